@@ -1,0 +1,143 @@
+// Writes a file so that at any moment either the old one or the complete new one is there. Imports core/errors.ts.
+import { statfsSync } from "node:fs";
+import { basename, dirname, join } from "@std/path";
+import { UserError } from "../errors.ts";
+
+export interface AtomicOptions {
+  /** How many bytes will be written, if known: too little space is then refused before anything is. */
+  needBytes?: number;
+  /** Looks at the finished temporary file; an exception keeps the old file in place. */
+  check?: (temporary: string) => void;
+}
+
+// A run that was killed leaves its temporary file. One this old belongs to nobody.
+const STALE_MS = 3600_000;
+
+/** Temporary file beside the target, fsync, check, rename, fsync of the folder. */
+export function writeAtomically(
+  path: string,
+  write: (file: Deno.FsFile) => void,
+  options: AtomicOptions = {},
+): void {
+  try {
+    const target = followLink(path);
+    const folder = dirname(target);
+    Deno.mkdirSync(folder, { recursive: true });
+    const prefix = `.${basename(target)}.tmp-`;
+    removeStale(folder, prefix);
+    refuseIfFull(path, folder, options.needBytes);
+    const temporary = join(folder, `${prefix}${Deno.pid}-${crypto.randomUUID().slice(0, 8)}`);
+    try {
+      const file = Deno.openSync(temporary, { read: true, write: true, createNew: true });
+      try {
+        write(file);
+        file.syncSync();
+      } finally {
+        file.close();
+      }
+      options.check?.(temporary);
+      Deno.renameSync(temporary, target);
+    } catch (error) {
+      remove(temporary);
+      throw error;
+    }
+    syncFolder(folder);
+  } catch (error) {
+    throw writeError(path, error, options.needBytes);
+  }
+}
+
+/** A link to another disk stays a link: the file behind it is replaced. */
+function followLink(path: string): string {
+  try {
+    if (Deno.statSync(path).isDirectory) {
+      throw new UserError(
+        "checkpoint",
+        `${path}: is a folder, and a file is to be written there; name a file in it`,
+      );
+    }
+    return Deno.realPathSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return path;
+    throw error;
+  }
+}
+
+function removeStale(folder: string, prefix: string): void {
+  for (const entry of Deno.readDirSync(folder)) {
+    if (!entry.name.startsWith(prefix)) continue;
+    const old = join(folder, entry.name);
+    const time = Deno.lstatSync(old).mtime?.getTime() ?? Date.now();
+    if (Date.now() - time > STALE_MS) remove(old);
+  }
+}
+
+function remove(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch {
+    // Never written, or gone already: the error that led here is the one to tell.
+  }
+}
+
+function freeBytes(folder: string): number | undefined {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize;
+  } catch {
+    return undefined; // some network file systems do not say
+  }
+}
+
+function refuseIfFull(path: string, folder: string, need?: number): void {
+  const free = freeBytes(folder);
+  if (need === undefined || free === undefined || free >= need) return;
+  throw new UserError(
+    "checkpoint",
+    `${path}: ${size(need)} are to be written and ${size(free)} are free there; ` +
+      "free some space or name another folder with --save-dir. Nothing was written",
+  );
+}
+
+/** Without this a power cut can undo the rename. Some file systems can't; then the rename is as good as it gets. */
+function syncFolder(folder: string): void {
+  try {
+    const handle = Deno.openSync(folder, { read: true });
+    try {
+      handle.syncSync();
+    } finally {
+      handle.close();
+    }
+  } catch {
+    // The file itself is on disk and in place.
+  }
+}
+
+function writeError(path: string, error: unknown, need?: number): unknown {
+  if (error instanceof UserError) return error;
+  const code = (error as { code?: string }).code;
+  const kept = "The file that was there before is untouched";
+  const sentences: Record<string, () => string> = {
+    ENOSPC: () =>
+      `the disk is full${
+        need === undefined ? "" : ` (${size(need)} were to be written)`
+      }; free some space or name another folder with --save-dir`,
+    EDQUOT: () => "your disk quota is used up; free some space or name another folder with --save-dir",
+    EROFS: () => "the file system is read-only; name another folder with --save-dir",
+    EACCES: () => `this user may not write to ${dirname(path)}; name another folder with --save-dir`,
+    EPERM: () => `this user may not write to ${dirname(path)}; name another folder with --save-dir`,
+    ENOTDIR: () => `a part of ${dirname(path)} is a file, not a folder`,
+    EEXIST: () => `a part of ${dirname(path)} is a file, not a folder`,
+  };
+  if (code === undefined) return error;
+  const why = sentences[code]?.() ?? `it can't be written: ${(error as Error).message}`;
+  return new UserError("checkpoint", `${path}: ${why}. ${kept}`, { cause: error });
+}
+
+function size(bytes: number): string {
+  return bytes < 1e6
+    ? `${Math.ceil(bytes / 1e3)} kB`
+    : bytes < 1e9
+    ? `${(bytes / 1e6).toFixed(1)} MB`
+    : `${(bytes / 1e9).toFixed(1)} GB`;
+}

@@ -1,0 +1,75 @@
+// Bytes of a file by position, so that a checkpoint is never read whole. Imports core/errors.ts.
+import { UserError } from "../errors.ts";
+
+/** A fault in what a checkpoint file holds. */
+export function damaged(path: string, what: string): UserError {
+  return new UserError("checkpoint", `${path}: ${what}`);
+}
+
+export class FileBytes {
+  readonly size: number;
+  readonly #file: Deno.FsFile;
+
+  constructor(readonly path: string) {
+    try {
+      // Asked before opening: opening a named pipe would wait for its writer.
+      const info = Deno.statSync(path);
+      if (info.isDirectory) {
+        throw damaged(
+          path,
+          "is a folder, and a checkpoint is one file (name the .pt or .safetensors file in it)",
+        );
+      }
+      if (!info.isFile) throw damaged(path, "is not a regular file, so it can't be read as a checkpoint");
+      this.#file = Deno.openSync(path);
+      this.size = info.size;
+    } catch (error) {
+      throw openError(path, error);
+    }
+  }
+
+  /** Exactly `length` bytes from `offset`. */
+  read(offset: number, length: number): Uint8Array<ArrayBuffer> {
+    if (offset < 0 || length < 0 || offset + length > this.size) {
+      throw damaged(
+        this.path,
+        `is truncated: ${length} bytes wanted at ${offset}, and the file ends at ${this.size}`,
+      );
+    }
+    const bytes = new Uint8Array(length);
+    let done = 0;
+    try {
+      this.#file.seekSync(offset, Deno.SeekMode.Start);
+      while (done < length) {
+        const count = this.#file.readSync(bytes.subarray(done));
+        if (count === null) {
+          throw damaged(this.path, "became shorter while it was being read: is something else writing it?");
+        }
+        done += count;
+      }
+    } catch (error) {
+      throw openError(this.path, error);
+    }
+    return bytes;
+  }
+
+  close(): void {
+    try {
+      this.#file.close();
+    } catch {
+      // Closed already: closing twice is no fault.
+    }
+  }
+}
+
+function openError(path: string, error: unknown): unknown {
+  if (error instanceof UserError) return error;
+  if (error instanceof Deno.errors.NotFound) {
+    return new UserError("checkpoint", `${path}: there is no such file`);
+  }
+  if (error instanceof Deno.errors.PermissionDenied) {
+    return new UserError("checkpoint", `${path}: this user may not read the file (see: ls -l ${path})`);
+  }
+  const reason = error instanceof Error ? error.message : String(error);
+  return new UserError("checkpoint", `${path}: can't be read: ${reason}`, { cause: error });
+}

@@ -1,0 +1,140 @@
+// PyTorch's .pt files: a zip of one pickle and the storages it names. Imports the formats of this folder.
+import { writeAtomically } from "./atomic.ts";
+import { damaged, FileBytes } from "./file_bytes.ts";
+import { readPickle } from "./pickle_reader.ts";
+import { writePickle } from "./pickle_writer.ts";
+import { STORAGE_DTYPES } from "./torch_names.ts";
+import { DTYPE_BYTES, memoryStorage, type Storage, TensorData, TorchName, type Value } from "./value.ts";
+import { isZip, openZip, type ZipReader } from "./zip_reader.ts";
+import { zipWriter } from "./zip_writer.ts";
+
+export interface PtFile {
+  readonly path: string;
+  /** Tensors in it are read when their bytes are asked for, so the file must stay open until then. */
+  readonly root: Value;
+  /** Compares every checksum in the file; a UserError names the first that is wrong. */
+  verify(): void;
+  close(): void;
+  [Symbol.dispose](): void;
+}
+
+// Objects outside tensors; the largest honest ones are some megabytes.
+const MAX_PICKLE_BYTES = 128 << 20;
+const LEGACY_MAGIC = [0x80, 2, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
+
+export function readPt(path: string): PtFile {
+  const file = new FileBytes(path);
+  try {
+    refuseOtherFormats(file);
+    const zip = openZip(file);
+    const root = readRoot(file, zip);
+    const close = () => file.close();
+    const verify = () => zip.entries.forEach((entry) => zip.verify(entry));
+    return { path, root, verify, close, [Symbol.dispose]: close };
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/** Writes `root` where `torch.load(weights_only=True)` reads it. `verify` reads all of it back before it takes its place. */
+export function writePt(path: string, root: Value, options: { verify?: boolean } = {}): void {
+  const { bytes, storages } = writePickle(root);
+  const text = (content: string) => memoryStorage(new TextEncoder().encode(content));
+  const needBytes = storages.reduce((sum, storage) => sum + storage.byteLength + 256, bytes.length + 4096);
+  const check = (temporary: string) => {
+    using written = readPt(temporary);
+    if (options.verify) written.verify();
+  };
+  writeAtomically(path, (file) => {
+    const zip = zipWriter(file);
+    zip.add("archive/data.pkl", memoryStorage(bytes));
+    zip.add("archive/byteorder", text("little"));
+    storages.forEach((storage, i) => zip.add(`archive/data/${i}`, storage));
+    zip.add("archive/version", text("3\n"));
+    zip.finish();
+  }, { needBytes, check });
+}
+
+function refuseOtherFormats(file: FileBytes): void {
+  if (file.size === 0) throw damaged(file.path, "is empty: it was never written, or a copy failed");
+  if (isZip(file)) return;
+  const start = file.read(0, Math.min(file.size, 512));
+  if (
+    LEGACY_MAGIC.every((byte, i) => start[i] === byte) ||
+    new TextDecoder().decode(start.subarray(257, 262)) === "ustar"
+  ) {
+    throw damaged(
+      file.path,
+      "is in the format that PyTorch wrote before 1.6; rewrite it once in Python: " +
+        'import torch; torch.save(torch.load(path, map_location="cpu", weights_only=True), "new.pt")',
+    );
+  }
+  throw damaged(
+    file.path,
+    "is not a PyTorch checkpoint: a .pt file is a zip, and this is not one (is it a cut-off download or another format?)",
+  );
+}
+
+function readRoot(file: FileBytes, zip: ZipReader): Value {
+  const pickles = [...zip.entries.values()].filter(({ name }) => /^([^/]+\/)?data\.pkl$/.test(name));
+  if (pickles.length !== 1) {
+    throw damaged(
+      file.path,
+      `is a zip, but not one that torch.save wrote: it has ${pickles.length} data.pkl in it`,
+    );
+  }
+  const [pickle] = pickles;
+  const prefix = pickle.name.slice(0, -"data.pkl".length);
+  if (zip.entries.has(`${prefix}constants.pkl`)) {
+    throw damaged(
+      file.path,
+      "is a TorchScript program, not a checkpoint; save its weights in Python: torch.save(model.state_dict(), path)",
+    );
+  }
+  const order = zip.entries.get(`${prefix}byteorder`);
+  if (order && new TextDecoder().decode(zip.read(order)) !== "little") {
+    throw damaged(file.path, "was written on a big-endian machine; rewrite it on this one");
+  }
+  if (pickle.size > MAX_PICKLE_BYTES) {
+    throw damaged(
+      file.path,
+      `has ${pickle.size} bytes of Python objects outside its tensors, more than the ${MAX_PICKLE_BYTES} that hpctrain reads`,
+    );
+  }
+  const refuse = (what: string): never => {
+    throw damaged(file.path, what);
+  };
+  return readPickle(zip.read(pickle), { refuse, storage: storages(zip, prefix, refuse) }).value;
+}
+
+/** Resolves ("storage", class, key, device, count); the same key is the same storage. */
+function storages(
+  zip: ZipReader,
+  prefix: string,
+  refuse: (what: string) => never,
+): (id: Value[]) => TensorData {
+  const known = new Map<string, Storage>();
+  return ([tag, type, key, , numel]) => {
+    const dtype = type instanceof TorchName ? STORAGE_DTYPES.get(type.name) : undefined;
+    if (
+      tag !== "storage" || !dtype || typeof key !== "string" || typeof numel !== "number" || !(numel >= 0)
+    ) {
+      return refuse("its pickle refers to something outside that is not a storage");
+    }
+    let storage = known.get(key);
+    if (!storage) {
+      const entry = zip.entries.get(`${prefix}data/${key}`);
+      if (!entry) return refuse(`the data of storage ${JSON.stringify(key)} is missing`);
+      storage = { byteLength: entry.size, read: (offset, length) => zip.read(entry, offset, length) };
+      known.set(key, storage);
+    }
+    const needed = numel * DTYPE_BYTES[dtype];
+    if (storage.byteLength < needed) {
+      return refuse(
+        `storage ${JSON.stringify(key)} should have ${needed} bytes and has ${storage.byteLength}`,
+      );
+    }
+    return new TensorData(dtype, [numel], storage);
+  };
+}

@@ -1,0 +1,260 @@
+// Reads a zip file's directory and its entries by position, and refuses one that lies. Imports file_bytes, zip_format.
+import { crc32, inflateRawSync } from "node:zlib";
+import { damaged, type FileBytes } from "./file_bytes.ts";
+import {
+  CENTRAL,
+  CHUNK_BYTES,
+  DEFLATED,
+  END,
+  END64,
+  EXTRA64,
+  FLAG_ENCRYPTED,
+  LOCAL,
+  LOCATOR64,
+  MAX16,
+  MAX32,
+  STORED,
+} from "./zip_format.ts";
+
+export interface ZipEntry {
+  readonly name: string;
+  readonly size: number;
+  readonly packedSize: number;
+  readonly method: number;
+  readonly crc: number;
+  readonly headerOffset: number;
+  /** Where the next entry (or the directory) begins: this entry's data ends before it. */
+  readonly limit: number;
+}
+
+export interface ZipReader {
+  readonly entries: ReadonlyMap<string, ZipEntry>;
+  /** Part of an entry. The checksum is compared when the whole entry is asked for. */
+  read(entry: ZipEntry, offset?: number, length?: number): Uint8Array<ArrayBuffer>;
+  /** Compares the checksum of one entry, in small pieces. */
+  verify(entry: ZipEntry): void;
+}
+
+// Deflate reaches 1032:1; weights reach about 1.1:1. Above this, an entry is a bomb or not worth the risk.
+const MAX_RATIO = 200;
+const SMALL_BYTES = 1 << 20;
+
+export function isZip(file: FileBytes): boolean {
+  return file.size >= 4 && viewOf(file.read(0, 4)).getUint32(0, true) === LOCAL.signature;
+}
+
+export function openZip(file: FileBytes): ZipReader {
+  const entries = readDirectory(file);
+  // Per entry, found on first use: it takes a read of the entry's own header.
+  const starts = new Map<ZipEntry, number>();
+  const startOf = (entry: ZipEntry): number => {
+    let start = starts.get(entry);
+    if (start === undefined) starts.set(entry, start = dataStart(file, entry));
+    return start;
+  };
+  const inflate = (entry: ZipEntry): Uint8Array<ArrayBuffer> => {
+    const packed = file.read(startOf(entry), entry.packedSize);
+    try {
+      // One byte above the promise is enough to see that the promise was wrong.
+      const bytes = inflateRawSync(packed, { maxOutputLength: entry.size + 1 });
+      if (bytes.byteLength === entry.size) {
+        return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, entry.size);
+      }
+    } catch {
+      // Both faults get the same sentence below.
+    }
+    throw damaged(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
+  };
+  const checksum = (entry: ZipEntry, crc: number) => {
+    if (crc !== entry.crc) {
+      throw damaged(
+        file.path,
+        `the checksum of ${show(entry.name)} is wrong: the file was damaged after it was written`,
+      );
+    }
+  };
+  return {
+    entries,
+    read(entry, offset = 0, length = entry.size - offset) {
+      if (entry.method === STORED && length < entry.size) return file.read(startOf(entry) + offset, length);
+      const whole = entry.method === STORED ? file.read(startOf(entry), entry.size) : inflate(entry);
+      checksum(entry, crc32(whole));
+      return length === entry.size ? whole : whole.slice(offset, offset + length);
+    },
+    verify(entry) {
+      if (entry.method !== STORED) return checksum(entry, crc32(inflate(entry)));
+      const start = startOf(entry);
+      let crc = 0;
+      for (let at = 0; at < entry.size; at += CHUNK_BYTES) {
+        crc = crc32(file.read(start + at, Math.min(CHUNK_BYTES, entry.size - at)), crc);
+      }
+      checksum(entry, crc);
+    },
+  };
+}
+
+function readDirectory(file: FileBytes): Map<string, ZipEntry> {
+  const end = findDirectory(file);
+  if (end.offset + end.bytes > file.size) throw damaged(file.path, "its zip directory lies outside the file");
+  if (end.count * CENTRAL.bytes > end.bytes) {
+    throw damaged(file.path, "its zip directory is too small for its entries");
+  }
+  const directory = file.read(end.offset, end.bytes);
+  const view = viewOf(directory);
+  const found: (Omit<ZipEntry, "limit"> & { least: number })[] = [];
+  let at = 0;
+  for (let i = 0; i < end.count; i++) {
+    if (at + CENTRAL.bytes > directory.length || view.getUint32(at, true) !== CENTRAL.signature) {
+      throw damaged(file.path, `entry ${i + 1} of its zip directory is corrupt`);
+    }
+    const nameBytes = view.getUint16(at + 28, true);
+    const extraBytes = view.getUint16(at + 30, true);
+    const next = at + CENTRAL.bytes + nameBytes + extraBytes + view.getUint16(at + 32, true);
+    if (next > directory.length) throw damaged(file.path, `entry ${i + 1} of its zip directory is cut off`);
+    found.push(readEntry(file, directory, view, at, nameBytes, extraBytes));
+    at = next;
+  }
+  return withoutOverlaps(file, found, end.offset);
+}
+
+function readEntry(
+  file: FileBytes,
+  directory: Uint8Array,
+  view: DataView,
+  at: number,
+  nameBytes: number,
+  extraBytes: number,
+) {
+  const nameAt = at + CENTRAL.bytes;
+  const name = new TextDecoder().decode(directory.subarray(nameAt, nameAt + nameBytes));
+  const flags = view.getUint16(at + 8, true);
+  const method = view.getUint16(at + 10, true);
+  if (flags & FLAG_ENCRYPTED) {
+    throw damaged(file.path, `the entry ${show(name)} is encrypted; unpack it with its password first`);
+  }
+  if (method !== STORED && method !== DEFLATED) {
+    throw damaged(
+      file.path,
+      `the entry ${show(name)} is compressed by method ${method}; only stored and deflate can be read`,
+    );
+  }
+  let [packedSize, size, headerOffset] = [
+    view.getUint32(at + 20, true),
+    view.getUint32(at + 24, true),
+    view.getUint32(at + 42, true),
+  ];
+  if (size === MAX32 || packedSize === MAX32 || headerOffset === MAX32) {
+    // The 64-bit field holds only those numbers that did not fit, in this order.
+    let wide = findExtra64(view, nameAt + nameBytes, extraBytes);
+    const take = (fallback: number): number => {
+      if (fallback !== MAX32) return fallback;
+      if (wide.byteLength < 8) {
+        throw damaged(file.path, `the 64-bit sizes of the entry ${show(name)} are missing`);
+      }
+      const value = Number(wide.getBigUint64(0, true));
+      wide = new DataView(wide.buffer, wide.byteOffset + 8, wide.byteLength - 8);
+      return value;
+    };
+    size = take(size);
+    packedSize = take(packedSize);
+    headerOffset = take(headerOffset);
+  }
+  if (method === STORED && size !== packedSize) {
+    throw damaged(file.path, `the sizes of the entry ${show(name)} contradict each other`);
+  }
+  if (size > SMALL_BYTES && size / MAX_RATIO > packedSize) {
+    throw damaged(
+      file.path,
+      `the entry ${
+        show(name)
+      } would unpack ${packedSize} bytes into ${size}; repack the zip without compression if that is right`,
+    );
+  }
+  const least = LOCAL.bytes + nameBytes + packedSize;
+  return { name, size, packedSize, method, crc: view.getUint32(at + 16, true), headerOffset, least };
+}
+
+function findExtra64(view: DataView, from: number, length: number): DataView {
+  for (let at = from; at + 4 <= from + length;) {
+    const bytes = view.getUint16(at + 2, true);
+    if (at + 4 + bytes > from + length) break;
+    if (view.getUint16(at, true) === EXTRA64) {
+      return new DataView(view.buffer, view.byteOffset + at + 4, bytes);
+    }
+    at += 4 + bytes;
+  }
+  return new DataView(new ArrayBuffer(0));
+}
+
+function withoutOverlaps(
+  file: FileBytes,
+  found: (Omit<ZipEntry, "limit"> & { least: number })[],
+  end: number,
+): Map<string, ZipEntry> {
+  const order = found.toSorted((a, b) => a.headerOffset - b.headerOffset);
+  const entries = new Map<string, ZipEntry>();
+  order.forEach(({ least, ...entry }, i) => {
+    const limit = order[i + 1]?.headerOffset ?? end;
+    if (entry.headerOffset + least > limit) {
+      throw damaged(
+        file.path,
+        `the entry ${show(entry.name)} overlaps what follows it: the file is corrupt or was cut short`,
+      );
+    }
+    if (entries.has(entry.name)) throw damaged(file.path, `holds two entries named ${show(entry.name)}`);
+    entries.set(entry.name, { ...entry, limit });
+  });
+  return entries;
+}
+
+/** The directory's place and size, from the record at the end of the file. */
+function findDirectory(file: FileBytes): { offset: number; bytes: number; count: number } {
+  const tailBytes = Math.min(file.size, END.bytes + MAX16);
+  const tailAt = file.size - tailBytes;
+  const view = viewOf(file.read(tailAt, tailBytes));
+  let at = tailBytes - END.bytes;
+  while (
+    at >= 0 &&
+    !(view.getUint32(at, true) === END.signature &&
+      at + END.bytes + view.getUint16(at + 20, true) <= tailBytes)
+  ) at--;
+  if (at < 0) {
+    throw damaged(
+      file.path,
+      "is a truncated zip: its directory, which is written last, is missing. Copy it again, or use an older checkpoint",
+    );
+  }
+  const small = {
+    count: view.getUint16(at + 10, true),
+    bytes: view.getUint32(at + 12, true),
+    offset: view.getUint32(at + 16, true),
+  };
+  if (small.count !== MAX16 && small.bytes !== MAX32 && small.offset !== MAX32) return small;
+  const locatorAt = at - LOCATOR64.bytes;
+  if (locatorAt < 0 || view.getUint32(locatorAt, true) !== LOCATOR64.signature) return small;
+  const end64 = viewOf(file.read(Number(view.getBigUint64(locatorAt + 8, true)), END64.bytes));
+  if (end64.getUint32(0, true) !== END64.signature) {
+    throw damaged(file.path, "its 64-bit zip directory record is corrupt");
+  }
+  const [count, bytes, offset] = [32, 40, 48].map((field) => Number(end64.getBigUint64(field, true)));
+  return { count, bytes, offset };
+}
+
+/** An entry's data begins after its own header, whose extra field may differ from the directory's. */
+function dataStart(file: FileBytes, entry: ZipEntry): number {
+  const header = viewOf(file.read(entry.headerOffset, LOCAL.bytes));
+  const start = entry.headerOffset + LOCAL.bytes + header.getUint16(26, true) + header.getUint16(28, true);
+  if (header.getUint32(0, true) !== LOCAL.signature || start + entry.packedSize > entry.limit) {
+    throw damaged(file.path, `the header of the entry ${show(entry.name)} is corrupt`);
+  }
+  return start;
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** A name out of a file, safe to print. */
+function show(name: string): string {
+  return JSON.stringify(name.length > 100 ? name.slice(0, 100) + "..." : name);
+}

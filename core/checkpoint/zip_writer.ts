@@ -1,0 +1,157 @@
+// Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed. Imports value, zip_format.
+import { crc32 } from "node:zlib";
+import type { Storage } from "./value.ts";
+import {
+  CENTRAL,
+  CHUNK_BYTES,
+  END,
+  END64,
+  EXTRA64,
+  EXTRA_PADDING,
+  LOCAL,
+  LOCATOR64,
+  MAX16,
+  MAX32,
+} from "./zip_format.ts";
+
+export interface ZipWriter {
+  add(name: string, content: Storage): void;
+  /** Writes the directory. The file stays open. */
+  finish(): void;
+}
+
+interface Written {
+  name: Uint8Array;
+  size: number;
+  crc: number;
+  offset: number;
+}
+
+const ALIGNMENT = 64;
+const VERSION_64 = 45; // the zip version that knows 64-bit sizes
+const DATE_1980 = 0x21; // no clock in the file: the same tensors give the same bytes
+
+/** `wideAt` is the size from which the 64-bit fields are used: a test lowers it. */
+export function zipWriter(file: Deno.FsFile, wideAt = MAX32): ZipWriter {
+  const written: Written[] = [];
+  let at = 0;
+  const put = (bytes: Uint8Array) => {
+    writeAll(file, bytes);
+    at += bytes.length;
+  };
+  return {
+    add(name, content) {
+      const entry: Written = {
+        name: new TextEncoder().encode(name),
+        size: content.byteLength,
+        crc: 0,
+        offset: at,
+      };
+      put(localHeader(entry, at, wideAt));
+      for (let from = 0; from < entry.size; from += CHUNK_BYTES) {
+        const chunk = content.read(from, Math.min(CHUNK_BYTES, entry.size - from));
+        entry.crc = crc32(chunk, entry.crc);
+        put(chunk);
+      }
+      // The checksum stands before the data and is known after it.
+      const crc = new Uint8Array(4);
+      new DataView(crc.buffer).setUint32(0, entry.crc, true);
+      file.seekSync(entry.offset + 14, Deno.SeekMode.Start);
+      writeAll(file, crc);
+      file.seekSync(at, Deno.SeekMode.Start);
+      written.push(entry);
+    },
+    finish() {
+      const offset = at;
+      for (const entry of written) put(centralHeader(entry, wideAt));
+      put(endRecords(written.length, at - offset, offset, wideAt));
+    },
+  };
+}
+
+function localHeader(entry: Written, at: number, wideAt: number): Uint8Array {
+  const wide = entry.size >= wideAt;
+  const fixed = LOCAL.bytes + entry.name.length + (wide ? 20 : 0);
+  // A padding field is at least its own 4-byte header.
+  const padding = 4 + (ALIGNMENT - (at + fixed + 4) % ALIGNMENT) % ALIGNMENT;
+  const bytes = new Uint8Array(fixed + padding).fill(0x5a); // "Z", as torch pads
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, LOCAL.signature, true);
+  common(view, 4, entry, wide);
+  view.setUint16(26, entry.name.length, true);
+  view.setUint16(28, bytes.length - LOCAL.bytes - entry.name.length, true);
+  bytes.set(entry.name, LOCAL.bytes);
+  let extra = LOCAL.bytes + entry.name.length;
+  if (wide) {
+    wideField(view, extra, [entry.size, entry.size]);
+    extra += 20;
+  }
+  view.setUint16(extra, EXTRA_PADDING, true);
+  view.setUint16(extra + 2, padding - 4, true);
+  return bytes;
+}
+
+function centralHeader(entry: Written, wideAt: number): Uint8Array {
+  const wide = entry.size >= wideAt;
+  const far = entry.offset >= wideAt;
+  const values = [...(wide ? [entry.size, entry.size] : []), ...(far ? [entry.offset] : [])];
+  const extraBytes = values.length > 0 ? 4 + 8 * values.length : 0;
+  const bytes = new Uint8Array(CENTRAL.bytes + entry.name.length + extraBytes);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, CENTRAL.signature, true);
+  view.setUint16(4, VERSION_64, true);
+  common(view, 6, entry, wide);
+  view.setUint16(28, entry.name.length, true);
+  view.setUint16(30, extraBytes, true);
+  view.setUint32(42, far ? MAX32 : entry.offset, true);
+  bytes.set(entry.name, CENTRAL.bytes);
+  if (values.length > 0) wideField(view, CENTRAL.bytes + entry.name.length, values);
+  return bytes;
+}
+
+/** The fields from "version needed" to "size", which both headers hold in the same order. */
+function common(view: DataView, at: number, entry: Written, wide: boolean): void {
+  view.setUint16(at, VERSION_64, true);
+  view.setUint16(at + 2, 0x800, true); // names are UTF-8
+  view.setUint16(at + 4, 0, true);
+  view.setUint16(at + 6, 0, true);
+  view.setUint16(at + 8, DATE_1980, true);
+  view.setUint32(at + 10, entry.crc, true);
+  view.setUint32(at + 14, wide ? MAX32 : entry.size, true);
+  view.setUint32(at + 18, wide ? MAX32 : entry.size, true);
+}
+
+function wideField(view: DataView, at: number, values: number[]): void {
+  view.setUint16(at, EXTRA64, true);
+  view.setUint16(at + 2, 8 * values.length, true);
+  values.forEach((value, i) => view.setBigUint64(at + 4 + 8 * i, BigInt(value), true));
+}
+
+function endRecords(count: number, bytes: number, offset: number, wideAt: number): Uint8Array {
+  const wide = count >= MAX16 || bytes >= wideAt || offset >= wideAt;
+  const out = new Uint8Array((wide ? END64.bytes + LOCATOR64.bytes : 0) + END.bytes);
+  const view = new DataView(out.buffer);
+  let at = 0;
+  if (wide) {
+    view.setUint32(0, END64.signature, true);
+    view.setBigUint64(4, BigInt(END64.bytes - 12), true);
+    view.setUint16(12, VERSION_64, true);
+    view.setUint16(14, VERSION_64, true);
+    [count, count, bytes, offset].forEach((value, i) => view.setBigUint64(24 + 8 * i, BigInt(value), true));
+    view.setUint32(END64.bytes, LOCATOR64.signature, true);
+    view.setBigUint64(END64.bytes + 8, BigInt(offset + bytes), true);
+    view.setUint32(END64.bytes + 16, 1, true);
+    at = END64.bytes + LOCATOR64.bytes;
+  }
+  view.setUint32(at, END.signature, true);
+  view.setUint16(at + 8, wide ? MAX16 : count, true);
+  view.setUint16(at + 10, wide ? MAX16 : count, true);
+  view.setUint32(at + 12, wide ? MAX32 : bytes, true);
+  view.setUint32(at + 16, wide ? MAX32 : offset, true);
+  return out;
+}
+
+/** One write may take only a part. */
+export function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
+}

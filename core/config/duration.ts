@@ -1,0 +1,48 @@
+// Durations with units: 500steps, 1ep, 10min, 2e9tok. Imports nothing.
+
+export type Unit = "steps" | "epochs" | "tokens" | "samples" | "seconds";
+
+export interface Duration {
+  readonly count: number;
+  readonly unit: Unit;
+}
+
+const SPELLINGS: Record<string, readonly [Unit, number]> = {
+  step: ["steps", 1],
+  steps: ["steps", 1],
+  ep: ["epochs", 1],
+  epoch: ["epochs", 1],
+  epochs: ["epochs", 1],
+  tok: ["tokens", 1],
+  tokens: ["tokens", 1],
+  samples: ["samples", 1],
+  s: ["seconds", 1],
+  sec: ["seconds", 1],
+  seconds: ["seconds", 1],
+  min: ["seconds", 60],
+  minutes: ["seconds", 60],
+  h: ["seconds", 3600],
+  hours: ["seconds", 3600],
+  d: ["seconds", 86400],
+};
+
+/** An example of each unit, for sentences and help. */
+export const UNIT_EXAMPLES: Record<Unit, string> = {
+  steps: "500steps",
+  epochs: "1ep",
+  tokens: "2e9tok",
+  samples: "1e6samples",
+  seconds: "10min",
+};
+
+const SHAPE = /^(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*([a-z]*)$/i;
+
+/** Null when the text is not a duration; a bare number takes `bare`, and so does "0" of any unit. */
+export function parseDuration(text: string, bare: Unit = "steps"): Duration | null {
+  const match = SHAPE.exec(text.trim());
+  if (!match) return null;
+  const [unit, scale] = match[2] === "" ? [bare, 1] as const : SPELLINGS[match[2].toLowerCase()] ?? [];
+  if (!unit || !scale) return null;
+  const count = Number(match[1]) * scale;
+  return Number.isFinite(count) ? { count, unit } : null;
+}

@@ -1,0 +1,41 @@
+// HPCTRAIN_* variables -> assignments. May import errors and the declarations.
+import { UserError } from "../errors.ts";
+import { nearest } from "./suggest.ts";
+import { ALL, type Declared } from "./tree.ts";
+import { type Assignment, fromText } from "./values.ts";
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+const PREFIX = "HPCTRAIN_";
+/** Ours, but no settings. */
+const OTHERS = ["PRESET", "CONFIG", "CACHE", "PYTHON", "EXE", "LIBTORCH_OLDEST"].map((name) => PREFIX + name);
+
+/** The variables that set a setting: by path, by flag, then other programs' names. The first that is set wins. */
+export function variablesOf({ path, setting }: Declared): string[] {
+  const names = [path, ...(setting.flag ? [setting.flag] : [])]
+    .map((name) => PREFIX + name.replaceAll(/[.-]/g, "_").toUpperCase());
+  return [...new Set([...names, ...(setting.env ?? [])])];
+}
+
+/** An empty variable counts as one that is not set. */
+export function readEnvironment(env: Env): Assignment[] {
+  refuseUnknown(env);
+  return ALL.flatMap((declared) => {
+    const name = variablesOf(declared).find((variable) => env[variable]);
+    return name ? [fromText(declared, env[name]!, `env ${name}`)] : [];
+  });
+}
+
+/** A variable that looks like a misspelt setting would be ignored in silence; one of a stranger is left alone. */
+function refuseUnknown(env: Env): void {
+  const known = [...ALL.flatMap(variablesOf), ...OTHERS];
+  const sections = [...new Set(ALL.map(({ path }) => PREFIX + path.split(".")[0].toUpperCase() + "_"))];
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith(PREFIX) || !env[name] || known.includes(name)) continue;
+    const bare = (variable: string) => variable.slice(PREFIX.length);
+    const near = nearest(bare(name), known.map(bare));
+    if (near === null && !sections.some((section) => name.startsWith(section))) continue;
+    const hint = near ? `Did you mean ${PREFIX}${near}?` : 'Unset it; "hpctrain config" lists all settings.';
+    throw new UserError("usage", `env ${name}: no setting has this variable. ${hint}`);
+  }
+}

@@ -1,0 +1,196 @@
+// YAML files -> assignments, each with its line and column. May import yaml, errors and the declarations.
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  type YAMLMap,
+} from "yaml";
+import { UserError } from "../errors.ts";
+import { readText } from "./read_text.ts";
+import { nearest } from "./suggest.ts";
+import { allPaths, canonical, isGroup, keysOf, lookUp } from "./tree.ts";
+import { type Assignment, fromData } from "./values.ts";
+
+/** No honest file of settings has more; looking one up costs a walk over the file. */
+const MAX_ALIASES = 100;
+
+export interface ParsedFile {
+  readonly assignments: Assignment[];
+  /** Top-level keys that are no settings but were allowed (presets describe themselves so). */
+  readonly extra: Record<string, unknown>;
+}
+
+/** Reads a file of settings; `shownAs` replaces the path in the origins. */
+export function readSettings(path: string): ParsedFile {
+  return parseSettings(readText(path), path, []);
+}
+
+export function parseSettings(source: string, name: string, extraKeys: readonly string[]): ParsedFile {
+  const lines = new LineCounter();
+  const document = parseDocument(source, {
+    lineCounter: lines,
+    prettyErrors: false,
+    schema: "core",
+    strict: true,
+    uniqueKeys: false, // quadratic there; the walk below finds them,
+    version: "1.2",
+  });
+  const at = (offset: number) => {
+    const { line, col } = lines.linePos(offset);
+    return `${name}:${line}:${col}`;
+  };
+  const problem = document.errors[0] ?? document.warnings[0];
+  if (problem) throw new UserError("usage", `${at(problem.pos[0])}: ${syntaxSentence(problem)}`);
+  const walker = new Walker(document, at, extraKeys);
+  walker.top(name);
+  return walker;
+}
+
+/** One walk over a document; collects as it goes. */
+class Walker implements ParsedFile {
+  readonly assignments: Assignment[] = [];
+  readonly extra: Record<string, unknown> = {};
+  #aliases = 0;
+  readonly #seen = new Map<string, string>();
+  constructor(
+    readonly document: Document,
+    readonly at: (offset: number) => string,
+    readonly extraKeys: readonly string[],
+  ) {}
+
+  top(name: string): void {
+    const root = this.document.contents;
+    if (root === null || (isScalar(root) && root.value === null)) {
+      throw new UserError(
+        "usage",
+        `${name}: the file holds no settings. Expected sections such as "training:".`,
+      );
+    }
+    if (!isMap(root)) {
+      const where = this.#where(root as Node);
+      throw new UserError(
+        "usage",
+        `${where}: expected sections such as "training:", but found ${kindOf(root)}.`,
+      );
+    }
+    this.#group(root, "");
+  }
+
+  #where(node: unknown): string {
+    return this.at((node as Node | null)?.range?.[0] ?? 0);
+  }
+
+  #group(map: YAMLMap, group: string): void {
+    const names = new Set<string>();
+    for (const pair of map.items) {
+      const key = isScalar(pair.key) ? String(pair.key.value) : String(pair.key);
+      const where = this.#where(pair.key);
+      if (names.has(key)) {
+        throw new UserError("usage", `${where}: "${key}" is given twice in the same section. Remove one.`);
+      }
+      names.add(key);
+      const path = canonical(group === "" ? key : `${group}.${key}`);
+      const value = this.#resolve(pair.value);
+      if (group === "" && this.extraKeys.includes(key)) {
+        this.extra[key] = (value as Node).toJS(this.document);
+      } else if (isGroup(path) && isMap(value)) {
+        this.#group(value, path);
+      } else if (lookUp(path)) {
+        this.#setting(path, value, where);
+      } else if (isGroup(path)) {
+        if (!empty(value)) throw this.#notASection(path, value);
+      } else {
+        throw unknownKey(where, group, key);
+      }
+    }
+  }
+
+  #setting(path: string, node: unknown, keyAt: string): void {
+    const declared = lookUp(path)!;
+    const earlier = this.#seen.get(declared.path);
+    if (earlier) {
+      throw new UserError(
+        "usage",
+        `${keyAt}: ${declared.path} is set twice in this file, first at ${earlier}.`,
+      );
+    }
+    this.#seen.set(declared.path, keyAt);
+    if (isGroup(path) && empty(node)) return;
+    const origin = empty(node) ? keyAt : this.#where(node);
+    this.assignments.push(fromData(declared, this.#data(node), origin));
+  }
+
+  #data(node: unknown): unknown {
+    if (isScalar(node)) return node.value;
+    if (isSeq(node)) {
+      return node.items.map((item) => this.#resolve(item)).map((item) => isScalar(item) ? item.value : {});
+    }
+    return isMap(node) ? {} : null;
+  }
+
+  #resolve(node: unknown): unknown {
+    if (!isAlias(node)) return node;
+    if (++this.#aliases > MAX_ALIASES) {
+      throw new UserError(
+        "usage",
+        `${
+          this.#where(node)
+        }: more than ${MAX_ALIASES} YAML aliases (*name) in one file. Write the values out.`,
+      );
+    }
+    const target = node.resolve(this.document);
+    if (target) return target;
+    throw new UserError("usage", `${this.#where(node)}: no anchor &${node.source} stands before this alias.`);
+  }
+
+  #notASection(path: string, value: unknown): UserError {
+    const keys = keysOf(path).slice(0, 3).join(", ");
+    return new UserError(
+      "usage",
+      `${this.#where(value)}: ${path} is a section with keys such as ${keys}, but found ${kindOf(value)}.`,
+    );
+  }
+}
+
+function empty(node: unknown): boolean {
+  return node === null || node === undefined || (isScalar(node) && node.value === null);
+}
+
+function kindOf(node: unknown): string {
+  return isSeq(node)
+    ? "a list"
+    : isMap(node)
+    ? "a map"
+    : isScalar(node)
+    ? JSON.stringify(node.value)
+    : "nothing";
+}
+
+function unknownKey(where: string, group: string, key: string): UserError {
+  if (key === "<<") {
+    return new UserError("usage", `${where}: YAML merge keys (<<) are not supported. Write the keys out.`);
+  }
+  const known = keysOf(group);
+  const near = nearest(key, known) ?? elsewhere(key);
+  const place = group === "" ? "at the top of the file" : `in ${group}`;
+  const hint = near ? `Did you mean "${near}"?` : `Known keys are ${known.join(", ")}.`;
+  return new UserError("usage", `${where}: unknown key "${key}" ${place}. ${hint}`);
+}
+
+/** The full path of a setting with this very name in another section. */
+function elsewhere(key: string): string | null {
+  return allPaths().find((path) => path.endsWith(`.${key}`)) ?? null;
+}
+
+function syntaxSentence(problem: { code: string; message: string }): string {
+  if (problem.message.includes("call stack")) {
+    return "brackets or dashes nest too deep. Settings nest 3 deep.";
+  }
+  if (problem.code === "MULTIPLE_DOCS") return "a second YAML document starts here. Expected one a file.";
+  return `not readable as YAML: ${problem.message.replace(/\.?$/, ".")}`;
+}

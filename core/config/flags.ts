@@ -1,0 +1,86 @@
+// argv -> assignments, presets, files and positionals. May import errors and the declarations.
+import { UserError } from "../errors.ts";
+import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "./options.ts";
+import { type Flag, FLAGS, hintForPath, lookUp } from "./tree.ts";
+import { type Assignment, expected, fromText } from "./values.ts";
+
+export interface CommandLine {
+  /** In the order given: of two for one setting the last wins. */
+  readonly assignments: Assignment[];
+  readonly presets: string[];
+  readonly files: string[];
+  readonly positionals: string[];
+}
+
+/** The flags that are no settings themselves but bring some. */
+export const SOURCE_FLAGS = {
+  preset: { value: "NAME", help: "start from a preset; `hpctrain presets` lists them" },
+  config: { value: "FILE", help: "read settings from a YAML file; may be given again, later files win" },
+  set: { value: "KEY=VALUE", help: "give any setting by its path, such as training.optimizer.beta2=0.95" },
+} as const;
+
+export function readFlags(argv: readonly string[], usage: string): CommandLine {
+  const line: CommandLine = { assignments: [], presets: [], files: [], positionals: [] };
+  const words = [...argv];
+  while (words.length > 0) {
+    const word = words.shift()!;
+    if (word === "--") {
+      line.positionals.push(...words.splice(0));
+    } else if (looksLikeFlag(word)) {
+      readFlag(word, words, line, usage);
+    } else {
+      line.positionals.push(word);
+    }
+  }
+  return line;
+}
+
+function readFlag(word: string, words: string[], line: CommandLine, usage: string): void {
+  const { name, value } = splitFlag(word);
+  const flag = FLAGS.get(name);
+  const source = Object.hasOwn(SOURCE_FLAGS, name);
+  if (!word.startsWith("--") || (!flag && !source)) {
+    throw unknownFlag(word, [...FLAGS.keys(), ...Object.keys(SOURCE_FLAGS)], usage);
+  }
+  if (flag) {
+    line.assignments.push(assign(name, flag, value, words));
+    return;
+  }
+  const given = nonEmpty(name, value ?? takeValue(name, words, SOURCE_FLAGS[name as "set"].value));
+  if (name === "preset") line.presets.push(given);
+  else if (name === "config") line.files.push(given);
+  else line.assignments.push(readSet(given));
+}
+
+function assign(name: string, flag: Flag, value: string | undefined, words: string[]): Assignment {
+  const { declared, fixed } = flag;
+  const { path, setting } = declared;
+  if (fixed === undefined) {
+    const given = value ?? takeValue(name, words, expected(setting));
+    return fromText(declared, textOnly(setting.kind) ? given : nonEmpty(name, given), `--${name}`);
+  }
+  if (value === undefined) return { path, value: fixed, origin: `--${name}` };
+  if (fixed === true) return fromText(declared, nonEmpty(name, value), `--${name}`);
+  throw new UserError("usage", `--${name} takes no value, but got "${value}".`);
+}
+
+/** `--run-name=` takes a name back; `--epochs=` is a script with an empty variable. */
+function textOnly(kind: string): boolean {
+  return kind === "text" || kind === "path" || kind === "list";
+}
+
+function nonEmpty(name: string, value: string): string {
+  if (value !== "") return value;
+  throw new UserError("usage", `--${name}= has no value after the equals sign. Expected --${name} VALUE.`);
+}
+
+function readSet(pair: string): Assignment {
+  const equals = pair.indexOf("=");
+  if (equals < 1) {
+    throw new UserError("usage", `--set needs KEY=VALUE, such as training.epochs=10, but got "${pair}".`);
+  }
+  const path = pair.slice(0, equals).trim();
+  const declared = lookUp(path);
+  if (!declared) throw new UserError("usage", `--set: unknown setting "${path}".${hintForPath(path)}`);
+  return fromText(declared, pair.slice(equals + 1), `--set ${path}`);
+}

@@ -1,0 +1,46 @@
+// Settings of the model section. Sizes of 0 mean "the model's own default, or taken from the data".
+import { float, int, text } from "./kinds.ts";
+
+const size = (help: string, more: { flag?: string; empty?: string } = {}) =>
+  int(0, { min: 0, max: 1_000_000_000, empty: "the model's own default", help, ...more });
+
+export const model = {
+  name: text("mlp", {
+    flag: "model",
+    common: true,
+    aliases: ["model"],
+    help: "the model to train, by name (mlp, simple-convnet, cosmo-cnn, resnet18, unet, gpt, vit, ...)",
+  }),
+  input_size: size("features a sample has (mlp)", { flag: "input-size", empty: "taken from the data" }),
+  hidden_size: int(64, {
+    min: 1,
+    max: 1_000_000,
+    flag: "hidden-size",
+    help: "width of the hidden layers (mlp)",
+  }),
+  output_size: size("numbers the model predicts, or classes", {
+    flag: "output-size",
+    empty: "taken from the data",
+  }),
+  layers: int(2, {
+    min: 0,
+    max: 10_000,
+    flag: "layers",
+    help: "hidden layers of mlp; blocks of gpt and vit",
+  }),
+  dropout: float(0, {
+    min: 0,
+    max: 1,
+    below: true,
+    flag: "dropout",
+    help: "share of activations dropped while training",
+  }),
+  channels: size("channels of the input images", { empty: "taken from the data" }),
+  image_size: size("height and width of the input images, in pixels", { empty: "taken from the data" }),
+  width: size("channels of the first stage (cosmo-cnn, unet)"),
+  vocab_size: size("tokens in the vocabulary (gpt)", { empty: "taken from the data" }),
+  context: size("longest sequence, in tokens (gpt)", { flag: "context" }),
+  heads: size("attention heads (gpt, vit)", { flag: "heads" }),
+  embed: size("embedding width (gpt, vit)", { flag: "embed" }),
+  patch_size: size("height and width of a patch, in pixels (vit)"),
+};

@@ -1,0 +1,141 @@
+// Settings of the sections output, distributed, wandb, cluster and environment.
+import { bool, choice, duration, int, list, path, text } from "./kinds.ts";
+
+const FILE_NAME = {
+  regex: /^[\w][\w.+-]{0,127}$/,
+  says: "a name for files, of letters, digits, dots, dashes and underscores",
+};
+const FROM_ENV = "from the launcher's environment";
+
+export const output = {
+  save_dir: path(".", { flag: "save-dir", common: true, help: "folder that gets checkpoints/ and logs/" }),
+  model_dir: path("", {
+    flag: "model-dir",
+    empty: "checkpoints/ in the save folder",
+    help: "folder for the checkpoints",
+  }),
+  run_name: text("", {
+    flag: "run-name",
+    common: true,
+    empty: "made from model and data",
+    pattern: FILE_NAME,
+    help: "name of this run in files and logs",
+  }),
+  keep_last: int(0, {
+    min: 0,
+    max: 1e6,
+    flag: "keep-last",
+    empty: "keep all",
+    help: "per-epoch checkpoints to keep",
+  }),
+  save_every_epoch: bool(false, {
+    flag: "save-every-epoch",
+    help: "also keep checkpoint_epoch_N.pt of each epoch",
+  }),
+  quiet: bool(false, { flag: "quiet", common: true, help: "print warnings, errors and the last line only" }),
+  json: bool(false, { flag: "json", common: true, help: "print events as JSON, one a line" }),
+  debug: bool(false, { flag: "debug", help: "print what is normally hidden, such as native backtraces" }),
+};
+
+export const distributed = {
+  backend: choice(["auto", "nccl", "mpi"], "auto", {
+    flag: "distributed-backend",
+    help: "how ranks talk; auto takes nccl on GPUs and mpi on CPUs",
+  }),
+  world_size: int(0, { min: 0, max: 1e6, flag: "world-size", empty: FROM_ENV, help: "number of ranks" }),
+  rank: int(-1, { min: -1, max: 1e6, flag: "rank", empty: FROM_ENV, help: "number of this rank, from 0" }),
+  local_rank: int(-1, {
+    min: -1,
+    max: 1e6,
+    flag: "local-rank",
+    empty: FROM_ENV,
+    help: "number of this rank on its node",
+  }),
+  master_addr: text("", { flag: "master-addr", empty: FROM_ENV, help: "host of rank 0" }),
+  master_port: int(0, { min: 0, max: 65535, flag: "master-port", empty: FROM_ENV, help: "port of rank 0" }),
+  timeout: duration("10min", ["seconds"], { flag: "timeout", help: "longest wait for another rank" }),
+  nodes: int(0, {
+    min: 0,
+    max: 1e6,
+    flag: "nodes",
+    aliases: ["training.num_nodes", "distributed.num_nodes"],
+    empty: "as the allocation has",
+    help: "machines the run is for",
+  }),
+  gpus_per_node: int(0, {
+    min: 0,
+    max: 1024,
+    flag: "gpus-per-node",
+    empty: "as the allocation has",
+    help: "GPUs the run takes on each machine",
+  }),
+  any_layout: bool(false, {
+    flag: "any-layout",
+    help: "train with a preset on a layout that it is not made for",
+  }),
+};
+
+export const wandb = {
+  enabled: bool(true, { flag: "wandb", help: "write a Weights & Biases run" }),
+  mode: choice(["offline", "online", "disabled"], "offline", {
+    shortcuts: { "wandb-offline": "offline", "wandb-online": "online" },
+    env: ["WANDB_MODE"],
+    help: "online also uploads while training; offline sends nothing anywhere",
+  }),
+  project: text("hpctrain", {
+    flag: "wandb-project",
+    env: ["WANDB_PROJECT"],
+    help: "project the run belongs to",
+  }),
+  run_name: text("", {
+    flag: "wandb-run-name",
+    env: ["WANDB_NAME"],
+    empty: "the run's name",
+    help: "display name",
+  }),
+  entity: text("", {
+    flag: "wandb-entity",
+    env: ["WANDB_ENTITY"],
+    empty: "the account's own",
+    help: "user or team",
+  }),
+  tags: list({ flag: "wandb-tags", env: ["WANDB_TAGS"], empty: "none", help: "tags, separated by commas" }),
+};
+
+export const cluster = {
+  account: text("", { flag: "account", empty: "the user's own", help: "account the job is charged to" }),
+  partition: text("", {
+    flag: "partition",
+    aliases: ["cluster.queue"],
+    empty: "the site's own",
+    help: "partition or queue",
+  }),
+  time: text("", {
+    flag: "time",
+    empty: "the site's own",
+    help: "time limit, such as 04:00:00",
+    pattern: { regex: /^(\d+-)?\d+(:\d+){0,2}$/, says: "a time such as 04:00:00 or 2-00:00:00" },
+  }),
+  mem: text("", {
+    flag: "mem",
+    empty: "the site's own",
+    help: "memory a node, such as 64G",
+    pattern: { regex: /^\d+[KMGT]?B?$/i, says: "a size such as 64G" },
+  }),
+  cpus_per_task: int(0, {
+    min: 0,
+    max: 4096,
+    flag: "cpus-per-task",
+    empty: "the site's own",
+    help: "cores a rank",
+  }),
+};
+
+export const environment = {
+  libtorch: path("", {
+    flag: "libtorch",
+    common: true,
+    empty: "searched for",
+    help: "folder of the libtorch to use",
+  }),
+};

@@ -1,0 +1,204 @@
+// Settings of the training section, but for optimizer and schedule.
+import { bool, choice, duration, float, int, path } from "./kinds.ts";
+import { optimizer, scheduler } from "./settings_optimizer.ts";
+
+const AUTO = "chosen by itself";
+
+const amount = {
+  epochs: int(100, { min: 1, max: 1e9, flag: "epochs", common: true, help: "passes over the training data" }),
+  max_steps: int(0, {
+    min: 0,
+    max: 1e12,
+    flag: "max-steps",
+    common: true,
+    empty: "no limit",
+    help: "stop after this many optimizer steps",
+  }),
+  batch_size: int(64, {
+    min: 1,
+    max: 1e9,
+    flag: "batch-size",
+    common: true,
+    help: "samples a rank takes at once",
+  }),
+  global_batch_size: int(0, {
+    min: 0,
+    max: 1e9,
+    flag: "global-batch-size",
+    empty: "batch size x ranks x accumulation",
+    help: "samples in one optimizer step over all ranks; accumulation is derived from it",
+  }),
+  grad_accum: int(1, {
+    min: 1,
+    max: 1e6,
+    flag: "grad-accum",
+    common: true,
+    aliases: ["training.gradient_accumulation_steps"],
+    help: "batches whose gradients are added up before a step",
+  }),
+  eval_batch_size: int(0, {
+    min: 0,
+    max: 1e9,
+    flag: "eval-batch-size",
+    empty: "the training batch size",
+    help: "samples a rank evaluates at once",
+  }),
+  early_stopping_patience: int(0, {
+    min: 0,
+    max: 1e9,
+    flag: "early-stopping-patience",
+    empty: "off",
+    help: "stop after this many epochs without a better validation loss",
+  }),
+};
+
+const objective = {
+  loss: choice(["auto", "cross_entropy", "mse", "l1", "huber", "gaussian_nll", "bce"], "auto", {
+    flag: "loss",
+    common: true,
+    help: "what is minimised; auto takes cross_entropy for classes and mse for numbers",
+  }),
+  label_smoothing: float(0, {
+    min: 0,
+    max: 1,
+    below: true,
+    flag: "label-smoothing",
+    help: "share of the target spread over all classes (cross_entropy)",
+  }),
+  ignore_index: int(-100, {
+    min: -(2 ** 31),
+    max: 2 ** 31 - 1,
+    help: "class whose samples do not count (cross_entropy)",
+  }),
+  huber_delta: float(1, { min: 0, above: true, max: 1e9, help: "where huber turns from squared to linear" }),
+};
+
+const precision = {
+  amp: choice(["auto", "bf16", "fp16", "off"], "auto", {
+    flag: "amp",
+    common: true,
+    aliases: ["training.use_amp"],
+    yes: "auto",
+    no: "off",
+    help: "mixed precision; auto takes bf16 on a GPU that has it, fp16 on an older one, off on CPU",
+  }),
+  tf32: bool(true, { flag: "tf32", help: "TensorFloat-32 for fp32 matrix products on GPUs that have it" }),
+  channels_last: choice(["auto", "on", "off"], "auto", {
+    flag: "channels-last",
+    yes: "on",
+    no: "off",
+    help: "memory layout of images; auto is on for convolutions on a GPU",
+  }),
+  loss_scale_init: float(65536, { min: 0, above: true, max: 2 ** 40, help: "first loss scale of fp16" }),
+  loss_scale_growth_interval: int(2000, {
+    min: 1,
+    max: 1e9,
+    help: "steps without an overflow before the loss scale of fp16 doubles",
+  }),
+  loss_scale_min: float(1, {
+    min: 0,
+    above: true,
+    max: 2 ** 40,
+    help: "the loss scale of fp16 never falls below",
+  }),
+  max_skipped_steps: int(20, {
+    min: 1,
+    max: 1e6,
+    help: "non-finite steps in a row after which training gives up (exit code 6)",
+  }),
+};
+
+const execution = {
+  device: choice(["auto", "cpu", "cuda"], "auto", {
+    flag: "device",
+    common: true,
+    help: "where to compute; auto takes a GPU when there is one",
+  }),
+  threads: int(0, {
+    min: 0,
+    max: 4096,
+    flag: "threads",
+    empty: AUTO,
+    help: "CPU threads a rank computes with",
+  }),
+  seed: int(0, {
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    flag: "seed",
+    common: true,
+    help: "start of all random numbers",
+  }),
+  deterministic: bool(false, { flag: "deterministic", help: "the same bits on every run, at some speed" }),
+  compile: bool(false, { flag: "compile", help: "capture and replay the step where the device can" }),
+  gradient_checkpointing: bool(false, {
+    flag: "gradient-checkpointing",
+    help: "compute activations twice instead of keeping them: less memory, more time",
+  }),
+  profile_training: bool(false, { flag: "profile-training", help: "write where the time of a step goes" }),
+  log_gpu_memory: bool(false, { flag: "log-gpu-memory", help: "log GPU memory with each logged step" }),
+  log_interval: int(100, {
+    min: 1,
+    max: 1e9,
+    flag: "log-interval",
+    common: true,
+    help: "optimizer steps from one logged step to the next",
+  }),
+  save_interval: duration("0", ["steps", "epochs", "seconds"], {
+    flag: "save-interval",
+    common: true,
+    empty: "at the end of each epoch only",
+    help: "save a checkpoint this often, besides at the end of each epoch",
+  }),
+};
+
+const start = {
+  resume: path("", {
+    flag: "resume",
+    common: true,
+    empty: "start afresh",
+    help: "go on from a checkpoint; auto takes the newest good one of this run, if any",
+  }),
+  init_from: path("", {
+    flag: "init-from",
+    empty: "PyTorch's initialisation",
+    help: "take the first weights from a checkpoint or state dict",
+  }),
+};
+
+export const training = {
+  ...amount,
+  ...objective,
+  optimizer,
+  ...{
+    lr_scaling: choice(["none", "linear"], "none", {
+      flag: "lr-scaling",
+      help: "linear multiplies the learning rate by global batch / base batch",
+    }),
+    base_batch_size: int(64, {
+      min: 1,
+      max: 1e9,
+      help: "batch size the learning rate was chosen for (lr_scaling)",
+    }),
+    clip_norm: float(0, {
+      min: 0,
+      max: 1e9,
+      flag: "clip-norm",
+      common: true,
+      empty: "off",
+      aliases: ["training.gradient_clip_norm"],
+      help: "longest gradient, by its 2-norm over all parameters",
+    }),
+    ema: float(0, {
+      min: 0,
+      max: 1,
+      below: true,
+      flag: "ema",
+      empty: "off",
+      help: "decay of an average of the weights that is evaluated and saved beside them",
+    }),
+  },
+  scheduler,
+  ...precision,
+  ...execution,
+  ...start,
+};

@@ -1,0 +1,172 @@
+// The records of events.jsonl, and how one becomes a line and back. Imports nothing.
+
+/** Named measurements: accuracy, top5, r2, mae, perplexity. */
+export type Metrics = Readonly<Record<string, number>>;
+
+export interface RunEvent {
+  kind: "run";
+  run: string;
+  version: string;
+  command: readonly string[];
+  model: string;
+  parameters: number;
+  world_size: number;
+  device: string;
+  libtorch: string;
+  host: string;
+  pid: number;
+}
+
+export interface ConfigEvent {
+  kind: "config";
+  /** The effective settings as plain JSON data. */
+  config: unknown;
+}
+
+export interface StepEvent {
+  kind: "step";
+  step: number;
+  epoch: number;
+  /** Mean over the global batch of this step. */
+  loss: number;
+  lr: number;
+  grad_norm?: number;
+  samples_per_s?: number;
+  /** Memory in use on the device, or resident on the CPU. */
+  memory_bytes?: number;
+  /** fp16 only: the factor the loss is multiplied with, and the steps skipped so far. */
+  loss_scale?: number;
+  skipped_steps?: number;
+  /** How long this step waited for data. */
+  loader_wait_s?: number;
+}
+
+export interface EvalEvent {
+  kind: "eval";
+  step: number;
+  epoch: number;
+  val_loss: number;
+  metrics: Metrics;
+  samples: number;
+  seconds: number;
+}
+
+export interface EpochEvent {
+  kind: "epoch";
+  step: number;
+  epoch: number;
+  loss: number;
+  metrics: Metrics;
+  val_loss?: number;
+  val_metrics?: Metrics;
+  lr: number;
+  samples_per_s?: number;
+  memory_bytes?: number;
+  seconds: number;
+}
+
+export interface SaveEvent {
+  kind: "save";
+  step: number;
+  epoch: number;
+  path: string;
+  bytes: number;
+  seconds: number;
+  /** Why: "epoch", "interval", "best", "request", "stop", ... */
+  reason: string;
+}
+
+export interface ResumeEvent {
+  kind: "resume";
+  step: number;
+  epoch: number;
+  path: string;
+}
+
+export interface SystemEvent {
+  kind: "system";
+  step: number;
+  rss_bytes: number;
+  device_bytes?: number;
+  device_peak_bytes?: number;
+  live_tensors?: number;
+}
+
+export interface WarningEvent {
+  kind: "warning";
+  message: string;
+  step?: number;
+}
+
+export interface ExitEvent {
+  kind: "exit";
+  code: number;
+  message: string;
+  step: number;
+  epoch: number;
+  seconds: number;
+}
+
+/** What a caller hands over; the writer adds the time. */
+export type Emitted =
+  | RunEvent
+  | ConfigEvent
+  | StepEvent
+  | EvalEvent
+  | EpochEvent
+  | SaveEvent
+  | ResumeEvent
+  | SystemEvent
+  | WarningEvent
+  | ExitEvent;
+
+/** What stands in the file: `t` is Unix time in seconds. */
+export type Event = Emitted & { t: number };
+
+/** One line without its end. JSON has no NaN or infinities: they are written as the strings "NaN", "Infinity", "-Infinity". */
+export function encodeEvent(event: Emitted, t: number): string {
+  if (event.kind === "step") return encodeStep(event, t);
+  return JSON.stringify(
+    { t, ...event },
+    (_key, value) => typeof value === "number" && !Number.isFinite(value) ? String(value) : value,
+  );
+}
+
+/** By hand, because this one stands in the training loop. */
+function encodeStep(e: StepEvent, t: number): string {
+  let line = `{"t":${t},"kind":"step","step":${e.step},"epoch":${e.epoch},"loss":${number(e.loss)},"lr":${
+    number(e.lr)
+  }`;
+  if (e.grad_norm !== undefined) line += `,"grad_norm":${number(e.grad_norm)}`;
+  if (e.samples_per_s !== undefined) line += `,"samples_per_s":${number(e.samples_per_s)}`;
+  if (e.memory_bytes !== undefined) line += `,"memory_bytes":${number(e.memory_bytes)}`;
+  if (e.loss_scale !== undefined) line += `,"loss_scale":${number(e.loss_scale)}`;
+  if (e.skipped_steps !== undefined) line += `,"skipped_steps":${number(e.skipped_steps)}`;
+  if (e.loader_wait_s !== undefined) line += `,"loader_wait_s":${number(e.loader_wait_s)}`;
+  return line + "}";
+}
+
+const number = (x: number) => x - x === 0 ? String(x) : `"${x}"`;
+
+/** A line of the file, or null where it is cut or not one of ours. */
+export function decodeEvent(line: string): Event | null {
+  let event: Event;
+  try {
+    event = JSON.parse(line);
+  } catch {
+    return null;
+  }
+  if (event === null || typeof event !== "object" || typeof event.kind !== "string") return null;
+  // Only these kinds carry measured numbers; a path or a message that reads "NaN" stays a string.
+  if (event.kind === "step" || event.kind === "eval" || event.kind === "epoch" || event.kind === "system") {
+    revive(event as unknown as Record<string, unknown>);
+  }
+  return event;
+}
+
+function revive(record: Record<string, unknown>): void {
+  for (const [key, value] of Object.entries(record)) {
+    if (value === "NaN" || value === "Infinity" || value === "-Infinity") record[key] = Number(value);
+    else if (key === "metrics" || key === "val_metrics") revive(value as Record<string, unknown>);
+  }
+}

@@ -1,0 +1,105 @@
+// The calling convention: one stack of 64-bit values, lists, strings, boxes for optionals, error texts.
+// Hot: nothing here allocates per call. May import symbols, errors.
+import { NativeError } from "./errors.ts";
+import type { cAbi, libc, libstdcpp, mangledC10, mangledTorch, sinceAbi213 } from "./symbols.ts";
+
+type Calls<I extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<I>["symbols"];
+type Bound =
+  & Calls<typeof cAbi>
+  & Calls<typeof libc>
+  & Calls<typeof libstdcpp>
+  & Calls<typeof mangledTorch>
+  & Calls<typeof mangledC10>
+  & Calls<typeof sinceAbi213>;
+
+/** Writable, since library.ts fills it and puts stand-ins where an old libtorch lacks a verb. */
+export type Native = { -readonly [K in keyof Bound]: Bound[K] };
+
+/** All bound symbols. Filled once by library.ts; an object so that generated code can hold it before that. */
+export const native = {} as Native;
+
+const slots = 64;
+const memory = new ArrayBuffer(8 * slots);
+/** The argument stack, seen as unsigned, floating and 32-bit halves. Arguments go in, results come out at 0. */
+export const stack = new BigUint64Array(memory);
+export const stackF64 = new Float64Array(memory);
+export const stackI64 = new BigInt64Array(memory);
+export const stackI32 = new Int32Array(memory);
+/** The address of each slot, so that a native "out" argument can write a slot directly. */
+export const slotAt: Deno.PointerValue[] = Array.from(
+  { length: slots },
+  (_, i) => Deno.UnsafePointer.of(new Uint8Array(memory, i * 8)),
+);
+
+const outMemory = new ArrayBuffer(8);
+export const out = new BigUint64Array(outMemory);
+export const outF64 = new Float64Array(outMemory);
+export const outI64 = new BigInt64Array(outMemory);
+export const outI32 = new Int32Array(outMemory);
+export const outAt = Deno.UnsafePointer.of(new Uint8Array(outMemory));
+
+const encoder = new TextEncoder();
+const pinned: Uint8Array[] = [];
+
+/** A C string that lives as long as the program: for op names and other constants. */
+export function constantString(text: string): { at: Deno.PointerValue; length: bigint } {
+  const bytes = encoder.encode(text + "\0");
+  const held = new Uint8Array(new ArrayBuffer(bytes.length));
+  held.set(bytes);
+  pinned.push(held);
+  return { at: Deno.UnsafePointer.of(held), length: BigInt(bytes.length - 1) };
+}
+
+const strings = new Map<string, { at: Deno.PointerValue; length: bigint }>();
+
+/** A new native string handle. The few distinct texts (names of modes) are encoded once. */
+export function newString(text: string): bigint {
+  let held = strings.get(text);
+  if (held === undefined) strings.set(text, held = constantString(text));
+  check(native.newString(held.at, held.length, outAt), "string");
+  return out[0];
+}
+
+/** Puts a value into a heap box of 8 bytes, as optional arguments are passed; the callee frees the box. */
+export function box(value: bigint): bigint {
+  check(native.newBox!(outAt), "optional");
+  const address = out[0];
+  out[0] = value;
+  native.copyOut(address, outAt, 8n);
+  return address;
+}
+
+const LOW_32 = 0xffffffff;
+
+/** A list of integers as libtorch wants it. Owned by the call that receives it. */
+export function intList(values: readonly number[]): bigint {
+  check(native.newList(BigInt(values.length), outAt), "list");
+  const list = out[0];
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if ((value | 0) === value) {
+      outI32[0] = value & LOW_32;
+      outI32[1] = value >> 31;
+    } else outI64[0] = BigInt(value);
+    native.pushList(list, out[0]);
+  }
+  return list;
+}
+
+/** The library's text of the error that just happened. Replaced for versions before 2.13, see stderr.ts. */
+export const errorText = {
+  read(): string {
+    const at = native.errorText?.();
+    return at ? new Deno.UnsafePointerView(at).getCString() : "libtorch gave no reason";
+  },
+};
+
+/** The first line is the reason; what follows is a C++ backtrace that helps no user. */
+export function firstLine(text: string): string {
+  const line = text.split("\n").map((l) => l.trim()).find((l) => l !== "") ?? "libtorch gave no reason";
+  return line.replace(/^(Error|RuntimeError|Exception in aoti_torch):\s*/i, "");
+}
+
+export function check(code: number, op: string, operands?: () => string): void {
+  if (code !== 0) throw new NativeError(op, operands?.() ?? "", firstLine(errorText.read()));
+}

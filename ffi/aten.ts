@@ -1,0 +1,191 @@
+// schema -> a tight typed function. The function's source is written once per op, so that a call is straight-line
+// code: no loop over arguments, no look-up, no allocation but the result. May import abi, dtype, schema, tensor.
+import * as abi from "./abi.ts";
+import { dtypeCode } from "./dtype.ts";
+import { NativeError, UseAfterFree } from "./errors.ts";
+import { type Argument, type Fn, type MemoryFormat, parseSchema, type Schema } from "./schema.ts";
+import { describe, type Device, Tensor } from "./tensor.ts";
+
+/** What generated code may name. */
+const runtime = {
+  native: abi.native,
+  version: { bits: 0n },
+  stack: abi.stack,
+  f64: abi.stackF64,
+  i64: abi.stackI64,
+  i32: abi.stackI32,
+  at: abi.slotAt,
+  out: abi.out,
+  outAt: abi.outAt,
+  box: abi.box,
+  intList: abi.intList,
+  newString: abi.newString,
+  Tensor,
+  tensorList,
+  takeList,
+  fail,
+  freed,
+  dtypeCode: (name: Parameters<typeof dtypeCode>[0]) => BigInt(dtypeCode(name)),
+  deviceCode,
+  formatCode: (name: MemoryFormat) => formats[name],
+};
+
+const formats: Record<MemoryFormat, bigint> = {
+  contiguous: 0n,
+  preserve: 1n,
+  channels_last: 2n,
+  channels_last_3d: 3n,
+};
+
+/** Tells the dispatcher which libtorch's schemas we speak: the one that is loaded. */
+export function setAbiVersion(bits: bigint): void {
+  runtime.version.bits = bits;
+}
+
+/** An op of libtorch from its schema, e.g. aten("relu(Tensor self) -> Tensor"). */
+export function aten<const S extends string>(text: S): Fn<S> {
+  const schema = parseSchema(text);
+  const name = abi.constantString(`aten::${schema.name}`);
+  const overload = abi.constantString(schema.overload);
+  const names = Object.keys(runtime);
+  const make = new Function(...names, "name", "overload", "schema", source(schema));
+  return make(...Object.values(runtime), name.at, overload.at, schema) as Fn<S>;
+}
+
+// ---- the source of one op ----------------------------------------------------------------------------------
+
+function source(schema: Schema): string {
+  const names = schema.args.map((a) => a.name);
+  const params = schema.args.map((a) => a.fallback === undefined ? a.name : `${a.name} = ${constant(a)}`);
+  const tensors = schema.args.filter((a) => a.base === "Tensor" && !a.list);
+  const dead = tensors.map((a) =>
+    a.optional ? `${a.name} !== null && ${a.name}.h === 0n` : `${a.name}.h === 0n`
+  );
+  const call = `native.call(name, overload, at[0], version.bits) !== 0`;
+  return `return function aten_${schema.name}(${params.join(", ")}) {
+    ${dead.length > 0 ? `if (${dead.join(" || ")}) freed(schema);` : ""}
+    ${schema.args.map(encode).join("\n    ")}
+    if (${call}) fail(schema, [${names.join(", ")}]);
+    ${result(schema)}
+  };`;
+}
+
+/** A default of the schema as TypeScript: None -> null, [1, 1] stays, Mean -> its number. */
+function constant(a: Argument): string {
+  const text = a.fallback!;
+  if (text === "None") return "null";
+  if (text === "True" || text === "False") return text.toLowerCase();
+  if (text === "Mean") return "1";
+  if (a.base === "str") return JSON.stringify(text.replaceAll(/^['"]|['"]$/g, ""));
+  if (a.list && !text.startsWith("[")) {
+    return `[${new Array(a.length || 1).fill(text).join(", ")}]`;
+  }
+  if (a.base === "MemoryFormat") return JSON.stringify(text.replace("_format", ""));
+  return text;
+}
+
+function encode(a: Argument, slot: number): string {
+  const target = `stack[${slot}]`;
+  if (!a.optional) return a.list ? `${target} = ${listOf(a)};` : encodePlain(a, slot);
+  if (a.base === "Generator" || a.base === "Layout") return `${target} = 0n;`; // always libtorch's own choice
+  if (a.list) return `${target} = ${a.name} === null ? 0n : box(${listOf(a)});`;
+  return `if (${a.name} === null) ${target} = 0n; else { ${
+    encodePlain(a, slot)
+  } ${target} = box(stack[${slot}]); }`;
+}
+
+function encodePlain(a: Argument, slot: number): string {
+  switch (a.base) {
+    case "Tensor":
+      return `native.newHandle(${a.name}.h, at[${slot}]);`;
+    case "float":
+      return `f64[${slot}] = ${a.name};`;
+    case "bool":
+      return `stack[${slot}] = ${a.name} ? 1n : 0n;`;
+    case "int":
+      return `if ((${a.name} | 0) === ${a.name}) { i32[${2 * slot}] = ${a.name}; i32[${
+        2 * slot + 1
+      }] = ${a.name} >> 31; } else i64[${slot}] = BigInt(${a.name});`;
+    case "str":
+      return `stack[${slot}] = newString(${a.name});`;
+    case "ScalarType":
+      return `stack[${slot}] = dtypeCode(${a.name});`;
+    case "Device":
+      return `stack[${slot}] = deviceCode(${a.name});`;
+    case "MemoryFormat":
+      return `stack[${slot}] = formatCode(${a.name});`;
+  }
+  throw new Error(`internal: no encoding for ${a.base} ${a.name}.`);
+}
+
+function listOf(a: Argument): string {
+  if (a.base === "Tensor") return `tensorList(${a.name}, schema)`;
+  if (a.base === "int") return `intList(${a.name})`;
+  throw new Error(`internal: no encoding for a list of ${a.base}.`);
+}
+
+function result(schema: Schema): string {
+  // An in-place op returns its first argument again: hand back the tensor the caller has.
+  if (schema.name.endsWith("_") && schema.returns.length === 1 && schema.returns[0].base === "Tensor") {
+    return `native.deleteTensor(stack[0]); return ${schema.args[0].name};`;
+  }
+  const take = schema.returns.map((r, i) => {
+    if (r.base === "Tensor") return r.list ? `takeList(stack[${i}])` : `new Tensor(stack[${i}])`;
+    if (r.base === "float") return `f64[${i}]`;
+    if (r.base === "bool") return `(i32[${2 * i}] & 0xff) !== 0`;
+    if (r.base === "int" || r.base === "SymInt") return `Number(i64[${i}])`;
+    throw new Error(`internal: no decoding for a result of type ${r.base}.`);
+  });
+  if (take.length === 0) return "";
+  return take.length === 1 ? `return ${take[0]};` : `return [${take.join(", ")}];`;
+}
+
+// ---- what generated code calls -----------------------------------------------------------------------------
+
+function tensorList(tensors: readonly Tensor[], schema: Schema): bigint {
+  const { native, out, outAt } = abi;
+  for (const t of tensors) if (t.h === 0n) freed(schema);
+  native.newList(BigInt(tensors.length), outAt);
+  const list = out[0];
+  for (let i = 0; i < tensors.length; i++) {
+    native.newHandle(tensors[i].h, outAt);
+    native.pushList(list, out[0]);
+  }
+  return list;
+}
+
+function takeList(list: bigint): Tensor[] {
+  const { native, out, outAt } = abi;
+  native.listSize(list, outAt);
+  const tensors = new Array<Tensor>(Number(out[0]));
+  for (let i = 0; i < tensors.length; i++) {
+    native.listItem(list, BigInt(i), outAt);
+    tensors[i] = new Tensor(out[0]);
+  }
+  native.deleteList(list);
+  return tensors;
+}
+
+/** "cpu" -> type 0, index -1 (unspecified); "cuda:3" -> type 1, index 3. Low half index, high half type. */
+function deviceCode(device: Device): bigint {
+  if (device === "cpu") return 0xffffffffn;
+  return (1n << 32n) | BigInt(device.slice("cuda:".length));
+}
+
+function freed(schema: Schema): never {
+  throw new UseAfterFree(schema.name);
+}
+
+function fail(schema: Schema, values: unknown[]): never {
+  const reason = abi.firstLine(abi.errorText.read());
+  const shown = schema.args.map((a, i) => [a.name, show(values[i])]).filter(([, v]) => v !== "");
+  throw new NativeError(schema.name, shown.map((pair) => pair.join(" ")).join(", "), reason);
+}
+
+function show(value: unknown): string {
+  if (value instanceof Tensor) return value.h === 0n ? "(freed)" : describe(value);
+  if (Array.isArray(value)) {
+    return value[0] instanceof Tensor ? `${value.length} tensors` : `[${value.join(", ")}]`;
+  }
+  return value === null || value === undefined ? "" : String(value);
+}

@@ -1,0 +1,55 @@
+// Backward, gradient slots and grad mode. May import abi, library, ops, tensor.
+import { native, out, outAt } from "./abi.ts";
+import { need } from "./library.ts";
+import { backwardOp, detach } from "./ops.ts";
+import { alive, Tensor } from "./tensor.ts";
+
+const none: readonly Tensor[] = [];
+
+/** Adds d(root)/d(leaf) into the gradient of every leaf that asks for one. */
+export function backward(root: Tensor, gradient: Tensor | null = null): void {
+  backwardOp(root, none, gradient);
+}
+
+export function requireGrad(t: Tensor, on = true): Tensor {
+  native.requireGrad(alive(t, "requireGrad"), on);
+  return t;
+}
+
+/** A leaf that shares t's memory and asks for a gradient: what passes between blocks. */
+export const boundary = (t: Tensor): Tensor => requireGrad(detach(t));
+
+export function noGrad<R>(body: () => R): R {
+  const before = native.gradMode();
+  native.setGradMode(false);
+  try {
+    return body();
+  } finally {
+    native.setGradMode(before);
+  }
+}
+
+/** Makes backward accumulate straight into `gradient`, a view of an arena, for the life of `leaf`. */
+export function setGradSlot(leaf: Tensor, gradient: Tensor): void {
+  const slot = gradSlot(leaf);
+  // The slot owns one reference: a second handle's, whose box we give up and whose word (the TensorImpl*) we move.
+  native.newHandle(alive(gradient, "setGradSlot"), outAt);
+  const box = out[0];
+  native.copyIn(outAt, box, 8n);
+  native.copyOut(Deno.UnsafePointer.value(slot), outAt, 8n);
+}
+
+/** The gradient that backward left on a leaf, or null. A view: it changes with the next backward. */
+export function gradOf(leaf: Tensor): Tensor | null {
+  const slot = Deno.UnsafePointer.value(gradSlot(leaf)); // the address of an at::Tensor, which is what a handle is
+  out[0] = 0n;
+  native.isDefined(slot, outAt);
+  if (out[0] === 0n) return null;
+  native.newHandle(slot, outAt);
+  return new Tensor(out[0]);
+}
+
+function gradSlot(leaf: Tensor): Deno.PointerValue {
+  native.copyIn(outAt, alive(leaf, "gradient"), 8n);
+  return need("gradSlot", "read gradients")(out[0]);
+}

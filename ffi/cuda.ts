@@ -1,0 +1,174 @@
+// The GPU: is there one, memory, streams, events. libtorch's C interface where it has the verb, libcudart (plain C)
+// where not. Nothing here is loaded on a machine without libtorch_cuda.so. May import abi, errors, library.
+import { native, out, outAt } from "./abi.ts";
+import { LibraryError } from "./errors.ts";
+import { openedLibtorch } from "./library.ts";
+import { libraryNamed } from "./loaded.ts";
+
+const torchCuda = {
+  currentStream: {
+    name: "aoti_torch_get_current_cuda_stream",
+    parameters: ["i32", "pointer"],
+    result: "i32",
+  },
+  setCurrentStream: { name: "torch_set_current_cuda_stream", parameters: ["u64", "i32"], result: "i32" },
+  streamFromPool: {
+    name: "torch_get_cuda_stream_from_pool",
+    parameters: ["bool", "i32", "pointer"],
+    result: "i32",
+  },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+const cudart = {
+  deviceCount: { name: "cudaGetDeviceCount", parameters: ["pointer"], result: "i32" },
+  setDevice: { name: "cudaSetDevice", parameters: ["i32"], result: "i32" },
+  memory: { name: "cudaMemGetInfo", parameters: ["pointer", "pointer"], result: "i32" },
+  synchronise: { name: "cudaDeviceSynchronize", parameters: [], result: "i32" },
+  synchroniseStream: { name: "cudaStreamSynchronize", parameters: ["u64"], result: "i32" },
+  waitEvent: { name: "cudaStreamWaitEvent", parameters: ["u64", "u64", "u32"], result: "i32" },
+  createEvent: { name: "cudaEventCreateWithFlags", parameters: ["pointer", "u32"], result: "i32" },
+  recordEvent: { name: "cudaEventRecord", parameters: ["u64", "u64"], result: "i32" },
+  synchroniseEvent: { name: "cudaEventSynchronize", parameters: ["u64"], result: "i32" },
+  destroyEvent: { name: "cudaEventDestroy", parameters: ["u64"], result: "i32" },
+  elapsed: { name: "cudaEventElapsedTime", parameters: ["pointer", "u64", "u64"], result: "i32" },
+  errorName: { name: "cudaGetErrorString", parameters: ["i32"], result: "pointer" },
+  driverVersion: { name: "cudaDriverGetVersion", parameters: ["pointer"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** torch::cuda::manual_seed(uint64). In libtorch_cpu.so; seen in 2.10.0 and 2.15.0. */
+const seeding = {
+  seed: { name: "_ZN5torch4cuda11manual_seedEm", parameters: ["u64"], result: "void", optional: true },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+type Calls<I extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<I>["symbols"];
+interface Cuda {
+  torch: Calls<typeof torchCuda>;
+  rt: Calls<typeof cudart>;
+  seed: Calls<typeof seeding>["seed"];
+  count: number;
+}
+
+let state: Cuda | null | undefined;
+/** Why there is no GPU to use, once known. */
+let absence = "";
+
+/** Loads the CUDA half of libtorch, if it is here and a device answers. */
+function cuda(): Cuda | null {
+  if (state !== undefined) return state;
+  state = null;
+  const lib = openedLibtorch();
+  if (!lib.cuda) {
+    absence = `libtorch in ${lib.dir} was built without CUDA`;
+    return null;
+  }
+  try {
+    const rt = Deno.dlopen(libraryNamed("libcudart.so"), cudart).symbols;
+    const answer = rt.deviceCount(outAt);
+    if (answer !== 0) {
+      absence = `the CUDA driver says: ${cudaError(rt, answer)}`;
+      return null;
+    }
+    const count = Number(out[0] & 0xffffffffn);
+    if (count === 0) {
+      absence = "the CUDA driver sees no device";
+      return null;
+    }
+    const torch = Deno.dlopen(`${lib.dir}/libtorch_cuda.so`, torchCuda).symbols;
+    const { seed } = Deno.dlopen(`${lib.dir}/libtorch_cpu.so`, seeding).symbols;
+    return state = { torch, rt, seed, count };
+  } catch (error) {
+    absence = error instanceof Error ? error.message : String(error);
+    return null;
+  }
+}
+
+function cudaError(rt: Cuda["rt"], code: number): string {
+  const at = rt.errorName(code);
+  return at ? new Deno.UnsafePointerView(at).getCString() : `error ${code}`;
+}
+
+function must(): Cuda {
+  const c = cuda();
+  if (!c) throw new LibraryError(`No GPU can be used here: ${absence}. Train on the CPU with --device cpu.`);
+  return c;
+}
+
+function ok(code: number, what: string): void {
+  if (code !== 0) throw new LibraryError(`CUDA could not ${what}: ${cudaError(must().rt, code)}.`);
+}
+
+export const cudaDevices = (): number => cuda()?.count ?? 0;
+export const whyNoCuda = (): string => (cuda(), absence);
+
+export function setCudaDevice(index: number): void {
+  ok(must().rt.setDevice(index), `use device ${index}`);
+}
+
+export function seedCuda(seed: bigint): void {
+  if (state) state.seed?.(seed);
+}
+
+/** Bytes in use and in all on the current device, by every process on it. */
+export function cudaMemory(): { used: number; total: number } {
+  const both = new BigUint64Array(new ArrayBuffer(16));
+  const at = Deno.UnsafePointer.of(both)!;
+  ok(must().rt.memory(at, Deno.UnsafePointer.offset(at, 8)), "read the device's memory");
+  return { used: Number(both[1] - both[0]), total: Number(both[1]) };
+}
+
+export function synchroniseCuda(): void {
+  if (state) ok(state.rt.synchronise(), "finish its work");
+}
+
+/** A CUDA stream by address. */
+export type Stream = bigint;
+/** A CUDA event by address. */
+export type Event = bigint;
+
+export function currentStream(device = 0): Stream {
+  ok(must().torch.currentStream(device, outAt), "name its stream");
+  return out[0];
+}
+export function poolStream(device = 0, highPriority = false): Stream {
+  ok(must().torch.streamFromPool(highPriority, device, outAt), "give a stream");
+  return out[0];
+}
+
+/** Runs body with `stream` current, so that its work queues there. */
+export function onStream<R>(stream: Stream, body: () => R, device = 0): R {
+  const before = currentStream(device);
+  ok(must().torch.setCurrentStream(stream, device), "change its stream");
+  try {
+    return body();
+  } finally {
+    ok(must().torch.setCurrentStream(before, device), "change its stream back");
+  }
+}
+
+const DISABLE_TIMING = 2;
+
+export function newEvent(timing = false): Event {
+  ok(must().rt.createEvent(outAt, timing ? 0 : DISABLE_TIMING), "make an event");
+  return out[0];
+}
+export const recordEvent = (e: Event, s: Stream): void => ok(must().rt.recordEvent(e, s), "record an event");
+export const waitForEvent = (s: Stream, e: Event): void => ok(must().rt.waitEvent(s, e, 0), "wait");
+export const synchroniseEvent = (e: Event): void => ok(must().rt.synchroniseEvent(e), "wait for an event");
+export const destroyEvent = (e: Event): void => ok(must().rt.destroyEvent(e), "drop an event");
+
+/** Milliseconds between two events that were made with timing. */
+export function elapsedMs(from: Event, to: Event): number {
+  const ms = new Float32Array(new ArrayBuffer(4));
+  ok(must().rt.elapsed(Deno.UnsafePointer.of(ms), from, to), "time its work");
+  return ms[0];
+}
+
+/** TF32, deterministic kernels and cuDNN's search for the fastest kernel: switches of libtorch's global context. */
+export function setNumerics(o: { tf32: boolean; deterministic: boolean; searchKernels: boolean }): void {
+  const context = native.globalContext?.();
+  if (!context) return; // a libtorch without these symbols keeps its own defaults
+  native.setTf32CuBlas?.(context, o.tf32);
+  native.setTf32CuDnn?.(context, o.tf32);
+  native.setDeterministic?.(context, o.deterministic, true);
+  native.setCuDnnBenchmark?.(context, o.searchKernels && !o.deterministic);
+}

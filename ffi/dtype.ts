@@ -1,0 +1,38 @@
+// Data types by name, with libtorch's codes and sizes. May import nothing.
+
+/** Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never change. */
+const table = {
+  u8: [0, 1],
+  i8: [1, 1],
+  i16: [2, 2],
+  i32: [3, 4],
+  i64: [4, 8],
+  f16: [5, 2],
+  f32: [6, 4],
+  f64: [7, 8],
+  c64: [9, 8],
+  c128: [10, 16],
+  bool: [11, 1],
+  bf16: [15, 2],
+  u16: [27, 2],
+  u32: [28, 4],
+  u64: [29, 8],
+} as const satisfies Record<string, readonly [number, number]>;
+
+export type DType = keyof typeof table;
+
+const nameOf = new Map<number, DType>(
+  Object.entries(table).map(([name, [code]]) => [code, name as DType]),
+);
+
+export const dtypeCode = (name: DType): number => table[name][0];
+export const dtypeBytes = (name: DType): number => table[name][1];
+export const isFloating = (name: DType): boolean => name[0] === "f" || name === "bf16";
+
+export function dtypeName(code: number): DType {
+  const name = nameOf.get(code);
+  if (name === undefined) {
+    throw new Error(`internal: libtorch answered with data type ${code}, unknown here.`);
+  }
+  return name;
+}

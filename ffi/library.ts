@@ -1,0 +1,64 @@
+// Opens libtorch and binds its symbols, once per process. May import symbols, abi, aten, stderr, libraries/types.
+import { native } from "./abi.ts";
+import { setAbiVersion } from "./aten.ts";
+import { LibraryError } from "./errors.ts";
+import type { Libtorch } from "./libraries/types.ts";
+import { catchNativeErrors } from "./stderr.ts";
+import { cAbi, libc, libstdcpp, mangledC10, mangledTorch, sinceAbi213 } from "./symbols.ts";
+
+let opened: Libtorch | undefined;
+
+/** The libtorch in use. */
+export function openedLibtorch(): Libtorch {
+  if (!opened) throw new Error("internal: libtorch is used before it was opened.");
+  return opened;
+}
+
+export function openLibtorch(lib: Libtorch): void {
+  if (opened?.dir === lib.dir) return;
+  if (opened) throw new Error(`internal: libtorch is open already, from ${opened.dir}.`);
+  const main = `${lib.dir}/libtorch_cpu.so`;
+  const bind = <I extends Deno.ForeignLibraryInterface>(path: string, symbols: I) => {
+    try {
+      Object.assign(native, Deno.dlopen(path, symbols).symbols);
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new LibraryError(`${path} can't be loaded: ${reason}.`, { cause });
+    }
+  };
+  bind("libc.so.6", libc);
+  bind("libstdc++.so.6", libstdcpp);
+  bind(main, cAbi);
+  bind(main, sinceAbi213);
+  bind(main, mangledTorch);
+  bind(`${lib.dir}/libc10.so`, mangledC10);
+  setAbiVersion(native.abiVersion());
+  if (!native.errorText) catchNativeErrors();
+  if (!native.newBox) native.newBox = allocateBox;
+  opened = lib;
+}
+
+/** Before 2.13 libtorch has no verb for a box: it frees eight bytes of operator new. */
+function allocateBox(at: Deno.PointerValue): number {
+  boxAddress[0] = native.operatorNew(8n);
+  const address = Deno.UnsafePointer.value(at);
+  native.copyOut(address, boxAddressAt, 8n);
+  return 0;
+}
+const boxAddress = new BigUint64Array(new ArrayBuffer(8));
+const boxAddressAt = Deno.UnsafePointer.of(boxAddress);
+
+/** A mangled symbol that this libtorch may lack: the sentence says what is lost. */
+export function need<K extends keyof typeof native>(
+  symbol: K,
+  purpose: string,
+): NonNullable<typeof native[K]> {
+  const found = native[symbol];
+  if (!found) {
+    throw new LibraryError(
+      `libtorch ${openedLibtorch().versionText} in ${openedLibtorch().dir} lacks a symbol needed to ${purpose}. ` +
+        "Choose another libtorch with --libtorch DIR, or run: hpctrain libtorch install.",
+    );
+  }
+  return found as NonNullable<typeof native[K]>;
+}

@@ -1,0 +1,173 @@
+// Tensors from numbers and back, and the few verbs that need a scalar. May import abi, dtype, ops, tensor.
+import { check, native, out, outAt, outI32 } from "./abi.ts";
+import type { DType } from "./dtype.ts";
+import { contiguous, empty, mul, onesOp, toCopy, zerosOp } from "./ops.ts";
+import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
+
+export interface Options {
+  dtype?: DType;
+  device?: Device;
+  /** Page-locked host memory: a copy to a GPU from it runs beside the computation. */
+  pinned?: boolean;
+}
+
+export const zeros = (shape: readonly number[], o: Options = {}): Tensor =>
+  zerosOp(shape, o.dtype ?? "f32", null, o.device ?? "cpu", o.pinned ? true : null);
+export const ones = (shape: readonly number[], o: Options = {}): Tensor =>
+  onesOp(shape, o.dtype ?? "f32", null, o.device ?? "cpu", o.pinned ? true : null);
+export const uninitialised = (shape: readonly number[], o: Options = {}): Tensor =>
+  empty(shape, o.dtype ?? "f32", null, o.device ?? "cpu", o.pinned ? true : null);
+
+export type Numbers =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | Uint8Array
+  | Uint16Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array;
+
+const dtypeOfArray = new Map<unknown, DType>([
+  [Float32Array, "f32"],
+  [Float64Array, "f64"],
+  [Int8Array, "i8"],
+  [Int16Array, "i16"],
+  [Int32Array, "i32"],
+  [Uint8Array, "u8"],
+  [Uint16Array, "u16"],
+  [Uint32Array, "u32"],
+  [BigInt64Array, "i64"],
+  [BigUint64Array, "u64"],
+]);
+
+/** A tensor with these numbers, copied. A plain array becomes f32. */
+export function tensor(values: Numbers | readonly number[], shape?: readonly number[]): Tensor {
+  const typed = Array.isArray(values) ? Float32Array.from(values) : values as Numbers;
+  const dtype = dtypeOfArray.get(typed.constructor)!;
+  const made = uninitialised(shape ?? [typed.length], { dtype });
+  writeBytes(made, new Uint8Array(typed.buffer, typed.byteOffset, typed.byteLength));
+  return made;
+}
+
+/** A 0-dim tensor. */
+export function scalar(value: number, dtype: DType = "f32", device: Device = "cpu"): Tensor {
+  return fill_(uninitialised([], { dtype, device }), value);
+}
+
+export function fill_(t: Tensor, value: number): Tensor {
+  check(native.fill(alive(t, "fill_"), value), "fill_", () => describe(t));
+  return t;
+}
+export function zero_(t: Tensor): Tensor {
+  check(native.zero(alive(t, "zero_")), "zero_");
+  return t;
+}
+
+/** Copies raw bytes into a contiguous CPU tensor. */
+export function writeBytes(t: Tensor, bytes: Uint8Array, offset = 0): void {
+  if (offset + bytes.length > t.byteLength || !t.contiguous || t.device !== "cpu") {
+    throw new Error(
+      `internal: ${bytes.length} bytes at ${offset} don't fit a contiguous CPU ${describe(t)}.`,
+    );
+  }
+  if (bytes.length === 0) return;
+  native.copyFromBuffer(address(t) + BigInt(offset), bytes as Uint8Array<ArrayBuffer>, BigInt(bytes.length));
+}
+
+/** The tensor's bytes, copied, in row-major order; from any device. */
+export function readBytes(t: Tensor): Uint8Array<ArrayBuffer> {
+  return scope(() => {
+    const host = t.device === "cpu" ? t : toDevice(t, "cpu");
+    const dense = host.contiguous ? host : contiguous(host);
+    const bytes = new Uint8Array(dense.byteLength);
+    if (bytes.length > 0) native.copyToBuffer(bytes, address(dense), BigInt(bytes.length));
+    return bytes;
+  });
+}
+
+/** A window on the tensor's own memory, without a copy. Valid only while the tensor lives; contiguous CPU only. */
+export function borrowBytes(t: Tensor): Uint8Array<ArrayBuffer> {
+  if (!t.contiguous || t.device !== "cpu") throw new Error(`internal: borrowBytes of ${describe(t)}.`);
+  if (t.numel === 0) return new Uint8Array(0);
+  const at = Deno.UnsafePointer.create(address(t))!;
+  return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(at, t.byteLength));
+}
+
+/** All values as numbers, in row-major order. */
+export function toNumbers(t: Tensor): Float64Array {
+  return scope(() => new Float64Array(readBytes(toCopy(t, "f64", null, "cpu")).buffer));
+}
+/** All values of an integer tensor, exactly. */
+export function toBigInts(t: Tensor): BigInt64Array {
+  return scope(() => new BigInt64Array(readBytes(toCopy(t, "i64", null, "cpu")).buffer));
+}
+
+export function toDevice(t: Tensor, device: Device, nonBlocking = false): Tensor {
+  return toCopy(t, null, null, device, null, nonBlocking);
+}
+
+function address(t: Tensor): bigint {
+  check(native.dataPointer(alive(t, "data"), outAt), "data");
+  return out[0];
+}
+
+// c10::Scalar{tag = HAS_i, v.i = 1}: the alpha of add, laid out by hand. The union is aligned to 16 bytes.
+const one = new BigInt64Array(new ArrayBuffer(32));
+one[0] = 1n;
+one[2] = 1n;
+const oneAt = Deno.UnsafePointer.of(one);
+
+/** a + b. */
+export function add(a: Tensor, b: Tensor): Tensor {
+  const ha = alive(a, "add"), hb = alive(b, "add");
+  if (native.addUnboxed && plainOperands(ha, hb)) {
+    // Equal shapes on the host: nothing can be refused, so no C++ exception can cross this call. The result is
+    // written into a fresh handle, which is a C++ object of one pointer.
+    const handle = native.operatorNew(8n);
+    native.addUnboxed(handle, ha, hb, oneAt);
+    return new Tensor(handle);
+  }
+  check(native.subtract(ha, hb, -1, outAt), "add", () => `${describe(a)}, ${describe(b)}`);
+  return new Tensor(out[0]);
+}
+
+/** a - scale * b. */
+export function sub(a: Tensor, b: Tensor, scale = 1): Tensor {
+  const ha = alive(a, "sub"), hb = alive(b, "sub");
+  check(native.subtract(ha, hb, scale, outAt), "sub", () => `${describe(a)}, ${describe(b)}`);
+  return new Tensor(out[0]);
+}
+
+function plainOperands(a: bigint, b: bigint): boolean {
+  native.deviceType(a, outAt);
+  if (outI32[0] !== 0) return false;
+  native.deviceType(b, outAt);
+  if (outI32[0] !== 0) return false;
+  native.dim(a, outAt);
+  const dim = out[0];
+  native.dim(b, outAt);
+  if (out[0] !== dim) return false;
+  for (let i = 0n; i < dim; i++) {
+    native.size(a, i, outAt);
+    const size = out[0];
+    native.size(b, i, outAt);
+    if (out[0] !== size) return false;
+  }
+  return true;
+}
+
+const constants = new Map<string, Tensor>();
+
+/** A 0-dim constant, made once per value, data type and device, never freed: for ops that want a tensor. */
+export function constant(value: number, dtype: DType = "f32", device: Device = "cpu"): Tensor {
+  const key = `${value} ${dtype} ${device}`;
+  let made = constants.get(key);
+  if (made === undefined) constants.set(key, made = keep(scalar(value, dtype, device)));
+  return made;
+}
+
+/** x * factor. */
+export const scale = (x: Tensor, factor: number): Tensor => mul(x, constant(factor, "f32", x.device));

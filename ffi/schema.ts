@@ -1,0 +1,128 @@
+// ATen schema strings, read twice: by the type checker (Fn<S> is the op's TypeScript signature) and once at
+// start (parseSchema gives the argument list). There is no second description of an op. May import tensor, dtype.
+import type { DType } from "./dtype.ts";
+import type { Device, Tensor } from "./tensor.ts";
+
+// ---- types -------------------------------------------------------------------------------------------------
+
+/** "(a!)" and "(a -> *)" mark aliasing; the signature does not depend on them. */
+type DropAlias<S extends string> = S extends `${infer Head}(${string})${infer Tail}` ? `${Head}${Tail}` : S;
+
+/** Splits at ", " but not inside a default such as [1, 1]. */
+type Split<S extends string, Held extends string = ""> = S extends `${infer Head}, ${infer Tail}`
+  ? OpenBracket<`${Held}${Head}`> extends true ? Split<Tail, `${Held}${Head}, `>
+  : [`${Held}${Head}`, ...Split<Tail>]
+  : `${Held}${S}` extends "" ? []
+  : [`${Held}${S}`];
+
+type OpenBracket<S extends string> = S extends `${string}=[${infer Inside}`
+  ? Inside extends `${string}]${string}` ? false : true
+  : false;
+
+interface Scalars {
+  Tensor: Tensor;
+  int: number;
+  SymInt: number;
+  float: number;
+  bool: boolean;
+  str: string;
+  ScalarType: DType;
+  Device: Device;
+  Layout: never;
+  MemoryFormat: MemoryFormat;
+  Generator: never;
+}
+
+export type MemoryFormat = "contiguous" | "preserve" | "channels_last" | "channels_last_3d";
+
+type ValueOf<S extends string> = S extends `${infer Base}?` ? ValueOf<Base> | null
+  : S extends `${infer Base}[${string}]` ? readonly ValueOf<Base>[]
+  : S extends keyof Scalars ? Scalars[S]
+  : never;
+
+type TypeOf<S extends string> = ValueOf<DropAlias<S>>;
+
+type Params<Items extends readonly string[]> = Items extends
+  readonly [infer Item extends string, ...infer Rest extends string[]] ? Item extends "*" ? Params<Rest>
+  : Item extends `${infer Type} ${string}=${string}` ? [(TypeOf<Type>)?, ...Params<Rest>]
+  : Item extends `${infer Type} ${string}` ? [TypeOf<Type>, ...Params<Rest>]
+  : [never, ...Params<Rest>]
+  : [];
+
+type ResultOf<S extends string> = TypeOf<S> extends readonly Tensor[] ? Tensor[] : TypeOf<S>;
+
+type Results<Items extends readonly string[]> = Items extends
+  readonly [infer Item extends string, ...infer Rest extends string[]]
+  ? [ResultOf<DropAlias<Item> extends `${infer Type} ${string}` ? Type : DropAlias<Item>>, ...Results<Rest>]
+  : [];
+
+type Returns<S extends string> = S extends "()" ? void
+  : S extends `(${infer Inside}) ` ? Results<Split<Inside>>
+  : S extends `(${infer Inside})` ? Results<Split<Inside>>
+  : ResultOf<S>;
+
+/** The TypeScript function type of an ATen schema. */
+export type Fn<S extends string> = S extends `${infer Head} -> ${infer Ret}`
+  ? Head extends `${string}(${infer Args})` ? (...args: Params<Split<Args>>) => Returns<Ret> : never
+  : never;
+
+// ---- values ------------------------------------------------------------------------------------------------
+
+export interface Argument {
+  readonly name: string;
+  /** "Tensor", "int", "float", "bool", "str", "ScalarType", "Device", "Layout", "MemoryFormat", "Generator". */
+  readonly base: string;
+  readonly list: boolean;
+  readonly optional: boolean;
+  /** The default as schema text, or undefined when the argument must be given. */
+  readonly fallback: string | undefined;
+  /** The fixed length of "int[2]", so that one number may stand for all; 0 when free. */
+  readonly length: number;
+}
+
+export interface Schema {
+  readonly text: string;
+  readonly name: string;
+  readonly overload: string;
+  readonly args: readonly Argument[];
+  readonly returns: readonly { base: string; list: boolean }[];
+}
+
+const signature = /^([\w]+)(?:\.(\w+))?\((.*)\) -> (.*)$/;
+const argument = /^(\w+)(\[(\d*)\])?(\?)? (\w+)(?:=(.*))?$/;
+
+const dropAlias = (text: string) => text.replace(/\([a-z!|> *-]+\)/g, "");
+
+export function parseSchema(text: string): Schema {
+  const found = signature.exec(text);
+  if (!found) throw new Error(`internal: not an ATen schema: ${text}`);
+  const [, name, overload = "", args, returns] = found;
+  return {
+    text,
+    name,
+    overload,
+    args: splitList(args).filter((item) => item !== "*").map((item) => parseArgument(item, text)),
+    returns: splitList(returns.startsWith("(") ? returns.slice(1, -1) : returns).map((item) => {
+      const type = dropAlias(item).split(" ")[0];
+      return { base: type.replace("[]", ""), list: type.endsWith("[]") };
+    }),
+  };
+}
+
+function parseArgument(item: string, schema: string): Argument {
+  const found = argument.exec(dropAlias(item));
+  if (!found) throw new Error(`internal: argument "${item}" of ${schema} is not understood.`);
+  const [, base, list, length, optional, name, fallback] = found;
+  return {
+    name,
+    base: base === "SymInt" ? "int" : base,
+    list: list !== undefined,
+    optional: optional !== undefined,
+    fallback,
+    length: Number(length ?? 0),
+  };
+}
+
+function splitList(text: string): string[] {
+  return text === "" ? [] : text.split(/, (?![^[]*\])/);
+}

@@ -1,0 +1,156 @@
+// Tensor: a native handle with a known owner. Scopes own tensors; nothing waits for the garbage collector.
+// May import abi, dtype, errors.
+import { check, native, out, outAt, outF64, outI32, outI64 } from "./abi.ts";
+import { type DType, dtypeBytes, dtypeName } from "./dtype.ts";
+import { UseAfterFree } from "./errors.ts";
+
+/** Where a tensor lives. */
+export type Device = "cpu" | `cuda:${number}`;
+
+let live = 0;
+let depth = 0;
+let top = 0;
+// Tensors made inside open scopes, in order; each scope owns the part above the mark it began at.
+const owned: Tensor[] = [];
+
+export class Tensor {
+  /** Address of the native handle; 0n once freed. Only ffi/ reads it. */
+  h: bigint;
+  kept = false;
+  #shape: readonly number[] | undefined = undefined;
+
+  constructor(handle: bigint) {
+    this.h = handle;
+    live++;
+    if (depth > 0) owned[top++] = this;
+  }
+
+  get shape(): readonly number[] {
+    return this.#shape ??= readShape(alive(this, "shape"));
+  }
+  get strides(): readonly number[] {
+    const h = alive(this, "strides");
+    return this.shape.map((_, i) => (native.stride(h, BigInt(i), outAt), Number(outI64[0])));
+  }
+  get dtype(): DType {
+    native.dtype(alive(this, "dtype"), outAt);
+    return dtypeName(outI32[0]);
+  }
+  get device(): Device {
+    const h = alive(this, "device");
+    native.deviceType(h, outAt);
+    if (outI32[0] === 0) return "cpu";
+    native.deviceIndex(h, outAt);
+    return `cuda:${outI32[0]}`;
+  }
+  get numel(): number {
+    native.numel(alive(this, "numel"), outAt);
+    return Number(outI64[0]);
+  }
+  get byteLength(): number {
+    return this.numel * dtypeBytes(this.dtype);
+  }
+  get contiguous(): boolean {
+    out[0] = 0n;
+    native.isContiguous(alive(this, "contiguous"), outAt);
+    return (outI32[0] & 0xff) !== 0;
+  }
+
+  /** The one value of a one-element tensor, as a number. Waits for the device. */
+  item(): number {
+    check(native.itemF64(alive(this, "item"), outAt), "item", () => describe(this));
+    return outF64[0];
+  }
+  /** The one value of a one-element integer tensor, exactly. */
+  itemBigInt(): bigint {
+    check(native.itemI64(alive(this, "item"), outAt), "item", () => describe(this));
+    return outI64[0];
+  }
+
+  free(): void {
+    if (this.h === 0n) return;
+    native.deleteTensor(this.h);
+    this.h = 0n;
+    live--;
+  }
+
+  /** Swaps in another tensor's handle: how a parameter moves into an arena while modules keep their reference. */
+  replaceWith(other: Tensor): void {
+    if (this.h !== 0n) native.deleteTensor(this.h);
+    this.h = alive(other, "replaceWith");
+    other.h = 0n;
+    live--;
+    this.#shape = undefined;
+  }
+
+  toString(): string {
+    return this.h === 0n ? "freed tensor" : describe(this);
+  }
+}
+
+function readShape(h: bigint): readonly number[] {
+  native.dim(h, outAt);
+  const shape = new Array<number>(Number(outI64[0]));
+  for (let i = 0; i < shape.length; i++) {
+    native.size(h, BigInt(i), outAt);
+    shape[i] = Number(outI64[0]);
+  }
+  return shape;
+}
+
+export function alive(t: Tensor, op: string): bigint {
+  if (t.h === 0n) throw new UseAfterFree(op);
+  return t.h;
+}
+
+/** "f32[32, 7]": how a tensor is named in messages. */
+export function describe(t: Tensor): string {
+  const device = t.device;
+  return `${t.dtype}[${t.shape.join(", ")}]${device === "cpu" ? "" : `@${device}`}`;
+}
+
+/** How many tensors exist now. A training step that changes it leaks. */
+export const liveTensors = (): number => live;
+
+/** Makes a tensor survive the scope it was made in. The caller frees it. */
+export function keep<T extends Tensor>(t: T): T {
+  t.kept = true;
+  return t;
+}
+
+/** Frees every tensor made inside, but for those returned (alone, in an array or in an object) or kept. */
+export function scope<R>(body: () => R): R {
+  const mark = top;
+  depth++;
+  try {
+    const result = body();
+    depth--;
+    closeScope(mark, result);
+    return result;
+  } catch (error) {
+    depth--;
+    closeScope(mark, undefined);
+    throw error;
+  }
+}
+
+function closeScope(mark: number, result: unknown): void {
+  const returned: Tensor[] = [];
+  if (result !== undefined) collect(result, returned, 2);
+  const end = top;
+  top = mark;
+  for (let i = mark; i < end; i++) {
+    const t = owned[i];
+    if (t.kept) continue;
+    if (returned.length > 0 && returned.includes(t)) {
+      if (depth > 0) owned[top++] = t;
+    } else t.free();
+  }
+}
+
+function collect(value: unknown, into: Tensor[], levels: number): void {
+  if (value instanceof Tensor) into.push(value);
+  else if (levels > 0 && typeof value === "object" && value !== null && !ArrayBuffer.isView(value)) {
+    for (const item of Array.isArray(value) ? value : Object.values(value)) collect(item, into, levels - 1);
+  }
+}

@@ -1,0 +1,131 @@
+import { assert, assertEquals } from "@std/assert";
+import { dirname, join } from "@std/path";
+import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
+
+const root = new URL("../../", import.meta.url).pathname;
+const PAGES = ["README.md", "docs/manual.md"];
+
+const read = (page: string) => Deno.readTextFileSync(join(root, page));
+
+function required(name: string, what: string): string {
+  const value = Deno.env.get(name);
+  if (!value) throw new Error(`${name} is not set: it names ${what}. ./scripts/test sets it.`);
+  return value;
+}
+
+async function run(program: string, args: string[], cwd: string, env: Record<string, string> = {}) {
+  const output = await new Deno.Command(program, { args, cwd, env, stdin: "null" }).output();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  return { code: output.code, said: text(output.stdout) + text(output.stderr) };
+}
+
+/** A folder where `./hpctrain`, `./scripts/hpctrain` and `hpctrain` are the executable under test. */
+async function inWorkplace(test: (folder: string) => Promise<void>): Promise<void> {
+  const exe = Deno.realPathSync(required("HPCTRAIN_EXE", "the executable under test"));
+  const folder = Deno.makeTempDirSync();
+  try {
+    Deno.mkdirSync(join(folder, "scripts"));
+    for (const name of ["hpctrain", "scripts/hpctrain"]) Deno.symlinkSync(exe, join(folder, name));
+    await test(folder);
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+}
+
+/** A block marked `runs` is a script, and runs as it stands. */
+function execute(block: Block, folder: string) {
+  if (block.language === "python") {
+    return run(required("HPCTRAIN_PYTHON", "a Python with torch"), ["-c", block.text], folder);
+  }
+  assertEquals(block.language, "sh", "only sh and python blocks can be run");
+  const path = `${folder}:${Deno.env.get("PATH")}`;
+  return run("bash", ["-euo", "pipefail", "-c", block.text], folder, { PATH: path });
+}
+
+/** What checks a command without doing it: `config` reads the flags of training, `--help` knows the others. */
+function check(argv: string[]): string[] {
+  if (argv[0] === "train" || argv[0]?.startsWith("-")) {
+    return ["config", ...argv.slice(argv[0] === "train" ? 1 : 0)];
+  }
+  return argv.length === 0 ? [] : [argv[0], "--help"];
+}
+
+for (const page of PAGES) {
+  Deno.test(`the commands of ${page} do what it says`, async (t) => {
+    await inWorkplace(async (folder) => {
+      for (const block of blocksOf(read(page))) {
+        if (block.mark.startsWith("file: ")) {
+          Deno.writeTextFileSync(join(folder, block.mark.slice(6)), block.text);
+        } else if (block.mark === "runs") {
+          await t.step(`${page}:${block.line} runs`, async () => {
+            const { code, said } = await execute(block, folder);
+            assertEquals(code, 0, `${block.text}${said}`);
+          });
+        } else if (block.language === "sh") {
+          for (const { env, argv } of commandsOf(block.text)) {
+            await t.step(
+              `${page}:${block.line} hpctrain ${argv.join(" ")} is a good command line`,
+              async () => {
+                const { code, said } = await run(join(folder, "hpctrain"), check(argv), folder, env);
+                assertEquals(code, 0, said);
+              },
+            );
+          }
+        }
+      }
+    });
+  });
+}
+
+Deno.test("every link of the documentation leads to a file, and to a heading that is there", () => {
+  const pages = ["README.md", "CHANGELOG.md"];
+  for (const entry of Deno.readDirSync(join(root, "docs"))) {
+    if (entry.name.endsWith(".md")) pages.push(`docs/${entry.name}`);
+  }
+  for (const page of pages) {
+    for (const [, target, anchor] of read(page).matchAll(/\]\(([^)#:]*)(?:#([^)]*))?\)/g)) {
+      const file = target ? join(dirname(page), target) : page;
+      assert(exists(join(root, file)), `${page} links to ${target}, which is not there`);
+      if (anchor) {
+        assert(anchorsOf(read(file)).includes(anchor), `${page} links to #${anchor}, which ${file} lacks`);
+      }
+    }
+  }
+});
+
+function exists(path: string): boolean {
+  try {
+    return Deno.statSync(path) !== null;
+  } catch {
+    return false;
+  }
+}
+
+/** As Markdown viewers make them: small letters, hyphens for blanks, no punctuation. */
+function anchorsOf(markdown: string): string[] {
+  return [...markdown.matchAll(/^#+ (.*)$/gm)]
+    .map(([, title]) => title.toLowerCase().replace(/[^\w\- ]/g, "").replaceAll(" ", "-"));
+}
+
+Deno.test("a shell block's commands are found through comments, quotes, continued lines and variables", () => {
+  const shell = `# hpctrain comment
+./hpctrain --lr 1e-3   # set the rate
+A_B=1 C=x=y hpctrain train \\
+  --run-name "two words"
+cd somewhere && ls
+./scripts/hpctrain
+`;
+  assertEquals(commandsOf(shell), [
+    { env: {}, argv: ["--lr", "1e-3"] },
+    { env: { A_B: "1", C: "x=y" }, argv: ["train", "--run-name", "two words"] },
+    { env: {}, argv: [] },
+  ]);
+});
+
+Deno.test("blocks are found with language, line and mark", () => {
+  const page = "text\n\n<!-- runs -->\n\n```sh\nls\n```\n\n```yaml\na: 1\n```\n";
+  assertEquals(blocksOf(page), [
+    { language: "sh", text: "ls\n", line: 5, mark: "runs" },
+    { language: "yaml", text: "a: 1\n", line: 9, mark: "" },
+  ]);
+});
