@@ -1,7 +1,7 @@
 // schema -> a tight typed function. The function's source is written once per op, so that a call is straight-line
 // code: no loop over arguments, no look-up, no allocation but the result. May import abi, dtype, schema, tensor.
 import * as abi from "./abi.ts";
-import { dtypeCode } from "./dtype.ts";
+import { dtypeCode, dtypeName } from "./dtype.ts";
 import { NativeError, UseAfterFree } from "./errors.ts";
 import { type Argument, type Fn, type MemoryFormat, parseSchema, type Schema } from "./schema.ts";
 import { describe, type Device, Tensor } from "./tensor.ts";
@@ -80,6 +80,7 @@ function constant(a: Argument): string {
   if (a.list && !text.startsWith("[")) {
     return `[${new Array(a.length || 1).fill(text).join(", ")}]`;
   }
+  if (a.base === "ScalarType") return JSON.stringify(dtypeName(Number(text)));
   if (a.base === "MemoryFormat") return JSON.stringify(text.replace("_format", ""));
   return text;
 }

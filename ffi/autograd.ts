@@ -1,8 +1,8 @@
 // Backward, gradient slots and grad mode. May import abi, library, ops, tensor.
-import { native, out, outAt } from "./abi.ts";
+import { check, native, out, outAt } from "./abi.ts";
 import { need } from "./library.ts";
 import { backwardOp, detach } from "./ops.ts";
-import { alive, Tensor } from "./tensor.ts";
+import { alive, describe, Tensor } from "./tensor.ts";
 
 const none: readonly Tensor[] = [];
 
@@ -12,7 +12,7 @@ export function backward(root: Tensor, gradient: Tensor | null = null): void {
 }
 
 export function requireGrad(t: Tensor, on = true): Tensor {
-  native.requireGrad(alive(t, "requireGrad"), on);
+  check(native.requireGrad(alive(t, "requireGrad"), on), "requireGrad", () => describe(t));
   return t;
 }
 

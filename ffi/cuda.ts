@@ -1,6 +1,6 @@
 // The GPU: is there one, memory, streams, events. libtorch's C interface where it has the verb, libcudart (plain C)
 // where not. Nothing here is loaded on a machine without libtorch_cuda.so. May import abi, errors, library.
-import { native, out, outAt } from "./abi.ts";
+import { native, out, outAt, outI32 } from "./abi.ts";
 import { LibraryError } from "./errors.ts";
 import { openedLibtorch } from "./library.ts";
 import { libraryNamed } from "./loaded.ts";
@@ -31,6 +31,7 @@ const cudart = {
   synchroniseEvent: { name: "cudaEventSynchronize", parameters: ["u64"], result: "i32" },
   destroyEvent: { name: "cudaEventDestroy", parameters: ["u64"], result: "i32" },
   elapsed: { name: "cudaEventElapsedTime", parameters: ["pointer", "u64", "u64"], result: "i32" },
+  attribute: { name: "cudaDeviceGetAttribute", parameters: ["pointer", "i32", "i32"], result: "i32" },
   errorName: { name: "cudaGetErrorString", parameters: ["i32"], result: "pointer" },
   driverVersion: { name: "cudaDriverGetVersion", parameters: ["pointer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
@@ -102,6 +103,14 @@ export const whyNoCuda = (): string => (cuda(), absence);
 
 export function setCudaDevice(index: number): void {
   ok(must().rt.setDevice(index), `use device ${index}`);
+}
+
+const CAPABILITY_MAJOR = 75; // cudaDevAttrComputeCapabilityMajor
+
+/** The generation of the device: 8 is Ampere, the first that computes in bf16. */
+export function cudaCapability(device = 0): number {
+  ok(must().rt.attribute(outAt, CAPABILITY_MAJOR, device), "say what device it is");
+  return outI32[0];
 }
 
 export function seedCuda(seed: bigint): void {

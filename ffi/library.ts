@@ -35,6 +35,8 @@ export function openLibtorch(lib: Libtorch): void {
   setAbiVersion(native.abiVersion());
   if (!native.errorText) catchNativeErrors();
   if (!native.newBox) native.newBox = allocateBox;
+  // Elsewhere a C++ object is returned through a register that this call can't set.
+  if (Deno.build.arch !== "x86_64") native.addUnboxed = null;
   opened = lib;
 }
 

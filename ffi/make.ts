@@ -124,7 +124,7 @@ const oneAt = Deno.UnsafePointer.of(one);
 export function add(a: Tensor, b: Tensor): Tensor {
   const ha = alive(a, "add"), hb = alive(b, "add");
   if (native.addUnboxed && plainOperands(ha, hb)) {
-    // Equal shapes on the host: nothing can be refused, so no C++ exception can cross this call. The result is
+    // Equal shapes and types on the host: nothing can be refused, so no C++ exception can cross this call. The result is
     // written into a fresh handle, which is a C++ object of one pointer.
     const handle = native.operatorNew(8n);
     native.addUnboxed(handle, ha, hb, oneAt);
@@ -141,7 +141,14 @@ export function sub(a: Tensor, b: Tensor, scale = 1): Tensor {
   return new Tensor(out[0]);
 }
 
+const BF16 = 15, LAST_PLAIN = 11; // c10::ScalarType: beyond are quantised types and the wider unsigned, which have no add
+
 function plainOperands(a: bigint, b: bigint): boolean {
+  native.dtype(a, outAt);
+  const dtype = outI32[0];
+  if (dtype > LAST_PLAIN && dtype !== BF16) return false;
+  native.dtype(b, outAt);
+  if (outI32[0] !== dtype) return false;
   native.deviceType(a, outAt);
   if (outI32[0] !== 0) return false;
   native.deviceType(b, outAt);
@@ -170,4 +177,5 @@ export function constant(value: number, dtype: DType = "f32", device: Device = "
 }
 
 /** x * factor. */
-export const scale = (x: Tensor, factor: number): Tensor => mul(x, constant(factor, "f32", x.device));
+export const scale = (x: Tensor, factor: number): Tensor =>
+  mul(x, constant(factor, x.dtype === "f64" ? "f64" : "f32", x.device));

@@ -21,7 +21,7 @@ export const rand = aten(
   "rand(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
 );
 export const randint = aten(
-  "randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+  "randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
 );
 export const zerosLike = aten(
   "zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
@@ -150,13 +150,13 @@ export const topk = aten(
 );
 export const gather = aten("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor");
 export const indexSelect = aten("index_select(Tensor self, int dim, Tensor index) -> Tensor");
+export const scatterAdd_ = aten(
+  "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
+);
 export const indexCopy_ = aten(
   "index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)",
 );
 export const cumsum = aten("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor");
-export const frobeniusNorm = aten(
-  "frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
-);
 export const dot = aten("dot(Tensor self, Tensor tensor) -> Tensor");
 export const matmul = aten("matmul(Tensor self, Tensor other) -> Tensor");
 export const mm = aten("mm(Tensor self, Tensor mat2) -> Tensor");
@@ -225,6 +225,7 @@ export const adaptiveAvgPool2d = aten("adaptive_avg_pool2d(Tensor self, SymInt[2
 export const adaptiveAvgPool3d = aten("adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor");
 export const relu = aten("relu(Tensor self) -> Tensor");
 export const relu_ = aten("relu_(Tensor(a!) self) -> Tensor(a!)");
+export const prelu = aten("prelu(Tensor self, Tensor weight) -> Tensor");
 export const gelu = aten('gelu(Tensor self, *, str approximate="none") -> Tensor');
 export const silu = aten("silu(Tensor self) -> Tensor");
 export const mish = aten("mish(Tensor self) -> Tensor");

@@ -61,8 +61,11 @@ type Returns<S extends string> = S extends "()" ? void
   : S extends `(${infer Inside})` ? Results<Split<Inside>>
   : ResultOf<S>;
 
+/** The arrow of "(a -> *)" must go before the arrow of the schema is looked for. */
+type DropArrow<S extends string> = S extends `${infer Head}(a -> *)${infer Tail}` ? `${Head}${Tail}` : S;
+
 /** The TypeScript function type of an ATen schema. */
-export type Fn<S extends string> = S extends `${infer Head} -> ${infer Ret}`
+export type Fn<S extends string> = DropArrow<S> extends `${infer Head} -> ${infer Ret}`
   ? Head extends `${string}(${infer Args})` ? (...args: Params<Split<Args>>) => Returns<Ret> : never
   : never;
 

@@ -5,12 +5,14 @@ import { errorText, native } from "./abi.ts";
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Wraps the dispatcher so that descriptor 2 is a memory file while libtorch runs. Costs two system calls an op. */
+/** The calls beside the dispatcher that libtorch may refuse. */
+const refusable = ["subtract", "fill", "zero", "itemF64", "itemI64", "dataPointer", "requireGrad"] as const;
+
+/** Wraps what can fail so that descriptor 2 is a memory file while libtorch runs. Costs two system calls an op. */
 export function catchNativeErrors(): void {
   const real = native.dup(2);
   const file = native.memfd(encoder.encode("libtorch-errors\0"), 1);
   if (real < 0 || file < 0) return; // the text then goes to the terminal, and the message says it is not known
-  let read = 0n;
   const call = native.call;
   native.call = (name, overload, stack, version) => {
     native.dup2(file, 2);
@@ -18,6 +20,18 @@ export function catchNativeErrors(): void {
     native.dup2(real, 2);
     return code;
   };
+  for (const name of refusable) {
+    const inner = native[name] as (...args: unknown[]) => number;
+    Object.assign(native, {
+      [name]: (...args: unknown[]) => {
+        native.dup2(file, 2);
+        const code = inner(...args);
+        native.dup2(real, 2);
+        return code;
+      },
+    });
+  }
+  let read = 0n;
   const readNew = () => {
     const end = native.lseek(file, 0n, 2);
     const buffer = new Uint8Array(Math.min(Number(end - read), 1 << 20));
@@ -25,11 +39,26 @@ export function catchNativeErrors(): void {
     read = end;
     return decoder.decode(buffer);
   };
-  errorText.read = () => reason(readNew());
+  errorText.read = () => {
+    const { before, reason } = takeReason(readNew());
+    passOn(before);
+    return reason;
+  };
+  addEventListener("unload", () => passOn(readNew()));
 }
 
-/** The printed form is "Exception in aoti_torch: REASON", then "Exception raised from ..." and frames. */
-function reason(text: string): string {
-  const start = text.lastIndexOf("Exception in aoti_torch:");
-  return start < 0 ? text : text.slice(start + "Exception in aoti_torch:".length);
+/** The printed form is "[E... file:line] Exception in aoti_torch: REASON", then "Exception raised from ..." and frames. */
+function takeReason(text: string): { before: string; reason: string } {
+  const mark = "Exception in aoti_torch:";
+  const start = text.lastIndexOf(mark);
+  if (start < 0) return { before: text, reason: "" };
+  return {
+    before: text.slice(0, text.lastIndexOf("\n", start) + 1),
+    reason: text.slice(start + mark.length),
+  };
+}
+
+/** What libtorch printed that is no error (its warnings) goes where it was meant to go. */
+function passOn(text: string): void {
+  if (text !== "") Deno.stderr.writeSync(encoder.encode(text));
 }

@@ -76,10 +76,11 @@ export class Tensor {
 
   /** Swaps in another tensor's handle: how a parameter moves into an arena while modules keep their reference. */
   replaceWith(other: Tensor): void {
-    if (this.h !== 0n) native.deleteTensor(this.h);
-    this.h = alive(other, "replaceWith");
+    const handle = alive(other, "replaceWith");
+    if (other === this) return;
+    this.free();
+    this.h = handle; // one tensor fewer lives if this one did, as free() has counted
     other.h = 0n;
-    live--;
     this.#shape = undefined;
   }
 

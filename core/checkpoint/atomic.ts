@@ -1,7 +1,8 @@
-// Writes a file so that at any moment either the old one or the complete new one is there. Imports core/errors.ts.
+// Writes a file so that at any moment either the old one or the complete new one is there. Imports core/errors, core/format.
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "@std/path";
 import { UserError } from "../errors.ts";
+import { formatBytes } from "../format.ts";
 
 export interface AtomicOptions {
   /** How many bytes will be written, if known: too little space is then refused before anything is. */
@@ -45,6 +46,11 @@ export function writeAtomically(
   } catch (error) {
     throw writeError(path, error, options.needBytes);
   }
+}
+
+/** One write may take only a part. */
+export function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
 }
 
 /** A link to another disk stays a link: the file behind it is replaced. */
@@ -94,7 +100,7 @@ function refuseIfFull(path: string, folder: string, need?: number): void {
   if (need === undefined || free === undefined || free >= need) return;
   throw new UserError(
     "checkpoint",
-    `${path}: ${size(need)} are to be written and ${size(free)} are free there; ` +
+    `${path}: ${formatBytes(need)} are to be written and ${formatBytes(free)} are free there; ` +
       "free some space or name another folder with --save-dir. Nothing was written",
   );
 }
@@ -120,7 +126,7 @@ function writeError(path: string, error: unknown, need?: number): unknown {
   const sentences: Record<string, () => string> = {
     ENOSPC: () =>
       `the disk is full${
-        need === undefined ? "" : ` (${size(need)} were to be written)`
+        need === undefined ? "" : ` (${formatBytes(need)} were to be written)`
       }; free some space or name another folder with --save-dir`,
     EDQUOT: () => "your disk quota is used up; free some space or name another folder with --save-dir",
     EROFS: () => "the file system is read-only; name another folder with --save-dir",
@@ -132,12 +138,4 @@ function writeError(path: string, error: unknown, need?: number): unknown {
   if (code === undefined) return error;
   const why = sentences[code]?.() ?? `it can't be written: ${(error as Error).message}`;
   return new UserError("checkpoint", `${path}: ${why}. ${kept}`, { cause: error });
-}
-
-function size(bytes: number): string {
-  return bytes < 1e6
-    ? `${Math.ceil(bytes / 1e3)} kB`
-    : bytes < 1e9
-    ? `${(bytes / 1e6).toFixed(1)} MB`
-    : `${(bytes / 1e9).toFixed(1)} GB`;
 }

@@ -30,17 +30,18 @@ export class FileBytes {
 
   /** Exactly `length` bytes from `offset`. */
   read(offset: number, length: number): Uint8Array<ArrayBuffer> {
-    if (offset < 0 || length < 0 || offset + length > this.size) {
-      throw damaged(
-        this.path,
-        `is truncated: ${length} bytes wanted at ${offset}, and the file ends at ${this.size}`,
-      );
-    }
+    // Before the memory is taken: a hostile length must cost nothing.
+    this.#inside(offset, length);
     const bytes = new Uint8Array(length);
-    let done = 0;
+    this.readInto(offset, bytes);
+    return bytes;
+  }
+
+  readInto(offset: number, bytes: Uint8Array): void {
+    this.#inside(offset, bytes.length);
     try {
       this.#file.seekSync(offset, Deno.SeekMode.Start);
-      while (done < length) {
+      for (let done = 0; done < bytes.length;) {
         const count = this.#file.readSync(bytes.subarray(done));
         if (count === null) {
           throw damaged(this.path, "became shorter while it was being read: is something else writing it?");
@@ -50,7 +51,14 @@ export class FileBytes {
     } catch (error) {
       throw openError(this.path, error);
     }
-    return bytes;
+  }
+
+  #inside(offset: number, length: number): void {
+    if (offset >= 0 && length >= 0 && offset + length <= this.size) return;
+    throw damaged(
+      this.path,
+      `is truncated: ${length} bytes wanted at ${offset}, and the file ends at ${this.size}`,
+    );
   }
 
   close(): void {

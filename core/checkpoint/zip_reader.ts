@@ -84,9 +84,12 @@ export function openZip(file: FileBytes): ZipReader {
     verify(entry) {
       if (entry.method !== STORED) return checksum(entry, crc32(inflate(entry)));
       const start = startOf(entry);
+      const chunk = new Uint8Array(Math.min(CHUNK_BYTES, entry.size));
       let crc = 0;
-      for (let at = 0; at < entry.size; at += CHUNK_BYTES) {
-        crc = crc32(file.read(start + at, Math.min(CHUNK_BYTES, entry.size - at)), crc);
+      for (let at = 0; at < entry.size; at += chunk.length) {
+        const part = chunk.subarray(0, entry.size - at);
+        file.readInto(start + at, part);
+        crc = crc32(part, crc);
       }
       checksum(entry, crc);
     },

@@ -1,5 +1,6 @@
-// Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed. Imports value, zip_format.
+// Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed. Imports atomic, value, zip_format.
 import { crc32 } from "node:zlib";
+import { writeAll } from "./atomic.ts";
 import type { Storage } from "./value.ts";
 import {
   CENTRAL,
@@ -149,9 +150,4 @@ function endRecords(count: number, bytes: number, offset: number, wideAt: number
   view.setUint32(at + 12, wide ? MAX32 : bytes, true);
   view.setUint32(at + 16, wide ? MAX32 : offset, true);
   return out;
-}
-
-/** One write may take only a part. */
-export function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
-  for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
 }

@@ -7,24 +7,16 @@ export interface Duration {
   readonly unit: Unit;
 }
 
-const SPELLINGS: Record<string, readonly [Unit, number]> = {
-  step: ["steps", 1],
-  steps: ["steps", 1],
-  ep: ["epochs", 1],
-  epoch: ["epochs", 1],
-  epochs: ["epochs", 1],
-  tok: ["tokens", 1],
-  tokens: ["tokens", 1],
-  samples: ["samples", 1],
-  s: ["seconds", 1],
-  sec: ["seconds", 1],
-  seconds: ["seconds", 1],
-  min: ["seconds", 60],
-  minutes: ["seconds", 60],
-  h: ["seconds", 3600],
-  hours: ["seconds", 3600],
-  d: ["seconds", 86400],
-};
+const SPELLINGS = new Map<string, readonly [Unit, number]>([
+  ...["step", "steps"].map((name) => [name, ["steps", 1]] as const),
+  ...["ep", "epoch", "epochs"].map((name) => [name, ["epochs", 1]] as const),
+  ...["tok", "tokens"].map((name) => [name, ["tokens", 1]] as const),
+  ["samples", ["samples", 1]],
+  ...["s", "sec", "seconds"].map((name) => [name, ["seconds", 1]] as const),
+  ...["min", "minutes"].map((name) => [name, ["seconds", 60]] as const),
+  ...["h", "hours"].map((name) => [name, ["seconds", 3600]] as const),
+  ["d", ["seconds", 86400]],
+]);
 
 /** An example of each unit, for sentences and help. */
 export const UNIT_EXAMPLES: Record<Unit, string> = {
@@ -41,7 +33,7 @@ const SHAPE = /^(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*([a-z]*)$/i;
 export function parseDuration(text: string, bare: Unit = "steps"): Duration | null {
   const match = SHAPE.exec(text.trim());
   if (!match) return null;
-  const [unit, scale] = match[2] === "" ? [bare, 1] as const : SPELLINGS[match[2].toLowerCase()] ?? [];
+  const [unit, scale] = match[2] === "" ? [bare, 1] as const : SPELLINGS.get(match[2].toLowerCase()) ?? [];
   if (!unit || !scale) return null;
   const count = Number(match[1]) * scale;
   return Number.isFinite(count) ? { count, unit } : null;

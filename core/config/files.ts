@@ -21,23 +21,25 @@ const MAX_ALIASES = 100;
 
 export interface ParsedFile {
   readonly assignments: Assignment[];
-  /** Top-level keys that are no settings but were allowed (presets describe themselves so). */
-  readonly extra: Record<string, unknown>;
+  /** The PRESET_KEYS of the file. Only a preset of ours is asked for them: expanding a stranger's is a risk. */
+  readonly extra: Record<string, () => unknown>;
 }
 
-/** Reads a file of settings; `shownAs` replaces the path in the origins. */
+/** What a preset says about itself; a user's file that began as a preset may keep it. */
+const PRESET_KEYS = ["about", "layout"] as const;
+
 export function readSettings(path: string): ParsedFile {
-  return parseSettings(readText(path), path, []);
+  return parseSettings(readText(path), path);
 }
 
-export function parseSettings(source: string, name: string, extraKeys: readonly string[]): ParsedFile {
+export function parseSettings(source: string, name: string): ParsedFile {
   const lines = new LineCounter();
   const document = parseDocument(source, {
     lineCounter: lines,
     prettyErrors: false,
     schema: "core",
     strict: true,
-    uniqueKeys: false, // quadratic there; the walk below finds them,
+    uniqueKeys: false, // quadratic there; the walk below finds them
     version: "1.2",
   });
   const at = (offset: number) => {
@@ -46,7 +48,7 @@ export function parseSettings(source: string, name: string, extraKeys: readonly 
   };
   const problem = document.errors[0] ?? document.warnings[0];
   if (problem) throw new UserError("usage", `${at(problem.pos[0])}: ${syntaxSentence(problem)}`);
-  const walker = new Walker(document, at, extraKeys);
+  const walker = new Walker(document, at);
   walker.top(name);
   return walker;
 }
@@ -54,13 +56,12 @@ export function parseSettings(source: string, name: string, extraKeys: readonly 
 /** One walk over a document; collects as it goes. */
 class Walker implements ParsedFile {
   readonly assignments: Assignment[] = [];
-  readonly extra: Record<string, unknown> = {};
+  readonly extra: Record<string, () => unknown> = {};
   #aliases = 0;
   readonly #seen = new Map<string, string>();
   constructor(
     readonly document: Document,
     readonly at: (offset: number) => string,
-    readonly extraKeys: readonly string[],
   ) {}
 
   top(name: string): void {
@@ -96,8 +97,8 @@ class Walker implements ParsedFile {
       names.add(key);
       const path = canonical(group === "" ? key : `${group}.${key}`);
       const value = this.#resolve(pair.value);
-      if (group === "" && this.extraKeys.includes(key)) {
-        this.extra[key] = (value as Node).toJS(this.document);
+      if (group === "" && (PRESET_KEYS as readonly string[]).includes(key)) {
+        this.extra[key] = () => (value as Node).toJS(this.document);
       } else if (isGroup(path) && isMap(value)) {
         this.#group(value, path);
       } else if (lookUp(path)) {

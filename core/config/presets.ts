@@ -46,11 +46,11 @@ export function loadPreset(name: string, origin = "--preset"): Preset {
     throw new UserError("usage", `${origin}: unknown preset "${name}".${hint}`);
   }
   const source = Deno.readTextFileSync(new URL(`../../presets/${name}.yaml`, import.meta.url));
-  const { assignments, extra } = parseSettings(source, `presets/${name}.yaml`, ["about", "layout"]);
-  const layout = extra.layout as Record<"nodes" | "ranks" | "device" | "fit", string | number>;
+  const { assignments, extra } = parseSettings(source, `presets/${name}.yaml`);
+  const layout = extra.layout() as Record<"nodes" | "ranks" | "device" | "fit", string | number>;
   return {
     name,
-    about: String(extra.about),
+    about: String(extra.about()),
     layout: {
       nodes: span(layout.nodes),
       ranks: span(layout.ranks),

@@ -13,7 +13,7 @@ export interface Request {
   readonly env: Env;
   /** Used when neither argv nor HPCTRAIN_PRESET names one. */
   readonly preset?: string;
-  /** The configuration in a checkpoint to go on from: above the preset, below files. */
+  /** The configuration in a checkpoint to evaluate or go on from: above the preset, below files. */
   readonly checkpoint?: unknown;
   /** Ranks of this world where known; a preset for many GPUs sizes its batch by it. */
   readonly ranks?: number;
@@ -27,7 +27,8 @@ export interface Resolved {
   readonly config: Config;
   /** "default", "preset cpu", "run.yaml:12:5", "env HPCTRAIN_LR", "--lr". */
   origin(path: string): string;
-  readonly preset: Preset | null;
+  /** The name of the preset in use. */
+  readonly preset: string | null;
   readonly files: readonly string[];
   readonly positionals: readonly string[];
 }
@@ -56,7 +57,7 @@ export function resolve(request: Request): Resolved {
   return {
     config,
     origin: (path) => origins.get(path) ?? "default",
-    preset,
+    preset: preset?.name ?? null,
     files,
     positionals: line.positionals,
   };
@@ -75,9 +76,20 @@ function forRanks(preset: Preset, ranks: number | undefined): readonly Assignmen
   return [...preset.assignments, { path, value: batchForRanks(ranks), origin: `preset ${preset.name}` }];
 }
 
-/** Another version's settings are passed over; a value that is out of range today is not. */
+/** What belongs to the machine or to the other run, not to what was trained. */
+const NOT_CARRIED = [
+  "data.num_workers",
+  "data.stage",
+  "training.device",
+  "training.threads",
+  "training.resume",
+  "training.init_from",
+];
+
+/** Settings that this version does not have are passed over. */
 function fromCheckpoint(config: unknown): Assignment[] {
   return ALL.flatMap((declared) => {
+    if (!/^(model|data|training)\./.test(declared.path) || NOT_CARRIED.includes(declared.path)) return [];
     const value = read(config, declared.path);
     return value === undefined ? [] : [fromData(declared, value, "checkpoint")];
   });

@@ -21,15 +21,18 @@ export function didYouMean(name: string, known: readonly string[]): string {
   return best === null ? "" : ` Did you mean "${best}"?`;
 }
 
-/** Levenshtein's: letters to insert, delete or replace. */
+/** Letters to insert, delete or replace, and neighbours to swap. */
 function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= a.length; i++) {
-    const next = [i];
+    const row = [i];
     for (let j = 1; j <= b.length; j++) {
-      next[j] = Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1));
+      const same = a[i - 1] === b[j - 1] ? 0 : 1;
+      row[j] = Math.min(rows[i - 1][j] + 1, row[j - 1] + 1, rows[i - 1][j - 1] + same);
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (swapped) row[j] = Math.min(row[j], rows[i - 2][j - 2] + 1);
     }
-    row = next;
+    rows.push(row);
   }
-  return row[b.length];
+  return rows[a.length][b.length];
 }

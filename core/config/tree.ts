@@ -29,7 +29,7 @@ export const FLAGS: ReadonlyMap<string, Flag> = new Map(ALL.flatMap(flagsOf));
 /** `train.lr` -> `training.lr`. */
 export function canonical(path: string): string {
   const [section, ...rest] = path.split(".");
-  return [SECTION_ALIASES[section] ?? section, ...rest].join(".");
+  return [Object.hasOwn(SECTION_ALIASES, section) ? SECTION_ALIASES[section] : section, ...rest].join(".");
 }
 
 /** The setting a path or an alias of it names. */

@@ -46,9 +46,9 @@ export function fromData(declared: Declared, given: unknown, origin: string): As
 export function expected(setting: Setting): string {
   switch (setting.kind) {
     case "int":
-      return `a whole number ${range(setting)}`;
+      return `a whole number ${range(setting)}`.trim();
     case "float":
-      return `a number ${range(setting)}`;
+      return `a number ${range(setting)}`.trim();
     case "bool":
       return "true or false";
     case "choice":
@@ -65,9 +65,18 @@ export function expected(setting: Setting): string {
 }
 
 function range({ min, max, above, below }: Setting): string {
-  const low = min === undefined ? "" : above ? `above ${min}` : `from ${min}`;
-  const high = max === undefined ? "" : below ? `to below ${max}` : `to ${max}`;
-  return `${low} ${high}`.trim();
+  if (min === undefined || max === undefined) return "";
+  if (above || below) {
+    return `${above ? "above" : "from"} ${short(min)} and ${below ? "below" : "up to"} ${short(max)}`;
+  }
+  return `from ${short(min)} to ${short(max)}`;
+}
+
+/** 1000000000 as 1e9. */
+function short(bound: number): string {
+  return bound >= 1e6 && Number.isInteger(Math.log10(bound))
+    ? bound.toExponential().replace("+", "")
+    : String(bound);
 }
 
 function convert(setting: Setting, given: unknown): unknown {

@@ -46,12 +46,16 @@ export async function installLibtorch(options: InstallOptions = {}): Promise<Lib
       cleanUp();
     }
   }
-  const result = checkLibtorch(join(target, "lib"), "hpctrain libtorch install", env);
+  return mustWork(target, version, env);
+}
+
+function mustWork(folder: string, version: string, env: Env): Libtorch {
+  const result = checkLibtorch(join(folder, "lib"), "hpctrain libtorch install", env);
   if (isLibtorch(result)) return result;
   throw new UserError(
     "environment",
-    `PyTorch ${version} was installed but can't be used here (${result.dir}): ${result.reason}. ` +
-      `Remove ${target} to have it installed afresh.`,
+    `PyTorch ${version} was downloaded but can't be used here: ${result.reason}. ` +
+      `If ${cacheFolder(env)}/libtorch was damaged, remove it to have it installed afresh.`,
   );
 }
 
@@ -99,6 +103,7 @@ async function assemble(release: Release, job: Job): Promise<void> {
     env,
     `The downloaded PyTorch ${version} could not be unpacked`,
   );
+  mustWork(out, version, env);
   await Deno.writeTextFile(
     join(out, "installed.json"),
     JSON.stringify({ version, wheels: release.wheels }, null, 2),
@@ -106,7 +111,6 @@ async function assemble(release: Release, job: Job): Promise<void> {
   await python(["-c", SYNC, out], env, `The unpacked PyTorch ${version} could not be written to the disk`);
   await Deno.remove(target, { recursive: true }).catch(() => {});
   await Deno.rename(out, target);
-  say(`PyTorch ${version}'s CPU library is in ${target}`);
 }
 
 async function download(release: Release, work: string, env: Env): Promise<void> {

@@ -26,11 +26,11 @@ check_machine() {
 make_work() {
   [[ -z $WORK ]] || return 0
   local old pid
-  for old in "$CACHE"/.partial-*; do
+  for old in "$CACHE/.partial-$HOSTNAME"-*; do
     pid=${old##*-}
     [[ ! -d $old ]] || kill -0 "$pid" 2>/dev/null || rm -rf "$old"
   done
-  WORK=$CACHE/.partial-$$
+  WORK=$CACHE/.partial-$HOSTNAME-$$
   mkdir -p "$WORK/tmp"
   trap 'rm -rf "$WORK"' EXIT
   trap 'exit 130' INT TERM
@@ -68,10 +68,11 @@ pip_failed() { # WHAT LOG
     why="the disk or quota is full; free some, or set HPCTRAIN_CACHE to another folder"
   elif grep -qi 'do not match the hashes' "$2"; then
     why="what arrived is not what is pinned (its hash differs), so it was thrown away"
-  elif grep -qiE 'connection|resolve|timed out|unreachable|proxy|SSL' "$2"; then
-    why="the package index can't be reached; check the network, proxy and pip's settings (pip config list)"
+  elif grep -qiE 'connection|resolve|timed out|unreachable|proxy|SSL|from versions: none' "$2"; then
+    why="the package index can't be reached or has nothing for this machine; check the network, the proxy, pip's settings"
+    why+=" (pip config list) and that pip is 20.3 or newer"
   else
-    why="pip says: $(tail -n 3 "$2" | tr '\n' ' ')(if your pip is older than 20.3: python3 -m pip install --user --upgrade pip)"
+    why="pip says: $(tail -n 3 "$2" | tr '\n' ' ')"
   fi
   fail "$1 could not be downloaded: $why."
 }

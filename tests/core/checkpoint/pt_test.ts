@@ -1,5 +1,5 @@
 // .pt files both ways against live PyTorch.
-import { assert, assertEquals, assertStrictEquals } from "@std/assert";
+import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { readPt, writePt } from "../../../core/checkpoint/pt.ts";
 import { tensorBytes } from "../../../core/checkpoint/tensor_bytes.ts";
 import { TORCH_DTYPES } from "../../../core/checkpoint/torch_names.ts";
@@ -13,6 +13,7 @@ import {
   Tuple,
   type Value,
 } from "../../../core/checkpoint/value.ts";
+import { UserError } from "../../../core/errors.ts";
 import { inFolder, python } from "./python.ts";
 
 const tensor = (dtype: DType, bytes: Uint8Array, shape: number[]) =>
@@ -233,5 +234,27 @@ Deno.test(
     using file = readPt(path);
     assertEquals((asMap(file.root).get("big") as TensorData).byteLength, 4 << 20);
     assert(Deno.memoryUsage().external - before < 1 << 20);
+  }),
+);
+
+Deno.test(
+  "PyTorch's other formats are refused with the line of Python that converts them",
+  inFolder((folder) => {
+    const [legacy, script] = [`${folder}/legacy.pt`, `${folder}/script.pt`];
+    python(
+      `
+import torch, sys
+m = torch.nn.Linear(2, 1)
+torch.save(m.state_dict(), sys.argv[1], _use_new_zipfile_serialization=False)
+torch.jit.trace(m, torch.ones(1, 2)).save(sys.argv[2])`,
+      legacy,
+      script,
+    );
+    assertThrows(
+      () => readPt(legacy),
+      UserError,
+      'torch.save(torch.load(path, map_location="cpu", weights_only=True), "new.pt")',
+    );
+    assertThrows(() => readPt(script), UserError, "is a TorchScript program");
   }),
 );

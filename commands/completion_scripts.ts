@@ -1,0 +1,101 @@
+// The completion scripts of the three shells, as pure functions. Imports types only.
+import type { CompletedFlag } from "../core/config/completed.ts";
+import type { CompletedCommand } from "./completions.ts";
+
+const dashed = (flags: readonly CompletedFlag[]) => flags.map(({ name }) => `--${name}`).join(" ");
+const names = (commands: readonly CompletedCommand[]) => commands.map(({ name }) => name).join(" ");
+
+export function bash(commands: readonly CompletedCommand[]): string {
+  const train = commands.find(({ name }) => name === "train")!;
+  const values = allFlags(commands).flatMap(({ name, value }) => {
+    if (!value) return [];
+    const words = value.choices
+      ? `compgen -W '${value.choices.join(" ")}' -- "$cur"`
+      : 'compgen -f -- "$cur"';
+    const reply = value.choices || value.files ? `COMPREPLY=($(${words})); return` : "return";
+    return [`    --${name}) ${reply} ;;`];
+  });
+  const cases = commands.map(({ name, words, flags }) =>
+    `    ${name}) words='${[...words, dashed(flags)].join(" ")}' ;;`
+  );
+  return `# bash completion for hpctrain: eval "$(hpctrain completions bash)"
+_hpctrain() {
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} words
+  if [[ $cur == = ]]; then cur=; fi
+  if [[ $prev == = ]]; then prev=\${COMP_WORDS[COMP_CWORD-2]}; fi
+  COMPREPLY=()
+  case $prev in
+${values.join("\n")}
+  esac
+  if [[ $COMP_CWORD -eq 1 && $cur != -* ]]; then
+    COMPREPLY=($(compgen -W '${names(commands)}' -- "$cur"))
+    return
+  fi
+  case \${COMP_WORDS[1]} in
+${cases.join("\n")}
+    *) words='${dashed(train.flags)}' ;;
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+  if [[ $cur != -* && \${#COMPREPLY[@]} -eq 0 ]]; then COMPREPLY=($(compgen -f -- "$cur")); fi
+}
+complete -o filenames -F _hpctrain hpctrain`;
+}
+
+export function zsh(commands: readonly CompletedCommand[]): string {
+  const text = (words: string) => words.replaceAll(/[\[\]:\\]/g, "\\$&").replaceAll("'", "'\\''");
+  const spec = ({ name, help, value }: CompletedFlag) => {
+    const action = value?.choices ? `(${value.choices.join(" ")})` : value?.files ? "_files" : "";
+    return `    '*--${name}${value ? "=" : ""}[${text(help)}]${value ? `:${name}:${text(action)}` : ""}'`;
+  };
+  const cases = commands.map(({ name, words, flags }) => {
+    const rest = words.length > 0 ? `'*:argument:(${words.join(" ")})'` : "'*:file:_files'";
+    return `  ${name}) specs=(\n${flags.map(spec).join("\n")}\n    ${rest}) ;;`;
+  });
+  return `#compdef hpctrain
+# zsh completion for hpctrain: eval "$(hpctrain completions zsh)"
+_hpctrain() {
+  local -a specs commands
+  local command=$words[2]
+  if [[ $CURRENT -eq 2 && $command != -* ]]; then
+    commands=(
+${commands.map(({ name, summary }) => `      '${name}:${text(summary)}'`).join("\n")}
+    )
+    _describe command commands
+    return
+  fi
+  if [[ $command == -* ]]; then command=train; else shift words; ((CURRENT--)); fi
+  case $command in
+${cases.join("\n")}
+  esac
+  _arguments $specs
+}
+compdef _hpctrain hpctrain`;
+}
+
+export function fish(commands: readonly CompletedCommand[]): string {
+  const text = (words: string) => `'${words.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
+  const line = (condition: string, { name, help, value }: CompletedFlag) => {
+    const takes = value?.choices
+      ? ` -x -a ${text(value.choices.join(" "))}`
+      : value?.files
+      ? " -r"
+      : value
+      ? " -x"
+      : "";
+    return `complete -c hpctrain -n ${text(condition)} -l ${name}${takes} -d ${text(help)}`;
+  };
+  const lines = commands.flatMap(({ name, summary, words, flags }) => {
+    const seen = `__fish_seen_subcommand_from ${name}`;
+    const here = name === "train" ? `${seen}; or not __fish_seen_subcommand_from ${names(commands)}` : seen;
+    return [
+      `complete -c hpctrain -n __fish_use_subcommand -f -a ${name} -d ${text(summary)}`,
+      ...(words.length > 0 ? [`complete -c hpctrain -n ${text(seen)} -f -a ${text(words.join(" "))}`] : []),
+      ...flags.map((flag) => line(here, flag)),
+    ];
+  });
+  return ["# fish completion for hpctrain: hpctrain completions fish | source", ...lines].join("\n");
+}
+
+function allFlags(commands: readonly CompletedCommand[]): CompletedFlag[] {
+  return [...new Map(commands.flatMap(({ flags }) => flags).map((flag) => [flag.name, flag])).values()];
+}

@@ -1,0 +1,56 @@
+// `hpctrain eval CHECKPOINT`: the model and data of a checkpoint, every validation sample once. May import core.
+import { openCheckpoint } from "../core/checkpoint/open.ts";
+import { loadWeights } from "../core/checkpoint/training_state.ts";
+import { resolve } from "../core/config/resolve.ts";
+import { EXIT, UserError } from "../core/errors.ts";
+import { openBreath } from "../core/train/breath.ts";
+import { build } from "../core/train/build.ts";
+import { asUserError, openDevice } from "../core/train/device.ts";
+import { evaluate as evaluateAll } from "../core/train/evaluate.ts";
+import { openFeed } from "../core/train/feed.ts";
+import { savedConfig } from "../core/train/resume.ts";
+import { formatValue } from "../core/format.ts";
+
+const USAGE = "hpctrain eval CHECKPOINT [FLAGS]";
+
+export async function evaluate(argv: string[]): Promise<number> {
+  const env = Deno.env.toObject();
+  const [path] = resolve({ argv, env, positionals: 1, usage: USAGE }).positionals;
+  if (path === undefined) {
+    throw new UserError(
+      "usage",
+      `Which checkpoint? Usage: ${USAGE}, e.g. hpctrain eval checkpoints/quickstart_best.pt.`,
+    );
+  }
+  const { config } = resolve({ argv, env, positionals: 1, usage: USAGE, checkpoint: savedConfig(path) });
+  try {
+    const { device } = openDevice(config);
+    const { data, model, pass, channelsLast } = build(config, device);
+    using file = openCheckpoint(path);
+    loadWeights(model.root.stateDict(), file.root, path);
+    if (data.val === null) {
+      throw new UserError(
+        "data",
+        "There is no validation data: give --val-samples N or --validation-split 0.1.",
+      );
+    }
+    const breath = openBreath();
+    const size = config.training.eval_batch_size || config.training.batch_size;
+    const result = await evaluateAll(pass, data.val, openFeed(device, channelsLast), size, async () => {
+      if (breath.due()) await breath.take();
+    });
+    report(path, result, config.output.json);
+    return EXIT.done;
+  } catch (error) {
+    throw asUserError(error);
+  }
+}
+
+function report(path: string, result: Awaited<ReturnType<typeof evaluateAll>>, json: boolean): void {
+  const { valLoss, metrics, samples, seconds } = result;
+  if (json) {
+    return console.log(JSON.stringify({ checkpoint: path, val_loss: valLoss, metrics, samples, seconds }));
+  }
+  const parts = Object.entries(metrics).map(([name, value]) => `${name}: ${formatValue(value)}`);
+  console.log([`Val Loss: ${formatValue(valLoss)}`, ...parts, `${samples} samples`].join(" | "));
+}

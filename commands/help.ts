@@ -1,0 +1,50 @@
+// What `hpctrain` alone and `--help` print. May import the table of commands and core/config.
+import { helpLine, settingsHelp } from "../core/config/help.ts";
+import { VERSION } from "../core/version.ts";
+import { type Command, COMMANDS } from "./mod.ts";
+
+/** One screen for who typed the name alone. */
+export function guide(): string {
+  const commands = COMMANDS.map(({ name, summary }) => helpLine(name, summary));
+  return `hpctrain ${VERSION}: trains PyTorch models from one file, without Python
+
+Start here
+${helpLine("hpctrain --preset quickstart", "a first run: no data, no GPU, under 2 minutes")}
+${helpLine("hpctrain --config run.yaml", "train with your own settings")}
+${helpLine("hpctrain config --config run.yaml", "check them first: each value and its origin")}
+
+Commands
+${commands.join("\n")}
+
+Help
+${helpLine("hpctrain train --help", "the common flags of a training run")}
+${helpLine("hpctrain train --help-all", "every setting")}
+${helpLine("hpctrain COMMAND --help", "a command's own help, with an example")}
+${helpLine("hpctrain --version", "the version")}`;
+}
+
+export function commandHelp(command: Command, all: boolean): string {
+  const examples = command.examples.map((example) => `  ${example}`);
+  const blocks = [
+    `${command.usage}\n\n${sentence(command.summary)}`,
+    `Example${examples.length > 1 ? "s" : ""}\n${examples.join("\n")}`,
+  ];
+  const options = Object.entries(command.options ?? {});
+  if (options.length > 0) {
+    const lines = options.map(([name, { value, help }]) =>
+      helpLine(`--${name}${value ? " " + value : ""}`, help)
+    );
+    blocks.push(`Options\n${lines.join("\n")}`);
+  }
+  if (command.settings) {
+    blocks.push(settingsHelp(all));
+    if (!all) {
+      blocks.push(`These are the common flags. hpctrain ${command.name} --help-all shows every setting.`);
+    }
+  }
+  return blocks.join("\n\n");
+}
+
+function sentence(text: string): string {
+  return text[0].toUpperCase() + text.slice(1) + ".";
+}

@@ -1,0 +1,103 @@
+// `hpctrain inspect`: what is in a checkpoint. Imports core/checkpoint, core/config/options, core/format, core/errors.
+import { describeCheckpoint, type Description, type Json, printable } from "../core/checkpoint/describe.ts";
+import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
+import { parseOptions } from "../core/config/options.ts";
+import { UserError } from "../core/errors.ts";
+import { formatBytes, formatCount, formatPlural } from "../core/format.ts";
+
+const USAGE = "hpctrain inspect FILE [--json] [--verify]";
+const HELP = `hpctrain inspect: what is in a checkpoint, without loading it
+
+  ${USAGE}
+      --json      the same as JSON, every tensor included
+      --verify    also compare every checksum (reads the whole file)
+
+Reads .pt files of hpctrain and of torch.save, and .safetensors files. Nothing in the file is executed.
+
+Example: hpctrain inspect checkpoints/run_latest.pt --verify`;
+
+// deno-lint-ignore require-await
+export async function inspect(argv: string[]): Promise<number> {
+  const { options, positionals } = parseOptions(argv, {
+    json: { kind: "bool", help: "print JSON" },
+    verify: { kind: "bool", help: "compare every checksum" },
+    help: { kind: "bool", help: "show this help" },
+  }, USAGE);
+  if (options.help) {
+    console.log(HELP);
+    return 0;
+  }
+  if (positionals.length !== 1) {
+    throw new UserError("usage", `inspect takes one file, but got ${positionals.length}. Usage: ${USAGE}`);
+  }
+  using file = openCheckpoint(positionals[0]);
+  if (options.verify) file.verify();
+  const description = describeCheckpoint(file);
+  if (options.json) console.log(JSON.stringify({ ...description, verified: options.verify }, null, 2));
+  else console.log([...render(description), ...(options.verify ? [verdict(file)] : [])].join("\n"));
+  return 0;
+}
+
+export function render(description: Description): string[] {
+  const { tensors, totals, metadata } = description;
+  const format = description.format === "pt" ? "PyTorch checkpoint (.pt)" : "safetensors";
+  const groups = Map.groupBy(tensors, ({ name }) => isState(name) ? name.slice(0, name.indexOf(".")) : "");
+  const weights = groups.get("") ?? [];
+  const lines = [
+    `${printable(description.path)}: ${format}, ${formatBytes(description.fileBytes)}`,
+    ...Object.entries(description.values).flatMap(([key, value]) => entry(key, value, "  ")),
+    ...Object.entries(metadata).map(([key, value]) => `  metadata ${printable(key)}: ${short(value)}`),
+  ];
+  for (const [key, group] of groups) {
+    if (key === "") continue;
+    const bytes = group.reduce((sum, tensor) => sum + tensor.bytes, 0);
+    lines.push(
+      `  ${printable(key)}: ${formatPlural(group.length, "tensor")}, ${
+        formatBytes(bytes)
+      } (listed by --json)`,
+    );
+  }
+  const names = weights.map(({ name }) => printable(name));
+  const shapes = weights.map(({ shape }) => `[${shape.join(", ")}]`);
+  const [nameWidth, shapeWidth] = [names, shapes].map((column) =>
+    column.reduce((most, text) => Math.max(most, text.length), 0)
+  );
+  weights.forEach(({ dtype, bytes }, i) => {
+    lines.push(
+      `  ${names[i].padEnd(nameWidth)}  ${dtype.padEnd(4)}  ${shapes[i].padEnd(shapeWidth)}  ${
+        formatBytes(bytes).padStart(10)
+      }`,
+    );
+  });
+  lines.push(
+    `total: ${formatPlural(totals.tensors, "tensor")}, ${formatCount(totals.elements)} numbers, ${
+      formatBytes(totals.bytes)
+    }`,
+  );
+  return lines;
+}
+
+/** The state of an optimizer and the like repeats the weights by number: a line is enough. Ours and Lightning's keys. */
+function isState(name: string): boolean {
+  return /^(optimizer|optimizer_states?|(optimizer|scheduler|scaler)_state_dict|lr_schedulers|callbacks|loops|hpctrain)\./
+    .test(name);
+}
+
+function entry(key: string, value: Json, indent: string): string[] {
+  const name = `${indent}${printable(key)}:`;
+  if (typeof value !== "object" || value === null || Array.isArray(value) || indent.length > 8) {
+    return [`${name} ${short(value)}`];
+  }
+  return [name, ...Object.entries(value).flatMap(([inner, item]) => entry(inner, item, indent + "  "))];
+}
+
+function short(value: Json): string {
+  const text = printable(typeof value === "string" ? value : JSON.stringify(value));
+  return text.length > 200 ? `${text.slice(0, 200)}... (${text.length} characters)` : text;
+}
+
+function verdict(file: CheckpointFile): string {
+  return file.format === "pt"
+    ? "verified: every checksum is right"
+    : "verified: sizes and offsets fit (safetensors files have no checksums)";
+}

@@ -1,0 +1,54 @@
+// `hpctrain train`: settings -> a run -> its end, told to the user. May import core.
+import { asUserError, openDevice } from "../core/train/device.ts";
+import { resolve } from "../core/config/resolve.ts";
+import { checkLayout, loadPreset } from "../core/config/presets.ts";
+import { EXIT, UserError } from "../core/errors.ts";
+import { trainLoop } from "../core/train/loop.ts";
+import { outOfMemory } from "../core/train/out_of_memory.ts";
+import { prepare, type Prepared, refuseManyRanks } from "../core/train/prepare.ts";
+import { resumeFrom, savedConfig } from "../core/train/resume.ts";
+import { announce, conclude } from "../core/train/story.ts";
+
+export async function train(argv: string[]): Promise<number> {
+  const env = Deno.env.toObject();
+  const first = resolve({ argv, env });
+  const resume = resumeFrom(first.config, first.preset);
+  // Going on without other settings means going on with the run's own.
+  const { config, preset } = resume ? resolve({ argv, env, checkpoint: savedConfig(resume.path) }) : first;
+  refuseManyRanks(config);
+  try {
+    const { device, libtorch } = openDevice(config);
+    const world = { nodes: 1, ranks: 1, device: device === "cpu" ? "cpu" as const : "cuda" as const };
+    if (preset && !config.distributed.any_layout) checkLayout(loadPreset(preset), world);
+    const prepared = prepare({ config, preset, device, libtorch, command: argv, resume });
+    return await run(prepared, { argv, libtorch, world });
+  } catch (error) {
+    throw asUserError(error);
+  }
+}
+
+async function run(
+  prepared: Prepared,
+  context: Parameters<typeof announce>[1],
+): Promise<number> {
+  const { run } = prepared;
+  const began = performance.now();
+  const seconds = () => (performance.now() - began) / 1000;
+  announce(prepared, context);
+  try {
+    const ending = await trainLoop(run);
+    conclude(prepared, ending, seconds(), context.argv);
+    return ending.stopped ? EXIT.stopped : EXIT.done;
+  } catch (cause) {
+    const error = asUserError(outOfMemory(cause, prepared));
+    const code = error instanceof UserError ? error.exitCode : EXIT.internal;
+    const message = error instanceof Error ? error.message : String(error);
+    const { step, epoch } = run.cursor;
+    run.events.emit({ kind: "exit", code, message, step, epoch, seconds: seconds() });
+    throw error;
+  } finally {
+    run.console.close();
+    run.requests.close();
+    run.events.close();
+  }
+}

@@ -1,0 +1,126 @@
+// What is in a checkpoint, as plain data for a person or a program. Imports the formats of this folder.
+import type { CheckpointFile } from "./open.ts";
+import { damaged } from "./file_bytes.ts";
+import { type Key, type Storage, TensorData, TorchName, Tuple, type Value } from "./value.ts";
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+export interface NamedTensor {
+  name: string;
+  dtype: string;
+  shape: readonly number[];
+  bytes: number;
+}
+
+export interface Description {
+  path: string;
+  format: "pt" | "safetensors";
+  fileBytes: number;
+  /** What stands at the top that is no tensor: epoch, val_loss, config, ... */
+  values: { [key: string]: Json };
+  metadata: Readonly<Record<string, string>>;
+  tensors: NamedTensor[];
+  totals: { tensors: number; elements: number; bytes: number };
+}
+
+const MAX_DEPTH = 64;
+
+export function describeCheckpoint(file: CheckpointFile): Description {
+  const found = findTensors(file.root, file.path);
+  const storages = new Set<Storage>(found.map(({ tensor }) => tensor.storage));
+  const values: { [key: string]: Json } = {};
+  if (file.root instanceof Map) {
+    for (const [key, value] of file.root) {
+      const json = toJson(value, true);
+      if (json !== undefined) values[String(key)] = json;
+    }
+  }
+  return {
+    path: file.path,
+    format: file.format,
+    fileBytes: Deno.statSync(file.path).size,
+    values,
+    metadata: file.metadata,
+    tensors: found.map(({ name, tensor: { dtype, shape, byteLength } }) => ({
+      name,
+      dtype,
+      shape,
+      bytes: byteLength,
+    })),
+    totals: {
+      tensors: found.length,
+      elements: found.reduce((sum, { tensor }) => sum + tensor.numel, 0),
+      // Shared memory is on disk once.
+      bytes: [...storages].reduce((sum, { byteLength }) => sum + byteLength, 0),
+    },
+  };
+}
+
+/** Every tensor with its path, such as "model_state_dict.fc.weight". A container met twice is walked once. */
+function findTensors(root: Value, path: string): { name: string; tensor: TensorData }[] {
+  const found: { name: string; tensor: TensorData }[] = [];
+  const seen = new Set<Value>();
+  const walk = (value: Value, name: string, depth: number) => {
+    if (value instanceof TensorData) found.push({ name, tensor: value });
+    const children = childrenOf(value);
+    if (!children || seen.has(value)) return;
+    if (depth > MAX_DEPTH) throw damaged(path, `nests its values more than ${MAX_DEPTH} deep`);
+    seen.add(value);
+    for (const [key, child] of children) walk(child, name === "" ? String(key) : `${name}.${key}`, depth + 1);
+  };
+  walk(root, "", 0);
+  return found;
+}
+
+function childrenOf(value: Value): Iterable<[Key, Value]> | undefined {
+  if (value instanceof Map) return value;
+  if (value instanceof Tuple) return value.items.entries();
+  return Array.isArray(value) ? value.entries() : undefined;
+}
+
+/**
+ * The value as JSON, or undefined where it holds what JSON can't say (tensors, very much).
+ * `forReading` leaves tensors out and shows what would not come back as it was: nan, huge integers, bytes.
+ */
+export function toJson(root: Value, forReading = false): Json | undefined {
+  let budget = 100_000; // shared lists can unfold without end
+  const convert = (value: Value, depth: number): Json | undefined => {
+    if (budget-- === 0 || depth > MAX_DEPTH) throw NO_JSON;
+    if (value === null || typeof value === "boolean" || typeof value === "string") return value;
+    if (typeof value === "number" && Number.isFinite(value)) return value;
+    if (value instanceof Tuple) return convert(value.items, depth);
+    if (Array.isArray(value)) return value.map((item) => convert(item, depth + 1) ?? "tensors");
+    if (value instanceof Map && (forReading || value.keys().every((key) => typeof key === "string"))) {
+      const entries = [...value].map(([key, item]) => [String(key), convert(item, depth + 1)] as const);
+      const shown = entries.filter((entry): entry is [string, Json] => entry[1] !== undefined);
+      return shown.length === 0 && value.size > 0 ? undefined : Object.fromEntries(shown);
+    }
+    if (!forReading || value instanceof Map) throw NO_JSON;
+    if (value instanceof TensorData) return undefined;
+    if (value instanceof TorchName) return value.name;
+    if (value instanceof Uint8Array) return `${value.length} bytes`;
+    return value instanceof Set ? convert([...value], depth) : String(value);
+  };
+  try {
+    return convert(root, 0);
+  } catch (error) {
+    if (error === NO_JSON) return undefined;
+    throw error;
+  }
+}
+
+const NO_JSON = Symbol("no JSON for this");
+
+/** Back from JSON: objects become dicts. */
+export function fromJson(value: Json): Value {
+  if (Array.isArray(value)) return value.map(fromJson);
+  if (typeof value === "object" && value !== null) {
+    return new Map(Object.entries(value).map(([key, item]) => [key, fromJson(item)]));
+  }
+  return value;
+}
+
+/** Text out of a file, without what could steer a terminal. */
+export function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+}

@@ -1,0 +1,134 @@
+// Finds a model's weights in a checkpoint and compares them with what a model expects. Imports value, core/errors.ts.
+import { UserError } from "../errors.ts";
+import { type Key, TensorData, type Value } from "./value.ts";
+
+export interface StateDict {
+  /** The key it was found under; "" when the file is a state dict and nothing else. */
+  readonly key: string;
+  readonly tensors: Map<string, TensorData>;
+  /** Names in it that are no tensors, such as a module's extra state. */
+  readonly others: string[];
+}
+
+export interface TensorShape {
+  readonly name: string;
+  readonly shape: readonly number[];
+}
+
+/** Ours, Lightning's, and what people call it by hand. */
+const KEYS = ["model_state_dict", "state_dict", "model", "module", "net", "weights"];
+const MAX_LINES = 40;
+
+/** A whole checkpoint or a bare state dict; `path` is for the error. */
+export function findStateDict(root: Value, path: string): StateDict {
+  if (root instanceof Map) {
+    for (const key of KEYS) {
+      const found = asStateDict(root.get(key), key);
+      if (found) return found;
+    }
+    const bare = asStateDict(root, "");
+    if (bare) return bare;
+  }
+  const holds = root instanceof Map
+    ? `a dict with the keys ${listed([...root.keys()].map(String))}`
+    : "no dict";
+  throw new UserError(
+    "checkpoint",
+    `${path}: holds no state dict: expected names and tensors, by themselves or under one of ${
+      KEYS.join(", ")
+    }; found ${holds}`,
+  );
+}
+
+function asStateDict(value: Value | undefined, key: string): StateDict | undefined {
+  if (!(value instanceof Map)) return undefined;
+  const tensors = new Map<string, TensorData>();
+  const others: string[] = [];
+  for (const [name, item] of value as Map<Key, Value>) {
+    if (item instanceof TensorData && typeof name === "string") tensors.set(name, item);
+    else others.push(String(name));
+  }
+  return tensors.size > 0 ? { key, tensors, others } : undefined;
+}
+
+/** Takes off what DistributedDataParallel and torch.compile put into names, and says so. */
+export function withoutWrappers(
+  expected: readonly TensorShape[],
+  tensors: ReadonlyMap<string, TensorData>,
+): { tensors: Map<string, TensorData>; notice?: string } {
+  const wanted = new Set(expected.map(({ name }) => name));
+  const renamed = new Map(
+    [...tensors].map(([name, tensor]) => [wanted.has(name) ? name : unwrapped(name), tensor]),
+  );
+  const taken = [...tensors.keys()].filter((name) => !renamed.has(name));
+  // Two names that become one would lose a tensor.
+  if (taken.length === 0 || renamed.size < tensors.size) return { tensors: new Map(tensors) };
+  const from = /^module\./.test(taken[0])
+    ? '"module." (DistributedDataParallel)'
+    : '"_orig_mod." (torch.compile)';
+  return {
+    tensors: renamed,
+    notice: `Took ${from} off the names of ${taken.length} tensors, e.g. ${taken[0]}.`,
+  };
+}
+
+const unwrapped = (name: string) =>
+  name.replace(/^module\./, "").replaceAll(/(^|\.)_orig_mod\./g, "$1").replace(/^module\./, "");
+
+/** One error that lists every missing, extra and wrongly shaped tensor. Element types may differ: loading converts. */
+export function compareStateDicts(
+  expected: readonly TensorShape[],
+  found: ReadonlyMap<string, { readonly shape: readonly number[] }>,
+  path: string,
+): void {
+  const want = new Set(expected.map(({ name }) => name));
+  const missing = expected.filter(({ name }) => !found.has(name));
+  const extra = [...found].filter(([name]) => !want.has(name)).map(([name, { shape }]) => ({ name, shape }));
+  const reshaped = expected.filter(({ name, shape }) =>
+    found.has(name) && !sameShape(found.get(name)!.shape, shape)
+  );
+  if (missing.length + extra.length + reshaped.length === 0) return;
+  const lines = [
+    ...reshaped.map(({ name, shape }) =>
+      `  shape    ${name} is [${found.get(name)!.shape.join(", ")}] in the file, [${
+        shape.join(", ")
+      }] in the model`
+    ),
+    ...missing.map(({ name, shape }) => `  missing  ${name} [${shape.join(", ")}]`),
+    ...extra.map(({ name, shape }) => `  extra    ${name} [${shape.join(", ")}]`),
+  ];
+  const cut = lines.length > MAX_LINES
+    ? [...lines.slice(0, MAX_LINES), `  ... and ${lines.length - MAX_LINES} more`]
+    : lines;
+  throw new UserError(
+    "checkpoint",
+    `${path}: its tensors do not fit the model: ${reshaped.length} of another shape, ${missing.length} missing, ${extra.length} extra.\n` +
+      `${cut.join("\n")}\n${advice(missing, extra, path)}`,
+  );
+}
+
+function advice(missing: readonly TensorShape[], extra: readonly TensorShape[], path: string): string {
+  const prefix = commonPrefix(missing, extra);
+  if (prefix !== undefined) {
+    return `The names fit but for "${prefix}" in front. Did you mean: hpctrain convert ${path} fitting.pt --strip ${prefix}`;
+  }
+  return "Set the model (--model and its sizes) as in the run that wrote the file; `hpctrain inspect` shows what is in it.";
+}
+
+/** What all missing names lack to become extra ones. */
+function commonPrefix(missing: readonly TensorShape[], extra: readonly TensorShape[]): string | undefined {
+  if (missing.length === 0) return undefined;
+  const names = new Set(extra.map(({ name }) => name));
+  const first = extra.find(({ name }) => name.endsWith(`.${missing[0].name}`))?.name;
+  const prefix = first?.slice(0, -missing[0].name.length);
+  return prefix !== undefined && missing.every(({ name }) => names.has(prefix + name)) ? prefix : undefined;
+}
+
+function sameShape(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((size, i) => size === b[i]);
+}
+
+function listed(names: string[]): string {
+  const shown = names.slice(0, 12).join(", ");
+  return names.length > 12 ? `${shown}, ... (${names.length})` : shown || "(none)";
+}

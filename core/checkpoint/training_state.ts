@@ -1,0 +1,221 @@
+// What a training checkpoint holds, as one tree: PyTorch's own keys, so that torch.load and load_state_dict take
+// it as it is, and ours under "hpctrain". May import ffi types, value, tensors, state_dict.
+import type { Tensor } from "../../ffi/tensor.ts";
+import { UserError } from "../errors.ts";
+import { compareStateDicts, findStateDict, withoutWrappers } from "./state_dict.ts";
+import { copyInto, scalarData, toData } from "./tensors.ts";
+import { dict, OrderedDict, TensorData, type Value } from "./value.ts";
+
+/** Where a run stands: all that resuming needs beside tensors. Plain data. */
+export interface Cursor {
+  /** Epochs completed. */
+  epoch: number;
+  /** Optimizer steps done, in all and in the epoch that is under way. */
+  step: number;
+  stepInEpoch: number;
+  samples: number;
+  /** Sums of the running metrics of the epoch under way. */
+  sums: number[];
+  best: { epoch: number; valLoss: number } | null;
+  valLoss: number | null;
+}
+
+/** The live parts of a run that a checkpoint copies. */
+export interface Parts {
+  readonly names: readonly string[];
+  readonly stateDict: readonly (readonly [string, Tensor])[];
+  readonly optimizer: {
+    readonly type: string;
+    steps: number;
+    readonly slots: ReadonlyMap<string, readonly Tensor[]>;
+    readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
+  };
+  readonly scaler: { scale: number; goodSteps: number; skipped: number } | null;
+  /** Averaged weights by the parameters' names; null without EMA. */
+  readonly ema: readonly (readonly [string, Tensor])[] | null;
+}
+
+export interface Facts {
+  readonly version: string;
+  readonly run: string;
+  readonly seed: number;
+  readonly learningRate: number;
+  readonly scheduler: { readonly type: string };
+  readonly config: unknown;
+}
+
+export function toTree(parts: Parts, cursor: Cursor, facts: Facts): Value {
+  const { optimizer, scaler, ema } = parts;
+  return dict({
+    epoch: cursor.epoch,
+    model_state_dict: weights(parts.stateDict),
+    optimizer_state_dict: optimizerTree(parts, facts.learningRate),
+    scheduler_state_dict: dict({
+      type: facts.scheduler.type,
+      last_epoch: optimizer.steps,
+      last_lr: facts.learningRate,
+    }),
+    scaler_state_dict: scaler
+      ? dict({ scale: scaler.scale, _growth_tracker: scaler.goodSteps, skipped: scaler.skipped })
+      : dict({}),
+    val_loss: cursor.valLoss,
+    config: plain(facts.config),
+    hpctrain: dict({
+      version: facts.version,
+      run: facts.run,
+      seed: facts.seed,
+      optimizer: optimizer.type,
+      cursor: plain(cursor),
+      ema_state_dict: ema ? weights(ema) : null,
+    }),
+  });
+}
+
+function weights(named: readonly (readonly [string, Tensor])[]): Value {
+  const seen = new Map<Tensor, TensorData>(); // tied weights share one storage, as in PyTorch
+  const once = (t: Tensor) => {
+    const data = seen.get(t) ?? toData(t);
+    seen.set(t, data);
+    return data;
+  };
+  return new OrderedDict(named.map(([name, t]) => [name, once(t)]));
+}
+
+/** torch.optim's state_dict: per-parameter state by number, then the one parameter group. */
+function optimizerTree({ optimizer, names }: Parts, lr: number): Value {
+  const state = new Map<number, Value>();
+  if (optimizer.steps > 0 && optimizer.slots.size > 0) {
+    names.forEach((_, i) => {
+      const entry = dict(
+        Object.fromEntries([...optimizer.slots].map(([slot, tensors]) => [slot, toData(tensors[i])])),
+      );
+      if (optimizer.type !== "sgd") entry.set("step", scalarData(optimizer.steps));
+      state.set(i, entry);
+    });
+  }
+  const group = dict({
+    lr,
+    ...Object.fromEntries(Object.entries(optimizer.options).map(([k, v]) => [k, plain(v)])),
+  });
+  group.set("params", names.map((_, i) => i));
+  return dict({ state: state as Value, param_groups: [group] });
+}
+
+/** Plain JSON data as checkpoint values. */
+export function plain(value: unknown): Value {
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value === "object" && value !== null) {
+    return new Map(Object.entries(value).map(([k, v]) => [k, plain(v)]));
+  }
+  return value as Value;
+}
+
+/** Checkpoint values as plain JSON data; tensors and bytes are left out. */
+export function unplain(value: Value): unknown {
+  if (value instanceof Map) return Object.fromEntries([...value].map(([k, v]) => [String(k), unplain(v)]));
+  if (Array.isArray(value)) return value.map(unplain);
+  return typeof value === "object" && value !== null ? null : value;
+}
+
+// ---- reading -----------------------------------------------------------------------------------------------
+
+/** Puts a file's weights into a model; every missing, extra or wrongly shaped tensor is listed at once. */
+export function loadWeights(
+  named: readonly (readonly [string, Tensor])[],
+  root: Value,
+  path: string,
+): { notice?: string } {
+  const all = named.map(([name, t]) => ({ name, shape: t.shape, dtype: t.dtype }));
+  const { tensors, notice } = withoutWrappers(all, findStateDict(root, path).tensors);
+  // Some writers store a tied weight once: its other names may be missing.
+  const first = new Map<Tensor, string>();
+  for (const [name, t] of named) {
+    if (!first.has(t) || tensors.has(name) && !tensors.has(first.get(t)!)) first.set(t, name);
+  }
+  const expected = all.filter(({ name }, i) => tensors.has(name) || first.get(named[i][1]) === name);
+  compareStateDicts(expected, tensors, path);
+  for (const [t, name] of first) copyInto(t, tensors.get(name)!);
+  return { notice };
+}
+
+export interface Resumed {
+  readonly cursor: Cursor;
+  readonly notice?: string;
+}
+
+/** Puts a whole training checkpoint back. Nothing is changed before everything was found. */
+export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
+  const own = field(root, "hpctrain");
+  const cursor = own && (unplain(field(own, "cursor") ?? null) as Cursor | null);
+  if (!own || !cursor || typeof cursor.step !== "number") {
+    throw new UserError(
+      "checkpoint",
+      `${path} has weights but no training state of hpctrain, so a run can't go on from it: ` +
+        `start a new run from its weights with --init-from ${path}.`,
+    );
+  }
+  checkOptimizer(parts, root, own, path);
+  const { notice } = loadWeights(parts.stateDict, root, path);
+  loadOptimizer(parts, root);
+  const scaler = field(root, "scaler_state_dict");
+  if (parts.scaler && scaler && typeof field(scaler, "scale") === "number") {
+    parts.scaler.scale = field(scaler, "scale") as number;
+    parts.scaler.goodSteps = Number(field(scaler, "_growth_tracker") ?? 0);
+    parts.scaler.skipped = Number(field(scaler, "skipped") ?? 0);
+  }
+  const averages = field(own, "ema_state_dict");
+  if (parts.ema && averages instanceof Map) {
+    for (const [name, t] of parts.ema) copyInto(t, averages.get(name) as TensorData);
+  }
+  return { cursor, notice };
+}
+
+function checkOptimizer(parts: Parts, root: Value, own: Value, path: string): void {
+  const type = field(own, "optimizer");
+  if (type !== parts.optimizer.type) {
+    throw new UserError(
+      "checkpoint",
+      `${path} was made with the optimizer ${type}, this run has ${parts.optimizer.type}: ` +
+        `use --optimizer ${type}, or start a new run from its weights with --init-from ${path}.`,
+    );
+  }
+  const state = field(field(root, "optimizer_state_dict") ?? null, "state");
+  const groups = field(field(root, "optimizer_state_dict") ?? null, "param_groups");
+  if (!(state instanceof Map) || !Array.isArray(groups)) {
+    throw new UserError(
+      "checkpoint",
+      `${path} has no optimizer state: start a new run with --init-from ${path}.`,
+    );
+  }
+  if (parts.optimizer.slots.size === 0 || state.size === 0) return;
+  parts.names.forEach((name, i) => {
+    for (const [slot, tensors] of parts.optimizer.slots) {
+      const found = field(state.get(i) ?? null, slot);
+      const shape = tensors[i].shape.join(", ");
+      if (!(found instanceof TensorData) || found.shape.join(", ") !== shape) {
+        throw new UserError(
+          "checkpoint",
+          `${path}: the optimizer's ${slot} of ${name} should have shape [${shape}]` +
+            `${found instanceof TensorData ? ` and has [${found.shape.join(", ")}]` : " and is missing"}. ` +
+            `Is it a checkpoint of another model? Weights alone: --init-from ${path}.`,
+        );
+      }
+    }
+  });
+}
+
+function loadOptimizer(parts: Parts, root: Value): void {
+  const tree = field(root, "optimizer_state_dict") as Map<string, Value>;
+  const state = tree.get("state") as Map<number, Value>;
+  parts.optimizer.steps = Number(field(field(root, "scheduler_state_dict") ?? null, "last_epoch") ?? 0);
+  if (state.size === 0) return;
+  parts.names.forEach((_, i) => {
+    for (const [slot, tensors] of parts.optimizer.slots) {
+      copyInto(tensors[i], field(state.get(i)!, slot) as TensorData);
+    }
+  });
+}
+
+function field(value: Value, key: string): Value | undefined {
+  return value instanceof Map ? value.get(key) : undefined;
+}

@@ -1,0 +1,32 @@
+// The flags as a shell completes them. May import the declarations only.
+import { SOURCE_FLAGS } from "./flags.ts";
+import { PRESET_NAMES } from "./presets.ts";
+import { ALL, FLAGS } from "./tree.ts";
+
+export interface CompletedFlag {
+  readonly name: string;
+  readonly help: string;
+  /** Absent for a switch. */
+  readonly value?: { readonly choices?: readonly string[]; readonly files?: boolean };
+}
+
+/** Every flag of the settings, and those that name where settings come from. */
+export function settingFlags(): CompletedFlag[] {
+  const sources: CompletedFlag[] = [
+    { name: "preset", help: plain(SOURCE_FLAGS.preset.help), value: { choices: PRESET_NAMES } },
+    { name: "config", help: SOURCE_FLAGS.config.help, value: { files: true } },
+    { name: "set", help: SOURCE_FLAGS.set.help, value: { choices: ALL.map(({ path }) => `${path}=`) } },
+    { name: "help-all", help: "show every setting" },
+  ];
+  const settings = [...FLAGS].map(([name, { declared: { setting }, fixed }]): CompletedFlag => {
+    if (fixed !== undefined) {
+      return { name, help: name.startsWith("no-") ? `not: ${setting.help}` : setting.help };
+    }
+    return { name, help: setting.help, value: { choices: setting.choices, files: setting.kind === "path" } };
+  });
+  return [...sources, ...settings];
+}
+
+function plain(help: string): string {
+  return help.replaceAll("`", "");
+}

@@ -1,0 +1,67 @@
+// The settings as lines of help. May import the declarations only.
+import { SOURCE_FLAGS } from "./flags.ts";
+import type { Setting } from "./kinds.ts";
+import { SECTION_TITLES } from "./settings.ts";
+import { ALL, type Declared } from "./tree.ts";
+
+const WIDTH = 100;
+const LEFT = 34;
+
+/** All settings, or the common ones, grouped by section; no line is longer than 100 columns. */
+export function settingsHelp(all: boolean): string {
+  const sources = Object.entries(SOURCE_FLAGS)
+    .map(([name, { value, help }]) => helpLine(`--${name} ${value}`, help));
+  const blocks = ["Where settings come from", ...sources];
+  for (const [section, title] of Object.entries(SECTION_TITLES)) {
+    const shown = ALL.filter(({ path, setting }) =>
+      path.startsWith(`${section}.`) && (all || setting.common)
+    );
+    if (shown.length > 0) blocks.push("", title, ...shown.flatMap(settingLines));
+  }
+  return blocks.join("\n");
+}
+
+/** Two columns; the right one is wrapped. */
+export function helpLine(left: string, right: string): string {
+  const lines = [""];
+  for (const word of right.split(" ")) {
+    const last = lines.length - 1;
+    if ((lines[last] + " " + word).length > WIDTH - LEFT - 2) lines.push(word);
+    else lines[last] = lines[last] === "" ? word : `${lines[last]} ${word}`;
+  }
+  const indent = "\n" + " ".repeat(LEFT + 2);
+  const head = left.length < LEFT ? `  ${left.padEnd(LEFT)}` : `  ${left}${indent}`;
+  return head + lines.join(indent);
+}
+
+/** The default in words: what 0 or an empty text stand for. */
+export function defaultInWords(setting: Setting): string {
+  return setting.empty ?? String(setting.default);
+}
+
+/** What stands for the value in help: NUMBER, PATH or the choices. */
+export function placeholder({ kind, choices }: Setting): string {
+  const names = {
+    int: "N",
+    float: "NUMBER",
+    bool: "true|false",
+    text: "TEXT",
+    path: "PATH",
+    list: "A,B,...",
+    duration: "DURATION",
+  };
+  return kind === "choice" ? choices!.join("|") : names[kind];
+}
+
+function settingLines({ path, setting }: Declared): string[] {
+  const { flag, kind, help } = setting;
+  const about = `${help} [${defaultInWords(setting)}]`;
+  const shortcuts = Object.entries(setting.shortcuts ?? {})
+    .map(([name, value]) => helpLine(`--${name}`, `short for --set ${path}=${value}`));
+  const left = !flag
+    ? `--set ${path}=${placeholder(setting)}`
+    : kind === "bool"
+    ? `--[no-]${flag}`
+    : `--${flag} ${placeholder(setting)}`;
+  return [helpLine(left, about), ...shortcuts];
+}

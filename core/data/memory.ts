@@ -1,0 +1,72 @@
+// Samples held in memory: one tensor a field, gathered by index. May import errors, format, source, ffi.
+import { isFloating } from "../../ffi/dtype.ts";
+import { tensor, toNumbers } from "../../ffi/make.ts";
+import { allTrue, amin, indexSelect, isfinite, reshape, toDtype } from "../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { UserError } from "../errors.ts";
+import { formatBytes, formatPlural } from "../format.ts";
+import { type Batch, type Ids, type Source, source, type SourceParts } from "./source.ts";
+
+/** The most memory that made-up data takes. */
+const MOST_BYTES = 512 * 2 ** 20;
+
+export interface InMemory extends Omit<SourceParts, "length" | "batch"> {
+  /** All samples along the first dimension; kept for as long as the program runs. */
+  readonly input: Tensor;
+  readonly target: Tensor;
+  /** From gathered rows to what the model sees; the rows as they are unless told. */
+  readonly prepare?: (input: Tensor, target: Tensor) => Batch;
+}
+
+export function memorySource(data: InMemory): Source {
+  const { name, fields, input, target, prepare } = data;
+  checkFinite(name, fields?.[0] ?? "input", input);
+  checkFinite(name, fields?.[1] ?? "target", target);
+  keep(input);
+  keep(target);
+  return source({
+    ...data,
+    length: input.shape[0],
+    batch(ids) {
+      const index = indexTensor(ids);
+      const rows = indexSelect(input, 0, index), targets = indexSelect(target, 0, index);
+      return prepare ? prepare(rows, targets) : { input: rows, target: targets };
+    },
+  });
+}
+
+export const indexTensor = (ids: Ids): Tensor =>
+  tensor(ids instanceof Int32Array ? ids : Int32Array.from(ids));
+
+/** Refuses a field with NaN or infinity in it, naming the first such sample. */
+export function checkFinite(source: string, field: string, values: Tensor): void {
+  if (!isFloating(values.dtype)) return;
+  scope(() => {
+    const finite = isfinite(values);
+    if (allTrue(finite).item() !== 0) return;
+    const rows = toNumbers(amin(toDtype(reshape(finite, [values.shape[0], -1]), "u8"), [1]));
+    const bad = rows.reduce((count, ok) => count + (ok ? 0 : 1), 0);
+    throw new UserError(
+      "data",
+      `${source}: ${field} has NaN or infinity in ${bad} of ${
+        formatPlural(rows.length, "sample")
+      }, first in ` +
+        `sample ${rows.indexOf(0)} (counted from 0). Repair these samples or leave them out of the data.`,
+    );
+  });
+}
+
+/** Refuses to make up more data than fits a modest machine's memory. */
+export function checkMemory(what: string, flag: string, samples: number, bytesEach: number): void {
+  if (samples * bytesEach <= MOST_BYTES) return;
+  throw new UserError(
+    "usage",
+    `${formatPlural(samples, "sample")} of ${what} would take ${
+      formatBytes(samples * bytesEach)
+    } of memory, ` +
+      `and made-up data may take ${formatBytes(MOST_BYTES)}: set ${flag} ${
+        Math.floor(MOST_BYTES / bytesEach)
+      } ` +
+      "or less, or make the samples smaller.",
+  );
+}

@@ -1,0 +1,103 @@
+// Gaussian random fields: maps whose power spectrum depends on the two parameters a model must infer.
+// May import random, memory, ffi.
+import { add, constant, scale, sub, tensor, uninitialised } from "../../../ffi/make.ts";
+import { copy_, exp, fftIrfft2, fftRfft2, mul, narrow, reshape, sqrt } from "../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { key } from "../../random.ts";
+import { checkMemory, memorySource } from "../memory.ts";
+import type { Source } from "../source.ts";
+import { normals, samplesFlag, type Spec, uniforms } from "./draw.ts";
+
+const SIZE = 32;
+/** Maps made at once: bounds the memory of the transforms. */
+const CHUNK = 1024;
+/** Mode at which all spectra of one amplitude meet: waves along the side of the map. */
+const PIVOT = 4;
+/** Standard deviation of the white noise in a pixel. */
+export const NOISE = 0.1;
+/** The uniform prior of each parameter. */
+export const PRIOR = { amplitude: [0.5, 1.5], tilt: [1, 3] } as const;
+
+/**
+ * A map on a periodic grid of size x size pixels is a Gaussian field with the power spectrum
+ *
+ *     P(m) = amplitude * unit * (m / 4)^-tilt,   P(0) = 0,   m = |(mx, my)| in waves along the side,
+ *
+ * plus white noise of 0.1 a pixel. P is <|F|^2> / size^2 where F is the unnormalised transform of the map, so the
+ * noise adds 0.1^2 to it; `unit` gives a map of amplitude 1 and tilt 2 a variance of 1. Targets are the two parameters,
+ * standardised over their prior: (value - middle) / (width / sqrt 12).
+ */
+export function fields(spec: Spec): Source {
+  const { model, role, samples, seed } = spec;
+  const channels = model.channels || 1;
+  const size = model.image_size || SIZE;
+  checkMemory("fields", samplesFlag(spec), samples, 4 * (channels * size * size + 2));
+  const input = uninitialised([samples, channels, size, size]);
+  const target = scope(() => {
+    const spread = uniforms(key(seed, "fields", role, "parameters"), [samples, 2]);
+    const filter = filters(size);
+    for (let from = 0; from < samples; from += CHUNK) {
+      const count = Math.min(CHUNK, samples - from);
+      const draw = (part: string) =>
+        normals(key(seed, "fields", role, part, from), [count, channels, size, size]);
+      scope(() => {
+        const white = fftRfft2(draw("field"));
+        const smooth = fftIrfft2(mul(white, filter(narrow(spread, 0, from, count))), [size, size]);
+        copy_(narrow(input, 0, from, count), add(smooth, scale(draw("noise"), NOISE)));
+      });
+    }
+    return scale(sub(spread, constant(0.5)), Math.sqrt(12));
+  });
+  return memorySource({
+    name: "fields",
+    task: "regression",
+    outputs: 2,
+    fields: ["map", "parameters"],
+    description:
+      `fields: Gaussian random fields of ${channels} x ${size} x ${size} -> amplitude and tilt of the power spectrum`,
+    input,
+    target,
+  });
+}
+
+/** The square root of P at each mode of a real transform, for amplitude and tilt given as uniform numbers [n, 2]. */
+function filters(size: number): (spread: Tensor) => Tensor {
+  const modes = modeNumbers(size);
+  const across = Math.floor(size / 2) + 1;
+  const grid = (value: (m: number) => number) => tensor(Float32Array.from(modes, value), [size, across]);
+  const height = Math.sqrt(unit(size));
+  const halfLog = grid((m) => m === 0 ? 0 : -0.5 * Math.log(m / PIVOT));
+  const base = grid((m) => m === 0 ? 0 : height);
+  const parameter = (spread: Tensor, column: number, [low, high]: readonly [number, number]) =>
+    reshape(add(scale(narrow(spread, 1, column, 1), high - low), constant(low)), [-1, 1, 1, 1]);
+  return (spread) => {
+    const amplitude = parameter(spread, 0, PRIOR.amplitude), tilt = parameter(spread, 1, PRIOR.tilt);
+    return mul(mul(sqrt(amplitude), base), exp(mul(tilt, halfLog)));
+  };
+}
+
+/** P at `m` waves along the side, without the noise. */
+export function power(m: number, amplitude: number, tilt: number, size: number): number {
+  return m === 0 ? 0 : amplitude * unit(size) * (m / PIVOT) ** -tilt;
+}
+
+/** Waves along the side for each mode of a real transform, row by row. */
+export function modeNumbers(size: number): Float64Array {
+  const across = Math.floor(size / 2) + 1;
+  return Float64Array.from({ length: size * across }, (_, i) => {
+    const row = Math.floor(i / across);
+    return Math.hypot(Math.min(row, size - row), i % across);
+  });
+}
+
+/** The variance of a map is the mean of P over all modes, size^2 of them. */
+function unit(size: number): number {
+  let sum = 0;
+  for (let y = 0; y < size; y++) {
+    for (let x = 0; x < size; x++) {
+      const m = Math.hypot(Math.min(x, size - x), Math.min(y, size - y));
+      if (m > 0) sum += (m / PIVOT) ** -2;
+    }
+  }
+  return size ** 2 / sum;
+}

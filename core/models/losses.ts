@@ -1,0 +1,154 @@
+// What is minimised: PyTorch's losses, each the mean over the valid items of one micro-batch.
+// May import ffi, core/errors, model (types), config (types).
+import { constant, scale, sub } from "../../ffi/make.ts";
+import {
+  bceWithLogits,
+  crossEntropyLoss,
+  exp,
+  huberLoss,
+  l1Loss,
+  mean,
+  mseLoss,
+  mul,
+  narrow,
+  ne,
+  neg,
+  reshape,
+  sum,
+  toDtype,
+} from "../../ffi/ops.ts";
+import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Config } from "../config/settings.ts";
+import { UserError } from "../errors.ts";
+import type { Facts } from "./model.ts";
+
+export interface Loss {
+  readonly name: string;
+  /** How many numbers the model must give per sample: two per target for gaussian_nll, else the facts' own. */
+  readonly outputs: number;
+  /** The mean over this micro-batch's valid items, 0-dim, as PyTorch's reduction="mean". */
+  apply(output: Tensor, target: Tensor): Tensor;
+  /** How many items that mean divided by. Waits for the device when the loss ignores an index. */
+  validCount(target: Tensor): number;
+}
+
+type Settings = Pick<Config["training"], "loss" | "label_smoothing" | "ignore_index" | "huber_delta">;
+type Name = Exclude<Settings["loss"], "auto">;
+
+const MEAN = 1; // at::Reduction::Mean
+
+/** The loss of the settings for the task at hand; "auto" follows the task. */
+export function createLoss(settings: Settings, facts: Facts): Loss {
+  const chosen = settings.loss;
+  const name: Name = chosen === "auto" ? (facts.task === "regression" ? "mse" : "cross_entropy") : chosen;
+  checkTask(name, facts);
+  switch (name) {
+    case "cross_entropy":
+      return crossEntropy(facts, settings.ignore_index, settings.label_smoothing);
+    case "mse":
+      return elementwise(name, facts.outputs, (output, target) => mseLoss(output, target, MEAN));
+    case "l1":
+      return elementwise(name, facts.outputs, (output, target) => l1Loss(output, target, MEAN));
+    case "huber": {
+      const delta = settings.huber_delta;
+      return elementwise(name, facts.outputs, (output, target) => huberLoss(output, target, MEAN, delta));
+    }
+    case "bce":
+      return elementwise(name, facts.task === "regression" ? facts.outputs : 1, binaryCrossEntropy);
+    case "gaussian_nll":
+      return gaussianNll(facts);
+  }
+}
+
+function checkTask(name: Name, { task, outputs }: Facts): void {
+  const numbers = task === "regression";
+  if (name === "cross_entropy" && numbers) {
+    throw new UserError(
+      "usage",
+      "the loss cross_entropy needs classes, and this data has numbers as targets: " +
+        "use --loss mse, l1, huber or gaussian_nll (or bce when the targets are between 0 and 1).",
+    );
+  }
+  if (name === "bce" && !numbers && (task === "language" || outputs > 2)) {
+    throw new UserError(
+      "usage",
+      `the loss bce needs two classes, and this data has ${outputs}: use --loss cross_entropy.`,
+    );
+  }
+  if (name !== "cross_entropy" && name !== "bce" && !numbers) {
+    throw new UserError(
+      "usage",
+      `the loss ${name} needs numbers as targets, and this data has ${outputs} classes: ` +
+        "use --loss cross_entropy.",
+    );
+  }
+}
+
+/** Outputs [N, C], [N, C, H, W], or [B, T, V] for language. */
+function crossEntropy(facts: Facts, ignoreIndex: number, labelSmoothing: number): Loss {
+  const rows = [-1, facts.outputs], all = [-1];
+  const language = facts.task === "language";
+  return {
+    name: "cross_entropy",
+    outputs: facts.outputs,
+    apply(output, target) {
+      if (target.dtype !== "i64") target = toDtype(target, "i64");
+      if (language) {
+        rows[1] = output.shape[output.shape.length - 1];
+        output = reshape(output, rows);
+        target = reshape(target, all);
+      }
+      return crossEntropyLoss(output, target, null, MEAN, ignoreIndex, labelSmoothing);
+    },
+    validCount: (target) =>
+      scope(() => Number(sum(ne(target, constant(ignoreIndex, "i64", target.device))).itemBigInt())),
+  };
+}
+
+function elementwise(name: Name, outputs: number, compare: (output: Tensor, target: Tensor) => Tensor): Loss {
+  return {
+    name,
+    outputs,
+    apply: (output, target) => compare(output, alike(target, output)),
+    validCount: (target) => target.numel,
+  };
+}
+
+/** On logits. Targets are 0 or 1 (or between), also as class numbers. */
+function binaryCrossEntropy(output: Tensor, target: Tensor): Tensor {
+  if (target.dtype !== "f32") target = toDtype(target, "f32");
+  return bceWithLogits(output, target, null, null, MEAN);
+}
+
+/**
+ * The negative log-likelihood of a normal distribution, without its constant. The model's outputs are, along
+ * dimension 1, first the means and then the logarithms of the variances: half * (v + (mean - target)^2 * e^-v).
+ */
+function gaussianNll(facts: Facts): Loss {
+  return {
+    name: "gaussian_nll",
+    outputs: 2 * facts.outputs,
+    apply(output, target) {
+      const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
+      const count = whole.shape[1] / 2;
+      const centre = narrow(whole, 1, 0, count);
+      const logVariance = narrow(whole, 1, count, count);
+      const miss = sub(centre, alike(target, centre));
+      const weighted = mul(mul(miss, miss), exp(neg(logVariance)));
+      return mean(scale(sub(logVariance, weighted, -1), 0.5));
+    },
+    validCount: (target) => target.numel,
+  };
+}
+
+/** The target in the shape of the output: [N] stands for [N, 1]; anything else would be broadcast in silence. */
+function alike(target: Tensor, output: Tensor): Tensor {
+  const a = target.shape, b = output.shape;
+  if (a.length === b.length && a.every((size, i) => size === b[i])) return target;
+  if (a[0] === b[0] && target.numel === output.numel) return reshape(target, b);
+  throw new UserError(
+    "data",
+    `the targets are ${describe(target)} but the model gives ${describe(output)}: ` +
+      "choose a model (and model.output_size) that gives one number per target.",
+  );
+}

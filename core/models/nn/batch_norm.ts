@@ -1,0 +1,80 @@
+// nn.BatchNorm1d, 2d, 3d (one class: the op takes any of them). May import ffi, core/errors, module.
+import { constant, ones, zeros } from "../../../ffi/make.ts";
+import { batchNorm, scatterAdd_ } from "../../../ffi/ops.ts";
+import { describe, type Tensor } from "../../../ffi/tensor.ts";
+import { UserError } from "../../errors.ts";
+import { Module } from "./module.ts";
+
+export interface BatchNormOptions {
+  eps?: number;
+  momentum?: number;
+  affine?: boolean;
+}
+
+let again = false;
+
+/** Runs forward a second time over the same batch (gradient checkpointing): running statistics stay as they are. */
+export function recompute<R>(body: () => R): R {
+  again = true;
+  try {
+    return body();
+  } finally {
+    again = false;
+  }
+}
+
+export class BatchNorm extends Module {
+  readonly weight: Tensor | null = null;
+  readonly bias: Tensor | null = null;
+  readonly #mean: Tensor;
+  readonly #variance: Tensor;
+  readonly #batches: Tensor;
+  readonly #eps: number;
+  readonly #momentum: number;
+  // 0 and 1 beside the counter, on its device: what it takes to count in place without a Scalar.
+  #zero: Tensor | null = null;
+  #one: Tensor | null = null;
+
+  constructor(features: number, options: BatchNormOptions = {}) {
+    super();
+    this.#eps = options.eps ?? 1e-5;
+    this.#momentum = options.momentum ?? 0.1;
+    if (options.affine !== false) {
+      this.weight = this.parameter("weight", ones([features]));
+      this.bias = this.parameter("bias", zeros([features]));
+    }
+    this.#mean = this.buffer("running_mean", zeros([features]));
+    this.#variance = this.buffer("running_var", ones([features]));
+    this.#batches = this.buffer("num_batches_tracked", zeros([], { dtype: "i64" }));
+  }
+
+  forward(x: Tensor): Tensor {
+    const { weight, bias } = this;
+    if (!this.training) {
+      return batchNorm(x, weight, bias, this.#mean, this.#variance, false, this.#momentum, this.#eps, true);
+    }
+    if (x.shape[0] === 1) refuseLonely(x);
+    if (again) return batchNorm(x, weight, bias, null, null, true, this.#momentum, this.#eps, true);
+    this.#count();
+    return batchNorm(x, weight, bias, this.#mean, this.#variance, true, this.#momentum, this.#eps, true);
+  }
+
+  #count(): void {
+    if (this.#zero === null || this.#one === null) {
+      const device = this.#batches.device;
+      this.#zero = constant(0, "i64", device);
+      this.#one = constant(1, "i64", device);
+    }
+    scatterAdd_(this.#batches, 0, this.#zero, this.#one);
+  }
+}
+
+/** One value per channel has no variance; it would turn the running variance into NaN. */
+function refuseLonely(x: Tensor): void {
+  if (x.shape.slice(2).some((size) => size > 1)) return;
+  throw new UserError(
+    "usage",
+    `batch norm needs more than one value per channel to train on, and got ${describe(x)}: ` +
+      "use a larger batch size, larger images, or a number of samples that leaves no batch of one.",
+  );
+}

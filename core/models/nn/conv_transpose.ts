@@ -1,0 +1,66 @@
+// nn.ConvTranspose1d, 2d, 3d. May import ffi, conv, init, module, sizes.
+import { uninitialised } from "../../../ffi/make.ts";
+import { convTranspose1d, convTranspose2d, convTranspose3d } from "../../../ffi/ops.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+import type { ConvOptions } from "./conv.ts";
+import { biasUniform, kaimingUniform } from "./init.ts";
+import { Module } from "./module.ts";
+import { perDimension, type Size } from "./sizes.ts";
+
+export interface ConvTransposeOptions extends ConvOptions {
+  outputPadding?: Size;
+}
+
+abstract class ConvTranspose extends Module {
+  readonly weight: Tensor;
+  readonly bias: Tensor | null;
+  protected readonly stride: readonly number[];
+  protected readonly padding: readonly number[];
+  protected readonly outputPadding: readonly number[];
+  protected readonly dilation: readonly number[];
+  protected readonly groups: number;
+
+  constructor(dims: number, inChannels: number, outChannels: number, kernel: Size, o: ConvTransposeOptions) {
+    super();
+    this.stride = perDimension(o.stride ?? 1, dims);
+    this.padding = perDimension(o.padding ?? 0, dims);
+    this.outputPadding = perDimension(o.outputPadding ?? 0, dims);
+    this.dilation = perDimension(o.dilation ?? 1, dims);
+    this.groups = o.groups ?? 1;
+    const shape = [inChannels, outChannels / this.groups, ...perDimension(kernel, dims)];
+    this.weight = this.parameter("weight", kaimingUniform(uninitialised(shape)));
+    this.bias = o.bias === false
+      ? null
+      : this.parameter("bias", biasUniform(uninitialised([outChannels]), this.weight));
+  }
+}
+
+export class ConvTranspose1d extends ConvTranspose {
+  constructor(inChannels: number, outChannels: number, kernel: Size, options: ConvTransposeOptions = {}) {
+    super(1, inChannels, outChannels, kernel, options);
+  }
+  forward(x: Tensor): Tensor {
+    const { weight, bias, stride, padding, outputPadding, groups, dilation } = this;
+    return convTranspose1d(x, weight, bias, stride, padding, outputPadding, groups, dilation);
+  }
+}
+
+export class ConvTranspose2d extends ConvTranspose {
+  constructor(inChannels: number, outChannels: number, kernel: Size, options: ConvTransposeOptions = {}) {
+    super(2, inChannels, outChannels, kernel, options);
+  }
+  forward(x: Tensor): Tensor {
+    const { weight, bias, stride, padding, outputPadding, groups, dilation } = this;
+    return convTranspose2d(x, weight, bias, stride, padding, outputPadding, groups, dilation);
+  }
+}
+
+export class ConvTranspose3d extends ConvTranspose {
+  constructor(inChannels: number, outChannels: number, kernel: Size, options: ConvTransposeOptions = {}) {
+    super(3, inChannels, outChannels, kernel, options);
+  }
+  forward(x: Tensor): Tensor {
+    const { weight, bias, stride, padding, outputPadding, groups, dilation } = this;
+    return convTranspose3d(x, weight, bias, stride, padding, outputPadding, groups, dilation);
+  }
+}

@@ -1,0 +1,81 @@
+// A module: named parameters, buffers and children, registered by hand in PyTorch's order. May import ffi.
+import { requireGrad } from "../../../ffi/autograd.ts";
+import { keep, type Tensor } from "../../../ffi/tensor.ts";
+
+type Named<T> = [name: string, value: T];
+
+/** Modules hold Tensor objects for life, never native handles: a trainer may move a parameter into an arena. */
+export abstract class Module {
+  training = true;
+  readonly #parameters: Named<Tensor>[] = [];
+  readonly #buffers: Named<Tensor>[] = [];
+  readonly #children: Named<Module>[] = [];
+
+  /** Registers a trainable tensor. */
+  protected parameter(name: string, tensor: Tensor): Tensor {
+    this.#parameters.push([name, requireGrad(keep(tensor))]);
+    return tensor;
+  }
+  /** Registers a tensor that is saved with the weights but not trained. */
+  protected buffer(name: string, tensor: Tensor): Tensor {
+    this.#buffers.push([name, keep(tensor)]);
+    return tensor;
+  }
+  protected child<M extends Module>(name: string, module: M): M {
+    this.#children.push([name, module]);
+    return module;
+  }
+  /** Puts another module's parameter in the place of an own one, which is freed. */
+  protected share(name: string, tensor: Tensor): Tensor {
+    const entry = this.#parameters.find(([known]) => known === name)!;
+    if (entry[1] !== tensor) entry[1].free();
+    return entry[1] = tensor;
+  }
+
+  /** Switches dropout and batch statistics on or off, here and below. */
+  train(on = true): void {
+    this.training = on;
+    for (const [, child] of this.#children) child.train(on);
+  }
+
+  /** Own parameters, then the children's, depth first; a shared tensor once, under its first name. */
+  namedParameters(): Named<Tensor>[] {
+    return distinct(this.#collect("", (m) => m.#parameters));
+  }
+  namedBuffers(): Named<Tensor>[] {
+    return distinct(this.#collect("", (m) => m.#buffers));
+  }
+  /** What PyTorch's state_dict lists, in its order: shared tensors under each of their names. */
+  stateDict(): Named<Tensor>[] {
+    return this.#collect("", (m) => [...m.#parameters, ...m.#buffers]);
+  }
+  /** This module and all below it, parents first. */
+  modules(): Module[] {
+    return [this, ...this.#children.flatMap(([, child]) => child.modules())];
+  }
+
+  free(): void {
+    for (const [, tensor] of this.stateDict()) tensor.free();
+  }
+
+  #collect(prefix: string, own: (m: Module) => Named<Tensor>[]): Named<Tensor>[] {
+    const here = own(this).map(([name, tensor]): Named<Tensor> => [prefix + name, tensor]);
+    return here.concat(this.#children.flatMap(([name, child]) => child.#collect(`${prefix}${name}.`, own)));
+  }
+}
+
+/** A module that only gives names to others: PyTorch's Sequential and ModuleDict, or the modules of one block. */
+export class Group extends Module {
+  constructor(children: Readonly<Record<string, Module>> = {}) {
+    super();
+    for (const [name, child] of Object.entries(children)) this.child(name, child);
+  }
+  add<M extends Module>(name: string | number, module: M): M {
+    return this.child(String(name), module);
+  }
+}
+
+function distinct(named: Named<Tensor>[]): Named<Tensor>[] {
+  const seen = new Set<Tensor>();
+  return named.filter(([, tensor]) => !seen.has(tensor) && seen.add(tensor));
+}

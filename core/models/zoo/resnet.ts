@@ -1,0 +1,120 @@
+// resnet18, 34, 50, 101: torchvision's architecture, parameter names and initialisation. May import ffi, nn, model.
+import { add } from "../../../ffi/make.ts";
+import { adaptiveAvgPool2d, flatten, maxPool2d, relu_ } from "../../../ffi/ops.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+import { type Block, block, type Model, model } from "../model.ts";
+import { BatchNorm } from "../nn/batch_norm.ts";
+import { Conv2d } from "../nn/conv.ts";
+import { kaimingNormalFanOut } from "../nn/init.ts";
+import { Linear } from "../nn/linear.ts";
+import { Group, Module } from "../nn/module.ts";
+
+/** Residual blocks in each of the four stages, and whether a block is a bottleneck. */
+const SHAPES = {
+  resnet18: { stages: [2, 2, 2, 2], bottleneck: false },
+  resnet34: { stages: [3, 4, 6, 3], bottleneck: false },
+  resnet50: { stages: [3, 4, 6, 3], bottleneck: true },
+  resnet101: { stages: [3, 4, 23, 3], bottleneck: true },
+} as const;
+
+export type ResnetName = keyof typeof SHAPES;
+export const RESNETS = Object.keys(SHAPES) as ResnetName[];
+
+interface Place {
+  readonly into: number;
+  readonly planes: number;
+  readonly stride: number;
+}
+
+/** 1x1 where the shape changes. Made before the block it belongs to, as torchvision draws it. */
+function shortcut({ into, stride }: Place, out: number): Group | null {
+  if (stride === 1 && into === out) return null;
+  return new Group({ "0": new Conv2d(into, out, 1, { stride, bias: false }), "1": new BatchNorm(out) });
+}
+
+/** A convolution and its norm, registered as convN and bnN. */
+class Step {
+  constructor(readonly conv: Conv2d, readonly norm: BatchNorm) {}
+  forward(x: Tensor): Tensor {
+    return this.norm.forward(this.conv.forward(x));
+  }
+}
+
+class Residual extends Module {
+  readonly #steps: Step[] = [];
+  readonly #shortcut: Step | null;
+
+  constructor(place: Place, bottleneck: boolean) {
+    super();
+    const { into, planes, stride } = place;
+    const out = bottleneck ? 4 * planes : planes;
+    const downsample = shortcut(place, out);
+    if (bottleneck) {
+      this.#step(into, planes, 1, 1);
+      this.#step(planes, planes, 3, stride);
+      this.#step(planes, out, 1, 1);
+    } else {
+      this.#step(into, planes, 3, stride);
+      this.#step(planes, planes, 3, 1);
+    }
+    this.#shortcut = null;
+    if (downsample !== null) {
+      this.child("downsample", downsample);
+      const [, conv, norm] = downsample.modules();
+      this.#shortcut = new Step(conv as Conv2d, norm as BatchNorm);
+    }
+  }
+
+  #step(into: number, out: number, kernel: number, stride: number): void {
+    const number = this.#steps.length + 1;
+    const padding = kernel === 3 ? 1 : 0;
+    const conv = this.child(`conv${number}`, new Conv2d(into, out, kernel, { stride, padding, bias: false }));
+    this.#steps.push(new Step(conv, this.child(`bn${number}`, new BatchNorm(out))));
+  }
+
+  forward(x: Tensor): Tensor {
+    const steps = this.#steps, last = steps.length - 1;
+    let y = x;
+    for (let i = 0; i < last; i++) y = relu_(steps[i].forward(y));
+    y = steps[last].forward(y);
+    return relu_(add(y, this.#shortcut === null ? x : this.#shortcut.forward(x)));
+  }
+}
+
+const POOL = [3, 3], POOL_STRIDE = [2, 2], POOL_PADDING = [1, 1], ONE = [1, 1];
+
+export function resnet(
+  name: ResnetName,
+  { channels, outputs }: { channels: number; outputs: number },
+): Model {
+  const { stages, bottleneck } = SHAPES[name];
+  const root = new Group();
+  const conv1 = root.add("conv1", new Conv2d(channels, 64, 7, { stride: 2, padding: 3, bias: false }));
+  const bn1 = root.add("bn1", new BatchNorm(64));
+  const residuals: Block[] = [];
+  let into = 64;
+  stages.forEach((count, stage) => {
+    const planes = 64 << stage;
+    const layer = root.add(`layer${stage + 1}`, new Group());
+    for (let i = 0; i < count; i++) {
+      const stride = stage > 0 && i === 0 ? 2 : 1;
+      const residual = layer.add(i, new Residual({ into, planes, stride }, bottleneck));
+      residuals.push(block(`layer${stage + 1}.${i}`, residual, (x) => residual.forward(x)));
+      into = bottleneck ? 4 * planes : planes;
+    }
+  });
+  const fc = root.add("fc", new Linear(into, outputs));
+  for (const m of root.modules()) if (m instanceof Conv2d) kaimingNormalFanOut(m.weight);
+
+  const stem = (x: Tensor) =>
+    maxPool2d(relu_(bn1.forward(conv1.forward(x))), POOL, POOL_STRIDE, POOL_PADDING);
+  const blocks = [
+    block("stem", new Group({ conv1, bn1 }), stem),
+    ...residuals,
+    block("head", fc, (x) => fc.forward(flatten(adaptiveAvgPool2d(x, ONE), 1))),
+  ];
+  return model(name, root, blocks, {
+    layers: `${residuals.length} residual blocks in stages of ${stages.join("-")}`,
+    convolutional: true,
+  });
+}

@@ -1,0 +1,139 @@
+// vit: torchvision's VisionTransformer, its names and initialisation, for any image size. May import ffi, nn, model.
+import { add, uninitialised, zeros } from "../../../ffi/make.ts";
+import { cat, expand, gelu, permute, reshape, select } from "../../../ffi/ops.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+import { block, type Model, model } from "../model.ts";
+import { MultiheadAttention } from "../nn/attention.ts";
+import { Conv2d } from "../nn/conv.ts";
+import { Dropout } from "../nn/dropout.ts";
+import { fans, fill, normal, truncNormal, xavierUniform } from "../nn/init.ts";
+import { Linear } from "../nn/linear.ts";
+import { Group, Module } from "../nn/module.ts";
+import { LayerNorm } from "../nn/norms.ts";
+
+export interface VitSizes {
+  readonly channels: number;
+  readonly height: number;
+  readonly width: number;
+  /** Side of a patch; the image's sides are multiples of it. */
+  readonly patch: number;
+  readonly layers: number;
+  readonly heads: number;
+  readonly embed: number;
+  readonly outputs: number;
+  readonly dropout?: number;
+}
+
+const EPS = 1e-6;
+
+class Mlp extends Module {
+  readonly #widen: Linear;
+  readonly #narrow: Linear;
+  readonly #drop: Dropout;
+
+  constructor({ embed, dropout = 0 }: VitSizes) {
+    super();
+    this.#widen = this.child("0", new Linear(embed, 4 * embed));
+    this.#narrow = this.child("3", new Linear(4 * embed, embed));
+    this.#drop = this.child("dropout", new Dropout(dropout));
+    for (const { weight, bias } of [this.#widen, this.#narrow]) {
+      xavierUniform(weight);
+      normal(bias!, 0, 1e-6);
+    }
+  }
+  forward(x: Tensor): Tensor {
+    x = this.#drop.forward(gelu(this.#widen.forward(x)));
+    return this.#drop.forward(this.#narrow.forward(x));
+  }
+}
+
+class Layer extends Module {
+  readonly #norm1: LayerNorm;
+  readonly #attention: MultiheadAttention;
+  readonly #drop: Dropout;
+  readonly #norm2: LayerNorm;
+  readonly #mlp: Mlp;
+
+  constructor(sizes: VitSizes) {
+    super();
+    this.#norm1 = this.child("ln_1", new LayerNorm(sizes.embed, { eps: EPS }));
+    this.#attention = this.child("self_attention", new MultiheadAttention(sizes.embed, sizes.heads));
+    this.#drop = this.child("dropout", new Dropout(sizes.dropout ?? 0));
+    this.#norm2 = this.child("ln_2", new LayerNorm(sizes.embed, { eps: EPS }));
+    this.#mlp = this.child("mlp", new Mlp(sizes));
+  }
+  forward(x: Tensor): Tensor {
+    x = add(this.#drop.forward(this.#attention.forward(this.#norm1.forward(x))), x);
+    return add(x, this.#mlp.forward(this.#norm2.forward(x)));
+  }
+}
+
+/** Patches to tokens: the convolution, the class token and the positions. */
+class Tokens extends Module {
+  readonly first: Tensor;
+  readonly patches: Conv2d;
+  readonly positions: Tensor;
+  readonly #drop: Dropout;
+  readonly #sequence: number[];
+  readonly #firsts: number[];
+
+  constructor({ channels, height, width, patch, embed, dropout = 0 }: VitSizes) {
+    super();
+    const count = (height / patch) * (width / patch);
+    this.first = this.parameter("class_token", zeros([1, 1, embed]));
+    this.patches = this.child("conv_proj", new Conv2d(channels, embed, patch, { stride: patch }));
+    this.positions = this.parameter("pos_embedding", normal(uninitialised([1, count + 1, embed]), 0, 0.02));
+    this.#drop = this.child("dropout", new Dropout(dropout));
+    this.#sequence = [0, embed, count];
+    this.#firsts = [0, -1, -1];
+  }
+  forward(x: Tensor): Tensor {
+    this.#sequence[0] = this.#firsts[0] = x.shape[0];
+    const patches = permute(reshape(this.patches.forward(x), this.#sequence), LAST);
+    const tokens = cat([expand(this.first, this.#firsts), patches], 1);
+    return this.#drop.forward(add(tokens, this.positions));
+  }
+}
+const LAST = [0, 2, 1];
+
+/** The tree that gives torchvision's names to the parts. */
+class Encoder extends Group {
+  constructor(positions: Tensor, layers: Group, norm: LayerNorm) {
+    super();
+    this.parameter("pos_embedding", positions);
+    this.add("layers", layers);
+    this.add("ln", norm);
+  }
+}
+class Root extends Group {
+  constructor(tokens: Tokens, encoder: Encoder, head: Linear) {
+    super();
+    this.parameter("class_token", tokens.first);
+    this.add("conv_proj", tokens.patches);
+    this.add("encoder", encoder);
+    this.add("heads", new Group({ head }));
+  }
+}
+
+export function vit(sizes: VitSizes): Model {
+  const tokens = new Tokens(sizes);
+  const layers = Array.from({ length: sizes.layers }, () => new Layer(sizes));
+  const named = new Group(Object.fromEntries(layers.map((layer, i) => [`encoder_layer_${i}`, layer])));
+  const norm = new LayerNorm(sizes.embed, { eps: EPS });
+  const head = new Linear(sizes.embed, sizes.outputs);
+  const { weight, bias } = tokens.patches;
+  truncNormal(weight, Math.sqrt(1 / fans(weight).fanIn));
+  fill(bias!, 0);
+  fill(head.weight, 0);
+  fill(head.bias!, 0);
+
+  const root = new Root(tokens, new Encoder(tokens.positions, named, norm), head);
+  const blocks = [
+    block("tokens", tokens, (x) => tokens.forward(x)),
+    ...layers.map((layer, i) => block(`layer ${i}`, layer, (x) => layer.forward(x))),
+    block("head", new Group({ norm, head }), (x) => head.forward(select(norm.forward(x), 1, 0))),
+  ];
+  return model("vit", root, blocks, {
+    layers: `${sizes.layers} layers, ${sizes.embed} wide, ${sizes.heads} heads, patches of ${sizes.patch}`,
+  });
+}

@@ -1,0 +1,53 @@
+// Global batch, micro-batches and accumulation, derived once and printed. May import errors.
+import { UserError } from "../errors.ts";
+
+export interface BatchPlan {
+  /** Samples a rank pushes through the model at once. */
+  readonly micro: number;
+  /** Micro-batches a rank adds up before a step. */
+  readonly accumulation: number;
+  /** Samples in one optimizer step over all ranks. */
+  readonly global: number;
+  readonly stepsPerEpoch: number;
+  /** How it came about, for the first lines of the run. */
+  readonly said: string;
+}
+
+interface Wanted {
+  batch_size: number;
+  global_batch_size: number;
+  grad_accum: number;
+}
+
+export function planBatches(wanted: Wanted, samples: number, ranks: number): BatchPlan {
+  const { batch_size: micro, global_batch_size: asked } = wanted;
+  let accumulation = wanted.grad_accum;
+  let global = micro * ranks * accumulation;
+  if (asked > 0) {
+    // Rounded up: the last micro-batch of a step may be short, the global batch never changes.
+    accumulation = Math.max(1, Math.ceil(asked / (micro * ranks)));
+    global = asked;
+  }
+  if (global > samples) {
+    throw new UserError(
+      "data",
+      `A batch of ${global} samples is larger than the training set of ${samples}: ` +
+        `set --batch-size ${
+          Math.max(1, Math.floor(samples / ranks / accumulation))
+        } or less, or give more data.`,
+    );
+  }
+  const stepsPerEpoch = Math.ceil(samples / global);
+  const said =
+    `Batch: ${micro} x ${ranks} ${ranks === 1 ? "rank" : "ranks"} x ${accumulation} accumulated = ` +
+    `${global} samples a step, ${stepsPerEpoch} steps an epoch`;
+  return { micro, accumulation, global, stepsPerEpoch, said };
+}
+
+export function scaledLearningRate(
+  t: { lr_scaling: "none" | "linear"; base_batch_size: number; optimizer: { learning_rate: number } },
+  global: number,
+): number {
+  const base = t.optimizer.learning_rate;
+  return t.lr_scaling === "linear" ? base * global / t.base_batch_size : base;
+}

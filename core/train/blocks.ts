@@ -1,0 +1,107 @@
+// Forward and backward through a model's blocks: straight through, or recomputing each block's activations in
+// the backward pass (gradient checkpointing). May import ffi, models.
+import { autocast } from "../../ffi/autocast.ts";
+import { backward, boundary, gradOf, noGrad } from "../../ffi/autograd.ts";
+import { isFloating } from "../../ffi/dtype.ts";
+import { add } from "../../ffi/make.ts";
+import { detach, mul, sum } from "../../ffi/ops.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Loss } from "../models/losses.ts";
+import type { KeyedSeeds } from "./keyed_seeds.ts";
+import type { Activation, Model } from "../models/model.ts";
+import { recompute } from "../models/nn/batch_norm.ts";
+
+export interface Pass {
+  readonly model: Model;
+  readonly loss: Loss;
+  /** Type of autocast, or null. */
+  readonly cast: "bf16" | "f16" | null;
+  readonly onGpu: boolean;
+  /** Seeds the generator before a block draws random numbers; null where nothing is drawn. */
+  readonly seeds: KeyedSeeds | null;
+}
+
+/** What backward begins with: null stands for 1. */
+export type Weight = Tensor | null;
+
+export interface Outcome {
+  /** Mean over the micro-batch's valid items. */
+  readonly loss: Tensor;
+  /** The model's output, without a graph. */
+  readonly output: Tensor;
+}
+
+/** One graph over all blocks. Made in the caller's scope. */
+export function straight(p: Pass, input: Tensor, target: Tensor, weight: Weight): Outcome {
+  const { output, loss } = autocast(p.cast, p.onGpu, () => {
+    let x: Activation = input;
+    const blocks = p.model.blocks;
+    for (let i = 0; i < blocks.length; i++) {
+      p.seeds?.seed(i);
+      const before: Activation = x;
+      x = scope(() => blocks[i].forward(before)); // what backward does not need goes at once
+    }
+    const output = x as Tensor;
+    return { output, loss: p.loss.apply(output, target) };
+  });
+  backward(loss, weight);
+  return { loss, output };
+}
+
+/** Keeps only what passes between blocks; each block runs again, with a graph, when its backward is due. */
+export function checkpointed(p: Pass, input: Tensor, target: Tensor, weight: Weight): Outcome {
+  const { blocks } = p.model;
+  const last = blocks.length - 1;
+  const run = (i: number, x: Activation) =>
+    autocast(p.cast, p.onGpu, () => {
+      p.seeds?.seed(i);
+      return blocks[i].forward(x);
+    });
+  const inputs: Activation[] = [input];
+  noGrad(() => {
+    for (let i = 0; i < last; i++) inputs.push(scope(() => run(i, inputs[i])));
+  });
+  const top = scope(() => {
+    const x = leaf(inputs[last]);
+    const outcome = autocast(p.cast, p.onGpu, () => {
+      p.seeds?.seed(last);
+      const output = blocks[last].forward(x) as Tensor;
+      return { output, loss: p.loss.apply(output, target) };
+    });
+    backward(outcome.loss, weight);
+    return { loss: detach(outcome.loss), output: detach(outcome.output), gradients: list(x).map(gradient) };
+  });
+  let gradients = top.gradients;
+  for (let i = last - 1; i >= 0; i--) {
+    const before = gradients;
+    gradients = scope(() => {
+      const x = leaf(inputs[i]);
+      // Batch norm's running statistics moved in the first pass; in this one they stay.
+      backwardFrom(list(recompute(() => run(i, x))), before);
+      return list(x).map(gradient);
+    });
+    for (const t of [...before, ...list(inputs[i + 1])]) t?.free(); // the peak is what this way is for
+  }
+  return top;
+}
+
+const list = (x: Activation): readonly Tensor[] => Array.isArray(x) ? x : [x as Tensor];
+
+/** What a block starts from in the second pass: floating tensors ask for a gradient, token ids cannot. */
+function leaf(x: Activation): Activation {
+  const one = (t: Tensor) => isFloating(t.dtype) ? boundary(t) : t;
+  return Array.isArray(x) ? x.map(one) : one(x as Tensor);
+}
+
+const gradient = (t: Tensor): Tensor | null => isFloating(t.dtype) ? gradOf(t) : null;
+
+/** Backward from several outputs at once: sum(y * dy) has the gradient dy for each y, exactly. */
+function backwardFrom(outputs: readonly Tensor[], gradients: readonly (Tensor | null)[]): void {
+  const pairs = outputs.map((y, i) => [y, gradients[i]] as const).filter((p) => p[1] !== null) as [
+    Tensor,
+    Tensor,
+  ][];
+  if (pairs.length === 1) return backward(pairs[0][0], pairs[0][1]);
+  const products = pairs.map(([y, dy]) => sum(mul(y, dy)));
+  backward(products.reduce((a, b) => add(a, b)));
+}

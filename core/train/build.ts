@@ -1,0 +1,53 @@
+// From settings and data to a model on the device, with its loss and arena: what training and evaluation share.
+// May import ffi, models, data, its siblings.
+import { manualSeed } from "../../ffi/random.ts";
+import { toDevice } from "../../ffi/make.ts";
+import type { Device } from "../../ffi/tensor.ts";
+import type { Config } from "../config/settings.ts";
+import { openData, type Opened } from "../data/open.ts";
+import { UserError } from "../errors.ts";
+import { createLoss } from "../models/losses.ts";
+import type { Model } from "../models/model.ts";
+import { createModel } from "../models/registry.ts";
+import { type Arena, packParameters } from "./arena.ts";
+import type { Pass } from "./blocks.ts";
+import { keyedSeeds } from "./keyed_seeds.ts";
+import { type Amp, chooseAmp } from "./precision.ts";
+
+export interface Built {
+  readonly data: Opened;
+  readonly model: Model;
+  readonly arena: Arena;
+  readonly pass: Pass;
+  readonly amp: Amp;
+  readonly channelsLast: boolean;
+}
+
+/** `settle` sees the model while it is on the host still: to put other weights in. */
+export function build(config: Config, device: Device): Built {
+  const { training } = config;
+  const data = openData(config.data, training, config.model);
+  const { facts } = data.train;
+  const loss = createLoss(training, facts);
+  manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
+  const model = createModel(config.model, facts, loss.outputs);
+  const arena = packParameters(model.root.namedParameters(), device);
+  if (device !== "cpu") {
+    for (const [, buffer] of model.root.namedBuffers()) buffer.replaceWith(toDevice(buffer, device));
+  }
+  const amp = chooseAmp(training.amp, device);
+  if (amp === "fp16" && device === "cpu") {
+    throw new UserError("usage", "--amp fp16 needs a GPU: on a CPU use --amp bf16 or --amp off.");
+  }
+  const cast = amp === "off" ? null : amp === "fp16" ? "f16" : "bf16";
+  const pass = {
+    model,
+    loss,
+    cast,
+    onGpu: device !== "cpu",
+    seeds: keyedSeeds(model, training.seed),
+  } as const;
+  const channelsLast = training.channels_last === "on" ||
+    (training.channels_last === "auto" && device !== "cpu" && model.convolutional);
+  return { data, model, arena, pass, amp, channelsLast };
+}

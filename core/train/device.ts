@@ -1,0 +1,57 @@
+// Opens libtorch and settles where and how to compute. May import ffi, errors, config.
+import { cudaDevices, cudaMemory, setCudaDevice, setNumerics, whyNoCuda } from "../../ffi/cuda.ts";
+import { LibraryError } from "../../ffi/errors.ts";
+import { findLibtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
+import type { Libtorch } from "../../ffi/libraries/types.ts";
+import { openLibtorch } from "../../ffi/library.ts";
+import { setThreads } from "../../ffi/random.ts";
+import type { Device } from "../../ffi/tensor.ts";
+import type { Config } from "../config/settings.ts";
+import { UserError } from "../errors.ts";
+
+/** Finds and opens libtorch; the settings of threads and numerics hold from here on. */
+export function openDevice(config: Config): { device: Device; libtorch: Libtorch } {
+  const { training, environment } = config;
+  // HPCTRAIN_LIBTORCH fills the setting too: the finder reads it by itself, and names it as what it is.
+  const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
+  const { chosen, rejected } = findLibtorch({ explicit: explicit || undefined });
+  if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
+  openLibtorch(chosen);
+  if (training.threads > 0) setThreads(training.threads);
+  const device = chooseDevice(training.device);
+  setNumerics({
+    tf32: training.tf32,
+    deterministic: training.deterministic,
+    searchKernels: device !== "cpu",
+  });
+  return { device, libtorch: chosen };
+}
+
+function chooseDevice(asked: "auto" | "cpu" | "cuda"): Device {
+  if (asked === "cpu") return "cpu";
+  const count = cudaDevices();
+  if (asked === "cuda" && count === 0) {
+    throw new UserError(
+      "environment",
+      `--device cuda, but ${whyNoCuda()}. Use --device cpu, or --libtorch DIR.`,
+    );
+  }
+  if (count === 0) return "cpu";
+  setCudaDevice(0);
+  return "cuda:0";
+}
+
+const PAGE = 4096;
+
+/** Bytes in use: resident memory on a CPU, on the device on a GPU. */
+export function memoryInUse(device: Device): number {
+  if (device !== "cpu") return cudaMemory().used;
+  return Number(Deno.readTextFileSync("/proc/self/statm").split(" ")[1]) * PAGE;
+}
+
+/** Errors that begin in the native layer, in the voice of the user's. */
+export function asUserError(error: unknown): unknown {
+  return error instanceof LibraryError
+    ? new UserError("environment", error.message, { cause: error })
+    : error;
+}

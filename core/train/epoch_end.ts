@@ -1,0 +1,81 @@
+// What happens between two epochs: evaluation, with averaged weights where there are some, and the lines and
+// events that tell of it. May import its siblings, track.
+import { epochLine } from "../track/lines.ts";
+import type { Breath } from "./breath.ts";
+import { evaluate, type Evaluation } from "./evaluate.ts";
+import type { Metrics } from "./metrics.ts";
+import type { Run } from "./run.ts";
+import { learningRate } from "./schedule.ts";
+
+export async function evaluateEpoch(run: Run, epoch: number, breath: Breath): Promise<Evaluation | null> {
+  const { val, config: { training }, cursor, console, events, step } = run;
+  if (val === null) return null;
+  const poll = async (done: number, of: number) => {
+    console.progress({
+      epoch: epoch + 1,
+      epochs: training.epochs,
+      step: done,
+      steps: of,
+      phase: "evaluating",
+    });
+    if (breath.due()) await breath.take();
+  };
+  run.ema?.swap();
+  try {
+    const size = training.eval_batch_size || training.batch_size;
+    const evaluation = await evaluate(step.pass, val, run.feed, size, poll);
+    const { valLoss, metrics, samples, seconds } = evaluation;
+    events.emit({
+      kind: "eval",
+      step: cursor.step,
+      epoch: epoch + 1,
+      val_loss: valLoss,
+      metrics,
+      samples,
+      seconds,
+    });
+    return evaluation;
+  } finally {
+    run.ema?.swap();
+  }
+}
+
+export function reportEpoch(
+  run: Run,
+  epoch: number,
+  trained: { loss: number; metrics: Metrics },
+  evaluation: Evaluation | null,
+  rate: number | null,
+  seconds: number,
+): void {
+  const { cursor, config: { training }, train } = run;
+  const lr = learningRate(run.schedule, Math.max(0, cursor.step - 1));
+  const memory = run.memory();
+  run.events.emit({
+    kind: "epoch",
+    step: cursor.step,
+    epoch: epoch + 1,
+    loss: trained.loss,
+    metrics: trained.metrics,
+    val_loss: evaluation?.valLoss,
+    val_metrics: evaluation?.metrics,
+    lr,
+    samples_per_s: rate ?? undefined,
+    memory_bytes: memory,
+    seconds,
+  });
+  const task = train.facts.task === "segmentation" ? "classification" : train.facts.task;
+  const score = (metrics: Metrics | undefined) => metrics?.accuracy ?? metrics?.r2 ?? metrics?.perplexity;
+  run.console.line(epochLine({
+    epoch: epoch + 1,
+    epochs: training.epochs,
+    task,
+    loss: trained.loss,
+    score: score(trained.metrics),
+    valLoss: evaluation?.valLoss,
+    valScore: score(evaluation?.metrics),
+    learningRate: lr,
+    samplesPerSecond: rate,
+    memoryBytes: memory,
+  }));
+}

@@ -1,0 +1,25 @@
+// Random numbers inside the model (dropout) are a function of (seed, step, micro-batch, block): a resumed or
+// recomputed block draws the same ones, and no generator state is ever saved. May import ffi, random, models.
+import { manualSeed } from "../../ffi/random.ts";
+import type { Model } from "../models/model.ts";
+import { key } from "../random.ts";
+
+export interface KeyedSeeds {
+  step: number;
+  micro: number;
+  /** Before a block runs. */
+  seed(block: number): void;
+}
+
+/** Null for a model that draws nothing: seeding costs a microsecond a block. */
+export function keyedSeeds(model: Model, seed: number): KeyedSeeds | null {
+  const draws = model.root.modules().some((m) => "p" in m && (m.p as number) > 0);
+  if (!draws) return null;
+  return {
+    step: 0,
+    micro: 0,
+    seed(block) {
+      manualSeed(key(seed, "dropout", this.step, this.micro, block));
+    },
+  };
+}

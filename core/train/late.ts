@@ -1,0 +1,95 @@
+// Reads a step's loss one step late, when the next is queued already, and tells whoever wants to know: the event
+// log, the live line. May import errors, run, track.
+import { UserError } from "../errors.ts";
+import type { Throughput } from "../track/throughput.ts";
+import { firstNonFinite } from "./non_finite.ts";
+import type { Run } from "./run.ts";
+import type { StepResult } from "./step.ts";
+
+export interface Late {
+  push(result: StepResult, learningRate: number, log: boolean): void;
+  settle(): void;
+}
+
+interface Waiting {
+  readonly result: StepResult;
+  readonly rate: number;
+  readonly log: boolean;
+  readonly step: number;
+  readonly stepInEpoch: number;
+}
+
+/** The live line is drawn at most this often; in between not even its numbers are put together. */
+const SHOW_MS = 100;
+
+export function openLate(run: Run, epoch: number, pace: Throughput): Late {
+  const { cursor, plan, events, console, step: { scaler } } = run;
+  const epochs = run.config.training.epochs;
+  let waiting: Waiting | null = null;
+  let shownAt = -Infinity;
+
+  const show = (w: Waiting, loss: number) => {
+    const now = performance.now();
+    if (now - shownAt < SHOW_MS) return;
+    shownAt = now;
+    const left = (plan.stepsPerEpoch - w.stepInEpoch + (epochs - epoch - 1) * plan.stepsPerEpoch) *
+      plan.global;
+    console.progress({
+      epoch: epoch + 1,
+      epochs,
+      step: w.stepInEpoch,
+      steps: plan.stepsPerEpoch,
+      loss,
+      learningRate: w.rate,
+      samplesPerSecond: pace.rate(),
+      secondsLeft: pace.secondsLeft(left),
+      memoryBytes: run.memory(),
+    });
+  };
+  const settle = () => {
+    if (waiting === null) return;
+    const w = waiting;
+    waiting = null;
+    const { loss: tensor, norm: normTensor, skipped } = w.result;
+    const loss = tensor.item();
+    tensor.free();
+    const norm = normTensor?.item();
+    normTensor?.free();
+    if (skipped !== null) {
+      console.warn(skipped);
+      events.emit({ kind: "warning", step: w.step, message: skipped });
+    } else if (!Number.isFinite(loss)) throw notFinite(run, w.step, loss);
+    if (w.log) {
+      events.emit({
+        kind: "step",
+        step: w.step,
+        epoch: epoch + 1,
+        loss,
+        lr: w.rate,
+        grad_norm: norm,
+        samples_per_s: pace.rate() ?? undefined,
+        memory_bytes: run.memory(),
+        loss_scale: scaler?.scale,
+        skipped_steps: scaler?.skipped,
+      });
+    }
+    show(w, loss);
+  };
+  return {
+    push(result, rate, log) {
+      settle();
+      waiting = { result, rate, log, step: cursor.step, stepInEpoch: cursor.stepInEpoch };
+    },
+    settle,
+  };
+}
+
+function notFinite(run: Run, step: number, loss: number): UserError {
+  return new UserError(
+    "numerics",
+    `The loss became ${loss} at step ${step} (first tensor that is not finite: ${
+      firstNonFinite(run.step.arena)
+    }). ` +
+      "Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.",
+  );
+}

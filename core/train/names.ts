@@ -1,0 +1,71 @@
+// The name of a run, and where its files lie. May import config, errors.
+import { join } from "@std/path";
+import type { Config } from "../config/settings.ts";
+
+export interface Places {
+  readonly run: string;
+  readonly logs: string;
+  readonly checkpoints: string;
+}
+
+/** A new run never writes over another's files: "name", then "name-2", "name-3". A resumed one keeps its name. */
+export function placesOf(config: Config, preset: string | null, resumed: string | null): Places {
+  const { save_dir, model_dir, run_name } = config.output;
+  const checkpoints = model_dir || join(save_dir, "checkpoints");
+  const at = (run: string): Places => ({ run, logs: join(save_dir, "logs", run), checkpoints });
+  if (resumed !== null) return at(resumed);
+  const base = baseName(config, preset, run_name);
+  for (let n = 1;; n++) {
+    const places = at(n === 1 ? base : `${base}-${n}`);
+    if (!exists(places.logs) && !exists(latestPath(places))) return places;
+  }
+}
+
+/** The newest run with this name that has a checkpoint, for `--resume auto`. */
+export function newestRun(config: Config, preset: string | null): { run: string; path: string } | null {
+  const base = baseName(config, preset, config.output.run_name);
+  const checkpoints = config.output.model_dir || join(config.output.save_dir, "checkpoints");
+  let newest: { run: string; path: string; at: number } | null = null;
+  for (const name of listed(checkpoints)) {
+    const run = /^(.*)_latest\.(?:pt|safetensors)$/.exec(name)?.[1];
+    if (
+      run === undefined ||
+      (run !== base && !(run.startsWith(`${base}-`) && /^\d+$/.test(run.slice(base.length + 1))))
+    ) {
+      continue;
+    }
+    const path = join(checkpoints, name);
+    const at = Deno.statSync(path).mtime?.getTime() ?? 0;
+    if (newest === null || at > newest.at) newest = { run, path, at };
+  }
+  return newest;
+}
+
+export const latestPath = (p: Places): string => join(p.checkpoints, `${p.run}_latest.pt`);
+export const bestPath = (p: Places): string => join(p.checkpoints, `${p.run}_best.pt`);
+export const epochPath = (p: Places, epoch: number): string =>
+  join(p.checkpoints, `checkpoint_epoch_${epoch}.pt`);
+
+function baseName(config: Config, preset: string | null, asked: string): string {
+  if (asked) return asked;
+  if (preset) return preset;
+  const model = config.model.name.split("/").at(-1)!.replace(/\.\w+$/, "");
+  return config.data.type ? `${model}-${config.data.type}` : model;
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false; // an unreadable place is refused later, by whoever writes there
+  }
+}
+
+function listed(folder: string): string[] {
+  try {
+    return [...Deno.readDirSync(folder)].map((entry) => entry.name);
+  } catch {
+    return []; // no folder, no runs
+  }
+}

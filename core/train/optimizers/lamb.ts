@@ -1,0 +1,47 @@
+// LAMB (You et al. 2020): Adam's direction, scaled per parameter by |weight| / |direction|. May import ffi, arena.
+// libtorch has no fused kernel for it: moments are updated on the flat arena, ratios per parameter.
+import { add, constant, scalar, scale, sub, zeros } from "../../../ffi/make.ts";
+import { copy_, div, gt, lerp_, logicalAnd, mul, sqrt, square, sum, where } from "../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Arena } from "../arena.ts";
+import type { Optimizer, OptimizerSettings } from "./optimizer.ts";
+
+export function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
+  const { parameters, flat, gradient } = arena;
+  const device = flat.device;
+  const first = keep(zeros(flat.shape, { device }));
+  const second = keep(zeros(flat.shape, { device }));
+  const direction = keep(zeros(flat.shape, { device }));
+  const directions = arena.viewsOf(direction);
+  const c = (value: number) => constant(value, "f32", device);
+  const { beta1, beta2, weight_decay, eps } = s;
+  return {
+    type: "lamb",
+    steps: 0,
+    slots: new Map([["exp_avg", arena.viewsOf(first)], ["exp_avg_sq", arena.viewsOf(second)]]),
+    options: { betas: [beta1, beta2], eps, weight_decay },
+    step(lr) {
+      const t = ++this.steps;
+      scope(() => {
+        lerp_(first, gradient, c(1 - beta1));
+        lerp_(second, square(gradient), c(1 - beta2));
+        const firstHat = div(first, scalar(1 - beta1 ** t, "f32", device));
+        const secondHat = div(second, scalar(1 - beta2 ** t, "f32", device));
+        const adamStep = div(firstHat, add(sqrt(secondHat), c(eps)));
+        copy_(direction, add(adamStep, scale(flat, weight_decay)));
+      });
+      for (let i = 0; i < parameters.length; i++) {
+        const p = parameters[i], u = directions[i];
+        scope(() => copy_(p, sub(p, mul(u, trustRatio(p, u)), lr)));
+      }
+    },
+  };
+
+  /** |p| / |u|, or 1 where either is zero: a parameter that is all zeros must be able to leave zero. */
+  function trustRatio(p: Tensor, u: Tensor): Tensor {
+    const weight = norm(p), step = norm(u);
+    return where(logicalAnd(gt(weight, c(0)), gt(step, c(0))), div(weight, step), c(1));
+  }
+}
+
+const norm = (t: Tensor): Tensor => sqrt(sum(square(t)));

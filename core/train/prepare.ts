@@ -1,0 +1,149 @@
+// Puts a run together: data, model, optimizer, the checkpoint it goes on from, and where its files go.
+// May import everything in core but commands.
+import { UserError } from "../errors.ts";
+import { VERSION } from "../version.ts";
+import type { Libtorch } from "../../ffi/libraries/types.ts";
+import type { Device, Tensor } from "../../ffi/tensor.ts";
+import { openCheckpoint } from "../checkpoint/open.ts";
+import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoint/training_state.ts";
+import type { Config } from "../config/settings.ts";
+import { openConsole } from "../track/console.ts";
+import { openEvents } from "../track/events.ts";
+import { planBatches, scaledLearningRate } from "./batch_math.ts";
+import { build, type Built } from "./build.ts";
+import { memoryInUse } from "./device.ts";
+import { createEma } from "./ema.ts";
+import { openFeed } from "./feed.ts";
+import { type Places, placesOf } from "./names.ts";
+import { createOptimizer } from "./optimizers/optimizer.ts";
+import { LossScaler } from "./precision.ts";
+import type { Run } from "./run.ts";
+import { saver } from "./saver.ts";
+import { scheduleOf } from "./schedule_of.ts";
+import { watchRequests } from "./stop.ts";
+
+export interface Start {
+  readonly config: Config;
+  readonly preset: string | null;
+  readonly device: Device;
+  readonly libtorch: Libtorch;
+  readonly command: readonly string[];
+  /** The checkpoint to go on from, and the run it belongs to; null starts afresh. */
+  readonly resume: { readonly path: string; readonly run: string } | null;
+}
+
+export interface Prepared {
+  readonly run: Run;
+  readonly places: Places;
+  readonly built: Built;
+  /** Lines about what was decided, in order. */
+  readonly notes: readonly string[];
+}
+
+export function prepare(start: Start): Prepared {
+  const { config, device } = start;
+  const { training } = config;
+  const built = build(config, device);
+  const { arena, model, data, pass, amp } = built;
+  const plan = planBatches(training, data.train.length, 1);
+  const peak = scaledLearningRate(training, plan.global);
+  const schedule = scheduleOf(training, peak, plan, data.train.facts);
+  const optimizer = createOptimizer(training.optimizer, arena);
+  const scaler = amp === "fp16"
+    ? new LossScaler({
+      init: training.loss_scale_init,
+      growthInterval: training.loss_scale_growth_interval,
+      min: training.loss_scale_min,
+      maxSkipped: training.max_skipped_steps,
+    }, device)
+    : null;
+  const ema = training.ema > 0 ? createEma(arena, training.ema) : null;
+  const parts: Parts = {
+    names: arena.names,
+    stateDict: model.root.stateDict(),
+    optimizer,
+    scaler,
+    ema: ema && averagesByName(arena.names, arena.viewsOf(ema.average)),
+  };
+  const notes = [...data.notes, model.describe(), plan.said, ...precisionNote(built)];
+  const cursor = startFrom(start, parts, ema?.reset, notes);
+  const places = placesOf(config, start.preset, start.resume?.run ?? null);
+  const console = openConsole({ quiet: config.output.quiet, json: config.output.json });
+  const events = openEvents(`${places.logs}/events.jsonl`, { warn: console.warn, mirror: console.event });
+  const step = {
+    pass,
+    arena,
+    optimizer,
+    scaler,
+    checkpointing: training.gradient_checkpointing,
+    clipNorm: training.clip_norm,
+    observe: null,
+  };
+  const run: Run = {
+    name: places.run,
+    config,
+    train: data.train,
+    val: data.val,
+    feed: openFeed(device, built.channelsLast),
+    plan,
+    schedule,
+    step,
+    ema,
+    cursor,
+    events,
+    console,
+    requests: watchRequests(places.logs, () => Deno.exit(130)),
+    save: saver({ config, places, parts, cursor, schedule, events, console }),
+    memory: () => memoryInUse(device),
+  };
+  return { run, places, built, notes };
+}
+
+function averagesByName(names: readonly string[], views: readonly Tensor[]): [string, Tensor][] {
+  return names.map((name, i) => [name, views[i]]);
+}
+
+function precisionNote({ amp }: Built): string[] {
+  return amp === "off" ? [] : [`Mixed precision: ${amp}`];
+}
+
+const fresh = (): Cursor => ({
+  epoch: 0,
+  step: 0,
+  stepInEpoch: 0,
+  samples: 0,
+  sums: [],
+  best: null,
+  valLoss: null,
+});
+
+/** Loads what the run goes on from, or the weights it starts with. */
+function startFrom(start: Start, parts: Parts, resetEma: (() => void) | undefined, notes: string[]): Cursor {
+  const { resume, config: { training } } = start;
+  if (resume) {
+    using file = openCheckpoint(resume.path);
+    const { cursor, notice } = loadTraining(parts, file.root, resume.path);
+    notes.push(...(notice ? [notice] : []));
+    notes.push(`Resuming from ${resume.path}: epoch ${cursor.epoch}, step ${cursor.step}`);
+    return cursor;
+  }
+  if (training.init_from) {
+    using file = openCheckpoint(training.init_from);
+    const { notice } = loadWeights(parts.stateDict, file.root, training.init_from);
+    notes.push(...(notice ? [notice] : []), `Weights from ${training.init_from}`);
+    resetEma?.();
+  }
+  return fresh();
+}
+
+/** What this process can't do yet is refused, not ignored. */
+export function refuseManyRanks(config: Config): void {
+  const asked = Math.max(config.distributed.world_size, config.distributed.nodes);
+  if (asked > 1) {
+    throw new UserError(
+      "usage",
+      `hpctrain ${VERSION} trains in one process, and ${asked} were asked for: ` +
+        "leave out --world-size and --nodes.",
+    );
+  }
+}

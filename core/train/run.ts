@@ -1,0 +1,39 @@
+// A run: everything the loop works with, put together once. Types only, so that every part may import it.
+import type { Config } from "../config/settings.ts";
+import type { Cursor } from "../checkpoint/training_state.ts";
+import type { Source } from "../data/source.ts";
+import type { Console } from "../track/console.ts";
+import type { EventLog } from "../track/events.ts";
+import type { BatchPlan } from "./batch_math.ts";
+import type { Ema } from "./ema.ts";
+import type { Feed } from "./feed.ts";
+import type { Schedule } from "./schedule.ts";
+import type { StepOptions } from "./step.ts";
+import type { Requests } from "./stop.ts";
+
+export interface Run {
+  readonly name: string;
+  readonly config: Config;
+  readonly train: Source;
+  readonly val: Source | null;
+  readonly feed: Feed;
+  readonly plan: BatchPlan;
+  readonly schedule: Schedule;
+  readonly step: StepOptions;
+  readonly ema: Ema | null;
+  readonly cursor: Cursor;
+  readonly events: EventLog;
+  readonly console: Console;
+  readonly requests: Requests;
+  /** Writes the checkpoint of now; returns its path. */
+  save(reason: string, better: boolean): void;
+  /** Bytes in use: resident on a CPU, on the device on a GPU. */
+  memory(): number;
+}
+
+export interface Ending {
+  /** Why it ended, as the summary's first words. */
+  readonly outcome: string;
+  /** True when it was asked to stop and can go on. */
+  readonly stopped: boolean;
+}

@@ -1,0 +1,57 @@
+// Requests to stop or save: signals and files set a flag, the loop polls it. May import nothing of ours.
+
+export interface Requests {
+  /** Why the run should stop after a save, or null. */
+  stop(): string | null;
+  /** True once for each request to save now. */
+  takeSave(): boolean;
+  close(): void;
+}
+
+/** Polling the two files costs a system call each, so they are looked at this often. */
+const LOOK_MS = 1000;
+
+export function watchRequests(runDir: string, secondInterrupt: () => void): Requests {
+  let reason: string | null = null;
+  let lookedAt = -Infinity;
+  let save = false;
+  const onSignal = (name: Deno.Signal) => () => {
+    if (name === "SIGINT" && reason !== null) secondInterrupt();
+    reason ??= name === "SIGINT" ? "Ctrl-C" : name;
+  };
+  const handlers = (["SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"] as const).map((name) =>
+    [name, onSignal(name)] as const
+  );
+  for (const [name, handler] of handlers) Deno.addSignalListener(name, handler);
+  const look = () => {
+    const now = performance.now();
+    if (now - lookedAt < LOOK_MS) return;
+    lookedAt = now;
+    if (remove(`${runDir}/STOP`)) reason ??= "the file STOP";
+    if (remove(`${runDir}/SAVE`)) save = true;
+  };
+  return {
+    stop() {
+      look();
+      return reason;
+    },
+    takeSave() {
+      look();
+      const asked = save;
+      save = false;
+      return asked;
+    },
+    close() {
+      for (const [name, handler] of handlers) Deno.removeSignalListener(name, handler);
+    },
+  };
+}
+
+function remove(path: string): boolean {
+  try {
+    Deno.removeSync(path);
+    return true;
+  } catch {
+    return false; // not there: nobody asked
+  }
+}

@@ -1,0 +1,48 @@
+// The executable: argv -> command -> exit code. Imports the errors and the table of commands; the rest when needed.
+import { findCommand } from "./commands/mod.ts";
+import { EXIT, UserError } from "./core/errors.ts";
+
+export async function main(argv: string[]): Promise<number> {
+  const [first, ...rest] = argv;
+  if (first === undefined || (rest.length === 0 && ["--help", "-h", "help"].includes(first))) {
+    console.log((await import("./commands/help.ts")).guide());
+    return EXIT.done;
+  }
+  if (first === "--version" || first === "-V") {
+    console.log(`hpctrain ${(await import("./core/version.ts")).VERSION}`);
+    return EXIT.done;
+  }
+  if (first === "help") return await main([...rest, "--help"]);
+  const command = findCommand(first.startsWith("-") ? "train" : first);
+  if (!command) throw await unknownCommand(first);
+  const words = first.startsWith("-") ? argv : rest;
+  const asked = words.slice(0, words.includes("--") ? words.indexOf("--") : undefined)
+    .filter((word) => ["--help", "-h", "--help-all"].includes(word));
+  const run = async (args: string[]) => await (await command.load())(args);
+  if (asked.length === 0) return await run(words);
+  if (command.ownHelp) return await run(["--help"]);
+  console.log((await import("./commands/help.ts")).commandHelp(command, asked.includes("--help-all")));
+  return EXIT.done;
+}
+
+async function unknownCommand(name: string): Promise<UserError> {
+  const { COMMANDS } = await import("./commands/mod.ts");
+  const { didYouMean } = await import("./core/config/suggest.ts");
+  const names = COMMANDS.map((command) => command.name);
+  const hint = /\.ya?ml$/i.test(name)
+    ? ` To train with this file: hpctrain --config ${name}.`
+    : didYouMean(name, names) || ` The commands are ${names.join(", ")}.`;
+  return new UserError("usage", `Unknown command "${name}".${hint}`);
+}
+
+/** A user's mistake is one sentence; anything else is ours, and comes with its stack. */
+function report(error: unknown): number {
+  if (error instanceof UserError) {
+    console.error(`hpctrain: ${error.message}`);
+    return error.exitCode;
+  }
+  console.error(`internal: ${error instanceof Error ? error.stack ?? error.message : String(error)}`);
+  return EXIT.internal;
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args).catch(report));

@@ -1,0 +1,103 @@
+// Runs the checks and the tests, group by group, and ends with the line that counts them. Started by scripts/test.
+
+import { parseJunit, type TestResult } from "./junit.ts";
+
+const MINUTES_A_GROUP = 20;
+const filter = Deno.args[0];
+if (!Deno.stdout.isTerminal()) Deno.env.set("NO_COLOR", "1"); // Deno's tests are coloured even in a file
+const ci = Deno.env.get("CI") === "true";
+const results: TestResult[] = [];
+
+if (!filter) { for (const task of ["fmt", "lint", "check"]) await check(task); }
+const { files, names } = selectTests(filter);
+// Each group is a process of its own: a crash in native code loses that group's results and no other's.
+for (const [group, members] of groupByRoom(files)) await testGroup(group, members, names);
+const oldest = Deno.env.get("HPCTRAIN_LIBTORCH_OLDEST");
+const native = files.filter((file) => /^tests\/ffi\/(?!libraries\/)/.test(file)); // finding one loads none
+if (oldest && native.length > 0) {
+  await testGroup("ffi on the oldest libtorch", native, names, { HPCTRAIN_LIBTORCH: oldest });
+}
+Deno.exit(summary());
+
+/** One of deno.json's tasks, counted as one test. */
+async function check(task: string): Promise<void> {
+  const start = performance.now();
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["task", "--quiet", task],
+  })
+    .output();
+  if (!success) await Promise.all([Deno.stderr.write(stdout), Deno.stderr.write(stderr)]);
+  record(`deno task ${task}`, success ? "passed" : "failed", start);
+}
+
+/** A path's part picks files; anything else is a part of tests' names. */
+function selectTests(filter = ""): { files: string[]; names?: string } {
+  const all = testFiles("tests").sort();
+  const chosen = all.filter((file) => file.includes(filter));
+  return chosen.length > 0 ? { files: chosen } : { files: all, names: filter };
+}
+
+function testFiles(folder: string): string[] {
+  return [...Deno.readDirSync(folder)].flatMap((entry) => {
+    const path = `${folder}/${entry.name}`;
+    return entry.isDirectory ? testFiles(path) : /_test\.ts$/.test(entry.name) ? [path] : [];
+  });
+}
+
+function groupByRoom(files: string[]): Map<string, string[]> {
+  const room = (file: string) => file.split("/").slice(1, -1).slice(0, 2).join("/") || "tests";
+  return Map.groupBy(files, room);
+}
+
+async function testGroup(group: string, files: string[], names?: string, env: Record<string, string> = {}) {
+  const start = performance.now();
+  const junit = await Deno.makeTempFile({ suffix: ".xml" });
+  const args = ["test", "--allow-all", "--no-check", `--junit-path=${junit}`];
+  if (names) args.push("--filter", names);
+  console.log(`\n== ${group}`);
+  const child = new Deno.Command(Deno.execPath(), { args: [...args, ...files], env, stdin: "null" }).spawn();
+  let overdue = false;
+  const timer = setTimeout(() => {
+    overdue = true;
+    child.kill("SIGKILL");
+  }, MINUTES_A_GROUP * 60_000);
+  const { success, code, signal } = await child.status;
+  clearTimeout(timer);
+  // What a filter leaves out is reported as skipped too; it is no result.
+  const found = parseJunit(await Deno.readTextFile(junit))
+    .filter((r) => r.outcome !== "skipped" || r.name.includes(names ?? ""));
+  await Deno.remove(junit);
+  results.push(
+    ...found.map((r) => env.HPCTRAIN_LIBTORCH ? { ...r, name: `${r.name} (oldest libtorch)` } : r),
+  );
+  if (!success && !found.some((r) => r.outcome === "failed")) {
+    const how = overdue ? `took over ${MINUTES_A_GROUP} minutes` : `ended with ${signal ?? `code ${code}`}`;
+    record(`the test process of ${group}, which ${how}`, "failed", start);
+  }
+}
+
+function record(name: string, outcome: TestResult["outcome"], start: number): void {
+  results.push({ file: "", name, outcome, seconds: (performance.now() - start) / 1000 });
+  console.log(`${name}: ${outcome}`);
+}
+
+function summary(): number {
+  const show = (r: TestResult) =>
+    console.log(`  ${r.seconds.toFixed(1).padStart(6)} s  ${r.file}  ${r.name}`);
+  console.log("\nThe slowest ten:");
+  results.toSorted((a, b) => b.seconds - a.seconds).slice(0, 10).forEach(show);
+  const skipped = results.filter((r) => r.outcome === "skipped");
+  if (skipped.length > 0) console.log("\nSkipped:");
+  skipped.forEach(show);
+  // In continuous integration only what needs a GPU may be skipped: everything else can be set up.
+  const refused = ci ? skipped.filter((r) => !/\bGPU\b/.test(r.name)) : [];
+  if (refused.length > 0) console.log(`With CI=true, ${refused.length} of the skipped count as failed.`);
+  const failures = results.filter((r) => r.outcome === "failed");
+  if (failures.length > 0) console.log("\nFailed:");
+  failures.forEach(show);
+  if (results.length === 0) console.log(`No test's path or name contains "${filter}".`);
+  const passed = results.length - skipped.length - failures.length;
+  const failed = failures.length + refused.length, left = skipped.length - refused.length;
+  console.log(`${passed} passed, ${failed} failed${left > 0 ? `, ${left} skipped` : ""}`);
+  return failed > 0 || results.length === 0 ? 1 : 0;
+}

@@ -1,0 +1,62 @@
+// Help, the guide, and what the executable says to a wrong word.
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { commandHelp, guide } from "../../commands/help.ts";
+import { COMMANDS } from "../../commands/mod.ts";
+import { FLAGS } from "../../core/config/tree.ts";
+import { VERSION } from "../../core/version.ts";
+import { hpctrain } from "./helpers.ts";
+
+Deno.test("no arguments, --help and help print the same guide of one screen", async () => {
+  const pages = await Promise.all([[], ["--help"], ["help"]].map((argv) => hpctrain(argv)));
+  for (const { code, out } of pages) assertEquals([code, out], [0, guide() + "\n"]);
+  assert(guide().split("\n").length <= 24);
+  for (const { name } of COMMANDS) assertStringIncludes(guide(), `  ${name} `);
+});
+
+Deno.test("every command's help has an example, and what is made here fits 100 columns", async () => {
+  for (const command of COMMANDS) {
+    const { code, out } = await hpctrain([command.name, "--help"]);
+    assertEquals(code, 0, command.name);
+    assert(/\bexamples?\b/i.test(out), command.name);
+    assertStringIncludes(out, `hpctrain ${command.name === "train" ? "" : command.name}`);
+    if (command.ownHelp) continue;
+    for (const line of out.split("\n")) assert(line.length <= 100, line);
+  }
+});
+
+Deno.test("every example in help names flags that exist", () => {
+  for (const { examples, settings, options = {} } of COMMANDS) {
+    if (!settings) continue;
+    const known = ["preset", "config", "set", ...FLAGS.keys(), ...Object.keys(options)];
+    for (const example of examples) {
+      for (const [, flag] of example.matchAll(/--([a-z-]+)/g)) assert(known.includes(flag), example);
+    }
+  }
+});
+
+Deno.test("train --help-all shows every flag, --help the common ones", () => {
+  const train = COMMANDS[0];
+  const all = commandHelp(train, true);
+  for (const name of FLAGS.keys()) {
+    if (!name.startsWith("no-")) assert(all.includes(`--${name}`) || all.includes(`--[no-]${name}`), name);
+  }
+  const common = commandHelp(train, false);
+  assert(common.includes("--lr ") && !common.includes("--nesterov"));
+});
+
+Deno.test("bare flags mean train, so their help is train's", async () => {
+  assertEquals((await hpctrain(["--preset", "debug", "--help"])).out, commandHelp(COMMANDS[0], false) + "\n");
+});
+
+Deno.test("--version prints the version of deno.json", async () => {
+  const { version } = JSON.parse(await Deno.readTextFile(new URL("../../deno.json", import.meta.url)));
+  assertEquals(VERSION, version);
+  assertEquals((await hpctrain(["--version"])).out, `hpctrain ${version}\n`);
+});
+
+Deno.test("an unknown command is one sentence on stderr and exit code 2", async () => {
+  const { code, out, err } = await hpctrain(["trian"]);
+  assertEquals([code, out, err], [2, "", 'hpctrain: Unknown command "trian". Did you mean "train"?\n']);
+  assertStringIncludes((await hpctrain(["zzz"])).err, "The commands are train, eval,");
+  assertStringIncludes((await hpctrain(["run.yaml"])).err, "hpctrain --config run.yaml");
+});

@@ -1,0 +1,48 @@
+// `hpctrain libtorch`: what it lists and what it refuses.
+
+import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { libtorch, table } from "../../commands/libtorch.ts";
+import { UserError } from "../../core/errors.ts";
+import type { Libtorch } from "../../ffi/libraries/types.ts";
+
+const newer: Libtorch = {
+  dir: "/a",
+  version: [2, 15, 0],
+  versionText: "2.15.0+cu132",
+  cuda: true,
+  from: "CONDA_PREFIX",
+};
+const older: Libtorch = {
+  dir: "/b",
+  version: [2, 10, 0],
+  versionText: "2.10.0",
+  cuda: false,
+  from: "LD_LIBRARY_PATH",
+};
+const rejected = [{ dir: "/c", from: "VIRTUAL_ENV", reason: "there is no libtorch_cpu.so in it" }];
+
+Deno.test("the list marks the chosen one and gives each rejected place its reason", () => {
+  assertEquals(table({ chosen: newer, usable: [newer, older], rejected }).split("\n"), [
+    "* 2.15.0+cu132  CUDA  /a  (CONDA_PREFIX)",
+    "  2.10.0        CPU   /b  (LD_LIBRARY_PATH)",
+    "(* is the one that a run here uses)",
+    "Rejected:",
+    "  /c (VIRTUAL_ENV): there is no libtorch_cpu.so in it",
+  ]);
+});
+
+Deno.test("where the named one can't be used, the list says that no other takes its place", () => {
+  assertMatch(table({ chosen: null, usable: [older], rejected }), /None of these is used, because/);
+});
+
+Deno.test("unknown words and flags are refused with what is expected", async () => {
+  for (const args of [["insta"], ["install", "--qiet"], ["list", "x"], ["use"], ["use", "/a", "/b"]]) {
+    const error = await assertRejects(
+      () => libtorch(args),
+      UserError,
+      "expected `list [--json]`",
+      args.join(" "),
+    );
+    assertEquals(error.exitCode, 2);
+  }
+});

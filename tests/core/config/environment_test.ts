@@ -1,0 +1,54 @@
+// HPCTRAIN_* variables.
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { resolve } from "../../../core/config/resolve.ts";
+import { refusal } from "./helpers.ts";
+
+Deno.test("an empty variable counts as one that is not set", () => {
+  assertEquals(resolve({ argv: [], env: { HPCTRAIN_EPOCHS: "" } }).origin("training.epochs"), "default");
+});
+
+Deno.test("a setting's path comes before its flag, and ours before other programs' variables", () => {
+  const env = {
+    HPCTRAIN_EPOCHS: "3",
+    HPCTRAIN_TRAINING_EPOCHS: "4",
+    WANDB_MODE: "online",
+    HPCTRAIN_WANDB_MODE: "offline",
+  };
+  const { config } = resolve({ argv: [], env });
+  assertEquals([config.training.epochs, config.wandb.mode], [4, "offline"]);
+  assertEquals(resolve({ argv: [], env: { WANDB_MODE: "online" } }).config.wandb.mode, "online");
+});
+
+Deno.test("HPCTRAIN_PRESET and HPCTRAIN_CONFIG stand for flags, and give way to them", () => {
+  const env = { HPCTRAIN_PRESET: "debug", HPCTRAIN_CONFIG: "no-such.yaml" };
+  assertEquals(resolve({ argv: [], env: { HPCTRAIN_PRESET: "debug" } }).preset, "debug");
+  assertEquals(resolve({ argv: ["--preset", "cpu"], env: { HPCTRAIN_PRESET: "debug" } }).preset, "cpu");
+  assertStringIncludes(refusal({ env }), "no-such.yaml: no such file.");
+  assertStringIncludes(
+    refusal({ env: { HPCTRAIN_PRESET: "x" } }),
+    'env HPCTRAIN_PRESET: unknown preset "x".',
+  );
+});
+
+Deno.test("a misspelt variable is refused, one of a stranger is left alone", () => {
+  assertStringIncludes(refusal({ env: { HPCTRAIN_EPOCH: "3" } }), "Did you mean HPCTRAIN_EPOCHS?");
+  assertStringIncludes(
+    refusal({ env: { HPCTRAIN_TRAINING_ZZZ: "3" } }),
+    "env HPCTRAIN_TRAINING_ZZZ: no setting",
+  );
+  const env = {
+    HPCTRAIN_EXE: "x",
+    HPCTRAIN_CACHE: "x",
+    HPCTRAIN_PYTHON: "x",
+    HPCTRAIN_MY_SITE_ROOT: "x",
+    HOME: "x",
+  };
+  assertEquals(resolve({ argv: [], env }).config.training.epochs, 100);
+});
+
+Deno.test("a bad value is refused with the variable's name", () => {
+  assertStringIncludes(
+    refusal({ env: { HPCTRAIN_LR: "fast" } }),
+    'env HPCTRAIN_LR: training.optimizer.learning_rate (--lr) must be a number from 0 to 1e6, but got "fast".',
+  );
+});

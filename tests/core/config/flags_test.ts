@@ -1,0 +1,101 @@
+// The command line: spellings, order, and a sentence for each mistake.
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { FLAGS } from "../../../core/config/tree.ts";
+import { fromArgv, refusal } from "./helpers.ts";
+import { resolve } from "../../../core/config/resolve.ts";
+
+Deno.test("the last of two flags wins, whatever their spelling", () => {
+  assertEquals(fromArgv("--epochs", "3", "--epochs=4").config.training.epochs, 4);
+  assertEquals(fromArgv("--lr", "1", "--set", "training.lr=2").config.training.optimizer.learning_rate, 2);
+  assertEquals(fromArgv("--set", "training.lr=2", "--lr", "1").config.training.optimizer.learning_rate, 1);
+  assertEquals(fromArgv("--compile", "--no-compile").config.training.compile, false);
+  assertEquals(fromArgv("--wandb-online", "--wandb-offline").config.wandb.mode, "offline");
+});
+
+Deno.test("switches take no word, and a value only after an equals sign", () => {
+  assertEquals(fromArgv("--deterministic", "--epochs", "2").config.training.deterministic, true);
+  assertEquals(fromArgv("--compile=false").config.training.compile, false);
+  assertEquals(fromArgv("--no-wandb").config.wandb.enabled, false);
+  assertEquals(fromArgv("--no-amp").config.training.amp, "off");
+  assertEquals(fromArgv("--no-tf32").config.training.tf32, false);
+});
+
+Deno.test("a negative number is a value, not a flag", () => {
+  assertEquals(fromArgv("--set", "training.ignore_index=-1").config.training.ignore_index, -1);
+  assertEquals(fromArgv("--rank", "-1").config.distributed.rank, -1);
+});
+
+Deno.test("numbers may have an exponent, and a bare duration has its setting's first unit", () => {
+  const { config } = fromArgv("--lr", "1e-5", "--train-samples", "2e3", "--warmup", "500", "--timeout", "90");
+  assertEquals(config.training.optimizer.learning_rate, 1e-5);
+  assertEquals(config.data.train_samples, 2000);
+  assertEquals(config.training.scheduler.warmup, "500steps");
+  assertEquals(config.distributed.timeout, "90s");
+});
+
+Deno.test("lists are split at commas, and an empty text takes a name back", () => {
+  assertEquals(fromArgv("--features", "a, b,c").config.data.features, ["a", "b", "c"]);
+  assertEquals(fromArgv("--preset", "debug", "--run-name=").config.output.run_name, "");
+});
+
+Deno.test("flags may follow positionals, and all after -- is positional", () => {
+  const argv = ["run.pt", "--epochs", "3", "--", "--lr"];
+  const { positionals, config } = resolve({ argv, env: {}, positionals: 2 });
+  assertEquals([...positionals], ["run.pt", "--lr"]);
+  assertEquals(config.training.epochs, 3);
+});
+
+const MISTAKES: [string[], string][] = [
+  [["--lrr", "3"], 'Unknown flag --lrr. Did you mean "--lr"?'],
+  [["--batch_size", "3"], 'Unknown flag --batch_size. Did you mean "--batch-size"?'],
+  [["--early-stopping", "3"], 'Did you mean "--early-stopping-patience"?'],
+  [["-x"], "Unknown flag -x."],
+  [["-lr", "3"], 'Unknown flag -lr. Did you mean "--lr"?'],
+  [["--__proto__", "3"], "Unknown flag --__proto__."],
+  [["--toString=3"], "Unknown flag --toString."],
+  [["--epochs"], "--epochs needs a whole number from 1 to 1e9."],
+  [["--epochs", "--lr", "3"], "--epochs needs a whole number from 1 to 1e9."],
+  [["--epochs="], "--epochs= has no value after the equals sign. Expected --epochs VALUE."],
+  [["--epochs", ""], "--epochs= has no value"],
+  [["--epochs", "abc"], '--epochs: training.epochs must be a whole number from 1 to 1e9, but got "abc".'],
+  [["--epochs", "1.5"], "but got 1.5."],
+  [["--epochs", "0"], "but got 0."],
+  [["--epochs", "1e400"], "but got Infinity."],
+  [["--lr", "NaN"], 'must be a number from 0 to 1e6, but got "NaN".'],
+  [["--lr", "-1"], "but got -1."],
+  [["--lr", "0x10"], 'but got "0x10".'],
+  [["--amp", "fp8"], "--amp: training.amp must be one of auto, bf16, fp16, off"],
+  [["--optimizer", "adm"], 'Did you mean "adam"?'],
+  [["--compile=maybe"], "--compile: training.compile must be true or false"],
+  [["--no-compile=true"], '--no-compile takes no value, but got "true".'],
+  [["--compile", "false"], "--compile=false, or --no-compile."],
+  [["--warmup", "3parsecs"], "a duration such as 500steps or 1ep or 1e6samples or 2e9tok"],
+  [["--warmup", "10min"], "training.scheduler.warmup must be a duration"],
+  [["--run-name", "../evil"], "a name for files"],
+  [["--run-name", "a\nb"], "a name for files"],
+  [["--set"], "--set needs KEY=VALUE."],
+  [["--set", "training.epochs"], "--set needs KEY=VALUE, such as training.epochs=10"],
+  [["--set", "training.nope=1"], '--set: unknown setting "training.nope".'],
+  [["--set", "training.epoch=1"], 'Did you mean "training.epochs"?'],
+  [["--set", "epochs=1"], 'Did you mean "training.epochs"?'],
+  [["--set", "training=1"], '--set: unknown setting "training".'],
+  [
+    ["--set", "training.epochs=x"],
+    "--set training.epochs: training.epochs (--epochs) must be a whole number",
+  ],
+  [["--preset", "cpuu"], '--preset: unknown preset "cpuu". Did you mean "cpu"?'],
+  [["--preset", "../debug"], '--preset: unknown preset "../debug".'],
+  [["run.yaml"], "To read settings from it: --config run.yaml."],
+];
+
+for (const [argv, expected] of MISTAKES) {
+  Deno.test(`refused with a sentence: ${JSON.stringify(argv.join(" "))}`, () => {
+    assertStringIncludes(refusal({ argv }), expected);
+  });
+}
+
+Deno.test("every flag of a value refuses to stand alone", () => {
+  for (const [name, { fixed }] of FLAGS) {
+    if (fixed === undefined) assertStringIncludes(refusal({ argv: [`--${name}`] }), `--${name} needs `);
+  }
+});

@@ -1,0 +1,140 @@
+// One declaration a setting: everything that is made from it holds for every setting.
+import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import { settingsPage } from "../../../core/config/docs.ts";
+import { variablesOf } from "../../../core/config/environment.ts";
+import { settingsHelp } from "../../../core/config/help.ts";
+import { resolve } from "../../../core/config/resolve.ts";
+import { jsonSchema } from "../../../core/config/schema.ts";
+import type { Config } from "../../../core/config/settings.ts";
+import { ALL, allPaths, defaults, FLAGS, read } from "../../../core/config/tree.ts";
+import { fromData } from "../../../core/config/values.ts";
+import { fromArgv, fromFile, sample } from "./helpers.ts";
+
+/** `a.b.c` and a value as a YAML file. */
+function asYaml(path: string, value: unknown): string {
+  const keys = path.split(".");
+  const lines = keys.map((key, depth) => `${"  ".repeat(depth)}${key}:`);
+  return `${lines.join("\n")} ${JSON.stringify(value)}\n`;
+}
+
+function schemaAt(path: string): Record<string, unknown> | undefined {
+  let node: unknown = jsonSchema();
+  for (const key of path.split(".")) {
+    node = (node as { properties: Record<string, unknown> } | undefined)?.properties?.[key];
+  }
+  return node as Record<string, unknown> | undefined;
+}
+
+Deno.test("every setting is reached by --set, and says so", () => {
+  for (const { path, setting } of ALL) {
+    const { text, data } = sample(setting);
+    assertNotEquals(data, setting.default, path);
+    const { config, origin } = fromArgv("--set", `${path}=${text}`);
+    assertEquals(read(config, path), data, path);
+    assertEquals(origin(path), `--set ${path}`);
+  }
+});
+
+Deno.test("every flag reaches its setting, with a value after a space or an equals sign", () => {
+  for (const [name, { declared: { path, setting }, fixed }] of FLAGS) {
+    if (fixed !== undefined) {
+      assertEquals(read(fromArgv(`--${name}`).config, path), fixed, name);
+      continue;
+    }
+    const { text, data } = sample(setting);
+    assertEquals(read(fromArgv(`--${name}`, text).config, path), data, name);
+    assertEquals(read(fromArgv(`--${name}=${text}`).config, path), data, name);
+    assertEquals(fromArgv(`--${name}=${text}`).origin(path), `--${name}`);
+  }
+});
+
+Deno.test("every setting is reached by YAML, and its origin is file:line:column", () => {
+  for (const { path, setting } of ALL) {
+    const { data } = sample(setting);
+    const { config, origin } = fromFile(asYaml(path, data));
+    assertEquals(read(config, path), data, path);
+    const keys = path.split(".");
+    const column = 2 * (keys.length - 1) + keys.at(-1)!.length + 3;
+    assert(origin(path).endsWith(`run.yaml:${keys.length}:${column}`), origin(path));
+  }
+});
+
+Deno.test("every setting is reached by each of its variables", () => {
+  for (const declared of ALL) {
+    const { text, data } = sample(declared.setting);
+    for (const name of variablesOf(declared)) {
+      const { config, origin } = resolve({ argv: [], env: { [name]: text } });
+      assertEquals(read(config, declared.path), data, name);
+      assertEquals(origin(declared.path), `env ${name}`);
+    }
+  }
+});
+
+Deno.test("every setting and every alias is in the schema", () => {
+  for (const { path, setting } of ALL) {
+    assertEquals(schemaAt(path)?.default, setting.default, path);
+    assert(String(schemaAt(path)?.description).startsWith(setting.help), path);
+  }
+  const groups = ["model", "data", "training.optimizer", "training.scheduler"];
+  for (const path of allPaths()) assert(schemaAt(path) || groups.includes(path), path);
+});
+
+Deno.test("every setting is on the page of settings and in the long help", () => {
+  const page = settingsPage();
+  const help = settingsHelp(true);
+  for (const { path, setting } of ALL) {
+    assert(page.includes(`| \`${path}\``), path);
+    assert(help.includes(setting.flag ?? path), path);
+  }
+});
+
+Deno.test("docs/settings.md is the page made from the declarations", async () => {
+  const file = await Deno.readTextFile(new URL("../../../docs/settings.md", import.meta.url));
+  assertEquals(file, settingsPage(), "run: deno run -A main.ts config --docs > docs/settings.md");
+});
+
+Deno.test("every default is a value its setting takes", () => {
+  for (const declared of ALL) {
+    const { value } = fromData(declared, declared.setting.default, "default");
+    assertEquals(value, declared.setting.default, declared.path);
+  }
+});
+
+Deno.test("no two settings share a flag, a variable, a path or an alias", () => {
+  const flags = ALL.flatMap(({ setting }) => setting.flag ? [setting.flag] : []);
+  assertEquals(flags.length, new Set(flags).size);
+  const variables = ALL.flatMap(variablesOf);
+  assertEquals(variables.length, new Set(variables).size);
+  assertEquals(allPaths().length, new Set(allPaths()).size);
+});
+
+Deno.test("every flag of the command line's contract exists", () => {
+  const flags =
+    `epochs max-steps batch-size global-batch-size lr lr-scaling optimizer weight-decay scheduler warmup
+    grad-accum clip-norm amp compile no-compile gradient-checkpointing model data-type data-path train-samples
+    val-samples validation-split num-workers stage resume init-from save-dir save-interval keep-last
+    early-stopping-patience log-interval ema seed deterministic threads device distributed-backend world-size rank
+    local-rank master-addr master-port timeout wandb-project wandb-run-name wandb-entity wandb-tags no-wandb
+    wandb-offline wandb-online profile-training log-gpu-memory debug quiet json any-layout save-every-epoch run-name
+    libtorch`.split(/\s+/);
+  for (const flag of flags) assert(FLAGS.has(flag), flag);
+});
+
+Deno.test("the configuration is plain JSON, and its type is the declaration's", () => {
+  const config: Config = defaults();
+  assertEquals(JSON.parse(JSON.stringify(config)), config);
+  const rate: number = config.training.optimizer.learning_rate;
+  const kind: "adamw" | "adam" | "sgd" | "lamb" = config.training.optimizer.type;
+  // @ts-expect-error a choice is a union of its literals, not text
+  const text: "rmsprop" = config.training.optimizer.type;
+  assertEquals([rate, kind, text as string], [3e-4, "adamw", "adamw"]);
+});
+
+Deno.test("two configurations do not share a list", () => {
+  defaults().wandb.tags.push("mine");
+  assertEquals(defaults().wandb.tags, []);
+});
+
+Deno.test("the flag of each is printed by help in at most 100 columns", () => {
+  for (const line of settingsHelp(true).split("\n")) assert(line.length <= 100, line);
+});

@@ -1,0 +1,139 @@
+// The models that are compared with PyTorch, small enough for one core. Test data.
+import type { Facts, Model } from "../../../core/models/model.ts";
+import { cosmoCnn } from "../../../core/models/zoo/cosmo_cnn.ts";
+import { gpt } from "../../../core/models/zoo/gpt.ts";
+import { mlp } from "../../../core/models/zoo/mlp.ts";
+import { resnet, RESNETS } from "../../../core/models/zoo/resnet.ts";
+import { simpleConvnet } from "../../../core/models/zoo/simple_convnet.ts";
+import { unet } from "../../../core/models/zoo/unet.ts";
+import { vit } from "../../../core/models/zoo/vit.ts";
+
+interface Made {
+  shape: number[];
+  /** Random integers below it; random normal numbers without. */
+  below?: number;
+}
+export interface ZooCase {
+  title: string;
+  /** The function of tests/peers/models/zoo_models.py, and its arguments. */
+  peer: string;
+  sizes: Record<string, unknown>;
+  make: () => Model;
+  input: Made;
+  target: Made;
+  task: Facts["task"];
+  /** Draw all parameters anew after comparing the first: zeros in them would hide what the gradients are. */
+  redraw?: boolean;
+}
+
+/** A model whose sizes are named alike on both sides. */
+function same<S extends object>(
+  title: string,
+  peer: string,
+  build: (sizes: S) => Model,
+  sizes: S,
+  rest: Pick<ZooCase, "input" | "target" | "task">,
+): ZooCase {
+  return { title, peer, sizes: sizes as Record<string, unknown>, make: () => build(sizes), ...rest };
+}
+
+export const CASES: readonly ZooCase[] = [
+  same("mlp", "mlp", mlp, { inputs: 7, hidden: 128, layers: 2, outputs: 1 }, {
+    input: { shape: [32, 7] },
+    target: { shape: [32, 1] },
+    task: "regression",
+  }),
+  same("mlp with dropout", "mlp", mlp, { inputs: 7, hidden: 16, layers: 3, outputs: 4, dropout: 0.3 }, {
+    input: { shape: [8, 7] },
+    target: { shape: [8], below: 4 },
+    task: "classification",
+  }),
+  same(
+    "simple-convnet",
+    "simple_convnet",
+    simpleConvnet,
+    { channels: 1, height: 28, width: 28, outputs: 10 },
+    {
+      input: { shape: [4, 1, 28, 28] },
+      target: { shape: [4], below: 10 },
+      task: "classification",
+    },
+  ),
+  same(
+    "simple-convnet for 8x8 digits without dropout",
+    "simple_convnet",
+    simpleConvnet,
+    { channels: 1, height: 8, width: 8, outputs: 10, dropout: 0 },
+    { input: { shape: [16, 1, 8, 8] }, target: { shape: [16], below: 10 }, task: "classification" },
+  ),
+  ...RESNETS.map((name): ZooCase => ({
+    title: name,
+    peer: "resnet",
+    sizes: { name, channels: 3, outputs: 10 },
+    make: () => resnet(name, { channels: 3, outputs: 10 }),
+    input: { shape: [2, 3, 32, 32] },
+    target: { shape: [2], below: 10 },
+    task: "classification",
+  })),
+  {
+    title: "resnet18 for one channel",
+    peer: "resnet",
+    sizes: { name: "resnet18", channels: 1, outputs: 5 },
+    make: () => resnet("resnet18", { channels: 1, outputs: 5 }),
+    input: { shape: [2, 1, 40, 56] },
+    target: { shape: [2], below: 5 },
+    task: "classification",
+  },
+  same("gpt", "gpt", gpt, { vocabulary: 65, context: 16, layers: 2, heads: 4, embed: 32 }, {
+    input: { shape: [3, 16], below: 65 },
+    target: { shape: [3, 16], below: 65 },
+    task: "language",
+  }),
+  same(
+    "gpt with dropout, without biases, on sequences shorter than its context",
+    "gpt",
+    gpt,
+    { vocabulary: 65, context: 32, layers: 2, heads: 2, embed: 32, dropout: 0.2, bias: false },
+    { input: { shape: [3, 24], below: 65 }, target: { shape: [3, 24], below: 65 }, task: "language" },
+  ),
+  same("unet", "unet", unet, { channels: 2, filters: 8, outputs: 3 }, {
+    input: { shape: [2, 2, 16, 24] },
+    target: { shape: [2, 16, 24], below: 3 },
+    task: "segmentation",
+  }),
+  same(
+    "cosmo-cnn",
+    "cosmo_cnn",
+    cosmoCnn,
+    { channels: 1, height: 32, width: 32, filters: 8, outputs: 2 },
+    { input: { shape: [4, 1, 32, 32] }, target: { shape: [4, 2] }, task: "regression" },
+  ),
+  same(
+    "cosmo-cnn on small maps with dropout",
+    "cosmo_cnn",
+    cosmoCnn,
+    { channels: 3, height: 7, width: 9, filters: 4, outputs: 1, dropout: 0.25 },
+    { input: { shape: [4, 3, 7, 9] }, target: { shape: [4, 1] }, task: "regression" },
+  ),
+  {
+    title: "vit",
+    peer: "vit",
+    sizes: { image: 16, patch: 4, layers: 2, heads: 4, embed: 32, outputs: 10, dropout: 0.1 },
+    make: () =>
+      vit({
+        channels: 3,
+        height: 16,
+        width: 16,
+        patch: 4,
+        layers: 2,
+        heads: 4,
+        embed: 32,
+        outputs: 10,
+        dropout: 0.1,
+      }),
+    redraw: true,
+    input: { shape: [3, 3, 16, 16] },
+    target: { shape: [3], below: 10 },
+    task: "classification",
+  },
+];

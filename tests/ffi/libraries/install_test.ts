@@ -1,0 +1,129 @@
+// Installing: whole or not at all. A stand-in for pip hands out small wheels; the set-up for these tests ran the real one.
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { join } from "@std/path";
+import { UserError } from "../../../core/errors.ts";
+import { installLibtorch } from "../../../ffi/libraries/install.ts";
+import type { Env } from "../../../ffi/libraries/types.ts";
+import { fakeElf, fakeTorch, inTemp } from "./fake_libtorch.ts";
+
+/** An environment whose python3 is the real one, but for `-m pip download`, which runs `pip` (a shell script's body). */
+async function withPip(folder: string, pip: string): Promise<Env> {
+  await makeWheel(folder);
+  const bin = join(folder, "bin");
+  await Deno.mkdir(bin);
+  const real = (await shell("command -v python3")).trim();
+  const script = `#!/bin/bash\nif [[ $* != "-m pip download"* ]]; then exec ${real} "$@"; fi\n` +
+    `echo x >>"${folder}/downloads"\ndest="\${@: -1}"\n${pip}\n`;
+  await Deno.writeTextFile(join(bin, "python3"), script, { mode: 0o755 });
+  return {
+    ...Deno.env.toObject(),
+    PATH: `${bin}:${Deno.env.get("PATH")}`,
+    HPCTRAIN_CACHE: join(folder, "cache"),
+  };
+}
+
+async function makeWheel(folder: string): Promise<void> {
+  const lib = fakeTorch(join(folder, "wheel"), "2.15.0+cu132");
+  for (const name of ["libtorch_cuda.so", "libtorch_python.so", "libshm.so", "libgomp.so.1"]) {
+    await Deno.writeFile(join(lib, name), fakeElf());
+  }
+  await shell(`cd ${folder}/wheel && python3 -m zipfile -c ../torch.whl torch`);
+}
+
+async function shell(script: string): Promise<string> {
+  const { stdout } = await new Deno.Command("bash", { args: ["-c", script] }).output();
+  return new TextDecoder().decode(stdout);
+}
+
+const names = (path: string) => [...Deno.readDirSync(path)].map((entry) => entry.name).sort();
+
+Deno.test("takes what the CPU library needs out of the wheels, and leaves only that", () =>
+  inTemp(async (folder) => {
+    const env = await withPip(folder, `cp ${folder}/torch.whl "$dest/"`);
+    const lines: string[] = [];
+    const { dir, version } = await installLibtorch({ env, say: (line) => lines.push(line) });
+    assertEquals(version, [2, 15, 0]);
+    assertEquals(names(dir), ["libc10.so", "libgomp.so.1", "libtorch_cpu.so", "version.py"]);
+    assertEquals(names(join(folder, "cache/libtorch")), [".lock", "2.15.0-cpu"]);
+    assert(lines[0].startsWith("Downloading PyTorch 2.15.0's CPU library (5"), lines[0]);
+  }));
+
+Deno.test("several at once download once, and a second time not at all", () =>
+  inTemp(async (folder) => {
+    const env = await withPip(folder, `sleep 0.3; cp ${folder}/torch.whl "$dest/"`);
+    const both = await Promise.all([installLibtorch({ env }), installLibtorch({ env })]);
+    await installLibtorch({ env });
+    assertEquals(both[0].dir, both[1].dir);
+    assertEquals(Deno.readTextFileSync(join(folder, "downloads")), "x\n");
+  }));
+
+Deno.test("what a killed installation left is removed by the next", () =>
+  inTemp(async (folder) => {
+    const env = await withPip(folder, `cp ${folder}/torch.whl "$dest/"`);
+    Deno.mkdirSync(join(folder, "cache/libtorch/.partial-1/wheels"), { recursive: true });
+    Deno.mkdirSync(join(folder, "cache/libtorch/2.15.0-cpu/lib"), { recursive: true }); // no installed.json in it
+    await installLibtorch({ env });
+    assertEquals(names(join(folder, "cache/libtorch")), [".lock", "2.15.0-cpu"]);
+  }));
+
+const failures: [name: string, pip: string, sentence: RegExp][] = [
+  ["pip is missing", "echo 'No module named pip' >&2; exit 1", /no pip.*ensurepip/],
+  ["the disk is full", "echo 'No space left on device' >&2; exit 1", /disk or quota is full.*HPCTRAIN_CACHE/],
+  [
+    "there is no network",
+    "echo 'ERROR: no route' >&2; exit 1",
+    /could not be downloaded:\n {2}ERROR: no route\n.*no network/,
+  ],
+  ["the wheel is damaged", 'echo junk >"$dest/torch.whl"', /could not be unpacked/],
+  [
+    "the wheel lacks the library",
+    'cd "$dest"; python3 -m zipfile -c t.whl .',
+    /can't be used here.*no libtorch_cpu\.so/,
+  ],
+];
+for (const [name, pip, sentence] of failures) {
+  Deno.test(`when ${name} there is a sentence and nothing half-made`, () =>
+    inTemp(async (folder) => {
+      const env = await withPip(folder, pip);
+      const error = await assertRejects(() => installLibtorch({ env }), UserError);
+      assert(sentence.test(error.message), error.message);
+      assertEquals(error.exitCode, 7);
+      assertEquals(names(join(folder, "cache/libtorch")), [".lock"]);
+    }));
+}
+
+Deno.test("the real pip refuses a wheel whose hash is not the pinned one", () =>
+  inTemp(async (folder) => {
+    await makeWheel(folder);
+    const metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.15.0\n";
+    const platform = `manylinux_2_28_${Deno.build.arch}`;
+    Deno.mkdirSync(join(folder, "wheel/torch-2.15.0.dist-info"));
+    Deno.writeTextFileSync(join(folder, "wheel/torch-2.15.0.dist-info/METADATA"), metadata);
+    Deno.mkdirSync(join(folder, "links"));
+    await shell(
+      `cd ${folder}/wheel && python3 -m zipfile -c ../links/torch-2.15.0-cp311-cp311-${platform}.whl torch torch-2.15.0.dist-info`,
+    );
+    const env = {
+      ...Deno.env.toObject(),
+      HPCTRAIN_CACHE: join(folder, "cache"),
+      PIP_NO_INDEX: "1",
+      PIP_FIND_LINKS: join(folder, "links"),
+    };
+    const error = await assertRejects(() => installLibtorch({ env }), UserError);
+    assert(/hash differs/.test(error.message), error.message);
+    assertEquals(names(join(folder, "cache/libtorch")), [".lock"]);
+  }));
+
+Deno.test("without python3 the sentence says what to do instead", () =>
+  inTemp(async (folder) => {
+    const env = { HOME: folder, PATH: folder };
+    const error = await assertRejects(() => installLibtorch({ env }), UserError);
+    assert(/no python3 on PATH.*copy the cache folder/.test(error.message), error.message);
+  }));
+
+Deno.test("an unknown version and an unwritable cache are refused", async () => {
+  await assertRejects(() => installLibtorch({ version: "2.3.1" }), UserError, "are 2.15.0 and 2.10.0");
+  const env = { HPCTRAIN_CACHE: "/dev/null/cache" };
+  await assertRejects(() => installLibtorch({ env }), UserError, "can't be made");
+});

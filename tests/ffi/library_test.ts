@@ -1,0 +1,61 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { native } from "../../ffi/abi.ts";
+import { LibraryError } from "../../ffi/errors.ts";
+import { need, openedLibtorch, openLibtorch } from "../../ffi/library.ts";
+import { libraryNamed } from "../../ffi/loaded.ts";
+import { cAbi, mangledC10, mangledTorch } from "../../ffi/symbols.ts";
+import { useLibtorch } from "../libtorch.ts";
+
+Deno.test("using libtorch before it was opened is a bug that says so", () => {
+  assertThrows(() => openedLibtorch(), Error, "internal: libtorch is used before it was opened");
+});
+
+Deno.test("a file that is no library is refused with its path and the loader's reason", () => {
+  const dir = Deno.makeTempDirSync();
+  try {
+    Deno.writeTextFileSync(`${dir}/libtorch_cpu.so`, "not a library");
+    const fake = { dir, version: [2, 15, 0] as const, versionText: "2.15.0", cuda: false, from: "a test" };
+    assertThrows(() => openLibtorch(fake), LibraryError, `${dir}/libtorch_cpu.so can't be loaded: `);
+  } finally {
+    Deno.removeSync(dir, { recursive: true });
+  }
+});
+
+Deno.test("libtorch opens once; the same again is nothing, another is a bug that says so", () => {
+  const lib = useLibtorch();
+  openLibtorch(lib);
+  assertEquals(openedLibtorch().dir, lib.dir);
+  assertThrows(() => openLibtorch({ ...lib, dir: "/elsewhere" }), Error, `open already, from ${lib.dir}`);
+});
+
+Deno.test("every symbol, mangled ones too, is in this libtorch", () => {
+  const lib = useLibtorch();
+  const unbound = Object.keys({ ...cAbi, ...mangledTorch, ...mangledC10 })
+    .filter((name) => !native[name as keyof typeof native]);
+  // On other processors the unboxed call is left out on purpose.
+  assertEquals(unbound, Deno.build.arch === "x86_64" ? [] : ["addUnboxed"], lib.versionText);
+});
+
+Deno.test("the version that libtorch reports is the one that its files name", () => {
+  const [major, minor] = useLibtorch().version;
+  const bits = native.abiVersion();
+  assertEquals([bits >> 56n, (bits >> 48n) & 0xffn], [BigInt(major), BigInt(minor)]);
+});
+
+Deno.test("a symbol that a libtorch lacks is a sentence with the loss and the way out", () => {
+  const { setThreads } = native;
+  native.setThreads = null;
+  try {
+    const error = assertThrows(() => need("setThreads", "set the number of threads"), LibraryError);
+    assertEquals(error.message.includes("lacks a symbol needed to set the number of threads"), true);
+    assertEquals(error.message.includes("hpctrain libtorch install"), true);
+  } finally {
+    native.setThreads = setThreads;
+  }
+});
+
+Deno.test("a loaded library is found by the beginning of its name", () => {
+  const { dir } = useLibtorch();
+  assertEquals(Deno.realPathSync(libraryNamed("libc10.so")), Deno.realPathSync(`${dir}/libc10.so`));
+  assertEquals(libraryNamed("libnothing.so"), "libnothing.so");
+});

@@ -1,0 +1,196 @@
+"""The zoo's models as a PyTorch user would write them."""
+import math
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import torchvision
+
+
+def mlp(inputs, hidden, layers, outputs, dropout=0.0):
+    widths = [inputs] + [hidden] * layers
+    parts = []
+    for a, b in zip(widths, widths[1:]):
+        parts += [nn.Linear(a, b), nn.Sequential(nn.ReLU(), nn.Dropout(dropout))]
+    return nn.Sequential(*parts, nn.Linear(widths[-1], outputs))
+
+
+class simple_convnet(nn.Module):
+    """The MNIST example of PyTorch, for any image size."""
+
+    def __init__(self, channels, height, width, outputs, dropout=None):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, 32, 3, 1)
+        self.conv2 = nn.Conv2d(32, 64, 3, 1)
+        self.dropout1 = nn.Dropout(0.25 if dropout is None else dropout)
+        self.dropout2 = nn.Dropout(0.5 if dropout is None else dropout)
+        self.fc1 = nn.Linear(64 * ((height - 4) // 2) * ((width - 4) // 2), 128)
+        self.fc2 = nn.Linear(128, outputs)
+
+    def forward(self, x):
+        x = F.relu(self.conv1(x))
+        x = F.relu(self.conv2(x))
+        x = self.dropout1(F.max_pool2d(x, 2))
+        x = F.relu(self.fc1(torch.flatten(x, 1)))
+        return self.fc2(self.dropout2(x))
+
+
+def resnet(name, channels, outputs):
+    model = getattr(torchvision.models, name)
+    if channels == 3:
+        return model(num_classes=outputs)
+
+    class Other(nn.Conv2d):
+        """torchvision has no setting for channels: its first convolution gets ours in the place of 3."""
+
+        def __init__(self, inplanes, *rest, **options):
+            super().__init__(channels if inplanes == 3 else inplanes, *rest, **options)
+
+    original, torchvision.models.resnet.nn.Conv2d = torchvision.models.resnet.nn.Conv2d, Other
+    try:
+        return model(num_classes=outputs)
+    finally:
+        torchvision.models.resnet.nn.Conv2d = original
+
+
+class cosmo_cnn(nn.Module):
+    def __init__(self, channels, height, width, filters, outputs, dropout=0.0):
+        super().__init__()
+        self.features = nn.Sequential()
+        side, into = min(height, width), channels
+        for stage, factor in enumerate((1, 2, 4, 4)):
+            if side < 2:
+                break
+            self.features.append(nn.Sequential(
+                nn.Conv2d(into, filters * factor, 3, padding=1, bias=False),
+                nn.BatchNorm2d(filters * factor),
+                nn.ReLU(),
+                nn.MaxPool2d(2),
+            ))
+            into, side = filters * factor, side // 2
+        self.head = nn.Sequential(nn.Linear(into, 64), nn.Sequential(nn.ReLU(), nn.Dropout(dropout)), nn.Linear(64, outputs))
+
+    def forward(self, x):
+        return self.head(torch.flatten(F.adaptive_avg_pool2d(self.features(x), 1), 1))
+
+
+class DoubleConv(nn.Sequential):
+    def __init__(self, into, out):
+        super().__init__(
+            nn.Conv2d(into, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
+            nn.Conv2d(out, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
+        )
+
+
+class unet(nn.Module):
+    def __init__(self, channels, filters, outputs, depth=3):
+        super().__init__()
+        widths = [filters * 2**level for level in range(depth + 1)]
+        self.down = nn.ModuleList(
+            DoubleConv(a, b) for a, b in zip([channels] + widths[: depth - 1], widths[:depth])
+        )
+        self.bottom = DoubleConv(widths[depth - 1], widths[depth])
+        self.up = nn.ModuleList(
+            nn.ModuleDict({
+                "upsample": nn.ConvTranspose2d(widths[level + 1], widths[level], 2, stride=2),
+                "conv": DoubleConv(2 * widths[level], widths[level]),
+            })
+            for level in reversed(range(depth))
+        )
+        self.head = nn.Conv2d(filters, outputs, 1)
+
+    def forward(self, x):
+        skips = []
+        for down in self.down:
+            x = down(x)
+            skips.append(x)
+            x = F.max_pool2d(x, 2)
+        x = self.bottom(x)
+        for up in self.up:
+            x = up["conv"](torch.cat([skips.pop(), up["upsample"](x)], 1))
+        return self.head(x)
+
+
+class Attention(nn.Module):
+    def __init__(self, embed, heads, dropout, bias):
+        super().__init__()
+        self.c_attn = nn.Linear(embed, 3 * embed, bias=bias)
+        self.c_proj = nn.Linear(embed, embed, bias=bias)
+        self.resid_dropout = nn.Dropout(dropout)
+        self.heads, self.dropout = heads, dropout
+
+    def forward(self, x):
+        b, t, c = x.size()
+        q, k, v = self.c_attn(x).split(c, dim=2)
+        k = k.view(b, t, self.heads, c // self.heads).transpose(1, 2)
+        q = q.view(b, t, self.heads, c // self.heads).transpose(1, 2)
+        v = v.view(b, t, self.heads, c // self.heads).transpose(1, 2)
+        p = self.dropout if self.training else 0
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=p, is_causal=True)
+        return self.resid_dropout(self.c_proj(y.transpose(1, 2).contiguous().view(b, t, c)))
+
+
+class Mlp(nn.Module):
+    def __init__(self, embed, dropout, bias):
+        super().__init__()
+        self.c_fc = nn.Linear(embed, 4 * embed, bias=bias)
+        self.c_proj = nn.Linear(4 * embed, embed, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        return self.dropout(self.c_proj(F.gelu(self.c_fc(x), approximate="tanh")))
+
+
+class Layer(nn.Module):
+    def __init__(self, embed, heads, dropout, bias):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(embed, bias=bias)
+        self.attn = Attention(embed, heads, dropout, bias)
+        self.ln_2 = nn.LayerNorm(embed, bias=bias)
+        self.mlp = Mlp(embed, dropout, bias)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class gpt(nn.Module):
+    """nanoGPT's model."""
+
+    def __init__(self, vocabulary, context, layers, heads, embed, dropout=0.0, bias=True):
+        super().__init__()
+        self.transformer = nn.ModuleDict(dict(
+            wte=nn.Embedding(vocabulary, embed),
+            wpe=nn.Embedding(context, embed),
+            drop=nn.Dropout(dropout),
+            h=nn.ModuleList([Layer(embed, heads, dropout, bias) for _ in range(layers)]),
+            ln_f=nn.LayerNorm(embed, bias=bias),
+        ))
+        self.lm_head = nn.Linear(embed, vocabulary, bias=False)
+        self.transformer.wte.weight = self.lm_head.weight
+        self.apply(self.initialise)
+        for name, p in self.named_parameters():
+            if name.endswith("c_proj.weight"):
+                torch.nn.init.normal_(p, mean=0.0, std=0.02 / math.sqrt(2 * layers))
+
+    def initialise(self, module):
+        if isinstance(module, nn.Linear):
+            torch.nn.init.normal_(module.weight, mean=0.0, std=0.02)
+            if module.bias is not None:
+                torch.nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            torch.nn.init.normal_(module.weight, mean=0.0, std=0.02)
+
+    def forward(self, tokens):
+        positions = torch.arange(0, tokens.size(1), dtype=torch.long)
+        x = self.transformer.drop(self.transformer.wte(tokens) + self.transformer.wpe(positions))
+        for layer in self.transformer.h:
+            x = layer(x)
+        return self.lm_head(self.transformer.ln_f(x))
+
+
+def vit(image, patch, layers, heads, embed, outputs, dropout=0.0):
+    return torchvision.models.VisionTransformer(
+        image_size=image, patch_size=patch, num_layers=layers, num_heads=heads, hidden_dim=embed,
+        mlp_dim=4 * embed, dropout=dropout, num_classes=outputs,
+    )
