@@ -1,12 +1,12 @@
 // `hpctrain eval CHECKPOINT`: the model and data of a checkpoint, every validation sample once. May import core.
 import { openCheckpoint } from "../core/checkpoint/open.ts";
-import { loadWeights } from "../core/checkpoint/training_state.ts";
+import { judgedWeights, loadWeights } from "../core/checkpoint/training_state.ts";
 import { resolve } from "../core/config/resolve.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { openBreath } from "../core/train/breath.ts";
 import { build } from "../core/train/build.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
-import { evaluate as evaluateAll } from "../core/train/evaluate.ts";
+import { evaluate as evaluateAll, type Evaluation } from "../core/train/evaluate.ts";
 import { openFeed } from "../core/train/feed.ts";
 import { savedConfig } from "../core/train/resume.ts";
 import { formatValue } from "../core/format.ts";
@@ -27,7 +27,8 @@ export async function evaluate(argv: string[]): Promise<number> {
     const { device } = openDevice(config);
     const { data, model, pass, channelsLast } = build(config, device);
     using file = openCheckpoint(path);
-    loadWeights(model.root.stateDict(), file.root, path);
+    const { root, averaged } = judgedWeights(file.root);
+    loadWeights(model.root.stateDict(), root, path);
     if (data.val === null) {
       throw new UserError(
         "data",
@@ -36,21 +37,29 @@ export async function evaluate(argv: string[]): Promise<number> {
     }
     const breath = openBreath();
     const size = config.training.eval_batch_size || config.training.batch_size;
-    const result = await evaluateAll(pass, data.val, openFeed(device, channelsLast), size, async () => {
-      if (breath.due()) await breath.take();
-    });
-    report(path, result, config.output.json);
+    const result = await evaluateAll(
+      pass,
+      data.val,
+      openFeed(device, channelsLast, pass.loss),
+      size,
+      async () => {
+        if (breath.due()) await breath.take();
+      },
+    );
+    report(path, { ...result, averaged }, config.output.json);
     return EXIT.done;
   } catch (error) {
     throw asUserError(error);
   }
 }
 
-function report(path: string, result: Awaited<ReturnType<typeof evaluateAll>>, json: boolean): void {
-  const { valLoss, metrics, samples, seconds } = result;
+function report(path: string, result: Evaluation & { averaged: boolean }, json: boolean): void {
+  const { valLoss, metrics, samples, seconds, averaged } = result;
   if (json) {
-    return console.log(JSON.stringify({ checkpoint: path, val_loss: valLoss, metrics, samples, seconds }));
+    const facts = { checkpoint: path, val_loss: valLoss, metrics, samples, seconds, averaged };
+    return console.log(JSON.stringify(facts));
   }
   const parts = Object.entries(metrics).map(([name, value]) => `${name}: ${formatValue(value)}`);
-  console.log([`Val Loss: ${formatValue(valLoss)}`, ...parts, `${samples} samples`].join(" | "));
+  const weights = averaged ? ["averaged weights"] : [];
+  console.log([`Val Loss: ${formatValue(valLoss)}`, ...parts, `${samples} samples`, ...weights].join(" | "));
 }

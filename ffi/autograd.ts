@@ -39,12 +39,32 @@ export function setGradSlot(leaf: Tensor, gradient: Tensor): void {
   native.copyOut(Deno.UnsafePointer.value(slot), outAt, 8n);
 }
 
-/** The gradient that backward left on a leaf, or null. A view: it changes with the next backward. */
-export function gradOf(leaf: Tensor): Tensor | null {
-  const slot = Deno.UnsafePointer.value(gradSlot(leaf)); // the address of an at::Tensor, which is what a handle is
+/** Where a leaf keeps its gradient, for takeGrad. Stable for the leaf's life. */
+export type GradSlot = bigint;
+
+export const gradSlotOf = (leaf: Tensor): GradSlot => Deno.UnsafePointer.value(gradSlot(leaf));
+
+/**
+ * Moves the gradient out of a leaf's slot, without a copy; the next backward leaves a new one there instead of
+ * adding to it. For leaves whose slot was not set. Only after a backward that reached the leaf: see hasGrad.
+ */
+export function takeGrad(slot: GradSlot): Tensor {
+  const handle = native.operatorNew(8n); // a handle is a heap copy of the one word that the slot holds
+  native.copyWord(handle, slot, 8n);
+  native.copyOut(slot, undefinedAt(), 8n);
+  return new Tensor(handle);
+}
+
+export function hasGrad(slot: GradSlot): boolean {
   out[0] = 0n;
   native.isDefined(slot, outAt);
-  if (out[0] === 0n) return null;
+  return out[0] !== 0n;
+}
+
+/** The gradient that backward left on a leaf, or null. A view: it changes with the next backward. */
+export function gradOf(leaf: Tensor): Tensor | null {
+  const slot = gradSlotOf(leaf); // the address of an at::Tensor, which is what a handle is
+  if (!hasGrad(slot)) return null;
   native.newHandle(slot, outAt);
   return new Tensor(out[0]);
 }
@@ -52,4 +72,18 @@ export function gradOf(leaf: Tensor): Tensor | null {
 function gradSlot(leaf: Tensor): Deno.PointerValue {
   native.copyIn(outAt, alive(leaf, "gradient"), 8n);
   return need("gradSlot", "read gradients")(out[0]);
+}
+
+const undefinedWord = new BigUint64Array(new ArrayBuffer(8));
+const undefinedWordAt = Deno.UnsafePointer.of(undefinedWord);
+
+/** A word that holds the one TensorImpl* of all undefined tensors, which is not counted. */
+function undefinedAt(): Deno.PointerValue {
+  if (undefinedWord[0] === 0n) {
+    native.newUndefined(outAt);
+    const handle = out[0];
+    native.copyIn(undefinedWordAt, handle, 8n);
+    native.deleteTensor(handle);
+  }
+  return undefinedWordAt;
 }

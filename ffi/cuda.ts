@@ -34,6 +34,7 @@ const cudart = {
   attribute: { name: "cudaDeviceGetAttribute", parameters: ["pointer", "i32", "i32"], result: "i32" },
   errorName: { name: "cudaGetErrorString", parameters: ["i32"], result: "pointer" },
   driverVersion: { name: "cudaDriverGetVersion", parameters: ["pointer"], result: "i32" },
+  runtimeVersion: { name: "cudaRuntimeGetVersion", parameters: ["pointer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /** torch::cuda::manual_seed(uint64). In libtorch_cpu.so; seen in 2.10.0 and 2.15.0. */
@@ -49,6 +50,9 @@ interface Cuda {
   count: number;
 }
 
+/** Some distributions put a hash behind it: libcudart-9335f6a2.so.12. */
+const RUNTIME = "libcudart";
+
 let state: Cuda | null | undefined;
 /** Why there is no GPU to use, once known. */
 let absence = "";
@@ -63,24 +67,44 @@ function cuda(): Cuda | null {
     return null;
   }
   try {
-    const rt = Deno.dlopen(libraryNamed("libcudart.so"), cudart).symbols;
+    // Most builds of libtorch_cpu.so bring the CUDA runtime along; then a machine without a GPU never loads the rest.
+    const loadTorch = () => Deno.dlopen(`${lib.dir}/libtorch_cuda.so`, torchCuda).symbols;
+    const early = libraryNamed(RUNTIME) === RUNTIME ? loadTorch() : null;
+    const rt = Deno.dlopen(libraryNamed(RUNTIME), cudart).symbols;
     const answer = rt.deviceCount(outAt);
     if (answer !== 0) {
-      absence = `the CUDA driver says: ${cudaError(rt, answer)}`;
+      absence = whyNoDevice(rt, answer);
       return null;
     }
-    const count = Number(out[0] & 0xffffffffn);
+    const count = outI32[0];
     if (count === 0) {
-      absence = "the CUDA driver sees no device";
+      absence = "the NVIDIA driver sees no device";
       return null;
     }
-    const torch = Deno.dlopen(`${lib.dir}/libtorch_cuda.so`, torchCuda).symbols;
+    const torch = early ?? loadTorch();
     const { seed } = Deno.dlopen(`${lib.dir}/libtorch_cpu.so`, seeding).symbols;
     return state = { torch, rt, seed, count };
   } catch (error) {
     absence = error instanceof Error ? error.message : String(error);
     return null;
   }
+}
+
+const NO_DRIVER = 35; // cudaErrorInsufficientDriver: too old, or not there at all
+
+function whyNoDevice(rt: Cuda["rt"], code: number): string {
+  if (code !== NO_DRIVER) return `the NVIDIA driver says: ${cudaError(rt, code)}`;
+  const { driver, runtime } = versionsOf(rt);
+  if (driver === null) return "there is no NVIDIA driver on this machine";
+  return `the NVIDIA driver is too old: it serves CUDA ${driver}, and this libtorch was built for CUDA ${runtime}`;
+}
+
+function versionsOf(rt: Cuda["rt"]): { driver: string | null; runtime: string } {
+  const words = (version: number) => `${Math.floor(version / 1000)}.${Math.floor(version % 1000 / 10)}`;
+  rt.driverVersion(outAt);
+  const driver = outI32[0]; // 0 where there is none
+  rt.runtimeVersion(outAt);
+  return { driver: driver === 0 ? null : words(driver), runtime: words(outI32[0]) };
 }
 
 function cudaError(rt: Cuda["rt"], code: number): string {
@@ -101,15 +125,25 @@ function ok(code: number, what: string): void {
 export const cudaDevices = (): number => cuda()?.count ?? 0;
 export const whyNoCuda = (): string => (cuda(), absence);
 
+/** The newest CUDA that the driver serves, and the one that libtorch was built for: "13.2". */
+export const cudaVersions = () => versionsOf(must().rt);
+
+/** The device that this process works on; streams are its own unless another is named. */
+let current = 0;
+
 export function setCudaDevice(index: number): void {
   ok(must().rt.setDevice(index), `use device ${index}`);
+  current = index;
 }
 
-const CAPABILITY_MAJOR = 75; // cudaDevAttrComputeCapabilityMajor
+const CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76; // cudaDevAttrComputeCapabilityMajor, Minor
 
 /** The generation of the device: 8 is Ampere, the first that computes in bf16. */
-export function cudaCapability(device = 0): number {
-  ok(must().rt.attribute(outAt, CAPABILITY_MAJOR, device), "say what device it is");
+export const cudaCapability = (device = current): number => attribute(CAPABILITY_MAJOR, device);
+export const cudaCapabilityMinor = (device = current): number => attribute(CAPABILITY_MINOR, device);
+
+function attribute(which: number, device: number): number {
+  ok(must().rt.attribute(outAt, which, device), "say what device it is");
   return outI32[0];
 }
 
@@ -134,17 +168,17 @@ export type Stream = bigint;
 /** A CUDA event by address. */
 export type Event = bigint;
 
-export function currentStream(device = 0): Stream {
+export function currentStream(device = current): Stream {
   ok(must().torch.currentStream(device, outAt), "name its stream");
   return out[0];
 }
-export function poolStream(device = 0, highPriority = false): Stream {
+export function poolStream(device = current, highPriority = false): Stream {
   ok(must().torch.streamFromPool(highPriority, device, outAt), "give a stream");
   return out[0];
 }
 
 /** Runs body with `stream` current, so that its work queues there. */
-export function onStream<R>(stream: Stream, body: () => R, device = 0): R {
+export function onStream<R>(stream: Stream, body: () => R, device = current): R {
   const before = currentStream(device);
   ok(must().torch.setCurrentStream(stream, device), "change its stream");
   try {
@@ -172,12 +206,19 @@ export function elapsedMs(from: Event, to: Event): number {
   return ms[0];
 }
 
-/** TF32, deterministic kernels and cuDNN's search for the fastest kernel: switches of libtorch's global context. */
+/**
+ * TF32, deterministic kernels and cuDNN's search for the fastest kernel: switches of libtorch's global context.
+ * Deterministic is strict: an op that can't be refuses. With a warning in its place attention would stay as it is.
+ */
 export function setNumerics(o: { tf32: boolean; deterministic: boolean; searchKernels: boolean }): void {
   const context = native.globalContext?.();
   if (!context) return; // a libtorch without these symbols keeps its own defaults
   native.setTf32CuBlas?.(context, o.tf32);
   native.setTf32CuDnn?.(context, o.tf32);
-  native.setDeterministic?.(context, o.deterministic, true);
+  native.setDeterministic?.(context, o.deterministic, false);
+  // cuBLAS gives the same bits only with a workspace of fixed size; it reads this when it is first used.
+  if (o.deterministic && !Deno.env.has(WORKSPACE)) Deno.env.set(WORKSPACE, ":4096:8");
   native.setCuDnnBenchmark?.(context, o.searchKernels && !o.deterministic);
 }
+
+const WORKSPACE = "CUBLAS_WORKSPACE_CONFIG";

@@ -25,6 +25,7 @@ export const cAbi = {
   deviceType: { name: "aoti_torch_get_device_type", parameters: ["u64", "pointer"], result: "i32" },
   deviceIndex: { name: "aoti_torch_get_device_index", parameters: ["u64", "pointer"], result: "i32" },
   isContiguous: { name: "aoti_torch_is_contiguous", parameters: ["u64", "pointer"], result: "i32" },
+  newUndefined: { name: "aoti_torch_new_uninitialized_tensor", parameters: ["pointer"], result: "i32" },
   isDefined: { name: "aoti_torch_is_defined", parameters: ["u64", "pointer"], result: "i32" },
   dataPointer: { name: "aoti_torch_get_data_ptr", parameters: ["u64", "pointer"], result: "i32" },
   itemF64: { name: "aoti_torch_item_float64", parameters: ["u64", "pointer"], result: "i32" },
@@ -138,6 +139,7 @@ export const mangledC10 = {
 
 export const libc = {
   copyOut: { name: "memcpy", parameters: ["u64", "pointer", "usize"], result: "void" },
+  copyWord: { name: "memcpy", parameters: ["u64", "u64", "usize"], result: "void" },
   copyIn: { name: "memcpy", parameters: ["pointer", "u64", "usize"], result: "void" },
   copyFromBuffer: { name: "memcpy", parameters: ["u64", "buffer", "usize"], result: "void" },
   copyToBuffer: { name: "memcpy", parameters: ["buffer", "u64", "usize"], result: "void" },

@@ -125,6 +125,13 @@ export function loadWeights(
   root: Value,
   path: string,
 ): { notice?: string } {
+  const { notice, pairs } = matchWeights(named, root, path);
+  for (const [t, data] of pairs) copyInto(t, data);
+  return { notice };
+}
+
+/** Which of the file's tensors goes where; nothing is changed yet. */
+function matchWeights(named: readonly (readonly [string, Tensor])[], root: Value, path: string) {
   const all = named.map(([name, t]) => ({ name, shape: t.shape, dtype: t.dtype }));
   const { tensors, notice } = withoutWrappers(all, findStateDict(root, path).tensors);
   // Some writers store a tied weight once: its other names may be missing.
@@ -134,8 +141,15 @@ export function loadWeights(
   }
   const expected = all.filter(({ name }, i) => tensors.has(name) || first.get(named[i][1]) === name);
   compareStateDicts(expected, tensors, path);
-  for (const [t, name] of first) copyInto(t, tensors.get(name)!);
-  return { notice };
+  return { notice, pairs: [...first].map(([t, name]) => [t, tensors.get(name)!] as const) };
+}
+
+/** The weights a run was judged by: the averages where it kept some, in place of those they average. */
+export function judgedWeights(root: Value): { root: Value; averaged: boolean } {
+  const averages = field(field(root, "hpctrain") ?? null, "ema_state_dict");
+  const weights = field(root, "model_state_dict");
+  if (!(averages instanceof Map) || !(weights instanceof Map)) return { root, averaged: false };
+  return { root: new OrderedDict([...weights, ...averages]), averaged: true };
 }
 
 export interface Resumed {
@@ -154,8 +168,9 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
         `start a new run from its weights with --init-from ${path}.`,
     );
   }
+  const { notice, pairs } = matchWeights(parts.stateDict, root, path);
   checkOptimizer(parts, root, own, path);
-  const { notice } = loadWeights(parts.stateDict, root, path);
+  for (const [t, data] of pairs) copyInto(t, data);
   loadOptimizer(parts, root);
   const scaler = field(root, "scaler_state_dict");
   if (parts.scaler && scaler && typeof field(scaler, "scale") === "number") {
@@ -164,8 +179,10 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
     parts.scaler.skipped = Number(field(scaler, "skipped") ?? 0);
   }
   const averages = field(own, "ema_state_dict");
-  if (parts.ema && averages instanceof Map) {
-    for (const [name, t] of parts.ema) copyInto(t, averages.get(name) as TensorData);
+  // Averaging that begins now begins with the weights of now.
+  const weights = new Map(pairs), live = new Map(parts.stateDict);
+  for (const [name, t] of parts.ema ?? []) {
+    copyInto(t, averages instanceof Map ? averages.get(name) as TensorData : weights.get(live.get(name)!)!);
   }
   return { cursor, notice };
 }

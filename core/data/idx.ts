@@ -52,7 +52,8 @@ function readFile(path: string): Uint8Array {
 function unzipped(path: string, file: Uint8Array): Uint8Array {
   if (file[0] !== 0x1f || file[1] !== 0x8b) return file;
   try {
-    return gunzipSync(file);
+    const { buffer, byteOffset, byteLength } = gunzipSync(file);
+    return new Uint8Array(buffer, byteOffset, byteLength);
   } catch (cause) {
     throw new UserError(
       "data",

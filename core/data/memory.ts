@@ -4,11 +4,8 @@ import { tensor, toNumbers } from "../../ffi/make.ts";
 import { allTrue, amin, indexSelect, isfinite, reshape, toDtype } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../errors.ts";
-import { formatBytes, formatPlural } from "../format.ts";
+import { formatPlural } from "../format.ts";
 import { type Batch, type Ids, type Source, source, type SourceParts } from "./source.ts";
-
-/** The most memory that made-up data takes. */
-const MOST_BYTES = 512 * 2 ** 20;
 
 export interface InMemory extends Omit<SourceParts, "length" | "batch"> {
   /** All samples along the first dimension; kept for as long as the program runs. */
@@ -54,19 +51,4 @@ export function checkFinite(source: string, field: string, values: Tensor): void
         `sample ${rows.indexOf(0)} (counted from 0). Repair these samples or leave them out of the data.`,
     );
   });
-}
-
-/** Refuses to make up more data than fits a modest machine's memory. */
-export function checkMemory(what: string, flag: string, samples: number, bytesEach: number): void {
-  if (samples * bytesEach <= MOST_BYTES) return;
-  throw new UserError(
-    "usage",
-    `${formatPlural(samples, "sample")} of ${what} would take ${
-      formatBytes(samples * bytesEach)
-    } of memory, ` +
-      `and made-up data may take ${formatBytes(MOST_BYTES)}: set ${flag} ${
-        Math.floor(MOST_BYTES / bytesEach)
-      } ` +
-      "or less, or make the samples smaller.",
-  );
 }

@@ -40,8 +40,10 @@ function openType(data: Config["data"], training: Training, model: Config["model
   const type: string = data.type === "auto" ? detect(data.data_path) : data.type;
   switch (type) {
     case "synthetic":
+      refusePath(type, data.data_path);
       return madeUp(synthetic, data, training, model);
     case "fields":
+      refusePath(type, data.data_path);
       return madeUp(fields, data, training, model);
     case "mnist":
       return mnist({ data, seed: training.seed, model });
@@ -53,6 +55,16 @@ function openType(data: Config["data"], training: Training, model: Config["model
   throw new UserError(
     "usage",
     `Unknown data type "${type}".${didYouMean(type, [...READY, ...PLANNED])} ${ready}`,
+  );
+}
+
+/** A preset may have chosen the type: training on made-up data instead of the user's would be a bad surprise. */
+function refusePath(type: string, path: string): void {
+  if (path === "") return;
+  throw new UserError(
+    "usage",
+    `data.type is ${type}, which makes its own data, but --data-path is ${path}: ` +
+      "name the kind of data that is there with --data-type, or leave --data-path out.",
   );
 }
 

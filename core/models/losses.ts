@@ -144,7 +144,9 @@ function gaussianNll(facts: Facts): Loss {
 /** The target in the shape of the output: [N] stands for [N, 1]; anything else would be broadcast in silence. */
 function alike(target: Tensor, output: Tensor): Tensor {
   const a = target.shape, b = output.shape;
-  if (a.length === b.length && a.every((size, i) => size === b[i])) return target;
+  let i = a.length === b.length ? 0 : -1;
+  while (i >= 0 && i < a.length && a[i] === b[i]) i++;
+  if (i === a.length) return target;
   if (a[0] === b[0] && target.numel === output.numel) return reshape(target, b);
   throw new UserError(
     "data",

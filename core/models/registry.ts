@@ -3,33 +3,75 @@ import type { Config } from "../config/settings.ts";
 import { didYouMean } from "../config/suggest.ts";
 import { UserError } from "../errors.ts";
 import type { Facts, Model } from "./model.ts";
-import { refuse, sized } from "./sizes.ts";
+import { atLeast, attentionSizes, imageSizes, patchSize, refuse, sized } from "./sizes.ts";
+import { cosmoCnn } from "./zoo/cosmo_cnn.ts";
+import { gpt } from "./zoo/gpt.ts";
 import { mlp } from "./zoo/mlp.ts";
+import { resnet, type ResnetName } from "./zoo/resnet.ts";
+import { simpleConvnet } from "./zoo/simple_convnet.ts";
+import { unet } from "./zoo/unet.ts";
+import { vit } from "./zoo/vit.ts";
 
 type Settings = Config["model"];
 type Build = (settings: Settings, facts: Facts, outputs: number) => Model;
 
 const product = (shape: readonly number[]) => shape.reduce((total, size) => total * size, 1);
 
+/** A negative dropout stands for the model's own. */
+const ownDropout = ({ dropout }: Settings) => dropout < 0 ? undefined : dropout;
+
+const resnetBuilder = (name: ResnetName): Build => (settings, facts, outputs) =>
+  resnet(name, { channels: imageSizes(settings, facts).channels, outputs });
+
 const builders: Readonly<Record<string, Build>> = {
   mlp(settings, facts, outputs) {
     if (facts.task === "language" || facts.task === "segmentation") {
-      refuse("mlp", facts, "one row per sample");
+      refuse("mlp", facts, "one answer per sample");
     }
-    const inputs = sized(
-      "input_size",
-      settings.input_size,
-      product(facts.input.shape),
-      "features per sample",
-    );
-    const { hidden_size: hidden, layers, dropout } = settings;
-    return mlp({
-      inputs,
-      hidden,
-      layers,
+    const shape = facts.input.shape;
+    const inputs = sized("input_size", settings.input_size, product(shape), "features per sample");
+    const { hidden_size: hidden, layers } = settings;
+    return mlp({ inputs, hidden, layers, outputs, dropout: ownDropout(settings), flatten: shape.length > 1 });
+  },
+  "simple-convnet": (settings, facts, outputs) =>
+    simpleConvnet({ ...imageSizes(settings, facts), outputs, dropout: ownDropout(settings) }),
+  "cosmo-cnn": (settings, facts, outputs) =>
+    cosmoCnn({
+      ...imageSizes(settings, facts),
+      filters: settings.width || 8, // enough for the statistics of fields, and quick on two cores
       outputs,
-      dropout: Math.max(0, dropout),
-      flatten: facts.input.shape.length > 1,
+      dropout: ownDropout(settings),
+    }),
+  resnet18: resnetBuilder("resnet18"),
+  resnet34: resnetBuilder("resnet34"),
+  resnet50: resnetBuilder("resnet50"),
+  resnet101: resnetBuilder("resnet101"),
+  unet(settings, facts, outputs) {
+    if (facts.task === "classification") refuse("unet", facts, "an answer per pixel");
+    const { channels } = imageSizes(settings, facts);
+    return unet({ channels, filters: settings.width || 32, outputs });
+  },
+  gpt(settings, facts, outputs) {
+    if (facts.task !== "language") refuse("gpt", facts, "sequences of tokens");
+    return gpt({
+      vocabulary: atLeast("vocab_size", settings.vocab_size, outputs, "tokens in its vocabulary"),
+      context: atLeast("context", settings.context, facts.input.shape[0], "tokens in a sequence"),
+      layers: settings.layers,
+      ...attentionSizes(settings),
+      dropout: ownDropout(settings),
+    });
+  },
+  vit(settings, facts, outputs) {
+    const { channels, height, width } = imageSizes(settings, facts);
+    return vit({
+      channels,
+      height,
+      width,
+      patch: patchSize(settings.patch_size, height, width),
+      layers: settings.layers,
+      ...attentionSizes(settings),
+      outputs,
+      dropout: ownDropout(settings),
     });
   },
 };

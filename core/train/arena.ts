@@ -1,16 +1,30 @@
 // Parameters live in one flat buffer, their gradients in another; each parameter and its .grad is a view.
-// So clipping, averaging, saving and (later) reducing touch one big tensor. May import ffi.
-import { noGrad, requireGrad, setGradSlot } from "../../ffi/autograd.ts";
+// So clipping, averaging, saving and (later) reducing touch one big tensor. Where nothing wants the gradient as a
+// whole, it has no buffer: autograd's own tensors go to the optimizer, which saves two passes over memory a step.
+// May import ffi.
+import {
+  type GradSlot,
+  gradSlotOf,
+  hasGrad,
+  noGrad,
+  requireGrad,
+  setGradSlot,
+  takeGrad,
+} from "../../ffi/autograd.ts";
 import { zeros } from "../../ffi/make.ts";
-import { copy_, detach, narrow, view } from "../../ffi/ops.ts";
+import { copy_, detach, narrow, view, zerosLike } from "../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 
 export interface Arena {
   readonly names: readonly string[];
   readonly parameters: readonly Tensor[];
+  /** One per parameter. In a direct arena: this step's, between takeGradients and the end of its scope. */
   readonly gradients: readonly Tensor[];
   readonly flat: Tensor;
+  /** All gradients; without elements in a direct arena. */
   readonly gradient: Tensor;
+  /** True when gradients are taken from autograd after each backward (takeGradients) instead of added up here. */
+  readonly direct: boolean;
   /** Views of another flat buffer at the same places: for optimizer state and averages. */
   viewsOf(flat: Tensor): Tensor[];
 }
@@ -19,7 +33,7 @@ export interface Arena {
 const ALIGN = 16;
 
 /** Moves the parameters into an arena on `device`; modules keep their references. */
-export function packParameters(named: Iterable<[string, Tensor]>, device: Device): Arena {
+export function packParameters(named: Iterable<[string, Tensor]>, device: Device, direct = false): Arena {
   const entries = [...named];
   const shapes = entries.map(([, p]) => p.shape);
   const counts = entries.map(([, p]) => p.numel);
@@ -30,16 +44,17 @@ export function packParameters(named: Iterable<[string, Tensor]>, device: Device
     total += Math.ceil(count / ALIGN) * ALIGN;
   }
   const flat = keep(zeros([total], { device }));
-  const gradient = keep(zeros([total], { device }));
+  const gradient = keep(zeros([direct ? 0 : total], { device }));
   const viewsOf = (buffer: Tensor) =>
-    shapes.map((shape, i) => scope(() => view(narrow(buffer, 0, starts[i], counts[i]), shape))).map(keep);
-  const gradients = viewsOf(gradient);
+    shapes.map((shape, i) => keep(scope(() => view(narrow(buffer, 0, starts[i], counts[i]), shape))));
+  const gradients = direct ? [] : viewsOf(gradient);
   viewsOf(flat).forEach((place, i) => {
     const parameter = entries[i][1];
     noGrad(() => copy_(place, parameter));
     parameter.replaceWith(detach(place));
     place.free();
-    setGradSlot(requireGrad(parameter), gradients[i]);
+    requireGrad(parameter);
+    if (!direct) setGradSlot(parameter, gradients[i]);
   });
   return {
     names: entries.map(([name]) => name),
@@ -47,6 +62,24 @@ export function packParameters(named: Iterable<[string, Tensor]>, device: Device
     gradients,
     flat,
     gradient,
+    direct,
     viewsOf,
   };
+}
+
+/** For a direct arena: this backward's gradients, in the caller's scope. A parameter that was not reached has zeros. */
+export function takeGradients(arena: Arena): void {
+  const slots = slotsOf(arena);
+  const gradients = arena.gradients as Tensor[];
+  for (let i = 0; i < slots.length; i++) {
+    gradients[i] = hasGrad(slots[i]) ? takeGrad(slots[i]) : zerosLike(arena.parameters[i]);
+  }
+}
+
+const slots = new WeakMap<Arena, GradSlot[]>();
+
+function slotsOf(arena: Arena): GradSlot[] {
+  let found = slots.get(arena);
+  if (!found) slots.set(arena, found = arena.parameters.map(gradSlotOf));
+  return found;
 }

@@ -32,9 +32,7 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
     throw new UserError(
       "data",
       `A batch of ${global} samples is larger than the training set of ${samples}: ` +
-        `set --batch-size ${
-          Math.max(1, Math.floor(samples / ranks / accumulation))
-        } or less, or give more data.`,
+        `${smaller(wanted, samples, ranks, accumulation)}, or give more data.`,
     );
   }
   const stepsPerEpoch = Math.ceil(samples / global);
@@ -42,6 +40,12 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
     `Batch: ${micro} x ${ranks} ${ranks === 1 ? "rank" : "ranks"} x ${accumulation} accumulated = ` +
     `${global} samples a step, ${stepsPerEpoch} steps an epoch`;
   return { micro, accumulation, global, stepsPerEpoch, said };
+}
+
+function smaller(wanted: Wanted, samples: number, ranks: number, accumulation: number): string {
+  if (wanted.global_batch_size > 0) return `set --global-batch-size ${samples} or less`;
+  const fits = Math.floor(samples / ranks / accumulation);
+  return fits > 0 ? `set --batch-size ${fits} or less` : "set --batch-size 1 --grad-accum 1";
 }
 
 export function scaledLearningRate(

@@ -80,7 +80,9 @@ export function checkpointed(p: Pass, input: Tensor, target: Tensor, weight: Wei
       backwardFrom(list(recompute(() => run(i, x))), before);
       return list(x).map(gradient);
     });
-    for (const t of [...before, ...list(inputs[i + 1])]) t?.free(); // the peak is what this way is for
+    // The peak is what this way is for. What was only handed on is this block's input too: an earlier one needs it.
+    const handedOn = list(inputs[i]);
+    for (const t of [...before, ...list(inputs[i + 1])]) if (t && !handedOn.includes(t)) t.free();
   }
   return top;
 }

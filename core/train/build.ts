@@ -23,7 +23,6 @@ export interface Built {
   readonly channelsLast: boolean;
 }
 
-/** `settle` sees the model while it is on the host still: to put other weights in. */
 export function build(config: Config, device: Device): Built {
   const { training } = config;
   const data = openData(config.data, training, config.model);
@@ -31,11 +30,11 @@ export function build(config: Config, device: Device): Built {
   const loss = createLoss(training, facts);
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
   const model = createModel(config.model, facts, loss.outputs);
-  const arena = packParameters(model.root.namedParameters(), device);
+  const amp = chooseAmp(training.amp, device);
+  const arena = packParameters(model.root.namedParameters(), device, !needsWholeGradient(training, amp));
   if (device !== "cpu") {
     for (const [, buffer] of model.root.namedBuffers()) buffer.replaceWith(toDevice(buffer, device));
   }
-  const amp = chooseAmp(training.amp, device);
   if (amp === "fp16" && device === "cpu") {
     throw new UserError("usage", "--amp fp16 needs a GPU: on a CPU use --amp bf16 or --amp off.");
   }
@@ -50,4 +49,10 @@ export function build(config: Config, device: Device): Built {
   const channelsLast = training.channels_last === "on" ||
     (training.channels_last === "auto" && device !== "cpu" && model.convolutional);
   return { data, model, arena, pass, amp, channelsLast };
+}
+
+/** Does anything look at all gradients at once, or add several up? */
+function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
+  const accumulates = t.grad_accum > 1 || t.global_batch_size > t.batch_size;
+  return accumulates || t.clip_norm > 0 || amp === "fp16" || t.optimizer.type === "lamb";
 }

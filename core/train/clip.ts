@@ -1,10 +1,16 @@
-// Gradient norm and clipping on the arena. May import ffi.
+// Gradient norm and clipping on the arena. May import ffi, arena.
 import { add, constant } from "../../ffi/make.ts";
-import { div, dot, minimum, mul_, sqrt } from "../../ffi/ops.ts";
+import { div, dot, minimum, mul_, sqrt, square, stack, sum } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Arena } from "./arena.ts";
 
 /** The 2-norm of the whole gradient, as a 0-dim tensor. Padding between views is zero and does not count. */
-export const gradientNorm = (gradient: Tensor): Tensor => scope(() => sqrt(dot(gradient, gradient)));
+export function gradientNorm(arena: Arena): Tensor {
+  return scope(() => {
+    if (!arena.direct) return sqrt(dot(arena.gradient, arena.gradient));
+    return sqrt(sum(stack(arena.gradients.map((g) => sum(square(g))))));
+  });
+}
 
 /** Scales the gradient down to `limit` where it is longer, as torch.nn.utils.clip_grad_norm_ does, on the device. */
 export function clip(gradient: Tensor, norm: Tensor, limit: number): void {

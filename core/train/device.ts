@@ -1,6 +1,6 @@
 // Opens libtorch and settles where and how to compute. May import ffi, errors, config.
 import { cudaDevices, cudaMemory, setCudaDevice, setNumerics, whyNoCuda } from "../../ffi/cuda.ts";
-import { LibraryError } from "../../ffi/errors.ts";
+import { LibraryError, NativeError } from "../../ffi/errors.ts";
 import { findLibtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
 import type { Libtorch } from "../../ffi/libraries/types.ts";
 import { openLibtorch } from "../../ffi/library.ts";
@@ -51,7 +51,21 @@ export function memoryInUse(device: Device): number {
 
 /** Errors that begin in the native layer, in the voice of the user's. */
 export function asUserError(error: unknown): unknown {
-  return error instanceof LibraryError
-    ? new UserError("environment", error.message, { cause: error })
-    : error;
+  if (error instanceof LibraryError) return new UserError("environment", error.message, { cause: error });
+  if (!(error instanceof NativeError)) return error;
+  if (error.outOfMemory) {
+    return new UserError(
+      "memory",
+      `Out of memory before the first step (${error.native.slice(0, 300)}). ` +
+        "Take a smaller model or less data, or a device with more memory.",
+      { cause: error },
+    );
+  }
+  const op = /(\S+) does not have a deterministic implementation/.exec(error.native)?.[1];
+  return op === undefined ? error : new UserError(
+    "usage",
+    `--deterministic, but this model needs ${op}, which has no deterministic form on this device. ` +
+      "Leave out --deterministic, choose another model, or use --device cpu.",
+    { cause: error },
+  );
 }

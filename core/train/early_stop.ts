@@ -5,13 +5,13 @@ export interface Best {
   valLoss: number;
 }
 
-/** `patience` epochs without a better validation loss end the run; 0 never does. */
+/** `patience` epochs without a better validation loss end the run; 0 never does. NaN is never better. */
 export function judge(
   best: Best | null,
   now: Best,
   patience: number,
-): { best: Best; better: boolean; stop: boolean } {
-  const better = best === null || now.valLoss < best.valLoss;
+): { best: Best | null; better: boolean; stop: boolean } {
+  const better = best === null ? !Number.isNaN(now.valLoss) : now.valLoss < best.valLoss;
   if (better) return { best: now, better, stop: false };
-  return { best: best!, better, stop: patience > 0 && now.epoch - best!.epoch >= patience };
+  return { best, better, stop: patience > 0 && now.epoch - (best?.epoch ?? 0) >= patience };
 }

@@ -7,8 +7,16 @@ import type { Metrics } from "./metrics.ts";
 import type { Run } from "./run.ts";
 import { learningRate } from "./schedule.ts";
 
-export async function evaluateEpoch(run: Run, epoch: number, breath: Breath): Promise<Evaluation | null> {
-  const { val, config: { training }, cursor, console, events, step } = run;
+/** Thrown out of an evaluation that a request to stop cuts short. */
+const CUT = Symbol("cut");
+
+/** Null without validation data; "cut" when the run is to stop: a save must not wait for a long evaluation. */
+export async function evaluateEpoch(
+  run: Run,
+  epoch: number,
+  breath: Breath,
+): Promise<Evaluation | null | "cut"> {
+  const { val, config: { training }, cursor, console, events, requests, step } = run;
   if (val === null) return null;
   const poll = async (done: number, of: number) => {
     console.progress({
@@ -19,6 +27,7 @@ export async function evaluateEpoch(run: Run, epoch: number, breath: Breath): Pr
       phase: "evaluating",
     });
     if (breath.due()) await breath.take();
+    if (done < of && requests.stop() !== null) throw CUT;
   };
   run.ema?.swap();
   try {
@@ -35,6 +44,9 @@ export async function evaluateEpoch(run: Run, epoch: number, breath: Breath): Pr
       seconds,
     });
     return evaluation;
+  } catch (error) {
+    if (error === CUT) return "cut";
+    throw error;
   } finally {
     run.ema?.swap();
   }

@@ -7,6 +7,7 @@ import { forward } from "../models/model.ts";
 import type { Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
 import { type Metrics, runningMetrics } from "./metrics.ts";
+import { itemsOf } from "./step.ts";
 
 export interface Evaluation {
   readonly valLoss: number;
@@ -32,10 +33,11 @@ export async function evaluate(
       const ids = Int32Array.from({ length: count }, (_, i) => from + i);
       scope(() =>
         noGrad(() => {
-          const { input, target } = feed.now(source, ids);
+          const batch = feed.now(source, ids);
+          const { input, target } = batch;
           autocast(pass.cast, pass.onGpu, () => {
             const output = forward(pass.model, input) as Tensor;
-            running.observe(output, target, pass.loss.apply(output, target), pass.loss.validCount(target));
+            running.observe(output, target, pass.loss.apply(output, target), itemsOf(batch, pass.loss));
           });
         })
       );

@@ -15,6 +15,7 @@ import { toDevice, uninitialised } from "../../ffi/make.ts";
 import { contiguous, copy_, narrow } from "../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Source } from "../data/source.ts";
+import type { Loss } from "../models/losses.ts";
 import type { MicroBatch } from "./step.ts";
 
 export interface Feed {
@@ -26,8 +27,8 @@ export interface Feed {
   take(source: Source, ids: readonly Int32Array[]): MicroBatch[];
 }
 
-/** `channelsLast` lays image batches out as cuDNN likes them. */
-export function openFeed(device: Device, channelsLast: boolean): Feed {
+/** `channelsLast` lays image batches out as cuDNN likes them. The loss counts its items here, where it costs no wait. */
+export function openFeed(device: Device, channelsLast: boolean, loss: Loss): Feed {
   const layout = (b: MicroBatch): MicroBatch =>
     channelsLast && b.input.shape.length === 4 ? { ...b, input: contiguous(b.input, "channels_last") } : b;
   if (device === "cpu") {
@@ -37,12 +38,14 @@ export function openFeed(device: Device, channelsLast: boolean): Feed {
   const now = (source: Source, ids: Int32Array) =>
     scope(() => {
       const { input, target } = source.batch(ids);
-      return layout({ input: toDevice(input, device), target: toDevice(target, device) });
+      const items = loss.validCount(target);
+      return layout({ input: toDevice(input, device), target: toDevice(target, device), items });
     });
-  return { now, ...overlapped(device, layout) };
+  return { now, ...overlapped(device, layout, loss) };
 }
 
-type Place = { -readonly [K in keyof MicroBatch]: Tensor };
+type Place = Record<typeof FIELDS[number], Tensor>;
+const FIELDS = ["input", "target"] as const;
 
 /** One of two places a step's batches are copied through; while one is computed with, the other is filled. */
 interface Slot {
@@ -53,48 +56,53 @@ interface Slot {
   readonly used: Event;
 }
 
-function overlapped(device: Device, layout: (b: MicroBatch) => MicroBatch): Pick<Feed, "prepare" | "take"> {
+function overlapped(
+  device: Device,
+  layout: (b: MicroBatch) => MicroBatch,
+  loss: Loss,
+): Pick<Feed, "prepare" | "take"> {
   const copying: Stream = poolStream();
   const slots: Slot[] = [0, 1].map(() => ({ pinned: [], device: [], copied: newEvent(), used: newEvent() }));
-  let turn = 0;
-  let ready: { ids: readonly Int32Array[]; slot: Slot; sizes: number[] } | null = null;
+  let turn = 0; // the slot to fill next; it passes to the other when its batches are taken
+  let ready: { ids: readonly Int32Array[]; items: number[] } | null = null;
 
-  const fill = (slot: Slot, source: Source, ids: readonly Int32Array[]) => {
+  const prepare = (source: Source, ids: readonly Int32Array[]) => {
+    const slot = slots[turn];
     synchroniseEvent(slot.copied); // the pinned half may still be read by its last copy
     waitForEvent(copying, slot.used);
-    ids.forEach((part, i) =>
+    const items = ids.map((part, i) =>
       scope(() => {
         const host = source.batch(part);
-        for (const field of ["input", "target"] as const) {
-          grow(slot, i, field, host[field], device);
+        for (const field of FIELDS) {
+          grow(slot, i, field, host[field], device, copying);
           const staged = copy_(first(slot.pinned[i][field], part.length), host[field]);
           onStream(copying, () => copy_(first(slot.device[i][field], part.length), staged, true));
         }
+        return loss.validCount(host.target);
       })
     );
     recordEvent(slot.copied, copying);
-  };
-  const prepare = (source: Source, ids: readonly Int32Array[]) => {
-    const slot = slots[turn];
-    turn = 1 - turn;
-    fill(slot, source, ids);
-    ready = { ids, slot, sizes: ids.map((part) => part.length) };
+    ready = { ids, items };
   };
   return {
     prepare,
     take(source, ids) {
       if (ready === null || !same(ready.ids, ids)) prepare(source, ids);
-      const { slot, sizes } = ready!;
+      const { items } = ready!;
       ready = null;
+      const slot = slots[turn];
+      turn = 1 - turn;
       const compute = currentStream();
       waitForEvent(compute, slot.copied);
-      const batches = sizes.map((n, i) => ({
-        input: first(slot.device[i].input, n),
-        target: first(slot.device[i].target, n),
-      }));
-      // The other slot's readers are all queued by now: what follows on its buffers waits for them.
-      recordEvent(slots[slots.indexOf(slot) ^ 1].used, compute);
-      return batches.map(layout);
+      // The other slot's readers are all queued by now: what is copied into its buffers next waits for them.
+      recordEvent(slots[turn].used, compute);
+      return ids.map((part, i) =>
+        layout({
+          input: first(slot.device[i].input, part.length),
+          target: first(slot.device[i].target, part.length),
+          items: items[i],
+        })
+      );
     },
   };
 }
@@ -106,15 +114,21 @@ function same(a: readonly Int32Array[], b: readonly Int32Array[]): boolean {
 }
 
 /** Makes room for a batch where there is none yet, or too little. */
-function grow(slot: Slot, i: number, field: keyof MicroBatch, host: Tensor, device: Device): void {
-  slot.pinned[i] ??= {} as Place;
-  slot.device[i] ??= {} as Place;
-  if (slot.pinned[i][field]?.shape[0] >= host.shape[0]) return;
-  const dtype = host.dtype;
-  slot.pinned[i][field] = keep(
-    uninitialised(host.shape, { dtype, pinned: true }),
-  );
-  slot.device[i][field] = keep(
-    uninitialised(host.shape, { dtype, device }),
-  );
+function grow(
+  slot: Slot,
+  i: number,
+  field: keyof Place,
+  host: Tensor,
+  device: Device,
+  copying: Stream,
+): void {
+  const pinned = slot.pinned[i] ??= {} as Place;
+  const there = slot.device[i] ??= {} as Place;
+  if (pinned[field]?.shape[0] >= host.shape[0]) return;
+  pinned[field]?.free();
+  there[field]?.free();
+  const { dtype, shape } = host;
+  pinned[field] = keep(uninitialised(shape, { dtype, pinned: true }));
+  // Memory belongs to the stream it was asked for on: from the computing one, kernels queued there could still write it.
+  there[field] = onStream(copying, () => keep(uninitialised(shape, { dtype, device })));
 }

@@ -11,7 +11,7 @@ import { runningMetrics } from "./metrics.ts";
 import { evaluateEpoch, reportEpoch } from "./epoch_end.ts";
 import type { Ending, Run } from "./run.ts";
 import { learningRate } from "./schedule.ts";
-import { type MicroBatch, sharesOf, trainStep } from "./step.ts";
+import { itemsOf, type MicroBatch, sharesOf, trainStep } from "./step.ts";
 
 export async function trainLoop(run: Run): Promise<Ending> {
   const { config: { training, data }, cursor, plan, train, requests } = run;
@@ -27,7 +27,7 @@ export async function trainLoop(run: Run): Promise<Ending> {
     const running = runningMetrics(train.facts, loss.name, false);
     if (cursor.stepInEpoch > 0) running.restore(cursor.sums);
     const observe = (o: Outcome, b: MicroBatch) =>
-      running.observe(o.output, b.target, o.loss, loss.validCount(b.target));
+      running.observe(o.output, b.target, o.loss, itemsOf(b, loss));
     const options = { ...run.step, observe };
     const late = openLate(run, epoch, pace);
     const began = performance.now();
@@ -54,18 +54,21 @@ export async function trainLoop(run: Run): Promise<Ending> {
       // ---- end of hot ------------------------------------------------------------------------------------------
       if (breath.due()) await breath.take();
       const stop = requests.stop();
-      if (stop !== null || requests.takeSave() || saveDue(cursor.step) || enough()) {
+      const due = requests.takeSave() ? "request" : saveDue(cursor.step) ? "interval" : null;
+      if (stop !== null || due !== null || enough()) {
         late.settle();
         cursor.sums = running.sums();
         if (stop !== null) return stopped(run, stop);
         if (enough()) break;
-        run.save("interval", false);
+        run.save(due!, false);
       }
     }
     late.settle();
     pace.pause();
     const trained = running.result();
+    cursor.sums = running.sums(); // a stop during the evaluation: resuming begins with it
     const evaluation = await evaluateEpoch(run, epoch, breath);
+    if (evaluation === "cut") return stopped(run, requests.stop()!);
     if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
       Object.assign(cursor, { epoch: epoch + 1, stepInEpoch: 0, sums: [] });
     }
@@ -75,7 +78,7 @@ export async function trainLoop(run: Run): Promise<Ending> {
     reportEpoch(run, epoch, trained, evaluation, pace.epochRate(), (performance.now() - began) / 1000);
     run.save("epoch", verdict?.better ?? false);
     if (verdict?.stop) return { outcome: earlyStop(training.early_stopping_patience), stopped: false };
-    if (requests.stop() !== null) {
+    if (requests.stop() !== null && cursor.epoch < training.epochs && !enough()) {
       return { outcome: `Stopped on request (${requests.stop()})`, stopped: true };
     }
     pace.resume();

@@ -34,7 +34,7 @@ export function runningMetrics(facts: Facts, lossName: string, full: boolean): R
 
   const settle = () => {
     if (late === null) return;
-    lossSum += late.loss.item() * late.items;
+    if (late.items > 0) lossSum += late.loss.item() * late.items; // the mean over nothing is NaN
     items += late.items;
     if (late.values) {
       const values = toNumbers(late.values);

@@ -1,8 +1,10 @@
 // Puts a run together: data, model, optimizer, the checkpoint it goes on from, and where its files go.
 // May import everything in core but commands.
+import { join } from "@std/path";
 import { UserError } from "../errors.ts";
 import { VERSION } from "../version.ts";
 import type { Libtorch } from "../../ffi/libraries/types.ts";
+import { endOnInterrupt } from "../../ffi/signals.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { openCheckpoint } from "../checkpoint/open.ts";
 import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoint/training_state.ts";
@@ -68,6 +70,7 @@ export function prepare(start: Start): Prepared {
   const notes = [...data.notes, model.describe(), plan.said, ...precisionNote(built)];
   const cursor = startFrom(start, parts, ema?.reset, notes);
   const places = placesOf(config, start.preset, start.resume?.run ?? null);
+  refuseUnwritable(places.checkpoints);
   const console = openConsole({ quiet: config.output.quiet, json: config.output.json });
   const events = openEvents(`${places.logs}/events.jsonl`, { warn: console.warn, mirror: console.event });
   const step = {
@@ -84,7 +87,7 @@ export function prepare(start: Start): Prepared {
     config,
     train: data.train,
     val: data.val,
-    feed: openFeed(device, built.channelsLast),
+    feed: openFeed(device, built.channelsLast, pass.loss),
     plan,
     schedule,
     step,
@@ -92,7 +95,10 @@ export function prepare(start: Start): Prepared {
     cursor,
     events,
     console,
-    requests: watchRequests(places.logs, () => Deno.exit(130)),
+    requests: watchRequests(places.logs, () => Deno.exit(130), (reason) => {
+      endOnInterrupt(); // the save that follows may be long, and nothing of ours runs during it
+      console.warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);
+    }),
     save: saver({ config, places, parts, cursor, schedule, events, console }),
     memory: () => memoryInUse(device),
   };
@@ -134,6 +140,27 @@ function startFrom(start: Start, parts: Parts, resetEma: (() => void) | undefine
     resetEma?.();
   }
   return fresh();
+}
+
+/** Found out now, not when the first epoch is over and can't be saved. */
+function refuseUnwritable(folder: string): void {
+  const probe = join(folder, `.probe-${Deno.pid}`);
+  try {
+    Deno.mkdirSync(folder, { recursive: true });
+    try {
+      Deno.writeFileSync(probe, new Uint8Array(4096)); // a full disk still takes an empty file
+    } finally {
+      Deno.removeSync(probe);
+    }
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message.split(" (os error")[0] : String(cause);
+    throw new UserError(
+      "usage",
+      `Checkpoints can't be written to ${folder}: ${reason}. ` +
+        "Name another folder with --save-dir DIR (or --model-dir DIR), or make room there.",
+      { cause },
+    );
+  }
 }
 
 /** What this process can't do yet is refused, not ignored. */

@@ -11,13 +11,20 @@ export interface Requests {
 /** Polling the two files costs a system call each, so they are looked at this often. */
 const LOOK_MS = 1000;
 
-export function watchRequests(runDir: string, secondInterrupt: () => void): Requests {
+/** `asked` hears of the first signal at once, long before the loop looks. */
+export function watchRequests(
+  runDir: string,
+  secondInterrupt: () => void,
+  asked: (reason: string) => void = () => {},
+): Requests {
   let reason: string | null = null;
   let lookedAt = -Infinity;
   let save = false;
   const onSignal = (name: Deno.Signal) => () => {
     if (name === "SIGINT" && reason !== null) secondInterrupt();
-    reason ??= name === "SIGINT" ? "Ctrl-C" : name;
+    if (reason !== null) return;
+    reason = name === "SIGINT" ? "Ctrl-C" : name;
+    asked(reason);
   };
   const handlers = (["SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"] as const).map((name) =>
     [name, onSignal(name)] as const

@@ -40,11 +40,12 @@ export function announce({ run, places, built, notes }: Prepared, { argv, libtor
 }
 
 export function conclude(
-  { run, places }: Prepared,
+  prepared: Prepared,
   ending: Ending,
   seconds: number,
   argv: readonly string[],
 ): void {
+  const { run, places } = prepared;
   const { cursor, console, events } = run;
   const latest = latestPath(places);
   const [headline, ...rest] = summaryLines({
@@ -60,8 +61,8 @@ export function conclude(
     ],
     next: [
       ending.stopped
-        ? ["go on", command(argv, "--resume auto")]
-        : ["train on", command(argv, `--resume ${latest} --epochs ${run.config.training.epochs * 2}`)],
+        ? ["go on", command(argv, "--resume", "auto")]
+        : ["train on", command(argv, "--resume", latest, ...twiceAsLong(prepared))],
       ["evaluate", `hpctrain eval ${cursor.best ? bestPath(places) : latest}`],
       ["look inside", `hpctrain inspect ${latest}`],
     ],
@@ -72,10 +73,18 @@ export function conclude(
   events.emit({ kind: "exit", code: ending.stopped ? 75 : 0, message: ending.outcome, step, epoch, seconds });
 }
 
-/** The command that was given, with something added. */
-function command(argv: readonly string[], more: string): string {
-  const words = argv.map((word) =>
+/** The limit that ended the run, doubled: going on under the same one would do nothing. */
+function twiceAsLong({ run: { cursor, config: { training } } }: Prepared): string[] {
+  const { max_steps: most, epochs } = training;
+  return most > 0 && cursor.step >= most ? ["--max-steps", `${most * 2}`] : ["--epochs", `${epochs * 2}`];
+}
+
+/** The command that was given, with flags added or given another value. */
+function command(argv: readonly string[], ...more: string[]): string {
+  const again = (word: string | undefined) => word?.startsWith("--") && more.includes(word);
+  const kept = argv.filter((word, i) => !again(word.split("=")[0]) && !again(argv[i - 1]));
+  const words = [...kept, ...more].map((word) =>
     /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
   );
-  return ["hpctrain", ...words, more].join(" ");
+  return ["hpctrain", ...words].join(" ");
 }

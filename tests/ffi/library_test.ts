@@ -10,7 +10,10 @@ Deno.test("using libtorch before it was opened is a bug that says so", () => {
   assertThrows(() => openedLibtorch(), Error, "internal: libtorch is used before it was opened");
 });
 
-Deno.test("a file that is no library is refused with its path and the loader's reason", () => {
+// A library that was opened stays open for the life of the process.
+const staysOpen = { sanitizeResources: false };
+
+Deno.test("a file that is no library is refused with its path and the loader's reason", staysOpen, () => {
   const dir = Deno.makeTempDirSync();
   try {
     Deno.writeTextFileSync(`${dir}/libtorch_cpu.so`, "not a library");
@@ -21,7 +24,7 @@ Deno.test("a file that is no library is refused with its path and the loader's r
   }
 });
 
-Deno.test("libtorch opens once; the same again is nothing, another is a bug that says so", () => {
+Deno.test("libtorch opens once; the same again is nothing, another is a bug that says so", staysOpen, () => {
   const lib = useLibtorch();
   openLibtorch(lib);
   assertEquals(openedLibtorch().dir, lib.dir);

@@ -73,7 +73,6 @@ const arithmetic: Record<string, Row[]> = {
   topk: [[x(2, 5), 3], [x(2, 5), 2, 0, false, false]],
   sort: [[x(2, 3)], [x(2, 3), 0, true]],
   cumsum: [[x(2, 3), 1], [i64(1, 2, 3), 0, "f32"]],
-  frobeniusNorm: [[x(2, 3), [1]], [x(2, 3), [0, 1], true]],
   matmul: [[x(2, 3), y(3, 4)], [x(2, 2, 3), y(3)]],
   mm: [[x(2, 3), y(3, 4)]],
   bmm: [[x(2, 2, 3), y(2, 3, 2)]],

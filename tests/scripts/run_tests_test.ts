@@ -22,11 +22,12 @@ async function run(folder: string, filter: string[] = [], env: Record<string, st
   return { code, last: lines.at(-1), lines };
 }
 
+const STEPS = `Deno.test("two", async (t) => { await t.step("part", () => {}); });`;
 const passing = (name: string) => `Deno.test("${name}", () => {});\n`;
 
 Deno.test("the last line counts checks, passes, failures and skips, and the exit code follows", () =>
   inTemp(async (folder) => {
-    await write(folder, "tests/core/a_test.ts", passing("one") + passing("two"));
+    await write(folder, "tests/core/a_test.ts", passing("one") + STEPS);
     await write(folder, "tests/core/b_test.ts", `Deno.test("no", () => { throw new Error("no"); });`);
     await write(folder, "tests/ffi/c_test.ts", `Deno.test({ name: "later", ignore: true }, () => {});`);
     assertEquals(await run(folder).then(({ code, last }) => [code, last]), [

@@ -1,10 +1,12 @@
-// What the made-up data sets share: their specification, and keyed draws. May import errors, random, ffi.
+// What the made-up data sets share: their specification, its limits, and keyed draws.
+// May import errors, format, random, ffi.
 import { rand, randn } from "../../../ffi/ops.ts";
 import { manualSeed } from "../../../ffi/random.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Config } from "../../config/settings.ts";
-import { MOST_POSITIONS } from "../../random.ts";
 import { UserError } from "../../errors.ts";
+import { formatBytes, formatPlural } from "../../format.ts";
+import { MOST_POSITIONS } from "../../random.ts";
 
 /** One made-up set of samples. All that its task consists of depends on the seed, only its samples on the role. */
 export interface Spec {
@@ -15,16 +17,34 @@ export interface Spec {
   readonly model: Config["model"];
 }
 
-/** The flag that sets how many samples there are. */
-export const samplesFlag = ({ role }: Spec): string => `--${role}-samples`;
+/** The most memory that made-up data takes. */
+const MOST_BYTES = 512 * 2 ** 20;
 
-export function checkCount(spec: Spec): void {
-  if (spec.samples <= MOST_POSITIONS) return;
+export function checkCount({ role, samples }: Spec): void {
+  if (samples <= MOST_POSITIONS) return;
   throw new UserError(
     "usage",
-    `${
-      samplesFlag(spec)
-    } ${spec.samples} is more than the ${MOST_POSITIONS} samples that can be put in order.`,
+    `--${role}-samples ${samples} is more than the ${MOST_POSITIONS} samples that can be put in order.`,
+  );
+}
+
+/** Refuses more samples than fit, for data that is held in memory as a whole. */
+export function checkSamples({ role, samples }: Spec, what: string, bytesEach: number): void {
+  const most = Math.floor(MOST_BYTES / bytesEach);
+  const fewer = most > 0 ? `set --${role}-samples ${most} or less, or ` : "";
+  checkMemory(
+    `${formatPlural(samples, "sample")} of ${what}`,
+    samples * bytesEach,
+    `${fewer}make the samples smaller`,
+  );
+}
+
+export function checkMemory(what: string, bytes: number, advice: string): void {
+  if (bytes <= MOST_BYTES) return;
+  const most = formatBytes(MOST_BYTES);
+  throw new UserError(
+    "usage",
+    `${what} would take ${formatBytes(bytes)} of memory, and made-up data may take ${most}: ${advice}.`,
   );
 }
 

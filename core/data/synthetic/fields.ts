@@ -4,9 +4,9 @@ import { add, constant, scale, sub, tensor, uninitialised } from "../../../ffi/m
 import { copy_, exp, fftIrfft2, fftRfft2, mul, narrow, reshape, sqrt } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key } from "../../random.ts";
-import { checkMemory, memorySource } from "../memory.ts";
+import { memorySource } from "../memory.ts";
 import type { Source } from "../source.ts";
-import { normals, samplesFlag, type Spec, uniforms } from "./draw.ts";
+import { checkSamples, normals, type Spec, uniforms } from "./draw.ts";
 
 const SIZE = 32;
 /** Maps made at once: bounds the memory of the transforms. */
@@ -31,7 +31,7 @@ export function fields(spec: Spec): Source {
   const { model, role, samples, seed } = spec;
   const channels = model.channels || 1;
   const size = model.image_size || SIZE;
-  checkMemory("fields", samplesFlag(spec), samples, 4 * (channels * size * size + 2));
+  checkSamples(spec, "fields", 4 * (channels * size * size + 2));
   const input = uninitialised([samples, channels, size, size]);
   const target = scope(() => {
     const spread = uniforms(key(seed, "fields", role, "parameters"), [samples, 2]);
@@ -76,9 +76,10 @@ function filters(size: number): (spread: Tensor) => Tensor {
   };
 }
 
-/** P at `m` waves along the side, without the noise. */
-export function power(m: number, amplitude: number, tilt: number, size: number): number {
-  return m === 0 ? 0 : amplitude * unit(size) * (m / PIVOT) ** -tilt;
+/** P as a function of the mode, without the noise. */
+export function powerSpectrum(size: number): (m: number, amplitude: number, tilt: number) => number {
+  const height = unit(size);
+  return (m, amplitude, tilt) => m === 0 ? 0 : amplitude * height * (m / PIVOT) ** -tilt;
 }
 
 /** Waves along the side for each mode of a real transform, row by row. */

@@ -19,11 +19,11 @@ export function images(spec: Spec): Source {
   const channels = model.channels || (mnistLike ? 1 : 3);
   const size = model.image_size || (mnistLike ? 28 : 32);
   const classes = model.output_size || CLASSES;
+  const noise = noiseFor(spec, [channels, size, size]);
   const patterns = keep(scope(() => {
     const coarse = normals(key(seed, "images", "patterns"), [classes, channels, COARSE, COARSE]);
     return scale(upsampleBilinear2d(coarse, [size, size], false), CONTRAST);
   }));
-  const noise = noiseFor(spec, [channels, size, size]);
   const classOf = uniformInt(key(seed, "images", role, "class"), classes);
   return source({
     name: "synthetic images",

@@ -6,7 +6,7 @@ import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key, uniformInt } from "../../random.ts";
 import { indexTensor } from "../memory.ts";
 import type { Ids } from "../source.ts";
-import { normals, type Spec } from "./draw.ts";
+import { checkMemory, normals, type Spec } from "./draw.ts";
 
 const MOST_BANK_BYTES = 32 * 2 ** 20;
 
@@ -17,6 +17,7 @@ const MOST_BANK_BYTES = 32 * 2 ** 20;
 export function noiseFor({ seed, role }: Spec, shape: readonly number[]): (ids: Ids) => Tensor {
   const bytes = 4 * shape.reduce((a, b) => a * b, 1);
   const count = Math.min(1024, Math.max(16, Math.floor(MOST_BANK_BYTES / bytes)));
+  checkMemory(`Noise for images of ${shape.join(" x ")}`, count * bytes, "set a smaller model.image_size");
   const domain = (part: string) => key(seed, "noise", role, part);
   const bank = keep(scope(() => scale(normals(domain("bank"), [count, ...shape]), Math.SQRT1_2)));
   const first = uniformInt(domain("first"), count);

@@ -4,9 +4,9 @@ import { contiguous, indexSelect, mul, narrow, randint, stack, toDtype } from ".
 import { manualSeed } from "../../../ffi/random.ts";
 import { keep, scope } from "../../../ffi/tensor.ts";
 import { key, permute } from "../../random.ts";
-import { checkMemory, indexTensor } from "../memory.ts";
+import { indexTensor } from "../memory.ts";
 import { type Source, source } from "../source.ts";
-import { samplesFlag, type Spec } from "./draw.ts";
+import { checkMemory, checkSamples, type Spec } from "./draw.ts";
 
 const VOCABULARY = 65;
 const CONTEXT = 64;
@@ -20,7 +20,12 @@ export function tokens(spec: Spec): Source {
   const { model, role, samples, seed } = spec;
   const vocabulary = model.vocab_size || VOCABULARY;
   const context = model.context || CONTEXT;
-  checkMemory("synthetic tokens", samplesFlag(spec), samples, 2 * 4 * (context + 1));
+  checkSamples(spec, "synthetic tokens", 2 * 4 * (context + 1));
+  checkMemory(
+    `A vocabulary of ${vocabulary}`,
+    4 * SUCCESSOR_OF_EIGHTH.length * vocabulary,
+    "set a smaller model.vocab_size",
+  );
   const sequences = scope(() => {
     const chances = SUCCESSOR_OF_EIGHTH.length;
     const table = tensor(successors(seed, vocabulary));

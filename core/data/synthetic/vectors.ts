@@ -3,9 +3,9 @@ import { add, constant, scale, sub } from "../../../ffi/make.ts";
 import { argmax, div, gt, linear, meanDim, sin, sqrt, toDtype, variance } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key } from "../../random.ts";
-import { checkMemory, memorySource } from "../memory.ts";
+import { memorySource } from "../memory.ts";
 import type { Source } from "../source.ts";
-import { normals, samplesFlag, type Spec } from "./draw.ts";
+import { checkSamples, normals, type Spec } from "./draw.ts";
 
 const FEATURES = 7;
 const WAVES = 8;
@@ -22,7 +22,7 @@ export function vectors(spec: Spec): Source {
   const features = model.input_size || FEATURES;
   const classes = loss === "cross_entropy";
   const outputs = model.output_size || (classes ? 3 : 1);
-  checkMemory("synthetic vectors", samplesFlag(spec), samples, 4 * (features + Math.max(WAVES, outputs)));
+  checkSamples(spec, "synthetic vectors", 4 * (features + Math.max(WAVES, outputs)));
   const { input, target } = scope(() => {
     const signal = teacher(seed, features, outputs);
     const input = normals(key(seed, "vectors", role, "x"), [samples, features]);

@@ -1,7 +1,7 @@
 // nn.BatchNorm1d, 2d, 3d (one class: the op takes any of them). May import ffi, core/errors, module.
 import { constant, ones, zeros } from "../../../ffi/make.ts";
-import { batchNorm, scatterAdd_ } from "../../../ffi/ops.ts";
-import { describe, type Tensor } from "../../../ffi/tensor.ts";
+import { batchNorm, scatterAdd_, view } from "../../../ffi/ops.ts";
+import { describe, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../errors.ts";
 import { Module } from "./module.ts";
 
@@ -31,9 +31,6 @@ export class BatchNorm extends Module {
   readonly #batches: Tensor;
   readonly #eps: number;
   readonly #momentum: number;
-  // 0 and 1 beside the counter, on its device: what it takes to count in place without a Scalar.
-  #zero: Tensor | null = null;
-  #one: Tensor | null = null;
 
   constructor(features: number, options: BatchNormOptions = {}) {
     super();
@@ -60,12 +57,13 @@ export class BatchNorm extends Module {
   }
 
   #count(): void {
-    if (this.#zero === null || this.#one === null) {
-      const device = this.#batches.device;
-      this.#zero = constant(0, "i64", device);
-      this.#one = constant(1, "i64", device);
-    }
-    scatterAdd_(this.#batches, 0, this.#zero, this.#one);
+    // In place without a Scalar; as vectors of one, since deterministic CUDA has no way for 0-dim tensors.
+    const device = this.#batches.device;
+    scope(() => {
+      const [count, zero, one] = [this.#batches, constant(0, "i64", device), constant(1, "i64", device)]
+        .map((t) => view(t, [1]));
+      scatterAdd_(count, 0, zero, one);
+    });
   }
 }
 

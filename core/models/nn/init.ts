@@ -40,7 +40,7 @@ export function biasUniform(bias: Tensor, weight: Tensor): Tensor {
   return uniform(bias, -bound, bound);
 }
 
-/** trunc_normal_ between -2 and 2 with mean 0: what lies outside is drawn again, as torch does since 2.12. */
+/** trunc_normal_ between -2 and 2 with mean 0: what lies outside is drawn again. PyTorch's own way for std up to 5. */
 export function truncNormal(t: Tensor, std: number): Tensor {
   return noGrad(() =>
     scope(() => {

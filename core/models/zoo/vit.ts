@@ -25,6 +25,7 @@ export interface VitSizes {
 }
 
 const EPS = 1e-6;
+const CHANNELS_LAST = [0, 2, 1];
 
 class Mlp extends Module {
   readonly #widen: Linear;
@@ -73,7 +74,7 @@ class Tokens extends Module {
   readonly first: Tensor;
   readonly patches: Conv2d;
   readonly positions: Tensor;
-  readonly #drop: Dropout;
+  readonly drop: Dropout;
   readonly #sequence: number[];
   readonly #firsts: number[];
 
@@ -83,24 +84,24 @@ class Tokens extends Module {
     this.first = this.parameter("class_token", zeros([1, 1, embed]));
     this.patches = this.child("conv_proj", new Conv2d(channels, embed, patch, { stride: patch }));
     this.positions = this.parameter("pos_embedding", normal(uninitialised([1, count + 1, embed]), 0, 0.02));
-    this.#drop = this.child("dropout", new Dropout(dropout));
+    this.drop = this.child("dropout", new Dropout(dropout));
     this.#sequence = [0, embed, count];
     this.#firsts = [0, -1, -1];
   }
   forward(x: Tensor): Tensor {
     this.#sequence[0] = this.#firsts[0] = x.shape[0];
-    const patches = permute(reshape(this.patches.forward(x), this.#sequence), LAST);
+    const patches = permute(reshape(this.patches.forward(x), this.#sequence), CHANNELS_LAST);
     const tokens = cat([expand(this.first, this.#firsts), patches], 1);
-    return this.#drop.forward(add(tokens, this.positions));
+    return this.drop.forward(add(tokens, this.positions));
   }
 }
-const LAST = [0, 2, 1];
 
 /** The tree that gives torchvision's names to the parts. */
 class Encoder extends Group {
-  constructor(positions: Tensor, layers: Group, norm: LayerNorm) {
+  constructor(tokens: Tokens, layers: Group, norm: LayerNorm) {
     super();
-    this.parameter("pos_embedding", positions);
+    this.parameter("pos_embedding", tokens.positions);
+    this.add("dropout", tokens.drop);
     this.add("layers", layers);
     this.add("ln", norm);
   }
@@ -127,7 +128,7 @@ export function vit(sizes: VitSizes): Model {
   fill(head.weight, 0);
   fill(head.bias!, 0);
 
-  const root = new Root(tokens, new Encoder(tokens.positions, named, norm), head);
+  const root = new Root(tokens, new Encoder(tokens, named, norm), head);
   const blocks = [
     block("tokens", tokens, (x) => tokens.forward(x)),
     ...layers.map((layer, i) => block(`layer ${i}`, layer, (x) => layer.forward(x))),

@@ -21,7 +21,7 @@ export function adam(s: OptimizerSettings, arena: Arena): Optimizer {
     type: s.type,
     steps: 0,
     slots: new Map([["exp_avg", first], ["exp_avg_sq", second]]),
-    options: { betas: [beta1, beta2], eps, weight_decay, amsgrad: false, maximize: false },
+    options: { betas: [beta1, beta2], eps, weight_decay, amsgrad: false, maximize: false, fused: true },
     step(lr) {
       fill_(count, ++this.steps);
       update(

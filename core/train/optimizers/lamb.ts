@@ -7,12 +7,13 @@ import type { Arena } from "../arena.ts";
 import type { Optimizer, OptimizerSettings } from "./optimizer.ts";
 
 export function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
-  const { parameters, flat, gradient } = arena;
+  const { flat, gradient } = arena;
   const device = flat.device;
   const first = keep(zeros(flat.shape, { device }));
   const second = keep(zeros(flat.shape, { device }));
   const direction = keep(zeros(flat.shape, { device }));
-  const directions = arena.viewsOf(direction);
+  // Views without a graph: the parameters themselves may not be changed while gradients are recorded.
+  const weights = arena.viewsOf(flat), directions = arena.viewsOf(direction);
   const c = (value: number) => constant(value, "f32", device);
   const { beta1, beta2, weight_decay, eps } = s;
   return {
@@ -30,8 +31,8 @@ export function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
         const adamStep = div(firstHat, add(sqrt(secondHat), c(eps)));
         copy_(direction, add(adamStep, scale(flat, weight_decay)));
       });
-      for (let i = 0; i < parameters.length; i++) {
-        const p = parameters[i], u = directions[i];
+      for (let i = 0; i < weights.length; i++) {
+        const p = weights[i], u = directions[i];
         scope(() => copy_(p, sub(p, mul(u, trustRatio(p, u)), lr)));
       }
     },

@@ -15,7 +15,7 @@ export function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
     type: "sgd",
     steps: 0,
     slots: momentum > 0 ? new Map([["momentum_buffer", velocity]]) : new Map(),
-    options: { momentum, dampening: 0, weight_decay, nesterov, maximize: false },
+    options: { momentum, dampening: 0, weight_decay, nesterov, maximize: false, fused: true },
     step(lr) {
       const isFirst = this.steps++ === 0; // the first velocity is the gradient itself
       fusedSgd_(parameters, gradients, velocity, weight_decay, momentum, lr, 0, nesterov, false, isFirst);

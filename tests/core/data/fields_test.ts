@@ -1,6 +1,6 @@
 // The random fields: their power spectrum is the one asked for, and their parameters can be read off them.
 import { assert, assertEquals } from "@std/assert";
-import { fields, modeNumbers, NOISE, power, PRIOR } from "../../../core/data/synthetic/fields.ts";
+import { fields, modeNumbers, NOISE, powerSpectrum, PRIOR } from "../../../core/data/synthetic/fields.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { abs, fftRfft2, square } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
@@ -26,14 +26,14 @@ const parameter = (target: number, [low, high]: readonly [number, number]) =>
 for (const size of [32, 33]) {
   Deno.test(`the power spectrum of maps of ${size} x ${size} is the one their parameters ask for`, () => {
     const { spectra, targets } = measured(size, 400);
-    const modes = modeNumbers(size);
+    const modes = modeNumbers(size), power = powerSpectrum(size);
     const sum = new Float64Array(size), count = new Float64Array(size);
     spectra.forEach((spectrum, i) => {
       const amplitude = parameter(targets[i][0], PRIOR.amplitude),
         tilt = parameter(targets[i][1], PRIOR.tilt);
       spectrum.forEach((value, mode) => {
         const band = Math.round(modes[mode]);
-        sum[band] += value / (power(modes[mode], amplitude, tilt, size) + NOISE ** 2);
+        sum[band] += value / (power(modes[mode], amplitude, tilt) + NOISE ** 2);
         count[band]++;
       });
     });

@@ -1,6 +1,6 @@
 // Sources in memory: gathering, scopes, and what they refuse.
-import { assert, assertEquals, assertThrows } from "@std/assert";
-import { checkMemory, memorySource } from "../../../core/data/memory.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { memorySource } from "../../../core/data/memory.ts";
 import { UserError } from "../../../core/errors.ts";
 import { tensor, toNumbers } from "../../../ffi/make.ts";
 import { liveTensors, scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -51,12 +51,3 @@ for (const [what, bad] of [["NaN", NaN], ["infinity", -Infinity]] as const) {
     });
   });
 }
-
-Deno.test("made-up data that would not fit is refused with the number that does", () => {
-  const error = assertThrows(() => checkMemory("maps", "--train-samples", 2 ** 20, 1024), UserError);
-  assertEquals(error.kind, "usage");
-  assert(error.message.includes("would take 1.0 GiB"), error.message);
-  const most = Number(/--train-samples (\d+)/.exec(error.message)![1]);
-  checkMemory("maps", "--train-samples", most, 1024);
-  assertThrows(() => checkMemory("maps", "--train-samples", most + 1, 1024), UserError);
-});

@@ -1,0 +1,23 @@
+"""PyTorch's side of the step benchmark: trains as many steps as each line of input says, answers with JSON. See bench/worker.ts."""
+import json
+import re
+import sys
+import time
+
+from models import prepare
+
+
+def peak_memory():
+    with open("/proc/self/status") as status:
+        return int(re.search(r"VmHWM:\s*(\d+) kB", status.read())[1]) * 1024
+
+
+step = prepare(sys.argv[1], sys.argv[2] == "compile")
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    began = time.perf_counter()
+    for _ in range(int(line)):
+        loss = step()
+    last = loss.item()  # the one time a round that a value is read back
+    seconds = time.perf_counter() - began
+    print(json.dumps({"seconds": seconds, "loss": last, "peak": peak_memory()}), flush=True)

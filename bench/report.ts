@@ -1,0 +1,56 @@
+// Figures to a results file and to the table of docs/benchmarks.md. May import std.
+import { join } from "@std/path";
+
+const root = new URL("..", import.meta.url).pathname;
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/** What the machine is; no names of it. */
+export function machine() {
+  const find = (path: string, pattern: RegExp) => pattern.exec(Deno.readTextFileSync(path))?.[1] ?? "unknown";
+  return {
+    cpu: find("/proc/cpuinfo", /model name\s*:\s*(.+)/),
+    cores: navigator.hardwareConcurrency,
+    memoryGiB: Math.round(Number(find("/proc/meminfo", /MemTotal:\s*(\d+)/)) / 2 ** 20),
+    load: Number(Deno.loadavg()[0].toFixed(2)),
+  };
+}
+
+export function writeResults(name: string, results: unknown): void {
+  const path = join(root, "bench/results", `${name}.json`);
+  Deno.mkdirSync(join(root, "bench/results"), { recursive: true });
+  Deno.writeTextFileSync(path, JSON.stringify(results, null, 2) + "\n");
+}
+
+const NEW_PAGE =
+  "# Benchmarks\n\nEach section is written by `./scripts/bench NAME`, which anyone can run again.\n";
+
+/** The page with `text` between the marks of `name`, which come at its end if it lacks them. */
+export function withSection(page: string | null, name: string, text: string): string {
+  const [from, to] = [`<!-- ${name}: written by scripts/bench -->`, `<!-- end of ${name} -->`];
+  const section = `${from}\n\n${text.trim()}\n\n${to}`;
+  const old = page ?? NEW_PAGE;
+  const start = old.indexOf(from), end = old.indexOf(to);
+  if (start < 0 || end < start) return `${old.trimEnd()}\n\n${section}\n`;
+  return old.slice(0, start) + section + old.slice(end + to.length);
+}
+
+export function writeSection(name: string, text: string): void {
+  const path = join(root, "docs/benchmarks.md");
+  let page = null;
+  try {
+    page = Deno.readTextFileSync(path);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  Deno.writeTextFileSync(path, withSection(page, name, text));
+}
+
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  return [line(head), line(head.map((_, i) => i === 0 ? "---" : "---:")), ...rows.map(line)].join("\n");
+}

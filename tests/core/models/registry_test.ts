@@ -1,0 +1,134 @@
+// Models from settings: every name makes a model that takes the data's shape; what doesn't fit is refused in words.
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { type Config, SETTINGS } from "../../../core/config/settings.ts";
+import { UserError } from "../../../core/errors.ts";
+import { type Facts, forward, parameterCount } from "../../../core/models/model.ts";
+import { createModel, MODELS } from "../../../core/models/registry.ts";
+import { ones, zeros } from "../../../ffi/make.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { open } from "./native.ts";
+
+open();
+
+const settings = (changes: Partial<Config["model"]>): Config["model"] => ({
+  ...Object.fromEntries(Object.entries(SETTINGS.model).map(([key, setting]) => [key, setting.default])),
+  ...changes,
+} as Config["model"]);
+
+const images = { task: "classification", input: { shape: [1, 16, 16], dtype: "f32" }, outputs: 10 } as const;
+const maps = { task: "regression", input: { shape: [1, 32, 32], dtype: "f32" }, outputs: 2 } as const;
+const rows = { task: "regression", input: { shape: [7], dtype: "f32" }, outputs: 1 } as const;
+const masks = { task: "segmentation", input: { shape: [3, 16, 24], dtype: "f32" }, outputs: 4 } as const;
+const text = { task: "language", input: { shape: [24], dtype: "i64" }, outputs: 65 } as const;
+
+const factsFor = (name: string): Facts =>
+  ({ mlp: rows, "cosmo-cnn": maps, unet: masks, gpt: text } as Record<string, Facts>)[name] ?? images;
+
+for (const name of MODELS) {
+  Deno.test(`${name} takes its sizes from the data, and one batch passes`, () => {
+    scope(() => {
+      const facts = factsFor(name);
+      const model = createModel(settings({ name, width: name === "unet" ? 4 : 0 }), facts);
+      const language = facts.task === "language";
+      const x = (language ? zeros : ones)([2, ...facts.input.shape], { dtype: facts.input.dtype });
+      const { shape } = forward(model, x) as Tensor;
+      const expected = language
+        ? [2, 24, 65]
+        : facts.task === "segmentation"
+        ? [2, 4, 16, 24]
+        : [2, facts.outputs];
+      assertEquals(shape, expected);
+      assertStringIncludes(model.describe(), parameterCount(model.root).toLocaleString("en-US"));
+      model.root.free();
+    });
+  });
+}
+
+Deno.test("every parameter of every model is in a block", () => {
+  for (const name of MODELS) {
+    const model = createModel(settings({ name, width: 4 }), factsFor(name));
+    const inBlocks = new Set(
+      model.blocks.flatMap((b) => b.module?.namedParameters() ?? []).map(([, t]) => t),
+    );
+    for (const [parameter, tensor] of model.root.namedParameters()) {
+      assert(inBlocks.has(tensor), `${name}: ${parameter} is in no block`);
+    }
+    model.root.free();
+  }
+});
+
+Deno.test("switching the root to evaluation switches every module of every block", () => {
+  for (const name of MODELS) {
+    const model = createModel(settings({ name, width: 4, dropout: 0.5 }), factsFor(name));
+    model.root.train(false);
+    const modules = new Set(model.root.modules());
+    for (const { module, name: blockName } of model.blocks) {
+      for (const m of module?.modules().slice(1) ?? []) {
+        assert(modules.has(m) && !m.training, `${name} ${blockName}: a module stays in training mode`);
+      }
+    }
+    model.root.free();
+  }
+});
+
+Deno.test("the loss may ask for more outputs than there are targets", () => {
+  const model = createModel(settings({ output_size: 1 }), rows, 2);
+  assertEquals(model.root.stateDict().at(-1)![1].shape, [2]);
+  model.root.free();
+});
+
+Deno.test("a vocabulary, a context or a number of classes may be larger than the data's", () => {
+  const gpt = createModel(settings({ name: "gpt", vocab_size: 128, context: 48 }), text);
+  const shapes = Object.fromEntries(gpt.root.stateDict().map(([name, t]) => [name, t.shape]));
+  assertEquals([shapes["lm_head.weight"][0], shapes["transformer.wpe.weight"][0]], [128, 48]);
+  const mlp = createModel(settings({ output_size: 12 }), images);
+  assertEquals(mlp.root.stateDict().at(-1)![1].shape, [12]);
+  for (const model of [gpt, mlp]) model.root.free();
+});
+
+for (
+  const [why, changes, facts, ...words] of [
+    ["an unknown name", { name: "resnet19" }, images, 'no model "resnet19"', 'Did you mean "resnet18"?'],
+    ["another number of features", { input_size: 9 }, rows, "model.input_size is 9", "has 7"],
+    ["another number of targets", { output_size: 3 }, rows, "model.output_size is 3", "has 1"],
+    ["too few classes", { name: "resnet18", output_size: 3 }, images, "model.output_size is 3", "has 10"],
+    ["another image size", { name: "resnet18", image_size: 28 }, images, "model.image_size is 28", "has 16"],
+    ["another number of channels", { name: "vit", channels: 3 }, images, "model.channels is 3", "has 1"],
+    ["images where rows are", { name: "cosmo-cnn" }, rows, "cosmo-cnn needs images", "[7]"],
+    ["a language model on images", { name: "gpt" }, images, "gpt needs sequences of tokens"],
+    ["a row model on text", { name: "mlp" }, text, "mlp needs one answer per sample"],
+    ["a small vocabulary", { name: "gpt", vocab_size: 60 }, text, "model.vocab_size is 60", "65 or more"],
+    ["a short context", { name: "gpt", context: 8 }, text, "model.context is 8", "24 or more"],
+    ["heads that don't share", { name: "gpt", embed: 100, heads: 3 }, text, "100", "3 heads", "e.g. 102"],
+    ["patches that don't divide", { name: "vit", patch_size: 5 }, images, "16 x 16", "8, 4, 2, 1"],
+  ] as [string, Partial<Config["model"]>, Facts, ...string[]][]
+) {
+  Deno.test(`${why}: refused with the fix`, () => {
+    const error = assertThrows(() => createModel(settings(changes), facts), UserError);
+    assertEquals(error.kind, "usage");
+    for (const word of words) assertStringIncludes(error.message, word);
+  });
+}
+
+Deno.test("images too small or not divisible are refused with their size", () => {
+  const tiny = { ...images, input: { shape: [1, 5, 5], dtype: "f32" } } as const;
+  const small = assertThrows(() => createModel(settings({ name: "simple-convnet" }), tiny), UserError);
+  assertStringIncludes(small.message, "5 x 5");
+  const model = createModel(settings({ name: "unet", width: 2 }), masks);
+  scope(() => {
+    const odd = assertThrows(() => forward(model, ones([1, 3, 12, 16])), UserError);
+    assertStringIncludes(odd.message, "multiples of 8");
+  });
+  model.root.free();
+});
+
+Deno.test("a batch of one value per channel is refused before it spoils the running statistics", () => {
+  const model = createModel(settings({ name: "resnet18" }), images);
+  scope(() => {
+    const error = assertThrows(() => forward(model, ones([1, 1, 16, 16])), UserError);
+    assertStringIncludes(error.message, "batch norm needs more than one value per channel");
+    model.root.train(false);
+    assertEquals((forward(model, ones([1, 1, 16, 16])) as Tensor).shape, [1, 10]);
+  });
+  model.root.free();
+});

@@ -1,0 +1,45 @@
+import { assertEquals, assertThrows } from "@std/assert";
+import { UserError } from "../../../core/errors.ts";
+import { planBatches, scaledLearningRate } from "../../../core/train/batch_math.ts";
+
+const wanted = { batch_size: 16, global_batch_size: 0, grad_accum: 1 };
+
+Deno.test("the global batch is batch x ranks x accumulation", () => {
+  const plan = planBatches({ ...wanted, grad_accum: 3 }, 1000, 2);
+  assertEquals([plan.micro, plan.accumulation, plan.global, plan.stepsPerEpoch], [16, 3, 96, 11]);
+  assertEquals(plan.said, "Batch: 16 x 2 ranks x 3 accumulated = 96 samples a step, 11 steps an epoch");
+});
+
+Deno.test("accumulation is derived from a global batch, rounded up", () => {
+  const plan = planBatches({ ...wanted, global_batch_size: 100 }, 1000, 2);
+  assertEquals([plan.accumulation, plan.global, plan.stepsPerEpoch], [4, 100, 10]);
+});
+
+Deno.test("a global batch smaller than a rank's batch is taken in one go", () => {
+  const plan = planBatches({ ...wanted, global_batch_size: 5 }, 1000, 1);
+  assertEquals([plan.accumulation, plan.global, plan.stepsPerEpoch], [1, 5, 200]);
+});
+
+Deno.test("a batch as large as the data is one step an epoch, and one sample more is refused", () => {
+  assertEquals(planBatches(wanted, 16, 1).stepsPerEpoch, 1);
+  const error = assertThrows(() => planBatches(wanted, 15, 1), UserError, "--batch-size 15 or less");
+  assertEquals(error.kind, "data");
+});
+
+Deno.test("what is advised instead of a batch larger than the data is accepted", () => {
+  for (
+    const over of [{ global_batch_size: 90 }, { grad_accum: 6 }, { global_batch_size: 40, grad_accum: 9 }]
+  ) {
+    const asked = { ...wanted, ...over };
+    const error = assertThrows(() => planBatches(asked, 32, 2), UserError);
+    const flags = [...error.message.matchAll(/--(batch-size|global-batch-size|grad-accum) (\d+)/g)];
+    const advised = Object.fromEntries(flags.map(([, name, n]) => [name.replaceAll("-", "_"), Number(n)]));
+    planBatches({ ...asked, ...advised }, 32, 2);
+  }
+});
+
+Deno.test("linear scaling multiplies the rate by global batch over base batch, none leaves it", () => {
+  const t = { base_batch_size: 64, optimizer: { learning_rate: 1e-3 } };
+  assertEquals(scaledLearningRate({ ...t, lr_scaling: "linear" }, 256), 4e-3);
+  assertEquals(scaledLearningRate({ ...t, lr_scaling: "none" }, 256), 1e-3);
+});

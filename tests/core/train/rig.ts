@@ -1,0 +1,68 @@
+// A model put together for training as a run does it, without files or lines. Test helper: may import core, ffi.
+import { resolve } from "../../../core/config/resolve.ts";
+import type { Config } from "../../../core/config/settings.ts";
+import { createLoss } from "../../../core/models/losses.ts";
+import type { Facts, Model } from "../../../core/models/model.ts";
+import { type Arena, packParameters } from "../../../core/train/arena.ts";
+import { keyedSeeds } from "../../../core/train/keyed_seeds.ts";
+import { createOptimizer } from "../../../core/train/optimizers/optimizer.ts";
+import { type MicroBatch, sharesOf, type StepOptions, trainStep } from "../../../core/train/step.ts";
+import { setThreads } from "../../../ffi/random.ts";
+import { scope } from "../../../ffi/tensor.ts";
+import { print } from "../models/native.ts";
+import { useLibtorch } from "../../libtorch.ts";
+
+/** One thread: sums then have one order. */
+export function open(): void {
+  useLibtorch();
+  setThreads(1);
+}
+
+/** All settings, from the flags a user would give. */
+export const settings = (...argv: string[]): Config => resolve({ argv, env: {} }).config;
+
+export interface Rig {
+  readonly model: Model;
+  readonly arena: Arena;
+  readonly step: StepOptions;
+}
+
+export interface RigOptions extends Partial<Omit<StepOptions, "pass" | "arena" | "optimizer">> {
+  readonly flags?: readonly string[];
+  readonly cast?: "bf16" | "f16" | null;
+  readonly ignoreIndex?: number;
+  /** Gradients straight from autograd, as in a run that neither accumulates nor clips. */
+  readonly direct?: boolean;
+}
+
+export function rig(model: Model, facts: Facts, options: RigOptions = {}): Rig {
+  const { flags = [], cast = null, ignoreIndex, direct = false, ...more } = options;
+  const { training } = settings(...flags);
+  if (ignoreIndex !== undefined) training.ignore_index = ignoreIndex;
+  const arena = packParameters(model.root.namedParameters(), "cpu", direct);
+  const seeds = keyedSeeds(model, training.seed);
+  const pass = { model, loss: createLoss(training, facts), cast, onGpu: false, seeds };
+  const optimizer = createOptimizer(training.optimizer, arena);
+  const rest = { scaler: null, checkpointing: false, clipNorm: 0, observe: null, ...more };
+  return { model, arena, step: { pass, arena, optimizer, ...rest } };
+}
+
+/** One optimizer step; its loss and gradient norm as numbers, and what was skipped. */
+export function run(
+  { step }: Rig,
+  batches: readonly MicroBatch[],
+  { number = 0, lr = 1e-3, norm = false } = {},
+): { loss: number; norm: number | undefined; skipped: string | null } {
+  const shares = sharesOf(batches, step.pass.loss);
+  const result = scope(() => trainStep(step, batches, shares, lr, norm, number));
+  const read = { loss: result.loss.item(), norm: result.norm?.item(), skipped: result.skipped };
+  result.loss.free();
+  result.norm?.free();
+  return read;
+}
+
+/** The digest of every parameter: two models with one list are equal to the last bit. */
+export const weights = ({ model }: Rig): Promise<string[]> =>
+  Promise.all(model.root.stateDict().map(([, t]) => print(t)));
+
+export const rows: Facts = { task: "regression", input: { shape: [7], dtype: "f32" }, outputs: 1 };

@@ -1,0 +1,118 @@
+// Output folders that can't be written, or fill up: a sentence, and what was there before is kept.
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { join } from "@std/path";
+import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
+
+const root = Deno.uid() === 0;
+
+async function refused(args: string[], says: RegExp, cwd: string): Promise<void> {
+  const before = filesIn(cwd);
+  const { code, stdout, stderr } = await run([...TINY, ...args], { cwd });
+  assertMatch(stderr, says);
+  assertEquals([code, stdout], [2, ""], stderr);
+  assertMatch(stderr, /^hpctrain: [^\n]+\.\n$/, "one line, a whole sentence");
+  assertEquals(filesIn(cwd), before);
+}
+
+Deno.test("an output folder that no one may write to is refused before the first step", () =>
+  inTemp(async (cwd) => {
+    await refused(
+      ["--save-dir=/proc/runs"],
+      /can't be written to \/proc\/runs\/checkpoints: .*--save-dir/,
+      cwd,
+    );
+    await refused(["--model-dir=/proc/runs"], /can't be written to \/proc\/runs: .*--model-dir/, cwd);
+  }));
+
+Deno.test("an output folder that is a file is refused before the first step", () =>
+  inTemp(async (cwd) => {
+    Deno.writeTextFileSync(join(cwd, "file"), "mine");
+    await refused(["--save-dir=file"], /can't be written to file\/checkpoints: .*--save-dir/, cwd);
+    assertEquals(Deno.readTextFileSync(join(cwd, "file")), "mine");
+    Deno.writeTextFileSync(join(cwd, "logs"), "mine");
+    await refused([], /The event log logs\/\S+ can't be opened for writing/, cwd);
+  }));
+
+/** A disk of its own, of this many megabytes. */
+async function onDisk(megabytes: number, body: (disk: string) => Promise<void>): Promise<void> {
+  await inTemp(async (cwd) => {
+    const disk = join(cwd, "disk");
+    Deno.mkdirSync(disk);
+    const mount = ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs", disk];
+    const mounted = await new Deno.Command("mount", { args: mount }).output();
+    assert(mounted.success, new TextDecoder().decode(mounted.stderr));
+    try {
+      await body(disk);
+    } finally {
+      await new Deno.Command("umount", { args: ["--lazy", disk] }).output();
+    }
+  });
+}
+
+function fill(disk: string): void {
+  using file = Deno.openSync(join(disk, "filler"), { write: true, create: true, append: true });
+  const block = new Uint8Array(4096);
+  try {
+    for (;;) file.writeSync(block);
+  } catch {
+    // Full, which was the aim.
+  }
+}
+
+const needsRoot = root ? "" : " (needs root, to mount a small disk)";
+
+Deno.test({
+  name: `a full disk is refused before the first step${needsRoot}`,
+  ignore: !root,
+  fn: () =>
+    onDisk(1, async (disk) => {
+      fill(disk);
+      const { code, stdout, stderr } = await run([...TINY, "--save-dir", disk]);
+      assertMatch(
+        stderr,
+        /^hpctrain: Checkpoints can't be written to .*No space left on device.*make room there\.\n$/,
+      );
+      assertEquals([code, stdout], [2, ""]);
+      assertEquals(filesIn(disk), ["filler"]);
+    }),
+});
+
+Deno.test({
+  name:
+    `a disk that fills up in mid-run ends it with a sentence, and the checkpoint before is kept whole${needsRoot}`,
+  ignore: !root,
+  fn: () =>
+    onDisk(4, async (disk) => {
+      // A checkpoint of 0.8 MB: two fit beside each other, so saving works until the filler comes.
+      const args = [...TINY, "--hidden-size=256", "--save-dir", disk, "--run-name=r", "--log-interval=1"];
+      const more = ["--save-interval=20steps", "--epochs=100000"];
+      const child = start([...args, ...more]);
+      const saves = () => eventsOf(disk, "r").filter(({ kind }) => kind === "save").length;
+      await until("two saves", () => saves() >= 2);
+      fill(disk);
+      const { code, stdout, stderr } = await finish(child);
+      assertEquals(code, 8, stdout + stderr);
+      assertMatch(
+        stderr,
+        /^hpctrain: .*r_(latest|best)\.pt: .*(the disk is full|are free there).*--save-dir/m,
+      );
+      assertEquals(filesIn(disk).filter((name) => /tmp/.test(name)), [], "no half-written file is left");
+      Deno.removeSync(join(disk, "filler"));
+      await succeed(["eval", join(disk, "checkpoints/r_latest.pt")]);
+    }),
+});
+
+Deno.test("standard output that is full or closed does not end a run", () =>
+  inTemp(async (cwd) => {
+    for (const redirect of [">/dev/full", "| head -n 1 >/dev/null"]) {
+      const script = `set -o pipefail; "$@" ${redirect}`;
+      const { code, stderr } = await run([...TINY, "--run-name=r"], {
+        cwd,
+        through: ["bash", "-c", script, "bash"],
+      });
+      assertEquals(code, 0, `${redirect}: ${stderr}`);
+      assertEquals(eventsOf(cwd, "r").at(-1)?.kind, "exit");
+      Deno.removeSync(join(cwd, "logs"), { recursive: true });
+      Deno.removeSync(join(cwd, "checkpoints"), { recursive: true });
+    }
+  }));

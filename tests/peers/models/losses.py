@@ -1,0 +1,31 @@
+"""PyTorch's losses: value and gradient as prints, and how many items the mean divided by."""
+import torch
+import torch.nn.functional as F
+from common import made, serve, show
+
+
+def gaussian_nll(output, target):
+    mean, log_variance = output.chunk(2, dim=1)
+    loss = (0.5 * (log_variance + (mean - target) ** 2 * torch.exp(-log_variance))).mean()
+    torch.testing.assert_close(loss, F.gaussian_nll_loss(mean, target, log_variance.exp(), eps=1e-12))
+    return loss
+
+
+def answer(case):
+    torch.manual_seed(1)
+    output, target = made(case["output"]).requires_grad_(), made(case["target"])
+    kind, options = case["function"], case["options"]
+    if kind == "cross_entropy":
+        rows = output.flatten(0, 1) if case["task"] == "language" else output
+        loss = F.cross_entropy(rows, target.flatten() if case["task"] == "language" else target, **options)
+        count = int((target != options.get("ignore_index", -100)).sum())
+    elif kind == "gaussian_nll":
+        loss, count = gaussian_nll(output, target), target.numel()
+    else:
+        loss = getattr(F, kind)(output, target.to(output.dtype).view_as(output), **options)
+        count = target.numel()
+    loss.backward()
+    return {"loss": show(loss), "gradient": show(output.grad), "count": count}
+
+
+serve(answer)
