@@ -50,7 +50,10 @@ async function measure(p: Programs, name: Name): Promise<Measured> {
   for (let round = 0; round < ROUNDS; round++) {
     const order = [...running.keys()];
     for (const side of round % 2 === 0 ? order : order.reverse()) {
-      const { seconds, peak: bytes } = await running.get(side)!.round(steps);
+      const { seconds, peak: bytes, tensors } = await running.get(side)!.round(steps);
+      if (tensors !== first.get(side)!.tensors) {
+        throw new Error(`${name}: ${side} leaks: it has ${tensors} tensors now.`);
+      }
       rounds[side].push(Math.round(seconds / steps * 1e8) / 100);
       peak[side] = bytes;
     }

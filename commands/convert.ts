@@ -65,7 +65,7 @@ function formatOf(path: string): "pt" | "safetensors" {
   if (/\.(pt|pth|ckpt|bin)$/.test(path)) return "pt";
   throw new UserError(
     "usage",
-    `${path}: its ending must say the format: .pt (or .pth, .ckpt, .bin) or .safetensors`,
+    `${path}: its ending must say the format: .pt (or .pth, .ckpt, .bin) or .safetensors.`,
   );
 }
 
@@ -78,10 +78,10 @@ function refuseOverwrite(from: string, to: string, force: boolean): void {
   }
   const source = Deno.statSync(from);
   if (found.dev === source.dev && found.ino === source.ino) {
-    throw new UserError("usage", `${to} is the file to be converted itself; name another one to write`);
+    throw new UserError("usage", `${to} is the file to be converted itself; name another one to write.`);
   }
   if (!force) {
-    throw new UserError("usage", `${to} exists already; name another file, or replace it with --force`);
+    throw new UserError("usage", `${to} exists already; name another file, or replace it with --force.`);
   }
 }
 
@@ -123,7 +123,7 @@ function parseValues(text: string, path: string): { [key: string]: Json } {
   }
   throw new UserError(
     "checkpoint",
-    `${path}: its metadata "${METADATA_KEY}" is not the JSON that hpctrain writes`,
+    `${path}: its metadata "${METADATA_KEY}" is not the JSON that hpctrain writes.`,
   );
 }
 
@@ -137,11 +137,11 @@ function stripped(tensors: Map<string, TensorData>, prefix: string, path: string
   if (![...tensors.keys()].some((name) => name.startsWith(prefix))) {
     throw new UserError(
       "usage",
-      `${path}: no tensor's name begins with "${prefix}"; the first is "${printable(first)}"`,
+      `${path}: no tensor's name begins with "${prefix}"; the first is "${printable(first)}".`,
     );
   }
   if (renamed.size === tensors.size && !renamed.has("")) return renamed;
-  throw new UserError("usage", `${path}: without "${prefix}" two tensors would have one name, or none`);
+  throw new UserError("usage", `${path}: without "${prefix}" two tensors would have one name, or none.`);
 }
 
 function ptRoot(tensors: Map<string, TensorData>, values: { [key: string]: Json }): Value {

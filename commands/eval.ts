@@ -11,6 +11,14 @@ import { openFeed } from "../core/train/feed.ts";
 import { savedConfig } from "../core/train/resume.ts";
 import { formatValue } from "../core/format.ts";
 
+const LABELS: Record<string, string> = {
+  accuracy: "Acc",
+  top5: "Top-5",
+  r2: "R2",
+  mae: "MAE",
+  perplexity: "Perplexity",
+};
+
 const USAGE = "hpctrain eval CHECKPOINT [FLAGS]";
 
 export async function evaluate(argv: string[]): Promise<number> {
@@ -59,7 +67,9 @@ function report(path: string, result: Evaluation & { averaged: boolean }, json: 
     const facts = { checkpoint: path, val_loss: valLoss, metrics, samples, seconds, averaged };
     return console.log(JSON.stringify(facts));
   }
-  const parts = Object.entries(metrics).map(([name, value]) => `${name}: ${formatValue(value)}`);
+  const parts = Object.entries(metrics).map(([name, value]) =>
+    `Val ${LABELS[name] ?? name}: ${formatValue(value)}`
+  );
   const weights = averaged ? ["averaged weights"] : [];
   console.log([`Val Loss: ${formatValue(valLoss)}`, ...parts, `${samples} samples`, ...weights].join(" | "));
 }

@@ -5,7 +5,8 @@ import { checkLayout, loadPreset } from "../core/config/presets.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { trainLoop } from "../core/train/loop.ts";
 import { outOfMemory } from "../core/train/out_of_memory.ts";
-import { prepare, type Prepared, refuseManyRanks } from "../core/train/prepare.ts";
+import { refuseManyRanks, withoutEffect } from "../core/train/limits.ts";
+import { prepare, type Prepared } from "../core/train/prepare.ts";
 import { resumeFrom, savedConfig } from "../core/train/resume.ts";
 import { announce, conclude } from "../core/train/story.ts";
 
@@ -14,13 +15,14 @@ export async function train(argv: string[]): Promise<number> {
   const first = resolve({ argv, env });
   const resume = resumeFrom(first.config, first.preset);
   // Going on without other settings means going on with the run's own.
-  const { config, preset } = resume ? resolve({ argv, env, checkpoint: savedConfig(resume.path) }) : first;
-  refuseManyRanks(config);
+  const resolved = resume ? resolve({ argv, env, checkpoint: savedConfig(resume.path) }) : first;
+  const { config, preset } = resolved;
+  refuseManyRanks(resolved, env);
   try {
     const { device, libtorch } = openDevice(config);
     const world = { nodes: 1, ranks: 1, device: device === "cpu" ? "cpu" as const : "cuda" as const };
     if (preset && !config.distributed.any_layout) checkLayout(loadPreset(preset), world);
-    const prepared = prepare({ config, preset, device, libtorch, command: argv, resume });
+    const prepared = prepare({ config, preset, device, libtorch, resume, notes: withoutEffect(resolved) });
     return await run(prepared, { argv, libtorch, world });
   } catch (error) {
     throw asUserError(error);

@@ -46,7 +46,8 @@ const dtypeOfArray = new Map<unknown, DType>([
 /** A tensor with these numbers, copied. A plain array becomes f32. */
 export function tensor(values: Numbers | readonly number[], shape?: readonly number[]): Tensor {
   const typed = Array.isArray(values) ? Float32Array.from(values) : values as Numbers;
-  const dtype = dtypeOfArray.get(typed.constructor)!;
+  const dtype = dtypeOfArray.get(typed.constructor);
+  if (dtype === undefined) throw new Error(`internal: no data type for a ${typed.constructor.name}.`);
   const made = uninitialised(shape ?? [typed.length], { dtype });
   writeBytes(made, new Uint8Array(typed.buffer, typed.byteOffset, typed.byteLength));
   return made;

@@ -143,6 +143,7 @@ export const libc = {
   copyIn: { name: "memcpy", parameters: ["pointer", "u64", "usize"], result: "void" },
   copyFromBuffer: { name: "memcpy", parameters: ["u64", "buffer", "usize"], result: "void" },
   copyToBuffer: { name: "memcpy", parameters: ["buffer", "u64", "usize"], result: "void" },
+  mallopt: { parameters: ["i32", "i32"], result: "i32", optional: true },
   dup: { parameters: ["i32"], result: "i32" },
   dup2: { parameters: ["i32", "i32"], result: "i32" },
   memfd: { name: "memfd_create", parameters: ["buffer", "u32"], result: "i32" },

@@ -59,7 +59,7 @@ function followLink(path: string): string {
     if (Deno.statSync(path).isDirectory) {
       throw new UserError(
         "checkpoint",
-        `${path}: is a folder, and a file is to be written there; name a file in it`,
+        `${path}: is a folder, and a file is to be written there; name a file in it.`,
       );
     }
     return Deno.realPathSync(path);
@@ -101,7 +101,7 @@ function refuseIfFull(path: string, folder: string, need?: number): void {
   throw new UserError(
     "checkpoint",
     `${path}: ${formatBytes(need)} are to be written and ${formatBytes(free)} are free there; ` +
-      "free some space or name another folder with --save-dir. Nothing was written",
+      "free some space or name another folder with --save-dir. Nothing was written.",
   );
 }
 

@@ -3,7 +3,7 @@ import { UserError } from "../errors.ts";
 
 /** A fault in what a checkpoint file holds. */
 export function damaged(path: string, what: string): UserError {
-  return new UserError("checkpoint", `${path}: ${what}`);
+  return new UserError("checkpoint", `${path}: ${what}${/[.?]$/.test(what) ? "" : "."}`);
 }
 
 export class FileBytes {
@@ -73,11 +73,11 @@ export class FileBytes {
 function openError(path: string, error: unknown): unknown {
   if (error instanceof UserError) return error;
   if (error instanceof Deno.errors.NotFound) {
-    return new UserError("checkpoint", `${path}: there is no such file`);
+    return new UserError("checkpoint", `${path}: there is no such file.`);
   }
   if (error instanceof Deno.errors.PermissionDenied) {
-    return new UserError("checkpoint", `${path}: this user may not read the file (see: ls -l ${path})`);
+    return new UserError("checkpoint", `${path}: this user may not read the file (see: ls -l ${path}).`);
   }
   const reason = error instanceof Error ? error.message : String(error);
-  return new UserError("checkpoint", `${path}: can't be read: ${reason}`, { cause: error });
+  return new UserError("checkpoint", `${path}: can't be read: ${reason}.`, { cause: error });
 }

@@ -57,7 +57,7 @@ class PickleWriter {
     if (depth > MAX_DEPTH) {
       throw new UserError(
         "checkpoint",
-        `a value to be saved is nested more than ${MAX_DEPTH} deep, or contains itself`,
+        `a value to be saved is nested more than ${MAX_DEPTH} deep, or contains itself.`,
       );
     }
     if (value === null) this.op("N");
@@ -70,7 +70,7 @@ class PickleWriter {
     else if (value instanceof Tuple) this.#sequence("(", value.items, "t", depth);
     else if (Array.isArray(value)) this.#list(value, depth);
     else if (value instanceof Map) this.#dict(value, depth);
-    else throw new UserError("checkpoint", `a ${value.constructor.name} can't be saved in a checkpoint`);
+    else throw new UserError("checkpoint", `a ${value.constructor.name} can't be saved in a checkpoint.`);
   }
 
   #sequence(open: string, items: Value[], close: string, depth: number): void {
@@ -110,7 +110,7 @@ class PickleWriter {
       rest >>= 8n;
     } while (rest !== (bytes[bytes.length - 1] & 0x80 ? -1n : 0n));
     if (bytes.length > 255) {
-      throw new UserError("checkpoint", "an integer to be saved is longer than 255 bytes");
+      throw new UserError("checkpoint", "an integer to be saved is longer than 255 bytes.");
     }
     this.raw([0x8a, bytes.length, ...bytes]);
   }
@@ -144,7 +144,7 @@ class PickleWriter {
     if (saved.dtype !== class_) {
       throw new UserError(
         "checkpoint",
-        `two tensors to be saved share memory as ${saved.dtype} and as ${class_}, which PyTorch can't load`,
+        `two tensors to be saved share memory as ${saved.dtype} and as ${class_}, which PyTorch can't load.`,
       );
     }
     this.op("(");

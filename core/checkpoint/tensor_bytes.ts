@@ -19,7 +19,7 @@ export function tensorBytes(tensor: TensorData): Uint8Array {
   if (byteLength > Math.max(storage.byteLength, MAX_EXPANDED_BYTES)) {
     throw new UserError(
       "checkpoint",
-      `a tensor of shape [${shape}] repeats ${storage.byteLength} bytes of file into ${byteLength}; refused as too large`,
+      `a tensor of shape [${shape}] repeats ${storage.byteLength} bytes of file into ${byteLength}; refused as too large.`,
     );
   }
   const last = shape.reduce((sum, size, i) => sum + (size - 1) * strides[i], 0);

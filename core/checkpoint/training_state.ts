@@ -1,5 +1,7 @@
 // What a training checkpoint holds, as one tree: PyTorch's own keys, so that torch.load and load_state_dict take
-// it as it is, and ours under "hpctrain". May import ffi types, value, tensors, state_dict.
+// it as it is, and ours under "hpctrain". May import ffi, value, tensors, state_dict.
+import { noGrad } from "../../ffi/autograd.ts";
+import { copy_ } from "../../ffi/ops.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../errors.ts";
 import { compareStateDicts, findStateDict, withoutWrappers } from "./state_dict.ts";
@@ -119,19 +121,23 @@ export function unplain(value: Value): unknown {
 
 // ---- reading -----------------------------------------------------------------------------------------------
 
+type Named = readonly (readonly [string, Tensor])[];
+
+interface Matched {
+  /** Copies the file's tensors into the live ones. */
+  put(): void;
+  readonly notice?: string;
+}
+
 /** Puts a file's weights into a model; every missing, extra or wrongly shaped tensor is listed at once. */
-export function loadWeights(
-  named: readonly (readonly [string, Tensor])[],
-  root: Value,
-  path: string,
-): { notice?: string } {
-  const { notice, pairs } = matchWeights(named, root, path);
-  for (const [t, data] of pairs) copyInto(t, data);
+export function loadWeights(named: Named, root: Value, path: string): { notice?: string } {
+  const { put, notice } = match(named, root, path);
+  put();
   return { notice };
 }
 
-/** Which of the file's tensors goes where; nothing is changed yet. */
-function matchWeights(named: readonly (readonly [string, Tensor])[], root: Value, path: string) {
+/** Finds each tensor's data in the file; nothing is changed yet. */
+function match(named: Named, root: Value, path: string): Matched {
   const all = named.map(([name, t]) => ({ name, shape: t.shape, dtype: t.dtype }));
   const { tensors, notice } = withoutWrappers(all, findStateDict(root, path).tensors);
   // Some writers store a tied weight once: its other names may be missing.
@@ -141,15 +147,7 @@ function matchWeights(named: readonly (readonly [string, Tensor])[], root: Value
   }
   const expected = all.filter(({ name }, i) => tensors.has(name) || first.get(named[i][1]) === name);
   compareStateDicts(expected, tensors, path);
-  return { notice, pairs: [...first].map(([t, name]) => [t, tensors.get(name)!] as const) };
-}
-
-/** The weights a run was judged by: the averages where it kept some, in place of those they average. */
-export function judgedWeights(root: Value): { root: Value; averaged: boolean } {
-  const averages = field(field(root, "hpctrain") ?? null, "ema_state_dict");
-  const weights = field(root, "model_state_dict");
-  if (!(averages instanceof Map) || !(weights instanceof Map)) return { root, averaged: false };
-  return { root: new OrderedDict([...weights, ...averages]), averaged: true };
+  return { put: () => first.forEach((name, t) => copyInto(t, tensors.get(name)!)), notice };
 }
 
 export interface Resumed {
@@ -178,13 +176,13 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
     parts.scaler.goodSteps = Number(field(scaler, "_growth_tracker") ?? 0);
     parts.scaler.skipped = Number(field(scaler, "skipped") ?? 0);
   }
-  const averages = field(own, "ema_state_dict");
-  // Averaging that begins now begins with the weights of now.
-  const weights = new Map(pairs), live = new Map(parts.stateDict);
-  for (const [name, t] of parts.ema ?? []) {
-    copyInto(t, averages instanceof Map ? averages.get(name) as TensorData : weights.get(live.get(name)!)!);
-  }
-  return { cursor, notice };
+  return { cursor, notice: weights.notice };
+}
+
+/** A file without averages, from a run without EMA: they begin with its weights. */
+function startAverages(averages: Named, stateDict: Named): void {
+  const weights = new Map(stateDict);
+  noGrad(() => averages.forEach(([name, t]) => copy_(t, weights.get(name)!)));
 }
 
 function checkOptimizer(parts: Parts, root: Value, own: Value, path: string): void {

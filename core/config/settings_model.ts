@@ -28,11 +28,12 @@ export const model = {
     flag: "layers",
     help: "hidden layers of mlp; blocks of gpt and vit",
   }),
-  dropout: float(0, {
-    min: 0,
+  dropout: float(-1, {
+    min: -1,
     max: 1,
     below: true,
     flag: "dropout",
+    empty: "the model's own",
     help: "share of activations dropped while training",
   }),
   channels: size("channels of the input images", { empty: "taken from the data" }),

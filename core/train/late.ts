@@ -1,7 +1,9 @@
 // Reads a step's loss one step late, when the next is queued already, and tells whoever wants to know: the event
 // log, the live line. May import errors, run, track.
 import { UserError } from "../errors.ts";
+import type { SystemEvent } from "../track/event_types.ts";
 import type { Throughput } from "../track/throughput.ts";
+import { memoryInUse } from "./device.ts";
 import { firstNonFinite } from "./non_finite.ts";
 import type { Run } from "./run.ts";
 import type { StepResult } from "./step.ts";
@@ -72,6 +74,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
         loss_scale: scaler?.scale,
         skipped_steps: scaler?.skipped,
       });
+      if (run.config.training.log_gpu_memory) events.emit(systemEvent(run, w.step));
     }
     show(w, loss);
   };
@@ -81,6 +84,16 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
       waiting = { result, rate, log, step: cursor.step, stepInEpoch: cursor.stepInEpoch };
     },
     settle,
+  };
+}
+
+function systemEvent(run: Run, step: number): SystemEvent {
+  const onGpu = run.step.pass.onGpu;
+  return {
+    kind: "system",
+    step,
+    rss_bytes: memoryInUse("cpu"),
+    device_bytes: onGpu ? run.memory() : undefined,
   };
 }
 

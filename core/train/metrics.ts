@@ -3,7 +3,7 @@
 // next batch is queued before the wait. May import ffi, data facts.
 import { sub, toNumbers } from "../../ffi/make.ts";
 import { abs, argmax, cat, eq, flatten, reshape, square, sum, sumDim, toDtype, topk } from "../../ffi/ops.ts";
-import { narrow, unsqueeze } from "../../ffi/ops.ts";
+import { gt, narrow, ne, unsqueeze, zerosLike } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Facts } from "../models/model.ts";
 
@@ -70,6 +70,7 @@ export function runningMetrics(facts: Facts, lossName: string, full: boolean): R
 
 function kindOf(facts: Facts, lossName: string, full: boolean): Kind {
   if (facts.task === "language") return perplexity;
+  if (lossName === "bce" && facts.task !== "regression") return binaryAccuracy;
   if (lossName === "cross_entropy") return accuracy(full && facts.outputs > 5);
   return facts.task === "regression" && lossName !== "bce" ? r2(facts.outputs) : none;
 }
@@ -97,6 +98,17 @@ function accuracy(top5: boolean): Kind {
       top5 ? { accuracy: sums[0] / items, top5: sums[1] / items } : { accuracy: sums[0] / items },
   };
 }
+
+/** One logit per item: positive means class 1. */
+const binaryAccuracy: Kind = {
+  size: 1,
+  measure: (output, target) =>
+    reshape(
+      sum(eq(reshape(gt(output, zerosLike(output)), target.shape), ne(target, zerosLike(target))), "f64"),
+      [1],
+    ),
+  finish: (sums, _, items) => ({ accuracy: sums[0] / items }),
+};
 
 /** Per target: sums of t, t^2 and (y - t)^2, in f64; R2 is the mean over targets, as scikit-learn has it. */
 function r2(targets: number): Kind {

@@ -2,7 +2,6 @@
 // May import everything in core but commands.
 import { join } from "@std/path";
 import { UserError } from "../errors.ts";
-import { VERSION } from "../version.ts";
 import type { Libtorch } from "../../ffi/libraries/types.ts";
 import { endOnInterrupt } from "../../ffi/signals.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
@@ -29,9 +28,10 @@ export interface Start {
   readonly preset: string | null;
   readonly device: Device;
   readonly libtorch: Libtorch;
-  readonly command: readonly string[];
   /** The checkpoint to go on from, and the run it belongs to; null starts afresh. */
   readonly resume: { readonly path: string; readonly run: string } | null;
+  /** Lines about the settings, to be told with the others. */
+  readonly notes: readonly string[];
 }
 
 export interface Prepared {
@@ -67,7 +67,7 @@ export function prepare(start: Start): Prepared {
     scaler,
     ema: ema && averagesByName(arena.names, arena.viewsOf(ema.average)),
   };
-  const notes = [...data.notes, model.describe(), plan.said, ...precisionNote(built)];
+  const notes = [...start.notes, ...data.notes, model.describe(), plan.said, ...precisionNote(built)];
   const cursor = startFrom(start, parts, ema?.reset, notes);
   const places = placesOf(config, start.preset, start.resume?.run ?? null);
   refuseUnwritable(places.checkpoints);
@@ -159,18 +159,6 @@ function refuseUnwritable(folder: string): void {
       `Checkpoints can't be written to ${folder}: ${reason}. ` +
         "Name another folder with --save-dir DIR (or --model-dir DIR), or make room there.",
       { cause },
-    );
-  }
-}
-
-/** What this process can't do yet is refused, not ignored. */
-export function refuseManyRanks(config: Config): void {
-  const asked = Math.max(config.distributed.world_size, config.distributed.nodes);
-  if (asked > 1) {
-    throw new UserError(
-      "usage",
-      `hpctrain ${VERSION} trains in one process, and ${asked} were asked for: ` +
-        "leave out --world-size and --nodes.",
     );
   }
 }

@@ -6,7 +6,7 @@ import { tensorBytes } from "../../core/checkpoint/tensor_bytes.ts";
 import type { TensorData, Value } from "../../core/checkpoint/value.ts";
 import { eventsOf, filesIn, finish, inTemp, start, succeed, TINY, until } from "./program.ts";
 
-const RUN = [...TINY, "--run-name=r", "--threads=1", "--log-interval=1"];
+const RUN = [...TINY, "--run-name=r", "--log-interval=1"];
 const ENDLESS = [...RUN, "--epochs=1000000", "--train-samples=100000"];
 const STOPPED = 75;
 

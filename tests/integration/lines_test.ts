@@ -9,7 +9,7 @@ const NUMBER = String.raw`-?\d+(?:\.\d+)?(?:e[+-]?\d+)?`;
 /** The contract's epoch line, for a regression. */
 const EPOCH = new RegExp(
   `^\\[Epoch (\\d+)/(\\d+)\\] Loss: ${NUMBER} \\| R2: ${NUMBER} \\| Val Loss: ${NUMBER} \\| Val R2: ${NUMBER} ` +
-    `\\| LR: \\d\\.\\de[+-]\\d+ \\| \\d+ samples/s \\| \\d+(?:\\.\\d)? [KMGT]iB$`,
+    `\\| LR: \\d\\.\\de[+-]\\d+ \\| \\d+(?:\\.\\d)? samples/s \\| \\d+(?:\\.\\d)? [KMGT]iB$`,
 );
 
 Deno.test("a run says where it trains, one line an epoch, and at the end which files it made", () =>
@@ -118,7 +118,7 @@ async function onTerminal(columns: number, args: string[], cwd: string, term = "
 for (const columns of [40, 80]) {
   Deno.test(`on a terminal of ${columns} columns the live line is redrawn in place and never wraps`, () =>
     inTemp(async (cwd) => {
-      const slow = [...RUN, "--train-samples=4000", "--hidden-size=256"];
+      const slow = [...RUN, "--train-samples=8000", "--hidden-size=256"];
       const text = await onTerminal(columns, slow, cwd);
       // deno-lint-ignore no-control-regex
       const drawn = [...text.matchAll(/\r\x1b\[2K([^\r\n]*)/g)].map(([, line]) => line);

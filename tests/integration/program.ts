@@ -6,7 +6,7 @@ export const EXE = Deno.env.get("HPCTRAIN_EXE") ? resolve(Deno.env.get("HPCTRAIN
 export const ROOT = fromFileUrl(new URL("../../", import.meta.url));
 export const COMMAND = EXE
   ? [EXE]
-  : [Deno.execPath(), "run", "--allow-all", "--no-check", join(ROOT, "main.ts")];
+  : [Deno.execPath(), "run", "--quiet", "--allow-all", "--no-check", join(ROOT, "main.ts")];
 
 export interface Result {
   code: number;
@@ -77,13 +77,10 @@ export async function succeed(args: string[], options?: Options): Promise<Result
   return result;
 }
 
-/** The smallest run there is; later flags override. */
+/** The smallest run there is, unharmed by busy neighbours; later flags override. */
 export const TINY = [
-  "--train-samples=64",
-  "--val-samples=16",
-  "--batch-size=16",
-  "--epochs=1",
-  "--device=cpu",
+  ...["--train-samples=64", "--val-samples=16", "--batch-size=16", "--epochs=1"],
+  ...["--device=cpu", "--threads=1"],
 ];
 
 /** Every file below a folder, sorted. */

@@ -2,7 +2,6 @@
 // A program of its own, because a process has one peak. Started by checkpointing_test.ts with "straight" or "checkpointed".
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { randint } from "../../../ffi/ops.ts";
-import { setThreads } from "../../../ffi/random.ts";
 import { open, rig, run } from "./rig.ts";
 
 const CONTEXT = 512, VOCABULARY = 65;
@@ -13,7 +12,6 @@ function megabytes(field: "VmRSS" | "VmHWM"): number {
 }
 
 open();
-setThreads(2);
 const model = gpt({ vocabulary: VOCABULARY, context: CONTEXT, layers: 8, heads: 8, embed: 256 });
 const facts = { task: "language", input: { shape: [CONTEXT], dtype: "i64" }, outputs: VOCABULARY } as const;
 const made = rig(model, facts, { checkpointing: Deno.args[0] === "checkpointed" });

@@ -7,7 +7,7 @@ import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { chooseAmp, LossScaler, type ScaleSettings } from "../../../core/train/precision.ts";
 import { fill_, toNumbers } from "../../../ffi/make.ts";
 import { narrow, randn } from "../../../ffi/ops.ts";
-import { manualSeed, setThreads } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/random.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { peer } from "./peer.ts";
 import { open, type Rig, rig, rows, run, settings, weights } from "./rig.ts";
@@ -104,7 +104,6 @@ Deno.test("auto means full precision on a CPU", () => {
 });
 
 Deno.test("bf16 autocast trains gpt to within 2% of fp32's loss after 200 steps", () => {
-  setThreads(2);
   const flags = "--model gpt --context 64 --embed 64 --heads 4 --layers 4".split(" ");
   const { model } = settings(...flags);
   const source = tokens({ role: "train", samples: 1600, seed: 0, loss: "auto", model });
@@ -122,7 +121,6 @@ Deno.test("bf16 autocast trains gpt to within 2% of fp32's loss after 200 steps"
     return losses.slice(-20).reduce((a, b) => a + b) / 20;
   };
   const full = after(null), half = after("bf16");
-  setThreads(1);
   assert(full < 2.5, `fp32 learned nothing: ${full}`);
   assert(full !== half, "bf16 gave fp32's own bits: it was not on");
   assert(Math.abs(half - full) / full < 0.02, `bf16 ${half}, fp32 ${full}`);

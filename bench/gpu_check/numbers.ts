@@ -1,0 +1,122 @@
+// Checks of what is computed: ops and training on the device against the CPU. May import core, ffi, its siblings.
+import { packParameters } from "../../core/train/arena.ts";
+import { LossScaler } from "../../core/train/precision.ts";
+import { cudaCapability, setNumerics } from "../../ffi/cuda.ts";
+import { fill_, ones, toDevice, toNumbers } from "../../ffi/make.ts";
+import * as op from "../../ffi/ops.ts";
+import { manualSeed } from "../../ffi/random.ts";
+import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
+import { type Check, relative, within } from "./check.ts";
+import { losses, settings, SMALL } from "./trainer.ts";
+
+type Op = readonly [shapes: readonly (readonly number[])[], run: (...inputs: Tensor[]) => Tensor];
+
+const OPS: Readonly<Record<string, Op>> = {
+  linear: [[[64, 128], [96, 128], [96]], (x, w, b) => op.linear(x, w, b)],
+  conv2d: [[[4, 8, 32, 32], [16, 8, 3, 3], [16]], (x, w, b) => op.conv2d(x, w, b, [1, 1], [1, 1])],
+  batch_norm: [
+    [[8, 16, 16, 16], [16], [16]],
+    (x, w, b) => op.batchNorm(x, w, b, null, null, true, 0.1, 1e-5, true),
+  ],
+  sdpa: [
+    [[2, 4, 64, 32], [2, 4, 64, 32], [2, 4, 64, 32]],
+    (q, k, v) => op.scaledDotProductAttention(q, k, v, null, 0, true),
+  ],
+  layer_norm: [[[32, 256], [256], [256]], (x, w, b) => op.layerNorm(x, [256], w, b)],
+  cross_entropy: [[[64, 100]], (x) => op.crossEntropyLoss(x, op.argmax(op.flip(x, [1]), 1))],
+  fft: [[[4, 64, 64]], (x) => op.viewAsReal(op.fftRfft2(x))],
+};
+
+const opChecks: Check[] = Object.entries(OPS).map(([name, [shapes, run]]) => ({
+  name: `${name} equals the CPU's`,
+  run: ({ device }) =>
+    scope(() => {
+      setNumerics({ tf32: false, deterministic: false, searchKernels: false });
+      manualSeed(0n);
+      const inputs = shapes.map((shape) => op.randn(shape));
+      const there = run(...inputs.map((t) => toDevice(t, device)));
+      return within(relative(toNumbers(there), toNumbers(run(...inputs))), 1e-4);
+    }),
+}));
+
+const EXACT = ["--amp", "off", "--no-tf32"];
+
+const trainingChecks: Check[] = Object.entries(SMALL).map(([name, flags]) => ({
+  name: `${name} trains to the CPU's losses`,
+  run({ device, quick }) {
+    const run = (where: Device) => losses(where, [...flags, ...EXACT], quick ? 2 : 20);
+    return within(relative(run(device), run("cpu")), 1e-3);
+  },
+}));
+
+const lastTen = (all: readonly number[]) => all.slice(-10).reduce((a, b) => a + b) / Math.min(10, all.length);
+
+const amp = (type: "bf16" | "fp16"): Check => ({
+  name: `${type} trains gpt to fp32's loss`,
+  gpuOnly: type === "fp16",
+  run({ device, quick }) {
+    const run = (flags: string[]) => lastTen(losses(device, [...SMALL.gpt, ...flags], quick ? 4 : 100));
+    return within(relative([run(["--amp", type])], [run(EXACT)]), 0.02);
+  },
+});
+
+const scaler: Check = {
+  name: "the fp16 loss scale backs off and grows",
+  run: ({ device }) =>
+    scope(() => {
+      const arena = packParameters([["weight", ones([8])]], device);
+      const scale = new LossScaler({ init: 1024, growthInterval: 2, min: 1, maxSkipped: 5 }, device);
+      const step = (gradient: number) => {
+        fill_(arena.gradient, gradient);
+        const finite = scale.unscale(arena);
+        scale.update(finite, arena, 1);
+        return scale.scale;
+      };
+      const seen = [Infinity, 1, 1, NaN].map(step);
+      return { ok: `${seen}` === "512,512,1024,512", figure: seen.join(" → ") };
+    }),
+};
+
+const channelsLast: Check = {
+  name: "resnet18 in channels-last trains to the same losses",
+  run({ device, quick }) {
+    const run = (layout: string) =>
+      losses(
+        device,
+        [...SMALL.resnet18, ...EXACT, ...settings({ "training.channels_last": layout })],
+        quick ? 2 : 5,
+      );
+    return within(relative(run("on"), run("off")), 1e-3);
+  },
+};
+
+const tf32: Check = {
+  name: "TF32 changes a matrix product, and off is off",
+  gpuOnly: true,
+  run({ device }) {
+    if (cudaCapability() < 8) return { ok: true, figure: "not on this generation of devices" };
+    return scope(() => {
+      manualSeed(0n);
+      const [a, b] = [op.randn([512, 512]), op.randn([512, 512])];
+      const exact = toNumbers(op.mm(op.toDtype(a, "f64"), op.toDtype(b, "f64")));
+      const [off, on] = [false, true].map((tf32) => {
+        setNumerics({ tf32, deterministic: false, searchKernels: false });
+        return relative(toNumbers(op.mm(toDevice(a, device), toDevice(b, device))), exact);
+      });
+      return {
+        ok: off < 1e-5 && on > 5 * off,
+        figure: `${off.toExponential(1)} off, ${on.toExponential(1)} on`,
+      };
+    });
+  },
+};
+
+export const numbers: readonly Check[] = [
+  ...opChecks,
+  tf32,
+  ...trainingChecks,
+  amp("bf16"),
+  amp("fp16"),
+  scaler,
+  channelsLast,
+];

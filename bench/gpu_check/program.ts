@@ -1,0 +1,116 @@
+// Checks of the whole program on the device: runs, checkpoints both ways, same bits twice, out of memory. May import its siblings.
+import { join } from "@std/path";
+import type { Check, Context, Outcome } from "./check.ts";
+import { relative, within } from "./check.ts";
+import { settings, SMALL } from "./trainer.ts";
+
+const root = new URL("../..", import.meta.url).pathname;
+
+interface Ended {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** The executable where there is one, else its sources; its files go to a folder of this name. */
+async function hpctrain(c: Context, folder: string, ...args: string[]): Promise<Ended> {
+  const cwd = join(c.folder, folder);
+  Deno.mkdirSync(cwd, { recursive: true });
+  const exe = Deno.env.get("HPCTRAIN_EXE");
+  const sources = ["run", "--allow-all", "--no-check", "--quiet", "--cached-only", join(root, "main.ts")];
+  const { code, stdout, stderr } = await new Deno.Command(exe ?? Deno.execPath(), {
+    args: exe ? args : [...sources, ...args],
+    cwd,
+    env: { HPCTRAIN_LIBTORCH: c.libtorch.dir },
+    stdin: "null",
+  }).output();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  return { code, out: text(stdout), err: text(stderr) };
+}
+
+const deviceFlag = (c: Context) => c.device === "cpu" ? "cpu" : "cuda";
+
+const failed = ({ code, err }: Ended): Outcome => ({
+  ok: false,
+  figure: `exit code ${code}: ${err.trim().split("\n").at(-1) ?? ""}`,
+});
+
+/** One number of each event of a kind, in order. */
+function fromEvents(c: Context, folder: string, run: string, kind: string, field: string): number[] {
+  return Deno.readTextFileSync(join(c.folder, folder, "logs", run, "events.jsonl")).trim().split("\n")
+    .map((line) => JSON.parse(line)).filter((e) => e.kind === kind).map((e) => e[field]);
+}
+
+const acrossDevices = (name: string, from: (c: Context) => string, to: (c: Context) => string): Check => ({
+  name,
+  async run(c) {
+    const folder = name.replaceAll(" ", "-");
+    const trained = await hpctrain(c, folder, "--preset", "debug", "--device", from(c));
+    if (trained.code !== 0) return failed(trained);
+    const loss = fromEvents(c, folder, "debug", "eval", "val_loss").at(-1)!;
+    const checkpoint = "checkpoints/debug_latest.pt";
+    const again = await hpctrain(c, folder, "eval", checkpoint, "--device", to(c), "--amp", "off", "--json");
+    if (again.code !== 0) return failed(again);
+    // The device that trained may have computed its figure in bf16.
+    return within(relative([JSON.parse(again.out).val_loss], [loss]), 0.01);
+  },
+});
+
+const sameBits: Check = {
+  name: "--deterministic gives the same bits twice",
+  async run(c) {
+    const models = c.quick ? ["mlp"] : Object.keys(SMALL);
+    const different: string[] = [];
+    for (const model of models) {
+      const runs: number[][] = [];
+      for (const turn of ["first", "second"]) {
+        const flags = [
+          ...SMALL[model],
+          ...settings({ "training.log_interval": 1, "training.seed": 1 }),
+          "--deterministic",
+          "--max-steps",
+          "20",
+          "--run-name",
+          model,
+        ];
+        const ended = await hpctrain(c, `bits-${turn}`, ...flags, "--device", deviceFlag(c));
+        if (ended.code !== 0) return { ...failed(ended), figure: `${model}: ${failed(ended).figure}` };
+        runs.push(fromEvents(c, `bits-${turn}`, model, "step", "loss"));
+      }
+      if (runs[0].length !== 20 || `${runs[0]}` !== `${runs[1]}`) different.push(model);
+    }
+    const figure = different.length === 0
+      ? `20 losses each of ${models.join(", ")}`
+      : `not ${different.join(", ")}`;
+    return { ok: different.length === 0, figure };
+  },
+};
+
+const outOfMemory: Check = {
+  name: "out of memory is a sentence and exit code 4",
+  gpuOnly: true,
+  async run(c) {
+    const size = {
+      "model.layers": 12,
+      "model.embed": 768,
+      "model.heads": 12,
+      "model.context": 1024,
+      "data.train_samples": 4096,
+      "data.val_samples": 8,
+    };
+    const flags = ["--model", "gpt", "--batch-size", "4096", "--amp", "off", ...settings(size)];
+    const { code, err } = await hpctrain(c, "memory", ...flags, "--device", "cuda");
+    const sentence = err.trim().split("\n").at(-1) ?? "";
+    return {
+      ok: code === 4 && /^hpctrain: Out of memory at step 1 .*--batch-size 2048/.test(sentence),
+      figure: `exit code ${code}: ${sentence.slice(0, 80)}`,
+    };
+  },
+};
+
+export const program: readonly Check[] = [
+  acrossDevices("trained on the device, evaluated on the CPU", deviceFlag, () => "cpu"),
+  acrossDevices("trained on the CPU, evaluated on the device", () => "cpu", deviceFlag),
+  sameBits,
+  outOfMemory,
+];

@@ -1,0 +1,113 @@
+// Checks of time and memory, each side a process of its own: step times beside PyTorch, gradient checkpointing.
+// May import ffi, its siblings, contestant, report.
+import { cudaMemory } from "../../ffi/cuda.ts";
+import { type Contestant, type Round, startContestant } from "../contestant.ts";
+import { median } from "../report.ts";
+import type { Check, Context } from "./check.ts";
+import { DEEP, FULL, QUICK, type Spec } from "./specs.ts";
+
+const here = new URL(".", import.meta.url).pathname;
+/** After this many seconds nothing is compiled any more: the whole stays under eight minutes. */
+const TOO_LATE_TO_COMPILE = 270;
+
+interface Side {
+  readonly contestant: Contestant;
+  readonly first: Round;
+  /** Bytes that the process took: of the device, or resident on a CPU. */
+  readonly memory: number;
+}
+
+/** Starts a process, lets it warm up, and sees how much memory that took. */
+async function start(c: Context, program: string, args: readonly string[], steps: number): Promise<Side> {
+  const used = () => c.device === "cpu" ? 0 : cudaMemory().used;
+  const before = used();
+  const contestant = await startContestant(program, args);
+  const first = await contestant.round(steps);
+  return { contestant, first, memory: c.device === "cpu" ? first.peak : used() - before };
+}
+
+const flagOf = (c: Context) => c.device === "cpu" ? "cpu" : "cuda";
+
+function ours(c: Context, spec: Spec, deterministic: boolean): [string, string[]] {
+  const run = ["run", "--allow-all", "--no-check", "--quiet", "--cached-only", `${here}worker.ts`];
+  return [Deno.execPath(), [...run, JSON.stringify(spec), flagOf(c), deterministic ? "deterministic" : ""]];
+}
+
+/** The last lines of a failure are its reason. */
+const reason = (error: unknown) => String(error).trim().split("\n").at(-1)!.slice(0, 120);
+
+async function sides(c: Context, spec: Spec, missing: Record<string, string>): Promise<Map<string, Side>> {
+  const running = new Map<string, Side>();
+  const warmUp = Math.max(5, Math.ceil(spec.steps / 5));
+  running.set("hpctrain", await start(c, ...ours(c, spec, false), warmUp));
+  for (const mode of ["eager", "compile"]) {
+    if (c.python === null) missing[mode] = "no Python with torch";
+    else if (mode === "compile" && (c.quick || c.elapsed() > TOO_LATE_TO_COMPILE)) missing[mode] = "no time";
+    else {
+      const args = [`${here}peer.py`, JSON.stringify(spec), flagOf(c), mode];
+      try {
+        running.set(mode, await start(c, c.python, args, warmUp));
+      } catch (error) {
+        missing[mode] = reason(error);
+      }
+    }
+  }
+  return running;
+}
+
+const stepTime = (spec: Spec): Check => ({
+  name: `step time: ${spec.title}`,
+  async run(c) {
+    const missing: Record<string, string> = {};
+    const running = await sides(c, spec, missing);
+    const milliseconds: Record<string, number[]> = {};
+    for (let round = 0; round < (c.quick ? 2 : 5); round++) {
+      const order = [...running.keys()];
+      for (const side of round % 2 === 0 ? order : order.reverse()) {
+        const { seconds } = await running.get(side)!.contestant.round(spec.steps);
+        (milliseconds[side] ??= []).push(seconds / spec.steps * 1e3);
+      }
+    }
+    for (const { contestant } of running.values()) await contestant.end();
+    const medians = Object.fromEntries(Object.entries(milliseconds).map(([side, ms]) => [side, median(ms)]));
+    const words = [...running].map(([side, { memory }]) => {
+      const ratio = side === "hpctrain" ? "" : ` (${(medians[side] / medians.hpctrain).toFixed(2)}x ours)`;
+      return `${side} ${medians[side].toFixed(3)} ms${ratio}, ${(memory / 2 ** 30).toFixed(2)} GiB`;
+    });
+    const left = Object.entries(missing).map(([side, why]) => `${side}: ${why}`);
+    const memory = Object.fromEntries([...running].map(([side, { memory }]) => [side, memory]));
+    return {
+      ok: Number.isFinite(running.get("hpctrain")!.first.loss),
+      figure: [...words, ...left].join("; "),
+      detail: { spec, milliseconds, medians, memory, missing },
+    };
+  },
+});
+
+const checkpointing: Check = {
+  name: "gradient checkpointing: the same losses in less memory",
+  async run(c) {
+    const spec = c.quick ? { ...DEEP, batch: 2, size: 64, layers: 2, width: 64 } : DEEP;
+    const found: Side[] = [];
+    for (const checkpointing of [false, true]) {
+      const side = await start(c, ...ours(c, { ...spec, checkpointing }, true), spec.steps);
+      await side.contestant.end();
+      found.push(side);
+    }
+    const [without, with_] = found;
+    const same = without.first.loss === with_.first.loss;
+    const [a, b] = [without.memory, with_.memory].map((bytes) => (bytes / 2 ** 20).toFixed(0));
+    // So little is computed in the quick form that the memory says nothing.
+    return {
+      ok: same && (c.quick || with_.memory < without.memory),
+      figure: `loss ${without.first.loss}${
+        same ? " twice" : ` and ${with_.first.loss}`
+      }; ${a} MiB, then ${b} MiB`,
+    };
+  },
+};
+
+export const speed = (quick: boolean): readonly Check[] => [
+  checkpointing,
+  ...(quick ? QUICK : FULL).map(stepTime),
+];

@@ -1,0 +1,125 @@
+// Checks of what runs beside what: events, copies under computation, the feed, memory. May import core, ffi.
+import { resolve } from "../../core/config/resolve.ts";
+import { build } from "../../core/train/build.ts";
+import { memoryInUse } from "../../core/train/device.ts";
+import { openFeed } from "../../core/train/feed.ts";
+import * as cuda from "../../ffi/cuda.ts";
+import { ones, readBytes, uninitialised, zeros } from "../../ffi/make.ts";
+import { clone, copy_, mm } from "../../ffi/ops.ts";
+import { type Device, scope } from "../../ffi/tensor.ts";
+import type { Check } from "./check.ts";
+import { SMALL } from "./trainer.ts";
+
+/** Milliseconds of what `queue` puts on the computing stream, by two events. */
+function timed(queue: () => void): number {
+  const [from, to] = [cuda.newEvent(true), cuda.newEvent(true)];
+  cuda.synchroniseCuda();
+  cuda.recordEvent(from, cuda.currentStream());
+  scope(queue);
+  cuda.recordEvent(to, cuda.currentStream());
+  cuda.synchroniseEvent(to);
+  const ms = cuda.elapsedMs(from, to);
+  [from, to].forEach(cuda.destroyEvent);
+  return ms;
+}
+
+/** Something to be busy with: `times` products of square matrices. */
+function compute(device: Device, size: number, times: number): () => void {
+  const a = ones([size, size], { device });
+  return () => {
+    for (let i = 0; i < times; i++) scope(() => mm(a, a));
+  };
+}
+
+const events: Check = {
+  name: "events time work",
+  gpuOnly: true,
+  run: ({ device }) =>
+    scope(() => {
+      timed(compute(device, 4096, 5)); // cuBLAS makes itself at home
+      const [few, many] = [10, 40].map((times) => timed(compute(device, 4096, times)));
+      const figure = `${few.toFixed(2)} ms for 10 products, ${many.toFixed(2)} ms for 40`;
+      return { ok: many > 3 * few && many < 5 * few, figure };
+    }),
+};
+
+const overlap: Check = {
+  name: "a pinned copy runs under a matrix product",
+  gpuOnly: true,
+  run: ({ device }) =>
+    scope(() => {
+      const host = uninitialised([1 << 27], { dtype: "f32", pinned: true });
+      const there = uninitialised([1 << 27], { dtype: "f32", device });
+      const side = cuda.poolStream();
+      const products = compute(device, 8192, 12);
+      const copied = cuda.newEvent(), begun = cuda.newEvent();
+      const copy = () => {
+        cuda.recordEvent(begun, cuda.currentStream());
+        cuda.waitForEvent(side, begun);
+        cuda.onStream(side, () => copy_(there, host, true));
+        cuda.recordEvent(copied, side);
+      };
+      const join = () => cuda.waitForEvent(cuda.currentStream(), copied);
+      const one = () => (copy(), join());
+      const both = () => (copy(), products(), join());
+      [one, products, both].forEach(timed);
+      const [alone, work, together] = [one, products, both].map(timed);
+      const hidden = (alone + work - together) / Math.min(alone, work);
+      const [a, w, t] = [alone, work, together].map((ms) => ms.toFixed(1));
+      const figure = `${(100 * hidden).toFixed(0)}% hidden: copy ${a} ms, products ${w} ms, both ${t} ms`;
+      return { ok: hidden > 0.5, figure };
+    }),
+};
+
+const feed: Check = {
+  name: "50 batches come through the feed as they are",
+  run({ device }) {
+    const { config } = resolve({ argv: [...SMALL.mlp], env: {} });
+    const { data: { train }, pass } = build(config, device);
+    const { take, prepare, now } = openFeed(device, false, pass.loss);
+    const sizes = [64, 17, 33, 64, 128];
+    const idsOf = (n: number) =>
+      [0, 1].map((part) =>
+        Int32Array.from({ length: sizes[(n + part) % 5] }, (_, i) => (n * 31 + part * 7 + i) % train.length)
+      );
+    let wrong = 0, ids = idsOf(0);
+    scope(() => {
+      const busy = compute(device, device === "cpu" ? 64 : 4096, 4);
+      for (let n = 0; n < 50; n++) {
+        scope(() => {
+          const batches = take(train, ids);
+          busy(); // what reads the batch is queued behind this, while the next batches are already copied
+          const read = batches.map(({ input, target }) => [clone(input), clone(target)]);
+          const next = idsOf(n + 1);
+          if (n % 7 !== 6) prepare(train, next);
+          ids.forEach((part, i) => {
+            const straight = now(train, part);
+            if (!equal(readBytes(read[i][0]), readBytes(straight.input))) wrong++;
+            if (!equal(readBytes(read[i][1]), readBytes(straight.target))) wrong++;
+          });
+          ids = next;
+        });
+      }
+    });
+    return { ok: wrong === 0, figure: `${200 - wrong} of 200 tensors equal` };
+  },
+};
+
+const equal = (a: Uint8Array, b: Uint8Array) => a.length === b.length && a.every((byte, i) => byte === b[i]);
+
+const GIB = 2 ** 30;
+
+const memory: Check = {
+  name: "the memory figure sees 1 GiB",
+  gpuOnly: true,
+  run: ({ device }) =>
+    scope(() => {
+      const before = memoryInUse(device);
+      zeros([GIB / 4], { device });
+      cuda.synchroniseCuda();
+      const risen = (memoryInUse(device) - before) / GIB;
+      return { ok: risen > 0.9 && risen < 1.5, figure: `rose by ${risen.toFixed(2)} GiB` };
+    }),
+};
+
+export const streams: readonly Check[] = [memory, events, overlap, feed];

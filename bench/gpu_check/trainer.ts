@@ -1,0 +1,79 @@
+// A model in training as a run has it, without files: losses of its first steps. May import core and ffi.
+import { resolve } from "../../core/config/resolve.ts";
+import { globalBatch, order } from "../../core/data/order.ts";
+import { build } from "../../core/train/build.ts";
+import { openFeed } from "../../core/train/feed.ts";
+import { createOptimizer } from "../../core/train/optimizers/optimizer.ts";
+import { LossScaler } from "../../core/train/precision.ts";
+import { trainStep } from "../../core/train/step.ts";
+import { setNumerics } from "../../ffi/cuda.ts";
+import { type Device, scope } from "../../ffi/tensor.ts";
+
+/** The losses of `steps` optimizer steps with these settings; the next batch is on its way while one is trained. */
+export function losses(device: Device, flags: readonly string[], steps: number): number[] {
+  const { training, ...config } = resolve({ argv: [...flags], env: {} }).config;
+  setNumerics({ tf32: training.tf32, deterministic: training.deterministic, searchKernels: false });
+  const { data: { train }, arena, pass, amp, channelsLast } = build({ training, ...config }, device);
+  const scaler = amp === "fp16"
+    ? new LossScaler({ init: 65536, growthInterval: 2000, min: 1, maxSkipped: 20 }, device)
+    : null;
+  const options = {
+    pass,
+    arena,
+    optimizer: createOptimizer(training.optimizer, arena),
+    scaler,
+    checkpointing: training.gradient_checkpointing,
+    clipNorm: training.clip_norm,
+    observe: null,
+  };
+  const feed = openFeed(device, channelsLast, pass.loss);
+  const size = training.batch_size, perEpoch = Math.floor(train.length / size);
+  const idsOf = (step: number) => [
+    globalBatch(
+      order(train.length, training.seed, Math.floor(step / perEpoch), true),
+      step % perEpoch,
+      size,
+      0,
+      1,
+    ),
+  ];
+  const found: number[] = [];
+  let ids = idsOf(0);
+  for (let step = 0; step < steps; step++) {
+    const { loss } = scope(() =>
+      trainStep(options, feed.take(train, ids), [1], training.optimizer.learning_rate, false, step)
+    );
+    ids = idsOf(step + 1);
+    feed.prepare(train, ids);
+    found.push(loss.item());
+    loss.free();
+  }
+  return found;
+}
+
+export const settings = (more: Record<string, string | number>): string[] =>
+  Object.entries(more).flatMap(([key, value]) => ["--set", `${key}=${value}`]);
+
+/** The models that every training check takes, small enough for a CPU to follow. */
+export const SMALL: Readonly<Record<string, readonly string[]>> = {
+  mlp: ["--model", "mlp", "--batch-size", "64"],
+  "simple-convnet": ["--model", "simple-convnet", "--batch-size", "32"],
+  resnet18: ["--model", "resnet18", "--batch-size", "16"],
+  unet: ["--model", "unet", "--batch-size", "4", ...settings({ "model.width": 16 })],
+  gpt: [
+    "--model",
+    "gpt",
+    "--batch-size",
+    "8",
+    ...settings({ "model.layers": 2, "model.embed": 64, "model.heads": 4 }),
+  ],
+};
+for (const [name, flags] of Object.entries(SMALL)) {
+  (SMALL as Record<string, readonly string[]>)[name] = [
+    ...flags,
+    "--train-samples",
+    "512",
+    "--val-samples",
+    "16",
+  ];
+}

@@ -1,0 +1,75 @@
+import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/assert";
+import { memorySource } from "../../../core/data/memory.ts";
+import type { Source } from "../../../core/data/source.ts";
+import { mlp } from "../../../core/models/zoo/mlp.ts";
+import { evaluate } from "../../../core/train/evaluate.ts";
+import { openFeed } from "../../../core/train/feed.ts";
+import { randint, randn } from "../../../ffi/ops.ts";
+import { manualSeed } from "../../../ffi/random.ts";
+import { liveTensors } from "../../../ffi/tensor.ts";
+import { open, rig } from "./rig.ts";
+
+open();
+manualSeed(1n);
+
+const COUNT = 53;
+const data = memorySource({
+  name: "made",
+  task: "classification",
+  outputs: 9,
+  description: "made",
+  input: randn([COUNT, 4]),
+  target: randint(0, 9, [COUNT], "i64"),
+});
+const model = mlp({ inputs: 4, hidden: 16, layers: 2, outputs: 9, dropout: 0.5 });
+const { step: { pass } } = rig(model, data.facts);
+const feed = openFeed("cpu", false);
+
+/** Evaluates, and tells which samples were asked for. */
+async function evaluated(size: number, poll: (done: number) => void = () => {}) {
+  const seen: number[][] = [];
+  const watched: Source = { ...data, batch: (ids) => (seen.push([...ids]), data.batch(ids)) };
+  return { seen, evaluation: await evaluate(pass, watched, feed, size, poll) };
+}
+
+Deno.test("every sample is evaluated exactly once, in batches of any size", async () => {
+  for (const size of [53, 20, 8, 1, 100]) {
+    const { seen, evaluation } = await evaluated(size);
+    assertEquals(seen.flat().sort((a, b) => a - b), Array.from({ length: COUNT }, (_, i) => i));
+    assertEquals(seen.slice(0, -1).every((ids) => ids.length === size), true);
+    assertEquals(evaluation.samples, COUNT);
+  }
+});
+
+Deno.test("loss and metrics do not depend on the batch size", async () => {
+  const { evaluation: whole } = await evaluated(COUNT);
+  assert(whole.metrics.top5 > whole.metrics.accuracy);
+  for (const size of [20, 7, 1]) {
+    const { evaluation } = await evaluated(size);
+    assertAlmostEquals(evaluation.valLoss, whole.valLoss, 1e-6);
+    assertEquals(evaluation.metrics, whole.metrics);
+  }
+});
+
+Deno.test("dropout is off in an evaluation and on again after it, also after one that was cut short", async () => {
+  const [a, b] = [await evaluated(20), await evaluated(20)];
+  assertEquals(a.evaluation.valLoss, b.evaluation.valLoss);
+  assertEquals(model.root.training, true);
+  await assertRejects(
+    () =>
+      evaluated(20, () => {
+        assertEquals(model.root.training, false);
+        throw new Error("cut");
+      }),
+    Error,
+    "cut",
+  );
+  assertEquals(model.root.training, true);
+});
+
+Deno.test("an evaluation leaves no tensor behind", async () => {
+  await evaluated(20);
+  const before = liveTensors();
+  for (let i = 0; i < 3; i++) await evaluated(20);
+  assertEquals(liveTensors(), before);
+});
