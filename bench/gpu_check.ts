@@ -106,7 +106,7 @@ const context: Context = {
   python: await pythonWithTorch(),
   elapsed: () => (performance.now() - began) / 1000,
 };
-const checks = [facts, ...numbers, ...streams, ...speed(asked.quick), ...program]
+const checks = [facts, ...streams, ...numbers, ...speed(asked.quick), ...program]
   .filter((check) => !(check.gpuOnly && device === "cpu") && check.name.includes(asked.only));
 if (checks.length === 0) leave(EXIT.usage, `gpu-check has no check whose name has "${asked.only}" in it.`);
 const rows = [];

@@ -13,6 +13,7 @@ import {
   narrow,
   ne,
   neg,
+  permute,
   reshape,
   sum,
   toDtype,
@@ -32,7 +33,9 @@ export interface Loss {
   validCount(target: Tensor): number;
 }
 
-type Settings = Pick<Config["training"], "loss" | "label_smoothing" | "ignore_index" | "huber_delta">;
+type Settings =
+  & Pick<Config["training"], "loss" | "label_smoothing" | "ignore_index" | "huber_delta">
+  & Partial<Pick<Config["training"], "deterministic">>;
 type Name = Exclude<Settings["loss"], "auto">;
 
 const MEAN = 1; // at::Reduction::Mean
@@ -44,7 +47,7 @@ export function createLoss(settings: Settings, facts: Facts): Loss {
   checkTask(name, facts);
   switch (name) {
     case "cross_entropy":
-      return crossEntropy(facts, settings.ignore_index, settings.label_smoothing);
+      return crossEntropy(facts, settings);
     case "mse":
       return elementwise(name, facts.outputs, (output, target) => mseLoss(output, target, MEAN));
     case "l1":
@@ -85,7 +88,8 @@ function checkTask(name: Name, { task, outputs }: Facts): void {
 }
 
 /** Outputs [N, C], [N, C, H, W], or [B, T, V] for language. */
-function crossEntropy(facts: Facts, ignoreIndex: number, labelSmoothing: number): Loss {
+function crossEntropy(facts: Facts, settings: Settings): Loss {
+  const { ignore_index: ignoreIndex, label_smoothing: labelSmoothing, deterministic } = settings;
   const rows = [-1, facts.outputs], all = [-1];
   const language = facts.task === "language";
   return {
@@ -96,6 +100,9 @@ function crossEntropy(facts: Facts, ignoreIndex: number, labelSmoothing: number)
       if (language) {
         rows[1] = output.shape[output.shape.length - 1];
         output = reshape(output, rows);
+        target = reshape(target, all);
+      } else if (deterministic && output.shape.length === 4) { // on a GPU the loss of maps adds up in any order
+        output = reshape(permute(output, [0, 2, 3, 1]), rows);
         target = reshape(target, all);
       }
       return crossEntropyLoss(output, target, null, MEAN, ignoreIndex, labelSmoothing);

@@ -87,7 +87,7 @@ Deno.test("--ema evaluates the averaged weights, saves them beside the others, a
 Deno.test("--clip-norm shortens the gradient, and the norm before is what is told", async () => {
   const sgd = ["--optimizer=sgd", "--momentum=0", "--weight-decay=0", "--scheduler=constant", "--lr=1"];
   const clipped = await lossesWith(...sgd, "--clip-norm=1e-6");
-  const still = await lossesWith(...sgd, "--set", "training.optimizer.learning_rate=0");
+  const still = await lossesWith(...sgd, "--lr=0");
   clipped.forEach((loss, i) => assertAlmostEquals(loss, still[i], 1e-4, "a step of 1e-6 changes little"));
   assertNotEquals(await lossesWith(...sgd), still);
   await after([...sgd, "--clip-norm=1e-6"], (events) => {
@@ -106,12 +106,11 @@ Deno.test("--gradient-checkpointing gives the same losses to the last bit, with 
   assertEquals(await lossesWith(...flags, "--gradient-checkpointing"), await lossesWith(...flags));
 });
 
-const start = await lossesWith("--lr=0");
 for (const optimizer of ["adamw", "adam", "sgd", "lamb"]) {
   Deno.test(`--optimizer ${optimizer} begins at the same loss and brings it down`, async () => {
     const rate = optimizer === "sgd" ? "0.05" : "0.01";
     const found = await lossesWith(`--optimizer=${optimizer}`, `--lr=${rate}`, "--epochs=20");
-    assertEquals(found[0], start[0]);
+    assertEquals(found[0], (await lossesWith("--lr=0", "--max-steps=1"))[0]);
     const mean = (values: number[]) => values.reduce((a, b) => a + b) / values.length;
     assert(
       mean(found.slice(-4)) < 0.9 * mean(found.slice(0, 4)),

@@ -23,7 +23,7 @@ const data = memorySource({
 });
 const model = mlp({ inputs: 4, hidden: 16, layers: 2, outputs: 9, dropout: 0.5 });
 const { step: { pass } } = rig(model, data.facts);
-const feed = openFeed("cpu", false);
+const feed = openFeed("cpu", false, pass.loss);
 
 /** Evaluates, and tells which samples were asked for. */
 async function evaluated(size: number, poll: (done: number) => void = () => {}) {

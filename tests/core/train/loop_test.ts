@@ -1,0 +1,135 @@
+// Whole runs: resuming, averages, early stopping, and what a loss that is not a number does.
+import { assert, assertAlmostEquals, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { UserError } from "../../../core/errors.ts";
+import { evaluate } from "../../../core/train/evaluate.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
+import { setThreads } from "../../../ffi/random.ts";
+import { inFolder } from "../checkpoint/python.ts";
+import { contents, started, type Trained, trained } from "./started.ts";
+
+setThreads(1);
+
+const flags = (text: string) => text.split(" ");
+const SMALL = "--train-samples 70 --val-samples 20 --batch-size 8 --scheduler constant --epochs 2 ";
+const MLP = SMALL + "--data-type synthetic --model mlp --hidden-size 16 --dropout 0.2 ";
+const GPT = SMALL + "--model gpt --layers 2 --embed 16 --heads 2 --context 12 --dropout 0.1 ";
+
+const told = ({ events }: Trained, kind: string) => events.filter((e) => e.kind === kind);
+
+for (
+  const [title, settings] of [
+    ["mlp with dropout", MLP],
+    ["mlp with sgd, averages and accumulation", MLP + "--optimizer sgd --ema 0.9 --grad-accum 2 "],
+    ["gpt with dropout", GPT],
+    [
+      "gpt with dropout, gradient checkpointing and clipping",
+      GPT + "--gradient-checkpointing --clip-norm 0.5 ",
+    ],
+  ]
+) {
+  Deno.test(
+    `${title}: 5 steps, a checkpoint and 7 more are 12 steps at once, to the last bit`,
+    inFolder(async (folder) => {
+      const whole = await trained(`${folder}/whole`, flags(settings + "--max-steps 12 --epochs 3"));
+      const first = await trained(`${folder}/parts`, flags(settings + "--max-steps 5 --epochs 3"));
+      const rest = await trained(
+        `${folder}/parts`,
+        flags(settings + "--max-steps 12 --epochs 3"),
+        first.path,
+      );
+      const ends = [whole, rest].map(({ path }) => contents(path));
+      for (const end of ends) {
+        for (const place of end.keys()) if (/^\/config|\/run$/.test(place)) end.delete(place);
+      }
+      assertEquals(ends[1], ends[0]);
+      assertNotEquals(contents(first.path), contents(rest.path));
+      // The epoch that was cut in two tells the same mean loss and metrics as the whole one.
+      const epoch = (run: Trained) => told(run, "epoch")[0];
+      for (const field of ["epoch", "step", "loss", "metrics", "val_loss", "val_metrics"]) {
+        assertEquals(epoch(rest)[field], epoch(whole)[field], field);
+      }
+    }),
+  );
+}
+
+Deno.test(
+  "a global batch is the same training, whatever the micro-batch",
+  inFolder(async (folder) => {
+    const losses = async (micro: number) => {
+      const more = `--global-batch-size 16 --batch-size ${micro} --dropout 0 --max-steps 9`;
+      const run = await trained(`${folder}/${micro}`, flags(MLP + more));
+      return told(run, "step").map(({ loss }) => loss as number);
+    };
+    const [whole, ...parts] = await Promise.all([16, 8, 5].map(losses));
+    assertEquals(whole.length, 9);
+    for (const part of parts) {
+      part.forEach((loss, i) => assertAlmostEquals(loss / whole[i], 1, 1e-5, `step ${i + 1}`));
+    }
+  }),
+);
+
+Deno.test(
+  "every sample of an epoch is trained with once, a short last batch too",
+  inFolder(async (folder) => {
+    await started(folder, flags(MLP + "--epochs 1"), async ({ run }) => {
+      const seen: number[] = [];
+      const watched = {
+        ...run,
+        feed: {
+          ...run.feed,
+          take: (...[source, ids]: Parameters<typeof run.feed.take>) => {
+            seen.push(...ids.flatMap((part) => [...part]));
+            return run.feed.take(source, ids);
+          },
+        },
+      };
+      await trainLoop(watched);
+      assertEquals(seen.sort((a, b) => a - b), Array.from({ length: 70 }, (_, i) => i));
+      assertEquals([run.cursor.samples, run.cursor.step, run.cursor.epoch], [70, 9, 1]);
+    });
+  }),
+);
+
+Deno.test(
+  "with --ema the averages are evaluated, and the trained weights go on",
+  inFolder(async (folder) => {
+    await started(folder, flags(MLP + "--ema 0.95 --lr 0.05"), async ({ run, built }) => {
+      await trainLoop(run);
+      const valLoss = async () => (await evaluate(built.pass, run.val!, run.feed, 8, () => {})).valLoss;
+      assertNotEquals(await valLoss(), run.cursor.valLoss);
+      run.ema!.swap();
+      assertEquals(await valLoss(), run.cursor.valLoss);
+    });
+  }),
+);
+
+Deno.test(
+  "a run without progress stops when its patience is over, and says so",
+  inFolder(async (folder) => {
+    const run = await trained(folder, flags(MLP + "--lr 0 --early-stopping-patience 3 --epochs 50"));
+    assertEquals(run.ending, {
+      outcome: "Stopped early (no better validation loss for 3 epochs)",
+      stopped: false,
+    });
+    assertEquals(told(run, "epoch").length, 4);
+  }),
+);
+
+for (const [title, more] of [["", ""], [" whose gradients are clipped", " --clip-norm 1e9"]]) {
+  Deno.test(
+    `a loss that is no number any more ends a run${title} with the step and the first tensor`,
+    inFolder(async (folder) => {
+      await started(folder, flags(MLP + "--optimizer sgd --lr 1e6" + more), async ({ run }) => {
+        const error = await assertRejects(() => trainLoop(run), UserError);
+        assertEquals(error.kind, "numerics");
+        const [, loss, step, tensor] =
+          /The loss became (\S+) at step (\d+) \(first tensor that is not finite: (.*?)\)/.exec(
+            error.message,
+          )!;
+        assert(["NaN", "Infinity"].includes(loss), loss);
+        assert(Number(step) > 1 && Number(step) <= run.cursor.step, step);
+        assert(/^(the gradient of )?[024]\.(weight|bias)$/.test(tensor), tensor);
+      });
+    }),
+  );
+}

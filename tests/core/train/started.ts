@@ -1,0 +1,66 @@
+// A whole run without the command line: settings, data, model, files in a folder that is removed. Test helper.
+import { createHash } from "node:crypto";
+import { openCheckpoint } from "../../../core/checkpoint/open.ts";
+import { tensorBytes } from "../../../core/checkpoint/tensor_bytes.ts";
+import { TensorData } from "../../../core/checkpoint/value.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
+import { prepare, type Prepared } from "../../../core/train/prepare.ts";
+import type { Ending } from "../../../core/train/run.ts";
+import { latestPath } from "../../../core/train/names.ts";
+import { useLibtorch } from "../../libtorch.ts";
+import { settings } from "./rig.ts";
+
+const libtorch = useLibtorch();
+
+/** Prepares a run with these flags, lets `use` have it, and closes it. */
+export async function started<T>(
+  folder: string,
+  flags: readonly string[],
+  use: (prepared: Prepared) => T | Promise<T>,
+  resume: string | null = null,
+): Promise<T> {
+  const config = settings("--save-dir", folder, "--quiet", "--log-interval", "1", "--threads", "1", ...flags);
+  const from = resume === null ? null : { path: resume, run: "resumed" };
+  const prepared = prepare({ config, preset: null, device: "cpu", libtorch, command: [], resume: from });
+  try {
+    return await use(prepared);
+  } finally {
+    prepared.run.console.close();
+    prepared.run.requests.close();
+    prepared.run.events.close();
+  }
+}
+
+export interface Trained {
+  readonly ending: Ending;
+  /** Its last checkpoint. */
+  readonly path: string;
+  readonly events: readonly { readonly kind: string; readonly [field: string]: unknown }[];
+}
+
+export function trained(
+  folder: string,
+  flags: readonly string[],
+  resume: string | null = null,
+): Promise<Trained> {
+  return started(folder, flags, async ({ run, places }) => {
+    const ending = await trainLoop(run);
+    const lines = Deno.readTextFileSync(`${places.logs}/events.jsonl`).trim().split("\n");
+    return { ending, path: latestPath(places), events: lines.map((line) => JSON.parse(line)) };
+  }, resume);
+}
+
+/** A checkpoint's numbers and texts, and its tensors' digests, by their place in the file. */
+export function contents(path: string): Map<string, string> {
+  const found = new Map<string, string>();
+  using file = openCheckpoint(path);
+  const walk = (value: unknown, at: string) => {
+    if (value instanceof Map) { for (const [key, item] of value) walk(item, `${at}/${key}`); }
+    else if (Array.isArray(value)) value.forEach((item, i) => walk(item, `${at}/${i}`));
+    else if (value instanceof TensorData) {
+      found.set(at, createHash("sha256").update(tensorBytes(value)).digest("hex"));
+    } else found.set(at, String(value));
+  };
+  walk(file.root, "");
+  return found;
+}
