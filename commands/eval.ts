@@ -1,6 +1,7 @@
 // `hpctrain eval CHECKPOINT`: the model and data of a checkpoint, every validation sample once. May import core.
 import { openCheckpoint } from "../core/checkpoint/open.ts";
-import { judgedWeights, loadWeights } from "../core/checkpoint/training_state.ts";
+import { judgedWeights } from "../core/checkpoint/judged_weights.ts";
+import { loadWeights } from "../core/checkpoint/training_state.ts";
 import { resolve } from "../core/config/resolve.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { openBreath } from "../core/train/breath.ts";

@@ -36,8 +36,13 @@ function ours(c: Context, spec: Spec, deterministic: boolean): [string, string[]
 /** The last lines of a failure are its reason. */
 const reason = (error: unknown) => String(error).trim().split("\n").at(-1)!.slice(0, 120);
 
-async function sides(c: Context, spec: Spec, missing: Record<string, string>): Promise<Map<string, Side>> {
-  const running = new Map<string, Side>();
+/** Each side in turn, so that each one's memory is seen alone; why a side can't run goes to `missing`. */
+async function startAll(
+  c: Context,
+  spec: Spec,
+  running: Map<string, Side>,
+  missing: Record<string, string>,
+): Promise<void> {
   const warmUp = Math.max(5, Math.ceil(spec.steps / 5));
   running.set("hpctrain", await start(c, ...ours(c, spec, false), warmUp));
   for (const mode of ["eager", "compile"]) {
@@ -52,23 +57,26 @@ async function sides(c: Context, spec: Spec, missing: Record<string, string>): P
       }
     }
   }
-  return running;
 }
 
 const stepTime = (spec: Spec): Check => ({
   name: `step time: ${spec.title}`,
   async run(c) {
     const missing: Record<string, string> = {};
-    const running = await sides(c, spec, missing);
+    const running = new Map<string, Side>();
     const milliseconds: Record<string, number[]> = {};
-    for (let round = 0; round < (c.quick ? 2 : 5); round++) {
-      const order = [...running.keys()];
-      for (const side of round % 2 === 0 ? order : order.reverse()) {
-        const { seconds } = await running.get(side)!.contestant.round(spec.steps);
-        (milliseconds[side] ??= []).push(seconds / spec.steps * 1e3);
+    try {
+      await startAll(c, spec, running, missing);
+      for (let round = 0; round < (c.quick ? 2 : 5); round++) {
+        const order = [...running.keys()];
+        for (const side of round % 2 === 0 ? order : order.reverse()) {
+          const { seconds } = await running.get(side)!.contestant.round(spec.steps);
+          (milliseconds[side] ??= []).push(seconds / spec.steps * 1e3);
+        }
       }
+    } finally { // a process left behind would keep its memory of the device
+      for (const { contestant } of running.values()) await contestant.end().catch(() => {});
     }
-    for (const { contestant } of running.values()) await contestant.end();
     const medians = Object.fromEntries(Object.entries(milliseconds).map(([side, ms]) => [side, median(ms)]));
     const words = [...running].map(([side, { memory }]) => {
       const ratio = side === "hpctrain" ? "" : ` (${(medians[side] / medians.hpctrain).toFixed(2)}x ours)`;

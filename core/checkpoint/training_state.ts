@@ -166,9 +166,14 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
         `start a new run from its weights with --init-from ${path}.`,
     );
   }
-  const { notice, pairs } = matchWeights(parts.stateDict, root, path);
+  const weights = match(parts.stateDict, root, path);
+  const saved = field(own, "ema_state_dict");
+  const averages = parts.ema && saved instanceof Map ? match(parts.ema, saved, path) : null;
   checkOptimizer(parts, root, own, path);
-  for (const [t, data] of pairs) copyInto(t, data);
+
+  weights.put();
+  if (averages) averages.put();
+  else if (parts.ema) startAverages(parts.ema, parts.stateDict);
   loadOptimizer(parts, root);
   const scaler = field(root, "scaler_state_dict");
   if (parts.scaler && scaler && typeof field(scaler, "scale") === "number") {

@@ -11,7 +11,7 @@ export interface KeyedSeeds {
   seed(block: number): void;
 }
 
-/** Null for a model that draws nothing: seeding costs a microsecond a block. */
+/** Null for a model that draws nothing (no module with a share `p` to drop): seeding costs a microsecond a block. */
 export function keyedSeeds(model: Model, seed: number): KeyedSeeds | null {
   const draws = model.root.modules().some((m) => "p" in m && (m.p as number) > 0);
   if (!draws) return null;

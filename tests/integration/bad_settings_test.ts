@@ -48,7 +48,7 @@ const lines: [name: string, args: string[], says: RegExp][] = [
     /hpctrain sbatch --preset multi-node/,
   ],
   ["half precision on a CPU", ["--preset", "debug", "--device", "cpu", "--amp", "fp16"], /--amp bf16/],
-  ["more ranks than one", ["--world-size", "4"], /one process, and 4 were asked for/],
+  ["more ranks than one", ["--world-size", "4"], /one process, and --world-size asks for 4/],
   [
     "made-up data with a data path",
     ["--preset", "debug", "--data-path", "digits"],

@@ -27,10 +27,12 @@ const { HOME = "/", DENO_DIR, XDG_CACHE_HOME } = Deno.env.toObject();
 // Where the sources find their packages, whatever HOME a test gives.
 const PACKAGES = DENO_DIR ?? join(XDG_CACHE_HOME ?? join(HOME, ".cache"), "deno");
 
+const STEERING = /^(HPCTRAIN_|WANDB_|SLURM_|PMI_|PALS_|OMPI_|PBS_|MASTER_|(LOCAL_)?RANK$|WORLD_SIZE$)/;
+
 /** This process's environment without what would steer a run, but for the libtorch to use. */
 function environment(more: Record<string, string> = {}): Record<string, string> {
   const kept = Object.entries(Deno.env.toObject())
-    .filter(([name]) => name === "HPCTRAIN_LIBTORCH" || !/^(HPCTRAIN|WANDB|SLURM|PMI|OMPI|PBS)_/.test(name));
+    .filter(([name]) => name === "HPCTRAIN_LIBTORCH" || !STEERING.test(name));
   return { ...Object.fromEntries(kept), DENO_DIR: PACKAGES, NO_COLOR: "1", ...more };
 }
 

@@ -23,7 +23,8 @@ export class MultiheadAttention extends Module {
   readonly #weight: Tensor;
   readonly #bias: Tensor | null = null;
   readonly #project: Linear;
-  readonly #dropout: number;
+  /** Share of attention weights dropped while training. */
+  readonly p: number;
   readonly #causal: boolean;
   // Shapes of one call, kept so that forward makes no lists.
   readonly #packed: number[];
@@ -39,7 +40,7 @@ export class MultiheadAttention extends Module {
   ) {
     super();
     const { bias = true } = options;
-    this.#dropout = options.dropout ?? 0;
+    this.p = options.dropout ?? 0;
     this.#causal = options.causal ?? false;
     this.#weight = this.parameter("in_proj_weight", uninitialised([3 * embedDim, embedDim]));
     if (bias) this.#bias = this.parameter("in_proj_bias", zeros([3 * embedDim]));
@@ -72,7 +73,7 @@ export class MultiheadAttention extends Module {
       this.#head(packed, 1),
       this.#head(packed, 2),
       null,
-      this.training ? this.#dropout : 0,
+      this.training ? this.p : 0,
       this.#causal,
     );
     const rows = view(contiguous(permute(y, TOKENS_FIRST)), this.#rows);

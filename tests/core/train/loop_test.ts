@@ -19,7 +19,10 @@ const told = ({ events }: Trained, kind: string) => events.filter((e) => e.kind 
 for (
   const [title, settings] of [
     ["mlp with dropout", MLP],
-    ["mlp with sgd, averages and accumulation", MLP + "--optimizer sgd --ema 0.9 --grad-accum 2 "],
+    [
+      "mlp with sgd, averages and accumulation",
+      MLP + "--optimizer sgd --ema 0.9 --batch-size 4 --grad-accum 2 ",
+    ],
     ["gpt with dropout", GPT],
     [
       "gpt with dropout, gradient checkpointing and clipping",

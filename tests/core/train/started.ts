@@ -21,7 +21,7 @@ export async function started<T>(
 ): Promise<T> {
   const config = settings("--save-dir", folder, "--quiet", "--log-interval", "1", "--threads", "1", ...flags);
   const from = resume === null ? null : { path: resume, run: "resumed" };
-  const prepared = prepare({ config, preset: null, device: "cpu", libtorch, command: [], resume: from });
+  const prepared = prepare({ config, preset: null, device: "cpu", libtorch, notes: [], resume: from });
   try {
     return await use(prepared);
   } finally {
