@@ -29,6 +29,7 @@ export function openLibtorch(lib: Libtorch): void {
   bind("libc.so.6", libc);
   bind("libstdc++.so.6", libstdcpp);
   keepFreedMemory();
+  preload(main);
   bind(main, cAbi);
   bind(main, sinceAbi213);
   bind(main, mangledTorch);
@@ -39,6 +40,22 @@ export function openLibtorch(lib: Libtorch): void {
   // Elsewhere a C++ object is returned through a register that this call can't set.
   if (Deno.build.arch !== "x86_64") native.addUnboxed = null;
   opened = lib;
+}
+
+const RTLD_LAZY = 1, RTLD_GLOBAL = 0x100;
+
+/**
+ * Deno opens libraries for itself alone; libtorch's own plug-ins (MKL's kernels in conda's builds) want to see its
+ * symbols. Opened this way first, they do. A failure shows in the call after, with the loader's words.
+ */
+function preload(path: string): void {
+  const loader = Deno.dlopen(
+    "libdl.so.2",
+    {
+      dlopen: { parameters: ["buffer", "i32"], result: "pointer" },
+    } as const,
+  ).symbols;
+  loader.dlopen(new TextEncoder().encode(path + "\0"), RTLD_LAZY | RTLD_GLOBAL);
 }
 
 const M_TRIM_THRESHOLD = -1, M_MMAP_THRESHOLD = -3;
