@@ -21,12 +21,10 @@ export function linkOrCopy(from: string, to: string): void {
   }
 }
 
-/** Keeps the newest `keep` checkpoints of single epochs. */
-export function removeOld(folder: string, keep: number): void {
-  const epochs = [...Deno.readDirSync(folder)]
-    .map((entry) => /^checkpoint_epoch_(\d+)\.pt$/.exec(entry.name))
-    .filter((found) => found !== null)
-    .map(([name, epoch]) => ({ name, epoch: Number(epoch) }))
-    .sort((a, b) => b.epoch - a.epoch);
-  for (const { name } of epochs.slice(keep)) Deno.removeSync(join(folder, name));
+/** Removes the checkpoints of single epochs that are `keep` or more before `epoch`: never those of a run beyond it. */
+export function removeOld(folder: string, keep: number, epoch: number): void {
+  for (const { name } of [...Deno.readDirSync(folder)]) {
+    const found = /^checkpoint_epoch_(\d+)\.pt$/.exec(name);
+    if (found && Number(found[1]) <= epoch - keep) Deno.removeSync(join(folder, name));
+  }
 }

@@ -1,5 +1,5 @@
 // The name of a run, and where its files lie. May import config, errors.
-import { join } from "@std/path";
+import { dirname, join } from "@std/path";
 import type { Config } from "../config/settings.ts";
 
 export interface Places {
@@ -39,6 +39,16 @@ export function newestRun(config: Config, preset: string | null): { run: string;
     if (newest === null || at > newest.at) newest = { run, path, at };
   }
   return newest;
+}
+
+/** Checkpoints beside a run's latest that may be its own, newest first. */
+export function checkpointsOf(latest: string, run: string): string[] {
+  const folder = dirname(latest);
+  const age = (path: string) => Deno.statSync(path).mtime?.getTime() ?? 0;
+  return listed(folder)
+    .filter((name) => name === `${run}_best.pt` || /^checkpoint_epoch_\d+\.pt$/.test(name))
+    .map((name) => join(folder, name))
+    .sort((a, b) => age(b) - age(a));
 }
 
 export const latestPath = (p: Places): string => join(p.checkpoints, `${p.run}_latest.pt`);

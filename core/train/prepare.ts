@@ -18,6 +18,7 @@ import { openFeed } from "./feed.ts";
 import { type Places, placesOf } from "./names.ts";
 import { createOptimizer } from "./optimizers/optimizer.ts";
 import { LossScaler } from "./precision.ts";
+import type { Resume } from "./resume.ts";
 import type { Run } from "./run.ts";
 import { saver } from "./saver.ts";
 import { scheduleOf } from "./schedule_of.ts";
@@ -29,7 +30,7 @@ export interface Start {
   readonly device: Device;
   readonly libtorch: Libtorch;
   /** The checkpoint to go on from, and the run it belongs to; null starts afresh. */
-  readonly resume: { readonly path: string; readonly run: string } | null;
+  readonly resume: Resume | null;
   /** Lines about the settings, to be told with the others. */
   readonly notes: readonly string[];
 }
@@ -38,6 +39,8 @@ export interface Prepared {
   readonly run: Run;
   readonly places: Places;
   readonly built: Built;
+  /** The checkpoint it goes on from. */
+  readonly resumedFrom: string | null;
   /** Lines about what was decided, in order. */
   readonly notes: readonly string[];
 }
@@ -102,7 +105,7 @@ export function prepare(start: Start): Prepared {
     save: saver({ config, places, parts, cursor, schedule, events, console }),
     memory: () => memoryInUse(device),
   };
-  return { run, places, built, notes };
+  return { run, places, built, notes, resumedFrom: start.resume?.path ?? null };
 }
 
 function averagesByName(names: readonly string[], views: readonly Tensor[]): [string, Tensor][] {
@@ -129,7 +132,7 @@ function startFrom(start: Start, parts: Parts, resetEma: (() => void) | undefine
   if (resume) {
     using file = openCheckpoint(resume.path);
     const { cursor, notice } = loadTraining(parts, file.root, resume.path);
-    notes.push(...(notice ? [notice] : []));
+    notes.push(...[resume.notice, notice].filter((note) => note !== undefined));
     notes.push(`Resuming from ${resume.path}: epoch ${cursor.epoch}, step ${cursor.step}`);
     return cursor;
   }

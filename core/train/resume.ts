@@ -3,18 +3,20 @@ import { openCheckpoint } from "../checkpoint/open.ts";
 import { unplain } from "../checkpoint/training_state.ts";
 import type { Config } from "../config/settings.ts";
 import { UserError } from "../errors.ts";
-import { newestRun } from "./names.ts";
+import { checkpointsOf, newestRun } from "./names.ts";
 
 export interface Resume {
   readonly path: string;
   readonly run: string;
+  /** Why it is not the newest one. */
+  readonly notice?: string;
 }
 
 /** Null starts afresh: nothing was asked, or `auto` found nothing. */
 export function resumeFrom(config: Config, preset: string | null): Resume | null {
   const asked = config.training.resume;
   if (asked === "") return null;
-  if (asked === "auto") return newestRun(config, preset);
+  if (asked === "auto") return newestGood(config, preset);
   const run = header(asked).run;
   if (typeof run !== "string") {
     throw new UserError(
@@ -23,6 +25,30 @@ export function resumeFrom(config: Config, preset: string | null): Resume | null
     );
   }
   return { path: asked, run };
+}
+
+/** The newest checkpoint of the newest run that can be read. When none can, it is an error: nothing starts afresh. */
+function newestGood(config: Config, preset: string | null): Resume | null {
+  const newest = newestRun(config, preset);
+  if (newest === null) return null;
+  const { run, path } = newest;
+  try {
+    header(path);
+    return newest;
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    const good = checkpointsOf(path, run).find((other) => isOf(run, other));
+    if (good === undefined) throw error;
+    return { path: good, run, notice: `Passed over a damaged checkpoint. ${error.message}` };
+  }
+}
+
+function isOf(run: string, path: string): boolean {
+  try {
+    return header(path).run === run;
+  } catch {
+    return false; // damaged too
+  }
 }
 
 /** The settings a checkpoint was made with. */

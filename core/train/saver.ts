@@ -37,7 +37,7 @@ export function saver(c: Context): (reason: string, better: boolean) => void {
     if (better) linkOrCopy(path, bestPath(places));
     if (output.save_every_epoch && reason === "epoch") {
       linkOrCopy(path, epochPath(places, cursor.epoch));
-      if (output.keep_last > 0) removeOld(places.checkpoints, output.keep_last);
+      if (output.keep_last > 0) removeOld(places.checkpoints, output.keep_last, cursor.epoch);
     }
     c.events.emit({
       kind: "save",

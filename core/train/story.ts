@@ -13,15 +13,18 @@ interface Context {
   readonly world: { readonly ranks: number; readonly device: "cpu" | "cuda" };
 }
 
-export function announce({ run, places, built, notes }: Prepared, { argv, libtorch, world }: Context): void {
+export function announce(
+  { run, places, built, notes, resumedFrom }: Prepared,
+  { argv, libtorch, world }: Context,
+): void {
   const { console, events, config, cursor } = run;
   console.line(startLine(world));
   console.line(`libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`);
   for (const note of notes) console.line(note);
   console.line(`Run ${places.run}: ${places.logs}`);
-  if (cursor.step > 0) {
+  if (resumedFrom !== null) {
     events.truncateAfter(cursor.step);
-    events.emit({ kind: "resume", step: cursor.step, epoch: cursor.epoch, path: latestPath(places) });
+    events.emit({ kind: "resume", step: cursor.step, epoch: cursor.epoch, path: resumedFrom });
   }
   events.emit({
     kind: "run",

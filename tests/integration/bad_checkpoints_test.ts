@@ -5,7 +5,7 @@ import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { writePt } from "../../core/checkpoint/pt.ts";
 import { memoryStorage, TensorData, type Value } from "../../core/checkpoint/value.ts";
 import { python } from "../core/checkpoint/python.ts";
-import { filesIn, inTemp, run, succeed, TINY } from "./program.ts";
+import { eventsOf, filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 
 const RUN = [...TINY, "--run-name=r", "--hidden-size=8"];
 const GOOD = "checkpoints/r_latest.pt";
@@ -133,4 +133,29 @@ Deno.test("--resume auto starts afresh where there is nothing to resume, and goe
     assertMatch(second.stdout, /Resuming from checkpoints\/r_latest\.pt: epoch 1, step 4\n/);
     assertMatch(second.stdout, /\n\[Epoch 2\/2\] /);
     assertNotMatch(second.stdout, /\n\[Epoch 1\/2\] /);
+  }));
+
+Deno.test("--resume auto passes over a damaged checkpoint, and with no good one left touches nothing", () =>
+  inTemp(async (cwd) => {
+    const args = [...RUN, "--epochs=2", "--save-every-epoch", "--save-interval=3steps", "--resume=auto"];
+    await succeed(args, { cwd });
+    const damage = (name: string) => {
+      const path = join(cwd, "checkpoints", name);
+      const half = Deno.readFileSync(path).subarray(0, 2000);
+      Deno.removeSync(path); // its bytes may have other names
+      Deno.writeFileSync(path, half);
+    };
+    damage("r_latest.pt");
+    damage("r_best.pt");
+    damage("checkpoint_epoch_2.pt");
+    const { stdout } = await succeed([...args, "--epochs=3"], { cwd });
+    assertMatch(stdout, /^Passed over a damaged checkpoint\. checkpoints\/r_latest\.pt: .*truncated/m);
+    assertMatch(stdout, /^Resuming from checkpoints\/checkpoint_epoch_1\.pt: epoch 1, step 4$/m);
+    assertEquals(
+      eventsOf(cwd, "r").findLast(({ kind }) => kind === "resume")?.path,
+      "checkpoints/checkpoint_epoch_1.pt",
+    );
+
+    for (const { name } of [...Deno.readDirSync(join(cwd, "checkpoints"))]) damage(name);
+    await refused(cwd, "auto", [/r_latest\.pt: .*truncated/], [["--resume auto", () => args]]);
   }));

@@ -87,6 +87,14 @@ Deno.test("a file that the system will not read ends with its reason", async () 
   });
 });
 
+Deno.test("a data path whose kind can't be told is refused, and so is one that is not there", async () => {
+  const args = [...TINY, "--data-path=digits"];
+  await refused({ "notes.txt": idx([1]) }, /digits is not data of a kind that can be read yet.*--data-type/, {
+    args,
+  });
+  await refused(null, /There is no digits\. Check data\.data_path \(--data-path\)/, { args });
+});
+
 Deno.test("a batch larger than the data is refused with one that fits", async () => {
   await refused(
     null,

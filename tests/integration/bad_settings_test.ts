@@ -106,5 +106,9 @@ Deno.test("an alias bomb is refused at once, wherever in the file it goes off", 
   await refused(["--config", "run.yaml"], /run\.yaml:26:1: unknown key "epochs"/, {
     files: { "run.yaml": inAbout },
   });
-  assert(performance.now() - began < 6000, "three starts of the program, and no expansion");
+  const many = `data:\n  targets: [&a x]\n  features: [${Array(101).fill("*a")}]\n`;
+  await refused(["--config", "run.yaml"], /run\.yaml:3:\d+: more than 100 YAML aliases/, {
+    files: { "run.yaml": many },
+  });
+  assert(performance.now() - began < 6000, "four starts of the program, and no expansion");
 });

@@ -55,6 +55,15 @@ Deno.test("--save-every-epoch --keep-last 2 keeps the last two epochs, the lates
     }
   }));
 
+Deno.test("--keep-last keeps this run's own, though another left later epochs in the folder", () =>
+  inTemp(async (cwd) => {
+    const args = [...TINY, "--save-every-epoch"];
+    await succeed([...args, "--run-name=r", "--epochs=5"], { cwd });
+    await succeed([...args, "--run-name=s", "--epochs=2", "--keep-last=1"], { cwd });
+    const kept = filesIn(join(cwd, "checkpoints")).filter((name) => name.startsWith("checkpoint"));
+    assertEquals(kept, [2, 3, 4, 5].map((epoch) => `checkpoint_epoch_${epoch}.pt`));
+  }));
+
 Deno.test("a second run under the same name writes beside the first, not over it", () =>
   inTemp(async (cwd) => {
     const args = [...TINY, "--run-name=r"];

@@ -18,8 +18,9 @@ Deno.test(
     const held = await peer<number>("digits.py", folder);
     const [program, args] = hpctrain();
     const flags =
-      `--data-type mnist --data-path ${folder} --model simple-convnet --epochs 30 --batch-size 64 ` +
-      `--lr 2e-3 --warmup 1ep --dropout 0.25 --seed 1 --threads 1 --no-wandb --save-dir ${folder} --json`;
+      `--data-type mnist --data-path ${folder} --model simple-convnet --epochs 60 --batch-size 32 ` +
+      "--lr 2e-3 --warmup 1ep --dropout 0.5 --label-smoothing 0.1 --seed 1 --threads 1 " +
+      `--no-wandb --json --save-dir ${folder}`;
     const began = performance.now();
     const { code, stdout, stderr } = await new Deno.Command(program, { args: [...args, ...flags.split(" ")] })
       .output();

@@ -6,7 +6,7 @@ export async function peer<T>(program: string, input: unknown): Promise<T> {
   if (!python) throw new Error("set HPCTRAIN_PYTHON to a Python that has torch, numpy and scikit-learn");
   const path = new URL(`../../peers/train/${program}`, import.meta.url).pathname;
   const pipes = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
-  const process = new Deno.Command(python, { args: [path], ...pipes }).spawn();
+  const process = new Deno.Command(python, { args: ["-B", path], ...pipes }).spawn();
   const writer = process.stdin.getWriter();
   await writer.write(new TextEncoder().encode(JSON.stringify(input)));
   await writer.close();
