@@ -39,6 +39,7 @@ async function unknownCommand(name: string): Promise<UserError> {
 function report(error: unknown): number {
   if (error instanceof UserError) {
     console.error(`hpctrain: ${error.message}`);
+    if (Deno.args.includes("--debug")) console.error(error); // its stack, and the chain of causes
     return error.exitCode;
   }
   console.error(`internal: ${error instanceof Error ? error.stack ?? error.message : String(error)}`);

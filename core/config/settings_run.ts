@@ -34,7 +34,10 @@ export const output = {
   }),
   quiet: bool(false, { flag: "quiet", common: true, help: "print warnings, errors and the last line only" }),
   json: bool(false, { flag: "json", common: true, help: "print events as JSON, one a line" }),
-  debug: bool(false, { flag: "debug", help: "print what is normally hidden, such as native backtraces" }),
+  debug: bool(false, {
+    flag: "debug",
+    help: "print where in the program an error came from, and its causes",
+  }),
 };
 
 export const distributed = {

@@ -36,6 +36,7 @@ const WITHOUT_EFFECT = [
   "training.compile",
   "training.profile_training",
   "data.stage",
+  "data.bad_samples",
   "data.features",
   "data.targets",
   "wandb.mode",
