@@ -29,6 +29,7 @@ export async function startContestant(program: string, args: readonly string[]):
     const { value, done } = await lines.next();
     if (done) {
       await input.close().catch(() => {}); // nobody reads it any more
+      await child.status;
       throw new Error(`${[program, ...args].join(" ")} ended: ${(await complaint).trim().slice(-2000)}`);
     }
     return JSON.parse(value);

@@ -5,6 +5,7 @@ import { createLoss } from "../core/models/losses.ts";
 import type { Facts } from "../core/models/model.ts";
 import { createModel } from "../core/models/registry.ts";
 import { packParameters } from "../core/train/arena.ts";
+import { needsWholeGradient } from "../core/train/build.ts";
 import { openDevice } from "../core/train/device.ts";
 import { createOptimizer } from "../core/train/optimizers/optimizer.ts";
 import { type MicroBatch, trainStep } from "../core/train/step.ts";
@@ -31,7 +32,8 @@ function prepare(workload: Workload): (steps: number) => number {
   const loss = createLoss(config.training, facts);
   manualSeed(0n);
   const model = createModel(config.model, facts, loss.outputs);
-  const arena = packParameters(model.root.namedParameters(), "cpu");
+  const direct = !needsWholeGradient(config.training, "off"); // as a run decides it
+  const arena = packParameters(model.root.namedParameters(), "cpu", direct);
   manualSeed(1n);
   const batches = [batchFor(workload)];
   const options = {

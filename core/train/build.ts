@@ -52,7 +52,7 @@ export function build(config: Config, device: Device): Built {
 }
 
 /** Does anything look at all gradients at once, or add several up? */
-function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
+export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
   const accumulates = t.grad_accum > 1 || t.global_batch_size > t.batch_size;
   return accumulates || t.clip_norm > 0 || amp === "fp16" || t.optimizer.type === "lamb";
 }

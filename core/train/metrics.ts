@@ -134,7 +134,9 @@ function r2(targets: number): Kind {
       let total = 0;
       for (let k = 0; k < targets; k++) {
         const spread = sums[targets + k] - sums[k] ** 2 / rows;
-        total += 1 - sums[2 * targets + k] / spread;
+        const error = sums[2 * targets + k];
+        // A target that never varies can only be met or missed.
+        total += spread > 0 ? 1 - error / spread : error === 0 ? 1 : 0;
       }
       return { r2: total / targets, mae: sums[3 * targets] / items };
     },

@@ -102,7 +102,7 @@ export function prepare(start: Start): Prepared {
       endOnInterrupt(); // the save that follows may be long, and nothing of ours runs during it
       console.warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);
     }),
-    save: saver({ config, places, parts, cursor, schedule, events, console }),
+    save: saver({ arena, config, places, parts, cursor, schedule, events, console }),
     memory: () => memoryInUse(device),
   };
   return { run, places, built, notes, resumedFrom: start.resume?.path ?? null };

@@ -144,7 +144,7 @@ Deno.test(
       env: { DENO_DIR: `${folder}/cache` },
       ...(Deno.uid() === 0 ? { uid: 65534 } : {}),
     }).outputSync();
-    const expected = `checkpoint ${path}: this user may not read the file (see: ls -l ${path})`;
+    const expected = `checkpoint ${path}: this user may not read the file (see: ls -l ${path}).`;
     assertEquals(new TextDecoder().decode(stdout).trim(), expected, new TextDecoder().decode(stderr));
   }),
 );
