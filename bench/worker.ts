@@ -1,5 +1,5 @@
-// Our side of the step benchmark: one long-lived process that trains as many steps as each line of its input says
-// and answers with one line of JSON. bench/peers/step.py is the other side. May import core and ffi.
+// Our side of the step benchmark. Argument: a workload's name. bench/peers/step.py is the other side.
+// May import core, ffi, its siblings.
 import { resolve } from "../core/config/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
 import type { Facts } from "../core/models/model.ts";
@@ -12,6 +12,7 @@ import { type MicroBatch, trainStep } from "../core/train/step.ts";
 import { randint, randn } from "../ffi/ops.ts";
 import { manualSeed } from "../ffi/random.ts";
 import { liveTensors } from "../ffi/tensor.ts";
+import { answerRounds, type Train, trainer } from "./rounds.ts";
 import { type Name, type Workload, workloads } from "./workloads.ts";
 
 function batchFor({ facts, batch }: Workload): MicroBatch {
@@ -24,7 +25,7 @@ function batchFor({ facts, batch }: Workload): MicroBatch {
   return { input, target: task === "regression" ? randn([batch, outputs]) : randint(0, outputs, [batch]) };
 }
 
-function prepare(workload: Workload): (steps: number) => number {
+function prepare(workload: Workload): Train {
   const { flags, facts, learningRate } = workload;
   const threads = workload.threads || navigator.hardwareConcurrency;
   const { config } = resolve({ argv: [...flags, "--threads", String(threads), "--device", "cpu"], env: {} });
@@ -45,32 +46,7 @@ function prepare(workload: Workload): (steps: number) => number {
     clipNorm: 0,
     observe: null,
   };
-  let step = 0;
-  return (steps) => {
-    let last = NaN;
-    for (let i = 1; i <= steps; i++) {
-      const { loss } = trainStep(options, batches, [1], learningRate, false, step++);
-      if (i === steps) last = loss.item(); // the one time a round that a value is read back
-      loss.free();
-    }
-    return last;
-  };
+  return trainer((number) => trainStep(options, batches, [1], learningRate, false, number));
 }
 
-/** Most memory that this process ever held, in bytes. */
-function peakMemory(): number {
-  const status = Deno.readTextFileSync("/proc/self/status");
-  return Number(/VmHWM:\s*(\d+) kB/.exec(status)![1]) * 1024;
-}
-
-const train = prepare(workloads[Deno.args[0] as Name]);
-const answer = (value: unknown) => console.log(JSON.stringify(value));
-answer({ ready: true });
-const chunk = new Uint8Array(64);
-for (let read = Deno.stdin.readSync(chunk); read !== null; read = Deno.stdin.readSync(chunk)) {
-  const steps = Number(new TextDecoder().decode(chunk.subarray(0, read)));
-  const began = performance.now();
-  const loss = train(steps);
-  const seconds = (performance.now() - began) / 1000;
-  answer({ seconds, loss, peak: peakMemory(), tensors: liveTensors() });
-}
+answerRounds(prepare(workloads[Deno.args[0] as Name]), () => ({ tensors: liveTensors() }));

@@ -1,7 +1,8 @@
-// `hpctrain inspect`: what is in a checkpoint. Imports core/checkpoint, core/config/options, core/format, core/errors.
+// `hpctrain inspect`: what is in a checkpoint. Imports core/checkpoint, core/config, core/format, core/errors.
 import { describeCheckpoint, type Description, type Json, printable } from "../core/checkpoint/describe.ts";
 import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
 import { parseOptions } from "../core/config/options.ts";
+import { isGroup, lookUp } from "../core/config/tree.ts";
 import { UserError } from "../core/errors.ts";
 import { formatBytes, formatCount, formatPlural } from "../core/format.ts";
 
@@ -45,7 +46,11 @@ export function render(description: Description): string[] {
   const weights = groups.get("") ?? [];
   const lines = [
     `${printable(description.path)}: ${format}, ${formatBytes(description.fileBytes)}`,
-    ...Object.entries(description.values).flatMap(([key, value]) => entry(key, value, "  ")),
+    ...Object.entries(description.values).flatMap(([key, value]) =>
+      key === "config"
+        ? entry("config (defaults left out, --json has all)", chosen(value), "  ")
+        : entry(key, value, "  ")
+    ),
     ...Object.entries(metadata).map(([key, value]) => `  metadata ${printable(key)}: ${short(value)}`),
   ];
   for (const [key, group] of groups) {
@@ -89,6 +94,19 @@ function entry(key: string, value: Json, indent: string): string[] {
     return [`${name} ${short(value)}`];
   }
   return [name, ...Object.entries(value).flatMap(([inner, item]) => entry(inner, item, indent + "  "))];
+}
+
+/** The model, and the settings that are not at their default. */
+function chosen(value: Json, path = ""): Json {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const kept = Object.entries(value).flatMap(([key, item]): [string, Json][] => {
+    const full = path === "" ? key : `${path}.${key}`;
+    const standard = lookUp(full)?.setting.default;
+    if (full !== "model.name" && JSON.stringify(item) === JSON.stringify(standard)) return [];
+    const rest = chosen(item, full);
+    return isGroup(full) && Object.keys(rest as object).length === 0 ? [] : [[key, rest]];
+  });
+  return Object.fromEntries(kept);
 }
 
 function short(value: Json): string {

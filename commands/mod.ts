@@ -63,10 +63,10 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "convert",
     summary: "turn .pt into .safetensors and back",
-    usage: "hpctrain convert IN OUT [--force]",
+    usage: "hpctrain convert IN OUT [--strip PREFIX] [--force]",
     examples: ["hpctrain convert checkpoints/quickstart_best.pt model.safetensors"],
     ownHelp: true,
-    words: ["--force"],
+    words: ["--strip", "--force"],
     load: async () => (await import("./convert.ts")).convert,
   },
   {
@@ -91,7 +91,7 @@ export const COMMANDS: readonly Command[] = [
     usage: "hpctrain libtorch list | install [VERSION] | use DIR",
     examples: ["hpctrain libtorch list"],
     ownHelp: true,
-    words: ["list", "install", "use"],
+    words: ["list", "install", "use", "--json", "--if-missing", "--quiet"],
     load: async () => (await import("./libtorch.ts")).libtorch,
   },
   {

@@ -1,5 +1,6 @@
 // `hpctrain presets`: lists the embedded presets, or prints one. Imports core/config.
 import { UserError } from "../core/errors.ts";
+import { helpLine } from "../core/config/help.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { layoutInWords, loadPreset, PRESET_NAMES } from "../core/config/presets.ts";
 
@@ -14,11 +15,7 @@ export async function presets(argv: string[]): Promise<number> {
 }
 
 function table(): string {
-  const rows = PRESET_NAMES.map((name) => loadPreset(name));
-  const width = Math.max(...PRESET_NAMES.map((name) => name.length));
-  const layouts = rows.map(({ layout }) => layoutInWords(layout));
-  const wide = Math.max(...layouts.map((layout) => layout.length));
-  return rows.map(({ name, about }, i) => `${name.padEnd(width)}  ${layouts[i].padEnd(wide)}  ${about}`).join(
-    "\n",
-  );
+  return PRESET_NAMES.map((name) => loadPreset(name))
+    .map(({ name, about, layout }) => helpLine(name, `${about} [${layoutInWords(layout)}]`))
+    .join("\n");
 }

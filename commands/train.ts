@@ -1,7 +1,7 @@
 // `hpctrain train`: settings -> a run -> its end, told to the user. May import core.
 import { asUserError, openDevice } from "../core/train/device.ts";
 import { resolve } from "../core/config/resolve.ts";
-import { checkLayout, loadPreset } from "../core/config/presets.ts";
+import { checkLayout, loadPreset, type World } from "../core/config/presets.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { trainLoop } from "../core/train/loop.ts";
 import { outOfMemory } from "../core/train/out_of_memory.ts";
@@ -19,9 +19,14 @@ export async function train(argv: string[]): Promise<number> {
   const { config, preset } = resolved;
   refuseManyRanks(resolved, env);
   try {
+    const { any_layout } = config.distributed;
+    const fits = (world: World) => preset && !any_layout && checkLayout(loadPreset(preset), world);
+    // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
+    const asked = config.training.device;
+    if (asked !== "auto") fits({ nodes: 1, ranks: 1, device: asked });
     const { device, libtorch } = openDevice(config);
-    const world = { nodes: 1, ranks: 1, device: device === "cpu" ? "cpu" as const : "cuda" as const };
-    if (preset && !config.distributed.any_layout) checkLayout(loadPreset(preset), world);
+    const world: World = { nodes: 1, ranks: 1, device: device === "cpu" ? "cpu" : "cuda" };
+    fits(world);
     const prepared = prepare({ config, preset, device, libtorch, resume, notes: withoutEffect(resolved) });
     return await run(prepared, { argv, libtorch, world });
   } catch (error) {

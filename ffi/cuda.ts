@@ -1,5 +1,5 @@
 // The GPU: is there one, memory, streams, events. libtorch's C interface where it has the verb, libcudart (plain C)
-// where not. Nothing here is loaded on a machine without libtorch_cuda.so. May import abi, errors, library.
+// where not. Nothing here is loaded on a machine without libtorch_cuda.so. May import abi, errors, library, loaded.
 import { native, out, outAt, outI32 } from "./abi.ts";
 import { LibraryError } from "./errors.ts";
 import { openedLibtorch } from "./library.ts";
@@ -37,16 +37,10 @@ const cudart = {
   runtimeVersion: { name: "cudaRuntimeGetVersion", parameters: ["pointer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** torch::cuda::manual_seed(uint64). In libtorch_cpu.so; seen in 2.10.0 and 2.15.0. */
-const seeding = {
-  seed: { name: "_ZN5torch4cuda11manual_seedEm", parameters: ["u64"], result: "void", optional: true },
-} as const satisfies Deno.ForeignLibraryInterface;
-
 type Calls<I extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<I>["symbols"];
 interface Cuda {
   torch: Calls<typeof torchCuda>;
   rt: Calls<typeof cudart>;
-  seed: Calls<typeof seeding>["seed"];
   count: number;
 }
 
@@ -82,8 +76,7 @@ function cuda(): Cuda | null {
       return null;
     }
     const torch = early ?? loadTorch();
-    const { seed } = Deno.dlopen(`${lib.dir}/libtorch_cpu.so`, seeding).symbols;
-    return state = { torch, rt, seed, count };
+    return state = { torch, rt, count };
   } catch (error) {
     absence = error instanceof Error ? error.message : String(error);
     return null;
@@ -148,7 +141,7 @@ function attribute(which: number, device: number): number {
 }
 
 export function seedCuda(seed: bigint): void {
-  if (state) state.seed?.(seed);
+  if (state) native.seedCudaGenerator?.(seed);
 }
 
 /** Bytes in use and in all on the current device, by every process on it. */

@@ -1,4 +1,5 @@
-// Opens libtorch and binds its symbols, once per process. May import symbols, abi, aten, stderr, libraries/types.
+// Opens libtorch and binds its symbols, once per process. May import symbols, abi, aten, errors, stderr,
+// libraries/types.
 import { native } from "./abi.ts";
 import { setAbiVersion } from "./aten.ts";
 import { LibraryError } from "./errors.ts";

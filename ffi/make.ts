@@ -1,7 +1,7 @@
 // Tensors from numbers and back, and the few verbs that need a scalar. May import abi, dtype, ops, tensor.
-import { check, native, out, outAt, outI32 } from "./abi.ts";
+import { check, native, out, outAt, outI32, outI64 } from "./abi.ts";
 import type { DType } from "./dtype.ts";
-import { contiguous, empty, mul, onesOp, toCopy, zerosOp } from "./ops.ts";
+import { contiguous, empty, emptyLike, mul, onesOp, toCopy, zerosOp } from "./ops.ts";
 import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
 
 export interface Options {
@@ -121,12 +121,17 @@ one[0] = 1n;
 one[2] = 1n;
 const oneAt = Deno.UnsafePointer.of(one);
 
+/** From this many elements on, memory may be short: asking for it in a call that may fail finds that out. */
+const MANY = 1n << 18n;
+
 /** a + b. */
 export function add(a: Tensor, b: Tensor): Tensor {
   const ha = alive(a, "add"), hb = alive(b, "add");
   if (native.addUnboxed && plainOperands(ha, hb)) {
-    // Equal shapes and types on the host: nothing can be refused, so no C++ exception can cross this call. The result is
-    // written into a fresh handle, which is a C++ object of one pointer.
+    // Equal shapes and types on the host, and room for the result: nothing can be refused, so no C++ exception can cross
+    // this call, which would end the process. The result is written into a fresh handle, a C++ object of one pointer.
+    native.numel(ha, outAt);
+    if (outI64[0] > MANY) emptyLike(a).free();
     const handle = native.operatorNew(8n);
     native.addUnboxed(handle, ha, hb, oneAt);
     return new Tensor(handle);

@@ -1,4 +1,5 @@
-// Every native symbol this program calls, in one place. May import nothing.
+// The native symbols that every run calls, in one place. May import nothing. Plain C that is opened where it is used:
+// CUDA (cuda.ts), a few of libc (lock.ts, signals.ts, library.ts).
 // cAbi: libtorch's C interface, stable by promise. mangled: C++ symbols used only where the C interface has no
 // verb, with the versions each was checked on; all optional, each absence has a clear consequence.
 
@@ -85,6 +86,13 @@ export const mangledTorch = {
     result: "void",
     optional: true,
   },
+  /** torch::cuda::manual_seed: in every build, and of use where there is a GPU. */
+  seedCudaGenerator: {
+    name: "_ZN5torch4cuda11manual_seedEm",
+    parameters: ["u64"],
+    result: "void",
+    optional: true,
+  },
   setThreads: { name: "_ZN2at15set_num_threadsEi", parameters: ["i32"], result: "void", optional: true },
   threads: { name: "_ZN2at15get_num_threadsEv", parameters: [], result: "i32", optional: true },
   globalContext: {
@@ -118,7 +126,7 @@ export const mangledTorch = {
     optional: true,
   },
   // at::_ops::add_Tensor::call(Tensor const&, Tensor const&, Scalar const&): the one unboxed op we call, because the
-  // C interface has only subtract, whose backward costs two more passes. Shapes are checked before: see ops.ts.
+  // C interface has only subtract, whose backward costs two more passes. What could be refused is checked before: see make.ts.
   addUnboxed: {
     name: "_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE",
     parameters: ["u64", "u64", "u64", "pointer"],

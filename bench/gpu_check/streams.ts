@@ -1,12 +1,14 @@
-// Checks of what runs beside what: events, copies under computation, the feed, memory. May import core, ffi.
+// Checks of what runs beside what: events, copies under computation, late reading, the feed, memory.
+// May import core, ffi, its siblings.
 import { resolve } from "../../core/config/resolve.ts";
 import { build } from "../../core/train/build.ts";
 import { memoryInUse } from "../../core/train/device.ts";
 import { openFeed } from "../../core/train/feed.ts";
+import { arriving } from "../../ffi/arriving.ts";
 import * as cuda from "../../ffi/cuda.ts";
 import { ones, readBytes, uninitialised, zeros } from "../../ffi/make.ts";
 import { clone, copy_, mm } from "../../ffi/ops.ts";
-import { type Device, scope } from "../../ffi/tensor.ts";
+import { type Device, keep, scope } from "../../ffi/tensor.ts";
 import type { Check } from "./check.ts";
 import { SMALL } from "./trainer.ts";
 
@@ -71,6 +73,24 @@ const overlap: Check = {
     }),
 };
 
+const late: Check = {
+  name: "a value is read without waiting for what was queued behind it",
+  gpuOnly: true,
+  run: ({ device }) =>
+    scope(() => {
+      const products = compute(device, 8192, 12);
+      const work = [timed(products), timed(products)][1]; // cuBLAS makes itself at home in the first
+      const value = arriving(keep(ones([1], { device })));
+      products();
+      const began = performance.now();
+      const read = value.take((host) => host.item());
+      const waited = performance.now() - began;
+      cuda.synchroniseCuda();
+      const figure = `after ${waited.toFixed(2)} ms, with ${work.toFixed(1)} ms of products behind it`;
+      return { ok: read === 1 && waited < work / 4, figure };
+    }),
+};
+
 const feed: Check = {
   name: "50 batches come through the feed as they are",
   run({ device }) {
@@ -122,4 +142,4 @@ const memory: Check = {
     }),
 };
 
-export const streams: readonly Check[] = [memory, events, overlap, feed];
+export const streams: readonly Check[] = [memory, events, overlap, late, feed];

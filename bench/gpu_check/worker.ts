@@ -1,5 +1,5 @@
-// Our side of the step times: trains as many steps as each line of its input says, answers with a line of JSON.
-// Arguments: a Spec as JSON, the device, "deterministic" or nothing. peer.py is the other side. May import core, ffi.
+// Our side of the step times. Arguments: a Spec as JSON, the device, "deterministic" or nothing. peer.py is the other
+// side. May import core, ffi, rounds, its siblings.
 import { resolve } from "../../core/config/resolve.ts";
 import { createLoss } from "../../core/models/losses.ts";
 import { createModel } from "../../core/models/registry.ts";
@@ -12,6 +12,7 @@ import { toDevice } from "../../ffi/make.ts";
 import { contiguous, randint, randn } from "../../ffi/ops.ts";
 import { manualSeed } from "../../ffi/random.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { answerRounds, type Train, trainer } from "../rounds.ts";
 import { factsOf, type Spec } from "./specs.ts";
 import { settings } from "./trainer.ts";
 
@@ -29,7 +30,7 @@ function batchOf(spec: Spec, device: Device): { input: Tensor; target: Tensor; i
   return { input: images, target: there(randint(0, outputs, [batch])), items: batch };
 }
 
-function prepare(spec: Spec, asked: string, deterministic: boolean): (steps: number) => number {
+function prepare(spec: Spec, asked: string, deterministic: boolean): Train {
   const shape = spec.model === "gpt"
     ? settings({ "model.layers": spec.layers, "model.embed": spec.width, "model.heads": spec.heads })
     : spec.model === "mlp"
@@ -62,29 +63,7 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): (steps: num
     clipNorm: 0,
     observe: null,
   };
-  let step = 0;
-  return (steps) => {
-    let last = NaN;
-    for (let i = 1; i <= steps; i++) {
-      const { loss } = trainStep(options, batches, [1], 1e-3, false, step++);
-      if (i === steps) last = loss.item(); // the one time a round that a value is read back
-      loss.free();
-    }
-    return last;
-  };
+  return trainer((number) => trainStep(options, batches, [1], 1e-3, false, number));
 }
 
-function peakMemory(): number {
-  return Number(/VmHWM:\s*(\d+) kB/.exec(Deno.readTextFileSync("/proc/self/status"))![1]) * 1024;
-}
-
-const train = prepare(JSON.parse(Deno.args[0]), Deno.args[1], Deno.args[2] === "deterministic");
-const answer = (value: unknown) => console.log(JSON.stringify(value));
-answer({ ready: true });
-const chunk = new Uint8Array(64);
-for (let read = Deno.stdin.readSync(chunk); read !== null; read = Deno.stdin.readSync(chunk)) {
-  const steps = Number(new TextDecoder().decode(chunk.subarray(0, read)));
-  const began = performance.now();
-  const loss = train(steps);
-  answer({ seconds: (performance.now() - began) / 1000, loss, peak: peakMemory() });
-}
+answerRounds(prepare(JSON.parse(Deno.args[0]), Deno.args[1], Deno.args[2] === "deterministic"));

@@ -11,8 +11,14 @@ export interface AtomicOptions {
   check?: (temporary: string) => void;
 }
 
-// A run that was killed leaves its temporary file. One this old belongs to nobody.
+// A run that was killed leaves its temporary file. One this old belongs to nobody, wherever it was made.
 const STALE_MS = 3600_000;
+
+/** A name beside the target that says whose it is: `.run_latest.pt.tmp-HOST-PID-RANDOM`. */
+export function temporaryFor(target: string): string {
+  const owner = `${Deno.hostname()}-${Deno.pid}`;
+  return join(dirname(target), `.${basename(target)}.tmp-${owner}-${crypto.randomUUID().slice(0, 8)}`);
+}
 
 /** Temporary file beside the target, fsync, check, rename, fsync of the folder. */
 export function writeAtomically(
@@ -24,10 +30,9 @@ export function writeAtomically(
     const target = followLink(path);
     const folder = dirname(target);
     Deno.mkdirSync(folder, { recursive: true });
-    const prefix = `.${basename(target)}.tmp-`;
-    removeStale(folder, prefix);
+    removeStale(target);
     refuseIfFull(path, folder, options.needBytes);
-    const temporary = join(folder, `${prefix}${Deno.pid}-${crypto.randomUUID().slice(0, 8)}`);
+    const temporary = temporaryFor(target);
     try {
       const file = Deno.openSync(temporary, { read: true, write: true, createNew: true });
       try {
@@ -69,20 +74,41 @@ function followLink(path: string): string {
   }
 }
 
-function removeStale(folder: string, prefix: string): void {
-  for (const entry of Deno.readDirSync(folder)) {
-    if (!entry.name.startsWith(prefix)) continue;
-    const old = join(folder, entry.name);
-    const time = Deno.lstatSync(old).mtime?.getTime() ?? Date.now();
-    if (Date.now() - time > STALE_MS) remove(old);
+/** Removes the target's temporary files that nobody will finish. */
+export function removeStale(target: string): void {
+  const prefix = `.${basename(target)}.tmp-`;
+  try {
+    for (const { name } of Deno.readDirSync(dirname(target))) {
+      if (!name.startsWith(prefix)) continue;
+      const old = join(dirname(target), name);
+      const time = Deno.lstatSync(old).mtime?.getTime() ?? Date.now();
+      if (Date.now() - time > STALE_MS || ownerIsGone(name.slice(prefix.length))) remove(old);
+    }
+  } catch {
+    // Another process tidied up first, or the folder can't be listed: neither is a reason not to write.
   }
 }
 
-function remove(path: string): void {
+/** Only of this machine's processes can that be told. */
+function ownerIsGone(rest: string): boolean {
+  const [, host, pid] = /^(.*)-(\d+)-[0-9a-f]{8}$/.exec(rest) ?? [];
+  return host === Deno.hostname() && !isThere(`/proc/${pid}`) && isThere("/proc/self");
+}
+
+function isThere(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function remove(path: string): void {
   try {
     Deno.removeSync(path);
   } catch {
-    // Never written, or gone already: the error that led here is the one to tell.
+    // Never written, or gone already: whatever led here is what to tell.
   }
 }
 

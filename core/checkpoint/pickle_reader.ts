@@ -10,14 +10,15 @@ export interface PickleContext {
 
 // Honest pickles stay far below these; a hostile one is stopped before it eats the machine.
 const MAX_STACK = 1 << 21;
-const MAX_OPERATIONS = 1 << 25;
+const MAX_WORK = 1 << 24;
 const MAX_INTEGER_BYTES = 1024;
 
 /** The value in `bytes`, and where the pickle ended. */
 export function readPickle(bytes: Uint8Array, context: PickleContext): { value: Value; end: number } {
   const machine = new Machine(bytes, context);
-  for (let operations = 0; operations < MAX_OPERATIONS; operations++) {
+  for (let work = 0; work < MAX_WORK;) {
     const code = machine.byte();
+    work += WORK[code];
     if (code === STOP) return { value: machine.pop(), end: machine.at };
     const operation = OPERATIONS[code];
     if (!operation) {
@@ -120,9 +121,7 @@ class Machine {
   integer(length: number): number | bigint {
     if (length > MAX_INTEGER_BYTES) this.refuse(`its pickle has an integer of ${length} bytes`);
     const bytes = this.take(length);
-    let value = 0n;
-    for (let i = length - 1; i >= 0; i--) value = value << 8n | BigInt(bytes[i]);
-    return plain(BigInt.asIntN(8 * length, value));
+    return plain(BigInt.asIntN(8 * length, BigInt(`0x0${bytes.toReversed().toHex()}`)));
   }
   append(items: Value[]): void {
     const target = this.top();
@@ -232,3 +231,10 @@ function table(): Operation[] {
 }
 
 const OPERATIONS = table();
+
+/** What an operation counts for: one byte of pickle can make a dict, which takes some hundred bytes of memory. */
+const WORK = new Uint8Array(256).fill(1);
+for (const code of [..."})]lt(qr"].map((c) => c.charCodeAt(0))) WORK[code] = 4;
+for (const code of [0x85, 0x86, 0x87, 0x94]) WORK[code] = 4;
+for (const code of [..."}RQ"].map((c) => c.charCodeAt(0))) WORK[code] = 16;
+for (const code of [0x81, 0x8f, 0x91]) WORK[code] = 16;

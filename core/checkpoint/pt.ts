@@ -37,14 +37,19 @@ export function readPt(path: string): PtFile {
   }
 }
 
-/** Writes `root` where `torch.load(weights_only=True)` reads it. `verify` reads all of it back before it takes its place. */
-export function writePt(path: string, root: Value, options: { verify?: boolean } = {}): void {
+/**
+ * Writes `root` where `torch.load(weights_only=True)` reads it, and gives the size of the file. `verify` reads all of
+ * it back before it takes its place.
+ */
+export function writePt(path: string, root: Value, options: { verify?: boolean } = {}): number {
   const { bytes, storages } = writePickle(root);
   const text = (content: string) => memoryStorage(new TextEncoder().encode(content));
   const needBytes = storages.reduce((sum, storage) => sum + storage.byteLength + 256, bytes.length + 4096);
+  let size = 0;
   const check = (temporary: string) => {
     using written = readPt(temporary);
     if (options.verify) written.verify();
+    size = Deno.statSync(temporary).size;
   };
   writeAtomically(path, (file) => {
     const zip = zipWriter(file);
@@ -54,6 +59,7 @@ export function writePt(path: string, root: Value, options: { verify?: boolean }
     zip.add("archive/version", text("3\n"));
     zip.finish();
   }, { needBytes, check });
+  return size;
 }
 
 function refuseOtherFormats(file: FileBytes): void {

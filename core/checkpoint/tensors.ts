@@ -1,4 +1,5 @@
 // Between live tensors and what checkpoint files hold. May import ffi, value, tensor_bytes.
+import { noGrad } from "../../ffi/autograd.ts";
 import { borrowBytes, readBytes, toDevice, uninitialised, writeBytes } from "../../ffi/make.ts";
 import { copy_ } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
@@ -23,6 +24,6 @@ export function copyInto(t: Tensor, data: TensorData): void {
   scope(() => {
     const host = uninitialised(data.shape, { dtype: data.dtype });
     writeBytes(host, bytes);
-    copy_(t, t.device === "cpu" ? host : toDevice(host, t.device));
+    noGrad(() => copy_(t, t.device === "cpu" ? host : toDevice(host, t.device)));
   });
 }

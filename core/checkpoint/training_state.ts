@@ -112,13 +112,6 @@ export function plain(value: unknown): Value {
   return value as Value;
 }
 
-/** Checkpoint values as plain JSON data; tensors and bytes are left out. */
-export function unplain(value: Value): unknown {
-  if (value instanceof Map) return Object.fromEntries([...value].map(([k, v]) => [String(k), unplain(v)]));
-  if (Array.isArray(value)) return value.map(unplain);
-  return typeof value === "object" && value !== null ? null : value;
-}
-
 // ---- reading -----------------------------------------------------------------------------------------------
 
 type Named = readonly (readonly [string, Tensor])[];
@@ -158,14 +151,15 @@ export interface Resumed {
 /** Puts a whole training checkpoint back. Nothing is changed before everything was found. */
 export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   const own = field(root, "hpctrain");
-  const cursor = own && (unplain(field(own, "cursor") ?? null) as Cursor | null);
-  if (!own || !cursor || typeof cursor.step !== "number") {
+  const place = own && field(own, "cursor");
+  if (!own || !(place instanceof Map)) {
     throw new UserError(
       "checkpoint",
       `${path} has weights but no training state of hpctrain, so a run can't go on from it: ` +
         `start a new run from its weights with --init-from ${path}.`,
     );
   }
+  const cursor = readCursor(place, path);
   const weights = match(parts.stateDict, root, path);
   const saved = field(own, "ema_state_dict");
   const averages = parts.ema && saved instanceof Map ? match(parts.ema, saved, path) : null;
@@ -184,6 +178,37 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   return { cursor, notice: weights.notice };
 }
 
+function readCursor(place: Value, path: string): Cursor {
+  const wrong = (name: string): never => {
+    throw new UserError(
+      "checkpoint",
+      `${path}: its training state is damaged: ${name} is not what hpctrain writes there. ` +
+        `Resume from an older checkpoint, or start from the weights with --init-from ${path}.`,
+    );
+  };
+  const count = (name: string): number => {
+    const value = field(place, name);
+    return Number.isSafeInteger(value) && (value as number) >= 0 ? value as number : wrong(name);
+  };
+  const number = (from: Value, name: string): number => {
+    const value = field(from, name);
+    return typeof value === "number" ? value : wrong(name);
+  };
+  const sums = field(place, "sums");
+  if (!Array.isArray(sums) || !sums.every((sum) => typeof sum === "number")) return wrong("sums");
+  const best = field(place, "best") ?? null;
+  const valLoss = field(place, "valLoss") ?? null;
+  return {
+    epoch: count("epoch"),
+    step: count("step"),
+    stepInEpoch: count("stepInEpoch"),
+    samples: count("samples"),
+    sums: sums as number[],
+    best: best === null ? null : { epoch: number(best, "epoch"), valLoss: number(best, "valLoss") },
+    valLoss: valLoss === null ? null : number(place, "valLoss"),
+  };
+}
+
 /** A file without averages, from a run without EMA: they begin with its weights. */
 function startAverages(averages: Named, stateDict: Named): void {
   const weights = new Map(stateDict);
@@ -199,9 +224,10 @@ function checkOptimizer(parts: Parts, root: Value, own: Value, path: string): vo
         `use --optimizer ${type}, or start a new run from its weights with --init-from ${path}.`,
     );
   }
+  const steps = optimizerSteps(root);
   const state = field(field(root, "optimizer_state_dict") ?? null, "state");
   const groups = field(field(root, "optimizer_state_dict") ?? null, "param_groups");
-  if (!(state instanceof Map) || !Array.isArray(groups)) {
+  if (!(state instanceof Map) || !Array.isArray(groups) || !(steps >= 0)) {
     throw new UserError(
       "checkpoint",
       `${path} has no optimizer state: start a new run with --init-from ${path}.`,
@@ -224,10 +250,14 @@ function checkOptimizer(parts: Parts, root: Value, own: Value, path: string): vo
   });
 }
 
+function optimizerSteps(root: Value): number {
+  return Number(field(field(root, "scheduler_state_dict") ?? null, "last_epoch") ?? 0);
+}
+
 function loadOptimizer(parts: Parts, root: Value): void {
   const tree = field(root, "optimizer_state_dict") as Map<string, Value>;
   const state = tree.get("state") as Map<number, Value>;
-  parts.optimizer.steps = Number(field(field(root, "scheduler_state_dict") ?? null, "last_epoch") ?? 0);
+  parts.optimizer.steps = optimizerSteps(root);
   if (state.size === 0) return;
   parts.names.forEach((_, i) => {
     for (const [slot, tensors] of parts.optimizer.slots) {

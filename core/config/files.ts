@@ -34,14 +34,7 @@ export function readSettings(path: string): ParsedFile {
 
 export function parseSettings(source: string, name: string): ParsedFile {
   const lines = new LineCounter();
-  const document = parseDocument(source, {
-    lineCounter: lines,
-    prettyErrors: false,
-    schema: "core",
-    strict: true,
-    uniqueKeys: false, // quadratic there; the walk below finds them
-    version: "1.2",
-  });
+  const document = parse(source, name, lines);
   const at = (offset: number) => {
     const { line, col } = lines.linePos(offset);
     return `${name}:${line}:${col}`;
@@ -51,6 +44,23 @@ export function parseSettings(source: string, name: string): ParsedFile {
   const walker = new Walker(document, at);
   walker.top(name);
   return walker;
+}
+
+function parse(source: string, name: string, lineCounter: LineCounter): Document {
+  try {
+    return parseDocument(source, {
+      lineCounter,
+      prettyErrors: false,
+      schema: "core",
+      strict: true,
+      uniqueKeys: false, // quadratic there; the walk below finds them
+      version: "1.2",
+    });
+  } catch (error) {
+    // Of the parser's own recursion; most of it ends in a document with errors instead.
+    if (error instanceof RangeError) throw new UserError("usage", `${name}: ${TOO_DEEP}`, { cause: error });
+    throw error;
+  }
 }
 
 /** One walk over a document; collects as it goes. */
@@ -92,7 +102,10 @@ class Walker implements ParsedFile {
       const key = isScalar(pair.key) ? String(pair.key.value) : String(pair.key);
       const where = this.#where(pair.key);
       if (names.has(key)) {
-        throw new UserError("usage", `${where}: "${key}" is given twice in the same section. Remove one.`);
+        throw new UserError(
+          "usage",
+          `${where}: ${JSON.stringify(key)} is given twice in the same section. Remove one.`,
+        );
       }
       names.add(key);
       const path = canonical(group === "" ? key : `${group}.${key}`);
@@ -180,7 +193,7 @@ function unknownKey(where: string, group: string, key: string): UserError {
   const near = nearest(key, known) ?? elsewhere(key);
   const place = group === "" ? "at the top of the file" : `in ${group}`;
   const hint = near ? `Did you mean "${near}"?` : `Known keys are ${known.join(", ")}.`;
-  return new UserError("usage", `${where}: unknown key "${key}" ${place}. ${hint}`);
+  return new UserError("usage", `${where}: unknown key ${JSON.stringify(key)} ${place}. ${hint}`);
 }
 
 /** The full path of a setting with this very name in another section. */
@@ -188,9 +201,11 @@ function elsewhere(key: string): string | null {
   return allPaths().find((path) => path.endsWith(`.${key}`)) ?? null;
 }
 
+const TOO_DEEP = "brackets, keys or dashes nest too deep. Settings nest 3 deep.";
+
 function syntaxSentence(problem: { code: string; message: string }): string {
   if (problem.message.includes("call stack")) {
-    return "brackets or dashes nest too deep. Settings nest 3 deep.";
+    return TOO_DEEP;
   }
   if (problem.code === "MULTIPLE_DOCS") return "a second YAML document starts here. Expected one a file.";
   return `not readable as YAML: ${problem.message.replace(/\.?$/, ".")}`;

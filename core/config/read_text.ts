@@ -11,13 +11,14 @@ export function readText(path: string): string {
     if (info.isDirectory) {
       throw new UserError("usage", `${path}: expected a YAML file, but this is a folder.`);
     }
-    if (info.size > MAX_BYTES) {
-      throw new UserError(
-        "usage",
-        `${path}: ${info.size} bytes; a file of settings has at most ${MAX_BYTES}.`,
-      );
+    // A pipe that a shell made, `--config <(...)`, is there to be read; on any other one would wait for ever.
+    if (!info.isFile && !/^\/(dev|proc\/self)\/(fd\/\d+|stdin)$/.test(path)) {
+      throw new UserError("usage", `${path}: expected a YAML file, but this is a pipe or a device.`);
     }
-    bytes = Deno.readFileSync(path);
+    bytes = readStart(path);
+    if (bytes.length > MAX_BYTES) {
+      throw new UserError("usage", `${path}: a file of settings has at most ${MAX_BYTES} bytes.`);
+    }
   } catch (error) {
     if (error instanceof UserError) throw error;
     throw new UserError("usage", `${path}: ${readProblem(error)}`, { cause: error });
@@ -27,6 +28,19 @@ export function readText(path: string): string {
   } catch {
     throw new UserError("usage", `${path}: not a text file (expected YAML in UTF-8).`);
   }
+}
+
+/** One byte more than is allowed, at most: what a pipe or a growing file will hold can't be asked. */
+function readStart(path: string): Uint8Array {
+  using file = Deno.openSync(path);
+  const bytes = new Uint8Array(MAX_BYTES + 1);
+  let length = 0;
+  while (length < bytes.length) {
+    const got = file.readSync(bytes.subarray(length));
+    if (got === null) break;
+    length += got;
+  }
+  return bytes.subarray(0, length);
 }
 
 function readProblem(error: unknown): string {

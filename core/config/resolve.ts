@@ -86,12 +86,17 @@ const NOT_CARRIED = [
   "training.init_from",
 ];
 
-/** Settings that this version does not have are passed over. */
+/** Settings that this version does not have are passed over; a wrong value is the file's fault, not the user's. */
 function fromCheckpoint(config: unknown): Assignment[] {
   return ALL.flatMap((declared) => {
     if (!/^(model|data|training)\./.test(declared.path) || NOT_CARRIED.includes(declared.path)) return [];
     const value = read(config, declared.path);
-    return value === undefined ? [] : [fromData(declared, value, "checkpoint")];
+    if (value === undefined) return [];
+    try {
+      return [fromData(declared, value, "checkpoint")];
+    } catch (error) {
+      throw error instanceof UserError ? new UserError("checkpoint", error.message, { cause: error }) : error;
+    }
   });
 }
 

@@ -1,7 +1,7 @@
 // Settings of the sections output, distributed, wandb, cluster and environment.
 import { bool, choice, duration, int, list, path, text } from "./kinds.ts";
 
-const FILE_NAME = {
+export const FILE_NAME = {
   regex: /^[\w][\w.+-]{0,127}$/,
   says: "a name for files, of letters, digits, dots, dashes and underscores",
 };

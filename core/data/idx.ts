@@ -3,6 +3,9 @@ import { gunzipSync } from "node:zlib";
 import { UserError } from "../errors.ts";
 import { formatPlural } from "../format.ts";
 
+// Gzip reaches 1032:1, images about 5:1: above this, a file is made to fill the memory.
+const MAX_RATIO = 200;
+
 export interface Idx {
   readonly dims: readonly number[];
   readonly bytes: Uint8Array;
@@ -52,9 +55,16 @@ function readFile(path: string): Uint8Array {
 function unzipped(path: string, file: Uint8Array): Uint8Array {
   if (file[0] !== 0x1f || file[1] !== 0x8b) return file;
   try {
-    const { buffer, byteOffset, byteLength } = gunzipSync(file);
+    const maxOutputLength = Math.max(MAX_RATIO * file.length, 1 << 20);
+    const { buffer, byteOffset, byteLength } = gunzipSync(file, { maxOutputLength });
     return new Uint8Array(buffer, byteOffset, byteLength);
   } catch (cause) {
+    if (cause instanceof RangeError) {
+      throw refusal(
+        path,
+        `unpacks to more than ${MAX_RATIO} times its size, as no data does. If it is right, unpack it with gunzip.`,
+      );
+    }
     throw new UserError(
       "data",
       `${path} is a damaged or truncated gzip file of ${formatPlural(file.length, "byte")}. ` +

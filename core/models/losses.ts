@@ -27,6 +27,8 @@ export interface Loss {
   readonly name: string;
   /** How many numbers the model must give per sample: two per target for gaussian_nll, else the facts' own. */
   readonly outputs: number;
+  /** The class whose items do not count; absent where every item does. */
+  readonly ignored?: number;
   /** The mean over this micro-batch's valid items, 0-dim, as PyTorch's reduction="mean". */
   apply(output: Tensor, target: Tensor): Tensor;
   /** How many items that mean divided by. Waits for the device when the loss ignores an index. */
@@ -95,6 +97,7 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
   return {
     name: "cross_entropy",
     outputs: facts.outputs,
+    ignored: ignoreIndex,
     apply(output, target) {
       if (target.dtype !== "i64") target = toDtype(target, "i64");
       if (language) {

@@ -1,4 +1,4 @@
-// Global batch, micro-batches and accumulation, derived once and printed. May import errors.
+// Global batch, micro-batches and accumulation, derived once and printed. May import core/errors.
 import { UserError } from "../errors.ts";
 
 export interface BatchPlan {
@@ -38,8 +38,24 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
   const stepsPerEpoch = Math.ceil(samples / global);
   const said =
     `Batch: ${micro} x ${ranks} ${ranks === 1 ? "rank" : "ranks"} x ${accumulation} accumulated = ` +
-    `${global} samples a step, ${stepsPerEpoch} steps an epoch`;
+    `${global} samples a step, ${stepsPerEpoch} ${stepsPerEpoch === 1 ? "step" : "steps"} an epoch`;
   return { micro, accumulation, global, stepsPerEpoch, said };
+}
+
+/**
+ * Where in its epoch a run goes on, counted by samples: a step may have another size than before the stop. Where no step
+ * of the new size begins there, the one that holds the place does: a few samples come twice, none is left out.
+ */
+export function placeInEpoch(
+  cursor: { epoch: number; stepInEpoch: number; samples: number },
+  plan: Pick<BatchPlan, "global" | "stepsPerEpoch">,
+  samples: number,
+): { stepInEpoch: number; samples: number } {
+  const before = cursor.epoch * samples;
+  const done = cursor.samples - before;
+  if (cursor.stepInEpoch === 0 || done < 0 || done > samples) return cursor; // the data has another size now
+  const stepInEpoch = done === samples ? plan.stepsPerEpoch : Math.floor(done / plan.global);
+  return { stepInEpoch, samples: before + Math.min(stepInEpoch * plan.global, samples) };
 }
 
 function smaller(wanted: Wanted, samples: number, ranks: number, accumulation: number): string {

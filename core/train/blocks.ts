@@ -27,7 +27,7 @@ export type Weight = Tensor | null;
 export interface Outcome {
   /** Mean over the micro-batch's valid items. */
   readonly loss: Tensor;
-  /** The model's output, without a graph. */
+  /** The model's output. Its graph is used up. */
   readonly output: Tensor;
 }
 

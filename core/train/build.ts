@@ -25,18 +25,18 @@ export interface Built {
 
 export function build(config: Config, device: Device): Built {
   const { training } = config;
+  const amp = chooseAmp(training.amp, device);
+  if (amp === "fp16" && device === "cpu") {
+    throw new UserError("usage", "--amp fp16 needs a GPU: on a CPU use --amp bf16 or --amp off.");
+  }
   const data = openData(config.data, training, config.model);
   const { facts } = data.train;
   const loss = createLoss(training, facts);
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
   const model = createModel(config.model, facts, loss.outputs);
-  const amp = chooseAmp(training.amp, device);
   const arena = packParameters(model.root.namedParameters(), device, !needsWholeGradient(training, amp));
   if (device !== "cpu") {
     for (const [, buffer] of model.root.namedBuffers()) buffer.replaceWith(toDevice(buffer, device));
-  }
-  if (amp === "fp16" && device === "cpu") {
-    throw new UserError("usage", "--amp fp16 needs a GPU: on a CPU use --amp bf16 or --amp off.");
   }
   const cast = amp === "off" ? null : amp === "fp16" ? "f16" : "bf16";
   const pass = {

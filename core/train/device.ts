@@ -41,12 +41,10 @@ function chooseDevice(asked: "auto" | "cpu" | "cuda"): Device {
   return "cuda:0";
 }
 
-const PAGE = 4096;
-
 /** Bytes in use: resident memory on a CPU, on the device on a GPU. */
 export function memoryInUse(device: Device): number {
   if (device !== "cpu") return cudaMemory().used;
-  return Number(Deno.readTextFileSync("/proc/self/statm").split(" ")[1]) * PAGE;
+  return Deno.memoryUsage().rss;
 }
 
 /** Errors that begin in the native layer, in the voice of the user's. */

@@ -1,4 +1,5 @@
-// Evaluation: every sample exactly once, the last batch as short as it is. May import ffi, models, data, metrics.
+// Evaluation: every sample exactly once, the last batch as short as it is. May import ffi, models, data,
+// its siblings.
 import { autocast } from "../../ffi/autocast.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
@@ -25,7 +26,7 @@ export async function evaluate(
   poll: (done: number, of: number) => Promise<void> | void,
 ): Promise<Evaluation> {
   const began = performance.now();
-  const running = runningMetrics(source.facts, pass.loss.name, true);
+  const running = runningMetrics(source.facts, pass.loss, true);
   pass.model.root.train(false);
   try {
     for (let from = 0; from < source.length; from += batchSize) {

@@ -1,5 +1,6 @@
 // Batches on the device. On a CPU a batch is gathered when it is wanted. On a GPU the next step's batches are
-// gathered into pinned memory and copied on a stream of their own while this step computes. May import ffi, data.
+// gathered into pinned memory and copied on a stream of their own while this step computes. May import ffi,
+// types of models and data.
 import {
   currentStream,
   type Event,

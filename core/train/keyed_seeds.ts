@@ -1,5 +1,5 @@
 // Random numbers inside the model (dropout) are a function of (seed, step, micro-batch, block): a resumed or
-// recomputed block draws the same ones, and no generator state is ever saved. May import ffi, random, models.
+// recomputed block draws the same ones, and no generator state is ever saved. May import ffi, core/random, models.
 import { manualSeed } from "../../ffi/random.ts";
 import type { Model } from "../models/model.ts";
 import { key } from "../random.ts";

@@ -1,5 +1,6 @@
 // Reads a step's loss one step late, when the next is queued already, and tells whoever wants to know: the event
-// log, the live line. May import errors, run, track.
+// log, the live line. May import ffi, errors, its siblings, track.
+import { type Arriving, arriving } from "../../ffi/arriving.ts";
 import { UserError } from "../errors.ts";
 import type { SystemEvent } from "../track/event_types.ts";
 import type { Throughput } from "../track/throughput.ts";
@@ -14,7 +15,9 @@ export interface Late {
 }
 
 interface Waiting {
-  readonly result: StepResult;
+  readonly loss: Arriving;
+  readonly norm: Arriving | null;
+  readonly skipped: string | null;
   readonly rate: number;
   readonly log: boolean;
   readonly step: number;
@@ -52,14 +55,11 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
     if (waiting === null) return;
     const w = waiting;
     waiting = null;
-    const { loss: tensor, norm: normTensor, skipped } = w.result;
-    const loss = tensor.item();
-    tensor.free();
-    const norm = normTensor?.item();
-    normTensor?.free();
-    if (skipped !== null) {
-      console.warn(skipped);
-      events.emit({ kind: "warning", step: w.step, message: skipped });
+    const loss = w.loss.take((t) => t.item());
+    const norm = w.norm?.take((t) => t.item());
+    if (w.skipped !== null) {
+      console.warn(w.skipped);
+      events.emit({ kind: "warning", step: w.step, message: w.skipped });
     } else if (!Number.isFinite(loss)) throw notFinite(run, w.step, loss);
     if (w.log) {
       events.emit({
@@ -79,9 +79,19 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
     show(w, loss);
   };
   return {
-    push(result, rate, log) {
+    push({ loss, norm, skipped }, rate, log) {
+      const { step, stepInEpoch } = cursor;
+      const now = {
+        loss: arriving(loss),
+        norm: norm && arriving(norm),
+        skipped,
+        rate,
+        log,
+        step,
+        stepInEpoch,
+      };
       settle();
-      waiting = { result, rate, log, step: cursor.step, stepInEpoch: cursor.stepInEpoch };
+      waiting = now;
     },
     settle,
   };

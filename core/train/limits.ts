@@ -1,6 +1,7 @@
 // What this version can't do: refused where a run would be wrong, told where a setting has no effect.
-// May import config, errors.
+// May import config, data, errors.
 import type { Resolved } from "../config/resolve.ts";
+import { lookUp, read } from "../config/tree.ts";
 import { UserError } from "../errors.ts";
 import { VERSION } from "../version.ts";
 
@@ -11,10 +12,14 @@ export function refuseManyRanks({ config, origin }: Resolved, env: Record<string
   const { world_size, nodes } = config.distributed;
   const asked = Math.max(world_size, nodes);
   if (asked > 1) {
-    const path = world_size > 1 ? "distributed.world_size" : "distributed.nodes";
+    const [path, what] = world_size > 1
+      ? ["distributed.world_size", "ranks"]
+      : ["distributed.nodes", "nodes"];
     throw new UserError(
       "usage",
-      `hpctrain ${VERSION} trains in one process, and ${origin(path)} asks for ${asked}: leave it out.`,
+      `hpctrain ${VERSION} trains in one process, and ${
+        origin(path)
+      } asks for ${asked} ${what}: leave it out.`,
     );
   }
   for (const name of WORLD_VARIABLES) {
@@ -35,20 +40,37 @@ export function refuseManyRanks({ config, origin }: Resolved, env: Record<string
 const WITHOUT_EFFECT = [
   "training.compile",
   "training.profile_training",
-  "data.stage",
   "data.bad_samples",
   "data.features",
+  "data.stage",
   "data.targets",
   "wandb.mode",
   "wandb.project",
   "wandb.run_name",
   "wandb.entity",
   "wandb.tags",
+  "distributed.backend",
+  "distributed.rank",
+  "distributed.local_rank",
+  "distributed.master_addr",
+  "distributed.master_port",
+  "distributed.timeout",
+  "distributed.gpus_per_node",
+  "cluster.account",
+  "cluster.partition",
+  "cluster.time",
+  "cluster.mem",
+  "cluster.cpus_per_task",
 ];
 
 /** One line that names the settings somebody gave although this version does nothing with them. */
-export function withoutEffect({ origin }: Resolved): string[] {
-  const given = WITHOUT_EFFECT.filter((path) => !/^(default|preset .*)$/.test(origin(path)));
+export function withoutEffect({ config, origin }: Resolved): string[] {
+  // A checkpoint, and what `config --yaml` prints, name every setting: a default there is nobody's wish.
+  const wished = (path: string) =>
+    JSON.stringify(read(config, path)) !== JSON.stringify(lookUp(path)!.setting.default);
+  const given = WITHOUT_EFFECT.filter((path) =>
+    origin(path).startsWith("--") || (!/^(default|preset .*)$/.test(origin(path)) && wished(path))
+  );
   return given.length === 0
     ? []
     : [`No effect in hpctrain ${VERSION}: ${given.map((path) => `${path} (${origin(path)})`).join(", ")}.`];

@@ -2,6 +2,7 @@
 import { scope } from "../../ffi/tensor.ts";
 import { globalBatch, type Order, order } from "../data/order.ts";
 import { openThroughput } from "../track/throughput.ts";
+import { placeInEpoch } from "./batch_math.ts";
 import type { Outcome } from "./blocks.ts";
 import { openBreath } from "./breath.ts";
 import { judge } from "./early_stop.ts";
@@ -19,12 +20,13 @@ export async function trainLoop(run: Run): Promise<Ending> {
   const pace = openThroughput();
   const breath = openBreath();
   const saveDue = every(training.save_interval, plan.stepsPerEpoch);
+  Object.assign(cursor, placeInEpoch(cursor, plan, train.length));
   const enough = () => training.max_steps > 0 && cursor.step >= training.max_steps;
 
   while (cursor.epoch < training.epochs && !enough()) {
     const epoch = cursor.epoch;
     const samples = order(train.length, training.seed, epoch, data.shuffle);
-    const running = runningMetrics(train.facts, loss.name, false);
+    const running = runningMetrics(train.facts, loss, false);
     if (cursor.stepInEpoch > 0) running.restore(cursor.sums);
     const observe = (o: Outcome, b: MicroBatch) =>
       running.observe(o.output, b.target, o.loss, itemsOf(b, loss));

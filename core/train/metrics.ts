@@ -1,10 +1,30 @@
 // Running metrics of a task: accuracy and top-5, R2 and MAE, perplexity. Every sample counts once, whatever the
 // split into batches, because only sums are kept. Values are read from the device one batch late, so that the
-// next batch is queued before the wait. May import ffi, data facts.
-import { sub, toNumbers } from "../../ffi/make.ts";
-import { abs, argmax, cat, eq, flatten, reshape, square, sum, sumDim, toDtype, topk } from "../../ffi/ops.ts";
-import { gt, narrow, ne, unsqueeze, zerosLike } from "../../ffi/ops.ts";
+// next batch is queued before the wait. May import ffi, models (types).
+import { type Arriving, arriving } from "../../ffi/arriving.ts";
+import { noGrad } from "../../ffi/autograd.ts";
+import { constant, sub, toNumbers } from "../../ffi/make.ts";
+import {
+  abs,
+  argmax,
+  cat,
+  eq,
+  flatten,
+  gt,
+  maskedFill,
+  narrow,
+  ne,
+  reshape,
+  square,
+  sum,
+  sumDim,
+  toDtype,
+  topk,
+  unsqueeze,
+  zerosLike,
+} from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Loss } from "../models/losses.ts";
 import type { Facts } from "../models/model.ts";
 
 export type Metrics = Record<string, number>;
@@ -26,30 +46,32 @@ interface Kind {
 }
 
 /** `full` adds the metrics that cost more than they tell in every training step (top-5). */
-export function runningMetrics(facts: Facts, lossName: string, full: boolean): RunningMetrics {
-  const kind = kindOf(facts, lossName, full);
+export function runningMetrics(
+  facts: Facts,
+  loss: Pick<Loss, "name" | "ignored">,
+  full: boolean,
+): RunningMetrics {
+  const kind = kindOf(facts, loss, full);
   let lossSum = 0, items = 0;
   const totals = new Float64Array(kind.size);
-  let late: { loss: Tensor; values: Tensor | null; items: number } | null = null;
+  let late: { loss: Arriving; values: Arriving | null; items: number } | null = null;
 
   const settle = () => {
     if (late === null) return;
-    if (late.items > 0) lossSum += late.loss.item() * late.items; // the mean over nothing is NaN
-    items += late.items;
-    if (late.values) {
-      const values = toNumbers(late.values);
-      for (let i = 0; i < totals.length; i++) totals[i] += values[i];
-      late.values.free();
-    }
-    late.loss.free();
+    const { loss, values, items: count } = late;
     late = null;
+    const mean = loss.take((t) => t.item());
+    if (count > 0) lossSum += mean * count; // the mean over nothing is NaN
+    items += count;
+    values?.take(toNumbers).forEach((value, i) => totals[i] += value);
   };
 
   return {
     observe(output, target, loss, count) {
-      const values = scope(() => kind.measure(output, target));
+      const [mean, sums] = noGrad(() => [sum(loss), scope(() => kind.measure(output, target))]);
+      const now = { loss: arriving(keep(mean)), values: sums && arriving(keep(sums)), items: count };
       settle();
-      late = { loss: keep(sum(loss)), values: values && keep(values), items: count };
+      late = now;
     },
     result() {
       settle();
@@ -68,11 +90,11 @@ export function runningMetrics(facts: Facts, lossName: string, full: boolean): R
   };
 }
 
-function kindOf(facts: Facts, lossName: string, full: boolean): Kind {
+function kindOf(facts: Facts, { name, ignored }: Pick<Loss, "name" | "ignored">, full: boolean): Kind {
   if (facts.task === "language") return perplexity;
-  if (lossName === "bce" && facts.task !== "regression") return binaryAccuracy;
-  if (lossName === "cross_entropy") return accuracy(full && facts.outputs > 5);
-  return facts.task === "regression" && lossName !== "bce" ? r2(facts.outputs) : none;
+  if (name === "bce" && facts.task !== "regression") return binaryAccuracy;
+  if (name === "cross_entropy") return accuracy(full && facts.outputs > 5, ignored);
+  return facts.task === "regression" && name !== "bce" ? r2(facts.outputs) : none;
 }
 
 const none: Kind = { size: 0, measure: () => null, finish: () => ({}) };
@@ -83,16 +105,23 @@ const perplexity: Kind = {
   finish: (_, loss) => ({ perplexity: Math.exp(loss) }),
 };
 
-/** Classes stand in dimension 1, for images of labels too. An ignored target equals no class. */
-function accuracy(top5: boolean): Kind {
+/** Classes stand in dimension 1, for images of labels too. */
+function accuracy(top5: boolean, ignored = -1): Kind {
+  // A negative target equals no class that is predicted, so an ignored one is no hit; 0, the padding, has to become one.
+  const counted = (target: Tensor) => {
+    if (ignored < 0) return target;
+    const [none, gone] = [-1, ignored].map((value) => constant(value, target.dtype, target.device));
+    return maskedFill(target, eq(target, gone), none);
+  };
   const count = (hits: Tensor) => reshape(sum(hits, "f64"), [1]);
   return {
     size: top5 ? 2 : 1,
     measure(output, target) {
-      const right = count(eq(argmax(output, 1), target));
+      const labels = counted(target);
+      const right = count(eq(argmax(output, 1), labels));
       if (!top5) return right;
       const [, best] = topk(output, 5, 1);
-      return cat([right, count(eq(best, unsqueeze(target, 1)))]);
+      return cat([right, count(eq(best, unsqueeze(labels, 1)))]);
     },
     finish: (sums, _, items): Metrics =>
       top5 ? { accuracy: sums[0] / items, top5: sums[1] / items } : { accuracy: sums[0] / items },

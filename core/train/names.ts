@@ -21,8 +21,15 @@ export function placesOf(config: Config, preset: string | null, resumed: string 
   }
 }
 
-/** The newest run with this name that has a checkpoint, for `--resume auto`. */
-export function newestRun(config: Config, preset: string | null): { run: string; path: string } | null {
+/**
+ * The newest run with this name that has a checkpoint, for `--resume auto`. "name-2" is one, unless somebody
+ * named a run so: `givenName` tells the name asked for in the run of a checkpoint.
+ */
+export function newestRun(
+  config: Config,
+  preset: string | null,
+  givenName: (path: string) => unknown,
+): { run: string; path: string } | null {
   const base = baseName(config, preset, config.output.run_name);
   const checkpoints = config.output.model_dir || join(config.output.save_dir, "checkpoints");
   let newest: { run: string; path: string; at: number } | null = null;
@@ -35,8 +42,10 @@ export function newestRun(config: Config, preset: string | null): { run: string;
       continue;
     }
     const path = join(checkpoints, name);
+    if (!exists(path)) continue; // a link to nowhere
     const at = Deno.statSync(path).mtime?.getTime() ?? 0;
-    if (newest === null || at > newest.at) newest = { run, path, at };
+    if (newest !== null && at <= newest.at) continue;
+    if (run === base || givenName(path) !== run) newest = { run, path, at };
   }
   return newest;
 }
@@ -60,7 +69,7 @@ function baseName(config: Config, preset: string | null, asked: string): string 
   if (asked) return asked;
   if (preset) return preset;
   const model = config.model.name.split("/").at(-1)!.replace(/\.\w+$/, "");
-  return config.data.type ? `${model}-${config.data.type}` : model;
+  return config.data.type === "auto" ? model : `${model}-${config.data.type}`;
 }
 
 function exists(path: string): boolean {

@@ -1,4 +1,4 @@
-// "Out of memory" as a sentence with what would fit. May import ffi errors, errors.
+// "Out of memory" as a sentence with what would fit. May import ffi/errors, core/errors, prepare (types).
 import { NativeError } from "../../ffi/errors.ts";
 import { UserError } from "../errors.ts";
 import type { Prepared } from "./prepare.ts";

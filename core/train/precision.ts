@@ -1,4 +1,4 @@
-// Mixed precision: which type, and the dynamic loss scale of fp16. May import ffi, errors.
+// Mixed precision: which type, and the dynamic loss scale of fp16. May import ffi, errors, arena, non_finite.
 import { cudaCapability } from "../../ffi/cuda.ts";
 import { constant, fill_, scalar } from "../../ffi/make.ts";
 import { checkAndUnscale_ } from "../../ffi/ops.ts";

@@ -1,10 +1,12 @@
 // Puts a run together: data, model, optimizer, the checkpoint it goes on from, and where its files go.
 // May import everything in core but commands.
-import { join } from "@std/path";
+import { dirname, join } from "@std/path";
 import { UserError } from "../errors.ts";
 import type { Libtorch } from "../../ffi/libraries/types.ts";
+import { lockFolder } from "../../ffi/lock.ts";
 import { endOnInterrupt } from "../../ffi/signals.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
+import { remove } from "../checkpoint/atomic.ts";
 import { openCheckpoint } from "../checkpoint/open.ts";
 import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoint/training_state.ts";
 import type { Config } from "../config/settings.ts";
@@ -72,8 +74,7 @@ export function prepare(start: Start): Prepared {
   };
   const notes = [...start.notes, ...data.notes, model.describe(), plan.said, ...precisionNote(built)];
   const cursor = startFrom(start, parts, ema?.reset, notes);
-  const places = placesOf(config, start.preset, start.resume?.run ?? null);
-  refuseUnwritable(places.checkpoints);
+  const places = claim(start);
   const console = openConsole({ quiet: config.output.quiet, json: config.output.json });
   const events = openEvents(`${places.logs}/events.jsonl`, { warn: console.warn, mirror: console.event });
   const step = {
@@ -145,6 +146,40 @@ function startFrom(start: Start, parts: Parts, resetEma: (() => void) | undefine
   return fresh();
 }
 
+/** The run's places, which no other process writes to while this one lives. */
+function claim({ config, preset, resume }: Start): Places {
+  for (;;) {
+    const places = placesOf(config, preset, resume?.run ?? null);
+    refuseUnwritable(places.checkpoints);
+    if (!makeLogs(places.logs, resume === null)) continue; // another run took the name just now
+    if (lockFolder(places.logs)) return places;
+    throw new UserError(
+      "usage",
+      `Another process is training the run ${places.run} (it holds ${places.logs}). Wait for it, stop it with: ` +
+        `touch ${places.logs}/STOP, or start a run of another name with --run-name.`,
+    );
+  }
+}
+
+/** False when a new run finds its folder there already. What else goes wrong is told by who writes there next. */
+function makeLogs(logs: string, fresh: boolean): boolean {
+  try {
+    Deno.mkdirSync(dirname(logs), { recursive: true });
+    Deno.mkdirSync(logs);
+  } catch (error) {
+    if (error instanceof Deno.errors.AlreadyExists) return !fresh || !isFolder(logs);
+  }
+  return true;
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return Deno.statSync(path).isDirectory;
+  } catch {
+    return false; // a link to nowhere
+  }
+}
+
 /** Found out now, not when the first epoch is over and can't be saved. */
 function refuseUnwritable(folder: string): void {
   const probe = join(folder, `.probe-${Deno.pid}`);
@@ -153,7 +188,7 @@ function refuseUnwritable(folder: string): void {
     try {
       Deno.writeFileSync(probe, new Uint8Array(4096)); // a full disk still takes an empty file
     } finally {
-      Deno.removeSync(probe);
+      remove(probe);
     }
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message.split(" (os error")[0] : String(cause);

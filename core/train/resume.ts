@@ -1,7 +1,8 @@
 // Which checkpoint `--resume` means, and the settings in it. May import checkpoint, config, errors.
 import { openCheckpoint } from "../checkpoint/open.ts";
-import { unplain } from "../checkpoint/training_state.ts";
+import { toJson } from "../checkpoint/describe.ts";
 import type { Config } from "../config/settings.ts";
+import { FILE_NAME } from "../config/settings_run.ts";
 import { UserError } from "../errors.ts";
 import { checkpointsOf, newestRun } from "./names.ts";
 
@@ -29,7 +30,7 @@ export function resumeFrom(config: Config, preset: string | null): Resume | null
 
 /** The newest checkpoint of the newest run that can be read. When none can, it is an error: nothing starts afresh. */
 function newestGood(config: Config, preset: string | null): Resume | null {
-  const newest = newestRun(config, preset);
+  const newest = newestRun(config, preset, givenName);
   if (newest === null) return null;
   const { run, path } = newest;
   try {
@@ -51,14 +52,29 @@ function isOf(run: string, path: string): boolean {
   }
 }
 
+function givenName(path: string): unknown {
+  try {
+    return (savedConfig(path) as Config | null)?.output?.run_name;
+  } catch {
+    return undefined; // a damaged checkpoint is told of later
+  }
+}
+
 /** The settings a checkpoint was made with. */
 export function savedConfig(path: string): unknown {
   using file = openCheckpoint(path);
-  return file.root instanceof Map ? unplain(file.root.get("config") ?? null) : null;
+  return file.root instanceof Map ? toJson(file.root.get("config") ?? null, true) : null;
 }
 
 function header(path: string): { run?: unknown } {
   using file = openCheckpoint(path);
   const own = file.root instanceof Map ? file.root.get("hpctrain") : undefined;
-  return own instanceof Map ? { run: own.get("run") } : {};
+  if (!(own instanceof Map)) return {};
+  const run = own.get("run");
+  if (typeof run === "string" && FILE_NAME.regex.test(run)) return { run };
+  throw new UserError(
+    "checkpoint",
+    `${path}: its run has no name that files can have, so hpctrain did not write it: ` +
+      `to start from its weights, use --init-from ${path}.`,
+  );
 }

@@ -40,7 +40,7 @@ export function saver(c: Context): (reason: string, better: boolean) => void {
       scheduler: c.schedule,
       config: c.config,
     });
-    writePt(path, tree);
+    const bytes = writePt(path, tree);
     if (better) linkOrCopy(path, bestPath(places));
     if (output.save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0) {
       linkOrCopy(path, epochPath(places, cursor.epoch));
@@ -51,7 +51,7 @@ export function saver(c: Context): (reason: string, better: boolean) => void {
       step: cursor.step,
       epoch: cursor.epoch,
       path,
-      bytes: Deno.statSync(path).size,
+      bytes,
       seconds: (performance.now() - began) / 1000,
       reason: better ? "best" : reason,
     });

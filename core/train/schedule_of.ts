@@ -1,4 +1,4 @@
-// The schedule that settings ask for, in optimizer steps. May import config, data facts, schedule.
+// The schedule that settings ask for, in optimizer steps. May import config, models (types), its siblings.
 import { parseDuration } from "../config/duration.ts";
 import type { Config } from "../config/settings.ts";
 import type { Facts } from "../models/model.ts";

@@ -63,11 +63,9 @@ export function conclude(
       ["events", `${places.logs}/events.jsonl`],
     ],
     next: [
-      ending.stopped
-        ? ["go on", command(argv, "--resume", "auto")]
-        : ["train on", command(argv, "--resume", latest, ...twiceAsLong(prepared))],
-      ["evaluate", `hpctrain eval ${cursor.best ? bestPath(places) : latest}`],
-      ["look inside", `hpctrain inspect ${latest}`],
+      ...goingOn(prepared, ending, argv),
+      ...(run.val ? [["evaluate", line("eval", cursor.best ? bestPath(places) : latest)] as const] : []),
+      ["look inside", line("inspect", latest)],
     ],
   });
   console.final(headline);
@@ -76,18 +74,43 @@ export function conclude(
   events.emit({ kind: "exit", code: ending.stopped ? 75 : 0, message: ending.outcome, step, epoch, seconds });
 }
 
-/** The limit that ended the run, doubled: going on under the same one would do nothing. */
-function twiceAsLong({ run: { cursor, config: { training } } }: Prepared): string[] {
+/**
+ * By the path of the checkpoint: beside a run of the same name, `auto` may mean the other one.
+ * A run that ended at a limit gets twice of it; one that stopped early would stop again, and gets nothing.
+ */
+function goingOn(
+  { run: { cursor, config: { training } }, places }: Prepared,
+  { stopped }: Ending,
+  argv: readonly string[],
+): [string, string][] {
+  const resume = ["--resume", latestPath(places)];
+  if (stopped) return [["go on", again(argv, resume)]];
   const { max_steps: most, epochs } = training;
-  return most > 0 && cursor.step >= most ? ["--max-steps", `${most * 2}`] : ["--epochs", `${epochs * 2}`];
+  const longer = most > 0 && cursor.step >= most
+    ? ["--max-steps", `${cursor.step * 2}`]
+    : cursor.epoch >= epochs
+    ? ["--epochs", `${cursor.epoch * 2}`]
+    : null;
+  return longer === null ? [] : [["train on", again(argv, [...resume, ...longer])]];
 }
 
 /** The command that was given, with flags added or given another value. */
-function command(argv: readonly string[], ...more: string[]): string {
-  const again = (word: string | undefined) => word?.startsWith("--") && more.includes(word);
-  const kept = argv.filter((word, i) => !again(word.split("=")[0]) && !again(argv[i - 1]));
-  const words = [...kept, ...more].map((word) =>
+function again(argv: readonly string[], more: readonly string[]): string {
+  const given = (word: string | undefined) => word?.startsWith("--") && more.includes(word);
+  return line(...argv.filter((word, i) => !given(word.split("=")[0]) && !given(argv[i - 1])), ...more);
+}
+
+/** A command line to paste into a shell. */
+function line(...words: string[]): string {
+  return [program(), ...words].map((word) =>
     /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
-  );
-  return ["hpctrain", ...words].join(" ");
+  ).join(" ");
+}
+
+/** The executable as it was called, since it may not be on the PATH. */
+function program(): string {
+  if (!Deno.build.standalone) return "hpctrain";
+  const [called] = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
+  const here = `${Deno.cwd()}/`;
+  return called.startsWith(here) ? `./${called.slice(here.length)}` : called;
 }

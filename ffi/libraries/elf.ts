@@ -32,6 +32,8 @@ interface Segment {
 export function readElf(path: string): Elf | string {
   const name = path.slice(path.lastIndexOf("/") + 1);
   try {
+    // Asked before opening: opening a named pipe would wait for its writer.
+    if (!Deno.statSync(path).isFile) return `${name} is not a file`;
     using file = Deno.openSync(path);
     return parse(file, name);
   } catch (error) {
@@ -87,12 +89,14 @@ function readDynamic(file: Deno.FsFile, segments: Segment[], name: string): Elf 
   );
   if (!home) throw new RangeError();
   const strings = address - home.address + home.offset;
+  const stringBytes = value(DT_STRSZ) ?? 0;
+  if (strings + stringBytes > file.statSync().size) throw new RangeError();
   const text = (offset: number) => readString(file, strings + offset);
   const path = value(DT_RUNPATH) ?? value(DT_RPATH);
   return {
     needed: entries.filter(([tag]) => tag === DT_NEEDED).map(([, offset]) => text(offset)),
     searchPath: path === undefined ? [] : text(path).split(":").filter(Boolean),
-    names: [strings, value(DT_STRSZ) ?? 0],
+    names: [strings, stringBytes],
   };
 }
 
@@ -115,6 +119,8 @@ export function namesSymbols(path: string, elf: Elf, symbols: string[]): boolean
 }
 
 function readAt(file: Deno.FsFile, offset: number, length: number, short = false): DataView {
+  // Before the memory is taken: a damaged table may ask for any amount.
+  if (length > file.statSync().size && !short) throw new RangeError();
   const bytes = new Uint8Array(length);
   file.seekSync(offset, Deno.SeekMode.Start);
   let filled = 0;

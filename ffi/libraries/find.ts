@@ -111,7 +111,9 @@ export function chooseLibtorch(path: string, env: Env = Deno.env.toObject()): st
 
 function rememberedChoice(env: Env): string | null {
   try {
-    return Deno.readTextFileSync(choiceFile(env)).trim() || null;
+    const file = choiceFile(env);
+    // A named pipe would be waited for.
+    return Deno.statSync(file).isFile ? Deno.readTextFileSync(file).trim() || null : null;
   } catch {
     return null;
   }

@@ -21,7 +21,11 @@ function checkpoint(path: string): void {
     dict({
       epoch: 3,
       val_loss: NaN,
-      config: dict({ model: dict({ name: "mlp" }), seeds: [1, 2] }),
+      config: dict({
+        model: dict({ name: "mlp", layers: 2 }),
+        output: dict({ quiet: false }),
+        seeds: [1, 2],
+      }),
       model_state_dict: weights,
       optimizer_state_dict: dict({ state, param_groups: [dict({ lr: 0.1, params: [0] })] }),
     }),
@@ -39,7 +43,7 @@ Deno.test(
     assertEquals(lines.slice(1), [
       "  epoch: 3",
       "  val_loss: NaN",
-      "  config:",
+      "  config (defaults left out, --json has all):",
       "    model:",
       "      name: mlp",
       "    seeds: [1,2]",

@@ -21,7 +21,7 @@ import {
   zero_,
   zeros,
 } from "../../ffi/make.ts";
-import { clone, mul, narrow, sum, toCopy, transpose } from "../../ffi/ops.ts";
+import { clone, expand, mul, narrow, sum, toCopy, transpose } from "../../ffi/ops.ts";
 import { liveTensors, scope, type Tensor } from "../../ffi/tensor.ts";
 import { useLibtorch } from "../libtorch.ts";
 
@@ -166,6 +166,11 @@ test("a sum that libtorch can't make is an error with both shapes, not the end o
 test("the sum of views reads through their strides", () => {
   const t = tensor([1, 2, 3, 4], [2, 2]);
   assertEquals(list(add(transpose(t, 0, 1), t)), [2, 5, 5, 8]);
+});
+
+test("a sum that memory has no room for is refused, and does not end the process", () => {
+  const huge = expand(ones([1]), [2 ** 44]);
+  assertEquals(assertThrows(() => add(huge, huge), NativeError).outOfMemory, true);
 });
 
 test("scale keeps the type and, in f64, the factor's full precision", () => {

@@ -125,6 +125,37 @@ Deno.test("a state dict alone can't be resumed from, and the sentence says what 
     await refused(cwd, "weights.pt", [/nothing to resume.*--init-from weights\.pt/], [WAYS[0]]);
   }));
 
+Deno.test("a checkpoint can't choose where the program writes, or hang it with settings that hold themselves", () =>
+  inRun(async (cwd) => {
+    using file = openCheckpoint(join(cwd, GOOD));
+    const root = file.root as Map<string, Value>;
+    const write = (name: string, key: string, value: Map<string, Value>) =>
+      writePt(join(cwd, name), new Map(root).set(key, value as Value) as Value);
+    const own = root.get("hpctrain") as Map<string, Value>;
+    for (const run of ["../../outside", "a\nb", ""]) {
+      write("run.pt", "hpctrain", new Map(own).set("run", run));
+      await refused(cwd, "run.pt", [/run\.pt: its run has no name that files can have/], [WAYS[0]]);
+    }
+    const config = root.get("config") as Map<string, Value>;
+    const training = config.get("training") as Map<string, Value>;
+    write("wrong.pt", "config", new Map(config).set("training", new Map(training).set("seed", "x") as Value));
+    await refused(cwd, "wrong.pt", [/checkpoint: training\.seed .*but got "x"/], [WAYS[0], WAYS[2]]);
+    python(
+      `
+import sys, zipfile
+text = lambda s: b"X" + len(s).to_bytes(4, "little") + s.encode()
+pickle = b"\\x80\\x02}(" + text("config") + b"}q\\x01(" + text("model") + b"h\\x01u" + text("hpctrain") + b"}(" + text("run") + text("r") + b"uu."
+with zipfile.ZipFile(sys.argv[1], "w") as z:
+    z.writestr("archive/data.pkl", pickle)
+`,
+      join(cwd, "circle.pt"),
+    );
+    await refused(cwd, "circle.pt", [/circle\.pt.*(no training state|holds no state dict)/], [
+      WAYS[0],
+      WAYS[2],
+    ]);
+  }));
+
 Deno.test("--resume auto starts afresh where there is nothing to resume, and goes on where there is", () =>
   inTemp(async (cwd) => {
     const first = await succeed([...RUN, "--resume=auto"], { cwd });

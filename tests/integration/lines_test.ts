@@ -34,11 +34,37 @@ Deno.test("a run says where it trains, one line an epoch, and at the end which f
     for (const [, path] of made) assert(Deno.statSync(join(cwd, path)).isFile);
     const next = lines.slice(lines.indexOf("Next:") + 1).map((line) => line.trim().split(/ {2,}/)[1]);
     for (const command of next) {
-      assertMatch(command, /^hpctrain /);
+      assertMatch(command, /^(\S*\/)?hpctrain /);
       await succeed(command.split(" ").slice(1), { cwd });
     }
     // deno-lint-ignore no-control-regex
     assertNotMatch(stdout, /[\x1b\r]/, "no escape codes where there is no terminal");
+  }));
+
+/** What the last lines of a run tell to run next. */
+async function next(args: string[], cwd: string): Promise<string[]> {
+  const { stdout } = await succeed([...RUN, ...args], { cwd });
+  return stdout.slice(stdout.indexOf("Next:\n") + 6).trimEnd().split("\n").map((line) => line.trim());
+}
+
+Deno.test("the commands to run next can be pasted, and each would do something", () =>
+  inTemp(async (cwd) => {
+    const [trainOn, evaluate, inspect] = await next(["--save-dir=a b"], cwd);
+    assertMatch(
+      trainOn,
+      /^train on .* '--save-dir=a b' --resume 'a b\/checkpoints\/r_latest.pt' --epochs 4$/,
+    );
+    assertMatch(evaluate, /^evaluate .*hpctrain eval 'a b\/checkpoints\/r_best.pt'$/);
+    assertMatch(inspect, /^look inside .*hpctrain inspect 'a b\/checkpoints\/r_latest.pt'$/);
+
+    const words = (lines: string[]) => lines.map((line) => line.split(/ {2,}/)[0]);
+    assertEquals(words(await next(["--val-samples=0"], cwd)), ["train on", "look inside"]);
+    // A learning rate of nothing never gets better: it stops early, and would again.
+    const early = await next(["--lr=0", "--early-stopping-patience=1", "--epochs=9"], cwd);
+    assertEquals(words(early), ["evaluate", "look inside"]);
+    // Resumed under a limit that is behind it: twice that limit would do nothing either.
+    const past = ["--resume=checkpoints/r_latest.pt", "--max-steps=1"];
+    assertMatch((await next(past, cwd))[0], /--max-steps 16$/);
   }));
 
 Deno.test("--quiet leaves the line that says how the run ended", () =>

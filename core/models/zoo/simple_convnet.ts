@@ -1,4 +1,5 @@
-// simple-convnet: the network of PyTorch's MNIST example, for any image size and channels. May import ffi, nn, model.
+// simple-convnet: the network of PyTorch's MNIST example, for any image size and channels. May import ffi,
+// core/errors, nn, model.
 import { flatten, maxPool2d, relu } from "../../../ffi/ops.ts";
 import { UserError } from "../../errors.ts";
 import { block, type Model, model } from "../model.ts";

@@ -140,3 +140,22 @@ Deno.test("tensors that reach beyond their storage are refused", () => {
   assertThrows(rebuild([2, 2], [1], 0), UserError, "disagree");
   assertThrows(rebuild([2 ** 40, 2 ** 40], [2 ** 50, 2 ** 50], 0), UserError, "reaches beyond");
 });
+
+Deno.test("a bomb of single bytes that each make an object is refused before it fills the memory", () => {
+  for (
+    const bomb of [
+      "](" + "}".repeat(1000) + "e",
+      "(N" + "\x94".repeat(1000) + "1",
+      "]".repeat(1000) + "0".repeat(1000),
+    ]
+  ) {
+    assertThrows(() => read(bomb.repeat(10_000)), UserError, "more");
+  }
+});
+
+Deno.test("integers of a thousand bytes are read in no time", () => {
+  const integer = "\x8b\x00\x04\x00\x00" + "\x01" + "\x00".repeat(1022) + "\x80";
+  const began = performance.now();
+  assertEquals(read(`${integer}0`.repeat(5000) + integer + "."), 1n - 2n ** 8191n);
+  assert(performance.now() - began < 1000);
+});

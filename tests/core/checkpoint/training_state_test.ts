@@ -1,8 +1,14 @@
 // What a checkpoint holds of a run, and what happens when it does not fit.
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { readPt, writePt } from "../../../core/checkpoint/pt.ts";
-import { type Cursor, loadTraining, type Parts, toTree } from "../../../core/checkpoint/training_state.ts";
-import { dict, type Value } from "../../../core/checkpoint/value.ts";
+import {
+  type Cursor,
+  loadTraining,
+  loadWeights,
+  type Parts,
+  toTree,
+} from "../../../core/checkpoint/training_state.ts";
+import { dict, memoryStorage, OrderedDict, TensorData, type Value } from "../../../core/checkpoint/value.ts";
 import { UserError } from "../../../core/errors.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { createEma } from "../../../core/train/ema.ts";
@@ -220,3 +226,49 @@ Deno.test("a tree of nothing but numbers is no checkpoint of a run", () => {
   const error = assertThrows(() => loadTraining(made(), dict({ epoch: 1 }), "x.pt"), UserError);
   assertEquals(error.kind, "checkpoint");
 });
+
+Deno.test(
+  "a damaged place in the run is refused by the name of what is wrong",
+  inFolder(async (folder) => {
+    const parts = made();
+    const path = `${folder}/odd.pt`;
+    const damages: [string, unknown][] = [
+      ["step", "many"],
+      ["step", -3],
+      ["step", 1.5],
+      ["epoch", null],
+      ["stepInEpoch", {}],
+      ["sums", [1, "x"]],
+      ["best", { epoch: 1, valLoss: "low" }],
+      ["valLoss", []],
+    ];
+    for (const [name, value] of damages) {
+      writePt(path, toTree(parts, { ...CURSOR, [name]: value } as Cursor, FACTS));
+      const said = await refused(made({ seed: 2n }), path);
+      const wrong = name === "best" ? "valLoss" : name;
+      assert(said.includes(`its training state is damaged: ${wrong} is not`), `${name}: ${said}`);
+    }
+  }),
+);
+
+Deno.test(
+  "weights of another element type are converted into parameters that gradients are wanted for",
+  inFolder((folder) => {
+    const path = `${folder}/f64.pt`;
+    const { stateDict } = made();
+    const values = stateDict.map(([name, t]) => [name, toNumbers(t)] as const);
+    writePt(
+      path,
+      new OrderedDict(
+        stateDict.map(([name, t], i) => {
+          const bytes = new Uint8Array(Float64Array.from(values[i][1]).buffer);
+          return [name, new TensorData("f64", [...t.shape], memoryStorage(bytes))];
+        }),
+      ),
+    );
+    const other = made({ seed: 2n });
+    using file = readPt(path);
+    loadWeights(other.stateDict, file.root, path);
+    other.stateDict.forEach(([name, t], i) => assertEquals(toNumbers(t), values[i][1], name));
+  }),
+);

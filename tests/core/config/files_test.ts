@@ -1,5 +1,8 @@
 // YAML files: the spellings that must work, and a sentence with a position for each mistake.
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { parseSettings } from "../../../core/config/files.ts";
+import { readText } from "../../../core/config/read_text.ts";
+import { UserError } from "../../../core/errors.ts";
 import { fromArgv, fromFile, refusal, refusedFile } from "./helpers.ts";
 
 const ICE = `model: { input_size: 7, hidden_size: 64, output_size: 1 }
@@ -200,4 +203,36 @@ Deno.test("of two files the later wins", () => {
 
 Deno.test("a setting that no layer names has the origin default", () => {
   assertEquals(fromArgv().origin("training.epochs"), "default");
+});
+
+Deno.test("a pipe, a device and an endless file are refused at once", async () => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    const pipe = `${folder}/pipe.yaml`;
+    await new Deno.Command("mkfifo", { args: [pipe] }).output();
+    for (const path of [pipe, "/dev/zero"]) {
+      const error = assertThrows(() => readText(path), UserError);
+      assertStringIncludes(error.message, `${path}: expected a YAML file, but this is a pipe or a device.`);
+    }
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+});
+
+Deno.test("a pipe that a shell makes is read, and no further than a page of settings", async () => {
+  const module = new URL("../../../core/config/read_text.ts", import.meta.url);
+  const read = (content: string) => {
+    const program = `import { readText } from "${module}"; console.log(readText(Deno.args[0]).length);`;
+    const args = ["-c", `"$0" eval -c deno.json '${program}' <(${content})`, Deno.execPath()];
+    return new Deno.Command("bash", { args }).output();
+  };
+  assertEquals(new TextDecoder().decode((await read("echo epochs: 3")).stdout), "10\n");
+  assertStringIncludes(new TextDecoder().decode((await read("yes")).stderr), "at most 262144 bytes");
+});
+
+Deno.test("keys on one line without end are a sentence, and a key's odd characters are shown, not printed", () => {
+  const deep = assertThrows(() => parseSettings(`model: { ${"a: ".repeat(3000)}}\n`, "run.yaml"), UserError);
+  assertStringIncludes(deep.message, "run.yaml: brackets, keys or dashes nest too deep.");
+  const odd = assertThrows(() => parseSettings('"epo\\x1b[2Jchs": 3', "run.yaml"), UserError);
+  assertStringIncludes(odd.message, String.raw`unknown key "epo\u001b[2Jchs" at the top`);
 });

@@ -172,6 +172,10 @@ const bad: [string, Files, string[]][] = [
     "the label of sample 10 (counted from 0) is 10, outside 0 to 9",
     "--output-size",
   ]],
+  ["a gzip file that would fill the memory", {
+    ...train,
+    "train-images-idx3-ubyte": gzipSync(idx([2000, 100, 100], 1)),
+  }, ["unpacks to more than 200 times its size", "gunzip"]],
   ["test images of another size", { ...train, ...test, "t10k-images-idx3-ubyte": idx([6, 8, 8]) }, [
     "images of 8 x 8, but ",
     "of 4 x 5",

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/errors.ts";
-import { planBatches, scaledLearningRate } from "../../../core/train/batch_math.ts";
+import { placeInEpoch, planBatches, scaledLearningRate } from "../../../core/train/batch_math.ts";
 
 const wanted = { batch_size: 16, global_batch_size: 0, grad_accum: 1 };
 
@@ -42,4 +42,21 @@ Deno.test("linear scaling multiplies the rate by global batch over base batch, n
   const t = { base_batch_size: 64, optimizer: { learning_rate: 1e-3 } };
   assertEquals(scaledLearningRate({ ...t, lr_scaling: "linear" }, 256), 4e-3);
   assertEquals(scaledLearningRate({ ...t, lr_scaling: "none" }, 256), 1e-3);
+});
+
+Deno.test("a place in an epoch is counted by samples, at its end and after data of another size too", () => {
+  const at = (epoch: number, stepInEpoch: number, samples: number, batch_size: number) => {
+    const place = placeInEpoch(
+      { epoch, stepInEpoch, samples },
+      planBatches({ ...wanted, batch_size }, 70, 1),
+      70,
+    );
+    return [place.stepInEpoch, place.samples];
+  };
+  assertEquals(at(2, 3, 164, 8), [3, 164]);
+  assertEquals(at(2, 3, 164, 16), [1, 156]);
+  assertEquals(at(2, 3, 164, 6), [4, 164]);
+  assertEquals(at(1, 9, 140, 32), [3, 140]);
+  assertEquals(at(1, 0, 70, 32), [0, 70]);
+  assertEquals(at(1, 5, 20, 8), [5, 20]);
 });

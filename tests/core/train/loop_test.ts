@@ -2,7 +2,10 @@
 import { assert, assertAlmostEquals, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { UserError } from "../../../core/errors.ts";
 import { evaluate } from "../../../core/train/evaluate.ts";
+import type { Feed } from "../../../core/train/feed.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
+import { latestPath } from "../../../core/train/names.ts";
+import type { Run } from "../../../core/train/run.ts";
 import { setThreads } from "../../../ffi/random.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { contents, started, type Trained, trained } from "./started.ts";
@@ -71,25 +74,45 @@ Deno.test(
   }),
 );
 
+/** Trains, and tells which samples were trained with. */
+async function watched(run: Run): Promise<number[]> {
+  const seen: number[] = [];
+  const take: Feed["take"] = (source, ids) => {
+    seen.push(...ids.flatMap((part) => [...part]));
+    return run.feed.take(source, ids);
+  };
+  await trainLoop({ ...run, feed: { ...run.feed, take } });
+  return seen.sort((a, b) => a - b);
+}
+const EVERY = Array.from({ length: 70 }, (_, i) => i);
+
 Deno.test(
   "every sample of an epoch is trained with once, a short last batch too",
   inFolder(async (folder) => {
     await started(folder, flags(MLP + "--epochs 1"), async ({ run }) => {
-      const seen: number[] = [];
-      const watched = {
-        ...run,
-        feed: {
-          ...run.feed,
-          take: (...[source, ids]: Parameters<typeof run.feed.take>) => {
-            seen.push(...ids.flatMap((part) => [...part]));
-            return run.feed.take(source, ids);
-          },
-        },
-      };
-      await trainLoop(watched);
-      assertEquals(seen.sort((a, b) => a - b), Array.from({ length: 70 }, (_, i) => i));
+      assertEquals(await watched(run), EVERY);
       assertEquals([run.cursor.samples, run.cursor.step, run.cursor.epoch], [70, 9, 1]);
     });
+  }),
+);
+
+Deno.test(
+  "a run that goes on with another batch size trains with what is left of the epoch",
+  inFolder(async (folder) => {
+    const part = (more: string, resume: string | null) =>
+      started(`${folder}/${more}`, flags(MLP + more), async ({ run, places }) => {
+        const seen = await watched(run);
+        return { seen, cursor: run.cursor, path: latestPath(places) };
+      }, resume);
+    const first = await part("--max-steps 4", null); // 32 samples
+    const rest = await part("--epochs 1 --batch-size 4", first.path);
+    assertEquals([...first.seen, ...rest.seen].sort((a, b) => a - b), EVERY);
+    assertEquals([rest.cursor.samples, rest.cursor.step, rest.cursor.epoch], [70, 4 + 10, 1]);
+    // No step of 10 begins at 32: two samples come again, and none is left out.
+    const again = await part("--epochs 1 --batch-size 10", first.path);
+    assertEquals(again.seen.length, 40);
+    assertEquals([...new Set([...first.seen, ...again.seen])].sort((a, b) => a - b), EVERY);
+    assertEquals(again.cursor.samples, 70);
   }),
 );
 

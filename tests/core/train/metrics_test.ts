@@ -19,6 +19,7 @@ const SPLITS = [[COUNT], [50, 50, 3], [1, 99, 2, 1], [7, 13, 31, 52]];
 interface Case {
   facts: Facts;
   lossName: "auto" | "l1" | "gaussian_nll";
+  ignored?: number;
   output: Tensor;
   target: Tensor;
 }
@@ -42,6 +43,13 @@ const CASES: Record<string, Case> = {
     lossName: "auto",
     output: randn([COUNT, 3, 4, 4]),
     target: randint(0, 3, [COUNT, 4, 4], "i64"),
+  },
+  "classification without its class 3": {
+    facts: { task: "classification", input, outputs: 12 },
+    lossName: "auto",
+    ignored: 3,
+    output: randn([COUNT, 12]),
+    target: randint(0, 12, [COUNT], "i64"),
   },
   "regression of three": {
     facts: regression(3),
@@ -69,13 +77,13 @@ const CASES: Record<string, Case> = {
   },
 };
 
-function lossOf({ facts, lossName }: Case): Loss {
-  return createLoss({ ...settings().training, loss: lossName }, facts);
+function lossOf({ facts, lossName, ignored = -100 }: Case): Loss {
+  return createLoss({ ...settings().training, loss: lossName, ignore_index: ignored }, facts);
 }
 
 function measured(c: Case, split: number[], interrupt = false): Metrics {
   const loss = lossOf(c);
-  let running = runningMetrics(c.facts, loss.name, true);
+  let running = runningMetrics(c.facts, loss, true);
   let from = 0;
   for (const count of split) {
     scope(() => {
@@ -85,7 +93,7 @@ function measured(c: Case, split: number[], interrupt = false): Metrics {
     from += count;
     if (interrupt) {
       const sums = running.sums();
-      running = runningMetrics(c.facts, loss.name, true);
+      running = runningMetrics(c.facts, loss, true);
       running.restore(JSON.parse(JSON.stringify(sums)));
     }
   }
@@ -96,9 +104,15 @@ function measured(c: Case, split: number[], interrupt = false): Metrics {
 const theirs = await peer<Record<string, Metrics>>(
   "metrics.py",
   Object.fromEntries(
-    Object.entries(CASES).map(([name, { output, target, facts, lossName }]) => {
+    Object.entries(CASES).map(([name, { output, target, facts, lossName, ignored = -100 }]) => {
       const list = (t: Tensor) => ({ shape: t.shape, values: Array.from(toNumbers(t)) });
-      return [name, { task: facts.task, loss: lossName, output: list(output), target: list(target) }];
+      return [name, {
+        task: facts.task,
+        loss: lossName,
+        ignored,
+        output: list(output),
+        target: list(target),
+      }];
     }),
   ),
 );
@@ -146,7 +160,7 @@ Deno.test("R2 survives targets far from zero", () => {
 Deno.test("top-5 is measured in evaluation and where there are more than five classes", () => {
   const c = CASES.classification;
   const names = (facts: Facts, full: boolean) => {
-    const running = runningMetrics(facts, "cross_entropy", full);
+    const running = runningMetrics(facts, { name: "cross_entropy" }, full);
     scope(() => running.observe(c.output, c.target, randn([]), COUNT));
     return Object.keys(running.result().metrics);
   };
@@ -158,7 +172,7 @@ Deno.test("top-5 is measured in evaluation and where there are more than five cl
 Deno.test("a batch in which nothing counts changes no mean", () => {
   const c = CASES.language, loss = lossOf(c);
   const none = tensor(new BigInt64Array(12).fill(-100n), [2, 6]);
-  const running = runningMetrics(c.facts, loss.name, true);
+  const running = runningMetrics(c.facts, loss, true);
   for (const target of [narrow(c.target, 0, 0, 2), none]) {
     scope(() => {
       const output = narrow(c.output, 0, 0, 2);

@@ -24,6 +24,7 @@ Deno.test("a run is named by --run-name, else by its preset, else by model and d
     assertEquals(name("debug"), "debug");
     assertEquals(name(null, "--model", "resnet18", "--data-type", "mnist"), "resnet18-mnist");
     assertEquals(name(null, "--model", "models/my_net.ts", "--data-type", "mnist"), "my_net-mnist");
+    assertEquals(name(null, "--model", "gpt"), "gpt");
   }));
 
 Deno.test("a new run never takes a name that has logs or a checkpoint", () =>
@@ -53,12 +54,15 @@ Deno.test("--model-dir takes the checkpoints, --save-dir the logs", () =>
 Deno.test("--resume auto takes the newest run of this name, and no other's", () =>
   inFolder((folder) => {
     const config = settings("--save-dir", folder, "--run-name", "mine");
-    assertEquals(newestRun(config, null), null);
+    const given: Record<string, string> = { "mine-4": "mine-4", "mine-2": "mine" };
+    const newest = () => newestRun(config, null, (path) => given[/([^/]*)_latest/.exec(path)![1]]);
+    assertEquals(newest(), null);
     touch(`${folder}/checkpoints/mine_latest.pt`, 100);
     touch(`${folder}/checkpoints/mine-2_latest.pt`, 300);
     touch(`${folder}/checkpoints/mine-3_latest.pt`, 200);
     touch(`${folder}/checkpoints/mine-other_latest.pt`, 400);
     touch(`${folder}/checkpoints/yours_latest.pt`, 500);
     touch(`${folder}/checkpoints/mine_best.pt`, 600);
-    assertEquals(newestRun(config, null)?.run, "mine-2");
+    touch(`${folder}/checkpoints/mine-4_latest.pt`, 700); // by --run-name mine-4
+    assertEquals(newest()?.run, "mine-2");
   }));

@@ -1,16 +1,5 @@
-// Runs a Python program of tests/peers/train beside the code under test. Test helper: imports nothing of the program.
+// The Python programs that training is compared with. Test helper.
+import { askPeer } from "../../peer.ts";
 
-/** What tests/peers/train/<program> answers, as JSON. HPCTRAIN_PYTHON names a Python that has torch. */
-export async function peer<T>(program: string, input: unknown): Promise<T> {
-  const python = Deno.env.get("HPCTRAIN_PYTHON");
-  if (!python) throw new Error("set HPCTRAIN_PYTHON to a Python that has torch, numpy and scikit-learn");
-  const path = new URL(`../../peers/train/${program}`, import.meta.url).pathname;
-  const pipes = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
-  const process = new Deno.Command(python, { args: ["-B", path], ...pipes }).spawn();
-  const writer = process.stdin.getWriter();
-  await writer.write(new TextEncoder().encode(JSON.stringify(input)));
-  await writer.close();
-  const { success, stdout, stderr } = await process.output();
-  if (!success) throw new Error(`the Python peer failed:\n${new TextDecoder().decode(stderr)}`);
-  return JSON.parse(new TextDecoder().decode(stdout));
-}
+/** What tests/peers/train/<program> answers to `input`. */
+export const peer = <T>(program: string, input: unknown): Promise<T> => askPeer(`train/${program}`, input);

@@ -7,16 +7,10 @@ import { type Arena, packParameters } from "../../../core/train/arena.ts";
 import { keyedSeeds } from "../../../core/train/keyed_seeds.ts";
 import { createOptimizer } from "../../../core/train/optimizers/optimizer.ts";
 import { type MicroBatch, sharesOf, type StepOptions, trainStep } from "../../../core/train/step.ts";
-import { setThreads } from "../../../ffi/random.ts";
 import { scope } from "../../../ffi/tensor.ts";
-import { print } from "../models/native.ts";
-import { useLibtorch } from "../../libtorch.ts";
+import { open, print } from "../models/native.ts";
 
-/** One thread: sums then have one order. */
-export function open(): void {
-  useLibtorch();
-  setThreads(1);
-}
+export { open };
 
 /** All settings, from the flags a user would give. */
 export const settings = (...argv: string[]): Config => resolve({ argv, env: {} }).config;

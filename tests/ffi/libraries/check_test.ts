@@ -115,6 +115,20 @@ Deno.test("tells the version from build-version, the cmake file, or the symbols 
     assertEquals(reasonFor(lib), "usable: 2.14.0+cpu");
   }));
 
+Deno.test("a pipe in place of the library, and a string table of any size, are reasons and not a wait or a crash", () =>
+  inTemp(async (folder) => {
+    const lib = fakeTorch(folder);
+    Deno.removeSync(join(folder, "torch/version.py"));
+    const elf = fakeElf();
+    // The size of the strings is the first entry of the dynamic section: its value follows the tag.
+    new DataView(elf.buffer).setBigUint64(64 + 2 * 56 + 8, 2n ** 50n, true);
+    Deno.writeFileSync(join(lib, "libtorch_cpu.so"), elf);
+    assertMatch(reasonFor(lib), /its tables point outside the file/);
+    Deno.removeSync(join(lib, "libtorch_cpu.so"));
+    await new Deno.Command("mkfifo", { args: [join(lib, "libtorch_cpu.so")] }).output();
+    assertMatch(reasonFor(lib), /libtorch_cpu\.so is not a file/);
+  }));
+
 Deno.test("a library folder, torch package, site-packages, environment or the library itself mean the same folder", () =>
   inTemp((folder) => {
     const site = join(folder, "lib/python3.12/site-packages");

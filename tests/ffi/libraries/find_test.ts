@@ -152,3 +152,20 @@ Deno.test("a folder that may not be read is rejected as such", () =>
     Deno.chmodSync(join(lib, ".."), 0o755);
     assertStringIncludes(new TextDecoder().decode(stderr), "it can't be read: permission denied");
   }));
+
+Deno.test("whatever stands where the choice is remembered, the search goes on", () =>
+  inTemp(async (folder) => {
+    const lib = fakeTorch(folder);
+    const env = { XDG_CONFIG_HOME: folder, HPCTRAIN_CACHE: folder, LIBTORCH: lib };
+    const choice = join(folder, "hpctrain/libtorch");
+    Deno.mkdirSync(join(folder, "hpctrain"));
+    const chosen = () => findLibtorch({ env, exeDir: folder }).chosen?.dir;
+    Deno.writeFileSync(choice, crypto.getRandomValues(new Uint8Array(5000)));
+    assertEquals(chosen(), lib);
+    Deno.removeSync(choice);
+    await new Deno.Command("mkfifo", { args: [choice] }).output();
+    assertEquals(chosen(), lib);
+    Deno.removeSync(choice);
+    Deno.mkdirSync(choice);
+    assertEquals(chosen(), lib);
+  }));

@@ -23,9 +23,11 @@ def rows(output, labels):
 
 def classes(case):
     scores, labels = rows(array(case["output"]), array(case["target"]).astype(int))
+    counts = labels != case["ignored"]
+    every, scores, labels = range(scores.shape[1]), scores[counts], labels[counts]
     found = {"accuracy": sk.accuracy_score(labels, scores.argmax(1)), "loss": cross_entropy(scores, labels)}
     if scores.shape[1] > 5:
-        found["top5"] = sk.top_k_accuracy_score(labels, scores, k=5, labels=range(scores.shape[1]))
+        found["top5"] = sk.top_k_accuracy_score(labels, scores, k=5, labels=every)
     return found
 
 
