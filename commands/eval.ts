@@ -3,6 +3,7 @@ import { openCheckpoint } from "../core/checkpoint/open.ts";
 import { judgedWeights } from "../core/checkpoint/judged_weights.ts";
 import { loadWeights } from "../core/checkpoint/training_state.ts";
 import { resolve } from "../core/config/resolve.ts";
+import { loadReader } from "../core/data/open.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { openBreath } from "../core/train/breath.ts";
 import { build } from "../core/train/build.ts";
@@ -34,6 +35,7 @@ export async function evaluate(argv: string[]): Promise<number> {
   const { config } = resolve({ argv, env, positionals: 1, usage: USAGE, checkpoint: savedConfig(path) });
   try {
     const { device } = openDevice(config);
+    await loadReader(config.data);
     const { data, model, pass, channelsLast } = build(config, device);
     using file = openCheckpoint(path);
     const { root, averaged } = judgedWeights(file.root);

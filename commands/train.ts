@@ -2,6 +2,7 @@
 import { asUserError, openDevice } from "../core/train/device.ts";
 import { resolve } from "../core/config/resolve.ts";
 import { checkLayout, loadPreset, type World } from "../core/config/presets.ts";
+import { loadReader } from "../core/data/open.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { trainLoop } from "../core/train/loop.ts";
 import { outOfMemory } from "../core/train/out_of_memory.ts";
@@ -27,6 +28,7 @@ export async function train(argv: string[]): Promise<number> {
     const { device, libtorch } = openDevice(config);
     const world: World = { nodes: 1, ranks: 1, device: device === "cpu" ? "cpu" : "cuda" };
     fits(world);
+    await loadReader(config.data);
     const prepared = prepare({ config, preset, device, libtorch, resume, notes: withoutEffect(resolved) });
     return await run(prepared, { argv, libtorch, world });
   } catch (error) {

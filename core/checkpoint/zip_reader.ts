@@ -1,5 +1,5 @@
 // Reads a zip file's directory and its entries by position, and refuses one that lies. Imports file_bytes, zip_format.
-import { crc32, inflateRawSync } from "node:zlib";
+import { constants, crc32, inflateRawSync } from "node:zlib";
 import { damaged, type FileBytes } from "./file_bytes.ts";
 import {
   CENTRAL,
@@ -31,6 +31,8 @@ export interface ZipReader {
   readonly entries: ReadonlyMap<string, ZipEntry>;
   /** Part of an entry. The checksum is compared when the whole entry is asked for. */
   read(entry: ZipEntry, offset?: number, length?: number): Uint8Array<ArrayBuffer>;
+  /** The beginning of an entry, without unpacking the rest of it; no checksum is compared. */
+  peek(entry: ZipEntry, length: number): Uint8Array<ArrayBuffer>;
   /** Compares the checksum of one entry, in small pieces. */
   verify(entry: ZipEntry): void;
 }
@@ -80,6 +82,18 @@ export function openZip(file: FileBytes): ZipReader {
       const whole = entry.method === STORED ? file.read(startOf(entry), entry.size) : inflate(entry);
       checksum(entry, crc32(whole));
       return length === entry.size ? whole : whole.slice(offset, offset + length);
+    },
+    peek(entry, length) {
+      const count = Math.min(length, entry.size);
+      if (entry.method === STORED) return file.read(startOf(entry), count);
+      // What can't be compressed grows by less than this.
+      const packed = file.read(startOf(entry), Math.min(entry.packedSize, count + 1024));
+      try {
+        const bytes = inflateRawSync(packed, { finishFlush: constants.Z_SYNC_FLUSH });
+        return new Uint8Array(bytes).subarray(0, count);
+      } catch {
+        throw damaged(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
+      }
     },
     verify(entry) {
       if (entry.method !== STORED) return checksum(entry, crc32(inflate(entry)));
@@ -224,7 +238,7 @@ function findDirectory(file: FileBytes): { offset: number; bytes: number; count:
   if (at < 0) {
     throw damaged(
       file.path,
-      "is a truncated zip: its directory, which is written last, is missing. Copy it again, or use an older checkpoint",
+      "is a truncated zip: its directory, which is written last, is missing. Copy it again, or take an older one",
     );
   }
   const small = {

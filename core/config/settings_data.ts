@@ -2,7 +2,7 @@
 import { bool, choice, float, int, list, path } from "./kinds.ts";
 
 export const data = {
-  type: choice(["auto", "synthetic", "mnist", "fields"], "auto", {
+  type: choice(["auto", "synthetic", "mnist", "fields", "npz", "csv", "netcdf", "hdf5", "tokens"], "auto", {
     flag: "data-type",
     common: true,
     aliases: ["data"],

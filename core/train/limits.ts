@@ -2,6 +2,7 @@
 // May import config, data, errors.
 import type { Resolved } from "../config/resolve.ts";
 import { lookUp, read } from "../config/tree.ts";
+import { hasColumns } from "../data/open.ts";
 import { UserError } from "../errors.ts";
 import { VERSION } from "../version.ts";
 
@@ -40,10 +41,7 @@ export function refuseManyRanks({ config, origin }: Resolved, env: Record<string
 const WITHOUT_EFFECT = [
   "training.compile",
   "training.profile_training",
-  "data.bad_samples",
-  "data.features",
   "data.stage",
-  "data.targets",
   "wandb.mode",
   "wandb.project",
   "wandb.run_name",
@@ -63,12 +61,16 @@ const WITHOUT_EFFECT = [
   "cluster.cpus_per_task",
 ];
 
+/** These say which columns and rows of a file to use. */
+const OF_COLUMNS = ["data.bad_samples", "data.features", "data.targets"];
+
 /** One line that names the settings somebody gave although this version does nothing with them. */
 export function withoutEffect({ config, origin }: Resolved): string[] {
+  const without = hasColumns(config.data) ? WITHOUT_EFFECT : [...WITHOUT_EFFECT, ...OF_COLUMNS];
   // A checkpoint, and what `config --yaml` prints, name every setting: a default there is nobody's wish.
   const wished = (path: string) =>
     JSON.stringify(read(config, path)) !== JSON.stringify(lookUp(path)!.setting.default);
-  const given = WITHOUT_EFFECT.filter((path) =>
+  const given = without.filter((path) =>
     origin(path).startsWith("--") || (!/^(default|preset .*)$/.test(origin(path)) && wished(path))
   );
   return given.length === 0

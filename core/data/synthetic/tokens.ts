@@ -9,7 +9,7 @@ import { type Source, source } from "../source.ts";
 import { checkMemory, checkSamples, type Spec } from "./draw.ts";
 
 const VOCABULARY = 65;
-const CONTEXT = 64;
+export const CONTEXT = 64;
 /** The chances of a token's four successors, in eighths: 4, 2, 1, 1. */
 const SUCCESSOR_OF_EIGHTH = [0, 0, 0, 0, 1, 1, 2, 3];
 /** Entropy of that choice in nats: the best possible loss once the first token is known. */

@@ -36,15 +36,16 @@ Deno.test("fields are fields, whatever the model", () => {
 });
 
 Deno.test("an unknown type is refused with the nearest name, a planned one with what there is", () => {
+  const available = "Available now: synthetic, mnist, fields, npz, csv, netcdf, hdf5, tokens.";
   assertEquals(refused({ type: "minst" }).kind, "usage");
   assertEquals(
     refused({ type: "minst" }).message,
-    'Unknown data type "minst". Did you mean "mnist"? Available now: synthetic, mnist, fields.',
+    `Unknown data type "minst". Did you mean "mnist"? ${available}`,
   );
-  for (const type of ["des", "2lpt", "imagefolder", "netcdf", "hdf5", "npz", "tokens", "packed", "csv"]) {
+  for (const type of ["des", "2lpt", "imagefolder", "packed"]) {
     assertEquals(
       refused({ type }).message,
-      `Data of type ${type} can't be read yet. Available now: synthetic, mnist, fields.`,
+      `Data of type ${type} can't be read yet. ${available}`,
     );
   }
 });
@@ -52,16 +53,43 @@ Deno.test("an unknown type is refused with the nearest name, a planned one with 
 Deno.test(
   "auto with a path says what it can't make of it",
   inFolder((folder) => {
-    Deno.writeTextFileSync(`${folder}/ice.nc`, "CDF");
-    const other = refused({ data_path: `${folder}/ice.nc` });
+    Deno.writeTextFileSync(`${folder}/ice.dat`, "CDF");
+    const other = refused({ data_path: `${folder}/ice.dat` });
     assertEquals(other.kind, "data");
-    assert(other.message.includes("is not data of a kind that can be read yet"), other.message);
+    assert(other.message.includes("doesn't say by its name what kind of data it is"), other.message);
     assert(refused({ data_path: `${folder}/nowhere` }).message.startsWith(`There is no ${folder}/nowhere.`));
     Deno.writeFileSync(`${folder}/train-images-idx3-ubyte`, new Uint8Array(0));
     assert(
       refused({ data_path: folder }).message.includes("train-labels-idx1-ubyte is not"),
       "taken for MNIST",
     );
+  }),
+);
+
+Deno.test(
+  "auto goes by the ending of a file, and by what is in a folder",
+  inFolder((folder) => {
+    Deno.writeTextFileSync(`${folder}/T.CSV`, "a,b,y\n" + "1,2,0.5\n".repeat(20));
+    const { train, val, notes } = open({ data_path: `${folder}/T.CSV` });
+    assertEquals([train.length, val!.length, train.facts.outputs], [18, 2, 1]);
+    assertEquals(notes, [
+      `Data: ${folder}/T.CSV: 2 features -> 1 number`,
+      "Read as text: commas between cells, names in line 1",
+      "Samples: 18 to train with, 2 samples to validate with",
+    ]);
+    const said = (path: string) => refused({ data_path: `${folder}/${path}` }).message;
+    assert(said("no.npz").includes("no.npz: there is no such file"), said("no.npz"));
+    Deno.mkdirSync(`${folder}/arrays`);
+    Deno.writeTextFileSync(`${folder}/arrays/x.npy`, "");
+    assert(said("arrays").includes("x.npy is empty"), said("arrays"));
+    Deno.mkdirSync(`${folder}/text`);
+    Deno.writeFileSync(`${folder}/text/train.bin`, new Uint8Array(400));
+    assertEquals(open({ data_path: `${folder}/text` }).train.facts.task, "language");
+    for (const type of ["npz", "csv", "tokens"]) {
+      const { kind, message } = refused({ type });
+      assertEquals(kind, "usage");
+      assert(message.includes("needs --data-path"), message);
+    }
   }),
 );
 

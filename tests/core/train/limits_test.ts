@@ -17,3 +17,11 @@ Deno.test("defaults that a checkpoint or a file repeats are nobody's wish", () =
   const [line] = told([], { training: { compile: true, profile_training: false } });
   assertMatch(line, /: training\.compile \(checkpoint\)\.$/);
 });
+
+Deno.test("which columns and rows to use has an effect on data of columns, and none on other data", () => {
+  const flags = ["--features", "a,b", "--targets", "c", "--bad-samples", "skip"];
+  assertEquals(told([...flags, "--data-path", "x.csv"]), []);
+  assertEquals(told([...flags, "--data-type", "npz", "--data-path", "x"]), []);
+  const [line] = told(flags);
+  assertMatch(line, /data\.bad_samples \(--bad-samples\), data\.features .*, data\.targets/);
+});

@@ -1,0 +1,49 @@
+// How much memory data may take on this machine, and the sentence where it would take more. May import errors, format.
+import { UserError } from "../errors.ts";
+import { formatBytes, formatPlural } from "../format.ts";
+
+/** Half of what is free: the other half is for the model, the optimizer and whoever else is there. */
+const SHARE = 0.5;
+
+/** Refuses data that doesn't fit, before any of it is read. `samples` is how many it has, where that is known. */
+export function checkRoom(
+  what: string,
+  bytes: number,
+  samples: number | null,
+  advice: string,
+  free = freeMemory(),
+): void {
+  const most = SHARE * free;
+  if (bytes <= most) return;
+  const fitting = samples === null
+    ? ""
+    : `, enough for ${Math.floor(samples * most / bytes)} of its ${formatPlural(samples, "sample")}`;
+  throw new UserError(
+    "memory",
+    `${what} would take ${formatBytes(bytes)} of memory; data may take half of what is free, and that is ` +
+      `${formatBytes(most)}${fitting}. ${advice}`,
+  );
+}
+
+/** What the machine has to give, and what the control groups of this process (a job's, a container's) let it take. */
+export function freeMemory(groups = "/sys/fs/cgroup", own = readOr("/proc/self/cgroup", "")): number {
+  let free = Deno.systemMemoryInfo().available;
+  const parts = (/^0::(.*)$/m.exec(own)?.[1] ?? "").split("/").filter(Boolean);
+  for (let depth = 0; depth <= parts.length; depth++) {
+    const folder = [groups, ...parts.slice(0, depth)].join("/");
+    const limit = Number(readOr(`${folder}/memory.max`, "max"));
+    // The cache of files counts as used, and is given up when somebody wants the memory.
+    const cache = /^file (\d+)$/m.exec(readOr(`${folder}/memory.stat`, ""))?.[1] ?? 0;
+    const used = Number(readOr(`${folder}/memory.current`, "0")) - Number(cache);
+    if (!Number.isNaN(limit)) free = Math.min(free, Math.max(limit - used, 0));
+  }
+  return free;
+}
+
+function readOr(path: string, otherwise: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return otherwise;
+  }
+}

@@ -1,0 +1,109 @@
+// Files of tokens: flat uint16 or uint32 numbers as nanoGPT writes them, or behind the header of llm.c.
+// May import errors, checkpoint's reader of files.
+import type { FileBytes } from "../checkpoint/file_bytes.ts";
+import { UserError } from "../errors.ts";
+
+export type Tokens = Uint16Array | Uint32Array;
+
+export interface TokenFile {
+  readonly path: string;
+  readonly tokens: Tokens;
+  /** How it was read, for a note. */
+  readonly said: string;
+}
+
+/** llm.c's header is 256 int32: its mark, its version, how many tokens follow, and zeros. */
+const HEADER_BYTES = 1024;
+const KNOWN = [{ magic: 20240520, version: 1, width: 2 }, { magic: 20240801, version: 7, width: 4 }];
+
+export function readTokens(file: FileBytes): TokenFile {
+  const { path, size } = file;
+  if (size === 0) throw new UserError("data", `${path} is empty: it has no tokens in it.`);
+  const head = file.read(0, Math.min(size, HEADER_BYTES));
+  if (String.fromCharCode(...head.subarray(0, 6)) === "\x93NUMPY") {
+    throw new UserError(
+      "data",
+      `${path} is an npy file: write tokens with ids.astype(numpy.uint16).tofile(...).`,
+    );
+  }
+  if (head.length === HEADER_BYTES && looksLikeHeader(new Int32Array(head.buffer))) {
+    return behindHeader(file, new Int32Array(head.buffer));
+  }
+  if (size % 2 !== 0) {
+    throw new UserError(
+      "data",
+      `${path} has ${size} bytes, an odd number, and tokens are of 2 or 4 bytes: it is truncated, or no file of tokens.`,
+    );
+  }
+  const words = new Uint16Array(file.read(0, size).buffer);
+  return areHalves(words)
+    ? {
+      path,
+      tokens: new Uint32Array(words.buffer),
+      said: "uint32, as every second 16 bits are all but zero",
+    }
+    : { path, tokens: words, said: "uint16" };
+}
+
+/** llm.c's marks are the dates of 2024, and the second half of a header is zeros. */
+const looksLikeHeader = (header: Int32Array) =>
+  header[0] >= 20240101 && header[0] <= 20241231 && header.subarray(128).every((value) => value === 0);
+
+function behindHeader(file: FileBytes, [magic, version, count]: Int32Array): TokenFile {
+  const { path, size } = file;
+  const kind = KNOWN.find((known) => known.magic === magic && known.version === version);
+  if (!kind) {
+    throw new UserError(
+      "data",
+      `${path} begins like a file of llm.c, but with the mark ${magic} and version ${version}; files of tokens have ` +
+        `${KNOWN.map((known) => `${known.magic} and version ${known.version}`).join(", or ")}. ` +
+        "Name a file that llm.c's data scripts wrote.",
+    );
+  }
+  const expected = HEADER_BYTES + count * kind.width;
+  if (size !== expected) {
+    throw new UserError(
+      "data",
+      `${path} is ${
+        size < expected ? "truncated" : "longer than its header says"
+      }: ${expected} bytes expected for ` +
+        `${count} tokens, ${size} found. Copy it again from where it came from.`,
+    );
+  }
+  const { buffer } = file.read(HEADER_BYTES, size - HEADER_BYTES);
+  return {
+    path,
+    tokens: kind.width === 2 ? new Uint16Array(buffer) : new Uint32Array(buffer),
+    said: `uint${8 * kind.width} behind llm.c's header`,
+  };
+}
+
+const LOOKED_AT = 1 << 16;
+/** Vocabularies end at about four times 65,536. */
+const MOST_HIGH = 4;
+
+/** Whether 16-bit words are the halves of 32-bit tokens: in real uint16 tokens every second one is not that small. */
+function areHalves(words: Uint16Array): boolean {
+  if (words.length % 2 !== 0) return false;
+  let low = 0, high = 0;
+  for (let i = 0; i < Math.min(words.length, LOOKED_AT); i += 2) {
+    low = Math.max(low, words[i]);
+    high = Math.max(high, words[i + 1]);
+  }
+  return high === 0 ? low > 0 : high < MOST_HIGH && low > MOST_HIGH;
+}
+
+/** It has to be below `vocabulary` where that is given. */
+export function largestToken({ path, tokens }: TokenFile, vocabulary: number): number {
+  let most = 0;
+  for (let i = 0; i < tokens.length; i++) if (tokens[i] > most) most = tokens[i];
+  if (vocabulary > 0 && most >= vocabulary) {
+    const at = tokens.findIndex((token: number) => token >= vocabulary);
+    throw new UserError(
+      "data",
+      `${path}: token ${at} (counted from 0) is ${tokens[at]}, outside of the vocabulary of ${vocabulary}: ` +
+        `set model.vocab_size to ${most + 1} or more, or leave it out.`,
+    );
+  }
+  return most;
+}
