@@ -12,7 +12,7 @@ Deno.test("the quickstart infers the fields' parameters in under two minutes, an
     assert(r2 > 0.5, `the last Val R2 is ${r2}`);
     assert(seconds < 120, `it took ${seconds.toFixed(0)} s`);
     assertMatch(stdout, /^\[Epoch \d+\/\d+\] Loss: .* \| Val R2: 0\.\d+ /m);
-    const evaluate = /^ {2}evaluate +hpctrain (.*)$/m.exec(stdout)![1];
-    const { stdout: evaluated } = await succeed([...evaluate.split(" "), "--json"], { cwd });
+    const checkpoint = /^ {2}evaluate +.* eval (\S+)$/m.exec(stdout)![1];
+    const { stdout: evaluated } = await succeed(["eval", checkpoint, "--json"], { cwd });
     assertEquals(JSON.parse(evaluated).samples, 500);
   }));
