@@ -1,4 +1,4 @@
-// A long-lived process that trains as many steps as it is told, whoever it is. May import nothing.
+// A long-lived process that does as many steps (or epochs) as it is told, whoever it is. May import nothing.
 
 export interface Round {
   readonly seconds: number;
@@ -10,6 +10,7 @@ export interface Round {
 }
 
 export interface Contestant {
+  readonly pid: number;
   round(steps: number): Promise<Round>;
   end(): Promise<void>;
 }
@@ -36,6 +37,7 @@ export async function startContestant(program: string, args: readonly string[]):
   };
   await next();
   return {
+    pid: child.pid,
     async round(steps) {
       await input.write(new TextEncoder().encode(`${steps}\n`));
       return await next();

@@ -1,7 +1,11 @@
 // The benchmarks by name. Started by scripts/bench, which sets up what they compare. May import its siblings.
+import { loaderBenchmark } from "./loader.ts";
 import { type Programs, stepBenchmark } from "./step.ts";
 
-const benchmarks: Record<string, (programs: Programs) => Promise<void>> = { step: stepBenchmark };
+const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
+  step: stepBenchmark,
+  loader: (programs) => loaderBenchmark(programs, quick),
+};
 
 function named(variable: string, what: string): string {
   const value = Deno.env.get(variable);
@@ -9,16 +13,25 @@ function named(variable: string, what: string): string {
   return value;
 }
 
-const wanted = Deno.args.length > 0 ? Deno.args : Object.keys(benchmarks);
+/** With little data, and nothing is written: to see that it runs. */
+const quick = Deno.args.includes("--quick");
+const names = Deno.args.filter((word) => word !== "--quick");
+const wanted = names.length > 0 ? names : Object.keys(benchmarks);
 const unknown = wanted.filter((name) => !Object.hasOwn(benchmarks, name));
 if (unknown.length > 0) {
   console.error(`There is no benchmark "${unknown[0]}". There are: ${Object.keys(benchmarks).join(", ")}.`);
   Deno.exit(2);
 }
+if (quick && wanted.join() !== "loader") {
+  console.error("Only loader has --quick: ./scripts/bench loader --quick.");
+  Deno.exit(2);
+}
 const programs = {
   exe: named("HPCTRAIN_EXE", "the executable"),
   worker: named("HPCTRAIN_BENCH_WORKER", "the program compiled from bench/worker.ts"),
+  loader: named("HPCTRAIN_BENCH_LOADER", "the program compiled from bench/loader_worker.ts"),
   python: named("HPCTRAIN_PYTHON", "a Python that has torch and torchvision"),
   libtorch: named("HPCTRAIN_LIBTORCH", "the folder of libtorch"),
+  data: named("HPCTRAIN_BENCH_DATA", "a folder for the benchmarks' files"),
 };
 for (const name of wanted) await benchmarks[name](programs);

@@ -20,6 +20,19 @@ export function machine() {
   };
 }
 
+/** What is compared: versions of both sides. */
+export function versionsOf({ python, libtorch }: { python: string; libtorch: string }) {
+  const asked = "import json, platform, torch; " +
+    "print(json.dumps({'python': platform.python_version(), 'torch': torch.__version__}))";
+  const { stdout } = new Deno.Command(python, { args: ["-c", asked] }).outputSync();
+  const own = Deno.readTextFileSync(join(libtorch, "version.py"));
+  return {
+    ...JSON.parse(new TextDecoder().decode(stdout)) as { python: string; torch: string },
+    libtorch: /__version__ = '([^']+)'/.exec(own)?.[1] ?? "unknown",
+    deno: Deno.version.deno,
+  };
+}
+
 export function writeResults(name: string, results: unknown): void {
   const path = join(root, "bench/results", `${name}.json`);
   Deno.mkdirSync(join(root, "bench/results"), { recursive: true });

@@ -1,7 +1,7 @@
 // `scripts/bench step`: a training step, start-up and memory beside Python PyTorch, in one run. May import its siblings.
 import { dirname, join } from "@std/path";
 import { type Contestant, type Round, startContestant } from "./contestant.ts";
-import { machine, median, table, writeResults, writeSection } from "./report.ts";
+import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import { COLD, type Starter, startups } from "./startup.ts";
 import { type Name, workloads } from "./workloads.ts";
 
@@ -11,11 +11,14 @@ const SIDES = ["hpctrain", "eager", "compile"] as const;
 type Side = typeof SIDES[number];
 
 export interface Programs {
-  /** The executable, the worker compiled from bench/worker.ts, a Python with torch, and libtorch's folder. */
+  /** The executable, what bench/worker.ts and bench/loader_worker.ts were compiled to, a Python with torch, and libtorch's folder. */
   readonly exe: string;
   readonly worker: string;
+  readonly loader: string;
   readonly python: string;
   readonly libtorch: string;
+  /** Where a benchmark may keep its files from one time to the next. */
+  readonly data: string;
 }
 
 interface Measured {
@@ -167,19 +170,7 @@ function write(
   steps: Record<Name, Measured>,
   starts: Starts,
 ): void {
-  const versions = {
-    ...JSON.parse(new TextDecoder().decode(
-      new Deno.Command(p.python, {
-        args: [
-          "-c",
-          "import json, platform, torch; print(json.dumps({'python': platform.python_version(), 'torch': torch.__version__}))",
-        ],
-      }).outputSync().stdout,
-    )),
-    libtorch: /__version__ = '([^']+)'/.exec(Deno.readTextFileSync(join(p.libtorch, "version.py")))?.[1] ??
-      "unknown",
-    deno: Deno.version.deno,
-  };
+  const versions = versionsOf(p);
   const results = {
     command: "./scripts/bench step",
     date: new Date().toISOString().slice(0, 10),

@@ -10,6 +10,7 @@ import { build } from "../core/train/build.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
 import { evaluate as evaluateAll, type Evaluation } from "../core/train/evaluate.ts";
 import { openFeed } from "../core/train/feed.ts";
+import { loaderThreads } from "../core/train/loader_threads.ts";
 import { savedConfig } from "../core/train/resume.ts";
 import { formatValue } from "../core/format.ts";
 
@@ -32,7 +33,8 @@ export async function evaluate(argv: string[]): Promise<number> {
       `Which checkpoint? Usage: ${USAGE}, e.g. hpctrain eval checkpoints/quickstart_best.pt.`,
     );
   }
-  const { config } = resolve({ argv, env, positionals: 1, usage: USAGE, checkpoint: savedConfig(path) });
+  const resolved = resolve({ argv, env, positionals: 1, usage: USAGE, checkpoint: savedConfig(path) });
+  const { config } = resolved;
   try {
     const { device } = openDevice(config);
     await loadReader(config.data);
@@ -48,15 +50,17 @@ export async function evaluate(argv: string[]): Promise<number> {
     }
     const breath = openBreath();
     const size = config.training.eval_batch_size || config.training.batch_size;
-    const result = await evaluateAll(
-      pass,
-      data.val,
-      openFeed(device, channelsLast, pass.loss),
-      size,
-      async () => {
-        if (breath.due()) await breath.take();
-      },
-    );
+    const { loaders } = loaderThreads(resolved, device);
+    const threads = {
+      count: loaders,
+      prefetch: config.data.prefetch_mib * 2 ** 20,
+      lanes: [{ source: data.val, rows: size, parts: 1 }],
+    };
+    const feed = openFeed({ device, channelsLast, loss: pass.loss, threads });
+    const result = await evaluateAll(pass, data.val, feed, size, async () => {
+      if (breath.due()) await breath.take();
+    });
+    feed.close();
     report(path, { ...result, averaged }, config.output.json);
     return EXIT.done;
   } catch (error) {

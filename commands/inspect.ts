@@ -1,27 +1,37 @@
-// `hpctrain inspect`: what is in a checkpoint. Imports core/checkpoint, core/config, core/format, core/errors.
+// `hpctrain inspect`: what is in a checkpoint or a data set. Imports core/checkpoint, core/config, core/format,
+// core/errors, and inspect_data when it is data.
 import { describeCheckpoint, type Description, type Json, printable } from "../core/checkpoint/describe.ts";
-import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
+import { type CheckpointFile, looksLikeCheckpoint, openCheckpoint } from "../core/checkpoint/open.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { isGroup, lookUp } from "../core/config/tree.ts";
+import { isFolder, namesIn } from "../core/data/files.ts";
 import { UserError } from "../core/errors.ts";
 import { formatBytes, formatCount, formatPlural } from "../core/format.ts";
 
-const USAGE = "hpctrain inspect FILE [--json] [--verify]";
-const HELP = `hpctrain inspect: what is in a checkpoint, without loading it
+const USAGE = "hpctrain inspect FILE|FOLDER [--json] [--verify] [--sample N] [--png FILE]";
+const HELP = `hpctrain inspect: what is in a checkpoint or a data set
 
   ${USAGE}
-      --json      the same as JSON, every tensor included
-      --verify    also compare every checksum (reads the whole file)
+      --json            the same as JSON, every tensor included
+      --verify          of a checkpoint: also compare every checksum (reads the whole file)
+      --sample N        of data: show this sample, counted from 0, in place of the first ones
+      --png FILE        of images and maps: write the first 64, or the one of --sample, as a picture
+      --data-type KIND  what kind of data it is, where its name does not say
 
 Reads .pt files of hpctrain and of torch.save, and .safetensors files. Nothing in the file is executed.
+Reads data of every kind that training reads: its schema, counts, ranges and first samples. Images and maps are drawn
+in the terminal. No column is chosen for it, and nothing is read that is not shown: of a large file the first samples.
 
-Example: hpctrain inspect checkpoints/run_latest.pt --verify`;
+Examples: hpctrain inspect checkpoints/run_latest.pt --verify
+          hpctrain inspect maps.nc --png maps.png`;
 
-// deno-lint-ignore require-await
 export async function inspect(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, {
     json: { kind: "bool", help: "print JSON" },
     verify: { kind: "bool", help: "compare every checksum" },
+    sample: { kind: "text", help: "show this sample", value: "a sample's number" },
+    png: { kind: "text", help: "write pictures", value: "a file's name" },
+    "data-type": { kind: "text", help: "kind of data", value: "a kind of data" },
     help: { kind: "bool", help: "show this help" },
   }, USAGE);
   if (options.help) {
@@ -31,13 +41,37 @@ export async function inspect(argv: string[]): Promise<number> {
   if (positionals.length !== 1) {
     throw new UserError("usage", `inspect takes one file, but got ${positionals.length}. Usage: ${USAGE}`);
   }
-  using file = openCheckpoint(positionals[0]);
+  const [path] = positionals;
+  if (options["data-type"] !== undefined || isData(path)) {
+    if (options.verify) {
+      throw new UserError(
+        "usage",
+        "--verify compares the checksums of checkpoints; data is verified as it is read.",
+      );
+    }
+    const { inspectData } = await import("./inspect_data.ts");
+    await inspectData(path, { ...options, type: options["data-type"] ?? "auto" });
+    return 0;
+  }
+  if (options.sample !== undefined || options.png !== undefined) {
+    throw new UserError("usage", `--sample and --png are for data, and ${path} is taken for a checkpoint.`);
+  }
+  using file = openCheckpoint(path);
   if (options.verify) file.verify();
   const description = describeCheckpoint(file);
   if (options.json) console.log(JSON.stringify({ ...description, verified: options.verify }, null, 2));
   else console.log([...render(description), ...(options.verify ? [verdict(file)] : [])].join("\n"));
   return 0;
 }
+
+/** By its name; a .bin may be either, and says itself which. A folder of checkpoints is refused as one. */
+function isData(path: string): boolean {
+  if (isFolder(path)) return !namesIn(path).some((name) => /\.(pt|safetensors)$/.test(name));
+  if (/\.bin$/i.test(path)) return !looksLikeCheckpoint(path);
+  return DATA.test(path);
+}
+
+const DATA = /\.(np[yz]|csv|tsv|txt|nc4?|cdf|h5|hdf5)$|idx\d-ubyte(\.gz)?$/i;
 
 export function render(description: Description): string[] {
   const { tensors, totals, metadata } = description;

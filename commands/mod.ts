@@ -27,6 +27,18 @@ export const CONFIG_OPTIONS = {
   docs: { kind: "bool", help: "print the page of all settings as Markdown" },
 } as const;
 
+export const PACK_OPTIONS = {
+  "samples-per-shard": {
+    kind: "text",
+    value: "N",
+    help: "samples in one file (default: as many as take 64 MiB, or a 256th of all)",
+  },
+  "keep-encoded": {
+    kind: "bool",
+    help: "keep images as their files are, to be decoded in training: smaller, and slower to read",
+  },
+} as const;
+
 export const COMMANDS: readonly Command[] = [
   {
     name: "train",
@@ -49,15 +61,25 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import("./eval.ts")).evaluate,
   },
   {
+    name: "generate-data",
+    summary: "make a data set of simulated universes, or of random fields",
+    usage: "hpctrain generate-data --data-type 2lpt|des|synthetic --samples N --out DIR",
+    examples: ["hpctrain generate-data --data-type 2lpt --samples 2000 --out maps"],
+    ownHelp: true,
+    words: ["--data-type", "--samples", "--out", "--val-samples", "--seed", "--grid", "--box", "--maps"],
+    load: async () => (await import("./generate_data.ts")).generateData,
+  },
+  {
     name: "inspect",
-    summary: "show what is in a checkpoint",
-    usage: "hpctrain inspect FILE [--json] [--verify]",
+    summary: "show what is in a checkpoint or a data set",
+    usage: "hpctrain inspect FILE|FOLDER [--json] [--verify] [--sample N] [--png FILE]",
     examples: [
       "hpctrain inspect checkpoints/quickstart_best.pt",
       "hpctrain inspect model.safetensors --json",
+      "hpctrain inspect maps.nc --png maps.png",
     ],
     ownHelp: true,
-    words: ["--json", "--verify"],
+    words: ["--json", "--verify", "--sample", "--png", "--data-type"],
     load: async () => (await import("./inspect.ts")).inspect,
   },
   {
@@ -68,6 +90,19 @@ export const COMMANDS: readonly Command[] = [
     ownHelp: true,
     words: ["--strip", "--force"],
     load: async () => (await import("./convert.ts")).convert,
+  },
+  {
+    name: "pack",
+    summary: "write any data set as packed shards, or a table as npz",
+    usage: "hpctrain pack SRC OUT [FLAGS]",
+    examples: [
+      "hpctrain pack photos packed --resize 256 --centre-crop 224",
+      "hpctrain pack ice.nc packed --features wind,temperature --targets drift",
+      "hpctrain pack ice.nc ice.npz",
+    ],
+    settings: true,
+    options: PACK_OPTIONS,
+    load: async () => (await import("./pack.ts")).pack,
   },
   {
     name: "config",

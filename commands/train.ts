@@ -2,8 +2,10 @@
 import { asUserError, openDevice } from "../core/train/device.ts";
 import { resolve } from "../core/config/resolve.ts";
 import { checkLayout, loadPreset, type World } from "../core/config/presets.ts";
+import { generateMissing } from "../core/data/generated/missing.ts";
 import { loadReader } from "../core/data/open.ts";
 import { EXIT, UserError } from "../core/errors.ts";
+import { loaderThreads } from "../core/train/loader_threads.ts";
 import { trainLoop } from "../core/train/loop.ts";
 import { outOfMemory } from "../core/train/out_of_memory.ts";
 import { refuseManyRanks, withoutEffect } from "../core/train/limits.ts";
@@ -28,8 +30,19 @@ export async function train(argv: string[]): Promise<number> {
     const { device, libtorch } = openDevice(config);
     const world: World = { nodes: 1, ranks: 1, device: device === "cpu" ? "cpu" : "cuda" };
     fits(world);
-    await loadReader(config.data);
-    const prepared = prepare({ config, preset, device, libtorch, resume, notes: withoutEffect(resolved) });
+    const ready = await generateMissing(config, libtorch);
+    await loadReader(ready.config.data);
+    const { loaders, notes } = loaderThreads(resolved, device);
+    const said = [...withoutEffect(resolved), ...ready.notes, ...notes];
+    const prepared = prepare({
+      config: ready.config,
+      preset,
+      device,
+      libtorch,
+      resume,
+      loaders,
+      notes: said,
+    });
     return await run(prepared, { argv, libtorch, world });
   } catch (error) {
     throw asUserError(error);
@@ -56,6 +69,8 @@ async function run(
     run.events.emit({ kind: "exit", code, message, step, epoch, seconds: seconds() });
     throw error;
   } finally {
+    await run.saver.close();
+    run.feed.close();
     run.console.close();
     run.requests.close();
     run.events.close();

@@ -6,30 +6,49 @@ const O_RDONLY_CLOEXEC = 0o2000000, LOCK_EX_NB = 2 | 4;
  * Locks a folder for as long as this process lives; false if another process has it. On a file system that has no
  * locks it is true: nothing can be told there.
  */
-export function lockFolder(folder: string): boolean {
-  if (flock(folder)) return true;
+export const lockFolder = (folder: string): boolean => holdFolder(folder) !== null;
+
+/** The same, until the function that it gives is called; null if somebody else has it. */
+export function holdFolder(folder: string): (() => void) | null {
+  const release = flock(folder);
+  if (release) return release;
   // Refused, or not to be had here? A folder that nobody else knows tells them apart.
   let probe: string;
   try {
     probe = Deno.makeTempDirSync({ dir: folder, prefix: ".lock-" });
   } catch {
-    return true; // whoever writes there next says what is wrong with it
+    return () => {}; // whoever writes there next says what is wrong with it
   }
   try {
-    return !flock(probe);
+    const possible = flock(probe);
+    possible?.();
+    return possible ? null : () => {};
   } finally {
     Deno.removeSync(probe);
   }
 }
 
-function flock(folder: string): boolean {
-  const libc = Deno.dlopen("libc.so.6", {
-    open: { parameters: ["buffer", "i32"], result: "i32" },
-    flock: { parameters: ["i32", "i32"], result: "i32" },
+function flock(folder: string): (() => void) | null {
+  return withLibc(({ open, flock, close }) => {
+    const descriptor = open(new TextEncoder().encode(`${folder}\0`), O_RDONLY_CLOEXEC);
+    if (descriptor >= 0 && flock(descriptor, LOCK_EX_NB) === 0) {
+      return () => withLibc(({ close }) => close(descriptor)); // until then it stays open: closed, the lock ends
+    }
+    if (descriptor >= 0) close(descriptor);
+    return null;
   });
+}
+
+const SYMBOLS = {
+  open: { parameters: ["buffer", "i32"], result: "i32" },
+  flock: { parameters: ["i32", "i32"], result: "i32" },
+  close: { parameters: ["i32"], result: "i32" },
+} as const;
+
+function withLibc<R>(use: (libc: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"]) => R): R {
+  const libc = Deno.dlopen("libc.so.6", SYMBOLS);
   try {
-    const descriptor = libc.symbols.open(new TextEncoder().encode(`${folder}\0`), O_RDONLY_CLOEXEC);
-    return descriptor >= 0 && libc.symbols.flock(descriptor, LOCK_EX_NB) === 0; // it stays open: closed, the lock would end
+    return use(libc.symbols);
   } finally {
     libc.close();
   }

@@ -2,6 +2,7 @@
 import { check, native, out, outAt, outI32, outI64 } from "./abi.ts";
 import type { DType } from "./dtype.ts";
 import { contiguous, empty, emptyLike, mul, onesOp, toCopy, zerosOp } from "./ops.ts";
+import type { Place } from "./shared_memory.ts";
 import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
 
 export interface Options {
@@ -95,6 +96,12 @@ export function borrowBytes(t: Tensor): Uint8Array<ArrayBuffer> {
   if (t.numel === 0) return new Uint8Array(0);
   const at = Deno.UnsafePointer.create(address(t))!;
   return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(at, t.byteLength));
+}
+
+/** Where a contiguous CPU tensor's memory is, for another thread; keep the tensor for as long as that uses it. */
+export function placeOf(t: Tensor): Place {
+  if (!t.contiguous || t.device !== "cpu") throw new Error(`internal: placeOf ${describe(t)}.`);
+  return { address: address(t), bytes: t.byteLength };
 }
 
 /** All values as numbers, in row-major order. */

@@ -104,6 +104,7 @@ export const sin = aten("sin(Tensor self) -> Tensor");
 export const cos = aten("cos(Tensor self) -> Tensor");
 export const tanh = aten("tanh(Tensor self) -> Tensor");
 export const sigmoid = aten("sigmoid(Tensor self) -> Tensor");
+export const asinh = aten("asinh(Tensor self) -> Tensor");
 export const erf = aten("erf(Tensor self) -> Tensor");
 export const erfinv = aten("erfinv(Tensor self) -> Tensor");
 export const erfinv_ = aten("erfinv_(Tensor(a!) self) -> Tensor(a!)");

@@ -1,6 +1,11 @@
-// Opens the libtorch under test, the one that HPCTRAIN_LIBTORCH names. Test helper: may import ffi.
+// Opens the libtorch under test, the one that HPCTRAIN_LIBTORCH names. Test helper: may import ffi, and what finds
+// libturbojpeg.
+import { closeFile, openForReading } from "../ffi/files.ts";
+import { openInflate } from "../ffi/inflate.ts";
 import { checkLibtorch, isLibtorch } from "../ffi/libraries/check.ts";
 import type { Libtorch } from "../ffi/libraries/types.ts";
+import { turboJpeg } from "../core/data/images/turbo.ts";
+import { openTurboJpeg } from "../ffi/jpeg.ts";
 import { openLibtorch } from "../ffi/library.ts";
 
 /** Opens libtorch if it is not open yet, and says which it is. */
@@ -10,5 +15,10 @@ export function useLibtorch(): Libtorch {
   const found = checkLibtorch(dir, "HPCTRAIN_LIBTORCH");
   if (!isLibtorch(found)) throw new Error(`${dir} can't be used: ${found.reason}`);
   openLibtorch(found);
+  // What data is read with stays open, too: opened by a test, it would count as left behind by it.
+  closeFile(openForReading("/"));
+  openInflate();
+  const turbo = turboJpeg();
+  if (turbo) openTurboJpeg(turbo);
   return found;
 }

@@ -1,6 +1,7 @@
 // Checks of what runs beside what: events, copies under computation, late reading, the feed, memory.
 // May import core, ffi, its siblings.
 import { resolve } from "../../core/config/resolve.ts";
+import { batchOf, plainPart } from "../../core/data/source.ts";
 import { build } from "../../core/train/build.ts";
 import { memoryInUse } from "../../core/train/device.ts";
 import { openFeed } from "../../core/train/feed.ts";
@@ -96,28 +97,29 @@ const feed: Check = {
   run({ device }) {
     const { config } = resolve({ argv: [...SMALL.mlp], env: {} });
     const { data: { train }, pass } = build(config, device);
-    const { take, prepare, now } = openFeed(device, false, pass.loss);
+    const supply = openFeed({ device, channelsLast: false, loss: pass.loss }).of(train);
     const sizes = [64, 17, 33, 64, 128];
     const idsOf = (n: number) =>
       [0, 1].map((part) =>
-        Int32Array.from({ length: sizes[(n + part) % 5] }, (_, i) => (n * 31 + part * 7 + i) % train.length)
+        plainPart(
+          Array.from({ length: sizes[(n + part) % 5] }, (_, i) => (n * 31 + part * 7 + i) % train.length),
+        )
       );
-    let wrong = 0, ids = idsOf(0);
+    let wrong = 0, asked = 0;
+    supply.begin(() => asked < 50 ? idsOf(asked++) : null);
     scope(() => {
       const busy = compute(device, device === "cpu" ? 64 : 4096, 4);
       for (let n = 0; n < 50; n++) {
         scope(() => {
-          const batches = take(train, ids);
+          const batches = supply.take()!;
           busy(); // what reads the batch is queued behind this, while the next batches are already copied
           const read = batches.map(({ input, target }) => [clone(input), clone(target)]);
-          const next = idsOf(n + 1);
-          if (n % 7 !== 6) prepare(train, next);
-          ids.forEach((part, i) => {
-            const straight = now(train, part);
+          if (n % 7 !== 6) supply.ahead();
+          idsOf(n).forEach((part, i) => {
+            const straight = batchOf(train, part);
             if (!equal(readBytes(read[i][0]), readBytes(straight.input))) wrong++;
             if (!equal(readBytes(read[i][1]), readBytes(straight.target))) wrong++;
           });
-          ids = next;
         });
       }
     });

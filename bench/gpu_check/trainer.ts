@@ -1,6 +1,7 @@
 // A model in training as a run has it, without files: losses of its first steps. May import core and ffi.
 import { resolve } from "../../core/config/resolve.ts";
-import { globalBatch, order } from "../../core/data/order.ts";
+import { order } from "../../core/data/order.ts";
+import { partsOf } from "../../core/data/part.ts";
 import { build } from "../../core/train/build.ts";
 import { openFeed } from "../../core/train/feed.ts";
 import { createOptimizer } from "../../core/train/optimizers/optimizer.ts";
@@ -26,25 +27,20 @@ export function losses(device: Device, flags: readonly string[], steps: number):
     clipNorm: training.clip_norm,
     observe: null,
   };
-  const feed = openFeed(device, channelsLast, pass.loss);
+  const supply = openFeed({ device, channelsLast, loss: pass.loss }).of(train);
   const size = training.batch_size, perEpoch = Math.floor(train.length / size);
-  const idsOf = (step: number) => [
-    globalBatch(
-      order(train.length, training.seed, Math.floor(step / perEpoch), true),
-      step % perEpoch,
-      size,
-      0,
-      1,
-    ),
-  ];
+  const samples = (epoch: number) => order(train.length, training.seed, epoch, true);
+  let asked = 0;
+  supply.begin(() => {
+    const epoch = Math.floor(asked / perEpoch), step = asked++ % perEpoch;
+    return partsOf(samples(epoch), step, { global: size, micro: size }, epoch, false);
+  });
   const found: number[] = [];
-  let ids = idsOf(0);
   for (let step = 0; step < steps; step++) {
     const { loss } = scope(() =>
-      trainStep(options, feed.take(train, ids), [1], training.optimizer.learning_rate, false, step)
+      trainStep(options, supply.take()!, [1], training.optimizer.learning_rate, false, step)
     );
-    ids = idsOf(step + 1);
-    feed.prepare(train, ids);
+    supply.ahead();
     found.push(loss.item());
     loss.free();
   }

@@ -112,12 +112,13 @@ export function remove(path: string): void {
   }
 }
 
-function freeBytes(folder: string): number | undefined {
+/** What may still be written to the disk that a folder is on. */
+export function freeBytes(folder: string): number | undefined {
   try {
-    const { bavail, bsize } = statfsSync(folder);
-    return bavail * bsize;
+    const { bavail, bsize, blocks } = statfsSync(folder);
+    return blocks > 0 ? bavail * bsize : undefined; // some network file systems do not say
   } catch {
-    return undefined; // some network file systems do not say
+    return undefined;
   }
 }
 
@@ -132,7 +133,7 @@ function refuseIfFull(path: string, folder: string, need?: number): void {
 }
 
 /** Without this a power cut can undo the rename. Some file systems can't; then the rename is as good as it gets. */
-function syncFolder(folder: string): void {
+export function syncFolder(folder: string): void {
   try {
     const handle = Deno.openSync(folder, { read: true });
     try {

@@ -3,6 +3,7 @@ import { FileBytes } from "./file_bytes.ts";
 import { readPt } from "./pt.ts";
 import { isSafetensors, readSafetensors } from "./safetensors.ts";
 import type { Value } from "./value.ts";
+import { isZip } from "./zip_reader.ts";
 
 export interface CheckpointFile {
   readonly path: string;
@@ -14,6 +15,16 @@ export interface CheckpointFile {
   verify(): void;
   close(): void;
   [Symbol.dispose](): void;
+}
+
+/** By its first bytes, where its name does not tell. */
+export function looksLikeCheckpoint(path: string): boolean {
+  const file = new FileBytes(path);
+  try {
+    return isZip(file) || isSafetensors(file);
+  } finally {
+    file.close();
+  }
 }
 
 export function openCheckpoint(path: string): CheckpointFile {

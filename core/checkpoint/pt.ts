@@ -12,8 +12,8 @@ export interface PtFile {
   readonly path: string;
   /** Tensors in it are read when their bytes are asked for, so the file must stay open until then. */
   readonly root: Value;
-  /** Compares every checksum in the file; a UserError names the first that is wrong. */
-  verify(): void;
+  /** Compares every checksum in the file, SHA-256 as well unless `quick`; a UserError names the first that is wrong. */
+  verify(quick?: boolean): void;
   close(): void;
   [Symbol.dispose](): void;
 }
@@ -29,7 +29,10 @@ export function readPt(path: string): PtFile {
     const zip = openZip(file);
     const root = readRoot(file, zip);
     const close = () => file.close();
-    const verify = () => zip.entries.forEach((entry) => zip.verify(entry));
+    const verify = (quick = false) => {
+      const sums = quick ? {} : manifestIn(zip);
+      zip.entries.forEach((entry) => zip.verify(entry, sums[entry.name]));
+    };
     return { path, root, verify, close, [Symbol.dispose]: close };
   } catch (error) {
     file.close();
@@ -41,14 +44,26 @@ export function readPt(path: string): PtFile {
  * Writes `root` where `torch.load(weights_only=True)` reads it, and gives the size of the file. `verify` reads all of
  * it back before it takes its place.
  */
-export function writePt(path: string, root: Value, options: { verify?: boolean } = {}): number {
-  const { bytes, storages } = writePickle(root);
+export function writePt(path: string, root: Value, options: WriteOptions = {}): number {
+  return writePickled(path, writePickle(root), options);
+}
+
+interface WriteOptions {
+  verify?: boolean;
+}
+
+/** The same of a pickle that was made before, in another thread perhaps. */
+export function writePickled(
+  path: string,
+  { bytes, storages }: { bytes: Uint8Array; storages: readonly Storage[] },
+  options: WriteOptions = {},
+): number {
   const text = (content: string) => memoryStorage(new TextEncoder().encode(content));
   const needBytes = storages.reduce((sum, storage) => sum + storage.byteLength + 256, bytes.length + 4096);
   let size = 0;
   const check = (temporary: string) => {
     using written = readPt(temporary);
-    if (options.verify) written.verify();
+    if (options.verify) written.verify(true);
     size = Deno.statSync(temporary).size;
   };
   writeAtomically(path, (file) => {
@@ -57,9 +72,25 @@ export function writePt(path: string, root: Value, options: { verify?: boolean }
     zip.add("archive/byteorder", text("little"));
     storages.forEach((storage, i) => zip.add(`archive/data/${i}`, storage));
     zip.add("archive/version", text("3\n"));
+    zip.add(`archive/${MANIFEST}`, text(JSON.stringify(zip.sums())));
     zip.finish();
   }, { needBytes, check });
   return size;
+}
+
+/** Of our own files: the SHA-256 of each entry before it, as JSON. PyTorch passes over it. */
+const MANIFEST = "hpctrain_sha256.json";
+
+function manifestIn(zip: ZipReader): Record<string, string> {
+  const manifest = [...zip.entries.values()].find(({ name, size }) =>
+    name.endsWith(`/${MANIFEST}`) && size < MAX_PICKLE_BYTES
+  );
+  if (!manifest) return {};
+  try {
+    return JSON.parse(new TextDecoder().decode(zip.read(manifest)));
+  } catch {
+    return {}; // its own checksum is compared like any other's, and tells
+  }
 }
 
 function refuseOtherFormats(file: FileBytes): void {

@@ -46,12 +46,18 @@ export interface Facts {
   readonly config: unknown;
 }
 
-export function toTree(parts: Parts, cursor: Cursor, facts: Facts): Value {
+/** `data` makes file data of a live tensor: the tensor's own memory unless told. */
+export function toTree(
+  parts: Parts,
+  cursor: Cursor,
+  facts: Facts,
+  data: (t: Tensor) => TensorData = toData,
+): Value {
   const { optimizer, scaler, ema } = parts;
   return dict({
     epoch: cursor.epoch,
-    model_state_dict: weights(parts.stateDict),
-    optimizer_state_dict: optimizerTree(parts, facts.learningRate),
+    model_state_dict: weights(parts.stateDict, data),
+    optimizer_state_dict: optimizerTree(parts, facts.learningRate, data),
     scheduler_state_dict: dict({
       type: facts.scheduler.type,
       last_epoch: optimizer.steps,
@@ -68,28 +74,35 @@ export function toTree(parts: Parts, cursor: Cursor, facts: Facts): Value {
       seed: facts.seed,
       optimizer: optimizer.type,
       cursor: plain(cursor),
-      ema_state_dict: ema ? weights(ema) : null,
+      ema_state_dict: ema ? weights(ema, data) : null,
     }),
   });
 }
 
-function weights(named: readonly (readonly [string, Tensor])[]): Value {
+/** All tensors that a checkpoint has in it. */
+export function* tensorsOf({ stateDict, optimizer, ema }: Parts): Generator<Tensor> {
+  for (const [, t] of stateDict) yield t;
+  for (const slot of optimizer.slots.values()) yield* slot;
+  for (const [, t] of ema ?? []) yield t;
+}
+
+function weights(named: readonly (readonly [string, Tensor])[], data: (t: Tensor) => TensorData): Value {
   const seen = new Map<Tensor, TensorData>(); // tied weights share one storage, as in PyTorch
   const once = (t: Tensor) => {
-    const data = seen.get(t) ?? toData(t);
-    seen.set(t, data);
-    return data;
+    const made = seen.get(t) ?? data(t);
+    seen.set(t, made);
+    return made;
   };
   return new OrderedDict(named.map(([name, t]) => [name, once(t)]));
 }
 
 /** torch.optim's state_dict: per-parameter state by number, then the one parameter group. */
-function optimizerTree({ optimizer, names }: Parts, lr: number): Value {
+function optimizerTree({ optimizer, names }: Parts, lr: number, data: (t: Tensor) => TensorData): Value {
   const state = new Map<number, Value>();
   if (optimizer.steps > 0 && optimizer.slots.size > 0) {
     names.forEach((_, i) => {
       const entry = dict(
-        Object.fromEntries([...optimizer.slots].map(([slot, tensors]) => [slot, toData(tensors[i])])),
+        Object.fromEntries([...optimizer.slots].map(([slot, tensors]) => [slot, data(tensors[i])])),
       );
       if (optimizer.type !== "sgd") entry.set("step", scalarData(optimizer.steps));
       state.set(i, entry);

@@ -1,4 +1,5 @@
 // Reads a zip file's directory and its entries by position, and refuses one that lies. Imports file_bytes, zip_format.
+import { createHash } from "node:crypto";
 import { constants, crc32, inflateRawSync } from "node:zlib";
 import { damaged, type FileBytes } from "./file_bytes.ts";
 import {
@@ -33,8 +34,10 @@ export interface ZipReader {
   read(entry: ZipEntry, offset?: number, length?: number): Uint8Array<ArrayBuffer>;
   /** The beginning of an entry, without unpacking the rest of it; no checksum is compared. */
   peek(entry: ZipEntry, length: number): Uint8Array<ArrayBuffer>;
-  /** Compares the checksum of one entry, in small pieces. */
-  verify(entry: ZipEntry): void;
+  /** Where in the file the entry's bytes begin. */
+  startOf(entry: ZipEntry): number;
+  /** Compares the checksum of one entry, in small pieces; and its SHA-256, where one is given. */
+  verify(entry: ZipEntry, sha256?: string): void;
 }
 
 // Deflate reaches 1032:1; weights reach about 1.1:1. Above this, an entry is a bomb or not worth the risk.
@@ -67,16 +70,17 @@ export function openZip(file: FileBytes): ZipReader {
     }
     throw damaged(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
   };
+  const wrong = (entry: ZipEntry, what: string) =>
+    damaged(
+      file.path,
+      `the ${what} of ${show(entry.name)} is wrong: the file was damaged after it was written`,
+    );
   const checksum = (entry: ZipEntry, crc: number) => {
-    if (crc !== entry.crc) {
-      throw damaged(
-        file.path,
-        `the checksum of ${show(entry.name)} is wrong: the file was damaged after it was written`,
-      );
-    }
+    if (crc !== entry.crc) throw wrong(entry, "checksum");
   };
   return {
     entries,
+    startOf,
     read(entry, offset = 0, length = entry.size - offset) {
       if (entry.method === STORED && length < entry.size) return file.read(startOf(entry) + offset, length);
       const whole = entry.method === STORED ? file.read(startOf(entry), entry.size) : inflate(entry);
@@ -95,8 +99,17 @@ export function openZip(file: FileBytes): ZipReader {
         throw damaged(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
       }
     },
-    verify(entry) {
-      if (entry.method !== STORED) return checksum(entry, crc32(inflate(entry)));
+    verify(entry, sha256) {
+      const hash = sha256 === undefined ? null : createHash("sha256");
+      const digest = () => {
+        if (hash && hash.digest("hex") !== sha256) throw wrong(entry, "SHA-256");
+      };
+      if (entry.method !== STORED) {
+        const bytes = inflate(entry);
+        checksum(entry, crc32(bytes));
+        hash?.update(bytes);
+        return digest();
+      }
       const start = startOf(entry);
       const chunk = new Uint8Array(Math.min(CHUNK_BYTES, entry.size));
       let crc = 0;
@@ -104,8 +117,10 @@ export function openZip(file: FileBytes): ZipReader {
         const part = chunk.subarray(0, entry.size - at);
         file.readInto(start + at, part);
         crc = crc32(part, crc);
+        hash?.update(part);
       }
       checksum(entry, crc);
+      digest();
     },
   };
 }

@@ -2,12 +2,30 @@
 import { bool, choice, float, int, list, path } from "./kinds.ts";
 
 export const data = {
-  type: choice(["auto", "synthetic", "mnist", "fields", "npz", "csv", "netcdf", "hdf5", "tokens"], "auto", {
-    flag: "data-type",
-    common: true,
-    aliases: ["data"],
-    help: "kind of data; auto looks at the data path, and is synthetic without one",
-  }),
+  type: choice(
+    [
+      "auto",
+      "synthetic",
+      "mnist",
+      "fields",
+      "imagefolder",
+      "npz",
+      "csv",
+      "netcdf",
+      "hdf5",
+      "tokens",
+      "packed",
+      "2lpt",
+      "des",
+    ],
+    "auto",
+    {
+      flag: "data-type",
+      common: true,
+      aliases: ["data"],
+      help: "kind of data; auto looks at the data path, and is synthetic without one",
+    },
+  ),
   data_path: path("", {
     flag: "data-path",
     common: true,
@@ -60,4 +78,76 @@ export const data = {
     flag: "bad-samples",
     help: "what a sample that cannot be read or is not finite does: end the run, or be left out",
   }),
+  in_memory: choice(["auto", "yes", "no"], "auto", {
+    flag: "in-memory",
+    help: "hold the data in memory; auto does where it takes no more than a quarter of what is free",
+  }),
+  prefetch_mib: int(256, {
+    min: 1,
+    max: 1_000_000,
+    flag: "prefetch-mib",
+    help: "most memory for batches that threads have read ahead, in MiB",
+  }),
+  normalise: choice(["auto", "none", "measured", "imagenet"], "auto", {
+    flag: "normalise",
+    aliases: ["data.normalize"],
+    help:
+      "bring each channel to mean 0 and deviation 1: as measured over the training samples, or by ImageNet's " +
+      "figures; auto is what the kind of data is used with",
+  }),
+  mean: list({ flag: "mean", empty: "see normalise", help: "of each channel, to normalise with" }),
+  std: list({ flag: "std", empty: "see normalise", help: "of each channel, to normalise with" }),
+  scaling: choice(["none", "log", "asinh"], "none", {
+    flag: "scaling",
+    help: "taken of each input value, before normalising: log(1 + x / softening), or asinh(x / softening)",
+  }),
+  softening: float(1, { min: 0, above: true, flag: "softening", help: "see scaling" }),
+  resize: int(0, {
+    min: 0,
+    max: 65536,
+    flag: "resize",
+    empty: "off",
+    help: "length of an image's shorter side",
+  }),
+  centre_crop: int(0, {
+    min: 0,
+    max: 65536,
+    flag: "centre-crop",
+    aliases: ["data.center_crop"],
+    empty: "off",
+    help: "side of the square taken from an image's middle",
+  }),
+  random_crop: int(0, {
+    min: 0,
+    max: 65536,
+    flag: "random-crop",
+    empty: "off",
+    help: "side of the square taken from a random place in training, and from the middle in validation",
+  }),
+  crop_padding: int(0, {
+    min: 0,
+    max: 65536,
+    flag: "crop-padding",
+    help: "zeros around an image before a random crop",
+  }),
+  flip: choice(["none", "horizontal", "both"], "none", {
+    flag: "flip",
+    help: "mirror training images at random",
+  }),
+  rotate: bool(false, { flag: "rotate", help: "turn training images by a random multiple of 90 degrees" }),
+  mixup: float(0, {
+    min: 0,
+    max: 100,
+    flag: "mixup",
+    empty: "off",
+    help: "alpha of the Beta distribution that pairs of training samples are mixed with",
+  }),
+  cutmix: float(0, {
+    min: 0,
+    max: 100,
+    flag: "cutmix",
+    empty: "off",
+    help: "alpha of the Beta distribution of the patch that one training image takes from another",
+  }),
+  one_hot: bool(false, { flag: "one-hot", help: "class labels as vectors of 0 and 1" }),
 };

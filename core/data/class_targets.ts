@@ -17,7 +17,7 @@ export interface ClassTargets {
 
 const MOST_CLASSES = 1e6;
 
-/** Null when the target is no class: several numbers a sample, or fractions. */
+/** `input` is the shape of one sample's. Null when the target is no class: several numbers a sample, or fractions. */
 export function classTargets(
   table: Table,
   column: Column,
@@ -27,7 +27,7 @@ export function classTargets(
 ): ClassTargets | null {
   const { name } = column, classes = column.text?.classes();
   const [samples, channels, ...map] = values.shape;
-  const perPixel = map.length > 0 && channels === 1 && map.join() === input.slice(2).join();
+  const perPixel = map.length > 0 && channels === 1 && map.join() === input.slice(1).join();
   if (!perPixel && (map.length > 0 || channels > 1)) return null;
   return scope(() => {
     const plain = reshape(values, perPixel ? [samples, ...map] : [samples]);

@@ -1,5 +1,5 @@
 // Columns -> one tensor of a field, and the rows of it that are no numbers. May import errors, columns (types), ffi.
-import { type DType, isFloating } from "../../ffi/dtype.ts";
+import { type DType, dtypeBytes, isFloating } from "../../ffi/dtype.ts";
 import { readBytes, uninitialised, writeBytes } from "../../ffi/make.ts";
 import {
   allTrue,
@@ -13,7 +13,8 @@ import {
   toDtype,
 } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import { UserError } from "../errors.ts";
+import { product } from "./arrays/chunk_grid.ts";
+import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./column_shapes.ts";
 import type { Column, Table } from "./columns.ts";
 
 export interface Field {
@@ -47,12 +48,7 @@ export function joinColumns(table: Table, columns: readonly Column[]): Field {
     const first = load(columns[0]);
     check(columns[0], first);
     if (columns.length === 1) return contiguous(first);
-    const parts = columns.map((column) => layout(column.shape));
-    const [, , ...rest] = parts[0];
-    parts.forEach((shape, i) => {
-      if (shape.slice(2).join() !== rest.join()) throw unlike(table, columns[0], columns[i]);
-    });
-    const whole = uninitialised([parts[0][0], parts.reduce((sum, shape) => sum + shape[1], 0), ...rest]);
+    const whole = uninitialised([first.shape[0], ...joinedShape(table, columns)]);
     let at = 0;
     columns.forEach((column, i) =>
       scope(() => {
@@ -74,19 +70,10 @@ function read(column: Column): Tensor {
   return made;
 }
 
-/** A number a sample is a row of one; a map is an image of one channel. */
-function layout(shape: readonly number[]): readonly number[] {
-  const [samples, ...rest] = shape;
-  return rest.length === 0 ? [samples, 1] : rest.length === 2 ? [samples, 1, ...rest] : shape;
-}
-
-/** Images as most libraries keep them have their channels last: at most four, and far fewer than rows or columns. */
-const channelsAreLast = ([, a, b, c]: readonly number[]) => c <= 4 && a > 4 && b > 4;
-
 function channelsFirst(t: Tensor, name: string, notes: string[]): Tensor {
   const { shape } = t;
-  if (shape.length !== 4 || !channelsAreLast(shape)) return reshape(t, layout(shape));
-  notes.push(`${name} of shape [${shape.join(", ")}] is taken for images with channels last`);
+  if (!channelsAreLast(shape)) return reshape(t, channelLayout(shape));
+  notes.push(channelsNote(name, shape));
   return contiguous(permute(t, [0, 3, 1, 2]));
 }
 
@@ -100,12 +87,12 @@ function goodRows(values: Tensor): Uint8Array | null {
   });
 }
 
-function unlike({ path, noun }: Table, a: Column, b: Column): UserError {
-  return new UserError(
-    "data",
-    `${path}: the ${noun} "${a.name}" has the shape [${a.shape.join(", ")}] and "${b.name}" [${
-      b.shape.join(", ")
-    }], ` +
-      "which don't go together in one sample. Choose some of one shape with --features and --targets.",
-  );
-}
+/** What columns take in memory when they are put together. */
+export const heldBytes = (columns: readonly Column[]): number => {
+  const stored = dtypeBytes(storedType(columns));
+  return columns.reduce((sum, { shape }) => sum + product(shape) * stored, 0);
+};
+
+/** While they are put together: beside that twice the largest column, as read and as a tensor. */
+export const peakBytes = (columns: readonly Column[]): number =>
+  heldBytes(columns) + 2 * Math.max(...columns.map(({ shape, dtype }) => product(shape) * dtypeBytes(dtype)));

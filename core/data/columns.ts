@@ -1,20 +1,24 @@
 // Named columns of numbers -> samples to train and validate with: what npz, csv, NetCDF and HDF5 share.
 // May import errors, config, its siblings, ffi.
-import { type DType, dtypeBytes } from "../../ffi/dtype.ts";
-import { indexSelect, toDtype } from "../../ffi/ops.ts";
-import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { DType } from "../../ffi/dtype.ts";
+import { toDtype } from "../../ffi/ops.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
 import { UserError } from "../errors.ts";
-import { formatPlural } from "../format.ts";
+import { formatBytes, formatPlural } from "../format.ts";
 import type { Facts } from "../models/model.ts";
-import { MOST_POSITIONS } from "../random.ts";
+import type { Rows } from "./arrays/rows.ts";
+import { readAlone, streamColumns, type Streamed, streamedSource } from "./arrays/stream.ts";
 import { chooseColumns } from "./choose_columns.ts";
-import { type Field, joinColumns, storedType } from "./column_tensors.ts";
+import { checkTexts, sampleCount } from "./column_checks.ts";
+import { type Field, heldBytes, joinColumns, peakBytes } from "./column_tensors.ts";
 import { classTargets } from "./class_targets.ts";
-import { indexTensor } from "./memory.ts";
+import { goodRows } from "./good_rows.ts";
+import { memorySource } from "./memory.ts";
+import type { Rule } from "./missing.ts";
 import { heldOut, splitIndices } from "./order.ts";
-import { checkRoom } from "./room.ts";
-import { type Source, source } from "./source.ts";
+import { checkRoom, heldInMemory } from "./room.ts";
+import type { Batch, Source } from "./source.ts";
 
 export interface Column {
   readonly name: string;
@@ -36,6 +40,16 @@ export interface Column {
   readonly onlyByName?: boolean;
   /** Why nobody can use it, to be put after its name: "holds Python objects". */
   readonly unusable?: string;
+  /** How single rows of it are read; left out where it can only be read as a whole. */
+  readonly stream?: Stream;
+}
+
+export interface Stream {
+  /** Where they are; or why they have no place of their own, to be put after the column's name. */
+  rows(): Rows | string;
+  /** What is there, and what is done to it to get what read() gives. */
+  readonly raw: DType;
+  readonly rule: Rule | null;
 }
 
 export interface Table<C extends Column = Column> {
@@ -60,37 +74,76 @@ export interface FromColumns {
 }
 
 export function fromColumns(table: Table, settings: ColumnSettings): FromColumns {
-  const { path } = table;
-  const { features, targets } = chooseColumns(table, settings.data);
+  const { path } = table, { data } = settings;
+  const { features, targets } = chooseColumns(table, data);
   const samples = sampleCount(table, [...features, ...targets]);
   checkTexts(table, features, targets);
-  checkRoom(path, bytesOf(features) + bytesOf(targets), samples, "Choose fewer with --features.");
+  const { streamed, notes } = whereToRead(table, features, targets, samples, data.in_memory);
   return scope(() => {
-    const input = joinColumns(table, features);
-    const target = joinColumns(table, targets);
-    const notes = [...input.notes, ...target.notes];
-    const kept = goodRows(table, [input, target], samples, settings.data.bad_samples, notes);
-    const answer = taskOf(table, targets, input, target, settings, notes);
+    const held = streamed ? null : joinColumns(table, features);
+    const target = joinColumns(table, streamed ? targets.map(readAlone) : targets);
+    const fields = held ? [held, target] : [target];
+    notes.push(...fields.flatMap((field) => field.notes));
+    const kept = goodRows(table, fields, samples, data.bad_samples, notes);
+    const shape = held ? held.values.shape.slice(1) : streamed!.shape;
+    const answer = taskOf(table, targets, shape, target, settings, notes);
     const { train, val } = split(kept, samples, settings, notes);
-    for (const t of [input.values, answer.values]) keep(t);
-    const make = (rows: Int32Array) =>
-      source({
-        name: path,
-        length: rows.length,
-        task: answer.task,
-        outputs: answer.outputs,
-        fields: ["features", "targets"],
-        description: `${path}: ${sizeOf(input.values)} -> ${answer.said}`,
-        batch(ids) {
-          const index = indexTensor(ids.map((id) => rows[id]));
-          return {
-            input: toDtype(indexSelect(input.values, 0, index), "f32"),
-            target: toDtype(indexSelect(answer.values, 0, index), answer.dtype),
-          };
-        },
-      });
+    const facts = {
+      name: path,
+      task: answer.task,
+      outputs: answer.outputs,
+      fields: ["features", "targets"] as const,
+      description: `${path}: ${sizeOf(shape)} -> ${answer.said}`,
+      finish: (raw: Batch): Batch => ({
+        input: toDtype(raw.input, "f32"),
+        target: toDtype(raw.target, answer.dtype),
+      }),
+    };
+    const make = held
+      ? (rows: Int32Array) =>
+        memorySource({ ...facts, input: held.values, target: answer.values, rows, indices: rows })
+      : streamedSource(streamed!, { ...facts, targets: answer.values, bad: data.bad_samples });
     return { train: make(train), val: val.length > 0 ? make(val) : null, notes };
   });
+}
+
+/** Null in place of parts that are streamed: in memory. */
+function whereToRead(
+  table: Table,
+  features: readonly Column[],
+  targets: readonly Column[],
+  samples: number,
+  mode: Config["data"]["in_memory"],
+): { streamed: Streamed | null; notes: string[] } {
+  const { path } = table;
+  const held = heldBytes(features) + heldBytes(targets);
+  const peak = peakBytes(features) + peakBytes(targets);
+  const advice = "Choose fewer with --features.";
+  let because = "";
+  // A quarter of what is free in the end, a half on the way there.
+  if (!heldInMemory(mode, Math.max(held, peak / 2))) {
+    const streamed = streamColumns(table, features);
+    if (typeof streamed !== "string") {
+      checkRoom(`${path}: what is predicted`, peakBytes(targets), samples, "Choose fewer with --targets.");
+      const why = mode === "no"
+        ? "--in-memory no"
+        : `in memory it would take ${formatBytes(held)}, and ${formatBytes(peak)} on the way there`;
+      return {
+        streamed,
+        notes: [`Features are read from the file a sample at a time: ${why}`, ...streamed.notes],
+      };
+    }
+    if (mode === "no") {
+      throw new UserError(
+        "data",
+        `${path}: ${streamed}. So single samples of it can't be read: hold it in memory (--in-memory yes), or pack ` +
+          "it once (hpctrain pack).",
+      );
+    }
+    because = ` It can't be read a sample at a time, either: ${streamed}.`;
+  }
+  checkRoom(path, peak, samples, advice + because);
+  return { streamed: null, notes: [] };
 }
 
 interface Answer {
@@ -106,7 +159,7 @@ interface Answer {
 function taskOf(
   table: Table,
   targets: readonly Column[],
-  input: Field,
+  input: readonly number[],
   target: Field,
   { training, model }: ColumnSettings,
   notes: string[],
@@ -116,7 +169,7 @@ function taskOf(
   const [first] = targets;
   const whole = first.whole || first.text || !/^(f|bf)\d/.test(first.dtype);
   const classes = targets.length === 1 && (first.text || (!numeric && (whole || loss === "cross_entropy")))
-    ? classTargets(table, first, target, input.values.shape, training.ignore_index)
+    ? classTargets(table, first, target, input, training.ignore_index)
     : null;
   if (classes) {
     notes.push(classes.note);
@@ -134,55 +187,6 @@ function taskOf(
     outputs,
     said: outputs === 1 ? "1 number" : `${outputs} numbers`,
   };
-}
-
-/** Rows without NaN or infinity; null where that is all of them. */
-function goodRows(
-  { path, noun, absent: marked }: Table,
-  fields: readonly Field[],
-  samples: number,
-  mode: "fail" | "skip",
-  notes: string[],
-): Int32Array | null {
-  const absent = marked?.();
-  const bad = fields.flatMap((field) => field.bad).flatMap(({ name, rows }) => {
-    const judged = absent ? rows.map((ok, i) => ok | absent[i]) : rows;
-    return judged.includes(0) ? [{ name, rows: judged }] : [];
-  });
-  const without = absent?.reduce((sum, one) => sum + one, 0) ?? 0;
-  if (without > 0) notes.push(`Left out ${without} of ${formatPlural(samples, "sample")} marked as missing`);
-  if (bad.length === 0 && without === 0) return null;
-  const told = bad.map(({ name, rows }) => `${name} (${rows.reduce((sum, ok) => sum + 1 - ok, 0)})`);
-  if (mode === "fail" && bad.length > 0) {
-    const { name, rows } = bad[0];
-    throw new UserError(
-      "data",
-      `${path}: the ${noun} "${name}" is NaN, infinite or missing in ${
-        rows.reduce((sum, ok) => sum + 1 - ok, 0)
-      } ` +
-        `of ${formatPlural(samples, "sample")}, first in sample ${rows.indexOf(0)} (counted from 0)` +
-        `${bad.length > 1 ? `; so are others: ${told.slice(1).join(", ")}` : ""}. ` +
-        "Repair them, or leave such samples out with --bad-samples skip.",
-    );
-  }
-  const kept = Int32Array.from({ length: samples }, (_, i) => i).filter((i) =>
-    absent?.[i] !== 1 && bad.every(({ rows }) => rows[i] === 1)
-  );
-  if (kept.length === 0) {
-    throw new UserError(
-      "data",
-      `${path}: no sample is left without NaN or missing values` +
-        `${told.length > 0 ? `: ${told.join(", ")}` : ""}. Choose others with --features and --targets.`,
-    );
-  }
-  if (bad.length === 0) return kept;
-  notes.push(
-    `Left out ${samples - without - kept.length} of ${
-      formatPlural(samples, "sample")
-    } with NaN, infinite or missing ` +
-      `values (--bad-samples skip): ${told.join(", ")}`,
-  );
-  return kept;
 }
 
 /** Seeded and disjoint, as rows of the table. */
@@ -207,65 +211,8 @@ function split(
   return { train: rows(chosen.train), val: rows(chosen.val) };
 }
 
-function sampleCount({ path, noun }: Table, columns: readonly Column[]): number {
-  const flat = columns.find((column) => column.shape.length === 0);
-  if (flat) {
-    throw new UserError(
-      "data",
-      `${path}: the ${noun} "${flat.name}" is a single number, not one value a sample. ` +
-        "Leave it out by naming the others with --features and --targets.",
-    );
-  }
-  const samples = columns[0].shape[0];
-  const other = columns.find((column) => column.shape[0] !== samples);
-  if (other) {
-    throw new UserError(
-      "data",
-      `${path}: the ${noun} "${columns[0].name}" has ${
-        formatPlural(samples, "sample")
-      }, but "${other.name}" ` +
-        `has ${other.shape[0]} (their shapes: ${sizes(columns[0])} and ${sizes(other)}). ` +
-        "Choose some of one length with --features and --targets.",
-    );
-  }
-  if (samples === 0 || columns.some((column) => column.shape.includes(0))) {
-    throw new UserError("data", `${path} holds no samples: the ${noun} "${columns[0].name}" is empty.`);
-  }
-  if (samples > MOST_POSITIONS) {
-    throw new UserError(
-      "data",
-      `${path} has ${samples} samples, more than the ${MOST_POSITIONS} that can be put in order.`,
-    );
-  }
-  return samples;
-}
-
-function checkTexts({ path, noun }: Table, features: readonly Column[], targets: readonly Column[]): void {
-  const found = [...features, ...(targets.length > 1 ? targets : [])].find((column) => column.text);
-  if (found) {
-    throw new UserError(
-      "data",
-      `${path}: the ${noun} "${found.name}" holds text (${
-        found.text!.example
-      }), and only a single target may: ` +
-        "its texts are then classes. Leave it out by naming the others with --features, or put numbers in its place.",
-    );
-  }
-}
-
-const sizes = ({ shape }: Column) => `[${shape.join(", ")}]`;
-
-function sizeOf({ shape: [, channels, ...rest] }: Tensor): string {
+function sizeOf([channels, ...rest]: readonly number[]): string {
   return rest.length === 0
     ? formatPlural(channels, "feature")
     : `maps of [${[channels, ...rest].join(", ")}]`;
-}
-
-const product = (shape: readonly number[]) => shape.reduce((total, size) => total * size, 1);
-
-/** While it is put together: the whole field, and twice the largest column, as read and as a tensor. */
-function bytesOf(columns: readonly Column[]): number {
-  const each = columns.map(({ shape, dtype }) => product(shape) * dtypeBytes(dtype));
-  const stored = dtypeBytes(storedType(columns));
-  return columns.reduce((sum, { shape }) => sum + product(shape) * stored, 0) + 2 * Math.max(...each);
 }

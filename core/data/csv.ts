@@ -9,7 +9,13 @@ import { checkRoom } from "./room.ts";
 
 export function csv(settings: ColumnSettings): FromColumns {
   const path = settings.data.data_path;
-  const { layout, columns } = withFiles((open) => {
+  const { layout, columns } = readTable(path);
+  const opened = fromColumns({ path, noun: "column", columns }, settings);
+  return { ...opened, notes: [layout.said, ...opened.notes] };
+}
+
+export function readTable(path: string): { readonly layout: Layout; readonly columns: readonly Column[] } {
+  return withFiles((open) => {
     const file = open(path);
     const room = (bytes: number, samples: number | null) =>
       checkRoom(path, bytes, samples, "Write what is used of it as npz: that takes less.");
@@ -20,8 +26,6 @@ export function csv(settings: ColumnSettings): FromColumns {
     room(file.size + 4 * lines * layout.names.length, lines);
     return { layout, columns: readColumns(path, bytes, layout, lines) };
   });
-  const opened = fromColumns({ path, noun: "column", columns }, settings);
-  return { ...opened, notes: [layout.said, ...opened.notes] };
 }
 
 const NEWLINE = 10;

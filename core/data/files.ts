@@ -5,18 +5,18 @@ import { UserError } from "../errors.ts";
 
 /** Runs `use` with a way to open files; all of them are closed when it ends. */
 export function withFiles<R>(use: (open: (path: string) => FileBytes) => R): R {
-  const files: FileBytes[] = [];
+  const files = new Map<string, FileBytes>();
   try {
     return use((path) => {
-      const file = new FileBytes(path);
-      files.push(file);
+      const file = files.get(path) ?? new FileBytes(path);
+      files.set(path, file);
       return file;
     });
   } catch (error) {
     if (!(error instanceof UserError && error.kind === "checkpoint")) throw error;
     throw new UserError("data", error.message, { cause: error });
   } finally {
-    for (const file of files) file.close();
+    for (const file of files.values()) file.close();
   }
 }
 

@@ -1,25 +1,12 @@
-// HDF5 files, and NetCDF-4 files, which are HDF5 inside: their datasets as variables. May import errors, format,
-// variables.
-// The library is WebAssembly and waits to be loaded until a file needs it: no other command pays for it. Of its builds
-// only dist/node is in the executable (scripts/build): it reads files where they are.
-import type { Dataset, Entity, File, h5wasm as H5wasm, Metadata } from "h5wasm";
+// HDF5 files, and NetCDF-4 files, which are HDF5 inside: their datasets as variables. May import errors, arrays,
+// hdf5_library, variables.
+import type { Dataset, Entity, File, Metadata } from "h5wasm";
 import { type DType, dtypeBytes } from "../../ffi/dtype.ts";
 import { UserError } from "../errors.ts";
-import { formatBytes } from "../format.ts";
+import { markOf } from "./arrays/file.ts";
+import { hdf5Rows } from "./arrays/hdf5_rows.ts";
+import { attempt, hdf5Library, type Library, readAll, readSlice } from "./hdf5_library.ts";
 import type { Variable } from "./variables.ts";
-
-type Library = typeof H5wasm & { readonly module: Awaited<typeof H5wasm.ready> };
-
-let loaded: Library | null = null;
-
-/** Must have come to its end before a file is opened. */
-export async function loadHdf5(): Promise<void> {
-  if (loaded) return;
-  const { h5wasm } = await import("h5wasm/node");
-  const module = await h5wasm.ready;
-  module.activate_throwing_error_handler(); // without it each fault is printed, and some are only printed
-  loaded = { ...h5wasm, module };
-}
 
 const SIGNATURE = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
 
@@ -34,8 +21,7 @@ export interface Hdf5 {
 
 /** Opens a file, which stays open while `use` runs. */
 export function withHdf5<R>(path: string, use: (content: Hdf5) => R): R {
-  if (!loaded) throw new Error("internal: loadHdf5 has not run");
-  const library = loaded;
+  const library = hdf5Library();
   const size = Deno.statSync(path).size;
   const file = attempt(path, () => new library.File(path, "r"));
   try {
@@ -82,6 +68,7 @@ function variableOf(library: Library, path: string, dataset: Dataset, name: stri
   const dtype = dtypeOf(metadata);
   const isScale = textOf(attrs.CLASS?.value) === "DIMENSION_SCALE";
   const unusable = reasonAgainst(dataset, dtype);
+  const what = `${path}: ${name}`;
   return {
     // netCDF's name for a variable that is called like a dimension it doesn't belong to.
     name: name.replace(/(^|\/)_nc4_non_coord_/, "$1"),
@@ -95,8 +82,26 @@ function variableOf(library: Library, path: string, dataset: Dataset, name: stri
     attributes: attributesOf(attrs),
     auxiliary: isScale,
     unusable,
-    read: () =>
-      attempt(`${path}: ${name}`, () => readAll(library, `${path}: ${name}`, dataset, dtypeBytes(dtype!))),
+    read: () => attempt(what, () => readAll(what, dataset, dtypeBytes(dtype!))),
+    rows: (lead) =>
+      attempt(what, () => hdf5Rows(describe(library, what, path, dataset, dtypeBytes(dtype!)), lead)),
+  };
+}
+
+function describe({ module }: Library, what: string, path: string, dataset: Dataset, width: number) {
+  const { metadata: { shape, chunks, littleEndian }, filters } = dataset;
+  const reference = module.create_object_reference(dataset.file_id, dataset.path);
+  return {
+    file: markOf(path),
+    name: dataset.path,
+    shape: shape!,
+    chunk: chunks,
+    width,
+    bigEndian: !littleEndian && width > 1,
+    filters,
+    address: Number(new DataView(Uint8Array.from(reference).buffer).getBigUint64(0, true)),
+    slice: (first: readonly number[], counts: readonly number[]) =>
+      readSlice(what, dataset, first, counts, width),
   };
 }
 
@@ -110,11 +115,16 @@ const linkOf = (name: string, entity: Entity | null): Variable => ({
   unusable: entity !== null && "filename" in entity
     ? `is a link into another file (${entity.filename}), which is not there`
     : "is a link to nothing, or no dataset",
-  read: () => new Uint8Array(0),
+  read: unusable,
+  rows: unusable,
 });
 
+function unusable(): never {
+  throw new Error("internal: something unusable is read");
+}
+
 const NUMERIC = /^(_FillValue|missing_value|valid_min|valid_max|valid_range|scale_factor|add_offset)$/;
-const TEXT = /^(_Unsigned|coordinates|bounds|grid_mapping)$/;
+const TEXT = /^(_Unsigned|coordinates|bounds|grid_mapping|units)$/;
 
 function attributesOf(attrs: Dataset["attrs"]): Variable["attributes"] {
   const found = new Map<string, readonly number[] | string>();
@@ -172,66 +182,4 @@ function reasonAgainst({ metadata, filters }: Dataset, dtype: DType | null): str
   return filter &&
     `is compressed with ${filter.name || `filter ${filter.id}`}, which can't be read here (gzip can: ` +
       "h5repack -f GZIP=4 OLD NEW)";
-}
-
-const SLAB = 32 * 2 ** 20;
-
-/** In slabs of whole chunks, so that the library's memory stays small and no chunk is unpacked twice. */
-function readAll(
-  { module }: Library,
-  what: string,
-  { file_id, path, metadata }: Dataset,
-  bytes: number,
-): Uint8Array {
-  const { shape, chunks } = metadata;
-  const [rows, ...rest] = shape!;
-  const row = rest.reduce((total, size) => total * size, bytes);
-  const values = new Uint8Array((rows ?? 1) * row);
-  if (values.length === 0) return values;
-  const unit = chunks?.[0] ?? 1;
-  const together = Math.min(rows ?? 1, unit * Math.max(1, Math.floor(SLAB / (row * unit))));
-  const address = module._malloc(together * row);
-  if (address === 0) {
-    throw new UserError(
-      "memory",
-      `${what} needs ${formatBytes(together * row)} of memory at once, more than the HDF5 library has: ` +
-        "store it in smaller chunks (h5repack -l CHUNK=...).",
-    );
-  }
-  try {
-    for (let first = 0; first < (rows ?? 1); first += together) {
-      const many = Math.min(together, (rows ?? 1) - first);
-      const count = rows === undefined ? null : [many, ...rest].map(BigInt);
-      const offset = rows === undefined ? null : [first, ...rest.map(() => 0)].map(BigInt);
-      const status = module.get_dataset_data(
-        file_id,
-        path,
-        count,
-        offset,
-        count && count.map(() => 1n),
-        BigInt(address),
-      );
-      if (status < 0) throw new UserError("data", `${what} can't be read as HDF5. Is the file damaged?`);
-      values.set(module.HEAPU8.subarray(address, address + many * row), first * row);
-    }
-  } finally {
-    module._free(address);
-  }
-  return values;
-}
-
-/** The library's faults come as the frames of its stack: the innermost says what it was. */
-function attempt<R>(what: string, act: () => R): R {
-  try {
-    return act();
-  } catch (cause) {
-    if (cause instanceof UserError) throw cause;
-    const text = cause instanceof Error ? cause.message : String(cause);
-    const reason = [...text.matchAll(/\(\): (.+)/g)].at(-1)?.[1] ?? text.split("\n")[0];
-    throw new UserError(
-      "data",
-      `${what} can't be read as HDF5: ${reason}. If h5dump can't either, the file is damaged: copy it again.`,
-      { cause },
-    );
-  }
 }

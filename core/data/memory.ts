@@ -5,29 +5,31 @@ import { allTrue, amin, indexSelect, isfinite, reshape, toDtype } from "../../ff
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../errors.ts";
 import { formatPlural } from "../format.ts";
-import { type Batch, type Ids, type Source, source, type SourceParts } from "./source.ts";
+import { type Ids, type Source, source, type SourceParts } from "./source.ts";
 
-export interface InMemory extends Omit<SourceParts, "length" | "batch"> {
-  /** All samples along the first dimension; kept for as long as the program runs. */
+export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
+  /** Rows along the first dimension; kept for as long as the program runs. */
   readonly input: Tensor;
   readonly target: Tensor;
-  /** From gathered rows to what the model sees; the rows as they are unless told. */
-  readonly prepare?: (input: Tensor, target: Tensor) => Batch;
+  /** The row of each sample, by somebody who knows that these are finite; all rows, which are checked, unless told. */
+  readonly rows?: Int32Array;
 }
 
 export function memorySource(data: InMemory): Source {
-  const { name, fields, input, target, prepare } = data;
-  checkFinite(name, fields?.[0] ?? "input", input);
-  checkFinite(name, fields?.[1] ?? "target", target);
+  const { name, fields, input, target, rows } = data;
+  if (!rows) {
+    checkFinite(name, fields?.[0] ?? "input", input);
+    checkFinite(name, fields?.[1] ?? "target", target);
+  }
   keep(input);
   keep(target);
   return source({
     ...data,
-    length: input.shape[0],
-    batch(ids) {
-      const index = indexTensor(ids);
-      const rows = indexSelect(input, 0, index), targets = indexSelect(target, 0, index);
-      return prepare ? prepare(rows, targets) : { input: rows, target: targets };
+    indices: rows ?? data.indices,
+    length: rows?.length ?? input.shape[0],
+    raw(ids) {
+      const index = indexTensor(rows ? ids.map((id) => rows[id]) : ids);
+      return { input: indexSelect(input, 0, index), target: indexSelect(target, 0, index) };
     },
   });
 }

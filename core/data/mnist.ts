@@ -1,6 +1,6 @@
 // MNIST and its relatives from idx files, as torchvision lays them out. May import errors, idx, memory, order, ffi.
 import { join } from "@std/path";
-import { constant, sub, tensor } from "../../ffi/make.ts";
+import { constant, tensor } from "../../ffi/make.ts";
 import { div, indexSelect, toDtype } from "../../ffi/ops.ts";
 import { scope } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
@@ -9,13 +9,12 @@ import { type Idx, readIdx } from "./idx.ts";
 import { indexTensor, memorySource } from "./memory.ts";
 import { heldOut, splitIndices } from "./order.ts";
 import type { Source } from "./source.ts";
+import { USUAL } from "./transforms/usual.ts";
 
 const FOLDERS = ["", "raw", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw"];
 const CLASSES = 10;
-// Mean and standard deviation of the pixels of MNIST, divided by 255: what is usually subtracted and divided by.
-const MEAN = 0.1307, DEVIATION = 0.3081;
 
-interface Labelled {
+export interface Labelled {
   readonly path: string;
   readonly images: Idx;
   readonly labels: Idx;
@@ -36,9 +35,9 @@ export function mnist({ data, seed, model }: MnistSettings): { train: Source; va
     );
   }
   const classes = model.output_size || CLASSES;
-  const train = read(data.data_path, "train", classes);
+  const train = readHalf(data.data_path, "train", classes);
   if (!train) throw nothingFound(data.data_path);
-  const test = data.val_samples > 0 ? read(data.data_path, "t10k", classes) : null;
+  const test = data.val_samples > 0 ? readHalf(data.data_path, "t10k", classes) : null;
   if (test && sizeOf(test) !== sizeOf(train)) {
     throw new UserError(
       "data",
@@ -58,7 +57,7 @@ export function mnist({ data, seed, model }: MnistSettings): { train: Source; va
 }
 
 /** The images and labels of one half, or null where neither file is there. */
-function read(root: string, half: "train" | "t10k", classes: number): Labelled | null {
+export function readHalf(root: string, half: "train" | "t10k", classes: number): Labelled | null {
   const imagesPath = find(root, `${half}-images`, 3), labelsPath = find(root, `${half}-labels`, 1);
   if (!imagesPath && !labelsPath) return null;
   if (!imagesPath || !labelsPath) {
@@ -114,7 +113,7 @@ function isFile(path: string): boolean {
   }
 }
 
-function nothingFound(root: string): UserError {
+export function nothingFound(root: string): UserError {
   const names = "train-images-idx3-ubyte and train-labels-idx1-ubyte";
   let found = "There is no such folder.";
   try {
@@ -146,18 +145,19 @@ function labelled({ path, images, labels }: Labelled, ids: Int32Array, classes: 
     const index = indexTensor(ids);
     return ids.length === total ? all : all.map((field) => indexSelect(field, 0, index));
   });
-  const [white, mean, deviation] = [255, MEAN, DEVIATION].map((value) => constant(value));
   return memorySource({
     name: path,
     task: "classification",
     outputs: classes,
     fields: ["images", "labels"],
     description: `${path}: ${ids.length} images of ${height} x ${width} -> ${classes} classes`,
+    indices: ids,
     input,
     target,
-    prepare: (pixels, label) => ({
-      input: div(sub(div(toDtype(pixels, "f32"), white), mean), deviation),
-      target: toDtype(label, "i64"),
+    usual: USUAL.mnist,
+    finish: ({ input, target }) => ({
+      input: div(toDtype(input, "f32"), constant(255, "f32", input.device)),
+      target: toDtype(target, "i64"),
     }),
   });
 }

@@ -5,38 +5,56 @@ import { UserError } from "../errors.ts";
 import { chooseColumns, list } from "./choose_columns.ts";
 import { type ColumnSettings, type FromColumns, fromColumns } from "./columns.ts";
 import { withFiles } from "./files.ts";
-import { isHdf5, loadHdf5, withHdf5 } from "./hdf5.ts";
+import { isHdf5, withHdf5 } from "./hdf5.ts";
+import { loadKind } from "./reading/kinds.ts";
 import { classicVariables } from "./netcdf_classic.ts";
 import { toColumn, type Variable, type VariableColumn } from "./variables.ts";
 
 type Kind = "netcdf" | "hdf5";
 
 /** What has to be loaded before the data is opened. */
-export async function loadReader({ type, data_path }: Config["data"]): Promise<void> {
+export async function loadReader(
+  { type, data_path }: Pick<Config["data"], "type" | "data_path">,
+): Promise<void> {
   if (!["auto", "netcdf", "hdf5"].includes(type) || data_path === "") return;
+  await loadKind("arrays");
   try {
     if (!Deno.statSync(data_path).isFile) return;
   } catch {
     return; // opening it says why it can't be read
   }
-  if (formatOf(data_path) === "hdf5") await loadHdf5();
+  if (formatOf(data_path) === "hdf5") await loadKind("hdf5");
 }
 
 export function netcdf(kind: Kind, settings: ColumnSettings): FromColumns {
   const path = settings.data.data_path;
   if (path === "") throw new UserError("usage", `data.type ${kind} needs --data-path: the file to read.`);
+  return withVariables(kind, path, (content) => samples(content, settings));
+}
+
+export interface Content {
+  /** What a column is called there. */
+  readonly noun: "variable" | "dataset";
+  readonly isNetcdf: boolean;
+  readonly columns: readonly VariableColumn[];
+}
+
+/** All that is in a file, which stays open while `use` runs; its reader must have been loaded. */
+export function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R): R {
   switch (formatOf(path)) {
     case "classic":
       if (kind === "hdf5") {
         throw new UserError("data", `${path} is a classic NetCDF file, not HDF5: use --data-type netcdf.`);
       }
-      return withFiles((open) => samples("variable", true, classicVariables(open(path)), settings));
+      return withFiles((open) => {
+        const columns = columnsOf(classicVariables(open(path)), true);
+        return use({ noun: "variable", isNetcdf: true, columns });
+      });
     case "hdf5":
-      return withHdf5(
-        path,
-        ({ variables, isNetcdf }) =>
-          samples(kind === "hdf5" ? "dataset" : "variable", isNetcdf, variables, settings),
-      );
+      return withHdf5(path, ({ variables, isNetcdf }) => {
+        const columns = columnsOf(variables, isNetcdf);
+        return use({ noun: kind === "hdf5" ? "dataset" : "variable", isNetcdf, columns });
+      });
   }
   const name = kind === "hdf5" ? "HDF5" : "NetCDF";
   throw new UserError(
@@ -62,19 +80,18 @@ function formatOf(path: string): "classic" | "hdf5" | null {
 /** Models that take maps: for them a grid is one sample, for others each of its points is. */
 const TAKES_MAPS = /^(simple-convnet|cosmo-cnn|vit|unet|resnet\d+)$/;
 
-function samples(
-  noun: string,
-  isNetcdf: boolean,
-  variables: readonly Variable[],
-  settings: ColumnSettings,
-): FromColumns {
-  const { data, model } = settings;
-  const path = data.data_path;
+/** What others give as their coordinates is taken for no feature. */
+function columnsOf(variables: readonly Variable[], isNetcdf: boolean): VariableColumn[] {
   const describing = described(variables);
-  const columns = variables.map((variable) => {
+  return variables.map((variable) => {
     const auxiliary = variable.auxiliary || describing.has(variable.name.split("/").at(-1)!);
     return toColumn({ ...variable, auxiliary }, isNetcdf);
   });
+}
+
+function samples({ noun, isNetcdf, columns }: Content, settings: ColumnSettings): FromColumns {
+  const { data, model } = settings;
+  const path = data.data_path;
   const table = { path, noun, columns };
   const { features, targets } = chooseColumns(table, data);
   const chosen = [...features, ...targets];
@@ -86,11 +103,19 @@ function samples(
     if (grid.length > 1) {
       notes.push(`All are on (${grid.join(", ")}): each of the ${points} points is one sample`);
     }
-    const absent = new Uint8Array(points);
-    const flat = columns.map((column) =>
-      sameGrid(column, grid) ? { ...column, shape: [points], read: () => column.readMarking(absent) } : column
-    );
-    const found = fromColumns({ ...table, columns: flat, absent: () => absent }, settings);
+    let marks: Uint8Array | undefined; // made when the first is read: by then there are not too many
+    const absent = () => marks ??= new Uint8Array(points);
+    const flat = columns.map((column) => {
+      if (!sameGrid(column, grid)) return column;
+      const rows = () => column.variable.rows(grid.length);
+      return {
+        ...column,
+        shape: [points],
+        read: () => column.readMarking(absent()),
+        stream: { ...column.stream, rows },
+      };
+    });
+    const found = fromColumns({ ...table, columns: flat, absent }, settings);
     return { ...found, notes: [...notes, ...found.notes] };
   }
   const stranger = chosen.find(({ variable }) => isNetcdf && variable.dimensions[0] !== grid[0]);

@@ -4,6 +4,7 @@ import { type DType, dtypeBytes } from "../../ffi/dtype.ts";
 import type { FileBytes } from "../checkpoint/file_bytes.ts";
 import { UserError } from "../errors.ts";
 import { formatPlural } from "../format.ts";
+import { markOf } from "./arrays/file.ts";
 import { swapBytes } from "./swap_bytes.ts";
 import { type Variable, view } from "./variables.ts";
 
@@ -78,6 +79,20 @@ export function classicVariables(file: FileBytes): Variable[] {
         else file.readInto(begin, values);
         if (type !== "text") swapBytes(values, dtypeBytes(type));
         return values;
+      },
+      rows(lead) {
+        if (last > size || begin < end) throw truncated(path, last, size, `the variable "${name}"`);
+        const width = type === "text" ? 1 : dtypeBytes(type);
+        const row = dimensions.slice(lead).reduce((total, dimension) => total * dimension.size, width);
+        return {
+          layout: "file",
+          file: markOf(path),
+          begin,
+          bytes: row,
+          step: row,
+          blocks: isRecord ? { rows: bytes / row, step: stride } : undefined,
+          swapped: width > 1,
+        };
       },
     };
   });

@@ -4,17 +4,37 @@ import { didYouMean } from "../config/suggest.ts";
 import { UserError } from "../errors.ts";
 import { formatPlural } from "../format.ts";
 import { csv } from "./csv.ts";
+import { imagefolder, looksLikeImages } from "./imagefolder.ts";
+import { generated } from "./generated/open.ts";
 import { looksLikeMnist, mnist } from "./mnist.ts";
-import { loadReader, netcdf } from "./netcdf.ts";
+import { loadReader as loadHdf5Reader, netcdf } from "./netcdf.ts";
 import { looksLikeArrays, npz } from "./npz.ts";
+import { looksPacked } from "./packed/index_file.ts";
+import { packed, readersOf } from "./packed/packed.ts";
+import { stage } from "./packed/stage.ts";
+import { order, orderHash } from "./order.ts";
+import { loadKind } from "./reading/kinds.ts";
 import type { Source } from "./source.ts";
 import { synthetic } from "./synthetic/choose.ts";
 import { checkCount, type Spec } from "./synthetic/draw.ts";
 import { fields } from "./synthetic/fields.ts";
 import { looksLikeTokens, tokens } from "./tokens.ts";
+import { transformed } from "./transforms/apply.ts";
 
-const READY = ["synthetic", "mnist", "fields", "npz", "csv", "netcdf", "hdf5", "tokens"];
-const PLANNED = ["des", "2lpt", "imagefolder", "packed"];
+const READY = [
+  "synthetic",
+  "mnist",
+  "fields",
+  "npz",
+  "csv",
+  "netcdf",
+  "hdf5",
+  "tokens",
+  "packed",
+  "imagefolder",
+  "2lpt",
+  "des",
+];
 const OF_COLUMNS = ["npz", "csv", "netcdf", "hdf5"];
 /** The kind of a file, by how its name ends. */
 const ENDINGS: Readonly<Record<string, string>> = {
@@ -48,16 +68,65 @@ type Training = Pick<Config["training"], "seed" | "loss" | "ignore_index">;
 
 /** Draws from libtorch's default generator: seed it again before a model is initialised. */
 export function openData(data: Config["data"], training: Training, model: Config["model"]): Opened {
-  const { train, val, notes = [] } = openType(data, training, model);
-  const held = val ? `${formatPlural(val.length, "sample")} to validate with` : "none to validate with";
+  const staged = data.stage !== "" && data.data_path !== "" ? stage(data) : null;
+  const read = staged ? { ...data, data_path: staged.path } : data;
+  const opened = openType(read, training, model);
+  const { train, val, notes } = transformed(opened, { data: read, seed: training.seed });
   return {
     train,
     val,
-    notes: [`Data: ${train.describe()}`, ...notes, `Samples: ${train.length} to train with, ${held}`],
+    notes: [
+      ...(staged?.notes ?? []),
+      `Data: ${train.describe()}`,
+      ...(opened.notes ?? []),
+      ...notes,
+      samplesNote(train, val, data.shuffle, training.seed),
+    ],
   };
 }
 
-export { loadReader };
+/** Of these settings, what makes samples that are stored rather than trained with: nothing random, no normalising. */
+export const asStored = (data: Config["data"]): Config["data"] => ({
+  ...data,
+  normalise: "none",
+  mean: [],
+  std: [],
+  scaling: "none",
+  random_crop: 0,
+  crop_padding: 0,
+  flip: "none",
+  rotate: false,
+  mixup: 0,
+  cutmix: 0,
+  one_hot: false,
+});
+
+/** How many, and hashes of both orders: the same samples in the same order have the same. */
+function samplesNote(train: Source, val: Source | null, shuffle: boolean, seed: number): string {
+  const said = ({ length, indices }: Source, shuffled: boolean) =>
+    `(order ${orderHash(order(length, seed, 0, shuffled), indices)})`;
+  const held = val
+    ? `${formatPlural(val.length, "sample")} to validate with ${said(val, false)}`
+    : "none to validate with";
+  return `Samples: ${train.length} to train with ${said(train, shuffle)}, ${held}`;
+}
+
+/** The readers of these kinds are loaded before the data is opened. */
+const READERS: Readonly<Record<string, readonly string[]>> = {
+  npz: ["arrays"],
+  tokens: ["tokens"],
+  "2lpt": ["packed"],
+  des: ["packed"],
+  imagefolder: ["images"],
+};
+
+/** What has to come to its end before the data is opened. */
+export async function loadReader(data: Config["data"]): Promise<void> {
+  await loadHdf5Reader(data);
+  const type = typeOf(data);
+  const kinds = type === "packed" ? readersOf(data.data_path) : READERS[type] ?? [];
+  for (const kind of kinds) await loadKind(kind);
+}
 
 /** Whether the data is columns, to be chosen by name. */
 export const hasColumns = (data: Config["data"]): boolean => OF_COLUMNS.includes(typeOf(data));
@@ -87,14 +156,19 @@ function openType(data: Config["data"], training: Training, model: Config["model
     case "tokens":
       needPath(type, data.data_path);
       return tokens({ data, training, model });
-  }
-  const ready = `Available now: ${READY.join(", ")}.`;
-  if (PLANNED.includes(type)) {
-    throw new UserError("usage", `Data of type ${type} can't be read yet. ${ready}`);
+    case "imagefolder":
+      needPath(type, data.data_path);
+      return imagefolder({ data, seed: training.seed, model });
+    case "2lpt":
+    case "des":
+      return generated({ data, seed: training.seed, model });
+    case "packed":
+      needPath(type, data.data_path);
+      return packed({ data, seed: training.seed });
   }
   throw new UserError(
     "usage",
-    `Unknown data type "${type}".${didYouMean(type, [...READY, ...PLANNED])} ${ready}`,
+    `Unknown data type "${type}".${didYouMean(type, READY)} Available: ${READY.join(", ")}.`,
   );
 }
 
@@ -131,20 +205,22 @@ function madeUp(
 }
 
 /** The kind of data at a path; made-up data without one. */
-function detect(path: string): string {
+export function detect(path: string): string {
   if (path === "") return "synthetic";
   const ending = Object.keys(ENDINGS).find((ending) => path.toLowerCase().endsWith(ending));
   if (ending) return ENDINGS[ending];
+  if (looksPacked(path)) return "packed";
   if (looksLikeMnist(path)) return "mnist";
   if (looksLikeTokens(path)) return "tokens";
   if (looksLikeArrays(path)) return "npz";
+  if (looksLikeImages(path)) return "imagefolder";
   throw new UserError(
     "data",
     exists(path)
       ? `${path} doesn't say by its name what kind of data it is: files end in ` +
         `${
           Object.keys(ENDINGS).join(", ")
-        }, and a folder has train-images-idx3-ubyte, train.bin or .npy files in it. ` +
+        }, and a folder has train-images-idx3-ubyte, train.bin, index.json, .npy files or a folder of images for each class in it. ` +
         "Name the kind with --data-type."
       : `There is no ${path}. Check data.data_path (--data-path).`,
   );

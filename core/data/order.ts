@@ -12,10 +12,33 @@ export function order(length: number, seed: number, epoch: number, shuffle: bool
   return { length, at: shuffle ? permute(length, key(seed, "order", epoch)) : (position) => position };
 }
 
+/** Where a rank's slice of a global batch lies: `first` is the batch's place in the epoch, the others are within it. */
+export interface GlobalRange {
+  readonly first: number;
+  /** Samples of the whole batch: fewer in the last one of an epoch. */
+  readonly count: number;
+  readonly from: number;
+  readonly to: number;
+}
+
 /**
- * The samples that a rank takes from global batch `index` of an epoch: a contiguous slice of it. All ranks' slices
- * together are the same samples in the same order, whatever the number of ranks; their sizes differ by at most one.
+ * A rank takes a contiguous slice of global batch `index` of an epoch. All ranks' slices together are the same samples
+ * in the same order, whatever the number of ranks; their sizes differ by at most one.
  */
+export function globalRange(
+  { length }: Order,
+  index: number,
+  globalBatchSize: number,
+  rank: number,
+  world: number,
+): GlobalRange {
+  const first = index * globalBatchSize;
+  const count = Math.max(0, Math.min(globalBatchSize, length - first));
+  const share = (rank: number) => Math.floor(rank * count / world);
+  return { first, count, from: share(rank), to: share(rank + 1) };
+}
+
+/** The samples of that slice. */
 export function globalBatch(
   order: Order,
   index: number,
@@ -23,10 +46,8 @@ export function globalBatch(
   rank: number,
   world: number,
 ): Int32Array {
-  const first = index * globalBatchSize;
-  const count = Math.max(0, Math.min(globalBatchSize, order.length - first));
-  const from = Math.floor(rank * count / world);
-  const ids = new Int32Array(Math.floor((rank + 1) * count / world) - from);
+  const { first, from, to } = globalRange(order, index, globalBatchSize, rank, world);
+  const ids = new Int32Array(to - from);
   for (let i = 0; i < ids.length; i++) ids[i] = order.at(first + from + i);
   return ids;
 }
@@ -58,8 +79,17 @@ export function heldOut(total: number, share: number): number {
   return share === 0 || total < 2 ? 0 : Math.min(Math.max(Math.round(total * share), 1), total - 1);
 }
 
-/** Eight hex digits that tell two orders apart, from their length and first positions: for printing. */
-export function orderHash(order: Order): string {
-  const first = Array.from({ length: Math.min(order.length, 1024) }, (_, position) => order.at(position));
-  return (key(order.length, ...first) & 0xffffffffn).toString(16).padStart(8, "0");
+const POSITIONS_HASHED = 1024;
+
+/**
+ * Eight hex digits that tell two orders apart, from their length and positions spread over all of it: for printing.
+ * `indices` are the samples of the data that the order is of, where those are not all.
+ */
+export function orderHash(order: Order, indices: Int32Array | null = null): string {
+  const count = Math.min(order.length, POSITIONS_HASHED);
+  const seen = Array.from({ length: count }, (_, i) => {
+    const id = order.at(Math.floor(i * order.length / count));
+    return indices ? indices[id] : id;
+  });
+  return (key(order.length, ...seen) & 0xffffffffn).toString(16).padStart(8, "0");
 }

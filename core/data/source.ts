@@ -2,8 +2,22 @@
 import type { DType } from "../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Facts } from "../models/model.ts";
+import type { Threaded } from "./reading/threaded.ts";
+import type { Normalisation } from "./transforms/values.ts";
 
 export type Ids = readonly number[] | Int32Array;
+
+/** The samples of one micro-batch. */
+export interface Part {
+  /** Which epoch's random choices they are seen with. */
+  readonly epoch: number;
+  /** What is read: the batch's own samples, then any that they are only mixed with. */
+  readonly ids: Int32Array;
+  /** How many of them the batch has. */
+  readonly count: number;
+  /** For each sample of the batch, where in `ids` the one is that it is mixed with; null where nothing is mixed. */
+  readonly mates: Int32Array | null;
+}
 
 export interface Field {
   readonly name: string;
@@ -20,14 +34,37 @@ export interface Batch {
 export interface Source {
   readonly name: string;
   readonly length: number;
+  /** Of a finished batch. */
   readonly input: Field;
   readonly target: Field;
   readonly facts: Facts;
-  /** These samples, in this order, on the host; the tensors belong to the caller's scope. Draws no random numbers. */
-  batch(ids: Ids): Batch;
+  /** What data of this kind is normalised with, unless the settings say otherwise. */
+  readonly usual?: Normalisation;
+  /** Which of the data's samples these are, in their order; left out where that is all of them. */
+  readonly indices?: Int32Array | null;
+  /** The part's rows as they are held or stored, on the host; the tensors belong to the caller's scope. */
+  raw(part: Part): Batch;
+  /** From raw rows, on whatever device, to the batch that the model sees. Its random choices are keyed. */
+  finish(raw: Batch, part: Part): Batch;
+  /** Where threads can read the raw rows: what they need to know. */
+  readonly threaded?: Threaded;
+  /** Bad samples that raw() passed over so far; absent where there can be none. */
+  passedOver?(): number;
   /** One line for the user. */
   describe(): string;
 }
+
+/** These samples and no others, mixed with none. */
+export const plainPart = (ids: Ids, epoch = 0): Part => ({
+  epoch,
+  ids: ids instanceof Int32Array ? ids : Int32Array.from(ids),
+  count: ids.length,
+  mates: null,
+});
+
+/** These samples as the model sees them, in the caller's scope. */
+export const batchOf = (source: Source, part: Part): Batch =>
+  scope(() => source.finish(source.raw(part), part));
 
 export interface SourceParts {
   readonly name: string;
@@ -37,18 +74,24 @@ export interface SourceParts {
   /** The fields' names, for messages; "input" and "target" unless told. */
   readonly fields?: readonly [input: string, target: string];
   readonly description: string;
-  /** Runs in a scope of its own: only the batch outlives it. */
-  batch(ids: Ids): Batch;
+  readonly indices?: Source["indices"];
+  readonly usual?: Normalisation;
+  /** Runs in a scope of its own: only the batch outlives it. The epoch matters where random choices are made. */
+  raw(ids: Ids, epoch: number): Batch;
+  /** What the model sees of it; the raw rows themselves unless told. */
+  finish?(raw: Batch): Batch;
 }
 
 /** A source from its parts; what a batch of one looks like is the one truth about the fields. */
-export function source({ name, length, task, outputs, fields, description, batch }: SourceParts): Source {
-  const scoped = (ids: Ids) => scope(() => batch(ids));
+export function source(parts: SourceParts): Source {
+  const { name, length, task, outputs, fields, description, indices, usual } = parts;
+  const raw = ({ ids, epoch }: Part) => scope(() => parts.raw(ids, epoch));
+  const finish = (batch: Batch) => parts.finish ? scope(() => parts.finish!(batch)) : batch;
   const [input, target] = scope(() => {
-    const one = scoped([0]);
+    const one = finish(raw(plainPart([0])));
     const field = (name: string, t: Tensor): Field => ({ name, shape: t.shape.slice(1), dtype: t.dtype });
     return [field(fields?.[0] ?? "input", one.input), field(fields?.[1] ?? "target", one.target)];
   });
   const facts = { task, input: { shape: input.shape, dtype: input.dtype }, outputs };
-  return { name, length, input, target, facts, batch: scoped, describe: () => description };
+  return { name, length, input, target, facts, indices, usual, raw, finish, describe: () => description };
 }

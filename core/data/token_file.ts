@@ -2,21 +2,29 @@
 // May import errors, checkpoint's reader of files.
 import type { FileBytes } from "../checkpoint/file_bytes.ts";
 import { UserError } from "../errors.ts";
+import { markOf } from "./arrays/file.ts";
+import type { FileMark } from "./arrays/rows.ts";
 
-export type Tokens = Uint16Array | Uint32Array;
+/** Where tokens are in a file. */
+export interface Tokens {
+  readonly mark: FileMark;
+  /** Of the first. */
+  readonly at: number;
+  readonly length: number;
+  /** Bytes of each. */
+  readonly width: 2 | 4;
+}
 
-export interface TokenFile {
-  readonly path: string;
-  readonly tokens: Tokens;
-  /** How it was read, for a note. */
+export interface TokenFile extends Tokens {
+  /** How they were found, for a note. */
   readonly said: string;
 }
 
 /** llm.c's header is 256 int32: its mark, its version, how many tokens follow, and zeros. */
 const HEADER_BYTES = 1024;
-const KNOWN = [{ magic: 20240520, version: 1, width: 2 }, { magic: 20240801, version: 7, width: 4 }];
+const KNOWN = [{ magic: 20240520, version: 1, width: 2 }, { magic: 20240801, version: 7, width: 4 }] as const;
 
-export function readTokens(file: FileBytes): TokenFile {
+export function findTokens(file: FileBytes): TokenFile {
   const { path, size } = file;
   if (size === 0) throw new UserError("data", `${path} is empty: it has no tokens in it.`);
   const head = file.read(0, Math.min(size, HEADER_BYTES));
@@ -35,14 +43,16 @@ export function readTokens(file: FileBytes): TokenFile {
       `${path} has ${size} bytes, an odd number, and tokens are of 2 or 4 bytes: it is truncated, or no file of tokens.`,
     );
   }
-  const words = new Uint16Array(file.read(0, size).buffer);
-  return areHalves(words)
+  const words = new Uint16Array(file.read(0, Math.min(size, 2 * LOOKED_AT)).buffer);
+  return size % 4 === 0 && areHalves(words)
     ? {
-      path,
-      tokens: new Uint32Array(words.buffer),
+      mark: markOf(path),
+      at: 0,
+      length: size / 4,
+      width: 4,
       said: "uint32, as every second 16 bits are all but zero",
     }
-    : { path, tokens: words, said: "uint16" };
+    : { mark: markOf(path), at: 0, length: size / 2, width: 2, said: "uint16" };
 }
 
 /** llm.c's marks are the dates of 2024, and the second half of a header is zeros. */
@@ -70,10 +80,11 @@ function behindHeader(file: FileBytes, [magic, version, count]: Int32Array): Tok
         `${count} tokens, ${size} found. Copy it again from where it came from.`,
     );
   }
-  const { buffer } = file.read(HEADER_BYTES, size - HEADER_BYTES);
   return {
-    path,
-    tokens: kind.width === 2 ? new Uint16Array(buffer) : new Uint32Array(buffer),
+    mark: markOf(path),
+    at: HEADER_BYTES,
+    length: count,
+    width: kind.width,
     said: `uint${8 * kind.width} behind llm.c's header`,
   };
 }
@@ -84,26 +95,43 @@ const MOST_HIGH = 4;
 
 /** Whether 16-bit words are the halves of 32-bit tokens: in real uint16 tokens every second one is not that small. */
 function areHalves(words: Uint16Array): boolean {
-  if (words.length % 2 !== 0) return false;
   let low = 0, high = 0;
-  for (let i = 0; i < Math.min(words.length, LOOKED_AT); i += 2) {
+  for (let i = 0; i + 1 < words.length; i += 2) {
     low = Math.max(low, words[i]);
     high = Math.max(high, words[i + 1]);
   }
   return high === 0 ? low > 0 : high < MOST_HIGH && low > MOST_HIGH;
 }
 
+const BLOCK = 8 * 2 ** 20;
+
 /** It has to be below `vocabulary` where that is given. */
-export function largestToken({ path, tokens }: TokenFile, vocabulary: number): number {
+export function largestToken(
+  open: (path: string) => FileBytes,
+  { mark: { path }, at, length, width }: Tokens,
+  vocabulary: number,
+): number {
+  const file = open(path);
   let most = 0;
-  for (let i = 0; i < tokens.length; i++) if (tokens[i] > most) most = tokens[i];
-  if (vocabulary > 0 && most >= vocabulary) {
-    const at = tokens.findIndex((token: number) => token >= vocabulary);
-    throw new UserError(
-      "data",
-      `${path}: token ${at} (counted from 0) is ${tokens[at]}, outside of the vocabulary of ${vocabulary}: ` +
-        `set model.vocab_size to ${most + 1} or more, or leave it out.`,
-    );
+  for (let first = 0; first < length; first += BLOCK / width) {
+    const bytes = file.read(at + first * width, Math.min(BLOCK, (length - first) * width));
+    const tokens = numbersOf(bytes, width);
+    for (let i = 0; i < tokens.length; i++) if (tokens[i] > most) most = tokens[i];
+    if (vocabulary > 0 && most >= vocabulary) {
+      const found = tokens.findIndex((token: number) => token >= vocabulary);
+      throw new UserError(
+        "data",
+        `${path}: token ${first + found} (counted from 0) is ${
+          tokens[found]
+        }, outside of the vocabulary of ` +
+          `${vocabulary}: set model.vocab_size to ${most + 1} or more, or leave it out.`,
+      );
+    }
   }
   return most;
 }
+
+export const numbersOf = ({ buffer, byteOffset, byteLength }: Uint8Array, width: 2 | 4) =>
+  width === 2
+    ? new Uint16Array(buffer, byteOffset, byteLength / 2)
+    : new Uint32Array(buffer, byteOffset, byteLength / 4);

@@ -9,8 +9,22 @@ export interface Windows {
   startOf(sample: number): number;
 }
 
+/** Plain data, to be sent to threads. */
+export interface WindowsPlan {
+  readonly kind: "random" | "tiled";
+  /** Tokens of each file. */
+  readonly lengths: readonly number[];
+  readonly context: number;
+  /** The most windows that are made. */
+  readonly most: number;
+  readonly seed: number;
+}
+
+export const planWindows = ({ kind, lengths, context, most, seed }: WindowsPlan): Windows =>
+  (kind === "random" ? randomWindows : tiledWindows)(lengths, context, most, seed);
+
 /** Drawn for each sample; as many as would stand side by side, so that an epoch reads about as many tokens as there are. */
-export function randomWindows(
+function randomWindows(
   lengths: readonly number[],
   context: number,
   most: number,
@@ -24,7 +38,7 @@ export function randomWindows(
 }
 
 /** Side by side, so that each token is predicted once; a random choice of them where there are more than `most`. */
-export function tiledWindows(
+function tiledWindows(
   lengths: readonly number[],
   context: number,
   most: number,

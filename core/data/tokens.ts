@@ -1,84 +1,155 @@
 // Files of tokens -> windows of them to train a language model with. May import errors, format, siblings, ffi.
 import { join } from "@std/path";
-import { tensor, uninitialised, writeBytes } from "../../ffi/make.ts";
+import { borrowBytes, tensor, uninitialised } from "../../ffi/make.ts";
 import { asStrided, contiguous, indexSelect, narrow, toDtype } from "../../ffi/ops.ts";
 import { keep, type Tensor } from "../../ffi/tensor.ts";
+import type { FileBytes } from "../checkpoint/file_bytes.ts";
 import { UserError } from "../errors.ts";
-import { formatCount, formatPlural } from "../format.ts";
+import { formatBytes, formatCount, formatPlural } from "../format.ts";
 import type { ColumnSettings } from "./columns.ts";
 import { isFolder, namesIn, withFiles } from "./files.ts";
-import { checkRoom } from "./room.ts";
+import { threadedSource } from "./reading/threaded_source.ts";
+import { checkRoom, heldInMemory } from "./room.ts";
 import { type Batch, type Source, source } from "./source.ts";
 import { CONTEXT } from "./synthetic/tokens.ts";
-import { largestToken, readTokens, type TokenFile, type Tokens } from "./token_file.ts";
-import { randomWindows, tiledWindows, type Windows } from "./token_windows.ts";
+import { findTokens, largestToken, type TokenFile, type Tokens } from "./token_file.ts";
+import { type TokensSpec, widenInto } from "./token_reader.ts";
+import { planWindows, type WindowsPlan } from "./token_windows.ts";
 
 /** Training windows begin anywhere, drawn for each sample; validation windows stand side by side. */
 export function tokens(
   { data, training: { seed }, model }: ColumnSettings,
 ): { train: Source; val: Source | null; notes: string[] } {
   const path = data.data_path, context = model.context || CONTEXT;
-  const files = read(path);
-  const all = [...files.train, ...files.val];
-  const largest = all.reduce((most, file) => Math.max(most, largestToken(file, model.vocab_size)), 0);
-  const outputs = model.vocab_size || largest + 1;
-  const share = files.val.length === 0 && data.val_samples > 0 ? data.validation_split : 0;
-  const { kept, held } = cutEnds(files, share);
-  const make = (windows: Windows, parts: readonly Tokens[]): Source => {
-    const row = keep(joined(parts));
-    return source({
-      name: path,
-      length: windows.length,
-      task: "language",
-      outputs,
-      fields: ["tokens", "next tokens"],
-      description: `${path}: windows of ${context} in ${formatCount(row.numel)} tokens out of ${outputs}`,
-      batch: (ids) => gather(row, BigInt64Array.from(ids, (id) => BigInt(windows.startOf(id))), context),
-    });
-  };
-  const random = randomWindows(kept.map(lengthOf), context, data.train_samples, seed);
-  const tiled = tiledWindows(held.map(lengthOf), context, data.val_samples, seed);
-  if (random.length === 0) throw tooFew(path, count(kept), context);
-  const kinds = [...new Set(all.map(({ said }) => said))].join(" and ");
-  return {
-    train: make(random, kept),
-    val: tiled.length > 0 ? make(tiled, held) : null,
-    notes: [
-      `Tokens are ${kinds}, the largest is ${largest}; ${formatPlural(all.length, "file")}` +
-      (share > 0 ? `, of which the last ${formatCount(count(held))} tokens validate` : "") +
-      (model.context > 0 ? "" : ". --context sets the length of a window"),
-    ],
-  };
+  return withFiles((open) => {
+    const names = filesOf(path);
+    const train = names.train.map((name) => findTokens(open(name)));
+    const val = names.val.map((name) => findTokens(open(name)));
+    const all = [...train, ...val];
+    const width = all.some((tokens) => tokens.width === 4) ? 4 : 2;
+    const bytes = count(all) * width;
+    const inMemory = heldInMemory(data.in_memory, bytes);
+    if (inMemory) checkRoom(path, bytes, null, "Read it from its files (--in-memory no).");
+    // Where windows are read one by one, each is looked at then: a vocabulary that is known needs no look at all of them.
+    const largest = !inMemory && model.vocab_size > 0
+      ? null
+      : all.reduce((most, tokens) => Math.max(most, largestToken(open, tokens, model.vocab_size)), 0);
+    const vocabulary = model.vocab_size || largest! + 1;
+    const share = val.length === 0 && data.val_samples > 0 ? data.validation_split : 0;
+    const { kept, held } = cutEnds(train, val, share);
+    const make = inMemory ? fromMemory : fromFiles;
+    const windows = (kind: WindowsPlan["kind"], parts: readonly Tokens[], most: number): Source | null => {
+      const plan = { kind, lengths: parts.map(({ length }) => length), context, most, seed };
+      return planWindows(plan).length === 0
+        ? null
+        : make({ path, parts, plan, width, vocabulary, bad: data.bad_samples, open });
+    };
+    const random = windows("random", kept, data.train_samples);
+    if (random === null) throw tooFew(path, count(kept), context);
+    const why = data.in_memory === "no"
+      ? "--in-memory no"
+      : `${formatBytes(bytes)} is more than a quarter of what is free`;
+    return {
+      train: random,
+      val: windows("tiled", held, data.val_samples),
+      notes: [
+        `Tokens are ${[...new Set(all.map(({ said }) => said))].join(" and ")}` +
+        (largest === null ? "" : `, the largest is ${largest}`) + `; ${formatPlural(all.length, "file")}` +
+        (share > 0 ? `, of which the last ${formatCount(count(held))} tokens validate` : "") +
+        (model.context > 0 ? "" : ". --context sets the length of a window"),
+        ...(inMemory
+          ? []
+          : [`Windows are read from the ${all.length > 1 ? "files" : "file"} one by one: ${why}`]),
+      ],
+    };
+  });
 }
 
 /** The end of each file validates, where no file is there for it. */
-function cutEnds(files: { train: TokenFile[]; val: TokenFile[] }, share: number) {
-  const train = files.train.map(({ tokens }) => tokens);
-  if (share === 0) return { kept: train, held: files.val.map(({ tokens }) => tokens) };
+function cutEnds(
+  train: readonly TokenFile[],
+  val: readonly TokenFile[],
+  share: number,
+): { kept: readonly Tokens[]; held: readonly Tokens[] } {
+  if (share === 0) return { kept: train, held: val };
   const cuts = train.map(({ length }) => length - Math.floor(length * share));
   return {
-    kept: train.map((tokens, i) => tokens.subarray(0, cuts[i])),
-    held: train.map((tokens, i) => tokens.subarray(cuts[i])),
+    kept: train.map((tokens, i) => ({ ...tokens, length: cuts[i] })),
+    held: train.map((tokens, i) => ({
+      ...tokens,
+      at: tokens.at + cuts[i] * tokens.width,
+      length: tokens.length - cuts[i],
+    })),
   };
 }
 
+interface Parts {
+  readonly path: string;
+  readonly parts: readonly Tokens[];
+  readonly plan: WindowsPlan;
+  /** Of a token in a batch. */
+  readonly width: 2 | 4;
+  readonly vocabulary: number;
+  readonly bad: "fail" | "skip";
+  open(path: string): FileBytes;
+}
+
+const factsOf = ({ path, parts, plan, vocabulary }: Parts) => ({
+  name: path,
+  task: "language" as const,
+  outputs: vocabulary,
+  fields: ["tokens", "next tokens"] as const,
+  description: `${path}: windows of ${plan.context} in ${
+    formatCount(count(parts))
+  } tokens out of ${vocabulary}`,
+  finish: ({ input, target }: Batch) => ({ input: toDtype(input, "i64"), target: toDtype(target, "i64") }),
+});
+
+const dtypeOf = (width: 2 | 4) => width === 4 ? "u32" : "u16";
+
+function fromMemory(all: Parts): Source {
+  const { plan } = all, windows = planWindows(plan);
+  const row = keep(joined(all));
+  return source({
+    ...factsOf(all),
+    length: windows.length,
+    raw: (ids) => gather(row, BigInt64Array.from(ids, (id) => BigInt(windows.startOf(id))), plan.context),
+  });
+}
+
 /** The files behind one another. */
-function joined(parts: readonly Tokens[]): Tensor {
-  const wide = parts.some((tokens) => tokens instanceof Uint32Array);
-  const row = uninitialised([count(parts)], { dtype: wide ? "u32" : "u16" });
-  let at = 0;
-  for (const tokens of parts) {
-    const { buffer, byteOffset, byteLength } = wide ? Uint32Array.from(tokens) : tokens;
-    writeBytes(row, new Uint8Array(buffer, byteOffset, byteLength), at);
-    at += byteLength;
+function joined({ parts, width, open }: Parts): Tensor {
+  const row = uninitialised([count(parts)], { dtype: dtypeOf(width) });
+  const bytes = borrowBytes(row);
+  let place = 0;
+  for (const { mark, at, length, width: own } of parts) {
+    const into = bytes.subarray(place, place += length * width);
+    if (own === width) open(mark.path).readInto(at, into);
+    else widenInto(open(mark.path).read(at, length * own), into);
   }
   return row;
+}
+
+function fromFiles(all: Parts): Source {
+  const { parts, plan, width, vocabulary, bad } = all;
+  const reader: TokensSpec = { kind: "tokens", parts, plan, width, vocabulary };
+  const field = (name: string) => ({ name, shape: [plan.context], dtype: dtypeOf(width) } as const);
+  const facts = factsOf(all);
+  return threadedSource({
+    ...facts,
+    length: planWindows(plan).length,
+    indices: null,
+    reader,
+    stored: field(facts.fields[0]),
+    target: field(facts.fields[1]),
+    bad,
+  });
 }
 
 /** Row i of this view is the window that begins at i; each target is the token after its input. */
 function gather(row: Tensor, starts: BigInt64Array, context: number): Batch {
   const windows = asStrided(row, [row.numel - context, context + 1], [1, 1]);
-  const rows = toDtype(indexSelect(windows, 0, tensor(starts)), "i64");
+  const rows = indexSelect(windows, 0, tensor(starts));
   return { input: contiguous(narrow(rows, 1, 0, context)), target: contiguous(narrow(rows, 1, 1, context)) };
 }
 
@@ -94,23 +165,14 @@ function inside(folder: string): { train: string[]; val: string[] } {
   return { train: matching(NAMES.train), val: matching(NAMES.val) };
 }
 
-function read(path: string): { train: TokenFile[]; val: TokenFile[] } {
-  return withFiles((open) => {
-    const { train, val } = isFolder(path) ? inside(path) : { train: [path], val: [] };
-    if (train.length === 0) {
-      throw new UserError(
-        "data",
-        `${path} has no file of training tokens in it: looked for train.bin, or names such as x_train_000001.bin.`,
-      );
-    }
-    const files = { train: train.map(open), val: val.map(open) };
-    const bytes = [...files.train, ...files.val].reduce((sum, { size }) => sum + size, 0);
-    checkRoom(path, 2 * bytes, null, "Name one file of it, or make it smaller.");
-    return { train: files.train.map(readTokens), val: files.val.map(readTokens) };
-  });
+export function filesOf(path: string): { train: string[]; val: string[] } {
+  const found = isFolder(path) ? inside(path) : { train: [path], val: [] };
+  if (found.train.length > 0) return found;
+  throw new UserError(
+    "data",
+    `${path} has no file of training tokens in it: looked for train.bin, or names such as x_train_000001.bin.`,
+  );
 }
-
-const lengthOf = ({ length }: Tokens) => length;
 
 const count = (parts: readonly Tokens[]) => parts.reduce((sum, { length }) => sum + length, 0);
 

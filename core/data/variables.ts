@@ -1,7 +1,9 @@
 // Variables of a NetCDF or HDF5 file -> columns: what their attributes say about fills and scale is done to their
 // values. May import columns (types), ffi's data types.
 import { type DType, dtypeBytes, isFloating } from "../../ffi/dtype.ts";
-import type { Column } from "./columns.ts";
+import type { Rows } from "./arrays/rows.ts";
+import type { Column, Stream } from "./columns.ts";
+import { applyRule, type Rule, type Values } from "./missing.ts";
 
 export interface Variable {
   readonly name: string;
@@ -18,15 +20,16 @@ export interface Variable {
   readonly unusable?: string;
   /** All values in this machine's byte order. */
   read(): Uint8Array;
+  /** Where its rows are, which the first `lead` dimensions number. */
+  rows(lead: number): Rows;
 }
 
 export interface VariableColumn extends Column {
   readonly variable: Variable;
   /** As read(), and puts 1 where a value is marked as missing. */
   readMarking(absent: Uint8Array): ArrayBufferView;
+  readonly stream: Stream;
 }
-
-type Values = ArrayLike<number> | ArrayLike<bigint>;
 
 /** What netCDF leaves where nothing was written, unless a variable has a _FillValue; bytes have no such value. */
 const DEFAULT_FILL: Partial<Record<DType, number>> = {
@@ -62,15 +65,8 @@ export function toColumn(variable: Variable, fillsByDefault: boolean): VariableC
     whole: rule !== null && !isFloating(raw) && rule.scale === 1 && Number.isInteger(rule.offset),
     read: () => read(),
     readMarking: read,
+    stream: { rows: () => variable.rows(1), raw, rule },
   };
-}
-
-interface Rule {
-  readonly missing: readonly number[];
-  readonly min: number;
-  readonly max: number;
-  readonly scale: number;
-  readonly offset: number;
 }
 
 /** Null where values are what they are. As Python's netCDF4 does it: limits and fills are of the packed values. */
@@ -92,16 +88,8 @@ function ruleOf(attributes: Variable["attributes"], dtype: DType, fillsByDefault
 }
 
 function applied(rule: Rule, from: Values, dtype: DType, marks?: Uint8Array): ArrayBufferView {
-  const { missing, min, max, scale, offset } = rule;
   const to = dtype === "f32" ? new Float32Array(from.length) : new Float64Array(from.length);
-  const [first, ...others] = missing;
-  for (let i = 0; i < to.length; i++) {
-    const value = Number(from[i]);
-    const absent = value === first || value < min || value > max ||
-      (others.length > 0 && others.includes(value)) || (value !== value && missing.includes(value));
-    to[i] = absent ? NaN : value * scale + offset;
-    if (absent && marks) marks[i] = 1;
-  }
+  applyRule(rule, from, to, marks);
   return to;
 }
 

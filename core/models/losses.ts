@@ -1,8 +1,10 @@
 // What is minimised: PyTorch's losses, each the mean over the valid items of one micro-batch.
 // May import ffi, core/errors, model (types), config (types).
-import { constant, scale, sub } from "../../ffi/make.ts";
+import { isFloating } from "../../ffi/dtype.ts";
+import { constant, scale, sub, zeros } from "../../ffi/make.ts";
 import {
   bceWithLogits,
+  cat,
   crossEntropyLoss,
   exp,
   huberLoss,
@@ -59,7 +61,9 @@ export function createLoss(settings: Settings, facts: Facts): Loss {
       return elementwise(name, facts.outputs, (output, target) => huberLoss(output, target, MEAN, delta));
     }
     case "bce":
-      return elementwise(name, facts.task === "regression" ? facts.outputs : 1, binaryCrossEntropy);
+      return facts.task === "regression"
+        ? elementwise(name, facts.outputs, binaryCrossEntropy)
+        : ofTwoClasses(elementwise(name, 1, binaryCrossEntropy));
     case "gaussian_nll":
       return gaussianNll(facts);
   }
@@ -89,7 +93,10 @@ function checkTask(name: Name, { task, outputs }: Facts): void {
   }
 }
 
-/** Outputs [N, C], [N, C, H, W], or [B, T, V] for language. */
+/** Whether targets are shares of classes [N, C], as mixing makes them, instead of class numbers [N]. */
+export const isSoft = (target: Tensor): boolean => target.shape.length === 2 && isFloating(target.dtype);
+
+/** Outputs [N, C], [N, C, H, W], or [B, T, V] for language. Targets are class numbers, or shares of classes [N, C]. */
 function crossEntropy(facts: Facts, settings: Settings): Loss {
   const { ignore_index: ignoreIndex, label_smoothing: labelSmoothing, deterministic } = settings;
   const rows = [-1, facts.outputs], all = [-1];
@@ -99,6 +106,10 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
     outputs: facts.outputs,
     ignored: ignoreIndex,
     apply(output, target) {
+      if (!language && isSoft(target)) {
+        if (ignoreIndex >= 0) throw ignoredAmongShares(ignoreIndex);
+        return crossEntropyLoss(output, widened(target, output), null, MEAN, ignoreIndex, labelSmoothing);
+      }
       if (target.dtype !== "i64") target = toDtype(target, "i64");
       if (language) {
         rows[1] = output.shape[output.shape.length - 1];
@@ -111,9 +122,24 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
       return crossEntropyLoss(output, target, null, MEAN, ignoreIndex, labelSmoothing);
     },
     validCount: (target) =>
-      scope(() => Number(sum(ne(target, constant(ignoreIndex, "i64", target.device))).itemBigInt())),
+      !language && isSoft(target)
+        ? target.shape[0]
+        : scope(() => Number(sum(ne(target, constant(ignoreIndex, "i64", target.device))).itemBigInt())),
   };
 }
+
+/** With shares of 0 for the classes that only the model has: it may have more than the data. */
+function widened(target: Tensor, output: Tensor): Tensor {
+  const more = output.shape[1] - target.shape[1];
+  return more > 0 ? cat([target, zeros([target.shape[0], more], target)], 1) : target;
+}
+
+const ignoredAmongShares = (ignored: number) =>
+  new UserError(
+    "usage",
+    `training.ignore_index ${ignored} names a class label, and --mixup, --cutmix and --one-hot make shares of all ` +
+      "classes of the labels: leave one or the other out.",
+  );
 
 function elementwise(name: Name, outputs: number, compare: (output: Tensor, target: Tensor) => Tensor): Loss {
   return {
@@ -128,6 +154,16 @@ function elementwise(name: Name, outputs: number, compare: (output: Tensor, targ
 function binaryCrossEntropy(output: Tensor, target: Tensor): Tensor {
   if (target.dtype !== "f32") target = toDtype(target, "f32");
   return bceWithLogits(output, target, null, null, MEAN);
+}
+
+/** Of the shares of two classes, [N, 2], the second's alone: what the one logit stands for. */
+function ofTwoClasses(loss: Loss): Loss {
+  const pair = (target: Tensor) => isSoft(target) && target.shape[1] === 2;
+  return {
+    ...loss,
+    apply: (output, target) => loss.apply(output, pair(target) ? narrow(target, 1, 1, 1) : target),
+    validCount: (target) => pair(target) ? target.shape[0] : target.numel,
+  };
 }
 
 /**

@@ -62,6 +62,10 @@ export interface EpochEvent {
   lr: number;
   samples_per_s?: number;
   memory_bytes?: number;
+  /** How long training waited for data. */
+  loader_wait_s?: number;
+  /** Samples that could not be used and were replaced, since the run was started. */
+  bad_samples?: number;
   seconds: number;
 }
 
@@ -71,7 +75,10 @@ export interface SaveEvent {
   epoch: number;
   path: string;
   bytes: number;
+  /** From the snapshot to the file in place. */
   seconds: number;
+  /** How long training was held. */
+  stall_s: number;
   /** Why: "epoch", "interval", "best", "request", "stop", ... */
   reason: string;
 }

@@ -103,6 +103,8 @@ export interface RunSummary {
   steps: number;
   seconds: number;
   best?: { epoch: number; valLoss: number };
+  /** What training waited for, and how long. */
+  waited?: readonly { seconds: number; what: string }[];
   /** What was made, in the order to show: [what it is, where it lies]. */
   files: readonly (readonly [what: string, path: string])[];
   /** Commands that make sense now: [what for, command line]. */
@@ -115,9 +117,18 @@ export function summaryLines(r: RunSummary): string[] {
   const best = r.best ? ` Best Val Loss: ${formatValue(r.best.valLoss)} at epoch ${r.best.epoch}.` : "";
   return [
     `${r.outcome} after ${formatDuration(r.seconds)}: ${done}.${best}`,
+    ...waits(r),
     ...table("Made", r.files),
     ...table("Next", r.next),
   ];
+}
+
+function waits({ waited = [], seconds }: RunSummary): string[] {
+  if (waited.length === 0) return [];
+  const parts = waited.map((part) =>
+    `${(100 * part.seconds / Math.max(seconds, 1e-9)).toFixed(1)}% for ${part.what}`
+  );
+  return [`Of that time training waited ${parts.join(", ")}`];
 }
 
 function table(title: string, rows: RunSummary["files"]): string[] {

@@ -1,5 +1,6 @@
 // What happens between two epochs: evaluation, with averaged weights where there are some, and the lines and
 // events that tell of it. May import its siblings, track.
+import { formatPlural } from "../format.ts";
 import { epochLine } from "../track/lines.ts";
 import type { Breath } from "./breath.ts";
 import { evaluate, type Evaluation } from "./evaluate.ts";
@@ -55,7 +56,7 @@ export async function evaluateEpoch(
 export function reportEpoch(
   run: Run,
   epoch: number,
-  trained: { loss: number; metrics: Metrics },
+  trained: { loss: number; metrics: Metrics; waited: number },
   evaluation: Evaluation | null,
   rate: number | null,
   seconds: number,
@@ -74,8 +75,11 @@ export function reportEpoch(
     lr,
     samples_per_s: rate ?? undefined,
     memory_bytes: memory,
+    loader_wait_s: trained.waited,
+    bad_samples: run.feed.skipped() || undefined,
     seconds,
   });
+  tellSkipped(run);
   const task = train.facts.task === "segmentation" ? "classification" : train.facts.task;
   const score = (metrics: Metrics | undefined) => metrics?.accuracy ?? metrics?.r2 ?? metrics?.perplexity;
   run.console.line(epochLine({
@@ -90,4 +94,14 @@ export function reportEpoch(
     samplesPerSecond: rate,
     memoryBytes: memory,
   }));
+}
+
+function tellSkipped({ feed, console, events, cursor }: Run): void {
+  const skipped = feed.skipped();
+  if (skipped === 0) return;
+  const message =
+    `${formatPlural(skipped, "sample")} that could not be used ${skipped === 1 ? "was" : "were"} ` +
+    "replaced so far, each by the one after it (--bad-samples skip).";
+  console.warn(message);
+  events.emit({ kind: "warning", step: cursor.step, message });
 }

@@ -3,7 +3,7 @@
 import { autocast } from "../../ffi/autocast.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import type { Source } from "../data/source.ts";
+import { plainPart, type Source } from "../data/source.ts";
 import { forward } from "../models/model.ts";
 import type { Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
@@ -17,6 +17,9 @@ export interface Evaluation {
   readonly seconds: number;
 }
 
+/** Longest wait for data before `poll` is called. */
+const WAIT_MS = 50;
+
 /** `poll` is called between batches, so that signals and the live line work in a long evaluation. */
 export async function evaluate(
   pass: Pass,
@@ -29,12 +32,18 @@ export async function evaluate(
   const running = runningMetrics(source.facts, pass.loss, true);
   pass.model.root.train(false);
   try {
-    for (let from = 0; from < source.length; from += batchSize) {
-      const count = Math.min(batchSize, source.length - from);
-      const ids = Int32Array.from({ length: count }, (_, i) => from + i);
+    const supply = feed.of(source);
+    let asked = 0;
+    supply.begin(() => {
+      const from = asked, count = Math.min(batchSize, source.length - from);
+      asked += count;
+      return count === 0 ? null : [plainPart(Int32Array.from({ length: count }, (_, i) => from + i))];
+    });
+    for (let done = 0; done < source.length;) {
+      while (!supply.ready(WAIT_MS)) await poll(done, source.length);
       scope(() =>
         noGrad(() => {
-          const batch = feed.now(source, ids);
+          const batch = supply.take()![0];
           const { input, target } = batch;
           autocast(pass.cast, pass.onGpu, () => {
             const output = forward(pass.model, input) as Tensor;
@@ -42,7 +51,9 @@ export async function evaluate(
           });
         })
       );
-      await poll(from + count, source.length);
+      supply.ahead();
+      done = Math.min(done + batchSize, source.length);
+      await poll(done, source.length);
     }
   } finally {
     pass.model.root.train(true);

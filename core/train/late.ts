@@ -22,6 +22,8 @@ interface Waiting {
   readonly log: boolean;
   readonly step: number;
   readonly stepInEpoch: number;
+  /** Seconds that the step waited for its data. */
+  readonly waited: number;
 }
 
 /** The live line is drawn at most this often; in between not even its numbers are put together. */
@@ -32,6 +34,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
   const epochs = run.config.training.epochs;
   let waiting: Waiting | null = null;
   let shownAt = -Infinity;
+  let waitedBefore = run.feed.waited();
 
   const show = (w: Waiting, loss: number) => {
     const now = performance.now();
@@ -73,6 +76,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
         memory_bytes: run.memory(),
         loss_scale: scaler?.scale,
         skipped_steps: scaler?.skipped,
+        loader_wait_s: w.waited,
       });
       if (run.config.training.log_gpu_memory) events.emit(systemEvent(run, w.step));
     }
@@ -81,6 +85,8 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
   return {
     push({ loss, norm, skipped }, rate, log) {
       const { step, stepInEpoch } = cursor;
+      const waited = run.feed.waited() - waitedBefore;
+      waitedBefore += waited;
       const now = {
         loss: arriving(loss),
         norm: norm && arriving(norm),
@@ -89,6 +95,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
         log,
         step,
         stepInEpoch,
+        waited,
       };
       settle();
       waiting = now;

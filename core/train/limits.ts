@@ -1,13 +1,12 @@
 // What this version can't do: refused where a run would be wrong, told where a setting has no effect.
-// May import config, data, errors.
+// May import config, data, dist, errors.
 import type { Resolved } from "../config/resolve.ts";
 import { lookUp, read } from "../config/tree.ts";
+import { isSimulated } from "../cosmology/options.ts";
 import { hasColumns } from "../data/open.ts";
+import { placeFlags, whereAmI } from "../dist/where.ts";
 import { UserError } from "../errors.ts";
 import { VERSION } from "../version.ts";
-
-/** Where launchers say how many processes they started: each would train, and write, the whole run. */
-const WORLD_VARIABLES = ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PALS_SIZE", "SLURM_NTASKS"];
 
 export function refuseManyRanks({ config, origin }: Resolved, env: Record<string, string>): void {
   const { world_size, nodes } = config.distributed;
@@ -23,25 +22,19 @@ export function refuseManyRanks({ config, origin }: Resolved, env: Record<string
       } asks for ${asked} ${what}: leave it out.`,
     );
   }
-  for (const name of WORLD_VARIABLES) {
-    // Inside an allocation, but not in a step, SLURM_NTASKS is a promise and not a world.
-    if (name === "SLURM_NTASKS" && env.SLURM_PROCID === undefined) continue;
-    if (Number(env[name] ?? 1) > 1) {
-      throw new UserError(
-        "usage",
-        `${name} is ${env[name]}, so ${
-          env[name]
-        } processes were started; hpctrain ${VERSION} trains in one. ` +
-          "Start one: srun --ntasks=1 ./hpctrain ..., or without a launcher.",
-      );
-    }
-  }
+  // Each of them would train, and write, the whole run.
+  const { world, said } = whereAmI(env, placeFlags(config.distributed));
+  if (world === 1) return;
+  throw new UserError(
+    "usage",
+    `${world} processes were started, and hpctrain ${VERSION} trains in one. ${said} ` +
+      "Start one: srun --ntasks=1 ./hpctrain ..., or without a launcher.",
+  );
 }
 
 const WITHOUT_EFFECT = [
   "training.compile",
   "training.profile_training",
-  "data.stage",
   "wandb.mode",
   "wandb.project",
   "wandb.run_name",
@@ -61,12 +54,18 @@ const WITHOUT_EFFECT = [
   "cluster.cpus_per_task",
 ];
 
-/** These say which columns and rows of a file to use. */
-const OF_COLUMNS = ["data.bad_samples", "data.features", "data.targets"];
+/** These are about data in files, not about data that is made up. */
+const OF_FILES = ["data.stage", "data.bad_samples"];
+/** These say which columns of a file to use. */
+const OF_COLUMNS = ["data.features", "data.targets"];
 
 /** One line that names the settings somebody gave although this version does nothing with them. */
 export function withoutEffect({ config, origin }: Resolved): string[] {
-  const without = hasColumns(config.data) ? WITHOUT_EFFECT : [...WITHOUT_EFFECT, ...OF_COLUMNS];
+  const ofFiles = config.data.data_path === "" ? OF_FILES : [];
+  const ofColumns = hasColumns(config.data)
+    ? []
+    : OF_COLUMNS.filter((path) => !(path === "data.targets" && isSimulated(config.data.type)));
+  const without = [...WITHOUT_EFFECT, ...ofFiles, ...ofColumns];
   // A checkpoint, and what `config --yaml` prints, name every setting: a default there is nobody's wish.
   const wished = (path: string) =>
     JSON.stringify(read(config, path)) !== JSON.stringify(lookUp(path)!.setting.default);

@@ -24,7 +24,7 @@ import {
   zerosLike,
 } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import type { Loss } from "../models/losses.ts";
+import { isSoft, type Loss } from "../models/losses.ts";
 import type { Facts } from "../models/model.ts";
 
 export type Metrics = Record<string, number>;
@@ -105,7 +105,7 @@ const perplexity: Kind = {
   finish: (_, loss) => ({ perplexity: Math.exp(loss) }),
 };
 
-/** Classes stand in dimension 1, for images of labels too. */
+/** Classes stand in dimension 1, for images of labels too. Of shares of classes the largest is the label. */
 function accuracy(top5: boolean, ignored = -1): Kind {
   // A negative target equals no class that is predicted, so an ignored one is no hit; 0, the padding, has to become one.
   const counted = (target: Tensor) => {
@@ -117,7 +117,7 @@ function accuracy(top5: boolean, ignored = -1): Kind {
   return {
     size: top5 ? 2 : 1,
     measure(output, target) {
-      const labels = counted(target);
+      const labels = isSoft(target) ? argmax(target, 1) : counted(target);
       const right = count(eq(argmax(output, 1), labels));
       if (!top5) return right;
       const [, best] = topk(output, 5, 1);
@@ -131,11 +131,11 @@ function accuracy(top5: boolean, ignored = -1): Kind {
 /** One logit per item: positive means class 1. */
 const binaryAccuracy: Kind = {
   size: 1,
-  measure: (output, target) =>
-    reshape(
-      sum(eq(reshape(gt(output, zerosLike(output)), target.shape), ne(target, zerosLike(target))), "f64"),
-      [1],
-    ),
+  measure(output, target) {
+    const labels = isSoft(target) && target.shape[1] === 2 ? argmax(target, 1) : target;
+    const hits = eq(reshape(gt(output, zerosLike(output)), labels.shape), ne(labels, zerosLike(labels)));
+    return reshape(sum(hits, "f64"), [1]);
+  },
   finish: (sums, _, items) => ({ accuracy: sums[0] / items }),
 };
 

@@ -12,7 +12,7 @@ import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoin
 import type { Config } from "../config/settings.ts";
 import { openConsole } from "../track/console.ts";
 import { openEvents } from "../track/events.ts";
-import { planBatches, scaledLearningRate } from "./batch_math.ts";
+import { type BatchPlan, planBatches, scaledLearningRate } from "./batch_math.ts";
 import { build, type Built } from "./build.ts";
 import { memoryInUse } from "./device.ts";
 import { createEma } from "./ema.ts";
@@ -22,7 +22,7 @@ import { createOptimizer } from "./optimizers/optimizer.ts";
 import { LossScaler } from "./precision.ts";
 import type { Resume } from "./resume.ts";
 import type { Run } from "./run.ts";
-import { saver } from "./saver.ts";
+import { openSaver } from "./saver.ts";
 import { scheduleOf } from "./schedule_of.ts";
 import { watchRequests } from "./stop.ts";
 
@@ -33,6 +33,8 @@ export interface Start {
   readonly libtorch: Libtorch;
   /** The checkpoint to go on from, and the run it belongs to; null starts afresh. */
   readonly resume: Resume | null;
+  /** Threads that read data, where it is not in memory. */
+  readonly loaders: number;
   /** Lines about the settings, to be told with the others. */
   readonly notes: readonly string[];
 }
@@ -91,7 +93,16 @@ export function prepare(start: Start): Prepared {
     config,
     train: data.train,
     val: data.val,
-    feed: openFeed(device, built.channelsLast, pass.loss),
+    feed: openFeed({
+      device,
+      channelsLast: built.channelsLast,
+      loss: pass.loss,
+      threads: {
+        count: start.loaders,
+        prefetch: config.data.prefetch_mib * MIB,
+        lanes: lanesOf(built, config, plan),
+      },
+    }),
     plan,
     schedule,
     step,
@@ -103,10 +114,26 @@ export function prepare(start: Start): Prepared {
       endOnInterrupt(); // the save that follows may be long, and nothing of ours runs during it
       console.warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);
     }),
-    save: saver({ arena, config, places, parts, cursor, schedule, events, console }),
+    saver: openSaver({ config, places, parts, cursor, schedule, events, console }),
     memory: () => memoryInUse(device),
   };
   return { run, places, built, notes, resumedFrom: start.resume?.path ?? null };
+}
+
+const MIB = 2 ** 20;
+
+/** Rows of the samples that a part's first and last may be mixed with, read beside its own. */
+const MATES = 2;
+
+function lanesOf({ data }: Built, { training }: Config, plan: BatchPlan) {
+  const { micro, global } = plan;
+  const size = training.eval_batch_size || training.batch_size;
+  const train = {
+    source: data.train,
+    rows: Math.min(micro, global) + MATES,
+    parts: Math.ceil(global / micro),
+  };
+  return data.val ? [train, { source: data.val, rows: size, parts: 1 }] : [train];
 }
 
 function averagesByName(names: readonly string[], views: readonly Tensor[]): [string, Tensor][] {

@@ -7,6 +7,7 @@ import type { EventLog } from "../track/events.ts";
 import type { BatchPlan } from "./batch_math.ts";
 import type { Ema } from "./ema.ts";
 import type { Feed } from "./feed.ts";
+import type { Saver } from "./saver.ts";
 import type { Schedule } from "./schedule.ts";
 import type { StepOptions } from "./step.ts";
 import type { Requests } from "./stop.ts";
@@ -25,8 +26,7 @@ export interface Run {
   readonly events: EventLog;
   readonly console: Console;
   readonly requests: Requests;
-  /** Writes the checkpoint of now; returns its path. */
-  save(reason: string, better: boolean): void;
+  readonly saver: Saver;
   /** Bytes in use: resident on a CPU, on the device on a GPU. */
   memory(): number;
 }

@@ -1,22 +1,22 @@
-// Saves checkpoints: the latest always, the best when it is one, an epoch's own when asked. May import ffi,
-// checkpoint, track, its siblings.
-import { allTrue, isfinite } from "../../ffi/ops.ts";
-import { scope } from "../../ffi/tensor.ts";
-import { linkOrCopy, removeOld } from "../checkpoint/retention.ts";
-import { writePt } from "../checkpoint/pt.ts";
-import { type Cursor, type Parts, toTree } from "../checkpoint/training_state.ts";
+// Saves checkpoints: the latest always, the best when it is one, an epoch's own when asked. A snapshot is made between
+// two steps, and a thread writes it while training goes on. May import ffi, checkpoint, track, its siblings.
+import { type Job, write, type Written } from "../checkpoint/background/job.ts";
+import { openSnapshot, type Snapshot } from "../checkpoint/background/snapshot.ts";
+import { openWriter, type Writer } from "../checkpoint/background/writer.ts";
+import { writePickle } from "../checkpoint/pickle_writer.ts";
+import { type Cursor, type Parts, tensorsOf, toTree } from "../checkpoint/training_state.ts";
+import type { Key, Storage, TensorData, Value } from "../checkpoint/value.ts";
 import type { Config } from "../config/settings.ts";
+import { freeMemory } from "../data/room.ts";
+import { UserError } from "../errors.ts";
+import { formatBytes } from "../format.ts";
 import type { Console } from "../track/console.ts";
 import type { EventLog } from "../track/events.ts";
 import { VERSION } from "../version.ts";
-import { UserError } from "../errors.ts";
-import type { Arena } from "./arena.ts";
-import { firstNonFinite } from "./non_finite.ts";
 import { bestPath, epochPath, latestPath, type Places } from "./names.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
 
 interface Context {
-  readonly arena: Arena;
   readonly config: Config;
   readonly places: Places;
   readonly parts: Parts;
@@ -26,44 +26,140 @@ interface Context {
   readonly console: Console;
 }
 
-export function saver(c: Context): (reason: string, better: boolean) => void {
-  const { config: { output }, places, cursor } = c;
-  return (reason, better) => {
-    const began = performance.now();
-    const path = latestPath(places);
-    refuseSpoilt(c.arena, cursor.step, path);
-    const tree = toTree(c.parts, cursor, {
-      version: VERSION,
-      run: places.run,
-      seed: c.config.training.seed,
-      learningRate: learningRate(c.schedule, cursor.step),
-      scheduler: c.schedule,
-      config: c.config,
-    });
-    const bytes = writePt(path, tree);
-    if (better) linkOrCopy(path, bestPath(places));
-    if (output.save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0) {
-      linkOrCopy(path, epochPath(places, cursor.epoch));
-      if (output.keep_last > 0) removeOld(places.checkpoints, output.keep_last, cursor.epoch);
-    }
-    c.events.emit({
-      kind: "save",
-      step: cursor.step,
-      epoch: cursor.epoch,
-      path,
-      bytes,
-      seconds: (performance.now() - began) / 1000,
-      reason: better ? "best" : reason,
-    });
+export interface Saver {
+  /** Saves the state of now. Training may go on when this comes to its end; the file is there when `settle` does. */
+  save(reason: string, better: boolean): Promise<void>;
+  /** Waits for what is being written. Throws if the newest state that was to be saved could not be. */
+  settle(): Promise<void>;
+  /** What was saved, and how long training was held by it. */
+  readonly told: { saves: number; stallSeconds: number };
+  /** Waits for what is being written, whatever becomes of it. */
+  close(): Promise<void>;
+}
+
+/** A state that takes more of the free memory than this is written while training waits. */
+const MOST_OF_FREE = 0.5;
+/** A failing disk is told about this often. */
+const WARN_MS = 600_000;
+
+export function openSaver(c: Context): Saver {
+  const { cursor, events, console, parts } = c;
+  const background = openBackground(parts, console.warn);
+  const told = { saves: 0, stallSeconds: 0 };
+  let writing: { step: number; done: Promise<void> } | null = null;
+  let failed: Error | null = null; // why the newest state is not saved
+  let warnedAt = -Infinity;
+
+  const fail = (error: Error, step: number) => {
+    failed = error;
+    if (!ofTheDisk(error) || performance.now() - warnedAt < WARN_MS) return;
+    warnedAt = performance.now();
+    const message = `The save at step ${step} failed, and training goes on without it: ${error.message}`;
+    console.warn(message);
+    events.emit({ kind: "warning", step, message });
+  };
+  const wait = async () => {
+    await writing?.done;
+    if (failed && !ofTheDisk(failed)) throw failed;
+  };
+  return {
+    told,
+    async save(reason, better) {
+      if (writing !== null && reason === "interval") {
+        console.line(
+          `Save at step ${cursor.step} left out: the one of step ${writing.step} is still being written`,
+        );
+        return;
+      }
+      await wait();
+      const began = performance.now();
+      const held = () => (performance.now() - began) / 1000;
+      const { step, epoch } = cursor;
+      const job = jobOf(c, reason, better, background?.snapshot ?? null);
+      background?.snapshot.settle();
+      let stall = held();
+      const written = background ? background.writer.write(job) : writeHere(job);
+      const done = written.then(({ bytes, seconds }) => {
+        failed = null;
+        told.saves++;
+        if (background === null) stall = held();
+        told.stallSeconds += stall;
+        const { path } = job, why = better ? "best" : reason;
+        events.emit({ kind: "save", step, epoch, path, bytes, seconds, stall_s: stall, reason: why });
+      }, (error) => fail(error, step)).finally(() => writing = null);
+      writing = { step, done };
+      if (background === null) await wait();
+    },
+    async settle() {
+      await wait();
+      if (failed) throw failed;
+    },
+    async close() {
+      await writing?.done;
+      background?.writer.close();
+    },
   };
 }
 
-/** A step whose loss was finite can leave weights that are not: such a state never replaces a good checkpoint. */
-function refuseSpoilt(arena: Arena, step: number, path: string): void {
-  if (scope(() => allTrue(isfinite(arena.flat)).item()) !== 0) return;
-  throw new UserError(
-    "numerics",
-    `The weights are no longer finite at step ${step} (first such tensor: ${firstNonFinite(arena)}). ` +
-      `Nothing was saved over ${path}. Try a lower --lr, --clip-norm 1, or a longer --warmup.`,
-  );
+/** Training can go on without a save, and the next one may succeed. */
+const ofTheDisk = (error: Error) => error instanceof UserError && error.kind === "checkpoint";
+
+// deno-lint-ignore require-await -- an error is a rejection, as the thread's is
+const writeHere = async (job: Job): Promise<Written> => write(job);
+
+/** Null where there is no memory for a second state. */
+function openBackground(
+  parts: Parts,
+  warn: (message: string) => void,
+): { snapshot: Snapshot; writer: Writer } | null {
+  const tensors = new Set(tensorsOf(parts));
+  const bytes = [...tensors].reduce((sum, t) => sum + t.byteLength, 0);
+  if (bytes > MOST_OF_FREE * freeMemory()) {
+    warn(
+      `A copy of the training state would take ${
+        formatBytes(bytes)
+      } of memory, more than half of what is free: ` +
+        "training waits for each save instead of going on beside it.",
+    );
+    return null;
+  }
+  const snapshot = openSnapshot(tensors);
+  return { snapshot, writer: openWriter(snapshot.places) };
+}
+
+function jobOf(
+  { config, places, parts, cursor, schedule }: Context,
+  reason: string,
+  better: boolean,
+  snapshot: Snapshot | null,
+): Job {
+  const { save_every_epoch, keep_last } = config.output;
+  const ofEpoch = save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0;
+  const tree = toTree(parts, cursor, {
+    version: VERSION,
+    run: places.run,
+    seed: config.training.seed,
+    learningRate: learningRate(schedule, cursor.step),
+    scheduler: schedule,
+    config,
+  }, snapshot?.data);
+  const { bytes: pickle, storages } = writePickle(tree);
+  return {
+    path: latestPath(places),
+    pickle,
+    storages: storages.map((storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength)),
+    finite: weightsIn(tree, storages, parts.names),
+    links: [...(better ? [bestPath(places)] : []), ...(ofEpoch ? [epochPath(places, cursor.epoch)] : [])],
+    retire: ofEpoch && keep_last > 0
+      ? { folder: places.checkpoints, keep: keep_last, epoch: cursor.epoch }
+      : null,
+  };
+}
+
+function weightsIn(tree: Value, storages: readonly Storage[], names: readonly string[]): Job["finite"] {
+  const weights = (tree as Map<Key, Value>).get("model_state_dict") as Map<Key, TensorData>;
+  const numbers = new Map(storages.map((storage, number) => [storage, number]));
+  return names.map((name) => ({ name, data: weights.get(name)! }))
+    .filter(({ data }) => data.dtype === "f32")
+    .map(({ name, data }) => ({ name, storage: numbers.get(data.storage)! }));
 }

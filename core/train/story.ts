@@ -1,5 +1,6 @@
 // The first and the last lines of a run, and the events beside them. May import track, its siblings.
 import type { Libtorch } from "../../ffi/libraries/types.ts";
+import { formatPlural } from "../format.ts";
 import { parameterCount } from "../models/model.ts";
 import { startLine, summaryLines } from "../track/lines.ts";
 import { VERSION } from "../version.ts";
@@ -57,6 +58,10 @@ export function conclude(
     steps: cursor.step,
     seconds,
     best: cursor.best ?? undefined,
+    waited: [
+      { seconds: run.feed.waited(), what: "data" },
+      { seconds: run.saver.told.stallSeconds, what: formatPlural(run.saver.told.saves, "save") },
+    ],
     files: [
       ["checkpoint", latest],
       ...(cursor.best ? [["best", bestPath(places)] as const] : []),

@@ -102,6 +102,14 @@ Deno.test(
   }),
 );
 
+Deno.test(
+  "inspect of a folder of checkpoints asks for one of them",
+  inFolder(async (folder) => {
+    checkpoint(`${folder}/a.pt`);
+    await assertRejects(() => inspect([folder]), UserError, "name the .pt or .safetensors file in it");
+  }),
+);
+
 Deno.test("inspect refuses unknown flags and anything but one file", async () => {
   await assertRejects(() => inspect(["a.pt", "--jsn"]), UserError, 'Did you mean "--json"?');
   await assertRejects(() => inspect([]), UserError, "takes one file, but got 0");

@@ -1,12 +1,13 @@
 // Locks of folders: one process at a time, and free again however that process ends.
 import { assertEquals } from "@std/assert";
-import { lockFolder } from "../../ffi/lock.ts";
+import { holdFolder, lockFolder } from "../../ffi/lock.ts";
 
 const MODULE = new URL("../../ffi/lock.ts", import.meta.url);
 
 /** What another process is told; `hold` keeps it alive. */
 function other(folder: string, hold = ""): Deno.ChildProcess {
-  const code = `import { lockFolder } from "${MODULE}"; console.log(lockFolder("${folder}")); ${hold}`;
+  const code =
+    `import { holdFolder, lockFolder } from "${MODULE}"; console.log(lockFolder("${folder}")); ${hold}`;
   return new Deno.Command(Deno.execPath(), { args: ["eval", code], stdout: "piped" }).spawn();
 }
 
@@ -32,4 +33,18 @@ Deno.test("a folder is locked by one process, and free again when that is killed
 
 Deno.test("a folder that is not there can't be told to be in use", () => {
   assertEquals(lockFolder("/nowhere/at/all"), true);
+});
+
+Deno.test("a lock that is given back can be taken again", () => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    const release = holdFolder(folder);
+    assertEquals(holdFolder(folder), null);
+    release!();
+    const open = [...Deno.readDirSync("/proc/self/fd")].length;
+    for (let i = 0; i < 5; i++) holdFolder(folder)!();
+    assertEquals([...Deno.readDirSync("/proc/self/fd")].length, open);
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
 });

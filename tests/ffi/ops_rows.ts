@@ -188,7 +188,19 @@ const training: Record<string, Row[]> = {
 
 const short = {
   ...ofOne(x(2, 3), "detach", "t", "neg", "exp", "expm1", "abs", "square", "sign", "sin", "cos", "tanh"),
-  ...ofOne(x(2, 3), "sigmoid", "erf", "erfinv", "erfinv_", "floor", "maxValue", "minValue", "relu", "relu_"),
+  ...ofOne(
+    x(2, 3),
+    "sigmoid",
+    "asinh",
+    "erf",
+    "erfinv",
+    "erfinv_",
+    "floor",
+    "maxValue",
+    "minValue",
+    "relu",
+    "relu_",
+  ),
   ...ofOne(x(2, 3), "silu", "mish", "hardswish", "hardsigmoid", "logSigmoid", "isPinned"),
   ...ofOne(positive(5), "log", "log1p", "sqrt", "rsqrt", "reciprocal"),
   ...ofOne(bool(1, 0, 1), "allTrue", "anyTrue", "logicalNot"),

@@ -89,9 +89,13 @@ Deno.test("a file that the system will not read ends with its reason", async () 
 
 Deno.test("a data path whose kind can't be told is refused, and so is one that is not there", async () => {
   const args = [...TINY, "--data-path=digits"];
-  await refused({ "notes.txt": idx([1]) }, /digits doesn.t say by its name what kind of data it is: files end in .*--data-type/, {
-    args,
-  });
+  await refused(
+    { "notes.txt": idx([1]) },
+    /digits doesn.t say by its name what kind of data it is: files end in .*--data-type/,
+    {
+      args,
+    },
+  );
   await refused(null, /There is no digits\. Check data\.data_path \(--data-path\)/, { args });
 });
 

@@ -1,9 +1,19 @@
 // Output folders that can't be written, or fill up: a sentence, and what was there before is kept.
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
-
-const root = Deno.uid() === 0;
+import {
+  eventsOf,
+  filesIn,
+  finish,
+  inTemp,
+  onDisk,
+  ROOT_USER,
+  run,
+  start,
+  succeed,
+  TINY,
+  until,
+} from "./program.ts";
 
 async function refused(args: string[], says: RegExp, cwd: string): Promise<void> {
   const before = filesIn(cwd);
@@ -33,22 +43,6 @@ Deno.test("an output folder that is a file is refused before the first step", ()
     await refused([], /The event log logs\/\S+ can't be opened for writing/, cwd);
   }));
 
-/** A disk of its own, of this many megabytes. */
-async function onDisk(megabytes: number, body: (disk: string) => Promise<void>): Promise<void> {
-  await inTemp(async (cwd) => {
-    const disk = join(cwd, "disk");
-    Deno.mkdirSync(disk);
-    const mount = ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs", disk];
-    const mounted = await new Deno.Command("mount", { args: mount }).output();
-    assert(mounted.success, new TextDecoder().decode(mounted.stderr));
-    try {
-      await body(disk);
-    } finally {
-      await new Deno.Command("umount", { args: ["--lazy", disk] }).output();
-    }
-  });
-}
-
 function fill(disk: string): void {
   using file = Deno.openSync(join(disk, "filler"), { write: true, create: true, append: true });
   const block = new Uint8Array(4096);
@@ -59,11 +53,11 @@ function fill(disk: string): void {
   }
 }
 
-const needsRoot = root ? "" : " (needs root, to mount a small disk)";
+const needsRoot = ROOT_USER ? "" : " (needs root, to mount a small disk)";
 
 Deno.test({
   name: `a full disk is refused before the first step${needsRoot}`,
-  ignore: !root,
+  ignore: !ROOT_USER,
   fn: () =>
     onDisk(1, async (disk) => {
       fill(disk);
@@ -80,7 +74,7 @@ Deno.test({
 Deno.test({
   name:
     `a disk that fills up in mid-run ends it with a sentence, and the checkpoint before is kept whole${needsRoot}`,
-  ignore: !root,
+  ignore: !ROOT_USER,
   fn: () =>
     onDisk(4, async (disk) => {
       // A checkpoint of 0.8 MB: two fit beside each other, so saving works until the filler comes.

@@ -121,3 +121,22 @@ export async function inTemp(body: (folder: string) => void | Promise<void>): Pr
     await Deno.remove(folder, { recursive: true });
   }
 }
+
+/** Whether small disks can be mounted. */
+export const ROOT_USER = Deno.uid() === 0;
+
+/** A disk of its own, of this many megabytes. */
+export async function onDisk(megabytes: number, body: (disk: string) => Promise<void>): Promise<void> {
+  await inTemp(async (cwd) => {
+    const disk = join(cwd, "disk");
+    Deno.mkdirSync(disk);
+    const mount = ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs", disk];
+    const { success, stderr } = await new Deno.Command("mount", { args: mount }).output();
+    if (!success) throw new Error(new TextDecoder().decode(stderr));
+    try {
+      await body(disk);
+    } finally {
+      await new Deno.Command("umount", { args: ["--lazy", disk] }).output();
+    }
+  });
+}

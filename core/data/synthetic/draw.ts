@@ -20,7 +20,7 @@ export interface Spec {
 /** The most memory that made-up data takes. */
 const MOST_BYTES = 512 * 2 ** 20;
 
-export function checkCount({ role, samples }: Spec): void {
+export function checkCount({ role, samples }: Pick<Spec, "role" | "samples">): void {
   if (samples <= MOST_POSITIONS) return;
   throw new UserError(
     "usage",

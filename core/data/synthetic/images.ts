@@ -32,7 +32,7 @@ export function images(spec: Spec): Source {
     outputs: classes,
     fields: ["image", "class"],
     description: `synthetic images: ${channels} x ${size} x ${size} -> ${classes} classes`,
-    batch(ids) {
+    raw(ids) {
       const target = tensor(Int32Array.from(ids, classOf));
       return { input: add(indexSelect(patterns, 0, target), noise(ids)), target: toDtype(target, "i64") };
     },

@@ -45,7 +45,7 @@ export function masks(spec: Spec): Source {
     outputs: classes,
     fields: ["image", "mask"],
     description: `synthetic masks: ${channels} x ${size} x ${size} -> ${classes} classes a pixel`,
-    batch(ids) {
+    raw(ids) {
       const distance = add(square(sub(x, centreX(ids))), square(sub(y, centreY(ids))));
       const inside = toDtype(lt(distance, square(radius(ids))), "f32");
       const mask = amax(mul(inside, classOf(ids)), [1]);

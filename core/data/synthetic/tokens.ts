@@ -49,13 +49,14 @@ export function tokens(spec: Spec): Source {
     description: `synthetic tokens: sequences of ${context} out of ${vocabulary}, best possible loss ${
       BEST_LOSS.toFixed(4)
     }`,
-    batch(ids) {
-      const rows = toDtype(indexSelect(sequences, 0, indexTensor(ids)), "i64");
+    raw(ids) {
+      const rows = indexSelect(sequences, 0, indexTensor(ids));
       return {
         input: contiguous(narrow(rows, 1, 0, context)),
         target: contiguous(narrow(rows, 1, 1, context)),
       };
     },
+    finish: ({ input, target }) => ({ input: toDtype(input, "i64"), target: toDtype(target, "i64") }),
   });
 }
 

@@ -2,7 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Config } from "../../../core/config/settings.ts";
 import type { ColumnSettings, FromColumns } from "../../../core/data/columns.ts";
-import type { Source } from "../../../core/data/source.ts";
+import { batchOf, plainPart, type Source } from "../../../core/data/source.ts";
 import { UserError } from "../../../core/errors.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { scope } from "../../../ffi/tensor.ts";
@@ -32,4 +32,4 @@ export function refusal(open: () => unknown): string {
 
 /** One field of all samples, which the split of nothing leaves in their order. */
 export const all = (source: Source, field: "input" | "target"): number[] =>
-  scope(() => [...toNumbers(source.batch(range(0, source.length))[field])]);
+  scope(() => [...toNumbers(batchOf(source, plainPart(range(0, source.length)))[field])]);

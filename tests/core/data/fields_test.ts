@@ -1,5 +1,6 @@
 // The random fields: their power spectrum is the one asked for, and their parameters can be read off them.
 import { assert, assertEquals } from "@std/assert";
+import { batchOf, plainPart } from "../../../core/data/source.ts";
 import { fields, modeNumbers, NOISE, powerSpectrum, PRIOR } from "../../../core/data/synthetic/fields.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { abs, fftRfft2, square } from "../../../ffi/ops.ts";
@@ -13,7 +14,7 @@ useLibtorch();
 function measured(size: number, samples: number) {
   return scope(() => {
     const source = fields(spec({ samples }, { image_size: size }));
-    const { input, target } = source.batch(range(0, samples));
+    const { input, target } = batchOf(source, plainPart(range(0, samples)));
     const modes = size * (Math.floor(size / 2) + 1);
     const spectra = rows(toNumbers(square(abs(fftRfft2(input)))).map((v) => v / size ** 2), modes);
     return { spectra, targets: rows(toNumbers(target), 2) };
@@ -72,7 +73,7 @@ Deno.test("targets are standardised, maps have about unit variance, and channels
       input: { shape: [2, 16, 16], dtype: "f32" },
       outputs: 2,
     });
-    const { input, target } = source.batch(range(0, 2000));
+    const { input, target } = batchOf(source, plainPart(range(0, 2000)));
     const targets = toNumbers(target), maps = toNumbers(input);
     const square = (values: Float64Array) => values.reduce((sum, v) => sum + v * v, 0) / values.length;
     assert(Math.abs(square(targets) - 1) < 0.05, String(square(targets)));
@@ -85,7 +86,13 @@ Deno.test("a map does not depend on how many there are, beyond whole chunks", ()
   scope(() => {
     const few = fields(spec({ samples: 1024 }, { image_size: 8 }));
     const many = fields(spec({ samples: 1500 }, { image_size: 8 }));
-    assertEquals(toNumbers(few.batch([5]).input), toNumbers(many.batch([5]).input));
-    assertEquals(toNumbers(few.batch([5]).target), toNumbers(many.batch([5]).target));
+    assertEquals(
+      toNumbers(batchOf(few, plainPart([5])).input),
+      toNumbers(batchOf(many, plainPart([5])).input),
+    );
+    assertEquals(
+      toNumbers(batchOf(few, plainPart([5])).target),
+      toNumbers(batchOf(many, plainPart([5])).target),
+    );
   });
 });

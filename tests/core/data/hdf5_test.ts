@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Config } from "../../../core/config/settings.ts";
 import { loadReader, netcdf } from "../../../core/data/netcdf.ts";
-import type { Source } from "../../../core/data/source.ts";
+import { batchOf, plainPart, type Source } from "../../../core/data/source.ts";
 import { UserError } from "../../../core/errors.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { scope } from "../../../ffi/tensor.ts";
@@ -35,7 +35,7 @@ const written = (folder: string, code: string) =>
   );
 
 const all = (source: Source, field: "input" | "target") =>
-  scope(() => [...toNumbers(source.batch(range(0, source.length))[field])]);
+  scope(() => [...toNumbers(batchOf(source, plainPart(range(0, source.length)))[field])]);
 
 Deno.test(
   "every type, byte order and way of storage gives h5py's numbers",
@@ -83,7 +83,7 @@ print(json.dumps(a.astype("f8").sum(1)[[0, 1, 2096, 2097, 2098, 2999]].tolist())
     for (const name of ["plain", "chunked"]) {
       const { train } = await open(`${folder}/a.h5`, { features: [name], targets: ["y"] });
       scope(() => {
-        const rows = toNumbers(train.batch([0, 1, 2096, 2097, 2098, 2999]).input);
+        const rows = toNumbers(batchOf(train, plainPart([0, 1, 2096, 2097, 2098, 2999])).input);
         const found = range(0, 6).map((i) =>
           rows.subarray(i * 4000, (i + 1) * 4000).reduce((a, b) => a + b, 0)
         );

@@ -1,5 +1,6 @@
 // Sources in memory: gathering, scopes, and what they refuse.
 import { assertEquals, assertThrows } from "@std/assert";
+import { batchOf, plainPart } from "../../../core/data/source.ts";
 import { memorySource } from "../../../core/data/memory.ts";
 import { UserError } from "../../../core/errors.ts";
 import { tensor, toNumbers } from "../../../ffi/make.ts";
@@ -16,19 +17,19 @@ Deno.test("a batch is the samples asked for, in that order, repeated where asked
     const source = numbers(tensor([0, 1, 10, 11, 20, 21], [3, 2]), tensor([5, 6, 7], [3, 1]));
     assertEquals(source.length, 3);
     assertEquals(source.input, { name: "input", shape: [2], dtype: "f32" });
-    const { input, target } = source.batch([2, 0, 2]);
+    const { input, target } = batchOf(source, plainPart([2, 0, 2]));
     assertEquals([...toNumbers(input)], [20, 21, 0, 1, 20, 21]);
     assertEquals([...toNumbers(target)], [7, 5, 7]);
-    assertEquals([...toNumbers(source.batch(Int32Array.of(1)).target)], [6]);
+    assertEquals([...toNumbers(batchOf(source, plainPart(Int32Array.of(1))).target)], [6]);
   });
 });
 
 Deno.test("a batch belongs to the caller's scope and leaves nothing else behind", () => {
   const source = scope(() => numbers(tensor([1, 2, 3], [3, 1]), tensor([5, 6, 7], [3, 1])));
   const before = liveTensors();
-  for (let i = 0; i < 10; i++) scope(() => void source.batch([0, 1]));
+  for (let i = 0; i < 10; i++) scope(() => void batchOf(source, plainPart([0, 1])));
   assertEquals(liveTensors(), before);
-  const { input, target } = source.batch([1]);
+  const { input, target } = batchOf(source, plainPart([1]));
   assertEquals(liveTensors(), before + 2);
   input.free();
   target.free();

@@ -2,7 +2,8 @@
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { mnist } from "../../../core/data/mnist.ts";
-import type { Source } from "../../../core/data/source.ts";
+import { batchOf, plainPart, type Source } from "../../../core/data/source.ts";
+import { transformed } from "../../../core/data/transforms/apply.ts";
 import { UserError } from "../../../core/errors.ts";
 import { readBytes, toNumbers } from "../../../ffi/make.ts";
 import { scope } from "../../../ffi/tensor.ts";
@@ -34,10 +35,14 @@ function open(folder: string, files: Files, data: Parameters<typeof settings>[0]
   Deno.mkdirSync(folder, { recursive: true });
   for (const [name, bytes] of Object.entries(files)) Deno.writeFileSync(`${folder}/${name}`, bytes);
   const config = settings({ data: { data_path: folder, ...data }, model: { output_size: outputs } });
-  return mnist({ data: config.data, seed: 1, model: config.model });
+  return transformed(mnist({ data: config.data, seed: 1, model: config.model }), {
+    data: config.data,
+    seed: 1,
+  });
 }
 
-const labels = (source: Source) => scope(() => [...toNumbers(source.batch(range(0, source.length)).target)]);
+const labels = (source: Source) =>
+  scope(() => [...toNumbers(batchOf(source, plainPart(range(0, source.length))).target)]);
 
 Deno.test(
   "torchvision's MNIST with ToTensor and Normalize gives the same bits, for both halves",
@@ -63,7 +68,7 @@ for half, n in (("train", 50), ("t10k", 20)):
     const { train, val } = open(folder, {});
     for (const [half, source] of [["train", train], ["t10k", val!]] as const) {
       scope(() => {
-        const { input, target } = source.batch(range(0, source.length));
+        const { input, target } = batchOf(source, plainPart(range(0, source.length)));
         assertEquals([input.shape.slice(1), input.dtype, target.dtype], [[1, 28, 28], "f32", "i64"]);
         assert(equal(readBytes(input), Deno.readFileSync(`${folder}/${half}.x`)), `images of ${half}`);
         assert(equal(readBytes(target), Deno.readFileSync(`${folder}/${half}.y`)), `labels of ${half}`);
@@ -105,7 +110,7 @@ Deno.test(
   inFolder((folder) => {
     const { train: left, val } = open(folder, train, { validation_split: 0.2 });
     const pixels = (source: Source) =>
-      scope(() => [...toNumbers(source.batch(range(0, source.length)).input)]);
+      scope(() => [...toNumbers(batchOf(source, plainPart(range(0, source.length))).input)]);
     assertEquals([left.length, val!.length], [16, 4]);
     const first = (source: Source) => pixels(source).filter((_, i) => i % 20 === 0);
     assertEquals(

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { FromColumns } from "../../../core/data/columns.ts";
 import { loadReader, netcdf } from "../../../core/data/netcdf.ts";
-import type { Source } from "../../../core/data/source.ts";
+import { batchOf, plainPart, type Source } from "../../../core/data/source.ts";
 import { UserError } from "../../../core/errors.ts";
 import type { Config } from "../../../core/config/settings.ts";
 import { liveTensors, scope } from "../../../ffi/tensor.ts";
@@ -51,7 +51,7 @@ const written = (folder: string, code: string, ...args: string[]) =>
   );
 
 const all = (source: Source, field: "input" | "target") =>
-  scope(() => [...toNumbers(source.batch(range(0, source.length))[field])]);
+  scope(() => [...toNumbers(batchOf(source, plainPart(range(0, source.length)))[field])]);
 
 /** What netCDF4 makes of each variable: the values, NaN where it masks them. */
 const TO_JSON = `

@@ -1,5 +1,6 @@
 // npz and npy: the numbers that numpy wrote, in every type and order, and a sentence for everything that can be wrong.
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
+import { batchOf, plainPart } from "../../../core/data/source.ts";
 import { npz } from "../../../core/data/npz.ts";
 import { UserError } from "../../../core/errors.ts";
 import { toNumbers } from "../../../ffi/make.ts";
@@ -219,7 +220,7 @@ Deno.test(
     const before = liveTensors();
     const { train } = open(`${folder}/d.npz`);
     assertEquals(liveTensors(), before + 2, "the two fields and nothing else");
-    scope(() => assertEquals([...toNumbers(train.batch([2, 0, 2]).input)], [4, 5, 0, 1, 4, 5]));
+    scope(() => assertEquals([...toNumbers(batchOf(train, plainPart([2, 0, 2])).input)], [4, 5, 0, 1, 4, 5]));
     assertEquals(liveTensors(), before + 2);
   }),
 );

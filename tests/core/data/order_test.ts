@@ -80,5 +80,5 @@ Deno.test("the hash tells orders apart", () => {
     order(999, 7, 0, true),
     order(1000, 7, 0, false),
   ];
-  assertEquals(new Set([hash, ...others.map(orderHash)]).size, 5);
+  assertEquals(new Set([hash, ...others.map((other) => orderHash(other))]).size, 5);
 });

@@ -1,6 +1,6 @@
 // What data may take of the memory, and what is said when it would take more.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { checkRoom, freeMemory } from "../../../core/data/room.ts";
+import { checkRoom, freeMemory, heldInMemory } from "../../../core/data/room.ts";
 import { UserError } from "../../../core/errors.ts";
 import { inFolder } from "../checkpoint/python.ts";
 
@@ -15,6 +15,11 @@ Deno.test("half of what is free may be taken; beyond, the number of samples that
     "big.npz would take 3.0 GiB of memory; data may take half of what is free, and that is 1.0 GiB, enough for " +
       "333 of its 1000 samples. Choose fewer.",
   );
+});
+
+Deno.test("data is held in memory up to a quarter of what is free, unless the user says where it is held", () => {
+  assertEquals([2, 2.1].map((share) => heldInMemory("auto", share * GIB, 8 * GIB)), [true, false]);
+  assertEquals([heldInMemory("yes", 9 * GIB, GIB), heldInMemory("no", 1, GIB)], [true, false]);
 });
 
 Deno.test("what is free is what the kernel says where no control group has a limit", () => {

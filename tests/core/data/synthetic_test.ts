@@ -4,7 +4,7 @@ import { synthetic } from "../../../core/data/synthetic/choose.ts";
 import type { Spec } from "../../../core/data/synthetic/draw.ts";
 import { noiseFor } from "../../../core/data/synthetic/noise.ts";
 import { BEST_LOSS } from "../../../core/data/synthetic/tokens.ts";
-import type { Source } from "../../../core/data/source.ts";
+import { batchOf, plainPart, type Source } from "../../../core/data/source.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { manualSeed, setThreads, threads } from "../../../ffi/random.ts";
 import { randn } from "../../../ffi/ops.ts";
@@ -31,7 +31,7 @@ function values(
   ids: number[] = [0, 1, 2, 50],
 ): { input: Float64Array; target: Float64Array } {
   return scope(() => {
-    const { input, target } = source.batch(ids);
+    const { input, target } = batchOf(source, plainPart(ids));
     return { input: toNumbers(input), target: toNumbers(target) };
   });
 }
@@ -50,7 +50,7 @@ for (const name of MODELS) {
   Deno.test(`${name}: a batch has the fields that were announced`, () => {
     const source = made(name);
     scope(() => {
-      const { input, target } = source.batch([3, 4]);
+      const { input, target } = batchOf(source, plainPart([3, 4]));
       assertEquals([input.shape, input.dtype], [[2, ...source.input.shape], source.input.dtype]);
       assertEquals([target.shape, target.dtype], [[2, ...source.target.shape], source.target.dtype]);
       assertEquals(source.facts.input, { shape: source.input.shape, dtype: source.input.dtype });
@@ -64,7 +64,7 @@ Deno.test("taking a batch draws no random numbers", () => {
     manualSeed(7n);
     const expected = toNumbers(randn([4]));
     manualSeed(7n);
-    for (const source of sources) source.batch([1, 2]);
+    for (const source of sources) batchOf(source, plainPart([1, 2]));
     assertEquals(toNumbers(randn([4])), expected);
   });
 });

@@ -1,7 +1,7 @@
 // Files of tokens: what nanoGPT and llm.c write, windows that are a function of the sample, and what is refused.
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Config } from "../../../core/config/settings.ts";
-import type { Source } from "../../../core/data/source.ts";
+import { batchOf, plainPart, type Source } from "../../../core/data/source.ts";
 import { tokens } from "../../../core/data/tokens.ts";
 import { toBigInts } from "../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../ffi/tensor.ts";
@@ -34,7 +34,7 @@ ${code}`,
 /** Input and target of these samples, row by row. */
 const windows = (source: Source, ids: number[]): number[][][] =>
   scope(() => {
-    const { input, target } = source.batch(ids);
+    const { input, target } = batchOf(source, plainPart(ids));
     const [inputs, targets] = [input, target].map((t) => [...toBigInts(t)].map(Number));
     const width = source.input.shape[0];
     return ids.map((_, i) => [inputs, targets].map((all) => all.slice(i * width, (i + 1) * width)));
@@ -140,7 +140,7 @@ Deno.test(
       before + 2,
       "the tokens to train with, those to validate with, and nothing else",
     );
-    scope(() => void train.batch([1, 2]));
+    scope(() => void batchOf(train, plainPart([1, 2])));
     assertEquals(liveTensors(), before + 2);
   }),
 );

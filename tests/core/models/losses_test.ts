@@ -1,11 +1,11 @@
 // Losses against live PyTorch, value and gradient to the last bit, and what they refuse.
-import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { createLoss } from "../../../core/models/losses.ts";
 import type { Facts } from "../../../core/models/model.ts";
 import { UserError } from "../../../core/errors.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
-import { zeros } from "../../../ffi/make.ts";
-import { randint, randn } from "../../../ffi/ops.ts";
+import { tensor, zeros } from "../../../ffi/make.ts";
+import { randint, randn, softmax } from "../../../ffi/ops.ts";
 import { manualSeed } from "../../../ffi/random.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { open, peer, print } from "./native.ts";
@@ -21,6 +21,8 @@ interface Case {
   settings: Partial<Settings>;
   output: Made;
   target: Made;
+  /** The target's softmax is taken: shares of classes. */
+  shares?: boolean;
 }
 
 const loss = (settings: Partial<Settings>, task: Facts["task"], outputs: number) =>
@@ -66,6 +68,32 @@ const CASES: Case[] = [
     output: { shape: [2, 7, 5] },
     target: { shape: [2, 7], below: 5 },
   },
+  {
+    ...classes,
+    title: "cross_entropy with shares of classes",
+    shares: true,
+    output: { shape: [6, 5] },
+    target: { shape: [6, 5] },
+  },
+  {
+    ...classes,
+    title: "cross_entropy with shares of classes and label smoothing",
+    shares: true,
+    options: { label_smoothing: 0.1 },
+    settings: { label_smoothing: 0.1 },
+    output: { shape: [16, 5] },
+    target: { shape: [16, 5] },
+  },
+  {
+    ...classes,
+    title: "bce with shares of two classes",
+    function: "binary_cross_entropy_with_logits",
+    outputs: 2,
+    settings: { loss: "bce" },
+    shares: true,
+    output: { shape: [6, 1] },
+    target: { shape: [6, 2] },
+  },
   { ...numbers, title: "mse", function: "mse_loss", settings: {}, target },
   { ...numbers, title: "l1", function: "l1_loss", settings: { loss: "l1" }, target },
   {
@@ -104,12 +132,16 @@ const CASES: Case[] = [
 
 open();
 const made = ({ shape, below }: Made) => below === undefined ? randn(shape) : randint(0, below, shape, "i64");
-const theirs = await peer<{ loss: string; gradient: string; count: number }>("losses.py", CASES);
+const theirs = await peer<{ loss: string; gradient: string; count: number }>(
+  "losses.py",
+  CASES.map((c) => ({ shares: false, ...c })),
+);
 
 for (const [i, c] of CASES.entries()) {
   Deno.test(`${c.title} has PyTorch's value, gradient and count`, async () => {
     manualSeed(1n);
-    const output = boundary(made(c.output)), target = made(c.target);
+    const output = boundary(made(c.output)), drawn = made(c.target);
+    const target = c.shares ? softmax(drawn, 1) : drawn;
     const ours = loss(c.settings, c.task, c.outputs);
     const value = scope(() => ours.apply(output, target));
     backward(value);
@@ -149,6 +181,27 @@ Deno.test("targets of another shape than the outputs are refused with both shape
     assertStringIncludes(error.message, "f32[4, 2]");
     assertStringIncludes(error.message, "f32[4, 3]");
     assertEquals(error.kind, "data");
+  });
+});
+
+Deno.test("a model of more classes than the data has takes their shares too", () => {
+  scope(() => {
+    const ours = loss({}, "classification", 2);
+    const output = randn([3, 5]);
+    const shares = ours.apply(output, tensor([0, 1, 1, 0, 0, 1], [3, 2]));
+    const numbers = ours.apply(output, tensor(BigInt64Array.of(1n, 0n, 1n)));
+    assertAlmostEquals(shares.item(), numbers.item(), 1e-6);
+  });
+});
+
+Deno.test("an ignored label and shares of classes are refused together", () => {
+  scope(() => {
+    const error = assertThrows(
+      () => loss({ ignore_index: 2 }, "classification", 3).apply(zeros([4, 3]), zeros([4, 3])),
+      UserError,
+    );
+    assertStringIncludes(error.message, "training.ignore_index 2");
+    assertEquals(error.kind, "usage");
   });
 });
 

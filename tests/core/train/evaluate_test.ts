@@ -23,12 +23,12 @@ const data = memorySource({
 });
 const model = mlp({ inputs: 4, hidden: 16, layers: 2, outputs: 9, dropout: 0.5 });
 const { step: { pass } } = rig(model, data.facts);
-const feed = openFeed("cpu", false, pass.loss);
+const feed = openFeed({ device: "cpu", channelsLast: false, loss: pass.loss });
 
 /** Evaluates, and tells which samples were asked for. */
 async function evaluated(size: number, poll: (done: number) => void = () => {}) {
   const seen: number[][] = [];
-  const watched: Source = { ...data, batch: (ids) => (seen.push([...ids]), data.batch(ids)) };
+  const watched: Source = { ...data, raw: (part) => (seen.push([...part.ids]), data.raw(part)) };
   return { seen, evaluation: await evaluate(pass, watched, feed, size, poll) };
 }
 

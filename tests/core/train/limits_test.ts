@@ -1,27 +1,32 @@
-// Which settings a run says it does nothing with.
-import { assertEquals, assertMatch } from "@std/assert";
+// Runs of many ranks, which this version does not train, whoever asks for them.
+import { assertEquals, assertThrows } from "@std/assert";
 import { resolve } from "../../../core/config/resolve.ts";
-import { withoutEffect } from "../../../core/train/limits.ts";
+import { UserError } from "../../../core/errors.ts";
+import { refuseManyRanks } from "../../../core/train/limits.ts";
+import { hydra, mpirun, sbatch, srun, torchrun, type Variables } from "../dist/environments.ts";
 
-const told = (argv: string[], checkpoint?: unknown) => withoutEffect(resolve({ argv, env: {}, checkpoint }));
+const check = (argv: string[], env: Variables) => refuseManyRanks(resolve({ argv, env }), env);
 
-Deno.test("a setting that was asked for and does nothing is named, with where it was given", () => {
-  const [line, ...more] = told(["--wandb-offline", "--timeout", "5min", "--partition", "gpu"]);
-  assertEquals(more, []);
-  assertMatch(line, /wandb\.mode \(--wandb-offline\).*distributed\.timeout .*cluster\.partition /);
+Deno.test("one process trains: alone, in an allocation, or as a launcher's only rank", () => {
+  check([], {});
+  check([], sbatch());
+  check([], { RANK: "0", WORLD_SIZE: "1" });
+  check(["--world-size=1"], srun(3));
 });
 
-Deno.test("defaults that a checkpoint or a file repeats are nobody's wish", () => {
-  assertEquals(told([], resolve({ argv: [], env: {} }).config), []);
-  assertEquals(told(["--preset", "multi-node"]), []);
-  const [line] = told([], { training: { compile: true, profile_training: false } });
-  assertMatch(line, /: training\.compile \(checkpoint\)\.$/);
+Deno.test("many ranks are refused with who started them", () => {
+  const launchers = { srun: srun(1), "Open MPI": mpirun(1), MPICH: hydra(0), environment: torchrun(0) };
+  for (const [name, env] of Object.entries(launchers)) {
+    const error = assertThrows(() => check([], env), UserError, name);
+    assertEquals(
+      error.message.match(/^\d processes were started/)?.[0],
+      `${name === "srun" ? 8 : 2} processes were started`,
+    );
+    assertEquals(error.kind, "usage");
+  }
 });
 
-Deno.test("which columns and rows to use has an effect on data of columns, and none on other data", () => {
-  const flags = ["--features", "a,b", "--targets", "c", "--bad-samples", "skip"];
-  assertEquals(told([...flags, "--data-path", "x.csv"]), []);
-  assertEquals(told([...flags, "--data-type", "npz", "--data-path", "x"]), []);
-  const [line] = told(flags);
-  assertMatch(line, /data\.bad_samples \(--bad-samples\), data\.features .*, data\.targets/);
+Deno.test("many ranks or nodes in the settings are refused where they were asked for", () => {
+  assertThrows(() => check(["--world-size=4", "--rank=0"], {}), UserError, "--world-size asks for 4 ranks");
+  assertThrows(() => check(["--nodes=2"], {}), UserError, "--nodes asks for 2 nodes");
 });

@@ -2,7 +2,7 @@
 import { assert, assertAlmostEquals, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { UserError } from "../../../core/errors.ts";
 import { evaluate } from "../../../core/train/evaluate.ts";
-import type { Feed } from "../../../core/train/feed.ts";
+import type { Source } from "../../../core/data/source.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
 import { latestPath } from "../../../core/train/names.ts";
 import type { Run } from "../../../core/train/run.ts";
@@ -77,11 +77,11 @@ Deno.test(
 /** Trains, and tells which samples were trained with. */
 async function watched(run: Run): Promise<number[]> {
   const seen: number[] = [];
-  const take: Feed["take"] = (source, ids) => {
-    seen.push(...ids.flatMap((part) => [...part]));
-    return run.feed.take(source, ids);
+  const raw: Source["raw"] = (part) => {
+    seen.push(...part.ids);
+    return run.train.raw(part);
   };
-  await trainLoop({ ...run, feed: { ...run.feed, take } });
+  await trainLoop({ ...run, train: { ...run.train, raw } });
   return seen.sort((a, b) => a - b);
 }
 const EVERY = Array.from({ length: 70 }, (_, i) => i);

@@ -169,6 +169,27 @@ Deno.test("top-5 is measured in evaluation and where there are more than five cl
   assertEquals(names({ ...c.facts, outputs: 5 }, true), ["accuracy"]);
 });
 
+Deno.test("shares of classes are met by the class with the largest one", () => {
+  const labels = [2, 0, 1, 1, 0, 2, 2, 1], output = randn([8, 3]);
+  const shares = tensor(
+    Float32Array.from({ length: 24 }, (_, i) => i % 3 === labels[Math.floor(i / 3)] ? 0.4 : 0.3),
+    [8, 3],
+  );
+  const accuracy = (target: Tensor, output: Tensor, lossName: "bce" | "cross_entropy", outputs: number) => {
+    const running = runningMetrics({ task: "classification", input, outputs }, { name: lossName }, false);
+    scope(() => running.observe(output, target, randn([]), output.shape[0]));
+    return running.result().metrics.accuracy;
+  };
+  const ofNumbers = tensor(BigInt64Array.from(labels, BigInt));
+  assertEquals(
+    accuracy(shares, output, "cross_entropy", 3),
+    accuracy(ofNumbers, output, "cross_entropy", 3),
+  );
+  const two = tensor([0.8, 0.2, 0.3, 0.7, 0.45, 0.55, 1, 0], [4, 2]);
+  const logits = tensor([-1, 2, -0.5, 3], [4, 1]);
+  assertEquals(accuracy(two, logits, "bce", 2), 0.5);
+});
+
 Deno.test("a batch in which nothing counts changes no mean", () => {
   const c = CASES.language, loss = lossOf(c);
   const none = tensor(new BigInt64Array(12).fill(-100n), [2, 6]);

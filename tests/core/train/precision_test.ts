@@ -1,5 +1,6 @@
 // The loss scale of fp16, on a CPU, with infinities put into the gradients; and bf16 autocast beside fp32.
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { batchOf, plainPart } from "../../../core/data/source.ts";
 import { tokens } from "../../../core/data/synthetic/tokens.ts";
 import { UserError } from "../../../core/errors.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
@@ -115,7 +116,7 @@ Deno.test("bf16 autocast trains gpt to within 2% of fp32's loss after 200 steps"
     const losses = Array.from({ length: 200 }, (_, number) =>
       scope(() => {
         const ids = Int32Array.from({ length: 8 }, (_, i) => number * 8 + i);
-        return run(made, [source.batch(ids)], { number, lr: 3e-3 }).loss;
+        return run(made, [batchOf(source, plainPart(ids))], { number, lr: 3e-3 }).loss;
       }));
     assert(losses[0] > 4, `the first loss ${losses[0]} should be that of guessing among 65`);
     return losses.slice(-20).reduce((a, b) => a + b) / 20;

@@ -4,6 +4,7 @@ import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { tensorBytes } from "../../../core/checkpoint/tensor_bytes.ts";
 import { TensorData } from "../../../core/checkpoint/value.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
+import { loadReader } from "../../../core/data/open.ts";
 import { prepare, type Prepared } from "../../../core/train/prepare.ts";
 import type { Ending } from "../../../core/train/run.ts";
 import { latestPath } from "../../../core/train/names.ts";
@@ -20,11 +21,23 @@ export async function started<T>(
   resume: string | null = null,
 ): Promise<T> {
   const config = settings("--save-dir", folder, "--quiet", "--log-interval", "1", "--threads", "1", ...flags);
+  const loaders = config.data.num_workers;
+  await loadReader(config.data);
   const from = resume === null ? null : { path: resume, run: "resumed" };
-  const prepared = prepare({ config, preset: null, device: "cpu", libtorch, notes: [], resume: from });
+  const prepared = prepare({
+    config,
+    preset: null,
+    device: "cpu",
+    libtorch,
+    notes: [],
+    resume: from,
+    loaders,
+  });
   try {
     return await use(prepared);
   } finally {
+    await prepared.run.saver.close();
+    prepared.run.feed.close();
     prepared.run.console.close();
     prepared.run.requests.close();
     prepared.run.events.close();

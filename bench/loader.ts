@@ -1,0 +1,164 @@
+// `scripts/bench loader`: reading data beside PyTorch's DataLoader, on the same files and cores. May import its siblings.
+import { join } from "@std/path";
+import { bestOfPytorch, type Firsts, measureFirst } from "./loader_first.ts";
+import { measureMemory, type Memory } from "./loader_memory.ts";
+import { COMMON, type DataSet, dataSets, IMAGES } from "./loader_sets.ts";
+import type { Sides } from "./loader_sides.ts";
+import { type Effort, measureSpeed, type Speed } from "./loader_speed.ts";
+import { measureWait, type Wait } from "./loader_wait.ts";
+import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import type { Programs } from "./step.ts";
+
+const FULL: Effort = { rounds: 7, seconds: 1.5 }, QUICK: Effort = { rounds: 1, seconds: 0.05 };
+const FIRST_ROUNDS = 5, MEMORY_WORKERS = 4, WAIT_STEPS = 40;
+/** Whose first batch is timed, and whose memory is looked at. */
+const SOME = ["mnist", IMAGES, "hdf5"];
+
+interface Found {
+  readonly speed: Record<string, Speed>;
+  readonly first: Record<string, Firsts>;
+  readonly memory: Record<string, Memory>;
+  /** Held in memory, and read by threads as it is trained with. */
+  readonly wait: Record<"memory" | "streamed", Wait>;
+}
+
+export async function loaderBenchmark(p: Programs, quick: boolean): Promise<void> {
+  const about = machine();
+  if (about.load > 0.5) {
+    console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
+  }
+  const sides = {
+    worker: [p.loader],
+    python: p.python,
+    data: join(p.data, quick ? "loader-quick" : "loader"),
+  };
+  makeData(sides, p.exe, quick ? 0.02 : 1);
+  const found: Found = { speed: {}, first: {}, memory: {}, wait: {} as Found["wait"] };
+  for (const [name, set] of Object.entries(dataSets)) {
+    found.speed[name] = await measureSpeed(sides, set, quick ? QUICK : FULL);
+    tell(speedRow(set, found.speed[name]));
+  }
+  for (const name of SOME) {
+    found.first[name] = await measureFirst(sides, dataSets[name], quick ? 1 : FIRST_ROUNDS);
+    tell(firstRow(dataSets[name], found.first[name]));
+    found.memory[name] = await measureMemory(sides, dataSets[name], MEMORY_WORKERS);
+    tell(memoryRow(dataSets[name], found.memory[name]));
+  }
+  for (const [how, flag] of [["memory", "yes"], ["streamed", "no"]] as const) {
+    const images = join(sides.data, PACKED_IMAGES);
+    found.wait[how] = measureWait([p.exe], images, quick ? 2 : WAIT_STEPS, ["--in-memory", flag]);
+    tell(waitRow(how, found.wait[how]));
+  }
+  if (!quick) write(p, about, found);
+}
+
+const tell = (row: readonly string[]) => console.log(row.join("  "));
+
+const PACKED_IMAGES = "images.packed";
+
+/** Writes what is not there yet: the files, and what is packed from them. */
+export function makeData({ python, data }: Sides, exe: string, share: number): void {
+  const run = (program: string, args: string[]) => {
+    const { success, stderr } = new Deno.Command(program, { args }).outputSync();
+    if (!success) {
+      throw new Error(
+        `${program} ${args.join(" ")} failed: ${new TextDecoder().decode(stderr).slice(-2000)}`,
+      );
+    }
+  };
+  const maker = new URL("peers/loader_data.py", import.meta.url).pathname;
+  run(python, ["-B", maker, data, String(share)]);
+  const sets = [...Object.values(dataSets), { ...dataSets[IMAGES], packed: PACKED_IMAGES }];
+  for (const { file, packed } of sets.filter(({ packed }) => packed !== undefined)) {
+    // Packing goes on where it was stopped, and does nothing where all is done.
+    run(exe, ["pack", join(data, file), join(data, packed!), ...COMMON.slice(2)]);
+  }
+}
+
+const times = (ratio: number) => `${ratio.toFixed(ratio < 10 ? 2 : 0)}x`;
+const percent = (share: number) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}%`;
+const spread = (rounds: readonly number[]) =>
+  percent((Math.max(...rounds) - Math.min(...rounds)) / median(rounds));
+
+function speedRow({ title, floor }: DataSet, { workers, rounds }: Speed): string[] {
+  const ratios = rounds.hpctrain.map((speed, round) => speed / rounds.pytorch[round]);
+  const cell = (speeds: number[]) => `${Math.round(median(speeds)).toLocaleString("en")} (${spread(speeds)})`;
+  return [
+    title,
+    cell(rounds.hpctrain),
+    cell(rounds.pytorch),
+    String(workers),
+    `${times(median(ratios))} (${times(Math.min(...ratios))} to ${times(Math.max(...ratios))})`,
+    times(floor),
+  ];
+}
+
+function firstRow({ title }: DataSet, firsts: Firsts): string[] {
+  const cells = (["start", "construction"] as const).flatMap((from) => {
+    const own = median(firsts.hpctrain[from]), theirs = bestOfPytorch(firsts, from);
+    return [`${own.toFixed(2)} s`, `${theirs.toFixed(2)} s`, times(theirs / own)];
+  });
+  return [title, ...cells];
+}
+
+function memoryRow({ title }: DataSet, { hpctrain, pytorch }: Memory): string[] {
+  const cell = (bytes: number) => `${(bytes / 2 ** 20).toFixed(0)} MB`;
+  return [title, cell(hpctrain), cell(pytorch), times(hpctrain / pytorch)];
+}
+
+const HOW = { memory: "held in memory", streamed: "read by loader threads" };
+
+function waitRow(how: keyof Found["wait"], { steps, millisecondsPerStep, share }: Wait): string[] {
+  return [HOW[how], String(steps), `${millisecondsPerStep.toFixed(0)} ms`, `${(100 * share).toFixed(2)}%`];
+}
+
+function write(p: Programs, about: ReturnType<typeof machine>, found: Found): void {
+  const versions = versionsOf(p);
+  const date = new Date().toISOString().slice(0, 10);
+  const name = `${about.cpu}-${about.cores}`.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
+  writeResults(`loader-${name}`, {
+    command: "./scripts/bench loader",
+    date,
+    machine: about,
+    versions,
+    ...found,
+  });
+  const rows = <V>(of: Record<string, V>, row: (set: DataSet, value: V) => string[]) =>
+    Object.entries(of).map(([name, value]) => row(dataSets[name], value));
+  const start = ["from the program's start", "PyTorch", ""];
+  const construction = ["from the loader's construction", "PyTorch", ""];
+  writeSection(
+    "loader",
+    [
+      "## Reading data, beside PyTorch's DataLoader",
+      `\`./scripts/bench loader\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
+      `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. Both read the same files in ` +
+      "batches of 64 and a new order each epoch to the same float32 tensors, which is checked. PyTorch has the number of " +
+      `workers that serves it best of 0, 2 and 4, kept from epoch to epoch; hpctrain has a loader thread for each core. Medians of ${FULL.rounds} ` +
+      "rounds of whole epochs, nothing read ahead, in which the two take turns; the spread is the fastest round less the slowest, " +
+      "against the median.",
+      table(
+        [
+          "Samples a second (spread)",
+          "hpctrain",
+          "PyTorch",
+          "its workers",
+          "Ratio (least to most)",
+          "Asked for",
+        ],
+        rows(found.speed, speedRow),
+      ),
+      `Medians of ${FIRST_ROUNDS}; PyTorch again with the workers that serve it best.`,
+      table(["First batch", ...start, ...construction], rows(found.first, firstRow)),
+      `The most memory that all processes of each side held together while they read two epochs with ${MEMORY_WORKERS} ` +
+      "workers, shared pages counted once (PSS).",
+      table(["Memory", "hpctrain", "PyTorch", ""], rows(found.memory, memoryRow)),
+      "How much of training simple-convnet (batch 64) on packed images of 224 x 224 is waiting for data, from the first " +
+      "step's end on.",
+      table(
+        ["Packed images", "Steps", "Step", "Waiting"],
+        Object.entries(found.wait).map(([how, wait]) => waitRow(how as keyof Found["wait"], wait)),
+      ),
+    ].join("\n\n"),
+  );
+}

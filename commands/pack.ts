@@ -1,0 +1,133 @@
+// `hpctrain pack`: any readable data set -> packed shards. Imports core and pack_npz.
+import { looksLikeFlag, parseOptions } from "../core/config/options.ts";
+import { resolve } from "../core/config/resolve.ts";
+import type { Config } from "../core/config/settings.ts";
+import { loadReader, openData } from "../core/data/open.ts";
+import { asPacked, originOf, refuseInside } from "../core/data/packed/asked.ts";
+import { imagesOf } from "../core/data/packed/from_images.ts";
+import { packingOf } from "../core/data/packed/from_source.ts";
+import { openProgress } from "../core/data/packed/progress.ts";
+import {
+  type Progress,
+  type Report,
+  type Who,
+  writeEncoded,
+  writeShards,
+} from "../core/data/packed/write.ts";
+import { cpusHere } from "../core/dist/cpus.ts";
+import { placeFlags, whereAmI } from "../core/dist/where.ts";
+import { EXIT, UserError } from "../core/errors.ts";
+import { formatBytes, formatDuration, formatPlural, formatRate } from "../core/format.ts";
+import { asUserError, openDevice } from "../core/train/device.ts";
+import { PACK_OPTIONS } from "./mod.ts";
+import { packNpz } from "./pack_npz.ts";
+
+const USAGE = "hpctrain pack SRC OUT [FLAGS]";
+
+export async function pack(argv: string[]): Promise<number> {
+  const env = Deno.env.toObject();
+  const { own, rest } = ownWords(argv);
+  const { options } = parseOptions(own, PACK_OPTIONS, USAGE);
+  const resolved = resolve({ argv: rest, env, positionals: 2, usage: USAGE });
+  const [from, out] = resolved.positionals;
+  if (out === undefined) {
+    throw new UserError(
+      "usage",
+      `pack takes a data set and a place for it. Usage: ${USAGE}, e.g. hpctrain pack photos packed --resize 256.`,
+    );
+  }
+  refuseInside(from, out);
+  const keep = options["keep-encoded"];
+  const config = asPacked(resolved, from, keep);
+  const perShard = shardSize(options["samples-per-shard"]);
+  const who = whereAmI(env, placeFlags(config.distributed));
+  const quiet = who.rank > 0 || config.output.quiet || config.output.json;
+  const say = (line: string) => quiet ? undefined : console.log(line);
+  const threads = Math.min(config.data.num_workers, cpusHere());
+  try {
+    openDevice(config);
+    await loadReader(config.data);
+    if (!out.endsWith(".npz")) await packShards(config, { out, perShard, keep, who, threads, quiet, say });
+    else if (who.rank === 0) packNpz(config, out, threads, say); // one file, one writer
+    return EXIT.done;
+  } catch (error) {
+    throw asUserError(error);
+  }
+}
+
+interface Asked {
+  readonly out: string;
+  readonly perShard: number | undefined;
+  readonly keep: boolean;
+  readonly who: Who;
+  readonly threads: number;
+  readonly quiet: boolean;
+  say(line: string): void;
+}
+
+async function packShards(config: Config, asked: Asked): Promise<void> {
+  const { out, perShard, keep, who, quiet, say } = asked;
+  const began = performance.now();
+  const { train, val, notes } = openData(config.data, config.training, config.model);
+  notes.forEach(say);
+  const packing = keep ? imagesOf(train, val) : packingOf(train, val, asked.threads);
+  const plan = { ...packing, out, perShard, origin: originOf(config, packing) };
+  const line = openProgress("Packing", { quiet });
+  let packed = 0;
+  const progress = (at: Progress) => {
+    packed = at.done - at.kept;
+    line.update(at);
+  };
+  const written = "close" in packing
+    ? writeShards(plan, who, packing.make, progress).finally(packing.close)
+    : writeEncoded(plan, who, packing.make, progress);
+  const report = await written.finally(line.clear);
+  const seconds = (performance.now() - began) / 1000;
+  const passedOver = "close" in packing ? packing.passedOver() : 0;
+  if (config.output.json) {
+    return console.log(
+      JSON.stringify({ out, ...who, samples: plan.samples, ...report, packed, passedOver, seconds }),
+    );
+  }
+  if (passedOver > 0) {
+    console.log(
+      `${formatPlural(passedOver, "bad sample")} could not be read: those after them stand in for them.`,
+    );
+  }
+  if (!report.complete) {
+    return say(
+      `Rank ${who.rank} of ${who.world} has packed its samples; the last rank to end writes the index.`,
+    );
+  }
+  console.log(
+    `Packed ${formatPlural(plan.samples, "sample")} into ${out}: ${told(report, packed, seconds)}.`,
+  );
+  say(`Train with it: hpctrain --data-path ${out}`);
+}
+
+function told({ shards, kept, bytes }: Report, packed: number, seconds: number): string {
+  const size = `${formatPlural(shards, "shard")}, ${formatBytes(bytes)}`;
+  if (packed === 0) return `${size}, all of it was there already`;
+  const earlier = kept > 0 ? `, ${formatPlural(kept, "shard")} kept from an earlier run` : "";
+  return `${size}, in ${formatDuration(seconds)} (${formatRate(packed / seconds)} samples/s${earlier})`;
+}
+
+/** This command's options, and the settings' flags. */
+function ownWords(argv: readonly string[]): { own: string[]; rest: string[] } {
+  const own: string[] = [], rest: string[] = [];
+  for (let i = 0; i < argv.length; i++) {
+    const [name, value] = argv[i].replace(/^--/, "").split("=");
+    const mine = argv[i].startsWith("--") && Object.hasOwn(PACK_OPTIONS, name);
+    (mine ? own : rest).push(argv[i]);
+    const takes = mine && PACK_OPTIONS[name as keyof typeof PACK_OPTIONS].kind === "text" &&
+      value === undefined;
+    if (takes && i + 1 < argv.length && !looksLikeFlag(argv[i + 1])) own.push(argv[++i]);
+  }
+  return { own, rest };
+}
+
+function shardSize(text: string | undefined): number | undefined {
+  const size = text === undefined ? undefined : Number(text);
+  if (size === undefined || (Number.isSafeInteger(size) && size >= 1)) return size;
+  throw new UserError("usage", `--samples-per-shard must be a whole number from 1 on, but got "${text}".`);
+}

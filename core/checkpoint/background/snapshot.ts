@@ -1,0 +1,46 @@
+// A copy of the training state, made between two steps and written while training goes on. May import ffi, value.
+import { currentStream, newEvent, recordEvent, synchroniseEvent } from "../../../ffi/cuda.ts";
+import { borrowBytes, placeOf, uninitialised } from "../../../ffi/make.ts";
+import { copy_ } from "../../../ffi/ops.ts";
+import type { Place } from "../../../ffi/shared_memory.ts";
+import { keep, type Tensor } from "../../../ffi/tensor.ts";
+import { memoryStorage, type Storage, TensorData } from "../value.ts";
+
+export interface Snapshot {
+  /** Copies one tensor. What it gives holds until the tensor is copied again. */
+  data(t: Tensor): TensorData;
+  /** The copies of tensors on a device are complete. */
+  settle(): void;
+  /** Where a storage of such a tensor is. */
+  placeOf(storage: Storage): Place | undefined;
+  /** The memory of all copies. */
+  readonly places: readonly Place[];
+}
+
+/** Memory for copies of these tensors is asked for now, and used by every snapshot. */
+export function openSnapshot(tensors: ReadonlySet<Tensor>): Snapshot {
+  const twins = new Map<Tensor, { twin: Tensor; data: TensorData }>();
+  const places = new Map<Storage, Place>();
+  const onDevice = [...tensors].some(({ device }) => device !== "cpu");
+  for (const t of tensors) {
+    const twin = keep(uninitialised(t.shape, { dtype: t.dtype, pinned: t.device !== "cpu" }));
+    const storage = memoryStorage(borrowBytes(twin));
+    twins.set(t, { twin, data: new TensorData(t.dtype, [...t.shape], storage) });
+    places.set(storage, placeOf(twin));
+  }
+  const copied = onDevice ? newEvent() : null;
+  return {
+    data(t) {
+      const { twin, data } = twins.get(t)!;
+      copy_(twin, t, true);
+      return data;
+    },
+    settle() {
+      if (copied === null) return;
+      recordEvent(copied, currentStream());
+      synchroniseEvent(copied);
+    },
+    placeOf: (storage) => places.get(storage),
+    places: [...places.values()],
+  };
+}

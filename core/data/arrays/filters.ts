@@ -1,0 +1,104 @@
+// The filters of HDF5 that every library has, undone: gzip, shuffle, checksum. May import ffi's inflate.
+import { openInflate } from "../../../ffi/inflate.ts";
+import type { ChunkRows } from "./rows.ts";
+
+export const DEFLATE = 1, SHUFFLE = 2, FLETCHER32 = 3;
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+/** Brings one chunk as it is stored into `into`, which it has to fill; in place of that, what is wrong with it. */
+export type Unpack = (stored: Bytes, mask: number, into: Bytes) => string | null;
+
+export function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack {
+  const inflate = openInflate();
+  const backwards = filters.map((filter, i) => ({ ...filter, bit: 1 << i })).reverse();
+  const spare: [Bytes, Bytes] = [new Uint8Array(0), new Uint8Array(0)];
+  let turn = 0;
+  const scratch = (bytes: number): Bytes => {
+    turn = 1 - turn;
+    if (spare[turn].length < bytes) spare[turn] = new Uint8Array(bytes);
+    return spare[turn].subarray(0, bytes);
+  };
+  return (stored, mask, into) => {
+    const due = backwards.filter(({ bit }) => !(mask & bit));
+    let now = stored;
+    for (const [i, { id, width }] of due.entries()) {
+      if (id === FLETCHER32) {
+        const end = now.length - 4;
+        if (end < 0 || !checks(now.subarray(0, end), now.subarray(end))) return "fails its checksum";
+        now = now.subarray(0, end);
+        continue;
+      }
+      // Checksums before it in the writing are still part of what comes out.
+      const inside = due.slice(i + 1).filter((filter) => filter.id === FLETCHER32).length * 4;
+      const last = i === due.length - 1;
+      const out = last ? into : scratch(chunkBytes + inside);
+      if (id === DEFLATE) {
+        if (!inflate(now, out)) return "can't be unpacked";
+      } else {
+        if (now.length !== out.length) return "has another size than its header says";
+        unshuffle(now, out, width);
+      }
+      now = out;
+    }
+    if (now.length !== into.length) return "has another size than its header says";
+    if (now !== into) into.set(now);
+    return null;
+  };
+}
+
+/** From all first bytes, all second bytes, ... to whole elements; what is left over at the end stays. */
+export function unshuffle(from: Uint8Array, to: Uint8Array, width: number): void {
+  const count = Math.floor(from.length / width);
+  if (width === 4 && count % 4 === 0 && from.byteOffset % 4 === 0 && to.byteOffset % 4 === 0) {
+    unshuffleWords(from, to, count / 4);
+  } else {
+    for (let byte = 0; byte < width; byte++) {
+      for (let i = 0, at = byte, source = byte * count; i < count; i++, at += width) {
+        to[at] = from[source + i];
+      }
+    }
+  }
+  for (let i = count * width; i < from.length; i++) to[i] = from[i];
+}
+
+/** Four elements of four bytes at a time. */
+function unshuffleWords(from: Uint8Array, to: Uint8Array, quarter: number): void {
+  const bytes = new Uint32Array(from.buffer, from.byteOffset, 4 * quarter);
+  const words = new Uint32Array(to.buffer, to.byteOffset, 4 * quarter);
+  for (let i = 0, at = 0; i < quarter; i++, at += 4) {
+    const a = bytes[i], b = bytes[i + quarter], c = bytes[i + 2 * quarter], d = bytes[i + 3 * quarter];
+    words[at] = a & 0xff | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24;
+    words[at + 1] = a >>> 8 & 0xff | b & 0xff00 | (c & 0xff00) << 8 | (d & 0xff00) << 16;
+    words[at + 2] = a >>> 16 & 0xff | b >>> 8 & 0xff00 | c & 0xff0000 | (d & 0xff0000) << 8;
+    words[at + 3] = a >>> 24 | b >>> 16 & 0xff00 | c >>> 8 & 0xff0000 | d & 0xff000000;
+  }
+}
+
+/** Fletcher's sum over big-endian words of 16 bits, as HDF5 has it; versions before 1.6.3 swapped bytes of the result. */
+function checks(bytes: Uint8Array, found: Uint8Array): boolean {
+  let a = 0, b = 0;
+  const fold = () => {
+    a = (a & 0xffff) + (a >>> 16);
+    b = (b & 0xffff) + (b >>> 16);
+  };
+  const even = bytes.length & ~1;
+  for (let i = 0; i < even;) {
+    for (const end = Math.min(even, i + 720); i < end; i += 2) {
+      a += bytes[i] << 8 | bytes[i + 1];
+      b += a;
+    }
+    fold();
+  }
+  if (even < bytes.length) {
+    a += bytes[even] << 8;
+    b += a;
+    fold();
+  }
+  fold();
+  const [w, x, y, z] = found;
+  const stored = (w | x << 8 | y << 16 | z << 24) >>> 0;
+  const old = (x | w << 8 | z << 16 | y << 24) >>> 0;
+  const sum = (b << 16 | a) >>> 0;
+  return sum === stored || sum === old;
+}

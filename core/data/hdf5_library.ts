@@ -1,0 +1,118 @@
+// The HDF5 library and how values are asked of it. May import errors, format.
+// It is WebAssembly and waits to be loaded until a file needs it: no other command pays for it. Of its builds only
+// dist/node is in the executable (scripts/build): it reads files where they are.
+import type { Dataset, h5wasm as H5wasm } from "h5wasm";
+import { UserError } from "../errors.ts";
+import { formatBytes } from "../format.ts";
+
+export type Library = typeof H5wasm & { readonly module: Awaited<typeof H5wasm.ready> };
+
+let loaded: Library | null = null;
+
+/** Must have come to its end, in this thread, before a file is opened. */
+export async function loadHdf5(): Promise<void> {
+  if (loaded) return;
+  const { h5wasm } = await import("h5wasm/node");
+  const module = await h5wasm.ready;
+  module.activate_throwing_error_handler(); // without it each fault is printed, and some are only printed
+  loaded = { ...h5wasm, module };
+}
+
+export function hdf5Library(): Library {
+  if (!loaded) throw new Error("internal: loadHdf5 has not run");
+  return loaded;
+}
+
+/** What a slice is read from: file_id and path of the library's own dataset. */
+type Place = Pick<Dataset, "file_id" | "path">;
+
+/** Part of a dataset as row-major bytes in this machine's order; `width` is the bytes of an element. */
+export function readSlice(
+  what: string,
+  dataset: Place,
+  first: readonly number[],
+  counts: readonly number[],
+  width: number,
+): Uint8Array<ArrayBuffer> {
+  const { module } = hdf5Library();
+  const bytes = counts.reduce((total, count) => total * count, width);
+  const values = new Uint8Array(bytes);
+  if (bytes === 0) return values;
+  const address = module._malloc(bytes);
+  if (address === 0) {
+    throw new UserError(
+      "memory",
+      `${what} needs ${formatBytes(bytes)} of memory at once, more than the HDF5 library has: ` +
+        "store it in smaller chunks (h5repack -l CHUNK=...).",
+    );
+  }
+  try {
+    const scalar = counts.length === 0;
+    const status = module.get_dataset_data(
+      dataset.file_id,
+      dataset.path,
+      scalar ? null : counts.map(BigInt),
+      scalar ? null : first.map(BigInt),
+      scalar ? null : counts.map(() => 1n),
+      BigInt(address),
+    );
+    if (status < 0) throw new UserError("data", `${what} can't be read as HDF5. Is the file damaged?`);
+    values.set(module.HEAPU8.subarray(address, address + bytes));
+  } finally {
+    module._free(address);
+  }
+  return values;
+}
+
+const SLAB = 32 * 2 ** 20;
+
+/** In slabs of whole chunks, so that the library's memory stays small and no chunk is unpacked twice. */
+export function readAll(what: string, dataset: Dataset, width: number): Uint8Array {
+  const { shape, chunks } = dataset.metadata;
+  const [rows, ...rest] = shape!;
+  if (rows === undefined) return readSlice(what, dataset, [], [], width);
+  const row = rest.reduce((total, size) => total * size, width);
+  const values = new Uint8Array(rows * row);
+  if (values.length === 0) return values;
+  const unit = chunks?.[0] ?? 1;
+  const together = Math.min(rows, unit * Math.max(1, Math.floor(SLAB / (row * unit))));
+  for (let first = 0; first < rows; first += together) {
+    const many = Math.min(together, rows - first);
+    values.set(readSlice(what, dataset, [first, ...rest.map(() => 0)], [many, ...rest], width), first * row);
+  }
+  return values;
+}
+
+/** The library's faults come as the frames of its stack: the innermost says what it was. */
+export function reasonOf(cause: unknown): string {
+  const text = cause instanceof Error ? cause.message : String(cause);
+  return [...text.matchAll(/\(\): (.+)/g)].at(-1)?.[1] ?? text.split("\n")[0];
+}
+
+export function attempt<R>(what: string, act: () => R): R {
+  try {
+    return act();
+  } catch (cause) {
+    if (cause instanceof UserError) throw cause;
+    throw new UserError(
+      "data",
+      `${what} can't be read as HDF5: ${
+        reasonOf(cause)
+      }. If h5dump can't either, the file is damaged: copy it again.`,
+      { cause },
+    );
+  }
+}
+
+/** One dataset of a file, open until it is closed; its slices throw what the library does. */
+export function openHdf5(path: string, name: string, width: number) {
+  const { File } = hdf5Library();
+  const what = `${path}: ${name}`;
+  const file = attempt(path, () => new File(path, "r"));
+  const place = { file_id: file.file_id, path: name };
+  return {
+    slice: (first: readonly number[], counts: readonly number[]) =>
+      readSlice(what, place, first, counts, width),
+    close: () => void file.close(),
+  };
+}

@@ -1,0 +1,214 @@
+// The training thread's side of the loader: parts go into a ring in the order they are wanted, threads fill them, and
+// they are taken in that order whoever was faster. May import ffi, its siblings, source.
+import { placeOf, uninitialised } from "../../../ffi/make.ts";
+import { narrow } from "../../../ffi/ops.ts";
+import { keep, type Tensor } from "../../../ffi/tensor.ts";
+import { dtypeBytes } from "../../../ffi/dtype.ts";
+import { type ExitKind, UserError } from "../../errors.ts";
+import type { Field, Part, Source } from "../source.ts";
+import type { Rows } from "./rows.ts";
+import {
+  CLOSED,
+  COUNT,
+  DONE,
+  EPOCH,
+  FAILED,
+  HEAD,
+  IDS,
+  type LaneWords,
+  LAST_WORDS,
+  layOut,
+  NEXT,
+  QUIT,
+  SIGNAL,
+  SKIPPED,
+  slotAt,
+} from "./ring.ts";
+import type { Orders } from "./thread.ts";
+
+export interface Wanted {
+  readonly source: Source;
+  /** Rows of its largest part. */
+  readonly rows: number;
+  /** Parts that are in use at one time, beside those read ahead. */
+  readonly held: number;
+}
+
+export interface Loader {
+  /** One for each source, in order. */
+  readonly lanes: readonly Rows[];
+  /** Samples passed over because they were bad, so far. */
+  skipped(): number;
+  close(): void;
+}
+
+/** `prefetch` is the most bytes that are read ahead in all; `pinned` memory is what a GPU copies from beside its work. */
+export function openLoader(
+  wanted: readonly Wanted[],
+  threads: number,
+  prefetch: number,
+  pinned: boolean,
+): Loader {
+  let dead: string | null = null; // why a thread ended that should not have
+  const shapes = wanted.map((one) => ({ rows: one.rows, slots: slotsOf(one, prefetch / wanted.length) }));
+  const layout = layOut(shapes);
+  const words = new Int32Array(new SharedArrayBuffer(4 * layout.words));
+  const lastWords = new SharedArrayBuffer(threads * LAST_WORDS);
+  const lanes = wanted.map((one, i) => openLane(one, layout.lanes[i], words, lastWords, pinned, () => dead));
+  const workers = Array.from({ length: threads }, (_, i) => {
+    const orders: Orders = {
+      thread: i + 1,
+      threads,
+      words: words.buffer,
+      lastWords,
+      lanes: lanes.map(({ orders }) => orders),
+    };
+    const worker = new Worker(new URL("./thread.ts", import.meta.url), {
+      type: "module",
+      name: `loader ${i + 1}`,
+    });
+    worker.onerror = (event) => {
+      event.preventDefault();
+      dead = event.message;
+    };
+    worker.postMessage(orders);
+    return worker;
+  });
+  return {
+    lanes: lanes.map(({ rows }) => rows),
+    skipped: () => Atomics.load(words, SKIPPED),
+    close() {
+      for (const lane of lanes) lane.close();
+      Atomics.store(words, QUIT, 1);
+      Atomics.add(words, SIGNAL, 1);
+      Atomics.notify(words, SIGNAL);
+      for (const worker of workers) worker.terminate();
+    },
+  };
+}
+
+/** As many as the bytes allow, but never so few that reading waits for training. */
+function slotsOf({ source: { threaded }, rows, held }: Wanted, prefetch: number): number {
+  const { input, target } = threaded!;
+  const most = Math.floor(prefetch / (rows * (bytesOf(input) + bytesOf(target))));
+  return held + Math.min(Math.max(most, held), Math.max(held, 32));
+}
+
+const bytesOf = ({ shape, dtype }: Field): number =>
+  shape.reduce((product, size) => product * size, dtypeBytes(dtype));
+
+function openLane(
+  { source, rows }: Wanted,
+  lane: LaneWords,
+  words: Int32Array<SharedArrayBuffer>,
+  lastWords: SharedArrayBuffer,
+  pinned: boolean,
+  dead: () => string | null,
+) {
+  const threaded = source.threaded!;
+  const buffer = ({ shape, dtype }: Field) => keep(uninitialised([rows, ...shape], { dtype, pinned }));
+  const buffers = Array.from(
+    { length: lane.slots },
+    () => ({ input: buffer(threaded.input), target: buffer(threaded.target) }),
+  );
+  const slots = Array.from({ length: lane.slots }, (_, slot) => slotAt(lane, slot));
+  for (const at of slots) words[at + NEXT] = CLOSED;
+  // Counted since the lane was opened: parts published, taken and given back. A part's slot is its number's remainder.
+  let published = 0, taken = 0, released = 0;
+  let next: () => Part | null = () => null;
+
+  const publish = () => {
+    const before = published;
+    while (published - released < lane.slots) {
+      const part = next();
+      if (part === null) break;
+      const at = slots[published % lane.slots];
+      words.set(part.ids, at + IDS);
+      words[at + EPOCH] = part.epoch;
+      Atomics.store(words, at + FAILED, 0);
+      Atomics.store(words, at + DONE, 0);
+      Atomics.store(words, at + COUNT, part.ids.length);
+      Atomics.store(words, at + NEXT, 0);
+      published++;
+    }
+    if (published === before) return;
+    Atomics.store(words, lane.base + HEAD, released % lane.slots);
+    Atomics.add(words, SIGNAL, 1);
+    Atomics.notify(words, SIGNAL);
+  };
+  const wait = (slot: number, milliseconds: number): boolean => {
+    const at = slots[slot];
+    for (const end = performance.now() + milliseconds;;) {
+      const done = Atomics.load(words, at + DONE);
+      if (dead() !== null) throw new Error(`internal: a loader thread ended: ${dead()}`);
+      if (Atomics.load(words, at + FAILED) !== 0) throw failure(words, at, lastWords);
+      if (done === Atomics.load(words, at + COUNT)) return true;
+      const left = end - performance.now();
+      if (left <= 0) return false;
+      Atomics.wait(words, at + DONE, done, left);
+    }
+  };
+  const release = (count: number) => {
+    for (; count > 0; count--) Atomics.store(words, slots[released++ % lane.slots] + NEXT, CLOSED);
+    publish();
+  };
+  /** Forgets what was read for nobody; false if a thread is still at it. */
+  const abandon = (): boolean => {
+    next = () => null;
+    let quiet = true;
+    for (; taken < published; taken++) quiet = settle(words, slots[taken % lane.slots]) && quiet;
+    release(taken - released);
+    return quiet;
+  };
+  const handle: Rows = {
+    begin(parts) {
+      if (!abandon()) throw new Error("internal: a loader thread does not come to an end.");
+      next = parts;
+      publish();
+    },
+    ready: (ahead, milliseconds) =>
+      taken + ahead < published && wait((taken + ahead) % lane.slots, milliseconds),
+    take() {
+      const slot = taken % lane.slots;
+      while (!wait(slot, 1000));
+      taken++;
+      const count = words[slots[slot] + COUNT];
+      const { input, target } = buffers[slot];
+      return { input: first(input, count), target: first(target, count) };
+    },
+    release,
+  };
+  const places = buffers.map(({ input, target }) => ({ input: placeOf(input), target: placeOf(target) }));
+  const close = () => {
+    if (!abandon()) return; // a thread hangs in a file and may yet write: its memory stays
+    for (const { input, target } of buffers) {
+      input.free();
+      target.free();
+    }
+  };
+  return { rows: handle, orders: { ...lane, threaded, places }, close };
+}
+
+/** Closes a slot and waits until its claimed rows are done, but not for ever. */
+function settle(words: Int32Array, at: number): boolean {
+  const claimed = Math.min(Atomics.exchange(words, at + NEXT, CLOSED), Atomics.load(words, at + COUNT));
+  const end = performance.now() + 10_000;
+  for (let done; (done = Atomics.load(words, at + DONE)) < claimed;) {
+    if (performance.now() > end) return false;
+    Atomics.wait(words, at + DONE, done, 2);
+  }
+  return true;
+}
+
+/** What the thread that failed had to say, as its own error here. */
+function failure(words: Int32Array, at: number, lastWords: SharedArrayBuffer): Error {
+  let thread: number;
+  while ((thread = Atomics.load(words, at + FAILED)) < 0); // it is writing
+  const start = (thread - 1) * LAST_WORDS;
+  const length = new DataView(lastWords).getUint32(start, true);
+  const said = new TextDecoder().decode(new Uint8Array(lastWords, start + 4, length).slice());
+  const { kind, text } = JSON.parse(said) as { kind: ExitKind | ""; text: string };
+  return kind === "" ? new Error(`internal: loader thread ${thread}: ${text}`) : new UserError(kind, text);
+}
+
+const first = (t: Tensor, count: number): Tensor => narrow(t, 0, 0, count);

@@ -1,0 +1,71 @@
+// What the settings say of packing: which samples, and what tells their origin. May import config, errors, open, its
+// siblings, statistics' fingerprint.
+import { isAbsolute, relative, resolve } from "@std/path";
+import type { Resolved } from "../../config/resolve.ts";
+import type { Config } from "../../config/settings.ts";
+import { UserError } from "../../errors.ts";
+import { asStored, detect } from "../open.ts";
+import { digest, fingerprint } from "../statistics/cache.ts";
+import type { Origin } from "./format.ts";
+import { readIndex } from "./index_file.ts";
+import type { Plan } from "./plan.ts";
+
+/** Settings that packed samples know nothing of. */
+const OF_TRAINING = [
+  ...["normalise", "mean", "std", "scaling", "softening", "mixup", "cutmix", "one_hot"],
+  ...["random_crop", "crop_padding", "flip", "rotate", "stage"],
+];
+
+/** Nor do images that are not decoded. */
+const OF_DECODING = ["resize", "centre_crop"];
+
+/** All samples there are, as they are before anything random; by the host alone. */
+export function asPacked({ config, origin }: Resolved, from: string, encoded: boolean): Config {
+  const unfit = [...OF_TRAINING, ...(encoded ? OF_DECODING : [])].find((name) =>
+    origin(`data.${name}`).startsWith("--")
+  );
+  if (unfit) {
+    throw new UserError(
+      "usage",
+      `${origin(`data.${unfit}`)} is done in training, on whatever was packed: leave it out here.`,
+    );
+  }
+  const all = (setting: "train_samples" | "val_samples") =>
+    origin(`data.${setting}`) === "default" ? { [setting]: Number.MAX_SAFE_INTEGER } : {};
+  const still = { ...asStored(config.data), ...all("train_samples"), ...all("val_samples"), stage: "" };
+  const size = encoded ? { resize: 0, centre_crop: 1 } : {}; // any sizes will do
+  const data = { ...still, ...size, data_path: from };
+  return { ...config, data, training: { ...config.training, device: "cpu" } };
+}
+
+/** Its files would be taken for samples, and their number and times change as it grows. */
+export function refuseInside(from: string, out: string): void {
+  const path = relative(resolve(from), resolve(out));
+  if (path !== "" && (path.startsWith("..") || isAbsolute(path))) return;
+  const where = path === "" ? "is the data to be packed itself" : `is inside the data to be packed (${from})`;
+  throw new UserError("usage", `${out} ${where}: name a folder outside it.`);
+}
+
+export const kindOf = ({ type, data_path }: Config["data"]): string =>
+  type === "auto" ? detect(data_path) : type;
+
+/** Settings that change how data is read, but not what is read. */
+const OF_READING = ["num_workers", "in_memory", "prefetch_mib", "shuffle", "data_path"];
+
+export function originOf(
+  { data, training, model }: Config,
+  { schema, samples, val }: Pick<Plan, "schema" | "samples" | "val">,
+): Origin {
+  const from = Deno.realPathSync(data.data_path);
+  const kind = kindOf(data);
+  const chosen = Object.entries(data).filter(([key]) => !OF_READING.includes(key));
+  const { seed, loss, ignore_index } = training;
+  const { input_size, output_size } = model;
+  const facts = { kind, chosen, seed, loss, ignore_index, input_size, output_size, schema, samples, val };
+  return {
+    // Packed again, samples are still what they were: it says how they are normalised, for one.
+    kind: kind === "packed" ? readIndex(from).origin.kind : kind,
+    hash: digest(`${fingerprint(from)} ${JSON.stringify(facts)}`),
+    said: from,
+  };
+}

@@ -1,0 +1,126 @@
+// Samples as pictures: pixels of an image as they are, values of a map by colour, many pictures as one sheet.
+// Imports colours.
+import { viridis } from "./colours.ts";
+
+/** Red, green and blue of each pixel, row by row. */
+export interface Picture {
+  readonly width: number;
+  readonly height: number;
+  readonly rgb: Uint8Array;
+}
+
+/** One sample of an image or of maps. */
+export interface Raster {
+  readonly values: ArrayLike<number> | ArrayLike<bigint>;
+  /** [channels, height, width], and elements from one index to the next. */
+  readonly shape: readonly number[];
+  readonly strides: readonly number[];
+  /** Of one or three channels of bytes; anything else is maps, one for each channel. */
+  readonly isImage: boolean;
+}
+
+export interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+const MOST_PANELS = 4;
+const BACKGROUND = 24;
+const GAP = 1;
+
+export const rowMajor = (shape: readonly number[]): number[] =>
+  shape.map((_, i) => shape.slice(i + 1).reduce((product, size) => product * size, 1));
+
+/** No larger than `most`; the first channels beside each other, where they are no colours. */
+export function paint(raster: Raster, most: Size): Picture {
+  const { shape: [channels], isImage } = raster;
+  if (isImage) {
+    const size = fitted(raster, most);
+    const planes = Array.from({ length: channels < 3 ? 1 : 3 }, (_, c) => shrunk(raster, c, size));
+    const rgb = new Uint8Array(3 * size.width * size.height);
+    for (let i = 0; i < rgb.length; i++) rgb[i] = Math.round(planes[i % planes.length][Math.floor(i / 3)]);
+    return { ...size, rgb };
+  }
+  const panels = Math.min(channels, MOST_PANELS);
+  const width = Math.max(1, Math.floor((most.width - (panels - 1) * GAP) / panels));
+  const size = fitted(raster, { width, height: most.height });
+  return sheet(
+    Array.from({ length: panels }, (_, c) => coloured(shrunk(raster, c, size), size)),
+    panels,
+    GAP,
+  );
+}
+
+function fitted({ shape: [, height, width] }: Raster, most: Size): Size {
+  const scale = Math.min(1, most.width / width, most.height / height);
+  return { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) };
+}
+
+/** One channel, each pixel the mean of the values it covers that are there. */
+function shrunk({ values, shape, strides }: Raster, channel: number, { width, height }: Size): Float64Array {
+  const plane = new Float64Array(width * height);
+  const from = (i: number, size: number, of: number) => Math.floor(i * of / size);
+  for (let y = 0, at = 0; y < height; y++) {
+    const top = from(y, height, shape[1]), bottom = Math.max(top + 1, from(y + 1, height, shape[1]));
+    for (let x = 0; x < width; x++, at++) {
+      const left = from(x, width, shape[2]), right = Math.max(left + 1, from(x + 1, width, shape[2]));
+      let sum = 0, count = 0;
+      for (let row = top; row < bottom; row++) {
+        for (let column = left; column < right; column++) {
+          const value = Number(values[channel * strides[0] + row * strides[1] + column * strides[2]]);
+          if (!Number.isFinite(value)) continue;
+          sum += value;
+          count++;
+        }
+      }
+      plane[at] = count > 0 ? sum / count : NaN;
+    }
+  }
+  return plane;
+}
+
+/** From the least value to the largest; what is missing has the colour of the background. */
+function coloured(plane: Float64Array, size: Size): Picture {
+  let least = Infinity, most = -Infinity;
+  for (const value of plane) {
+    if (value < least) least = value;
+    if (value > most) most = value;
+  }
+  const rgb = new Uint8Array(3 * plane.length).fill(BACKGROUND);
+  plane.forEach((value, i) => {
+    if (!Number.isNaN(value)) viridis(most > least ? (value - least) / (most - least) : 0.5, rgb, 3 * i);
+  });
+  return { ...size, rgb };
+}
+
+/** Pictures in rows of `columns`, each in a place as large as the largest. */
+export function sheet(pictures: readonly Picture[], columns: number, gap: number): Picture {
+  const across = Math.min(columns, pictures.length), down = Math.ceil(pictures.length / across);
+  const place = {
+    width: Math.max(...pictures.map(({ width }) => width)),
+    height: Math.max(...pictures.map(({ height }) => height)),
+  };
+  const width = across * (place.width + gap) - gap, height = down * (place.height + gap) - gap;
+  const rgb = new Uint8Array(3 * width * height).fill(BACKGROUND);
+  pictures.forEach((picture, i) => {
+    const left = i % across * (place.width + gap), top = Math.floor(i / across) * (place.height + gap);
+    for (let y = 0; y < picture.height; y++) {
+      const row = picture.rgb.subarray(3 * y * picture.width, 3 * (y + 1) * picture.width);
+      rgb.set(row, 3 * ((top + y) * width + left));
+    }
+  });
+  return { width, height, rgb };
+}
+
+/** Each pixel as a square of `times` by `times`. */
+export function enlarged({ width, height, rgb }: Picture, times: number): Picture {
+  if (times === 1) return { width, height, rgb };
+  const wide = new Uint8Array(rgb.length * times * times);
+  for (let y = 0, at = 0; y < height * times; y++) {
+    for (let x = 0; x < width * times; x++, at += 3) {
+      const from = 3 * (Math.floor(y / times) * width + Math.floor(x / times));
+      wide.set(rgb.subarray(from, from + 3), at);
+    }
+  }
+  return { width: width * times, height: height * times, rgb: wide };
+}

@@ -1,0 +1,124 @@
+// A sample's way from its file to its row of a batch: read, geometry, check. The same code in every thread.
+// May import the readers, transforms, random.
+import { type DType, isFloating } from "../../../ffi/dtype.ts";
+import { UserError } from "../../errors.ts";
+import { openGeometry } from "../transforms/geometry.ts";
+import { drawsOf } from "./draws.ts";
+import { openReader } from "./kinds.ts";
+import { BadSample, type Numbers } from "./reader.ts";
+import type { Threaded } from "./threaded.ts";
+
+export interface Pipeline {
+  /** Writes sample `id` of the source, as it is seen in this epoch. The number of samples passed over on the way. */
+  row(id: number, epoch: number, input: Uint8Array, target: Uint8Array): number;
+  close(): void;
+}
+
+/** Bad samples in a row, after which the data as a whole is taken for bad. */
+const PATIENCE = 100;
+
+/** `loadKind` must have come to its end for the reader's kind. */
+export function openPipeline(t: Threaded): Pipeline {
+  const reader = openReader(t.reader);
+  const geometry = t.geometry ? openGeometry(t.geometry, t.input.shape) : null;
+  const arrange = geometry ?? openGeometry(AS_IT_IS, t.input.shape);
+  const draws = drawsOf(t.seed);
+  const finite = finiteCheck(t.input.dtype);
+  const indexOf = (id: number) => t.indices === null ? id : t.indices[id];
+  const write = (id: number, epoch: number, input: Uint8Array, target: Uint8Array) => {
+    const index = indexOf(id);
+    const row = numbersOf(t.input.dtype, input);
+    if (geometry === null && reader.readInto) reader.readInto(index, input, target);
+    else arrange(reader.read(index, target), row, draws(id, epoch));
+    finite(row, reader.path);
+  };
+  return {
+    row(id, epoch, input, target) {
+      for (let passed = 0;; passed++) {
+        const now = (id + passed) % t.length;
+        try {
+          write(now, epoch, input, target);
+          return passed;
+        } catch (error) {
+          if (!(error instanceof BadSample)) throw error;
+          if (t.bad === "fail") throw bad(error, indexOf(now));
+          if (passed + 1 >= Math.min(PATIENCE, t.length)) throw allBad(error, passed + 1);
+        }
+      }
+    },
+    close: () => reader.close(),
+  };
+}
+
+const AS_IT_IS = {
+  resize: 0,
+  centreCrop: 0,
+  randomCrop: 0,
+  padding: 0,
+  flip: "none",
+  rotate: false,
+} as const;
+
+/** Throws where a row has NaN or infinity in it. */
+function finiteCheck(dtype: DType): (row: Numbers, path?: string) => void {
+  const exponent = dtype === "f16" ? 0x7c00 : dtype === "bf16" ? 0x7f80 : 0;
+  const isBad = exponent > 0
+    ? (x: number) => (x & exponent) === exponent
+    : (x: number) => !Number.isFinite(x);
+  const fine = exponent > 0 ? (row: Uint16Array) => !row.some(isBad) : (row: Float32Array) => {
+    let sum = 0;
+    for (let i = 0; i < row.length; i++) sum += row[i] * 0; // 0, or NaN from there on
+    return sum === 0;
+  };
+  if (!isFloating(dtype)) return () => {};
+  return (row, path = "") => {
+    if (fine(row as never)) return;
+    const at = (row as Float32Array).findIndex(isBad);
+    throw new BadSample(path, `has NaN or infinity at value ${at}`);
+  };
+}
+
+function bad({ path, reason }: BadSample, index: number): UserError {
+  return new UserError(
+    "data",
+    `Sample ${index}${path === "" ? "" : ` (${path})`} ${reason}. ` +
+      "Repair it, or have such samples replaced by the ones after them with --bad-samples skip.",
+  );
+}
+
+function allBad({ path, reason }: BadSample, count: number): UserError {
+  return new UserError(
+    "data",
+    `${count} samples in a row can't be used; the last one${path === "" ? "" : ` (${path})`} ${reason}. ` +
+      "Check that the whole data set is there and readable.",
+  );
+}
+
+/** A row's bytes as numbers of its type. */
+export function numbersOf(dtype: DType, { buffer, byteOffset, byteLength }: Uint8Array): Numbers {
+  switch (dtype) {
+    case "f32":
+      return new Float32Array(buffer, byteOffset, byteLength / 4);
+    case "f64":
+      return new Float64Array(buffer, byteOffset, byteLength / 8);
+    case "i8":
+      return new Int8Array(buffer, byteOffset, byteLength);
+    case "f16":
+    case "bf16": // moved as they are; nothing is calculated with them
+      return new Uint16Array(buffer, byteOffset, byteLength / 2);
+    case "i16":
+      return new Int16Array(buffer, byteOffset, byteLength / 2);
+    case "u16":
+      return new Uint16Array(buffer, byteOffset, byteLength / 2);
+    case "i32":
+      return new Int32Array(buffer, byteOffset, byteLength / 4);
+    case "u32":
+      return new Uint32Array(buffer, byteOffset, byteLength / 4);
+    case "i64":
+      return new BigInt64Array(buffer, byteOffset, byteLength / 8);
+    case "u64":
+      return new BigUint64Array(buffer, byteOffset, byteLength / 8);
+    default:
+      return new Uint8Array(buffer, byteOffset, byteLength);
+  }
+}

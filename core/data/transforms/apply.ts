@@ -1,0 +1,167 @@
+// What the settings ask to be done to samples, put on the sources: geometry as they are read, values and mixing where
+// the batch is. May import ffi, config, its siblings, reading, statistics, source.
+import { borrowBytes, uninitialised } from "../../../ffi/make.ts";
+import { contiguous } from "../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Config } from "../../config/settings.ts";
+import { UserError } from "../../errors.ts";
+import { drawsOf } from "../reading/draws.ts";
+import { numbersOf } from "../reading/pipeline.ts";
+import { readRows } from "../reading/threaded_source.ts";
+import { type Batch, batchOf, type Part, plainPart, type Source } from "../source.ts";
+import { statisticsOf } from "../statistics/statistics.ts";
+import { openGeometry, sampleShape } from "./geometry.ts";
+import type { Geometry } from "./geometry_plan.ts";
+import { IMAGENET } from "./usual.ts";
+import { mixer } from "./mix.ts";
+import { givenIn, type Normalisation, valuesOf } from "./values.ts";
+
+export interface Pair {
+  readonly train: Source;
+  readonly val: Source | null;
+}
+
+interface Settings {
+  readonly data: Config["data"];
+  readonly seed: number;
+}
+
+/** Only training samples are cropped, turned and mixed at random. */
+export function transformed(pair: Pair, { data, seed }: Settings): Pair & { notes: string[] } {
+  const notes: string[] = [];
+  const plan = planOf(data);
+  const cut = (source: Source, own: number | null) => plan ? cropped(source, plan, own) : source;
+  const train = cut(pair.train, seed), val = pair.val && cut(pair.val, null);
+  const normalisation = normalisationOf(() => cut(pair.train, null), data, pair.train.usual ?? null, notes);
+  const values = valuesOf(data, train.input.shape, normalisation, notes);
+  const valued = (source: Source) =>
+    values ? then(source, (b) => ({ ...b, input: values(b.input) })) : source;
+  const mix = mixer(data, train.facts, seed);
+  const mixed = (source: Source, training: boolean) =>
+    mix ? then(source, (batch, part) => mix(batch, part, training)) : source;
+  return { train: mixed(valued(train), true), val: val && mixed(valued(val), false), notes };
+}
+
+function planOf(data: Config["data"]): Geometry | null {
+  const { resize, centre_crop, random_crop, crop_padding, flip, rotate } = data;
+  const plan = {
+    resize,
+    centreCrop: centre_crop,
+    randomCrop: random_crop,
+    padding: crop_padding,
+    flip,
+    rotate,
+  };
+  return resize || centre_crop || random_crop || crop_padding || rotate || flip !== "none" ? plan : null;
+}
+
+/** The same samples with something more done to their batches. */
+function then(source: Source, more: (batch: Batch, part: Part) => Batch): Source {
+  const finish = (raw: Batch, part: Part) => more(source.finish(raw, part), part);
+  return { ...source, finish };
+}
+
+/** Random choices are made by who has a seed. */
+function cropped(source: Source, plan: Geometry, seed: number | null): Source {
+  const { threaded } = source;
+  const stored = threaded?.input ?? rawField(source);
+  const shape = sampleShape(plan, stored.shape, source.name);
+  if (source.facts.task === "segmentation") {
+    throw new UserError(
+      "usage",
+      `${source.name}: images can't be cropped, resized or turned beside their masks yet.`,
+    );
+  }
+  if (plan.resize > 0 && (stored.dtype === "f16" || stored.dtype === "bf16")) {
+    throw new UserError(
+      "usage",
+      `${source.name} holds ${stored.dtype}, which can't be resized: store it as f32.`,
+    );
+  }
+  const input = { ...source.input, shape };
+  const facts = { ...source.facts, input: { ...source.facts.input, shape } };
+  if (threaded) {
+    const now = { ...threaded, geometry: plan, seed, input: { ...stored, shape } };
+    return { ...source, input, facts, threaded: now, ...readRows(now) };
+  }
+  const arrange = openGeometry(plan, shape), draws = drawsOf(seed);
+  const raw = (part: Part): Batch => {
+    const { input, target } = source.raw(part);
+    return { target, input: arranged(input, shape, part, draws, arrange) };
+  };
+  return { ...source, input, facts, raw };
+}
+
+/** Rows that are in memory, one after the other. */
+function arranged(
+  rows: Tensor,
+  shape: readonly number[],
+  { ids, epoch }: Part,
+  draws: ReturnType<typeof drawsOf>,
+  arrange: ReturnType<typeof openGeometry>,
+): Tensor {
+  const { dtype } = rows, stored = rows.shape.slice(1);
+  const made = uninitialised([ids.length, ...shape], { dtype });
+  const from = borrowBytes(contiguous(rows)), to = borrowBytes(made);
+  const each = from.length / ids.length, size = to.length / ids.length;
+  for (let i = 0; i < ids.length; i++) {
+    const data = numbersOf(dtype, from.subarray(i * each, (i + 1) * each));
+    const into = numbersOf(dtype, to.subarray(i * size, (i + 1) * size));
+    arrange({ data, shape: stored }, into, draws(ids[i], epoch));
+  }
+  return made;
+}
+
+/** One row as it is held, whatever becomes of it when it is finished. */
+const rawField = (source: Source) =>
+  scope(() => {
+    const { input } = source.raw(plainPart([0]));
+    return { ...source.input, shape: input.shape.slice(1), dtype: input.dtype };
+  });
+
+/** What settings, statistics or the kind of data say; null for none. `data.mean` and `data.std` win. */
+function normalisationOf(
+  still: () => Source,
+  data: Config["data"],
+  usual: Normalisation | null,
+  notes: string[],
+): Normalisation | null {
+  if (data.mean.length > 0 || data.std.length > 0) return givenIn(data);
+  switch (data.normalise) {
+    case "none":
+      return null;
+    case "auto":
+      return usual;
+    case "imagenet":
+      return IMAGENET;
+    case "measured": {
+      // All that decides the values of a sample with a number.
+      const { type, features, targets, resize, centre_crop, random_crop, scaling, softening, bad_samples } =
+        data;
+      const train = still(); // without random choices
+      const scaled = valuesOf(data, train.input.shape, null);
+      const batch = (ids: Int32Array) => {
+        const { input, target } = batchOf(train, plainPart(ids));
+        return { input: scaled ? scaled(input) : input, target };
+      };
+      const what = {
+        path: data.data_path,
+        settings: {
+          type,
+          features,
+          targets,
+          resize,
+          centre_crop,
+          random_crop,
+          scaling,
+          softening,
+          bad_samples,
+        },
+        indices: train.indices,
+      };
+      const { statistics, notes: said } = statisticsOf({ ...train, batch }, what);
+      notes.push(...said);
+      return statistics;
+    }
+  }
+}

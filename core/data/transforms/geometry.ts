@@ -1,0 +1,207 @@
+// From a stored image or map to the pixels of a sample: resize, crops, flips, turns, in one pass where nothing is
+// resized. May import errors, the reader's types, its siblings.
+import { UserError } from "../../errors.ts";
+import { BadSample, type Draw, type Numbers, type Stored } from "../reading/reader.ts";
+import type { Geometry } from "./geometry_plan.ts";
+import { copyPlanes, cut, type Planes, planesOf, type Target } from "./planes.ts";
+import { openResize, resizedSize, type Size } from "./resize.ts";
+
+/** Which random number of a sample decides what. */
+const TOP = 0, LEFT = 1, MIRROR = 2, UPSIDE_DOWN = 3, TURN = 4;
+
+const asItIs = (plan: Geometry) =>
+  !(plan.resize || plan.centreCrop || plan.randomCrop || plan.rotate || plan.flip !== "none");
+
+/** The shape of a sample after this plan. `where` names the data for messages. */
+export function sampleShape(plan: Geometry, stored: readonly number[], where: string): number[] {
+  if (plan.padding > 0 && plan.randomCrop === 0) {
+    throw new UserError(
+      "usage",
+      `--crop-padding ${plan.padding} puts zeros around images before a random crop, and there is none: ` +
+        "add --random-crop, or leave --crop-padding out.",
+    );
+  }
+  if (asItIs(plan)) return [...stored];
+  if (stored.length !== 3) {
+    throw new UserError(
+      "usage",
+      `${where} has samples of shape [${stored.join(", ")}], but ${
+        flagsOf(plan)
+      } can only be used with images ` +
+        "and maps, which have [channels, height, width].",
+    );
+  }
+  const [channels, height, width] = stored;
+  const problem = misfit(plan, [height, width]);
+  if (problem) throw new UserError("usage", `${where}: a sample here ${problem}.`);
+  return [channels, ...outcome(plan, [height, width])];
+}
+
+function flagsOf(plan: Geometry): string {
+  const flags = [
+    plan.resize && "--resize",
+    plan.centreCrop && "--centre-crop",
+    plan.randomCrop && "--random-crop",
+    plan.flip !== "none" && "--flip",
+    plan.rotate && "--rotate",
+  ].filter(Boolean);
+  return flags.join(", ").replace(/, ([^,]*)$/, " and $1");
+}
+
+/** Why the plan can't be done on an image of this size, to be put after its name; null where it can. */
+function misfit(plan: Geometry, stored: Size): string | null {
+  const { centreCrop, randomCrop, padding, rotate } = plan;
+  const size = plan.resize ? resizedSize(stored, plan.resize) : stored;
+  const least = Math.min(...size);
+  const after = plan.resize ? " after --resize" : "";
+  const small = (flag: string, crop: number, added = "") =>
+    `is ${said(size)}${after}${added}, smaller than --${flag} ${crop}: ` +
+    `add --resize ${crop} (or more), or take a smaller crop`;
+  if (centreCrop > least) return small("centre-crop", centreCrop);
+  if (centreCrop && randomCrop > centreCrop + 2 * padding) {
+    return `can't be cropped at random to ${randomCrop} out of --centre-crop ${centreCrop}: take a smaller --random-crop`;
+  }
+  if (!centreCrop && randomCrop > least + 2 * padding) {
+    return small("random-crop", randomCrop, padding ? ` and --crop-padding ${padding}` : "");
+  }
+  const [height, width] = outcome(plan, stored);
+  if (rotate && height !== width) {
+    return `is ${
+      said([height, width])
+    }${after}, and --rotate needs squares: add --random-crop N or --centre-crop N ` +
+      `with at most ${least}, or leave --rotate out`;
+  }
+  return null;
+}
+
+const said = ([height, width]: Size) => `${height} pixels high and ${width} wide`;
+
+function outcome({ resize, centreCrop, randomCrop }: Geometry, stored: Size): Size {
+  const side = randomCrop || centreCrop;
+  return side ? [side, side] : resize ? resizedSize(stored, resize) : stored;
+}
+
+/**
+ * Writes a stored sample as the plan has it, row-major; without `draw` it makes no random choices, and a random crop is
+ * the middle one. `shape` is what every sample must come to.
+ */
+export function openGeometry(
+  plan: Geometry,
+  shape: readonly number[],
+): (stored: Stored, into: Numbers, draw: Draw | null) => void {
+  const resample = openResize();
+  const same = asItIs(plan);
+  return (stored, into, draw) => {
+    const found = shapeAfter(plan, same, stored.shape);
+    if (!equal(found, shape)) throw misshapen(plan, stored, found, shape);
+    const { data } = stored;
+    if (same && !stored.strides) {
+      return (into as Uint8Array).set(data.subarray(0, into.length) as Uint8Array);
+    }
+    const planes = planesOf(stored);
+    if (same) {
+      const { height, width } = planes;
+      return copyPlanes(planes, into, { start: 0, plane: height * width, row: width, column: 1 });
+    }
+    const [, height, width] = found;
+    const { top, left, rows, columns, below, beside } = windowOf(plan, planes, draw);
+    const seen = plan.resize
+      ? resample(planes, resizedSize([planes.height, planes.width], plan.resize), {
+        top,
+        left,
+        rows,
+        columns,
+      })
+      : cut(planes, top, left, rows, columns);
+    const target = turned([height, width], plan, draw);
+    if (rows < height || columns < width) into.fill(zeroOf(into) as never);
+    copyPlanes(seen, into, { ...target, start: target.start + below * target.row + beside * target.column });
+  };
+}
+
+const equal = (a: readonly number[], b: readonly number[]) =>
+  a.length === b.length && a.every((x, i) => x === b[i]);
+const zeroOf = (numbers: Numbers) =>
+  numbers instanceof BigInt64Array || numbers instanceof BigUint64Array ? 0n : 0;
+
+function shapeAfter(plan: Geometry, same: boolean, stored: readonly number[]): readonly number[] {
+  if (same) return stored;
+  const [channels, height, width] = stored;
+  const problem = misfit(plan, [height, width]);
+  if (problem) throw new BadSample("", problem);
+  return [channels, ...outcome(plan, [height, width])];
+}
+
+function misshapen(
+  plan: Geometry,
+  { shape: stored }: Stored,
+  found: readonly number[],
+  expected: readonly number[],
+): BadSample {
+  const text = (shape: readonly number[]) => `[${shape.join(", ")}]`;
+  const made = equal(stored, found) ? "" : `, which becomes ${text(found)}`;
+  const least = Math.min(...stored.slice(-2));
+  const fix = stored.length !== 3 || expected[0] !== found[0]
+    ? ""
+    : plan.resize
+    ? `: cut all to one size with --centre-crop ${plan.resize}`
+    : `: bring all to one size, with --resize ${least} --centre-crop ${least} say`;
+  return new BadSample("", `is ${text(stored)}${made}, but samples of ${text(expected)} were expected${fix}`);
+}
+
+/** The pixels that are seen, after resizing; `below` and `beside` zeros, where the crop's padding is in sight. */
+interface Window {
+  readonly top: number;
+  readonly left: number;
+  readonly rows: number;
+  readonly columns: number;
+  readonly below: number;
+  readonly beside: number;
+}
+
+function windowOf(plan: Geometry, { height, width }: Planes, draw: Draw | null): Window {
+  const { centreCrop, randomCrop, padding } = plan;
+  const size = plan.resize ? resizedSize([height, width], plan.resize) : [height, width];
+  const [down, across] = size.map((length, axis) => {
+    const middle = centreCrop || length;
+    const from = half(length - middle);
+    const side = randomCrop || middle;
+    const at = randomCrop === 0
+      ? 0
+      : draw === null
+      ? half(middle - side)
+      : Math.floor(draw(axis === 0 ? TOP : LEFT) * (middle + 2 * padding - side + 1)) - padding;
+    const first = Math.max(0, at), end = Math.min(middle, at + side);
+    return { from: from + first, count: Math.max(0, end - first), zeros: first - at };
+  });
+  return {
+    top: down.from,
+    left: across.from,
+    rows: down.count,
+    columns: across.count,
+    below: down.zeros,
+    beside: across.zeros,
+  };
+}
+
+/** Half of it, to an even number if it is halfway between two: Python's round(n / 2), so torchvision's centre crop. */
+function half(n: number): number {
+  const low = Math.floor(n / 2);
+  return n % 2 !== 0 && low % 2 !== 0 ? low + 1 : low;
+}
+
+/** Where the window's pixels go in a sample of this size: flips, then quarter turns against the clock, as steps. */
+function turned([height, width]: Size, { flip, rotate }: Geometry, draw: Draw | null): Target {
+  // The places of the window's first pixel, and the steps from a pixel to the one below it and the one beside it.
+  let origin = [0, 0], row = [1, 0], column = [0, 1];
+  if (draw !== null) {
+    if (flip !== "none" && draw(MIRROR) < 0.5) [origin, column] = [[origin[0], width - 1], [0, -1]];
+    if (flip === "both" && draw(UPSIDE_DOWN) < 0.5) [origin, row] = [[height - 1, origin[1]], [-1, 0]];
+    for (let turns = rotate ? Math.floor(draw(TURN) * 4) : 0; turns > 0; turns--) {
+      origin = [width - 1 - origin[1], origin[0]];
+      [row, column] = [row, column].map(([r, c]) => [-c, r]);
+    }
+  }
+  const at = ([r, c]: readonly number[]) => r * width + c;
+  return { start: at(origin), plane: height * width, row: at(row), column: at(column) };
+}

@@ -1,0 +1,170 @@
+// mixup and cutmix: training samples are mixed in pairs, and so are their targets; classes become vectors of 0 and 1.
+// Everything is drawn for a pair, so the samples are the same however a batch is cut. May import ffi, errors, random,
+// source, config and models (types), its siblings.
+import { isFloating } from "../../../ffi/dtype.ts";
+import { add, tensor, toDevice } from "../../../ffi/make.ts";
+import {
+  eq,
+  ge,
+  indexSelect,
+  logicalAnd,
+  lt,
+  mul,
+  narrow,
+  pinMemory,
+  toDtype,
+  unsqueeze,
+  where,
+} from "../../../ffi/ops.ts";
+import { type Device, scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Config } from "../../config/settings.ts";
+import { UserError } from "../../errors.ts";
+import type { Facts } from "../../models/model.ts";
+import { key, uniform } from "../../random.ts";
+import type { Batch, Part } from "../source.ts";
+import { symmetricBeta } from "./beta.ts";
+
+type Settings = Pick<Config["data"], "mixup" | "cutmix" | "one_hot">;
+type Mixer = (batch: Batch, part: Part, training: boolean) => Batch;
+
+export interface Mixing {
+  readonly seed: number;
+  /** Alphas of the Beta distributions; 0 for none of it. */
+  readonly mixup: number;
+  readonly cutmix: number;
+}
+
+/** From a finished batch to what the model and the loss see; null where the settings ask for nothing. */
+export function mixer({ mixup, cutmix, one_hot }: Settings, facts: Facts, seed: number): Mixer | null {
+  const mixing = mixup > 0 || cutmix > 0;
+  if (!mixing && !one_hot) return null;
+  check(mixup > 0 ? "--mixup" : mixing ? "--cutmix" : "--one-hot", cutmix > 0, facts);
+  const classes = facts.task === "classification" ? facts.outputs : 0;
+  if (one_hot && classes === 0) {
+    throw new UserError(
+      "usage",
+      "--one-hot is for class labels, and the targets here are numbers: leave it out.",
+    );
+  }
+  return (batch, part, training) =>
+    scope(() => {
+      const soft = (one_hot || (training && mixing)) && classes > 0;
+      const { input, target } = soft ? { input: batch.input, target: oneHot(batch.target, classes) } : batch;
+      return training && mixing ? mix({ input, target }, part, { seed, mixup, cutmix }) : { input, target };
+    });
+}
+
+function check(flag: string, cutmix: boolean, { task, input }: Facts): void {
+  const refuse = (why: string) => new UserError("usage", `${flag} ${why}: leave it out.`);
+  if (task === "segmentation") {
+    throw refuse("is for samples with one target each, and here every pixel has its own");
+  }
+  if (task === "language") {
+    throw refuse("is for samples with one target each, and here every token has its own");
+  }
+  if (flag !== "--one-hot" && !isFloating(input.dtype)) throw refuse("can't mix samples of whole numbers");
+  if (cutmix && input.shape.length !== 3) {
+    throw new UserError(
+      "usage",
+      `--cutmix takes a patch of an image from another, and samples here are [${input.shape.join(", ")}]: ` +
+        "use --mixup, or leave it out.",
+    );
+  }
+}
+
+/** Class labels [N] as f32 [N, classes]; a label that is no class has no 1. */
+export function oneHot(labels: Tensor, classes: number): Tensor {
+  return scope(() => {
+    const each = on(labels.device, tensor(BigInt64Array.from({ length: classes }, (_, i) => BigInt(i))));
+    return toDtype(eq(unsqueeze(toDtype(labels, "i64"), 1), each), "f32");
+  });
+}
+
+/** The batch's own rows, each mixed with its mate; inputs and targets are floats. */
+export function mix(batch: Batch, part: Part, mixing: Mixing): Batch {
+  const { count, mates } = part, { device } = batch.input;
+  return scope(() => {
+    const own = { input: narrow(batch.input, 0, 0, count), target: narrow(batch.target, 0, 0, count) };
+    if (mates === null) return own;
+    const index = on(device, tensor(mates));
+    const mate = { input: indexSelect(batch.input, 0, index), target: indexSelect(batch.target, 0, index) };
+    const [height, width] = batch.input.shape.slice(-2);
+    const { shares, targetShares, boxes } = drawn(part, mixing, height, width);
+    let input = own.input;
+    if (mixing.mixup > 0) input = blend(input, mate.input, shares);
+    if (mixing.cutmix > 0) input = where(inside(boxes, input), mate.input, input);
+    return { input, target: blend(own.target, mate.target, targetShares) };
+  });
+}
+
+/** Which random number of a pair decides what; the Beta distribution takes as many as it needs from there on. */
+const COIN = 0, ROW = 1, COLUMN = 2, SHARE = 3;
+/** Random numbers a pair may ask for. */
+const DRAWS = 1024;
+
+/** Of each sample: its own share in the mixed input and target, and the box that it takes from its mate. */
+export interface Drawn {
+  readonly shares: Float64Array;
+  readonly targetShares: Float64Array;
+  /** First and last row, first and last column; the last are outside. */
+  readonly boxes: readonly Int32Array[];
+}
+
+export function drawn(
+  { epoch, ids, count, mates }: Part,
+  mixing: Mixing,
+  height: number,
+  width: number,
+): Drawn {
+  const at = uniform(key(mixing.seed, "mixup", epoch));
+  const shares = new Float64Array(count).fill(1), targetShares = new Float64Array(count).fill(1);
+  const boxes = [0, 1, 2, 3].map(() => new Int32Array(count));
+  for (let i = 0; i < count; i++) {
+    const other = mates![i];
+    if (other === i) continue;
+    const pair = Math.min(ids[i], ids[other]);
+    const of = (k: number) => at(pair * DRAWS + k);
+    const cut = mixing.mixup === 0 || (mixing.cutmix > 0 && of(COIN) < 0.5);
+    const share = symmetricBeta(cut ? mixing.cutmix : mixing.mixup, (k) => of(SHARE + k));
+    if (!cut) shares[i] = targetShares[i] = share;
+    else {
+      const box = boxOf(share, of(ROW), of(COLUMN), height, width);
+      box.forEach((edge, k) => boxes[k][i] = edge);
+      targetShares[i] = 1 - (box[1] - box[0]) * (box[3] - box[2]) / (height * width);
+    }
+  }
+  return { shares, targetShares, boxes };
+}
+
+/** The paper's box, in torchvision's rounding: of the image's proportions and 1 - share of its area, cut at the edges. */
+export function boxOf(share: number, row: number, column: number, height: number, width: number): number[] {
+  const half = 0.5 * Math.sqrt(1 - share);
+  return [[row, height], [column, width]].flatMap(([at, length]) => {
+    const centre = Math.floor(at * length), reach = Math.floor(half * length);
+    return [Math.max(centre - reach, 0), Math.min(centre + reach, length)];
+  });
+}
+
+/** share * a + (1 - share) * b, row by row. */
+function blend(a: Tensor, b: Tensor, shares: Float64Array): Tensor {
+  const shape = a.shape.map((size, i) => i === 0 ? size : 1);
+  const factor = (values: Float64Array) => on(a.device, tensor(Float32Array.from(values), shape));
+  return add(mul(b, factor(shares.map((share) => 1 - share))), mul(a, factor(shares)));
+}
+
+/** True inside each sample's box, for images [N, C, H, W]. */
+function inside([top, bottom, left, right]: readonly Int32Array[], { device, shape }: Tensor): Tensor {
+  const within = (from: Int32Array, to: Int32Array, dimension: number) => {
+    const along = (values: Int32Array, size: readonly number[]) => on(device, tensor(values, size));
+    const place = along(
+      Int32Array.from({ length: shape[dimension] }, (_, i) => i),
+      dimension === 2 ? [1, 1, shape[2], 1] : [1, 1, 1, shape[3]],
+    );
+    const edge = [from.length, 1, 1, 1];
+    return logicalAnd(ge(place, along(from, edge)), lt(place, along(to, edge)));
+  };
+  return logicalAnd(within(top, bottom, 2), within(left, right, 3));
+}
+
+/** To a GPU through pinned memory: any other copy would wait there for all that is queued. */
+const on = (device: Device, t: Tensor): Tensor => device === "cpu" ? t : toDevice(pinMemory(t), device, true);

@@ -1,0 +1,129 @@
+// What is done to each value of a finished batch: scaling, then each channel to mean 0 and deviation 1.
+// May import errors, format, config (types), ffi.
+import { isFloating } from "../../../ffi/dtype.ts";
+import { constant, sub, tensor, toDevice } from "../../../ffi/make.ts";
+import { asinh, div, div_, log1p, minValue } from "../../../ffi/ops.ts";
+import { describe, type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Config } from "../../config/settings.ts";
+import { UserError } from "../../errors.ts";
+import { formatPlural } from "../../format.ts";
+
+/** One number for all channels, or one for each. */
+export interface Normalisation {
+  readonly mean: readonly number[];
+  readonly std: readonly number[];
+}
+
+/** What `data.mean` and `data.std` say; where only one is given, the other changes nothing. */
+export function givenIn({ mean, std }: Pick<Config["data"], "mean" | "std">): Normalisation {
+  const deviations = numbers("std", std, 1);
+  const low = deviations.find((value) => value <= 0);
+  if (low !== undefined) {
+    throw new UserError(
+      "usage",
+      `data.std (--std) has ${low}: values are divided by it, so it must be above 0.`,
+    );
+  }
+  return { mean: numbers("mean", mean, 0), std: deviations };
+}
+
+function numbers(name: "mean" | "std", texts: readonly string[], otherwise: number): number[] {
+  if (texts.length === 0) return [otherwise];
+  return texts.map((text) => {
+    const value = text.trim() === "" ? NaN : Number(text);
+    if (Number.isFinite(value)) return value;
+    throw new UserError(
+      "usage",
+      `data.${name} (--${name}) has "${text}", which is not a number: ` +
+        `give one for all channels, or one for each, such as 0.485,0.456,0.406.`,
+    );
+  });
+}
+
+/**
+ * From a finished f32 batch to what the model sees, on the batch's device; null where the settings ask for nothing.
+ * `shape` is a sample's: its first dimension is the channels, or the features of a vector. A channel that never varies
+ * is only centred, which `notes` then says.
+ */
+export function valuesOf(
+  data: Pick<Config["data"], "scaling" | "softening">,
+  shape: readonly number[],
+  normalisation: Normalisation | null,
+  notes: string[] = [],
+): ((x: Tensor) => Tensor) | null {
+  const scale = scaling(data);
+  const normalise = normalisation && normaliser(normalisation, shape, notes);
+  if (!scale && !normalise) return null;
+  return (x) => {
+    if (!isFloating(x.dtype)) {
+      throw new UserError(
+        "usage",
+        `values of ${describe(x)} can't be scaled or normalised: leave --scaling, --mean and --std out.`,
+      );
+    }
+    return scope(() => {
+      const scaled = scale ? scale(x) : x;
+      return normalise ? normalise(scaled) : scaled;
+    });
+  };
+}
+
+function scaling({ scaling: kind, softening }: Pick<Config["data"], "scaling" | "softening">) {
+  if (kind === "none") return null;
+  const soft = (x: Tensor) => softening === 1 ? x : div(x, constant(softening, "f32", x.device));
+  if (kind === "asinh") return (x: Tensor) => asinh(soft(x));
+  let looked = false;
+  return (x: Tensor) => {
+    if (!looked) refuseBelow(minValue(x).item(), softening); // in the first batch: to look at each would wait for the device
+    looked = true;
+    return log1p(soft(x));
+  };
+}
+
+function refuseBelow(least: number, softening: number): void {
+  if (!(least <= -softening)) return;
+  throw new UserError(
+    "data",
+    `--scaling log takes log(1 + x / ${softening}), and there are values as low as ${
+      Number(least.toPrecision(4))
+    }, where that is not ` +
+      "finite: use --scaling asinh, which takes any value, or a larger --softening.",
+  );
+}
+
+/** Subtraction, then division, as torchvision's Normalize: its bits. */
+function normaliser({ mean, std }: Normalisation, shape: readonly number[], notes: string[]) {
+  const channels = shape[0] ?? 1;
+  for (const [name, { length }] of [["mean", mean], ["std", std]] as const) {
+    if (length === 1 || length === channels) continue;
+    throw new UserError(
+      "usage",
+      `Samples of [${shape.join(", ")}] have ${formatPlural(channels, "channel")}, but there are ` +
+        `${length} values of ${name} to normalise with (--${name}, or what --normalise takes): ` +
+        "give one for all channels, or one for each.",
+    );
+  }
+  const constants = std.flatMap((value, i) => value === 0 ? [i] : []);
+  if (constants.length > 0) {
+    notes.push(
+      `${constants.length === 1 ? "Channel" : "Channels"} ${constants.join(", ")} (counted from 0) never ` +
+        `${constants.length === 1 ? "varies" : "vary"}: only the mean is subtracted there`,
+    );
+  }
+  const row = (values: readonly number[]) =>
+    tensor(Float32Array.from(values), [values.length, ...shape.slice(1).map(() => 1)]);
+  const made = new Map<Device, readonly [Tensor, Tensor]>();
+  const on = (device: Device) => {
+    let there = made.get(device);
+    if (!there) {
+      const host = [row(mean), row(std.map((value) => value || 1))];
+      const [a, b] = device === "cpu" ? host : host.map((t) => toDevice(t, device));
+      made.set(device, there = [keep(a), keep(b)]);
+    }
+    return there;
+  };
+  return (x: Tensor) => {
+    const [centre, deviation] = on(x.device);
+    return div_(sub(x, centre), deviation);
+  };
+}

@@ -1,0 +1,39 @@
+// A reader for tests: sample i is four numbers made of i. It can be slow, and some samples can be bad.
+import type { Kind, ReaderSpec } from "../../../../core/data/reading/kinds.ts";
+import { BadSample } from "../../../../core/data/reading/reader.ts";
+
+export interface MadeSpec extends ReaderSpec {
+  /** Most milliseconds that a read takes; how long it does hangs on the sample. */
+  readonly slow: number;
+  readonly bad: readonly number[];
+  /** The sample whose reading is a mistake in the program. */
+  readonly broken?: number;
+}
+
+export const made = (more: Partial<MadeSpec> = {}): MadeSpec => ({
+  kind: import.meta.url,
+  slow: 0,
+  bad: [],
+  ...more,
+});
+
+const kind: Kind<MadeSpec> = {
+  kind: import.meta.url,
+  open({ slow, bad, broken }) {
+    const data = new Float32Array(4);
+    return {
+      read(index, target) {
+        const until = performance.now() + slow * ((index * 7919) % 101) / 100;
+        while (performance.now() < until);
+        if (bad.includes(index)) throw new BadSample(`file-${index}`, "is cut off after 10 of 16 bytes");
+        if (index === broken) throw new TypeError("x is not a function");
+        data.set([index, index * 2, index * 3, -index]);
+        new DataView(target.buffer, target.byteOffset).setBigInt64(0, BigInt(index % 10), true);
+        return { data, shape: [4] };
+      },
+      close() {},
+    };
+  },
+};
+
+export default kind;

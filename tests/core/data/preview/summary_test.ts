@@ -1,0 +1,59 @@
+// Ranges, missing values and counts of fields.
+import { assertEquals } from "@std/assert";
+import type { PreviewField } from "../../../../core/data/preview/preview.ts";
+import { rangeOf } from "../../../../core/data/preview/summary.ts";
+
+/** A field of numbers, and how many of its rows were read. */
+function field(values: readonly number[], row = 1, more: Partial<PreviewField> = {}) {
+  const shape = row === 1 ? [values.length] : [values.length / row, row];
+  const made = {
+    name: "a",
+    shape,
+    dtype: "f32",
+    most: 0,
+    read(first: number, count: number) {
+      made.most = Math.max(made.most, first + count);
+      return values.slice(first * row, (first + count) * row);
+    },
+    ...more,
+  };
+  return made;
+}
+
+Deno.test("a range is of the finite values; the others are counted", () => {
+  const found = rangeOf(field([1.5, NaN, -2, Infinity, -Infinity, NaN]), 100);
+  assertEquals(found, { min: -2, max: 1.5, missing: 2, infinite: 2, rows: 6 });
+  assertEquals(rangeOf(field([NaN]), 100), { min: null, max: null, missing: 1, infinite: 0, rows: 1 });
+});
+
+Deno.test("no more rows are read than the budget has values for, but at least one", () => {
+  const long = field(Array.from({ length: 1000 }, (_, i) => i), 10);
+  assertEquals([rangeOf(long, 55)?.max, long.most], [49, 5]);
+  assertEquals([rangeOf(field([1, 2, 3, 4], 2), 1)?.max], [2]);
+});
+
+Deno.test("few whole values are counted in their order, texts by their text", () => {
+  const labels = field([2, 0, 2, 2, 0, 7, 7]);
+  assertEquals(rangeOf(labels, 100)?.counts, [{ value: 0, count: 2 }, { value: 2, count: 3 }, {
+    value: 7,
+    count: 2,
+  }]);
+  const words = field([1, 0, 1, 1], 1, { texts: ["blue", "red"] });
+  assertEquals(rangeOf(words, 100)?.counts, [{ value: "blue", count: 1 }, { value: "red", count: 3 }]);
+  assertEquals(rangeOf(field([0.5, 0.5, 1, 1]), 100)?.counts, undefined, "quantities");
+  assertEquals(rangeOf(field([1, 2, 3]), 100)?.counts, undefined, "each once");
+  const many = Array.from({ length: 1000 }, (_, i) => i % 21);
+  assertEquals(rangeOf(field(many), 10_000)?.counts, undefined, "more than twenty");
+});
+
+Deno.test("what has no numbers, or no rows, has no range", () => {
+  assertEquals(rangeOf(field([1], 1, { read: null }), 10), null);
+  assertEquals(rangeOf(field([], 1), 10), null);
+  assertEquals(rangeOf(field([4], 1, { shape: [] }), 10), {
+    min: 4,
+    max: 4,
+    missing: 0,
+    infinite: 0,
+    rows: 1,
+  });
+});

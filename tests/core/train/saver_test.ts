@@ -1,0 +1,126 @@
+import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
+import { openCheckpoint } from "../../../core/checkpoint/open.ts";
+import { UserError } from "../../../core/errors.ts";
+import { bestPath, epochPath, latestPath } from "../../../core/train/names.ts";
+import type { Prepared } from "../../../core/train/prepare.ts";
+import { noGrad } from "../../../ffi/autograd.ts";
+import { fill_ } from "../../../ffi/make.ts";
+import { inFolder } from "../checkpoint/python.ts";
+import { contents, started } from "./started.ts";
+
+const MLP = "--data-type synthetic --model mlp --train-samples 64 --val-samples 16 --batch-size 8 --epochs 3"
+  .split(" ");
+
+const savesIn = ({ places }: Prepared) =>
+  Deno.readTextFileSync(`${places.logs}/events.jsonl`).split("\n").filter(Boolean)
+    .map((line) => JSON.parse(line)).filter(({ kind }) => kind === "save" || kind === "warning");
+
+/** Keeps the disk from taking a checkpoint: where its file should go is a folder. */
+const inTheWay = ({ places }: Prepared) => Deno.mkdirSync(latestPath(places), { recursive: true });
+
+Deno.test(
+  "a checkpoint holds the state of its own step, whatever training does while it is written",
+  inFolder((folder) =>
+    started(folder, MLP, async (prepared) => {
+      const { run: { saver }, places, built: { arena } } = prepared;
+      await saver.save("request", false);
+      await saver.settle();
+      const before = contents(latestPath(places));
+      await saver.save("request", false);
+      fill_(arena.flat, 7); // the next steps
+      await saver.settle();
+      assertEquals(contents(latestPath(places)), before);
+      await saver.save("request", false);
+      await saver.settle();
+      assertNotEquals(contents(latestPath(places)), before);
+    })
+  ),
+);
+
+Deno.test(
+  "an interval's save is left out while one is written; one that must be waits for it",
+  inFolder((folder) =>
+    started(folder, MLP, async (prepared) => {
+      const { saver, cursor } = prepared.run;
+      for (const reason of ["request", "interval", "stop"]) {
+        cursor.step++;
+        await saver.save(reason, false);
+      }
+      await saver.settle();
+      assertEquals(savesIn(prepared).map(({ step, reason }) => [step, reason]), [[1, "request"], [
+        3,
+        "stop",
+      ]]);
+      assertEquals(saver.told.saves, 2);
+      assert(saver.told.stallSeconds > 0);
+    })
+  ),
+);
+
+Deno.test(
+  "the best and an epoch's own checkpoint are the same file, and old epochs go after the new one is there",
+  inFolder((folder) =>
+    started(folder, [...MLP, "--save-every-epoch", "--keep-last", "2"], async ({ run, places }) => {
+      for (const epoch of [1, 2, 3]) {
+        Object.assign(run.cursor, { epoch, stepInEpoch: 0 });
+        await run.saver.save("epoch", epoch === 2);
+      }
+      await run.saver.settle();
+      const there = (path: string) => {
+        try {
+          using file = openCheckpoint(path);
+          file.verify();
+          return (file.root as Map<string, number>).get("epoch");
+        } catch {
+          return null;
+        }
+      };
+      assertEquals([1, 2, 3].map((epoch) => there(epochPath(places, epoch))), [null, 2, 3]);
+      assertEquals([there(bestPath(places)), there(latestPath(places))], [2, 3]);
+    })
+  ),
+);
+
+Deno.test(
+  "a save that the disk refuses is told, and the run goes on; at its end that is the run's error",
+  inFolder((folder) =>
+    started(folder, MLP, async (prepared) => {
+      const { saver } = prepared.run;
+      inTheWay(prepared);
+      await saver.save("interval", false);
+      await saver.save("epoch", false);
+      const error = await assertRejects(() => saver.settle(), UserError);
+      assertEquals(error.kind, "checkpoint");
+      const [warning, ...more] = savesIn(prepared);
+      assertMatch(
+        warning.message,
+        /^The save at step 0 failed, and training goes on without it: .* is a folder/,
+      );
+      assertEquals(more, [], "the second failure is soon after the first");
+      Deno.removeSync(latestPath(prepared.places));
+      await saver.save("interval", false);
+      await saver.settle(); // the newest state is saved: nothing to complain about
+      assertEquals(saver.told.saves, 1);
+    })
+  ),
+);
+
+Deno.test(
+  "weights that are not finite are never saved over good ones",
+  inFolder((folder) =>
+    started(folder, MLP, async ({ run: { saver }, places, built: { arena } }) => {
+      await saver.save("request", false);
+      await saver.settle();
+      const before = contents(latestPath(places));
+      noGrad(() => fill_(arena.parameters[1], NaN));
+      await saver.save("request", false);
+      const error = await assertRejects(() => saver.settle(), UserError);
+      assertEquals(error.kind, "numerics");
+      assertMatch(
+        error.message,
+        new RegExp(`first such tensor: ${arena.names[1]}\\)\\. Nothing was saved over`),
+      );
+      assertEquals(contents(latestPath(places)), before);
+    })
+  ),
+);
