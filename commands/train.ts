@@ -62,6 +62,7 @@ async function run(
     conclude(prepared, ending, seconds(), context.argv);
     return ending.stopped ? EXIT.stopped : EXIT.done;
   } catch (cause) {
+    await run.saver.close(); // what is being written is told before the end is
     const error = asUserError(outOfMemory(cause, prepared));
     const code = error instanceof UserError ? error.exitCode : EXIT.internal;
     const message = error instanceof Error ? error.message : String(error);

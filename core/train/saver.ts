@@ -66,10 +66,10 @@ export function openSaver(c: Context): Saver {
     told,
     async save(reason, better) {
       if (writing !== null && reason === "interval") {
-        console.line(
-          `Save at step ${cursor.step} left out: the one of step ${writing.step} is still being written`,
-        );
-        return;
+        const message =
+          `Save at step ${cursor.step} left out: the one of step ${writing.step} is still being written`;
+        console.line(message);
+        return events.emit({ kind: "warning", step: cursor.step, message });
       }
       await wait();
       const began = performance.now();

@@ -26,9 +26,10 @@ Deno.test("a run says where it trains, one line an epoch, and at the end which f
     );
     const end = lines.indexOf("Made:");
     assertMatch(
-      lines[end - 1],
+      lines[end - 2],
       /^Finished after \S+ s: 2 epochs, 8 steps\. Best Val Loss: \S+ at epoch [12]\.$/,
     );
+    assertMatch(lines[end - 1], /^Of that time training waited \d+\.\d% for data, \d+\.\d% for 2 saves$/);
     const made = lines.slice(end + 1, lines.indexOf("Next:")).map((line) => line.trim().split(/ {2,}/));
     assertEquals(made.map(([what]) => what), ["checkpoint", "best", "events"]);
     for (const [, path] of made) assert(Deno.statSync(join(cwd, path)).isFile);
@@ -89,19 +90,20 @@ Deno.test("events.jsonl tells the whole run, with a step each --log-interval", (
   inTemp(async (cwd) => {
     await succeed(RUN, { cwd });
     const events = eventsOf(cwd, "r");
+    const told = events.map(({ kind, step }) => step === undefined ? kind : `${kind} ${step}`);
+    // A save is told when it is written, which goes on beside the steps after it.
+    assertEquals(told.filter((one) => one!.startsWith("save")), ["save 4", "save 8"]);
     assertEquals(
-      events.map(({ kind, step }) => step === undefined ? kind : `${kind} ${step}`),
+      told.filter((one) => !one!.startsWith("save")),
       [
         "run",
         "config",
         "step 3",
         "eval 4",
         "epoch 4",
-        "save 4",
         "step 6",
         "eval 8",
         "epoch 8",
-        "save 8",
         "exit 8",
       ],
     );

@@ -37,8 +37,11 @@ Deno.test("--max-steps ends a run in the middle of an epoch, with an evaluation 
 
 Deno.test("--save-interval saves that often, besides at the end of each epoch", () =>
   after(["--save-interval=5steps", "--epochs=3"], (events) => {
-    const saves = of("save", events).map(({ step, reason }) => [step, reason === "interval"]);
-    assertEquals(saves, [[4, false], [5, true], [8, false], [10, true], [12, false]]);
+    const saves = of("save", events);
+    assertEquals(saves.filter(({ reason }) => reason !== "interval").map(({ step }) => step), [4, 8, 12]);
+    // Steps as short as these are over before the last save is written: then the next is left out, and that is told.
+    const others = [...saves.filter(({ reason }) => reason === "interval"), ...of("warning", events)];
+    assertEquals(others.map(({ step }) => step).sort((a, b) => Number(a) - Number(b)), [5, 10]);
   }));
 
 Deno.test("--save-every-epoch --keep-last 2 keeps the last two epochs, the latest and the best", () =>

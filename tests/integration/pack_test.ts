@@ -152,6 +152,7 @@ Deno.test("a packing that is killed goes on, and one that is under way is not jo
     await succeed([...args, "whole"], { cwd });
     const child = start([...args, "out"], { cwd });
     await until("some shards", () => [...entries(join(cwd, "out"))].length > 20);
+    child.kill("SIGSTOP"); // it would be done before anybody else came
     await refused(
       [...args, "out"],
       /^hpctrain: Another process is packing into out\. Wait for it, or name another folder\./,

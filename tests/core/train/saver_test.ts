@@ -47,10 +47,10 @@ Deno.test(
         await saver.save(reason, false);
       }
       await saver.settle();
-      assertEquals(savesIn(prepared).map(({ step, reason }) => [step, reason]), [[1, "request"], [
-        3,
-        "stop",
-      ]]);
+      assertEquals(savesIn(prepared).map(({ step, reason }) => [step, reason]), [[2, undefined], [
+        1,
+        "request",
+      ], [3, "stop"]]);
       assertEquals(saver.told.saves, 2);
       assert(saver.told.stallSeconds > 0);
     })
