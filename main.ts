@@ -42,8 +42,33 @@ function report(error: unknown): number {
     if (Deno.args.includes("--debug")) console.error(error); // its stack, and the chain of causes
     return error.exitCode;
   }
+  if (error instanceof Error && isOfPrinting(error)) {
+    console.error(
+      `hpctrain: Standard output can't be written: ${error.message.replace(/ \(os error.*/, "")}.`,
+    );
+    return EXIT.usage;
+  }
   console.error(`internal: ${error instanceof Error ? error.stack ?? error.message : String(error)}`);
   return EXIT.internal;
 }
 
-if (import.meta.main) Deno.exit(await main(Deno.args).catch(report));
+/** A full disk behind a redirection: all that tells is where in the runtime it came up. */
+function isOfPrinting({ message, stack = "" }: Error): boolean {
+  return /\(os error \d+\)/.test(message) && /console\.log/.test(stack.split("\n", 4).join());
+}
+
+/** As one of the ranks that `hpctrain launch` started in this folder. */
+async function mainOfRank(folder: string): Promise<number> {
+  const { enterRank, leaveEnd } = await import("./core/dist/launch/rank.ts");
+  enterRank(folder);
+  try {
+    return leaveEnd(folder, await main(Deno.args));
+  } catch (error) {
+    return leaveEnd(folder, report(error), error);
+  }
+}
+
+if (import.meta.main) {
+  const folder = Deno.env.get("HPCTRAIN_LAUNCH");
+  Deno.exit(folder ? await mainOfRank(folder) : await main(Deno.args).catch(report));
+}

@@ -7,6 +7,8 @@ export interface Round {
   readonly peak: number;
   /** Live tensors, where the process can tell. */
   readonly tensors?: number;
+  /** Seconds of processor time that the process has used so far, where it tells. */
+  readonly cpu?: number;
 }
 
 export interface Contestant {

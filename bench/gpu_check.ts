@@ -12,6 +12,7 @@ import type { Check, Context, Outcome } from "./gpu_check/check.ts";
 import { deviceName, facts } from "./gpu_check/facts.ts";
 import { numbers } from "./gpu_check/numbers.ts";
 import { program } from "./gpu_check/program.ts";
+import { ranks } from "./gpu_check/ranks.ts";
 import { speed } from "./gpu_check/speed.ts";
 import { streams } from "./gpu_check/streams.ts";
 import { machine, table } from "./report.ts";
@@ -106,7 +107,7 @@ const context: Context = {
   python: await pythonWithTorch(),
   elapsed: () => (performance.now() - began) / 1000,
 };
-const checks = [facts, ...streams, ...numbers, ...speed(asked.quick), ...program]
+const checks = [facts, ...streams, ...numbers, ...speed(asked.quick), ...program, ...ranks]
   .filter((check) => !(check.gpuOnly && device === "cpu") && check.name.includes(asked.only));
 if (checks.length === 0) leave(EXIT.usage, `gpu-check has no check whose name has "${asked.only}" in it.`);
 const rows = [];

@@ -8,6 +8,8 @@ export interface DataSet {
   /** What of it is read on our side, where that is not the same file: made from it by `hpctrain pack`. */
   readonly packed?: string;
   readonly flags: readonly string[];
+  /** Variables of our side's environment. */
+  readonly variables?: readonly string[];
   /** How many times PyTorch's speed is asked for. */
   readonly floor: number;
 }
@@ -32,6 +34,12 @@ const packed = (what: string, name: string): DataSet => ({
 });
 
 export const IMAGES = "imagefolder";
+const jpegs = {
+  title: "Folders of JPEGs: 5,000 images of 224 x 224",
+  kind: "imagefolder",
+  file: "images",
+  flags: ["--data-type", "imagefolder", "--normalise", "imagenet"],
+} as const;
 
 // bench/peers/loader_data.py writes the files.
 export const dataSets: Readonly<Record<string, DataSet>> = {
@@ -42,11 +50,11 @@ export const dataSets: Readonly<Record<string, DataSet>> = {
     flags: ["--data-type", "mnist"],
     floor: 5,
   },
-  [IMAGES]: {
-    title: "Folders of JPEGs: 5,000 images of 224 x 224",
-    kind: "imagefolder",
-    file: "images",
-    flags: ["--data-type", "imagefolder", "--normalise", "imagenet"],
+  [IMAGES]: { ...jpegs, title: `${jpegs.title}, with libturbojpeg`, floor: 2 },
+  images_own: {
+    ...jpegs,
+    title: `${jpegs.title}, without it`,
+    variables: ["HPCTRAIN_TURBOJPEG=none"],
     floor: 1.5,
   },
   hdf5: chunked("hdf5", "each.h5", "one"),

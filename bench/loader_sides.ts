@@ -17,16 +17,16 @@ type Command = [program: string, args: string[]];
 
 const peer = new URL("peers/loader.py", import.meta.url).pathname;
 
-/** `workers` null leaves the number to the program, which goes by the machine. */
+/** With a loader thread for each core, unless told. */
 export function ours(
   { worker, data }: Sides,
   set: DataSet,
   what: What,
-  workers: number | null = null,
+  workers = navigator.hardwareConcurrency,
 ): Command {
   const path = join(data, set.packed ?? set.file);
-  const threads = workers === null ? [] : ["--num-workers", String(workers)];
-  return [worker[0], [...worker.slice(1), what, ...COMMON, ...set.flags, "--data-path", path, ...threads]];
+  const flags = [...COMMON, ...set.flags, "--data-path", path, "--num-workers", String(workers)];
+  return ["env", [...set.variables ?? [], ...worker, what, ...flags]];
 }
 
 export function pytorch(

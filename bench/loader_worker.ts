@@ -71,8 +71,8 @@ function moments(read: (each: Each) => number): void {
   });
 }
 
-function rounds(read: (each: Each) => number): void {
-  answerRounds((epochs) => {
+function rounds(read: (each: Each) => number): Promise<void> {
+  return answerRounds((epochs) => {
     let samples = 0;
     for (let i = 0; i < epochs; i++) samples += read(() => {});
     return samples;
@@ -87,6 +87,6 @@ const read = await open(resolved, device);
 if (what === "first") {
   read(() => true);
   say({ seconds: (performance.now() - began) / 1000 });
-} else if (what === "rounds") rounds(read);
+} else if (what === "rounds") await rounds(read);
 else moments(read);
 Deno.exit(0); // loader threads may still be reading ahead

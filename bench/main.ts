@@ -1,10 +1,16 @@
 // The benchmarks by name. Started by scripts/bench, which sets up what they compare. May import its siblings.
+import { ddpBenchmark } from "./ddp.ts";
 import { loaderBenchmark } from "./loader.ts";
+import { shardsBenchmark } from "./shards.ts";
+import { saveBenchmark } from "./save.ts";
 import { type Programs, stepBenchmark } from "./step.ts";
 
 const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   step: stepBenchmark,
   loader: (programs) => loaderBenchmark(programs, quick),
+  save: saveBenchmark,
+  ddp: (programs) => ddpBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH")),
+  shards: shardsBenchmark,
 };
 
 function named(variable: string, what: string): string {
@@ -30,6 +36,7 @@ const programs = {
   exe: named("HPCTRAIN_EXE", "the executable"),
   worker: named("HPCTRAIN_BENCH_WORKER", "the program compiled from bench/worker.ts"),
   loader: named("HPCTRAIN_BENCH_LOADER", "the program compiled from bench/loader_worker.ts"),
+  save: named("HPCTRAIN_BENCH_SAVE", "the program compiled from bench/save_worker.ts"),
   python: named("HPCTRAIN_PYTHON", "a Python that has torch and torchvision"),
   libtorch: named("HPCTRAIN_LIBTORCH", "the folder of libtorch"),
   data: named("HPCTRAIN_BENCH_DATA", "a folder for the benchmarks' files"),

@@ -42,9 +42,9 @@ export function writeResults(name: string, results: unknown): void {
 const NEW_PAGE =
   "# Benchmarks\n\nEach section is written by `./scripts/bench NAME`, which anyone can run again.\n";
 
-/** The page with `text` between the marks of `name`, which come at its end if it lacks them. */
-export function withSection(page: string | null, name: string, text: string): string {
-  const [from, to] = [`<!-- ${name}: written by scripts/bench -->`, `<!-- end of ${name} -->`];
+/** The page with `text` between the marks of `name`, which come at its end if it lacks them. `by` writes it. */
+export function withSection(page: string | null, name: string, text: string, by = "scripts/bench"): string {
+  const [from, to] = [`<!-- ${name}: written by ${by} -->`, `<!-- end of ${name} -->`];
   const section = `${from}\n\n${text.trim()}\n\n${to}`;
   const old = page ?? NEW_PAGE;
   const start = old.indexOf(from), end = old.indexOf(to);

@@ -20,16 +20,25 @@ export function trainer(step: (number: number) => { loss: Tensor }): Train {
 }
 
 /** Says that it is ready, then answers until its input ends. */
-export function answerRounds(train: Train, more: () => Record<string, number> = () => ({})): void {
+export async function answerRounds(
+  train: (steps: number) => number | Promise<number>,
+  more: () => Record<string, number> = () => ({}),
+): Promise<void> {
   const answer = (value: unknown) => console.log(JSON.stringify(value));
   answer({ ready: true });
   const chunk = new Uint8Array(64);
   for (let read = Deno.stdin.readSync(chunk); read !== null; read = Deno.stdin.readSync(chunk)) {
     const steps = Number(new TextDecoder().decode(chunk.subarray(0, read)));
     const began = performance.now();
-    const loss = train(steps);
+    const loss = await train(steps);
     answer({ seconds: (performance.now() - began) / 1000, loss, peak: peakMemory(), ...more() });
   }
+}
+
+/** Seconds of processor time that this process has used so far: what a step costs, whatever else the machine does. */
+export function processorTime(): number {
+  const ticks = Deno.readTextFileSync("/proc/self/stat").split(") ")[1].split(" ");
+  return (Number(ticks[11]) + Number(ticks[12])) / 100;
 }
 
 /** Most memory that this process ever held, in bytes. */

@@ -11,10 +11,11 @@ const SIDES = ["hpctrain", "eager", "compile"] as const;
 type Side = typeof SIDES[number];
 
 export interface Programs {
-  /** The executable, what bench/worker.ts and bench/loader_worker.ts were compiled to, a Python with torch, and libtorch's folder. */
+  /** The executable, what bench's workers were compiled to, a Python with torch, and libtorch's folder. */
   readonly exe: string;
   readonly worker: string;
   readonly loader: string;
+  readonly save: string;
   readonly python: string;
   readonly libtorch: string;
   /** Where a benchmark may keep its files from one time to the next. */

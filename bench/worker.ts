@@ -1,4 +1,5 @@
-// Our side of the step benchmark. Argument: a workload's name. bench/peers/step.py is the other side.
+// Our side of the step benchmark, bench/peers/step.py is the other. Arguments: a workload's name, and maybe the number of
+// virtual shards that its batch is cut into (--deterministic=world), 0 for none; with it, one thread computes.
 // May import core, ffi, its siblings.
 import { resolve } from "../core/config/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
@@ -8,11 +9,12 @@ import { packParameters } from "../core/train/arena.ts";
 import { needsWholeGradient } from "../core/train/build.ts";
 import { openDevice } from "../core/train/device.ts";
 import { createOptimizer } from "../core/train/optimizers/optimizer.ts";
-import { type MicroBatch, trainStep } from "../core/train/step.ts";
-import { randint, randn } from "../ffi/ops.ts";
+import { type MicroBatch, sharesOf, trainStep } from "../core/train/step.ts";
+import { alone, openVirtualShards } from "../core/train/virtual_shards.ts";
+import { narrow, randint, randn } from "../ffi/ops.ts";
 import { manualSeed } from "../ffi/random.ts";
 import { liveTensors } from "../ffi/tensor.ts";
-import { answerRounds, type Train, trainer } from "./rounds.ts";
+import { answerRounds, processorTime, type Train, trainer } from "./rounds.ts";
 import { type Name, type Workload, workloads } from "./workloads.ts";
 
 function batchFor({ facts, batch }: Workload): MicroBatch {
@@ -25,9 +27,19 @@ function batchFor({ facts, batch }: Workload): MicroBatch {
   return { input, target: task === "regression" ? randn([batch, outputs]) : randint(0, outputs, [batch]) };
 }
 
-function prepare(workload: Workload): Train {
-  const { flags, facts, learningRate } = workload;
-  const threads = workload.threads || navigator.hardwareConcurrency;
+/** As data/part.ts cuts a global batch. */
+function cut({ input, target }: MicroBatch, count: number): MicroBatch[] {
+  const first = (shard: number) => Math.floor(shard * input.shape[0] / count);
+  return Array.from({ length: count }, (_, shard) => {
+    const [from, size] = [first(shard), first(shard + 1) - first(shard)];
+    return { input: narrow(input, 0, from, size), target: narrow(target, 0, from, size), shard };
+  });
+}
+
+function prepare(workload: Workload, count: number): Train {
+  const { learningRate, facts } = workload;
+  const flags = [...workload.flags, ...(count > 0 ? ["--deterministic=world"] : [])];
+  const threads = count >= 0 ? 1 : workload.threads || navigator.hardwareConcurrency;
   const { config } = resolve({ argv: [...flags, "--threads", String(threads), "--device", "cpu"], env: {} });
   openDevice(config);
   const loss = createLoss(config.training, facts);
@@ -36,7 +48,9 @@ function prepare(workload: Workload): Train {
   const direct = !needsWholeGradient(config.training, "off"); // as a run decides it
   const arena = packParameters(model.root.namedParameters(), "cpu", direct);
   manualSeed(1n);
-  const batches = [batchFor(workload)];
+  const whole = batchFor(workload);
+  const batches = count > 0 ? cut(whole, count) : [whole];
+  const buffers = model.root.namedBuffers().map(([, t]) => t);
   const options = {
     pass: { model, loss, cast: null, onGpu: false, seeds: null },
     arena,
@@ -44,9 +58,15 @@ function prepare(workload: Workload): Train {
     scaler: null,
     checkpointing: false,
     clipNorm: 0,
+    shards: count > 0
+      ? openVirtualShards({ count, rank: 0, world: 1, combine: alone }, arena, buffers)
+      : null,
     observe: null,
   };
-  return trainer((number) => trainStep(options, batches, [1], learningRate, false, number));
+  const shares = sharesOf(batches, loss);
+  return trainer((number) => trainStep(options, batches, shares, learningRate, false, number));
 }
 
-answerRounds(prepare(workloads[Deno.args[0] as Name]), () => ({ tensors: liveTensors() }));
+const [name, shards = "-1"] = Deno.args;
+const train = prepare(workloads[name as Name], Number(shards));
+answerRounds(train, () => ({ tensors: liveTensors(), cpu: processorTime() }));

@@ -1,25 +1,34 @@
-// `hpctrain convert`: a model's weights from .pt to .safetensors and back. Imports core/checkpoint, core/config/options.
-import { fromJson, type Json, printable, toJson } from "../core/checkpoint/describe.ts";
+// `hpctrain convert`: from .pt to .safetensors and back, one file or several. Imports core/checkpoint, core/config/options.
+import { fromJson, type Json, toJson } from "../core/checkpoint/describe.ts";
+import { printable } from "../core/checkpoint/file_bytes.ts";
 import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
 import { writePt } from "../core/checkpoint/pt.ts";
-import { writeSafetensors } from "../core/checkpoint/safetensors.ts";
+import { writeWhole } from "../core/checkpoint/safetensors_whole.ts";
+import { writeSafetensors } from "../core/checkpoint/safetensors_writer.ts";
+import { writeAllShards } from "../core/checkpoint/sharded/all.ts";
+import { flatten } from "../core/checkpoint/safetensors_tree.ts";
 import { findStateDict } from "../core/checkpoint/state_dict.ts";
 import { type Key, OrderedDict, type TensorData, type Value } from "../core/checkpoint/value.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { UserError } from "../core/errors.ts";
 import { formatBytes, formatPlural } from "../core/format.ts";
 
-const USAGE = "hpctrain convert IN OUT [--strip PREFIX] [--force]";
-const HELP = `hpctrain convert: a model's weights from .pt to .safetensors and back
+const USAGE = "hpctrain convert IN OUT [--whole] [--shards N] [--strip PREFIX] [--force]";
+const HELP =
+  `hpctrain convert: checkpoints from .pt to .safetensors and back, from one file to several and back
 
   ${USAGE}
+      --whole          carry the optimizer, the averages and the place in the run too, so that --resume takes OUT
+      --shards N       write N safetensors files and their index (as Hugging Face names them) into the folder OUT
       --strip PREFIX   take PREFIX off the tensors' names, e.g. --strip model.
       --force          replace OUT if it exists
 
-The ending of OUT chooses the format. Weights are carried as they are; numbers, text and the configuration beside
-them go into the safetensors metadata and come back from there; an optimizer's state is not carried.
+The ending of OUT chooses the format; IN is a file or a folder with an index. Weights are carried as they are, under the
+model's own names; numbers, text and the configuration beside them go into the safetensors metadata and come back from
+there. An optimizer's state is carried by --whole alone: then the weights are named model.NAME.
 
-Example: hpctrain convert checkpoints/run_best.pt weights.safetensors`;
+Examples: hpctrain convert checkpoints/run_best.pt weights.safetensors
+          hpctrain convert checkpoints/run_latest.pt run_latest.ckpt --whole --shards 4`;
 
 /** Where the values beside the weights travel in a safetensors file. */
 const METADATA_KEY = "hpctrain";
@@ -33,6 +42,8 @@ interface Weights {
 // deno-lint-ignore require-await
 export async function convert(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, {
+    whole: { kind: "bool", help: "carry the training state too" },
+    shards: { kind: "text", help: "write this many files", value: "a number of files" },
     strip: { kind: "text", help: "take this off the names", value: "PREFIX" },
     force: { kind: "bool", help: "replace OUT if it exists" },
     help: { kind: "bool", help: "show this help" },
@@ -45,22 +56,61 @@ export async function convert(argv: string[]): Promise<number> {
     throw new UserError("usage", `convert takes two files, but got ${positionals.length}. Usage: ${USAGE}`);
   }
   const [from, to] = positionals;
-  const format = formatOf(to);
+  const { whole, strip } = options;
+  const shards = countOf(options.shards);
+  const format = shards > 0 ? "sharded" : formatOf(to);
+  if (whole && strip !== undefined) {
+    throw new UserError("usage", "--strip is for weights alone: leave out --whole, or --strip.");
+  }
   using file = openCheckpoint(from);
-  refuseOverwrite(from, to, options.force);
-  const weights = readWeights(file);
-  const tensors = options.strip === undefined
-    ? weights.tensors
-    : stripped(weights.tensors, options.strip, from);
-  if (format === "pt") writePt(to, ptRoot(tensors, weights.values));
-  else writeSafetensors(to, tensors, metadataOf(weights.values));
-  const bytes = Deno.statSync(to).size;
-  console.log(`Wrote ${formatPlural(tensors.size, "tensor")} to ${to} (${formatBytes(bytes)}).`);
-  if (weights.dropped.length > 0) console.log(`Not carried: ${weights.dropped.map(printable).join(", ")}.`);
+  refuseOverwrite(from, to, { force: options.force, folder: shards > 0 });
+  const { count, dropped } = whole
+    ? writeState(file, to, format, shards)
+    : writeWeights(file, to, format, shards, strip);
+  using written = openCheckpoint(to);
+  console.log(`Wrote ${formatPlural(count, "tensor")} to ${to} (${formatBytes(written.fileBytes)}).`);
+  if (dropped.length > 0) console.log(`Not carried: ${dropped.map(printable).join(", ")}.`);
   return 0;
 }
 
-function formatOf(path: string): "pt" | "safetensors" {
+interface Outcome {
+  count: number;
+  dropped: string[];
+}
+
+type Format = "pt" | "safetensors" | "sharded";
+
+function writeState(file: CheckpointFile, to: string, format: Format, shards: number): Outcome {
+  const flat = flatten(file.root, file.path);
+  if (format === "pt") writePt(to, file.root, { verify: true });
+  else if (format === "safetensors") writeWhole(to, file.root, { verify: true });
+  else writeAllShards(to, shards, flat);
+  return { count: flat.tensors.size, dropped: [] };
+}
+
+function writeWeights(
+  file: CheckpointFile,
+  to: string,
+  format: Format,
+  shards: number,
+  strip?: string,
+): Outcome {
+  const { tensors: found, values, dropped } = readWeights(file);
+  const tensors = strip === undefined ? found : stripped(found, strip, file.path);
+  if (format === "pt") writePt(to, ptRoot(tensors, values));
+  else if (format === "safetensors") {
+    writeSafetensors(to, tensors, { metadata: metadataOf(values), sums: true });
+  } else writeAllShards(to, shards, { tensors, metadata: metadataOf(values) });
+  return { count: tensors.size, dropped };
+}
+
+function countOf(text: string | undefined): number {
+  if (text === undefined) return 0;
+  if (/^[1-9]\d{0,4}$/.test(text)) return Number(text);
+  throw new UserError("usage", `--shards takes a number of files from 1 to 99999, but got "${text}".`);
+}
+
+function formatOf(path: string): Format {
   if (path.endsWith(".safetensors")) return "safetensors";
   if (/\.(pt|pth|ckpt|bin)$/.test(path)) return "pt";
   throw new UserError(
@@ -69,18 +119,25 @@ function formatOf(path: string): "pt" | "safetensors" {
   );
 }
 
-function refuseOverwrite(from: string, to: string, force: boolean): void {
+function refuseOverwrite(
+  from: string,
+  to: string,
+  { force, folder }: { force: boolean; folder: boolean },
+): void {
   let found: Deno.FileInfo;
   try {
     found = Deno.statSync(to);
   } catch {
     return; // not there; anything else that is wrong shows when it is written
   }
+  if (folder && !found.isDirectory) {
+    throw new UserError("usage", `${to} is a file, and --shards writes a folder; name another one.`);
+  }
   const source = Deno.statSync(from);
   if (found.dev === source.dev && found.ino === source.ino) {
     throw new UserError("usage", `${to} is the file to be converted itself; name another one to write.`);
   }
-  if (!force) {
+  if (!force && !(folder && [...Deno.readDirSync(to)].length === 0)) {
     throw new UserError("usage", `${to} exists already; name another file, or replace it with --force.`);
   }
 }

@@ -17,10 +17,8 @@ Commands
 ${commands.join("\n")}
 
 Help
-${helpLine("hpctrain train --help", "the common flags of a training run")}
-${helpLine("hpctrain train --help-all", "every setting")}
 ${helpLine("hpctrain COMMAND --help", "a command's own help, with an example")}
-${helpLine("hpctrain --version", "the version")}`;
+${helpLine("hpctrain train --help-all", "every setting")}`;
 }
 
 export function commandHelp(command: Command, all: boolean): string {

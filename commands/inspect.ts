@@ -1,28 +1,34 @@
 // `hpctrain inspect`: what is in a checkpoint or a data set. Imports core/checkpoint, core/config, core/format,
-// core/errors, and inspect_data when it is data.
-import { describeCheckpoint, type Description, type Json, printable } from "../core/checkpoint/describe.ts";
+// core/errors, inspect_run, and inspect_data when it is data.
+import { describeCheckpoint, type Description, type Json } from "../core/checkpoint/describe.ts";
+import { printable } from "../core/checkpoint/file_bytes.ts";
 import { type CheckpointFile, looksLikeCheckpoint, openCheckpoint } from "../core/checkpoint/open.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { isGroup, lookUp } from "../core/config/tree.ts";
 import { isFolder, namesIn } from "../core/data/files.ts";
 import { UserError } from "../core/errors.ts";
 import { formatBytes, formatCount, formatPlural } from "../core/format.ts";
+import { inspectRun, isRun, lineageBeside } from "./inspect_run.ts";
 
 const USAGE = "hpctrain inspect FILE|FOLDER [--json] [--verify] [--sample N] [--png FILE]";
-const HELP = `hpctrain inspect: what is in a checkpoint or a data set
+const HELP = `hpctrain inspect: what is in a checkpoint or a data set, or what became of a run
 
   ${USAGE}
       --json            the same as JSON, every tensor included
-      --verify          of a checkpoint: also compare every checksum (reads the whole file)
+      --verify          of a checkpoint or packed shards: also compare every checksum (reads all of it)
       --sample N        of data: show this sample, counted from 0, in place of the first ones
       --png FILE        of images and maps: write the first 64, or the one of --sample, as a picture
       --data-type KIND  what kind of data it is, where its name does not say
 
-Reads .pt files of hpctrain and of torch.save, and .safetensors files. Nothing in the file is executed.
+Reads .pt files of hpctrain and of torch.save, .safetensors files, and folders of these with an index. Nothing in the
+file is executed.
+Of a run's folder, logs/RUN, and beside a checkpoint of a run: its attempts, why each ended, and how much of their time
+was training (goodput).
 Reads data of every kind that training reads: its schema, counts, ranges and first samples. Images and maps are drawn
 in the terminal. No column is chosen for it, and nothing is read that is not shown: of a large file the first samples.
 
 Examples: hpctrain inspect checkpoints/run_latest.pt --verify
+          hpctrain inspect logs/run
           hpctrain inspect maps.nc --png maps.png`;
 
 export async function inspect(argv: string[]): Promise<number> {
@@ -42,26 +48,32 @@ export async function inspect(argv: string[]): Promise<number> {
     throw new UserError("usage", `inspect takes one file, but got ${positionals.length}. Usage: ${USAGE}`);
   }
   const [path] = positionals;
+  if (options["data-type"] === undefined && isFolder(path) && isRun(path)) {
+    refuseOfData(options, path, "a run's folder");
+    inspectRun(path, options.json);
+    return 0;
+  }
   if (options["data-type"] !== undefined || isData(path)) {
-    if (options.verify) {
-      throw new UserError(
-        "usage",
-        "--verify compares the checksums of checkpoints; data is verified as it is read.",
-      );
-    }
     const { inspectData } = await import("./inspect_data.ts");
     await inspectData(path, { ...options, type: options["data-type"] ?? "auto" });
     return 0;
   }
-  if (options.sample !== undefined || options.png !== undefined) {
-    throw new UserError("usage", `--sample and --png are for data, and ${path} is taken for a checkpoint.`);
-  }
+  refuseOfData(options, path, "a checkpoint");
   using file = openCheckpoint(path);
   if (options.verify) file.verify();
   const description = describeCheckpoint(file);
-  if (options.json) console.log(JSON.stringify({ ...description, verified: options.verify }, null, 2));
-  else console.log([...render(description), ...(options.verify ? [verdict(file)] : [])].join("\n"));
+  const { lineage, lines } = lineageBeside(description);
+  if (options.json) {
+    console.log(JSON.stringify({ ...description, verified: options.verify, lineage }, null, 2));
+  } else {console.log(
+      [...render(description), ...lines, ...(options.verify ? [verdict(file)] : [])].join("\n"),
+    );}
   return 0;
+}
+
+function refuseOfData({ sample, png }: { sample?: string; png?: string }, path: string, as: string): void {
+  if (sample === undefined && png === undefined) return;
+  throw new UserError("usage", `--sample and --png are for data, and ${path} is taken for ${as}.`);
 }
 
 /** By its name; a .bin may be either, and says itself which. A folder of checkpoints is refused as one. */
@@ -73,9 +85,15 @@ function isData(path: string): boolean {
 
 const DATA = /\.(np[yz]|csv|tsv|txt|nc4?|cdf|h5|hdf5)$|idx\d-ubyte(\.gz)?$/i;
 
+const FORMATS = {
+  pt: "PyTorch checkpoint (.pt)",
+  safetensors: "safetensors",
+  sharded: "safetensors in several files",
+};
+
 export function render(description: Description): string[] {
   const { tensors, totals, metadata } = description;
-  const format = description.format === "pt" ? "PyTorch checkpoint (.pt)" : "safetensors";
+  const format = FORMATS[description.format];
   const groups = Map.groupBy(tensors, ({ name }) => isState(name) ? name.slice(0, name.indexOf(".")) : "");
   const weights = groups.get("") ?? [];
   const lines = [
@@ -148,8 +166,8 @@ function short(value: Json): string {
   return text.length > 200 ? `${text.slice(0, 200)}... (${text.length} characters)` : text;
 }
 
-function verdict(file: CheckpointFile): string {
-  return file.format === "pt"
+function verdict({ hasSums }: CheckpointFile): string {
+  return hasSums
     ? "verified: every checksum is right"
-    : "verified: sizes and offsets fit (safetensors files have no checksums)";
+    : "verified: sizes and offsets fit (safetensors files that hpctrain did not write have no checksums)";
 }

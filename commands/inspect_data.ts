@@ -1,22 +1,36 @@
-// `hpctrain inspect` of a data set. Imports core/data/preview, core/errors.
+// `hpctrain inspect` of a data set. Imports core/data/preview, core/data/packed, core/errors.
 import { inkOf } from "../core/data/preview/terminal.ts";
 import { summaryLines } from "../core/data/preview/lines.ts";
 import { withPreview } from "../core/data/preview/open.ts";
 import type { Pictures, Preview } from "../core/data/preview/preview.ts";
 import { checkPngName, terminalLines, writeSheet } from "../core/data/preview/show.ts";
 import { summarise } from "../core/data/preview/summary.ts";
+import { looksPacked } from "../core/data/packed/index_file.ts";
+import { verifyShards } from "../core/data/packed/verify.ts";
 import { UserError } from "../core/errors.ts";
 import { formatPlural } from "../core/format.ts";
 
 export interface DataOptions {
   readonly type: string;
   readonly json: boolean;
+  readonly verify: boolean;
   readonly sample: string | undefined;
   readonly png: string | undefined;
 }
 
-export async function inspectData(path: string, { type, json, sample, png }: DataOptions): Promise<void> {
+export async function inspectData(
+  path: string,
+  { type, json, verify, sample, png }: DataOptions,
+): Promise<void> {
   if (png !== undefined) checkPngName(png);
+  const packed = looksPacked(path);
+  if (verify && !packed) {
+    throw new UserError(
+      "usage",
+      `--verify compares the checksums of checkpoints and of packed shards, and ${path} is neither: leave it out.`,
+    );
+  }
+  const verdict = verify ? verifyShards(path, json) : null;
   await withPreview(path, type, (preview) => {
     const chosen = sample === undefined ? null : sampleNumber(sample, preview);
     const { pictures } = preview;
@@ -24,10 +38,11 @@ export async function inspectData(path: string, { type, json, sample, png }: Dat
       throw new UserError("usage", `${path} has no images or maps to draw: leave --png out.`);
     }
     const summary = summarise(preview, chosen);
-    if (json) console.log(JSON.stringify(summary, null, 2));
+    if (json) console.log(JSON.stringify(packed ? { ...summary, verified: verify } : summary, null, 2));
     else {
       for (const line of summaryLines(summary)) console.log(line);
       if (pictures) show(pictures, chosen);
+      if (verdict) console.log(verdict);
     }
     if (png === undefined) return;
     const count = writeSheet(png, pictures!, chosen);

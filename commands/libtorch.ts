@@ -1,10 +1,13 @@
-// `hpctrain libtorch`: lists, installs and chooses the libtorch to use. Imports ffi/libraries and core/errors.
+// `hpctrain libtorch`: lists, installs and chooses the libtorch to use; installs an MPI where there is none.
+// Imports ffi/libraries, ffi/mpi/find and core/errors.
 
 import { UserError } from "../core/errors.ts";
 import { chooseLibtorch, findLibtorch, noLibtorchSentence } from "../ffi/libraries/find.ts";
+import { installMpich } from "../ffi/libraries/install_mpich.ts";
 import { installLibtorch } from "../ffi/libraries/install.ts";
 import { NEWEST, RELEASES } from "../ffi/libraries/pins.ts";
 import type { Found } from "../ffi/libraries/types.ts";
+import { findMpi } from "../ffi/mpi/find.ts";
 
 const HELP = `hpctrain libtorch: which PyTorch library to use
 
@@ -12,6 +15,7 @@ const HELP = `hpctrain libtorch: which PyTorch library to use
   hpctrain libtorch install [VERSION]     download PyTorch's CPU library (${
   Object.keys(RELEASES).join(" or ")
 }; default ${NEWEST})
+  hpctrain libtorch install mpich         download MPICH, by which several ranks on CPUs communicate, with its mpiexec
       --if-missing                        only if nothing usable is here
       --quiet                             no progress lines
   hpctrain libtorch use DIR               remember DIR for later runs
@@ -62,9 +66,22 @@ export function table({ chosen, usable, rejected }: Found): string {
 async function install(args: string[]): Promise<number> {
   const { flags, words } = split(args, ["--if-missing", "--quiet"], 1);
   const say = flags.has("--quiet") ? undefined : (line: string) => console.error(line);
+  if (words[0] === "mpich") return await mpich(flags.has("--if-missing"), say);
+  if (words[0] && !/^\d/.test(words[0])) {
+    throw usage(`\`hpctrain libtorch install\` knows versions of PyTorch, and mpich, but not "${words[0]}"`);
+  }
   if (flags.has("--if-missing") && findLibtorch().chosen) return 0;
   const installed = await installLibtorch({ version: words[0], say });
   say?.(`Ready: libtorch ${installed.versionText} in ${installed.dir}`);
+  return 0;
+}
+
+async function mpich(ifMissing: boolean, say?: (line: string) => void): Promise<number> {
+  if (ifMissing && findMpi().chosen) return 0;
+  const folder = await installMpich(undefined, say);
+  say?.(
+    `Ready: MPICH in ${folder}. Start ranks with \`hpctrain launch -n 2 -- ...\` or ${folder}/bin/mpiexec.`,
+  );
   return 0;
 }
 
@@ -91,7 +108,7 @@ function split(args: string[], known: string[], atMost: number) {
 function usage(what: string): UserError {
   return new UserError(
     "usage",
-    `${what}: expected \`list [--json]\`, \`install [VERSION] [--if-missing] [--quiet]\` or \`use DIR\`. ` +
+    `${what}: expected \`list [--json]\`, \`install [VERSION | mpich] [--if-missing] [--quiet]\` or \`use DIR\`. ` +
       "See `hpctrain libtorch --help`.",
   );
 }

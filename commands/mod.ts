@@ -27,6 +27,14 @@ export const CONFIG_OPTIONS = {
   docs: { kind: "bool", help: "print the page of all settings as Markdown" },
 } as const;
 
+export const BENCH_OPTIONS = {
+  sizes: {
+    kind: "text",
+    value: "SIZES",
+    help: "such as 4KiB,1MiB (default: nine sizes, 4 KiB to 256 MiB)",
+  },
+} as const;
+
 export const PACK_OPTIONS = {
   "samples-per-shard": {
     kind: "text",
@@ -36,6 +44,29 @@ export const PACK_OPTIONS = {
   "keep-encoded": {
     kind: "bool",
     help: "keep images as their files are, to be decoded in training: smaller, and slower to read",
+  },
+} as const;
+
+/** Their torchrun spellings work too; what follows them is for the ranks. */
+export const LAUNCH_OPTIONS = {
+  n: {
+    kind: "text",
+    value: "N",
+    help: "ranks on this node; also --nproc-per-node, and gpu, cpu or auto for N",
+  },
+  nodes: { kind: "text", value: "M", help: "nodes that take part, each with its own launch (default: 1)" },
+  "node-rank": { kind: "text", value: "K", help: "which of them this is, from 0" },
+  rendezvous: {
+    kind: "text",
+    value: "HOST:PORT",
+    help:
+      "where rank 0 can be reached from the other nodes: the host of node 0, and a port that is free there",
+  },
+  "max-restarts": {
+    kind: "text",
+    value: "R",
+    help:
+      "start all ranks again after a failure, from the newest good checkpoint, at most so often (default: 0)",
   },
 } as const;
 
@@ -61,6 +92,19 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import("./eval.ts")).evaluate,
   },
   {
+    name: "launch",
+    summary: "start several ranks on this node, under one supervisor",
+    usage:
+      "hpctrain launch -n N [--nodes M --node-rank K --rendezvous HOST:PORT --max-restarts R] -- [FLAGS]",
+    examples: [
+      "hpctrain launch -n 4 -- --preset cpu-cluster --any-layout",
+      "hpctrain launch --nproc-per-node gpu --max-restarts 2 -- --config run.yaml",
+      "hpctrain launch -n 8 pack photos packed --resize 256",
+    ],
+    options: LAUNCH_OPTIONS,
+    load: async () => (await import("./launch.ts")).launch,
+  },
+  {
     name: "generate-data",
     summary: "make a data set of simulated universes, or of random fields",
     usage: "hpctrain generate-data --data-type 2lpt|des|synthetic --samples N --out DIR",
@@ -71,7 +115,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: "inspect",
-    summary: "show what is in a checkpoint or a data set",
+    summary: "show what is in a checkpoint, a data set or a run",
     usage: "hpctrain inspect FILE|FOLDER [--json] [--verify] [--sample N] [--png FILE]",
     examples: [
       "hpctrain inspect checkpoints/quickstart_best.pt",
@@ -84,11 +128,11 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: "convert",
-    summary: "turn .pt into .safetensors and back",
-    usage: "hpctrain convert IN OUT [--strip PREFIX] [--force]",
+    summary: "turn .pt into .safetensors and back, one file or several",
+    usage: "hpctrain convert IN OUT [--whole] [--shards N] [--strip PREFIX] [--force]",
     examples: ["hpctrain convert checkpoints/quickstart_best.pt model.safetensors"],
     ownHelp: true,
-    words: ["--strip", "--force"],
+    words: ["--whole", "--shards", "--strip", "--force"],
     load: async () => (await import("./convert.ts")).convert,
   },
   {
@@ -103,6 +147,19 @@ export const COMMANDS: readonly Command[] = [
     settings: true,
     options: PACK_OPTIONS,
     load: async () => (await import("./pack.ts")).pack,
+  },
+  {
+    name: "bench",
+    summary: "measure how fast ranks add up their gradients here",
+    usage: "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS]",
+    examples: [
+      "hpctrain launch -n 4 -- bench allreduce --device cpu",
+      "srun hpctrain bench allreduce --json",
+    ],
+    settings: true,
+    options: BENCH_OPTIONS,
+    words: ["allreduce"],
+    load: async () => (await import("./bench.ts")).bench,
   },
   {
     name: "config",

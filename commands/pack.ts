@@ -1,5 +1,5 @@
 // `hpctrain pack`: any readable data set -> packed shards. Imports core and pack_npz.
-import { looksLikeFlag, parseOptions } from "../core/config/options.ts";
+import { ownWords, parseOptions } from "../core/config/options.ts";
 import { resolve } from "../core/config/resolve.ts";
 import type { Config } from "../core/config/settings.ts";
 import { loadReader, openData } from "../core/data/open.ts";
@@ -26,7 +26,7 @@ const USAGE = "hpctrain pack SRC OUT [FLAGS]";
 
 export async function pack(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const { own, rest } = ownWords(argv);
+  const { own, rest } = ownWords(argv, PACK_OPTIONS);
   const { options } = parseOptions(own, PACK_OPTIONS, USAGE);
   const resolved = resolve({ argv: rest, env, positionals: 2, usage: USAGE });
   const [from, out] = resolved.positionals;
@@ -86,7 +86,16 @@ async function packShards(config: Config, asked: Asked): Promise<void> {
   const passedOver = "close" in packing ? packing.passedOver() : 0;
   if (config.output.json) {
     return console.log(
-      JSON.stringify({ out, ...who, samples: plan.samples, ...report, packed, passedOver, seconds }),
+      JSON.stringify({
+        out,
+        rank: who.rank,
+        world: who.world,
+        samples: plan.samples,
+        ...report,
+        packed,
+        passedOver,
+        seconds,
+      }),
     );
   }
   if (passedOver > 0) {
@@ -110,20 +119,6 @@ function told({ shards, kept, bytes }: Report, packed: number, seconds: number):
   if (packed === 0) return `${size}, all of it was there already`;
   const earlier = kept > 0 ? `, ${formatPlural(kept, "shard")} kept from an earlier run` : "";
   return `${size}, in ${formatDuration(seconds)} (${formatRate(packed / seconds)} samples/s${earlier})`;
-}
-
-/** This command's options, and the settings' flags. */
-function ownWords(argv: readonly string[]): { own: string[]; rest: string[] } {
-  const own: string[] = [], rest: string[] = [];
-  for (let i = 0; i < argv.length; i++) {
-    const [name, value] = argv[i].replace(/^--/, "").split("=");
-    const mine = argv[i].startsWith("--") && Object.hasOwn(PACK_OPTIONS, name);
-    (mine ? own : rest).push(argv[i]);
-    const takes = mine && PACK_OPTIONS[name as keyof typeof PACK_OPTIONS].kind === "text" &&
-      value === undefined;
-    if (takes && i + 1 < argv.length && !looksLikeFlag(argv[i + 1])) own.push(argv[++i]);
-  }
-  return { own, rest };
 }
 
 function shardSize(text: string | undefined): number | undefined {

@@ -1,52 +1,147 @@
 // `hpctrain train`: settings -> a run -> its end, told to the user. May import core.
 import { asUserError, openDevice } from "../core/train/device.ts";
-import { resolve } from "../core/config/resolve.ts";
+import { resolve, type Resolved } from "../core/config/resolve.ts";
 import { checkLayout, loadPreset, type World } from "../core/config/presets.ts";
 import { generateMissing } from "../core/data/generated/missing.ts";
 import { loadReader } from "../core/data/open.ts";
+import type { Control } from "../core/dist/control/control.ts";
+import { tellRun } from "../core/dist/launch/rank.ts";
+import type { Team } from "../core/dist/team.ts";
+import { placeFlags, type Where, whereAmI } from "../core/dist/where.ts";
 import { EXIT, UserError } from "../core/errors.ts";
+import { changesSince } from "../core/train/changes.ts";
 import { loaderThreads } from "../core/train/loader_threads.ts";
 import { trainLoop } from "../core/train/loop.ts";
 import { outOfMemory } from "../core/train/out_of_memory.ts";
-import { refuseManyRanks, withoutEffect } from "../core/train/limits.ts";
+import { refuseLayout, withoutEffect } from "../core/train/limits.ts";
+import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
+import { asFirst, failed, joinRanks } from "../core/train/parallel/join.ts";
+import { refuseZero } from "../core/train/parallel/zero.ts";
 import { prepare, type Prepared } from "../core/train/prepare.ts";
-import { resumeFrom, savedConfig } from "../core/train/resume.ts";
+import { type Resume, resumeFrom } from "../core/train/resume.ts";
 import { announce, conclude } from "../core/train/story.ts";
+
+type Env = Record<string, string>;
 
 export async function train(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const first = resolve({ argv, env });
-  const resume = resumeFrom(first.config, first.preset);
-  // Going on without other settings means going on with the run's own.
-  const resolved = resume ? resolve({ argv, env, checkpoint: savedConfig(resume.path) }) : first;
-  const { config, preset } = resolved;
-  refuseManyRanks(resolved, env);
+  const began = (Date.now() - performance.now()) / 1000; // of the process
+  const where = whereAmI(env, placeFlags(resolve({ argv, env }).config.distributed));
+  const first = resolve({ argv, env, ranks: where.world });
+  refuseLayout(first, where);
   try {
-    const { any_layout } = config.distributed;
-    const fits = (world: World) => preset && !any_layout && checkLayout(loadPreset(preset), world);
-    // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
-    const asked = config.training.device;
-    if (asked !== "auto") fits({ nodes: 1, ranks: 1, device: asked });
-    const { device, libtorch } = openDevice(config);
-    const world: World = { nodes: 1, ranks: 1, device: device === "cpu" ? "cpu" : "cuda" };
-    fits(world);
-    const ready = await generateMissing(config, libtorch);
-    await loadReader(ready.config.data);
-    const { loaders, notes } = loaderThreads(resolved, device);
-    const said = [...withoutEffect(resolved), ...ready.notes, ...notes];
-    const prepared = prepare({
-      config: ready.config,
-      preset,
-      device,
-      libtorch,
-      resume,
-      loaders,
-      notes: said,
-    });
-    return await run(prepared, { argv, libtorch, world });
+    return where.world === 1
+      ? await trainAlone(first, { argv, env, began, where })
+      : await trainTogether(first, { argv, env, began, where });
   } catch (error) {
     throw asUserError(error);
   }
+}
+
+interface Call {
+  readonly argv: string[];
+  readonly env: Env;
+  readonly began: number;
+  readonly where: Where;
+}
+
+async function trainAlone(first: Resolved, call: Call): Promise<number> {
+  const decided = decide(first, call);
+  const { config } = decided.resolved;
+  // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
+  if (config.training.device !== "auto") {
+    refuseOtherLayout(decided.resolved, call.where, config.training.device);
+  }
+  const opened = openDevice(config);
+  return await trainOn(decided, { ...opened, team: null, control: null, sharing: 1, notes: [] }, call);
+}
+
+/** Rank 0 decides what depends on files that a run writes, and the others follow. */
+async function trainTogether(first: Resolved, call: Call): Promise<number> {
+  const { where, env, argv } = call;
+  const { config } = first;
+  const opened = openDevice(config, where.localRank);
+  const { team, control, notes } = await joinRanks({ where, config, env, ...opened });
+  try {
+    const sharing = ranksSharingCores(team);
+    if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
+    const mine = team.rank === 0 ? decide(first, call) : null;
+    const { resume, changed } = asFirst(team, () => ({ resume: mine!.resume, changed: mine!.changed }));
+    const again = () => resolve({ argv, env, ranks: where.world, checkpoint: resume!.saved });
+    const resolved = mine?.resolved ?? (resume ? again() : first);
+    const code = await trainOn(
+      { resume, changed, resolved },
+      { ...opened, team, control, sharing, notes },
+      call,
+    );
+    control.phase("ending");
+    await team.collectives.close();
+    await control.close();
+    return code;
+  } catch (error) {
+    team.collectives.abort(error instanceof Error ? error.message : String(error)); // a GPU may be in the midst of one
+    throw await failed(control, error);
+  }
+}
+
+interface Decided {
+  readonly resume: Resume | null;
+  /** Lines about settings that differ from the checkpoint's. */
+  readonly changed: readonly string[];
+  readonly resolved: Resolved;
+}
+
+/** Going on without other settings means going on with the run's own. */
+function decide(first: Resolved, { argv, env, where }: Call): Decided {
+  const resume = resumeFrom(first.config, first.preset);
+  if (!resume) return { resume, changed: [], resolved: first };
+  const resolved = resolve({ argv, env, ranks: where.world, checkpoint: resume.saved });
+  return { resume, changed: changesSince(resume, resolved), resolved };
+}
+
+interface Opened extends ReturnType<typeof openDevice> {
+  readonly team: Team | null;
+  readonly control: Control | null;
+  /** Ranks that use the same cores as this one. */
+  readonly sharing: number;
+  readonly notes: readonly string[];
+}
+
+async function trainOn(
+  { resume, changed, resolved }: Decided,
+  { device, libtorch, team, control, sharing, notes }: Opened,
+  { argv, where, began }: Call,
+): Promise<number> {
+  refuseZero(resolved.config);
+  const world = refuseOtherLayout(resolved, where, device === "cpu" ? "cpu" : "cuda");
+  const ready = await generateMissing(resolved.config, libtorch, where);
+  await loadReader(ready.config.data);
+  const loading = loaderThreads(resolved, device, sharing);
+  const prepared = prepare({
+    config: ready.config,
+    preset: resolved.preset,
+    device,
+    libtorch,
+    resume,
+    loaders: loading.loaders,
+    team,
+    control,
+    notes: [...notes, ...withoutEffect(resolved), ...ready.notes, ...loading.notes, ...changed],
+    began,
+  });
+  tellRun(prepared.places);
+  control?.runFolder(prepared.places.logs);
+  return await run(prepared, { argv, libtorch, world, master: where.master.host });
+}
+
+function refuseOtherLayout(
+  { preset, config }: Resolved,
+  { nodes, world: ranks }: Where,
+  device: World["device"],
+): World {
+  const world: World = { nodes, ranks, device };
+  if (preset && !config.distributed.any_layout) checkLayout(loadPreset(preset), world);
+  return world;
 }
 
 async function run(

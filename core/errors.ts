@@ -28,3 +28,12 @@ export class UserError extends Error {
     return EXIT[this.kind];
   }
 }
+
+/** The system's name of what it refused, or its number; undefined if it was not the system. Deno names most of them. */
+export function systemCode(error: unknown): string | undefined {
+  const { code, message } = error as { code?: string; message?: string };
+  const number = /\(os error (\d+)\)$/.exec(message ?? "")?.[1];
+  return code ?? (number && (NAMELESS[number] ?? number));
+}
+
+const NAMELESS: Readonly<Record<string, string>> = { 27: "EFBIG", 122: "EDQUOT" };

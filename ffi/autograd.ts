@@ -6,9 +6,9 @@ import { alive, describe, Tensor } from "./tensor.ts";
 
 const none: readonly Tensor[] = [];
 
-/** Adds d(root)/d(leaf) into the gradient of every leaf that asks for one. */
-export function backward(root: Tensor, gradient: Tensor | null = null): void {
-  backwardOp(root, none, gradient);
+/** Adds d(root)/d(leaf) into the gradient of every leaf that asks for one. `again`: the graph is gone through once more later. */
+export function backward(root: Tensor, gradient: Tensor | null = null, again = false): void {
+  backwardOp(root, none, gradient, again ? true : null);
 }
 
 export function requireGrad(t: Tensor, on = true): Tensor {

@@ -1,9 +1,10 @@
-// Opens libtorch and binds its symbols, once per process. May import symbols, abi, aten, errors, stderr,
-// libraries/types.
+// Opens libtorch and binds its symbols, once per process. May import symbols, abi, aten, errors, preload,
+// stderr, libraries/types.
 import { native } from "./abi.ts";
 import { setAbiVersion } from "./aten.ts";
 import { LibraryError } from "./errors.ts";
 import type { Libtorch } from "./libraries/types.ts";
+import { preload } from "./preload.ts";
 import { catchNativeErrors } from "./stderr.ts";
 import { cAbi, libc, libstdcpp, mangledC10, mangledTorch, sinceAbi213 } from "./symbols.ts";
 
@@ -42,22 +43,6 @@ export function openLibtorch(lib: Libtorch): void {
   // Elsewhere a C++ object is returned through a register that this call can't set.
   if (Deno.build.arch !== "x86_64") native.addUnboxed = null;
   opened = lib;
-}
-
-const RTLD_LAZY = 1, RTLD_GLOBAL = 0x100;
-
-/**
- * Deno opens libraries for itself alone; libtorch's own plug-ins (MKL's kernels in conda's builds) want to see its
- * symbols. Opened this way first, they do. A failure shows in the call after, with the loader's words.
- */
-function preload(path: string): void {
-  const loader = Deno.dlopen(
-    "libdl.so.2",
-    {
-      dlopen: { parameters: ["buffer", "i32"], result: "pointer" },
-    } as const,
-  ).symbols;
-  loader.dlopen(new TextEncoder().encode(path + "\0"), RTLD_LAZY | RTLD_GLOBAL);
 }
 
 /**

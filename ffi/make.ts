@@ -104,6 +104,12 @@ export function placeOf(t: Tensor): Place {
   return { address: address(t), bytes: t.byteLength };
 }
 
+/** Where a contiguous tensor's memory is, on the device that it is on; keep the tensor for as long as that is used. */
+export function addressOf(t: Tensor): bigint {
+  if (!t.contiguous) throw new Error(`internal: addressOf ${describe(t)}.`);
+  return address(t);
+}
+
 /** All values as numbers, in row-major order. */
 export function toNumbers(t: Tensor): Float64Array {
   return scope(() => new Float64Array(readBytes(toCopy(t, "f64", null, "cpu")).buffer));

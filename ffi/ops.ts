@@ -283,6 +283,9 @@ export const foreachCopy_ = aten(
   "_foreach_copy_(Tensor(a!)[] self, Tensor[] src, bool non_blocking=False) -> ()",
 );
 export const foreachMul_ = aten("_foreach_mul_.Tensor(Tensor(a!)[] self, Tensor other) -> ()");
+export const foreachAddcmul_ = aten(
+  "_foreach_addcmul_.Tensor(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Tensor scalars) -> ()",
+);
 export const foreachSqrt = aten("_foreach_sqrt(Tensor[] self) -> Tensor[]");
 export const checkAndUnscale_ = aten(
   "_amp_foreach_non_finite_check_and_unscale_(Tensor(a!)[] self, Tensor(b!) found_inf, Tensor inv_scale) -> ()",

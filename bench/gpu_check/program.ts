@@ -12,16 +12,24 @@ interface Ended {
   readonly err: string;
 }
 
+const hpctrain = (c: Context, folder: string, ...args: string[]): Promise<Ended> =>
+  hpctrainWith({}, c, folder, args);
+
 /** The executable where there is one, else its sources; its files go to a folder of this name. */
-async function hpctrain(c: Context, folder: string, ...args: string[]): Promise<Ended> {
+export async function hpctrainWith(
+  env: Record<string, string>,
+  c: Context,
+  folder: string,
+  args: readonly string[],
+): Promise<Ended> {
   const cwd = join(c.folder, folder);
   Deno.mkdirSync(cwd, { recursive: true });
   const exe = Deno.env.get("HPCTRAIN_EXE");
   const sources = ["run", "--allow-all", "--no-check", "--quiet", "--cached-only", join(root, "main.ts")];
   const { code, stdout, stderr } = await new Deno.Command(exe ?? Deno.execPath(), {
-    args: exe ? args : [...sources, ...args],
+    args: [...(exe ? [] : sources), ...args],
     cwd,
-    env: { HPCTRAIN_LIBTORCH: c.libtorch.dir },
+    env: { HPCTRAIN_LIBTORCH: c.libtorch.dir, ...env },
     stdin: "null",
   }).output();
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
@@ -30,13 +38,13 @@ async function hpctrain(c: Context, folder: string, ...args: string[]): Promise<
 
 const deviceFlag = (c: Context) => c.device === "cpu" ? "cpu" : "cuda";
 
-const failed = ({ code, err }: Ended): Outcome => ({
+export const failed = ({ code, err }: Ended): Outcome => ({
   ok: false,
   figure: `exit code ${code}: ${err.trim().split("\n").at(-1) ?? ""}`,
 });
 
 /** One number of each event of a kind, in order. */
-function fromEvents(c: Context, folder: string, run: string, kind: string, field: string): number[] {
+export function fromEvents(c: Context, folder: string, run: string, kind: string, field: string): number[] {
   return Deno.readTextFileSync(join(c.folder, folder, "logs", run, "events.jsonl")).trim().split("\n")
     .map((line) => JSON.parse(line)).filter((e) => e.kind === kind).map((e) => e[field]);
 }

@@ -13,7 +13,7 @@ import { type Device, scope } from "../../ffi/tensor.ts";
 /** The losses of `steps` optimizer steps with these settings; the next batch is on its way while one is trained. */
 export function losses(device: Device, flags: readonly string[], steps: number): number[] {
   const { training, ...config } = resolve({ argv: [...flags], env: {} }).config;
-  setNumerics({ tf32: training.tf32, deterministic: training.deterministic, searchKernels: false });
+  setNumerics({ tf32: training.tf32, deterministic: training.deterministic !== "off", searchKernels: false });
   const { data: { train }, arena, pass, amp, channelsLast } = build({ training, ...config }, device);
   const scaler = amp === "fp16"
     ? new LossScaler({ init: 65536, growthInterval: 2000, min: 1, maxSkipped: 20 }, device)

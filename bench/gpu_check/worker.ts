@@ -66,4 +66,4 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): Train {
   return trainer((number) => trainStep(options, batches, [1], 1e-3, false, number));
 }
 
-answerRounds(prepare(JSON.parse(Deno.args[0]), Deno.args[1], Deno.args[2] === "deterministic"));
+await answerRounds(prepare(JSON.parse(Deno.args[0]), Deno.args[1], Deno.args[2] === "deterministic"));

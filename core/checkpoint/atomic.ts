@@ -1,7 +1,7 @@
 // Writes a file so that at any moment either the old one or the complete new one is there. Imports core/errors, core/format.
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "@std/path";
-import { UserError } from "../errors.ts";
+import { systemCode, UserError } from "../errors.ts";
 import { formatBytes } from "../format.ts";
 
 export interface AtomicOptions {
@@ -9,6 +9,8 @@ export interface AtomicOptions {
   needBytes?: number;
   /** Looks at the finished temporary file; an exception keeps the old file in place. */
   check?: (temporary: string) => void;
+  /** False leaves it to the system when the disk has it: a kill still finds a whole file, a power cut perhaps none. */
+  sync?: boolean;
 }
 
 // A run that was killed leaves its temporary file. One this old belongs to nobody, wherever it was made.
@@ -37,7 +39,7 @@ export function writeAtomically(
       const file = Deno.openSync(temporary, { read: true, write: true, createNew: true });
       try {
         write(file);
-        file.syncSync();
+        if (options.sync !== false) file.syncSync();
       } finally {
         file.close();
       }
@@ -47,7 +49,7 @@ export function writeAtomically(
       remove(temporary);
       throw error;
     }
-    syncFolder(folder);
+    if (options.sync !== false) syncFolder(folder);
   } catch (error) {
     throw writeError(path, error, options.needBytes);
   }
@@ -122,6 +124,15 @@ export function freeBytes(folder: string): number | undefined {
   }
 }
 
+function hasNoFilesLeft(folder: string): boolean {
+  try {
+    const { ffree, files } = statfsSync(folder);
+    return files > 0 && ffree === 0;
+  } catch {
+    return false;
+  }
+}
+
 function refuseIfFull(path: string, folder: string, need?: number): void {
   const free = freeBytes(folder);
   if (need === undefined || free === undefined || free >= need) return;
@@ -148,14 +159,22 @@ export function syncFolder(folder: string): void {
 
 function writeError(path: string, error: unknown, need?: number): unknown {
   if (error instanceof UserError) return error;
-  const code = (error as { code?: string }).code;
+  const code = systemCode(error);
   const kept = "The file that was there before is untouched";
   const sentences: Record<string, () => string> = {
     ENOSPC: () =>
-      `the disk is full${
-        need === undefined ? "" : ` (${formatBytes(need)} were to be written)`
-      }; free some space or name another folder with --save-dir`,
+      hasNoFilesLeft(dirname(path))
+        ? `the disk has space and takes no more files (see: df -i ${
+          dirname(path)
+        }); remove some, or name another folder with --save-dir`
+        : `the disk is full${
+          need === undefined ? "" : ` (${formatBytes(need)} were to be written)`
+        }; free some space or name another folder with --save-dir`,
     EDQUOT: () => "your disk quota is used up; free some space or name another folder with --save-dir",
+    EFBIG: () =>
+      `a file of its size${
+        need === undefined ? "" : ` (${formatBytes(need)})`
+      } is more than this process may write; raise the limit (see: ulimit -f)`,
     EROFS: () => "the file system is read-only; name another folder with --save-dir",
     EACCES: () => `this user may not write to ${dirname(path)}; name another folder with --save-dir`,
     EPERM: () => `this user may not write to ${dirname(path)}; name another folder with --save-dir`,
@@ -164,5 +183,5 @@ function writeError(path: string, error: unknown, need?: number): unknown {
   };
   if (code === undefined) return error;
   const why = sentences[code]?.() ?? `it can't be written: ${(error as Error).message}`;
-  return new UserError("checkpoint", `${path}: ${why}. ${kept}`, { cause: error });
+  return new UserError("checkpoint", `${path}: ${why}. ${kept}.`, { cause: error });
 }

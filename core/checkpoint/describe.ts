@@ -14,7 +14,7 @@ export interface NamedTensor {
 
 export interface Description {
   path: string;
-  format: "pt" | "safetensors";
+  format: CheckpointFile["format"];
   fileBytes: number;
   /** What stands at the top that is no tensor: epoch, val_loss, config, ... */
   values: { [key: string]: Json };
@@ -38,7 +38,7 @@ export function describeCheckpoint(file: CheckpointFile): Description {
   return {
     path: file.path,
     format: file.format,
-    fileBytes: Deno.statSync(file.path).size,
+    fileBytes: file.fileBytes,
     values,
     metadata: file.metadata,
     tensors: found.map(({ name, tensor: { dtype, shape, byteLength } }) => ({
@@ -118,9 +118,4 @@ export function fromJson(value: Json): Value {
     return new Map(Object.entries(value).map(([key, item]) => [key, fromJson(item)]));
   }
   return value;
-}
-
-/** Text out of a file, without what could steer a terminal. */
-export function printable(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }

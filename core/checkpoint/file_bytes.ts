@@ -1,9 +1,14 @@
 // Bytes of a file by position, so that a checkpoint is never read whole. Imports core/errors.ts.
 import { UserError } from "../errors.ts";
 
-/** A fault in what a checkpoint file holds. */
+/** A fault in what a checkpoint file holds. Names out of the file may be in the sentence. */
 export function damaged(path: string, what: string): UserError {
-  return new UserError("checkpoint", `${path}: ${what}${/[.?]$/.test(what) ? "" : "."}`);
+  return new UserError("checkpoint", `${path}: ${printable(what)}${/[.?]$/.test(what) ? "" : "."}`);
+}
+
+/** Text out of a file, without what could steer a terminal. */
+export function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }
 
 export class FileBytes {
@@ -17,7 +22,7 @@ export class FileBytes {
       if (info.isDirectory) {
         throw damaged(
           path,
-          "is a folder, and a checkpoint is one file (name the .pt or .safetensors file in it)",
+          "is a folder without a model.safetensors.index.json, so it is no checkpoint (name the .pt or .safetensors file in it)",
         );
       }
       if (!info.isFile) throw damaged(path, "is not a regular file, so it can't be read as a checkpoint");

@@ -23,7 +23,7 @@ const BUILDERS: ReadonlyMap<string, Builder> = new Map<string, Builder>([
       bytes instanceof Uint8Array ? bytes : refuse("has a bytearray of no bytes"),
   ],
   ["torch.Size", ([items = new Tuple([])], refuse) => new Tuple(list(items, refuse))],
-  ["torch.device", (args) => new TorchName(`device(${args.join(":")})`)],
+  ["torch.device", device],
   ["_codecs.encode", encode],
   [
     "numpy.dtype",
@@ -126,6 +126,14 @@ function orderedDict([pairs]: Value[], refuse: Refuse): OrderedDict {
     result.set(asKey(key, refuse), value);
   }
   return result;
+}
+
+/** Of text and numbers only: a list would be written out, and one that holds itself many times has no end. */
+function device(args: Value[], refuse: Refuse): TorchName {
+  const plain = args.every((arg) => typeof arg === "string" || typeof arg === "number");
+  return plain && args.length <= 2
+    ? new TorchName(`device(${args.join(":")})`)
+    : refuse("its pickle has a device that is not a name and a number");
 }
 
 /** Protocol 2 has no bytes: they are text in latin1, to be encoded back. */

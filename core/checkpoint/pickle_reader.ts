@@ -1,24 +1,24 @@
-// A pickle as data: a stack machine that builds values and can call nothing. Imports value, pickle_names.
+// A pickle as data: a stack machine that builds values and can call nothing. Imports value, pickle_names, pickle_cost.
+import { COST, costOfCall, EACH, LEAST_MEMORY } from "./pickle_cost.ts";
 import { asKey, build, lookUp, plain, type Refuse, setState } from "./pickle_names.ts";
-import { type TensorData, Tuple, type Value } from "./value.ts";
+import { type TensorData, type TorchName, Tuple, type Value } from "./value.ts";
 
 export interface PickleContext {
   refuse: Refuse;
   /** A persistent id (torch: a storage) as a one-dimensional tensor over it. */
   storage: (id: Value[]) => TensorData;
+  /** Bytes of memory that its values may take, by estimate; a hostile pickle is stopped before it eats the machine. */
+  memory?: number;
 }
 
-// Honest pickles stay far below these; a hostile one is stopped before it eats the machine.
-const MAX_STACK = 1 << 21;
-const MAX_WORK = 1 << 24;
 const MAX_INTEGER_BYTES = 1024;
 
 /** The value in `bytes`, and where the pickle ended. */
 export function readPickle(bytes: Uint8Array, context: PickleContext): { value: Value; end: number } {
   const machine = new Machine(bytes, context);
-  for (let work = 0; work < MAX_WORK;) {
+  for (;;) {
     const code = machine.byte();
-    work += WORK[code];
+    machine.spend(COST[code]);
     if (code === STOP) return { value: machine.pop(), end: machine.at };
     const operation = OPERATIONS[code];
     if (!operation) {
@@ -30,13 +30,7 @@ export function readPickle(bytes: Uint8Array, context: PickleContext): { value: 
       );
     }
     operation(machine);
-    if (machine.stack.length > MAX_STACK) {
-      context.refuse("its pickle piles up more values than any checkpoint does");
-    }
   }
-  return context.refuse(
-    "its pickle holds more single values than hpctrain will read; keep large data in tensors",
-  );
 }
 
 const STOP = 0x2e;
@@ -48,8 +42,16 @@ class Machine {
   readonly memo = new Map<number, Value>();
   readonly view: DataView;
   readonly #text = new TextDecoder("utf-8", { ignoreBOM: true });
+  readonly #names = new Map<string, TorchName>();
+  #memory: number;
   constructor(readonly bytes: Uint8Array, readonly context: PickleContext) {
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#memory = context.memory ?? LEAST_MEMORY;
+  }
+  /** Before the memory is taken. */
+  spend(bytes: number): void {
+    if ((this.#memory -= bytes) >= 0) return;
+    this.refuse("its pickle holds more single values than hpctrain will read; keep large data in tensors");
   }
   refuse(what: string): never {
     return this.context.refuse(what);
@@ -78,7 +80,9 @@ class Machine {
     return this.bytes.subarray(from, this.at);
   }
   text(length: number): string {
-    return this.#text.decode(this.take(length));
+    const from = this.skip(length);
+    this.spend(EACH.character * length);
+    return this.#text.decode(this.bytes.subarray(from, this.at));
   }
   line(): string {
     const end = this.bytes.indexOf(10, this.at);
@@ -102,6 +106,7 @@ class Machine {
   popMark(): Value[] {
     const mark = this.marks.pop();
     if (mark === undefined) this.refuse("its pickle is corrupt: it closes what it never opened");
+    this.spend(EACH.item * (this.stack.length - mark));
     return this.stack.splice(mark);
   }
   /** The last `count` values as a tuple. */
@@ -120,6 +125,8 @@ class Machine {
   /** Two's complement, little end first. */
   integer(length: number): number | bigint {
     if (length > MAX_INTEGER_BYTES) this.refuse(`its pickle has an integer of ${length} bytes`);
+    if (length === 8) return plain(this.view.getBigInt64(this.skip(8), true));
+    this.spend(2 * length);
     const bytes = this.take(length);
     return plain(BigInt.asIntN(8 * length, BigInt(`0x0${bytes.toReversed().toHex()}`)));
   }
@@ -128,6 +135,7 @@ class Machine {
     if (!Array.isArray(target)) {
       return this.refuse("its pickle is corrupt: it appends to something that is not a list");
     }
+    this.spend((target.length === 0 ? EACH.firstItem : 0) + EACH.item * items.length);
     for (const item of items) target.push(item);
   }
   setItems(items: Value[]): void {
@@ -135,6 +143,7 @@ class Machine {
     if (!(target instanceof Map) || items.length % 2 !== 0) {
       return this.refuse("its pickle is corrupt: it sets keys of something that is not a dict");
     }
+    this.spend(EACH.entry / 2 * items.length);
     for (let i = 0; i < items.length; i += 2) target.set(asKey(items[i], this.context.refuse), items[i + 1]);
   }
   addItems(items: Value[]): void {
@@ -142,6 +151,7 @@ class Machine {
     if (!(target instanceof Set)) {
       return this.refuse("its pickle is corrupt: it adds to something that is not a set");
     }
+    this.spend(EACH.entry * items.length);
     for (const item of items) target.add(item);
   }
   stackGlobal(): void {
@@ -149,10 +159,18 @@ class Machine {
     if (typeof name !== "string" || typeof module !== "string") {
       return this.refuse("its pickle is corrupt: it names something without a name");
     }
-    this.stack.push(lookUp(module, name, this.context.refuse));
+    this.global(module, name);
+  }
+  /** The same name is the same value: a pickle says it again with each tensor. */
+  global(module: string, name: string): void {
+    const full = `${module} ${name}`;
+    const known = this.#names.get(full) ?? lookUp(module, name, this.context.refuse);
+    this.#names.set(full, known);
+    this.stack.push(known);
   }
   call(): void {
     const args = this.pop();
+    this.spend(costOfCall(args));
     this.stack.push(build(this.pop(), args, this.context.refuse));
   }
   setState(): void {
@@ -206,7 +224,7 @@ function table(): Operation[] {
   push(0x8f, () => new Set());
   push("l", (m) => m.popMark());
   push("t", (m) => new Tuple(m.popMark()));
-  push(0x91, (m) => new Set(m.popMark()));
+  push(0x91, (m) => frozenSet(m));
   on(0x85, (m) => m.tuple(1));
   on(0x86, (m) => m.tuple(2));
   on(0x87, (m) => m.tuple(3));
@@ -220,9 +238,9 @@ function table(): Operation[] {
   on(0x94, (m) => m.remember(m.memo.size));
   on("h", (m) => m.recall(m.byte()));
   on("j", (m) => m.recall(m.u32()));
-  on("c", (m) => m.stack.push(lookUp(m.line(), m.line(), m.context.refuse)));
+  on("c", (m) => m.global(m.line(), m.line()));
   on(0x93, (m) => m.stackGlobal());
-  on("i", (m) => m.stack.push(lookUp(m.line(), m.line(), m.context.refuse))); // INST: only to name what it would call
+  on("i", (m) => m.global(m.line(), m.line())); // INST: only to name what it would call
   on("R", (m) => m.call());
   on(0x81, (m) => m.call()); // NEWOBJ: the same for the few types we know
   on("b", (m) => m.setState());
@@ -230,11 +248,10 @@ function table(): Operation[] {
   return operations;
 }
 
-const OPERATIONS = table();
+function frozenSet(m: Machine): Value {
+  const items = m.popMark();
+  m.spend(EACH.entry * items.length);
+  return new Set(items);
+}
 
-/** What an operation counts for: one byte of pickle can make a dict, which takes some hundred bytes of memory. */
-const WORK = new Uint8Array(256).fill(1);
-for (const code of [..."})]lt(qr"].map((c) => c.charCodeAt(0))) WORK[code] = 4;
-for (const code of [0x85, 0x86, 0x87, 0x94]) WORK[code] = 4;
-for (const code of [..."}RQ"].map((c) => c.charCodeAt(0))) WORK[code] = 16;
-for (const code of [0x81, 0x8f, 0x91]) WORK[code] = 16;
+const OPERATIONS = table();

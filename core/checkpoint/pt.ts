@@ -1,6 +1,8 @@
 // PyTorch's .pt files: a zip of one pickle and the storages it names. Imports the formats of this folder.
+import { createHash } from "node:crypto";
 import { writeAtomically } from "./atomic.ts";
 import { damaged, FileBytes } from "./file_bytes.ts";
+import { LEAST_MEMORY, memoryFor } from "./pickle_cost.ts";
 import { readPickle } from "./pickle_reader.ts";
 import { writePickle } from "./pickle_writer.ts";
 import { STORAGE_DTYPES } from "./torch_names.ts";
@@ -50,12 +52,19 @@ export function writePt(path: string, root: Value, options: WriteOptions = {}): 
 
 interface WriteOptions {
   verify?: boolean;
+  /** The SHA-256 of a storage, where another thread makes it; waits for it. Null: it is made here. */
+  sumOf?: (storage: number) => (() => string) | null;
+}
+
+interface Pickled {
+  bytes: Uint8Array;
+  storages: readonly Storage[];
 }
 
 /** The same of a pickle that was made before, in another thread perhaps. */
 export function writePickled(
   path: string,
-  { bytes, storages }: { bytes: Uint8Array; storages: readonly Storage[] },
+  { bytes, storages }: Pickled,
   options: WriteOptions = {},
 ): number {
   const text = (content: string) => memoryStorage(new TextEncoder().encode(content));
@@ -68,14 +77,33 @@ export function writePickled(
   };
   writeAtomically(path, (file) => {
     const zip = zipWriter(file);
-    zip.add("archive/data.pkl", memoryStorage(bytes));
-    zip.add("archive/byteorder", text("little"));
-    storages.forEach((storage, i) => zip.add(`archive/data/${i}`, storage));
-    zip.add("archive/version", text("3\n"));
-    zip.add(`archive/${MANIFEST}`, text(JSON.stringify(zip.sums())));
+    const sums: [name: string, sum: () => string][] = [];
+    const add = (name: string, content: Storage, sum: (() => string) | null = null) => {
+      const here = sum === null ? summed(content) : null;
+      zip.add(`archive/${name}`, here?.content ?? content);
+      sums.push([`archive/${name}`, here?.sum ?? sum!]);
+    };
+    add("data.pkl", memoryStorage(bytes));
+    add("byteorder", text("little"));
+    storages.forEach((storage, i) => add(`data/${i}`, storage, options.sumOf?.(i)));
+    add("version", text("3\n"));
+    if (options.sumOf) file.syncDataSync(); // the disk and the thread that makes sums work at the same time
+    const manifest = Object.fromEntries(sums.map(([name, sum]) => [name, sum()]));
+    zip.add(`archive/${MANIFEST}`, text(JSON.stringify(manifest)));
     zip.finish();
   }, { needBytes, check });
   return size;
+}
+
+/** The same content, whose SHA-256 is known when all of it was read, in order. */
+function summed(content: Storage): { content: Storage; sum: () => string } {
+  const hash = createHash("sha256");
+  const read = (offset: number, length: number) => {
+    const part = content.read(offset, length);
+    hash.update(part);
+    return part;
+  };
+  return { content: { byteLength: content.byteLength, read }, sum: () => hash.digest("hex") };
 }
 
 /** Of our own files: the SHA-256 of each entry before it, as JSON. PyTorch passes over it. */
@@ -133,6 +161,7 @@ function readRoot(file: FileBytes, zip: ZipReader): Value {
   if (order && new TextDecoder().decode(zip.read(order)) !== "little") {
     throw damaged(file.path, "was written on a big-endian machine; rewrite it on this one");
   }
+  refuseUnpacking(file, zip);
   if (pickle.size > MAX_PICKLE_BYTES) {
     throw damaged(
       file.path,
@@ -142,13 +171,40 @@ function readRoot(file: FileBytes, zip: ZipReader): Value {
   const refuse = (what: string): never => {
     throw damaged(file.path, what);
   };
-  return readPickle(zip.read(pickle), { refuse, storage: storages(zip, prefix, refuse) }).value;
+  const memory = memoryFor(file.size, zip.entries.size);
+  const storageOf = (key: string): Storage | undefined => {
+    const entry = zip.entries.get(`${prefix}data/${key}`);
+    return entry && { byteLength: entry.size, read: (offset, length) => zip.read(entry, offset, length) };
+  };
+  return readPickle(zip.read(pickle), { refuse, storage: storages(storageOf, refuse), memory }).value;
+}
+
+/** What `writePickle` was given. */
+export function readPickled({ bytes, storages: all }: Pickled): Value {
+  const refuse = (what: string): never => {
+    throw new Error(`internal: a pickle of ours can't be read: ${what}`);
+  };
+  const storage = storages((key) => all[Number(key)], refuse);
+  return readPickle(bytes, { refuse, storage, memory: Infinity }).value;
+}
+
+/** A compressed entry is unpacked as a whole. torch.save compresses nothing, and weights hardly shrink. */
+function refuseUnpacking(file: FileBytes, zip: ZipReader): void {
+  for (const { name, size, packedSize } of zip.entries.values()) {
+    if (size <= Math.max(packedSize, file.size, LEAST_MEMORY)) continue;
+    throw damaged(
+      file.path,
+      `its compressed entry ${
+        JSON.stringify(name.slice(0, 100))
+      } would take ${size} bytes of memory, and the file has ${file.size}; ` +
+        "repack the zip without compression if that is right",
+    );
+  }
 }
 
 /** Resolves ("storage", class, key, device, count); the same key is the same storage. */
 function storages(
-  zip: ZipReader,
-  prefix: string,
+  find: (key: string) => Storage | undefined,
   refuse: (what: string) => never,
 ): (id: Value[]) => TensorData {
   const known = new Map<string, Storage>();
@@ -161,9 +217,8 @@ function storages(
     }
     let storage = known.get(key);
     if (!storage) {
-      const entry = zip.entries.get(`${prefix}data/${key}`);
-      if (!entry) return refuse(`the data of storage ${JSON.stringify(key)} is missing`);
-      storage = { byteLength: entry.size, read: (offset, length) => zip.read(entry, offset, length) };
+      storage = find(key);
+      if (!storage) return refuse(`the data of storage ${JSON.stringify(key.slice(0, 100))} is missing`);
       known.set(key, storage);
     }
     const needed = numel * DTYPE_BYTES[dtype];

@@ -1,9 +1,26 @@
-// Second names for a checkpoint that was written, and which old ones go. May import atomic.
+// Second names for a checkpoint that was written, and which old ones go. May import atomic, sharded.
 import { join } from "@std/path";
 import { remove, removeStale, temporaryFor, writeAll, writeAtomically } from "./atomic.ts";
+import { INDEX } from "./sharded/plan.ts";
+import { filesOf, indexOf, shardsInUse } from "./sharded/read.ts";
+import { removeUnnamed } from "./sharded/write.ts";
 
-/** Gives a finished file a second name, replacing what had it; where links are not to be had, by a copy. */
+/** Gives a finished checkpoint a second name, replacing what had it; where links are not to be had, by a copy. */
 export function linkOrCopy(from: string, to: string): void {
+  const index = indexOf(from);
+  if (index === undefined) return linkOrCopyFile(from, to);
+  try {
+    Deno.mkdirSync(to, { recursive: true });
+  } catch {
+    // The first copy says what is wrong with the place.
+  }
+  // As it was written: what the index names is the checkpoint.
+  const shards = filesOf(index);
+  for (const name of [...shards, INDEX]) linkOrCopyFile(join(from, name), join(to, name));
+  removeUnnamed(to, shards);
+}
+
+function linkOrCopyFile(from: string, to: string): void {
   const temporary = temporaryFor(to);
   try {
     removeStale(to);
@@ -29,7 +46,14 @@ function copy(from: string, to: string): void {
 /** Removes the checkpoints of single epochs that are `keep` or more before `epoch`: never those of a run beyond it. */
 export function removeOld(folder: string, keep: number, epoch: number): void {
   for (const { name } of [...Deno.readDirSync(folder)]) {
-    const found = /^checkpoint_epoch_(\d+)\.pt$/.exec(name);
-    if (found && Number(found[1]) <= epoch - keep) remove(join(folder, name));
+    const found = /^checkpoint_epoch_(\d+)\.(?:pt|safetensors|ckpt)$/.exec(name);
+    if (found && Number(found[1]) <= epoch - keep) removeCheckpoint(join(folder, name));
   }
+}
+
+/** Of a folder its checkpoint alone: the index first, without which the rest is none. */
+function removeCheckpoint(path: string): void {
+  const shards = shardsInUse(path);
+  if (shards.size > 0) [INDEX, ...shards].forEach((name) => remove(join(path, name)));
+  remove(path);
 }

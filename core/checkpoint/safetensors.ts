@@ -1,40 +1,21 @@
-// Safetensors files: a JSON header and the tensors' bytes. Imports the formats of this folder.
-import { writeAll, writeAtomically } from "./atomic.ts";
+// Reads safetensors files: a JSON header and the tensors' bytes. Imports file_bytes, json_cost, safetensors_names, value.
 import { damaged, FileBytes } from "./file_bytes.ts";
-import { tensorBytes } from "./tensor_bytes.ts";
-import { type DType, DTYPE_BYTES, OrderedDict, TensorData } from "./value.ts";
+import { costOfJson } from "./json_cost.ts";
+import { LEAST_MEMORY } from "./pickle_cost.ts";
+import { DTYPES, isObject, MAX_HEADER_BYTES } from "./safetensors_names.ts";
+import { verifySums } from "./safetensors_sums.ts";
+import { DTYPE_BYTES, OrderedDict, TensorData } from "./value.ts";
 
 export interface SafetensorsFile {
   readonly path: string;
   /** Names to tensors. Their bytes are read when asked for, so the file must stay open until then. */
   readonly root: OrderedDict;
   readonly metadata: Readonly<Record<string, string>>;
+  /** Compares the SHA-256 of the header and of each tensor, in files that carry them. */
+  verify(): void;
   close(): void;
   [Symbol.dispose](): void;
 }
-
-/** The format's names, from the last to the first in the order in which the reference lays tensors out. */
-const NAMES: [string, DType][] = [
-  ["U64", "u64"],
-  ["I64", "i64"],
-  ["F64", "f64"],
-  ["C64", "c64"],
-  ["F32", "f32"],
-  ["U32", "u32"],
-  ["I32", "i32"],
-  ["BF16", "bf16"],
-  ["F16", "f16"],
-  ["U16", "u16"],
-  ["I16", "i16"],
-  ["I8", "i8"],
-  ["U8", "u8"],
-  ["BOOL", "bool"],
-];
-const DTYPES: ReadonlyMap<string, DType> = new Map(NAMES);
-const RANK: ReadonlyMap<DType, number> = new Map(NAMES.map(([, dtype], i) => [dtype, i]));
-
-// The reference implementation's own limit.
-const MAX_HEADER_BYTES = 100_000_000;
 
 /** Whether it begins like one: a header length that fits, then JSON. */
 export function isSafetensors(file: FileBytes): boolean {
@@ -61,50 +42,12 @@ export function readSafetensors(path: string): SafetensorsFile {
     }
     refuseGaps(file, placed, header.dataAt);
     const close = () => file.close();
-    return { path, root, metadata, close, [Symbol.dispose]: close };
+    const verify = () => verifySums(file, header.dataAt, metadata, root as Map<string, TensorData>);
+    return { path, root, metadata, verify, close, [Symbol.dispose]: close };
   } catch (error) {
     file.close();
     throw error;
   }
-}
-
-/** Sorted, aligned and spelled as the reference implementation does it. */
-export function writeSafetensors(
-  path: string,
-  tensors: ReadonlyMap<string, TensorData>,
-  metadata: Record<string, string> = {},
-): void {
-  const ranked = [...tensors].map(([name, tensor]) => ({ name, tensor, rank: rank(path, name, tensor) }));
-  const sorted = ranked.sort((a, b) => a.rank - b.rank || (a.name < b.name ? -1 : 1));
-  let at = 0;
-  const entries: [string, unknown][] = sorted.map(({ name, rank, tensor: { shape, byteLength } }) => [
-    name,
-    { dtype: NAMES[rank][0], shape, data_offsets: [at, at += byteLength] },
-  ]);
-  if (Object.keys(metadata).length > 0) entries.unshift(["__metadata__", metadata]);
-  // Not via an object: that would move names such as "0" to the front.
-  const json = `{${
-    entries.map(([name, entry]) => `${JSON.stringify(name)}:${JSON.stringify(entry)}`).join()
-  }}`;
-  const text = new TextEncoder().encode(json);
-  const header = new Uint8Array(8 + Math.ceil(text.length / 8) * 8).fill(0x20);
-  new DataView(header.buffer).setBigUint64(0, BigInt(header.length - 8), true);
-  header.set(text, 8);
-  writeAtomically(path, (file) => {
-    writeAll(file, header);
-    for (const { tensor } of sorted) writeAll(file, tensorBytes(tensor));
-  }, { needBytes: header.length + at, check: (temporary) => readSafetensors(temporary).close() });
-}
-
-function rank(path: string, name: string, { dtype }: TensorData): number {
-  const found = RANK.get(dtype);
-  if (found === undefined) {
-    throw damaged(
-      path,
-      `the safetensors format has no type for ${name}, which is ${dtype}; write a .pt file instead`,
-    );
-  }
-  return found;
 }
 
 function headerBytes(start: Uint8Array): number {
@@ -123,7 +66,14 @@ function readHeader(file: FileBytes): { entries: Record<string, unknown>; dataAt
       `is truncated: its header alone has ${length} bytes, and the file ends at ${file.size}`,
     );
   }
-  const text = new TextDecoder().decode(file.read(8, length));
+  const bytes = file.read(8, length);
+  if (costOfJson(bytes) > Math.max(LEAST_MEMORY, 1.25 * file.size)) {
+    throw damaged(
+      file.path,
+      `its header of ${length} bytes holds more single values than hpctrain will read`,
+    );
+  }
+  const text = new TextDecoder().decode(bytes);
   let entries: unknown;
   try {
     entries = JSON.parse(text);
@@ -219,10 +169,6 @@ function refuseGaps(
   if (dataAt + at !== file.size) {
     throw damaged(file.path, `has ${file.size - dataAt - at} bytes after its last tensor`);
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isCounts(value: unknown): value is number[] {

@@ -113,6 +113,7 @@ function optimizerTree({ optimizer, names }: Parts, lr: number, data: (t: Tensor
     ...Object.fromEntries(Object.entries(optimizer.options).map(([k, v]) => [k, plain(v)])),
   });
   group.set("params", names.map((_, i) => i));
+  group.set("param_names", [...names]); // as PyTorch has it of an optimizer over named parameters
   return dict({ state: state as Value, param_groups: [group] });
 }
 
@@ -158,7 +159,8 @@ function match(named: Named, root: Value, path: string): Matched {
 
 export interface Resumed {
   readonly cursor: Cursor;
-  readonly notice?: string;
+  /** What did not go on as it was, for the user. */
+  readonly notices: readonly string[];
 }
 
 /** Puts a whole training checkpoint back. Nothing is changed before everything was found. */
@@ -183,12 +185,23 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   else if (parts.ema) startAverages(parts.ema, parts.stateDict);
   loadOptimizer(parts, root);
   const scaler = field(root, "scaler_state_dict");
-  if (parts.scaler && scaler && typeof field(scaler, "scale") === "number") {
+  const scaled = scaler !== undefined && typeof field(scaler, "scale") === "number";
+  if (parts.scaler && scaled) {
     parts.scaler.scale = field(scaler, "scale") as number;
     parts.scaler.goodSteps = Number(field(scaler, "_growth_tracker") ?? 0);
     parts.scaler.skipped = Number(field(scaler, "skipped") ?? 0);
   }
-  return { cursor, notice: weights.notice };
+  const notices = [
+    weights.notice,
+    parts.ema && !averages &&
+    "The averages of the weights (--ema) begin with the checkpoint's weights: it has none",
+    !parts.ema && saved instanceof Map &&
+    "The checkpoint's averaged weights are left out: this run keeps none (--ema)",
+    parts.scaler && !scaled &&
+    `The loss scale of fp16 begins at ${parts.scaler.scale}: the checkpoint has none`,
+    !parts.scaler && scaled && "The checkpoint's loss scale is left out: this run is not in fp16 (--amp)",
+  ];
+  return { cursor, notices: notices.filter((notice) => typeof notice === "string") };
 }
 
 function readCursor(place: Value, path: string): Cursor {

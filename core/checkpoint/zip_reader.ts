@@ -43,6 +43,9 @@ export interface ZipReader {
 // Deflate reaches 1032:1; weights reach about 1.1:1. Above this, an entry is a bomb or not worth the risk.
 const MAX_RATIO = 200;
 const SMALL_BYTES = 1 << 20;
+// What an entry of the directory takes of memory, and how much any directory may.
+const ENTRY_MEMORY = 400;
+const SMALL_DIRECTORY = 20 << 20;
 
 export function isZip(file: FileBytes): boolean {
   return file.size >= 4 && viewOf(file.read(0, 4)).getUint32(0, true) === LOCAL.signature;
@@ -130,6 +133,9 @@ function readDirectory(file: FileBytes): Map<string, ZipEntry> {
   if (end.offset + end.bytes > file.size) throw damaged(file.path, "its zip directory lies outside the file");
   if (end.count * CENTRAL.bytes > end.bytes) {
     throw damaged(file.path, "its zip directory is too small for its entries");
+  }
+  if (end.count * ENTRY_MEMORY > Math.max(SMALL_DIRECTORY, 1.25 * file.size)) {
+    throw damaged(file.path, `its zip directory has ${end.count} entries, too many for a file of its size`);
   }
   const directory = file.read(end.offset, end.bytes);
   const view = viewOf(directory);

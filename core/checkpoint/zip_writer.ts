@@ -1,5 +1,4 @@
 // Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed. Imports atomic, value, zip_format.
-import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { writeAll } from "./atomic.ts";
 import type { Storage } from "./value.ts";
@@ -18,15 +17,12 @@ import {
 
 export interface ZipWriter {
   add(name: string, content: Storage): void;
-  /** SHA-256 of each entry so far, in hexadecimal digits. */
-  sums(): Record<string, string>;
   /** Writes the directory. The file stays open. */
   finish(): void;
 }
 
 interface Written {
   name: Uint8Array;
-  sum: string;
   size: number;
   crc: number;
   offset: number;
@@ -48,17 +44,14 @@ export function zipWriter(file: Deno.FsFile, wideAt = MAX32): ZipWriter {
     add(name, content) {
       const entry: Written = {
         name: new TextEncoder().encode(name),
-        sum: "",
         size: content.byteLength,
         crc: 0,
         offset: at,
       };
       put(localHeader(entry, at, wideAt));
-      const hash = createHash("sha256");
       for (let from = 0; from < entry.size; from += CHUNK_BYTES) {
         const chunk = content.read(from, Math.min(CHUNK_BYTES, entry.size - from));
         entry.crc = crc32(chunk, entry.crc);
-        hash.update(chunk);
         put(chunk);
       }
       // The checksum stands before the data and is known after it.
@@ -67,10 +60,8 @@ export function zipWriter(file: Deno.FsFile, wideAt = MAX32): ZipWriter {
       file.seekSync(entry.offset + 14, Deno.SeekMode.Start);
       writeAll(file, crc);
       file.seekSync(at, Deno.SeekMode.Start);
-      entry.sum = hash.digest("hex");
       written.push(entry);
     },
-    sums: () => Object.fromEntries(written.map(({ name, sum }) => [new TextDecoder().decode(name), sum])),
     finish() {
       const offset = at;
       for (const entry of written) put(centralHeader(entry, wideAt));

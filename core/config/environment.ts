@@ -8,7 +8,9 @@ export type Env = Readonly<Record<string, string | undefined>>;
 
 const PREFIX = "HPCTRAIN_";
 /** Ours, but no settings. */
-const OTHERS = ["PRESET", "CONFIG", "CACHE", "PYTHON", "EXE", "LIBTORCH_OLDEST"].map((name) => PREFIX + name);
+const OTHERS = ["PRESET", "CONFIG", "CACHE", "PYTHON", "EXE", "LIBTORCH_OLDEST", "LAUNCH"].map((name) =>
+  PREFIX + name
+);
 
 /** The variables that set a setting: by path, by flag, then other programs' names. The first that is set wins. */
 export function variablesOf({ path, setting }: Declared): string[] {

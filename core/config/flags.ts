@@ -53,14 +53,14 @@ function readFlag(word: string, words: string[], line: CommandLine, usage: strin
 }
 
 function assign(name: string, flag: Flag, value: string | undefined, words: string[]): Assignment {
-  const { declared, fixed } = flag;
+  const { declared, fixed, open } = flag;
   const { path, setting } = declared;
   if (fixed === undefined) {
     const given = value ?? takeValue(name, words, expected(setting));
     return fromText(declared, textOnly(setting.kind) ? given : nonEmpty(name, given), `--${name}`);
   }
   if (value === undefined) return { path, value: fixed, origin: `--${name}` };
-  if (fixed === true) return fromText(declared, nonEmpty(name, value), `--${name}`);
+  if (open) return fromText(declared, nonEmpty(name, value), `--${name}`);
   throw new UserError("usage", `--${name} takes no value, but got "${value}".`);
 }
 

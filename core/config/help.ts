@@ -62,6 +62,8 @@ function settingLines({ path, setting }: Declared): string[] {
     ? `--set ${path}=${placeholder(setting)}`
     : kind === "bool"
     ? `--[no-]${flag}`
+    : setting.bare
+    ? `--${flag}[=${placeholder(setting)}]`
     : `--${flag} ${placeholder(setting)}`;
   return [helpLine(left, about), ...shortcuts];
 }

@@ -17,6 +17,8 @@ export interface Setting<V = unknown> {
   /** The value `true` / `false` (and `--no-flag`) stand for, in a choice that users know as a switch. */
   readonly yes?: V;
   readonly no?: V;
+  /** True when its flag alone means `yes`, and another value follows an equals sign, as with a bool's. */
+  readonly bare?: boolean;
   /** Other YAML and `--set` spellings of the whole path. */
   readonly aliases?: readonly string[];
   /** Variables of other programs that also set it, after our own. */

@@ -43,6 +43,22 @@ export function parseOptions<const S extends Record<string, OptionSpec>>(
   return { options: options as Options<S>, positionals };
 }
 
+/** The words that are a command's own options, with their values; the rest are flags of settings. */
+export function ownWords(
+  argv: readonly string[],
+  spec: Readonly<Record<string, OptionSpec>>,
+): { own: string[]; rest: string[] } {
+  const own: string[] = [], rest: string[] = [];
+  for (let i = 0; i < argv.length; i++) {
+    const [name, value] = argv[i].replace(/^--/, "").split("=");
+    const mine = argv[i].startsWith("--") && Object.hasOwn(spec, name);
+    (mine ? own : rest).push(argv[i]);
+    const takes = mine && spec[name].kind === "text" && value === undefined;
+    if (takes && i + 1 < argv.length && !looksLikeFlag(argv[i + 1])) own.push(argv[++i]);
+  }
+  return { own, rest };
+}
+
 /** Anything that starts with a dash, but for "-" (standard input) and negative numbers. */
 export function looksLikeFlag(word: string): boolean {
   return word.length > 1 && word.startsWith("-") && !/^-\.?\d/.test(word);

@@ -84,6 +84,7 @@ const NOT_CARRIED = [
   "training.threads",
   "training.resume",
   "training.init_from",
+  "training.force",
 ];
 
 /** Settings that this version does not have are passed over; a wrong value is the file's fault, not the user's. */
@@ -105,6 +106,8 @@ function refuseExtra(positionals: readonly string[], allowed: number, usage: str
   if (extra === undefined) return;
   const hint = /^(true|false|yes|no|on|off)$/i.test(extra)
     ? " A switch takes its value with an equals sign: --compile=false, or --no-compile."
+    : extra === "world"
+    ? " Here it takes an equals sign: --deterministic=world."
     : /\.ya?ml$/i.test(extra)
     ? ` To read settings from it: --config ${extra}.`
     : "";

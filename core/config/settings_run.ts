@@ -28,6 +28,10 @@ export const output = {
     empty: "keep all",
     help: "per-epoch checkpoints to keep",
   }),
+  checkpoint_format: choice(["pt", "safetensors"], "pt", {
+    flag: "checkpoint-format",
+    help: "format of checkpoints: PyTorch's, or safetensors with all that resuming needs in its metadata",
+  }),
   save_every_epoch: bool(false, {
     flag: "save-every-epoch",
     help: "also keep checkpoint_epoch_N.pt of each epoch",
@@ -56,7 +60,15 @@ export const distributed = {
   }),
   master_addr: text("", { flag: "master-addr", empty: FROM_ENV, help: "host of rank 0" }),
   master_port: int(0, { min: 0, max: 65535, flag: "master-port", empty: FROM_ENV, help: "port of rank 0" }),
-  timeout: duration("10min", ["seconds"], { flag: "timeout", help: "longest wait for another rank" }),
+  timeout: duration("10min", ["seconds"], {
+    flag: "timeout",
+    env: ["NCCL_TIMEOUT"],
+    help: "longest wait for another rank",
+  }),
+  network: choice(["auto", "infiniband", "ethernet"], "auto", {
+    flag: "network",
+    help: "what GPUs on several nodes talk over; auto leaves the choice to NCCL",
+  }),
   nodes: int(0, {
     min: 0,
     max: 1e6,
@@ -71,6 +83,18 @@ export const distributed = {
     flag: "gpus-per-node",
     empty: "as the allocation has",
     help: "GPUs the run takes on each machine",
+  }),
+  bucket_mb: int(8, {
+    min: 1,
+    max: 4096,
+    flag: "bucket-mb",
+    help: "megabytes of gradients that ranks add up at a time, while backward goes on",
+  }),
+  zero: int(0, {
+    min: 0,
+    max: 1,
+    flag: "zero",
+    help: "1: each rank updates its part of the weights and holds the optimizer's state of that part alone",
   }),
   any_layout: bool(false, {
     flag: "any-layout",

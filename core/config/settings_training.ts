@@ -128,7 +128,23 @@ const execution = {
     common: true,
     help: "start of all random numbers",
   }),
-  deterministic: bool(false, { flag: "deterministic", help: "the same bits on every run, at some speed" }),
+  deterministic: choice(["off", "on", "world"], "off", {
+    flag: "deterministic",
+    yes: "on",
+    no: "off",
+    bare: true,
+    help: "the same bits on every run, at some speed; with =world also on any number of ranks",
+  }),
+  sync_bn: bool(false, {
+    flag: "sync-bn",
+    help: "batch norm over the samples of all ranks instead of each rank's own",
+  }),
+  virtual_shards: int(8, {
+    min: 1,
+    max: 1024,
+    help:
+      "parts of each global batch that are computed alone and added up in a fixed order (--deterministic=world)",
+  }),
   compile: bool(false, { flag: "compile", help: "capture and replay the step where the device can" }),
   gradient_checkpointing: bool(false, {
     flag: "gradient-checkpointing",
@@ -162,6 +178,10 @@ const start = {
     flag: "init-from",
     empty: "PyTorch's initialisation",
     help: "take the first weights from a checkpoint or state dict",
+  }),
+  force: bool(false, {
+    flag: "force",
+    help: "resume although model, data, seed or optimizer have other settings than in the checkpoint",
   }),
 };
 

@@ -12,6 +12,8 @@ export interface Declared {
 export interface Flag {
   readonly declared: Declared;
   readonly fixed?: unknown;
+  /** True when another value may follow an equals sign. */
+  readonly open?: boolean;
 }
 
 /** Every setting, in the order of declaration. */
@@ -93,9 +95,10 @@ function parents(path: string): string[] {
 }
 
 function flagsOf(declared: Declared): [string, Flag][] {
-  const { flag, kind, no, shortcuts } = declared.setting;
+  const { flag, kind, yes, no, bare, shortcuts } = declared.setting;
   const flags: [string, Flag][] = [];
-  if (flag) flags.push([flag, kind === "bool" ? { declared, fixed: true } : { declared }]);
+  const alone = kind === "bool" ? true : bare ? yes : undefined;
+  if (flag) flags.push([flag, alone === undefined ? { declared } : { declared, fixed: alone, open: true }]);
   if (flag && kind === "bool") flags.push([`no-${flag}`, { declared, fixed: false }]);
   if (flag && no !== undefined) flags.push([`no-${flag}`, { declared, fixed: no }]);
   for (const [name, value] of Object.entries(shortcuts ?? {})) flags.push([name, { declared, fixed: value }]);

@@ -92,6 +92,7 @@ export function fromColumns(table: Table, settings: ColumnSettings): FromColumns
       name: path,
       task: answer.task,
       outputs: answer.outputs,
+      names: answer.names,
       fields: ["features", "targets"] as const,
       description: `${path}: ${sizeOf(shape)} -> ${answer.said}`,
       finish: (raw: Batch): Batch => ({
@@ -140,7 +141,9 @@ function whereToRead(
           "it once (hpctrain pack).",
       );
     }
-    because = ` It can't be read a sample at a time, either: ${streamed}.`;
+    because =
+      ` It can't be read a sample at a time, either: ${streamed}, or pack it once where there is more memory ` +
+      "(hpctrain pack).";
   }
   checkRoom(path, peak, samples, advice + because);
   return { streamed: null, notes: [] };
@@ -152,6 +155,7 @@ interface Answer {
   readonly dtype: DType;
   readonly task: Facts["task"];
   readonly outputs: number;
+  readonly names?: readonly string[];
   readonly said: string;
 }
 
@@ -173,9 +177,10 @@ function taskOf(
     : null;
   if (classes) {
     notes.push(classes.note);
-    return { ...classes, dtype: "i64", said: `${classes.outputs} classes` };
+    return { ...classes, names: first.text?.classes(), dtype: "i64", said: `${classes.outputs} classes` };
   }
   const outputs = target.values.shape[1];
+  const names = outputs === targets.length ? targets.map(({ name }) => name) : undefined;
   if (whole && numeric && targets.length === 1) {
     const why = loss === "auto" ? `model.output_size is ${model.output_size}` : `the loss is ${loss}`;
     notes.push(`Target ${first.name} is whole numbers, taken as a quantity because ${why}`);
@@ -185,6 +190,7 @@ function taskOf(
     dtype: "f32",
     task: "regression",
     outputs,
+    names,
     said: outputs === 1 ? "1 number" : `${outputs} numbers`,
   };
 }

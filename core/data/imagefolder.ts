@@ -47,7 +47,7 @@ export function imagefolder({ data, seed, model }: ImageFolderSettings): Found {
     );
   }
   const turbo = turboJpeg();
-  notes.push(`JPEG is decoded by ${turbo ?? "this program itself: no libturbojpeg was found"}`);
+  notes.push(`JPEG is decoded by ${turbo ?? "this program itself, without libturbojpeg"}`);
   const total = imageCount(train.listing);
   const held = val || data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
   const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
@@ -162,10 +162,12 @@ function source(
     bad: data.bad_samples,
     task: "classification",
     outputs,
+    names: classes,
     description: `${listing.root}: ${
       formatPlural(indices.length, "image")
     } of ${said} -> ${classes.length} classes`,
     usual: USUAL.imagefolder,
+    bytewise: true,
     finish: ({ input, target }) => ({
       input: div(toDtype(input, "f32"), constant(255, "f32", input.device)),
       target,

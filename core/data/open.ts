@@ -1,6 +1,7 @@
 // data.type -> the sources to train and validate with. May import errors, config, the kinds of data.
 import type { Config } from "../config/settings.ts";
 import { didYouMean } from "../config/suggest.ts";
+import { isSimulated } from "../cosmology/options.ts";
 import { UserError } from "../errors.ts";
 import { formatPlural } from "../format.ts";
 import { csv } from "./csv.ts";
@@ -66,12 +67,20 @@ export interface Opened extends Sources {
 
 type Training = Pick<Config["training"], "seed" | "loss" | "ignore_index">;
 
-/** Draws from libtorch's default generator: seed it again before a model is initialised. */
-export function openData(data: Config["data"], training: Training, model: Config["model"]): Opened {
+/**
+ * Draws from libtorch's default generator: seed it again before a model is initialised. Unless `quiet`, long work on
+ * the way says how far it is.
+ */
+export function openData(
+  data: Config["data"],
+  training: Training,
+  model: Config["model"],
+  quiet = true,
+): Opened {
   const staged = data.stage !== "" && data.data_path !== "" ? stage(data) : null;
   const read = staged ? { ...data, data_path: staged.path } : data;
   const opened = openType(read, training, model);
-  const { train, val, notes } = transformed(opened, { data: read, seed: training.seed });
+  const { train, val, notes } = transformed(opened, { data: read, seed: training.seed, quiet });
   return {
     train,
     val,
@@ -130,6 +139,10 @@ export async function loadReader(data: Config["data"]): Promise<void> {
 
 /** Whether the data is columns, to be chosen by name. */
 export const hasColumns = (data: Config["data"]): boolean => OF_COLUMNS.includes(typeOf(data));
+
+/** Whether targets are chosen by name. */
+export const hasTargets = (data: Config["data"]): boolean =>
+  hasColumns(data) || isSimulated(data.type) || typeOf(data) === "packed";
 
 const typeOf = ({ type, data_path }: Config["data"]): string => type === "auto" ? detect(data_path) : type;
 

@@ -30,6 +30,21 @@ export function partsOf(
   return parts;
 }
 
+/** The parts of these virtual shards, of all that a global batch is cut into. */
+export function partsOfShards(
+  order: Order,
+  step: number,
+  cut: Cut,
+  epoch: number,
+  mixing: boolean,
+  { from, to }: { from: number; to: number },
+  shards: number,
+): Part[] {
+  return Array.from({ length: to - from }, (_, i) => from + i).flatMap((shard) =>
+    partsOf(order, step, cut, epoch, mixing, shard, shards).map((part) => ({ ...part, shard }))
+  );
+}
+
 function plain(order: Order, first: number, from: number, to: number, epoch: number): Part {
   const ids = new Int32Array(to - from);
   for (let i = 0; i < ids.length; i++) ids[i] = order.at(first + from + i);

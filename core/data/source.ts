@@ -17,6 +17,8 @@ export interface Part {
   readonly count: number;
   /** For each sample of the batch, where in `ids` the one is that it is mixed with; null where nothing is mixed. */
   readonly mates: Int32Array | null;
+  /** The virtual shard of the global batch that it is a part of, where there are some. */
+  readonly shard?: number;
 }
 
 export interface Field {
@@ -42,12 +44,18 @@ export interface Source {
   readonly usual?: Normalisation;
   /** Which of the data's samples these are, in their order; left out where that is all of them. */
   readonly indices?: Int32Array | null;
+  /** Of the classes, or of the target's numbers, where they have some. */
+  readonly names?: readonly string[];
   /** The part's rows as they are held or stored, on the host; the tensors belong to the caller's scope. */
   raw(part: Part): Batch;
   /** From raw rows, on whatever device, to the batch that the model sees. Its random choices are keyed. */
   finish(raw: Batch, part: Part): Batch;
   /** Where threads can read the raw rows: what they need to know. */
   readonly threaded?: Threaded;
+  /** Whether `finish` makes of each byte of a raw input a float that hangs on the byte and its channel alone. */
+  readonly bytewise?: boolean;
+  /** For a model on the CPU: the same batches, of rows that threads have finished as far as they can. */
+  readonly host?: Source;
   /** Bad samples that raw() passed over so far; absent where there can be none. */
   passedOver?(): number;
   /** One line for the user. */
@@ -75,6 +83,7 @@ export interface SourceParts {
   readonly fields?: readonly [input: string, target: string];
   readonly description: string;
   readonly indices?: Source["indices"];
+  readonly names?: Source["names"];
   readonly usual?: Normalisation;
   /** Runs in a scope of its own: only the batch outlives it. The epoch matters where random choices are made. */
   raw(ids: Ids, epoch: number): Batch;
@@ -84,7 +93,7 @@ export interface SourceParts {
 
 /** A source from its parts; what a batch of one looks like is the one truth about the fields. */
 export function source(parts: SourceParts): Source {
-  const { name, length, task, outputs, fields, description, indices, usual } = parts;
+  const { name, length, task, outputs, fields, description, indices, names, usual } = parts;
   const raw = ({ ids, epoch }: Part) => scope(() => parts.raw(ids, epoch));
   const finish = (batch: Batch) => parts.finish ? scope(() => parts.finish!(batch)) : batch;
   const [input, target] = scope(() => {
@@ -93,5 +102,17 @@ export function source(parts: SourceParts): Source {
     return [field(fields?.[0] ?? "input", one.input), field(fields?.[1] ?? "target", one.target)];
   });
   const facts = { task, input: { shape: input.shape, dtype: input.dtype }, outputs };
-  return { name, length, input, target, facts, indices, usual, raw, finish, describe: () => description };
+  return {
+    name,
+    length,
+    input,
+    target,
+    facts,
+    indices,
+    names,
+    usual,
+    raw,
+    finish,
+    describe: () => description,
+  };
 }

@@ -18,7 +18,7 @@ export function workersFor(
   if (!mentioned || asked <= cpus) {
     return { workers: Math.min(asked, mentioned ? cpus : fitting), note: null };
   }
-  const cpuset = allowed();
+  const cpuset = allowedCores();
   const note =
     `Warning: ${asked} threads were asked to load data (--num-workers), but this process may use ` +
     `${formatPlural(cpus, "core")}${cpuset && ` (its cpuset is ${cpuset})`}, so ${cpus} will. ` +
@@ -27,7 +27,7 @@ export function workersFor(
 }
 
 /** "0-3,8" as Linux writes it; nothing where it tells nobody. */
-function allowed(): string {
+export function allowedCores(): string {
   try {
     return Deno.readTextFileSync("/proc/self/status").match(/^Cpus_allowed_list:\s*(\S+)/m)?.[1] ?? "";
   } catch {

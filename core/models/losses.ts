@@ -98,7 +98,7 @@ export const isSoft = (target: Tensor): boolean => target.shape.length === 2 && 
 
 /** Outputs [N, C], [N, C, H, W], or [B, T, V] for language. Targets are class numbers, or shares of classes [N, C]. */
 function crossEntropy(facts: Facts, settings: Settings): Loss {
-  const { ignore_index: ignoreIndex, label_smoothing: labelSmoothing, deterministic } = settings;
+  const { ignore_index: ignoreIndex, label_smoothing: labelSmoothing, deterministic = "off" } = settings;
   const rows = [-1, facts.outputs], all = [-1];
   const language = facts.task === "language";
   return {
@@ -115,7 +115,7 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
         rows[1] = output.shape[output.shape.length - 1];
         output = reshape(output, rows);
         target = reshape(target, all);
-      } else if (deterministic && output.shape.length === 4) { // on a GPU the loss of maps adds up in any order
+      } else if (deterministic !== "off" && output.shape.length === 4) { // on a GPU the loss of maps adds up in any order
         output = reshape(permute(output, [0, 2, 3, 1]), rows);
         target = reshape(target, all);
       }

@@ -99,6 +99,19 @@ export interface SystemEvent {
   live_tensors?: number;
 }
 
+/** Seconds of the last `steps` steps, one number a rank: for data, for its own work, and waited for the others. */
+export interface RanksEvent {
+  kind: "ranks";
+  step: number;
+  steps: number;
+  /** The rank that took most time for data and its own work, and by which part the fastest took less. */
+  slowest: number;
+  spread: number;
+  loader_s: readonly number[];
+  compute_s: readonly number[];
+  communication_s: readonly number[];
+}
+
 export interface WarningEvent {
   kind: "warning";
   message: string;
@@ -124,6 +137,7 @@ export type Emitted =
   | SaveEvent
   | ResumeEvent
   | SystemEvent
+  | RanksEvent
   | WarningEvent
   | ExitEvent;
 

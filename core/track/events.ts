@@ -1,5 +1,7 @@
-// The one writer of a run's events.jsonl, and its reader. May import core/errors.ts, the event types and @std/path.
+// The one writer of a run's events.jsonl, and its reader. May import core/errors.ts, checkpoint/atomic.ts, the event types
+// and @std/path.
 import { dirname } from "@std/path";
+import { writeAll, writeAtomically } from "../checkpoint/atomic.ts";
 import { UserError } from "../errors.ts";
 import { decodeEvent, type Emitted, encodeEvent, type Event } from "./event_types.ts";
 
@@ -8,8 +10,11 @@ export type * from "./event_types.ts";
 export interface EventLog {
   /** Appends one line, at once. Never throws: a line that can't be written is counted, and `warn` hears of it now and then. */
   emit(event: Emitted): void;
-  /** On resume: forgets the step, eval and epoch records that come after this optimizer step. */
-  truncateAfter(step: number): void;
+  /**
+   * On resume: forgets the records of what will be done again: steps beyond this one, and evaluations and ends of epochs
+   * beyond these epochs. A run that was saved before the evaluation of its last step evaluates again.
+   */
+  rewind(to: { step: number; epoch: number }): void;
   /** Lines lost so far. */
   readonly lost: number;
   close(): void;
@@ -20,11 +25,14 @@ export interface EventLogOptions {
   warn: (message: string) => void;
   /** Also gets each line, without its end (what --json prints). */
   mirror?: (line: string) => void;
+  /** Hears of each event, and of its time. */
+  observe?: (event: Emitted, t: number) => void;
   /** Unix time in seconds. */
   now?: () => number;
 }
 
 const NEWLINE = 10;
+const CHUNK = 64 * 1024;
 
 /** Opens the log for appending; a last line that a kill has cut is removed. The folder is made where it is missing. */
 export function openEvents(path: string, options: EventLogOptions): EventLog {
@@ -44,9 +52,11 @@ export function openEvents(path: string, options: EventLogOptions): EventLog {
   }
 
   function emit(event: Emitted): void {
+    const t = now();
+    options.observe?.(event, t);
     let line: string;
     try {
-      line = encodeEvent(event, now());
+      line = encodeEvent(event, t);
     } catch (cause) {
       return lose(cause);
     }
@@ -66,27 +76,30 @@ export function openEvents(path: string, options: EventLogOptions): EventLog {
     }
   }
 
-  function truncateAfter(step: number): void {
+  function rewind(to: { step: number; epoch: number }): void {
+    const again = (line: string) => {
+      const event = decodeEvent(line);
+      if (event === null) return true; // a line that was cut, and says nothing
+      const { kind } = event;
+      if (kind === "eval" || kind === "epoch") return event.step > to.step || event.epoch > to.epoch;
+      return (kind === "step" || kind === "system" || kind === "ranks") && event.step > to.step;
+    };
     try {
-      rewrite(path, (line) => {
-        const event = decodeEvent(line);
-        if (event === null) return false;
-        const kind = event.kind;
-        return !((kind === "step" || kind === "eval" || kind === "epoch") && event.step > step);
-      });
+      if (!readLines(path).some(again)) return;
+      rewrite(path, (line) => !again(line));
       file.close();
       file = open(path);
       torn = false;
     } catch (cause) {
       options.warn(
-        `${path} could not be rewound to step ${step} (${reason(cause)}); it keeps the later records too.`,
+        `${path} could not be rewound to step ${to.step} (${reason(cause)}); it keeps the later records too.`,
       );
     }
   }
 
   return {
     emit,
-    truncateAfter,
+    rewind,
     get lost() {
       return lost;
     },
@@ -102,6 +115,19 @@ export function readEvents(path: string): Event[] {
     if (event !== null) events.push(event);
   }
   return events;
+}
+
+/** The last records, some hundreds of them, however long the file is. */
+export function readLastEvents(path: string): Event[] {
+  using file = Deno.openSync(path);
+  const end = file.seekSync(0, Deno.SeekMode.End);
+  const bytes = new Uint8Array(Math.min(end, CHUNK));
+  file.seekSync(end - bytes.length, Deno.SeekMode.Start);
+  for (let done = 0, got: number | null; done < bytes.length; done += got) {
+    got = file.readSync(bytes.subarray(done));
+    if (got === null) break;
+  }
+  return new TextDecoder().decode(bytes).split("\n").slice(0, -1).map(decodeEvent).filter((e) => e !== null);
 }
 
 function open(path: string): Deno.FsFile {
@@ -124,7 +150,7 @@ function open(path: string): Deno.FsFile {
 /** A line and its end are one write, so bytes after the last line end are a write that a kill has cut. */
 function cutTornTail(file: Deno.FsFile): void {
   const size = file.seekSync(0, Deno.SeekMode.End);
-  const chunk = new Uint8Array(64 * 1024);
+  const chunk = new Uint8Array(CHUNK);
   let end = size;
   while (end > 0) {
     const start = Math.max(0, end - chunk.length);
@@ -140,41 +166,23 @@ function cutTornTail(file: Deno.FsFile): void {
   if (end < size) file.truncateSync(end);
 }
 
-/** Keeps the lines that `keep` wants: into a temporary file beside it, synced, then renamed over it. */
+/** Keeps the lines that `keep` wants; a kill leaves the file as it was, or as it should be. */
 function rewrite(path: string, keep: (line: string) => boolean): void {
-  const temporary = `${path}.${Deno.pid}.tmp`;
   const encoder = new TextEncoder();
-  try {
-    const out = Deno.openSync(temporary, { write: true, create: true, truncate: true });
-    try {
-      let pending = "";
-      const flush = () => {
-        const bytes = encoder.encode(pending);
-        for (let done = 0; done < bytes.length;) done += out.writeSync(bytes.subarray(done));
-        pending = "";
-      };
-      for (const line of readLines(path)) {
-        if (keep(line)) pending += line + "\n";
-        if (pending.length > 64 * 1024) flush();
-      }
-      flush();
-      out.syncSync();
-    } finally {
-      out.close();
+  writeAtomically(path, (out) => {
+    let pending = "";
+    for (const line of readLines(path)) {
+      if (keep(line)) pending += line + "\n";
+      if (pending.length <= CHUNK) continue;
+      writeAll(out, encoder.encode(pending));
+      pending = "";
     }
-    Deno.renameSync(temporary, path);
-  } catch (cause) {
-    try {
-      Deno.removeSync(temporary);
-    } catch {
-      // It was never made, or the folder is gone: the first error tells more.
-    }
-    throw cause;
-  }
+    writeAll(out, encoder.encode(pending));
+  });
 }
 
 /** Whole lines only; in chunks, because a long run's log outgrows the longest string. */
-function* readLines(path: string): Generator<string> {
+function* readLines(path: string): Generator<string, undefined> {
   const file = Deno.openSync(path);
   try {
     const decoder = new TextDecoder();

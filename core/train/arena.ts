@@ -21,6 +21,8 @@ export interface Arena {
   /** One per parameter. In a direct arena: this step's, between takeGradients and the end of its scope. */
   readonly gradients: readonly Tensor[];
   readonly flat: Tensor;
+  /** Where each parameter begins in it. */
+  readonly starts: readonly number[];
   /** All gradients; without elements in a direct arena. */
   readonly gradient: Tensor;
   /** True when gradients are taken from autograd after each backward (takeGradients) instead of added up here. */
@@ -32,8 +34,13 @@ export interface Arena {
 /** Every view begins on a multiple of 64 bytes, where vector code likes it. */
 const ALIGN = 16;
 
-/** Moves the parameters into an arena on `device`; modules keep their references. */
-export function packParameters(named: Iterable<[string, Tensor]>, device: Device, direct = false): Arena {
+/** Moves the parameters into an arena on `device`, whose length `multiple` divides; modules keep their references. */
+export function packParameters(
+  named: Iterable<[string, Tensor]>,
+  device: Device,
+  direct = false,
+  multiple = 1,
+): Arena {
   const entries = [...named];
   const shapes = entries.map(([, p]) => p.shape);
   const counts = entries.map(([, p]) => p.numel);
@@ -43,6 +50,7 @@ export function packParameters(named: Iterable<[string, Tensor]>, device: Device
     starts.push(total);
     total += Math.ceil(count / ALIGN) * ALIGN;
   }
+  total = Math.ceil(total / multiple) * multiple;
   const flat = keep(zeros([total], { device }));
   const gradient = keep(zeros([direct ? 0 : total], { device }));
   const viewsOf = (buffer: Tensor) =>
@@ -61,6 +69,7 @@ export function packParameters(named: Iterable<[string, Tensor]>, device: Device
     parameters: entries.map(([, p]) => p),
     gradients,
     flat,
+    starts,
     gradient,
     direct,
     viewsOf,

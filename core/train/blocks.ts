@@ -48,8 +48,17 @@ export function straight(p: Pass, input: Tensor, target: Tensor, weight: Weight)
   return { loss, output };
 }
 
+/** Hears of each block, from the last to the first, when its parameters' gradients are added up. */
+export type BlockDone = (block: number) => void;
+
 /** Keeps only what passes between blocks; each block runs again, with a graph, when its backward is due. */
-export function checkpointed(p: Pass, input: Tensor, target: Tensor, weight: Weight): Outcome {
+export function checkpointed(
+  p: Pass,
+  input: Tensor,
+  target: Tensor,
+  weight: Weight,
+  done: BlockDone | null = null,
+): Outcome {
   const { blocks } = p.model;
   const last = blocks.length - 1;
   const run = (i: number, x: Activation) =>
@@ -71,6 +80,7 @@ export function checkpointed(p: Pass, input: Tensor, target: Tensor, weight: Wei
     backward(outcome.loss, weight);
     return { loss: detach(outcome.loss), output: detach(outcome.output), gradients: list(x).map(gradient) };
   });
+  done?.(last);
   let gradients = top.gradients;
   for (let i = last - 1; i >= 0; i--) {
     const before = gradients;
@@ -83,11 +93,12 @@ export function checkpointed(p: Pass, input: Tensor, target: Tensor, weight: Wei
     // The peak is what this way is for. What was only handed on is this block's input too: an earlier one needs it.
     const handedOn = list(inputs[i]);
     for (const t of [...before, ...list(inputs[i + 1])]) if (t && !handedOn.includes(t)) t.free();
+    done?.(i);
   }
   return top;
 }
 
-const list = (x: Activation): readonly Tensor[] => Array.isArray(x) ? x : [x as Tensor];
+export const list = (x: Activation): readonly Tensor[] => Array.isArray(x) ? x : [x as Tensor];
 
 /** What a block starts from in the second pass: floating tensors ask for a gradient, token ids cannot. */
 function leaf(x: Activation): Activation {
@@ -98,12 +109,16 @@ function leaf(x: Activation): Activation {
 const gradient = (t: Tensor): Tensor | null => isFloating(t.dtype) ? gradOf(t) : null;
 
 /** Backward from several outputs at once: sum(y * dy) has the gradient dy for each y, exactly. */
-function backwardFrom(outputs: readonly Tensor[], gradients: readonly (Tensor | null)[]): void {
+export function backwardFrom(
+  outputs: readonly Tensor[],
+  gradients: readonly (Tensor | null)[],
+  again = false,
+): void {
   const pairs = outputs.map((y, i) => [y, gradients[i]] as const).filter((p) => p[1] !== null) as [
     Tensor,
     Tensor,
   ][];
-  if (pairs.length === 1) return backward(pairs[0][0], pairs[0][1]);
+  if (pairs.length === 1) return backward(pairs[0][0], pairs[0][1], again);
   const products = pairs.map(([y, dy]) => sum(mul(y, dy)));
-  backward(products.reduce((a, b) => add(a, b)));
+  backward(products.reduce((a, b) => add(a, b)), null, again);
 }

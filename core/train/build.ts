@@ -23,18 +23,25 @@ export interface Built {
   readonly channelsLast: boolean;
 }
 
-export function build(config: Config, device: Device): Built {
+/** `ranks` share the work: their gradients are added up as a whole. */
+export function build(config: Config, device: Device, ranks = 1): Built {
   const { training } = config;
   const amp = chooseAmp(training.amp, device);
   if (amp === "fp16" && device === "cpu") {
     throw new UserError("usage", "--amp fp16 needs a GPU: on a CPU use --amp bf16 or --amp off.");
   }
-  const data = openData(config.data, training, config.model);
+  const { quiet, json } = config.output;
+  const data = openData(config.data, training, config.model, quiet || json);
   const { facts } = data.train;
   const loss = createLoss(training, facts);
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
   const model = createModel(config.model, facts, loss.outputs);
-  const arena = packParameters(model.root.namedParameters(), device, !needsWholeGradient(training, amp));
+  const arena = packParameters(
+    model.root.namedParameters(),
+    device,
+    ranks === 1 && !needsWholeGradient(training, amp),
+    config.distributed.zero === 1 ? ranks : 1, // each has as much of it
+  );
   if (device !== "cpu") {
     for (const [, buffer] of model.root.namedBuffers()) buffer.replaceWith(toDevice(buffer, device));
   }
@@ -54,5 +61,6 @@ export function build(config: Config, device: Device): Built {
 /** Does anything look at all gradients at once, or add several up? */
 export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
   const accumulates = t.grad_accum > 1 || t.global_batch_size > t.batch_size;
-  return accumulates || t.clip_norm > 0 || amp === "fp16" || t.optimizer.type === "lamb";
+  return accumulates || t.deterministic === "world" || t.clip_norm > 0 || amp === "fp16" ||
+    t.optimizer.type === "lamb";
 }

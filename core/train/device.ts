@@ -10,7 +10,7 @@ import type { Config } from "../config/settings.ts";
 import { UserError } from "../errors.ts";
 
 /** Finds and opens libtorch; the settings of threads and numerics hold from here on. */
-export function openDevice(config: Config): { device: Device; libtorch: Libtorch } {
+export function openDevice(config: Config, localRank = 0): { device: Device; libtorch: Libtorch } {
   const { training, environment } = config;
   // HPCTRAIN_LIBTORCH fills the setting too: the finder reads it by itself, and names it as what it is.
   const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
@@ -18,16 +18,16 @@ export function openDevice(config: Config): { device: Device; libtorch: Libtorch
   if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
   openLibtorch(chosen);
   if (training.threads > 0) setThreads(training.threads);
-  const device = chooseDevice(training.device);
+  const device = chooseDevice(training.device, localRank);
   setNumerics({
     tf32: training.tf32,
-    deterministic: training.deterministic,
+    deterministic: training.deterministic !== "off",
     searchKernels: device !== "cpu",
   });
   return { device, libtorch: chosen };
 }
 
-function chooseDevice(asked: "auto" | "cpu" | "cuda"): Device {
+function chooseDevice(asked: "auto" | "cpu" | "cuda", localRank: number): Device {
   if (asked === "cpu") return "cpu";
   const count = cudaDevices();
   if (asked === "cuda" && count === 0) {
@@ -37,8 +37,17 @@ function chooseDevice(asked: "auto" | "cpu" | "cuda"): Device {
     );
   }
   if (count === 0) return "cpu";
-  setCudaDevice(0);
-  return "cuda:0";
+  // A launcher may show each rank its own device only, which is number 0 then.
+  const index = count === 1 ? 0 : localRank;
+  if (index >= count) {
+    throw new UserError(
+      "usage",
+      `This is local rank ${localRank} (counted from 0), and there are ${count} GPUs here: start as many ranks on a node as ` +
+        `it has GPUs, with #SBATCH --ntasks-per-node=${count} or hpctrain launch -n ${count}.`,
+    );
+  }
+  setCudaDevice(index);
+  return `cuda:${index}`;
 }
 
 /** Bytes in use: resident memory on a CPU, on the device on a GPU. */

@@ -8,18 +8,26 @@ import type { Metrics } from "./metrics.ts";
 import type { Run } from "./run.ts";
 import { learningRate } from "./schedule.ts";
 
-/** Thrown out of an evaluation that a request to stop cuts short. */
-const CUT = Symbol("cut");
+/** An evaluation that a request to stop has cut short. */
+export class Cut {
+  constructor(readonly reason: string) {}
+}
 
-/** Null without validation data; "cut" when the run is to stop: a save must not wait for a long evaluation. */
+/** Null without validation data; cut when the run is to stop: a save must not wait for a long evaluation. */
 export async function evaluateEpoch(
   run: Run,
   epoch: number,
   breath: Breath,
-): Promise<Evaluation | null | "cut"> {
-  const { val, config: { training }, cursor, console, events, requests, step } = run;
+): Promise<Evaluation | null | Cut> {
+  const { val, config: { training }, cursor, console, events, requests, step, together } = run;
   if (val === null) return null;
-  const poll = async (done: number, of: number) => {
+  const stop = (between: boolean): string | null => {
+    if (!together) return requests.stop();
+    together.wish(requests, false);
+    const agreed = between ? together.control.here() : null; // a save comes at the end, asked for or not
+    return agreed?.what === "stop" ? agreed.reason : null;
+  };
+  const poll = async (done: number, of: number, between: boolean) => {
     console.progress({
       epoch: epoch + 1,
       epochs: training.epochs,
@@ -28,12 +36,16 @@ export async function evaluateEpoch(
       phase: "evaluating",
     });
     if (breath.due()) await breath.take();
-    if (done < of && requests.stop() !== null) throw CUT;
+    const reason = stop(between);
+    if (done < of && reason !== null) throw new Cut(reason);
   };
+  together?.control.phase("evaluation");
+  together?.shareBuffers();
+  run.saver.hold();
   run.ema?.swap();
   try {
     const size = training.eval_batch_size || training.batch_size;
-    const evaluation = await evaluate(step.pass, val, run.feed, size, poll);
+    const evaluation = await evaluate(step.pass, val, run.feed, size, poll, together?.team);
     const { valLoss, metrics, samples, seconds } = evaluation;
     events.emit({
       kind: "eval",
@@ -46,7 +58,7 @@ export async function evaluateEpoch(
     });
     return evaluation;
   } catch (error) {
-    if (error === CUT) return "cut";
+    if (error instanceof Cut) return error;
     throw error;
   } finally {
     run.ema?.swap();

@@ -48,7 +48,10 @@ export interface FeedOptions {
 }
 
 export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): Feed {
-  const lanes = threads?.lanes.filter(({ source }) => source.threaded) ?? [];
+  const here = (source: Source) => device === "cpu" ? source.host ?? source : source;
+  const lanes = (threads?.lanes ?? [])
+    .map((lane) => ({ ...lane, source: here(lane.source) }))
+    .filter(({ source }) => source.threaded);
   const loader = threads && threads.count > 0 && lanes.length > 0
     ? openLoader(
       lanes.map(({ source, rows, parts }) => ({ source, rows, held: parts })),
@@ -62,7 +65,8 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
   const layout = (b: MicroBatch): MicroBatch =>
     channelsLast && b.input.shape.length === 4 ? { ...b, input: contiguous(b.input, "channels_last") } : b;
   return {
-    of(source) {
+    of(given) {
+      const source = here(given);
       if (!used.includes(source)) used.push(source);
       const lane = loader ? lanes.findIndex((one) => one.source === source) : -1;
       const rows = lane < 0 ? rowsOf(source) : loader!.lanes[lane];
@@ -91,7 +95,10 @@ function onHost(source: Source, rows: Rows, layout: (b: MicroBatch) => MicroBatc
       rows.release(held); // the step that used them is over
       const group = groups.take();
       held = group?.length ?? 0;
-      return group && group.map((part) => layout(scope(() => source.finish(rows.take(part), part))));
+      return group &&
+        group.map((part) =>
+          layout({ ...scope(() => source.finish(rows.take(part), part)), shard: part.shard })
+        );
     },
   };
 }

@@ -103,7 +103,7 @@ export function overlapped(
           input: first(slot.device[i].input, part.ids.length),
           target: first(slot.device[i].target, part.ids.length),
         };
-        return layout({ ...scope(() => source.finish(there, part)), items: items[i] });
+        return layout({ ...scope(() => source.finish(there, part)), items: items[i], shard: part.shard });
       });
     },
   };

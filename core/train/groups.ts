@@ -23,12 +23,12 @@ export function groupsOf(rows: Rows): Groups {
     return next !== null;
   };
   const nextPart = (): Part | null => {
-    if (group < pulled.length && at >= pulled[group].length) {
-      group++;
+    for (;;) {
+      if (group >= pulled.length && !pull()) return null;
+      if (at < pulled[group].length) return pulled[group][at++];
+      group++; // read to its end, or without parts: a rank can have no sample of a short last batch
       at = 0;
     }
-    if (group >= pulled.length && !pull()) return null;
-    return pulled[group][at++];
   };
   const peek = () => pulled.length > 0 || pull() ? pulled[0] : null;
   return {

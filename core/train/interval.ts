@@ -16,3 +16,6 @@ export function every(text: string, stepsPerEpoch: number): (step: number) => bo
   const steps = Math.max(1, Math.round(unit === "epochs" ? count * stepsPerEpoch : count));
   return (step) => step % steps === 0;
 }
+
+/** Whether it goes by the clock, which differs from rank to rank. */
+export const isTimed = (text: string): boolean => parseDuration(text)!.unit === "seconds";

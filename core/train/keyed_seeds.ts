@@ -1,4 +1,4 @@
-// Random numbers inside the model (dropout) are a function of (seed, step, micro-batch, block): a resumed or
+// Random numbers inside the model (dropout) are a function of (seed, step, share, micro-batch, block): a resumed or
 // recomputed block draws the same ones, and no generator state is ever saved. May import ffi, core/random, models.
 import { manualSeed } from "../../ffi/random.ts";
 import type { Model } from "../models/model.ts";
@@ -6,6 +6,9 @@ import { key } from "../random.ts";
 
 export interface KeyedSeeds {
   step: number;
+  /** Which share of the global batch is under way: the number of its virtual shard, or of its rank where there are none. */
+  share: number;
+  /** The micro-batch of it. */
   micro: number;
   /** Before a block runs. */
   seed(block: number): void;
@@ -17,9 +20,10 @@ export function keyedSeeds(model: Model, seed: number): KeyedSeeds | null {
   if (!draws) return null;
   return {
     step: 0,
+    share: 0,
     micro: 0,
     seed(block) {
-      manualSeed(key(seed, "dropout", this.step, this.micro, block));
+      manualSeed(key(seed, "dropout", this.step, this.share, this.micro, block));
     },
   };
 }

@@ -60,6 +60,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
     waiting = null;
     const loss = w.loss.take((t) => t.item());
     const norm = w.norm?.take((t) => t.item());
+    run.lineage.stepped(w.step);
     if (w.skipped !== null) {
       console.warn(w.skipped);
       events.emit({ kind: "warning", step: w.step, message: w.skipped });

@@ -3,12 +3,13 @@ import type { Resolved } from "../config/resolve.ts";
 import { cpusHere, workersFor } from "../dist/cpus.ts";
 import type { Device } from "../../ffi/tensor.ts";
 
-/** Never more than this process has cores; who asked for more is told. */
+/** Never more than this process has cores; who asked for more is told. `sharing`: ranks that use the same cores. */
 export function loaderThreads(
   { config, origin }: Pick<Resolved, "config" | "origin">,
   device: Device,
+  sharing = 1,
 ): { loaders: number; notes: string[] } {
-  const cpus = cpusHere();
+  const cpus = Math.max(1, Math.floor(cpusHere() / sharing));
   const training = device === "cpu" ? config.training.threads || cpus : 1;
   const mentioned = !/^(default|preset .*)$/.test(origin("data.num_workers"));
   const { workers, note } = workersFor(config.data.num_workers, cpus, training, mentioned);

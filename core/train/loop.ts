@@ -1,69 +1,99 @@
 // The training loop, top to bottom. May import its siblings, data order, track.
 import { scope } from "../../ffi/tensor.ts";
 import { order } from "../data/order.ts";
-import { partsOf } from "../data/part.ts";
+import { partsOf, partsOfShards } from "../data/part.ts";
 import { openThroughput } from "../track/throughput.ts";
 import { placeInEpoch } from "./batch_math.ts";
 import type { Outcome } from "./blocks.ts";
 import { openBreath } from "./breath.ts";
 import { judge } from "./early_stop.ts";
-import { every } from "./interval.ts";
+import { every, isTimed } from "./interval.ts";
 import { openLate } from "./late.ts";
-import { runningMetrics } from "./metrics.ts";
-import { evaluateEpoch, reportEpoch } from "./epoch_end.ts";
+import { type RunningMetrics, runningMetrics } from "./metrics.ts";
+import { Cut, evaluateEpoch, reportEpoch } from "./epoch_end.ts";
 import type { Ending, Run } from "./run.ts";
 import { learningRate } from "./schedule.ts";
+import { metricsOfShards } from "./shard_metrics.ts";
+import type { VirtualShards } from "./virtual_shards.ts";
 import { itemsOf, type MicroBatch, sharesOf, trainStep } from "./step.ts";
 
 /** Longest wait for data before signals and requests are looked at. */
 const WAIT_MS = 50;
 
+const ALONE = { rank: 0, world: 1 };
+
 /** Ends when the last checkpoint is in place. */
 export async function trainLoop(run: Run): Promise<Ending> {
   const ending = await train(run);
+  run.together?.control.phase("save");
   await run.saver.settle();
   return ending;
 }
 
 async function train(run: Run): Promise<Ending> {
-  const { config: { training, data }, cursor, plan, requests } = run;
+  const { config: { training, data }, cursor, plan, requests, together } = run;
+  const { rank, world } = together?.team ?? ALONE;
   const { length, facts } = run.train;
   const supply = run.feed.of(run.train);
-  const { loss } = run.step.pass;
+  const { shards, pass: { loss } } = run.step;
   const pace = openThroughput();
   const breath = openBreath();
   const saveDue = every(training.save_interval, plan.stepsPerEpoch);
+  const timed = isTimed(training.save_interval);
+  const sumsOf = (running: RunningMetrics) => together?.sumsOf(running) ?? running.sums();
   Object.assign(cursor, placeInEpoch(cursor, plan, length));
   const enough = () => training.max_steps > 0 && cursor.step >= training.max_steps;
+
+  /** What is due after this step, or while data is waited for. With other ranks: what all of them do, at the same step. */
+  const asked = (here: boolean): { stop: string | null; save: string | null } => {
+    const due = here && !(together && timed) && saveDue(cursor.step) ? "interval" : null;
+    if (!together) return { stop: requests.stop(), save: requests.takeSave() ? "request" : due };
+    together.wish(requests, timed && rank === 0 && saveDue(cursor.step));
+    const agreed = here ? together.control.here() : null;
+    if (agreed?.what === "stop") return { stop: agreed.reason, save: null };
+    return { stop: null, save: agreed?.what === "save" ? timed ? "interval" : "request" : due };
+  };
 
   while (cursor.epoch < training.epochs && !enough()) {
     const epoch = cursor.epoch;
     const samples = order(length, training.seed, epoch, data.shuffle);
-    const running = runningMetrics(facts, loss, false);
-    if (cursor.stepInEpoch > 0) running.restore(cursor.sums);
+    const metrics = () => runningMetrics(facts, loss, false);
+    const sums = () => shards ? metricsOfShards(shards, metrics) : metrics();
+    const running = sums();
+    if (cursor.stepInEpoch > 0) running.restore(ownPart(cursor.sums, shards, rank));
     const observe = (o: Outcome, b: MicroBatch) =>
-      running.observe(o.output, b.target, o.loss, itemsOf(b, loss));
-    const options = { ...run.step, observe };
+      running.observe(o.output, b.target, o.loss, itemsOf(b, loss), b.shard);
+    const options = { ...run.step, observe, hold: run.saver.hold };
     const late = openLate(run, epoch, pace);
     const began = performance.now(), waited = run.feed.waited();
     pace.startEpoch();
-    let asked = cursor.stepInEpoch; // steps whose samples the feed knows
+    let fed = cursor.stepInEpoch; // steps whose samples the feed knows
     const mixing = data.mixup > 0 || data.cutmix > 0;
-    supply.begin(() => asked < plan.stepsPerEpoch ? partsOf(samples, asked++, plan, epoch, mixing) : null);
+    const parts = (step: number) =>
+      shards
+        ? partsOfShards(samples, step, plan, epoch, mixing, shards.own, shards.count)
+        : partsOf(samples, step, plan, epoch, mixing, rank, world);
+    supply.begin(() => fed < plan.stepsPerEpoch ? parts(fed++) : null);
 
     while (cursor.stepInEpoch < plan.stepsPerEpoch) {
+      together?.control.phase("data.next");
       const here = supply.ready(WAIT_MS);
       if (here) {
+        together?.control.phase("forward");
         // ---- hot: nothing is read from the device but through `late`, nothing is logged -------------------------
         const rate = learningRate(run.schedule, cursor.step);
         const log = (cursor.step + 1) % training.log_interval === 0;
+        const count = Math.min(plan.global, length - cursor.stepInEpoch * plan.global);
+        const { norms } = run.step;
+        if (norms) norms.passes = Math.ceil(Math.ceil(count / world) / plan.micro);
         const result = scope(() => {
           const batches = supply.take()!;
-          return trainStep(options, batches, sharesOf(batches, loss), rate, log, cursor.step);
+          const shares = together ? together.shares(batches, loss) : sharesOf(batches, loss);
+          return trainStep(options, batches, shares, rate, log, cursor.step);
         });
         run.ema?.update();
-        const count = Math.min(plan.global, length - cursor.stepInEpoch * plan.global);
         cursor.step++;
+        together?.control.step(cursor.step);
         cursor.stepInEpoch++;
         cursor.samples += count;
         supply.ahead();
@@ -71,23 +101,25 @@ async function train(run: Run): Promise<Ending> {
         pace.step(count);
         // ---- end of hot ----------------------------------------------------------------------------------------
       }
+      if (here) together?.stepped(run);
       if (!here || breath.due()) await breath.take();
-      const stop = requests.stop();
-      const due = requests.takeSave() ? "request" : here && saveDue(cursor.step) ? "interval" : null;
+      const { stop, save: due } = asked(here);
       if (stop !== null || due !== null || enough()) {
         late.settle();
-        cursor.sums = running.sums();
+        cursor.sums = sumsOf(running);
         if (stop !== null) return stopped(run, stop);
         if (enough()) break;
-        await run.saver.save(due!, false);
+        await save(run, due!, false);
       }
     }
     late.settle();
     pace.pause();
-    const trained = { ...running.result(), waited: run.feed.waited() - waited };
-    cursor.sums = running.sums(); // a stop during the evaluation: resuming begins with it
+    cursor.sums = sumsOf(running); // a stop during the evaluation: resuming begins with it
+    const whole = together ? sums() : running;
+    if (together) whole.restore(cursor.sums);
+    const trained = { ...whole.result(), waited: run.feed.waited() - waited };
     const evaluation = await evaluateEpoch(run, epoch, breath);
-    if (evaluation === "cut") return stopped(run, requests.stop()!);
+    if (evaluation instanceof Cut) return stopped(run, evaluation.reason);
     if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
       Object.assign(cursor, { epoch: epoch + 1, stepInEpoch: 0, sums: [] });
     }
@@ -95,18 +127,38 @@ async function train(run: Run): Promise<Ending> {
     const verdict = now && judge(cursor.best, now, training.early_stopping_patience);
     if (verdict) Object.assign(cursor, { best: verdict.best, valLoss: now.valLoss });
     reportEpoch(run, epoch, trained, evaluation, pace.epochRate(), (performance.now() - began) / 1000);
-    await run.saver.save("epoch", verdict?.better ?? false);
+    await save(run, "epoch", verdict?.better ?? false);
     if (verdict?.stop) return { outcome: earlyStop(training.early_stopping_patience), stopped: false };
-    if (requests.stop() !== null && cursor.epoch < training.epochs && !enough()) {
-      return { outcome: `Stopped on request (${requests.stop()})`, stopped: true };
+    const { stop } = asked(true);
+    if (stop !== null && cursor.epoch < training.epochs && !enough()) {
+      return { outcome: `Stopped on request (${stop})`, stopped: true };
     }
     pace.resume();
   }
   return { outcome: enough() ? `Reached --max-steps ${training.max_steps}` : "Finished", stopped: false };
 }
 
+/** Of the sums of all ranks in a checkpoint, what this one goes on with: its own shards', or all on rank 0. */
+function ownPart(
+  sums: readonly number[],
+  shards: VirtualShards | null | undefined,
+  rank: number,
+): readonly number[] {
+  const size = shards ? sums.length / shards.count : NaN;
+  if (!shards || !Number.isInteger(size)) return rank === 0 ? sums : [];
+  const { from, to } = shards.own;
+  return sums.map((value, i) => i >= from * size && i < to * size ? value : 0);
+}
+
+async function save(run: Run, reason: string, better: boolean): Promise<void> {
+  run.together?.control.phase("save");
+  run.saver.hold(); // what the last save copies from is written to now
+  run.step.zero?.gather();
+  await run.saver.save(reason, better);
+}
+
 async function stopped(run: Run, reason: string): Promise<Ending> {
-  await run.saver.save("stop", false);
+  await save(run, "stop", false);
   return { outcome: `Stopped on request (${reason})`, stopped: true };
 }
 

@@ -30,10 +30,10 @@ import type { Facts } from "../models/model.ts";
 export type Metrics = Record<string, number>;
 
 export interface RunningMetrics {
-  /** `loss` is the mean over `items` valid items of this batch. */
-  observe(output: Tensor, target: Tensor, loss: Tensor, items: number): void;
+  /** `loss` is the mean over `items` valid items of this batch. The shard matters where they are kept apart by it. */
+  observe(output: Tensor, target: Tensor, loss: Tensor, items: number, shard?: number): void;
   result(): { loss: number; items: number; metrics: Metrics };
-  /** The sums so far, for a checkpoint in the middle of an epoch, and back. */
+  /** The sums so far, for a checkpoint in the middle of an epoch, and back; those of shards are added up. */
   sums(): number[];
   restore(sums: readonly number[]): void;
 }
@@ -84,8 +84,13 @@ export function runningMetrics(
     },
     restore(sums) {
       settle();
-      [lossSum, items] = sums;
-      totals.set(sums.slice(2));
+      lossSum = items = 0;
+      totals.fill(0);
+      for (let at = 0; at < sums.length; at += 2 + kind.size) {
+        lossSum += sums[at];
+        items += sums[at + 1];
+        for (let i = 0; i < kind.size; i++) totals[i] += sums[at + 2 + i];
+      }
     },
   };
 }

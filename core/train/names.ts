@@ -6,18 +6,23 @@ export interface Places {
   readonly run: string;
   readonly logs: string;
   readonly checkpoints: string;
+  /** Of its checkpoints' names: their format. */
+  readonly ending: string;
 }
+
+const ENDINGS = ["pt", "safetensors", "ckpt"];
 
 /** A new run never writes over another's files: "name", then "name-2", "name-3". A resumed one keeps its name. */
 export function placesOf(config: Config, preset: string | null, resumed: string | null): Places {
-  const { save_dir, model_dir, run_name } = config.output;
+  const { save_dir, model_dir, run_name, checkpoint_format: ending } = config.output;
   const checkpoints = model_dir || join(save_dir, "checkpoints");
-  const at = (run: string): Places => ({ run, logs: join(save_dir, "logs", run), checkpoints });
+  const at = (run: string): Places => ({ run, logs: join(save_dir, "logs", run), checkpoints, ending });
   if (resumed !== null) return at(resumed);
   const base = baseName(config, preset, run_name);
   for (let n = 1;; n++) {
     const places = at(n === 1 ? base : `${base}-${n}`);
-    if (!exists(places.logs) && !exists(latestPath(places))) return places;
+    const taken = ENDINGS.some((other) => exists(latestPath({ ...places, ending: other })));
+    if (!exists(places.logs) && !taken) return places;
   }
 }
 
@@ -32,22 +37,28 @@ export function newestRun(
 ): { run: string; path: string } | null {
   const base = baseName(config, preset, config.output.run_name);
   const checkpoints = config.output.model_dir || join(config.output.save_dir, "checkpoints");
-  let newest: { run: string; path: string; at: number } | null = null;
-  for (const name of listed(checkpoints)) {
-    const run = /^(.*)_latest\.(?:pt|safetensors)$/.exec(name)?.[1];
-    if (
-      run === undefined ||
-      (run !== base && !(run.startsWith(`${base}-`) && /^\d+$/.test(run.slice(base.length + 1))))
-    ) {
-      continue;
+  // A run whose latest was taken away still has its best.
+  return newestOf(/^(.*)_latest\.(?:pt|safetensors|ckpt)$/) ??
+    newestOf(/^(.*)_best\.(?:pt|safetensors|ckpt)$/);
+
+  function newestOf(named: RegExp): { run: string; path: string } | null {
+    let newest: { run: string; path: string; at: number } | null = null;
+    for (const name of listed(checkpoints)) {
+      const run = named.exec(name)?.[1];
+      if (
+        run === undefined ||
+        (run !== base && !(run.startsWith(`${base}-`) && /^\d+$/.test(run.slice(base.length + 1))))
+      ) {
+        continue;
+      }
+      const path = join(checkpoints, name);
+      if (!exists(path)) continue; // a link to nowhere
+      const at = Deno.statSync(path).mtime?.getTime() ?? 0;
+      if (newest !== null && at <= newest.at) continue;
+      if (run === base || givenName(path) !== run) newest = { run, path, at };
     }
-    const path = join(checkpoints, name);
-    if (!exists(path)) continue; // a link to nowhere
-    const at = Deno.statSync(path).mtime?.getTime() ?? 0;
-    if (newest !== null && at <= newest.at) continue;
-    if (run === base || givenName(path) !== run) newest = { run, path, at };
+    return newest;
   }
-  return newest;
 }
 
 /** Checkpoints beside a run's latest that may be its own, newest first. */
@@ -55,15 +66,24 @@ export function checkpointsOf(latest: string, run: string): string[] {
   const folder = dirname(latest);
   const age = (path: string) => Deno.statSync(path).mtime?.getTime() ?? 0;
   return listed(folder)
-    .filter((name) => name === `${run}_best.pt` || /^checkpoint_epoch_\d+\.pt$/.test(name))
+    .filter((name) =>
+      [`${run}_best`, `${run}_latest`].includes(stem(name)) || /^checkpoint_epoch_\d+$/.test(stem(name))
+    )
     .map((name) => join(folder, name))
+    .filter((path) => path !== latest)
     .sort((a, b) => age(b) - age(a));
 }
 
-export const latestPath = (p: Places): string => join(p.checkpoints, `${p.run}_latest.pt`);
-export const bestPath = (p: Places): string => join(p.checkpoints, `${p.run}_best.pt`);
+/** A checkpoint's name without the ending that says its format; of other files, nothing. */
+const stem = (name: string): string => {
+  const ending = ENDINGS.find((ending) => name.endsWith(`.${ending}`));
+  return ending === undefined ? "" : name.slice(0, -ending.length - 1);
+};
+
+export const latestPath = (p: Places): string => join(p.checkpoints, `${p.run}_latest.${p.ending}`);
+export const bestPath = (p: Places): string => join(p.checkpoints, `${p.run}_best.${p.ending}`);
 export const epochPath = (p: Places, epoch: number): string =>
-  join(p.checkpoints, `checkpoint_epoch_${epoch}.pt`);
+  join(p.checkpoints, `checkpoint_epoch_${epoch}.${p.ending}`);
 
 function baseName(config: Config, preset: string | null, asked: string): string {
   if (asked) return asked;

@@ -7,11 +7,13 @@ import { lockFolder } from "../../ffi/lock.ts";
 import { endOnInterrupt } from "../../ffi/signals.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { remove } from "../checkpoint/atomic.ts";
-import { openCheckpoint } from "../checkpoint/open.ts";
-import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoint/training_state.ts";
+import type { Parts } from "../checkpoint/training_state.ts";
 import type { Config } from "../config/settings.ts";
-import { openConsole } from "../track/console.ts";
-import { openEvents } from "../track/events.ts";
+import { type Console, openConsole } from "../track/console.ts";
+import { type EventLog, openEvents } from "../track/events.ts";
+import type { Control } from "../dist/control/control.ts";
+import type { Team } from "../dist/team.ts";
+import { type LineageWriter, openLineage } from "../track/lineage_writer.ts";
 import { type BatchPlan, planBatches, scaledLearningRate } from "./batch_math.ts";
 import { build, type Built } from "./build.ts";
 import { memoryInUse } from "./device.ts";
@@ -19,12 +21,21 @@ import { createEma } from "./ema.ts";
 import { openFeed } from "./feed.ts";
 import { type Places, placesOf } from "./names.ts";
 import { createOptimizer } from "./optimizers/optimizer.ts";
+import { combineOver } from "./parallel/combine.ts";
+import { openReducer } from "./parallel/reducer.ts";
+import { consoleOfRank, noEvents, noLineage, noSaver } from "./parallel/silent.ts";
+import { startTogether } from "./parallel/start.ts";
+import { openSyncNorms } from "./parallel/sync_norms.ts";
+import { openTogether } from "./parallel/together.ts";
+import { openZero } from "./parallel/zero.ts";
 import { LossScaler } from "./precision.ts";
 import type { Resume } from "./resume.ts";
 import type { Run } from "./run.ts";
 import { openSaver } from "./saver.ts";
 import { scheduleOf } from "./schedule_of.ts";
+import { freshCursor, startFrom } from "./start_from.ts";
 import { watchRequests } from "./stop.ts";
+import { alone, openVirtualShards } from "./virtual_shards.ts";
 
 export interface Start {
   readonly config: Config;
@@ -35,8 +46,13 @@ export interface Start {
   readonly resume: Resume | null;
   /** Threads that read data, where it is not in memory. */
   readonly loaders: number;
+  /** The ranks that train together; null where this one is alone. */
+  readonly team?: Team | null;
+  readonly control?: Control | null;
   /** Lines about the settings, to be told with the others. */
   readonly notes: readonly string[];
+  /** Unix seconds at which the process was started; now, if not given. */
+  readonly began?: number;
 }
 
 export interface Prepared {
@@ -50,14 +66,16 @@ export interface Prepared {
 }
 
 export function prepare(start: Start): Prepared {
-  const { config, device } = start;
+  const { config, device, team = null, control = null } = start;
+  const { rank, world } = team ?? { rank: 0, world: 1 };
   const { training } = config;
-  const built = build(config, device);
+  const built = build(config, device, world);
   const { arena, model, data, pass, amp } = built;
-  const plan = planBatches(training, data.train.length, 1);
+  const plan = planBatches(training, data.train.length, world);
   const peak = scaledLearningRate(training, plan.global);
   const schedule = scheduleOf(training, peak, plan, data.train.facts);
-  const optimizer = createOptimizer(training.optimizer, arena);
+  const zero = team && config.distributed.zero > 0 ? openZero(config, arena, model, team) : null;
+  const optimizer = zero?.optimizer ?? createOptimizer(training.optimizer, arena);
   const scaler = amp === "fp16"
     ? new LossScaler({
       init: training.loss_scale_init,
@@ -74,11 +92,32 @@ export function prepare(start: Start): Prepared {
     scaler,
     ema: ema && averagesByName(arena.names, arena.viewsOf(ema.average)),
   };
-  const notes = [...start.notes, ...data.notes, model.describe(), plan.said, ...precisionNote(built)];
-  const cursor = startFrom(start, parts, ema?.reset, notes);
-  const places = claim(start);
-  const console = openConsole({ quiet: config.output.quiet, json: config.output.json });
-  const events = openEvents(`${places.logs}/events.jsonl`, { warn: console.warn, mirror: console.event });
+  const notes = [
+    ...start.notes,
+    ...data.notes,
+    model.describe(),
+    plan.said,
+    ...(zero ? [zero.said] : []),
+    ...precisionNote(built),
+    ...shardsNote(config, plan),
+  ];
+  const first = rank === 0; // it alone reads checkpoints and writes the run's files
+  const begun = first
+    ? startFrom(start, { parts, plan, samples: data.train.length, resetEma: ema?.reset }, notes)
+    : freshCursor();
+  const cursor = team ? startTogether(team, parts, arena, ema?.average ?? null, begun, zero) : begun;
+  const claimed = first ? claim(start) : null;
+  const places = team?.hear(claimed, "the run's folders")[0] ?? claimed!;
+  const record = first ? openRecord(start, places, cursor.step) : recordOfRank(rank, places);
+  const { console, lineage, events } = record;
+  const buffers = model.root.namedBuffers().map(([, t]) => t);
+  const { virtual_shards: count } = training;
+  const openShards = () => {
+    const combine = team ? combineOver(team.collectives, count) : alone;
+    return openVirtualShards({ count, rank, world, combine }, arena, buffers);
+  };
+  const shards = training.deterministic === "world" ? openShards() : null;
+  if (pass.seeds && !shards) pass.seeds.share = rank; // a rank's samples are its shard of the batch
   const step = {
     pass,
     arena,
@@ -86,6 +125,12 @@ export function prepare(start: Start): Prepared {
     scaler,
     checkpointing: training.gradient_checkpointing,
     clipNorm: training.clip_norm,
+    shards,
+    reducer: team && !shards
+      ? openReducer(arena, model, team.collectives, config.distributed.bucket_mb * MIB, zero?.owned)
+      : null,
+    zero,
+    norms: team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null,
     observe: null,
   };
   const run: Run = {
@@ -100,7 +145,7 @@ export function prepare(start: Start): Prepared {
       threads: {
         count: start.loaders,
         prefetch: config.data.prefetch_mib * MIB,
-        lanes: lanesOf(built, config, plan),
+        lanes: lanesOf(built, config, plan, world),
       },
     }),
     plan,
@@ -109,12 +154,15 @@ export function prepare(start: Start): Prepared {
     ema,
     cursor,
     events,
+    lineage,
     console,
-    requests: watchRequests(places.logs, () => Deno.exit(130), (reason) => {
+    // The files are the first rank's to see and to remove.
+    requests: watchRequests(first ? places.logs : null, () => Deno.exit(130), (reason) => {
       endOnInterrupt(); // the save that follows may be long, and nothing of ours runs during it
       console.warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);
     }),
-    saver: openSaver({ config, places, parts, cursor, schedule, events, console }),
+    saver: first ? openSaver({ config, places, parts, cursor, schedule, events, console }) : noSaver,
+    together: team && control && openTogether(team, control, buffers, device),
     memory: () => memoryInUse(device),
   };
   return { run, places, built, notes, resumedFrom: start.resume?.path ?? null };
@@ -125,13 +173,35 @@ const MIB = 2 ** 20;
 /** Rows of the samples that a part's first and last may be mixed with, read beside its own. */
 const MATES = 2;
 
-function lanesOf({ data }: Built, { training }: Config, plan: BatchPlan) {
+interface Record {
+  readonly console: Console;
+  readonly lineage: LineageWriter;
+  readonly events: EventLog;
+}
+
+function openRecord(start: Start, { logs, ...places }: Places, step: number): Record {
+  const { quiet, json } = start.config.output;
+  const console = openConsole({ quiet, json });
+  const lineage = openLineage(logs, lineageOf(start, { logs, ...places }, step, console.warn));
+  const options = { warn: console.warn, mirror: console.event, observe: lineage.observe };
+  return { console, lineage, events: openEvents(`${logs}/events.jsonl`, options) };
+}
+
+const recordOfRank = (rank: number, { logs }: Places): Record => ({
+  console: consoleOfRank(rank, logs),
+  lineage: noLineage,
+  events: noEvents,
+});
+
+function lanesOf({ data }: Built, { training }: Config, plan: BatchPlan, world: number) {
   const { micro, global } = plan;
   const size = training.eval_batch_size || training.batch_size;
+  const shards = training.deterministic === "world" ? training.virtual_shards / world : 1;
+  const largest = Math.ceil(global / world / shards); // samples of a shard
   const train = {
     source: data.train,
-    rows: Math.min(micro, global) + MATES,
-    parts: Math.ceil(global / micro),
+    rows: Math.min(micro, largest) + MATES,
+    parts: Math.min(shards, global) * Math.ceil(largest / micro),
   };
   return data.val ? [train, { source: data.val, rows: size, parts: 1 }] : [train];
 }
@@ -144,33 +214,27 @@ function precisionNote({ amp }: Built): string[] {
   return amp === "off" ? [] : [`Mixed precision: ${amp}`];
 }
 
-const fresh = (): Cursor => ({
-  epoch: 0,
-  step: 0,
-  stepInEpoch: 0,
-  samples: 0,
-  sums: [],
-  best: null,
-  valLoss: null,
-});
+function shardsNote({ training }: Config, { global }: BatchPlan): string[] {
+  if (training.deterministic !== "world") return [];
+  const count = training.virtual_shards;
+  const sizes = [...new Set([Math.floor(global / count), Math.ceil(global / count)])].join(" or ");
+  return [
+    `The same bits on any number of ranks that divides ${count}, each with as many threads: ` +
+    `${count} virtual shards of ${sizes} samples`,
+  ];
+}
 
-/** Loads what the run goes on from, or the weights it starts with. */
-function startFrom(start: Start, parts: Parts, resetEma: (() => void) | undefined, notes: string[]): Cursor {
-  const { resume, config: { training } } = start;
-  if (resume) {
-    using file = openCheckpoint(resume.path);
-    const { cursor, notice } = loadTraining(parts, file.root, resume.path);
-    notes.push(...[resume.notice, notice].filter((note) => note !== undefined));
-    notes.push(`Resuming from ${resume.path}: epoch ${cursor.epoch}, step ${cursor.step}`);
-    return cursor;
-  }
-  if (training.init_from) {
-    using file = openCheckpoint(training.init_from);
-    const { notice } = loadWeights(parts.stateDict, file.root, training.init_from);
-    notes.push(...(notice ? [notice] : []), `Weights from ${training.init_from}`);
-    resetEma?.();
-  }
-  return fresh();
+function lineageOf({ resume, began }: Start, { run }: Places, step: number, warn: (message: string) => void) {
+  return {
+    run,
+    began: began ?? Date.now() / 1000,
+    step,
+    resumedFrom: resume?.path ?? null,
+    parent: resume && resume.run === null
+      ? { run: resume.from ?? null, checkpoint: resume.path, step }
+      : null,
+    warn,
+  };
 }
 
 /** The run's places, which no other process writes to while this one lives. */
@@ -178,7 +242,7 @@ function claim({ config, preset, resume }: Start): Places {
   for (;;) {
     const places = placesOf(config, preset, resume?.run ?? null);
     refuseUnwritable(places.checkpoints);
-    if (!makeLogs(places.logs, resume === null)) continue; // another run took the name just now
+    if (!makeLogs(places.logs, !resume?.run)) continue; // another run took the name just now
     if (lockFolder(places.logs)) return places;
     throw new UserError(
       "usage",

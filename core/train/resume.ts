@@ -1,6 +1,7 @@
-// Which checkpoint `--resume` means, and the settings in it. May import checkpoint, config, errors.
+// Which checkpoint `--resume` means, whose run goes on from it, and the settings in it. May import checkpoint, config, errors.
 import { openCheckpoint } from "../checkpoint/open.ts";
 import { toJson } from "../checkpoint/describe.ts";
+import type { Value } from "../checkpoint/value.ts";
 import type { Config } from "../config/settings.ts";
 import { FILE_NAME } from "../config/settings_run.ts";
 import { UserError } from "../errors.ts";
@@ -8,9 +9,14 @@ import { checkpointsOf, newestRun } from "./names.ts";
 
 export interface Resume {
   readonly path: string;
-  readonly run: string;
-  /** Why it is not the newest one. */
-  readonly notice?: string;
+  /** The run that goes on; null begins a new one: under another name, or from another program's file. */
+  readonly run: string | null;
+  /** The run that the checkpoint is of. */
+  readonly from?: string | null;
+  /** The settings it was made with; null in another program's file. */
+  readonly saved?: unknown;
+  /** Why it is not the newest one, or not the run of that name. */
+  readonly notices?: readonly string[];
 }
 
 /** Null starts afresh: nothing was asked, or `auto` found nothing. */
@@ -18,60 +24,93 @@ export function resumeFrom(config: Config, preset: string | null): Resume | null
   const asked = config.training.resume;
   if (asked === "") return null;
   if (asked === "auto") return newestGood(config, preset);
-  const run = header(asked).run;
-  if (typeof run !== "string") {
-    throw new UserError(
-      "checkpoint",
-      `${asked} is not a checkpoint of a run, so there is nothing to resume: to start from its weights, use --init-from ${asked}.`,
-    );
+  const { run, saved } = look(asked);
+  const name = config.output.run_name;
+  if (name === "" || run === null || name === run || nameIn(saved) === name) {
+    return { path: asked, run, from: run, saved };
   }
-  return { path: asked, run };
+  const notices = [
+    `The run ${run} goes on as a new one (--run-name ${name}); its own files stay as they are`,
+  ];
+  return { path: asked, run: null, from: run, saved, notices };
 }
 
-/** The newest checkpoint of the newest run that can be read. When none can, it is an error: nothing starts afresh. */
+/** The newest good checkpoint of the newest run. When there is none, it is an error: nothing starts afresh. */
 function newestGood(config: Config, preset: string | null): Resume | null {
   const newest = newestRun(config, preset, givenName);
   if (newest === null) return null;
   const { run, path } = newest;
-  try {
-    header(path);
-    return newest;
-  } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    const good = checkpointsOf(path, run).find((other) => isOf(run, other));
-    if (good === undefined) throw error;
-    return { path: good, run, notice: `Passed over a damaged checkpoint. ${error.message}` };
-  }
+  const notices: string[] = [];
+  const use = (path: string): Resume | null => {
+    const found = tried(path, notices);
+    return found && (found.run === null || found.run === run)
+      ? { path, run, from: found.run, saved: found.saved, notices }
+      : null;
+  };
+  const good = use(path) ?? others(path, run, notices).map(use).find((found) => found !== null);
+  if (good) return good;
+  throw new UserError(
+    "checkpoint",
+    `The run ${run} has no checkpoint to go on from. ${notices.join(" ")} ` +
+      "Copy a good one back, or start anew: without --resume, the run gets another name.",
+  );
 }
 
-function isOf(run: string, path: string): boolean {
+/** Checkpoints beside a run's latest that are its own, the furthest first. Those that can't be opened get a notice. */
+function* others(latest: string, run: string, notices: string[]): Generator<string, undefined> {
+  const found = checkpointsOf(latest, run)
+    .map((path) => ({ path, ...tried(path, notices, false) }))
+    .filter((one) => one.run === run);
+  for (const { path } of found.sort((a, b) => b.step! - a.step!)) yield path;
+}
+
+function tried(path: string, notices: string[], verify = true): Found | null {
   try {
-    return header(path).run === run;
-  } catch {
-    return false; // damaged too
+    return look(path, verify);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    notices.push(`Passed over a damaged checkpoint. ${error.message}`);
+    return null;
   }
 }
 
 function givenName(path: string): unknown {
   try {
-    return (savedConfig(path) as Config | null)?.output?.run_name;
+    return nameIn(look(path, false).saved);
   } catch {
     return undefined; // a damaged checkpoint is told of later
   }
 }
 
+const nameIn = (saved: unknown): unknown => (saved as Config | null)?.output?.run_name;
+
 /** The settings a checkpoint was made with. */
 export function savedConfig(path: string): unknown {
   using file = openCheckpoint(path);
-  return file.root instanceof Map ? toJson(file.root.get("config") ?? null, true) : null;
+  return settingsIn(file.root);
 }
 
-function header(path: string): { run?: unknown } {
+const settingsIn = (root: Value): unknown =>
+  root instanceof Map ? toJson(root.get("config") ?? null, true) : null;
+
+interface Found {
+  /** Null in a file that hpctrain did not write. */
+  readonly run: string | null;
+  readonly step: number;
+  readonly saved: unknown;
+}
+
+function look(path: string, verify = true): Found {
   using file = openCheckpoint(path);
+  if (verify) file.verify();
   const own = file.root instanceof Map ? file.root.get("hpctrain") : undefined;
-  if (!(own instanceof Map)) return {};
+  if (!(own instanceof Map)) return { run: null, step: 0, saved: null };
   const run = own.get("run");
-  if (typeof run === "string" && FILE_NAME.regex.test(run)) return { run };
+  const cursor = own.get("cursor");
+  if (typeof run === "string" && FILE_NAME.regex.test(run)) {
+    const step = Number(cursor instanceof Map ? cursor.get("step") : 0);
+    return { run, step, saved: settingsIn(file.root) };
+  }
   throw new UserError(
     "checkpoint",
     `${path}: its run has no name that files can have, so hpctrain did not write it: ` +

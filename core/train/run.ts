@@ -4,9 +4,11 @@ import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Source } from "../data/source.ts";
 import type { Console } from "../track/console.ts";
 import type { EventLog } from "../track/events.ts";
+import type { LineageWriter } from "../track/lineage_writer.ts";
 import type { BatchPlan } from "./batch_math.ts";
 import type { Ema } from "./ema.ts";
 import type { Feed } from "./feed.ts";
+import type { Together } from "./parallel/together.ts";
 import type { Saver } from "./saver.ts";
 import type { Schedule } from "./schedule.ts";
 import type { StepOptions } from "./step.ts";
@@ -24,9 +26,12 @@ export interface Run {
   readonly ema: Ema | null;
   readonly cursor: Cursor;
   readonly events: EventLog;
+  readonly lineage: LineageWriter;
   readonly console: Console;
   readonly requests: Requests;
   readonly saver: Saver;
+  /** Set where there are other ranks. */
+  readonly together: Together | null;
   /** Bytes in use: resident on a CPU, on the device on a GPU. */
   memory(): number;
 }

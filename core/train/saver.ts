@@ -1,6 +1,9 @@
 // Saves checkpoints: the latest always, the best when it is one, an epoch's own when asked. A snapshot is made between
-// two steps, and a thread writes it while training goes on. May import ffi, checkpoint, track, its siblings.
-import { type Job, write, type Written } from "../checkpoint/background/job.ts";
+// two steps, and a thread copies and writes it while training goes on, up to the next update for the copying.
+// May import ffi, checkpoint, track, its siblings.
+import { failBeyondFileLimit } from "../../ffi/signals.ts";
+import type { Tensor } from "../../ffi/tensor.ts";
+import { awaitFlag, type Job, newFlag, write, type Written } from "../checkpoint/background/job.ts";
 import { openSnapshot, type Snapshot } from "../checkpoint/background/snapshot.ts";
 import { openWriter, type Writer } from "../checkpoint/background/writer.ts";
 import { writePickle } from "../checkpoint/pickle_writer.ts";
@@ -29,6 +32,8 @@ interface Context {
 export interface Saver {
   /** Saves the state of now. Training may go on when this comes to its end; the file is there when `settle` does. */
   save(reason: string, better: boolean): Promise<void>;
+  /** To be called before the weights, the optimizer's state or the averages change: a save may still be copying them. */
+  hold(): void;
   /** Waits for what is being written. Throws if the newest state that was to be saved could not be. */
   settle(): Promise<void>;
   /** What was saved, and how long training was held by it. */
@@ -44,9 +49,10 @@ const WARN_MS = 600_000;
 
 export function openSaver(c: Context): Saver {
   const { cursor, events, console, parts } = c;
+  failBeyondFileLimit();
   const background = openBackground(parts, console.warn);
   const told = { saves: 0, stallSeconds: 0 };
-  let writing: { step: number; done: Promise<void> } | null = null;
+  let writing: Writing | null = null;
   let failed: Error | null = null; // why the newest state is not saved
   let warnedAt = -Infinity;
 
@@ -66,29 +72,44 @@ export function openSaver(c: Context): Saver {
     told,
     async save(reason, better) {
       if (writing !== null && reason === "interval") {
+        if (writing.leftOut) return; // one line for each slow save, however short the interval
+        writing.leftOut = true;
         const message =
           `Save at step ${cursor.step} left out: the one of step ${writing.step} is still being written`;
         console.line(message);
         return events.emit({ kind: "warning", step: cursor.step, message });
       }
-      await wait();
       const began = performance.now();
+      await wait();
       const held = () => (performance.now() - began) / 1000;
       const { step, epoch } = cursor;
       const job = jobOf(c, reason, better, background?.snapshot ?? null);
       background?.snapshot.settle();
-      let stall = held();
+      const now: Writing = {
+        step,
+        copied: job.copied,
+        stall: held(),
+        leftOut: false,
+        done: Promise.resolve(),
+      };
       const written = background ? background.writer.write(job) : writeHere(job);
-      const done = written.then(({ bytes, seconds }) => {
+      now.done = written.then(({ bytes, seconds }) => {
         failed = null;
         told.saves++;
-        if (background === null) stall = held();
-        told.stallSeconds += stall;
+        if (background === null) now.stall = held();
+        told.stallSeconds += now.stall;
         const { path } = job, why = better ? "best" : reason;
-        events.emit({ kind: "save", step, epoch, path, bytes, seconds, stall_s: stall, reason: why });
+        events.emit({ kind: "save", step, epoch, path, bytes, seconds, stall_s: now.stall, reason: why });
       }, (error) => fail(error, step)).finally(() => writing = null);
-      writing = { step, done };
+      writing = now;
       if (background === null) await wait();
+    },
+    hold() {
+      if (writing === null || writing.copied === null) return;
+      const began = performance.now();
+      awaitFlag(writing.copied);
+      writing.copied = null; // once is enough
+      writing.stall += (performance.now() - began) / 1000;
     },
     async settle() {
       await wait();
@@ -99,6 +120,17 @@ export function openSaver(c: Context): Saver {
       background?.writer.close();
     },
   };
+}
+
+interface Writing {
+  readonly step: number;
+  done: Promise<void>;
+  /** Set until the copies are known to be made. */
+  copied: SharedArrayBuffer | null;
+  /** Seconds that training was held. */
+  stall: number;
+  /** Whether a save was left out because of it. */
+  leftOut: boolean;
 }
 
 /** Training can go on without a save, and the next one may succeed. */
@@ -123,8 +155,18 @@ function openBackground(
     );
     return null;
   }
-  const snapshot = openSnapshot(tensors);
+  const snapshot = openSnapshot(tensors, changedByUpdates(parts));
   return { snapshot, writer: openWriter(snapshot.places) };
+}
+
+/** Parameters, their averages and the optimizer's state. Running statistics change in the forward pass. */
+function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tensor> {
+  const parameters = new Set(names);
+  return new Set([
+    ...stateDict.filter(([name]) => parameters.has(name)).map(([, t]) => t),
+    ...[...optimizer.slots.values()].flat(),
+    ...(ema ?? []).map(([, t]) => t),
+  ]);
 }
 
 function jobOf(
@@ -145,6 +187,8 @@ function jobOf(
   }, snapshot?.data);
   const { bytes: pickle, storages } = writePickle(tree);
   return {
+    copies: snapshot?.takeCopies() ?? [],
+    copied: newFlag(),
     path: latestPath(places),
     pickle,
     storages: storages.map((storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength)),

@@ -5,16 +5,23 @@ import { detach, mul } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import { type Arena, takeGradients } from "./arena.ts";
-import { checkpointed, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
+import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
 import { clip, gradientNorm } from "./clip.ts";
 import type { Optimizer } from "./optimizers/optimizer.ts";
+import type { Reducer } from "./parallel/reducer.ts";
+import { segmented } from "./parallel/segmented.ts";
+import type { SyncNorms } from "./parallel/sync_norms.ts";
+import type { Zero } from "./parallel/zero.ts";
 import type { LossScaler } from "./precision.ts";
+import { summedOverShards, type VirtualShards } from "./virtual_shards.ts";
 
 export interface MicroBatch {
   readonly input: Tensor;
   readonly target: Tensor;
   /** The items that its loss is a mean over, where they were counted before the batch went to a device. */
   readonly items?: number;
+  /** The virtual shard that it is a part of, where there are some. */
+  readonly shard?: number;
 }
 
 export const itemsOf = (b: MicroBatch, loss: Loss): number => b.items ?? loss.validCount(b.target);
@@ -27,6 +34,16 @@ export interface StepOptions {
   readonly checkpointing: boolean;
   /** Longest gradient; 0 leaves it alone. */
   readonly clipNorm: number;
+  /** Set for --deterministic=world. */
+  readonly shards?: VirtualShards | null;
+  /** Set where several ranks add up their gradients, unless virtual shards do it. */
+  readonly reducer?: Reducer | null;
+  /** Set where each rank updates its own part of the weights. */
+  readonly zero?: Zero | null;
+  /** Set where batch norm is over the samples of all ranks. */
+  readonly norms?: SyncNorms | null;
+  /** Called before the optimizer changes anything: a save may still be copying. */
+  readonly hold?: () => void;
   /** Sees each micro-batch's outcome, in the step's scope: running metrics. */
   readonly observe: ((outcome: Outcome, batch: MicroBatch) => void) | null;
 }
@@ -40,6 +57,9 @@ export interface StepResult {
   readonly skipped: string | null;
 }
 
+/** A part of the step's valid items; a 0-dim tensor where only the device knows it. */
+export type Share = number | Tensor;
+
 /**
  * `shares[i]` is micro-batch i's part of the step's valid items: sums to 1 over all ranks. A mean over valid items
  * times that share, added up, is the mean over the global batch, whatever the split.
@@ -47,39 +67,73 @@ export interface StepResult {
 export function trainStep(
   o: StepOptions,
   batches: readonly MicroBatch[],
-  shares: readonly number[],
+  shares: readonly Share[],
   learningRate: number,
   wantNorm: boolean,
   step: number,
 ): StepResult {
   return scope(() => {
-    if (!o.arena.direct) zero_(o.arena.gradient);
-    let loss: Tensor | null = null;
-    const { seeds } = o.pass;
-    if (seeds) seeds.step = step;
-    for (let i = 0; i < batches.length; i++) {
-      if (shares[i] === 0) continue; // nothing in it counts, and the mean over nothing is NaN
-      if (seeds) seeds.micro = i;
-      const part = accumulate(o, batches[i], shares[i]);
-      loss = loss === null ? part : add(loss, part);
+    if (o.pass.seeds) o.pass.seeds.step = step;
+    let loss: Tensor | null;
+    if (o.shards) loss = summedOverShards(o.shards, (shard) => ofShard(o, shard, batches, shares));
+    else {
+      if (!o.arena.direct) zero_(o.arena.gradient);
+      loss = addUp(o, batches, shares);
+      if (o.reducer) loss = o.reducer.finish(loss);
     }
-    const finite = o.scaler?.unscale(o.arena) ?? true;
-    if (o.arena.direct) takeGradients(o.arena);
-    const norm = wantNorm || o.clipNorm > 0 ? gradientNorm(o.arena) : null;
-    if (o.clipNorm > 0 && finite) clip(o.arena.gradient, norm!, o.clipNorm);
+    const own = o.zero?.owned.arena ?? o.arena;
+    let finite = o.scaler?.unscale(own) ?? true;
+    if (o.zero && o.scaler) finite = o.zero.all(finite);
+    if (own.direct) takeGradients(own);
+    const norm = wantNorm || o.clipNorm > 0 ? o.zero?.norm() ?? gradientNorm(own) : null;
+    if (o.clipNorm > 0 && finite) clip(own.gradient, norm!, o.clipNorm);
+    o.hold?.();
     if (finite) o.optimizer.step(learningRate);
     const skipped = o.scaler?.update(finite, o.arena, step + 1) ?? null;
     return { loss: keep(loss!), norm: norm && keep(norm), skipped };
   });
 }
 
-/** Forward and backward of one micro-batch; returns its share of the loss. */
-function accumulate(o: StepOptions, batch: MicroBatch, share: number): Tensor {
+/** Adds the micro-batches' gradients to the arena; returns their part of the loss, null where nothing counts. */
+function addUp(o: StepOptions, batches: readonly MicroBatch[], shares: readonly Share[]): Tensor | null {
+  let loss: Tensor | null = null;
+  const { seeds } = o.pass;
+  const passes = o.norms?.passes ?? batches.length;
+  const last = o.norms ? passes - 1 : shares.findLastIndex((share) => share !== 0);
+  for (let i = 0; i < passes; i++) {
+    const done = i === last ? o.reducer?.blockDone ?? null : null;
+    if (i >= batches.length || shares[i] === 0) { // nothing in it counts, and the mean over nothing is NaN
+      o.norms?.without(done);
+      continue;
+    }
+    if (seeds) seeds.micro = i;
+    const part = accumulate(o, batches[i], shares[i], done);
+    loss = loss === null ? part : add(loss, part);
+  }
+  return loss;
+}
+
+/** The same of one virtual shard. */
+export function ofShard(
+  o: StepOptions,
+  shard: number,
+  batches: readonly MicroBatch[],
+  shares: readonly Share[],
+): Tensor | null {
+  const { seeds } = o.pass;
+  if (seeds) seeds.share = shard;
+  const mine = (_: unknown, i: number) => batches[i].shard === shard;
+  return addUp(o, batches.filter(mine), shares.filter(mine));
+}
+
+/** Forward and backward of one micro-batch; returns its share of the loss. `done` hears of gradients that are whole. */
+function accumulate(o: StepOptions, batch: MicroBatch, share: Share, done: BlockDone | null): Tensor {
   return scope(() => {
-    const run = o.checkpointing ? checkpointed : straight;
+    const run = o.checkpointing ? checkpointed : o.reducer ? segmented : straight;
     // Not a constant: there may be as many shares as there are micro-batches.
-    const part = share === 1 ? null : scalar(share, "f32", o.arena.flat.device);
-    const outcome = run(o.pass, batch.input, batch.target, weightOf(o, part));
+    const number = typeof share === "number";
+    const part = share === 1 ? null : number ? scalar(share, "f32", o.arena.flat.device) : share;
+    const outcome = run(o.pass, batch.input, batch.target, weightOf(o, part), done);
     o.observe?.(outcome, batch);
     const loss = detach(outcome.loss);
     return part === null ? loss : mul(loss, part);

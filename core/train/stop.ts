@@ -5,21 +5,27 @@ export interface Requests {
   stop(): string | null;
   /** True once for each request to save now. */
   takeSave(): boolean;
+  /**
+   * Has `near` looked at as often as the files are: it gives the reason to stop when the time that is left is little more
+   * than a save takes ("90 s of the job's time are left"), null until then.
+   */
+  watchTime(near: () => string | null): void;
   close(): void;
 }
 
 /** Polling the two files costs a system call each, so they are looked at this often. */
 const LOOK_MS = 1000;
 
-/** `asked` hears of the first signal at once, long before the loop looks. */
+/** Without `runDir` signals alone count. `asked` hears of the first signal at once, long before the loop looks. */
 export function watchRequests(
-  runDir: string,
+  runDir: string | null,
   secondInterrupt: () => void,
   asked: (reason: string) => void = () => {},
 ): Requests {
   let reason: string | null = null;
   let lookedAt = -Infinity;
   let save = false;
+  let timeIsShort = (): string | null => null;
   const onSignal = (name: Deno.Signal) => () => {
     if (name === "SIGINT" && reason !== null) secondInterrupt();
     if (reason !== null) return;
@@ -32,10 +38,11 @@ export function watchRequests(
   for (const [name, handler] of handlers) Deno.addSignalListener(name, handler);
   const look = () => {
     const now = performance.now();
-    if (now - lookedAt < LOOK_MS) return;
+    if (runDir === null || now - lookedAt < LOOK_MS) return;
     lookedAt = now;
     if (remove(`${runDir}/STOP`)) reason ??= "the file STOP";
     if (remove(`${runDir}/SAVE`)) save = true;
+    reason ??= timeIsShort();
   };
   return {
     stop() {
@@ -47,6 +54,9 @@ export function watchRequests(
       const asked = save;
       save = false;
       return asked;
+    },
+    watchTime(near) {
+      timeIsShort = near;
     },
     close() {
       for (const [name, handler] of handlers) Deno.removeSignalListener(name, handler);

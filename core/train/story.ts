@@ -1,8 +1,9 @@
-// The first and the last lines of a run, and the events beside them. May import track, its siblings.
+// The first and the last lines of a run, and the events beside them. May import track, dist/launch, its siblings.
 import type { Libtorch } from "../../ffi/libraries/types.ts";
+import { calledAs } from "../dist/launch/rank.ts";
 import { formatPlural } from "../format.ts";
 import { parameterCount } from "../models/model.ts";
-import { startLine, summaryLines } from "../track/lines.ts";
+import { masterLine, startLine, summaryLines } from "../track/lines.ts";
 import { VERSION } from "../version.ts";
 import { bestPath, latestPath } from "./names.ts";
 import type { Prepared } from "./prepare.ts";
@@ -12,19 +13,23 @@ interface Context {
   readonly argv: readonly string[];
   readonly libtorch: Libtorch;
   readonly world: { readonly ranks: number; readonly device: "cpu" | "cuda" };
+  /** Where rank 0 is. */
+  readonly master: string | null;
 }
 
 export function announce(
   { run, places, built, notes, resumedFrom }: Prepared,
-  { argv, libtorch, world }: Context,
+  { argv, libtorch, world, master }: Context,
 ): void {
   const { console, events, config, cursor } = run;
   console.line(startLine(world));
+  if (world.ranks > 1 && master !== null) console.line(masterLine(master));
   console.line(`libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`);
   for (const note of notes) console.line(note);
   console.line(`Run ${places.run}: ${places.logs}`);
+  for (const line of run.lineage.lines) console.line(line);
   if (resumedFrom !== null) {
-    events.truncateAfter(cursor.step);
+    events.rewind(cursor);
     events.emit({ kind: "resume", step: cursor.step, epoch: cursor.epoch, path: resumedFrom });
   }
   events.emit({
@@ -52,6 +57,10 @@ export function conclude(
   const { run, places } = prepared;
   const { cursor, console, events } = run;
   const latest = latestPath(places);
+  // A run that went on from another's checkpoint may have done no better than that one's best.
+  const best = cursor.best && isThere(bestPath(places)) ? bestPath(places) : null;
+  const { step, epoch } = cursor;
+  events.emit({ kind: "exit", code: ending.stopped ? 75 : 0, message: ending.outcome, step, epoch, seconds });
   const [headline, ...rest] = summaryLines({
     outcome: ending.outcome,
     epochs: cursor.epoch,
@@ -64,19 +73,28 @@ export function conclude(
     ],
     files: [
       ["checkpoint", latest],
-      ...(cursor.best ? [["best", bestPath(places)] as const] : []),
+      ...(best ? [["best", best] as const] : []),
       ["events", `${places.logs}/events.jsonl`],
     ],
     next: [
       ...goingOn(prepared, ending, argv),
-      ...(run.val ? [["evaluate", line("eval", cursor.best ? bestPath(places) : latest)] as const] : []),
+      ...(run.val ? [["evaluate", line("eval", best ?? latest)] as const] : []),
       ["look inside", line("inspect", latest)],
     ],
   });
   console.final(headline);
+  const goodput = run.lineage.summary();
+  if (goodput !== null) console.line(goodput);
   for (const line of rest) console.line(line);
-  const { step, epoch } = cursor;
-  events.emit({ kind: "exit", code: ending.stopped ? 75 : 0, message: ending.outcome, step, epoch, seconds });
+}
+
+function isThere(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**
@@ -102,7 +120,8 @@ function goingOn(
 /** The command that was given, with flags added or given another value. */
 function again(argv: readonly string[], more: readonly string[]): string {
   const given = (word: string | undefined) => word?.startsWith("--") && more.includes(word);
-  return line(...argv.filter((word, i) => !given(word.split("=")[0]) && !given(argv[i - 1])), ...more);
+  const kept = argv.filter((word, i) => !given(word.split("=")[0]) && !given(argv[i - 1]));
+  return line(...calledAs(), ...kept, ...more);
 }
 
 /** A command line to paste into a shell. */

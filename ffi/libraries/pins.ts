@@ -68,6 +68,21 @@ export const RELEASES: Record<string, Record<string, Release>> = {
   },
 };
 
+/** The MPI for machines that have none, by architecture. */
+export const MPICH_VERSION = "5.0.2";
+export const MPICH: Record<string, Release> = {
+  x86_64: {
+    download: 14,
+    unpacked: 36,
+    wheels: [pin("mpich==5.0.2", "8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4")],
+  },
+  aarch64: {
+    download: 11,
+    unpacked: 32,
+    wheels: [pin("mpich==5.0.2", "992ae6ebb0da97d49d7a67000ae8112da9a3825da1bb1e6f1d196428a0410f2d")],
+  },
+};
+
 function pin(requirement: string, sha256: string): Pin {
   return { requirement, sha256 };
 }

@@ -14,7 +14,7 @@ const { files, names } = selectTests(filter);
 // Each group is a process of its own: a crash in native code loses that group's results and no other's.
 for (const [group, members] of groupByRoom(files)) await testGroup(group, members, names);
 const oldest = Deno.env.get("HPCTRAIN_LIBTORCH_OLDEST");
-const native = files.filter((file) => /^tests\/ffi\/(?!libraries\/)/.test(file)); // finding one loads none
+const native = files.filter((file) => /^tests\/ffi\/(?!libraries\/|mpi\/)/.test(file)); // these load none
 if (oldest && native.length > 0) {
   await testGroup("ffi on the oldest libtorch", native, names, { HPCTRAIN_LIBTORCH: oldest });
 }

@@ -111,6 +111,7 @@ for name, format in [("four.nc", "NETCDF4"), ("classic.nc", "NETCDF3_64BIT_OFFSE
     x = np.ma.masked_array(rng.integers(0, 100, (6, 8, 12)) / 2, rng.random((6, 8, 12)) < 0.2)
     v[:] = x
     d.createVariable("depth", "f4", ("lat", "lon"))[:] = rng.random((8, 12))
+    d.createVariable("version", "i4", ())[...] = 3
     d.close()
     print(json.dumps([float(x.min()), float(x.max()), int(x.mask.sum())]))`;
 
@@ -125,6 +126,7 @@ Deno.test(
       assertEquals([range?.min, range?.max, range?.missing], wanted[i]);
       assertEquals([dimensions, units], [["time", "lat", "lon"], "m"]);
       assertEquals(field.time.remark, "describes others");
+      assertEquals([field.version.dtype, field.version.range?.max], ["i32", 3], "as it is stored");
       const shown = await lines(`${folder}/${name}`);
       const line = shown.find((line) => line.includes("thickness"))!;
       assertMatch(line, /\[time=6, lat=8, lon=12\] +\S+ to \S+ m +\d+ missing$/);
@@ -258,12 +260,23 @@ Deno.test(
     assertStringIncludes(facts.shards, "2 with 11 samples");
     assertEquals([field.map.shape, field.map.range?.max], [[103, 2, 3], 10_205]);
     assertEquals(examples.values.amount[2], [2 / 7]);
+    const verified = await lines(`${folder}/packed`, "--verify");
+    assertMatch(verified.at(-1)!, /^verified: every checksum is right \(12 shards, .*\)$/);
     const shard = `${folder}/packed/shard-00003.bin`, bytes = Deno.readFileSync(shard);
     bytes[64 + 5] ^= 1;
     Deno.writeFileSync(shard, bytes);
     const error = await refusal(`${folder}/packed`);
     assertEquals(error.kind, "data");
     assertStringIncludes(error.message, "shard-00003.bin");
+    // Damage that no shown sample has to do with is found by its sum alone.
+    bytes[64 + 5] ^= 1;
+    bytes[bytes.length - 9] ^= 1;
+    Deno.writeFileSync(shard, bytes);
+    Deno.truncateSync(`${folder}/packed/shard-00011.bin`, 100);
+    assertStringIncludes(
+      (await refusal(`${folder}/packed`, "--verify")).message,
+      "damaged: shard-00003.bin has another checksum, shard-00011.bin has 100 of ",
+    );
   }),
 );
 
@@ -326,7 +339,7 @@ Deno.test(
     const path = `${folder}/plain.npz`;
     for (
       const [argv, part] of [
-        [[path, "--verify"], "--verify compares the checksums of checkpoints"],
+        [[path, "--verify"], "--verify compares the checksums of checkpoints and of packed shards, and"],
         [[`${folder}/a.pt`, "--png", "a.png"], "is taken for a checkpoint"],
         [[path, "--png", `${folder}/alone.npy`], "ends in .png"],
         [[path, "--data-type", "nectdf"], 'Did you mean "netcdf"?'],

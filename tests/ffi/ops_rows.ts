@@ -178,6 +178,7 @@ const training: Record<string, Row[]> = {
   foreachZero_: [[[x(3), x(2)]]],
   foreachCopy_: [[[x(3), x(2)], [y(3), y(2)]]],
   foreachMul_: [[[x(3), x(2)], scalar(0.5)]],
+  foreachAddcmul_: [[[x(3), x(2)], [y(3), y(2)], [positive(1), positive(2)], f32(1, 0.5)]],
   foreachSqrt: [[[positive(3), positive(2)]]],
   checkAndUnscale_: [
     [[x(3), x(2)], f32(0), f32(0.5)],

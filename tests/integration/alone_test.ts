@@ -28,6 +28,7 @@ Deno.test({
         "bin/checkpoints/debug_latest.pt",
         "bin/hpctrain",
         "bin/logs/debug/events.jsonl",
+        "bin/logs/debug/lineage.json",
       ]);
     }),
 });

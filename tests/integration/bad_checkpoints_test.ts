@@ -113,16 +113,21 @@ Deno.test("resuming with another model or optimizer is refused with the way to u
   inRun(async (cwd) => {
     const resume = (flag: string) =>
       [["--resume", (p: string) => [...RUN, flag, "--resume", p]]] as typeof WAYS;
-    await refused(cwd, GOOD, [/\[8, 7\] in the file, \[32, 7\] in the model/], resume("--hidden-size=32"));
-    await refused(cwd, GOOD, [/missing/], resume("--layers=4"));
-    await refused(cwd, GOOD, [/optimizer adamw, this run has sgd/, /--init-from/], resume("--optimizer=sgd"));
-  }));
-
-Deno.test("a state dict alone can't be resumed from, and the sentence says what can be done with it", () =>
-  inRun(async (cwd) => {
-    using file = openCheckpoint(join(cwd, GOOD));
-    writePt(join(cwd, "weights.pt"), (file.root as Map<string, Value>).get("model_state_dict")!);
-    await refused(cwd, "weights.pt", [/nothing to resume.*--init-from weights\.pt/], [WAYS[0]]);
+    const other = /can't have other settings .*--init-from checkpoints\/r_latest\.pt\. .*--force/;
+    await refused(
+      cwd,
+      GOOD,
+      [other, /model\.hidden_size 8 -> 32 \(--hidden-size\)/],
+      resume("--hidden-size=32"),
+    );
+    await refused(cwd, GOOD, [other, /training\.optimizer\.type adamw -> sgd/], resume("--optimizer=sgd"));
+    await refused(cwd, GOOD, [other, /training\.seed 0 -> 1 \(--seed\)/], resume("--seed=1"));
+    // What does not fit can't be forced to.
+    const forced = (
+      flag: string,
+    ): typeof WAYS => [["--force", (p) => [...RUN, flag, "--force", "--resume", p]]];
+    await refused(cwd, GOOD, [/\[8, 7\] in the file, \[32, 7\] in the model/], forced("--hidden-size=32"));
+    await refused(cwd, GOOD, [/missing/], forced("--layers=4"));
   }));
 
 Deno.test("a checkpoint can't choose where the program writes, or hang it with settings that hold themselves", () =>

@@ -113,3 +113,15 @@ Deno.test("standard output that is full or closed does not end a run", () =>
       Deno.removeSync(join(cwd, "checkpoints"), { recursive: true });
     }
   }));
+
+Deno.test("what a command prints onto a full disk is an error in one sentence", () =>
+  inTemp(async (cwd) => {
+    for (const command of [["config"], ["presets"], ["--version"]]) {
+      const through = ["bash", "-c", '"$@" >/dev/full', "bash"];
+      const { code, stderr } = await run(command, { cwd, through });
+      assertEquals([code, stderr], [
+        2,
+        "hpctrain: Standard output can't be written: No space left on device.\n",
+      ]);
+    }
+  }));

@@ -48,7 +48,8 @@ const lines: [name: string, args: string[], says: RegExp][] = [
     /2 or more GPUs.*hpctrain sbatch --preset multi-node/,
   ],
   ["half precision on a CPU", ["--preset", "debug", "--device", "cpu", "--amp", "fp16"], /--amp bf16/],
-  ["more ranks than one", ["--world-size", "4"], /one process, and --world-size asks for 4/],
+  ["a world without a rank", ["--world-size", "4"], /--world-size is 4, and nothing says which rank this is/],
+  ["more nodes than there are", ["--nodes", "2"], /--nodes asks for 2 nodes, and this is 1 rank on 1 node/],
   [
     "made-up data with a data path",
     ["--preset", "debug", "--data-path", "digits"],

@@ -3,7 +3,7 @@ import { dirname, join } from "@std/path";
 import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
-const PAGES = ["README.md", "docs/manual.md", "docs/packed.md"];
+const PAGES = ["README.md", "docs/manual.md", "docs/packed.md", "docs/cosmology.md"];
 
 const read = (page: string) => Deno.readTextFileSync(join(root, page));
 

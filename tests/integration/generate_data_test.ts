@@ -138,10 +138,43 @@ Deno.test("training without a path generates once, and trains the same on what i
     const losses = (name: string) =>
       eventsOf(cwd, name).filter(({ kind }) => kind === "step").map(({ loss }) => loss);
     assertEquals(losses("second"), losses("first"));
-    const named = await train("third", `--data-path=${folder}`, "--targets=sigma_8");
-    assertStringIncludes(named.stdout, "[Epoch 1/1] Loss: ");
-    assert(!named.stdout.includes("No effect"));
+    const targets = "--targets=sigma_8";
+    const named = await train("third", `--data-path=${folder}`, targets);
+    const asPacked = await train("fourth", `--data-path=${folder}`, targets, "--data-type=auto");
+    for (const { stdout } of [named, asPacked]) {
+      assertStringIncludes(stdout, "[Epoch 1/1] Loss: ");
+      assertMatch(stdout, /-> 5 numbers, packed from .*; of these: sigma_8$/m);
+      assert(!stdout.includes("No effect"));
+    }
+    assertEquals(losses("fourth"), losses("third"));
+    // The chosen one alone can be packed again.
+    await succeed(["pack", folder, "small", targets], { cwd });
+    assertEquals(rowsOf(join(cwd, "small")).index.names, ["sigma_8"]);
   }));
+
+Deno.test("a run that is killed while it generates goes on with what is there", () =>
+  inTemp(async (cwd) => {
+    const sizes = ["--set=model.image_size=32", "--train-samples=320", "--val-samples=16"];
+    const args = [...TINY, "--model=cosmo-cnn", "--data-type=2lpt", "--run-name=r", ...sizes];
+    const child = start(args, { cwd });
+    const shards = () => filesBelow(join(cwd, "data")).filter((name) => /shard-\d+\.bin$/.test(name)).length;
+    await until("four shards, of which two may not be noted yet", () => shards() >= 4);
+    child.kill("SIGKILL");
+    await finish(child);
+    assert(shards() < 21, "all was there before it was killed");
+    const { stdout } = await succeed(args, { cwd });
+    const made = Number(/^Generated (\d+) samples in /m.exec(stdout)?.[1]);
+    assert(made > 0 && made <= 336 - 2 * 16, stdout);
+    assertEquals(shards(), 21);
+  }));
+
+function filesBelow(folder: string): string[] {
+  try {
+    return filesIn(folder);
+  } catch {
+    return []; // not there yet, or changed while it was listed
+  }
+}
 
 Deno.test("data that is not ours, or not of this kind, is not trained on", () =>
   inTemp(async (cwd) => {

@@ -9,7 +9,7 @@ Deno.test("new runs started at once under one name get a name each", () =>
     for (const { code, stderr } of await Promise.all(runs.map((child) => finish(child)))) {
       assertEquals([code, stderr], [0, ""]);
     }
-    const logs = ["r", "r-2", "r-3"].map((name) => `${name}/events.jsonl`);
+    const logs = ["r", "r-2", "r-3"].flatMap((name) => [`${name}/events.jsonl`, `${name}/lineage.json`]);
     assertEquals(filesIn(join(cwd, "logs")), logs.sort());
     for (const name of ["r", "r-2", "r-3"]) {
       assertEquals(eventsOf(cwd, name).filter(({ kind }) => kind === "run").length, 1, name);

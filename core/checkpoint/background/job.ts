@@ -1,14 +1,20 @@
-// One checkpoint to be written: plain data, so that a thread can be sent it. May import types, ffi's shared memory.
+// One checkpoint to be written: plain data, so that a thread can be sent it. May import the formats, ffi's shared memory.
 import { bytesAt, type Place } from "../../../ffi/shared_memory.ts";
-import { type ExitKind, UserError } from "../../errors.ts";
-import { writePickled } from "../pt.ts";
+import { UserError } from "../../errors.ts";
+import { readPickled, writePickled } from "../pt.ts";
 import { linkOrCopy, removeOld } from "../retention.ts";
-import { memoryStorage } from "../value.ts";
+import { writeWhole } from "../safetensors_whole.ts";
+import { leaveWord, type Part, writePart } from "../sharded/part.ts";
+import { type DType, memoryStorage, type Storage, TensorData } from "../value.ts";
+import type { Copy } from "./snapshot.ts";
+import type { Summing } from "./sums.ts";
 
-export interface Job {
+interface Common {
+  /** To be made before all else; whoever wants to change their sources waits for `copied`. */
+  readonly copies: readonly Copy[];
+  readonly copied: SharedArrayBuffer;
   readonly path: string;
-  readonly pickle: Uint8Array;
-  /** What the pickle refers to, by number: memory that stays as it is until the job is done, or the bytes themselves. */
+  /** What is to be written, by number: memory that stays as it is until the job is done, or the bytes themselves. */
   readonly storages: readonly (Place | Uint8Array)[];
   /** Storages of f32 numbers that must be finite, by name. */
   readonly finite: readonly { readonly name: string; readonly storage: number }[];
@@ -18,21 +24,102 @@ export interface Job {
   readonly retire: { readonly folder: string; readonly keep: number; readonly epoch: number } | null;
 }
 
+/** One file, with what the pickle refers to. The path's ending chooses the format. */
+export interface FileJob extends Common {
+  readonly pickle: Uint8Array;
+}
+
+/** A part of a checkpoint that all ranks write. */
+export interface PartJob extends Common {
+  readonly part: Part;
+  readonly tensors: readonly Entry[];
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** A tensor of the checkpoint, and whose file it goes into; another rank's has no storage here. */
+export interface Entry {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly rank: number;
+  readonly storage: number | null;
+}
+
+export type Job = FileJob | PartJob;
+
 export interface Written {
   readonly bytes: number;
   readonly seconds: number;
 }
 
-/** Nothing replaces a good checkpoint before it was read back; nothing is removed before its successor is in place. */
-export function write({ path, pickle, storages, finite, links, retire }: Job): Written {
+/**
+ * Nothing replaces a good checkpoint before it was read back; nothing is removed before its successor is in place.
+ * `sums` has another thread make the storages' checksums.
+ */
+export function write(job: Job, sums?: Summing): Written {
+  const { path, storages, finite, links, retire } = job;
   const began = performance.now();
+  copy(job);
   const bytes = storages.map((one) => one instanceof Uint8Array ? one : bytesAt(one));
-  for (const { name, storage } of finite) refuseSpoilt(bytes[storage], name, path);
-  const size = writePickled(path, { bytes: pickle, storages: bytes.map(memoryStorage) }, { verify: true });
+  const writeIt = () => {
+    for (const { name, storage } of finite) refuseSpoilt(bytes[storage], name, path);
+    return "part" in job ? writeOwn(job, bytes) : writeFile(job, bytes, sums);
+  };
+  let size: number;
+  try {
+    size = writeIt();
+  } catch (error) {
+    if ("part" in job) leaveWord(path, job.part, error);
+    throw error;
+  }
   for (const link of links) linkOrCopy(path, link);
   if (retire) removeOld(retire.folder, retire.keep, retire.epoch);
   return { bytes: size, seconds: (performance.now() - began) / 1000 };
 }
+
+function writeFile({ path, pickle, storages }: FileJob, bytes: Uint8Array[], sums?: Summing): number {
+  const state = { bytes: pickle, storages: bytes.map(memoryStorage) };
+  return path.endsWith(".safetensors")
+    ? writeWhole(path, readPickled(state), { verify: true })
+    : writePickled(path, state, { verify: true, sumOf: sums?.(storages) });
+}
+
+function writeOwn({ path, part, tensors, metadata }: PartJob, bytes: Uint8Array[]): number {
+  const ranks = new Map(tensors.map(({ name, rank }) => [name, rank]));
+  const data = tensors.map(({ name, dtype, shape, storage }) =>
+    [
+      name,
+      new TensorData(dtype, shape, storage === null ? ELSEWHERE : memoryStorage(bytes[storage])),
+    ] as const
+  );
+  return writePart(path, part, { tensors: new Map(data), metadata, rankOf: (name) => ranks.get(name)! });
+}
+
+/** Of a tensor that another rank writes. */
+export const ELSEWHERE: Storage = {
+  byteLength: 0,
+  read() {
+    throw new Error("internal: another rank has the bytes of this tensor.");
+  },
+};
+
+function copy({ copies, copied }: Job): void {
+  try {
+    for (const { from, to } of copies) bytesAt(to).set(bytesAt(from));
+  } finally {
+    const flag = new Int32Array(copied);
+    Atomics.store(flag, 0, 1);
+    Atomics.notify(flag, 0);
+  }
+}
+
+/** Room for the flag of a job whose copies are made, and the wait for it. */
+export const newFlag = (): SharedArrayBuffer => new SharedArrayBuffer(4);
+export function awaitFlag(flag: SharedArrayBuffer): void {
+  if (Atomics.wait(new Int32Array(flag), 0, 0, PATIENCE_MS) !== "timed-out") return;
+  throw new Error("internal: the thread that writes checkpoints has not copied the state in ten minutes.");
+}
+const PATIENCE_MS = 600_000;
 
 /** A step whose loss was finite can leave weights that are not: such a state never replaces a good checkpoint. */
 function refuseSpoilt(bytes: Uint8Array, name: string, path: string): void {
@@ -46,19 +133,3 @@ function refuseSpoilt(bytes: Uint8Array, name: string, path: string): void {
       "Try a lower --lr, --clip-norm 1, or a longer --warmup.",
   );
 }
-
-/** An error as plain data, and back. */
-export interface Failure {
-  readonly kind: ExitKind | null;
-  readonly text: string;
-}
-
-export const failureOf = (error: unknown): Failure =>
-  error instanceof UserError
-    ? { kind: error.kind, text: error.message }
-    : { kind: null, text: error instanceof Error ? error.stack ?? error.message : String(error) };
-
-export const errorOf = ({ kind, text }: Failure): Error =>
-  kind === null
-    ? new Error(`internal: the thread that writes checkpoints: ${text}`)
-    : new UserError(kind, text);

@@ -1,6 +1,7 @@
 // Has checkpoints written by a thread of this process, one at a time. May import its siblings.
 import type { Place } from "../../../ffi/shared_memory.ts";
-import { errorOf, type Job, type Written } from "./job.ts";
+import { errorOf } from "./failure.ts";
+import type { Job, Written } from "./job.ts";
 import type { Answer, Order } from "./thread.ts";
 
 export interface Writer {

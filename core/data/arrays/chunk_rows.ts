@@ -59,6 +59,7 @@ export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile): Re
       }
       if (swapped) swapBytes(into, width);
     },
+    groupOf: rowsInChunk === 1 ? undefined : (row) => placeOf(row).cell,
   };
 }
 

@@ -1,6 +1,5 @@
 // How the rows of an HDF5 dataset are read: where they lie, if that can be found out, and by the library if not.
 // May import its siblings.
-import { BadSample } from "../reading/reader.ts";
 import { UserError } from "../../errors.ts";
 import { swapBytes } from "../swap_bytes.ts";
 import { product } from "./chunk_grid.ts";
@@ -34,9 +33,7 @@ export function hdf5Rows(dataset: Dataset, lead: number): Rows {
     return own && agrees(own, dataset, lead, file) ? own : library;
   } catch (error) {
     // An address that leads nowhere: the library knows better, or says what is wrong.
-    if (error instanceof UserError || error instanceof BadSample || error instanceof RangeError) {
-      return library;
-    }
+    if (error instanceof UserError || error instanceof RangeError) return library;
     throw error;
   } finally {
     file.close();

@@ -50,6 +50,7 @@ export function openLibraryRows({ file, dataset, shape, lead, width, together }:
       const at = row % inSlab * bytes;
       into.set(values.subarray(at, at + bytes));
     },
+    groupOf: inSlab === 1 ? undefined : (row) => Math.floor(row / inSlab),
     close,
   };
 }

@@ -50,6 +50,7 @@ function open({ path, parts, stored, shape, targets, targetBytes }: ArraysSpec):
       readInto(index, scratch, target);
       return whole;
     },
+    groupOf: rows.readers.find(({ groupOf }) => groupOf)?.groupOf,
     close: rows.close,
     path,
   };

@@ -80,6 +80,8 @@ export interface Part {
 /** Reads rows in this machine's byte order. */
 export interface RowReader {
   read(row: number, into: Uint8Array): void;
+  /** The chunk of a row, where several rows share one. */
+  groupOf?(row: number): number;
   close(): void;
 }
 

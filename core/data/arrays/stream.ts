@@ -65,17 +65,18 @@ function adjoin({ rows: a, ...one }: Part, { rows: b, ...other }: Part): boolean
 }
 
 function chunkNotes(parts: readonly Part[]): string[] {
-  return parts.flatMap(({ name, rows }) => {
-    const together = rows.layout === "chunks"
-      ? gridOf(rows).rowsInChunk
-      : rows.layout === "library"
-      ? rows.together
-      : 1;
+  return parts.flatMap((part) => {
+    const together = togetherIn(part);
     return together === 1 ? [] : [
-      `${name} is packed in chunks of ${together} samples: for one, all of them are unpacked (hpctrain pack ` +
+      `${part.name} is packed in chunks of ${together} samples: for one, all of them are unpacked (hpctrain pack ` +
       "makes a copy that is read faster)",
     ];
   });
+}
+
+/** Samples that are unpacked when one is read. */
+function togetherIn({ rows }: Part): number {
+  return rows.layout === "chunks" ? gridOf(rows).rowsInChunk : rows.layout === "library" ? rows.together : 1;
 }
 
 /** The same column, but nothing else of its file is read for it. */
@@ -97,6 +98,7 @@ export function streamedSource(
   shared.set(borrowBytes(targets));
   const reader: ArraysSpec = {
     kind: parts.some(({ rows }) => rows.layout === "library") ? "hdf5" : "arrays",
+    grouped: parts.some((part) => togetherIn(part) > 1),
     path,
     parts,
     stored,

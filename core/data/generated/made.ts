@@ -42,6 +42,7 @@ function streamed({ kind, shape, targets, said, make }: Simulation, role: Role, 
     length: samples,
     task: "regression",
     outputs: count,
+    names: targets,
     fields: ["maps", "parameters"],
     description: `${kind}: maps of [${shape.join(", ")}] -> ${targets.join(", ")}, from ${said}`,
     raw(ids) {

@@ -1,10 +1,6 @@
 // Made universes for training: from the folder they were generated into, or made anew whenever they are wanted.
-// May import config, errors, packed, its siblings, ffi.
-import { tensor, toDevice } from "../../../ffi/make.ts";
-import { indexSelect } from "../../../ffi/ops.ts";
-import { scope } from "../../../ffi/tensor.ts";
+// May import config, errors, packed, its siblings.
 import type { Config } from "../../config/settings.ts";
-import { didYouMean } from "../../config/suggest.ts";
 import { isSimulated, type SimulationSpec, usual } from "../../cosmology/options.ts";
 import { UserError } from "../../errors.ts";
 import { readIndex } from "../packed/index_file.ts";
@@ -45,8 +41,8 @@ export function madeFor({ data, seed, model }: Settings): Made | null {
 }
 
 function fromFolder({ data, seed }: Settings): Sets {
-  const { data_path: folder, type, targets } = data;
-  const { origin, schema: { names = [] } } = readIndex(folder);
+  const { data_path: folder, type } = data;
+  const { origin } = readIndex(folder);
   if (origin.kind !== type) {
     throw new UserError(
       "data",
@@ -54,33 +50,5 @@ function fromFolder({ data, seed }: Settings): Sets {
         "`hpctrain generate-data` wrote, or train on this one with --data-type packed.",
     );
   }
-  const { train, val, notes } = packed({ data, seed });
-  if (targets.length === 0 || targets.join() === names.join()) return { train, val, notes };
-  const columns = targets.map((name) => columnOf(folder, name, names));
-  return { train: withColumns(train, columns), val: val && withColumns(val, columns), notes };
-}
-
-function columnOf(folder: string, name: string, names: readonly string[]): number {
-  const column = names.indexOf(name);
-  if (column >= 0) return column;
-  throw new UserError(
-    "usage",
-    `${folder} has no target "${name}".${didYouMean(name, names)} It has ${names.join(", ")}.`,
-  );
-}
-
-/** The same source with some of its target's numbers. */
-function withColumns(source: Source, columns: readonly number[]): Source {
-  const { target, facts } = source;
-  return {
-    ...source,
-    target: { ...target, shape: [columns.length] },
-    facts: { ...facts, outputs: columns.length },
-    finish: (raw, part) =>
-      scope(() => {
-        const { input, target } = source.finish(raw, part);
-        const index = toDevice(tensor(Int32Array.from(columns)), target.device);
-        return { input, target: indexSelect(target, 1, index) };
-      }),
-  };
+  return packed({ data, seed });
 }

@@ -8,6 +8,7 @@ import { type ExitKind, UserError } from "../../errors.ts";
 import type { Field, Part, Source } from "../source.ts";
 import type { Rows } from "./rows.ts";
 import {
+  CLAIMED,
   CLOSED,
   COUNT,
   DONE,
@@ -50,7 +51,10 @@ export function openLoader(
   pinned: boolean,
 ): Loader {
   let dead: string | null = null; // why a thread ended that should not have
-  const shapes = wanted.map((one) => ({ rows: one.rows, slots: slotsOf(one, prefetch / wanted.length) }));
+  const shapes = wanted.map((one) => ({
+    rows: one.rows,
+    slots: slotsOf(one, threads, prefetch / wanted.length),
+  }));
   const layout = layOut(shapes);
   const words = new Int32Array(new SharedArrayBuffer(4 * layout.words));
   const lastWords = new SharedArrayBuffer(threads * LAST_WORDS);
@@ -87,18 +91,25 @@ export function openLoader(
   };
 }
 
-/** As many as the bytes allow, but never so few that reading waits for training. */
-function slotsOf({ source: { threaded }, rows, held }: Wanted, prefetch: number): number {
-  const { input, target } = threaded!;
-  const most = Math.floor(prefetch / (rows * (bytesOf(input) + bytesOf(target))));
-  return held + Math.min(Math.max(most, held), Math.max(held, 32));
+/** Parts that are read ahead in no more memory than this are no burden. */
+const LITTLE = 16 * 2 ** 20, MOST_SLOTS = 32;
+
+/**
+ * Two parts for each thread are enough to keep all at work; more take memory for nothing, but where the samples of a
+ * chunk are looked for among all that are to come. Never more than the bytes allow, nor less than a whole step.
+ */
+function slotsOf({ source: { threaded }, rows, held }: Wanted, threads: number, prefetch: number): number {
+  const { input, target, reader } = threaded!;
+  const within = (bytes: number) => Math.floor(bytes / (rows * (bytesOf(input) + bytesOf(target))));
+  const useful = reader.grouped ? MOST_SLOTS : Math.min(Math.max(2 * threads, within(LITTLE)), MOST_SLOTS);
+  return held + Math.max(held, Math.min(within(prefetch), useful));
 }
 
 const bytesOf = ({ shape, dtype }: Field): number =>
   shape.reduce((product, size) => product * size, dtypeBytes(dtype));
 
 function openLane(
-  { source, rows }: Wanted,
+  { source, rows, held }: Wanted,
   lane: LaneWords,
   words: Int32Array<SharedArrayBuffer>,
   lastWords: SharedArrayBuffer,
@@ -112,26 +123,25 @@ function openLane(
     () => ({ input: buffer(threaded.input), target: buffer(threaded.target) }),
   );
   const slots = Array.from({ length: lane.slots }, (_, slot) => slotAt(lane, slot));
-  for (const at of slots) words[at + NEXT] = CLOSED;
+  for (const at of slots) words.fill(CLAIMED, at + IDS, at + IDS + lane.rows)[at + NEXT] = CLOSED;
   // Counted since the lane was opened: parts published, taken and given back. A part's slot is its number's remainder.
   let published = 0, taken = 0, released = 0;
   let next: () => Part | null = () => null;
 
   const publish = () => {
-    const before = published;
     while (published - released < lane.slots) {
       const part = next();
       if (part === null) break;
       const at = slots[published % lane.slots];
-      words.set(part.ids, at + IDS);
       words[at + EPOCH] = part.epoch;
       Atomics.store(words, at + FAILED, 0);
       Atomics.store(words, at + DONE, 0);
       Atomics.store(words, at + COUNT, part.ids.length);
+      // From here on rows may be claimed and counted.
+      part.ids.forEach((id, i) => Atomics.store(words, at + IDS + i, id));
       Atomics.store(words, at + NEXT, 0);
       published++;
     }
-    if (published === before) return;
     Atomics.store(words, lane.base + HEAD, released % lane.slots);
     Atomics.add(words, SIGNAL, 1);
     Atomics.notify(words, SIGNAL);
@@ -186,12 +196,17 @@ function openLane(
       target.free();
     }
   };
-  return { rows: handle, orders: { ...lane, threaded, places }, close };
+  const reach = held + Math.max(held, Math.ceil((lane.slots - held) / 2));
+  return { rows: handle, orders: { ...lane, threaded, places, reach }, close };
 }
 
-/** Closes a slot and waits until its claimed rows are done, but not for ever. */
+/** Closes a slot, takes back its rows, and waits until those that somebody does are done, but not for ever. */
 function settle(words: Int32Array, at: number): boolean {
-  const claimed = Math.min(Atomics.exchange(words, at + NEXT, CLOSED), Atomics.load(words, at + COUNT));
+  Atomics.store(words, at + NEXT, CLOSED);
+  let claimed = 0;
+  for (let i = Atomics.load(words, at + COUNT) - 1; i >= 0; i--) {
+    if (Atomics.exchange(words, at + IDS + i, CLAIMED) === CLAIMED) claimed++;
+  }
   const end = performance.now() + 10_000;
   for (let done; (done = Atomics.load(words, at + DONE)) < claimed;) {
     if (performance.now() > end) return false;

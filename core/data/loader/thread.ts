@@ -8,6 +8,7 @@ import { openPipeline, type Pipeline } from "../reading/pipeline.ts";
 import type { Threaded } from "../reading/threaded.ts";
 import {
   chunkOf,
+  CLAIMED,
   COUNT,
   DONE,
   EPOCH,
@@ -37,6 +38,8 @@ export interface LaneOrders extends LaneWords {
   readonly threaded: Threaded;
   /** Of each slot: its rows' inputs and targets. */
   readonly places: readonly { readonly input: Place; readonly target: Place }[];
+  /** How many slots, from the oldest on, are worked at where rows are read in groups: more of a group come in sight. */
+  readonly reach: number;
 }
 
 interface Lane extends LaneOrders {
@@ -65,46 +68,89 @@ self.onmessage = async ({ data: orders }: MessageEvent<Orders>) => {
 
 /** Does a few rows of the lane's oldest open slot; false when there are none. */
 function work(orders: Orders, words: Int32Array, lane: Lane, failed: unknown): boolean {
+  const groupOf = lane.pipeline?.groupOf;
   const head = Atomics.load(words, lane.base + HEAD);
-  for (let i = 0; i < lane.slots; i++) {
+  for (let i = 0; i < (groupOf ? lane.reach : lane.slots); i++) {
     const slot = (head + i) % lane.slots;
     const at = slotAt(lane, slot);
     const count = Atomics.load(words, at + COUNT);
     if (Atomics.load(words, at + NEXT) >= count) continue;
-    const chunk = chunkOf(count, orders.threads);
+    const chunk = groupOf ? 1 : chunkOf(count, orders.threads);
     const from = Atomics.add(words, at + NEXT, chunk);
-    // Claimed, the slot stays as it is until these rows are done; before, it may have been closed or filled anew.
-    const rows = Atomics.load(words, at + COUNT);
-    if (from >= rows) continue;
-    const to = Math.min(from + chunk, rows);
-    try {
-      if (failed) throw failed;
-      fill(words, lane, slot, from, to);
-    } catch (error) {
-      say(orders, words, at, error);
+    // The slot may have been closed or filled anew meanwhile: then these rows are as good as any.
+    const to = Math.min(from + chunk, Atomics.load(words, at + COUNT));
+    if (from >= to) continue;
+    let done = 0;
+    for (let row = from; row < to; row++) {
+      const id = Atomics.exchange(words, at + IDS + row, CLAIMED);
+      if (id === CLAIMED) continue;
+      const others = groupOf ? claimGroup(words, lane, head, groupOf, groupOf(id)) : [];
+      fill(orders, words, lane, { slot, row, id }, failed);
+      done++;
+      for (const other of others) {
+        fill(orders, words, lane, other, failed);
+        counted(words, slotAt(lane, other.slot), 1);
+      }
     }
-    const done = Atomics.add(words, at + DONE, to - from) + to - from;
-    if (done === rows || Atomics.load(words, at + FAILED) !== 0) Atomics.notify(words, at + DONE);
+    if (done > 0) counted(words, at, done);
     return true;
   }
   return false;
 }
 
-function fill(words: Int32Array, lane: Lane, slot: number, from: number, to: number): void {
-  const { pipeline = null, threaded, buffers, rows } = lane;
-  const now = pipeline ?? (lane.pipeline = openPipeline(threaded));
+interface Row {
+  readonly slot: number;
+  readonly row: number;
+  readonly id: number;
+}
+
+/** All rows in sight that lie in the same chunk of the file: unpacked for one, it is unpacked for all. */
+function claimGroup(
+  words: Int32Array,
+  lane: Lane,
+  head: number,
+  groupOf: (id: number) => number,
+  group: number,
+): Row[] {
+  const claimed: Row[] = [];
+  for (let i = 0; i < lane.slots; i++) {
+    const slot = (head + i) % lane.slots;
+    const at = slotAt(lane, slot);
+    const count = Atomics.load(words, at + COUNT);
+    for (let row = Atomics.load(words, at + NEXT); row < count; row++) {
+      const id = Atomics.load(words, at + IDS + row);
+      if (id === CLAIMED || groupOf(id) !== group) continue;
+      if (Atomics.compareExchange(words, at + IDS + row, id, CLAIMED) === id) claimed.push({ slot, row, id });
+    }
+  }
+  return claimed;
+}
+
+/** Rows that were claimed are done. Until all of them are, the slot stays as it is. */
+function counted(words: Int32Array, at: number, rows: number): void {
+  const done = Atomics.add(words, at + DONE, rows) + rows;
+  if (done === Atomics.load(words, at + COUNT) || Atomics.load(words, at + FAILED) !== 0) {
+    Atomics.notify(words, at + DONE);
+  }
+}
+
+/** Brings a sample to its row, or says why not. */
+function fill(orders: Orders, words: Int32Array, lane: Lane, { slot, row, id }: Row, failed: unknown): void {
   const at = slotAt(lane, slot);
-  const { input, target } = buffers[slot];
-  const inputBytes = input.length / rows, targetBytes = target.length / rows;
-  const epoch = words[at + EPOCH];
-  for (let i = from; i < to; i++) {
-    const passed = now.row(
-      words[at + IDS + i],
-      epoch,
-      input.subarray(i * inputBytes, (i + 1) * inputBytes),
-      target.subarray(i * targetBytes, (i + 1) * targetBytes),
+  try {
+    if (failed) throw failed;
+    const { input, target } = lane.buffers[slot];
+    const inputBytes = input.length / lane.rows, targetBytes = target.length / lane.rows;
+    lane.pipeline ??= openPipeline(lane.threaded);
+    const passed = lane.pipeline.row(
+      id,
+      words[at + EPOCH],
+      input.subarray(row * inputBytes, (row + 1) * inputBytes),
+      target.subarray(row * targetBytes, (row + 1) * targetBytes),
     );
     if (passed > 0) Atomics.add(words, SKIPPED, passed);
+  } catch (error) {
+    say(orders, words, at, error);
   }
 }
 

@@ -2,7 +2,7 @@
 // checkpoint's atomic.
 import { dirname, resolve } from "@std/path";
 import { freeBytes } from "../../checkpoint/atomic.ts";
-import { UserError } from "../../errors.ts";
+import { systemCode, UserError } from "../../errors.ts";
 import { formatBytes } from "../../format.ts";
 
 const NO_FOLDER = "a part of the path is a file, not a folder. Name another folder";
@@ -38,9 +38,9 @@ function telling<R>(act: () => R, kind: "usage" | "data", say: (code: string, re
   try {
     return act();
   } catch (error) {
-    const { code, message } = error as { code?: string; message: string };
+    const code = systemCode(error);
     if (error instanceof UserError || code === undefined) throw error;
-    throw new UserError(kind, say(code, message.split(" (os error")[0]), { cause: error });
+    throw new UserError(kind, say(code, (error as Error).message.split(" (os error")[0]), { cause: error });
   }
 }
 

@@ -38,6 +38,7 @@ export function imagesOf(train: Source, val: Source | null): EncodedPacking {
       target: { name: train.target.name, shape: [], dtype: "i64", seen: "i64" },
       task,
       outputs,
+      names: train.names,
     },
     samples,
     val: val?.length ?? 0,

@@ -36,6 +36,7 @@ export function packingOf(train: Source, val: Source | null, threads: number): P
     target: ways.target.field,
     task,
     outputs,
+    ...(train.names ? { names: train.names } : {}),
   };
   const supply = openSupply([train, ...(val ? [val] : [])], threads);
   return {

@@ -1,6 +1,7 @@
 // Packed samples into memory: one pass over the shards, each row checked. May import ffi, errors, its siblings, reading.
 import { crc32 } from "node:zlib";
-import { borrowBytes, uninitialised } from "../../../ffi/make.ts";
+import { askForHugePages } from "../../../ffi/huge_pages.ts";
+import { borrowBytes, placeOf, uninitialised } from "../../../ffi/make.ts";
 import { narrow } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../errors.ts";
@@ -30,6 +31,7 @@ export function loadRows(
   return scope(() => {
     const make = (field: typeof input) => uninitialised([ids.length, ...field.shape], { dtype: field.dtype });
     const rows = { input: make(input), target: make(target) };
+    askForHugePages(placeOf(rows.input));
     const inputs = borrowBytes(rows.input), targets = borrowBytes(rows.target);
     const kept = new Int32Array(ids.length);
     let count = 0;

@@ -22,6 +22,7 @@ import { readIndex } from "./index_file.ts";
 import { loadRows } from "./load.ts";
 import { sizeOf } from "./new_file.ts";
 import { packedSpec } from "./reader.ts";
+import { chosenTargets, withTargets } from "./targets.ts";
 
 export interface PackedSettings {
   readonly data: Config["data"];
@@ -48,7 +49,9 @@ export function packed({ data, seed }: PackedSettings): Sets {
       `val_samples ${data.val_samples}`,
     ]
     : [];
-  const make = opener(folder, index, shards, train.length + val.length, data, notes);
+  const open = opener(folder, index, shards, train.length + val.length, data, notes);
+  const columns = chosenTargets(folder, index.schema, data.targets, notes);
+  const make = (ids: Int32Array) => columns ? withTargets(open(ids), columns) : open(ids);
   return { train: make(train), val: val.length > 0 ? make(val) : null, notes };
 }
 
@@ -101,13 +104,15 @@ function opener(
   data: Config["data"],
   notes: string[],
 ): (ids: Int32Array) => Source {
-  const { layout, schema: { input, target, task, outputs } } = index;
+  const { layout, schema: { input, target, task, outputs, names } } = index;
   const parts = {
     name: folder,
     task,
     outputs,
+    names,
     description: `${folder}: ${sizeText(index)} -> ${answer(index)}, packed from ${index.origin.said}`,
     usual: USUAL[index.origin.kind],
+    bytewise: input.seen === "f32",
     finish: ({ input: x, target: y }: Batch) => ({ input: seen(x, input), target: seen(y, target) }),
   };
   if (!layout) return images(folder, index, shards, parts, data);

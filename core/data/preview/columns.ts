@@ -14,7 +14,8 @@ type More = Pick<PreviewField, "dimensions" | "units">;
 type Read = NonNullable<PreviewField["read"]>;
 
 export function columnField(column: Column, more: More = {}): PreviewField {
-  const { name, shape, dtype, text, unusable, onlyByName } = column;
+  const { name, shape, text, unusable, onlyByName, whole, stream } = column;
+  const dtype = whole && stream ? stream.raw : column.dtype; // as it is stored, not the floats that can be missing
   const field = { name, shape, dtype: text ? "text" : dtype, texts: text?.classes(), ...more };
   if (unusable) return { ...field, remark: unusable, read: null };
   const remark = onlyByName && shape.length > 0 ? "describes others" : undefined;

@@ -1,5 +1,5 @@
 // A summary as lines for a person. May import checkpoint's printable, format, summary (types).
-import { printable } from "../../checkpoint/describe.ts";
+import { printable } from "../../checkpoint/file_bytes.ts";
 import { formatBytes, formatPlural } from "../../format.ts";
 import type { FieldSummary, Range, Summary } from "./summary.ts";
 

@@ -1,5 +1,5 @@
 // Samples in a terminal and as a contact sheet. May import errors, checkpoint's printable, its siblings.
-import { printable } from "../../checkpoint/describe.ts";
+import { printable } from "../../checkpoint/file_bytes.ts";
 import { UserError } from "../../errors.ts";
 import { encodePng } from "./png.ts";
 import { enlarged, paint, type Picture, sheet, type Size } from "./picture.ts";

@@ -4,6 +4,8 @@ import type { Reader } from "./reader.ts";
 /** Plain data that a thread is sent: which reader to open, and on what. Large lists are shared memory, not copied. */
 export interface ReaderSpec {
   readonly kind: string;
+  /** Whether several samples share a chunk of the file (Reader.groupOf), so that seeing more of them ahead saves work. */
+  readonly grouped?: boolean;
 }
 
 /** One kind: `load` brings what takes time (WebAssembly, libraries) into this thread, before `open`. */

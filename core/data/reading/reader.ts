@@ -28,6 +28,8 @@ export interface Reader {
   /** Where stored samples are rows of a batch already: the same, straight to their place. */
   readInto?(index: number, input: Uint8Array, target: Uint8Array): void;
   close(): void;
+  /** Samples that lie in one chunk of the file have the same number: once it is unpacked, they are read for little. */
+  groupOf?(index: number): number;
   /** The file of all samples, where they have one in common. */
   readonly path?: string;
 }

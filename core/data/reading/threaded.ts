@@ -12,6 +12,8 @@ export interface Threaded {
   /** One row of a raw batch. */
   readonly input: Field;
   readonly target: Field;
+  /** What each byte of each channel becomes (levels.ts), where threads make floats of bytes; in shared memory. */
+  readonly levels: Float32Array | null;
   /** Applied to each sample as it is read; null where the stored sample is the row. */
   readonly geometry: Geometry | null;
   /** The seed of its random choices; null in validation, which makes none. */

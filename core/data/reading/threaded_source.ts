@@ -19,18 +19,23 @@ export interface ThreadedParts {
   readonly task: Facts["task"];
   readonly outputs: number;
   readonly description: string;
+  readonly names?: Source["names"];
   readonly usual?: Source["usual"];
+  readonly bytewise?: boolean;
   finish?(raw: Batch): Batch;
 }
 
 export function threadedSource(parts: ThreadedParts): Source {
   const { length, reader, stored, target, bad } = parts;
   const indices = parts.indices && shared(parts.indices);
-  const threaded = { reader, indices, length, input: stored, target, geometry: null, seed: null, bad };
+  const threaded = {
+    ...{ reader, indices, length, target, bad },
+    ...{ input: stored, levels: null, geometry: null, seed: null },
+  };
   const { raw, passedOver } = readRows(threaded);
   const fields = [stored.name, target.name] as const;
   const made = source({ ...parts, fields, raw: (ids, epoch) => raw(plainPart(ids, epoch)) });
-  return { ...made, threaded, passedOver };
+  return { ...made, threaded, passedOver, bytewise: parts.bytewise };
 }
 
 /** Reads the rows in the thread that asks; what it opens for that stays open for as long as the program runs. */

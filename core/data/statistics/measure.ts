@@ -24,8 +24,13 @@ export interface Measures {
 const TOGETHER = 2 ** 20;
 const MOST_SAMPLES = 4096;
 
-/** The contiguous share of one of `world` ranks; null where it has no sample. */
-export function measure(what: Measurable, rank = 0, world = 1): Measures | null {
+/** The contiguous share of one of `world` ranks; null where it has no sample. `seen` is told how many are done. */
+export function measure(
+  what: Measurable,
+  rank = 0,
+  world = 1,
+  seen: (done: number, of: number) => void = () => {},
+): Measures | null {
   const { length, facts } = what;
   const [first, end] = [rank, rank + 1].map((at) => Math.floor(at * length / world));
   const size = facts.input.shape.reduce((total, side) => total * side, 1);
@@ -41,6 +46,7 @@ export function measure(what: Measurable, rank = 0, world = 1): Measures | null 
       input = input ? mergeTwo(input, part) : part;
       if (classes) countClasses(batch.target, classes);
     });
+    seen(Math.min(from + together, end) - first, end - first);
   }
   return input && { samples: end - first, input, classes };
 }

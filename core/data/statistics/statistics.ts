@@ -1,5 +1,7 @@
-// What the training samples are like: measured once, then remembered beside the data. May import format, its siblings.
+// What the training samples are like: measured once, then remembered beside the data. May import format, packed's
+// progress line, its siblings.
 import { formatDuration, formatPlural } from "../../format.ts";
+import { openProgress } from "../packed/progress.ts";
 import { digest, fingerprint, lookUp, placesFor, remember, type Statistics } from "./cache.ts";
 import { type Measurable, measure, type Measures, mergeMeasures } from "./measure.ts";
 import { deviations } from "./moments.ts";
@@ -22,15 +24,15 @@ export interface Stated {
 }
 
 /** Of these samples: the training samples, so that nothing of the others is known to the model. */
-export function statisticsOf(samples: Measurable, what: What): Stated {
-  if (what.path === "") return { statistics: stated(mergeMeasures([measure(samples)])), notes: [] };
+export function statisticsOf(samples: Measurable, what: What, quiet = true): Stated {
+  if (what.path === "") return { statistics: measured(samples, quiet), notes: [] };
   const of = hashOf(samples, what), places = placesFor(what.path);
   const { statistics, damaged } = lookUp(places, of);
   if (statistics) {
     return { statistics, notes: [`Statistics of ${said(statistics)}, as measured before`] };
   }
   const start = performance.now();
-  const found = stated(mergeMeasures([measure(samples)]));
+  const found = measured(samples, quiet);
   const kept = remember(places, of, found);
   const took = formatDuration((performance.now() - start) / 1000);
   const where = kept ? `kept in ${kept}` : "kept nowhere, as neither its folder nor the cache can be written";
@@ -41,6 +43,17 @@ export function statisticsOf(samples: Measurable, what: What): Stated {
       (damaged ? `; what was kept in ${damaged} is damaged` : ""),
     ],
   };
+}
+
+/** All of large data is read for it: a line says how far it is. */
+function measured(samples: Measurable, quiet: boolean): Statistics {
+  const progress = openProgress("Measuring", { quiet });
+  try {
+    const all = measure(samples, 0, 1, (done, total) => progress.update({ done, kept: 0, total }));
+    return stated(mergeMeasures([all]));
+  } finally {
+    progress.clear();
+  }
 }
 
 const said = ({ samples }: Statistics) => formatPlural(samples, "training sample");

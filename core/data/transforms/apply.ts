@@ -14,6 +14,7 @@ import { openGeometry, sampleShape } from "./geometry.ts";
 import type { Geometry } from "./geometry_plan.ts";
 import { IMAGENET } from "./usual.ts";
 import { mixer } from "./mix.ts";
+import { onHost } from "./on_host.ts";
 import { givenIn, type Normalisation, valuesOf } from "./values.ts";
 
 export interface Pair {
@@ -24,22 +25,38 @@ export interface Pair {
 interface Settings {
   readonly data: Config["data"];
   readonly seed: number;
+  /** Whether long work says nothing of how far it is. */
+  readonly quiet?: boolean;
 }
 
 /** Only training samples are cropped, turned and mixed at random. */
-export function transformed(pair: Pair, { data, seed }: Settings): Pair & { notes: string[] } {
+export function transformed(pair: Pair, { data, seed, quiet = true }: Settings): Pair & { notes: string[] } {
   const notes: string[] = [];
   const plan = planOf(data);
   const cut = (source: Source, own: number | null) => plan ? cropped(source, plan, own) : source;
   const train = cut(pair.train, seed), val = pair.val && cut(pair.val, null);
-  const normalisation = normalisationOf(() => cut(pair.train, null), data, pair.train.usual ?? null, notes);
+  const normalisation = normalisationOf(
+    () => cut(pair.train, null),
+    data,
+    pair.train.usual ?? null,
+    notes,
+    quiet,
+  );
   const values = valuesOf(data, train.input.shape, normalisation, notes);
   const valued = (source: Source) =>
     values ? then(source, (b) => ({ ...b, input: values(b.input) })) : source;
+  // Logarithms have other bits in libtorch's vectors than beside them, so what they make of bytes is no table.
+  const hosted = (source: Source) => data.scaling === "none" ? onHost(source) : source;
   const mix = mixer(data, train.facts, seed);
   const mixed = (source: Source, training: boolean) =>
-    mix ? then(source, (batch, part) => mix(batch, part, training)) : source;
-  return { train: mixed(valued(train), true), val: val && mixed(valued(val), false), notes };
+    mix
+      ? {
+        ...then(source, (batch, part) => mix.apply(batch, part, training)),
+        target: mix.target(source.target, training),
+      }
+      : source;
+  const done = (source: Source, training: boolean) => mixed(hosted(valued(source)), training);
+  return { train: done(train, true), val: val && done(val, false), notes };
 }
 
 function planOf(data: Config["data"]): Geometry | null {
@@ -58,7 +75,7 @@ function planOf(data: Config["data"]): Geometry | null {
 /** The same samples with something more done to their batches. */
 function then(source: Source, more: (batch: Batch, part: Part) => Batch): Source {
   const finish = (raw: Batch, part: Part) => more(source.finish(raw, part), part);
-  return { ...source, finish };
+  return { ...source, finish, host: source.host && then(source.host, more) };
 }
 
 /** Random choices are made by who has a seed. */
@@ -125,6 +142,7 @@ function normalisationOf(
   data: Config["data"],
   usual: Normalisation | null,
   notes: string[],
+  quiet: boolean,
 ): Normalisation | null {
   if (data.mean.length > 0 || data.std.length > 0) return givenIn(data);
   switch (data.normalise) {
@@ -159,7 +177,7 @@ function normalisationOf(
         },
         indices: train.indices,
       };
-      const { statistics, notes: said } = statisticsOf({ ...train, batch }, what);
+      const { statistics, notes: said } = statisticsOf({ ...train, batch }, what, quiet);
       notes.push(...said);
       return statistics;
     }

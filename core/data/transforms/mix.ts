@@ -2,7 +2,7 @@
 // Everything is drawn for a pair, so the samples are the same however a batch is cut. May import ffi, errors, random,
 // source, config and models (types), its siblings.
 import { isFloating } from "../../../ffi/dtype.ts";
-import { add, tensor, toDevice } from "../../../ffi/make.ts";
+import { add, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
 import {
   eq,
   ge,
@@ -21,11 +21,16 @@ import type { Config } from "../../config/settings.ts";
 import { UserError } from "../../errors.ts";
 import type { Facts } from "../../models/model.ts";
 import { key, uniform } from "../../random.ts";
-import type { Batch, Part } from "../source.ts";
+import type { Batch, Field, Part } from "../source.ts";
 import { symmetricBeta } from "./beta.ts";
 
 type Settings = Pick<Config["data"], "mixup" | "cutmix" | "one_hot">;
-type Mixer = (batch: Batch, part: Part, training: boolean) => Batch;
+
+export interface Mixer {
+  apply(batch: Batch, part: Part, training: boolean): Batch;
+  /** What becomes of the target's field. */
+  target(field: Field, training: boolean): Field;
+}
 
 export interface Mixing {
   readonly seed: number;
@@ -38,7 +43,8 @@ export interface Mixing {
 export function mixer({ mixup, cutmix, one_hot }: Settings, facts: Facts, seed: number): Mixer | null {
   const mixing = mixup > 0 || cutmix > 0;
   if (!mixing && !one_hot) return null;
-  check(mixup > 0 ? "--mixup" : mixing ? "--cutmix" : "--one-hot", cutmix > 0, facts);
+  const flag = mixup > 0 ? "--mixup" : mixing ? "--cutmix" : "--one-hot";
+  check(flag, cutmix > 0, facts);
   const classes = facts.task === "classification" ? facts.outputs : 0;
   if (one_hot && classes === 0) {
     throw new UserError(
@@ -46,12 +52,36 @@ export function mixer({ mixup, cutmix, one_hot }: Settings, facts: Facts, seed: 
       "--one-hot is for class labels, and the targets here are numbers: leave it out.",
     );
   }
-  return (batch, part, training) =>
-    scope(() => {
-      const soft = (one_hot || (training && mixing)) && classes > 0;
-      const { input, target } = soft ? { input: batch.input, target: oneHot(batch.target, classes) } : batch;
-      return training && mixing ? mix({ input, target }, part, { seed, mixup, cutmix }) : { input, target };
-    });
+  const soft = (training: boolean) => (one_hot || (training && mixing)) && classes > 0;
+  let looked = false;
+  const vectors = (labels: Tensor, { ids }: Part): Tensor => {
+    // On a GPU the first batch alone: to look at each would wait for the device.
+    if (labels.device === "cpu" || !looked) refuseIgnored(flag, labels, classes, ids);
+    looked = true;
+    return oneHot(labels, classes);
+  };
+  return {
+    apply: ({ input, target: labels }, part, training) =>
+      scope(() => {
+        const target = soft(training) ? vectors(labels, part) : labels;
+        return training && mixing ? mix({ input, target }, part, { seed, mixup, cutmix }) : { input, target };
+      }),
+    target: (field, training) => soft(training) ? { ...field, shape: [classes], dtype: "f32" } : field,
+  };
+}
+
+/** A label that doesn't count has no share to give, and its sample would be learned as one of no class. */
+function refuseIgnored(flag: string, labels: Tensor, classes: number, ids: Int32Array): void {
+  const values = toNumbers(labels);
+  const row = values.findIndex((label) => !(label >= 0 && label < classes));
+  if (row < 0) return;
+  throw new UserError(
+    "data",
+    `Sample ${ids[row]} has the label ${
+      values[row]
+    }, which is none of the ${classes} classes, and ${flag} makes ` +
+      "shares of classes of each label: leave such samples out of the data, or that flag.",
+  );
 }
 
 function check(flag: string, cutmix: boolean, { task, input }: Facts): void {

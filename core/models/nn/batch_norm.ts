@@ -4,6 +4,7 @@ import { batchNorm, scatterAdd_, view } from "../../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../errors.ts";
 import { Module } from "./module.ts";
+import { syncedBatchNorm, synchronised } from "./sync_batch_norm.ts";
 
 export interface BatchNormOptions {
   eps?: number;
@@ -24,6 +25,7 @@ export function recompute<R>(body: () => R): R {
 }
 
 export class BatchNorm extends Module {
+  readonly features: number;
   readonly weight: Tensor | null = null;
   readonly bias: Tensor | null = null;
   readonly #mean: Tensor;
@@ -34,6 +36,7 @@ export class BatchNorm extends Module {
 
   constructor(features: number, options: BatchNormOptions = {}) {
     super();
+    this.features = features;
     this.#eps = options.eps ?? 1e-5;
     this.#momentum = options.momentum ?? 0.1;
     if (options.affine !== false) {
@@ -49,6 +52,11 @@ export class BatchNorm extends Module {
     const { weight, bias } = this;
     if (!this.training) {
       return batchNorm(x, weight, bias, this.#mean, this.#variance, false, this.#momentum, this.#eps, true);
+    }
+    if (synchronised()) {
+      this.#count();
+      const [mean, variance, momentum, eps] = [this.#mean, this.#variance, this.#momentum, this.#eps];
+      return syncedBatchNorm(x, { weight, bias, mean, variance, momentum, eps });
     }
     if (x.shape[0] === 1) refuseLonely(x);
     if (again) return batchNorm(x, weight, bias, null, null, true, this.#momentum, this.#eps, true);

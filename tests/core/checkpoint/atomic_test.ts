@@ -64,6 +64,25 @@ Deno.test(
 );
 
 Deno.test(
+  "a used-up quota, and an error that Deno has no name for, give a sentence, and the old file stays",
+  inFolder((folder) => {
+    const path = `${folder}/a.pt`;
+    writeAtomically(path, put("old"));
+    const failing = (said: string) => () =>
+      writeAtomically(path, (file) => {
+        put("half")(file);
+        throw new Error(said); // as Deno gives it: without a code
+      });
+    const refused = (said: string, sentence: string) => {
+      assertEquals(assertThrows(failing(said), UserError, sentence).kind, "checkpoint");
+    };
+    refused("Disk quota exceeded (os error 122)", "your disk quota is used up; free some space");
+    refused("Stale file handle (os error 116)", "it can't be written: Stale file handle");
+    assertEquals([Deno.readTextFileSync(path), names(folder)], ["old", ["a.pt"]]);
+  }),
+);
+
+Deno.test(
   "too little space is refused before anything is written",
   inFolder((folder) => {
     const path = `${folder}/a.pt`;

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { describeCheckpoint } from "../../../core/checkpoint/describe.ts";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { readPt, writePt } from "../../../core/checkpoint/pt.ts";
-import { writeSafetensors } from "../../../core/checkpoint/safetensors.ts";
+import { writeSafetensors } from "../../../core/checkpoint/safetensors_writer.ts";
 import { tensorBytes } from "../../../core/checkpoint/tensor_bytes.ts";
 import { dict, memoryStorage, OrderedDict, TensorData, type Value } from "../../../core/checkpoint/value.ts";
 import { UserError } from "../../../core/errors.ts";
@@ -27,7 +27,9 @@ function makeFile(path: string): Uint8Array {
   );
   if (path.endsWith(".pt")) {
     writePt(path, dict({ epoch: 3, config: dict({ lr: 0.1 }), model_state_dict: tensors }));
-  } else writeSafetensors(path, tensors as Map<string, Value> as Map<string, TensorData>, { format: "pt" });
+  } else {writeSafetensors(path, tensors as Map<string, Value> as Map<string, TensorData>, {
+      metadata: { format: "pt" },
+    });}
   return Deno.readFileSync(path);
 }
 

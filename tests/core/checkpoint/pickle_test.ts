@@ -101,7 +101,7 @@ const HOSTILE: Record<string, [string, string]> = {
     "ctorch._utils\n_rebuild_tensor_v2\n(NK\x00))\x89NtR.",
     "without a storage",
   ],
-  "piles up three million values": ["(" + "N".repeat(3_000_000) + "t.", "piles up"],
+  "piles up three million values": ["(" + "N".repeat(3_000_000) + "t.", "more single values"],
 };
 
 for (const [what, [pickle, sentence]] of Object.entries(HOSTILE)) {
@@ -121,8 +121,8 @@ Deno.test("a laugh bomb of a billion lists costs no more than its bytes", () => 
   assertEquals(value, []);
 });
 
-Deno.test("a million nested tuples are read without recursion", () => {
-  assert(read(")" + "\x85".repeat(1_000_000) + ".") instanceof Tuple);
+Deno.test("a hundred thousand nested tuples are read without recursion", () => {
+  assert(read(")" + "\x85".repeat(100_000) + ".") instanceof Tuple);
 });
 
 Deno.test("tensors that reach beyond their storage are refused", () => {

@@ -13,7 +13,11 @@ Deno.test("the last of two flags wins, whatever their spelling", () => {
 });
 
 Deno.test("switches take no word, and a value only after an equals sign", () => {
-  assertEquals(fromArgv("--deterministic", "--epochs", "2").config.training.deterministic, true);
+  const deterministic = (...argv: string[]) => fromArgv(...argv).config.training.deterministic;
+  assertEquals(deterministic("--deterministic", "--epochs", "2"), "on");
+  assertEquals(deterministic("--deterministic=world"), "world");
+  assertEquals(deterministic("--deterministic", "--no-deterministic"), "off");
+  assertEquals(deterministic("--set", "training.deterministic=true"), "on"); // as it was saved once
   assertEquals(fromArgv("--compile=false").config.training.compile, false);
   assertEquals(fromArgv("--no-wandb").config.wandb.enabled, false);
   assertEquals(fromArgv("--no-amp").config.training.amp, "off");
@@ -69,6 +73,8 @@ const MISTAKES: [string[], string][] = [
   [["--compile=maybe"], "--compile: training.compile must be true or false"],
   [["--no-compile=true"], '--no-compile takes no value, but got "true".'],
   [["--compile", "false"], "--compile=false, or --no-compile."],
+  [["--deterministic", "world"], "Here it takes an equals sign: --deterministic=world."],
+  [["--deterministic=wrold"], 'Did you mean "world"?'],
   [["--warmup", "3parsecs"], "a duration such as 500steps or 1ep or 1e6samples or 2e9tok"],
   [["--warmup", "10min"], "training.scheduler.warmup must be a duration"],
   [["--run-name", "../evil"], "a name for files"],

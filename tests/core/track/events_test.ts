@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { join } from "@std/path";
 import { UserError } from "../../../core/errors.ts";
 import { encodeEvent } from "../../../core/track/event_types.ts";
-import { type Emitted, openEvents, readEvents } from "../../../core/track/events.ts";
+import { type Emitted, openEvents, readEvents, readLastEvents } from "../../../core/track/events.ts";
 
 function inFolder(test: (path: string) => void): void {
   const folder = Deno.makeTempDirSync();
@@ -144,7 +144,7 @@ Deno.test("resuming forgets the steps, evaluations and epochs that come after, a
       log.emit({ kind: "epoch", step, epoch: 1, loss: step, metrics: {}, lr: 1, seconds: 1 });
     }
     log.emit({ kind: "warning", message: "stays", step: 6 });
-    log.truncateAfter(4);
+    log.rewind({ step: 4, epoch: 1 });
     log.emit({ kind: "step", step: 5, epoch: 1, loss: -5, lr: 1 });
     log.close();
     const events = readEvents(path);
@@ -154,13 +154,43 @@ Deno.test("resuming forgets the steps, evaluations and epochs that come after, a
     assertEquals([...Deno.readDirSync(join(path, ".."))].map((entry) => entry.name), ["events.jsonl"]);
   }));
 
+Deno.test("a run that was saved before the evaluation of its last step forgets the one that it made after", () =>
+  inFolder((path) => {
+    const log = openEvents(path, { warn: fail });
+    const step = { kind: "step", epoch: 2, loss: 1, lr: 1 } as const;
+    for (const n of [3, 4]) log.emit({ ...step, step: n });
+    const file = () => Deno.statSync(path).ino;
+    const before = file();
+    log.rewind({ step: 4, epoch: 1 });
+    assertEquals(file(), before, "nothing to forget: the file is left alone");
+    log.emit({ kind: "eval", step: 4, epoch: 2, val_loss: 1, metrics: {}, samples: 1, seconds: 1 });
+    log.emit({ kind: "epoch", step: 4, epoch: 2, loss: 1, metrics: {}, lr: 1, seconds: 1 });
+    log.rewind({ step: 4, epoch: 2 });
+    assertEquals(readEvents(path).length, 4, "the epoch was done when it was saved");
+    log.rewind({ step: 4, epoch: 1 });
+    log.close();
+    assertEquals(readEvents(path).map(({ kind }) => kind), ["step", "step"]);
+  }));
+
+Deno.test("the last records are read without the rest of a long file", () =>
+  inFolder((path) => {
+    const log = openEvents(path, { warn: fail });
+    assertEquals(readLastEvents(path), []);
+    for (let step = 1; step <= 3000; step++) log.emit({ kind: "step", step, epoch: 1, loss: step, lr: 1 });
+    log.close();
+    Deno.writeTextFileSync(path, '{"t":1,"kind":"st', { append: true });
+    const last = readLastEvents(path);
+    assertEquals(last, readEvents(path).slice(-last.length));
+    assert(last.length > 100 && last.length < 3000, String(last.length));
+  }));
+
 Deno.test("characters of several bytes survive wherever the reader's chunks end", () => {
   for (let shift = 0; shift < 3; shift++) {
     inFolder((path) => {
       const log = openEvents(path, { warn: fail, now: () => 1 });
       const message = "x".repeat(shift) + "\u65e5".repeat(150_000);
       log.emit({ kind: "warning", message });
-      log.truncateAfter(0);
+      log.rewind({ step: 0, epoch: 0 });
       log.close();
       assertEquals(readEvents(path), [{ t: 1, kind: "warning", message }]);
     });

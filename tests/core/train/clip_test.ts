@@ -69,3 +69,13 @@ Deno.test("a step reports the norm before clipping and updates from the clipped 
 Deno.test("the norm is the same where gradients are autograd's own", () => {
   assertAlmostEquals(stepped({ direct: true }).norm / stepped({}).norm, 1, 1e-6);
 });
+
+Deno.test("the norm of eleven million numbers is right to six digits", () => {
+  manualSeed(3n);
+  const arena = packParameters([["p", randn([11_000_000])]], "cpu");
+  scope(() => {
+    copy_(arena.gradients[0], randn([11_000_000]));
+    const exact = Math.sqrt(toNumbers(arena.gradient).reduce((total, x) => total + x * x, 0));
+    assertAlmostEquals(gradientNorm(arena).item() / exact, 1, 2e-6);
+  });
+});

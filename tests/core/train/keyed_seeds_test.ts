@@ -13,16 +13,18 @@ open();
 const sizes = { inputs: 3, hidden: 4, layers: 1, outputs: 1 };
 const drawn = () => Array.from(toNumbers(randn([8])));
 
-Deno.test("a block draws the same numbers each time it runs, and others in another step, micro-batch or block", () => {
+Deno.test("a block draws the same numbers each time it runs, and others in another step, share, micro-batch or block", () => {
   const seeds = keyedSeeds(mlp({ ...sizes, dropout: 0.5 }), 1)!;
-  const at = (step: number, micro: number, block: number) => {
-    Object.assign(seeds, { step, micro });
+  const at = ([step, share, micro, block]: number[]) => {
+    Object.assign(seeds, { step, share, micro });
     seeds.seed(block);
     return drawn();
   };
-  const first = at(5, 1, 2);
-  for (const other of [at(6, 1, 2), at(5, 0, 2), at(5, 1, 3), at(1, 5, 2)]) assertNotEquals(other, first);
-  assertEquals(at(5, 1, 2), first);
+  const first = at([5, 3, 1, 2]);
+  for (const other of [[6, 3, 1, 2], [5, 0, 1, 2], [5, 3, 0, 2], [5, 3, 1, 3], [5, 1, 3, 2]]) {
+    assertNotEquals(at(other), first);
+  }
+  assertEquals(at([5, 3, 1, 2]), first);
 });
 
 Deno.test("another seed draws other numbers", () => {

@@ -1,32 +1,24 @@
-// Runs of many ranks, which this version does not train, whoever asks for them.
-import { assertEquals, assertThrows } from "@std/assert";
+// A run that is meant for many nodes and finds itself on fewer.
+import { assertThrows } from "@std/assert";
 import { resolve } from "../../../core/config/resolve.ts";
+import { placeFlags, whereAmI } from "../../../core/dist/where.ts";
 import { UserError } from "../../../core/errors.ts";
-import { refuseManyRanks } from "../../../core/train/limits.ts";
-import { hydra, mpirun, sbatch, srun, torchrun, type Variables } from "../dist/environments.ts";
+import { refuseLayout } from "../../../core/train/limits.ts";
+import { srun, type Variables } from "../dist/environments.ts";
 
-const check = (argv: string[], env: Variables) => refuseManyRanks(resolve({ argv, env }), env);
+function check(argv: string[], env: Variables): void {
+  const resolved = resolve({ argv, env });
+  refuseLayout(resolved, whereAmI(env, placeFlags(resolved.config.distributed), { hostname: "gpu001" }));
+}
 
-Deno.test("one process trains: alone, in an allocation, or as a launcher's only rank", () => {
+Deno.test("a number of nodes that is asked for must be there", () => {
   check([], {});
-  check([], sbatch());
-  check([], { RANK: "0", WORLD_SIZE: "1" });
-  check(["--world-size=1"], srun(3));
-});
-
-Deno.test("many ranks are refused with who started them", () => {
-  const launchers = { srun: srun(1), "Open MPI": mpirun(1), MPICH: hydra(0), environment: torchrun(0) };
-  for (const [name, env] of Object.entries(launchers)) {
-    const error = assertThrows(() => check([], env), UserError, name);
-    assertEquals(
-      error.message.match(/^\d processes were started/)?.[0],
-      `${name === "srun" ? 8 : 2} processes were started`,
-    );
-    assertEquals(error.kind, "usage");
-  }
-});
-
-Deno.test("many ranks or nodes in the settings are refused where they were asked for", () => {
-  assertThrows(() => check(["--world-size=4", "--rank=0"], {}), UserError, "--world-size asks for 4 ranks");
-  assertThrows(() => check(["--nodes=2"], {}), UserError, "--nodes asks for 2 nodes");
+  check(["--nodes=1"], {});
+  check(["--nodes=2"], srun(1));
+  assertThrows(
+    () => check(["--nodes=2"], {}),
+    UserError,
+    "--nodes asks for 2 nodes, and this is 1 rank on 1 node.",
+  );
+  assertThrows(() => check(["--nodes=4"], srun(1)), UserError, "--nodes asks for 4 nodes");
 });

@@ -31,6 +31,7 @@ for (
       "gpt with dropout, gradient checkpointing and clipping",
       GPT + "--gradient-checkpointing --clip-norm 0.5 ",
     ],
+    ["gpt with dropout in virtual shards", GPT + "--deterministic=world "],
   ]
 ) {
   Deno.test(

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } fro
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/errors.ts";
 import { bestPath, epochPath, latestPath } from "../../../core/train/names.ts";
+import { trainLoop } from "../../../core/train/loop.ts";
 import type { Prepared } from "../../../core/train/prepare.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { fill_ } from "../../../ffi/make.ts";
@@ -27,12 +28,56 @@ Deno.test(
       await saver.settle();
       const before = contents(latestPath(places));
       await saver.save("request", false);
+      saver.hold(); // as the optimizer does
       fill_(arena.flat, 7); // the next steps
       await saver.settle();
       assertEquals(contents(latestPath(places)), before);
       await saver.save("request", false);
       await saver.settle();
       assertNotEquals(contents(latestPath(places)), before);
+    })
+  ),
+);
+
+Deno.test(
+  "an update waits for the copy of a large state, and the copy's time is told as training's wait",
+  inFolder((folder) =>
+    started(folder, [...MLP, "--hidden-size", "2048", "--layers", "3", "--ema=0.5"], async (prepared) => {
+      const { run: { saver, ema }, places, built: { arena } } = prepared;
+      await saver.save("request", false);
+      await saver.settle();
+      const before = contents(latestPath(places));
+      const told = saver.told.stallSeconds;
+      await saver.save("request", false);
+      const began = performance.now();
+      saver.hold();
+      const held = (performance.now() - began) / 1000;
+      fill_(arena.flat, 7);
+      fill_(ema!.average, 7);
+      await saver.settle();
+      assertEquals(contents(latestPath(places)), before);
+      assert(saver.told.stallSeconds - told >= held, "what it waited is in what was told");
+    })
+  ),
+);
+
+Deno.test(
+  "every update, and every evaluation with averages, asks the saver first",
+  inFolder((folder) =>
+    started(folder, [...MLP, "--ema=0.5"], async ({ run }) => {
+      const calls: string[] = [];
+      const note = <A extends unknown[], R>(name: string, call: (...args: A) => R) => (...args: A) => {
+        calls.push(name);
+        return call(...args);
+      };
+      const { saver, step: { optimizer }, ema } = run;
+      Object.assign(saver, { hold: note("hold", saver.hold) });
+      Object.assign(optimizer, { step: note("update", optimizer.step.bind(optimizer)) });
+      Object.assign(ema!, { swap: note("swap", ema!.swap.bind(ema)) });
+      await trainLoop(run);
+      const before = (name: string) =>
+        calls.filter((call, i) => call === name && calls[i - 1] === "hold").length;
+      assertEquals([before("update"), before("swap")], [3 * 8, 3]); // the averages are swapped back without asking
     })
   ),
 );

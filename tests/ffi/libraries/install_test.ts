@@ -1,10 +1,13 @@
 // Installing: whole or not at all. A stand-in for pip hands out small wheels; the set-up for these tests ran the real one.
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { join } from "@std/path";
+import { dirname, join } from "@std/path";
 import { UserError } from "../../../core/errors.ts";
+import { installMpich } from "../../../ffi/libraries/install_mpich.ts";
 import { installLibtorch } from "../../../ffi/libraries/install.ts";
+import { MPICH } from "../../../ffi/libraries/pins.ts";
 import type { Env } from "../../../ffi/libraries/types.ts";
+import { findMpi } from "../../../ffi/mpi/find.ts";
 import { fakeElf, fakeTorch, inTemp } from "./fake_libtorch.ts";
 
 /** An environment whose python3 is the real one, but for `-m pip download`, which runs `pip` (a shell script's body). */
@@ -65,6 +68,42 @@ Deno.test("what a killed installation left is removed by the next", () =>
     Deno.mkdirSync(join(folder, "cache/libtorch/2.15.0-cpu/lib"), { recursive: true }); // no installed.json in it
     await installLibtorch({ env });
     assertEquals(names(join(folder, "cache/libtorch")), [".lock", "2.15.0-cpu"]);
+  }));
+
+Deno.test("MPICH comes with its launcher, fit to be started, and without what only compilers need", () =>
+  inTemp(async (folder) => {
+    const env = await withPip(folder, `cp ${folder}/mpich.whl "$dest/"`);
+    const data = join(folder, "mpich/mpich-5.0.2.data/data");
+    for (const file of ["bin/mpiexec", "lib/libmpi.so.12", "lib/mpich/libucp.so.0", "include/mpi.h"]) {
+      await Deno.mkdir(dirname(join(data, file)), { recursive: true });
+      await Deno.writeFile(join(data, file), fakeElf());
+    }
+    await shell(`cd ${folder}/mpich && python3 -m zipfile -c ../mpich.whl mpich-5.0.2.data`);
+    const home = await installMpich(env);
+    assertEquals(home, join(folder, "cache/mpi/mpich-5.0.2"));
+    assertEquals(names(home), ["bin", "installed.json", "lib"]);
+    assertEquals(Deno.statSync(join(home, "bin/mpiexec")).mode! & 0o111, 0o111);
+    assertEquals(names(join(home, "lib/mpich")), ["libucp.so.0"]);
+    // As a launcher's rank, so that another MPI of this machine is not what is found.
+    const { usable } = findMpi({ ...env, PMI_SIZE: "2" }, true);
+    assert(usable.some(({ path }) => path === join(home, "lib/libmpi.so.12")));
+  }));
+
+Deno.test("users get the MPICH that the tests start ranks with", () => {
+  const pins = Deno.readTextFileSync(new URL("../../../scripts/pins/mpi.txt", import.meta.url));
+  for (const { requirement, sha256 } of Object.values(MPICH).flatMap(({ wheels }) => wheels)) {
+    assert(pins.includes(requirement) && pins.includes(sha256), `${requirement} ${sha256}`);
+  }
+});
+
+Deno.test("a wheel without MPICH's library is refused", () =>
+  inTemp(async (folder) => {
+    const env = await withPip(folder, `cp ${folder}/torch.whl "$dest/"`);
+    const error = await assertRejects(() => installMpich(env), UserError);
+    assert(
+      /MPICH 5\.0\.2 was downloaded but can't be used here: libmpi\.so\.12 is missing/.test(error.message),
+    );
+    assertEquals(names(join(folder, "cache/mpi")), [".lock"]);
   }));
 
 const failures: [name: string, pip: string, sentence: RegExp][] = [

@@ -1,5 +1,5 @@
 // Made universes in training: generated once where they fit, made on the fly where they do not, the same samples always.
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import type { Config } from "../../../../core/config/settings.ts";
 import { openData, type Opened } from "../../../../core/data/open.ts";
@@ -11,6 +11,7 @@ import { threads } from "../../../../ffi/random.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { settings } from "../help.ts";
+import { contents } from "../packed/make.ts";
 
 const libtorch = useLibtorch();
 
@@ -66,11 +67,46 @@ for (const type of ["2lpt", "des"] as const) {
 
 Deno.test("where they would fill the disk, they are not kept but made on the fly, and that is told", () =>
   inFolder(async (folder) => {
-    const { config: ready, notes } = await generateMissing(config(folder), libtorch, () => 20_000);
+    const { config: ready, notes } = await generateMissing(config(folder), libtorch, undefined, () => 20_000);
     assertEquals(ready.data.data_path, "");
     assertEquals(notes, ["Not kept on disk: 16 samples (16.3 KiB), where 19.5 KiB are free"]);
     assertEquals([...Deno.readDirSync(folder)], []);
     assert(open(ready).notes.includes("Each sample is made anew whenever it is wanted"));
+  }));
+
+Deno.test("ranks share the work: each goes on when all is there, and the bytes are those of one rank", () =>
+  inFolder(async (folder) => {
+    const shared = config(folder, { train_samples: 60, val_samples: 20 });
+    const alone = config(join(folder, "alone"), { train_samples: 60, val_samples: 20 });
+    const ranks = await Promise.all(
+      [0, 1, 2, 3].map((rank) => generateMissing(shared, libtorch, { rank, world: 4, localWorld: 4 })),
+    );
+    const path = ranks[0].config.data.data_path;
+    const made = ranks.map(({ config, notes }) => {
+      assertEquals(config.data.data_path, path);
+      return Number(/^Generated (\d+) samples/.exec(notes[0])![1]);
+    });
+    assertEquals(made, [16 + 16, 16 + 4, 16, 12], "every fourth of the six shards");
+    const { config: one } = await generateMissing(alone, libtorch);
+    assertEquals(contents(path), contents(one.data.data_path));
+  }));
+
+Deno.test("a rank whose neighbours are gone says so when the time-out is over, and what it made is kept", () =>
+  inFolder(async (folder) => {
+    const shared = config(folder, { train_samples: 60, val_samples: 20 });
+    shared.distributed.timeout = "1s";
+    const error = await assertRejects(
+      () => generateMissing(shared, libtorch, { rank: 1, world: 2, localWorld: 2 }),
+      UserError,
+    );
+    assertEquals(error.kind, "communication");
+    assertMatch(
+      error.message,
+      /^Rank 1 of 2 has generated its share of \S+, and for 1\.?0? s \(distributed\.timeout\)/,
+    );
+    // The disk is fuller by what was made before; that is no reason to begin otherwise now.
+    const { notes } = await generateMissing(shared, libtorch, undefined, () => 1);
+    assertMatch(notes[0], /^Generated 48 samples in /);
   }));
 
 Deno.test("other data is left alone, and so is a path that the user names", () =>

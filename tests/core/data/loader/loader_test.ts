@@ -171,3 +171,42 @@ Deno.test("what is begun anew forgets what was read for nobody, and two sources 
   }
   assert(liveTensors() < before, "the buffers are freed with the loader");
 });
+
+Deno.test("samples that share a chunk are read together as far as they are in sight, and come in the order asked for", () => {
+  const unpacked = new Int32Array(new SharedArrayBuffer(4));
+  const chunk = 10, chunks = Math.ceil(LENGTH / chunk);
+  const source = sourceOf({ chunk, unpacked, slow: 0.2 });
+  const parts = epochOf(source, 32, 16);
+  const wanted = parts.flatMap((part) => [...part.ids]);
+  for (const threads of [1, 3]) {
+    unpacked[0] = 0;
+    assertEquals(readAll(source, parts, { threads, prefetch: 1e6 }), wanted, `${threads} threads`);
+    // All parts are in sight: the first row of a pipeline that is just opened knows of no chunks yet.
+    assert(unpacked[0] <= chunks + 16 * threads, `${unpacked[0]} times by ${threads} threads`);
+    assertEquals(
+      readAll(source, parts, { threads, prefetch: 1 }),
+      wanted,
+      `${threads} threads, little in sight`,
+    );
+  }
+});
+
+Deno.test("chunks that are read for nobody are forgotten with what was begun, and no row is lost or done twice", () => {
+  const unpacked = new Int32Array(new SharedArrayBuffer(4));
+  const source = sourceOf({ chunk: 10, unpacked, slow: 0.1 });
+  const loader = openLoader([{ source, rows: 16, held: 1 }], 3, 1e6, false);
+  try {
+    const [rows] = loader.lanes;
+    for (let round = 0; round < 40; round++) {
+      const parts = epochOf(source, 32, 16, round);
+      rows.begin(inTurn(parts));
+      for (const part of parts.slice(0, round % 5 === 4 ? parts.length : round % 5)) {
+        const found = scope(() => toNumbers(rows.take(part).input).filter((_, i) => i % 4 === 0));
+        assertEquals([...found], [...part.ids]);
+        rows.release(1);
+      }
+    }
+  } finally {
+    loader.close();
+  }
+});

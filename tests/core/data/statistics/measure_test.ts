@@ -67,6 +67,18 @@ Deno.test(
   }),
 );
 
+Deno.test("a long pass tells how far it is, and ends with all of its share", () => {
+  const what = samples(
+    tensor(new Float32Array(9001), [9001, 1]),
+    tensor([...Array(9001).keys()]),
+    "regression",
+    1,
+  );
+  const told: string[] = [];
+  for (const rank of [0, 1]) measure(what, rank, 2, (done, of) => told.push(`${rank}: ${done} of ${of}`));
+  assertEquals(told, ["0: 4096 of 4500", "0: 4500 of 4500", "1: 4096 of 4501", "1: 4501 of 4501"]);
+});
+
 Deno.test("classes are counted over all ranks; labels to ignore are not", () => {
   const labels = BigInt64Array.from({ length: 1000 }, (_, i) => i % 10 === 9 ? -100n : BigInt(i % 3));
   const wanted = [0, 1, 2, 3].map((label) => labels.filter((value) => value === BigInt(label)).length);

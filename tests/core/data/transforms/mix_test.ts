@@ -205,28 +205,46 @@ Deno.test("labels become vectors where samples are mixed or that is asked for, a
   assertEquals(mixer(settings, facts("classification"), 1), null);
   scope(() => {
     const part = pairOf(0, 1);
-    const labelled = { ...batch(part), target: tensor(BigInt64Array.of(3n, -100n)) };
+    const labelled = { ...batch(part), target: tensor(BigInt64Array.of(3n, 1n)) };
+    const field = { name: "label", shape: [], dtype: "i64" } as const;
     const shape = (change: Partial<typeof settings>, training: boolean) => {
-      const { target } = mixer({ ...settings, ...change }, facts("classification"), 1)!(
-        labelled,
-        part,
-        training,
-      );
+      const mixing = mixer({ ...settings, ...change }, facts("classification"), 1)!;
+      const { target } = mixing.apply(labelled, part, training), said = mixing.target(field, training);
+      assertEquals([said.dtype, said.shape], [target.dtype, target.shape.slice(1)], "what is said of it");
       return `${target.dtype}[${target.shape.join()}]`;
     };
     assertEquals(shape({ one_hot: true }, true), "f32[2,4]");
     assertEquals(shape({ one_hot: true }, false), "f32[2,4]");
     assertEquals(shape({ mixup: 1 }, true), "f32[2,4]");
     assertEquals(shape({ mixup: 1 }, false), "i64[2]");
-    assertEquals([...toNumbers(oneHot(labelled.target, 4))], [0, 0, 0, 1, 0, 0, 0, 0]);
+    assertEquals([...toNumbers(oneHot(labelled.target, 4))], [0, 0, 0, 1, 0, 1, 0, 0]);
   });
+});
+
+Deno.test("a label that is to be ignored has no share to give: its sample is named and refused, not learned as none", () => {
+  const part = pairOf(8, 5);
+  for (const change of [{ mixup: 1 }, { cutmix: 1 }, { one_hot: true }]) {
+    const mixing = mixer({ ...settings, ...change }, facts("classification"), 1)!;
+    const error = assertThrows(
+      () =>
+        scope(() =>
+          void mixing.apply({ ...batch(part), target: tensor(BigInt64Array.of(3n, -100n)) }, part, true)
+        ),
+      UserError,
+    );
+    assertEquals(error.kind, "data");
+    assertStringIncludes(
+      error.message,
+      "Sample 5 has the label -100, which is none of the 4 classes, and --",
+    );
+  }
 });
 
 Deno.test("mixing leaves no tensor behind", () => {
   const mixing = mixer({ mixup: 1, cutmix: 1, one_hot: false }, facts("classification"), 1)!;
   const part = pairOf(0, 1);
   const once = () =>
-    scope(() => void mixing({ ...batch(part), target: tensor(BigInt64Array.of(3n, 1n)) }, part, true));
+    scope(() => void mixing.apply({ ...batch(part), target: tensor(BigInt64Array.of(3n, 1n)) }, part, true));
   once();
   const before = liveTensors();
   once();

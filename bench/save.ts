@@ -1,0 +1,115 @@
+// `scripts/bench save`: a checkpoint of 500 MB, written beside training and with training waiting, and torch.save of
+// the same tensors to the same disk. May import its siblings.
+import { join } from "@std/path";
+import { type Contestant, startContestant } from "./contestant.ts";
+import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { type Saved, SIZES } from "./save_sizes.ts";
+import type { Programs } from "./step.ts";
+
+const ROUNDS = 9;
+const SIDES = {
+  training: "hpctrain, beside training",
+  waiting: "hpctrain, beside nothing",
+  synchronous: "hpctrain, training waits",
+  safe: "torch.save, fsync, rename",
+  plain: "torch.save",
+} as const;
+type Side = keyof typeof SIDES;
+const sides = Object.keys(SIDES) as Side[];
+
+type Rounds = Record<Side, Saved[]>;
+
+export async function saveBenchmark(p: Programs): Promise<void> {
+  const about = machine();
+  if (about.load > 0.5) {
+    console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
+  }
+  Deno.mkdirSync(p.data, { recursive: true });
+  const folder = Deno.makeTempDirSync({ dir: p.data });
+  try {
+    const rounds = await measure(p, folder);
+    for (const row of rows(rounds)) console.log(`  ${row.join("  ")}`);
+    write(p, about, rounds);
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+}
+
+/** Each side saves in turn, to a disk that has nothing else to write. */
+async function measure(p: Programs, folder: string): Promise<Rounds> {
+  const { features, hidden, layers, batch } = SIZES;
+  const peer = join(new URL("peers/", import.meta.url).pathname, "save.py");
+  const running = new Map<Side, Contestant>();
+  const rounds = Object.fromEntries(sides.map((side) => [side, [] as Saved[]])) as Rounds;
+  for (const side of sides) {
+    const own = join(folder, side);
+    Deno.mkdirSync(own);
+    const sizes = [features, hidden, layers, batch].map(String);
+    running.set(
+      side,
+      side === "safe" || side === "plain"
+        ? await startContestant(p.python, ["-B", peer, side, own, ...sizes])
+        : await startContestant(p.save, [side, own]),
+    );
+  }
+  for (let round = -1; round < ROUNDS; round++) { // the first is not counted
+    for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
+      new Deno.Command("sync").outputSync();
+      const saved = await running.get(side)!.round(1) as unknown as Saved;
+      if (round >= 0) rounds[side].push(saved);
+    }
+  }
+  for (const contestant of running.values()) await contestant.end();
+  return rounds;
+}
+
+const middle = (saves: readonly Saved[], of: (saved: Saved) => number) => median(saves.map(of));
+const rateOf = ({ bytes, seconds }: Saved) => bytes / seconds;
+const percent = (share: number) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}%`;
+const times = (ratio: number) => `${ratio.toFixed(2)}x`;
+
+function rows(rounds: Rounds): string[][] {
+  const whole = middle(rounds.synchronous, ({ stall }) => stall);
+  return sides.map((side) => {
+    const stalls = rounds[side].map(({ stall }) => stall), stall = median(stalls);
+    const rate = middle(rounds[side], rateOf);
+    return [
+      SIDES[side],
+      `${(1000 * stall).toFixed(0)} ms`,
+      `${(1000 * Math.max(...stalls)).toFixed(0)} ms`,
+      percent(stall / whole),
+      `${middle(rounds[side], ({ seconds }) => seconds).toFixed(2)} s`,
+      `${(rate / 1e6).toFixed(0)} MB/s`,
+      times(rate / middle(rounds.safe, rateOf)),
+      times(rate / middle(rounds.plain, rateOf)),
+    ];
+  });
+}
+
+function write(p: Programs, about: ReturnType<typeof machine>, rounds: Rounds): void {
+  const versions = versionsOf(p), date = new Date().toISOString().slice(0, 10);
+  writeResults("save", {
+    date,
+    command: "./scripts/bench save",
+    machine: about,
+    versions,
+    sizes: SIZES,
+    rounds,
+  });
+  const { features, hidden, layers } = SIZES;
+  const head = ["Save", "Training held", "At most", "Against waiting", "Until in place", "Speed"];
+  writeSection(
+    "save",
+    [
+      "## Saving a checkpoint",
+      `\`./scripts/bench save\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ${versions.libtorch}, ` +
+      `Python ${versions.python} with PyTorch ${versions.torch}. The state is ${
+        (rounds.training[0].bytes / 1e6).toFixed(0)
+      } MB: ${layers} linear layers of ${hidden} (${features} features) with AdamW. Medians of ${ROUNDS} rounds in which the programs take ` +
+      "turns on one disk, which has written all before each. Ours is checked (CRC-32 and SHA-256 of each tensor), " +
+      "synced, read back and renamed; torch.save by itself leaves the bytes to the system, and beside it is one that is " +
+      "synced and renamed too. Beside training the writer shares the cores with it.",
+      table([...head, "torch.save, fsync", "torch.save"], rows(rounds)),
+    ].join("\n\n"),
+  );
+}

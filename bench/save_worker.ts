@@ -1,0 +1,94 @@
+// Our side of the save benchmark. Arguments: what holds training ("training": nothing, it goes on beside the save;
+// "waiting": nothing, and nothing is trained; "synchronous": the save itself) and the folder to save to.
+// bench/peers/save.py is the other side. May import core, ffi, its siblings.
+import { writePt } from "../core/checkpoint/pt.ts";
+import { type Cursor, type Facts, type Parts, toTree } from "../core/checkpoint/training_state.ts";
+import { resolve } from "../core/config/resolve.ts";
+import { createLoss } from "../core/models/losses.ts";
+import { createModel } from "../core/models/registry.ts";
+import { packParameters } from "../core/train/arena.ts";
+import { openDevice } from "../core/train/device.ts";
+import { latestPath } from "../core/train/names.ts";
+import { createOptimizer } from "../core/train/optimizers/optimizer.ts";
+import { openSaver } from "../core/train/saver.ts";
+import { trainStep } from "../core/train/step.ts";
+import { randn } from "../ffi/ops.ts";
+import { scope } from "../ffi/tensor.ts";
+import { answerRounds } from "./rounds.ts";
+import { type Saved, SIZES } from "./save_sizes.ts";
+
+const [how, folder] = Deno.args;
+const { hidden, layers, features, batch } = SIZES;
+const flags = ["--model", "mlp", "--hidden-size", `${hidden}`, "--layers", `${layers}`, "--device", "cpu"];
+const { config } = resolve({ argv: flags, env: {} });
+openDevice(config);
+const facts = { task: "regression", input: { shape: [features], dtype: "f32" }, outputs: 1 } as const;
+const loss = createLoss(config.training, facts);
+const model = createModel(config.model, facts, loss.outputs);
+const arena = packParameters(model.root.namedParameters(), "cpu", true);
+const optimizer = createOptimizer(config.training.optimizer, arena);
+const step = {
+  pass: { model, loss, cast: null, onGpu: false, seeds: null },
+  ...{ arena, optimizer, scaler: null, checkpointing: false, clipNorm: 0, observe: null },
+};
+const input = randn([batch, features]), target = randn([batch, 1]);
+const cursor: Cursor = { epoch: 0, step: 0, stepInEpoch: 0, samples: 0, sums: [], best: null, valLoss: null };
+const parts: Parts = {
+  names: arena.names,
+  stateDict: model.root.stateDict(),
+  ...{ optimizer, scaler: null, ema: null },
+};
+const places = { run: how, logs: folder, checkpoints: folder, ending: "pt" };
+const schedule = { type: "constant", peak: 1e-3, min: 0, warmup: 0, total: 1, every: 1, gamma: 1 } as const;
+
+let last = NaN;
+function train(): void {
+  scope(() =>
+    last = trainStep({ ...step, hold: saver?.hold }, [{ input, target }], [1], 1e-3, false, cursor.step).loss
+      .item()
+  );
+  cursor.step++;
+}
+
+let saved: Saved = { seconds: NaN, stall: NaN, bytes: NaN };
+const quiet = () => {};
+const saver = how === "synchronous" ? null : openSaver({
+  ...{ config, places, parts, cursor, schedule },
+  console: { line: quiet, final: quiet, warn: console.error, progress: quiet, event: quiet, close: quiet },
+  events: {
+    emit(event) {
+      if (event.kind === "save") {
+        saved = { seconds: event.seconds, stall: event.stall_s!, bytes: event.bytes };
+      }
+    },
+    rewind: quiet,
+    lost: 0,
+    close: quiet,
+  },
+});
+
+function saveHere(): void {
+  const began = performance.now();
+  const about: Facts = { version: "", run: how, seed: 0, learningRate: 1e-3, scheduler: schedule, config };
+  const bytes = writePt(latestPath(places), toTree(parts, cursor, about), { verify: true });
+  const seconds = (performance.now() - began) / 1000;
+  saved = { seconds, stall: seconds, bytes };
+}
+
+train(); // the optimizer has a state now
+await answerRounds(async () => {
+  if (saver === null) {
+    saveHere();
+    return last;
+  }
+  await saver.save("request", false);
+  let done = false;
+  const end = saver.settle().then(() => done = true);
+  while (how === "training" && !done) {
+    train();
+    await new Promise((resolve) => setTimeout(resolve)); // the writer's answer comes between two steps
+  }
+  await end;
+  return last;
+}, () => ({ ...saved }));
+await saver?.close();

@@ -1,0 +1,112 @@
+// `hpctrain launch`: several ranks on this node, under one supervisor. May import core, ffi/libraries.
+import { fromFileUrl } from "@std/path";
+import { findLibtorch } from "../ffi/libraries/find.ts";
+import { looksLikeFlag, ownWords } from "../core/config/options.ts";
+import { resolve } from "../core/config/resolve.ts";
+import { didYouMean } from "../core/config/suggest.ts";
+import { type Asked, readAsked, USAGE } from "../core/dist/launch/asked.ts";
+import { shareCores, usableCores } from "../core/dist/launch/cores.ts";
+import { gpusHere } from "../core/dist/launch/gpus.ts";
+import { mpiLauncher } from "../core/dist/launch/mpi_launcher.ts";
+import { supervise } from "../core/dist/launch/supervise.ts";
+import { UserError } from "../core/errors.ts";
+import { formatPlural } from "../core/format.ts";
+import { BENCH_OPTIONS } from "./mod.ts";
+
+type Env = Record<string, string>;
+
+/** Commands whose ranks share work. */
+const STARTS = ["train", "bench", "pack", "generate-data"];
+
+export async function launch(argv: string[]): Promise<number> {
+  const env = Deno.env.toObject();
+  const asked = readAsked(argv, env);
+  const words = commandOf(asked.words);
+  const gpus = gpusHere(env);
+  const local = ranksHere(asked, gpus);
+  const world = local * asked.nodes;
+  const talking = words[0] === "train" || words[0] === "bench";
+  const onGpus = talking && computesOnGpus(words, world, gpus, env);
+  if (onGpus) refuseTooMany(local, gpus, env);
+  const byMpi = talking && !onGpus && world > 1;
+  if (byMpi && asked.nodes > 1) throw severalNodes(asked, local);
+  const mpi = byMpi ? mpiLauncher(env) : null;
+  const { cores, said } = shareCores(usableCores(), local);
+  const json = words.includes("--json") || words.includes("--quiet");
+  const say = (line: string) => console.error(`hpctrain: ${line}`);
+  if (!json) {
+    const by = mpi ? `, by ${mpi.command[0]}` : "";
+    const where = asked.nodes > 1 ? ` on node ${asked.nodeRank} of ${asked.nodes}` : "";
+    say(`Starting ${formatPlural(local, onGpus ? "GPU rank" : "rank")}${where}${by}; ${said}.`);
+  }
+  const called = ["launch", ...argv.slice(0, argv.length - asked.words.length)];
+  const first = asked.nodeRank * local;
+  const ranks = Array.from({ length: local }, (_, k) => first + k);
+  const { nodeRank: node, nodes, master, maxRestarts } = asked;
+  return await supervise(
+    { ranks, world, node, nodes, master, called, program: thisProgram(), cores, mpi, env },
+    words,
+    maxRestarts,
+    say,
+  );
+}
+
+/** Flags alone are train's, as everywhere. */
+function commandOf(words: readonly string[]): string[] {
+  const [first] = words;
+  if (first === undefined || looksLikeFlag(first)) return ["train", ...words];
+  if (STARTS.includes(first)) return [...words];
+  throw new UserError(
+    "usage",
+    `launch starts ${STARTS.join(", ")}, but "${first}" was given.${
+      didYouMean(first, STARTS)
+    } Usage: ${USAGE}`,
+  );
+}
+
+function ranksHere({ ranks }: Asked, gpus: number): number {
+  if (typeof ranks === "number") return ranks;
+  if (ranks === "cpu" || (ranks === "auto" && gpus === 0)) return usableCores().length;
+  if (gpus > 0) return gpus;
+  throw new UserError(
+    "environment",
+    "--nproc-per-node gpu, but this node shows no GPU (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES is empty). Give a number.",
+  );
+}
+
+/** Wrong settings are told here, once, before anything is started. */
+function computesOnGpus([command, ...words]: string[], ranks: number, gpus: number, env: Env): boolean {
+  const argv = command === "bench" ? ownWords(words.slice(1), BENCH_OPTIONS).rest : words;
+  const { training, environment } = resolve({ argv, env, ranks }).config;
+  if (training.device !== "auto") return training.device === "cuda";
+  return gpus > 0 && (findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.cuda ?? false);
+}
+
+function refuseTooMany(local: number, gpus: number, env: Env): void {
+  if (local <= gpus || gpus === 0 || env.NCCL_MULTI_RANK_GPU_ENABLE === "1") return;
+  throw new UserError(
+    "usage",
+    `-n ${local}, but this node shows ${
+      formatPlural(gpus, "GPU")
+    }: give -n ${gpus}, or --device cpu for ranks on its cores.`,
+  );
+}
+
+function severalNodes({ nodes, words }: Asked, local: number): UserError {
+  const flags = words.join(" ");
+  return new UserError(
+    "usage",
+    `Ranks on CPUs communicate by MPI, and across nodes it is for the site's own launcher to start them: ` +
+      `\`srun --nodes=${nodes} --ntasks-per-node=${local} hpctrain ${flags}\`, or ` +
+      `\`mpirun -n ${
+        nodes * local
+      } hpctrain ${flags}\` in an allocation of ${nodes} nodes, instead of launch.`,
+  );
+}
+
+/** The executable; or Deno and the sources. */
+function thisProgram(): string[] {
+  return Deno.build.standalone
+    ? [Deno.execPath()]
+    : [Deno.execPath(), "run", "--quiet", "--allow-all", "--no-check", fromFileUrl(Deno.mainModule)];
+}

@@ -1,0 +1,180 @@
+// Training checkpoints that loadTraining can't take as they are, made into ones that it can: those that PyTorch programs
+// wrote, and our own of another optimizer. May import value, state_dict, tensor_bytes, training_state, core/errors.ts.
+import { UserError } from "../errors.ts";
+import { formatPlural } from "../format.ts";
+import { findStateDict } from "./state_dict.ts";
+import { tensorBytes } from "./tensor_bytes.ts";
+import { type Cursor, type Parts, plain } from "./training_state.ts";
+import { dict, type Key, OrderedDict, TensorData, type Value } from "./value.ts";
+
+/** The run that is to go on. */
+export interface Adopter {
+  readonly parts: Pick<Parts, "names" | "optimizer">;
+  readonly stepsPerEpoch: number;
+  /** Training samples in an epoch. */
+  readonly samples: number;
+  /** Begins a new optimizer state where the file's does not fit. */
+  readonly force: boolean;
+}
+
+export interface Adopted {
+  readonly root: Value;
+  /** What was decided, for the user. */
+  readonly notices: readonly string[];
+}
+
+export function adopt(root: Value, path: string, run: Adopter): Adopted {
+  const own = field(root, "hpctrain");
+  if (!(own instanceof Map)) return foreign(root, path, run);
+  const type = field(own, "optimizer"), wanted = run.parts.optimizer.type;
+  if (!run.force || type === wanted) return { root, notices: [] };
+  const changed = new Map(root as Map<Key, Value>)
+    .set("hpctrain", new Map(own).set("optimizer", wanted))
+    .set("optimizer_state_dict", NO_STATE)
+    .set("scheduler_state_dict", dict({ last_epoch: 0 }));
+  return {
+    root: changed,
+    notices: [`The state of ${type} is left out, and ${wanted} begins anew (--force)`],
+  };
+}
+
+const NO_STATE: Value = dict({ state: new Map(), param_groups: [] });
+
+/** What training scripts call an optimizer's state dict; Lightning keeps a list. */
+const OPTIMIZERS = ["optimizer_state_dict", "optimizer", "optim", "optimizer_states"];
+/** What they call the number of steps done. */
+const STEPS = ["global_step", "step", "iter_num", "iteration"];
+
+function foreign(root: Value, path: string, run: Adopter): Adopted {
+  const { key, tensors } = findStateDict(root, path);
+  const weights = new OrderedDict(tensors);
+  const given = wholeNumber(field(root, "epoch"));
+  const optimizer = optimizerOf(root, path, run);
+  const steps = optimizer?.steps ??
+    STEPS.map((name) => wholeNumber(field(root, name))).find((n) => n !== null);
+  const epoch = given ?? Math.floor((steps ?? 0) / run.stepsPerEpoch);
+  const loss = finite(field(root, "val_loss"));
+  const best = finite(field(root, "best_val_loss")) ?? loss;
+  const cursor: Cursor = {
+    epoch,
+    step: epoch * run.stepsPerEpoch, // by this run's own batches, so that its schedule fits its epochs
+    stepInEpoch: 0,
+    samples: epoch * run.samples,
+    sums: [],
+    best: best === null ? null : { epoch, valLoss: best },
+    valLoss: loss,
+  };
+  const scaler = field(root, "scaler_state_dict") ?? field(root, "scaler");
+  return {
+    root: dict({
+      model_state_dict: weights,
+      optimizer_state_dict: optimizer ? dict({ state: optimizer.state, param_groups: [] }) : NO_STATE,
+      scheduler_state_dict: dict({ last_epoch: optimizer?.steps ?? 0 }),
+      scaler_state_dict: scaler instanceof Map ? scaler : dict({}),
+      hpctrain: dict({ optimizer: run.parts.optimizer.type, cursor: plain(cursor) }),
+    }),
+    notices: [
+      `${path} was not written by hpctrain: settings are this command's, not the file's`,
+      key === ""
+        ? `${path} holds weights and nothing else: the run starts at epoch 0 with them`
+        : `Taken from it: weights, ${
+          optimizer
+            ? `${run.parts.optimizer.type}'s state after ${formatPlural(optimizer.steps, "step")}`
+            : "no optimizer state, so the optimizer begins anew"
+        }, and ${formatPlural(epoch, "epoch")} done${given === null ? "" : ` (its epoch is ${given})`}`,
+    ],
+  };
+}
+
+/** Per-parameter state in the order of our names, or null where the file has none. */
+function optimizerOf(
+  root: Value,
+  path: string,
+  { parts: { names, optimizer }, force }: Adopter,
+): { state: Map<Key, Value>; steps: number } | null {
+  const found = OPTIMIZERS.map((name) => field(root, name)).map((one) => Array.isArray(one) ? one[0] : one)
+    .find((one) => field(one, "state") instanceof Map && Array.isArray(field(one, "param_groups")));
+  const state = field(found, "state") as Map<Key, Value> | undefined;
+  if (!state || state.size === 0) return null;
+  const order = orderOf(field(found, "param_groups") as Value[], names);
+  const why = typeof order === "string"
+    ? order
+    : [...optimizer.slots.keys()].map((slot) => lacking(state, order, names, slot)).find((one) =>
+      one !== null
+    );
+  if (why === undefined) {
+    const entries = names.map((_, i) => state.get((order as Key[])[i]) ?? null);
+    const steps = wholeNumber(number(field(entries[0], "step"))) ?? 1; // SGD counts none: it has begun
+    return { state: new Map(entries.map((entry, i) => [i, entry])), steps };
+  }
+  if (force) return null;
+  throw new UserError(
+    "checkpoint",
+    `${path}: its optimizer state is not one of ${optimizer.type} for this model: ${why}. ` +
+      "Set --optimizer as in the program that wrote it, or go on with its weights and a new optimizer state: --force.",
+  );
+}
+
+/** The file's number of each of our parameters, or why there is none. PyTorch numbers them through all groups. */
+function orderOf(groups: readonly Value[], names: readonly string[]): Key[] | string {
+  const list = (name: string) =>
+    groups.flatMap((group) => {
+      const items = field(group, name);
+      return Array.isArray(items) ? items as Key[] : [];
+    });
+  const ids = list("params"), said = list("param_names");
+  if (ids.length !== names.length) {
+    return `it is of ${formatPlural(ids.length, "parameter")}, and the model has ${names.length}`;
+  }
+  if (said.length === ids.length) {
+    const byName = new Map(said.map((name, i) => [name, ids[i]]));
+    const unknown = names.find((name) => !byName.has(name));
+    return unknown === undefined ? names.map((name) => byName.get(name)!) : `it does not name ${unknown}`;
+  }
+  return groups.length === 1 ? ids : `it has ${groups.length} groups of parameters without names`;
+}
+
+/** What is wrong with one of the optimizer's tensors; loadTraining compares shapes. */
+function lacking(
+  state: Map<Key, Value>,
+  order: readonly Key[],
+  names: readonly string[],
+  slot: string,
+): string | null {
+  const at = names.findIndex((_, i) => !(field(state.get(order[i]), slot) instanceof TensorData));
+  if (at < 0) return null;
+  const entry = state.get(order[at]);
+  const has = entry instanceof Map ? [...entry.keys()].map(String).join(", ") : "nothing";
+  return `${names[at]} has ${has}, and no ${slot}`;
+}
+
+function field(value: Value | undefined, key: string): Value | undefined {
+  return value instanceof Map ? value.get(key) : undefined;
+}
+
+/** A number, or a tensor of one. */
+function number(value: Value | undefined): Value | undefined {
+  if (!(value instanceof TensorData) || value.numel !== 1) return value;
+  const bytes = tensorBytes(value).slice();
+  const view = new DataView(bytes.buffer);
+  switch (value.dtype) {
+    case "f32":
+      return view.getFloat32(0, true);
+    case "f64":
+      return view.getFloat64(0, true);
+    case "i64":
+      return Number(view.getBigInt64(0, true));
+    default:
+      return undefined;
+  }
+}
+
+const wholeNumber = (value: Value | undefined): number | null => {
+  const found = number(value);
+  return Number.isSafeInteger(found) && (found as number) >= 0 ? found as number : null;
+};
+
+const finite = (value: Value | undefined): number | null => {
+  const found = number(value);
+  return Number.isFinite(found) ? found as number : null;
+};

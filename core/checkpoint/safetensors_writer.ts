@@ -1,0 +1,104 @@
+// Writes safetensors files. Imports the formats of this folder.
+import { createHash } from "node:crypto";
+import { writeAll, writeAtomically } from "./atomic.ts";
+import { damaged } from "./file_bytes.ts";
+import { readSafetensors } from "./safetensors.ts";
+import { NAMES, RANK } from "./safetensors_names.ts";
+import { NO_SUM, sumOf, SUMS_KEY } from "./safetensors_sums.ts";
+import { tensorBytes } from "./tensor_bytes.ts";
+import type { TensorData } from "./value.ts";
+import { CHUNK_BYTES } from "./zip_format.ts";
+
+interface Placed {
+  readonly name: string;
+  readonly tensor: TensorData;
+  readonly rank: number;
+}
+
+interface Options {
+  /** Text beside the tensors. */
+  metadata?: Readonly<Record<string, string>>;
+  /** Carry the SHA-256 of each tensor and of the header in the metadata. */
+  sums?: boolean;
+  /** Read all of it back before it takes its place. */
+  verify?: boolean;
+}
+
+/** Sorted, aligned and spelled as the reference implementation does it. Gives the size of the file. */
+export function writeSafetensors(
+  path: string,
+  tensors: ReadonlyMap<string, TensorData>,
+  { metadata = {}, sums = false, verify = false }: Options = {},
+): number {
+  const placed: Placed[] = [...tensors].map(([name, tensor]) => ({
+    name,
+    tensor,
+    rank: rank(path, name, tensor),
+  }));
+  placed.sort((a, b) => a.rank - b.rank || (a.name < b.name ? -1 : 1));
+  const known: Record<string, string> = Object.create(null);
+  const header = (own: string) => {
+    const all = Object.fromEntries(placed.map(({ name }) => [name, known[name] ?? NO_SUM]));
+    const text = JSON.stringify({ header: own, tensors: all });
+    return headerOf(placed, sums ? { ...metadata, [SUMS_KEY]: text } : metadata);
+  };
+  const first = header(NO_SUM);
+  const size = placed.reduce((sum, { tensor }) => sum + tensor.byteLength, first.length);
+  const check = (temporary: string) => {
+    using written = readSafetensors(temporary);
+    if (verify) written.verify();
+  };
+  writeAtomically(path, (file) => {
+    writeAll(file, first);
+    for (const { name, tensor } of placed) {
+      const sum = writeTensor(file, tensor, sums);
+      if (sum !== null) known[name] = sum;
+    }
+    if (!sums) return;
+    // They stand before the data and are known after it; a sum is as long as none.
+    file.seekSync(0, Deno.SeekMode.Start);
+    writeAll(file, header(sumOf(header(NO_SUM).subarray(8))));
+  }, { needBytes: size, check });
+  return size;
+}
+
+function writeTensor(file: Deno.FsFile, tensor: TensorData, sum: boolean): string | null {
+  const hash = sum ? createHash("sha256") : null;
+  const bytes = tensorBytes(tensor);
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
+    const chunk = bytes.subarray(at, at + CHUNK_BYTES);
+    hash?.update(chunk);
+    writeAll(file, chunk);
+  }
+  return hash?.digest("hex") ?? null;
+}
+
+/** Its length, then the JSON, padded so that the data is aligned. */
+function headerOf(placed: readonly Placed[], metadata: Readonly<Record<string, string>>): Uint8Array {
+  let at = 0;
+  const entries: [string, unknown][] = placed.map(({ name, rank, tensor: { shape, byteLength } }) => [
+    name,
+    { dtype: NAMES[rank][0], shape, data_offsets: [at, at += byteLength] },
+  ]);
+  if (Object.keys(metadata).length > 0) entries.unshift(["__metadata__", metadata]);
+  // Not via an object: that would move names such as "0" to the front.
+  const json = `{${
+    entries.map(([name, entry]) => `${JSON.stringify(name)}:${JSON.stringify(entry)}`).join()
+  }}`;
+  const text = new TextEncoder().encode(json);
+  const header = new Uint8Array(8 + Math.ceil(text.length / 8) * 8).fill(0x20);
+  new DataView(header.buffer).setBigUint64(0, BigInt(header.length - 8), true);
+  header.set(text, 8);
+  return header;
+}
+
+function rank(path: string, name: string, { dtype }: TensorData): number {
+  const found = RANK.get(dtype);
+  if (found !== undefined && name !== "__metadata__") return found;
+  throw damaged(
+    path,
+    found === undefined
+      ? `the safetensors format has no type for ${name}, which is ${dtype}; write a .pt file instead`
+      : `a tensor can't be named ${name} in the safetensors format; write a .pt file instead`,
+  );
+}

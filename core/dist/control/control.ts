@@ -1,0 +1,224 @@
+// The training thread's end of the control plane: everything here works without an event loop. May import its
+// siblings, errors, where.
+import { EXIT, type ExitKind, UserError } from "../../errors.ts";
+import type { Where } from "../where.ts";
+import type { Limits } from "./job.ts";
+import type { Agreed, FirstError, Hello, Seat, Settings, Wish } from "./messages.ts";
+import { NUMBER_OF, type Phase } from "./phases.ts";
+import { hashOf } from "./settings_hash.ts";
+import type { Ask, Orders, Question, Said } from "./thread.ts";
+import * as shared from "./words.ts";
+
+export interface Control {
+  /** Every rank, in order. */
+  readonly seats: readonly Seat[];
+  /** Where ranks met, for the log. */
+  readonly met: string;
+  /** What reports say of this rank. Cheap: called in each step. */
+  step(step: number): void;
+  phase(phase: Phase): void;
+  /**
+   * Called by every rank at the same places of the program. What all ranks do here, now: stop, save, or nothing. Throws
+   * when another rank has failed.
+   */
+  here(): Agreed | null;
+  /** Asks all ranks to do it at the next place that nobody has passed. */
+  wish(what: Wish, reason: string): void;
+  /** Returns when every rank has come. */
+  barrier(name: string): void;
+  /** Rank 0's value, on every rank: as JSON has it. */
+  broadcast<T>(value?: T): T;
+  /** The same for bytes: NCCL's id. */
+  broadcastBytes(bytes?: Uint8Array): Uint8Array;
+  /** Tells the others why this rank ends; returns when they have been told. Without effect when another was first. */
+  fail(sentence: string, code: number): void;
+  /** The first failure in the job, if there is one. */
+  error(): FirstError | null;
+  /** Where reports of hangs go from now on: the run may have got its name after ranks met. */
+  runFolder(folder: string): void;
+  /** From here on this rank needs no other. */
+  close(): Promise<void>;
+}
+
+export interface ControlOptions {
+  readonly where: Where;
+  /** A folder that all nodes see, the same for every rank; null where there is none. */
+  readonly folder: string | null;
+  /** Reports of hangs go there, until another folder is named. */
+  readonly runFolder: string;
+  readonly device: string | null;
+  readonly versions: Readonly<Record<string, string>>;
+  /** What must be the same on every rank. */
+  readonly settings: Settings;
+  /** Seconds. */
+  readonly timeout: number;
+  readonly flight?: SharedArrayBuffer;
+  readonly limits?: Partial<Limits>;
+}
+
+/** Before the first step there is data to open, a graph to capture; a save may not count at all. */
+const FIRST_STEP_MS = 30 * 60_000;
+/** Missed wake-ups cost no more than this. */
+const LOOK_MS = 500;
+/** For the others to be told of a failure here. */
+const TOLD_MS = 2000;
+const ARRIVE_MS = 10 * 60_000, SILENCE_MS = 8000;
+
+export async function openControl(options: ControlOptions): Promise<Control> {
+  const hello = helloOf(options);
+  if (options.where.world === 1) return (await import("./alone.ts")).alone(hello);
+  const stall = 1000 * options.timeout;
+  const limits = {
+    arrive: Math.min(ARRIVE_MS, stall),
+    stall,
+    firstStall: Math.max(FIRST_STEP_MS, stall),
+    silence: SILENCE_MS,
+    ...options.limits,
+  };
+  const { where, folder, runFolder, settings, flight = null } = options;
+  const orders: Orders = {
+    where,
+    folder,
+    runFolder,
+    hello,
+    settings,
+    limits,
+    flight,
+    shared: shared.newShared(),
+  };
+  const thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "control" });
+  const answered = answers(thread);
+  thread.postMessage(orders);
+  const said = await answered();
+  if ("open" in said) return handle(thread, answered, orders, said.open);
+  thread.terminate();
+  if ("failed" in said) throw errorOf(said.failed, hello.rank);
+  const { kind, text } = (said as Extract<Said, { wrong: unknown }>).wrong;
+  throw kind ? new UserError(kind, text) : new Error(`internal: the control thread: ${text}`);
+}
+
+function helloOf({ where, device, versions, settings }: ControlOptions): Hello {
+  const { rank, world, localRank } = where;
+  return {
+    rank,
+    world,
+    localRank,
+    host: Deno.hostname(),
+    pid: Deno.pid,
+    device,
+    versions,
+    settings: hashOf(settings),
+  };
+}
+
+const answers = (thread: Worker) => (): Promise<Said> =>
+  new Promise((resolve) => {
+    thread.onmessage = ({ data }: MessageEvent<Said>) => resolve(data);
+    thread.onerror = (event) => {
+      event.preventDefault();
+      resolve({ wrong: { kind: null, text: event.message } });
+    };
+  });
+
+function handle(
+  thread: Worker,
+  answered: () => Promise<Said>,
+  orders: Orders,
+  { seats, met }: Pick<Control, "seats" | "met">,
+): Control {
+  const words = new Int32Array(orders.shared.words);
+  const { rank } = orders.hello;
+  const failure = failureIn(orders.shared, words, rank);
+  const asking = openAsking(thread, words, failure);
+  const order = (ask: Ask) => thread.postMessage(ask);
+  let count = 0;
+  const broadcast = <T>(value?: T): T => {
+    // Room for the answer is limited, and every rank has as much.
+    if (rank === 0 && !shared.put(orders.shared, shared.ANSWER, value)) {
+      throw new Error("internal: a broadcast of more than 1 MiB.");
+    }
+    asking.wait((id, n) => ({ id, ask: "value", n, ...rank === 0 ? { value: value ?? null } : {} }));
+    return shared.take<T>(orders.shared, shared.ANSWER);
+  };
+  return {
+    seats,
+    met,
+    step(step) {
+      words[shared.STEP] = step;
+      words[shared.CHANGES]++;
+    },
+    phase: (phase) => setPhase(words, NUMBER_OF[phase]),
+    here() {
+      Atomics.store(words, shared.COUNT, ++count);
+      while (Atomics.load(words, shared.HOLD) === 1 && !failure.there()) {
+        Atomics.wait(words, shared.HOLD, 1, LOOK_MS);
+      }
+      failure.check();
+      if (Atomics.load(words, shared.AT) !== count) return null;
+      Atomics.store(words, shared.AT, 0);
+      return shared.take<Agreed>(orders.shared, shared.AGREED);
+    },
+    wish: (what, reason) => order({ ask: "wish", what, reason: reason.slice(0, 400) }),
+    barrier: (name) => asking.wait((id, n) => ({ id, ask: "barrier", n, name })),
+    broadcast,
+    broadcastBytes: (bytes) => Uint8Array.from(broadcast(bytes && [...bytes])),
+    fail(sentence, code) {
+      if (!failure.there()) asking.tell(sentence.slice(0, 4000), code);
+    },
+    error: failure.get,
+    runFolder: (folder) => order({ ask: "run folder", folder }),
+    async close() {
+      Atomics.store(words, shared.LEAVING, 1);
+      const closed = answered();
+      order({ ask: "close" });
+      await closed;
+      thread.terminate();
+    },
+  };
+}
+
+function failureIn(room: shared.Shared, words: Int32Array, rank: number) {
+  const there = () => Atomics.load(words, shared.FAILED) !== 0;
+  const get = () => there() ? shared.take<FirstError>(room, shared.ERROR) : null;
+  const check = () => {
+    if (there()) throw errorOf(get()!, rank);
+  };
+  return { there, get, check };
+}
+
+/** Questions to the control thread, one at a time. Barriers and values are counted together: ranks meet in one order. */
+function openAsking(thread: Worker, words: Int32Array, failure: ReturnType<typeof failureIn>) {
+  let asked = 0, meetings = 0;
+  const ask = (question: Question, mostMs = Infinity) => {
+    const until = performance.now() + mostMs;
+    thread.postMessage(question);
+    while (Atomics.load(words, shared.ANSWERED) !== question.id) {
+      if (failure.there() || performance.now() > until) return;
+      Atomics.wait(words, shared.ANSWERED, question.id - 1, LOOK_MS);
+    }
+  };
+  return {
+    tell: (sentence: string, code: number) => ask({ id: ++asked, ask: "failed", sentence, code }, TOLD_MS),
+    /** In a phase of its own, so that reports say that this rank is the one that waits. */
+    wait(question: (id: number, n: number) => Question) {
+      const before = words[shared.PHASE];
+      setPhase(words, NUMBER_OF["waiting for ranks"]);
+      ask(question(++asked, ++meetings));
+      failure.check();
+      setPhase(words, before);
+    },
+  };
+}
+
+function setPhase(words: Int32Array, number: number): void {
+  if (words[shared.PHASE] === number) return; // said again while it waits: that is no headway
+  words[shared.PHASE] = number;
+  words[shared.CHANGES]++;
+}
+
+/** The rank that failed is told its own sentence; all others, whose it was. */
+function errorOf(error: FirstError, rank: number): UserError {
+  const [code, sentence] = error.rank === rank ? [error.code, error.sentence] : [error.others, error.told];
+  const kind = (Object.keys(EXIT) as ExitKind[]).find((kind) => EXIT[kind] === code) ?? "communication";
+  return new UserError(kind, sentence);
+}

@@ -1,0 +1,104 @@
+// Starts this node's ranks: through MPI's launcher where they talk by MPI, else each by itself. May import ffi/process,
+// its siblings.
+import { join } from "@std/path";
+import { makePipe } from "../../../ffi/process.ts";
+import type { MpiLauncher } from "./mpi_launcher.ts";
+import { CALLED, FILES, LEASH, rankFolder, VARIABLE } from "./notes.ts";
+
+type Env = Record<string, string>;
+
+export interface Job {
+  /** Of this node, by their number in the world. */
+  readonly ranks: readonly number[];
+  readonly world: number;
+  readonly node: number;
+  readonly nodes: number;
+  readonly master: { readonly host: string; readonly port: number } | null;
+  /** `launch` and its own flags. */
+  readonly called: readonly string[];
+  /** The program, without its arguments. */
+  readonly program: readonly string[];
+  readonly cores: readonly (readonly number[])[] | null;
+  /** Null: no MPI is needed. */
+  readonly mpi: MpiLauncher | null;
+  readonly env: Env;
+}
+
+export interface Started {
+  /** Private, with a folder for each rank. */
+  readonly folder: string;
+  /** MPI's launcher; or the ranks themselves, in their order. */
+  readonly processes: readonly Deno.ChildProcess[];
+  /** Held as long as the ranks may live. */
+  readonly leash: Deno.FsFile;
+}
+
+/**
+ * A shell that says its process id, turns to the rank's own pipes, and becomes the rank: its text reaches us as it is, not
+ * through daemons that cut and delay it, and what MPI's launcher handed down (descriptors) stays open.
+ */
+const BECOME = [
+  "r=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}} d=$0/$r",
+  `echo $$ >"$d/${FILES.pid}"`,
+  `${VARIABLE}=$d exec "$@" >"$d/${FILES.out}" 2>"$d/${FILES.err}"`,
+].join("\n");
+
+export function startRanks(job: Job, args: readonly string[]): Started {
+  const folder = Deno.makeTempDirSync({ prefix: "hpctrain-launch-" });
+  const leash = join(folder, LEASH);
+  makePipe(leash);
+  Deno.writeTextFileSync(join(folder, CALLED), JSON.stringify(job.called));
+  job.ranks.forEach((rank, local) => {
+    const own = rankFolder(folder, rank);
+    Deno.mkdirSync(own);
+    for (const file of [FILES.out, FILES.err]) makePipe(join(own, file));
+    if (job.cores) Deno.writeTextFileSync(join(own, FILES.cores), job.cores[local].join(","));
+  });
+  const held = Deno.openSync(leash, { read: true, write: true });
+  const rank = ["/bin/sh", "-c", BECOME, folder, ...job.program, ...args];
+  return { folder, leash: held, processes: job.mpi ? [throughMpi(job, rank)] : directly(job, rank) };
+}
+
+function throughMpi({ mpi, ranks, env }: Job, rank: readonly string[]): Deno.ChildProcess {
+  const { command: [program, ...words], library } = mpi!;
+  return spawn(program, [...words, "-n", String(ranks.length), ...rank], {
+    ...withoutPlace(env),
+    ...mpi!.env,
+    HPCTRAIN_MPI: library.path,
+  });
+}
+
+function directly({ ranks, world, node, nodes, master, env }: Job, [shell, ...words]: readonly string[]) {
+  return ranks.map((rank, local) =>
+    spawn(shell, words, {
+      ...withoutPlace(env),
+      RANK: String(rank),
+      WORLD_SIZE: String(world),
+      LOCAL_RANK: String(local),
+      LOCAL_WORLD_SIZE: String(ranks.length),
+      GROUP_RANK: String(node),
+      GROUP_WORLD_SIZE: String(nodes),
+      ...(master ? { MASTER_ADDR: master.host, MASTER_PORT: String(master.port) } : {}),
+    })
+  );
+}
+
+/** In a session of its own: Ctrl-C at the terminal is for the supervisor, which tells the ranks. */
+function spawn(program: string, args: readonly string[], env: Env): Deno.ChildProcess {
+  return new Deno.Command(program, {
+    args: [...args],
+    env,
+    clearEnv: true,
+    detached: true,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
+/** What another launcher said of this process is not true of its ranks. */
+const PLACE =
+  /^(PMI_|PMIX_|PALS_|OMPI_(COMM_WORLD|UNIVERSE)_|PRTE_LAUNCHED|MPI_LOCAL|HYDI_|MASTER_(ADDR|PORT)$|(LOCAL_|GROUP_|NODE_)?RANK$|(LOCAL_|GROUP_)?WORLD_SIZE$)/;
+
+const withoutPlace = (env: Env): Env =>
+  Object.fromEntries(Object.entries(env).filter(([name]) => !PLACE.test(name)));

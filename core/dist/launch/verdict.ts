@@ -1,0 +1,133 @@
+// Which rank failed first, and what to say of it: from what ranks left, and from what MPI's launcher said. Pure; may import
+// errors, notes (types).
+import { EXIT } from "../../errors.ts";
+import type { Ended } from "./notes.ts";
+
+export interface RankEnd {
+  readonly rank: number;
+  /** Unix milliseconds at which its pipes were seen closed; null if it never began. */
+  readonly at: number | null;
+  /** Null: it left no word. */
+  readonly note: Ended | null;
+  /** Told by the system, of a process that we started ourselves. */
+  readonly signal?: string | null;
+  readonly code?: number | null;
+  readonly pid: number | null;
+  /** It was sent a signal by us. */
+  readonly ended: boolean;
+}
+
+export interface Evidence {
+  readonly ends: readonly RankEnd[];
+  readonly host: string;
+  /** What MPI's launcher itself printed. */
+  readonly launcher: string;
+  /** The signal by which the supervisor was asked to stop. */
+  readonly stop: "SIGINT" | "SIGTERM" | "SIGHUP" | null;
+  /** The last step in the run's events; null before the first. */
+  readonly step: number | null;
+}
+
+export interface Verdict {
+  readonly code: number;
+  /** For the last line; null where there is nothing to say. */
+  readonly sentence: string | null;
+}
+
+export function judge({ ends, host, launcher: text, stop, step }: Evidence): Verdict {
+  const launcher = text.replace(/\s+/g, " "); // it wraps its lines
+  const codes = ends.map(({ note }) => note?.code ?? null);
+  if (codes.every((code) => code === EXIT.done)) return { code: EXIT.done, sentence: null };
+  if (codes.every((code) => code === EXIT.done || code === EXIT.stopped)) {
+    return { code: EXIT.stopped, sentence: null };
+  }
+  const first = firstFailure(ends, launcher);
+  // What comes after a request to stop, from ranks that could not heed it yet, is what was asked for.
+  if (stop && !first?.note) {
+    return {
+      code: stop === "SIGINT" ? 130 : 143,
+      sentence: `Stopped by ${stop === "SIGINT" ? "Ctrl-C" : stop} at once, without a save.`,
+    };
+  }
+  if (!first) {
+    const said = text.trim().split("\n").slice(-12).join("\n  ");
+    return {
+      code: EXIT.environment,
+      sentence: `The ranks could not be started${said ? `. Their launcher said:\n  ${said}` : "."}`,
+    };
+  }
+  const when = step === null ? "before the first step" : `after step ${step}`;
+  const who = `Rank ${first.rank} on ${first.note?.host ?? host} failed first, ${when}`;
+  if (first.note) {
+    const { code, reason } = first.note;
+    if (isHearsay(first) || spokenOf(first) === first.rank) return { code, sentence: reason };
+    return { code, sentence: `${who}, with exit code ${code}: ${reason || "it gave no reason."}` };
+  }
+  const signal = signalOf(first, launcher);
+  // The others may have been told what it had no time to leave here.
+  const told = ends.find((end) => spokenOf(end) === first.rank)?.note;
+  if (!signal && told) return { code: told.code, sentence: told.reason };
+  return { code: EXIT.communication, sentence: `${who}: ${wayOut(first, signal)}` };
+}
+
+/**
+ * Ranks fall over each other: one that is killed takes those with it that wait for it, some of which still say that
+ * communication failed. MPI's launcher knows whose end it saw first; else it is who was gone first.
+ */
+function firstFailure(ends: readonly RankEnd[], launcher: string): RankEnd | null {
+  const failed = ends.filter(({ at, note, ended }) =>
+    at !== null && (note ? note.code !== EXIT.done && note.code !== EXIT.stopped : !ended)
+  );
+  const named = failed.find((end) => !end.note && namedIn(launcher, end));
+  if (named) return named;
+  const when = ({ at, note }: RankEnd) => note?.at ?? at!;
+  const [first = null] = failed.toSorted((a, b) =>
+    Number(isHearsay(a)) - Number(isHearsay(b)) || when(a) - when(b)
+  );
+  return first;
+}
+
+/** Ranks tell each other of a failure, so the others' last words can come before those of the one that failed. */
+function isHearsay(end: RankEnd): boolean {
+  const of = spokenOf(end);
+  return of !== null && of !== end.rank;
+}
+
+/** The rank that a note is about, where it says so: "Rank 3 on node7 was not heard of for 8 s". */
+function spokenOf({ note }: RankEnd): number | null {
+  const of = /^Rank (\d+) on \S+ /.exec(note?.reason ?? "")?.[1];
+  return of === undefined ? null : Number(of);
+}
+
+/** "process rank 1 with PID 0 on node x exited on signal 9"; "PID 4711 RUNNING AT x". */
+function namedIn(launcher: string, { rank, pid }: Pick<RankEnd, "rank" | "pid">): boolean {
+  const byRank = /process rank (\d+) .*exited on signal/.exec(launcher)?.[1] ??
+    /RANK (\d+) PID \d+ RUNNING AT/.exec(launcher)?.[1];
+  if (byRank !== undefined) return Number(byRank) === rank;
+  const byPid = /PID (\d+) RUNNING AT/.exec(launcher)?.[1];
+  return byPid !== undefined && Number(byPid) === pid;
+}
+
+const SIGNALS: Readonly<Record<number, string>> = {
+  4: "SIGILL",
+  6: "SIGABRT",
+  7: "SIGBUS",
+  8: "SIGFPE",
+  9: "SIGKILL",
+  11: "SIGSEGV",
+  15: "SIGTERM",
+};
+
+function signalOf({ rank, signal, pid }: RankEnd, launcher: string): string | null {
+  const number = namedIn(launcher, { rank, pid }) ? /signal (\d+)/.exec(launcher)?.[1] : undefined;
+  return signal ?? (number === undefined ? null : SIGNALS[Number(number)] ?? `signal ${number}`);
+}
+
+function wayOut({ code }: RankEnd, signal: string | null): string {
+  if (signal === "SIGKILL") {
+    return "it was killed (SIGKILL), by somebody's kill -9 or by the system because memory ran out: `dmesg` or the " +
+      "job's accounting says which.";
+  }
+  const how = signal ? `was ended by ${signal}` : code ? `ended with code ${code}` : "ended";
+  return `it ${how} without a word. Its own output has what it said last.`;
+}

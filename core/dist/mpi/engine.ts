@@ -1,0 +1,153 @@
+// Collectives by MPI, on tensors in host memory: queued here, done by the thread that owns MPI. May import ffi, its
+// siblings, collectives, flight, errors.
+import { placeOf } from "../../../ffi/make.ts";
+import { describe, type Tensor } from "../../../ffi/tensor.ts";
+import { EXIT, UserError } from "../../errors.ts";
+import type { Collectives } from "../collectives.ts";
+import { busy, type Flight } from "../flight.ts";
+import { checkOpened } from "./match.ts";
+import { openQueue, type Queue } from "./queue.ts";
+import { OPS, TYPES } from "./ring.ts";
+import type { Answer, Orders } from "./thread.ts";
+
+export interface MpiOrders {
+  /** The library to load. */
+  readonly path: string;
+  readonly rank: number;
+  readonly world: number;
+  /** Who numbered the ranks, in a sentence. */
+  readonly said: string;
+  /** For this engine alone. */
+  readonly flight: Flight;
+  /** Seconds to wait for the other ranks to come. */
+  readonly timeout: number;
+  /** Whether ranks on this node have less than a core each. */
+  readonly crowded: boolean;
+}
+
+export interface MpiCollectives extends Collectives {
+  /** "Open MPI 5.0.11". */
+  readonly version: string;
+}
+
+/** Comes to its end when every rank has come to it. */
+export async function openMpiEngine(orders: MpiOrders): Promise<MpiCollectives> {
+  const { path, rank, world, flight, crowded } = orders;
+  const queue = openQueue(flight);
+  const thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "mpi" });
+  const unguard = guardExit();
+  thread.postMessage(
+    { path, rank, world, crowded, ring: queue.shared, flight: flight.shared } satisfies Orders,
+  );
+  const version = checkOpened(await inTime(answerOf(thread), orders), orders);
+  let waited = 0, closed = false;
+  return {
+    ...verbs(queue, world),
+    backend: "mpi",
+    rank,
+    world,
+    version,
+    done: queue.done,
+    wait(ticket) {
+      if (queue.done(ticket)) return;
+      const before = performance.now();
+      queue.until(ticket);
+      waited += (performance.now() - before) / 1000;
+    },
+    times: () => ({ waited, busy: busy(flight) }),
+    abort: queue.stop,
+    async close() {
+      if (closed) return;
+      closed = true;
+      if (queue.stopped() === null) {
+        queue.put("close", "the end", 0, 0, 0n, 0n);
+        const answer = await answerOf(thread);
+        if ("failed" in answer) throw new UserError("communication", answer.failed);
+        unguard();
+        queue.stop("internal: a collective after communication was closed.");
+      }
+      thread.terminate();
+    },
+  };
+}
+
+function verbs(
+  { put }: Queue,
+  world: number,
+): Pick<Collectives, "allReduce" | "broadcast" | "allGather" | "reduceScatter" | "barrier"> {
+  return {
+    allReduce(t, op, phase) {
+      const { address, bytes } = placeOf(t);
+      return put("all-reduce", phase, bytes, t.numel, address, 0n, typeOf(t), OPS.indexOf(op));
+    },
+    broadcast(t, root, phase) {
+      const { address, bytes } = placeOf(t);
+      return put("broadcast", phase, bytes, bytes, address, 0n, root);
+    },
+    allGather(into, own, phase) {
+      sizesFit(into, own, world);
+      const { address, bytes } = placeOf(own);
+      return put("all-gather", phase, bytes, bytes, placeOf(into).address, address);
+    },
+    reduceScatter(own, from, phase) {
+      sizesFit(from, own, world);
+      const { address, bytes } = placeOf(from);
+      return put("reduce-scatter", phase, bytes, own.numel, placeOf(own).address, address, typeOf(own));
+    },
+    barrier: (phase) => put("barrier", phase, 0, 0, 0n, 0n),
+  };
+}
+
+const answerOf = (thread: Worker): Promise<Answer> =>
+  new Promise((resolve, reject) => {
+    thread.onmessage = ({ data }: MessageEvent<Answer>) => resolve(data);
+    thread.onerror = (event) => {
+      event.preventDefault();
+      reject(new Error(`internal: the thread that owns MPI ended: ${event.message}`));
+    };
+  });
+
+/**
+ * MPI waits for ever for a rank that ended before it came: MPICH's launcher takes no notice of one that has not yet
+ * spoken to it, whatever its code.
+ */
+async function inTime(answer: Promise<Answer>, { timeout, rank, world }: MpiOrders): Promise<Answer> {
+  let timer: number | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const sentence =
+      `Rank ${rank} of ${world} has waited ${timeout} s for the others to open MPI (--timeout): one of ` +
+      "them ended before, or never began. What it said is in its own output.";
+    timer = setTimeout(() => reject(new UserError("communication", sentence)), 1000 * timeout);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** As a number of TYPES. */
+function typeOf(t: Tensor): number {
+  const type = (TYPES as readonly string[]).indexOf(t.dtype);
+  if (type < 0) throw new Error(`internal: MPI can't add up ${describe(t)}: it must be ${TYPES.join(", ")}.`);
+  return type;
+}
+
+function sizesFit(all: Tensor, own: Tensor, world: number): void {
+  if (all.numel === world * own.numel && all.dtype === own.dtype) return;
+  throw new Error(`internal: ${describe(all)} is not ${world} times ${describe(own)}.`);
+}
+
+/**
+ * A rank that ends without closing MPI has failed, whatever it thinks. MPICH's launcher would kill the others without a
+ * word and report code 0.
+ */
+function guardExit(): () => void {
+  const onUnload = () => {
+    if (Deno.exitCode !== 0) return;
+    console.error("hpctrain: internal: this rank ends before its communication with the others was closed.");
+    Deno.exitCode = EXIT.communication;
+  };
+  addEventListener("unload", onUnload);
+  return () => removeEventListener("unload", onUnload);
+}

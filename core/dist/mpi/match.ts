@@ -1,0 +1,35 @@
+// Whether MPI sees the ranks that were started: a launcher and a library that don't match give as many silent worlds of
+// one. May import errors.
+import { UserError } from "../../errors.ts";
+import type { MpiOrders } from "./engine.ts";
+import type { Answer } from "./thread.ts";
+
+/** The library's version; or a sentence about what is wrong. */
+export function checkOpened(answer: Answer, { path, rank, world, said }: MpiOrders): string {
+  if ("failed" in answer) {
+    throw new UserError(
+      "environment",
+      `MPI could not be started: ${answer.failed} (${path}). ` +
+        "HPCTRAIN_MPI=/path/to/libmpi.so names another library; it must be that of the launcher.",
+    );
+  }
+  if ("closed" in answer) throw new Error("internal: MPI was closed before it was open.");
+  const { version, size } = answer;
+  if (size !== world) {
+    throw new UserError(
+      "environment",
+      `${world} ranks were started, but MPI counts ${size}: what started them and the MPI library don't match, and ` +
+        `each would train alone. ${said} The library is ${version}, ${path}. Start the ranks with that library's own ` +
+        `mpiexec, or with \`hpctrain launch -n ${world} -- ...\`; or name the library of your launcher with ` +
+        "HPCTRAIN_MPI=/path/to/libmpi.so.",
+    );
+  }
+  if (answer.rank !== rank) {
+    throw new UserError(
+      "environment",
+      `This is rank ${rank} by what started it and rank ${answer.rank} to MPI (${version}): every rank must have one ` +
+        `number. ${said} Don't give --rank or RANK to processes that mpirun or srun numbers.`,
+    );
+  }
+  return version;
+}

@@ -1,0 +1,75 @@
+// The thread that watches NCCL while the training thread may be inside a native call: it sees what has ended and how long
+// that took, and when NCCL reports an error it ends what would wait for ever. May import ffi/nccl, ffi/cuda_events,
+// flight, desk; never libtorch.
+/// <reference lib="deno.worker" />
+import { type CudaEvents, openCudaEvents } from "../../../ffi/cuda_events.ts";
+import { inProgress, type Nccl, openNccl } from "../../../ffi/nccl/nccl.ts";
+import { end, type Flight, flown, openFlight } from "../flight.ts";
+import * as desk from "./desk.ts";
+
+export interface Orders {
+  readonly nccl: string;
+  readonly cudart: string;
+  readonly device: number;
+  readonly comm: bigint;
+  readonly desk: SharedArrayBuffer;
+  readonly flight: SharedArrayBuffer;
+}
+
+/** Between two looks: while something is under way, and while nothing is. */
+const LOOK_MS = 5, IDLE_MS = 100;
+
+self.onmessage = ({ data }: MessageEvent<Orders>) => {
+  const here = desk.openDesk(data.desk);
+  try {
+    watch(data, here, openFlight(data.flight));
+  } catch (error) {
+    desk.fail(here, `Communication between ranks failed: ${error instanceof Error ? error.message : error}`);
+  }
+  self.postMessage(null);
+};
+
+function watch({ nccl: path, cudart, device, comm }: Orders, here: desk.Desk, flight: Flight): void {
+  const nccl = openNccl(path), events = openCudaEvents(cudart);
+  events.useDevice(device);
+  events.besideCapture();
+  let ended = 0, measured = 0;
+  for (;;) {
+    const told = Atomics.load(here.words, desk.TOLD);
+    const code = told === desk.GO_ON ? nccl.state(comm) : 0;
+    for (; desk.reached(here, desk.QUEUED, ended + 1); ended++) {
+      const done = desk.eventOf(here, ended + 1, desk.DONE);
+      if (!events.done(done)) break;
+      end(flight, ended + 1, events.seconds(desk.eventOf(here, ended + 1, desk.BEGUN), done));
+    }
+    if (code !== 0 && !inProgress(code)) desk.fail(here, sentenceOf(nccl, comm, code, flight, ended));
+    if (told === desk.ABORT || desk.failure(here) !== null) return abort(nccl, comm, here);
+    measured = measure(here, events, measured);
+    if (told === desk.STOP) return;
+    const idle = !desk.reached(here, desk.QUEUED, ended + 1);
+    if (idle) Atomics.wait(here.words, desk.QUEUED, ended | 0, IDLE_MS);
+    else Atomics.wait(here.words, desk.TOLD, told, LOOK_MS);
+  }
+}
+
+function measure(here: desk.Desk, events: CudaEvents, measured: number): number {
+  while (desk.reached(here, desk.WAITS, measured + 1)) {
+    const behind = desk.pairOf(here, measured + 1, 1);
+    if (!events.done(behind)) break;
+    here.waited[0] += events.seconds(desk.pairOf(here, measured + 1, 0), behind);
+    Atomics.store(here.words, desk.MEASURED, ++measured | 0);
+  }
+  return measured;
+}
+
+/** What is queued ends without a result, so that the training thread comes out of its native call and reads why. */
+function abort(nccl: Nccl, comm: bigint, here: desk.Desk): void {
+  nccl.abort(comm);
+  Atomics.store(here.words, desk.ABORTED, 1);
+}
+
+function sentenceOf(nccl: Nccl, comm: bigint, code: number, flight: Flight, ended: number): string {
+  const at = flown(flight, ended + 1);
+  const where = at ? ` in ${at.op} ${at.sequence} (${at.phase})` : "";
+  return `Communication between ranks failed${where}: ${nccl.text(code, comm)} (${nccl.version}).`;
+}

@@ -1,0 +1,135 @@
+// Batch norm over all ranks' samples (--sync-bn). Autograd knows nothing of other ranks, so the normalised values are a
+// leaf of their own: its gradient, and the sums of all ranks, give the gradient of what was normalised.
+// May import ffi.
+import { backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
+import { add, constant, ones, scalar, sub, zeros } from "../../../ffi/make.ts";
+import {
+  cat,
+  div,
+  lerp_,
+  mul,
+  narrow,
+  reshape,
+  rsqrt,
+  square,
+  sumDim,
+  toDtype,
+  zerosLike,
+} from "../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+
+/** What ranks do together, in the same order on each. */
+export interface Ranks {
+  /** Every rank's vector as a row. */
+  gather(own: Tensor): Tensor;
+  /** The sum over ranks, in place. */
+  sum(t: Tensor): void;
+}
+
+/** One application, until its backward. */
+export interface Norm {
+  /** What was normalised, and the leaf with its normalised values. */
+  readonly x: Tensor;
+  readonly normal: Tensor;
+  readonly scale: Tensor;
+  readonly count: Tensor;
+}
+
+let ranks: Ranks | null = null;
+let applied: Norm[] = [];
+
+/** Null: each rank normalises by its own samples. */
+export function synchronise(over: Ranks | null): void {
+  ranks = over;
+}
+
+export const synchronised = (): boolean => ranks !== null;
+
+/** The norms that were applied since this was last asked, in their order. */
+export function takeNorms(): readonly Norm[] {
+  const taken = applied;
+  applied = [];
+  return taken;
+}
+
+interface State {
+  readonly weight: Tensor | null;
+  readonly bias: Tensor | null;
+  readonly mean: Tensor;
+  readonly variance: Tensor;
+  readonly momentum: number;
+  readonly eps: number;
+}
+
+export function syncedBatchNorm(x: Tensor, s: State): Tensor {
+  const channels = x.shape[1];
+  const shape = x.shape.map((_, i) => i === 1 ? channels : 1);
+  const { mean, spread, count } = noGrad(() => statistics(x, ranks!));
+  const norm = noGrad(() => {
+    const { device } = x;
+    const variance = div(spread, count);
+    const scale = reshape(rsqrt(add(variance, constant(s.eps, "f32", device))), shape);
+    const normal = mul(sub(toDtype(x, "f32"), reshape(mean, shape)), scale);
+    const weight = constant(s.momentum, "f32", device);
+    lerp_(s.mean, mean, weight);
+    lerp_(s.variance, div(spread, sub(count, constant(1, "f32", device))), weight);
+    return { scale, normal };
+  });
+  const leaf = boundary(norm.normal);
+  applied.push({ x: keep(x), normal: keep(leaf), scale: keep(norm.scale), count: keep(count) });
+  const scaled = s.weight ? mul(leaf, reshape(s.weight, shape)) : mul(leaf, ones([], { device: x.device }));
+  const y = s.bias ? add(scaled, reshape(s.bias, shape)) : scaled;
+  return toDtype(y, x.dtype);
+}
+
+/** Mean, sum of squared differences from it, and number of values per channel, of all ranks (Chan's rule). */
+function statistics(x: Tensor, ranks: Ranks): { mean: Tensor; spread: Tensor; count: Tensor } {
+  const channels = x.shape[1], dims = allBut1(x);
+  const own = scope(() => {
+    const f = toDtype(x, "f32");
+    const count = scalar(x.numel / channels, "f32", x.device);
+    const mean = div(sumDim(f, dims), count);
+    const spread = sumDim(square(sub(f, reshape(mean, x.shape.map((_, i) => i === 1 ? channels : 1)))), dims);
+    return cat([mean, spread, reshape(count, [1])]);
+  });
+  const all = ranks.gather(own);
+  return scope(() => {
+    const [means, spreads, counts] = [[0, channels], [channels, channels], [2 * channels, 1]]
+      .map(([from, length]) => narrow(all, 1, from, length));
+    const count = sumDim(counts, [0]);
+    const mean = div(sumDim(mul(means, counts), [0]), count);
+    const apart = sumDim(mul(square(sub(means, mean)), counts), [0]);
+    return { mean, spread: add(sumDim(spreads, [0]), apart), count };
+  });
+}
+
+const allBut1 = (x: Tensor): number[] => x.shape.map((_, i) => i).filter((i) => i !== 1);
+
+/** Backward through norms whose values' gradients are there, the last first. */
+export function backwardThroughNorms(norms: readonly Norm[]): void {
+  for (const { x, normal, scale, count } of norms.toReversed()) {
+    scope(() => {
+      const channels = x.shape[1], dims = allBut1(x);
+      const gradient = noGrad(() => {
+        const g = gradOf(normal) ?? zerosLike(normal);
+        const sums = cat([sumDim(g, dims), sumDim(mul(g, normal), dims)]);
+        ranks!.sum(sums);
+        const means = div(sums, count);
+        const [a, b] = [0, channels].map((from) =>
+          reshape(narrow(means, 0, from, channels), x.shape.map((_, i) => i === 1 ? channels : 1))
+        );
+        return toDtype(mul(sub(sub(g, a), mul(normal, b)), scale), x.dtype);
+      });
+      backward(x, gradient, true);
+    });
+    for (const t of [x, normal, scale, count]) t.free();
+  }
+}
+
+/** This rank's part in the collectives of norms that others apply while it has no samples: forward, then backward. */
+export function withoutSamples(channels: readonly number[], device: Tensor["device"]) {
+  return {
+    forward: () => channels.forEach((c) => scope(() => ranks!.gather(zeros([2 * c + 1], { device })))),
+    backward: () => channels.toReversed().forEach((c) => scope(() => ranks!.sum(zeros([2 * c], { device })))),
+  };
+}

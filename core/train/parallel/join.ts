@@ -1,0 +1,102 @@
+// This rank among the others: first the control plane, by which a rank that fails can say so, then what moves data.
+// May import config, dist, errors, device.
+import type { Libtorch } from "../../../ffi/libraries/types.ts";
+import type { Device } from "../../../ffi/tensor.ts";
+import { parseDuration } from "../../config/duration.ts";
+import type { Config } from "../../config/settings.ts";
+import { ALL, read } from "../../config/tree.ts";
+import { join } from "@std/path";
+import { type Control, openControl } from "../../dist/control/control.ts";
+import { openFlight } from "../../dist/flight.ts";
+import { openCollectives } from "../../dist/open.ts";
+import { openTeam, type Team } from "../../dist/team.ts";
+import type { Where } from "../../dist/where.ts";
+import { EXIT, UserError } from "../../errors.ts";
+import { VERSION } from "../../version.ts";
+import { asUserError } from "../device.ts";
+
+export interface Joined {
+  readonly team: Team;
+  readonly control: Control;
+  /** Lines about how ranks found each other. */
+  readonly notes: readonly string[];
+}
+
+interface Rank {
+  readonly where: Where;
+  readonly config: Config;
+  readonly device: Device;
+  readonly libtorch: Libtorch;
+  readonly env: Record<string, string>;
+}
+
+/** Every rank calls it, and it comes to its end when all have. */
+export async function joinRanks({ where, config, device, libtorch, env }: Rank): Promise<Joined> {
+  const timeout = parseDuration(config.distributed.timeout, "seconds")!.count;
+  const logs = join(config.output.save_dir, "logs");
+  const flight = openFlight();
+  const control = await openControl({
+    where,
+    folder: logs,
+    runFolder: logs,
+    device: device === "cpu" ? null : `${device} on ${Deno.hostname()}`,
+    versions: { hpctrain: VERSION, libtorch: libtorch.versionText },
+    settings: common(config),
+    timeout,
+    flight: flight.shared,
+  });
+  try {
+    const { backend, network } = config.distributed;
+    const nccl = { share: control.broadcastBytes, network, logs };
+    const { collectives, said } = await openCollectives({
+      where,
+      device,
+      backend,
+      env,
+      flight,
+      timeout,
+      nccl,
+    });
+    return {
+      team: openTeam(collectives, device),
+      control,
+      notes: [where.said, control.met, ...said.split("\n")],
+    };
+  } catch (error) {
+    throw await failed(control, error);
+  }
+}
+
+/** Tells the others why this rank ends. Gives the error that this rank's user should see. */
+export async function failed(control: Control, error: unknown): Promise<unknown> {
+  const first = control.error(); // what another rank said before
+  const known = asUserError(error);
+  const [sentence, code] = known instanceof UserError
+    ? [known.message, known.exitCode]
+    : [known instanceof Error ? known.message : String(known), EXIT.internal];
+  if (first === null) control.fail(sentence, code);
+  try {
+    control.here(); // throws what this rank has to say of the first failure
+  } catch (told) {
+    // What every rank finds, a loss that is no number, is nobody's alone.
+    return control.error()?.sentence === sentence ? known : told;
+  } finally {
+    await control.close();
+  }
+  return known;
+}
+
+/** These are each rank's own. */
+const OWN =
+  /^(environment|cluster|wandb)\.|^distributed\.(rank|local_rank|master_addr|master_port)$|^output\.(quiet|debug)$/;
+
+/** What must be the same on every rank. */
+const common = (config: Config) =>
+  Object.fromEntries(
+    ALL.map(({ path }) => path).filter((path) => !OWN.test(path)).map((path) => [path, read(config, path)]),
+  );
+
+/** What `decide` gives on rank 0. */
+export function asFirst<T>(team: Team, decide: () => T): T {
+  return team.hear(team.rank === 0 ? decide() : null, "rank 0's choice")[0] as T;
+}

@@ -1,0 +1,172 @@
+// Opens an MPI library and makes its calls, all of them in the thread that opened it. May import its siblings, errors,
+// preload.
+import { LibraryError } from "../errors.ts";
+import { preload } from "../preload.ts";
+import {
+  type Constants,
+  constantsOf,
+  type MpiAbi,
+  type MpiOp,
+  type MpiType,
+  OPEN_MPI_SYMBOLS,
+} from "./abi.ts";
+import { type Calls, openCalls } from "./calls.ts";
+
+/** Blocking collectives of all ranks, on native memory by address. `bytes` and `count` may be any size. */
+export interface Mpi {
+  readonly abi: MpiAbi;
+  /** "Open MPI 5.0.11". */
+  readonly version: string;
+  readonly rank: number;
+  readonly size: number;
+  /** In place. */
+  allReduce(at: bigint, count: number, type: MpiType, op: MpiOp): void;
+  broadcast(at: bigint, bytes: number, root: number): void;
+  /** Each rank's `bytes` into the memory of all, in order of ranks. */
+  allGather(into: bigint, own: bigint, bytes: number): void;
+  /** This rank's `count` of the sums of all. */
+  reduceScatter(own: bigint, from: bigint, count: number, type: MpiType): void;
+  barrier(): void;
+  finalize(): void;
+}
+
+/** The most elements that one call counts. */
+const MOST = 2 ** 31 - 1;
+
+/** Called between looks at a collective that goes on. */
+export type Rest = (looks: number) => void;
+
+/** Without `rest` MPI spins while it waits, which is fastest. `most` elements a call: fewer in tests only. */
+export function openMpi(path: string, rest: Rest | null = null, most = MOST): Mpi {
+  preload(path);
+  const { calls, abi, constants } = load(path, rest);
+  const check = (code: number, verb: string) => {
+    if (code !== 0) throw new LibraryError(`MPI_${verb}: ${errorText(calls, code)}`);
+  };
+  const number = new Int32Array(1);
+  check(calls.MPI_Init_thread(0n, 0n, constants.funneled, number), "Init_thread");
+  check(calls.MPI_Comm_set_errhandler(constants.world, constants.errorsReturn), "Comm_set_errhandler");
+  check(calls.MPI_Comm_rank(constants.world, number), "Comm_rank");
+  const [rank] = number;
+  check(calls.MPI_Comm_size(constants.world, number), "Comm_size");
+  const [size] = number;
+  return {
+    ...verbs(calls, constants, check, most, rank, size),
+    abi,
+    version: versionText(calls),
+    rank,
+    size,
+    barrier: () => check(calls.MPI_Barrier(constants.world), "Barrier"),
+    finalize: () => check(calls.MPI_Finalize(), "Finalize"),
+  };
+}
+
+type Verbs = Pick<Mpi, "allReduce" | "broadcast" | "allGather" | "reduceScatter">;
+
+function verbs(
+  calls: Calls,
+  { world, types, ops, inPlace }: Constants,
+  check: (code: number, verb: string) => void,
+  most: number,
+  rank: number,
+  size: number,
+): Verbs {
+  const broadcast: Verbs["broadcast"] = (at, bytes, root) => {
+    for (let done = 0; done < bytes; done += most) {
+      const part = Math.min(bytes - done, most);
+      check(calls.MPI_Bcast(at + BigInt(done), part, types.u8, root, world), "Bcast");
+    }
+  };
+  const allReduce: Verbs["allReduce"] = (at, count, type, op) => {
+    for (let done = 0; done < count; done += most) {
+      const part = Math.min(count - done, most), to = at + BigInt(done * BYTES[type]);
+      check(calls.MPI_Allreduce(inPlace, to, part, types[type], ops[op], world), "Allreduce");
+    }
+  };
+  // In pieces, the parts of the ranks are not beside each other: one rank after the other.
+  const allGather: Verbs["allGather"] = (into, own, bytes) => {
+    if (bytes <= most) {
+      return check(calls.MPI_Allgather(own, bytes, types.u8, into, bytes, types.u8, world), "Allgather");
+    }
+    copy(into + BigInt(rank * bytes), own, bytes);
+    for (let root = 0; root < size; root++) broadcast(into + BigInt(root * bytes), bytes, root);
+  };
+  const reduceScatter: Verbs["reduceScatter"] = (own, from, count, type) => {
+    const kind = types[type], bytes = BYTES[type];
+    if (count <= most) {
+      const code = calls.MPI_Reduce_scatter_block(from, own, count, kind, ops.sum, world);
+      return check(code, "Reduce_scatter_block");
+    }
+    for (let root = 0; root < size; root++) {
+      for (let done = 0; done < count; done += most) {
+        const part = Math.min(count - done, most);
+        const of = from + BigInt((root * count + done) * bytes), to = own + BigInt(done * bytes);
+        check(calls.MPI_Reduce(of, to, part, kind, ops.sum, root, world), "Reduce");
+      }
+    }
+  };
+  return { allReduce, broadcast, allGather, reduceScatter };
+}
+
+const BYTES: Readonly<Record<MpiType, number>> = { f32: 4, f64: 8, i32: 4, i64: 8, u8: 1 };
+
+function load(path: string, rest: Rest | null): { calls: Calls; abi: MpiAbi; constants: Constants } {
+  try {
+    const statics = Deno.dlopen(
+      path,
+      Object.fromEntries(
+        OPEN_MPI_SYMBOLS.map((name) => [name, { type: "pointer", optional: true } as const]),
+      ),
+    ).symbols as Record<string, Deno.PointerValue>;
+    const address = (symbol: string) => {
+      const at = statics[symbol];
+      if (!at) throw new Error(`it lacks the symbol ${symbol}`);
+      return Deno.UnsafePointer.value(at);
+    };
+    // MPICH's own library knows the standard interface's functions too: only the name of the file tells.
+    const abi = statics[OPEN_MPI_SYMBOLS[0]]
+      ? "openmpi"
+      : /\/?libmpi_abi[^/]*$/.test(path)
+      ? "standard"
+      : "mpich";
+    const constants = constantsOf(abi, address);
+    return {
+      calls: openCalls(path, abi === "mpich" ? "i32" : "usize", constants.noStatus, rest),
+      abi,
+      constants,
+    };
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new LibraryError(`${path} can't be used as an MPI library: ${reason}.`, { cause });
+  }
+}
+
+/** Of more bytes than one call of MPI counts: rare enough to open the library for it. */
+function copy(into: bigint, from: bigint, bytes: number): void {
+  const libc = Deno.dlopen("libc.so.6", {
+    memcpy: { parameters: ["usize", "usize", "usize"], result: "usize" },
+  });
+  libc.symbols.memcpy(into, from, BigInt(bytes));
+  libc.close();
+}
+
+const TEXT = 8192; // MPI_MAX_LIBRARY_VERSION_STRING of MPICH, the largest
+
+function errorText(calls: Calls, code: number): string {
+  const text = new Uint8Array(TEXT), length = new Int32Array(1);
+  if (calls.MPI_Error_string(code, text, length) !== 0) return `error ${code}`;
+  return new TextDecoder().decode(text.subarray(0, length[0])).trim().replaceAll(/\s*\n\s*/g, "; ");
+}
+
+/** MPICH prints its whole configuration, Open MPI who built it. */
+function versionText(calls: Calls): string {
+  const text = new Uint8Array(TEXT), length = new Int32Array(1);
+  if (calls.MPI_Get_library_version(text, length) !== 0) return "an MPI of unknown version";
+  return shortVersion(new TextDecoder().decode(text.subarray(0, length[0])));
+}
+
+/** The first line, in few words: "Open MPI 5.0.11", "MPICH 5.0.2", "Intel(R) MPI Library 2021.9". */
+export const shortVersion = (text: string): string =>
+  text.replace(/\0[^]*/, "").split("\n")[0].split(/,| for | \(/)[0]
+    .replace(/^MPI VERSION\s*:\s*/i, "").replace(/\bversion\s*:?\s*/i, "").replace(/\bv(?=\d)/, "")
+    .replaceAll(/\s+/g, " ").trim();

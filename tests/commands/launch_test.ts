@@ -1,0 +1,59 @@
+// What `hpctrain launch` refuses before it starts anything.
+import { assertEquals, assertRejects } from "@std/assert";
+import { launch } from "../../commands/launch.ts";
+import { gpusHere } from "../../core/dist/launch/gpus.ts";
+import { mpiLauncher } from "../../core/dist/launch/mpi_launcher.ts";
+import { UserError } from "../../core/errors.ts";
+import { mpich, openMpi } from "../mpi.ts";
+
+const CPU = ["--", "--model=mlp", "--data-type=synthetic", "--device=cpu"];
+
+for (
+  const [words, kind, sentence] of [
+    [
+      ["-n=2", "pak", "a", "b"],
+      "usage",
+      'launch starts train, bench, pack, generate-data, but "pak" was given. Did you mean "pack"?',
+    ],
+    [["-n=2", ...CPU, "--epochs=many"], "usage", "--epochs"],
+    [
+      ["-n=4", "--nodes=2", "--node-rank=0", "--rendezvous=node1:1234", ...CPU],
+      "usage",
+      "srun --nodes=2 --ntasks-per-node=4 hpctrain ",
+    ],
+  ] as const
+) {
+  Deno.test(`launch ${words.join(" ")} is refused: ${sentence}`, async () => {
+    const error = await assertRejects(() => launch([...words]), UserError, sentence);
+    assertEquals(error.kind, kind);
+  });
+}
+
+Deno.test("GPUs are counted by what this process may see of them", () => {
+  assertEquals(gpusHere({ CUDA_VISIBLE_DEVICES: "2,3" }), 2);
+  assertEquals(gpusHere({ CUDA_VISIBLE_DEVICES: "" }), 0);
+  assertEquals(gpusHere({ CUDA_VISIBLE_DEVICES: "-1" }), 0);
+});
+
+Deno.test("ranks are started by the launcher of the library that they will load", () => {
+  for (const { folder, library } of [openMpi(), mpich()]) {
+    const { command, library: { path } } = mpiLauncher({ HPCTRAIN_MPI: library, PATH: "/usr/bin:/bin" });
+    assertEquals([command[0].startsWith(`${folder}/bin/mpi`), path], [true, library]);
+  }
+});
+
+Deno.test("a library without its launcher is refused, with the place where it was looked for", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.mkdir(`${folder}/lib`);
+    await Deno.copyFile(await Deno.realPath(openMpi().library), `${folder}/lib/libmpi.so.40`);
+    const env = { HPCTRAIN_MPI: `${folder}/lib`, PATH: `${mpich().folder}/bin` }; // another library's launcher
+    await assertRejects(
+      async () => await mpiLauncher(env),
+      UserError,
+      `Open MPI was found (${folder}/lib/libmpi.so.40, HPCTRAIN_MPI), but not what starts its ranks`,
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

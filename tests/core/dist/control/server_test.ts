@@ -1,0 +1,122 @@
+import { cpuUsage } from "node:process";
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { refusal, withJob } from "./job.ts";
+
+Deno.test("1,000 ranks meet in under 5 seconds and all get the same table", () =>
+  withJob(1000, {}, async (job) => {
+    const began = performance.now(), before = cpuUsage();
+    const clients = await Promise.all(Array.from({ length: 1000 }, (_, rank) => job.rank(rank)));
+    const took = performance.now() - began, { user, system } = cpuUsage(before);
+    const own = (user + system) / 1000;
+    console.log(
+      `1,000 ranks met in ${took.toFixed()} ms, of which this process computed ${own.toFixed()} ms`,
+    );
+    for (const { seats } of clients) assertEquals(seats.length, 1000);
+    const last = { rank: 999, localRank: 3, host: "node249", pid: 1999, device: "GPU 3" };
+    assertEquals(clients[7].seats[999], last);
+    // On a machine that is busy with other things, only its own time says anything.
+    assert(Math.min(took, own) < 5000);
+  }));
+
+Deno.test("a rank that never arrives is named, with the node on which it was expected", () =>
+  withJob(8, { arrive: 1200 }, async (job) => {
+    const came = [0, 1, 2, 3, 4, 6, 7].map((rank) => refusal(job.rank(rank)));
+    for (const said of await Promise.all(came)) {
+      assertMatch(
+        said,
+        /^Of 8 ranks 7 came within [12] s; rank 5 \(expected on node1\) never arrived: look at its/,
+      );
+    }
+  }));
+
+Deno.test("a rank of another version ends the job in a sentence that names both", () =>
+  withJob(2, {}, async (job) => {
+    const zero = refusal(job.rank(0));
+    const versions = { hpctrain: "0.0.9", libtorch: "2.15.0" };
+    const sentence = "Rank 1 on node0 runs hpctrain 0.0.9, Rank 0 on node0 hpctrain 0.1.0: start the same " +
+      "executable on every node.";
+    assertEquals(await refusal(job.rank(1, { versions })), sentence);
+    assertEquals(await zero, sentence);
+  }));
+
+Deno.test("a rank with other settings ends the job in a sentence that names them", () =>
+  withJob(2, {}, async (job) => {
+    const zero = refusal(job.rank(0));
+    const other = refusal(
+      job.rank(1, {}, { "training.batch_size": 32, "training.seed": 1, "data.type": "csv" }),
+    );
+    assertEquals(
+      await other,
+      'Rank 1 on node0 was started with other settings than Rank 0 on node0: data.type is "csv" there and not set ' +
+        "here, training.batch_size is 32 there and 64 here. Start every rank with the same flags, files and " +
+        "environment.",
+    );
+    assertEquals(await zero, await other);
+  }));
+
+Deno.test("a rank that comes when all are here is turned away, and the job goes on", () =>
+  withJob(2, {}, async (job) => {
+    const [zero, one] = await Promise.all([job.rank(0), job.rank(1)]);
+    assertMatch(await refusal(job.rank(1)), /^Rank 1 came when all 2 ranks of this job were here/);
+    assertMatch(job.lines[0], /refused a connection from 127.0.0.1, which sent a rank although all are here/);
+    const passed = Promise.withResolvers<void>();
+    zero.listen((message) => message.is === "passed" && passed.resolve());
+    for (const client of [zero, one]) client.send({ is: "barrier", n: 1, name: "weights" });
+    await passed.promise;
+  }));
+
+Deno.test("a rank that ends without a goodbye is named to all others, with where it was", () =>
+  withJob(3, {}, async (job) => {
+    const clients = await Promise.all([0, 1, 2].map((rank) => job.rank(rank)));
+    const told = [0, 1].map((rank) =>
+      new Promise<string>((resolve) =>
+        clients[rank].listen((message) => message.is === "error" && resolve(message.error.told))
+      )
+    );
+    const beat = { step: 12, phase: "forward", still: 0, queued: 0, begun: 0, ended: 0 } as const;
+    clients[2].send({ is: "beat", beat });
+    await clients[2].flushed();
+    clients[2].close();
+    for (const sentence of await Promise.all(told)) {
+      assertEquals(
+        sentence,
+        "Rank 2 on node0 is gone: its process ended without a word (killed, or out of memory?). It was in forward, " +
+          "at step 12.",
+      );
+    }
+  }));
+
+Deno.test("the first failure is the one that counts", () =>
+  withJob(3, {}, async (job) => {
+    const clients = await Promise.all([0, 1, 2].map((rank) => job.rank(rank)));
+    const told = new Promise<unknown>((resolve) =>
+      clients[0].listen((message) => message.is === "error" && resolve(message.error))
+    );
+    clients[1].send({ is: "failed", step: 7, sentence: "images/3.jpg: is not an image.", code: 3 });
+    clients[2].send({ is: "failed", step: 7, sentence: "The connection was reset.", code: 5 });
+    assertEquals(await told, {
+      rank: 1,
+      host: "node0",
+      step: 7,
+      sentence: "images/3.jpg: is not an image.",
+      code: 3,
+      told: "Rank 1 on node0 failed first, at step 7: images/3.jpg: is not an image.",
+      others: 5,
+    });
+  }));
+
+Deno.test("a rank that is not heard of is named", () =>
+  withJob(2, { silence: 1500 }, async (job) => {
+    const [zero] = await Promise.all([job.rank(0), job.rank(1)]);
+    const beating = setInterval(() => {
+      zero.send({
+        is: "beat",
+        beat: { step: 3, phase: "backward", still: 0, queued: 1, begun: 1, ended: 0 },
+      });
+    }, 200);
+    const told = await new Promise<string>((resolve) =>
+      zero.listen((message) => message.is === "error" && resolve(message.error.told))
+    );
+    clearInterval(beating);
+    assertMatch(told, /^Rank 1 on node0 was not heard of for [23] s: its node or the network is down\./);
+  }));

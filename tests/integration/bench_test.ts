@@ -1,0 +1,47 @@
+// `hpctrain bench` from outside, on ranks of real MPI.
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { mpich } from "../mpi.ts";
+import { launch } from "./launches.ts";
+import { inTemp, run } from "./program.ts";
+
+const words = ["-n", "2", "--", "bench", "allreduce", "--device=cpu", "--sizes", "4KiB,256KiB,1MiB"];
+
+Deno.test("bench allreduce measures each size on all ranks, as a table and as JSON", () =>
+  inTemp(async (cwd) => {
+    const { code, stdout, stderr } = await launch(cwd, mpich(), words).result;
+    assertEquals(code, 0, stderr);
+    assertStringIncludes(stdout, "All-reduce of f32 on 2 ranks, 1 node, by MPI:\n");
+    assertEquals(
+      stdout.match(/^ +[\d.]+ [KM]iB +[\d.]+ us +[\d.]+ GB\/s +[\d.]+ GB\/s$/gm)?.length,
+      3,
+      stdout,
+    );
+    const json = await launch(cwd, mpich(), [...words, "--json"]).result;
+    assertEquals(json.code, 0, json.stderr);
+    const { backend, ranks, measured } = JSON.parse(json.stdout);
+    assertEquals([backend, ranks], ["mpi", 2]);
+    assertEquals(measured.map(({ bytes }: { bytes: number }) => bytes), [4096, 262144, 1048576]);
+    for (const { bytes, seconds, algorithm, bus } of measured) {
+      assert(seconds > 1e-7 && seconds < 1, `${seconds}`);
+      // Of two ranks each sends half of its sums and receives the other half: as many bytes as there are.
+      assert(Math.abs(algorithm * seconds / bytes - 1) < 1e-9 && Math.abs(bus / algorithm - 1) < 1e-9);
+    }
+  }));
+
+for (
+  const [args, sentence] of [
+    [["bench"], /^hpctrain: bench measures allreduce\. Usage: /],
+    [["bench", "allreduc"], /"allreduc" was given\. Did you mean "allreduce"\?/],
+    [
+      ["bench", "allreduce"],
+      /this is one rank alone\. Start several: hpctrain launch -n 2 -- bench allreduce/,
+    ],
+    [["bench", "allreduce", "--sizes", "4KiB,3x"], /--sizes has "3x" in it: sizes such as 4KiB,64KiB,16MiB/],
+  ] as const
+) {
+  Deno.test(`${args.join(" ")} says what is missing`, async () => {
+    const { code, stderr } = await run([...args]);
+    assertEquals(code, 2);
+    assertMatch(stderr, sentence);
+  });
+}

@@ -1,0 +1,86 @@
+// Starts ranks of a program with real MPI libraries: those that HPCTRAIN_OPENMPI and HPCTRAIN_MPICH name. Test helper;
+// may import integration/program.
+import { join } from "@std/path";
+import { finish, type Result, ROOT } from "./integration/program.ts";
+
+export interface MpiUnderTest {
+  /** The folder with bin/ and lib/. */
+  readonly folder: string;
+  readonly library: string;
+  /** What starts `-n N program`. */
+  readonly launcher: readonly string[];
+}
+
+const folderOf = (variable: string): string => {
+  const folder = Deno.env.get(variable);
+  if (!folder) {
+    throw new Error(`set ${variable} to a folder with bin/ and lib/ of it; ./scripts/test sets it`);
+  }
+  return folder;
+};
+
+/** Root and too few cores are the tests' circumstances, and no rank may be bound to one core. */
+export function openMpi(): MpiUnderTest {
+  const folder = folderOf("HPCTRAIN_OPENMPI");
+  const flags = ["--allow-run-as-root", "--bind-to", "none", "--oversubscribe"];
+  const launcher = [join(folder, "bin/mpirun"), ...flags];
+  return { folder, library: join(folder, "lib/libmpi.so.40"), launcher };
+}
+
+export function mpich(library = "libmpi.so.12"): MpiUnderTest {
+  const folder = folderOf("HPCTRAIN_MPICH");
+  return { folder, library: join(folder, "lib", library), launcher: [join(folder, "bin/mpiexec")] };
+}
+
+/** MPICH by the interface that MPI 5 fixes for all. */
+export const standardMpi = () => mpich("libmpi_abi.so.1");
+
+export interface Ranks {
+  readonly ranks: number;
+  /** A file of the tests, with its arguments. */
+  readonly program: readonly string[];
+  readonly env?: Record<string, string>;
+  readonly cwd?: string;
+}
+
+const STEERING = /^(SLURM_|PMIX?_|PALS_|OMPI_|PRTE_|MPI_|PBS_|MASTER_|(LOCAL_)?RANK$|WORLD_SIZE$)/;
+
+/** Starts them; HPCTRAIN_MPI is not set, so a program that opens MPI has to find the right one. */
+export function startRanks(mpi: MpiUnderTest, { ranks, program: [file, ...args], env, cwd }: Ranks) {
+  const [launcher, ...flags] = mpi.launcher;
+  const own = Object.entries(Deno.env.toObject()).filter(([name]) => !STEERING.test(name));
+  const path = `${join(mpi.folder, "bin")}:${Deno.env.get("PATH") ?? ""}`;
+  const deno = [Deno.execPath(), "run", "--quiet", "--allow-all", "--no-check", join(ROOT, file), ...args];
+  return new Deno.Command(launcher, {
+    args: [...flags, "-n", String(ranks), ...deno],
+    cwd,
+    env: { ...Object.fromEntries(own), PATH: path, OMP_NUM_THREADS: "1", NO_COLOR: "1", ...env },
+    clearEnv: true,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
+export const runRanks = (mpi: MpiUnderTest, ranks: Ranks, timeout = 60): Promise<Result> =>
+  finish(startRanks(mpi, ranks), timeout);
+
+/** Ranks that are killed leave shared memory behind; what no process uses is removed when the tests end. */
+addEventListener("unload", () => {
+  const left = filesOf("/dev/shm").filter((name) => /^(mpich_shm_|sm_segment\.|vader_segment\.)/.test(name));
+  if (left.length === 0) return;
+  const used = filesOf("/proc").filter((name) => /^\d+$/.test(name)).map((pid) => mapsOf(pid)).join("");
+  for (const name of left.filter((name) => !used.includes(`/dev/shm/${name}`))) {
+    Deno.removeSync(`/dev/shm/${name}`);
+  }
+});
+
+const filesOf = (folder: string): string[] => [...Deno.readDirSync(folder)].map(({ name }) => name);
+
+function mapsOf(pid: string): string {
+  try {
+    return Deno.readTextFileSync(`/proc/${pid}/maps`);
+  } catch {
+    return ""; // it has ended
+  }
+}
