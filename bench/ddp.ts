@@ -1,6 +1,6 @@
 // `scripts/bench ddp`: two ranks of one thread each, beside PyTorch's DistributedDataParallel over Gloo and beside one rank.
 // May import its siblings, track's types.
-import { dirname, join } from "@std/path";
+import { join } from "@std/path";
 import type { Event } from "../core/track/event_types.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
@@ -88,11 +88,19 @@ async function ours(exe: string, launcher: string[], { flags, batch }: Workload)
 }
 
 async function pytorch(python: string, name: string): Promise<Timed> {
-  const torchrun = join(dirname(python), "torchrun");
   const peer = new URL("peers/ddp.py", import.meta.url).pathname;
   const began = Date.now() / 1000;
-  const args = ["--nproc-per-node", `${RANKS}`, "--standalone", peer, name, `${STEPS}`];
-  const said = await run(torchrun, args, { OMP_NUM_THREADS: "1", PYTHONDONTWRITEBYTECODE: "1" });
+  const args = [
+    "-m",
+    "torch.distributed.run",
+    "--nproc-per-node",
+    `${RANKS}`,
+    "--standalone",
+    peer,
+    name,
+    `${STEPS}`,
+  ];
+  const said = await run(python, args, { OMP_NUM_THREADS: "1", PYTHONDONTWRITEBYTECODE: "1" });
   const { done, batch } = JSON.parse(said.split("\n").find((line) => line.startsWith("{"))!);
   return timedOf(done, began, batch);
 }

@@ -1,4 +1,5 @@
 // The benchmarks by name. Started by scripts/bench, which sets up what they compare. May import its siblings.
+import { allreduceBenchmark } from "./allreduce.ts";
 import { ddpBenchmark } from "./ddp.ts";
 import { loaderBenchmark } from "./loader.ts";
 import { shardsBenchmark } from "./shards.ts";
@@ -10,6 +11,12 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   loader: (programs) => loaderBenchmark(programs, quick),
   save: saveBenchmark,
   ddp: (programs) => ddpBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH")),
+  allreduce: (programs) =>
+    allreduceBenchmark(
+      programs,
+      named("HPCTRAIN_OPENMPI", "a folder with Open MPI"),
+      named("HPCTRAIN_MPICH", "a folder with MPICH"),
+    ),
   shards: shardsBenchmark,
 };
 

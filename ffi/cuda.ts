@@ -140,6 +140,29 @@ function attribute(which: number, device: number): number {
   return outI32[0];
 }
 
+const driver = {
+  cuInit: { parameters: ["u32"], result: "i32" },
+  cuDeviceGet: { parameters: ["buffer", "i32"], result: "i32" },
+  cuDeviceGetUuid_v2: { parameters: ["buffer", "i32"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/**
+ * The device itself, as nvidia-smi -L names it: its number is each process's own, where a launcher shows each but one.
+ * Null where the driver does not tell.
+ */
+export function cudaUuid(device = current): string | null {
+  try {
+    const library = Deno.dlopen("libcuda.so.1", driver), cu = library.symbols;
+    const handle = new Int32Array(1), bytes = new Uint8Array(16);
+    const told = [cu.cuInit(0), cu.cuDeviceGet(handle, device), cu.cuDeviceGetUuid_v2(bytes, handle[0])];
+    library.close();
+    if (told.some((code) => code !== 0)) return null;
+    return `GPU-${bytes.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}`;
+  } catch {
+    return null;
+  }
+}
+
 export function seedCuda(seed: bigint): void {
   if (state) native.seedCudaGenerator?.(seed);
 }

@@ -7,7 +7,6 @@ const verbs = {
   cudaEventRecord: { parameters: ["u64", "u64"], result: "i32" },
   cudaStreamWaitEvent: { parameters: ["u64", "u64", "u32"], result: "i32" },
   cudaEventQuery: { parameters: ["u64"], result: "i32" },
-  cudaEventSynchronize: { parameters: ["u64"], result: "i32" },
   cudaEventElapsedTime: { parameters: ["buffer", "u64", "u64"], result: "i32" },
   cudaThreadExchangeStreamCaptureMode: { parameters: ["buffer"], result: "i32" },
   cudaGetErrorString: { parameters: ["i32"], result: "pointer" },
@@ -21,7 +20,6 @@ export interface CudaEvents {
   /** What is queued on the stream from here on begins after the event. */
   wait(stream: bigint, event: bigint): void;
   done(event: bigint): boolean;
-  synchronise(event: bigint): void;
   /** Seconds between two events that were made with timing and are done. */
   seconds(from: bigint, to: bigint): number;
   /** Another thread may capture a graph meanwhile: its capture shall not break by what this one asks. */
@@ -53,7 +51,6 @@ export function openCudaEvents(path: string): CudaEvents {
       if (code !== NOT_READY) check(code, "finish what was queued");
       return code === 0;
     },
-    synchronise: (event) => check(c.cudaEventSynchronize(event), "finish what was queued"),
     seconds(from, to) {
       check(c.cudaEventElapsedTime(ms, from, to), "time its work");
       return ms[0] / 1000;

@@ -87,6 +87,7 @@ const ordered: Check = {
         for (let i = 0; i < 12; i++) scope(() => mm(a, a));
       };
       busy(); // cuBLAS makes itself at home
+      engine.wait(engine.barrier("check")); // and NCCL
       cuda.synchroniseCuda();
       const began = performance.now();
       busy();
@@ -135,7 +136,15 @@ const bandwidth: Check = {
   async run(c) {
     const not = unable(c);
     if (not) return not;
-    const ended = await two(c, "allreduce", "bench", "allreduce", "--json");
+    const ended = await two(
+      c,
+      "allreduce",
+      "bench",
+      "allreduce",
+      "--json",
+      "--sizes",
+      "4KiB,1MiB,64MiB,256MiB",
+    );
     if (ended.code !== 0) return failed(ended);
     const { backend, measured } = JSON.parse(ended.out);
     const [first, last] = [measured[0], measured.at(-1)];
@@ -173,4 +182,29 @@ const training: Check = {
   },
 };
 
-export const ranks: readonly Check[] = [oneRank, ordered, bandwidth, training];
+/** By it two ranks are known to be on one device, whatever number each gives it. */
+const identity: Check = {
+  name: "the device has the driver's own name",
+  gpuOnly: true,
+  run() {
+    const uuid = cuda.cudaUuid();
+    const known: string[] = [];
+    try {
+      for (const { name } of Deno.readDirSync("/proc/driver/nvidia/gpus")) {
+        const text = Deno.readTextFileSync(`/proc/driver/nvidia/gpus/${name}/information`);
+        known.push(/^GPU UUID:\s*(GPU-[0-9a-f-]+)/m.exec(text)?.[1] ?? "");
+      }
+    } catch { /* a container may hide the list */ }
+    const listed = known.filter((name) => name !== "");
+    const ok = uuid !== null && /^GPU(-[0-9a-f]+){5}$/.test(uuid) &&
+      (listed.length === 0 || listed.includes(uuid));
+    return {
+      ok,
+      figure: `${uuid}, ${
+        listed.length === 0 ? "and no list to compare" : `in the list of ${listed.length}`
+      }`,
+    };
+  },
+};
+
+export const ranks: readonly Check[] = [identity, oneRank, ordered, bandwidth, training];

@@ -28,9 +28,10 @@ export const output = {
     empty: "keep all",
     help: "per-epoch checkpoints to keep",
   }),
-  checkpoint_format: choice(["pt", "safetensors"], "pt", {
+  checkpoint_format: choice(["pt", "safetensors", "sharded"], "pt", {
     flag: "checkpoint-format",
-    help: "format of checkpoints: PyTorch's, or safetensors with all that resuming needs in its metadata",
+    help:
+      "format of checkpoints: PyTorch's, or safetensors with all that resuming needs: one file, or one from each rank",
   }),
   save_every_epoch: bool(false, {
     flag: "save-every-epoch",

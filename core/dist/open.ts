@@ -23,11 +23,13 @@ export interface OpenOptions {
   readonly timeout: number;
   /** Needed on GPUs. */
   readonly nccl?: NcclNeeds;
+  /** What another rank has failed with, as the control plane knows it: who waits for that rank then ends. */
+  readonly failed?: () => string | null;
 }
 
 /** Every rank calls it, and it comes to its end when all have. `said`: what was chosen, in a line or several. */
 export async function openCollectives(
-  { where, device, backend, env, flight = openFlight(), timeout, nccl }: OpenOptions,
+  { where, device, backend, env, flight = openFlight(), timeout, nccl, failed = () => null }: OpenOptions,
 ): Promise<{ collectives: Collectives; said: string }> {
   const { rank, world, said } = where;
   if (world === 1) return { collectives: alone(), said: "One rank: there is nothing to communicate." };
@@ -59,6 +61,7 @@ export async function openCollectives(
     flight,
     timeout,
     crowded: where.localWorld > cpusHere(),
+    failed,
   });
   return {
     collectives,

@@ -25,6 +25,8 @@ export interface Arena {
   readonly starts: readonly number[];
   /** All gradients; without elements in a direct arena. */
   readonly gradient: Tensor;
+  /** What all gradients are in, as few tensors: the buffer, or the parts of it that are this rank's. */
+  readonly memory: readonly Tensor[];
   /** True when gradients are taken from autograd after each backward (takeGradients) instead of added up here. */
   readonly direct: boolean;
   /** Views of another flat buffer at the same places: for optimizer state and averages. */
@@ -71,6 +73,7 @@ export function packParameters(
     flat,
     starts,
     gradient,
+    memory: [gradient],
     direct,
     viewsOf,
   };

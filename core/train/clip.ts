@@ -14,29 +14,31 @@ export function gradientNorm(arena: Arena): Tensor {
 
 /**
  * On a CPU the sum of some ten million squares in one go is wrong in the fourth digit, because 32-bit numbers are added to
- * a few sums that have grown large. A GPU adds in blocks by itself.
+ * a few sums that have grown large. In pieces of this size it is good to 3e-7, four times as large to 1e-6 only: ranks
+ * that add other pieces up would differ by that. A GPU adds in blocks by itself.
  */
-const PIECE = 65_536;
+const PIECE = 16_384;
 
 const pieces = new WeakMap<Arena, readonly Tensor[]>();
 
 function piecesOf(arena: Arena): readonly Tensor[] {
   let found = pieces.get(arena);
   if (!found) {
-    const { gradient } = arena;
-    found = gradient.device === "cpu" && gradient.numel > 0
-      ? scope(() => split(gradient, PIECE).map((piece) => keep(piece)))
-      : [gradient];
+    const { memory, flat } = arena;
+    found = flat.device === "cpu"
+      ? scope(() => memory.flatMap((part) => split(part, PIECE)).map((piece) => keep(piece)))
+      : memory;
     pieces.set(arena, found);
   }
   return found;
 }
 
 /** Scales the gradient down to `limit` where it is longer, as torch.nn.utils.clip_grad_norm_ does, on the device. */
-export function clip(gradient: Tensor, norm: Tensor, limit: number): void {
+export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number): void {
   scope(() => {
-    const device = gradient.device;
+    const { device } = norm;
     const factor = div(constant(limit, "f32", device), add(norm, constant(1e-6, "f32", device)));
-    mul_(gradient, minimum(factor, constant(1, "f32", device)));
+    const scale = minimum(factor, constant(1, "f32", device));
+    for (const gradient of gradients) mul_(gradient, scale);
   });
 }

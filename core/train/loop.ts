@@ -152,8 +152,6 @@ function ownPart(
 
 async function save(run: Run, reason: string, better: boolean): Promise<void> {
   run.together?.control.phase("save");
-  run.saver.hold(); // what the last save copies from is written to now
-  run.step.zero?.gather();
   await run.saver.save(reason, better);
 }
 

@@ -1,5 +1,6 @@
-// The name of a run, and where its files lie. May import config, errors.
+// The name of a run, and where its files lie. May import checkpoint, config.
 import { dirname, join } from "@std/path";
+import { indexOf } from "../checkpoint/sharded/read.ts";
 import type { Config } from "../config/settings.ts";
 
 export interface Places {
@@ -14,7 +15,8 @@ const ENDINGS = ["pt", "safetensors", "ckpt"];
 
 /** A new run never writes over another's files: "name", then "name-2", "name-3". A resumed one keeps its name. */
 export function placesOf(config: Config, preset: string | null, resumed: string | null): Places {
-  const { save_dir, model_dir, run_name, checkpoint_format: ending } = config.output;
+  const { save_dir, model_dir, run_name, checkpoint_format: format } = config.output;
+  const ending = format === "sharded" ? "ckpt" : format;
   const checkpoints = model_dir || join(save_dir, "checkpoints");
   const at = (run: string): Places => ({ run, logs: join(save_dir, "logs", run), checkpoints, ending });
   if (resumed !== null) return at(resumed);
@@ -52,9 +54,8 @@ export function newestRun(
         continue;
       }
       const path = join(checkpoints, name);
-      if (!exists(path)) continue; // a link to nowhere
-      const at = Deno.statSync(path).mtime?.getTime() ?? 0;
-      if (newest !== null && at <= newest.at) continue;
+      const at = writtenAt(path);
+      if (at === null || newest !== null && at <= newest.at) continue;
       if (run === base || givenName(path) !== run) newest = { run, path, at };
     }
     return newest;
@@ -64,14 +65,23 @@ export function newestRun(
 /** Checkpoints beside a run's latest that may be its own, newest first. */
 export function checkpointsOf(latest: string, run: string): string[] {
   const folder = dirname(latest);
-  const age = (path: string) => Deno.statSync(path).mtime?.getTime() ?? 0;
   return listed(folder)
     .filter((name) =>
       [`${run}_best`, `${run}_latest`].includes(stem(name)) || /^checkpoint_epoch_\d+$/.test(stem(name))
     )
     .map((name) => join(folder, name))
-    .filter((path) => path !== latest)
-    .sort((a, b) => age(b) - age(a));
+    .filter((path) => path !== latest && writtenAt(path) !== null)
+    .sort((a, b) => writtenAt(b)! - writtenAt(a)!);
+}
+
+/** Null for a link to nowhere, and for a folder in which no save was finished. */
+function writtenAt(path: string): number | null {
+  try {
+    const folder = Deno.statSync(path).isDirectory;
+    return Deno.statSync(folder ? indexOf(path) ?? "" : path).mtime?.getTime() ?? 0;
+  } catch {
+    return null;
+  }
 }
 
 /** A checkpoint's name without the ending that says its format; of other files, nothing. */

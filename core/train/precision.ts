@@ -48,7 +48,7 @@ export class LossScaler {
   /** Divides the gradients by the scale; false when one is not finite, and the step must be left out. */
   unscale(arena: Arena): boolean {
     fill_(this.#found, 0);
-    checkAndUnscale_([arena.gradient], this.#found, constant(1 / this.scale, "f32", arena.flat.device));
+    checkAndUnscale_(arena.memory, this.#found, constant(1 / this.scale, "f32", arena.flat.device));
     return this.#found.item() === 0;
   }
 

@@ -8,6 +8,7 @@ import { endOnInterrupt } from "../../ffi/signals.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { remove } from "../checkpoint/atomic.ts";
 import type { Parts } from "../checkpoint/training_state.ts";
+import { parseDuration } from "../config/duration.ts";
 import type { Config } from "../config/settings.ts";
 import { type Console, openConsole } from "../track/console.ts";
 import { type EventLog, openEvents } from "../track/events.ts";
@@ -24,6 +25,7 @@ import { createOptimizer } from "./optimizers/optimizer.ts";
 import { combineOver } from "./parallel/combine.ts";
 import { openReducer } from "./parallel/reducer.ts";
 import { consoleOfRank, noEvents, noLineage, noSaver } from "./parallel/silent.ts";
+import { openSharing, refuseSeparate, type Sharing } from "./parallel/sharing.ts";
 import { startTogether } from "./parallel/start.ts";
 import { openSyncNorms } from "./parallel/sync_norms.ts";
 import { openTogether } from "./parallel/together.ts";
@@ -110,6 +112,7 @@ export function prepare(start: Start): Prepared {
   const places = team?.hear(claimed, "the run's folders")[0] ?? claimed!;
   const record = first ? openRecord(start, places, cursor.step) : recordOfRank(rank, places);
   const { console, lineage, events } = record;
+  const sharing = config.output.checkpoint_format === "sharded" ? shareSaves(start, places, parts) : null;
   const buffers = model.root.namedBuffers().map(([, t]) => t);
   const { virtual_shards: count } = training;
   const openShards = () => {
@@ -161,7 +164,9 @@ export function prepare(start: Start): Prepared {
       endOnInterrupt(); // the save that follows may be long, and nothing of ours runs during it
       console.warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);
     }),
-    saver: first ? openSaver({ config, places, parts, cursor, schedule, events, console }) : noSaver,
+    saver: first || sharing
+      ? openSaver({ config, places, parts, cursor, schedule, events, console, gather: zero?.gather, sharing })
+      : noSaver(zero?.gather),
     together: team && control && openTogether(team, control, buffers, device),
     memory: () => memoryInUse(device),
   };
@@ -170,6 +175,9 @@ export function prepare(start: Start): Prepared {
 
 const MIB = 2 ** 20;
 
+/** Seconds for a part of a checkpoint: a disk may be slow where ranks are quick. */
+const LEAST_PATIENCE = 600;
+
 /** Rows of the samples that a part's first and last may be mixed with, read beside its own. */
 const MATES = 2;
 
@@ -177,6 +185,16 @@ interface Record {
   readonly console: Console;
   readonly lineage: LineageWriter;
   readonly events: EventLog;
+}
+
+function shareSaves(
+  { config, team = null, control = null }: Start,
+  { checkpoints }: Places,
+  parts: Parts,
+): Sharing {
+  if (team) refuseSeparate(checkpoints, team);
+  const timeout = parseDuration(config.distributed.timeout, "seconds")!.count;
+  return openSharing(parts, team, control, Math.max(timeout, LEAST_PATIENCE));
 }
 
 function openRecord(start: Start, { logs, ...places }: Places, step: number): Record {

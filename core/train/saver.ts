@@ -7,6 +7,7 @@ import { awaitFlag, type Job, newFlag, write, type Written } from "../checkpoint
 import { openSnapshot, type Snapshot } from "../checkpoint/background/snapshot.ts";
 import { openWriter, type Writer } from "../checkpoint/background/writer.ts";
 import { writePickle } from "../checkpoint/pickle_writer.ts";
+import { toData } from "../checkpoint/tensors.ts";
 import { type Cursor, type Parts, tensorsOf, toTree } from "../checkpoint/training_state.ts";
 import type { Key, Storage, TensorData, Value } from "../checkpoint/value.ts";
 import type { Config } from "../config/settings.ts";
@@ -17,6 +18,7 @@ import type { Console } from "../track/console.ts";
 import type { EventLog } from "../track/events.ts";
 import { VERSION } from "../version.ts";
 import { bestPath, epochPath, latestPath, type Places } from "./names.ts";
+import type { Sharing } from "./parallel/sharing.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
 
 interface Context {
@@ -27,6 +29,10 @@ interface Context {
   readonly schedule: Schedule;
   readonly events: EventLog;
   readonly console: Console;
+  /** Puts the optimizer's state, which is elsewhere, where `parts` has it. Every rank does it at each save. */
+  readonly gather?: () => void;
+  /** Set where every rank writes its part; else this one writes all. */
+  readonly sharing?: Sharing | null;
 }
 
 export interface Saver {
@@ -48,9 +54,9 @@ const MOST_OF_FREE = 0.5;
 const WARN_MS = 600_000;
 
 export function openSaver(c: Context): Saver {
-  const { cursor, events, console, parts } = c;
+  const { cursor, events, console, sharing } = c;
   failBeyondFileLimit();
-  const background = openBackground(parts, console.warn);
+  const background = openBackground(c);
   const told = { saves: 0, stallSeconds: 0 };
   let writing: Writing | null = null;
   let failed: Error | null = null; // why the newest state is not saved
@@ -65,14 +71,16 @@ export function openSaver(c: Context): Saver {
     events.emit({ kind: "warning", step, message });
   };
   const wait = async () => {
-    await writing?.done;
+    if (writing !== null) await (sharing ? sharing.patiently(writing.done) : writing.done);
     if (failed && !ofTheDisk(failed)) throw failed;
   };
   return {
     told,
     async save(reason, better) {
-      if (writing !== null && reason === "interval") {
-        if (writing.leftOut) return; // one line for each slow save, however short the interval
+      // What is gathered is written from where it lies: the last save has to be over, on whichever rank it is.
+      const busy = () => sharing?.busy(writing !== null) ?? writing !== null;
+      if (reason === "interval" && !c.gather && busy()) {
+        if (writing === null || writing.leftOut) return; // one line for each slow save, however short the interval
         writing.leftOut = true;
         const message =
           `Save at step ${cursor.step} left out: the one of step ${writing.step} is still being written`;
@@ -81,6 +89,8 @@ export function openSaver(c: Context): Saver {
       }
       const began = performance.now();
       await wait();
+      if (reason !== "interval") sharing?.busy(false); // a part of this save never meets one of the last
+      c.gather?.();
       const held = () => (performance.now() - began) / 1000;
       const { step, epoch } = cursor;
       const job = jobOf(c, reason, better, background?.snapshot ?? null);
@@ -116,6 +126,7 @@ export function openSaver(c: Context): Saver {
       if (failed) throw failed;
     },
     async close() {
+      sharing?.end();
       await writing?.done;
       background?.writer.close();
     },
@@ -141,11 +152,11 @@ const writeHere = async (job: Job): Promise<Written> => write(job);
 
 /** Null where there is no memory for a second state. */
 function openBackground(
-  parts: Parts,
-  warn: (message: string) => void,
+  { parts, console: { warn }, gather, sharing }: Context,
 ): { snapshot: Snapshot; writer: Writer } | null {
-  const tensors = new Set(tensorsOf(parts));
-  const bytes = [...tensors].reduce((sum, t) => sum + t.byteLength, 0);
+  const tensors = sharing?.owned ?? new Set(tensorsOf(parts));
+  const gathered = new Set(gather ? [...parts.optimizer.slots.values()].flat() : []);
+  const bytes = [...tensors].reduce((sum, t) => sum + (gathered.has(t) ? 0 : t.byteLength), 0);
   if (bytes > MOST_OF_FREE * freeMemory()) {
     warn(
       `A copy of the training state would take ${
@@ -155,7 +166,7 @@ function openBackground(
     );
     return null;
   }
-  const snapshot = openSnapshot(tensors, changedByUpdates(parts));
+  const snapshot = openSnapshot(tensors, changedByUpdates(parts), gathered);
   return { snapshot, writer: openWriter(snapshot.places) };
 }
 
@@ -170,13 +181,14 @@ function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tens
 }
 
 function jobOf(
-  { config, places, parts, cursor, schedule }: Context,
+  { config, places, parts, cursor, schedule, sharing }: Context,
   reason: string,
   better: boolean,
   snapshot: Snapshot | null,
 ): Job {
   const { save_every_epoch, keep_last } = config.output;
   const ofEpoch = save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0;
+  const own = sharing?.open(snapshot?.data ?? toData);
   const tree = toTree(parts, cursor, {
     version: VERSION,
     run: places.run,
@@ -184,21 +196,26 @@ function jobOf(
     learningRate: learningRate(schedule, cursor.step),
     scheduler: schedule,
     config,
-  }, snapshot?.data);
-  const { bytes: pickle, storages } = writePickle(tree);
-  return {
+  }, own?.data ?? snapshot?.data);
+  const place = (storage: Storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength);
+  const path = latestPath(places);
+  const common = {
     copies: snapshot?.takeCopies() ?? [],
     copied: newFlag(),
-    path: latestPath(places),
-    pickle,
-    storages: storages.map((storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength)),
-    finite: weightsIn(tree, storages, parts.names),
+    path,
     links: [...(better ? [bestPath(places)] : []), ...(ofEpoch ? [epochPath(places, cursor.epoch)] : [])],
     retire: ofEpoch && keep_last > 0
       ? { folder: places.checkpoints, keep: keep_last, epoch: cursor.epoch }
       : null,
   };
+  if (own) return { ...common, ...own.partOf(tree, path, place), ...(sharing!.rank > 0 ? ALONE : {}) };
+  const { bytes: pickle, storages } = writePickle(tree);
+  const finite = weightsIn(tree, storages, parts.names);
+  return { ...common, pickle, storages: storages.map(place), finite };
 }
+
+/** What a rank writes that is not the first: its part, and nothing that is the checkpoint's. */
+const ALONE = { links: [], retire: null };
 
 function weightsIn(tree: Value, storages: readonly Storage[], names: readonly string[]): Job["finite"] {
   const weights = (tree as Map<Key, Value>).get("model_state_dict") as Map<Key, TensorData>;

@@ -86,7 +86,7 @@ export function trainStep(
     if (o.zero && o.scaler) finite = o.zero.all(finite);
     if (own.direct) takeGradients(own);
     const norm = wantNorm || o.clipNorm > 0 ? o.zero?.norm() ?? gradientNorm(own) : null;
-    if (o.clipNorm > 0 && finite) clip(own.gradient, norm!, o.clipNorm);
+    if (o.clipNorm > 0 && finite) clip(own.memory, norm!, o.clipNorm);
     o.hold?.();
     if (finite) o.optimizer.step(learningRate);
     const skipped = o.scaler?.update(finite, o.arena, step + 1) ?? null;

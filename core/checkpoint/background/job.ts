@@ -4,8 +4,8 @@ import { UserError } from "../../errors.ts";
 import { readPickled, writePickled } from "../pt.ts";
 import { linkOrCopy, removeOld } from "../retention.ts";
 import { writeWhole } from "../safetensors_whole.ts";
-import { leaveWord, type Part, writePart } from "../sharded/part.ts";
-import { type DType, memoryStorage, type Storage, TensorData } from "../value.ts";
+import { ELSEWHERE, leaveWord, type Part, writePart } from "../sharded/part.ts";
+import { type DType, memoryStorage, TensorData } from "../value.ts";
 import type { Copy } from "./snapshot.ts";
 import type { Summing } from "./sums.ts";
 
@@ -57,21 +57,21 @@ export interface Written {
  * `sums` has another thread make the storages' checksums.
  */
 export function write(job: Job, sums?: Summing): Written {
+  try {
+    return copyAndWrite(job, sums);
+  } catch (error) {
+    if ("part" in job) leaveWord(job.path, job.part, error);
+    throw error;
+  }
+}
+
+function copyAndWrite(job: Job, sums?: Summing): Written {
   const { path, storages, finite, links, retire } = job;
   const began = performance.now();
   copy(job);
   const bytes = storages.map((one) => one instanceof Uint8Array ? one : bytesAt(one));
-  const writeIt = () => {
-    for (const { name, storage } of finite) refuseSpoilt(bytes[storage], name, path);
-    return "part" in job ? writeOwn(job, bytes) : writeFile(job, bytes, sums);
-  };
-  let size: number;
-  try {
-    size = writeIt();
-  } catch (error) {
-    if ("part" in job) leaveWord(path, job.part, error);
-    throw error;
-  }
+  for (const { name, storage } of finite) refuseSpoilt(bytes[storage], name, path);
+  const size = "part" in job ? writeOwn(job, bytes) : writeFile(job, bytes, sums);
   for (const link of links) linkOrCopy(path, link);
   if (retire) removeOld(retire.folder, retire.keep, retire.epoch);
   return { bytes: size, seconds: (performance.now() - began) / 1000 };
@@ -94,14 +94,6 @@ function writeOwn({ path, part, tensors, metadata }: PartJob, bytes: Uint8Array[
   );
   return writePart(path, part, { tensors: new Map(data), metadata, rankOf: (name) => ranks.get(name)! });
 }
-
-/** Of a tensor that another rank writes. */
-export const ELSEWHERE: Storage = {
-  byteLength: 0,
-  read() {
-    throw new Error("internal: another rank has the bytes of this tensor.");
-  },
-};
 
 function copy({ copies, copied }: Job): void {
   try {

@@ -27,15 +27,22 @@ export interface Snapshot {
 /**
  * Memory for copies of these tensors is asked for now, and used by every snapshot. The tensors in `still` keep their
  * values for a while after a snapshot, and whoever changes them waits for the copies: where they are in this
- * process's memory, another thread copies them meanwhile.
+ * process's memory, another thread copies them meanwhile. Those in `idle` change between saves alone: they are no copies'
+ * originals, but what is written.
  */
-export function openSnapshot(tensors: ReadonlySet<Tensor>, still: ReadonlySet<Tensor>): Snapshot {
+export function openSnapshot(
+  tensors: ReadonlySet<Tensor>,
+  still: ReadonlySet<Tensor>,
+  idle: ReadonlySet<Tensor> = new Set(),
+): Snapshot {
   const twins = new Map<Tensor, { twin: Tensor; data: TensorData }>();
   const places = new Map<Storage, Place>();
   const later: Copy[] = [];
   const onDevice = [...tensors].some(({ device }) => device !== "cpu");
   for (const t of tensors) {
-    const twin = keep(uninitialised(t.shape, { dtype: t.dtype, pinned: t.device !== "cpu" }));
+    const twin = idle.has(t)
+      ? t
+      : keep(uninitialised(t.shape, { dtype: t.dtype, pinned: t.device !== "cpu" }));
     const storage = memoryStorage(borrowBytes(twin));
     twins.set(t, { twin, data: new TensorData(t.dtype, [...t.shape], storage) });
     places.set(storage, placeOf(twin));
@@ -44,6 +51,7 @@ export function openSnapshot(tensors: ReadonlySet<Tensor>, still: ReadonlySet<Te
   return {
     data(t) {
       const { twin, data } = twins.get(t)!;
+      if (twin === t) return data;
       if (still.has(t) && t.device === "cpu" && t.contiguous) {
         later.push({ from: placeOf(t), to: places.get(data.storage)! });
       } else copy_(twin, t, true);

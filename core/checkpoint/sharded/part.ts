@@ -6,6 +6,7 @@ import { UserError } from "../../errors.ts";
 import { formatPlural } from "../../format.ts";
 import { errorOf, type Failure, failureOf } from "../background/failure.ts";
 import { remove } from "../atomic.ts";
+import type { Storage } from "../value.ts";
 import { shardName } from "./plan.ts";
 import { type Content, removeLeftovers, writeIndex, writeShard } from "./write.ts";
 
@@ -20,6 +21,14 @@ export interface Part {
   /** Set when ranks come to their end: then there is little more to wait for. */
   readonly ending: SharedArrayBuffer;
 }
+
+/** In place of the bytes of a tensor that another rank writes. */
+export const ELSEWHERE: Storage = {
+  byteLength: 0,
+  read() {
+    throw new Error("internal: another rank has the bytes of this tensor.");
+  },
+};
 
 const LOOK_MS = 50;
 /** For parts that are nearly written when their ranks come to their end. */

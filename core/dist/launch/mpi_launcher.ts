@@ -44,19 +44,30 @@ const ENVIRONMENT: Readonly<Record<Family, Env>> = {
     OMPI_MCA_plm: "^slurm,tm,lsf,alps",
     PRTE_MCA_plm: "^slurm,pbs,lsf",
   },
-  mpich: { HYDRA_LAUNCHER: "fork", HYDRA_RMK: "user", I_MPI_PIN: "off" },
+  mpich: { HYDRA_LAUNCHER: "fork", HYDRA_RMK: "user", I_MPI_HYDRA_BOOTSTRAP: "fork", I_MPI_PIN: "off" },
+};
+
+/** Looking for networks takes a second, and there is none to cross. Whoever has chosen keeps their choice. */
+const TUNING: Readonly<Record<Family, Env>> = {
+  openmpi: { OMPI_MCA_btl: "^ofi", OMPI_MCA_mtl: "^ofi" },
+  mpich: {},
 };
 
 export function mpiLauncher(env: Env): MpiLauncher {
   const { chosen, rejected } = findMpi(env);
   if (!chosen) throw new UserError("environment", noMpiSentence(rejected));
   const family: Family = chosen.abi === "openmpi" ? "openmpi" : "mpich";
+  const tuning = Object.fromEntries(Object.entries(TUNING[family]).filter(([name]) => !env[name]));
   const folders = [...beside(chosen.path), ...(env.PATH ?? "").split(":").filter((at) => at.startsWith("/"))];
   for (const folder of folders) {
     for (const name of NAMES[family]) {
       const program = join(folder, name);
       if (!isFile(program) || !SAYS[family].test(versionOf(program, env))) continue;
-      return { library: chosen, command: [program, ...WORDS[family]], env: ENVIRONMENT[family] };
+      return {
+        library: chosen,
+        command: [program, ...WORDS[family]],
+        env: { ...tuning, ...ENVIRONMENT[family] },
+      };
     }
   }
   throw new UserError(

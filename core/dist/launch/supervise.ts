@@ -1,5 +1,7 @@
-// Ranks under one supervisor: started again after a failure, as often as was allowed. May import errors, its siblings.
+// Ranks under one supervisor: started again after a failure, as often as was allowed.
+// May import checkpoint, errors, its siblings.
 import { join } from "@std/path";
+import { indexOf } from "../../checkpoint/sharded/read.ts";
 import { EXIT } from "../../errors.ts";
 import { attempt, type Requests, type Stop } from "./attempt.ts";
 import type { RunPlaces } from "./notes.ts";
@@ -39,10 +41,10 @@ export async function supervise(
 
 function hasCheckpoint({ run, checkpoints }: RunPlaces): boolean {
   try {
-    return [...Deno.readDirSync(checkpoints)].some(({ name }) =>
+    return [...Deno.readDirSync(checkpoints)].some(({ name, isDirectory }) =>
       ["pt", "safetensors", "ckpt"].some((ending) =>
-        [join(`${run}_latest.${ending}`), `${run}_best.${ending}`].includes(name)
-      )
+        [`${run}_latest.${ending}`, `${run}_best.${ending}`].includes(name)
+      ) && (!isDirectory || indexOf(join(checkpoints, name)) !== undefined)
     );
   } catch {
     return false;

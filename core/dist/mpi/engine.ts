@@ -23,6 +23,8 @@ export interface MpiOrders {
   readonly timeout: number;
   /** Whether ranks on this node have less than a core each. */
   readonly crowded: boolean;
+  /** Why no rank will come any more, or null. Asked often. */
+  readonly failed: () => string | null;
 }
 
 export interface MpiCollectives extends Collectives {
@@ -33,7 +35,7 @@ export interface MpiCollectives extends Collectives {
 /** Comes to its end when every rank has come to it. */
 export async function openMpiEngine(orders: MpiOrders): Promise<MpiCollectives> {
   const { path, rank, world, flight, crowded } = orders;
-  const queue = openQueue(flight);
+  const queue = openQueue(flight, orders.failed);
   const thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "mpi" });
   const unguard = guardExit();
   thread.postMessage(

@@ -27,11 +27,12 @@ export interface Queue {
   stopped(): string | null;
 }
 
-export function openQueue(flight: Flight): Queue {
+/** `failed`: why no rank will come any more, as somebody else knows who watches them. */
+export function openQueue(flight: Flight, failed: () => string | null): Queue {
   const ring = openRing();
   const { words, counts, addresses } = ring;
   let reason: string | null = null;
-  const stopped = () => reason ?? failure(ring);
+  const stopped = () => reason ?? failure(ring) ?? failed();
   const check = () => {
     const why = stopped();
     if (why !== null) throw new UserError("communication", why);

@@ -2,7 +2,7 @@
 // failed. Imports nothing.
 
 /** Words: collectives queued; waits of the computing stream that were begun, and that were measured; why to stop. */
-export const QUEUED = 0, WAITS = 1, MEASURED = 2, TOLD = 3, FAILED = 4, ABORTED = 5;
+export const QUEUED = 0, WAITS = 1, MEASURED = 2, TOLD = 3, FAILED = 4;
 const WORDS = 16;
 
 /** What the training thread tells the watching one. */

@@ -6,12 +6,13 @@ import { type Comm, inProgress, type Nccl, openNccl } from "../../../ffi/nccl/nc
 import { type NcclType, TYPES } from "../../../ffi/nccl/symbols.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../errors.ts";
-import type { Collectives, ReduceOp, Ticket } from "../collectives.ts";
-import { begin, busy, type CollectiveName, COLLECTIVES, enter, type Flight, progress } from "../flight.ts";
+import type { Collectives, ReduceOp } from "../collectives.ts";
+import { busy, type CollectiveName, type Flight } from "../flight.ts";
 import * as desk from "./desk.ts";
+import { openQueue, type Put, type Streams } from "./queue.ts";
 import { openWatcher } from "./watcher.ts";
 
-export interface NcclOrders {
+export interface NcclOrders extends Streams {
   /** The library to load, and libcudart. */
   readonly path: string;
   readonly cudart: string;
@@ -24,9 +25,6 @@ export interface NcclOrders {
   readonly timeout: number;
   /** Rank 0's bytes, on every rank. */
   readonly share: (bytes?: Uint8Array) => Uint8Array;
-  /** The collectives' own stream, and the one on which is computed now. */
-  readonly stream: bigint;
-  readonly computing: () => bigint;
   /** One element in the device's memory, for barriers. */
   readonly one: Tensor;
 }
@@ -47,100 +45,36 @@ export async function openNcclEngine(orders: NcclOrders): Promise<NcclCollective
   for (let i = 0; i < here.events.length; i++) here.events[i] = events.create(i % 3 !== desk.READY);
   for (let i = 0; i < here.pairs.length; i++) here.pairs[i] = events.create(true);
   const watcher = openWatcher({ ...orders, nccl: path, comm, desk: here.shared, flight: flight.shared });
-  let reason: string | null = null, heard = false, waits = 0, closed = false;
-  const check = () => {
-    const why = reason ?? desk.failure(here);
-    if (why === null) return;
-    heard = true;
-    throw new UserError("communication", why);
-  };
-  const done = (ticket: Ticket) =>
-    ticket <= progress(flight).ended || events.done(desk.eventOf(here, ticket, desk.DONE));
-  /** The host waits: only where there are too many of them, and at the end. */
-  const until = (ticket: Ticket) => {
-    while (progress(flight).ended < ticket) {
-      check();
-      pause(here, 1);
-    }
-  };
-  const put = (verb: CollectiveName, phase: string, bytes: number, call: (stream: bigint) => number) => {
-    check();
-    const { stream } = orders;
-    until(progress(flight).queued + 1 - desk.SLOTS); // whose slot it takes
-    const ticket = enter(flight, COLLECTIVES.indexOf(verb), bytes, phase);
-    const ready = desk.eventOf(here, ticket, desk.READY);
-    events.record(ready, orders.computing());
-    events.wait(stream, ready);
-    events.record(desk.eventOf(here, ticket, desk.BEGUN), stream);
-    if (bytes > 0) accept(call(stream), `${verb} ${ticket} (${phase})`);
-    begin(flight, ticket);
-    events.record(desk.eventOf(here, ticket, desk.DONE), stream);
-    Atomics.store(here.words, desk.QUEUED, ticket | 0);
-    Atomics.notify(here.words, desk.QUEUED);
-    return ticket;
-  };
-  /** NCCL may go on with a call in a thread of its own (the first one connects the ranks): not to be hurried. */
-  const accept = (code: number, what: string) => {
-    const late = performance.now() + 1000 * orders.timeout;
-    for (; inProgress(code); code = nccl.state(comm)) {
-      check();
-      if (performance.now() > late) {
-        const sentence = `Communication between ranks failed in ${what}: NCCL did not begin it in ` +
-          `${orders.timeout} s (--timeout).`;
-        desk.fail(here, sentence);
-      }
-      pause(here, 1);
-    }
-    check(); // the watching thread may have seen the error first
-    if (code === 0) return;
-    desk.fail(
-      here,
-      `Communication between ranks failed in ${what}: ${nccl.text(code, comm)} (${nccl.version}).`,
-    );
-    check();
-  };
+  const queue = openQueue({ ...orders, nccl, comm, events, here });
+  let closed = false;
   return {
-    ...verbs(nccl, comm, put, world, one),
+    ...verbs(nccl, comm, queue.put, world, one),
     backend: "nccl",
     rank,
     world,
     version: nccl.version,
     against: nccl.against,
-    done,
-    wait(ticket) {
-      check();
-      if (done(ticket)) return;
-      const stream = orders.computing();
-      // More waits at once than can be measured: those beyond are waited for all the same.
-      const measured = !desk.reached(here, desk.MEASURED, waits + 1 - desk.PAIRS) ? 0 : ++waits;
-      if (measured) events.record(desk.pairOf(here, measured, 0), stream);
-      events.wait(stream, desk.eventOf(here, ticket, desk.DONE));
-      if (!measured) return;
-      events.record(desk.pairOf(here, measured, 1), stream);
-      Atomics.store(here.words, desk.WAITS, measured | 0);
-    },
+    done: queue.done,
+    wait: queue.wait,
     times: () => ({ waited: here.waited[0], busy: busy(flight) }),
     abort(why) {
-      reason ??= why;
+      queue.stop(why);
       watcher.tell(desk.ABORT);
     },
     async close() {
       if (closed) return;
       closed = true;
-      if (!heard && reason === null) {
-        check(); // a stream does not throw: it may have failed after the last call
-        until(progress(flight).queued);
+      if (!queue.told()) {
+        queue.drain();
         watcher.tell(desk.STOP);
         await watcher.ended;
         await finish(nccl, comm, orders.timeout);
-        reason = "internal: a collective after communication was closed.";
+        queue.stop("internal: a collective after communication was closed.");
       }
       watcher.end();
     },
   };
 }
-
-type Put = (verb: CollectiveName, phase: string, bytes: number, call: (stream: bigint) => number) => Ticket;
 
 function verbs(
   nccl: Nccl,
@@ -221,8 +155,6 @@ async function finish(nccl: Nccl, comm: Comm, timeout: number): Promise<void> {
     `Communication between ranks could not be closed: ${why} (${nccl.version}).`,
   );
 }
-
-const pause = ({ words }: desk.Desk, ms: number): void => void Atomics.wait(words, desk.FAILED, 0, ms);
 
 function typeOf(t: Tensor): NcclType {
   if (t.dtype in TYPES) return t.dtype as NcclType;

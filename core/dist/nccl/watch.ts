@@ -43,7 +43,8 @@ function watch({ nccl: path, cudart, device, comm }: Orders, here: desk.Desk, fl
       end(flight, ended + 1, events.seconds(desk.eventOf(here, ended + 1, desk.BEGUN), done));
     }
     if (code !== 0 && !inProgress(code)) desk.fail(here, sentenceOf(nccl, comm, code, flight, ended));
-    if (told === desk.ABORT || desk.failure(here) !== null) return abort(nccl, comm, here);
+    // What is queued ends without a result then, and the training thread comes out of its native call to read why.
+    if (told === desk.ABORT || desk.failure(here) !== null) return void nccl.abort(comm);
     measured = measure(here, events, measured);
     if (told === desk.STOP) return;
     const idle = !desk.reached(here, desk.QUEUED, ended + 1);
@@ -60,12 +61,6 @@ function measure(here: desk.Desk, events: CudaEvents, measured: number): number 
     Atomics.store(here.words, desk.MEASURED, ++measured | 0);
   }
   return measured;
-}
-
-/** What is queued ends without a result, so that the training thread comes out of its native call and reads why. */
-function abort(nccl: Nccl, comm: bigint, here: desk.Desk): void {
-  nccl.abort(comm);
-  Atomics.store(here.words, desk.ABORTED, 1);
 }
 
 function sentenceOf(nccl: Nccl, comm: bigint, code: number, flight: Flight, ended: number): string {

@@ -1,6 +1,7 @@
 // This rank among the others: first the control plane, by which a rank that fails can say so, then what moves data.
 // May import config, dist, errors, device.
 import type { Libtorch } from "../../../ffi/libraries/types.ts";
+import { cudaUuid } from "../../../ffi/cuda.ts";
 import type { Device } from "../../../ffi/tensor.ts";
 import { parseDuration } from "../../config/duration.ts";
 import type { Config } from "../../config/settings.ts";
@@ -39,7 +40,7 @@ export async function joinRanks({ where, config, device, libtorch, env }: Rank):
     where,
     folder: logs,
     runFolder: logs,
-    device: device === "cpu" ? null : `${device} on ${Deno.hostname()}`,
+    device: ownGpu(device, env),
     versions: { hpctrain: VERSION, libtorch: libtorch.versionText },
     settings: common(config),
     timeout,
@@ -56,6 +57,7 @@ export async function joinRanks({ where, config, device, libtorch, env }: Rank):
       flight,
       timeout,
       nccl,
+      failed: () => control.error()?.told ?? null,
     });
     return {
       team: openTeam(collectives, device),
@@ -65,6 +67,12 @@ export async function joinRanks({ where, config, device, libtorch, env }: Rank):
   } catch (error) {
     throw await failed(control, error);
   }
+}
+
+/** What no other rank may use: the device itself, as launchers number them differently. */
+function ownGpu(device: Device, env: Record<string, string>): string | null {
+  if (device === "cpu" || env.NCCL_MULTI_RANK_GPU_ENABLE === "1") return null;
+  return cudaUuid(Number(device.slice("cuda:".length)));
 }
 
 /** Tells the others why this rank ends. Gives the error that this rank's user should see. */

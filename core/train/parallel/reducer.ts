@@ -7,7 +7,7 @@ import type { Collectives, Ticket } from "../../dist/collectives.ts";
 import type { Model } from "../../models/model.ts";
 import type { Arena } from "../arena.ts";
 import { bucketsOf, firstBlocks } from "./buckets.ts";
-import type { Owned } from "./zero.ts";
+import type { Owned } from "./zero_parts.ts";
 
 export interface Reducer {
   readonly buckets: number;
@@ -32,7 +32,6 @@ export function openReducer(
   const pieces = buckets.map(({ from, to, after }, i) => ({
     after,
     slice: keep(scope(() => narrow(arena.gradient, 0, from, to - from))),
-    own: owned?.arena.gradients[i] ?? null,
     phase: `gradients, bucket ${i + 1}`,
   }));
   const shared = keep(zeros([1], { device: arena.gradient.device }));
@@ -40,10 +39,8 @@ export function openReducer(
   const queueFrom = (block: number): Ticket => {
     let ticket = 0;
     for (; next < pieces.length && pieces[next].after >= block; next++) {
-      const { slice, own, phase } = pieces[next];
-      ticket = own === null
-        ? collectives.allReduce(slice, "sum", phase)
-        : collectives.reduceScatter(own, slice, phase);
+      const { slice, phase } = pieces[next];
+      ticket = owned?.reduce(next) ?? collectives.allReduce(slice, "sum", phase);
     }
     return ticket;
   };
@@ -56,6 +53,7 @@ export function openReducer(
       if (loss === null) fill_(shared, 0);
       else scope(() => copy_(shared, reshape(loss, [1])));
       collectives.wait(collectives.allReduce(shared, "sum", "loss")); // the last of them: all are done then
+      owned?.settle();
       return scope(() => clone(reshape(shared, [])));
     },
   };

@@ -9,6 +9,8 @@ import type { Run } from "../run.ts";
 
 /** Steps between two reports of times. */
 const EVERY = 100;
+/** The step after which parameters without a gradient are named: in the first ones a layer of zeros may hold it back. */
+const SETTLED = 10;
 const NAMED = 5;
 
 interface Times {
@@ -19,17 +21,16 @@ interface Times {
 
 /** To be called by every rank after each step. */
 export function openReports(team: Team): (run: Run) => void {
-  let before: Times | null = null, steps = 0;
+  let before: Times | null = null, done = 0, steps = 0;
   const now = ({ feed }: Run): Times => ({
     all: performance.now() / 1000,
     loader: feed.waited(),
     communication: team.collectives.times().waited,
   });
   return (run) => {
-    if (before === null) {
-      if (team.rank === 0) tellUnused(run);
-      before = now(run); // the first step is like no other
-    } else if (++steps === EVERY) {
+    if (++done === SETTLED && team.rank === 0) tellUnused(run);
+    if (before === null) before = now(run); // the first step is like no other
+    else if (++steps === EVERY) {
       const after = now(run);
       const [all, loader, communication] = (["all", "loader", "communication"] as const)
         .map((key) => after[key] - before![key]);
@@ -63,19 +64,21 @@ export function ranksEvent(
 }
 
 function tellUnused({ step: { arena }, cursor, console, events }: Run): void {
-  const message = unusedSentence(arena);
+  const message = unusedSentence(arena, cursor.step);
   if (message === null) return;
   console.warn(message);
   events.emit({ kind: "warning", step: cursor.step, message });
 }
 
 /** A gradient that is zero everywhere is as good as none. */
-export function unusedSentence({ names, gradients }: Pick<Arena, "names" | "gradients">): string | null {
+export function unusedSentence(
+  { names, gradients }: Pick<Arena, "names" | "gradients">,
+  step: number,
+): string | null {
   const unused = names.filter((_, i) => scope(() => sum(square(gradients[i])).item() === 0));
   if (unused.length === 0) return null;
-  const more = unused.length - NAMED;
-  return `No gradient reached ${unused.slice(0, NAMED).join(", ")}${
-    more > 0 ? ` and ${more} more` : ""
-  } in the first ` +
-    "step: the model does not use them, or what comes after them passes nothing back.";
+  const named = unused.slice(0, NAMED).join(", ");
+  const more = unused.length > NAMED ? ` and ${unused.length - NAMED} more` : "";
+  return `No gradient reached ${named}${more} at step ${step}: the model does not use them, or what comes after them ` +
+    "passes nothing back.";
 }

@@ -16,10 +16,10 @@ export function consoleOfRank(rank: number, logs: string): Console {
 
 export const noLineage: LineageWriter = { lines: [], observe() {}, stepped() {}, summary: () => null };
 
-export const noSaver: Saver = {
-  save: () => Promise.resolve(),
+export const noSaver = (gather?: () => void): Saver => ({
+  save: () => Promise.resolve(gather?.()),
   hold() {},
   settle: () => Promise.resolve(),
   told: { saves: 0, stallSeconds: 0 },
   close: () => Promise.resolve(),
-};
+});

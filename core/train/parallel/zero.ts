@@ -1,5 +1,5 @@
 // --zero 1: every rank updates its own part of the weights and has the optimizer's state of that part alone.
-// May import ffi, dist (types), its siblings, optimizers.
+// May import ffi, dist (types), errors, its siblings, optimizers.
 import { uninitialised, zeros } from "../../../ffi/make.ts";
 import { copy_, mul, narrow, sqrt } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -11,14 +11,8 @@ import type { Model } from "../../models/model.ts";
 import type { Arena } from "../arena.ts";
 import { gradientNorm } from "../clip.ts";
 import { createOptimizer, type Optimizer } from "../optimizers/optimizer.ts";
-import { type Bucket, bucketsOf, firstBlocks } from "./buckets.ts";
-
-/** One n-th of every bucket. */
-export interface Owned {
-  readonly buckets: readonly Bucket[];
-  /** Its "parameters" are the pieces of the buckets. Of the weights it has a copy, which is what is updated. */
-  readonly arena: Arena;
-}
+import { bucketsOf, firstBlocks } from "./buckets.ts";
+import { openOwned, type Owned } from "./zero_parts.ts";
 
 export interface Zero {
   readonly owned: Owned;
@@ -37,34 +31,56 @@ export interface Zero {
 }
 
 export function openZero({ training, distributed }: Config, arena: Arena, model: Model, team: Team): Zero {
-  const { collectives, rank, world } = team;
+  const { collectives, world } = team;
   const least = distributed.bucket_mb * 2 ** 20 / 4;
   const buckets = bucketsOf(arena.starts, arena.flat.numel, firstBlocks(arena, model), least, world);
-  const own = ownArena(arena, buckets, world);
-  const inner = createOptimizer(training.optimizer, own);
-  const weights = buckets.map(({ from, to }) => keep(scope(() => narrow(arena.flat, 0, from, to - from))));
-  const part = (whole: Tensor) => narrow(whole, 0, rank * (whole.numel / world), whole.numel / world);
-  // Where a checkpoint is made or read: rank 0 alone, in the host's memory.
-  const whole = new Map(
-    rank > 0 ? [] : [...inner.slots.keys()].map((slot) => {
-      const flat = keep(zeros(arena.flat.shape));
-      const pieces = buckets.map(({ from, to }) => keep(scope(() => narrow(flat, 0, from, to - from))));
-      return [slot, { views: arena.viewsOf(flat), pieces }];
-    }),
-  );
-  const room = ({ from, to }: Bucket) => uninitialised([to - from], { device: arena.flat.device });
-  const eachPiece = (act: (piece: Tensor, slot: string, i: number) => void) => {
-    for (const [slot, pieces] of inner.slots) pieces.forEach((piece, i) => scope(() => act(piece, slot, i)));
-  };
-  const stateBytes = [...inner.slots.values()].flat().reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const owned = openOwned(arena, buckets, collectives);
+  const inner = createOptimizer(training.optimizer, owned.arena);
+  const bytes = [...inner.slots.values()].flat().reduce((sum, { byteLength }) => sum + byteLength, 0);
   return {
-    owned: { buckets, arena: own },
-    said: `ZeRO-1: each rank has ${formatBytes(stateBytes)} of the optimizer's state of ` +
-      `${formatBytes(world * stateBytes)}`,
+    owned,
+    said: `ZeRO-1: each rank has ${formatBytes(bytes)} of the optimizer's state of ${
+      formatBytes(world * bytes)
+    }`,
+    ...stateOf(inner, arena, owned, team),
+    norm: () =>
+      scope(() => {
+        const norm = gradientNorm(owned.arena);
+        const squares = mul(norm, norm);
+        collectives.wait(collectives.allReduce(squares, "sum", "norm of the gradient"));
+        return sqrt(squares);
+      }),
+    all: (finite) => team.reduce([finite ? 1 : 0], "min", "finite?")[0] === 1,
+  };
+}
+
+/** The optimizer as others see it: on rank 0 with room for the whole state, in the host's memory. */
+function stateOf(
+  inner: Optimizer,
+  arena: Arena,
+  { buckets, share }: Owned,
+  { rank, collectives }: Team,
+): Pick<Zero, "optimizer" | "gather" | "scatter"> {
+  const { flat } = arena;
+  const whole = new Map(
+    rank > 0 ? [] : [...inner.slots.keys()].map((slot) => [slot, keep(zeros(flat.shape))]),
+  );
+  const each = (act: (part: Tensor, all: Tensor, place: Tensor | null) => void) => {
+    for (const [slot, parts] of inner.slots) {
+      parts.forEach((part, i) =>
+        scope(() => {
+          const { from, to } = buckets[i], room = whole.get(slot);
+          const all = uninitialised([to - from], { device: flat.device });
+          act(part, all, room ? narrow(room, 0, from, to - from) : null);
+        })
+      );
+    }
+  };
+  return {
     optimizer: {
       type: inner.type,
       options: inner.options,
-      slots: new Map([...whole].map(([slot, { views }]) => [slot, views])),
+      slots: new Map([...whole].map(([slot, room]) => [slot, arena.viewsOf(room)])),
       get steps() {
         return inner.steps;
       },
@@ -72,64 +88,33 @@ export function openZero({ training, distributed }: Config, arena: Arena, model:
         inner.steps = steps;
       },
       step(learningRate) {
-        scope(() => weights.forEach((all, i) => copy_(own.parameters[i], part(all))));
         inner.step(learningRate);
-        let last = 0;
-        weights.forEach((all, i) => last = collectives.allGather(all, own.parameters[i], "weights"));
-        collectives.wait(last);
+        share();
       },
     },
-    norm: () =>
-      scope(() => {
-        const norm = gradientNorm(own);
-        const squares = mul(norm, norm);
-        collectives.wait(collectives.allReduce(squares, "sum", "norm of the gradient"));
-        return sqrt(squares);
-      }),
-    all: (finite) => team.reduce([finite ? 1 : 0], "min", "finite?")[0] === 1,
     gather: () =>
-      eachPiece((piece, slot, i) => {
-        const all = room(buckets[i]);
-        collectives.wait(collectives.allGather(all, piece, "optimizer's state"));
-        if (rank === 0) copy_(whole.get(slot)!.pieces[i], all);
+      each((part, all, place) => {
+        collectives.wait(collectives.allGather(all, part, "optimizer's state"));
+        if (place) copy_(place, all);
       }),
     scatter: () =>
-      eachPiece((piece, slot, i) => {
-        const all = room(buckets[i]);
-        if (rank === 0) copy_(all, whole.get(slot)!.pieces[i]);
+      each((part, all, place) => {
+        if (place) copy_(all, place);
         collectives.wait(collectives.broadcast(all, 0, "optimizer's state"));
-        copy_(piece, part(all));
+        copy_(part, narrow(all, 0, rank * part.numel, part.numel));
       }),
   };
 }
 
-/** All updates are element by element, so where one parameter ends and another begins does not matter. */
-function ownArena({ flat }: Arena, buckets: readonly Bucket[], world: number): Arena {
-  const counts = buckets.map(({ from, to }) => (to - from) / world);
-  const starts = counts.map((_, i) => counts.slice(0, i).reduce((sum, count) => sum + count, 0));
-  const viewsOf = (buffer: Tensor) =>
-    counts.map((count, i) => keep(scope(() => narrow(buffer, 0, starts[i], count))));
-  const buffer = () => keep(zeros([flat.numel / world], { device: flat.device }));
-  const weights = buffer(), gradient = buffer();
-  return {
-    names: buckets.map((_, i) => `bucket ${i + 1}`),
-    parameters: viewsOf(weights),
-    gradients: viewsOf(gradient),
-    flat: weights,
-    starts,
-    gradient,
-    direct: false,
-    viewsOf,
-  };
-}
-
-export function refuseZero({ training, distributed }: Config): void {
+export function refuseZero({ training, distributed, output }: Config): void {
   if (distributed.zero === 0) return;
   const other = training.deterministic === "world"
     ? "--deterministic=world, which adds whole gradients up in an order of its own"
     : training.optimizer.type === "lamb"
-    ? "--optimizer lamb, which needs the norm of each whole parameter: take adamw, adam or sgd"
+    ? "--optimizer lamb, which needs the norm of each whole parameter (take adamw, adam or sgd)"
+    : output.checkpoint_format === "sharded"
+    ? "--checkpoint-format sharded, for which every rank has the whole state (take pt or safetensors)"
     : null;
   if (other === null) return;
-  throw new UserError("usage", `--zero 1 does not go together with ${other}; or leave --zero out.`);
+  throw new UserError("usage", `--zero 1 does not go together with ${other}: leave one of them out.`);
 }

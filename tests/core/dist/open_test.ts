@@ -70,3 +70,11 @@ Deno.test("a machine without MPI is told how to get it", () =>
     assertEquals(exitCode, 7);
     assert(message.includes("`hpctrain libtorch install mpich`"), message);
   }));
+
+Deno.test("ranks on GPUs without a usable NCCL are told where to get one", async () => {
+  const nccl = { share: () => new Uint8Array(128), network: "auto", logs: "logs" } as const;
+  const env = { RANK: "1", WORLD_SIZE: "2", HPCTRAIN_NCCL: "/nowhere" };
+  const { message, exitCode } = await refusal(env, { device: "cuda:0", nccl });
+  assertEquals(exitCode, 7);
+  assert(message.includes("The NCCL library given by HPCTRAIN_NCCL can't be used (/nowhere)"), message);
+});

@@ -33,7 +33,7 @@ Deno.test("clipping is torch.nn.utils.clip_grad_norm_, and so is the norm it rep
     scope(() => {
       const norm = gradientNorm(arena);
       assertAlmostEquals(norm.item() / theirs[i].norm, 1, 1e-6);
-      clip(arena.gradient, norm, limit);
+      clip(arena.memory, norm, limit);
     });
     arena.gradients.forEach((g, k) =>
       toNumbers(g).forEach((x, at) => assertAlmostEquals(x, theirs[i].gradients[k][at], 1e-6))
@@ -45,7 +45,7 @@ Deno.test("a gradient shorter than the limit is left to the bit as it is", () =>
   const gradients = [[0.1, -0.2, 0.3]];
   const arena = arenaWith(gradients);
   const before = toNumbers(arena.gradient);
-  scope(() => clip(arena.gradient, gradientNorm(arena), 100));
+  scope(() => clip(arena.memory, gradientNorm(arena), 100));
   assertEquals(toNumbers(arena.gradient), before);
 });
 

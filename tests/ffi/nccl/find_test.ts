@@ -2,7 +2,7 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { dirname } from "@std/path";
 import { UserError } from "../../../core/errors.ts";
-import { findNccl, noNcclSentence } from "../../../ffi/nccl/find.ts";
+import { FILE, findNccl as find, noNcclSentence } from "../../../ffi/nccl/find.ts";
 import { inTemp } from "../../integration/program.ts";
 
 /** Any library of this machine's will do: nothing is loaded. */
@@ -21,6 +21,9 @@ function put(path: string, from = LIBRARY): string {
   return path;
 }
 
+/** In a process that has none yet: other tests may have loaded one. */
+const findNccl = (torch: string, env: Record<string, string>, loaded = FILE) => find(torch, env, loaded);
+
 /** A machine whose loader knows nothing. */
 function bare(folder: string): Record<string, string> {
   Deno.writeTextFileSync(`${folder}/ldconfig`, "#!/bin/sh\necho nothing\n", { mode: 0o755 });
@@ -36,6 +39,16 @@ Deno.test("NCCL is found where PyTorch's wheels put it, and before what LD_LIBRA
     assertEquals(findNccl(torch, env).chosen, { path, from: "beside libtorch" });
     Deno.removeSync(path);
     assertEquals(findNccl(torch, env).chosen?.from, "LD_LIBRARY_PATH");
+  }));
+
+Deno.test("the NCCL that libtorch has loaded comes before any other, but for the user's own", () =>
+  inTemp((folder) => {
+    const mine = put(`${folder}/mine/libnccl.so.2`);
+    put(`${folder}/torch/libnccl.so.2`);
+    const loaded = "/opt/torch/libnccl.so.2";
+    assertEquals(findNccl(`${folder}/torch`, bare(folder), loaded).chosen?.path, loaded);
+    const env = { ...bare(folder), HPCTRAIN_NCCL: mine };
+    assertEquals(findNccl(`${folder}/torch`, env, loaded).chosen?.path, mine);
   }));
 
 Deno.test("NCCL is found in conda's lib, and by a site's module", () =>

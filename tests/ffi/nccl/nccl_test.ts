@@ -9,7 +9,7 @@ import {
 } from "@std/assert";
 import { join } from "@std/path";
 import { LibraryError } from "../../../ffi/errors.ts";
-import { findNccl } from "../../../ffi/nccl/find.ts";
+import { FILE, findNccl } from "../../../ffi/nccl/find.ts";
 import { inProgress, openNccl } from "../../../ffi/nccl/nccl.ts";
 import { knownAgainst, notBlocking, versionText } from "../../../ffi/nccl/symbols.ts";
 import { finish, inTemp, ROOT } from "../../integration/program.ts";
@@ -21,7 +21,7 @@ function real(): string | null {
   if (!python) return null;
   const lib = join(python, "../../lib");
   const name = [...Deno.readDirSync(lib)].map(({ name }) => name).find((name) => name.startsWith("python3"));
-  return findNccl(join(lib, name ?? "", "site-packages/torch/lib"), { PATH: "" }).chosen?.path ?? null;
+  return findNccl(join(lib, name ?? "", "site-packages/torch/lib"), { PATH: "" }, FILE).chosen?.path ?? null;
 }
 
 const REAL = real();
