@@ -5,9 +5,9 @@ import type { Event } from "../core/track/event_types.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
 
-const RANKS = 2, ROUNDS = 5, STEPS = 80;
+const RANKS = 2, ROUNDS = 3, STEPS = 60;
 /** Steps at the beginning that don't count. */
-const WARM = 20;
+const WARM = 15;
 
 interface Workload {
   readonly title: string;

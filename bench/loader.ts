@@ -70,8 +70,14 @@ export function makeData({ python, data }: Sides, exe: string, share: number): v
   run(python, ["-B", maker, data, String(share)]);
   const sets = [...Object.values(dataSets), { ...dataSets[IMAGES], packed: PACKED_IMAGES }];
   for (const { file, packed } of sets.filter(({ packed }) => packed !== undefined)) {
-    // Packing goes on where it was stopped, and does nothing where all is done.
-    run(exe, ["pack", join(data, file), join(data, packed!), ...COMMON.slice(2)]);
+    // Packing goes on where it was stopped, and does nothing where all is done; what another version packed goes.
+    const out = join(data, packed!), args = ["pack", join(data, file), out, ...COMMON.slice(2)];
+    try {
+      run(exe, args);
+    } catch {
+      Deno.removeSync(out, { recursive: true });
+      run(exe, args);
+    }
   }
 }
 
