@@ -3,15 +3,30 @@ import { helpLine, settingsHelp } from "../core/config/help.ts";
 import { VERSION } from "../core/version.ts";
 import { type Command, COMMANDS } from "./mod.ts";
 
+/** What commands are for -> their names, for the guide. A name that is no command yet is passed over. */
+export const GROUPS: Readonly<Record<string, readonly string[]>> = {
+  "training": ["train", "eval", "predict", "export", "launch"],
+  "on a cluster": ["sbatch", "qsub", "sweep", "status", "logs", "cancel", "doctor", "bench"],
+  "looking at runs": ["watch", "report", "inspect", "sync-wandb"],
+  "data": ["generate-data", "pack"],
+  "models": ["models", "new", "types", "convert"],
+  "settings": ["config", "presets", "libtorch", "completions"],
+};
+
 /** One screen for who typed the name alone. */
 export function guide(): string {
-  const commands = COMMANDS.map(({ name, summary }) => helpLine(name, summary));
+  const known = new Set(COMMANDS.map(({ name }) => name));
+  const commands = Object.entries(GROUPS).map(([purpose, names]) => {
+    const there = names.filter((name) => known.has(name));
+    return there.length > 0 ? [helpLine(purpose, there.join(", "))] : [];
+  }).flat();
   return `hpctrain ${VERSION}: trains PyTorch models from one file, without Python
 
 Start here
 ${helpLine("hpctrain --preset quickstart", "a first run: no data, no GPU, under 2 minutes")}
 ${helpLine("hpctrain --config run.yaml", "train with your own settings")}
 ${helpLine("hpctrain config --config run.yaml", "check them first: each value and its origin")}
+${helpLine("hpctrain launch -n 4 -- FLAGS", "train on four GPUs, or in four ranks, of this machine")}
 
 Commands
 ${commands.join("\n")}

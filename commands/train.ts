@@ -26,8 +26,9 @@ type Env = Record<string, string>;
 export async function train(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
   const began = (Date.now() - performance.now()) / 1000; // of the process
-  const where = whereAmI(env, placeFlags(resolve({ argv, env }).config.distributed));
-  const first = resolve({ argv, env, ranks: where.world });
+  const settings = resolve({ argv, env }); // where this is may stand in them
+  const where = whereAmI(env, placeFlags(settings.config.distributed));
+  const first = where.world === 1 && !settings.preset ? settings : resolve({ argv, env, ranks: where.world });
   refuseLayout(first, where);
   try {
     return where.world === 1

@@ -51,7 +51,7 @@ async function train(run: Run): Promise<Ending> {
     together.wish(requests, timed && rank === 0 && saveDue(cursor.step));
     const agreed = here ? together.control.here() : null;
     if (agreed?.what === "stop") return { stop: agreed.reason, save: null };
-    return { stop: null, save: agreed?.what === "save" ? timed ? "interval" : "request" : due };
+    return { stop: null, save: agreed?.reason ?? due };
   };
 
   while (cursor.epoch < training.epochs && !enough()) {
@@ -129,7 +129,8 @@ async function train(run: Run): Promise<Ending> {
     reportEpoch(run, epoch, trained, evaluation, pace.epochRate(), (performance.now() - began) / 1000);
     await save(run, "epoch", verdict?.better ?? false);
     if (verdict?.stop) return { outcome: earlyStop(training.early_stopping_patience), stopped: false };
-    const { stop } = asked(true);
+    const { stop, save: due } = asked(true);
+    if (due === "request") await save(run, due, false); // it came while the epoch's own was made
     if (stop !== null && cursor.epoch < training.epochs && !enough()) {
       return { outcome: `Stopped on request (${stop})`, stopped: true };
     }

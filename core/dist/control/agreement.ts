@@ -45,7 +45,8 @@ export function openAgreement(job: Job): Agreement {
   };
   return {
     wish(message) {
-      if (stopping || wishes.some(({ what }) => what === message.what)) return;
+      const known = (other: From<"wish">) => other.what === message.what && other.reason === message.reason;
+      if (stopping || wishes.some(known)) return;
       wishes.push(message);
       begin();
     },

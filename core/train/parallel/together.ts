@@ -13,8 +13,8 @@ export interface Together {
   readonly team: Team;
   readonly control: Control;
   readonly shares: Shares;
-  /** Passes on what this rank was asked for. As often as one likes. */
-  wish(requests: Requests, save: boolean): void;
+  /** Passes on what this rank was asked for, and that a save is due by the clock. As often as one likes. */
+  wish(requests: Requests, due: boolean): void;
   /** To be called after each step: tells now and then how the ranks are doing. */
   stepped(run: Run): void;
   /** Running statistics are rank 0's, as in what it saves. */
@@ -35,11 +35,12 @@ export function openTogether(
     team,
     control,
     shares: openShares(team, device),
-    wish(requests, save) {
+    wish(requests, due) {
       const stop = requests.stop();
       if (stop !== null && !stopping) control.wish("stop", stop);
       stopping ||= stop !== null;
-      if (save || requests.takeSave()) control.wish("save", "asked for");
+      if (requests.takeSave()) control.wish("save", "request");
+      else if (due) control.wish("save", "interval");
     },
     stepped: openReports(team),
     shareBuffers() {
