@@ -1,23 +1,30 @@
 /**
- * hpctrain as a library: tensors over libtorch, modules and models, data, training, checkpoints, settings.
+ * hpctrain as a library: tensors over libtorch, modules and models, data, training, ranks, checkpoints, settings.
  *
- * Open a libtorch first:
+ * Open a libtorch first, then compute. Tensors are freed at the end of the `scope` that they are made in:
  *
  * ```ts
- * import { openDevice, getDebugConfig } from "./mod.ts";
- * const { device } = openDevice(getDebugConfig());
+ * import { getDebugConfig, nn, openDevice, ops, scope } from "@hpctrain/hpctrain";
+ * openDevice(getDebugConfig());
+ * const layer = new nn.Linear(3, 2);
+ * scope(() => console.log(layer.forward(ops.randn([8, 3])).shape)); // [8, 2]
  * ```
+ *
+ * A whole training loop on any number of ranks is in examples/own_loop.ts. What `hpctrain --model FILE.ts` gives to the
+ * function of a user's file is this module, too: see docs/library.md.
  *
  * @module
  */
 
-// Tensors and ops
+// Tensors and operations. What is made inside a scope is freed at its end, unless it is returned or kept.
 export { type Device, keep, liveTensors, scope, Tensor } from "./ffi/tensor.ts";
 export type { DType } from "./ffi/dtype.ts";
-export * as ops from "./ffi/ops.ts";
+/** Operations on tensors, named as libtorch names them, in camel case: relu, crossEntropyLoss, scaledDotProductAttention. */
+export * as ops from "./core/user/ops.ts";
 export {
   add,
   fill_,
+  type Numbers,
   ones,
   readBytes,
   scalar,
@@ -33,7 +40,8 @@ export { backward, noGrad, requireGrad } from "./ffi/autograd.ts";
 export { autocast } from "./ffi/autocast.ts";
 export { manualSeed, setThreads } from "./ffi/random.ts";
 
-// Models
+// Models: modules have PyTorch's names, and draw PyTorch's weights from the same seed.
+/** Modules: Linear, Conv2d, LayerNorm, ...; Module to extend; init. */
 export * as nn from "./core/models/nn/mod.ts";
 export {
   type Activation,
@@ -47,9 +55,10 @@ export {
 export { createModel, MODELS } from "./core/models/registry.ts";
 export { createLoss, type Loss } from "./core/models/losses.ts";
 
-// Data
-export { type Batch, type Source, source } from "./core/data/source.ts";
-export { globalBatch, order } from "./core/data/order.ts";
+// Data: which samples a rank takes is a function of the seed, the epoch and the step.
+export { type Batch, batchOf, plainPart, type Source, source } from "./core/data/source.ts";
+export { memorySource } from "./core/data/memory.ts";
+export { globalBatch, type Order, order } from "./core/data/order.ts";
 export { key } from "./core/random.ts";
 
 // Training
@@ -57,12 +66,25 @@ export { openDevice } from "./core/train/device.ts";
 export { type Arena, packParameters } from "./core/train/arena.ts";
 export { createOptimizer, type Optimizer } from "./core/train/optimizers/optimizer.ts";
 export { learningRate, type Schedule } from "./core/train/schedule.ts";
-export { sharesOf, type StepOptions, trainStep } from "./core/train/step.ts";
+export {
+  type MicroBatch,
+  sharesOf,
+  type StepOptions,
+  type StepResult,
+  trainStep,
+} from "./core/train/step.ts";
 
-// Checkpoints
-export { openCheckpoint } from "./core/checkpoint/open.ts";
-export { readPt, writePt } from "./core/checkpoint/pt.ts";
+// Ranks: over NCCL on GPUs, over MPI on CPUs.
+export { type Where, whereAmI } from "./core/dist/where.ts";
+export { type Joined, joinRanks } from "./core/train/parallel/join.ts";
+export type { Collectives } from "./core/dist/collectives.ts";
+export type { Team } from "./core/dist/team.ts";
+
+// Checkpoints: .pt files that PyTorch reads and writes, and .safetensors.
+export { type CheckpointFile, openCheckpoint } from "./core/checkpoint/open.ts";
+export { type PtFile, readPt, writePt } from "./core/checkpoint/pt.ts";
 export { loadWeights } from "./core/checkpoint/training_state.ts";
+export { saveWeights } from "./core/user/weights.ts";
 
 // Settings
 export type { Config } from "./core/config/settings.ts";
@@ -73,3 +95,19 @@ export {
   getSingleGpuConfig,
 } from "./core/config/library.ts";
 export { UserError } from "./core/errors.ts";
+
+// What the function of a user's file is given, and what it gives.
+export type {
+  DataLibrary,
+  DataSettings,
+  Judge,
+  JudgeLibrary,
+  Library,
+  MadeData,
+  MadeLoss,
+  MadeMetrics,
+  MadeModel,
+  ModelLibrary,
+  ModelSettings,
+  Samples,
+} from "./core/user/library.ts";

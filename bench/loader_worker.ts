@@ -5,7 +5,7 @@ import { loadReader, openData } from "../core/data/open.ts";
 import { order } from "../core/data/order.ts";
 import { partsOf } from "../core/data/part.ts";
 import { createLoss } from "../core/models/losses.ts";
-import { openDevice } from "../core/train/device.ts";
+import { openDeviceBeside } from "../core/train/device.ts";
 import { openFeed } from "../core/train/feed.ts";
 import { loaderThreads } from "../core/train/loader_threads.ts";
 import type { MicroBatch } from "../core/train/step.ts";
@@ -81,8 +81,8 @@ function rounds(read: (each: Each) => number): Promise<void> {
 
 const [what, ...argv] = Deno.args;
 const resolved = resolve({ argv, env: {} });
-const { device } = openDevice(resolved.config);
-const began = performance.now(); // Python has imported torch by now
+const { device } = await openDeviceBeside(resolved.config, () => loadReader(resolved.config.data));
+const began = performance.now(); // Python has imported torch, and what reads the file, by now
 const read = await open(resolved, device);
 if (what === "first") {
   read(() => true);

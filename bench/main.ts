@@ -1,16 +1,23 @@
 // The benchmarks by name. Started by scripts/bench, which sets up what they compare. May import its siblings.
 import { allreduceBenchmark } from "./allreduce.ts";
 import { ddpBenchmark } from "./ddp.ts";
+import { exportedBenchmark } from "./exported.ts";
+import { filesBenchmark } from "./files.ts";
 import { loaderBenchmark } from "./loader.ts";
+import { overlapBenchmark } from "./overlap.ts";
 import { shardsBenchmark } from "./shards.ts";
 import { saveBenchmark } from "./save.ts";
 import { type Programs, stepBenchmark } from "./step.ts";
+import { trackBenchmark } from "./track.ts";
 
 const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
   step: stepBenchmark,
+  exported: exportedBenchmark,
   loader: (programs) => loaderBenchmark(programs, quick),
   save: saveBenchmark,
-  ddp: (programs) => ddpBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH")),
+  ddp: (programs) => ddpBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH"), quick),
+  overlap: (programs) => overlapBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH"), quick),
+  files: (programs) => filesBenchmark(programs, named("HPCTRAIN_MPICH", "a folder with MPICH"), quick),
   allreduce: (programs) =>
     allreduceBenchmark(
       programs,
@@ -18,6 +25,7 @@ const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {
       named("HPCTRAIN_MPICH", "a folder with MPICH"),
     ),
   shards: shardsBenchmark,
+  track: trackBenchmark,
 };
 
 function named(variable: string, what: string): string {
@@ -26,7 +34,7 @@ function named(variable: string, what: string): string {
   return value;
 }
 
-/** With little data, and nothing is written: to see that it runs. */
+/** With little data or few steps, and nothing is written: to see that it runs. */
 const quick = Deno.args.includes("--quick");
 const names = Deno.args.filter((word) => word !== "--quick");
 const wanted = names.length > 0 ? names : Object.keys(benchmarks);
@@ -35,8 +43,9 @@ if (unknown.length > 0) {
   console.error(`There is no benchmark "${unknown[0]}". There are: ${Object.keys(benchmarks).join(", ")}.`);
   Deno.exit(2);
 }
-if (quick && wanted.join() !== "loader") {
-  console.error("Only loader has --quick: ./scripts/bench loader --quick.");
+const hasQuick = ["loader", "ddp", "overlap", "files"];
+if (quick && wanted.some((name) => !hasQuick.includes(name))) {
+  console.error(`Only ${hasQuick.join(", ")} have --quick: ./scripts/bench loader --quick.`);
   Deno.exit(2);
 }
 const programs = {

@@ -61,6 +61,8 @@ const saver = how === "synchronous" ? null : openSaver({
         saved = { seconds: event.seconds, stall: event.stall_s!, bytes: event.bytes };
       }
     },
+    note: quiet,
+    flush: quiet,
     rewind: quiet,
     lost: 0,
     close: quiet,

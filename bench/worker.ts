@@ -1,5 +1,6 @@
 // Our side of the step benchmark, bench/peers/step.py is the other. Arguments: a workload's name, and maybe the number of
-// virtual shards that its batch is cut into (--deterministic=world), 0 for none; with it, one thread computes.
+// virtual shards that its batch is cut into (--deterministic=world), 0 for none; with it, one thread computes. A third
+// argument is the file of an exported program, in place of the zoo's model.
 // May import core, ffi, its siblings.
 import { resolve } from "../core/config/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
@@ -36,9 +37,13 @@ function cut({ input, target }: MicroBatch, count: number): MicroBatch[] {
   });
 }
 
-function prepare(workload: Workload, count: number): Train {
+function prepare(workload: Workload, count: number, file: string): Train {
   const { learningRate, facts } = workload;
-  const flags = [...workload.flags, ...(count > 0 ? ["--deterministic=world"] : [])];
+  const own = workload.flags.filter((flag, i, all) => flag !== "--model" && all[i - 1] !== "--model");
+  const flags = [
+    ...(file === "" ? workload.flags : ["--model", file, ...own]),
+    ...(count > 0 ? ["--deterministic=world"] : []),
+  ];
   const threads = count >= 0 ? 1 : workload.threads || navigator.hardwareConcurrency;
   const { config } = resolve({ argv: [...flags, "--threads", String(threads), "--device", "cpu"], env: {} });
   openDevice(config);
@@ -67,6 +72,6 @@ function prepare(workload: Workload, count: number): Train {
   return trainer((number) => trainStep(options, batches, shares, learningRate, false, number));
 }
 
-const [name, shards = "-1"] = Deno.args;
-const train = prepare(workloads[name as Name], Number(shards));
+const [name, shards = "-1", file = ""] = Deno.args;
+const train = prepare(workloads[name as Name], Number(shards), file);
 answerRounds(train, () => ({ tensors: liveTensors(), cpu: processorTime() }));

@@ -1,4 +1,4 @@
-// `hpctrain bench allreduce`: how fast the ranks that were started add up tensors. Imports core.
+// `hpctrain bench allreduce`: how fast the ranks that were started add up tensors; `bench scaling` is next door. Imports core.
 import { ownWords, parseOptions } from "../core/config/options.ts";
 import { resolve } from "../core/config/resolve.ts";
 import { didYouMean } from "../core/config/suggest.ts";
@@ -8,18 +8,22 @@ import { EXIT, UserError } from "../core/errors.ts";
 import { formatBytes, formatPlural, formatRate } from "../core/format.ts";
 import { openDevice } from "../core/train/device.ts";
 import { failed, joinRanks } from "../core/train/parallel/join.ts";
-import { BENCH_OPTIONS } from "./mod.ts";
+import { benchScaling } from "./bench_scaling.ts";
+import { BENCH_OPTIONS } from "./options.ts";
 
-const USAGE = "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS]";
+const USAGE = "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS] | scaling RUN RUN...";
 
 export async function bench(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
   const { own, rest } = ownWords(argv, BENCH_OPTIONS);
+  if (rest.includes("scaling") && own.length === 0) return benchScaling(rest);
   const sizes = sizesIn(parseOptions(own, BENCH_OPTIONS, USAGE).options.sizes);
   const { config, positionals: [what] } = resolve({ argv: rest, env, positionals: 1, usage: USAGE });
   if (what !== "allreduce") {
-    const found = what === undefined ? "" : `, but "${what}" was given.${didYouMean(what, ["allreduce"])}`;
-    throw new UserError("usage", `bench measures allreduce${found || "."} Usage: ${USAGE}`);
+    const found = what === undefined
+      ? ""
+      : `, but "${what}" was given.${didYouMean(what, ["allreduce", "scaling"])}`;
+    throw new UserError("usage", `bench measures allreduce or scaling${found || "."} Usage: ${USAGE}`);
   }
   const where = whereAmI(env, placeFlags(config.distributed));
   if (where.world === 1) {

@@ -5,7 +5,7 @@ import { parseOptions } from "../core/config/options.ts";
 import { resolve, type Resolved } from "../core/config/resolve.ts";
 import { jsonSchema } from "../core/config/schema.ts";
 import { ALL, read } from "../core/config/tree.ts";
-import { CONFIG_OPTIONS } from "./mod.ts";
+import { CONFIG_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain config [FLAGS] [--json | --yaml | --schema | --docs]";
 

@@ -10,9 +10,11 @@ import { build } from "../core/train/build.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
 import { evaluate as evaluateAll, type Evaluation } from "../core/train/evaluate.ts";
 import { openFeed } from "../core/train/feed.ts";
+import { withOwnFigures } from "../core/train/figures.ts";
 import { loaderThreads } from "../core/train/loader_threads.ts";
 import { savedConfig } from "../core/train/resume.ts";
 import { formatValue } from "../core/format.ts";
+import { withUserCode } from "./user_code.ts";
 
 const LABELS: Record<string, string> = {
   accuracy: "Acc",
@@ -33,13 +35,16 @@ export async function evaluate(argv: string[]): Promise<number> {
       `Which checkpoint? Usage: ${USAGE}, e.g. hpctrain eval checkpoints/quickstart_best.pt.`,
     );
   }
-  const resolved = resolve({ argv, env, positionals: 1, usage: USAGE, checkpoint: savedConfig(path) });
-  const { config } = resolved;
+  const saved = savedConfig(path);
+  const resolved = await withUserCode(
+    resolve({ argv, env, positionals: 1, usage: USAGE, checkpoint: saved }),
+  );
   try {
+    using file = openCheckpoint(path);
+    const config = withOwnFigures(resolved.config, file.root);
     const { device } = openDevice(config);
     await loadReader(config.data);
     const { data, model, pass, channelsLast } = build(config, device);
-    using file = openCheckpoint(path);
     const { root, averaged } = judgedWeights(file.root);
     loadWeights(model.root.stateDict(), root, path);
     if (data.val === null) {

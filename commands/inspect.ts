@@ -8,7 +8,9 @@ import { isGroup, lookUp } from "../core/config/tree.ts";
 import { isFolder, namesIn } from "../core/data/files.ts";
 import { UserError } from "../core/errors.ts";
 import { formatBytes, formatCount, formatPlural } from "../core/format.ts";
+import { inspectProgram, isProgram } from "./inspect_pt2.ts";
 import { inspectRun, isRun, lineageBeside } from "./inspect_run.ts";
+import { inspectWandb, isWandb } from "./inspect_wandb.ts";
 
 const USAGE = "hpctrain inspect FILE|FOLDER [--json] [--verify] [--sample N] [--png FILE]";
 const HELP = `hpctrain inspect: what is in a checkpoint or a data set, or what became of a run
@@ -22,6 +24,8 @@ const HELP = `hpctrain inspect: what is in a checkpoint or a data set, or what b
 
 Reads .pt files of hpctrain and of torch.save, .safetensors files, and folders of these with an index. Nothing in the
 file is executed.
+Of a .pt2 file, as torch.export.save writes it: its inputs, outputs, operations and weights.
+Of a .wandb file: its run, configuration, rows, steps, last values, end, and what is damaged (then exit code 3).
 Of a run's folder, logs/RUN, and beside a checkpoint of a run: its attempts, why each ended, and how much of their time
 was training (goodput).
 Reads data of every kind that training reads: its schema, counts, ranges and first samples. Images and maps are drawn
@@ -52,6 +56,15 @@ export async function inspect(argv: string[]): Promise<number> {
     refuseOfData(options, path, "a run's folder");
     inspectRun(path, options.json);
     return 0;
+  }
+  if (options["data-type"] === undefined && isProgram(path) && !isFolder(path)) {
+    refuseOfData(options, path, "an exported program");
+    inspectProgram(path, options.json);
+    return 0;
+  }
+  if (options["data-type"] === undefined && isWandb(path) && !isFolder(path)) {
+    refuseOfData(options, path, "a W&B run");
+    return inspectWandb(path, options.json);
   }
   if (options["data-type"] !== undefined || isData(path)) {
     const { inspectData } = await import("./inspect_data.ts");

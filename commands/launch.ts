@@ -1,6 +1,7 @@
 // `hpctrain launch`: several ranks on this node, under one supervisor. May import core, ffi/libraries.
-import { fromFileUrl } from "@std/path";
 import { findLibtorch } from "../ffi/libraries/find.ts";
+import { findMpi } from "../ffi/mpi/find.ts";
+import { thisProgram } from "../core/cluster/script/program.ts";
 import { looksLikeFlag, ownWords } from "../core/config/options.ts";
 import { resolve } from "../core/config/resolve.ts";
 import { didYouMean } from "../core/config/suggest.ts";
@@ -8,15 +9,17 @@ import { type Asked, readAsked, USAGE } from "../core/dist/launch/asked.ts";
 import { shareCores, usableCores } from "../core/dist/launch/cores.ts";
 import { gpusHere } from "../core/dist/launch/gpus.ts";
 import { mpiLauncher } from "../core/dist/launch/mpi_launcher.ts";
+import { secretOf } from "../core/dist/launch/exchange.ts";
+import type { Across } from "../core/dist/launch/start.ts";
 import { supervise } from "../core/dist/launch/supervise.ts";
 import { UserError } from "../core/errors.ts";
 import { formatPlural } from "../core/format.ts";
-import { BENCH_OPTIONS } from "./mod.ts";
+import { BENCH_OPTIONS, DOCTOR_OPTIONS } from "./options.ts";
 
 type Env = Record<string, string>;
 
 /** Commands whose ranks share work. */
-const STARTS = ["train", "bench", "pack", "generate-data"];
+const STARTS = ["train", "doctor", "bench", "pack", "generate-data"];
 
 export async function launch(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
@@ -25,12 +28,12 @@ export async function launch(argv: string[]): Promise<number> {
   const gpus = gpusHere(env);
   const local = ranksHere(asked, gpus);
   const world = local * asked.nodes;
-  const talking = words[0] === "train" || words[0] === "bench";
+  const talking = ["train", "doctor", "bench"].includes(words[0]);
   const onGpus = talking && computesOnGpus(words, world, gpus, env);
   if (onGpus) refuseTooMany(local, gpus, env);
   const byMpi = talking && !onGpus && world > 1;
-  if (byMpi && asked.nodes > 1) throw severalNodes(asked, local);
-  const mpi = byMpi ? mpiLauncher(env) : null;
+  const across = byMpi && asked.nodes > 1 ? acrossNodes(asked, local, env) : null;
+  const mpi = byMpi && !across ? mpiLauncher(env) : null;
   const { cores, said } = shareCores(usableCores(), local);
   const json = words.includes("--json") || words.includes("--quiet");
   const say = (line: string) => console.error(`hpctrain: ${line}`);
@@ -44,7 +47,7 @@ export async function launch(argv: string[]): Promise<number> {
   const ranks = Array.from({ length: local }, (_, k) => first + k);
   const { nodeRank: node, nodes, master, maxRestarts } = asked;
   return await supervise(
-    { ranks, world, node, nodes, master, called, program: thisProgram(), cores, mpi, env },
+    { ranks, world, node, nodes, master, called, program: thisProgram(), cores, mpi, across, env },
     words,
     maxRestarts,
     say,
@@ -76,7 +79,11 @@ function ranksHere({ ranks }: Asked, gpus: number): number {
 
 /** Wrong settings are told here, once, before anything is started. */
 function computesOnGpus([command, ...words]: string[], ranks: number, gpus: number, env: Env): boolean {
-  const argv = command === "bench" ? ownWords(words.slice(1), BENCH_OPTIONS).rest : words;
+  const argv = command === "bench"
+    ? ownWords(words.slice(1), BENCH_OPTIONS).rest
+    : command === "doctor"
+    ? ownWords(words, DOCTOR_OPTIONS).rest
+    : words;
   const { training, environment } = resolve({ argv, env, ranks }).config;
   if (training.device !== "auto") return training.device === "cuda";
   return gpus > 0 && (findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.cuda ?? false);
@@ -92,21 +99,19 @@ function refuseTooMany(local: number, gpus: number, env: Env): void {
   );
 }
 
-function severalNodes({ nodes, words }: Asked, local: number): UserError {
+/** We are MPI's launcher then, in the language of MPICH's family; Open MPI's has daemons of its own on every node. */
+function acrossNodes(asked: Asked, local: number, env: Env): Across {
+  const { chosen } = findMpi({ ...env, PMI_SIZE: "1" });
+  if (chosen && chosen.abi !== "openmpi") return { library: chosen, secret: secretOf(env) };
+  const { nodes, words } = asked;
   const flags = words.join(" ");
-  return new UserError(
-    "usage",
-    `Ranks on CPUs communicate by MPI, and across nodes it is for the site's own launcher to start them: ` +
-      `\`srun --nodes=${nodes} --ntasks-per-node=${local} hpctrain ${flags}\`, or ` +
-      `\`mpirun -n ${
-        nodes * local
-      } hpctrain ${flags}\` in an allocation of ${nodes} nodes, instead of launch.`,
+  throw new UserError(
+    "environment",
+    `Ranks on CPUs communicate by MPI, and launch starts them on several nodes with a library of MPICH's family, which was ` +
+      `not found here${
+        chosen ? " (but Open MPI)" : ""
+      }: \`hpctrain libtorch install mpich\` downloads one. Or the site's own ` +
+      `launcher starts them: \`srun --nodes=${nodes} --ntasks-per-node=${local} hpctrain ${flags}\`, or ` +
+      `\`mpirun -n ${nodes * local} hpctrain ${flags}\` in an allocation of ${nodes} nodes.`,
   );
-}
-
-/** The executable; or Deno and the sources. */
-function thisProgram(): string[] {
-  return Deno.build.standalone
-    ? [Deno.execPath()]
-    : [Deno.execPath(), "run", "--quiet", "--allow-all", "--no-check", fromFileUrl(Deno.mainModule)];
 }

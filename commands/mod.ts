@@ -1,5 +1,24 @@
-// The table of commands. Imports types only: a command is loaded when it is run.
+// The table of commands. Imports types and options only: a command is loaded when it is run.
 import type { OptionSpec } from "../core/config/options.ts";
+import {
+  BENCH_OPTIONS,
+  CANCEL_OPTIONS,
+  CONFIG_OPTIONS,
+  DOCTOR_OPTIONS,
+  EXPORT_OPTIONS,
+  LAUNCH_OPTIONS,
+  LOGS_OPTIONS,
+  MODELS_OPTIONS,
+  PACK_OPTIONS,
+  PREDICT_OPTIONS,
+  QSUB_OPTIONS,
+  REPORT_OPTIONS,
+  SBATCH_OPTIONS,
+  STATUS_OPTIONS,
+  SWEEP_OPTIONS,
+  SYNC_OPTIONS,
+  WATCH_OPTIONS,
+} from "./options.ts";
 
 /** The arguments after the command's name -> the exit code. */
 export type Run = (argv: string[]) => Promise<number>;
@@ -19,56 +38,6 @@ export interface Command {
   readonly words?: readonly string[];
   readonly load: () => Promise<Run>;
 }
-
-export const CONFIG_OPTIONS = {
-  json: { kind: "bool", help: "print the configuration and the origins as JSON" },
-  yaml: { kind: "bool", help: "print the configuration as a YAML file that --config reads" },
-  schema: { kind: "bool", help: "print the JSON Schema of a YAML file, for editors" },
-  docs: { kind: "bool", help: "print the page of all settings as Markdown" },
-} as const;
-
-export const BENCH_OPTIONS = {
-  sizes: {
-    kind: "text",
-    value: "SIZES",
-    help: "such as 4KiB,1MiB (default: nine sizes, 4 KiB to 256 MiB)",
-  },
-} as const;
-
-export const PACK_OPTIONS = {
-  "samples-per-shard": {
-    kind: "text",
-    value: "N",
-    help: "samples in one file (default: as many as take 64 MiB, or a 256th of all)",
-  },
-  "keep-encoded": {
-    kind: "bool",
-    help: "keep images as their files are, to be decoded in training: smaller, and slower to read",
-  },
-} as const;
-
-/** Their torchrun spellings work too; what follows them is for the ranks. */
-export const LAUNCH_OPTIONS = {
-  n: {
-    kind: "text",
-    value: "N",
-    help: "ranks on this node; also --nproc-per-node, and gpu, cpu or auto for N",
-  },
-  nodes: { kind: "text", value: "M", help: "nodes that take part, each with its own launch (default: 1)" },
-  "node-rank": { kind: "text", value: "K", help: "which of them this is, from 0" },
-  rendezvous: {
-    kind: "text",
-    value: "HOST:PORT",
-    help:
-      "where rank 0 can be reached from the other nodes: the host of node 0, and a port that is free there",
-  },
-  "max-restarts": {
-    kind: "text",
-    value: "R",
-    help:
-      "start all ranks again after a failure, from the newest good checkpoint, at most so often (default: 0)",
-  },
-} as const;
 
 export const COMMANDS: readonly Command[] = [
   {
@@ -92,6 +61,18 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import("./eval.ts")).evaluate,
   },
   {
+    name: "predict",
+    summary: "write what a checkpoint's model says of each sample",
+    usage: "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [FLAGS]",
+    examples: [
+      "hpctrain predict checkpoints/quickstart_best.pt --out predicted.csv",
+      "hpctrain predict checkpoints/ice_best.pt --data-path next-year.nc --out predicted.nc",
+    ],
+    settings: true,
+    options: PREDICT_OPTIONS,
+    load: async () => (await import("./predict.ts")).predict,
+  },
+  {
     name: "launch",
     summary: "start several ranks on this node, under one supervisor",
     usage:
@@ -105,6 +86,91 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import("./launch.ts")).launch,
   },
   {
+    name: "watch",
+    summary: "show how a run does, live, from its files",
+    usage: "hpctrain watch [RUN] [--save-dir DIR] [--interval SECONDS] [--once]",
+    examples: ["hpctrain watch", "hpctrain watch quickstart", "hpctrain watch /scratch/me/logs/run --once"],
+    options: WATCH_OPTIONS,
+    words: ["newest"],
+    load: async () => (await import("./watch.ts")).watch,
+  },
+  {
+    name: "sbatch",
+    summary: "print, check or submit a job script for SLURM",
+    usage: "hpctrain sbatch [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]",
+    examples: [
+      "hpctrain sbatch --preset multi-node --nodes 2 --gpus-per-node 4 --time 04:00:00 --submit",
+      "hpctrain sbatch --config run.yaml --preset single-gpu --output job.sh",
+      "hpctrain sbatch --preset cpu-cluster --nodes 4 --ntasks-per-node 8 --dry-run",
+    ],
+    settings: true,
+    options: SBATCH_OPTIONS,
+    load: async () => (await import("./sbatch.ts")).sbatch,
+  },
+  {
+    name: "qsub",
+    summary: "print, check or submit a job script for PBS",
+    usage: "hpctrain qsub [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]",
+    examples: [
+      "hpctrain qsub --preset cpu-cluster --nodes 2 --partition workq --time 04:00:00 --submit",
+      "hpctrain qsub --pbs torque --preset single-gpu --output job.sh",
+    ],
+    settings: true,
+    options: QSUB_OPTIONS,
+    load: async () => (await import("./qsub.ts")).qsub,
+  },
+  {
+    name: "sweep",
+    summary: "train once for each combination of settings, as one job array or here",
+    usage: "hpctrain sweep FLAGS [--random N] [--local | --submit], hpctrain sweep status|best [NAME]",
+    examples: [
+      "hpctrain sweep --config run.yaml --lr 1e-4,3e-4,1e-3 --set model.hidden_size=64,128 --submit",
+      "hpctrain sweep --lr 1e-5..1e-2 --random 20 --local --jobs 2",
+      "hpctrain sweep best",
+    ],
+    settings: true,
+    options: SWEEP_OPTIONS,
+    words: ["status", "best"],
+    load: async () => (await import("./sweep.ts")).sweep,
+  },
+  {
+    name: "status",
+    summary: "tell in a few lines how a run or a job stands",
+    usage: "hpctrain status [RUN | JOB] [--json]",
+    examples: ["hpctrain status", "hpctrain status 4711"],
+    options: STATUS_OPTIONS,
+    load: async () => (await import("./status.ts")).status,
+  },
+  {
+    name: "logs",
+    summary: "show what a run or a job has printed",
+    usage: "hpctrain logs [RUN | JOB] [-f] [--rank K]",
+    examples: ["hpctrain logs -f", "hpctrain logs quickstart --rank 3"],
+    options: LOGS_OPTIONS,
+    load: async () => (await import("./logs.ts")).logs,
+  },
+  {
+    name: "cancel",
+    summary: "ask a run to stop after a save, or end a job",
+    usage: "hpctrain cancel RUN | JOB [--now]",
+    examples: ["hpctrain cancel quickstart", "hpctrain cancel 4711 --now"],
+    options: CANCEL_OPTIONS,
+    load: async () => (await import("./cancel.ts")).cancel,
+  },
+  {
+    name: "report",
+    summary: "write one HTML file of a run, or of several compared",
+    usage: "hpctrain report [RUN ...] [--out FILE] [--png FILE] [--save-dir DIR]",
+    examples: [
+      "hpctrain report quickstart",
+      "hpctrain report lr-1e-3 lr-3e-3 --out rates.html",
+      "hpctrain report newest --png slide.png",
+    ],
+    options: REPORT_OPTIONS,
+    words: ["newest"],
+    load: async () => (await import("./report.ts")).report,
+  },
+  {
     name: "generate-data",
     summary: "make a data set of simulated universes, or of random fields",
     usage: "hpctrain generate-data --data-type 2lpt|des|synthetic --samples N --out DIR",
@@ -112,6 +178,18 @@ export const COMMANDS: readonly Command[] = [
     ownHelp: true,
     words: ["--data-type", "--samples", "--out", "--val-samples", "--seed", "--grid", "--box", "--maps"],
     load: async () => (await import("./generate_data.ts")).generateData,
+  },
+  {
+    name: "sync-wandb",
+    summary: "upload offline W&B runs from a machine with a network",
+    usage: "hpctrain sync-wandb [DIR..] [FLAGS]",
+    examples: [
+      "hpctrain sync-wandb",
+      "hpctrain sync-wandb logs/wandb --dry-run",
+      "hpctrain sync-wandb --watch",
+    ],
+    options: SYNC_OPTIONS,
+    load: async () => (await import("./sync_wandb.ts")).syncWandb,
   },
   {
     name: "inspect",
@@ -136,6 +214,17 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import("./convert.ts")).convert,
   },
   {
+    name: "export",
+    summary: "write a checkpoint's weights for Python, or an exported program with them in it",
+    usage: "hpctrain export CHECKPOINT OUT.pt|.safetensors|.pt2 [--model FILE] [--raw] [--force]",
+    examples: [
+      "hpctrain export checkpoints/quickstart_best.pt weights.pt",
+      "hpctrain export checkpoints/mine_best.pt trained.pt2",
+    ],
+    options: EXPORT_OPTIONS,
+    load: async () => (await import("./export.ts")).exportWeights,
+  },
+  {
     name: "pack",
     summary: "write any data set as packed shards, or a table as npz",
     usage: "hpctrain pack SRC OUT [FLAGS]",
@@ -149,17 +238,46 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import("./pack.ts")).pack,
   },
   {
+    name: "doctor",
+    summary: "say what is here, what would fail and what to do about it",
+    usage: "hpctrain doctor [--full] [--json] [FLAGS]",
+    examples: [
+      "hpctrain doctor",
+      "hpctrain doctor --full --save-dir /scratch/me",
+      "srun hpctrain doctor --full",
+    ],
+    settings: true,
+    options: DOCTOR_OPTIONS,
+    load: async () => (await import("./doctor.ts")).doctor,
+  },
+  {
     name: "bench",
-    summary: "measure how fast ranks add up their gradients here",
-    usage: "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS]",
+    summary: "measure how fast ranks add up their gradients here, or compare runs on 1 to N ranks",
+    usage: "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS] | scaling RUN RUN...",
     examples: [
       "hpctrain launch -n 4 -- bench allreduce --device cpu",
       "srun hpctrain bench allreduce --json",
+      "hpctrain bench scaling one-gpu four-gpus eight-gpus",
     ],
     settings: true,
     options: BENCH_OPTIONS,
-    words: ["allreduce"],
+    words: ["allreduce", "scaling"],
     load: async () => (await import("./bench.ts")).bench,
+  },
+  {
+    name: "new",
+    summary: "begin a TypeScript file: a model, data, a loss or metrics of your own",
+    usage: "hpctrain new model|data|loss|metric [FILE]",
+    examples: ["hpctrain new model", "hpctrain new data maps.ts"],
+    words: ["model", "data", "loss", "metric"],
+    load: async () => (await import("./new.ts")).newFile,
+  },
+  {
+    name: "types",
+    summary: "print what such a file imports its types from, for editors",
+    usage: "hpctrain types > hpctrain.d.ts",
+    examples: ["hpctrain types > hpctrain.d.ts"],
+    load: async () => (await import("./types.ts")).types,
   },
   {
     name: "config",
@@ -169,6 +287,31 @@ export const COMMANDS: readonly Command[] = [
     settings: true,
     options: CONFIG_OPTIONS,
     load: async () => (await import("./config.ts")).config,
+  },
+  {
+    name: "models",
+    summary: "list the models, or show one block by block: parameters, FLOPs, memory",
+    usage: "hpctrain models [NAME] [--gpu 80GB] [FLAGS]",
+    examples: [
+      "hpctrain models",
+      "hpctrain models resnet50 --gpu 80GB",
+      "hpctrain models gpt --layers 12 --heads 12 --embed 768",
+    ],
+    settings: true,
+    options: MODELS_OPTIONS,
+    words: [
+      "mlp",
+      "simple-convnet",
+      "cosmo-cnn",
+      "resnet18",
+      "resnet34",
+      "resnet50",
+      "resnet101",
+      "unet",
+      "gpt",
+      "vit",
+    ],
+    load: async () => (await import("./models.ts")).models,
   },
   {
     name: "presets",

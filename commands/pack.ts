@@ -19,7 +19,7 @@ import { placeFlags, whereAmI } from "../core/dist/where.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../core/format.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
-import { PACK_OPTIONS } from "./mod.ts";
+import { PACK_OPTIONS } from "./options.ts";
 import { packNpz } from "./pack_npz.ts";
 
 const USAGE = "hpctrain pack SRC OUT [FLAGS]";

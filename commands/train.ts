@@ -1,15 +1,18 @@
 // `hpctrain train`: settings -> a run -> its end, told to the user. May import core.
-import { asUserError, openDevice } from "../core/train/device.ts";
-import { resolve, type Resolved } from "../core/config/resolve.ts";
+import { asUserError, openDevice, openDeviceBeside, whyNoCuda } from "../core/train/device.ts";
+import { originsOf, resolve, type Resolved } from "../core/config/resolve.ts";
 import { checkLayout, loadPreset, type World } from "../core/config/presets.ts";
 import { generateMissing } from "../core/data/generated/missing.ts";
 import { loadReader } from "../core/data/open.ts";
+import { refuseIdleGpus, refuseJobLayout } from "../core/cluster/layout.ts";
+import { type Requeued, requeuedIn, tellScript } from "../core/cluster/requeue.ts";
 import type { Control } from "../core/dist/control/control.ts";
 import { tellRun } from "../core/dist/launch/rank.ts";
 import type { Team } from "../core/dist/team.ts";
 import { placeFlags, type Where, whereAmI } from "../core/dist/where.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { changesSince } from "../core/train/changes.ts";
+import { watchJobTime } from "../core/train/job_time.ts";
 import { loaderThreads } from "../core/train/loader_threads.ts";
 import { trainLoop } from "../core/train/loop.ts";
 import { outOfMemory } from "../core/train/out_of_memory.ts";
@@ -18,8 +21,10 @@ import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
 import { asFirst, failed, joinRanks } from "../core/train/parallel/join.ts";
 import { refuseZero } from "../core/train/parallel/zero.ts";
 import { prepare, type Prepared } from "../core/train/prepare.ts";
-import { type Resume, resumeFrom } from "../core/train/resume.ts";
+import { type GoesOn, goesOn } from "../core/train/goes_on.ts";
+import { endByOneself, hearEarly, stopSignals } from "../core/train/stop.ts";
 import { announce, conclude } from "../core/train/story.ts";
+import { withUserCode } from "./user_code.ts";
 
 type Env = Record<string, string>;
 
@@ -28,32 +33,40 @@ export async function train(argv: string[]): Promise<number> {
   const began = (Date.now() - performance.now()) / 1000; // of the process
   const settings = resolve({ argv, env }); // where this is may stand in them
   const where = whereAmI(env, placeFlags(settings.config.distributed));
-  const first = where.world === 1 && !settings.preset ? settings : resolve({ argv, env, ranks: where.world });
+  const again = () => resolve({ argv, env, ranks: where.world });
+  const first = await withUserCode(where.world === 1 && !settings.preset ? settings : again());
   refuseLayout(first, where);
+  refuseJobLayout(env, where, wishesOf(first.config));
+  hearEarly(stopSignals(first.config.cluster.stop_signals));
   try {
-    return where.world === 1
-      ? await trainAlone(first, { argv, env, began, where })
-      : await trainTogether(first, { argv, env, began, where });
+    const call = { argv, env, began, where, requeued: where.rank === 0 ? await requeuedIn(env) : null };
+    return where.world === 1 ? await trainAlone(first, call) : await trainTogether(first, call);
   } catch (error) {
     throw asUserError(error);
   }
 }
+
+const wishesOf = ({ training, distributed }: Resolved["config"]) => ({
+  device: training.device,
+  anyLayout: distributed.any_layout,
+});
 
 interface Call {
   readonly argv: string[];
   readonly env: Env;
   readonly began: number;
   readonly where: Where;
+  readonly requeued: Requeued | null;
 }
 
 async function trainAlone(first: Resolved, call: Call): Promise<number> {
-  const decided = decide(first, call);
+  const decided = await decide(first, call);
   const { config } = decided.resolved;
   // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
   if (config.training.device !== "auto") {
     refuseOtherLayout(decided.resolved, call.where, config.training.device);
   }
-  const opened = openDevice(config);
+  const opened = await openDeviceBeside(config, () => loadReader(config.data));
   return await trainOn(decided, { ...opened, team: null, control: null, sharing: 1, notes: [] }, call);
 }
 
@@ -66,16 +79,21 @@ async function trainTogether(first: Resolved, call: Call): Promise<number> {
   try {
     const sharing = ranksSharingCores(team);
     if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
-    const mine = team.rank === 0 ? decide(first, call) : null;
-    const { resume, changed } = asFirst(team, () => ({ resume: mine!.resume, changed: mine!.changed }));
-    const again = () => resolve({ argv, env, ranks: where.world, checkpoint: resume!.saved });
-    const resolved = mine?.resolved ?? (resume ? again() : first);
+    const mine = team.rank === 0 ? await decide(first, call) : null;
+    const { resume, again: afresh, changed } = asFirst(team, () => {
+      const { resume, again, changed } = mine!;
+      return { resume, again, changed };
+    });
+    const again = () => withUserCode(resolve({ argv, env, ranks: where.world, checkpoint: resume!.saved }));
+    const resolved = mine?.resolved ?? (resume ? await again() : first);
     const code = await trainOn(
-      { resume, changed, resolved },
+      { resume, again: afresh, changed, resolved },
       { ...opened, team, control, sharing, notes },
       call,
     );
     control.phase("ending");
+    // A launcher may kill what is left when the first rank ends with another code than 0: rank 0 may still be saving.
+    control.barrier("the end of the run");
     await team.collectives.close();
     await control.close();
     return code;
@@ -85,19 +103,20 @@ async function trainTogether(first: Resolved, call: Call): Promise<number> {
   }
 }
 
-interface Decided {
-  readonly resume: Resume | null;
-  /** Lines about settings that differ from the checkpoint's. */
+interface Decided extends Pick<GoesOn, "resume" | "again"> {
+  /** Lines about what goes on, and about settings that differ from the checkpoint's. */
   readonly changed: readonly string[];
   readonly resolved: Resolved;
 }
 
 /** Going on without other settings means going on with the run's own. */
-function decide(first: Resolved, { argv, env, where }: Call): Decided {
-  const resume = resumeFrom(first.config, first.preset);
-  if (!resume) return { resume, changed: [], resolved: first };
-  const resolved = resolve({ argv, env, ranks: where.world, checkpoint: resume.saved });
-  return { resume, changed: changesSince(resume, resolved), resolved };
+async function decide(first: Resolved, { argv, env, where, requeued }: Call): Promise<Decided> {
+  const { resume, again, said } = goesOn(first.config, first.preset, requeued);
+  if (!resume) return { resume, again, changed: said, resolved: first };
+  const resolved = await withUserCode(
+    resolve({ argv, env, ranks: where.world, checkpoint: resume.saved }),
+  );
+  return { resume, again, changed: [...said, ...changesSince(resume, resolved)], resolved };
 }
 
 interface Opened extends ReturnType<typeof openDevice> {
@@ -109,11 +128,12 @@ interface Opened extends ReturnType<typeof openDevice> {
 }
 
 async function trainOn(
-  { resume, changed, resolved }: Decided,
+  { resume, again, changed, resolved }: Decided,
   { device, libtorch, team, control, sharing, notes }: Opened,
-  { argv, where, began }: Call,
+  { argv, env, where, began }: Call,
 ): Promise<number> {
   refuseZero(resolved.config);
+  refuseIdleGpus(env, device === "cpu" ? "cpu" : "cuda", whyNoCuda, wishesOf(resolved.config));
   const world = refuseOtherLayout(resolved, where, device === "cpu" ? "cpu" : "cuda");
   const ready = await generateMissing(resolved.config, libtorch, where);
   await loadReader(ready.config.data);
@@ -124,6 +144,7 @@ async function trainOn(
     device,
     libtorch,
     resume,
+    again,
     loaders: loading.loaders,
     team,
     control,
@@ -131,8 +152,10 @@ async function trainOn(
     began,
   });
   tellRun(prepared.places);
+  if (where.rank === 0 && ready.config.cluster.watch_time) watchJobTime(prepared.run, env, began);
   control?.runFolder(prepared.places.logs);
-  return await run(prepared, { argv, libtorch, world, master: where.master.host });
+  const { host: master } = where.master;
+  return await run(prepared, { argv, libtorch, world, master, origins: originsOf(resolved) });
 }
 
 function refuseOtherLayout(
@@ -155,6 +178,10 @@ async function run(
   announce(prepared, context);
   try {
     const ending = await trainLoop(run);
+    if (ending.stopped) {
+      endByOneself();
+      tellScript(Deno.env.toObject(), ending.outcome);
+    }
     conclude(prepared, ending, seconds(), context.argv);
     return ending.stopped ? EXIT.stopped : EXIT.done;
   } catch (cause) {
@@ -168,8 +195,8 @@ async function run(
   } finally {
     await run.saver.close();
     run.feed.close();
+    await run.events.close();
     run.console.close();
     run.requests.close();
-    run.events.close();
   }
 }

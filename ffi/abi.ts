@@ -86,6 +86,24 @@ export function intList(values: readonly number[]): bigint {
   return list;
 }
 
+/** A list of floating-point numbers. Owned by the call that receives it. */
+export function floatList(values: readonly number[]): bigint {
+  check(native.newList(BigInt(values.length), outAt), "list");
+  const list = out[0];
+  for (const value of values) {
+    outF64[0] = value;
+    native.pushList(list, out[0]);
+  }
+  return list;
+}
+
+export function boolList(values: readonly boolean[]): bigint {
+  check(native.newList(BigInt(values.length), outAt), "list");
+  const list = out[0];
+  for (const value of values) native.pushList(list, value ? 1n : 0n);
+  return list;
+}
+
 /** The library's text of the error that just happened. Replaced for versions before 2.13, see stderr.ts. */
 export const errorText = {
   read(): string {

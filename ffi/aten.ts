@@ -20,9 +20,12 @@ const runtime = {
   outAt: abi.outAt,
   box: abi.box,
   intList: abi.intList,
+  floatList: abi.floatList,
+  boolList: abi.boolList,
   newString: abi.newString,
   Tensor,
   tensorList,
+  gappedList,
   takeList,
   fail,
   freed,
@@ -45,12 +48,17 @@ export function setAbiVersion(bits: bigint): void {
 
 /** An op of libtorch from its schema, e.g. aten("relu(Tensor self) -> Tensor"). */
 export function aten<const S extends string>(text: S): Fn<S> {
-  const schema = parseSchema(text);
-  const name = abi.constantString(`aten::${schema.name}`);
+  return compile(parseSchema(text), "aten") as Fn<S>;
+}
+
+/** The same for a schema that is known only now; throws where an argument or a result has no place on the stack. */
+export function compile(schema: Schema, namespace: string): (...args: unknown[]) => unknown {
+  const code = source(schema);
+  const name = abi.constantString(`${namespace}::${schema.name}`);
   const overload = abi.constantString(schema.overload);
   const names = Object.keys(runtime);
-  const make = new Function(...names, "name", "overload", "schema", source(schema));
-  return make(...Object.values(runtime), name.at, overload.at, schema) as Fn<S>;
+  const make = new Function(...names, "name", "overload", "schema", code);
+  return make(...Object.values(runtime), name.at, overload.at, schema);
 }
 
 // ---- the source of one op ----------------------------------------------------------------------------------
@@ -82,7 +90,12 @@ function constant(a: Argument): string {
     return `[${new Array(a.length || 1).fill(text).join(", ")}]`;
   }
   if (a.base === "ScalarType") return JSON.stringify(dtypeName(Number(text)));
-  if (a.base === "MemoryFormat") return JSON.stringify(text.replace("_format", ""));
+  if (a.base === "MemoryFormat") {
+    return JSON.stringify(
+      /^\d$/.test(text) ? Object.keys(formats)[Number(text)] : text.replace("_format", ""),
+    );
+  }
+  if (text === "inf" || text === "-inf") return text.replace("inf", "Infinity");
   return text;
 }
 
@@ -121,8 +134,8 @@ function encodePlain(a: Argument, slot: number): string {
 }
 
 function listOf(a: Argument): string {
-  if (a.base === "Tensor") return `tensorList(${a.name}, schema)`;
-  if (a.base === "int") return `intList(${a.name})`;
+  if (a.base === "Tensor") return `${a.gaps ? "gappedList" : "tensorList"}(${a.name}, schema)`;
+  if (a.base === "int" || a.base === "float" || a.base === "bool") return `${a.base}List(${a.name})`;
   throw new Error(`internal: no encoding for a list of ${a.base}.`);
 }
 
@@ -152,6 +165,22 @@ function tensorList(tensors: readonly Tensor[], schema: Schema): bigint {
   for (let i = 0; i < tensors.length; i++) {
     native.newHandle(tensors[i].h, outAt);
     native.pushList(list, out[0]);
+  }
+  return list;
+}
+
+/** A list whose elements may be null. */
+function gappedList(tensors: readonly (Tensor | null)[], schema: Schema): bigint {
+  const { native, out, outAt } = abi;
+  for (const t of tensors) if (t?.h === 0n) freed(schema);
+  native.newList(BigInt(tensors.length), outAt);
+  const list = out[0];
+  for (const t of tensors) {
+    if (t === null) native.pushList(list, 0n);
+    else {
+      native.newHandle(t.h, outAt);
+      native.pushList(list, abi.box(out[0]));
+    }
   }
   return list;
 }

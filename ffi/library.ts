@@ -4,7 +4,7 @@ import { native } from "./abi.ts";
 import { setAbiVersion } from "./aten.ts";
 import { LibraryError } from "./errors.ts";
 import type { Libtorch } from "./libraries/types.ts";
-import { preload } from "./preload.ts";
+import { preload, preloadBeside } from "./preload.ts";
 import { catchNativeErrors } from "./stderr.ts";
 import { cAbi, libc, libstdcpp, mangledC10, mangledTorch, sinceAbi213 } from "./symbols.ts";
 
@@ -16,10 +16,19 @@ export function openedLibtorch(): Libtorch {
   return opened;
 }
 
+/** Does what takes most of opening it beside what this thread does meanwhile; whether it opens, openLibtorch says. */
+export async function loadBeside(lib: Libtorch): Promise<void> {
+  if (opened) return;
+  waitBriefly();
+  await preloadBeside(mainOf(lib));
+}
+
+const mainOf = ({ dir }: Libtorch) => `${dir}/libtorch_cpu.so`;
+
 export function openLibtorch(lib: Libtorch): void {
   if (opened?.dir === lib.dir) return;
   if (opened) throw new Error(`internal: libtorch is open already, from ${opened.dir}.`);
-  const main = `${lib.dir}/libtorch_cpu.so`;
+  const main = mainOf(lib);
   const bind = <I extends Deno.ForeignLibraryInterface>(path: string, symbols: I) => {
     try {
       Object.assign(native, Deno.dlopen(path, symbols).symbols);

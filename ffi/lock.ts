@@ -10,7 +10,14 @@ export const lockFolder = (folder: string): boolean => holdFolder(folder) !== nu
 
 /** The same, until the function that it gives is called; null if somebody else has it. */
 export function holdFolder(folder: string): (() => void) | null {
-  const release = flock(folder);
+  return hold(folder, folder);
+}
+
+/** The same of a file, which is there; `beside` is its folder. */
+export const holdFile = (file: string, beside: string): (() => void) | null => hold(file, beside);
+
+function hold(path: string, folder: string): (() => void) | null {
+  const release = flock(path);
   if (release) return release;
   // Refused, or not to be had here? A folder that nobody else knows tells them apart.
   let probe: string;
@@ -28,9 +35,9 @@ export function holdFolder(folder: string): (() => void) | null {
   }
 }
 
-function flock(folder: string): (() => void) | null {
+function flock(path: string): (() => void) | null {
   return withLibc(({ open, flock, close }) => {
-    const descriptor = open(new TextEncoder().encode(`${folder}\0`), O_RDONLY_CLOEXEC);
+    const descriptor = open(new TextEncoder().encode(`${path}\0`), O_RDONLY_CLOEXEC);
     if (descriptor >= 0 && flock(descriptor, LOCK_EX_NB) === 0) {
       return () => withLibc(({ close }) => close(descriptor)); // until then it stays open: closed, the lock ends
     }

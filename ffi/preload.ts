@@ -14,3 +14,26 @@ export function preload(path: string): void {
   loader.symbols.dlopen(new TextEncoder().encode(path + "\0"), RTLD_LAZY | RTLD_GLOBAL);
   loader.close(); // what it opened stays
 }
+
+/**
+ * The same in a thread of the system's, while this one goes on: libtorch's own start takes a quarter of a second. A
+ * failure shows in the call after, here too.
+ */
+export async function preloadBeside(path: string): Promise<void> {
+  const loader = Deno.dlopen("libdl.so.2", {
+    dlopen: { parameters: ["pointer", "i32"], result: "pointer", nonblocking: true },
+  });
+  const libc = Deno.dlopen("libc.so.6", {
+    strdup: { parameters: ["buffer"], result: "pointer" },
+    free: { parameters: ["pointer"], result: "void" },
+  });
+  // Not memory of JavaScript's: it may be moved or collected while the call is under way.
+  const name = libc.symbols.strdup(new TextEncoder().encode(path + "\0"));
+  try {
+    await loader.symbols.dlopen(name, RTLD_LAZY | RTLD_GLOBAL);
+  } finally {
+    libc.symbols.free(name);
+    libc.close();
+    loader.close();
+  }
+}

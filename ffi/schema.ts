@@ -77,6 +77,8 @@ export interface Argument {
   readonly base: string;
   readonly list: boolean;
   readonly optional: boolean;
+  /** True for "Tensor?[]": elements of the list may be left out. */
+  readonly gaps: boolean;
   /** The default as schema text, or undefined when the argument must be given. */
   readonly fallback: string | undefined;
   /** The fixed length of "int[2]", so that one number may stand for all; 0 when free. */
@@ -92,7 +94,7 @@ export interface Schema {
 }
 
 const signature = /^([\w]+)(?:\.(\w+))?\((.*)\) -> (.*)$/;
-const argument = /^(\w+)(\[(\d*)\])?(\?)? (\w+)(?:=(.*))?$/;
+const argument = /^(\w+)(\?)?(\[(\d*)\])?(\?)? (\w+)(?:=(.*))?$/;
 
 const dropAlias = (text: string) => text.replace(/\([a-z!|> *-]+\)/g, "");
 
@@ -115,12 +117,13 @@ export function parseSchema(text: string): Schema {
 function parseArgument(item: string, schema: string): Argument {
   const found = argument.exec(dropAlias(item));
   if (!found) throw new Error(`internal: argument "${item}" of ${schema} is not understood.`);
-  const [, base, list, length, optional, name, fallback] = found;
+  const [, base, mark, list, length, after, name, fallback] = found;
   return {
     name,
     base: base === "SymInt" ? "int" : base,
     list: list !== undefined,
-    optional: optional !== undefined,
+    optional: (list === undefined ? mark : after) !== undefined,
+    gaps: list !== undefined && mark !== undefined,
     fallback,
     length: Number(length ?? 0),
   };

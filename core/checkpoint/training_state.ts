@@ -44,6 +44,10 @@ export interface Facts {
   readonly learningRate: number;
   readonly scheduler: { readonly type: string };
   readonly config: unknown;
+  /** What the samples were normalised with: other data is seen through the same. */
+  readonly normalisation?: { readonly mean: readonly number[]; readonly std: readonly number[] } | null;
+  /** The id of the run at W&B, which all of its attempts share; null without one. */
+  readonly wandb?: string | null;
 }
 
 /** `data` makes file data of a live tensor: the tensor's own memory unless told. */
@@ -74,6 +78,8 @@ export function toTree(
       seed: facts.seed,
       optimizer: optimizer.type,
       cursor: plain(cursor),
+      wandb_run_id: facts.wandb ?? null,
+      normalisation: plain(facts.normalisation ?? null),
       ema_state_dict: ema ? weights(ema, data) : null,
     }),
   });

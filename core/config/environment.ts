@@ -7,15 +7,27 @@ import { type Assignment, fromText } from "./values.ts";
 export type Env = Readonly<Record<string, string | undefined>>;
 
 const PREFIX = "HPCTRAIN_";
-/** Ours, but no settings. */
-const OTHERS = ["PRESET", "CONFIG", "CACHE", "PYTHON", "EXE", "LIBTORCH_OLDEST", "LAUNCH"].map((name) =>
-  PREFIX + name
-);
+/** Ours, but no settings: a flag of the same name (--mpi) has its variable by the setting's path alone. */
+const OTHERS = [
+  "PRESET",
+  "CONFIG",
+  "CACHE",
+  "PYTHON",
+  "EXE",
+  "LIBTORCH_OLDEST",
+  "LAUNCH",
+  "RESTARTS",
+  "ENDED",
+  "MPI",
+  "WANDB_PYTHON",
+  "WANDB_PYTHON_OLD",
+].map((name) => PREFIX + name);
 
 /** The variables that set a setting: by path, by flag, then other programs' names. The first that is set wins. */
 export function variablesOf({ path, setting }: Declared): string[] {
   const names = [path, ...(setting.flag ? [setting.flag] : [])]
-    .map((name) => PREFIX + name.replaceAll(/[.-]/g, "_").toUpperCase());
+    .map((name) => PREFIX + name.replaceAll(/[.-]/g, "_").toUpperCase())
+    .filter((name) => !OTHERS.includes(name));
   return [...new Set([...names, ...(setting.env ?? [])])];
 }
 

@@ -40,7 +40,7 @@ export function defaultInWords(setting: Setting): string {
 }
 
 /** What stands for the value in help: NUMBER, PATH or the choices. */
-export function placeholder({ kind, choices }: Setting): string {
+export function placeholder({ kind, choices, orFile }: Setting): string {
   const names = {
     int: "N",
     float: "NUMBER",
@@ -50,7 +50,7 @@ export function placeholder({ kind, choices }: Setting): string {
     list: "A,B,...",
     duration: "DURATION",
   };
-  return kind === "choice" ? choices!.join("|") : names[kind];
+  return kind === "choice" ? [...choices!, ...(orFile ? ["FILE"] : [])].join("|") : names[kind];
 }
 
 function settingLines({ path, setting }: Declared): string[] {

@@ -29,6 +29,8 @@ export interface Setting<V = unknown> {
   readonly above?: boolean;
   readonly below?: boolean;
   readonly choices?: readonly string[];
+  /** A choice that may also be the name of a file that looks like this. */
+  readonly orFile?: { readonly regex: RegExp; readonly says: string };
   /** Units a duration may carry; a bare number has the first. */
   readonly units?: readonly Unit[];
   /** What a text must look like, and how to say so; an empty text is always good. */
@@ -36,6 +38,9 @@ export interface Setting<V = unknown> {
   /** Shown by the short `train --help`. */
   readonly common?: boolean;
 }
+
+/** A file of the user's own code. */
+export const CODE_FILE = { regex: /\.(ts|mts|js|mjs)$/, says: "a TypeScript file" };
 
 export interface Group {
   readonly [key: string]: Setting | Group;

@@ -63,6 +63,12 @@ export function resolve(request: Request): Resolved {
   };
 }
 
+/** Of each setting that is no default, by its path. */
+export function originsOf({ origin }: Pick<Resolved, "origin">): Record<string, string> {
+  const said = ALL.map(({ path }) => [path, origin(path)] as const);
+  return Object.fromEntries(said.filter(([, from]) => from !== "default"));
+}
+
 function choosePreset(given: readonly string[], { env, preset }: Request): Preset | null {
   const named = given.at(-1);
   if (named !== undefined) return loadPreset(named);

@@ -53,6 +53,12 @@ function typeSchema(setting: Setting): Schema {
     case "bool":
       return { type: "boolean" };
     case "choice":
+      if (setting.orFile) {
+        return {
+          type: "string",
+          pattern: `^(${setting.choices!.join("|")})$|${setting.orFile.regex.source}`,
+        };
+      }
       return { enum: [...setting.choices!, ...(setting.no === undefined ? [] : [true, false])] };
     case "list":
       return { type: ["array", "string"], items: { type: ["string", "number"] } };

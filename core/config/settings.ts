@@ -2,8 +2,10 @@
 import type { ConfigOf } from "./kinds.ts";
 import { data } from "./settings_data.ts";
 import { model } from "./settings_model.ts";
-import { cluster, distributed, environment, output, wandb } from "./settings_run.ts";
+import { cluster } from "./settings_cluster.ts";
+import { distributed, environment, output } from "./settings_run.ts";
 import { training } from "./settings_training.ts";
+import { wandb } from "./settings_wandb.ts";
 
 export const SETTINGS = { model, data, training, output, distributed, wandb, cluster, environment };
 

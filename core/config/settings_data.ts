@@ -1,5 +1,5 @@
 // Settings of the data section.
-import { bool, choice, float, int, list, path } from "./kinds.ts";
+import { bool, choice, CODE_FILE, float, int, list, path } from "./kinds.ts";
 
 export const data = {
   type: choice(
@@ -32,6 +32,12 @@ export const data = {
     aliases: ["data.path"],
     empty: "none",
     help: "file or folder the data is read from",
+  }),
+  code: path("", {
+    flag: "data",
+    empty: "none",
+    pattern: CODE_FILE,
+    help: "a TypeScript file that gives the samples",
   }),
   features: list({
     flag: "features",

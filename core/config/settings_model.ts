@@ -9,7 +9,16 @@ export const model = {
     flag: "model",
     common: true,
     aliases: ["model"],
-    help: "the model to train, by name (mlp, simple-convnet, cosmo-cnn, resnet18, unet, gpt, vit, ...)",
+    help:
+      "the model to train, by name (mlp, simple-convnet, cosmo-cnn, resnet18, unet, gpt, vit, ...) or file (.ts, .pt2)",
+  }),
+  code: text("", {
+    empty: "none",
+    help: "hash of the user's TypeScript files, noted by the program",
+  }),
+  blocks: size("most blocks that an exported model is cut into, for gradient checkpointing (.pt2)", {
+    flag: "blocks",
+    empty: "as many as there are",
   }),
   input_size: size("features a sample has (mlp)", { flag: "input-size", empty: "taken from the data" }),
   hidden_size: int(64, {

@@ -1,5 +1,6 @@
-// Settings of the sections output, distributed, wandb, cluster and environment.
-import { bool, choice, duration, int, list, path, text } from "./kinds.ts";
+// Settings of the sections output, distributed and environment.
+import { bool, choice, duration, int, path, text } from "./kinds.ts";
+import { telling } from "./settings_track.ts";
 
 export const FILE_NAME = {
   regex: /^[\w][\w.+-]{0,127}$/,
@@ -39,6 +40,7 @@ export const output = {
   }),
   quiet: bool(false, { flag: "quiet", common: true, help: "print warnings, errors and the last line only" }),
   json: bool(false, { flag: "json", common: true, help: "print events as JSON, one a line" }),
+  ...telling,
   debug: bool(false, {
     flag: "debug",
     help: "print where in the program an error came from, and its causes",
@@ -100,62 +102,6 @@ export const distributed = {
   any_layout: bool(false, {
     flag: "any-layout",
     help: "train with a preset on a layout that it is not made for",
-  }),
-};
-
-export const wandb = {
-  enabled: bool(true, { flag: "wandb", help: "write a Weights & Biases run" }),
-  mode: choice(["offline", "online", "disabled"], "offline", {
-    shortcuts: { "wandb-offline": "offline", "wandb-online": "online" },
-    env: ["WANDB_MODE"],
-    help: "online also uploads while training; offline sends nothing anywhere",
-  }),
-  project: text("hpctrain", {
-    flag: "wandb-project",
-    env: ["WANDB_PROJECT"],
-    help: "project the run belongs to",
-  }),
-  run_name: text("", {
-    flag: "wandb-run-name",
-    env: ["WANDB_NAME"],
-    empty: "the run's name",
-    help: "display name",
-  }),
-  entity: text("", {
-    flag: "wandb-entity",
-    env: ["WANDB_ENTITY"],
-    empty: "the account's own",
-    help: "user or team",
-  }),
-  tags: list({ flag: "wandb-tags", env: ["WANDB_TAGS"], empty: "none", help: "tags, separated by commas" }),
-};
-
-export const cluster = {
-  account: text("", { flag: "account", empty: "the user's own", help: "account the job is charged to" }),
-  partition: text("", {
-    flag: "partition",
-    aliases: ["cluster.queue"],
-    empty: "the site's own",
-    help: "partition or queue",
-  }),
-  time: text("", {
-    flag: "time",
-    empty: "the site's own",
-    help: "time limit, such as 04:00:00",
-    pattern: { regex: /^(\d+-)?\d+(:\d+){0,2}$/, says: "a time such as 04:00:00 or 2-00:00:00" },
-  }),
-  mem: text("", {
-    flag: "mem",
-    empty: "the site's own",
-    help: "memory a node, such as 64G",
-    pattern: { regex: /^\d+[KMGT]?B?$/i, says: "a size such as 64G" },
-  }),
-  cpus_per_task: int(0, {
-    min: 0,
-    max: 4096,
-    flag: "cpus-per-task",
-    empty: "the site's own",
-    help: "cores a rank",
   }),
 };
 

@@ -1,6 +1,7 @@
 // Settings of the training section, but for optimizer and schedule.
-import { bool, choice, duration, float, int, path } from "./kinds.ts";
+import { bool, choice, CODE_FILE, duration, float, int, path } from "./kinds.ts";
 import { optimizer, scheduler } from "./settings_optimizer.ts";
+import { guards } from "./settings_track.ts";
 
 const AUTO = "chosen by itself";
 
@@ -56,7 +57,14 @@ const objective = {
   loss: choice(["auto", "cross_entropy", "mse", "l1", "huber", "gaussian_nll", "bce"], "auto", {
     flag: "loss",
     common: true,
-    help: "what is minimised; auto takes cross_entropy for classes and mse for numbers",
+    orFile: CODE_FILE,
+    help: "what is minimised; auto takes cross_entropy for classes and mse for numbers; or a TypeScript file",
+  }),
+  metric: path("", {
+    flag: "metric",
+    empty: "the task's own alone",
+    pattern: CODE_FILE,
+    help: "a TypeScript file with further metrics",
   }),
   label_smoothing: float(0, {
     min: 0,
@@ -220,5 +228,6 @@ export const training = {
   scheduler,
   ...precision,
   ...execution,
+  ...guards,
   ...start,
 };

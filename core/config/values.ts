@@ -52,7 +52,7 @@ export function expected(setting: Setting): string {
     case "bool":
       return "true or false";
     case "choice":
-      return `one of ${setting.choices!.join(", ")}`;
+      return `one of ${setting.choices!.join(", ")}${setting.orFile ? `, or ${setting.orFile.says}` : ""}`;
     case "duration":
       return `a duration such as ${setting.units!.map((unit) => UNIT_EXAMPLES[unit]).join(" or ")}`;
     case "list":
@@ -114,6 +114,7 @@ function toBool(given: unknown): boolean | undefined {
 function toChoice(setting: Setting, given: unknown): unknown {
   const word = typeof given === "string" ? given.trim() : given;
   if (setting.choices!.includes(word as string)) return word;
+  if (typeof word === "string" && setting.orFile?.regex.test(word)) return word;
   if (setting.no === undefined) return undefined;
   const known = toBool(word);
   return known === undefined ? undefined : known ? setting.yes : setting.no;

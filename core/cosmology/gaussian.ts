@@ -1,10 +1,11 @@
-// A Gaussian density field with a given power spectrum, on a periodic grid. May import grid, power, core/random, ffi.
+// A Gaussian density field with a given power spectrum, on a periodic grid. May import grid, power, transform, core/random, ffi.
 import { tensor } from "../../ffi/make.ts";
-import { fftRfftn, indexSelect, mul, reshape } from "../../ffi/ops.ts";
+import { indexSelect, mul, reshape } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { uniform } from "../random.ts";
 import type { Grid } from "./grid.ts";
 import type { Power } from "./power.ts";
+import { transform } from "./transform.ts";
 
 /**
  * The transform of the density contrast in a box of side `length`: white noise, each wave multiplied by
@@ -18,7 +19,7 @@ export function gaussianField(grid: Grid, length: number, power: Power, key: big
     (_, i) => Math.sqrt(height * power(unit * Math.sqrt(i))),
   );
   return scope(() => {
-    const white = fftRfftn(tensor(normals(key, n ** 3), [n, n, n]));
+    const white = transform(tensor(normals(key, n ** 3), [n, n, n]));
     return mul(white, reshape(indexSelect(tensor(filter), 0, squares), white.shape));
   });
 }

@@ -21,6 +21,10 @@ import { checkCount, type Spec } from "./synthetic/draw.ts";
 import { fields } from "./synthetic/fields.ts";
 import { looksLikeTokens, tokens } from "./tokens.ts";
 import { transformed } from "./transforms/apply.ts";
+import type { Normalisation } from "./transforms/values.ts";
+import { userData } from "../user/data.ts";
+import { isCode } from "../user/export.ts";
+import { userFile } from "../user/opened.ts";
 
 const READY = [
   "synthetic",
@@ -61,11 +65,16 @@ interface Sources {
 }
 
 export interface Opened extends Sources {
+  /** What values are normalised with; null for nothing. */
+  readonly normalisation: Normalisation | null;
   /** What was found and decided. */
   readonly notes: readonly string[];
 }
 
-type Training = Pick<Config["training"], "seed" | "loss" | "ignore_index">;
+interface Training extends Pick<Config["training"], "seed" | "loss" | "ignore_index"> {
+  /** True where samples are looked at and not trained with: nothing is random. */
+  readonly plain?: boolean;
+}
 
 /**
  * Draws from libtorch's default generator: seed it again before a model is initialised. Unless `quiet`, long work on
@@ -80,10 +89,13 @@ export function openData(
   const staged = data.stage !== "" && data.data_path !== "" ? stage(data) : null;
   const read = staged ? { ...data, data_path: staged.path } : data;
   const opened = openType(read, training, model);
-  const { train, val, notes } = transformed(opened, { data: read, seed: training.seed, quiet });
+  const { plain } = training;
+  const done = transformed(opened, { data: read, seed: training.seed, quiet, plain });
+  const { train, val, notes, normalisation } = done;
   return {
     train,
     val,
+    normalisation,
     notes: [
       ...(staged?.notes ?? []),
       `Data: ${train.describe()}`,
@@ -144,9 +156,12 @@ export const hasColumns = (data: Config["data"]): boolean => OF_COLUMNS.includes
 export const hasTargets = (data: Config["data"]): boolean =>
   hasColumns(data) || isSimulated(data.type) || typeOf(data) === "packed";
 
-const typeOf = ({ type, data_path }: Config["data"]): string => type === "auto" ? detect(data_path) : type;
+/** What a user's own file reads is its own affair. */
+const typeOf = ({ type, data_path, code }: Config["data"]): string =>
+  code !== "" ? "code" : type === "auto" ? detect(data_path) : type;
 
 function openType(data: Config["data"], training: Training, model: Config["model"]): Sources {
+  if (data.code !== "") return userData(userFile(data.code), data, training.seed);
   const type = typeOf(data);
   switch (type) {
     case "synthetic":
@@ -222,6 +237,12 @@ export function detect(path: string): string {
   if (path === "") return "synthetic";
   const ending = Object.keys(ENDINGS).find((ending) => path.toLowerCase().endsWith(ending));
   if (ending) return ENDINGS[ending];
+  if (isCode(path)) {
+    throw new UserError(
+      "usage",
+      `${path} is a program and not data: train with what it gives by --data ${path}.`,
+    );
+  }
   if (looksPacked(path)) return "packed";
   if (looksLikeMnist(path)) return "mnist";
   if (looksLikeTokens(path)) return "tokens";

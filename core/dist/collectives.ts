@@ -21,6 +21,11 @@ export interface Collectives {
   /** `own` gets this rank's part of the sum of every rank's `from`. */
   reduceScatter(own: Tensor, from: Tensor, phase: string): Ticket;
   barrier(phase: string): Ticket;
+  /**
+   * From here on this rank's all-reduces and barriers, and nothing else, are among those that gave the same part; -1 is all
+   * ranks again. Every rank calls it. Left out where an engine can't: there another one is opened for a part.
+   */
+  split?(part: number, phase: string): Ticket;
   done(ticket: Ticket): boolean;
   /** What is computed after it sees the result: on a CPU the host waits, on a GPU the stream does. */
   wait(ticket: Ticket): void;

@@ -8,6 +8,7 @@ export const COLLECTIVES = [
   "all-gather",
   "reduce-scatter",
   "barrier",
+  "split",
   "close",
 ] as const;
 export type CollectiveName = typeof COLLECTIVES[number];

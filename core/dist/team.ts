@@ -4,11 +4,14 @@ import { readBytes, tensor, toDevice, toNumbers, writeBytes, zeros } from "../..
 import { copy_ } from "../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Collectives, ReduceOp } from "./collectives.ts";
+import type { Flight } from "./flight.ts";
 
 export interface Team {
   readonly rank: number;
   readonly world: number;
   readonly collectives: Collectives;
+  /** This rank's last collectives, where they are kept. */
+  readonly flight: Flight | null;
   /** Of all ranks' numbers at each place. */
   reduce(values: readonly number[], op: ReduceOp, phase: string): number[];
   /** What each rank says, in their order. */
@@ -17,7 +20,7 @@ export interface Team {
   copyFromFirst(t: Tensor, phase: string): void;
 }
 
-export function openTeam(collectives: Collectives, device: Device): Team {
+export function openTeam(collectives: Collectives, device: Device, flight: Flight | null = null): Team {
   const { rank, world } = collectives;
   const here = (t: Tensor) => device === "cpu" ? t : toDevice(t, device);
   const reduce = (values: readonly number[], op: ReduceOp, phase: string): number[] => {
@@ -32,6 +35,7 @@ export function openTeam(collectives: Collectives, device: Device): Team {
     rank,
     world,
     collectives,
+    flight,
     reduce,
     hear<T>(value: T, phase: string): T[] {
       if (world === 1) return [value];

@@ -23,6 +23,9 @@ import {
 import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
 import { UserError } from "../errors.ts";
+import { isCode } from "../user/export.ts";
+import { userLoss } from "../user/judging.ts";
+import { userFile } from "../user/opened.ts";
 import type { Facts } from "./model.ts";
 
 export interface Loss {
@@ -47,6 +50,7 @@ const MEAN = 1; // at::Reduction::Mean
 /** The loss of the settings for the task at hand; "auto" follows the task. */
 export function createLoss(settings: Settings, facts: Facts): Loss {
   const chosen = settings.loss;
+  if (isCode(chosen)) return userLoss(userFile(chosen), facts);
   const name: Name = chosen === "auto" ? (facts.task === "regression" ? "mse" : "cross_entropy") : chosen;
   checkTask(name, facts);
   switch (name) {

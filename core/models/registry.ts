@@ -1,7 +1,11 @@
 // Models by name: from settings and what the data says to a model. May import core/errors, config, model, zoo.
 import type { Config } from "../config/settings.ts";
 import { didYouMean } from "../config/suggest.ts";
+import { isCode } from "../user/export.ts";
+import { userModel } from "../user/model.ts";
+import { userFile } from "../user/opened.ts";
 import { UserError } from "../errors.ts";
+import { exportedModel, isExported } from "./exported/model.ts";
 import type { Facts, Model } from "./model.ts";
 import { atLeast, attentionSizes, imageSizes, patchSize, refuse, sized } from "./sizes.ts";
 import { cosmoCnn } from "./zoo/cosmo_cnn.ts";
@@ -84,6 +88,10 @@ export const MODELS: readonly string[] = Object.keys(builders);
  * (Loss.outputs): it differs from facts.outputs for a loss that needs two numbers per target.
  */
 export function createModel(settings: Settings, facts: Facts, outputs = facts.outputs): Model {
+  if (isCode(settings.name)) return userModel(userFile(settings.name), facts, outputs, { ...settings });
+  if (isExported(settings.name)) {
+    return exportedModel(settings.name, { facts, outputs, blocks: settings.blocks });
+  }
   if (!Object.hasOwn(builders, settings.name)) {
     throw new UserError(
       "usage",

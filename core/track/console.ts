@@ -29,11 +29,13 @@ export interface ConsoleOptions {
   writeError?: (text: string) => void;
   columns?: () => number;
   now?: () => number;
+  /** Hears of each line, also of those that are not shown; not of the live line. */
+  told?: (text: string, stream: "stdout" | "stderr") => void;
   env?: (name: string) => string | undefined;
 }
 
 export function openConsole(options: ConsoleOptions): Console {
-  const { quiet, json } = options;
+  const { quiet, json, told } = options;
   const env = options.env ?? ((name) => Deno.env.get(name));
   const now = options.now ?? (() => performance.now());
   const write = safely(options.write ?? ((text) => writeAll(Deno.stdout, text)));
@@ -48,16 +50,19 @@ export function openConsole(options: ConsoleOptions): Console {
 
   return {
     line(text) {
+      told?.(text, "stdout");
       if (quiet || json) return;
       live?.clear();
       write(text + "\n");
     },
     final(text) {
+      told?.(text, "stdout");
       if (json) return;
       live?.clear();
       write(text + "\n");
     },
     warn(text) {
+      told?.(`warning: ${text}`, "stderr");
       live?.clear();
       writeError(`warning: ${text}\n`);
     },
@@ -65,7 +70,9 @@ export function openConsole(options: ConsoleOptions): Console {
       if (live) return live.update(state);
       if (quiet || json || now() - plainAt < PLAIN_MS) return;
       plainAt = now();
-      write(stepLine(state) + "\n");
+      const text = stepLine(state);
+      told?.(text, "stdout");
+      write(text + "\n");
     },
     event(line) {
       if (json) write(line + "\n");

@@ -15,12 +15,15 @@ export interface RunEvent {
   libtorch: string;
   host: string;
   pid: number;
+  steps_per_epoch?: number;
 }
 
 export interface ConfigEvent {
   kind: "config";
   /** The effective settings as plain JSON data. */
   config: unknown;
+  /** Of each setting that is no default: the preset, the line of a file, the variable or the flag it is from. */
+  origins?: Readonly<Record<string, string>>;
 }
 
 export interface StepEvent {
@@ -32,7 +35,7 @@ export interface StepEvent {
   lr: number;
   grad_norm?: number;
   samples_per_s?: number;
-  /** Memory in use on the device, or resident on the CPU. */
+  /** Memory in use on the device, or resident on the CPU; missing while it stays within a MiB of what was last told. */
   memory_bytes?: number;
   /** fp16 only: the factor the loss is multiplied with, and the steps skipped so far. */
   loss_scale?: number;
@@ -90,13 +93,78 @@ export interface ResumeEvent {
   path: string;
 }
 
+/** How a rank and its machine are, taken every so often beside training; and what is in use after a step. */
 export interface SystemEvent {
   kind: "system";
   step: number;
+  /** Missing on rank 0 alone where there is one rank. */
+  rank?: number;
   rss_bytes: number;
   device_bytes?: number;
   device_peak_bytes?: number;
   live_tensors?: number;
+  host?: string;
+  /** Of this process; 100 is one core. */
+  cpu_percent?: number;
+  /** Of the machine, all of its cores being 100. */
+  host_cpu_percent?: number;
+  host_memory_bytes?: number;
+  host_memory_total_bytes?: number;
+  threads?: number;
+  /** Of this process, as far as it reaches a disk. */
+  disk_read_bytes_per_s?: number;
+  disk_write_bytes_per_s?: number;
+  /** Of the machine, but for what it sends to itself. */
+  network_in_bytes_per_s?: number;
+  network_out_bytes_per_s?: number;
+  gpu_percent?: number;
+  /** The share of time in which its memory was read or written. */
+  gpu_memory_percent?: number;
+  gpu_memory_bytes?: number;
+  gpu_memory_total_bytes?: number;
+  gpu_power_w?: number;
+  gpu_temperature_c?: number;
+  gpu_clock_mhz?: number;
+  gpu_memory_clock_mhz?: number;
+  /** Why it runs slower than it could: "power cap", "hardware thermal slowdown". */
+  gpu_throttle?: readonly string[];
+}
+
+/** Where the time of the last `steps` steps went, in seconds, on rank 0. What is 0 everywhere may be missing. */
+export interface TimesEvent {
+  kind: "times";
+  step: number;
+  steps: number;
+  /** Waited for data; brought it to the device and finished it there. */
+  loader_s: number;
+  transfer_s: number;
+  /** Forward and backward. */
+  compute_s: number;
+  /** Waited for other ranks, when nothing was left to compute. */
+  communication_s: number;
+  optimizer_s: number;
+  /** Held by a save. */
+  save_s: number;
+  /** Evaluations, and what stands between steps. */
+  eval_s: number;
+  other_s: number;
+  samples_per_s: number;
+  /** Of language models. */
+  tokens_per_s?: number;
+  /** Floating-point operations a second of the model on all ranks, and their share of what the devices can do. */
+  flops?: number;
+  mfu?: number;
+}
+
+/** Training went back to a checkpoint's weights, and the batches since are left out. */
+export interface RewindEvent {
+  kind: "rewind";
+  /** The step that made it necessary, and the one whose weights are taken again. */
+  step: number;
+  epoch: number;
+  to_step: number;
+  path: string;
+  reason: string;
 }
 
 /** Seconds of the last `steps` steps, one number a rank: for data, for its own work, and waited for the others. */
@@ -116,6 +184,8 @@ export interface WarningEvent {
   kind: "warning";
   message: string;
   step?: number;
+  /** Of what, where somebody may want to be told: --on-event. */
+  about?: "spike" | "save";
 }
 
 export interface ExitEvent {
@@ -137,6 +207,8 @@ export type Emitted =
   | SaveEvent
   | ResumeEvent
   | SystemEvent
+  | TimesEvent
+  | RewindEvent
   | RanksEvent
   | WarningEvent
   | ExitEvent;
@@ -179,15 +251,19 @@ export function decodeEvent(line: string): Event | null {
   }
   if (event === null || typeof event !== "object" || typeof event.kind !== "string") return null;
   // Only these kinds carry measured numbers; a path or a message that reads "NaN" stays a string.
-  if (event.kind === "step" || event.kind === "eval" || event.kind === "epoch" || event.kind === "system") {
+  if (MEASURED.has(event.kind)) {
     revive(event as unknown as Record<string, unknown>);
   }
   return event;
 }
 
+const MEASURED: ReadonlySet<string> = new Set(["step", "eval", "epoch", "system", "times"]);
+
 function revive(record: Record<string, unknown>): void {
   for (const [key, value] of Object.entries(record)) {
     if (value === "NaN" || value === "Infinity" || value === "-Infinity") record[key] = Number(value);
-    else if (key === "metrics" || key === "val_metrics") revive(value as Record<string, unknown>);
+    else if ((key === "metrics" || key === "val_metrics") && value !== null && typeof value === "object") {
+      revive(value as Record<string, unknown>);
+    }
   }
 }

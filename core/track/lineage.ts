@@ -26,6 +26,8 @@ export interface Attempt {
   /** When it was last heard of. */
   last_seen: number;
   ended: { why: Why; message: string; code: number | null } | null;
+  /** Where it went back to a checkpoint's weights, and left out the batches since. */
+  rewinds?: { at_step: number; to_step: number; reason: string }[];
   lost: {
     /** From the start to the first step's end. */
     restart_s: number;

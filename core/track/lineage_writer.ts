@@ -100,6 +100,12 @@ export function openLineage(logs: string, options: LineageOptions): LineageWrite
         seen(own, t);
         if (t - writtenAt >= WRITE_S) write(false);
       }
+      if (event.kind === "rewind") {
+        const { step: at_step, to_step, reason } = event;
+        (own.rewinds ??= []).push({ at_step, to_step, reason });
+        seen(own, t);
+        write(false);
+      }
       if (event.kind === "exit") {
         const { code, message } = event;
         own.last_step = event.step;

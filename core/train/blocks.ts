@@ -7,6 +7,7 @@ import { add } from "../../ffi/make.ts";
 import { detach, mul, sum } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
+import type { UserMetrics } from "../user/judging.ts";
 import type { KeyedSeeds } from "./keyed_seeds.ts";
 import type { Activation, Model } from "../models/model.ts";
 import { recompute } from "../models/nn/batch_norm.ts";
@@ -17,6 +18,8 @@ export interface Pass {
   /** Type of autocast, or null. */
   readonly cast: "bf16" | "f16" | null;
   readonly onGpu: boolean;
+  /** The user's, beside the task's own. */
+  readonly metrics?: UserMetrics | null;
   /** Seeds the generator before a block draws random numbers; null where nothing is drawn. */
   readonly seeds: KeyedSeeds | null;
 }

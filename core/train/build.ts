@@ -8,7 +8,11 @@ import { openData, type Opened } from "../data/open.ts";
 import { UserError } from "../errors.ts";
 import { createLoss } from "../models/losses.ts";
 import type { Model } from "../models/model.ts";
+import { checkRun } from "../models/exported/model.ts";
 import { createModel } from "../models/registry.ts";
+import { isCode } from "../user/export.ts";
+import { userMetrics } from "../user/judging.ts";
+import { userFile } from "../user/opened.ts";
 import { type Arena, packParameters } from "./arena.ts";
 import type { Pass } from "./blocks.ts";
 import { keyedSeeds } from "./keyed_seeds.ts";
@@ -23,19 +27,24 @@ export interface Built {
   readonly channelsLast: boolean;
 }
 
-/** `ranks` share the work: their gradients are added up as a whole. */
-export function build(config: Config, device: Device, ranks = 1): Built {
+/** `ranks` share the work: their gradients are added up as a whole. `plain`: samples are looked at, not trained with. */
+export function build(config: Config, device: Device, ranks = 1, plain = false): Built {
   const { training } = config;
   const amp = chooseAmp(training.amp, device);
   if (amp === "fp16" && device === "cpu") {
     throw new UserError("usage", "--amp fp16 needs a GPU: on a CPU use --amp bf16 or --amp off.");
   }
   const { quiet, json } = config.output;
-  const data = openData(config.data, training, config.model, quiet || json);
+  const data = openData(config.data, { ...training, plain }, config.model, quiet || json);
   const { facts } = data.train;
   const loss = createLoss(training, facts);
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
   const model = createModel(config.model, facts, loss.outputs);
+  checkRun(model, {
+    batch: training.batch_size,
+    samples: [data.train.length, ...(data.val ? [data.val.length] : [])],
+    syncBn: training.sync_bn && ranks > 1,
+  });
   const arena = packParameters(
     model.root.namedParameters(),
     device,
@@ -49,6 +58,7 @@ export function build(config: Config, device: Device, ranks = 1): Built {
   const pass = {
     model,
     loss,
+    metrics: isCode(training.metric) ? userMetrics(userFile(training.metric), facts) : null,
     cast,
     onGpu: device !== "cpu",
     seeds: keyedSeeds(model, training.seed),

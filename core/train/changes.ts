@@ -12,6 +12,7 @@ import type { Resume } from "./resume.ts";
 const FIXED = [
   "data.type",
   "data.data_path",
+  "data.code",
   "data.features",
   "data.targets",
   "data.shuffle",
@@ -35,7 +36,10 @@ const CHOSEN = /^(model\..*|data\.type|training\.loss)$/;
 /** About starting, not about training. */
 const OF_THE_START = ["training.resume", "training.init_from", "training.force"];
 
-const isFixed = (path: string) => FIXED.includes(path) || (/^model\./.test(path) && path !== "model.dropout");
+/** Another file of the user's own may be the same model: whether the weights fit is seen when they are loaded. */
+const FREE = ["model.dropout", "model.code"];
+
+const isFixed = (path: string) => FIXED.includes(path) || (/^model\./.test(path) && !FREE.includes(path));
 
 /** Lines about what has changed. A change that makes it another training is an error, unless --force is given. */
 export function changesSince({ path, saved }: Resume, { config, origin }: Resolved): string[] {

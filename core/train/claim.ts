@@ -12,14 +12,17 @@ interface Claim {
   readonly config: Config;
   readonly preset: string | null;
   readonly resume: Resume | null;
+  /** The run that begins again under its name. */
+  readonly again?: string | null;
 }
 
 /** The run's places, which no other process writes to while this one lives. */
-export function claim({ config, preset, resume }: Claim): Places {
+export function claim({ config, preset, resume, again }: Claim): Places {
+  const own = resume?.run ?? again ?? null;
   for (;;) {
-    const places = placesOf(config, preset, resume?.run ?? null);
+    const places = placesOf(config, preset, own);
     refuseUnwritable(places.checkpoints);
-    if (!makeLogs(places.logs, !resume?.run)) continue; // another run took the name just now
+    if (!makeLogs(places.logs, own === null)) continue; // another run took the name just now
     if (lockFolder(places.logs)) return places;
     throw new UserError(
       "usage",

@@ -3,19 +3,22 @@ import { cudaDevices, cudaMemory, setCudaDevice, setNumerics, whyNoCuda } from "
 import { LibraryError, NativeError } from "../../ffi/errors.ts";
 import { findLibtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
 import type { Libtorch } from "../../ffi/libraries/types.ts";
-import { openLibtorch } from "../../ffi/library.ts";
+import { loadBeside, openLibtorch } from "../../ffi/library.ts";
 import { setThreads } from "../../ffi/random.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
+import { asMistake } from "../user/mistakes.ts";
 import { UserError } from "../errors.ts";
 
+export { whyNoCuda };
+
 /** Finds and opens libtorch; the settings of threads and numerics hold from here on. */
-export function openDevice(config: Config, localRank = 0): { device: Device; libtorch: Libtorch } {
-  const { training, environment } = config;
-  // HPCTRAIN_LIBTORCH fills the setting too: the finder reads it by itself, and names it as what it is.
-  const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
-  const { chosen, rejected } = findLibtorch({ explicit: explicit || undefined });
-  if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
+export function openDevice(
+  config: Config,
+  localRank = 0,
+  chosen = choose(config),
+): { device: Device; libtorch: Libtorch } {
+  const { training } = config;
   openLibtorch(chosen);
   if (training.threads > 0) setThreads(training.threads);
   const device = chooseDevice(training.device, localRank);
@@ -25,6 +28,23 @@ export function openDevice(config: Config, localRank = 0): { device: Device; lib
     searchKernels: device !== "cpu",
   });
   return { device, libtorch: chosen };
+}
+
+/** The same, with libtorch loaded beside `meanwhile`; what fails there is left to be found again where it matters. */
+export async function openDeviceBeside(config: Config, meanwhile: () => Promise<unknown>, localRank = 0) {
+  const chosen = choose(config);
+  const loaded = loadBeside(chosen);
+  await meanwhile().catch(() => {});
+  await loaded;
+  return openDevice(config, localRank, chosen);
+}
+
+function choose({ environment }: Config): Libtorch {
+  // HPCTRAIN_LIBTORCH fills the setting too: the finder reads it by itself, and names it as what it is.
+  const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
+  const { chosen, rejected } = findLibtorch({ explicit: explicit || undefined });
+  if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
+  return chosen;
 }
 
 function chooseDevice(asked: "auto" | "cpu" | "cuda", localRank: number): Device {
@@ -59,6 +79,7 @@ export function memoryInUse(device: Device): number {
 /** Errors that begin in the native layer, in the voice of the user's. */
 export function asUserError(error: unknown): unknown {
   if (error instanceof LibraryError) return new UserError("environment", error.message, { cause: error });
+  error = asMistake(error);
   if (!(error instanceof NativeError)) return error;
   if (error.outOfMemory) {
     return new UserError(

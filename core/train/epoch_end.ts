@@ -56,6 +56,7 @@ export async function evaluateEpoch(
       samples,
       seconds,
     });
+    run.pictures?.(step.pass, cursor.step);
     return evaluation;
   } catch (error) {
     if (error instanceof Cut) return error;

@@ -35,7 +35,7 @@ export async function evaluate(
   team: Team | null = null,
 ): Promise<Evaluation> {
   const began = performance.now();
-  const make = () => runningMetrics(source.facts, pass.loss, true);
+  const make = () => runningMetrics(source.facts, pass.loss, true, pass.metrics);
   const { rank, world } = team ?? { rank: 0, world: 1 };
   const stride = batchSize * world, each: RunningMetrics[] = [];
   const all = make();

@@ -3,8 +3,10 @@
 import { type Arriving, arriving } from "../../ffi/arriving.ts";
 import { UserError } from "../errors.ts";
 import type { SystemEvent } from "../track/event_types.ts";
+import { sixDigits } from "../track/profile/times.ts";
 import type { Throughput } from "../track/throughput.ts";
 import { memoryInUse } from "./device.ts";
+import type { Spike } from "./guards/spikes.ts";
 import { firstNonFinite } from "./non_finite.ts";
 import type { Run } from "./run.ts";
 import type { StepResult } from "./step.ts";
@@ -18,6 +20,8 @@ interface Waiting {
   readonly loss: Arriving;
   readonly norm: Arriving | null;
   readonly skipped: string | null;
+  readonly spike: boolean;
+  readonly samples: number;
   readonly rate: number;
   readonly log: boolean;
   readonly step: number;
@@ -28,12 +32,14 @@ interface Waiting {
 
 /** The live line is drawn at most this often; in between not even its numbers are put together. */
 const SHOW_MS = 100;
+const MEMORY_MS = 250, MIB = 2 ** 20;
 
 export function openLate(run: Run, epoch: number, pace: Throughput): Late {
-  const { cursor, plan, events, console, step: { scaler } } = run;
+  const { cursor, plan, events, console, guard, times, step: { scaler } } = run;
   const epochs = run.config.training.epochs;
   let waiting: Waiting | null = null;
   let shownAt = -Infinity;
+  const memory = openMemory(run);
   let waitedBefore = run.feed.waited();
 
   const show = (w: Waiting, loss: number) => {
@@ -51,7 +57,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
       learningRate: w.rate,
       samplesPerSecond: pace.rate(),
       secondsLeft: pace.secondsLeft(left),
-      memoryBytes: run.memory(),
+      memoryBytes: memory.now(),
     });
   };
   const settle = () => {
@@ -63,8 +69,13 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
     run.lineage.stepped(w.step);
     if (w.skipped !== null) {
       console.warn(w.skipped);
-      events.emit({ kind: "warning", step: w.step, message: w.skipped });
-    } else if (!Number.isFinite(loss)) throw notFinite(run, w.step, loss);
+      const about = w.spike ? "spike" : undefined;
+      events.emit({ kind: "warning", step: w.step, message: w.skipped, about });
+    } else if (!Number.isFinite(loss) && !guard.takesNonFinite) throw notFinite(run, w.step, loss);
+    else {
+      const spike = guard.heard(w.step, loss);
+      if (spike !== null) tellSpike(run, spike);
+    }
     if (w.log) {
       events.emit({
         kind: "step",
@@ -73,25 +84,29 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
         loss,
         lr: w.rate,
         grad_norm: norm,
-        samples_per_s: pace.rate() ?? undefined,
-        memory_bytes: run.memory(),
+        samples_per_s: sixDigits(pace.rate()),
+        memory_bytes: memory.news(),
         loss_scale: scaler?.scale,
         skipped_steps: scaler?.skipped,
-        loader_wait_s: w.waited,
+        loader_wait_s: microseconds(w.waited),
       });
+      const spent = times.due(w.step, w.samples);
+      if (spent !== null) events.emit(spent);
       if (run.config.training.log_gpu_memory) events.emit(systemEvent(run, w.step));
     }
     show(w, loss);
   };
   return {
-    push({ loss, norm, skipped }, rate, log) {
-      const { step, stepInEpoch } = cursor;
+    push({ loss, norm, skipped, spike }, rate, log) {
+      const { step, stepInEpoch, samples } = cursor;
       const waited = run.feed.waited() - waitedBefore;
       waitedBefore += waited;
       const now = {
         loss: arriving(loss),
         norm: norm && arriving(norm),
         skipped,
+        spike,
+        samples,
         rate,
         log,
         step,
@@ -103,6 +118,28 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
     },
     settle,
   };
+}
+
+/** Asking for the memory in use costs as much as twenty small ops: it is asked for now and then. */
+function openMemory(run: Run): { now(): number; news(): number | undefined } {
+  let at = -Infinity, bytes = 0, told = -Infinity;
+  const now = () => {
+    if (performance.now() - at < MEMORY_MS) return bytes;
+    at = performance.now();
+    return bytes = run.memory();
+  };
+  const news = () => {
+    if (Math.abs(now() - told) < MIB) return undefined;
+    return told = bytes;
+  };
+  return { now, news };
+}
+
+const microseconds = (seconds: number) => Math.round(1e6 * seconds) / 1e6;
+
+function tellSpike({ console, events }: Run, { step, message }: Spike): void {
+  console.warn(message);
+  events.emit({ kind: "warning", step, message, about: "spike" });
 }
 
 function systemEvent(run: Run, step: number): SystemEvent {

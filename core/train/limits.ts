@@ -24,21 +24,7 @@ export function refuseLayout({ config, origin }: Resolved, { world, nodes, said 
   );
 }
 
-const WITHOUT_EFFECT = [
-  "training.compile",
-  "training.profile_training",
-  "wandb.mode",
-  "wandb.project",
-  "wandb.run_name",
-  "wandb.entity",
-  "wandb.tags",
-  "distributed.gpus_per_node",
-  "cluster.account",
-  "cluster.partition",
-  "cluster.time",
-  "cluster.mem",
-  "cluster.cpus_per_task",
-];
+const WITHOUT_EFFECT = ["training.compile"];
 
 /** These are about data in files, not about data that is made up. */
 const OF_FILES = ["data.stage", "data.bad_samples"];

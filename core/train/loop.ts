@@ -2,6 +2,7 @@
 import { scope } from "../../ffi/tensor.ts";
 import { order } from "../data/order.ts";
 import { partsOf, partsOfShards } from "../data/part.ts";
+import { COMPUTE, EVAL, INPUT, OTHER, SAVE } from "../track/profile/laps.ts";
 import { openThroughput } from "../track/throughput.ts";
 import { placeInEpoch } from "./batch_math.ts";
 import type { Outcome } from "./blocks.ts";
@@ -11,6 +12,7 @@ import { every, isTimed } from "./interval.ts";
 import { openLate } from "./late.ts";
 import { type RunningMetrics, runningMetrics } from "./metrics.ts";
 import { Cut, evaluateEpoch, reportEpoch } from "./epoch_end.ts";
+import { rewind } from "./guards/rewind.ts";
 import type { Ending, Run } from "./run.ts";
 import { learningRate } from "./schedule.ts";
 import { metricsOfShards } from "./shard_metrics.ts";
@@ -25,17 +27,18 @@ const ALONE = { rank: 0, world: 1 };
 /** Ends when the last checkpoint is in place. */
 export async function trainLoop(run: Run): Promise<Ending> {
   const ending = await train(run);
+  await run.profile?.finish();
   run.together?.control.phase("save");
   await run.saver.settle();
   return ending;
 }
 
 async function train(run: Run): Promise<Ending> {
-  const { config: { training, data }, cursor, plan, requests, together } = run;
+  const { config: { training, data }, cursor, plan, requests, together, laps, guard } = run;
   const { rank, world } = together?.team ?? ALONE;
   const { length, facts } = run.train;
   const supply = run.feed.of(run.train);
-  const { shards, pass: { loss } } = run.step;
+  const { shards, pass: { loss, metrics: own, onGpu } } = run.step;
   const pace = openThroughput();
   const breath = openBreath();
   const saveDue = every(training.save_interval, plan.stepsPerEpoch);
@@ -57,14 +60,19 @@ async function train(run: Run): Promise<Ending> {
   while (cursor.epoch < training.epochs && !enough()) {
     const epoch = cursor.epoch;
     const samples = order(length, training.seed, epoch, data.shuffle);
-    const metrics = () => runningMetrics(facts, loss, false);
+    const metrics = () => runningMetrics(facts, loss, false, own);
     const sums = () => shards ? metricsOfShards(shards, metrics) : metrics();
-    const running = sums();
+    let running = sums();
     if (cursor.stepInEpoch > 0) running.restore(ownPart(cursor.sums, shards, rank));
     const observe = (o: Outcome, b: MicroBatch) =>
       running.observe(o.output, b.target, o.loss, itemsOf(b, loss), b.shard);
     const options = { ...run.step, observe, hold: run.saver.hold };
     const late = openLate(run, epoch, pace);
+    const goBack = async () => {
+      late.settle();
+      await rewind(run);
+      running = sums(); // what was seen before is not what these weights have learnt
+    };
     const began = performance.now(), waited = run.feed.waited();
     pace.startEpoch();
     let fed = cursor.stepInEpoch; // steps whose samples the feed knows
@@ -77,6 +85,8 @@ async function train(run: Run): Promise<Ending> {
 
     while (cursor.stepInEpoch < plan.stepsPerEpoch) {
       together?.control.phase("data.next");
+      laps.lap(OTHER);
+      if (run.profile?.at(cursor.step)) await run.profile.finish();
       const here = supply.ready(WAIT_MS);
       if (here) {
         together?.control.phase("forward");
@@ -88,6 +98,8 @@ async function train(run: Run): Promise<Ending> {
         if (norms) norms.passes = Math.ceil(Math.ceil(count / world) / plan.micro);
         const result = scope(() => {
           const batches = supply.take()!;
+          laps.lap(INPUT);
+          run.flops.before(batches[0]?.input.shape[0] ?? 0);
           const shares = together ? together.shares(batches, loss) : sharesOf(batches, loss);
           return trainStep(options, batches, shares, rate, log, cursor.step);
         });
@@ -97,15 +109,19 @@ async function train(run: Run): Promise<Ending> {
         cursor.stepInEpoch++;
         cursor.samples += count;
         supply.ahead();
+        laps.lap(INPUT);
         late.push(result, rate, log);
+        laps.lap(onGpu ? COMPUTE : OTHER); // the device is waited for here
         pace.step(count);
         // ---- end of hot ----------------------------------------------------------------------------------------
       }
+      if (guard.pending !== null) await goBack();
       if (here) together?.stepped(run);
       if (!here || breath.due()) await breath.take();
       const { stop, save: due } = asked(here);
       if (stop !== null || due !== null || enough()) {
         late.settle();
+        if (guard.pending !== null) await goBack();
         cursor.sums = sumsOf(running);
         if (stop !== null) return stopped(run, stop);
         if (enough()) break;
@@ -113,12 +129,15 @@ async function train(run: Run): Promise<Ending> {
       }
     }
     late.settle();
+    if (guard.pending !== null) await goBack();
     pace.pause();
+    laps.lap(OTHER);
     cursor.sums = sumsOf(running); // a stop during the evaluation: resuming begins with it
     const whole = together ? sums() : running;
     if (together) whole.restore(cursor.sums);
     const trained = { ...whole.result(), waited: run.feed.waited() - waited };
     const evaluation = await evaluateEpoch(run, epoch, breath);
+    laps.lap(EVAL);
     if (evaluation instanceof Cut) return stopped(run, evaluation.reason);
     if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
       Object.assign(cursor, { epoch: epoch + 1, stepInEpoch: 0, sums: [] });
@@ -153,7 +172,9 @@ function ownPart(
 
 async function save(run: Run, reason: string, better: boolean): Promise<void> {
   run.together?.control.phase("save");
+  run.laps.lap(OTHER);
   await run.saver.save(reason, better);
+  run.laps.lap(SAVE);
 }
 
 async function stopped(run: Run, reason: string): Promise<Ending> {

@@ -26,6 +26,7 @@ import {
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { isSoft, type Loss } from "../models/losses.ts";
 import type { Facts } from "../models/model.ts";
+import type { UserMetrics } from "../user/judging.ts";
 
 export type Metrics = Record<string, number>;
 
@@ -45,13 +46,14 @@ interface Kind {
   finish(sums: Float64Array, loss: number, items: number): Metrics;
 }
 
-/** `full` adds the metrics that cost more than they tell in every training step (top-5). */
+/** `full` adds the metrics that cost more than they tell in every training step (top-5); `own` are the user's. */
 export function runningMetrics(
   facts: Facts,
   loss: Pick<Loss, "name" | "ignored">,
   full: boolean,
+  own: UserMetrics | null = null,
 ): RunningMetrics {
-  const kind = kindOf(facts, loss, full);
+  const kind = own ? withOwn(kindOf(facts, loss, full), own) : kindOf(facts, loss, full);
   let lossSum = 0, items = 0;
   const totals = new Float64Array(kind.size);
   let late: { loss: Arriving; values: Arriving | null; items: number } | null = null;
@@ -100,6 +102,24 @@ function kindOf(facts: Facts, { name, ignored }: Pick<Loss, "name" | "ignored">,
   if (name === "bce" && facts.task !== "regression") return binaryAccuracy;
   if (name === "cross_entropy") return accuracy(full && facts.outputs > 5, ignored);
   return facts.task === "regression" && name !== "bce" ? r2(facts.outputs) : none;
+}
+
+/** The user's metrics are kept behind the task's: their sums over samples, and the number of samples. */
+function withOwn(kind: Kind, own: UserMetrics): Kind {
+  const { names } = own;
+  return {
+    size: kind.size + names.length + 1,
+    measure(output, target) {
+      const first = kind.measure(output, target);
+      const count = constant(target.shape[0], "f64", output.device);
+      return cat([...(first ? [first] : []), own.sums(output, target), reshape(count, [1])], 0);
+    },
+    finish(sums, loss, items) {
+      const count = sums[sums.length - 1];
+      const values = names.map((name, i) => [name, sums[kind.size + i] / count]);
+      return { ...kind.finish(sums.subarray(0, kind.size), loss, items), ...Object.fromEntries(values) };
+    },
+  };
 }
 
 const none: Kind = { size: 0, measure: () => null, finish: () => ({}) };

@@ -47,12 +47,7 @@ export function newestRun(
     let newest: { run: string; path: string; at: number } | null = null;
     for (const name of listed(checkpoints)) {
       const run = named.exec(name)?.[1];
-      if (
-        run === undefined ||
-        (run !== base && !(run.startsWith(`${base}-`) && /^\d+$/.test(run.slice(base.length + 1))))
-      ) {
-        continue;
-      }
+      if (run === undefined || !isOf(base, run)) continue;
       const path = join(checkpoints, name);
       const at = writtenAt(path);
       if (at === null || newest !== null && at <= newest.at) continue;
@@ -60,6 +55,21 @@ export function newestRun(
     }
     return newest;
   }
+}
+
+/** "name", "name-2": what runs that are asked for alike are called. */
+const isOf = (base: string, run: string): boolean =>
+  run === base || (run.startsWith(`${base}-`) && /^\d+$/.test(run.slice(base.length + 1)));
+
+/** Whether a run of these settings could be called so. */
+export const isCalled = (config: Config, preset: string | null, run: string): boolean =>
+  isOf(baseName(config, preset, config.output.run_name), run);
+
+/** The last checkpoint of the run of this name; null without one. */
+export function latestOf({ output: { save_dir, model_dir } }: Config, run: string): string | null {
+  const checkpoints = model_dir || join(save_dir, "checkpoints");
+  const names = ["latest", "best"].flatMap((which) => ENDINGS.map((ending) => `${run}_${which}.${ending}`));
+  return names.map((name) => join(checkpoints, name)).find((path) => writtenAt(path) !== null) ?? null;
 }
 
 /** Checkpoints beside a run's latest that may be its own, newest first. */

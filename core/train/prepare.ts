@@ -6,6 +6,7 @@ import type { Device } from "../../ffi/tensor.ts";
 import { parseDuration } from "../config/duration.ts";
 import type { Config } from "../config/settings.ts";
 import type { Parts } from "../checkpoint/training_state.ts";
+import type { Source } from "../data/source.ts";
 import type { Control } from "../dist/control/control.ts";
 import type { Team } from "../dist/team.ts";
 import type { Console } from "../track/console.ts";
@@ -13,8 +14,12 @@ import type { Built } from "./build.ts";
 import { claim } from "./claim.ts";
 import { memoryInUse } from "./device.ts";
 import { openFeed } from "./feed.ts";
+import { openHistograms } from "./histograms.ts";
 import { lanesOf } from "./lanes.ts";
-import type { Places } from "./names.ts";
+import { latestPath, type Places } from "./names.ts";
+import { type Measured, openMeasured } from "./measured.ts";
+import type { GoBack } from "./guards/rewind.ts";
+import { openProfile, type Profile, stepsIn } from "../track/profile/profile.ts";
 import { combineOver } from "./parallel/combine.ts";
 import { openReducer } from "./parallel/reducer.ts";
 import { openSharing, refuseSeparate, type Sharing } from "./parallel/sharing.ts";
@@ -22,14 +27,16 @@ import { noSaver } from "./parallel/silent.ts";
 import { startTogether } from "./parallel/start.ts";
 import { openSyncNorms } from "./parallel/sync_norms.ts";
 import { openTogether } from "./parallel/together.ts";
-import { openRecord, recordOfRank } from "./record.ts";
+import { openPictures } from "./pictures.ts";
+import { openRecord, type Record, recordOfRank } from "./record.ts";
 import type { Resume } from "./resume.ts";
 import type { Run } from "./run.ts";
 import { openSaver } from "./saver.ts";
 import { freshCursor, startFrom } from "./start_from.ts";
 import type { StepOptions } from "./step.ts";
-import { watchRequests } from "./stop.ts";
+import { stopSignals, watchRequests } from "./stop.ts";
 import { openTrained, type Trained } from "./trained.ts";
+import { wandbOf } from "./wandb_of.ts";
 import { alone, openVirtualShards, type VirtualShards } from "./virtual_shards.ts";
 
 export interface Start {
@@ -39,6 +46,8 @@ export interface Start {
   readonly libtorch: Libtorch;
   /** The checkpoint to go on from, and the run it belongs to; null starts afresh. */
   readonly resume: Resume | null;
+  /** The run that begins again under its name, without a checkpoint. */
+  readonly again?: string | null;
   /** Threads that read data, where it is not in memory. */
   readonly loaders: number;
   /** The ranks that train together; null where this one is alone. */
@@ -56,6 +65,8 @@ export interface Prepared {
   readonly built: Built;
   /** The checkpoint it goes on from. */
   readonly resumedFrom: string | null;
+  /** Whether it begins again under the name of a run that ended before its first save. */
+  readonly again: boolean;
   /** Lines about what was decided, in order. */
   readonly notes: readonly string[];
 }
@@ -75,38 +86,66 @@ export function prepare(start: Start): Prepared {
   const cursor = begin(start, trained, notes);
   const claimed = first ? claim(start) : null;
   const places = team?.hear(claimed, "the run's folders")[0] ?? claimed!;
-  const record = first ? openRecord(start, places, cursor.step) : recordOfRank(team!.rank, places);
+  const record = first
+    ? openRecord(start, places, cursor.step, wandbOf(start, trained, places, cursor))
+    : recordOfRank(start, places);
+  const wandb = team?.hear(record.wandb, "the W&B run's id")[0] ?? record.wandb; // in each rank's part of a checkpoint
   const sharing = config.output.checkpoint_format === "sharded" ? shareSaves(start, places, parts) : null;
+  const feed = openFeed({
+    device,
+    channelsLast: built.channelsLast,
+    loss: pass.loss,
+    threads: {
+      count: start.loaders,
+      prefetch: config.data.prefetch_mib * MIB,
+      lanes: lanesOf(built, config, plan, team?.world ?? 1),
+    },
+  });
+  const measured = openMeasured(config, feed, data.train.facts, team?.world ?? 1);
   const run: Run = {
     name: places.run,
     config,
     train: data.train,
     val: data.val,
-    feed: openFeed({
-      device,
-      channelsLast: built.channelsLast,
-      loss: pass.loss,
-      threads: {
-        count: start.loaders,
-        prefetch: config.data.prefetch_mib * MIB,
-        lanes: lanesOf(built, config, plan, team?.world ?? 1),
-      },
-    }),
+    feed,
     plan,
     schedule,
-    step: stepOf(start, trained),
+    step: { ...stepOf(start, trained, measured), look: histogramsOf(config, record) },
     ema,
+    pictures: picturesOf(config, record, data.val),
+    ...measured,
+    profile: profileOf(start, measured, places, record.console),
+    goBack: () => goBack(start, trained, latestPath(places)),
     cursor,
     ...record,
-    requests: requestsOf(first ? places.logs : null, record.console),
+    requests: requestsOf(first ? places.logs : null, record.console, config.cluster.stop_signals),
     saver: first || sharing
-      ? openSaver({ config, places, parts, cursor, schedule, ...record, gather: zero?.gather, sharing })
+      ? openSaver({
+        config,
+        places,
+        parts,
+        cursor,
+        schedule,
+        ...record,
+        wandb,
+        normalisation: data.normalisation,
+        gather: zero?.gather,
+        sharing,
+      })
       : noSaver(zero?.gather),
     together: team && control && openTogether(team, control, buffersOf(model), device),
     memory: () => memoryInUse(device),
   };
-  return { run, places, built, notes, resumedFrom: start.resume?.path ?? null };
+  return { run, places, built, notes, resumedFrom: start.resume?.path ?? null, again: !!start.again };
 }
+
+// Of these the W&B run alone hears, which rank 0 writes.
+
+const histogramsOf = ({ wandb: { histograms } }: Config, { wandb, events }: Record) =>
+  wandb === null || histograms === 0 ? null : openHistograms(histograms, events.note);
+
+const picturesOf = (config: Config, { wandb, events }: Record, val: Source | null) =>
+  wandb === null ? null : openPictures(val, config.wandb.images, events.note);
 
 const buffersOf = ({ root }: Built["model"]) => root.namedBuffers().map(([, t]) => t);
 
@@ -120,9 +159,46 @@ function begin(start: Start, { built, plan, parts, zero, ema }: Trained, notes: 
   return team ? startTogether(team, parts, built.arena, ema?.average ?? null, begun, zero) : begun;
 }
 
+function profileOf(
+  { config: { training }, team = null }: Start,
+  { laps }: Measured,
+  { logs }: Places,
+  { line, warn }: Console,
+): Profile | null {
+  if (!training.profile_training) return null;
+  return openProfile({
+    steps: stepsIn(training.profile_steps),
+    laps,
+    team,
+    flight: team?.flight ?? null,
+    logs,
+    line,
+    warn,
+  });
+}
+
+/** The checkpoint's weights once more, on every rank; null where there is none yet. */
+function goBack(start: Start, trained: Trained, path: string): ReturnType<GoBack> {
+  const { team } = start;
+  const here = (team?.rank ?? 0) === 0 && isThere(path);
+  if (!(team?.hear(here, "a checkpoint to go back to")[0] ?? here)) return null;
+  const { step } = begin({ ...start, resume: { path, run: null } }, trained, []);
+  return { step, path };
+}
+
+function isThere(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function stepOf(
   { config, device, team = null }: Start,
   { built, optimizer, scaler, zero }: Trained,
+  { laps, guard }: Measured,
 ): StepOptions {
   const { arena, model, pass } = built;
   const { training } = config;
@@ -141,6 +217,8 @@ function stepOf(
       : null,
     zero,
     norms: team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null,
+    laps,
+    refuse: guard.refuse,
     observe: null,
   };
 }
@@ -153,11 +231,15 @@ function shardsOf({ training }: Config, team: Team | null, { arena, model }: Bui
 }
 
 /** The files STOP and SAVE are the first rank's to see and to remove: the others have no folder. */
-const requestsOf = (folder: string | null, console: Console) =>
-  watchRequests(folder, () => Deno.exit(130), (reason) => {
-    endOnInterrupt(); // the save that follows may be long, and nothing of ours runs during it
-    console.warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);
-  });
+const requestsOf = (folder: string | null, console: Console, signals: readonly string[]) =>
+  watchRequests(folder, {
+    secondInterrupt: () => Deno.exit(130),
+    asked(reason, by) {
+      endOnInterrupt(); // the save that follows may be long, and nothing of ours runs during it
+      if (by === "time") console.warn(`Stopping: ${reason}`);
+      else console.warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);
+    },
+  }, stopSignals(signals));
 
 function shareSaves(
   { config, team = null, control = null }: Start,

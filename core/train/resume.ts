@@ -4,8 +4,9 @@ import { toJson } from "../checkpoint/describe.ts";
 import type { Value } from "../checkpoint/value.ts";
 import type { Config } from "../config/settings.ts";
 import { FILE_NAME } from "../config/settings_run.ts";
+import { RUN_ID } from "../config/settings_wandb.ts";
 import { UserError } from "../errors.ts";
-import { checkpointsOf, newestRun } from "./names.ts";
+import { checkpointsOf, latestOf, newestRun } from "./names.ts";
 
 export interface Resume {
   readonly path: string;
@@ -13,21 +14,26 @@ export interface Resume {
   readonly run: string | null;
   /** The run that the checkpoint is of. */
   readonly from?: string | null;
+  /** The id of that run at W&B. */
+  readonly wandb?: string | null;
   /** The settings it was made with; null in another program's file. */
   readonly saved?: unknown;
   /** Why it is not the newest one, or not the run of that name. */
   readonly notices?: readonly string[];
 }
 
-/** Null starts afresh: nothing was asked, or `auto` found nothing. */
-export function resumeFrom(config: Config, preset: string | null): Resume | null {
+/** Null starts afresh: nothing was asked, or `auto` found nothing. `own`: the run to go on with before what was asked. */
+export function resumeFrom(config: Config, preset: string | null, own: string | null = null): Resume | null {
   const asked = config.training.resume;
+  const latest = own === null ? null : latestOf(config, own);
+  if (latest !== null) return newestGood({ run: own!, path: latest });
   if (asked === "") return null;
-  if (asked === "auto") return newestGood(config, preset);
-  const { run, saved } = look(asked);
+  if (asked === "auto" && own !== null) return null;
+  if (asked === "auto") return newestGood(newestRun(config, preset, givenName));
+  const { run, saved, wandb } = look(asked);
   const name = config.output.run_name;
   if (name === "" || run === null || name === run || nameIn(saved) === name) {
-    return { path: asked, run, from: run, saved };
+    return { path: asked, run, from: run, saved, wandb };
   }
   const notices = [
     `The run ${run} goes on as a new one (--run-name ${name}); its own files stay as they are`,
@@ -36,15 +42,14 @@ export function resumeFrom(config: Config, preset: string | null): Resume | null
 }
 
 /** The newest good checkpoint of the newest run. When there is none, it is an error: nothing starts afresh. */
-function newestGood(config: Config, preset: string | null): Resume | null {
-  const newest = newestRun(config, preset, givenName);
+function newestGood(newest: { run: string; path: string } | null): Resume | null {
   if (newest === null) return null;
   const { run, path } = newest;
   const notices: string[] = [];
   const use = (path: string): Resume | null => {
     const found = tried(path, notices);
     return found && (found.run === null || found.run === run)
-      ? { path, run, from: found.run, saved: found.saved, notices }
+      ? { path, run, from: found.run, saved: found.saved, wandb: found.wandb, notices }
       : null;
   };
   const good = use(path) ?? others(path, run, notices).map(use).find((found) => found !== null);
@@ -98,6 +103,7 @@ interface Found {
   readonly run: string | null;
   readonly step: number;
   readonly saved: unknown;
+  readonly wandb?: string;
 }
 
 function look(path: string, verify = true): Found {
@@ -109,7 +115,9 @@ function look(path: string, verify = true): Found {
   const cursor = own.get("cursor");
   if (typeof run === "string" && FILE_NAME.regex.test(run)) {
     const step = Number(cursor instanceof Map ? cursor.get("step") : 0);
-    return { run, step, saved: settingsIn(file.root) };
+    const id = own.get("wandb_run_id");
+    const wandb = typeof id === "string" && RUN_ID.regex.test(id) ? id : undefined; // it becomes a part of a path
+    return { run, step, saved: settingsIn(file.root), wandb };
   }
   throw new UserError(
     "checkpoint",

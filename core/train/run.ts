@@ -5,9 +5,16 @@ import type { Source } from "../data/source.ts";
 import type { Console } from "../track/console.ts";
 import type { EventLog } from "../track/events.ts";
 import type { LineageWriter } from "../track/lineage_writer.ts";
+import type { Flops } from "../track/profile/flops.ts";
+import type { Laps } from "../track/profile/laps.ts";
+import type { Profile } from "../track/profile/profile.ts";
+import type { Times } from "../track/profile/times.ts";
 import type { BatchPlan } from "./batch_math.ts";
+import type { Pass } from "./blocks.ts";
 import type { Ema } from "./ema.ts";
 import type { Feed } from "./feed.ts";
+import type { GoBack } from "./guards/rewind.ts";
+import type { Guard } from "./guards/spikes.ts";
 import type { Together } from "./parallel/together.ts";
 import type { Saver } from "./saver.ts";
 import type { Schedule } from "./schedule.ts";
@@ -24,12 +31,23 @@ export interface Run {
   readonly schedule: Schedule;
   readonly step: StepOptions;
   readonly ema: Ema | null;
+  /** Shows samples in the W&B run, after an evaluation; null where none are wanted. */
+  readonly pictures: ((pass: Pass, step: number) => void) | null;
   readonly cursor: Cursor;
   readonly events: EventLog;
   readonly lineage: LineageWriter;
   readonly console: Console;
   readonly requests: Requests;
   readonly saver: Saver;
+  /** Where this thread's time goes. */
+  readonly laps: Laps;
+  readonly times: Times;
+  readonly flops: Flops;
+  /** Set with --profile-training. */
+  readonly profile: Profile | null;
+  /** Against a loss that jumps. */
+  readonly guard: Guard;
+  readonly goBack: GoBack;
   /** Set where there are other ranks. */
   readonly together: Together | null;
   /** Bytes in use: resident on a CPU, on the device on a GPU. */

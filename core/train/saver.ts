@@ -12,6 +12,7 @@ import { type Cursor, type Parts, tensorsOf, toTree } from "../checkpoint/traini
 import type { Key, Storage, TensorData, Value } from "../checkpoint/value.ts";
 import type { Config } from "../config/settings.ts";
 import { freeMemory } from "../data/room.ts";
+import type { Normalisation } from "../data/transforms/values.ts";
 import { UserError } from "../errors.ts";
 import { formatBytes } from "../format.ts";
 import type { Console } from "../track/console.ts";
@@ -29,6 +30,10 @@ interface Context {
   readonly schedule: Schedule;
   readonly events: EventLog;
   readonly console: Console;
+  /** The id of the run at W&B. */
+  readonly wandb?: string | null;
+  /** What the samples are normalised with. */
+  readonly normalisation?: Normalisation | null;
   /** Puts the optimizer's state, which is elsewhere, where `parts` has it. Every rank does it at each save. */
   readonly gather?: () => void;
   /** Set where every rank writes its part; else this one writes all. */
@@ -42,8 +47,8 @@ export interface Saver {
   hold(): void;
   /** Waits for what is being written. Throws if the newest state that was to be saved could not be. */
   settle(): Promise<void>;
-  /** What was saved, and how long training was held by it. */
-  readonly told: { saves: number; stallSeconds: number };
+  /** What was saved, how long training was held by it, and the seconds from the beginning to the end of the longest. */
+  readonly told: { saves: number; stallSeconds: number; longest: number };
   /** Waits for what is being written, whatever becomes of it. */
   close(): Promise<void>;
 }
@@ -57,7 +62,7 @@ export function openSaver(c: Context): Saver {
   const { cursor, events, console, sharing } = c;
   failBeyondFileLimit();
   const background = openBackground(c);
-  const told = { saves: 0, stallSeconds: 0 };
+  const told = { saves: 0, stallSeconds: 0, longest: 0 };
   let writing: Writing | null = null;
   let failed: Error | null = null; // why the newest state is not saved
   let warnedAt = -Infinity;
@@ -68,7 +73,7 @@ export function openSaver(c: Context): Saver {
     warnedAt = performance.now();
     const message = `The save at step ${step} failed, and training goes on without it: ${error.message}`;
     console.warn(message);
-    events.emit({ kind: "warning", step, message });
+    events.emit({ kind: "warning", step, message, about: "save" });
   };
   const wait = async () => {
     if (writing !== null) await (sharing ? sharing.patiently(writing.done) : writing.done);
@@ -88,6 +93,7 @@ export function openSaver(c: Context): Saver {
         return events.emit({ kind: "warning", step: cursor.step, message });
       }
       const began = performance.now();
+      events.flush();
       await wait();
       if (reason !== "interval") sharing?.busy(false); // a part of this save never meets one of the last
       c.gather?.();
@@ -108,6 +114,7 @@ export function openSaver(c: Context): Saver {
         told.saves++;
         if (background === null) now.stall = held();
         told.stallSeconds += now.stall;
+        told.longest = Math.max(told.longest, (performance.now() - began) / 1000);
         const { path } = job, why = better ? "best" : reason;
         events.emit({ kind: "save", step, epoch, path, bytes, seconds, stall_s: now.stall, reason: why });
       }, (error) => fail(error, step)).finally(() => writing = null);
@@ -181,7 +188,7 @@ function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tens
 }
 
 function jobOf(
-  { config, places, parts, cursor, schedule, sharing }: Context,
+  { config, places, parts, cursor, schedule, sharing, wandb, normalisation }: Context,
   reason: string,
   better: boolean,
   snapshot: Snapshot | null,
@@ -196,6 +203,8 @@ function jobOf(
     learningRate: learningRate(schedule, cursor.step),
     scheduler: schedule,
     config,
+    wandb,
+    normalisation,
   }, own?.data ?? snapshot?.data);
   const place = (storage: Storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength);
   const path = latestPath(places);

@@ -1,9 +1,10 @@
 // One optimizer step: micro-batches -> gradient arena -> unscale, clip -> update. The hot path: no allocation
-// but tensors, no reading back from the device. May import ffi, models, its siblings.
+// but tensors, no reading back from the device. May import ffi, models, track's laps, its siblings.
 import { add, scalar, zero_ } from "../../ffi/make.ts";
 import { detach, mul } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
+import { COMMUNICATION, COMPUTE, type Laps, OPTIMIZER, SAVE } from "../track/profile/laps.ts";
 import { type Arena, takeGradients } from "./arena.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
 import { clip, gradientNorm } from "./clip.ts";
@@ -42,6 +43,12 @@ export interface StepOptions {
   readonly zero?: Zero | null;
   /** Set where batch norm is over the samples of all ranks. */
   readonly norms?: SyncNorms | null;
+  /** Told where the step's time goes. */
+  readonly laps?: Laps;
+  /** Gives the reason to leave a step out, which is known from its loss: reading that waits for the device. */
+  readonly refuse?: ((loss: Tensor, step: number) => string | null) | null;
+  /** Sees each step's gradients when they are whole, before they are clipped; null where nobody wants to. */
+  readonly look?: ((step: number, arena: Arena, gradients: readonly Tensor[]) => void) | null;
   /** Called before the optimizer changes anything: a save may still be copying. */
   readonly hold?: () => void;
   /** Sees each micro-batch's outcome, in the step's scope: running metrics. */
@@ -53,8 +60,9 @@ export interface StepResult {
   readonly loss: Tensor;
   /** 2-norm of the gradient before clipping; null when nobody asked. */
   readonly norm: Tensor | null;
-  /** What was skipped and why, or null. */
+  /** What was skipped and why, or null; and whether that was for a loss that jumped. */
   readonly skipped: string | null;
+  readonly spike: boolean;
 }
 
 /** A part of the step's valid items; a 0-dim tensor where only the device knows it. */
@@ -79,18 +87,30 @@ export function trainStep(
     else {
       if (!o.arena.direct) zero_(o.arena.gradient);
       loss = addUp(o, batches, shares);
-      if (o.reducer) loss = o.reducer.finish(loss);
+      if (o.reducer) {
+        o.laps?.lap(COMPUTE);
+        loss = o.reducer.finish(loss);
+        o.laps?.lap(COMMUNICATION);
+      }
     }
+    o.laps?.lap(COMPUTE);
     const own = o.zero?.owned.arena ?? o.arena;
     let finite = o.scaler?.unscale(own) ?? true;
     if (o.zero && o.scaler) finite = o.zero.all(finite);
     if (own.direct) takeGradients(own);
+    // Of a rank that updates a part of the weights, the gradients are a part too.
+    o.look?.(step + 1, o.arena, o.zero ? [] : own.gradients);
     const norm = wantNorm || o.clipNorm > 0 ? o.zero?.norm() ?? gradientNorm(own) : null;
-    if (o.clipNorm > 0 && finite) clip(own.memory, norm!, o.clipNorm);
+    const refused = finite ? o.refuse?.(loss!, step + 1) ?? null : null;
+    const update = finite && refused === null;
+    if (o.clipNorm > 0 && update) clip(own.memory, norm!, o.clipNorm);
+    o.laps?.lap(OPTIMIZER);
     o.hold?.();
-    if (finite) o.optimizer.step(learningRate);
-    const skipped = o.scaler?.update(finite, o.arena, step + 1) ?? null;
-    return { loss: keep(loss!), norm: norm && keep(norm), skipped };
+    o.laps?.lap(SAVE);
+    if (update) o.optimizer.step(learningRate);
+    const skipped = o.scaler?.update(finite, o.arena, step + 1) ?? refused;
+    o.laps?.lap(OPTIMIZER);
+    return { loss: keep(loss!), norm: norm && keep(norm), skipped, spike: refused !== null };
   });
 }
 

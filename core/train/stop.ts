@@ -1,4 +1,5 @@
-// Requests to stop or save: signals and files set a flag, the loop polls it. May import nothing of ours.
+// Requests to stop or save: signals, files and the clock set a flag, the loop polls it. May import errors.
+import { UserError } from "../errors.ts";
 
 export interface Requests {
   /** Why the run should stop after a save, or null. */
@@ -7,42 +8,90 @@ export interface Requests {
   takeSave(): boolean;
   /**
    * Has `near` looked at as often as the files are: it gives the reason to stop when the time that is left is little more
-   * than a save takes ("90 s of the job's time are left"), null until then.
+   * than a save takes ("90 s of the job's 3600 s are left"), null until then. `close` is called when requests are.
    */
-  watchTime(near: () => string | null): void;
+  watchTime(near: () => string | null, close?: () => void): void;
   close(): void;
+}
+
+export interface Hearers {
+  /** Ctrl-C, when there was a request to stop before. */
+  readonly secondInterrupt: () => void;
+  /** Hears of the first signal at once, long before the loop looks, and of time that is short. */
+  readonly asked?: (reason: string, by: "signal" | "time") => void;
 }
 
 /** Polling the two files costs a system call each, so they are looked at this often. */
 const LOOK_MS = 1000;
 
-/** Without `runDir` signals alone count. `asked` hears of the first signal at once, long before the loop looks. */
+/** The system has no others that can ask for something. */
+const KNOWN = ["USR1", "USR2", "TERM", "INT", "HUP", "QUIT", "ALRM", "XCPU", "PWR"];
+const USUAL = ["USR1", "USR2", "TERM", "INT"];
+
+/** Signals that ask a run to stop after a save, from the setting cluster.stop_signals. */
+export function stopSignals(names: readonly string[]): Deno.Signal[] {
+  return (names.length === 0 ? USUAL : names).map((given) => {
+    const name = given.trim().toUpperCase().replace(/^SIG/, "");
+    if (KNOWN.includes(name)) return `SIG${name}` as Deno.Signal;
+    throw new UserError(
+      "usage",
+      `--stop-signals: ${given} is no signal that can ask a run to stop. Give some of ${KNOWN.join(", ")}.`,
+    );
+  });
+}
+
+let early: { reason: string | null; readonly end: () => void } | null = null;
+
+/**
+ * From here on a scheduler's warning does not kill a process that has nothing to save yet: the run stops after its first step.
+ * Who asks twice, or by Ctrl-C or SIGTERM, means at once: these keep their effect until there is something to save.
+ */
+export function hearEarly(signals: readonly Deno.Signal[]): void {
+  early?.end();
+  const handlers = signals.filter((name) => name !== "SIGINT" && name !== "SIGTERM").map((name) => {
+    const handler = () => void (early && (early.reason ??= name));
+    Deno.addSignalListener(name, handler);
+    return [name, handler] as const;
+  });
+  const end = () => handlers.forEach(([name, handler]) => Deno.removeSignalListener(name, handler));
+  early = { reason: null, end };
+}
+
+/** Without `runDir` signals alone count. */
 export function watchRequests(
   runDir: string | null,
-  secondInterrupt: () => void,
-  asked: (reason: string) => void = () => {},
+  { secondInterrupt, asked = () => {} }: Hearers,
+  signals: readonly Deno.Signal[] = stopSignals([]),
 ): Requests {
   let reason: string | null = null;
   let lookedAt = -Infinity;
   let save = false;
   let timeIsShort = (): string | null => null;
-  const onSignal = (name: Deno.Signal) => () => {
-    if (name === "SIGINT" && reason !== null) secondInterrupt();
+  let closeTime = () => {};
+  const ask = (why: string, by: "signal" | "time") => {
     if (reason !== null) return;
-    reason = name === "SIGINT" ? "Ctrl-C" : name;
-    asked(reason);
+    reason = why;
+    asked(why, by);
   };
-  const handlers = (["SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"] as const).map((name) =>
-    [name, onSignal(name)] as const
-  );
-  for (const [name, handler] of handlers) Deno.addSignalListener(name, handler);
+  const handlers = signals.map((name) => {
+    const handler = () => {
+      if (name === "SIGINT" && reason !== null) secondInterrupt();
+      ask(name === "SIGINT" ? "Ctrl-C" : name, "signal");
+    };
+    Deno.addSignalListener(name, handler);
+    return [name, handler] as const;
+  });
+  early?.end(); // only now, so that no signal finds nobody
+  if (early?.reason) ask(early.reason, "signal");
+  early = null;
   const look = () => {
     const now = performance.now();
     if (runDir === null || now - lookedAt < LOOK_MS) return;
     lookedAt = now;
     if (remove(`${runDir}/STOP`)) reason ??= "the file STOP";
     if (remove(`${runDir}/SAVE`)) save = true;
-    reason ??= timeIsShort();
+    const short = reason === null ? timeIsShort() : null;
+    if (short !== null) ask(short, "time");
   };
   return {
     stop() {
@@ -55,13 +104,23 @@ export function watchRequests(
       save = false;
       return asked;
     },
-    watchTime(near) {
+    watchTime(near, close = () => {}) {
       timeIsShort = near;
+      closeTime = close;
     },
     close() {
+      closeTime();
       for (const [name, handler] of handlers) Deno.removeSignalListener(name, handler);
     },
   };
+}
+
+/**
+ * srun and MPI's launchers end the other ranks as soon as the first has ended with a code like 75. A rank that is at its own
+ * end is not to be ended by that, with another code: nobody would put the job back into its queue.
+ */
+export function endByOneself(): void {
+  Deno.addSignalListener("SIGTERM", () => {});
 }
 
 function remove(path: string): boolean {

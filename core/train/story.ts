@@ -1,5 +1,6 @@
 // The first and the last lines of a run, and the events beside them. May import track, dist/launch, its siblings.
 import type { Libtorch } from "../../ffi/libraries/types.ts";
+import { programAsCalled } from "../cluster/script/program.ts";
 import { calledAs } from "../dist/launch/rank.ts";
 import { formatPlural } from "../format.ts";
 import { parameterCount } from "../models/model.ts";
@@ -15,11 +16,13 @@ interface Context {
   readonly world: { readonly ranks: number; readonly device: "cpu" | "cuda" };
   /** Where rank 0 is. */
   readonly master: string | null;
+  /** Where settings are from, by their path. */
+  readonly origins: Readonly<Record<string, string>>;
 }
 
 export function announce(
-  { run, places, built, notes, resumedFrom }: Prepared,
-  { argv, libtorch, world, master }: Context,
+  { run, places, built, notes, resumedFrom, again }: Prepared,
+  { argv, libtorch, world, master, origins }: Context,
 ): void {
   const { console, events, config, cursor } = run;
   console.line(startLine(world));
@@ -28,8 +31,8 @@ export function announce(
   for (const note of notes) console.line(note);
   console.line(`Run ${places.run}: ${places.logs}`);
   for (const line of run.lineage.lines) console.line(line);
+  if (resumedFrom !== null || again) events.rewind(cursor);
   if (resumedFrom !== null) {
-    events.rewind(cursor);
     events.emit({ kind: "resume", step: cursor.step, epoch: cursor.epoch, path: resumedFrom });
   }
   events.emit({
@@ -44,8 +47,9 @@ export function announce(
     libtorch: libtorch.versionText,
     host: Deno.hostname(),
     pid: Deno.pid,
+    steps_per_epoch: run.plan.stepsPerEpoch,
   });
-  events.emit({ kind: "config", config });
+  events.emit({ kind: "config", config, origins });
 }
 
 export function conclude(
@@ -126,15 +130,7 @@ function again(argv: readonly string[], more: readonly string[]): string {
 
 /** A command line to paste into a shell. */
 function line(...words: string[]): string {
-  return [program(), ...words].map((word) =>
+  return [programAsCalled(), ...words].map((word) =>
     /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
   ).join(" ");
-}
-
-/** The executable as it was called, since it may not be on the PATH. */
-function program(): string {
-  if (!Deno.build.standalone) return "hpctrain";
-  const [called] = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
-  const here = `${Deno.cwd()}/`;
-  return called.startsWith(here) ? `./${called.slice(here.length)}` : called;
 }

@@ -8,6 +8,8 @@ const interfaceOf = <H extends "i32" | "usize">(H: H) => ({
   MPI_Comm_rank: { parameters: [H, "buffer"], result: "i32" },
   MPI_Comm_size: { parameters: [H, "buffer"], result: "i32" },
   MPI_Comm_set_errhandler: { parameters: [H, H], result: "i32" },
+  MPI_Comm_split: { parameters: [H, "i32", "i32", "buffer"], result: "i32" },
+  MPI_Comm_free: { parameters: ["buffer"], result: "i32" },
   MPI_Error_string: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
   MPI_Get_library_version: { parameters: ["buffer", "buffer"], result: "i32" },
   MPI_Barrier: { parameters: [H], result: "i32" },
@@ -25,7 +27,7 @@ const interfaceOf = <H extends "i32" | "usize">(H: H) => ({
   MPI_Reduce_scatter_block: { parameters: ["usize", "usize", "i32", H, H, H], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface);
 
-type Out = Uint8Array<ArrayBuffer> | Int32Array<ArrayBuffer>;
+type Out = Uint8Array<ArrayBuffer> | Int32Array<ArrayBuffer> | BigUint64Array<ArrayBuffer>;
 
 /** The same for handles of either kind; each gives 0, or a code that MPI_Error_string knows. */
 export interface Calls {
@@ -34,6 +36,8 @@ export interface Calls {
   MPI_Comm_rank(comm: Handle, rank: Out): number;
   MPI_Comm_size(comm: Handle, size: Out): number;
   MPI_Comm_set_errhandler(comm: Handle, handler: Handle): number;
+  MPI_Comm_split(comm: Handle, colour: number, key: number, into: Out): number;
+  MPI_Comm_free(comm: Out): number;
   MPI_Error_string(code: number, text: Out, length: Out): number;
   MPI_Get_library_version(text: Out, length: Out): number;
   MPI_Barrier(comm: Handle): number;

@@ -5,6 +5,7 @@ import { preload } from "../preload.ts";
 import {
   type Constants,
   constantsOf,
+  type Handle,
   type MpiAbi,
   type MpiOp,
   type MpiType,
@@ -27,6 +28,8 @@ export interface Mpi {
   /** This rank's `count` of the sums of all. */
   reduceScatter(own: bigint, from: bigint, count: number, type: MpiType): void;
   barrier(): void;
+  /** Until the next call of it, all-reduces and barriers are among the ranks of this colour; -1: among all. */
+  split(colour: number): void;
   finalize(): void;
 }
 
@@ -50,14 +53,43 @@ export function openMpi(path: string, rest: Rest | null = null, most = MOST): Mp
   const [rank] = number;
   check(calls.MPI_Comm_size(constants.world, number), "Comm_size");
   const [size] = number;
+  const group = openGroup(calls, constants, abi, check, rank);
   return {
-    ...verbs(calls, constants, check, most, rank, size),
+    ...verbs(calls, constants, check, most, rank, size, group),
     abi,
     version: versionText(calls),
     rank,
     size,
-    barrier: () => check(calls.MPI_Barrier(constants.world), "Barrier"),
+    barrier: () => check(calls.MPI_Barrier(group.comm()), "Barrier"),
+    split: group.split,
     finalize: () => check(calls.MPI_Finalize(), "Finalize"),
+  };
+}
+
+interface Group {
+  readonly comm: () => Handle;
+  readonly split: (colour: number) => void;
+}
+
+/** The communicator of the moment: all ranks, or a part of them. It inherits that errors come back as codes. */
+function openGroup(
+  calls: Calls,
+  { world }: Constants,
+  abi: MpiAbi,
+  check: (code: number, verb: string) => void,
+  rank: number,
+): Group {
+  const own = abi === "mpich" ? new Int32Array(2) : new BigUint64Array(1);
+  let comm: Handle = world;
+  return {
+    comm: () => comm,
+    split(colour) {
+      if (comm !== world) check(calls.MPI_Comm_free(own), "Comm_free");
+      comm = world;
+      if (colour < 0) return;
+      check(calls.MPI_Comm_split(world, colour, rank, own), "Comm_split");
+      comm = own[0];
+    },
   };
 }
 
@@ -70,6 +102,7 @@ function verbs(
   most: number,
   rank: number,
   size: number,
+  group: Group,
 ): Verbs {
   const broadcast: Verbs["broadcast"] = (at, bytes, root) => {
     for (let done = 0; done < bytes; done += most) {
@@ -80,7 +113,7 @@ function verbs(
   const allReduce: Verbs["allReduce"] = (at, count, type, op) => {
     for (let done = 0; done < count; done += most) {
       const part = Math.min(count - done, most), to = at + BigInt(done * BYTES[type]);
-      check(calls.MPI_Allreduce(inPlace, to, part, types[type], ops[op], world), "Allreduce");
+      check(calls.MPI_Allreduce(inPlace, to, part, types[type], ops[op], group.comm()), "Allreduce");
     }
   };
   // In pieces, the parts of the ranks are not beside each other: one rank after the other.

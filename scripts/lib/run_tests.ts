@@ -3,7 +3,7 @@
 
 import { parseJunit, type TestResult } from "./junit.ts";
 
-const MINUTES_A_GROUP = 20;
+const MINUTES_A_GROUP = 45;
 const filter = Deno.args[0];
 if (!Deno.stdout.isTerminal()) Deno.env.set("NO_COLOR", "1"); // Deno's tests are coloured even in a file
 const ci = Deno.env.get("CI") === "true";

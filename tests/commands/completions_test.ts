@@ -4,8 +4,12 @@ import { COMMANDS } from "../../commands/mod.ts";
 import { FLAGS } from "../../core/config/tree.ts";
 import { hpctrain } from "./helpers.ts";
 
+/** From a file: all completions are more than an argument may hold. */
 async function bash(script: string): Promise<string> {
-  const { code, stdout, stderr } = await new Deno.Command("bash", { args: ["-c", script] }).output();
+  const file = await Deno.makeTempFile();
+  await Deno.writeTextFile(file, script);
+  const { code, stdout, stderr } = await new Deno.Command("bash", { args: [file] }).output();
+  await Deno.remove(file);
   assertEquals(code, 0, new TextDecoder().decode(stderr));
   return new TextDecoder().decode(stdout);
 }

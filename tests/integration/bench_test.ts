@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { mpich } from "../mpi.ts";
 import { launch } from "./launches.ts";
-import { inTemp, run } from "./program.ts";
+import { inTemp, run, succeed, TINY } from "./program.ts";
 
 const words = ["-n", "2", "--", "bench", "allreduce", "--device=cpu", "--sizes", "4KiB,256KiB,1MiB"];
 
@@ -30,7 +30,7 @@ Deno.test("bench allreduce measures each size on all ranks, as a table and as JS
 
 for (
   const [args, sentence] of [
-    [["bench"], /^hpctrain: bench measures allreduce\. Usage: /],
+    [["bench"], /^hpctrain: bench measures allreduce or scaling\. Usage: /],
     [["bench", "allreduc"], /"allreduc" was given\. Did you mean "allreduce"\?/],
     [
       ["bench", "allreduce"],
@@ -45,3 +45,16 @@ for (
     assertMatch(stderr, sentence);
   });
 }
+
+Deno.test("bench scaling compares recorded runs by name, for people and for programs", () =>
+  inTemp(async (cwd) => {
+    const flags = [...TINY, "--model=mlp", "--data-type=synthetic", "--no-wandb", "--epochs=3"];
+    for (const name of ["a", "b"]) await succeed([...flags, `--run-name=${name}`], { cwd });
+    const { stdout } = await succeed(["bench", "scaling", "a", "b"], { cwd });
+    assertMatch(stdout, /^run +ranks +samples\/s .* efficiency +communication +loader\n[ab] +1 .* 100\.0% /);
+    const said = JSON.parse((await succeed(["bench", "scaling", "a", "logs/b", "--json"], { cwd })).stdout);
+    assertEquals([said.runs.length, said.runs[0].efficiency, said.doubt], [2, 1, null]);
+    const { code, stderr } = await run(["bench", "scaling", "a"], { cwd });
+    assertEquals(code, 2);
+    assertMatch(stderr, /compares two runs or more/);
+  }));

@@ -3,7 +3,18 @@ import { dirname, join } from "@std/path";
 import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
-const PAGES = ["README.md", "docs/manual.md", "docs/packed.md", "docs/cosmology.md"];
+const PAGES = [
+  "README.md",
+  "docs/manual.md",
+  "docs/packed.md",
+  "docs/tracking.md",
+  "docs/cosmology.md",
+  "docs/slurm.md",
+  "docs/pbs.md",
+  "docs/doctor.md",
+  "docs/any-model.md",
+  "docs/models.md",
+];
 
 const read = (page: string) => Deno.readTextFileSync(join(root, page));
 
@@ -47,6 +58,7 @@ function check(argv: string[]): string[] {
   if (argv[0] === "train" || argv[0]?.startsWith("-")) {
     return ["config", ...argv.slice(argv[0] === "train" ? 1 : 0)];
   }
+  if (argv[0] === "sbatch" || argv[0] === "qsub") return [...argv, "--dry-run"];
   return argv.length === 0 ? [] : [argv[0], "--help"];
 }
 

@@ -13,7 +13,8 @@ const TRIES = 5;
 export async function survivesKills(flags: readonly string[], files: Files): Promise<void> {
   const args = [
     ...["--device=cpu", "--threads=1", `--max-steps=${STEPS}`, "--save-interval=10steps", "--log-interval=1"],
-    ...[`--run-name=${NAME}`, "--resume=auto", ...flags],
+    // The id of the run at W&B is drawn, and in its checkpoints.
+    ...[`--run-name=${NAME}`, "--wandb-id=same", "--resume=auto", ...flags],
   ];
   await inTemp(async (folder) => {
     const [calm, killed] = ["calm", "killed"].map((name) => join(folder, name));

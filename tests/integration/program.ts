@@ -30,7 +30,7 @@ const PACKAGES = DENO_DIR ?? join(XDG_CACHE_HOME ?? join(HOME, ".cache"), "deno"
 const STEERING = /^(HPCTRAIN_|WANDB_|SLURM_|PMI_|PALS_|OMPI_|PBS_|MASTER_|(LOCAL_)?RANK$|WORLD_SIZE$)/;
 
 /** This process's environment without what would steer a run, but for the libtorch to use. */
-function environment(more: Record<string, string> = {}): Record<string, string> {
+export function environment(more: Record<string, string> = {}): Record<string, string> {
   const kept = Object.entries(Deno.env.toObject())
     .filter(([name]) => name === "HPCTRAIN_LIBTORCH" || !STEERING.test(name));
   return { ...Object.fromEntries(kept), DENO_DIR: PACKAGES, NO_COLOR: "1", ...more };

@@ -10,7 +10,9 @@ Deno.test("new runs started at once under one name get a name each", () =>
       assertEquals([code, stderr], [0, ""]);
     }
     const logs = ["r", "r-2", "r-3"].flatMap((name) => [`${name}/events.jsonl`, `${name}/lineage.json`]);
-    assertEquals(filesIn(join(cwd, "logs")), logs.sort());
+    const found = filesIn(join(cwd, "logs"));
+    assertEquals(found.filter((name) => !name.includes("wandb")), logs.sort());
+    assertEquals(found.filter((name) => name.endsWith(".wandb")).length, 3);
     for (const name of ["r", "r-2", "r-3"]) {
       assertEquals(eventsOf(cwd, name).filter(({ kind }) => kind === "run").length, 1, name);
     }

@@ -1,7 +1,5 @@
-// Builds the stand-in for NCCL with this machine's C compiler. Test helper; may import std/path.
+// Builds the stand-ins for NVIDIA's libraries with this machine's C compiler. Test helper; may import std/path.
 import { fromFileUrl } from "@std/path";
-
-const SOURCE = fromFileUrl(new URL("./nccl_double.c", import.meta.url));
 
 /** The machine's compiler, or null: tests that need the double are skipped then, and fail where CI=true. */
 export const COMPILER: string | null = ["cc", "gcc", "clang"].find((name) => {
@@ -14,8 +12,13 @@ export const COMPILER: string | null = ["cc", "gcc", "clang"].find((name) => {
 }) ?? null;
 
 /** Into the folder, under NCCL's own name; gives its path. Bound to itself: libtorch may have brought CUDA's own events. */
-export function buildDouble(folder: string): string {
-  const path = `${folder}/libnccl.so.2`;
+export const buildDouble = (folder: string): string => build("nccl_double.c", `${folder}/libnccl.so.2`);
+
+/** The same of the library that tells of a GPU's state. */
+export const buildNvmlDouble = (folder: string): string =>
+  build("nvml_double.c", `${folder}/libnvidia-ml.so.1`);
+
+function build(source: string, path: string): string {
   const { success, stderr } = new Deno.Command(COMPILER!, {
     args: [
       "-O1",
@@ -27,11 +30,11 @@ export function buildDouble(folder: string): string {
       "-Wl,-Bsymbolic",
       "-o",
       path,
-      SOURCE,
+      fromFileUrl(new URL(source, import.meta.url)),
       "-lpthread",
     ],
     stdout: "null",
   }).outputSync();
-  if (!success) throw new Error(`the double of NCCL can't be built:\n${new TextDecoder().decode(stderr)}`);
+  if (!success) throw new Error(`the double of ${path} can't be built:\n${new TextDecoder().decode(stderr)}`);
   return path;
 }

@@ -13,7 +13,7 @@ import type { Packing } from "./from_source.ts";
 import { makeFolder, sizeOf } from "./new_file.ts";
 import type { Progress } from "./write.ts";
 
-interface NpyArray {
+export interface NpyArray {
   readonly name: string;
   readonly shape: readonly number[];
   readonly dtype: DType;
@@ -32,7 +32,7 @@ export function writeColumns(path: string, columns: readonly Column[]): Written 
     shape.reduce((product, size) => product * size, dtypeBytes(dtype));
   const largest = columns.reduce((a, b) => size(a) >= size(b) ? a : b);
   checkRoom(`"${largest.name}"`, 2 * size(largest), null, "Leave it out: name the others with --features.");
-  return write(
+  return writeArrays(
     path,
     columns.map((column) => ({
       ...column,
@@ -50,7 +50,7 @@ export function writeSamples(path: string, packing: Packing, progress: (at: Prog
   const sets = [["", 0, samples - val], ["_val", samples - val, samples]] as const;
   const arrays = sets.filter(([, first, end]) => end > first)
     .flatMap(([ending, first, end]) => setOf(packing, input, target, ending, first, end, progress));
-  return write(path, arrays);
+  return writeArrays(path, arrays);
 }
 
 /** The targets pass by with the inputs, and are kept until it is their turn. */
@@ -94,7 +94,7 @@ function setOf(
 
 const AT_ONCE = 64;
 
-function write(path: string, arrays: readonly NpyArray[]): Written {
+export function writeArrays(path: string, arrays: readonly NpyArray[]): Written {
   const contents = arrays.map((array) => ({ name: `${array.name}.npy`, ...contentOf(array) }));
   const bytes = contents.reduce((sum, { byteLength }) => sum + byteLength, 0);
   if (sizeOf(path) >= 0) {

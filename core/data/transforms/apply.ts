@@ -22,19 +22,27 @@ export interface Pair {
   readonly val: Source | null;
 }
 
+export interface Transformed extends Pair {
+  readonly notes: string[];
+  /** What values are normalised with; null for nothing. */
+  readonly normalisation: Normalisation | null;
+}
+
 interface Settings {
   readonly data: Config["data"];
   readonly seed: number;
+  /** True where nothing is random, not even for training samples. */
+  readonly plain?: boolean;
   /** Whether long work says nothing of how far it is. */
   readonly quiet?: boolean;
 }
 
 /** Only training samples are cropped, turned and mixed at random. */
-export function transformed(pair: Pair, { data, seed, quiet = true }: Settings): Pair & { notes: string[] } {
+export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Settings): Transformed {
   const notes: string[] = [];
   const plan = planOf(data);
   const cut = (source: Source, own: number | null) => plan ? cropped(source, plan, own) : source;
-  const train = cut(pair.train, seed), val = pair.val && cut(pair.val, null);
+  const train = cut(pair.train, plain ? null : seed), val = pair.val && cut(pair.val, null);
   const normalisation = normalisationOf(
     () => cut(pair.train, null),
     data,
@@ -56,7 +64,7 @@ export function transformed(pair: Pair, { data, seed, quiet = true }: Settings):
       }
       : source;
   const done = (source: Source, training: boolean) => mixed(hosted(valued(source)), training);
-  return { train: done(train, true), val: val && done(val, false), notes };
+  return { train: done(train, !plain), val: val && done(val, false), notes, normalisation };
 }
 
 function planOf(data: Config["data"]): Geometry | null {

@@ -37,7 +37,8 @@ export function refusalOf(came: Hello, first: Hello, others: readonly Hello[]): 
     const [a, b] = [sharer, came].sort((a, b) => a.rank - b.rank);
     return usage(
       `Ranks ${a.rank} and ${b.rank} on ${host} both use ${came.device}: give each rank its own GPU, with as many ` +
-        "tasks on a node as it has GPUs (#SBATCH --ntasks-per-node and --gpus-per-node the same).",
+        "tasks on a node as it has GPUs (#SBATCH --ntasks-per-node and --gpus-per-node the same), and without a " +
+        "--gpu-bind that gives two tasks the same one.",
     );
   }
   return differentVersions(came, first);

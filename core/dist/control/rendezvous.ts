@@ -1,9 +1,10 @@
 // How ranks find each other: rank 0 listens and says where, the others look. May import its siblings, atomic, errors,
-// where.
+// nccl/ras, where.
 import { join } from "@std/path";
 import { remove } from "../../checkpoint/atomic.ts";
 import { UserError } from "../../errors.ts";
 import type { Env } from "../launchers.ts";
+import { askRas } from "../nccl/ras.ts";
 import type { Where } from "../where.ts";
 import { guesses, jobKey, listen, ownAddresses } from "./address.ts";
 import { MAKE_SECRET, newSecret, secretIn } from "./auth.ts";
@@ -60,6 +61,8 @@ export function openRankZero(meeting: Meeting, env: Env = Deno.env.toObject()): 
     nodeOf: (rank) => where.nodeNames[Math.floor(rank / where.localWorld)] ?? null,
     say: (line) => console.error(line),
     keep: (name, report) => keep(runFolder, name, report),
+    // Ranks with a GPU talk by NCCL. Its addresses may be set after this thread began.
+    askEngine: hello.device === null ? undefined : () => askRas(Deno.env.toObject()),
   });
   return {
     look: () => ({ secret, addresses: [{ hostname: "127.0.0.1", port }], lacking: "" }),

@@ -24,7 +24,7 @@ import {
 } from "./job.ts";
 import type { Hello, SeatRow, Settings, ToRank, ToServer } from "./messages.ts";
 import { openTell } from "./tell.ts";
-import { type Keep, openWatch } from "./watch.ts";
+import { type AskEngine, type Keep, openWatch } from "./watch.ts";
 
 export interface ServerOptions {
   readonly listener: Deno.TcpListener;
@@ -37,6 +37,8 @@ export interface ServerOptions {
   nodeOf(rank: number): string | null;
   say(line: string): void;
   readonly keep: Keep;
+  /** Left out: the engine has nothing to tell of a stall. */
+  readonly askEngine?: AskEngine;
 }
 
 export interface Server {
@@ -55,7 +57,7 @@ export function openServer(options: ServerOptions): Server {
   const parts = {
     barriers: openBarriers(job),
     agreement: openAgreement(job),
-    watch: openWatch(job, options.keep),
+    watch: openWatch(job, options.keep, options.askEngine),
   };
   const gathering = { since: now(), nextWord: FIRST_WORD_MS };
   const connections = new Set<Channel>();

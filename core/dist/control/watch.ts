@@ -1,6 +1,8 @@
-// Who has fallen silent, and whether all stand still. May import errors, hang, hello, job, messages, phases.
+// Who has fallen silent, and whether all stand still. May import errors, hang, hello, job, messages, phases, nccl/ras
+// (types).
 import { EXIT } from "../../errors.ts";
 import type { Flown } from "../flight.ts";
+import type { Ras } from "../nccl/ras.ts";
 import { seconds, type Standing, verdict } from "./hang.ts";
 import { active, fail, type From, full, type Job, lost, type Member, tell } from "./job.ts";
 import { PATIENT } from "./phases.ts";
@@ -19,18 +21,38 @@ export interface Watch {
 /** Keeps a report for the user and says where. */
 export type Keep = (name: string, report: unknown) => string;
 
-export function openWatch(job: Job, keep: Keep): Watch {
+/** What the engine itself knows of a stall; comes to an end in any case. */
+export type AskEngine = () => Promise<Ras | null>;
+
+interface Asked {
+  readonly since: number;
+  readonly flights: Map<number, readonly Flown[]>;
+  /** Undefined: it has not answered yet. */
+  engine: Ras | null | undefined;
+}
+
+export function openWatch(job: Job, keep: Keep, askEngine: AskEngine | null = null): Watch {
   let looked = job.now();
   let suspended = job.now();
-  let asked: { readonly since: number; readonly flights: Map<number, readonly Flown[]> } | null = null;
+  let asked: Asked | null = null;
 
   const conclude = () => {
     if (!asked || job.error) return;
-    const { flights, since } = asked;
+    const { flights, since, engine } = asked;
+    if (engine === undefined) return;
     if (active(job).some(({ hello }) => !flights.has(hello.rank)) && job.now() - since < ANSWERS_MS) return;
     asked = null;
     const ranks = standings(active(job), flights);
-    if (ranks.length > 0) end(job, ranks, keep);
+    if (ranks.length > 0) end(job, ranks, engine, keep);
+  };
+  const ask = () => {
+    const begun: Asked = { since: job.now(), flights: new Map(), engine: askEngine ? undefined : null };
+    asked = begun;
+    tell(job, { is: "flight?" });
+    askEngine?.().catch(() => null).then((engine) => {
+      begun.engine = engine;
+      conclude();
+    });
   };
   return {
     flight({ hello }, { flight }) {
@@ -56,10 +78,7 @@ export function openWatch(job: Job, keep: Keep): Watch {
       if (here.some(({ beat }) => !beat || beat.phase === PATIENT)) suspended = now;
       const limit = here.every(({ moved }) => moved) ? job.limits.stall : job.limits.firstStall;
       const still = Math.min(now - suspended, ...here.map(({ beat }) => beat?.still ?? 0));
-      if (!asked && here.length > 0 && still > limit) {
-        asked = { since: now, flights: new Map() };
-        tell(job, { is: "flight?" });
-      }
+      if (!asked && here.length > 0 && still > limit) ask();
       conclude();
     },
   };
@@ -70,16 +89,18 @@ const standings = (members: readonly Member[], flights: ReadonlyMap<number, read
     beat ? [{ rank, host, ...beat, flight: flights.get(rank) ?? [] }] : []
   );
 
-function end(job: Job, ranks: Standing[], keep: Keep): void {
+function end(job: Job, ranks: Standing[], engine: Ras | null, keep: Keep): void {
   const { rank, sentence } = verdict(ranks);
   const { host, step } = ranks.find((standing) => standing.rank === rank)!;
   const name = `hang-${step}.json`;
   let told = sentence;
   try {
-    told += ` All ranks: ${keep(name, { verdict: sentence, at: new Date().toISOString(), ranks })}.`;
+    const report = { verdict: sentence, at: new Date().toISOString(), ranks };
+    told += ` All ranks: ${keep(name, engine ? { ...report, nccl: engine.text.split("\n") } : report)}.`;
   } catch (error) {
     told += ` (${name} can't be written: ${(error as Error).message}.)`;
   }
+  if (engine) told += ` ${engine.line}.`;
   const code = EXIT.communication;
   fail(job, { rank, host, step, sentence: told, code, told, others: code });
 }

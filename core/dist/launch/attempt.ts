@@ -85,6 +85,7 @@ export async function attempt(
     return { verdict, run };
   } finally {
     started.leash.close(); // whoever is left ends here
+    started.pmi?.close();
     Deno.removeSync(folder, { recursive: true });
   }
 }

@@ -2,8 +2,12 @@
 // its siblings.
 import { join } from "@std/path";
 import { makePipe } from "../../../ffi/process.ts";
+import type { MpiLibrary } from "../../../ffi/mpi/find.ts";
+import type { Secret } from "../control/auth.ts";
+import { openExchange } from "./exchange.ts";
 import type { MpiLauncher } from "./mpi_launcher.ts";
 import { CALLED, FILES, LEASH, rankFolder, VARIABLE } from "./notes.ts";
+import { openPmi, type Pmi } from "./pmi.ts";
 
 type Env = Record<string, string>;
 
@@ -19,12 +23,20 @@ export interface Job {
   /** The program, without its arguments. */
   readonly program: readonly string[];
   readonly cores: readonly (readonly number[])[] | null;
-  /** Null: no MPI is needed. */
+  /** Null: no MPI is needed, or ranks find each other by `across`. */
   readonly mpi: MpiLauncher | null;
+  /** Set where ranks on several nodes talk by MPI: we are its launcher then. */
+  readonly across?: Across | null;
   readonly env: Env;
 }
 
+export interface Across {
+  readonly library: MpiLibrary;
+  readonly secret: Secret;
+}
+
 export interface Started {
+  readonly pmi: Pmi | null;
   /** Private, with a folder for each rank. */
   readonly folder: string;
   /** MPI's launcher; or the ranks themselves, in their order. */
@@ -56,7 +68,9 @@ export function startRanks(job: Job, args: readonly string[]): Started {
   });
   const held = Deno.openSync(leash, { read: true, write: true });
   const rank = ["/bin/sh", "-c", BECOME, folder, ...job.program, ...args];
-  return { folder, leash: held, processes: job.mpi ? [throughMpi(job, rank)] : directly(job, rank) };
+  const pmi = job.across ? pmiOf(job) : null;
+  const processes = job.mpi ? [throughMpi(job, rank)] : directly(job, rank, pmi);
+  return { folder, leash: held, processes, pmi };
 }
 
 function throughMpi({ mpi, ranks, env }: Job, rank: readonly string[]): Deno.ChildProcess {
@@ -68,7 +82,19 @@ function throughMpi({ mpi, ranks, env }: Job, rank: readonly string[]): Deno.Chi
   });
 }
 
-function directly({ ranks, world, node, nodes, master, env }: Job, [shell, ...words]: readonly string[]) {
+function pmiOf({ ranks, world, node, nodes, master, across }: Job): Pmi {
+  const exchange = openExchange({ node, nodes, master: master!, secret: across!.secret });
+  const failed = (error: unknown) =>
+    console.error(`hpctrain: ${error instanceof Error ? error.message : String(error)}`);
+  return openPmi({ ranks, world, nodes, exchange, failed });
+}
+
+/** With `pmi` the port of the master is the supervisors', and ranks take one that follows from the secret. */
+function directly(
+  { ranks, world, node, nodes, master, across, env }: Job,
+  [shell, ...words]: readonly string[],
+  pmi: Pmi | null,
+) {
   return ranks.map((rank, local) =>
     spawn(shell, words, {
       ...withoutPlace(env),
@@ -78,7 +104,9 @@ function directly({ ranks, world, node, nodes, master, env }: Job, [shell, ...wo
       LOCAL_WORLD_SIZE: String(ranks.length),
       GROUP_RANK: String(node),
       GROUP_WORLD_SIZE: String(nodes),
-      ...(master ? { MASTER_ADDR: master.host, MASTER_PORT: String(master.port) } : {}),
+      ...(master ? { MASTER_ADDR: master.host } : {}),
+      ...(master && !pmi ? { MASTER_PORT: String(master.port) } : {}),
+      ...(pmi ? { ...pmi.env(rank), HPCTRAIN_MPI: across!.library.path } : {}),
     })
   );
 }

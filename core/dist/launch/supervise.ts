@@ -18,12 +18,15 @@ export async function supervise(
   say: (line: string) => void,
 ): Promise<number> {
   const { requests, close } = listen(say);
+  let code: number | null = null;
   try {
     let args = words;
     for (let restarts = 0;; restarts++) {
       const { verdict, run } = await attempt(job, args, openOutput(), requests);
       if (verdict.sentence) say(verdict.sentence);
-      if (requests.stop || FINAL.includes(verdict.code) || restarts === maxRestarts) return verdict.code;
+      if (requests.stop || FINAL.includes(verdict.code) || restarts === maxRestarts) {
+        return code = verdict.code;
+      }
       const going = run && hasCheckpoint(run);
       if (going) args = [...words, "--resume", "auto", "--run-name", run.run];
       say(
@@ -35,7 +38,8 @@ export async function supervise(
       );
     }
   } finally {
-    close();
+    // srun ends the other tasks when the first has ended with this code: by a signal that must not change our own.
+    if (code !== EXIT.stopped) close();
   }
 }
 

@@ -34,6 +34,9 @@ export interface Verdict {
   readonly sentence: string | null;
 }
 
+/** With which `doctor` ends that has found and printed what would fail: nobody has anything to add. */
+const FOUND = 1;
+
 export function judge({ ends, host, launcher: text, stop, step }: Evidence): Verdict {
   const launcher = text.replace(/\s+/g, " "); // it wraps its lines
   const codes = ends.map(({ note }) => note?.code ?? null);
@@ -60,6 +63,7 @@ export function judge({ ends, host, launcher: text, stop, step }: Evidence): Ver
   const who = `Rank ${first.rank} on ${first.note?.host ?? host} failed first, ${when}`;
   if (first.note) {
     const { code, reason } = first.note;
+    if (code === FOUND && reason === "") return { code, sentence: null };
     if (isHearsay(first) || spokenOf(first) === first.rank) return { code, sentence: reason };
     return { code, sentence: `${who}, with exit code ${code}: ${reason || "it gave no reason."}` };
   }

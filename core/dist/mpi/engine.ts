@@ -76,7 +76,7 @@ export async function openMpiEngine(orders: MpiOrders): Promise<MpiCollectives> 
 function verbs(
   { put }: Queue,
   world: number,
-): Pick<Collectives, "allReduce" | "broadcast" | "allGather" | "reduceScatter" | "barrier"> {
+): Pick<Collectives, "allReduce" | "broadcast" | "allGather" | "reduceScatter" | "barrier" | "split"> {
   return {
     allReduce(t, op, phase) {
       const { address, bytes } = placeOf(t);
@@ -97,6 +97,7 @@ function verbs(
       return put("reduce-scatter", phase, bytes, own.numel, placeOf(own).address, address, typeOf(own));
     },
     barrier: (phase) => put("barrier", phase, 0, 0, 0n, 0n),
+    split: (part, phase) => put("split", phase, 0, 0, 0n, 0n, part),
   };
 }
 

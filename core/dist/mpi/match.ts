@@ -19,8 +19,10 @@ export function checkOpened(answer: Answer, { path, rank, world, said }: MpiOrde
     throw new UserError(
       "environment",
       `${world} ranks were started, but MPI counts ${size}: what started them and the MPI library don't match, and ` +
-        `each would train alone. ${said} The library is ${version}, ${path}. Start the ranks with that library's own ` +
-        `mpiexec, or with \`hpctrain launch -n ${world} -- ...\`; or name the library of your launcher with ` +
+        `each would train alone. ${said} The library is ${version}, ${path}. ${
+          srunMpi(said, version)
+        }Start the ranks with ` +
+        `that library's own mpiexec, or with \`hpctrain launch -n ${world} -- ...\`; or name the library of your launcher with ` +
         "HPCTRAIN_MPI=/path/to/libmpi.so.",
     );
   }
@@ -33,3 +35,12 @@ export function checkOpened(answer: Answer, { path, rank, world, said }: MpiOrde
   }
   return version;
 }
+
+/** srun speaks several languages, and each family of MPI understands one. */
+const srunMpi = (said: string, version: string): string =>
+  /^Ranks: from srun /.test(said)
+    ? `Start them with srun --mpi=${
+      /Open MPI/.test(version) ? "pmix" : "pmi2"
+    } (\`srun --mpi=list\` says which this ` +
+      "SLURM has). Or: "
+    : "";

@@ -7,7 +7,7 @@ export const QUEUED = 0, DONE = 1, FAILED = 2;
 /** Slots; the training thread waits when all are taken. */
 export const SLOTS = 256;
 
-/** Of a slot's words: what to do (a number of COLLECTIVES); the type, or the rank a broadcast comes from; the operation. */
+/** Of a slot's words: what to do (a number of COLLECTIVES); the type, the rank a broadcast comes from, or a part's number; the operation. */
 export const VERB = 0, WHAT = 1, OP = 2;
 const SLOT_WORDS = 4;
 const HEADER = 16;

@@ -97,6 +97,8 @@ function run(mpi: Mpi, { words, counts, addresses }: Ring, slot: number): void {
       return mpi.reduceScatter(into, from, count, TYPES[what]);
     case "barrier":
       return mpi.barrier();
+    case "split":
+      return mpi.split(what);
     case "close":
       return mpi.finalize();
   }

@@ -24,6 +24,9 @@ export function recompute<R>(body: () => R): R {
   }
 }
 
+/** True inside recompute: whatever else keeps statistics leaves them, too. */
+export const recomputing = (): boolean => again;
+
 export class BatchNorm extends Module {
   readonly features: number;
   readonly weight: Tensor | null = null;

@@ -3,6 +3,7 @@
 import type { Libtorch } from "../../../ffi/libraries/types.ts";
 import { cudaUuid } from "../../../ffi/cuda.ts";
 import type { Device } from "../../../ffi/tensor.ts";
+import { boundGpu } from "../../cluster/layout.ts";
 import { parseDuration } from "../../config/duration.ts";
 import type { Config } from "../../config/settings.ts";
 import { ALL, read } from "../../config/tree.ts";
@@ -40,7 +41,7 @@ export async function joinRanks({ where, config, device, libtorch, env }: Rank):
     where,
     folder: logs,
     runFolder: logs,
-    device: ownGpu(device, env),
+    device: ownGpu(device, config.training.device, env),
     versions: { hpctrain: VERSION, libtorch: libtorch.versionText },
     settings: common(config),
     timeout,
@@ -60,7 +61,7 @@ export async function joinRanks({ where, config, device, libtorch, env }: Rank):
       failed: () => control.error()?.told ?? null,
     });
     return {
-      team: openTeam(collectives, device),
+      team: openTeam(collectives, device, flight),
       control,
       notes: [where.said, control.met, ...said.split("\n")],
     };
@@ -70,8 +71,9 @@ export async function joinRanks({ where, config, device, libtorch, env }: Rank):
 }
 
 /** What no other rank may use: the device itself, as launchers number them differently. */
-function ownGpu(device: Device, env: Record<string, string>): string | null {
-  if (device === "cpu" || env.NCCL_MULTI_RANK_GPU_ENABLE === "1") return null;
+function ownGpu(device: Device, asked: string, env: Record<string, string>): string | null {
+  if (env.NCCL_MULTI_RANK_GPU_ENABLE === "1" || asked === "cpu") return null;
+  if (device === "cpu") return boundGpu(env); // which is not to be used, for a reason that comes later
   return cudaUuid(Number(device.slice("cuda:".length)));
 }
 

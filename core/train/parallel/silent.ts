@@ -5,7 +5,7 @@ import type { EventLog } from "../../track/events.ts";
 import type { LineageWriter } from "../../track/lineage_writer.ts";
 import type { Saver } from "../saver.ts";
 
-export const noEvents: EventLog = { emit() {}, rewind() {}, lost: 0, close() {} };
+export const noEvents: EventLog = { emit() {}, note() {}, flush() {}, rewind() {}, lost: 0, close() {} };
 
 /** What a rank other than the first says is for its own file: the story is told once. */
 export function consoleOfRank(rank: number, logs: string): Console {
@@ -20,6 +20,6 @@ export const noSaver = (gather?: () => void): Saver => ({
   save: () => Promise.resolve(gather?.()),
   hold() {},
   settle: () => Promise.resolve(),
-  told: { saves: 0, stallSeconds: 0 },
+  told: { saves: 0, stallSeconds: 0, longest: 0 },
   close: () => Promise.resolve(),
 });

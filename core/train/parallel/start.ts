@@ -42,6 +42,6 @@ function refuseDifference(team: Team, arena: Arena): void {
   throw new UserError(
     "communication",
     `Rank ${other} has other weights than rank 0 after they were sent to it: the network or its library changes data. ` +
-      "Run hpctrain doctor, and try another node or --distributed-backend.",
+      "Run hpctrain doctor --full, and try another node or --distributed-backend.",
   );
 }

@@ -45,6 +45,19 @@ const cases: Record<string, (c: Collectives) => unknown> = {
     const numbers = [max, min, said, all, part].map((t) => [...toNumbers(t)]);
     return { types, tickets, early, numbers, flown: lastFlown(flight), times: c.times() };
   },
+  split(c) {
+    const sum = () => {
+      const t = tensor(Float64Array.of(10 ** rank));
+      c.wait(c.allReduce(t, "sum", "a part's sum"));
+      c.wait(c.barrier("a part is here"));
+      return toNumbers(t)[0];
+    };
+    // Two parts at a time, another cut without all between, and all again.
+    return [rank % 2, rank < 2 ? 7 : 3, -1, rank, -1].map((part) => {
+      c.wait(c.split!(part, "parts"));
+      return sum();
+    });
+  },
   /** More than the ring has room for, queued while this thread has other things to do than to wait. */
   queued(c) {
     const many = Array.from({ length: 600 }, (_, i) => tensor([i, rank]));

@@ -20,7 +20,9 @@ export async function started<T>(
   use: (prepared: Prepared) => T | Promise<T>,
   resume: string | null = null,
 ): Promise<T> {
-  const config = settings("--save-dir", folder, "--quiet", "--log-interval", "1", "--threads", "1", ...flags);
+  // Two runs have two ids at W&B, which would be all that differs in their checkpoints.
+  const always = ["--quiet", "--log-interval", "1", "--threads", "1", "--no-wandb"];
+  const config = settings("--save-dir", folder, ...always, ...flags);
   const loaders = config.data.num_workers;
   await loadReader(config.data);
   const from = resume === null ? null : { path: resume, run: "resumed" };
@@ -40,7 +42,7 @@ export async function started<T>(
     prepared.run.feed.close();
     prepared.run.console.close();
     prepared.run.requests.close();
-    prepared.run.events.close();
+    await prepared.run.events.close();
   }
 }
 

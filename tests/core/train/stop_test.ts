@@ -1,14 +1,15 @@
 // What makes a run stop or save from outside. Signals: tests/integration/interrupts_test.ts.
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { UserError } from "../../../core/errors.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
-import { watchRequests } from "../../../core/train/stop.ts";
+import { hearEarly, stopSignals, watchRequests } from "../../../core/train/stop.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { started } from "./started.ts";
 
 Deno.test(
   "the files STOP and SAVE are used up, and the first reason to stop stands",
   inFolder((folder) => {
-    const requests = watchRequests(folder, () => {});
+    const requests = watchRequests(folder, { secondInterrupt() {} });
     try {
       for (const name of ["STOP", "SAVE"]) Deno.writeTextFileSync(`${folder}/${name}`, "");
       requests.watchTime(() => "late");
@@ -35,4 +36,47 @@ Deno.test(
       },
     )
   ),
+);
+
+Deno.test("signals are named with or without SIG, and what can't ask for a stop is refused", () => {
+  assertEquals(stopSignals([]), ["SIGUSR1", "SIGUSR2", "SIGTERM", "SIGINT"]);
+  assertEquals(stopSignals(["usr1", "SIGHUP"]), ["SIGUSR1", "SIGHUP"]);
+  for (const name of ["KILL", "SIGSTOP", "USR3", ""]) {
+    assertMatch(
+      assertThrows(() => stopSignals([name]), UserError).message,
+      /--stop-signals: .*USR1, USR2, TERM/,
+    );
+  }
+});
+
+Deno.test("a warning that came before there was anything to save is not forgotten", async () => {
+  hearEarly(["SIGUSR2"]);
+  Deno.kill(Deno.pid, "SIGUSR2");
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  const heard: string[] = [];
+  const requests = watchRequests(null, { secondInterrupt() {}, asked: (reason) => heard.push(reason) });
+  try {
+    assertEquals([requests.stop(), heard], ["SIGUSR2", ["SIGUSR2"]]);
+  } finally {
+    requests.close();
+  }
+  const next = watchRequests(null, { secondInterrupt() {} });
+  assertEquals(next.stop(), null);
+  next.close();
+});
+
+Deno.test(
+  "time that is short is told once, and its watch ends with the requests",
+  inFolder((folder) => {
+    const heard: string[] = [];
+    let closed = false;
+    const asked = (reason: string, by: string) => heard.push(`${by}: ${reason}`);
+    const requests = watchRequests(folder, { secondInterrupt() {}, asked });
+    requests.watchTime(() => "9 s are left", () => closed = true);
+    assertEquals([requests.stop(), requests.stop(), heard], ["9 s are left", "9 s are left", [
+      "time: 9 s are left",
+    ]]);
+    requests.close();
+    assertEquals(closed, true);
+  }),
 );

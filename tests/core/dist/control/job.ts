@@ -3,6 +3,7 @@ import { type Client, join } from "../../../../core/dist/control/client.ts";
 import type { Limits } from "../../../../core/dist/control/job.ts";
 import type { Hello, Settings } from "../../../../core/dist/control/messages.ts";
 import { openServer } from "../../../../core/dist/control/server.ts";
+import type { AskEngine } from "../../../../core/dist/control/watch.ts";
 import { hashOf } from "../../../../core/dist/control/settings_hash.ts";
 
 export const SECRET = new TextEncoder().encode("a secret of these tests, 32 bytes");
@@ -17,7 +18,7 @@ export interface TestJob {
   close(): Promise<void>;
 }
 
-function openJob(world: number, limits: Partial<Limits> = {}): TestJob {
+function openJob(world: number, limits: Partial<Limits> = {}, askEngine?: AskEngine): TestJob {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   const lines: string[] = [];
@@ -43,6 +44,7 @@ function openJob(world: number, limits: Partial<Limits> = {}): TestJob {
     nodeOf: (rank) => `node${rank >> 2}`,
     say: (line) => lines.push(line),
     keep: (name, report) => (reports.push({ name, report }), `logs/run/${name}`),
+    askEngine,
   });
   const clients: Client[] = [];
   return {
@@ -74,8 +76,9 @@ export async function withJob(
   world: number,
   limits: Partial<Limits>,
   use: (job: TestJob) => Promise<void>,
+  askEngine?: AskEngine,
 ): Promise<void> {
-  const job = openJob(world, limits);
+  const job = openJob(world, limits, askEngine);
   try {
     await use(job);
   } finally {

@@ -79,3 +79,10 @@ Deno.test("ranks that never began: the launcher has the word", () => {
     "The ranks could not be started. Their launcher said:\n  There are not enough slots",
   ]);
 });
+
+Deno.test("what doctor found and printed needs no sentence more", () => {
+  assertEquals(judge({ ...HERE, ends: [end(0, 5, [1, "", 5]), end(1, 6, [0, "", 6])] }), {
+    code: 1,
+    sentence: null,
+  });
+});

@@ -1,0 +1,47 @@
+// `hpctrain cancel`: a run is asked to stop after a save; a job that has no run is ended by its scheduler. May import core.
+import { join } from "@std/path";
+import { cancel as cancelJob } from "../core/cluster/jobs/ask.ts";
+import { meantBy } from "../core/cluster/jobs/of_run.ts";
+import { parseOptions } from "../core/config/options.ts";
+import { EXIT, UserError } from "../core/errors.ts";
+import { openRun } from "../core/track/run_data.ts";
+import { standingOf } from "../core/track/standing.ts";
+import { CANCEL_OPTIONS } from "./options.ts";
+
+const USAGE = "hpctrain cancel RUN | JOB [--now] [--save-dir DIR]";
+const OVER = ["done", "stopped", "failed", "gone"];
+
+export async function cancel(argv: string[]): Promise<number> {
+  const { options, positionals } = parseOptions(argv, CANCEL_OPTIONS, USAGE);
+  if (positionals.length !== 1) throw new UserError("usage", `Which run or job should end? Usage: ${USAGE}`);
+  const { folder, job } = meantBy(positionals[0], options["save-dir"]);
+  if (job !== null && (options.now || folder === null)) {
+    console.log(`${await cancelJob(job)} ends job ${job}.`);
+    return EXIT.done;
+  }
+  if (options.now) {
+    throw new UserError(
+      "usage",
+      `${folder} was started without a scheduler: without --now it is asked to stop after a save, and kill ends its process.`,
+    );
+  }
+  const { state, why } = standing(folder!);
+  if (OVER.includes(state)) {
+    console.log(`Nothing to end: ${folder} is ${state} (${why}).`);
+    return EXIT.done;
+  }
+  const path = join(folder!, "STOP");
+  Deno.writeTextFileSync(path, "");
+  console.log(`Asked ${folder} to stop after a save (by the file ${path}). It is heard between two steps.`);
+  return EXIT.done;
+}
+
+function standing(folder: string) {
+  const reader = openRun(folder);
+  try {
+    reader.poll();
+    return standingOf(reader.data, Date.now() / 1000);
+  } finally {
+    reader.close();
+  }
+}

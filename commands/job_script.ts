@@ -1,0 +1,98 @@
+// What `sbatch` and `qsub` have in common: words -> job -> script, and where it goes. May import core.
+import { arithmetic } from "../core/cluster/script/check.ts";
+import { makeFolder, writeScript } from "../core/cluster/script/deliver.ts";
+import { type Job, slug } from "../core/cluster/script/job.ts";
+import { planJob } from "../core/cluster/script/plan.ts";
+import { thisProgram } from "../core/cluster/script/program.ts";
+import { readTyped, type Typed } from "../core/cluster/script/typed.ts";
+import type { OptionSpec } from "../core/config/options.ts";
+import { resolve } from "../core/config/resolve.ts";
+import type { Config } from "../core/config/settings.ts";
+import { VERSION } from "../core/version.ts";
+
+export interface Scheduler {
+  readonly name: "slurm" | "pbs";
+  readonly command: "sbatch" | "qsub";
+  readonly options: Readonly<Record<string, OptionSpec>>;
+  /** The option whose values go to the scheduler untouched. */
+  readonly untouched: string;
+  readonly short: Readonly<Record<string, string>>;
+  readonly usage: string;
+  readonly render: (job: Job) => string;
+  /** Below the logs. */
+  readonly folder: string;
+}
+
+export interface Prepared {
+  readonly typed: Typed;
+  readonly job: Job;
+  readonly script: string;
+  /** Settings of training; null where the job does another thing. */
+  readonly config: Config | null;
+}
+
+/** A function of what it is given; left out, `around` is this process. */
+export function prepareJob(
+  argv: readonly string[],
+  scheduler: Scheduler,
+  around: { env: Record<string, string>; program: string[] } = {
+    env: Deno.env.toObject(),
+    program: thisProgram(),
+  },
+): Prepared {
+  const { name, command, options, untouched, short, usage, render } = scheduler;
+  const raw = [untouched, "env", "setup"];
+  const typed = readTyped(argv, options, { usage, raw, short });
+  const { env, program } = around;
+  const trains = typed.command === "train";
+  const ask = (ranks?: number) =>
+    resolve({
+      argv: [...typed.job, ...(typed.takesSettings ? typed.words : [])],
+      env: typed.takesSettings ? env : withoutRun(env),
+      ranks,
+      usage,
+      positionals: typed.command === "eval" ? 1 : 0,
+    });
+  const plan = (resolved: ReturnType<typeof ask>) =>
+    planJob({
+      resolved,
+      command: typed.command,
+      words: typed.words,
+      typed: ["hpctrain", command, ...argv.filter((word) => !["--submit", "--dry-run"].includes(word))],
+      program,
+      version: VERSION,
+      env,
+      also: { args: typed.own[untouched], env: typed.own.env, setup: typed.own.setup },
+      scheduler: name,
+    });
+  const { nodes, ranksPerNode } = plan(ask()).layout;
+  const resolved = ask(nodes * ranksPerNode); // a preset's batch follows from the number of ranks
+  const job = plan(resolved);
+  return { typed, job, script: render(job), config: trains ? resolved.config : null };
+}
+
+/** What a run of another command would not read. */
+function withoutRun(env: Record<string, string>): Record<string, string> {
+  const { HPCTRAIN_PRESET: _preset, ...rest } = env;
+  return rest;
+}
+
+/** A file of the user's own name, or one beside the output; the folder for that is made too. */
+export function placeScript(
+  { job, script, typed }: Prepared,
+  folder: string,
+): { path: string; said: string[] } {
+  const path = typed.own.output?.at(-1) ?? `${folder}/${slug(job.name)}.sh`;
+  makeFolder(folder);
+  return { path, said: writeScript(path, script) };
+}
+
+export function sayArithmetic({ job, config }: Prepared): void {
+  for (const line of arithmetic(job, config)) console.log(line);
+}
+
+/** The lines that tell what to type next, in two columns. */
+export function next(lines: readonly (readonly [command: string, what: string])[]): string {
+  const width = Math.max(...lines.map(([command]) => command.length));
+  return lines.map(([command, what]) => `  ${command.padEnd(width)}  ${what}`).join("\n");
+}

@@ -1,0 +1,73 @@
+// `hpctrain logs`: what a run or a job has printed, and with -f what it goes on to print. May import core, @std/path.
+import { basename, join } from "@std/path";
+import { meantBy } from "../core/cluster/jobs/of_run.ts";
+import { parseOptions } from "../core/config/options.ts";
+import { EXIT, UserError } from "../core/errors.ts";
+import { LOGS_OPTIONS } from "./options.ts";
+
+const USAGE = "hpctrain logs [RUN | JOB] [-f] [--rank K] [--save-dir DIR]";
+const LOOK_MS = 500;
+const CHUNK = 64 * 1024;
+
+export async function logs(argv: string[]): Promise<number> {
+  const words = argv.map((word) => word === "-f" ? "--follow" : word);
+  const { options, positionals } = parseOptions(words, LOGS_OPTIONS, USAGE);
+  const saveDir = options["save-dir"] ?? ".";
+  const { folder, job } = meantBy(positionals[0], saveDir);
+  const path = fileOf(folder, job, saveDir, options.rank ?? "0");
+  using file = Deno.openSync(path);
+  const shrunk = () => Deno.statSync(path).size < file.seekSync(0, Deno.SeekMode.Current);
+  for (;;) {
+    await copy(file);
+    if (!options.follow) return EXIT.done;
+    await new Promise((over) => setTimeout(over, LOOK_MS));
+    if (shrunk()) file.seekSync(0, Deno.SeekMode.Start);
+  }
+}
+
+/** A rank's own file, else what the scheduler has caught of the job. */
+function fileOf(folder: string | null, job: string | null, saveDir: string, rank: string): string {
+  const own = folder === null ? null : join(folder, `rank-${rank}.log`);
+  if (own && isFile(own)) return own;
+  const ofJob = job === null
+    ? null
+    : ["slurm", "pbs"].map((name) => outputIn(join(saveDir, "logs", name), job)).find((path) => path);
+  if (ofJob) return ofJob;
+  const where = own ? `${own} is not there` : `nothing below ${join(saveDir, "logs")} is of the job ${job}`;
+  const ranks = folder === null
+    ? []
+    : [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) => /^rank-\d+\.log$/.test(name));
+  const hint = ranks.length > 0
+    ? `There are ${ranks.sort().slice(0, 8).join(", ")}.`
+    : "Its events are shown by: hpctrain watch.";
+  throw new UserError("usage", `There is no output to show: ${where}. ${hint}`);
+}
+
+/** "name_17.out", "name_17_3.out", "name.17.server.out". */
+function outputIn(folder: string, job: string): string | null {
+  const number = job.split(".")[0];
+  try {
+    const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
+    const found = names.find((name) =>
+      basename(name, ".out").split(/[_.](?=\d)/).slice(1).join("_").startsWith(number)
+    );
+    return found ? join(folder, found) : null;
+  } catch {
+    return null; // no such folder
+  }
+}
+
+async function copy(file: Deno.FsFile): Promise<void> {
+  const chunk = new Uint8Array(CHUNK);
+  for (let got = await file.read(chunk); got !== null; got = await file.read(chunk)) {
+    for (let done = 0; done < got;) done += Deno.stdout.writeSync(chunk.subarray(done, got));
+  }
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}

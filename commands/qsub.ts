@@ -1,0 +1,57 @@
+// `hpctrain qsub`: a job script for PBS, printed, written, checked or submitted. May import core.
+import { ask, submit } from "../core/cluster/script/deliver.ts";
+import type { Job } from "../core/cluster/script/job.ts";
+import { pbsLogs, pbsOutput, renderPbs } from "../core/cluster/script/pbs.ts";
+import { programAsCalled } from "../core/cluster/script/program.ts";
+import { quote } from "../core/cluster/script/quote.ts";
+import { EXIT } from "../core/errors.ts";
+import { next, placeScript, prepareJob, sayArithmetic, type Scheduler } from "./job_script.ts";
+import { findCommand } from "./mod.ts";
+import { QSUB_OPTIONS } from "./options.ts";
+
+export const PBS: Scheduler = {
+  name: "pbs",
+  command: "qsub",
+  options: QSUB_OPTIONS,
+  untouched: "qsub-arg",
+  short: {},
+  usage: "hpctrain qsub [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]",
+  render: renderPbs,
+  folder: "pbs",
+};
+
+/** The exit code. */
+export async function qsub(argv: string[]): Promise<number> {
+  const prepared = prepareJob(argv, PBS);
+  const { typed: { own }, job, script } = prepared;
+  if (own["dry-run"]) {
+    sayArithmetic(prepared);
+    const version = await ask("qstat", ["--version"]);
+    console.log(
+      version
+        ? `PBS: ${version.stdout || version.stderr}; it checks a job when it is submitted`
+        : "PBS: not asked, there is no qstat in PATH",
+    );
+  } else if (own.submit) {
+    const { path, said } = placeScript(prepared, pbsLogs(job));
+    for (const line of said) console.error(line);
+    const id = await submit("qsub", [], path);
+    console.log(`Submitted job ${id} (${path}).\n${next(whatNext(id, job))}`);
+  } else if (own.output) {
+    const { path, said } = placeScript(prepared, pbsLogs(job));
+    for (const line of said) console.error(line);
+    console.log(`Wrote ${path}.\n${next([[`qsub ${quote(path)}`, "submits it"]])}`);
+  } else console.log(script.trimEnd());
+  return EXIT.done;
+}
+
+function whatNext(id: string, job: Job): [string, string][] {
+  return [
+    [`qstat ${id}`, "its place in the queue"],
+    ...(findCommand("status")
+      ? [[`${programAsCalled()} status ${id}`, "how far it is"] as [string, string]]
+      : []),
+    [`tail -F ${quote(pbsOutput(job).replace("PBS_JOBID", () => id))}`, "what it prints"],
+    [`qdel ${id}`, "ends it"],
+  ];
+}

@@ -1,0 +1,56 @@
+// `hpctrain report`: runs as one HTML file, and their curves as a picture. Imports core/track, core/config, core/errors.
+import { writeAll, writeAtomically } from "../core/checkpoint/atomic.ts";
+import { parseOptions } from "../core/config/options.ts";
+import { UserError } from "../core/errors.ts";
+import { formatBytes } from "../core/format.ts";
+import { findRun, NEWEST } from "../core/track/find_run.ts";
+import { reportPage } from "../core/track/report/page.ts";
+import { readRun, type RunData } from "../core/track/run_data.ts";
+import { REPORT_OPTIONS } from "./options.ts";
+
+const USAGE = "hpctrain report [RUN ...] [--out FILE] [--png FILE] [--save-dir DIR]";
+/** Colours and names beyond this are told apart by nobody. */
+const MOST_RUNS = 32;
+
+export async function report(argv: string[]): Promise<number> {
+  const { options, positionals } = parseOptions(argv, REPORT_OPTIONS, USAGE);
+  const words = positionals.length > 0 ? positionals : [NEWEST];
+  const folders = [...new Set(words.map((word) => findRun(word, options["save-dir"])))];
+  if (folders.length > MOST_RUNS) {
+    throw new UserError("usage", `report compares ${MOST_RUNS} runs at most, but got ${folders.length}.`);
+  }
+  const runs = folders.map(readRun);
+  const empty = runs.findIndex(({ lastAt }) => lastAt === null);
+  if (empty >= 0) {
+    throw new UserError("data", `${folders[empty]}/events.jsonl has no event that can be read.`);
+  }
+  const now = Date.now() / 1000;
+  // --png alone asks for the picture alone.
+  if (options.out !== undefined || options.png === undefined) {
+    const path = options.out ?? nameOf(runs);
+    write(path, new TextEncoder().encode(await reportPage(runs, now)), "--out");
+  }
+  if (options.png !== undefined) {
+    const { slide } = await import("../core/track/report/slide.ts");
+    write(options.png, slide(runs), "--png");
+  }
+  return 0;
+}
+
+/** In this folder, after the run; what is no part of a file's name is left out. */
+function nameOf(runs: readonly RunData[]): string {
+  const name = runs.length === 1 ? runs[0].name : "comparison";
+  return `${name.replace(/[^\w.+-]+/g, "_").replace(/^\.+/, "").slice(0, 100) || "report"}.html`;
+}
+
+function write(path: string, bytes: Uint8Array<ArrayBuffer>, flag: string): void {
+  try {
+    writeAtomically(path, (file) => writeAll(file, bytes), { sync: false });
+  } catch (error) {
+    const why = (error as Error).message.replace(/\.$/, "");
+    throw new UserError("usage", `${path} can't be written: ${why}. Name another file with ${flag} FILE.`, {
+      cause: error,
+    });
+  }
+  console.log(`${path} (${formatBytes(bytes.length)})`);
+}

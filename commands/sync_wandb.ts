@@ -1,0 +1,289 @@
+// `hpctrain sync-wandb`: uploads offline runs to a W&B server. Imports core/track/wandb/sync, core/config/options, core/errors,
+// core/format, core/version and @std/path.
+import { basename, dirname, join } from "@std/path";
+import { parseOptions } from "../core/config/options.ts";
+import { EXIT, UserError } from "../core/errors.ts";
+import { formatDuration, formatPlural } from "../core/format.ts";
+import { openApi } from "../core/track/wandb/sync/api.ts";
+import { caCertsOf, findServer, type Server } from "../core/track/wandb/sync/credentials.ts";
+import { findRuns, type Head, headOf, inOrder } from "../core/track/wandb/sync/find.ts";
+import { type Http, openHttp } from "../core/track/wandb/sync/http.ts";
+import {
+  type Outcome,
+  type Progress,
+  syncMany,
+  type SyncOptions,
+  watchMany,
+} from "../core/track/wandb/sync/sync_many.ts";
+import { verifyRun } from "../core/track/wandb/sync/verify.ts";
+import { VERSION } from "../core/version.ts";
+import { SYNC_OPTIONS } from "./options.ts";
+
+const USAGE = "hpctrain sync-wandb [DIR..] [FLAGS]";
+const DEFAULT_RETRIES = 8, DEFAULT_PARALLEL = 4;
+
+type Asked = ReturnType<typeof parseOptions<typeof SYNC_OPTIONS>>["options"];
+
+export async function syncWandb(argv: string[]): Promise<number> {
+  const { options, positionals } = parseOptions(argv, SYNC_OPTIONS, USAGE);
+  const retries = whole(options.retries, "--retries", 0, 1000) ?? DEFAULT_RETRIES;
+  const parallel = whole(options.parallel, "--parallel", 1, 256) ?? DEFAULT_PARALLEL;
+  const interval = whole(options.interval, "--interval", 1, 86_400);
+  const places = () => positionals.length > 0 ? positionals : usualPlaces(options["save-dir"]);
+  if (!options.watch && places().length === 0) {
+    throw new UserError(
+      "usage",
+      `There are no offline runs in ${join(options["save-dir"] ?? ".", "logs")}; ` +
+        "name a .wandb file, or a folder with runs in it.",
+    );
+  }
+  const { paths, online } = findRuns(places());
+  const heads = paths.map(readHead);
+  const printer = openPrinter(options);
+  if (online > 0) printer.say(`${formatPlural(online, "run")} of W&B's online mode passed over.`);
+  if (options["dry-run"]) return dryRun(heads, options);
+
+  const server = findServer(Deno.env.toObject(), {
+    baseUrl: options["base-url"],
+    keyFile: options["key-file"],
+  });
+  const stop = new AbortController();
+  const http = openHttp({
+    retries,
+    caCerts: caCertsOf(Deno.env.toObject(), options["ca-file"]),
+    onRetry: (sentence) => printer.warn(server.key.hide(sentence)),
+  });
+  const onSignal = () => stop.abort();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, onSignal);
+  try {
+    return await upload(heads, places, {
+      ...{ options, server, http, parallel, interval, printer },
+      stop: stop.signal,
+    });
+  } finally {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.removeSignalListener(signal, onSignal);
+    http.close();
+  }
+}
+
+interface Tools {
+  readonly options: Asked;
+  readonly server: Server;
+  readonly http: Http;
+  readonly parallel: number;
+  readonly interval: number | undefined;
+  readonly stop: AbortSignal;
+  readonly printer: Printer;
+}
+
+async function upload(
+  heads: readonly Head[],
+  places: () => readonly string[],
+  tools: Tools,
+): Promise<number> {
+  const { options, server, http, parallel, interval, stop, printer } = tools;
+  const api = openApi(server, http);
+  const outcomes: Outcome[] = [];
+  const sync: SyncOptions & { stop: AbortSignal } = {
+    api,
+    server: server.url,
+    version: `hpctrain ${VERSION}`,
+    project: options.project,
+    entity: options.entity,
+    again: options["include-synced"],
+    finish: options.finish,
+    parallel,
+    stop,
+    requestMs: interval === undefined ? undefined : 1000 * interval,
+    say: (path, sentence) => printer.warn(`${nameOf(path)}: ${sentence}`),
+    onProgress: printer.progress,
+    onResult(outcome) {
+      outcomes.push(outcome);
+      printer.outcome(outcome, server.url);
+    },
+  };
+  if (options.watch) {
+    printer.say("Uploading runs as they grow; Ctrl-C ends it, and leaves them open.");
+    await watchMany(places, sync);
+    return EXIT.done;
+  }
+  await syncMany(heads, sync);
+  printer.end(outcomes);
+  const failed = codeOf(outcomes);
+  if (!options.verify || failed !== EXIT.done) return failed;
+  return await verify(heads, outcomes, sync, printer);
+}
+
+/** The first failure's; damage is told where nothing failed. */
+function codeOf(outcomes: readonly Outcome[]): number {
+  const error = outcomes.find(({ error }) => error !== null)?.error;
+  if (error) return error.exitCode;
+  const isBad = ({ result }: Outcome) => result?.state === "damaged" || result?.state === "empty";
+  return outcomes.some(isBad) ? EXIT.data : EXIT.done;
+}
+
+async function verify(
+  heads: readonly Head[],
+  outcomes: readonly Outcome[],
+  sync: SyncOptions,
+  printer: Printer,
+): Promise<number> {
+  let code: number = EXIT.done;
+  const isThere = ({ path }: Head) =>
+    outcomes.some((one) => one.path === path && /synced$/.test(one.result?.state ?? ""));
+  for (const group of inOrder(heads.filter(isThere))) {
+    const paths = group.map(({ path }) => path);
+    const verdict = await verifyRun(paths, sync);
+    printer.verdict(paths.at(-1)!, verdict);
+    if (verdict.differences.length > 0) code = EXIT.communication;
+  }
+  return code;
+}
+
+/** Where runs lie that this program and W&B's own have written here. */
+function usualPlaces(saveDir = "."): string[] {
+  return [join(saveDir, "logs"), join(saveDir, "wandb"), Deno.env.get("WANDB_DIR") ?? ""]
+    .filter((place) => place !== "" && isFolder(place));
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return Deno.statSync(path).isDirectory;
+  } catch {
+    return false;
+  }
+}
+
+function readHead(path: string): Head {
+  try {
+    return headOf(path);
+  } catch (error) {
+    throw new UserError("data", `${path} can't be read: ${(error as Error).message}.`, { cause: error });
+  }
+}
+
+function dryRun(heads: readonly Head[], { json, project, entity, "include-synced": again }: Asked): number {
+  const plans = heads.map(({ path, run, synced }) => ({
+    path,
+    run: run?.id ?? null,
+    project: project ?? (run?.project || "uncategorized"),
+    entity: entity ?? (run?.entity || null),
+    upload: run !== null && (!synced || again),
+    synced,
+  }));
+  if (json) console.log(JSON.stringify(plans, null, 2));
+  for (const { path, run, project, entity, upload, synced } of json ? [] : plans) {
+    const to = `${entity ? `${entity}/` : ""}${project}/${run}`;
+    const why = run === null ? "has no run in it" : synced && !upload ? "was uploaded" : `would go to ${to}`;
+    console.log(`${path}: ${why}`);
+  }
+  const count = plans.filter(({ upload }) => upload).length;
+  if (!json) console.log(`${formatPlural(count, "run")} would be uploaded; nothing was sent.`);
+  return EXIT.done;
+}
+
+function whole(text: string | undefined, flag: string, min: number, max: number): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+  throw new UserError("usage", `${flag} must be a whole number from ${min} to ${max}, but got "${text}".`);
+}
+
+type Printer = ReturnType<typeof openPrinter>;
+
+const ERASE = "\r\x1b[2K", LIVE_MS = 200;
+
+/** Lines for people, or JSON, one object a line. */
+function openPrinter({ json, quiet }: Asked) {
+  const live = !json && !quiet && Deno.stderr.isTerminal() && Deno.env.get("TERM") !== "dumb";
+  const began = performance.now();
+  let drawn = false, last = 0;
+  const clear = () => {
+    if (drawn) Deno.stderr.writeSync(new TextEncoder().encode(ERASE));
+    drawn = false;
+  };
+  const line = (text: string) => {
+    clear();
+    console.log(text);
+  };
+  const warn = (text: string) => {
+    clear();
+    console.error(`hpctrain: ${text}`);
+  };
+  return {
+    warn,
+    say: (text: string) => json || quiet ? undefined : line(text),
+    progress({ runs, done, rows, share }: Progress) {
+      if (!live || performance.now() - last < LIVE_MS) return;
+      last = performance.now();
+      const text = `Uploading: ${done} of ${runs} runs | ${Math.floor(100 * share)}% | ${rows} rows`;
+      Deno.stderr.writeSync(new TextEncoder().encode(ERASE + text));
+      drawn = true;
+    },
+    outcome(outcome: Outcome, url: string) {
+      if (json) return line(JSON.stringify(asJson(outcome)));
+      const { path, result, error } = outcome;
+      if (error) return warn(`${nameOf(path)}: ${error.message}`);
+      for (const { at, why } of result!.damages) warn(`${nameOf(path)}: damaged at byte ${at}: ${why}`);
+      if (!quiet) line(`${nameOf(path)}: ${told(outcome, url)}`);
+    },
+    verdict(path: string, { rows, files, differences }: Awaited<ReturnType<typeof verifyRun>>) {
+      if (json) return line(JSON.stringify({ path, verified: differences.length === 0, differences }));
+      for (const difference of differences) warn(`${nameOf(path)}: ${difference}`);
+      if (differences.length > 0 || quiet) return;
+      line(
+        `${nameOf(path)}: verified, ${formatPlural(rows, "row")} and ${
+          formatPlural(files, "file")
+        } read back`,
+      );
+    },
+    end(outcomes: readonly Outcome[]) {
+      clear();
+      if (json || quiet) return;
+      const count = (...states: string[]) =>
+        outcomes.filter(({ result }) => result && states.includes(result.state)).length;
+      const parts = [
+        `${formatPlural(count("synced", "damaged", "open"), "run")} uploaded`,
+        ...some(count("was synced"), "uploaded before"),
+        ...some(count("busy"), "being uploaded by another process"),
+        ...some(count("empty"), "without anything to upload"),
+        ...some(outcomes.filter(({ error }) => error).length, "failed"),
+      ];
+      line(`${parts.join(", ")}, in ${formatDuration((performance.now() - began) / 1000)}.`);
+    },
+  };
+}
+
+const some = (count: number, what: string): string[] => count > 0 ? [`${count} ${what}`] : [];
+
+/** The run's folder where it has one. */
+function nameOf(path: string): string {
+  const folder = basename(dirname(path));
+  return folder.startsWith("offline-run-") ? folder : path;
+}
+
+function told({ result }: Outcome, url: string): string {
+  const { state, rows, files, place } = result!;
+  if (state === "was synced") return "was uploaded before (--include-synced looks at it again)";
+  if (state === "busy") return "another process is uploading it";
+  if (state === "empty") return "nothing in it can be uploaded: it has no record of a run";
+  const had = rows.had > 0 ? ` (${rows.had} were there)` : "";
+  const what = `${formatPlural(rows.sent, "row")}${had}, ${formatPlural(files, "file")}`;
+  const open = state === "open" ? "; the run may go on, so it is left open (--finish ends it)" : "";
+  return `${what} -> ${pageOf(url, place!)}${open}`;
+}
+
+/** Where to look at it: the cloud shows runs at another address than it takes them. */
+const pageOf = (
+  url: string,
+  { entity, project, run }: { entity: string; project: string; run: string },
+): string =>
+  `${url.replace("//api.wandb.ai", "//wandb.ai")}/${
+    [entity, project].map(encodeURIComponent).join("/")
+  }/runs/${encodeURIComponent(run)}`;
+
+function asJson({ path, result, error }: Outcome): Record<string, unknown> {
+  if (error) return { path, state: "failed", error: error.message, code: error.exitCode };
+  const { state, rows, files, damages, place, run } = result!;
+  return { path, state, run: run?.id ?? null, ...place ?? {}, rows, files, damages };
+}

@@ -1,0 +1,123 @@
+// All checks of this machine: first the facts, which can be kept and judged elsewhere, then the judgements, which are
+// functions of them. May import the checks, config, dist.
+import { join } from "@std/path";
+import type { Resolved } from "../../config/resolve.ts";
+import { gpusHere } from "../../dist/launch/gpus.ts";
+import { placeFlags } from "../../dist/where.ts";
+import { type AllocationFacts, gatherAllocation, judgeAllocation } from "./allocation.ts";
+import { type ClockFacts, judgeClock } from "./clock.ts";
+import { type CoresFacts, gatherCores, judgeCores } from "./cores.ts";
+import { gatherSystem, judgeSystem, type SystemFacts } from "./glibc.ts";
+import { gatherGpu, type GpuFacts, judgeGpu } from "./gpu.ts";
+import { gatherLibtorch, judgeLibtorch, type LibtorchFacts } from "./libtorch.ts";
+import { gatherLimits, judgeLimits, type LimitsFacts } from "./limits.ts";
+import type { Line } from "./line.ts";
+import { gatherMemory, judgeMemory, type MemoryFacts } from "./memory.ts";
+import { gatherMpi, judgeMpi, type MpiFacts } from "./mpi.ts";
+import { gatherNccl, judgeNccl, type NcclFacts } from "./nccl.ts";
+import { gatherNetwork, judgeNetwork, type NetworkFacts } from "./network.ts";
+import { gatherScheduler, judgeScheduler, type SchedulerFacts } from "./scheduler.ts";
+import { type Asked, gatherStorage, judgeStorage, type StorageFacts } from "./storage.ts";
+
+/** Plain data: what --json prints, and what tests have of machines that are not theirs. */
+export interface Facts {
+  readonly system: SystemFacts;
+  readonly libtorch: LibtorchFacts;
+  readonly gpu: GpuFacts;
+  readonly nccl: NcclFacts;
+  readonly mpi: MpiFacts;
+  readonly scheduler: SchedulerFacts;
+  readonly allocation: AllocationFacts;
+  readonly cores: CoresFacts;
+  readonly memory: MemoryFacts;
+  readonly network: NetworkFacts;
+  readonly storage: StorageFacts;
+  readonly limits: LimitsFacts;
+  readonly clock: ClockFacts;
+}
+
+type Env = Record<string, string>;
+
+/** For each folder that is written, where not all is measured. */
+const PROBE_BYTES = 8 * 2 ** 20, PROBE_SECONDS = 2;
+
+export async function examine(
+  { config, origin }: Pick<Resolved, "config" | "origin">,
+  env: Env,
+): Promise<Facts> {
+  const { training, environment, data, distributed } = config;
+  // HPCTRAIN_LIBTORCH fills the setting too: the finder reads it by itself, and names it as what it is.
+  const explicit = environment.libtorch === env.HPCTRAIN_LIBTORCH ? "" : environment.libtorch;
+  const libtorch = gatherLibtorch(explicit);
+  const usable = libtorch.broken === null ? libtorch.chosen : null;
+  const gpu = gatherGpu(training.device, usable && usable.cuda, env);
+  const allocation = gatherAllocation(env, placeFlags(distributed), gpusHere(env));
+  const { world, localWorld, nodes, nodeNames } = allocation;
+  const onCpus = training.device === "cpu" || gpu.devices.length === 0;
+  const mentioned = !/^(default|preset .*)$/.test(origin("data.num_workers"));
+  const [scheduler, network, storage] = await Promise.all([
+    gatherScheduler(env),
+    gatherNetwork(nodeNames, nodes, distributed.network, env),
+    gatherStorage(foldersOf(config), PROBE_BYTES, PROBE_SECONDS, env),
+  ]);
+  const servers = storage.places.flatMap(({ folder, probe }) =>
+    probe?.refused === null ? [{ folder, ahead: probe.skew }] : []
+  );
+  return {
+    system: gatherSystem(),
+    libtorch,
+    gpu,
+    nccl: gatherNccl(usable?.dir ?? null, gpu.devices.length, env),
+    mpi: gatherMpi(world > 1 && onCpus, env),
+    scheduler,
+    allocation,
+    cores: gatherCores(data.num_workers, mentioned, localWorld),
+    memory: gatherMemory(),
+    network,
+    storage,
+    limits: gatherLimits(localWorld),
+    clock: { now: Date.now() / 1000, servers },
+  };
+}
+
+/** What a run with these settings would write, and read. */
+function foldersOf({ output, data }: Resolved["config"]): Asked[] {
+  const inside = (name: string) => {
+    const folder = join(output.save_dir, name);
+    return isThere(folder) ? folder : output.save_dir;
+  };
+  const kept = ["checkpoints", "logs"].map(inside);
+  const written = kept[0] === kept[1]
+    ? [{ what: "checkpoints and logs", path: kept[0] }]
+    : [{ what: "checkpoints", path: kept[0] }, { what: "logs", path: kept[1] }];
+  return [
+    ...written.map((place) => ({ ...place, flag: "--save-dir", written: true })),
+    ...data.stage ? [{ what: "staged data", flag: "--stage", path: data.stage, written: true }] : [],
+    ...data.data_path ? [{ what: "data", flag: "--data-path", path: data.data_path, written: false }] : [],
+  ];
+}
+
+function isThere(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export const judge = (facts: Facts): Line[] => [
+  ...judgeLibtorch(facts.libtorch),
+  ...judgeSystem(facts.system),
+  ...judgeGpu(facts.gpu),
+  ...judgeNccl(facts.nccl),
+  ...judgeMpi(facts.mpi),
+  ...judgeScheduler(facts.scheduler),
+  ...judgeAllocation(facts.allocation),
+  ...judgeCores(facts.cores),
+  ...judgeMemory(facts.memory),
+  ...judgeNetwork(facts.network),
+  ...judgeStorage(facts.storage),
+  ...judgeLimits(facts.limits),
+  ...judgeClock(facts.clock),
+];

@@ -1,0 +1,225 @@
+// What measurements say: which rank or node is slow, wrong or late, against the others. Pure; may import line, format.
+import { formatBytes, formatDuration, formatPlural, formatRate } from "../../../format.ts";
+import { bad, good, type Line, warn } from "../line.ts";
+import { speedOf } from "../storage.ts";
+import type { PairResult, RankResult, Results } from "./results.ts";
+
+export interface Judged {
+  readonly lines: Line[];
+  /** Nodes to do without. */
+  readonly exclude: string[];
+}
+
+/** Of what the middle one of the ranks does. */
+const SLOW_DEVICE = 0.7, SLOW_LINK = 0.5, SLOW_DISK = 0.25;
+/** Bytes a second between nodes, under which training waits for the network whatever it does. */
+const SLOW_NETWORK = 100e6;
+/** Seconds. */
+const MOST_SKEW = 1, SHORT_WRITE = 1;
+
+export function judgeResults(results: Results): Judged {
+  const { ranks, pairs, left, all } = results;
+  const hosts = [...new Set(ranks.map(({ host }) => host))];
+  const judged = [
+    judgeDevices(ranks, hosts),
+    judgePairs(pairs, left, hosts),
+    judgeAll(all, ranks.length, hosts.length),
+    judgeWrites(ranks, hosts),
+    judgeClocks(ranks, hosts),
+  ];
+  return {
+    lines: judged.flatMap(({ lines }) => lines),
+    exclude: [...new Set(judged.flatMap(({ exclude }) => exclude))],
+  };
+}
+
+/** What SLURM is told to do without them; where there is but one node, what to look at. */
+export const leaveOut = (nodes: readonly string[], hosts: readonly string[]): string =>
+  hosts.length > nodes.length
+    ? `Leave it out: --exclude=${nodes.join(",")}.`
+    : "Look at what else runs there (top, nvidia-smi), and whether it is throttled.";
+
+function judgeDevices(ranks: readonly RankResult[], hosts: readonly string[]): Judged {
+  const lines: Line[] = [], exclude: string[] = [];
+  for (const { rank, host, device, same } of ranks.filter(({ same }) => !same)) {
+    lines.push(bad(
+      "matmul",
+      `rank ${rank} on ${host} gets other bits from the same product on ${device}: its memory or device is faulty`,
+      `${leaveOut([host], hosts)} Tell the site.`,
+    ));
+    if (!same) exclude.push(host);
+  }
+  for (const kind of new Set(ranks.map(({ device }) => kindOf(device)))) {
+    const of = ranks.filter(({ device }) => kindOf(device) === kind);
+    const middle = median(of.map(({ gflops }) => gflops));
+    for (const { rank, host, gflops } of of.filter(({ gflops }) => gflops < SLOW_DEVICE * middle)) {
+      lines.push(warn(
+        "matmul",
+        `rank ${rank} on ${host} is slow: ${rate(gflops)} on its ${kind}, where the middle rank does ${
+          rate(middle)
+        }`,
+        leaveOut([host], hosts),
+      ));
+      exclude.push(host);
+    }
+    if (lines.length === 0) {
+      const ends = [Math.min(...of.map(({ gflops }) => gflops)), Math.max(...of.map(({ gflops }) => gflops))];
+      const range = of.length === 1 ? rate(middle) : `${rate(ends[0])} to ${rate(ends[1])} a rank`;
+      lines.push(good("matmul", `${range}, f32 on ${formatPlural(of.length, kind)}`));
+    }
+  }
+  return { lines, exclude: hosts.length > 1 ? exclude : [] };
+}
+
+const kindOf = (device: string): string => device === "cpu" ? "CPU" : "GPU";
+const rate = (gflops: number): string =>
+  gflops >= 1000 ? `${formatRate(gflops / 1000)} TFLOP/s` : `${formatRate(gflops)} GFLOP/s`;
+
+function judgePairs(pairs: readonly PairResult[], left: number, hosts: readonly string[]): Judged {
+  if (pairs.length === 0) return { lines: [], exclude: [] };
+  const lines: Line[] = [], exclude: string[] = [];
+  for (const { nodes } of pairs.filter(({ right }) => !right)) {
+    lines.push(bad(
+      "pairs",
+      `the sum of ${nodes.join(" and ")} is wrong: the network between them, or a library, changes data`,
+      `Try each with another: --exclude=${nodes[0]}, then --exclude=${nodes[1]}. Tell the site.`,
+    ));
+  }
+  const speed = ({ bytes, seconds }: PairResult) => bytes / seconds;
+  const middle = median(pairs.map(speed));
+  // With two nodes or three each is in most of the pairs: only from four on can one be told from its partners.
+  const slow = hosts.length < 4 ? [] : hosts.filter((host) => {
+    const own = pairs.filter(({ nodes }) => nodes.includes(host));
+    const others = pairs.filter(({ nodes }) => !nodes.includes(host));
+    return own.length > 0 && others.length > 0 &&
+      Math.max(...own.map(speed)) < SLOW_LINK * median(others.map(speed));
+  });
+  for (const host of slow) {
+    const best = Math.max(...pairs.filter(({ nodes }) => nodes.includes(host)).map(speed));
+    lines.push(warn(
+      "pairs",
+      `${host} is slow with every other node: ${gigabytes(best)} at best, where the middle pair does ${
+        gigabytes(middle)
+      }`,
+      leaveOut([host], hosts),
+    ));
+    exclude.push(host);
+  }
+  const crawling = pairs.filter((pair) =>
+    speed(pair) < SLOW_NETWORK && !pair.nodes.some((node) => slow.includes(node))
+  );
+  if (crawling.length > 0) {
+    const [first] = crawling.toSorted((a, b) => speed(a) - speed(b));
+    lines.push(warn(
+      "pairs",
+      `${formatPlural(crawling.length, "pair")} of nodes talk slowly, ${first.nodes.join(" and ")} at ${
+        gigabytes(speed(first))
+      }`,
+      "Is it the fast network that is used? NCCL_SOCKET_IFNAME names an interface, --network infiniband the adapters.",
+    ));
+  }
+  if (lines.length === 0) {
+    const rest = left > 0 ? `; no time for ${formatPlural(left, "pair")} more` : "";
+    lines.push(good(
+      "pairs",
+      `${formatPlural(pairs.length, "pair")} of nodes, ${gigabytes(Math.min(...pairs.map(speed)))} to ${
+        gigabytes(Math.max(...pairs.map(speed)))
+      }${rest}`,
+    ));
+  }
+  return { lines, exclude };
+}
+
+const gigabytes = (perSecond: number): string => `${formatRate(perSecond / 1e9)} GB/s`;
+
+function judgeAll(all: Results["all"], ranks: number, nodes: number): Judged {
+  if (all.length === 0) return { lines: [], exclude: [] };
+  const ends = [...new Set([all[0], all[all.length - 1]])];
+  const each = ends.map(({ bytes, seconds }, i) =>
+    `${formatBytes(bytes)} in ${formatTime(seconds)}${i === 0 ? "" : ` (${gigabytes(bytes / seconds)})`}`
+  );
+  const where = `${formatPlural(ranks, "rank")} on ${formatPlural(nodes, "node")}`;
+  return { lines: [good("all-reduce", `${each.join(", ")} by ${where}`)], exclude: [] };
+}
+
+const formatTime = (seconds: number): string =>
+  seconds < 0.001
+    ? `${formatRate(1e6 * seconds)} us`
+    : seconds < 1
+    ? `${formatRate(1e3 * seconds)} ms`
+    : formatDuration(seconds);
+
+function judgeWrites(ranks: readonly RankResult[], hosts: readonly string[]): Judged {
+  const tried = ranks.flatMap(({ rank, host, write }) => write ? [{ rank, host, write }] : []);
+  if (tried.length === 0) return { lines: [], exclude: [] };
+  const failed = tried.filter(({ write }) => write.refused !== null);
+  const speeds = tried.filter(({ write }) => write.refused === null)
+    .map(({ rank, host, write }) => ({
+      rank,
+      host,
+      speed: speedOf(write),
+      seconds: write.writeSeconds + write.syncSeconds,
+    }));
+  const lines: Line[] = [], exclude: string[] = [];
+  for (const { rank, host, write } of failed) {
+    lines.push(bad(
+      "writes",
+      `rank ${rank} on ${host} can't write to the run's folder (${write.refused})`,
+      failed.length === tried.length
+        ? "Name another folder with --save-dir."
+        : `It may not be mounted there. ${leaveOut([host], hosts)}`,
+    ));
+    if (failed.length < tried.length) exclude.push(host);
+  }
+  const middle = speeds.length > 0 ? median(speeds.map(({ speed }) => speed)) : 0;
+  for (const { rank, host, speed, seconds } of speeds) {
+    if (speed >= SLOW_DISK * middle || seconds < SHORT_WRITE) continue;
+    lines.push(warn(
+      "writes",
+      `rank ${rank} on ${host} writes ${formatBytes(speed)}/s, where the middle rank does ${
+        formatBytes(middle)
+      }/s`,
+      leaveOut([host], hosts),
+    ));
+    exclude.push(host);
+  }
+  if (lines.length === 0) {
+    const sum = speeds.reduce((total, { speed }) => total + speed, 0);
+    const together = speeds.length > 1 ? `, ${formatPlural(speeds.length, "rank")} together` : "";
+    lines.push(good("writes", `${formatBytes(sum)}/s with fsync${together}`));
+  }
+  return { lines, exclude: hosts.length > 1 ? exclude : [] };
+}
+
+function judgeClocks(ranks: readonly RankResult[], hosts: readonly string[]): Judged {
+  if (hosts.length < 2) return { lines: [], exclude: [] };
+  const late = ranks.filter(({ ahead, unsure }) => Math.abs(ahead) - unsure > MOST_SKEW);
+  const odd = hosts.map((host) => late.find((rank) => rank.host === host)).filter((rank) =>
+    rank !== undefined
+  );
+  if (odd.length === 0) {
+    const most = Math.max(...ranks.map(({ ahead }) => Math.abs(ahead)));
+    const unsure = Math.max(...ranks.map(({ unsure }) => unsure));
+    return {
+      lines: [
+        good("clocks", `within ${formatTime(most + unsure)} on ${formatPlural(hosts.length, "node")}`),
+      ],
+      exclude: [],
+    };
+  }
+  const lines = odd.map(({ host, ahead }) =>
+    warn(
+      "clocks",
+      `the clock of ${host} is ${formatDuration(Math.abs(ahead))} ${
+        ahead > 0 ? "ahead of" : "behind"
+      } that of ${hosts[0]}`,
+      "Have it set (chronyc makestep): logs and the choice of the newest checkpoint go by clocks.",
+    )
+  );
+  return { lines, exclude: [] };
+}
+
+/** The upper one of two in the middle: what is good is the measure. */
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1];
+}

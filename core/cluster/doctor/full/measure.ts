@@ -1,0 +1,153 @@
+// `doctor --full`: the checks of every node, then what devices, network and storage do. On one rank this machine alone.
+// May import the checks, its siblings, dist, train.
+import { cudaDevices } from "../../../../ffi/cuda.ts";
+import type { Device } from "../../../../ffi/tensor.ts";
+import type { Resolved } from "../../../config/resolve.ts";
+import type { Config } from "../../../config/settings.ts";
+import { cpusHere } from "../../../dist/cpus.ts";
+import { placeFlags, type Where, whereAmI } from "../../../dist/where.ts";
+import { UserError } from "../../../errors.ts";
+import { formatDuration } from "../../../format.ts";
+import { asUserError, openDevice } from "../../../train/device.ts";
+import { examine, type Facts, judge } from "../examine.ts";
+import { bad, good, type Line } from "../line.ts";
+import { nearestFolder, probe } from "../write_probe.ts";
+import { judgeResults } from "./judge.ts";
+import { matmulSpeed } from "./matmul.ts";
+import type { RankResult, Results } from "./results.ts";
+import type { Watch } from "./watchdog.ts";
+
+type Env = Record<string, string>;
+
+export interface Outcome {
+  readonly rank: number;
+  /** On rank 0 for a person; on the others what their exit code follows from. */
+  readonly lines: readonly Line[];
+  /** Of this node. */
+  readonly facts: Facts | null;
+  readonly measured: Results | null;
+  /** Nodes to do without. */
+  readonly exclude: readonly string[];
+}
+
+/** Seconds from the program's begin on, after which it ends whatever it is doing. */
+const MOST_SECONDS = 57;
+const WRITE_BYTES = 64 * 2 ** 20, WRITE_SECONDS = 5;
+const MATMUL_SECONDS = 1.5;
+
+export async function measure(resolved: Resolved, env: Env, began: number): Promise<Outcome> {
+  const { config } = resolved;
+  const guard = watch(MOST_SECONDS - (performance.now() - began) / 1000);
+  try {
+    const where = whereOf(resolved, env);
+    // Ranks of one node would all say the same of it.
+    const facts = where === null || where.localRank === 0 ? await examine(resolved, env) : null;
+    const lines = facts ? judge(facts) : [];
+    if (where === null) return { rank: 0, lines, facts, measured: null, exclude: [] };
+    const ready = makeReady(config, where, lines);
+    if (where.world === 1) return alone({ config, ready, lines, facts, began });
+    const { measureTogether } = await import("./together.ts");
+    return await measureTogether({ config, env, where, ready, lines, facts, began });
+  } catch (error) {
+    throw asUserError(error);
+  } finally {
+    guard.terminate();
+  }
+}
+
+/** What this rank would compute with, or why it can't: others are to hear that. */
+export interface Ready {
+  readonly device: Device;
+  /** Its version. */
+  readonly libtorch: string;
+  readonly broken: string | null;
+}
+
+function makeReady(config: Config, where: Where, lines: readonly Line[]): Ready {
+  const cause = lines.find(({ name, state }) =>
+    state === "bad" && /^(libtorch|allocation|glibc)$/.test(name)
+  );
+  if (cause) return { device: "cpu", libtorch: "", broken: `${cause.said}. ${cause.fix}` };
+  const threads = config.training.threads || Math.max(1, Math.floor(cpusHere() / where.localWorld));
+  try {
+    const training = { ...config.training, threads };
+    const { device, libtorch } = openDevice({ ...config, training }, where.localRank);
+    return { device, libtorch: libtorch.versionText, broken: null };
+  } catch (error) {
+    const known = asUserError(error);
+    if (known instanceof UserError) return { device: "cpu", libtorch: "", broken: known.message };
+    throw error;
+  }
+}
+
+/** Null where it can't be told: then the check of the allocation says why. */
+function whereOf({ config }: Resolved, env: Env): Where | null {
+  try {
+    return whereAmI(env, placeFlags(config.distributed));
+  } catch (error) {
+    if (error instanceof UserError) return null;
+    throw error;
+  }
+}
+
+function watch(seconds: number): Worker {
+  const thread = new Worker(new URL("./watchdog.ts", import.meta.url), { type: "module", name: "watchdog" });
+  const sentence =
+    `hpctrain: doctor --full was not done after ${MOST_SECONDS} s on ${Deno.hostname()}: a device or a file ` +
+    "system there does not answer. Try without --full, and --save-dir on another file system.";
+  thread.postMessage({ milliseconds: Math.max(0, 1000 * seconds), sentence } satisfies Watch);
+  return thread;
+}
+
+/** What a rank measures by itself; with others at the same time where there are others. */
+export const writeProbe = (folder: string, ranks: number) =>
+  probe(nearestFolder(folder), Math.max(2 ** 20, WRITE_BYTES / Math.min(ranks, 16)), WRITE_SECONDS);
+
+export const speedHere = (device: Device) => matmulSpeed(device, MATMUL_SECONDS);
+
+interface Alone {
+  readonly config: Config;
+  readonly ready: Ready;
+  readonly lines: readonly Line[];
+  readonly facts: Facts | null;
+  readonly began: number;
+}
+
+function alone({ config, ready: { device, broken }, lines, facts, began }: Alone): Outcome {
+  if (broken !== null) {
+    const told = lines.some(({ state }) => state === "bad") ? [] : [lost(broken, [])];
+    return { rank: 0, lines: [...lines, ...told], facts, measured: null, exclude: [] };
+  }
+  const devices: Device[] = device === "cpu"
+    ? ["cpu"]
+    : Array.from({ length: cudaDevices() }, (_, index): Device => `cuda:${index}`);
+  const host = Deno.hostname(), writes = canWrite(facts);
+  const ranks = devices.map((device, rank): RankResult => ({
+    rank,
+    host,
+    device,
+    ...speedHere(device),
+    write: rank === 0 && writes ? writeProbe(config.output.save_dir, 1) : null,
+    ahead: 0,
+    unsure: 0,
+  }));
+  const measured = { ranks, pairs: [], left: 0, all: [], seconds: (performance.now() - began) / 1000 };
+  const judged = judgeResults(measured);
+  return { rank: 0, lines: [...lines, ...judged.lines, ended(measured)], facts, measured, exclude: [] };
+}
+
+/** What was refused before is not tried again. */
+export const canWrite = (facts: Facts | null): boolean =>
+  facts === null || facts.storage.places.every(({ probe }) => probe === null || probe.refused === null);
+
+export const ended = ({ seconds }: Results): Line => good("time", `measured in ${formatDuration(seconds)}`);
+
+/** For a rank or a node that is lost on the way. */
+export const lost = (said: string, exclude: readonly string[]): Line =>
+  bad(
+    "ranks",
+    said.replace(/\.$/, ""),
+    exclude.length > 0
+      ? `Leave it out: --exclude=${exclude.join(",")}.`
+      : "See that every node can reach the others (docs/ranks.md), or take other nodes.",
+  );

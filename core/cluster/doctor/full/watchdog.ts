@@ -1,0 +1,16 @@
+// The thread that ends a --full which a native call does not come back from: a dead file server, a GPU that hangs. May
+// import ffi/end_process.
+/// <reference lib="deno.worker" />
+import { endProcess } from "../../../../ffi/end_process.ts";
+
+export interface Watch {
+  readonly milliseconds: number;
+  readonly sentence: string;
+}
+
+self.onmessage = ({ data: { milliseconds, sentence } }: MessageEvent<Watch>) => {
+  setTimeout(() => {
+    console.error(sentence);
+    endProcess(1);
+  }, milliseconds);
+};

@@ -1,0 +1,247 @@
+// Where a run here would write, and where its data is: room, files that are left, quota, speed. May import line, ask,
+// write_probe.
+import { statfsSync } from "node:fs";
+import { formatBytes, formatDuration } from "../../format.ts";
+import { onPath, said, textOf } from "./ask.ts";
+import { bad, good, type Line, warn } from "./line.ts";
+import { nearestFolder, type Probe, probe } from "./write_probe.ts";
+
+export interface StorageFacts {
+  readonly places: readonly PlaceFacts[];
+  readonly quotas: readonly Quota[];
+}
+
+export interface PlaceFacts {
+  /** What it is for: "checkpoints and logs", "data". */
+  readonly what: string;
+  /** The flag that names another. */
+  readonly flag: string;
+  readonly path: string;
+  /** The folder that was looked at: the path, or the nearest above it. */
+  readonly folder: string;
+  /** "lustre", "nfs4", "ext4"; empty where nobody knows. */
+  readonly kind: string;
+  /** Bytes that this user may still write, and that are taken; null where the file system does not say. */
+  readonly free: number | null;
+  readonly used: number | null;
+  /** Files that may still be made, of how many. */
+  readonly filesFree: number | null;
+  readonly files: number | null;
+  /** Null: only read there. */
+  readonly probe: Probe | null;
+  /** Whether the path itself is there and can be read; for what is only read. */
+  readonly readable: boolean;
+}
+
+export interface Quota {
+  readonly fileSystem: string;
+  /** Bytes, or files; limit 0 is none. */
+  readonly used: number;
+  readonly limit: number;
+  readonly of: "space" | "files";
+}
+
+export interface Asked {
+  readonly what: string;
+  readonly flag: string;
+  readonly path: string;
+  readonly written: boolean;
+}
+
+/** `bytes` to write into each folder that is written. */
+export async function gatherStorage(
+  asked: readonly Asked[],
+  bytes: number,
+  seconds: number,
+  env: Readonly<Record<string, string>>,
+): Promise<StorageFacts> {
+  const places = asked.map(({ what, flag, path, written }): PlaceFacts => {
+    const folder = nearestFolder(path);
+    const room = roomIn(folder);
+    const size = Math.max(2 ** 20, Math.min(bytes, (room.free ?? bytes) / 10));
+    return {
+      what,
+      flag,
+      path,
+      folder,
+      kind: kindOf(folder, textOf("/proc/self/mountinfo")),
+      ...room,
+      probe: written ? probe(folder, size, seconds) : null,
+      readable: isReadable(path),
+    };
+  });
+  return { places, quotas: await quotasOf(places, env) };
+}
+
+function roomIn(folder: string): Pick<PlaceFacts, "free" | "used" | "filesFree" | "files"> {
+  try {
+    const { bsize, blocks, bfree, bavail, files, ffree } = statfsSync(folder);
+    const known = blocks > 0, counted = files > 0; // some network file systems do not say
+    return {
+      free: known ? bavail * bsize : null,
+      used: known ? (blocks - bfree) * bsize : null,
+      filesFree: counted ? ffree : null,
+      files: counted ? files : null,
+    };
+  } catch {
+    return { free: null, used: null, filesFree: null, files: null };
+  }
+}
+
+function isReadable(path: string): boolean {
+  try {
+    if (Deno.statSync(path).isDirectory) [...Deno.readDirSync(path)];
+    else Deno.openSync(path).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The file system of the longest mount point above a folder, from /proc/self/mountinfo. */
+export function kindOf(folder: string, mounts: string): string {
+  let best = "", kind = "";
+  for (const line of mounts.split("\n")) {
+    const [left, right] = line.split(" - ");
+    const point = left.split(" ")[4]?.replaceAll("\\040", " ");
+    if (right === undefined || point === undefined) continue;
+    const above = point === "/" || folder === point || folder.startsWith(`${point}/`);
+    if (above && point.length >= best.length) [best, kind] = [point, right.split(" ")[0]];
+  }
+  return kind;
+}
+
+async function quotasOf(
+  places: readonly PlaceFacts[],
+  env: Readonly<Record<string, string>>,
+): Promise<Quota[]> {
+  const quota = onPath("quota", env), lfs = onPath("lfs", env);
+  const user = env.USER || env.LOGNAME || String(Deno.uid());
+  const onLustre = places.filter(({ kind }) => kind === "lustre").map(({ folder }) => folder);
+  const answers = await Promise.all([
+    // It ends with code 1 where a quota is used up: what it prints counts.
+    ...quota ? [said("/bin/sh", ["-c", '"$0" -w -p; true', quota])] : [],
+    ...lfs ? onLustre.map((folder) => said(lfs, ["quota", "-q", "-u", user, folder])) : [],
+  ]);
+  return answers.flatMap((text) => quotasIn(text ?? ""));
+}
+
+/** Lines "FILESYSTEM used quota limit grace files quota limit grace", sizes in KiB; a star marks what is over. */
+export function quotasIn(text: string): Quota[] {
+  return text.split("\n").flatMap((line) => {
+    const [fileSystem, ...rest] = line.trim().split(/\s+/);
+    if (rest.length < 7 || !/^\d+\*?$/.test(rest[0])) return [];
+    const [used, soft, hard, , files, filesSoft, filesHard] = rest.map((word) =>
+      Number(word.replace("*", ""))
+    );
+    const space = { fileSystem, used: used * 1024, limit: (hard || soft) * 1024, of: "space" as const };
+    return [space, { fileSystem, used: files, limit: filesHard || filesSoft, of: "files" as const }];
+  });
+}
+
+const NAME = "storage";
+const FULL = 0.9, NOTHING = 16 * 2 ** 20, PLENTY = 2 ** 40;
+/** Bytes a second, under which checkpoints hold training up; seconds for the smallest file to reach the disk. */
+const SLOW = 30e6, SLOW_RENAME = 2;
+
+export function judgeStorage({ places, quotas }: StorageFacts): Line[] {
+  return [...places.flatMap(judgePlace), ...quotas.flatMap(judgeQuota)];
+}
+
+function judgePlace(place: PlaceFacts): Line[] {
+  const { what, flag, path, folder, kind, free, probe: made, readable } = place;
+  const at = `${what} in ${path}`;
+  const another = `name another folder with ${flag}`;
+  if (made === null) {
+    return [
+      readable
+        ? good(NAME, `${at}${kind && ` (${kind})`} can be read`)
+        : bad(NAME, `${at} can't be read`, `Check the path, or ${another}.`),
+    ];
+  }
+  if (made.refused !== null) {
+    const whole = `${at} can't be written${folder === path ? "" : ` (${folder})`}: ${wordOf(made)}`;
+    return [bad(NAME, whole, `${sentenceOf(made.refused)}${another}.`)];
+  }
+  const lines = [...judgeRoom(place, another), ...judgeSpeed(place, made, another)];
+  if (lines.length > 0) return lines;
+  const left = free === null ? "room unknown" : `${formatBytes(free)} free`;
+  return [good(NAME, `${at}${kind && ` (${kind})`}: ${left}, written at ${rateOf(made)}`)];
+}
+
+function judgeRoom({ what, path, free, used, files, filesFree }: PlaceFacts, another: string): Line[] {
+  const lines: Line[] = [];
+  const share = free === null || used === null ? 0 : used / Math.max(1, used + free);
+  if (free !== null && free < NOTHING) {
+    lines.push(
+      bad(
+        NAME,
+        `${what} in ${path}: the disk is full, with ${formatBytes(free)} free`,
+        `Free some, or ${another}.`,
+      ),
+    );
+  } else if (free !== null && share >= FULL && free < PLENTY) {
+    lines.push(warn(
+      NAME,
+      `${what} in ${path}: the disk is ${Math.floor(100 * share)}% full, with ${formatBytes(free)} free`,
+      `Free some, or ${another}; a checkpoint is written beside the old one before that goes.`,
+    ));
+  }
+  if (files && filesFree !== null && filesFree < (1 - FULL) * files && filesFree < 1e6) {
+    const judge = filesFree === 0 ? bad : warn;
+    lines.push(judge(
+      NAME,
+      `${what} in ${path}: ${filesFree} more files fit on the disk, whatever their size (df -i)`,
+      `Remove some small files, or ${another}.`,
+    ));
+  }
+  return lines;
+}
+
+function judgeSpeed({ what, path }: PlaceFacts, made: Probe, another: string): Line[] {
+  const slow = speedOf(made) < SLOW, late = made.renameSeconds > SLOW_RENAME;
+  if (!slow && !late) return [];
+  const saw = slow
+    ? `${what} in ${path} are written at ${rateOf(made)}: a checkpoint of 1 GiB takes ${
+      formatDuration(2 ** 30 / speedOf(made))
+    }`
+    : `${what} in ${path}: renaming a file takes ${formatDuration(made.renameSeconds)}`;
+  return [
+    warn(NAME, saw, `Somebody may be filling the file system; or ${another}, such as the project's scratch.`),
+  ];
+}
+
+export const speedOf = ({ bytes, writeSeconds, syncSeconds }: Probe): number =>
+  bytes / Math.max(1e-6, writeSeconds + syncSeconds);
+const rateOf = (made: Probe): string => `${formatBytes(speedOf(made))}/s with fsync`;
+
+const WORDS: Readonly<Record<string, string>> = {
+  EROFS: "the file system is read-only",
+  EACCES: "this user may not write there",
+  EPERM: "this user may not write there",
+  ENOSPC: "the disk is full",
+  EDQUOT: "the quota is used up",
+  ENOTDIR: "a part of the path is a file",
+  EIO: "the disk has failed",
+  ESTALE: "the file server has forgotten the folder",
+};
+
+const wordOf = ({ refused, at }: Probe): string =>
+  `${WORDS[refused!] ?? refused}${at === "write" ? "" : ` (at ${at})`}`;
+
+function sentenceOf(refused: string): string {
+  if (refused === "ENOSPC" || refused === "EDQUOT") return "Free some, or ";
+  return refused === "EACCES" || refused === "EPERM" ? "Ask who owns it, or " : "Ask the site why, and ";
+}
+
+function judgeQuota({ fileSystem, used, limit, of }: Quota): Line[] {
+  if (limit === 0 || used < FULL * limit) return [];
+  const show = of === "space" ? formatBytes : String;
+  const judge = used >= limit ? bad : warn;
+  const whole = `your quota of ${of} on ${fileSystem} is ${Math.floor(100 * used / limit)}% used: ${
+    show(used)
+  } of ${show(limit)}`;
+  return [
+    judge(NAME, whole, "Remove what you don't need there, or name a folder elsewhere with --save-dir."),
+  ];
+}

@@ -1,0 +1,89 @@
+// Whether what SLURM was asked for is what the program was started as: tasks, nodes, GPUs. Refused before anything is loaded,
+// with the line of the job script to change. A function of the environment. May import dist, errors.
+import { expandCounts } from "../dist/node_list.ts";
+import { inSlurmStep } from "../dist/launchers.ts";
+import type { Where } from "../dist/where.ts";
+import { UserError } from "../errors.ts";
+import { formatPlural } from "../format.ts";
+import type { Env } from "./scheduler.ts";
+
+export interface LayoutWishes {
+  /** As it was asked for. */
+  readonly device: "auto" | "cpu" | "cuda";
+  /** --any-layout: the user knows. */
+  readonly anyLayout: boolean;
+}
+
+export function refuseJobLayout(env: Env, where: Where, { device, anyLayout }: LayoutWishes): void {
+  if (anyLayout || !env.SLURM_JOB_ID) return;
+  const ofStep = inSlurmStep(env) && whole(env.SLURM_STEP_NUM_TASKS) === where.world;
+  if (where.launcher === "alone") refuseWithoutSrun(env);
+  if (device !== "cpu" && (ofStep || where.launcher === "alone")) refuseGpus(env, where);
+}
+
+/** One process in an allocation for several: the rest of it would be paid for and idle. */
+function refuseWithoutSrun(env: Env): void {
+  const { SLURM_JOB_ID: job } = env;
+  const nodes = whole(env.SLURM_JOB_NUM_NODES) ?? whole(env.SLURM_NNODES) ?? 1;
+  const tasks = whole(env.SLURM_NTASKS) ?? tasksPerNode(env);
+  if (tasks <= 1 && nodes <= 1) return;
+  const has = tasks > 1 ? formatPlural(tasks, "task") : formatPlural(nodes, "node");
+  const lines = nodes > 1 ? "#SBATCH --nodes=1 and --ntasks-per-node=1" : "#SBATCH --ntasks-per-node=1";
+  throw new UserError(
+    "usage",
+    `SLURM job ${job} has ${has}, and this is one process, started without srun. In the job script, write ` +
+      `\`srun hpctrain ...\`, which starts one process in each task; or ask for one task: ${lines}. To train in one process ` +
+      "all the same, add --world-size 1.",
+  );
+}
+
+function refuseGpus(env: Env, { localWorld, launcher }: Where): void {
+  const gpus = whole(env.SLURM_GPUS_ON_NODE) ?? 0;
+  if (gpus === 0) return; // SLURM gave none, or does not know of them
+  const told = `This node gives the job ${formatPlural(gpus, "GPU")} and ${formatPlural(localWorld, "task")}`;
+  if (localWorld > gpus) {
+    throw new UserError(
+      "usage",
+      `${told}, and each rank needs a GPU of its own. In the job script: #SBATCH --ntasks-per-node=${gpus}` +
+        `, or --gpus-per-node=${localWorld}. For ranks on the node's cores, add --device cpu.`,
+    );
+  }
+  // With one visible, somebody has chosen it: --gpus-per-task=1, --gpu-bind, or CUDA_VISIBLE_DEVICES by hand.
+  const visible = env.CUDA_VISIBLE_DEVICES === undefined ? gpus : env.CUDA_VISIBLE_DEVICES.split(",").length;
+  if (localWorld === gpus || visible <= 1) return;
+  const launch = localWorld === 1 ? `, or start \`hpctrain launch -n ${gpus} -- ...\` in the one task` : "";
+  const start = launcher === "alone" ? " and `srun hpctrain ...`" : "";
+  throw new UserError(
+    "usage",
+    `${told}: ${formatPlural(gpus - localWorld, "GPU")} would be idle. In the job script: ` +
+      `#SBATCH --ntasks-per-node=${gpus}${start}${launch}; or ask for fewer: --gpus-per-node=${localWorld}. ` +
+      "To train so all the same, add --any-layout.",
+  );
+}
+
+/** What SLURM's job holds GPUs for, and no rank computes on them. */
+export function refuseIdleGpus(
+  env: Env,
+  computesOn: "cpu" | "cuda",
+  why: () => string,
+  wishes: LayoutWishes,
+): void {
+  const { SLURM_GPUS_ON_NODE: gpus, SLURM_JOB_ID: job } = env;
+  if (computesOn !== "cpu" || wishes.device === "cpu" || wishes.anyLayout || !job || !whole(gpus)) return;
+  throw new UserError(
+    "environment",
+    `SLURM job ${job} has ${
+      formatPlural(Number(gpus), "GPU")
+    } on this node, but ${why()}. \`hpctrain doctor\` in the job ` +
+      "says what is missing. To train on the node's cores all the same, add --device cpu.",
+  );
+}
+
+/** The GPU that SLURM has bound this task to, where it is one. */
+export const boundGpu = (env: Env): string | null =>
+  inSlurmStep(env) && /^\d+$/.test(env.SLURM_STEP_GPUS ?? "") ? `GPU ${env.SLURM_STEP_GPUS}` : null;
+
+const tasksPerNode = ({ SLURM_TASKS_PER_NODE: counts }: Env): number =>
+  counts ? expandCounts(counts, "SLURM_TASKS_PER_NODE").reduce((a, b) => a + b, 0) : 1;
+
+const whole = (text: string | undefined): number | null => text && /^\d+$/.test(text) ? Number(text) : null;

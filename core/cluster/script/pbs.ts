@@ -1,0 +1,186 @@
+// A job as a script for qsub, of PBS Pro and OpenPBS or of Torque: pure. May import errors, its siblings.
+import { UserError } from "../../errors.ts";
+import { ENDED, head, overriding, STRICT, surroundings, wrapped } from "./body.ts";
+import { pbsLine, pbsOption } from "./directive.ts";
+import { type Job, slug, tasksOf } from "./job.ts";
+import { startPbs } from "./pbs_start.ts";
+import { quote } from "./quote.ts";
+
+export function renderPbs(job: Job): string {
+  refuseForeign(job);
+  return [
+    ...head(job, [
+      `Submit it with \`qsub FILE\`${
+        job.overrides.length > 0 ? ", or with changes: `qsub -v EPOCHS=200,LR=1e-4 FILE`." : "."
+      }`,
+    ]),
+    ...directives(job),
+    ...output(job),
+    ...surroundings(job),
+    ...STRICT,
+    ...overriding(job),
+    ...again(job),
+    ...(goesBack(job) ? ENDED : []),
+    "",
+    ...startPbs(job),
+    ...ending(job),
+  ].join("\n") + "\n";
+}
+
+/** The folder that the job's output is written to while it runs. */
+export const pbsLogs = ({ logs }: Job): string => `${logs}/pbs`;
+
+/** The file: `PBS_JOBID` is its part that is not known before. */
+export const pbsOutput = (job: Job): string => `${pbsLogs(job)}/${slug(job.name)}.PBS_JOBID.out`;
+
+function directives(job: Job): string[] {
+  const { layout, limits, ending, site, array } = job;
+  const torque = site.pbs.dialect === "torque";
+  const lines: [string, string][] = [
+    ["-N", slug(job.name, torque ? 15 : 60)],
+    ...(torque ? torqueSize(job) : proSize(job)),
+    ["-l", limits.time && `walltime=${walltime(limits.time)}`],
+    ["-l", torque && limits.qos ? `qos=${limits.qos}` : ""],
+    ["-q", limits.partition],
+    ["-A", limits.account],
+    [torque ? "-t" : "-J", array ? `0-${array.last}${array.atOnce ? `%${array.atOnce}` : ""}` : ""],
+    ["-j", "oe"],
+    // What is printed goes to a file of ours at once; what PBS itself has to say, beside it.
+    ["-o", /^[\w./-]+$/.test(pbsLogs(job)) ? `${pbsLogs(job)}/` : ""],
+    ["-r", ending.requeue ? "y" : "n"],
+    ["-M", site.mail],
+    ["-m", site.mail && mailWhen(site.mailType)],
+  ];
+  return [
+    ...lines.filter(([, value]) => value !== "").map(([name, value]) => pbsLine(name, value)),
+    ...(torque && limits.exclusive ? ["#PBS -n"] : []),
+    ...limits.more.map(pbsOption),
+  ];
+
+  function proSize({ layout: { nodes, gpusPerNode, gpuType, cpusPerRank }, limits, site }: Job) {
+    const { perNode, cpus } = tasksOf(layout);
+    const chunk = [
+      `select=${nodes}`,
+      `ncpus=${perNode * cpus}`,
+      `mpiprocs=${perNode}`,
+      `ompthreads=${cpusPerRank}`,
+      gpusPerNode > 0 && `ngpus=${gpusPerNode}`,
+      gpuType && `gpu_type=${gpuType}`,
+      Number.parseInt(limits.mem) > 0 && `mem=${memory(limits.mem)}`,
+      limits.constraint,
+    ].filter((part) => part);
+    const place = site.pbs.place || (nodes > 1 ? "scatter" : limits.exclusive ? "pack" : "");
+    return [
+      ["-l", chunk.join(":")],
+      ["-l", place && `place=${place}${limits.exclusive && !/excl/.test(place) ? ":excl" : ""}`],
+    ] as [string, string][];
+  }
+}
+
+function torqueSize({ layout, limits }: Job): [string, string][] {
+  const { nodes, gpusPerNode } = layout;
+  const { perNode, cpus } = tasksOf(layout);
+  const node = [
+    `nodes=${nodes}`,
+    `ppn=${perNode * cpus}`,
+    gpusPerNode > 0 && `gpus=${gpusPerNode}`,
+    limits.constraint,
+  ].filter((part) => part).join(":");
+  const bytes = Number.parseInt(limits.mem);
+  return [["-l", node], [
+    "-l",
+    bytes > 0 ? `mem=${memory(limits.mem.replace(/^\d+/, String(bytes * nodes)))}` : "",
+  ]];
+}
+
+/** SLURM's 64G (a number alone is megabytes) is 64gb here. */
+function memory(mem: string): string {
+  const [, count, unit = "M"] = /^(\d+)([KMGT])?/i.exec(mem)!;
+  return `${count}${unit.toLowerCase()}b`;
+}
+
+/** "2-04" and "2-04:30:00" in hours; what has no days is as PBS reads it. */
+export function walltime(time: string): string {
+  const [, days, clock] = /^(\d+)-(.*)$/.exec(time) ?? [];
+  if (days === undefined) return time;
+  const [hours, minutes = "0", seconds = "0"] = clock.split(":");
+  const two = (text: string) => text.padStart(2, "0");
+  return `${Number(days) * 24 + Number(hours)}:${two(minutes)}:${two(seconds)}`;
+}
+
+/** SLURM's words for when somebody is told, in PBS's letters. */
+function mailWhen(types: string): string {
+  const letters: Record<string, string> = {
+    BEGIN: "b",
+    END: "e",
+    FAIL: "a",
+    REQUEUE: "a",
+    ALL: "abe",
+    NONE: "n",
+  };
+  const all = types.toUpperCase().split(",").map((type) => letters[type.trim()] ?? "a").join("");
+  return [...new Set(all)].sort().join("");
+}
+
+function refuseForeign({ limits, site }: Job): void {
+  const { qos, exclude, reservation } = limits;
+  const foreign = [
+    [
+      exclude,
+      "exclude",
+      "PBS has no list of nodes to stay away from: --constraint or --qsub-arg say what is wanted.",
+    ],
+    [reservation, "reservation", "In PBS a reservation is a queue: give its name to --partition."],
+    [site.pbs.dialect === "pro" ? qos : "", "qos", "PBS Pro has no such thing: --partition names the queue."],
+  ].find(([value]) => value !== "");
+  if (!foreign) return;
+  throw new UserError("usage", `cluster.${foreign[1]} (--${foreign[1]}) is SLURM's. ${foreign[2]}`);
+}
+
+/** PBS keeps output to itself until the job has ended. */
+function output(job: Job): string[] {
+  const logs = quote(pbsLogs(job));
+  return [
+    "",
+    'cd -- "${PBS_O_WORKDIR:?is not set. Submit this script with qsub}" || exit 7',
+    `mkdir -p -- ${logs}`,
+    `output=${logs}/${slug(job.name)}.$PBS_JOBID.out`,
+    ...(job.words[0] === "train" ? ["started_before=$([[ -s $output ]] && echo yes)"] : []),
+    `exec ${job.ending.openMode === "append" ? ">>" : ">"}"$output" 2>&1`,
+  ];
+}
+
+/** A job that PBS starts again, and one that goes on for another, continue the same run. */
+function again({ words }: Job): string[] {
+  if (words[0] !== "train") return [];
+  return [
+    "",
+    "# Started again after its node was lost, or instead of a job that was stopped: it goes on.",
+    'if [[ -n $started_before || -n ${HPCTRAIN_RESTARTS:-} ]]; then set -- "$@" --resume=auto; fi',
+  ];
+}
+
+const goesBack = ({ ending, array }: Job): boolean => ending.requeue && !array;
+
+/** Only operators may requeue under PBS, so a job that was stopped submits the next one. */
+function ending(job: Job): string[] {
+  const { ending: { maxRequeues }, overrides } = job;
+  if (!goesBack(job)) return ["", 'exit "$code"'];
+  const names = ["NODES", "GPUS", ...overrides.map(([variable]) => variable)];
+  return [
+    "",
+    "# 75: it stopped on request, with a checkpoint to go on from.",
+    "restarts=${HPCTRAIN_RESTARTS:-0}",
+    `if [[ -s $HPCTRAIN_ENDED ]]; then echo "No next job is submitted: $(<"$HPCTRAIN_ENDED")."`,
+    `elif ((code == 75 && restarts < ${maxRequeues})); then`,
+    "  variables=HPCTRAIN_RESTARTS=$((restarts + 1))",
+    ...wrapped("  for name in", names, "; do"),
+    "    if [[ -n ${!name:-} ]]; then variables+=,$name; fi",
+    "  done",
+    '  if next=$(qsub -v "$variables" "$0"); then echo "Job $next goes on from the checkpoint."',
+    '  else echo "The next job could not be submitted. By hand: qsub -v RESUME=auto FILE"; fi',
+    "fi",
+    'rm -f -- "$HPCTRAIN_ENDED"',
+    'exit "$code"',
+  ];
+}

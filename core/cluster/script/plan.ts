@@ -1,0 +1,216 @@
+// Settings and typed words -> a job, or a sentence about what can't be. Pure. May import config, errors, its siblings.
+import { join } from "@std/path";
+import type { Env } from "../../config/environment.ts";
+import { checkLayout, loadPreset } from "../../config/presets.ts";
+import type { Resolved } from "../../config/resolve.ts";
+import type { Config } from "../../config/settings.ts";
+import { ALL } from "../../config/tree.ts";
+import { UserError } from "../../errors.ts";
+import { formatPlural } from "../../format.ts";
+import type { Job, Layout, Limits, Site } from "./job.ts";
+import { overridesOf } from "./overrides.ts";
+import type { Word } from "./quote.ts";
+
+export interface Request {
+  readonly resolved: Resolved;
+  /** "train" or another command that a job can run. */
+  readonly command: string;
+  /** After the command's name. */
+  readonly words: readonly Word[];
+  /** The whole line that asks for the script. */
+  readonly typed: readonly string[];
+  readonly program: readonly string[];
+  readonly version: string;
+  readonly env: Env;
+  /** What was given by options of the command line, beside the settings. */
+  readonly also?: {
+    readonly args?: readonly string[];
+    readonly env?: readonly string[];
+    readonly setup?: readonly string[];
+  };
+  /** Whose options `more` are. */
+  readonly scheduler: "slurm" | "pbs";
+}
+
+export function planJob(request: Request): Job {
+  const { resolved, command, words, typed, program, version, env, scheduler, also = {} } = request;
+  const { cluster, output } = resolved.config;
+  const trains = command === "train";
+  const layout = layoutOf(resolved, command);
+  const args = scheduler === "slurm" ? cluster.sbatch_args : cluster.qsub_args;
+  return {
+    made: { version, command: typed },
+    name: cluster.job_name || output.run_name || resolved.preset ||
+      (trains ? resolved.config.model.name : command),
+    program,
+    words: [command, ...words],
+    overrides: overridesOf(command),
+    inherited: inheritedFrom(resolved, env, trains || command === "eval"),
+    layout,
+    limits: limitsOf(cluster, [...args, ...(also.args ?? [])]),
+    site: siteOf(cluster, also),
+    ending: {
+      signal: cluster.signal,
+      requeue: cluster.requeue,
+      maxRequeues: cluster.max_requeues,
+      openMode: cluster.open_mode,
+    },
+    logs: join(output.save_dir, "logs"),
+  };
+}
+
+interface Kind {
+  readonly nodes: number;
+  readonly gpus: number;
+  readonly ranks: number;
+}
+
+/** What a preset's job has where nothing else is said. */
+const KINDS: Readonly<Record<string, Kind>> = {
+  "single-gpu": { nodes: 1, gpus: 1, ranks: 1 },
+  "multi-gpu": { nodes: 1, gpus: 4, ranks: 4 },
+  "multi-node": { nodes: 2, gpus: 4, ranks: 4 },
+  "cpu-cluster": { nodes: 2, gpus: 0, ranks: 4 },
+};
+const CPUS = { gpu: 8, "cpu-cluster": 4, other: 4 } as const;
+
+function layoutOf(resolved: Resolved, command: string): Layout {
+  const { config, preset, origin } = resolved;
+  const { cluster, distributed, training } = config;
+  const wantsGpu = command === "train" && training.device === "cuda";
+  const kind = KINDS[preset ?? ""] ?? { nodes: 1, gpus: wantsGpu ? 1 : 0, ranks: 1 };
+  const [, gresType, gresCount] = /^gpu(?::(.+))?:(\d+)$/.exec(cluster.gres) ?? [];
+  refuseTwoGpus(config, gresType, gresCount);
+  const asked = distributed.gpus_per_node || Number(gresCount ?? 0);
+  const gpus = asked || (command === "train" || cluster.tasks_per_node === 0 ? kind.gpus : 0);
+  const nodes = distributed.nodes || kind.nodes;
+  const perNode = cluster.layout === "task-per-node";
+  // One task a node may be meant in SLURM's own words.
+  const oneTask = perNode && cluster.tasks_per_node === 1 && gpus > 0;
+  const ranks = (oneTask ? 0 : cluster.tasks_per_node) || gpus || kind.ranks;
+  if (gpus > 0 && ranks !== gpus) throw ranksAndGpus(ranks, gpus, origin("distributed.gpus_per_node"));
+  if (gpus > 0 && training.device === "cpu" && command === "train") {
+    throw noUse(gpus, origin("training.device"));
+  }
+  if (wantsGpu && gpus === 0) throw noGpu(origin("training.device"));
+  const mpi = gpus === 0 && nodes * ranks > 1 && ["train", "bench", "doctor"].includes(command);
+  if (command === "train" && preset !== null && !distributed.any_layout) {
+    const device = gpus > 0 ? "cuda" : "cpu";
+    checkLayout(loadPreset(preset), { nodes, ranks: nodes * ranks, device });
+  }
+  const loaders = origin("data.num_workers").startsWith("--") ? config.data.num_workers : 0;
+  const cpus = gpus > 0 ? CPUS.gpu : CPUS[preset === "cpu-cluster" ? preset : "other"];
+  return {
+    nodes,
+    ranksPerNode: ranks,
+    tasks: perNode ? "per-node" : "per-rank",
+    gpusPerNode: gpus,
+    gpuType: cluster.gpu_type,
+    gres: cluster.gres,
+    cpusPerRank: cluster.cpus_per_task || Math.max(loaders, loaders > 0 ? 1 : cpus),
+    mpi,
+  };
+}
+
+function limitsOf(cluster: Config["cluster"], more: readonly string[]): Limits {
+  const { time, mem, partition, account, qos, constraint, exclude, reservation, exclusive } = cluster;
+  return {
+    time,
+    mem: mem.replace(/B$/i, ""),
+    partition,
+    account,
+    qos,
+    constraint,
+    exclude,
+    reservation,
+    exclusive,
+    more,
+  };
+}
+
+function siteOf(cluster: Config["cluster"], also: NonNullable<Request["also"]>): Site {
+  const env = [...cluster.env, ...(also.env ?? [])];
+  for (const pair of env) {
+    if (/^[A-Za-z_]\w*=/.test(pair)) continue;
+    throw new UserError(
+      "usage",
+      `cluster.env (--env) takes NAME=VALUE, such as NCCL_DEBUG=WARN, but got "${pair}".`,
+    );
+  }
+  return {
+    modules: cluster.modules,
+    env,
+    setup: [...cluster.setup, ...(also.setup ?? [])],
+    mail: cluster.mail,
+    mailType: cluster.mail_type,
+    mpi: cluster.mpi,
+    pbs: { dialect: cluster.pbs, launch: cluster.pbs_launch, place: cluster.place },
+  };
+}
+
+/** Not settings, and still of this machine's user. */
+const OURS = ["HPCTRAIN_PRESET", "HPCTRAIN_CONFIG", "HPCTRAIN_CACHE", "HPCTRAIN_MPI"];
+
+/** A job that is submitted with another --export gets none of it by itself. */
+function inheritedFrom({ origin }: Resolved, env: Env, settings: boolean): [string, string][] {
+  const given = ALL.filter(({ path }) =>
+    settings ? !/^(cluster|distributed)\./.test(path) : path === "environment.libtorch"
+  )
+    .map(({ path }) => /^env (\w+)$/.exec(origin(path))?.[1])
+    .filter((name) => name !== undefined);
+  return [...new Set([...(settings ? OURS : OURS.slice(2)), ...given])]
+    .filter((name) => env[name])
+    .map((name) => [name, env[name]!]);
+}
+
+function refuseTwoGpus(
+  { cluster, distributed }: Config,
+  type: string | undefined,
+  count: string | undefined,
+): void {
+  const { gres, gpu_type } = cluster;
+  if (count !== undefined && distributed.gpus_per_node > 0 && Number(count) !== distributed.gpus_per_node) {
+    throw new UserError(
+      "usage",
+      `--gres ${gres} and --gpus-per-node ${distributed.gpus_per_node} ask for different numbers of GPUs. Give one of the two.`,
+    );
+  }
+  if (type !== undefined && gpu_type !== "" && type !== gpu_type) {
+    throw new UserError(
+      "usage",
+      `--gres ${gres} and --gpu-type ${gpu_type} name different GPUs. Give one of the two.`,
+    );
+  }
+  if (gpu_type !== "" && gres !== "" && type === undefined) {
+    throw new UserError(
+      "usage",
+      `--gpu-type ${gpu_type} belongs into --gres here: --gres gpu:${gpu_type}:${count}.`,
+    );
+  }
+}
+
+const ranksAndGpus = (ranks: number, gpus: number, origin: string) =>
+  new UserError(
+    "usage",
+    `--ntasks-per-node ${ranks} and ${
+      formatPlural(gpus, "GPU")
+    } on each node (${origin}): a rank has one GPU, so ` +
+      (ranks === 1
+        ? "give --layout task-per-node for one task that starts them all, or leave --ntasks-per-node out."
+        : `the two must be the same. Give --gpus-per-node ${ranks}, or leave --ntasks-per-node out.`),
+  );
+
+const noUse = (gpus: number, origin: string) =>
+  new UserError(
+    "usage",
+    `The job asks for ${
+      formatPlural(gpus, "GPU")
+    } a node, and ${origin} computes on CPUs. Leave the GPUs out ` +
+      "(--preset cpu-cluster), or the device.",
+  );
+
+const noGpu = (origin: string) =>
+  new UserError(
+    "usage",
+    `${origin} computes on GPUs, and the job asks for none. Add --gpus-per-node 4, say.`,
+  );

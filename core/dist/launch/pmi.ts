@@ -1,0 +1,156 @@
+// What a library of MPICH's family asks of its launcher when it starts (the simple form of PMI, version 1): who it is, and to
+// pass addresses on to the others. Served to the ranks of this node at a loopback port, so that ranks on several nodes come
+// together although no launcher of MPI's own reaches them. May import its siblings.
+import type { Exchange } from "./exchange.ts";
+
+export interface Pmi {
+  /** For a rank's environment. */
+  env(rank: number): Record<string, string>;
+  close(): void;
+}
+
+export interface PmiOptions {
+  /** Of this node. */
+  readonly ranks: readonly number[];
+  readonly world: number;
+  readonly nodes: number;
+  readonly exchange: Exchange;
+  /** Hears why the nodes did not come together; the ranks of this one can't go on then. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** All ranks share one space of names, and it has to be called something. */
+const SPACE = "hpctrain";
+const LONGEST_NAME = 64, LONGEST_VALUE = 1024;
+/** No request of the library's is longer. */
+const LONGEST_LINE = 4 * LONGEST_VALUE;
+
+export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): Pmi {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr as Deno.NetAddr;
+  const known = new Map<string, string>([["PMI_process_mapping", `(vector,(0,${nodes},${ranks.length}))`]]);
+  const connections = new Map<number, Deno.Conn>();
+  let put: [string, string][] = [];
+  let waiting: (() => void)[] = [];
+  let closed = false;
+
+  /** When all of this node are here, it is for the other nodes. */
+  const barrier = async (go: () => void) => {
+    waiting.push(go);
+    if (waiting.length < ranks.length) return;
+    const mine = put, here = waiting;
+    put = [];
+    waiting = [];
+    try {
+      for (const [name, value] of await exchange.all(mine)) known.set(name, value);
+      here.forEach((pass) => pass());
+    } catch (error) {
+      if (closed) return;
+      failed(error);
+      connections.forEach(close); // their library tells them that its launcher has gone
+    }
+  };
+  const answer = ({ cmd, key = "", value = "" }: Record<string, string>): string | null => {
+    switch (cmd) {
+      case "init":
+        return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0";
+      case "get_maxes":
+        return `cmd=maxes kvsname_max=${LONGEST_NAME} keylen_max=${LONGEST_NAME} vallen_max=${LONGEST_VALUE} rc=0`;
+      case "get_appnum":
+        return "cmd=appnum appnum=0 rc=0";
+      case "get_my_kvsname":
+        return `cmd=my_kvsname kvsname=${SPACE} rc=0`;
+      case "get_universe_size":
+        return `cmd=universe_size size=${world} rc=0`;
+      case "put":
+        put.push([key, value]);
+        return "cmd=put_result rc=0 msg=success";
+      case "get":
+        return known.has(key)
+          ? `cmd=get_result rc=0 msg=success value=${known.get(key)}`
+          : "cmd=get_result rc=-1 msg=key_not_found value=unknown";
+      case "finalize":
+        return "cmd=finalize_ack rc=0";
+      default:
+        return null; // nothing that a training run needs
+    }
+  };
+  const serve = async (connection: Deno.Conn) => {
+    const say = (...lines: string[]) => write(connection, lines.map((line) => `${line}\n`).join(""));
+    let rank: number | null = null;
+    for await (const line of linesOf(connection)) {
+      const fields = fieldsOf(line);
+      if (rank === null) {
+        rank = fields.cmd === "initack" ? Number(fields.pmiid) : NaN;
+        if (!ranks.includes(rank) || connections.has(rank)) return close(connection); // none of ours
+        connections.set(rank, connection);
+        await say("cmd=initack rc=0", `cmd=set size=${world}`, `cmd=set rank=${rank}`, "cmd=set debug=0");
+      } else if (fields.cmd === "barrier_in") {
+        barrier(() => void say("cmd=barrier_out rc=0").catch(() => {}));
+      } else await say(answer(fields) ?? `cmd=${fields.cmd}_result rc=-1 msg=unknown_command`);
+    }
+  };
+  (async () => {
+    for await (const connection of listener) {
+      if (isOwn(connection)) serve(connection).catch(() => {}); // it has ended
+      else close(connection);
+    }
+  })().catch(() => {}); // closed
+  return {
+    env: (rank) => ({
+      PMI_PORT: `127.0.0.1:${port}`,
+      PMI_ID: String(rank),
+      PMI_RANK: String(rank),
+      PMI_SIZE: String(world),
+    }),
+    close() {
+      closed = true;
+      listener.close();
+      exchange.close();
+    },
+  };
+}
+
+/** Whether the other end is this user's: others on this machine can connect too. The kernel knows. */
+function isOwn(connection: Deno.Conn): boolean {
+  const end = (address: Deno.Addr) =>
+    `0100007F:${(address as Deno.NetAddr).port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const from = end(connection.remoteAddr), to = end(connection.localAddr);
+  try {
+    const table = Deno.readTextFileSync("/proc/net/tcp").split("\n").map((line) => line.trim().split(/\s+/));
+    return Number(table.find(([, local, remote]) => local === from && remote === to)?.[7]) === Deno.uid();
+  } catch {
+    return true; // a system that does not tell
+  }
+}
+
+/** "cmd=put kvsname=x key=a value=b". */
+const fieldsOf = (line: string): Record<string, string> =>
+  Object.fromEntries(
+    line.trim().split(/\s+/).map((word) => {
+      const at = word.indexOf("=");
+      return [word.slice(0, at), word.slice(at + 1)];
+    }),
+  );
+
+async function* linesOf(connection: Deno.Conn): AsyncGenerator<string, void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const bytes of connection.readable) {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+    rest = lines.pop()!;
+    if (rest.length > LONGEST_LINE) return close(connection);
+    yield* lines;
+  }
+}
+
+function close(connection: Deno.Conn): void {
+  try {
+    connection.close();
+  } catch { /* closed before */ }
+}
+
+async function write(connection: Deno.Conn, text: string): Promise<void> {
+  const bytes = new TextEncoder().encode(text);
+  for (let done = 0; done < bytes.length;) done += await connection.write(bytes.subarray(done));
+}

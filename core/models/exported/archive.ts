@@ -1,0 +1,192 @@
+// What torch.export.save writes: a zip of a graph in JSON, weights and constants. Two layouts: that of PyTorch 2.8 and
+// later (models/, data/), and the flat one of before. Nothing in it is executed. May import core/checkpoint, its siblings.
+import { damaged, FileBytes } from "../../checkpoint/file_bytes.ts";
+import { readPt } from "../../checkpoint/pt.ts";
+import { type Storage, TensorData, type Value } from "../../checkpoint/value.ts";
+import { isZip, openZip, type ZipEntry, type ZipReader } from "../../checkpoint/zip_reader.ts";
+import { type Meta, type Program, readMeta, readProgram } from "./graph.ts";
+import { Reader } from "./json.ts";
+
+export interface Archive {
+  readonly path: string;
+  readonly program: Program;
+  /** The module's state dict, in its order. Tied weights share storage, place and strides. */
+  readonly weights: ReadonlyMap<string, TensorData>;
+  /** Tensors that are no part of the state dict, by the signature's names. */
+  readonly constants: ReadonlyMap<string, TensorData>;
+  readonly fileBytes: number;
+  /** Weights are read when their bytes are asked for, so the file stays open until then. */
+  close(): void;
+  [Symbol.dispose](): void;
+}
+
+/** Of a tensor that is the whole of an entry, raw: where it can be written anew. */
+export interface EntryStorage extends Storage {
+  readonly entry: string;
+}
+
+// A graph of the largest models has some ten thousand nodes of a few kilobytes each.
+const MAX_JSON_BYTES = 256 << 20;
+
+export function openExported(path: string): Archive {
+  const file = new FileBytes(path);
+  const closing: (() => void)[] = [() => file.close()];
+  const close = () => closing.splice(0).forEach((end) => end());
+  try {
+    if (!isZip(file)) {
+      throw damaged(path, "is not an exported program: a .pt2 file is a zip, and this is not one");
+    }
+    const parts = new Parts(path, openZip(file), closing);
+    const { program, weights, constants } = parts.read();
+    return { path, program, weights, constants, fileBytes: file.size, close, [Symbol.dispose]: close };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+class Parts {
+  readonly #json: Reader;
+  readonly #byName = new Map<string, ZipEntry>();
+  readonly #storages = new Map<string, Storage>();
+
+  constructor(
+    readonly path: string,
+    readonly zip: ZipReader,
+    readonly closing: (() => void)[],
+  ) {
+    this.#json = new Reader(path);
+    // The newer layout has one folder around everything, named after the file.
+    const names = [...zip.entries.keys()];
+    const mark = names.find((name) => /(^|\/)(archive_format|models\/[^/]+\.json)$/.test(name));
+    const prefix = mark?.replace(/(archive_format|models\/[^/]+\.json)$/, "") ?? "";
+    for (const [name, entry] of zip.entries) {
+      if (name.startsWith(prefix)) this.#byName.set(name.slice(prefix.length), entry);
+    }
+  }
+
+  read(): Pick<Archive, "program" | "weights" | "constants"> {
+    const flat = "serialized_exported_program.json";
+    if (this.#byName.has(flat)) {
+      const part = (name: string) => this.#pickled(name);
+      return {
+        program: readProgram(this.#parsed(flat), this.path),
+        weights: part("serialized_state_dict.pt"),
+        constants: part(
+          this.#byName.has("serialized_constants.pt")
+            ? "serialized_constants.pt"
+            : "serialized_constants.json",
+        ),
+      };
+    }
+    const models = [...this.#byName.keys()].filter((name) => /^models\/[^/]+\.json$/.test(name));
+    if (models.length === 0) {
+      throw damaged(
+        this.path,
+        "is a zip without an exported program: write it with torch.export.save (a package of AOTInductor can't be trained)",
+      );
+    }
+    if (models.length > 1) {
+      throw damaged(this.path, `holds ${models.length} models, and one is expected: save them one by one`);
+    }
+    const name = models[0].slice("models/".length, -".json".length);
+    return {
+      program: readProgram(this.#parsed(models[0]), this.path),
+      weights: this.#payload("data/weights/", name, "weights"),
+      constants: this.#payload("data/constants/", name, "constants"),
+    };
+  }
+
+  #entry(name: string): ZipEntry {
+    return this.#byName.get(name) ?? this.#json.refuse(`its part ${JSON.stringify(name)} is missing`);
+  }
+
+  #parsed(name: string) {
+    const entry = this.#entry(name);
+    if (entry.size > MAX_JSON_BYTES) this.#json.refuse(`its graph has ${entry.size} bytes`);
+    return this.#json.parse(this.zip.read(entry), JSON.stringify(name));
+  }
+
+  #payload(folder: string, model: string, kind: string): Map<string, TensorData> {
+    const legacy = `${folder}${model}.pt`; // PyTorch 2.8
+    if (this.#byName.has(legacy)) return this.#pickled(legacy);
+    const r = this.#json;
+    const root = r.dict(this.#parsed(`${folder}${model}_${kind}_config.json`), kind);
+    const found = new Map<string, TensorData>();
+    for (const [name, json] of Object.entries(r.dict(root.config, kind))) {
+      const meta = r.dict(json, name);
+      const path = folder + r.text(meta.path_name, `the place of ${name}`);
+      if (meta.use_pickle === true) {
+        const only = this.#onePickled(path);
+        if (only) found.set(name, only);
+        continue;
+      }
+      found.set(name, this.#tensor(path, readMeta(r, meta.tensor_meta, name), name));
+    }
+    return found;
+  }
+
+  #tensor(path: string, meta: Meta, name: string): TensorData {
+    const { dtype, sizes, strides, offset } = meta;
+    const numbers = (values: readonly unknown[]): values is readonly number[] =>
+      values.every((v) => typeof v === "number" && v >= 0);
+    if (dtype === null) return this.#json.refuse(`the tensor ${name} is of a type unknown here`);
+    if (!numbers(sizes) || !numbers(strides) || sizes.length !== strides.length || offset < 0) {
+      return this.#json.refuse(`the tensor ${name} has no fixed size`);
+    }
+    const storage = this.#storage(path);
+    const tensor = new TensorData(dtype, sizes, storage, strides, offset);
+    const last = sizes.reduce((at, size, i) => at + (size - 1) * strides[i], offset);
+    const width = tensor.numel === 0 ? 0 : tensor.byteLength / tensor.numel;
+    if (tensor.numel > 0 && (last + 1) * width > storage.byteLength) {
+      this.#json.refuse(`the tensor ${name} needs ${(last + 1) * width} bytes and has ${storage.byteLength}`);
+    }
+    return tensor;
+  }
+
+  #storage(path: string): Storage {
+    let storage = this.#storages.get(path);
+    if (!storage) {
+      const entry = this.#entry(path);
+      const own: EntryStorage = {
+        entry: entry.name,
+        byteLength: entry.size,
+        read: (offset, length) => this.zip.read(entry, offset, length),
+      };
+      storage = own;
+      this.#storages.set(path, storage);
+    }
+    return storage;
+  }
+
+  /** A dict of tensors, as torch.save writes it, inside the zip. */
+  #pickled(path: string): Map<string, TensorData> {
+    const found = new Map<string, TensorData>();
+    const root = this.#unpickled(path);
+    if (!(root instanceof Map)) return found;
+    for (const [key, value] of root) if (value instanceof TensorData) found.set(String(key), value);
+    return found;
+  }
+
+  #onePickled(path: string): TensorData | null {
+    const root = this.#unpickled(path);
+    return root instanceof TensorData ? root : null;
+  }
+
+  #unpickled(path: string): Value | null {
+    const entry = this.#entry(path);
+    if (entry.size === 0) return null;
+    const temporary = Deno.makeTempFileSync({ suffix: ".pt" });
+    try {
+      Deno.writeFileSync(temporary, this.zip.read(entry));
+      const inner = readPt(temporary); // stays open, without a name, until the program was read
+      this.closing.push(() => inner.close());
+      return inner.root;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message.replaceAll(temporary, path) : String(error);
+      return this.#json.refuse(reason);
+    } finally {
+      Deno.removeSync(temporary);
+    }
+  }
+}

@@ -1,0 +1,174 @@
+// An exported program against what is there: libtorch's operations, the data, the batch. Each fault is one sentence.
+// May import core/errors, model (types), its siblings.
+import { openedLibtorch } from "../../../ffi/library.ts";
+import { isFloating } from "../../../ffi/dtype.ts";
+import { describe, type Tensor } from "../../../ffi/tensor.ts";
+import { UserError } from "../../errors.ts";
+import type { Facts } from "../model.ts";
+import type { Archive } from "./archive.ts";
+import type { Meta, Program } from "./graph.ts";
+import { symbolIn } from "./numbers.ts";
+import { placeOf } from "./place.ts";
+import type { Problem } from "./plan.ts";
+
+const MAX_LINES = 30;
+
+/** All that this libtorch can't run, before anything is trained. */
+export function refuseProblems(path: string, problems: readonly Problem[]): void {
+  if (problems.length === 0) return;
+  const groups = Map.groupBy(problems, ({ target, why }) => `${target}: ${why}`);
+  const lines = [...groups].map(([what, all]) => {
+    const places = [...new Set(all.map(({ place }) => place).filter((place) => place !== ""))];
+    const more = places.length > 1 ? `, and ${places.length - 1} more` : "";
+    return `  ${what}${places.length > 0 ? ` (${places[0]}${more})` : ""}`;
+  });
+  const shown = lines.length > MAX_LINES
+    ? [...lines.slice(0, MAX_LINES), `  ... and ${lines.length - MAX_LINES} more`]
+    : lines;
+  const count = groups.size === 1 ? "an operation" : `${groups.size} operations`;
+  throw new UserError(
+    "usage",
+    `${path}: ${count} of this graph can't be run with libtorch ${openedLibtorch().versionText}:\n${
+      shown.join("\n")
+    }`,
+  );
+}
+
+export const sizesText = (sizes: readonly (number | string)[]): string =>
+  `[${sizes.map((size) => typeof size === "number" ? size : "any").join(", ")}]`;
+
+/** The data's samples against the graph's input, but for the batch. */
+export function checkInput({ path }: Archive, name: string, meta: Meta, facts: Facts): void {
+  const { shape, dtype } = facts.input;
+  const sizes = meta.sizes.slice(1);
+  const fits = sizes.length === shape.length &&
+    sizes.every((size, i) => typeof size === "string" || size === shape[i]);
+  if (!fits) {
+    throw new UserError(
+      "usage",
+      `${path}: its input ${name} takes samples of shape ${sizesText(sizes)}, and the data's are ${
+        sizesText(shape)
+      }: choose other data, or export the model for these.`,
+    );
+  }
+  const wanted = meta.dtype ?? "f32", tokens = !isFloating(wanted);
+  // Tokens are told as floats by nobody: what the data calls i64 stays whole.
+  if (tokens === isFloating(dtype) && !(tokens && facts.task === "language")) {
+    throw new UserError(
+      "usage",
+      `${path}: its input ${name} is ${
+        tokens ? "whole numbers" : "floating"
+      } (${wanted}), and the data's are ${
+        tokens ? "floating" : "whole numbers"
+      } (${dtype}): choose other data, or convert inside the model and export it again.`,
+    );
+  }
+}
+
+/** The output's last sizes against what the loss wants. */
+export function checkOutput({ path }: Archive, meta: Meta | undefined, facts: Facts, outputs: number): void {
+  if (!meta || facts.task === "segmentation") return;
+  const { sizes } = meta;
+  const at = facts.task === "language" ? sizes.length - 1 : 1;
+  const given = sizes[at];
+  if (typeof given !== "number" || sizes.length < 2) return;
+  const fits = facts.task === "regression" ? given === outputs || sizes.length > 2 : given >= outputs;
+  if (fits) return;
+  const what = facts.task === "regression"
+    ? "targets per sample"
+    : facts.task === "language"
+    ? "tokens"
+    : "classes";
+  throw new UserError(
+    "usage",
+    `${path}: the model gives ${given} numbers per sample, and the data has ${outputs} ${what}: ` +
+      "change its last layer in Python and export it again.",
+  );
+}
+
+/** A batch against sizes that were fixed when the model was exported; gives the symbols their values. */
+export function bindSizes(
+  path: string,
+  name: string,
+  meta: Meta,
+  tensor: Tensor,
+  { ranges }: Program,
+  symbols: Map<string, number>,
+): void {
+  const { shape } = tensor, { sizes } = meta;
+  if (shape.length !== sizes.length) {
+    throw new UserError(
+      "usage",
+      `${path}: its input ${name} has ${sizes.length} dimensions, and is given ${describe(tensor)}.`,
+    );
+  }
+  for (let i = 0; i < sizes.length; i++) {
+    const size = sizes[i], given = shape[i];
+    if (typeof size === "number") {
+      if (size !== given) throw fixedSize(path, name, i, size, given);
+      continue;
+    }
+    const found = symbolIn(size);
+    if (found === null) continue;
+    const { symbol, times } = found, value = given / times;
+    const refuse = (what: string): never => {
+      throw new UserError(
+        "usage",
+        `${path}: was exported for ${what} in dimension ${i} of ${name}, and is given ${given}.`,
+      );
+    };
+    if (!Number.isInteger(value)) refuse(`multiples of ${times}`);
+    const known = symbols.get(symbol);
+    if (known !== undefined && known !== value) refuse(`${known * times}, as in an earlier dimension,`);
+    symbols.set(symbol, value);
+    // The least that PyTorch writes is often only what it needed to look at, so it is no reason to refuse.
+    const most = ranges.get(symbol)?.max ?? Infinity;
+    if (value > most) refuse(`at most ${most * times}`);
+  }
+}
+
+function fixedSize(path: string, name: string, dim: number, size: number, given: number): UserError {
+  const advice = dim === 0
+    ? `set --batch-size ${size} with as many samples as that divides, or export it again with ` +
+      `dynamic_shapes={"${name}": {0: torch.export.Dim("batch")}}`
+    : "export it again with dynamic_shapes";
+  const what = dim === 0 ? `batches of ${size}` : `${size} in dimension ${dim} of ${name}`;
+  return new UserError("usage", `${path}: was exported for ${what}, and is given ${given}: ${advice}.`);
+}
+
+/** Batches that a graph of a fixed size will meet, before the first one is read. */
+export function checkFixedBatch(
+  path: string,
+  input: string,
+  fixed: number,
+  run: { batch: number; samples: readonly number[] },
+): void {
+  if (run.batch !== fixed) throw fixedSize(path, input, 0, fixed, run.batch);
+  const short = run.samples.find((count) => count % fixed !== 0);
+  if (short !== undefined) throw fixedSize(path, input, 0, fixed, short % fixed);
+}
+
+/** What is odd about a graph but no fault: exported with model.eval(), for instance. */
+export function warningsOf({ path, program }: Archive): string[] {
+  const flag = (target: RegExp, names: readonly string[], on: boolean) =>
+    program.nodes.filter((node) =>
+      target.test(node.target) &&
+      node.inputs.some(({ name, value }) =>
+        names.includes(name) && value.kind === "number" && (value.value !== 0) === on
+      )
+    );
+  const norms = flag(/\.batch_norm\./, ["training"], false);
+  const drops = flag(/\.(feature_|alpha_)?dropout_?\./, ["train"], false);
+  if (norms.length + drops.length === 0) return [];
+  const parts = [
+    ...(norms.length > 0 ? [`batch norm is frozen in ${norms.length} places`] : []),
+    ...(drops.length > 0 ? [`dropout is off in ${drops.length}`] : []),
+  ];
+  const first = placeOf([...norms, ...drops][0]);
+  return [
+    `Warning: ${path} was exported in evaluation mode: ${parts.join(", and ")}` +
+    `${
+      first === "" ? "" : ` (${first})`
+    }. To train all of it, call model.train() before torch.export.export.`,
+  ];
+}

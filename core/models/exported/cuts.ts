@@ -1,0 +1,107 @@
+// Where a graph can be cut into blocks: between two modules, where one tensor is all that passes. May import plan (types).
+import type { Plan } from "./plan.ts";
+
+/** Steps from..to, and the slot of the tensor that it hands on: the next block's only input. */
+export interface Piece {
+  readonly from: number;
+  readonly to: number;
+  readonly out: number;
+  /** The module that most of it belongs to, for people. */
+  readonly name: string;
+}
+
+/** A block of fewer steps costs more than it is worth. */
+const LEAST_STEPS = 4;
+const DEEPEST = 8;
+
+/**
+ * The longest chain of blocks: the depth of the module tree is tried at which most pieces come out. `floating` says
+ * whether a slot holds a floating tensor; `most` limits the number of blocks, 0 does not.
+ */
+export function cutsOf(plan: Plan, output: number, floating: (slot: number) => boolean, most = 0): Piece[] {
+  const passes = passing(plan, output, floating);
+  let best: number[] = [];
+  for (let depth = 1; depth <= DEEPEST; depth++) {
+    const found = spaced(boundaries(plan, depth).filter((at) => passes[at] >= 0), plan.steps.length);
+    if (found.length > best.length) best = found;
+  }
+  if (most > 0 && best.length > most - 1) best = fewer(best, most, plan.steps.length);
+  const ends = [...best.map((at) => at + 1), plan.steps.length];
+  return ends.map((to, i) => {
+    const from = i === 0 ? 0 : ends[i - 1];
+    return {
+      from,
+      to,
+      out: to === plan.steps.length ? output : passes[to - 1],
+      name: nameOf(plan, from, to, i),
+    };
+  });
+}
+
+/** For each step: the slot of the one tensor that passes from it to those behind, or -1 where more than one does. */
+function passing(plan: Plan, output: number, floating: (slot: number) => boolean): number[] {
+  const { steps, kinds, roots } = plan;
+  const last = new Map<number, number>([[output, steps.length]]);
+  const lastWrite = new Map<number, number>();
+  steps.forEach((step, i) => {
+    for (const slot of step.uses) last.set(slot, Math.max(last.get(slot) ?? 0, i));
+    if (step.writes >= 0) lastWrite.set(step.writes, i);
+  });
+  last.set(output, steps.length);
+  const passes: number[] = [];
+  const alive = new Set<number>();
+  kinds.forEach((kind, slot) => {
+    if (kind === "input" && last.has(slot)) alive.add(slot);
+  });
+  for (let i = 0; i < steps.length; i++) {
+    for (const slot of steps[i].defines) {
+      if (kinds[slot] === "made" && (last.get(slot) ?? -1) > i) alive.add(slot);
+    }
+    for (const slot of alive) if (last.get(slot)! <= i) alive.delete(slot);
+    const [only] = alive;
+    // What is written to later must not be a leaf, and a second pass must find it as it was.
+    const still = only !== undefined && !((lastWrite.get(roots[only]) ?? -1) > i);
+    // A buffer's view is no tensor of its own.
+    const own = only !== undefined && kinds[roots[only]] !== "buffer" && kinds[only] === "made";
+    passes.push(alive.size === 1 && still && own && floating(only) ? only : -1);
+  }
+  return passes;
+}
+
+/** Steps after which another module of this depth goes on. */
+function boundaries({ steps }: Plan, depth: number): number[] {
+  const key = (i: number) => steps[i].node.module.split(".").slice(0, depth).join(".");
+  const found: number[] = [];
+  for (let i = 0; i + 1 < steps.length; i++) if (key(i) !== key(i + 1)) found.push(i);
+  return found;
+}
+
+function spaced(found: readonly number[], steps: number): number[] {
+  const kept: number[] = [];
+  for (const at of found) {
+    const from = kept.at(-1) ?? -1;
+    if (at - from >= LEAST_STEPS && steps - 1 - at >= 1) kept.push(at);
+  }
+  return kept;
+}
+
+/** As even as the cuts allow. */
+function fewer(found: readonly number[], blocks: number, steps: number): number[] {
+  const kept = new Set<number>();
+  for (let i = 1; i < blocks; i++) {
+    const wish = (i * steps) / blocks;
+    kept.add(found.reduce((best, at) => Math.abs(at - wish) < Math.abs(best - wish) ? at : best));
+  }
+  return [...kept].sort((a, b) => a - b);
+}
+
+/** What the modules of these steps have in common, or the first of them. */
+function nameOf({ steps }: Plan, from: number, to: number, index: number): string {
+  const paths = steps.slice(from, to).map(({ node }) => node.module).filter((path) => path !== "")
+    .map((path) => path.split("."));
+  if (paths.length === 0) return `block ${index}`;
+  const [first] = paths;
+  let common = 0;
+  while (common < first.length && paths.every((path) => path[common] === first[common])) common++;
+  return first.slice(0, Math.max(common, 1)).join(".");
+}

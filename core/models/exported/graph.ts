@@ -1,0 +1,313 @@
+// The graph of an exported program as plain, checked values: what torch.export's schema (major version 8 and before)
+// says in JSON. May import ffi/dtype (types), json.
+import type { DType } from "../../../ffi/dtype.ts";
+import { type Dict, type Json, Reader } from "./json.ts";
+
+/** A size: a number, or the name or expression of one that is known when the graph runs. */
+export type Size = number | string;
+
+export interface Meta {
+  readonly dtype: DType | null;
+  readonly sizes: readonly Size[];
+  readonly strides: readonly Size[];
+  readonly offset: number;
+  readonly requiresGrad: boolean;
+}
+
+export type Value =
+  | { readonly kind: "none" }
+  | { readonly kind: "tensor"; readonly name: string }
+  | { readonly kind: "tensors"; readonly names: readonly (string | null)[] }
+  | { readonly kind: "number"; readonly value: number; readonly as: "int" | "float" | "bool" }
+  | { readonly kind: "symbol"; readonly name: string; readonly as: "int" | "float" | "bool" }
+  | { readonly kind: "numbers"; readonly values: readonly Size[]; readonly as: "int" | "float" | "bool" }
+  | { readonly kind: "text"; readonly value: string }
+  | { readonly kind: "dtype"; readonly value: DType | null }
+  | { readonly kind: "device" }
+  | { readonly kind: "format"; readonly value: string | null }
+  | { readonly kind: "layout"; readonly strided: boolean }
+  /** What no op of libtorch takes: a graph (control flow), a custom object, nested lists. */
+  | { readonly kind: "other"; readonly what: string };
+
+export interface Node {
+  readonly target: string;
+  readonly inputs: readonly { readonly name: string; readonly value: Value }[];
+  readonly outputs: readonly Value[];
+  /** The module it belongs to, as a path: "layer1.0.conv1". */
+  readonly module: string;
+  /** Python's stack at the place that made it. */
+  readonly trace: string;
+}
+
+export type Input =
+  | { readonly kind: "user"; readonly value: Value }
+  | { readonly kind: "parameter" | "buffer" | "constant"; readonly name: string; readonly of: string }
+  | { readonly kind: "other"; readonly name: string };
+
+export interface Output {
+  readonly kind: "user" | "loss" | "buffer" | "input" | "other";
+  readonly value: Value;
+  /** Of a mutation: the buffer's or input's name. */
+  readonly of: string;
+}
+
+export interface Program {
+  readonly version: string;
+  readonly torch: string;
+  readonly inputs: readonly Input[];
+  readonly outputs: readonly Output[];
+  readonly nodes: readonly Node[];
+  readonly tensors: ReadonlyMap<string, Meta>;
+  /** Symbolic sizes by name: an expression, or a number. */
+  readonly symbols: ReadonlyMap<string, Size>;
+  readonly ranges: ReadonlyMap<string, { readonly min: number; readonly max: number }>;
+  /** The names of what the module's forward gives, where it gives a dict. */
+  readonly outputNames: readonly string[] | null;
+  /** The module's own names of its parameters of forward. */
+  readonly argumentNames: readonly string[];
+}
+
+/** The newest major version of the schema that is known here; a major change is one that breaks readers. */
+const NEWEST_MAJOR = 8;
+
+/** Codes of torch.export's own schema, which are not libtorch's. */
+const DTYPES: Readonly<Record<number, DType>> = {
+  1: "u8",
+  2: "i8",
+  3: "i16",
+  4: "i32",
+  5: "i64",
+  6: "f16",
+  7: "f32",
+  8: "f64",
+  10: "c64",
+  11: "c128",
+  12: "bool",
+  13: "bf16",
+  28: "u16",
+  34: "u32",
+  35: "u64",
+};
+const FORMATS: Readonly<Record<number, string>> = {
+  1: "contiguous",
+  2: "channels_last",
+  3: "channels_last_3d",
+  4: "preserve",
+};
+
+export const dtypeOf = (code: number): DType | null => DTYPES[code] ?? null;
+
+export function readProgram(json: Json, path: string): Program {
+  const r = new Reader(path);
+  const root = r.dict(json, "the program");
+  const version = r.dict(root.schema_version, "schema_version");
+  const major = r.int(version.major, "the schema's major version");
+  const minor = r.int(version.minor, "the schema's minor version");
+  const torch = typeof root.torch_version === "string" ? root.torch_version : "?";
+  if (major > NEWEST_MAJOR || major < 5) {
+    r.refuse(
+      `its schema is version ${major}.${minor} (PyTorch ${torch}), and this program reads 5 to ${NEWEST_MAJOR}; ` +
+        "export it again with PyTorch 2.6 or later",
+    );
+  }
+  const module = r.dict(root.graph_module, "graph_module");
+  const graph = r.dict(module.graph, "the graph");
+  const signature = r.dict(module.signature, "the signature");
+  return {
+    version: `${major}.${minor}`,
+    torch,
+    inputs: r.list(signature.input_specs, "input_specs").map((spec) => readInput(r, spec)),
+    outputs: r.list(signature.output_specs, "output_specs").map((spec) => readOutput(r, spec)),
+    nodes: r.list(graph.nodes, "the nodes").map((node, i) => readNode(r, node, `node ${i}`)),
+    tensors: new Map(
+      Object.entries(r.dict(graph.tensor_values, "tensor_values")).map((
+        [name, meta],
+      ) => [name, readMeta(r, meta, `tensor ${name}`)]),
+    ),
+    symbols: readSymbols(r, graph),
+    ranges: readRanges(r, root.range_constraints),
+    ...readCalling(module),
+  };
+}
+
+function readSymbols(r: Reader, graph: Dict): Map<string, Size> {
+  const found = new Map<string, Size>();
+  for (const kind of ["sym_int_values", "sym_bool_values", "sym_float_values"]) {
+    for (const [name, value] of Object.entries(r.dict(graph[kind] ?? {}, kind))) {
+      const [, given] = r.union(value, name);
+      const dict = typeof given === "object" ? r.dict(given, name) : null;
+      found.set(name, dict ? r.text(dict.expr_str, name) : Number(given));
+    }
+  }
+  return found;
+}
+
+function readRanges(r: Reader, json: Json | undefined): Map<string, { min: number; max: number }> {
+  const bound = (value: Json | undefined, otherwise: number) => typeof value === "number" ? value : otherwise;
+  return new Map(
+    Object.entries(r.dict(json ?? {}, "range_constraints")).map(([name, value]) => {
+      const range = r.dict(value, `the range of ${name}`);
+      return [name, { min: bound(range.min_val, -Infinity), max: bound(range.max_val, Infinity) }];
+    }),
+  );
+}
+
+/** Names that only help to say what is what: where they can't be read, there are none. */
+function readCalling(module: Dict): Pick<Program, "outputNames" | "argumentNames"> {
+  try {
+    const r = new Reader("");
+    const calls = r.list(module.module_call_graph, "");
+    const signature = r.dict(r.dict(calls[0], "").signature, "");
+    const spec = r.list(JSON.parse(r.text(signature.out_spec, "")), "");
+    const tree = r.dict(spec[1], "");
+    const named = tree.type === "builtins.dict" || tree.type === "collections.OrderedDict";
+    const keys = named ? r.list(JSON.parse(r.text(tree.context, "")), "").map(String) : null;
+    const names = Array.isArray(signature.forward_arg_names) ? signature.forward_arg_names.map(String) : [];
+    return { outputNames: keys, argumentNames: names };
+  } catch {
+    return { outputNames: null, argumentNames: [] };
+  }
+}
+
+export function readMeta(r: Reader, json: Json | undefined, where: string): Meta {
+  const meta = r.dict(json, where);
+  const size = (value: Json): Size => {
+    const [kind, given] = r.union(value, `a size of ${where}`);
+    return kind === "as_int" ? r.int(given, where) : r.text(r.dict(given, where).expr_str, where);
+  };
+  const offset = size(meta.storage_offset ?? { as_int: 0 });
+  return {
+    dtype: dtypeOf(r.int(meta.dtype, `the type of ${where}`)),
+    sizes: r.list(meta.sizes, `the sizes of ${where}`).map(size),
+    strides: r.list(meta.strides, `the strides of ${where}`).map(size),
+    offset: typeof offset === "number" ? offset : 0,
+    requiresGrad: meta.requires_grad === true,
+  };
+}
+
+function readInput(r: Reader, json: Json): Input {
+  const [kind, value] = r.union(json, "an input");
+  const spec = r.dict(value, "an input");
+  const name = () => r.text(r.dict(spec.arg, "an input").name, "an input's name");
+  switch (kind) {
+    case "user_input":
+      return { kind: "user", value: readValue(r, spec.arg, "an input") };
+    case "parameter":
+      return { kind: "parameter", name: name(), of: r.text(spec.parameter_name, "a parameter's name") };
+    case "buffer":
+      return { kind: "buffer", name: name(), of: r.text(spec.buffer_name, "a buffer's name") };
+    case "tensor_constant":
+      return { kind: "constant", name: name(), of: r.text(spec.tensor_constant_name, "a constant's name") };
+    case "constant_input": // a number or text given to forward: it is in the nodes already
+      return { kind: "user", value: { kind: "none" } };
+    default:
+      return { kind: "other", name: kind };
+  }
+}
+
+function readOutput(r: Reader, json: Json): Output {
+  const [kind, value] = r.union(json, "an output");
+  const spec = r.dict(value, "an output");
+  const given = (): Value =>
+    kind === "user_output"
+      ? readValue(r, spec.arg, "an output")
+      : { kind: "tensor", name: r.text(r.dict(spec.arg, "an output").name, "an output's name") };
+  const of = String(spec.buffer_name ?? spec.user_input_name ?? spec.parameter_name ?? "");
+  const kinds: Record<string, Output["kind"]> = {
+    user_output: "user",
+    loss_output: "loss",
+    buffer_mutation: "buffer",
+    user_input_mutation: "input",
+  };
+  return { kind: kinds[kind] ?? "other", value: given(), of };
+}
+
+function readNode(r: Reader, json: Json, where: string): Node {
+  const node = r.dict(json, where);
+  const target = r.text(node.target, `the target of ${where}`);
+  const metadata = r.dict(node.metadata ?? {}, `the metadata of ${where}`);
+  const stack = typeof metadata.nn_module_stack === "string" ? metadata.nn_module_stack : "";
+  return {
+    target,
+    inputs: r.list(node.inputs, `the inputs of ${where}`).map((input) => {
+      const argument = r.dict(input, `an input of ${where}`);
+      const value = readValue(r, argument.arg, `an input of ${where} (${target})`);
+      return { name: r.text(argument.name, `an input's name of ${where}`), value };
+    }),
+    outputs: r.list(node.outputs, `the outputs of ${where}`).map((v) =>
+      readValue(r, v, `an output of ${where}`)
+    ),
+    module: moduleOf(stack),
+    trace: typeof metadata.stack_trace === "string" ? metadata.stack_trace : "",
+  };
+}
+
+/** "key,path,class;key,path,class": the innermost module's path. A module called again has "@1" behind its name. */
+function moduleOf(stack: string): string {
+  const [, path = ""] = (stack.split(";").at(-1) ?? "").split(",");
+  if (path.startsWith("_empty_nn_module_stack")) return ""; // made by the exporter itself
+  return path.replace(/^L\['self'\]\.?/, "").replaceAll(/@\d+/g, "");
+}
+
+export function readValue(r: Reader, json: Json | undefined, where: string): Value {
+  const [kind, given] = r.union(json, where);
+  const items = () => r.list(given, where);
+  switch (kind) {
+    case "as_none":
+      return { kind: "none" };
+    case "as_tensor":
+      return { kind: "tensor", name: nameIn(r, given, where) };
+    case "as_tensors":
+      return { kind: "tensors", names: items().map((v) => nameIn(r, v, where)) };
+    case "as_optional_tensors":
+      return { kind: "tensors", names: items().map((v) => optionalName(r, v, where)) };
+    case "as_optional_tensor": {
+      const name = optionalName(r, given, where);
+      return name === null ? { kind: "none" } : { kind: "tensor", name };
+    }
+    case "as_string":
+      return { kind: "text", value: r.text(given, where) };
+    case "as_scalar_type":
+      return { kind: "dtype", value: dtypeOf(r.int(given, where)) };
+    case "as_memory_format":
+      return { kind: "format", value: FORMATS[r.int(given, where)] ?? null };
+    case "as_layout":
+      return { kind: "layout", strided: given === STRIDED };
+    case "as_device":
+      return { kind: "device" };
+    case "as_graph":
+      return { kind: "other", what: "a graph of its own" };
+  }
+  return readNumbers(r, kind, given, where) ??
+    { kind: "other", what: kind.replace(/^as_/, "").replaceAll("_", " ") };
+}
+
+/** Of torch.export's Layout. */
+const STRIDED = 7;
+
+const nameIn = (r: Reader, json: Json, where: string) => r.text(r.dict(json, where).name, where);
+
+function optionalName(r: Reader, json: Json, where: string): string | null {
+  const [kind, given] = r.union(json, where);
+  return kind === "as_none" ? null : nameIn(r, given, where);
+}
+
+/** "as_int", "as_floats", "as_sym_bool" and the like; null for what is none of them. */
+function readNumbers(r: Reader, kind: string, given: Json, where: string): Value | null {
+  const found = /^as_(sym_)?(int|float|bool)(s?)$/.exec(kind);
+  if (!found) return null;
+  const [, symbols, type, several] = found;
+  const as = type as "int" | "float" | "bool";
+  const plain = (v: Json): number =>
+    as === "int" ? r.int(v, where) : as === "float" ? r.float(v, where) : Number(r.bool(v, where));
+  const one = (v: Json): Size => symbols ? symbolic(r, v, where) : plain(v);
+  if (several) return { kind: "numbers", values: r.list(given, where).map(one), as };
+  const value = one(given);
+  return typeof value === "string" ? { kind: "symbol", name: value, as } : { kind: "number", value, as };
+}
+
+function symbolic(r: Reader, json: Json, where: string): Size {
+  const [kind, given] = r.union(json, where);
+  if (kind === "as_name") return r.text(given, where);
+  return kind === "as_bool" ? Number(r.bool(given, where)) : r.float(given, where);
+}

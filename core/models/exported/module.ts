@@ -1,0 +1,99 @@
+// The module of an exported program: parameters and buffers under the names they have in Python. May import ffi,
+// core/checkpoint, nn/module, its siblings.
+import { uninitialised } from "../../../ffi/make.ts";
+import { keep, type Tensor } from "../../../ffi/tensor.ts";
+import { copyInto } from "../../checkpoint/tensors.ts";
+import type { TensorData } from "../../checkpoint/value.ts";
+import { UserError } from "../../errors.ts";
+import { Module } from "../nn/module.ts";
+import type { Archive } from "./archive.ts";
+
+export class ExportedModule extends Module {
+  /** By the names of the graph's signature. */
+  readonly tensors = new Map<string, Tensor>();
+  readonly #order: [name: string, tensor: Tensor][] = [];
+
+  /** `p`: the largest share that the graph drops; the trainer seeds models that draw numbers. */
+  constructor(archive: Archive, readonly p: number) {
+    super();
+    const { program, weights, constants, path } = archive;
+    const trained = new Set(program.inputs.flatMap((i) => i.kind === "parameter" ? [i.of] : []));
+    const loaded = new Map<string, Tensor>();
+    const made = (data: TensorData): Tensor => {
+      const key = placeIn(data);
+      let tensor = loaded.get(key);
+      if (!tensor) loaded.set(key, tensor = tensorOf(data));
+      return tensor;
+    };
+    for (const [name, data] of weights) {
+      const meta = program.inputs.find((i) => i.kind === "parameter" && i.of === name);
+      const known = loaded.has(placeIn(data));
+      const tensor = made(data);
+      this.#order.push([name, tensor]);
+      this.tensors.set(name, tensor);
+      if (known) continue; // tied: trained under its first name
+      const asks = meta?.kind === "parameter"
+        ? program.tensors.get(meta.name)?.requiresGrad !== false
+        : false;
+      const tied = [...weights].some(([n, d]) =>
+        n !== name && trained.has(n) && placeIn(d) === placeIn(data)
+      );
+      if ((trained.has(name) && asks) || (tied && !trained.has(name))) {
+        if (tensor.dtype !== "f32") throw notFloat(path, name, tensor);
+        this.parameter(name, tensor);
+      } else this.buffer(name, tensor);
+    }
+    for (const [name, data] of constants) {
+      if (!this.tensors.has(name)) this.tensors.set(name, keep(made(data)));
+    }
+    const missing = program.inputs.flatMap((i) =>
+      i.kind !== "user" && i.kind !== "other" && !this.tensors.has(i.of) ? [i.of] : []
+    );
+    if (missing.length > 0) {
+      throw new UserError(
+        "checkpoint",
+        `${path}: the values of ${missing.slice(0, 5).join(", ")} are missing.`,
+      );
+    }
+  }
+
+  /** In Python's order, tied tensors under each of their names. */
+  override stateDict(): [string, Tensor][] {
+    return this.#order.map(([name, tensor]) => [name, tensor]);
+  }
+
+  override free(): void {
+    for (const tensor of this.tensors.values()) tensor.free();
+  }
+}
+
+/** The part of the parameters that one block uses. */
+export class Part extends Module {
+  constructor(named: readonly (readonly [string, Tensor])[]) {
+    super();
+    for (const [name, tensor] of named) this.parameter(name, tensor);
+  }
+}
+
+let next = 0;
+const storages = new WeakMap<object, number>();
+
+/** Equal for tensors that are the same memory in the same shape. */
+function placeIn({ storage, offset, shape, strides, dtype }: TensorData): string {
+  let id = storages.get(storage);
+  if (id === undefined) storages.set(storage, id = next++);
+  return `${id} ${offset} ${shape} ${strides} ${dtype}`;
+}
+
+function tensorOf(data: TensorData): Tensor {
+  const tensor = uninitialised(data.shape, { dtype: data.dtype });
+  copyInto(tensor, data);
+  return keep(tensor);
+}
+
+const notFloat = (path: string, name: string, { dtype }: Tensor) =>
+  new UserError(
+    "usage",
+    `${path}: its parameter ${name} is ${dtype}, and weights are trained in f32: call model.float() before ` +
+      "torch.export.export (--amp bf16 computes in half precision).",
+  );

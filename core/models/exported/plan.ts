@@ -1,0 +1,349 @@
+// A graph made ready to run: names become slots, nodes become steps, and what a step is the last to use is freed after
+// it. All that can be wrong is found here, before anything runs. May import ffi, its siblings.
+import type { Operator } from "../../../ffi/dispatch.ts";
+import { NativeError } from "../../../ffi/errors.ts";
+import { fill_ } from "../../../ffi/make.ts";
+import { clone } from "../../../ffi/ops.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+import { UserError } from "../../errors.ts";
+import { asTensor, type Frame, type Source, sourceOf, Unfit } from "./arguments.ts";
+import type { Node, Program, Value } from "./graph.ts";
+import { resolve } from "./operators.ts";
+import { placeOf } from "./place.ts";
+
+export type SlotKind = "parameter" | "buffer" | "constant" | "input" | "made" | "number";
+
+export interface Step {
+  readonly node: Node;
+  run(frame: Frame): void;
+  /** Slots that no later step uses. */
+  dead: readonly number[];
+  readonly uses: readonly number[];
+  readonly defines: readonly number[];
+  /** Whose memory it writes to, as the slot that the memory came with; -1 for a step that makes something new. */
+  readonly writes: number;
+}
+
+export interface Problem {
+  readonly target: string;
+  readonly why: string;
+  readonly place: string;
+}
+
+export interface Plan {
+  readonly steps: Step[];
+  readonly slots: number;
+  readonly kinds: readonly SlotKind[];
+  /** Of each slot: the slot whose memory it shares. */
+  readonly roots: readonly number[];
+  slotOf(name: string): number;
+  readonly problems: readonly Problem[];
+}
+
+export function planOf(program: Program, path: string): Plan {
+  const planner = new Planner(program, path);
+  for (const node of program.nodes) planner.add(node);
+  return planner.plan();
+}
+
+class Planner {
+  readonly #slots = new Map<string, number>();
+  readonly #kinds: SlotKind[] = [];
+  readonly #roots: number[] = [];
+  readonly #steps: Step[] = [];
+  readonly #problems: Problem[] = [];
+
+  constructor(readonly program: Program, readonly path: string) {
+    for (const input of program.inputs) {
+      if (input.kind === "user") {
+        if (input.value.kind === "tensor") this.#slot(input.value.name, "input");
+        else if (input.value.kind === "symbol") this.#slot(input.value.name, "number");
+      } else if (input.kind !== "other") this.#slot(input.name, input.kind);
+      else {
+        this.#problems.push({
+          target: `an input of the kind "${input.name}"`,
+          why: "only tensors can be inputs",
+          place: "",
+        });
+      }
+    }
+  }
+
+  #slot(name: string, kind: SlotKind, root = -1): number {
+    const slot = this.#kinds.length;
+    this.#slots.set(name, slot);
+    this.#kinds.push(kind);
+    this.#roots.push(root < 0 ? slot : root);
+    return slot;
+  }
+
+  #find = (name: string): number => {
+    const slot = this.#slots.get(name);
+    if (slot === undefined) throw new Unfit(`it uses ${JSON.stringify(name)}, which nothing has made`);
+    return slot;
+  };
+
+  add(node: Node): void {
+    const found = resolve(node.target);
+    try {
+      if (found.kind === "missing") throw new Unfit(found.why);
+      if (found.kind === "nothing") return;
+      this.#steps.push(
+        found.kind === "numbers"
+          ? this.#numberStep(node, found.run)
+          : this.#opStep(node, found.op, found.name),
+      );
+    } catch (error) {
+      if (!(error instanceof Unfit)) throw error;
+      this.#problems.push({ target: node.target, why: error.message, place: placeOf(node) });
+      this.#declare(node); // so that what follows is judged for itself
+    }
+  }
+
+  #declare(node: Node): void {
+    const names = node.outputs.flatMap((v) =>
+      v.kind === "tensor" || v.kind === "symbol" ? [v.name] : v.kind === "tensors" ? v.names : []
+    );
+    for (const name of names) if (name && !this.#slots.has(name)) this.#slot(name, "made");
+  }
+
+  #numberStep(node: Node, run: (...args: never[]) => number): Step {
+    const uses: number[] = [];
+    const slotOf = (name: string) => {
+      const slot = this.#find(name);
+      uses.push(slot);
+      return slot;
+    };
+    const inputs = node.inputs.map(({ value }) => {
+      if (value.kind === "tensor" || value.kind === "symbol") return { slot: slotOf(value.name), fixed: 0 };
+      if (value.kind === "number") return { slot: -1, fixed: value.value };
+      throw new Unfit("it is given something that is no number");
+    });
+    const [output] = node.outputs;
+    if (output?.kind !== "symbol") throw new Unfit("it does not give one number");
+    const out = this.#slot(output.name, "number");
+    const call = run as (...args: unknown[]) => number;
+    return {
+      node,
+      run({ values }) {
+        values[out] = call(...inputs.map(({ slot, fixed }) => slot < 0 ? fixed : values[slot]));
+      },
+      dead: [],
+      uses,
+      defines: [out],
+      writes: -1,
+    };
+  }
+
+  #opStep(node: Node, op: Operator, name: string): Step {
+    const { schema, aliases } = op;
+    const given = new Map(node.inputs.map((input) => [input.name, input.value]));
+    const unknown = [...given.keys()].find((key) => !schema.args.some((a) => a.name === key));
+    if (unknown !== undefined) {
+      throw new Unfit(`this libtorch's operation has no argument ${JSON.stringify(unknown)}`);
+    }
+    const uses: number[] = [];
+    const slotOf = (text: string) => {
+      const slot = this.#find(text);
+      uses.push(slot);
+      return slot;
+    };
+    let sources = schema.args.map((a) => sourceOf(a, given.get(a.name), slotOf));
+    const first = sources.flatMap((s) => "slot" in s && s.slot !== undefined ? [s.slot] : [])
+      .find((slot) => this.#kinds[slot] !== "number") ?? -1;
+    if (!op.numbers) {
+      sources = sources.map((s, i) => schema.args[i].base === "Tensor" ? asTensor(s, first) : s);
+    }
+    const written = aliases.indexOf("written");
+    const target = written < 0 ? -1 : slotIn(sources[written]);
+    const viewed = aliases.indexOf("view");
+    const base = viewed < 0 ? -1 : slotIn(sources[viewed]);
+    const root = target >= 0 ? this.#roots[target] : base >= 0 ? this.#roots[base] : -1;
+    if (written >= 0) this.#refuseWrite(schema.name, written, target, root);
+    const out = this.#outputs(node, op, target, root);
+    const call = statistics(name, op);
+    const store = storeOf(out, schema.returns.length === 1 && schema.returns[0].list);
+    const guarded = written >= 0 && this.#keeps(root);
+    return {
+      node,
+      run: stepOf(call, sources, store, guarded ? written : -1),
+      dead: [],
+      uses: [...new Set(uses)],
+      defines: out.flat().filter((slot) => slot >= 0),
+      writes: written >= 0 ? root : -1,
+    };
+  }
+
+  /** Memory that outlives a run: evaluation and a second pass write to a copy of it. */
+  #keeps(root: number): boolean {
+    return root >= 0 && (this.#kinds[root] === "buffer" || this.#kinds[root] === "constant");
+  }
+
+  #refuseWrite(name: string, written: number, target: number, root: number): void {
+    if (written !== 0 || !name.endsWith("_")) {
+      throw new Unfit("it writes to an argument given for its result");
+    }
+    if (target < 0) throw new Unfit("it writes to a list");
+    if (this.#kinds[root] === "parameter") {
+      throw new Unfit("it writes to a parameter inside forward, which the optimizer would not know of");
+    }
+  }
+
+  /** A slot per result, or a list of slots for a list; -1 for what has no name. */
+  #outputs(node: Node, { schema }: Operator, target: number, root: number): (number | number[])[] {
+    const one = (name: string | null): number => {
+      if (!name) return -1;
+      if (target >= 0 && !this.#keeps(root)) { // written in place: the same tensor under a new name
+        this.#slots.set(name, target);
+        return target;
+      }
+      return this.#slot(name, "made", root);
+    };
+    if (node.outputs.length === 1 && node.outputs[0].kind === "tensors" && schema.returns.length > 1) {
+      return node.outputs[0].names.map(one); // several results under one list
+    }
+    return node.outputs.map((value: Value) => {
+      if (value.kind === "tensors") return value.names.map(one);
+      if (value.kind === "tensor") return one(value.name);
+      if (value.kind === "none") return -1;
+      if (value.kind === "symbol") return this.#slot(value.name, "number");
+      throw new Unfit("it gives something that is no tensor");
+    });
+  }
+
+  plan(): Plan {
+    return {
+      steps: this.#steps,
+      slots: this.#kinds.length,
+      kinds: this.#kinds,
+      roots: this.#roots,
+      slotOf: this.#find,
+      problems: this.#problems,
+    };
+  }
+}
+
+const slotIn = (source: Source): number => "slot" in source ? source.slot ?? -1 : -1;
+
+type Call = (...args: unknown[]) => unknown;
+type Store = (frame: Frame, result: unknown) => void;
+
+function storeOf(out: (number | number[])[], list: boolean): Store {
+  const put = (frame: Frame, slot: number, value: unknown) => {
+    if (slot >= 0) frame.values[slot] = value;
+    else (value as Tensor)?.free?.();
+  };
+  const putAll = (frame: Frame, slots: readonly number[], values: readonly unknown[]) => {
+    for (let i = 0; i < values.length; i++) put(frame, slots[i] ?? -1, values[i]);
+  };
+  if (list) return (frame, result) => putAll(frame, [out[0] ?? []].flat(), result as Tensor[]);
+  if (out.length === 0) return (frame, result) => result === undefined || put(frame, -1, result);
+  if (out.length === 1 && typeof out[0] === "number") {
+    const [slot] = out;
+    return (frame, result) => put(frame, slot, Array.isArray(result) ? result[0] : result);
+  }
+  return (frame, result) => {
+    const all = result as (Tensor | Tensor[])[];
+    all.forEach((value, i) =>
+      Array.isArray(value)
+        ? putAll(frame, [out[i] ?? []].flat(), value)
+        : put(frame, (out[i] ?? -1) as number, value)
+    );
+  };
+}
+
+/** `guarded`: the argument that is replaced by a copy where buffers must stay as they are; -1 for none. */
+function stepOf(
+  call: (frame: Frame) => Call,
+  sources: readonly Source[],
+  store: Store,
+  guarded: number,
+): Step["run"] {
+  const args = sources.map((s) => "fixed" in s ? s.fixed : undefined);
+  const fill = sources.flatMap((s, at) => "fixed" in s ? [] : [{ at, slot: s.slot ?? -1, get: s.get }]);
+  return (frame) => {
+    const { values } = frame;
+    for (let i = 0; i < fill.length; i++) {
+      const { at, slot, get } = fill[i];
+      args[at] = slot >= 0 ? values[slot] : get(frame);
+    }
+    if (guarded >= 0 && (frame.again || !frame.training)) args[guarded] = clone(args[guarded] as Tensor);
+    store(frame, call(frame)(...args));
+  };
+}
+
+/** Ops that read or write statistics, or draw: what they do differently in evaluation or in a second pass. */
+function statistics(name: string, { call, schema }: Operator): (frame: Frame) => Call {
+  const plain = call!;
+  if (name === "batch_norm" || name === "instance_norm") {
+    const still: Call = (...args) => {
+      args[3] = args[4] = null; // the running mean and variance moved in the first pass
+      return plain(...args);
+    };
+    const kept: Call = (...args) => {
+      if (args[3]) args[5] = false; // instance norm calls its flag use_input_stats
+      return plain(...args);
+    };
+    return ({ again, training }) => again && training ? still : training ? plain : kept;
+  }
+  if (name === "bernoulli_" && schema.overload === "float") {
+    // A share that is kept (stochastic depth): in evaluation what it is on average.
+    const average: Call = (x, p) => fill_(x as Tensor, p === undefined ? 0.5 : p as number);
+    return ({ training }) => training ? plain : average;
+  }
+  return () => plain;
+}
+
+/** After which step each value is freed; `kept` are slots that are wanted at the end of the steps from..to. */
+export function freeAfterLastUse(plan: Plan, from: number, to: number, kept: ReadonlySet<number>): void {
+  const seen = new Set<number>(kept);
+  for (let i = to - 1; i >= from; i--) {
+    const step = plan.steps[i];
+    const dead: number[] = [];
+    for (const slot of new Set([...step.uses, ...step.defines])) {
+      if (seen.has(slot)) continue;
+      seen.add(slot);
+      if (plan.kinds[slot] === "made" && owned(plan, slot)) dead.push(slot);
+    }
+    step.dead = dead;
+  }
+}
+
+/** A buffer that was written to under another name is still the buffer. */
+function owned({ kinds, roots }: Plan, slot: number): boolean {
+  const root = kinds[roots[slot]];
+  return root === "made" || root === "input" || root === "parameter";
+}
+
+export function runSteps(
+  steps: readonly Step[],
+  from: number,
+  to: number,
+  frame: Frame,
+  path: string,
+): void {
+  const { values } = frame;
+  for (let i = from; i < to; i++) {
+    const step = steps[i];
+    try {
+      step.run(frame);
+    } catch (error) {
+      throw told(error, step.node, path);
+    }
+    const { dead } = step;
+    for (let k = 0; k < dead.length; k++) (values[dead[k]] as Tensor | undefined)?.free?.();
+  }
+}
+
+function told(error: unknown, node: Node, path: string): unknown {
+  if (!(error instanceof NativeError) || error.outOfMemory) return error;
+  const place = placeOf(node);
+  return new UserError(
+    "usage",
+    `${path}: ${error.message}${
+      place === "" ? "" : ` (${place})`
+    }. The graph was exported for other inputs than ` +
+      "these: compare them with `hpctrain inspect`, or export it again with dynamic_shapes.",
+    { cause: error },
+  );
+}

@@ -1,0 +1,113 @@
+// Predictions as classic NetCDF, 64-bit offsets (CDF-2), which every NetCDF library reads. May import checkpoint's atomic
+// writes, errors, columns.
+import { writeAll, writeAtomically } from "../checkpoint/atomic.ts";
+import { UserError } from "../errors.ts";
+import type { Column } from "./columns.ts";
+
+const DIMENSION = 10, VARIABLE = 11, ATTRIBUTE = 12;
+const CHAR = 2, INT = 4, FLOAT = 5;
+/** A variable's size is a number of 32 bits. */
+const MOST_BYTES = 2 ** 32 - 4;
+const CHUNK = 1 << 18;
+
+interface Dimension {
+  readonly name: string;
+  readonly size: number;
+}
+
+export function writeNetcdf(path: string, columns: readonly Column[], made: string): void {
+  const large = columns.find(({ values }) => values.byteLength > MOST_BYTES);
+  if (large) {
+    throw new UserError(
+      "usage",
+      `${large.name} is larger than a variable of a NetCDF file can be (4 GiB): give --out FILE.npz.`,
+    );
+  }
+  const dimensions = dimensionsOf(columns);
+  const size = headerOf(columns, dimensions, made, 0).length;
+  const header = headerOf(columns, dimensions, made, size);
+  writeAtomically(path, (file) => {
+    writeAll(file, header);
+    for (const { values } of columns) {
+      for (let at = 0; at < values.length; at += CHUNK) {
+        writeAll(file, bigEndian(values.subarray(at, at + CHUNK)));
+      }
+    }
+  });
+}
+
+/** "sample", and one for each further size: outputs of a sample, rows and columns of a map. */
+function dimensionsOf(columns: readonly Column[]): Dimension[] {
+  const made: Dimension[] = [{ name: "sample", size: columns[0].shape[0] }];
+  for (const { name, shape } of columns) {
+    shape.slice(1).forEach((size, i) => made.push({ name: `${name}_${i}`, size }));
+  }
+  return made;
+}
+
+function headerOf(
+  columns: readonly Column[],
+  dimensions: readonly Dimension[],
+  made: string,
+  begin: number,
+): Uint8Array {
+  const out = bytes();
+  out.text("CDF").byte(2).word(0);
+  out.word(DIMENSION).word(dimensions.length);
+  for (const { name, size } of dimensions) out.name(name).word(size);
+  attributes(out, { history: made });
+  out.word(VARIABLE).word(columns.length);
+  let at = begin;
+  for (const { name, shape, values, names = [] } of columns) {
+    out.name(name).word(shape.length).word(0);
+    shape.slice(1).forEach((_, i) => out.word(dimensions.findIndex((d) => d.name === `${name}_${i}`)));
+    attributes(out, names.length > 0 ? { names: names.join(" ") } : {});
+    out.word(values instanceof Int32Array ? INT : FLOAT).word(values.byteLength).word(0).word(at);
+    out.high(at);
+    at += values.byteLength;
+  }
+  return out.whole();
+}
+
+function attributes(out: ReturnType<typeof bytes>, named: Readonly<Record<string, string>>): void {
+  const all = Object.entries(named);
+  if (all.length === 0) return void out.word(0).word(0);
+  out.word(ATTRIBUTE).word(all.length);
+  for (const [name, text] of all) out.name(name).word(CHAR).name(text);
+}
+
+function bytes() {
+  const list: number[] = [];
+  const padded = (data: Uint8Array) => {
+    list.push(...data);
+    while (list.length % 4 !== 0) list.push(0);
+  };
+  const out = {
+    byte: (value: number) => (list.push(value), out),
+    text: (text: string) => (list.push(...new TextEncoder().encode(text)), out),
+    word: (
+      value: number,
+    ) => (list.push(value >>> 24 & 255, value >>> 16 & 255, value >>> 8 & 255, value & 255), out),
+    /** Puts the upper half of a 64-bit number before the word written last but one. */
+    high(value: number) {
+      const upper = Math.floor(value / 2 ** 32);
+      list.splice(-8, 4, upper >>> 24 & 255, upper >>> 16 & 255, upper >>> 8 & 255, upper & 255);
+      return out;
+    },
+    name(text: string) {
+      const data = new TextEncoder().encode(text);
+      out.word(data.length);
+      padded(data);
+      return out;
+    },
+    whole: () => Uint8Array.from(list),
+  };
+  return out;
+}
+
+function bigEndian(values: Int32Array | Float32Array): Uint8Array {
+  const made = new DataView(new ArrayBuffer(values.byteLength));
+  if (values instanceof Int32Array) values.forEach((value, i) => made.setInt32(4 * i, value));
+  else values.forEach((value, i) => made.setFloat32(4 * i, value));
+  return new Uint8Array(made.buffer);
+}

@@ -1,0 +1,41 @@
+// HTML in which everything is text until it is said to be HTML: names and messages of runs are anybody's. Imports nothing.
+
+/** Text that is HTML already. */
+export class Html {
+  constructor(readonly text: string) {}
+}
+
+type Part = string | number | Html | readonly Part[] | null | false | undefined;
+
+/** A template whose values are escaped, unless they are HTML; lists are put together, and nothing is left out. */
+export function markup(strings: TemplateStringsArray, ...values: Part[]): Html {
+  return new Html(strings.reduce((out, string, i) => out + textOf(values[i - 1]) + string));
+}
+
+function textOf(part: Part): string {
+  if (part === null || part === undefined || part === false) return "";
+  if (part instanceof Html) return part.text;
+  return Array.isArray(part) ? part.map(textOf).join("") : escaped(String(part));
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+/** Right in text and in quoted attributes. Control characters are nothing that HTML can say; half characters are none. */
+export const escaped = (text: string): string =>
+  text.toWellFormed()
+    // deno-lint-ignore no-control-regex
+    .replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g, "\ufffd")
+    .replace(/[&<>"']/g, (character) => ENTITIES[character]);
+
+/** JSON that can stand in a script element: nothing in it ends the element or opens a comment. */
+export const jsonText = (value: unknown): string =>
+  JSON.stringify(value).replace(
+    /[<>&\u2028\u2029]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );

@@ -1,0 +1,354 @@
+// What a run's files say, as one record that watch, report and status look at. Memory is bounded, however long the run.
+// May import curve, event types, lineage, follow.
+import { join } from "@std/path";
+import { Curve } from "./curve.ts";
+import type {
+  Event,
+  ExitEvent,
+  Metrics,
+  RanksEvent,
+  RunEvent,
+  SaveEvent,
+  SystemEvent,
+  WarningEvent,
+} from "./event_types.ts";
+import { followEvents } from "./follow.ts";
+import { type Lineage, lineageNow } from "./lineage.ts";
+
+/** Bounds of what is kept, against logs of another making. */
+const MOST_CURVES = 200;
+const MOST_RANKS = 1024;
+const RECENT = 256;
+const WARNINGS = 50;
+/** Stretches of curves that there is one of for each rank. */
+const FINE = 512;
+
+export interface RanksTimes {
+  readonly loader: number[];
+  readonly compute: number[];
+  readonly communication: number[];
+  steps: number;
+}
+
+export interface RunData {
+  readonly folder: string;
+  name: string;
+  run: (RunEvent & { t: number }) | null;
+  /** When the run was first heard of, and last, and the longest it was silent in between. Unix seconds. */
+  begunAt: number | null;
+  lastAt: number | null;
+  longestSilence: number;
+  config: Readonly<Record<string, unknown>>;
+  origins: Readonly<Record<string, string>>;
+  /** By name: a step's fields as they are called there, "val_..." of evaluations, "train_..." of epochs. */
+  readonly curves: Map<string, Curve>;
+  /** Names of the metrics of evaluations, without "val_". */
+  readonly metrics: Set<string>;
+  step: number;
+  epoch: number;
+  stepsPerEpoch: number | null;
+  /** The last steps that were logged: when, and which. */
+  readonly recent: { t: number; step: number }[];
+  best: { loss: number; step: number; epoch: number } | null;
+  /** Of the step with the best loss. */
+  bestMetrics: Metrics;
+  ranks: (RanksEvent & { t: number }) | null;
+  /** Added up over the run; null with one rank. */
+  ranksTotal: RanksTimes | null;
+  /** Where the time of steps went, in seconds by part, and of how many steps. */
+  readonly timesTotal: Map<string, number>;
+  timesSteps: number;
+  /** The last that each rank said of its machine, and curves of each field. */
+  readonly system: Map<number, SystemEvent & { t: number }>;
+  readonly systemCurves: Map<string, Map<number, Curve>>;
+  saves: number;
+  stallSeconds: number;
+  lastSave: (SaveEvent & { t: number }) | null;
+  /** The last ones, and how many there were. */
+  readonly warnings: (WarningEvent & { t: number })[];
+  warningCount: number;
+  exit: (ExitEvent & { t: number }) | null;
+  lineage: Lineage | null;
+  /** Why there is no lineage, where its file is damaged. */
+  lineageError: string | null;
+}
+
+export interface RunReader {
+  /** Another object after the log was written anew. */
+  readonly data: RunData;
+  /** Reads what is new; true where there was something. */
+  poll(): boolean;
+  close(): void;
+}
+
+export function openRun(folder: string): RunReader {
+  let data = emptyRun(folder);
+  const main = followEvents(join(folder, "events.jsonl"), (event) => hear(data, event), () => {
+    data = emptyRun(folder);
+    for (const other of others.values()) other.close(); // they are read again from their begin
+    others.clear();
+  });
+  const others = new Map<string, ReturnType<typeof followEvents>>();
+  return {
+    get data() {
+      return data;
+    },
+    poll() {
+      let heard = main.poll();
+      for (const name of rankFiles(folder)) {
+        if (!others.has(name)) {
+          others.set(
+            name,
+            followEvents(join(folder, name), (event) => hearOfRank(data, name, event), () => {}),
+          );
+        }
+        heard = others.get(name)!.poll() || heard;
+      }
+      try {
+        data.lineage = lineageNow(folder);
+        data.lineageError = null;
+      } catch (error) {
+        data.lineageError = (error as Error).message;
+      }
+      return heard;
+    },
+    close() {
+      main.close();
+      for (const other of others.values()) other.close();
+    },
+  };
+}
+
+/** All there is now. */
+export function readRun(folder: string): RunData {
+  const reader = openRun(folder);
+  try {
+    reader.poll();
+    return reader.data;
+  } finally {
+    reader.close();
+  }
+}
+
+const RANK_FILE = /^system-(\d+)\.jsonl$/;
+
+function rankFiles(folder: string): string[] {
+  try {
+    return [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) => RANK_FILE.test(name))
+      .slice(0, MOST_RANKS);
+  } catch {
+    return [];
+  }
+}
+
+function emptyRun(folder: string): RunData {
+  return {
+    folder,
+    name: folder.split("/").at(-1) || folder,
+    run: null,
+    begunAt: null,
+    lastAt: null,
+    longestSilence: 0,
+    config: {},
+    origins: {},
+    curves: new Map(),
+    metrics: new Set(),
+    step: 0,
+    epoch: 0,
+    stepsPerEpoch: null,
+    recent: [],
+    best: null,
+    bestMetrics: {},
+    ranks: null,
+    ranksTotal: null,
+    timesTotal: new Map(),
+    timesSteps: 0,
+    system: new Map(),
+    systemCurves: new Map(),
+    saves: 0,
+    stallSeconds: 0,
+    lastSave: null,
+    warnings: [],
+    warningCount: 0,
+    exit: null,
+    lineage: null,
+    lineageError: null,
+  };
+}
+
+/** Anybody may have written the file, so nothing is believed of a record but its kind. */
+function hear(data: RunData, event: Event): void {
+  if (data.lastAt !== null && event.t > data.lastAt && data.exit === null) {
+    data.longestSilence = Math.max(data.longestSilence, event.t - data.lastAt);
+  }
+  data.begunAt ??= event.t;
+  data.lastAt = Math.max(data.lastAt ?? event.t, event.t);
+  HEAR[event.kind]?.(data, event as never);
+}
+
+const HEAR: { [K in Event["kind"]]?: (data: RunData, event: Extract<Event, { kind: K }>) => void } = {
+  run(data, event) {
+    data.run = event;
+    data.name = String(event.run);
+    data.exit = null;
+    data.recent.length = 0;
+    data.longestSilence = 0;
+    data.system.clear();
+    if (isNumber(event.steps_per_epoch) && event.steps_per_epoch > 0) {
+      data.stepsPerEpoch = event.steps_per_epoch;
+    }
+  },
+  config(data, event) {
+    if (isRecord(event.config)) data.config = event.config;
+    if (isRecord(event.origins)) data.origins = event.origins;
+  },
+  step(data, event) {
+    if (!isNumber(event.step)) return;
+    advance(data, event);
+    data.recent.push({ t: event.t, step: event.step });
+    if (data.recent.length > RECENT) data.recent.splice(0, RECENT / 2);
+    addNumbers(data, event.step, event, "");
+  },
+  eval(data, event) {
+    if (!isNumber(event.step)) return;
+    advance(data, event);
+    if (isNumber(event.val_loss)) {
+      addTo(data, "val_loss", event.step, event.val_loss);
+      if (event.val_loss < (data.best?.loss ?? Infinity)) {
+        data.best = { loss: event.val_loss, step: event.step, epoch: event.epoch };
+        data.bestMetrics = isRecord(event.metrics) ? event.metrics as Metrics : {};
+      }
+    }
+    if (!isRecord(event.metrics)) return;
+    for (const name of Object.keys(event.metrics)) {
+      if (data.metrics.size < MOST_CURVES) data.metrics.add(name);
+    }
+    addNumbers(data, event.step, event.metrics, "val_");
+  },
+  epoch(data, event) {
+    if (!isNumber(event.step) || !isNumber(event.epoch)) return;
+    advance(data, event);
+    if (event.epoch > 0 && event.step > 0) data.stepsPerEpoch = Math.round(event.step / event.epoch);
+    if (isNumber(event.loss)) addTo(data, "epoch_loss", event.step, event.loss);
+    if (isRecord(event.metrics)) addNumbers(data, event.step, event.metrics, "train_");
+  },
+  save(data, event) {
+    data.saves++;
+    data.lastSave = event;
+    if (isNumber(event.stall_s)) data.stallSeconds += event.stall_s;
+  },
+  resume(data, event) {
+    if (!isNumber(event.step)) return;
+    for (const curve of data.curves.values()) curve.cut(event.step + 1);
+    for (const curves of data.systemCurves.values()) {
+      for (const curve of curves.values()) curve.cut(event.step + 1);
+    }
+    data.step = event.step;
+    data.epoch = event.epoch;
+    data.recent.length = 0;
+  },
+  system: (data, event) => hearSystem(data, event, rankOf(event) ?? 0),
+  ranks(data, event) {
+    const times = [event.loader_s, event.compute_s, event.communication_s];
+    if (!times.every((list) => Array.isArray(list) && list.length <= MOST_RANKS && list.every(isNumber))) {
+      return;
+    }
+    data.ranks = event;
+    const ranks = event.loader_s.length;
+    if (data.ranksTotal === null || data.ranksTotal.loader.length !== ranks) {
+      const zeros = () => new Array<number>(ranks).fill(0);
+      data.ranksTotal = { loader: zeros(), compute: zeros(), communication: zeros(), steps: 0 };
+    }
+    const total = data.ranksTotal;
+    total.steps += event.steps;
+    for (let rank = 0; rank < ranks; rank++) {
+      total.loader[rank] += event.loader_s[rank];
+      total.compute[rank] += event.compute_s[rank];
+      total.communication[rank] += event.communication_s[rank];
+    }
+    if (isNumber(event.spread)) addTo(data, "ranks_spread", event.step, event.spread);
+  },
+  times(data, event) {
+    if (!isNumber(event.step) || !isNumber(event.steps) || !(event.steps > 0)) return;
+    data.timesSteps += event.steps;
+    for (const [field, value] of Object.entries(event)) {
+      if (!isNumber(value) || UNMEASURED.has(field) || field === "steps" || field === "samples_per_s") {
+        continue;
+      }
+      if (!field.endsWith("_s") || field.endsWith("_per_s")) addTo(data, field, event.step, value);
+      else if (data.timesTotal.size < MOST_CURVES || data.timesTotal.has(field)) {
+        const part = field.slice(0, -2);
+        data.timesTotal.set(part, (data.timesTotal.get(part) ?? 0) + value);
+        addTo(data, `time_${part}`, event.step, value / event.steps);
+      }
+    }
+  },
+  rewind(data, event) {
+    const message = `Went back from step ${event.step} to ${event.to_step}: ${event.reason}`;
+    HEAR.warning!(data, { kind: "warning", t: event.t, step: event.step, message });
+  },
+  warning(data, event) {
+    data.warningCount++;
+    data.warnings.push({ ...event, message: String(event.message) });
+    if (data.warnings.length > WARNINGS) data.warnings.shift();
+  },
+  exit(data, event) {
+    data.exit = { ...event, message: String(event.message) };
+    if (isNumber(event.step)) advance(data, event);
+  },
+};
+
+/** A rank's own file has its system events, as they come. */
+function hearOfRank(data: RunData, name: string, event: Event): void {
+  if (event.kind === "system") hearSystem(data, event, rankOf(event) ?? Number(RANK_FILE.exec(name)![1]));
+}
+
+const rankOf = (event: object): number | undefined => {
+  const { rank } = event as { rank?: unknown };
+  return isNumber(rank) && rank >= 0 && rank < MOST_RANKS ? rank : undefined;
+};
+
+function hearSystem(data: RunData, event: SystemEvent & { t: number }, rank: number): void {
+  if (!isNumber(event.step)) return;
+  data.system.set(rank, event);
+  for (const [field, value] of Object.entries(event)) {
+    if (UNMEASURED.has(field) || typeof value !== "number") continue;
+    let ranks = data.systemCurves.get(field);
+    if (!ranks) {
+      if (data.systemCurves.size >= MOST_CURVES) continue;
+      data.systemCurves.set(field, ranks = new Map());
+    }
+    if (!ranks.has(rank)) ranks.set(rank, new Curve(FINE));
+    const curve = ranks.get(rank)!;
+    // By time, a rank may say several things at one step: the last of them counts.
+    if (event.step > curve.lastStep) curve.add(event.step, value);
+  }
+}
+
+const UNMEASURED = new Set(["t", "kind", "step", "epoch", "rank"]);
+
+function addNumbers(data: RunData, step: number, from: object, prefix: string): void {
+  for (const [field, value] of Object.entries(from)) {
+    if (typeof value === "number" && (prefix !== "" || !UNMEASURED.has(field))) {
+      addTo(data, prefix + field, step, value);
+    }
+  }
+}
+
+function addTo({ curves }: RunData, name: string, step: number, value: number): void {
+  let curve = curves.get(name);
+  if (!curve) {
+    if (curves.size >= MOST_CURVES) return;
+    curves.set(name, curve = new Curve());
+  }
+  curve.add(step, value);
+}
+
+function advance(data: RunData, { step, epoch }: { step: number; epoch: number }): void {
+  data.step = step;
+  if (isNumber(epoch)) data.epoch = epoch;
+}
+
+const isNumber = (value: unknown): value is number => typeof value === "number";
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,0 +1,111 @@
+// The thread that writes down what a run tells: events.jsonl, the W&B run, and how the machine is. A disk that is slow or
+// hangs holds this thread and no step. It sleeps between two looks, so it has no event loop. May import track; never libtorch.
+/// <reference lib="deno.worker" />
+import { openEventFile } from "../event_file.ts";
+import { type Done, openLosses, rewindFile } from "../events.ts";
+import { type Noted, openSystem } from "../system/record.ts";
+import type { Said, ThreadSetup } from "./messages.ts";
+import { EVENT, openPuller, REWIND } from "./ring.ts";
+import { openSinks, type Sink } from "./sinks.ts";
+
+/** Between two looks: what a kill may take with it. */
+const LOOK_MS = 50;
+/** Lines are put together up to this size. */
+const BATCH = 256 * 1024;
+/** Between two looks at whether the file is still there. */
+const RENEW_MS = 1000;
+
+const say = (said: Said) => self.postMessage(said);
+const warn = (warning: string) => say({ warning });
+
+self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
+  const sinks = await openSinks(setup, warn);
+  const { shared, mirror } = setup;
+  const puller = openPuller(shared);
+  const lines = setup.events === null ? null : openLines(setup.events, (lost) => puller.lose(lost));
+  const system = setup.system && openSystem(setup.system, warn);
+  const decoder = new TextDecoder();
+
+  /** How the machine is, of this rank and what others have left, as if somebody had told it. */
+  const add = ({ bytes, line, event }: Noted) => {
+    lines?.add(bytes);
+    for (const sink of sinks) sink.event(event);
+    if (mirror) say({ line });
+  };
+  const take = (kind: number, bytes: Uint8Array) => {
+    if (kind === EVENT) {
+      lines?.add(bytes);
+      if (sinks.length > 0) {
+        const text = decoder.decode(bytes.slice());
+        for (const sink of sinks) sink.eventText(text);
+      }
+    } else if (kind === REWIND) {
+      lines?.flush();
+      lines?.rewind(JSON.parse(decoder.decode(bytes.slice())));
+    } else if (sinks.length > 0) {
+      const note = JSON.parse(decoder.decode(bytes.slice()));
+      for (const sink of sinks) sink.note(note);
+    }
+  };
+  do {
+    puller.drain(take);
+    for (const noted of system?.due(shared) ?? []) add(noted);
+    lines?.flush();
+    puller.wrote();
+    if (!puller.ended()) puller.wait(LOOK_MS);
+  } while (!puller.ended());
+  finish(sinks);
+  system?.close();
+  lines?.close();
+  say({ ended: true });
+};
+
+function finish(sinks: readonly Sink[]): void {
+  for (const sink of sinks) sink.close();
+}
+
+interface Lines {
+  add(line: Uint8Array): void;
+  flush(): void;
+  rewind(to: Done): void;
+  close(): void;
+}
+
+/** One write for all lines of a look. */
+function openLines(path: string, lose: (lines: number) => void): Lines {
+  const losses = openLosses(path, warn);
+  const file = openEventFile(path, (lines, cause) => {
+    losses.lose(lines, cause);
+    lose(lines);
+  });
+  const batch = new Uint8Array(BATCH);
+  let filled = 0, looked = performance.now();
+  const renew = () => {
+    looked = performance.now();
+    try {
+      if (file.renew()) warn(`${path} was removed while the run writes it: what comes now is in a new one.`);
+    } catch {
+      // It can't be made again: what is written goes where nobody finds it, or fails, which is told.
+    }
+  };
+  const flush = () => {
+    if (filled === 0) return;
+    if (performance.now() - looked > RENEW_MS) renew();
+    file.append(batch.subarray(0, filled));
+    filled = 0;
+  };
+  return {
+    add(line) {
+      if (filled + line.length > BATCH) flush();
+      if (line.length > BATCH) return void file.append(line.slice());
+      batch.set(line, filled);
+      filled += line.length;
+    },
+    flush,
+    rewind(to) {
+      const warning = rewindFile(path, file.forget, to);
+      if (warning) warn(warning);
+    },
+    close: () => file.close(),
+  };
+}

@@ -1,0 +1,26 @@
+// The thread that uploads while training: it has an event loop of its own. May import grows.
+/// <reference lib="deno.worker" />
+import { type GrowingRun, uploadAsItGrows } from "./grows.ts";
+
+/** First the run; then how many milliseconds are left once training has ended. */
+export type ToThread = { run: GrowingRun } | { ended: number };
+export type FromThread = { warning: string } | { state: "synced" | "open" | null };
+
+const ended = new AbortController(), giveUp = new AbortController();
+const tell = (message: FromThread) => self.postMessage(message);
+
+self.onmessage = async ({ data }: MessageEvent<ToThread>) => {
+  if ("ended" in data) {
+    ended.abort();
+    setTimeout(() => giveUp.abort(), data.ended);
+    return;
+  }
+  const state = await uploadAsItGrows(data.run, {
+    env: Deno.env.toObject(),
+    ended: ended.signal,
+    giveUp: giveUp.signal,
+    warn: (warning) => tell({ warning }),
+  });
+  tell({ state });
+  self.close();
+};

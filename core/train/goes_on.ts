@@ -1,0 +1,51 @@
+// Which run a start means: one that a checkpoint goes on with, one that was begun and never saved, or a new one; and what a job
+// that the scheduler has started again goes on with, unasked. May import cluster, config, track, its siblings.
+import { join } from "@std/path";
+import { type Requeued, runOfJob } from "../cluster/requeue.ts";
+import type { Config } from "../config/settings.ts";
+import { readEvents } from "../track/events.ts";
+import { lineagePath } from "../track/lineage.ts";
+import { type Resume, resumeFrom } from "./resume.ts";
+
+export interface GoesOn {
+  readonly resume: Resume | null;
+  /** The run that begins again under its name, as it ended before its first save. */
+  readonly again: string | null;
+  /** Lines about it. */
+  readonly said: readonly string[];
+}
+
+export function goesOn(config: Config, preset: string | null, requeued: Requeued | null): GoesOn {
+  if (requeued === null) return { ...found(config, preset, null), said: [] };
+  const run = runOfJob(config, preset, requeued.job);
+  const { resume, again } = found(config, preset, run);
+  const { job: { called }, restarts } = requeued;
+  const head = `${called} was started again (restart ${restarts})`;
+  const said = resume?.run
+    ? `${head}: the run ${resume.run} goes on, as with --resume auto`
+    : again !== null
+    ? `${head}: the run ${again} begins again, as it ended before its first save`
+    : `${head}, and it had not begun this run yet`;
+  return { resume, again, said: [said] };
+}
+
+/** `own`: the run of this job. Else one that was given a name is known by it. */
+function found(config: Config, preset: string | null, own: string | null): Omit<GoesOn, "said"> {
+  const resume = resumeFrom(config, preset, own);
+  const named = config.training.resume === "auto" ? config.output.run_name : "";
+  const run = own ?? (named === "" ? null : named);
+  const again = resume === null && run !== null && neverSaved(join(config.output.save_dir, "logs", run))
+    ? run
+    : null;
+  return { resume, again };
+}
+
+/** It has a folder of ours, and no save in it. Whose checkpoints were taken away keeps its files: a new run has another name. */
+function neverSaved(logs: string): boolean {
+  try {
+    return Deno.statSync(lineagePath(logs)).isFile &&
+      !readEvents(join(logs, "events.jsonl")).some(({ kind }) => kind === "save");
+  } catch {
+    return false; // no such run
+  }
+}

@@ -1,0 +1,116 @@
+// The command that a user wants to be told by: each event worth an alert goes to it as JSON on its input. It runs beside
+// training, one at a time, and is killed when it takes too long. May import event types.
+import type { Emitted } from "../../track/event_types.ts";
+
+export interface AlertOptions {
+  /** For /bin/sh. */
+  readonly command: string;
+  readonly run: string;
+  /** Folder of the run. */
+  readonly logs: string;
+  warn(message: string): void;
+  /** Longest time for one call. */
+  readonly limitMs?: number;
+}
+
+export interface Alerts {
+  observe(event: Emitted, t: number): void;
+  /** Comes to its end when all were told, or could not be. */
+  close(): Promise<void>;
+}
+
+const LIMIT_MS = 30_000;
+/** Alerts that may wait; those after them are counted. */
+const MOST = 32;
+const STOPPED = 75;
+
+/** What an alert is called; null for what nobody needs to be woken for. */
+export function alertOf(event: Emitted): string | null {
+  switch (event.kind) {
+    case "warning":
+      return event.about === "spike" ? "spike" : event.about === "save" ? "save_failed" : "warning";
+    case "exit":
+      return event.code === STOPPED ? "stop" : "exit";
+    default:
+      return null;
+  }
+}
+
+export function openAlerts(options: AlertOptions): Alerts {
+  const { run, logs, warn, command, limitMs = LIMIT_MS } = options;
+  const waiting: string[] = [];
+  let working: Promise<void> | null = null;
+  let dropped = 0, failed = false;
+
+  const tell = async (text: string) => {
+    const why = await call(command, text, limitMs);
+    if (why === null || failed) return;
+    failed = true;
+    warn(`The command of --on-event ${why}: ${command}`);
+  };
+  const work = async () => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await tell(next);
+    working = null;
+  };
+  return {
+    observe(event, t) {
+      const name = alertOf(event);
+      if (name === null) return;
+      // The end is worth more than one more warning.
+      if (waiting.length >= MOST && name !== "exit" && name !== "stop") return void dropped++;
+      waiting.push(JSON.stringify({ event: name, run, logs, t, ...event }, finite) + "\n");
+      working ??= work();
+    },
+    async close() {
+      const late = Promise.withResolvers<void>();
+      const timer = setTimeout(late.resolve, 2 * limitMs);
+      await Promise.race([working, late.promise]);
+      clearTimeout(timer);
+      dropped += waiting.length;
+      waiting.length = 0;
+      if (dropped > 0) {
+        warn(`${dropped} alerts were left out: the command of --on-event is slower than they come.`);
+      }
+    },
+  };
+}
+
+const finite = (_: string, value: unknown) =>
+  typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
+
+/** Null when all went well, else what did not. Its output is not ours: stdout is for who reads the run's lines. */
+async function call(command: string, input: string, limitMs: number): Promise<string | null> {
+  let child: Deno.ChildProcess;
+  try {
+    child = new Deno.Command("/bin/sh", {
+      args: ["-c", command],
+      stdin: "piped",
+      stdout: "null",
+      stderr: "inherit",
+      detached: true, // a group of its own, so that all it has started can be ended
+    }).spawn();
+  } catch (error) {
+    return `can't be started (${(error as Error).message})`;
+  }
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    kill(child.pid);
+  }, limitMs);
+  const writer = child.stdin.getWriter();
+  writer.write(new TextEncoder().encode(input)).then(() => writer.close()).catch(() => {}); // it need not read
+  const { code } = await child.status;
+  clearTimeout(timer);
+  if (late) return `took longer than ${limitMs / 1000} s and was ended`;
+  return code === 0 ? null : `ended with code ${code}`;
+}
+
+function kill(pid: number): void {
+  for (const target of [-pid, pid]) {
+    try {
+      Deno.kill(target, "SIGKILL");
+    } catch {
+      // gone already
+    }
+  }
+}

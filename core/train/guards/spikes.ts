@@ -1,0 +1,128 @@
+// A loss that jumps: found by how far it is above the last ones, and what is done about it. May import ffi (types), errors,
+// format, run.ts's parts.
+import type { Tensor } from "../../../ffi/tensor.ts";
+import { UserError } from "../../errors.ts";
+import { formatValue } from "../../format.ts";
+
+export type OnSpike = "off" | "warn" | "skip" | "rewind";
+
+export interface SpikeSettings {
+  readonly on: OnSpike;
+  readonly zscore: number;
+  readonly window: number;
+  /** Steps left out one after the other before training gives up. */
+  readonly mostSkipped: number;
+}
+
+/** Losses before which nothing is called a spike. */
+const ENOUGH = 30;
+/** Where losses hardly differ, a deviation is taken to be this part of their mean at least. */
+const LEAST_DEVIATION = 0.01;
+/** Times that training goes back without a save in between, before it gives up. */
+const MOST_REWINDS = 5;
+
+export interface Judge {
+  /** Standard deviations above the mean of the last losses when that is too many, Infinity for no number; else null. */
+  judge(loss: number): number | null;
+}
+
+/** What is a spike is no part of what the next one is compared with. */
+export function openJudge({ zscore, window }: Pick<SpikeSettings, "zscore" | "window">): Judge {
+  const kept = new Float64Array(window);
+  let seen = 0;
+  return {
+    judge(loss) {
+      if (!Number.isFinite(loss)) return Infinity;
+      const count = Math.min(seen, window);
+      if (count >= Math.min(window, ENOUGH)) {
+        let sum = 0, squares = 0;
+        for (let i = 0; i < count; i++) sum += kept[i];
+        const mean = sum / count;
+        for (let i = 0; i < count; i++) squares += (kept[i] - mean) ** 2;
+        const deviation = Math.max(Math.sqrt(squares / count), LEAST_DEVIATION * Math.abs(mean), 1e-12);
+        const z = (loss - mean) / deviation;
+        if (z > zscore) return z;
+      }
+      kept[seen++ % window] = loss;
+      return null;
+    },
+  };
+}
+
+export interface Spike {
+  readonly step: number;
+  readonly message: string;
+}
+
+export interface Guard {
+  /**
+   * Reads a step's loss before its update, which waits for the device: only where steps are to be left out. Gives the
+   * sentence why this one is.
+   */
+  readonly refuse: ((loss: Tensor, step: number) => string | null) | null;
+  /** Hears of each loss, one step late. Gives what to warn of; `pending` is set when training is to go back. */
+  heard(step: number, loss: number): Spike | null;
+  /** Whether a loss that is no number is this guard's to deal with. */
+  readonly takesNonFinite: boolean;
+  pending: Spike | null;
+  /** Training has gone back to a step's weights; throws when that helps no more. */
+  wentBack(to: number): void;
+}
+
+/** All ranks have the same global loss, bit for bit, so each decides alone and all decide the same. */
+export function openGuard(s: SpikeSettings): Guard {
+  const { judge } = openJudge(s);
+  let inARow = 0, rewinds = 0, last = -1;
+  const say = (step: number, loss: number, z: number): string =>
+    Number.isFinite(z)
+      ? `The loss jumped to ${formatValue(loss)} at step ${step}, ${
+        formatValue(z)
+      } standard deviations above the mean of ` +
+        "those before"
+      : `The loss became ${loss} at step ${step}`;
+  const guard: Guard = {
+    takesNonFinite: s.on === "skip" || s.on === "rewind",
+    pending: null,
+    refuse: s.on !== "skip" ? null : (loss, step) => {
+      const value = loss.item();
+      const z = judge(value);
+      if (z === null) {
+        inARow = 0;
+        return null;
+      }
+      const found = say(step, value, z);
+      if (++inARow >= s.mostSkipped) throw gaveUp(`${found}, and ${inARow} steps in a row were left out`);
+      return `${found}: this step is left out (--on-spike skip).`;
+    },
+    heard(step, loss) {
+      if (s.on === "off" || s.on === "skip" || guard.pending !== null) return null;
+      const z = judge(loss);
+      if (z === null) {
+        inARow = 0;
+        return null;
+      }
+      const spike = { step, message: say(step, loss, z) };
+      if (s.on === "rewind") {
+        guard.pending = spike;
+        return null; // what is done about it is told then
+      }
+      inARow++;
+      return Number.isInteger(Math.log10(inARow)) ? { ...spike, message: `${spike.message}.` } : null;
+    },
+    wentBack(to) {
+      rewinds = to > last ? 1 : rewinds + 1; // a newer checkpoint than last time: there is progress
+      last = to;
+      const spike = guard.pending;
+      guard.pending = null;
+      if (rewinds <= MOST_REWINDS) return;
+      throw gaveUp(`${spike?.message ?? "The loss jumped"}, after training went back ${MOST_REWINDS} times`);
+    },
+  };
+  return guard;
+}
+
+const gaveUp = (what: string) =>
+  new UserError(
+    "numerics",
+    `${what}. Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.`,
+  );

@@ -1,0 +1,145 @@
+// A few validation samples as pictures for W&B, with what they are and what the model makes of them.
+// May import ffi, data, models, track (types), its siblings.
+import { Buffer } from "node:buffer";
+import { autocast } from "../../ffi/autocast.ts";
+import { noGrad } from "../../ffi/autograd.ts";
+import { toDevice, toNumbers } from "../../ffi/make.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { encodePng } from "../data/preview/png.ts";
+import { enlarged, paint, type Picture, type Raster, rowMajor, sheet } from "../data/preview/picture.ts";
+import { batchOf, plainPart, type Source } from "../data/source.ts";
+import { formatValue } from "../format.ts";
+import { forward } from "../models/model.ts";
+import type { PicturesNote } from "../track/wandb/types.ts";
+import type { Pass } from "./blocks.ts";
+
+/** Longest side of a picture; a smaller one is enlarged to about half of that. */
+const SIDE = 192;
+/** Between two times: pictures of an epoch that takes a second tell nothing new. */
+const APART_MS = 60_000;
+const CAPTION = 4; // numbers of a target
+
+/** Null where samples are no pictures. `show` is called after an evaluation, with the weights that it judged. */
+export function openPictures(
+  source: Source | null,
+  most: number,
+  note: (note: PicturesNote) => void,
+): ((pass: Pass, step: number) => void) | null {
+  if (source === null || most === 0 || !isPicture(source.input.shape)) return null;
+  const count = Math.min(most, source.length);
+  let shownAt = -Infinity;
+  return (pass, step) => {
+    if (performance.now() - shownAt < APART_MS) return;
+    shownAt = performance.now();
+    try {
+      const pictures = scope(() => shown(pass, source, count));
+      note({ kind: "pictures", t: Date.now() / 1000, step, name: "samples", pictures });
+    } catch {
+      shownAt = Infinity; // a bad sample, no memory: training has its own words for these, and needs no pictures
+    }
+  };
+}
+
+/** [channels, height, width], and more than a few pixels of them. */
+const isPicture = (shape: readonly number[]): boolean => shape.length === 3 && shape[1] > 3 && shape[2] > 3;
+
+/** A target that is a map itself, or one class for each pixel. */
+const isMap = (shape: readonly number[]): boolean => isPicture(shape.length === 2 ? [1, ...shape] : shape);
+
+function shown(pass: Pass, source: Source, count: number): PicturesNote["pictures"] {
+  const ids = Array.from({ length: count }, (_, i) => Math.floor(i * source.length / count));
+  const { input, target } = batchOf(source, plainPart(ids));
+  const output = predicted(pass, input);
+  const [inputs, targets, outputs] = [input, target, output].map((t) => split(t, count));
+  const segments = source.facts.task === "segmentation";
+  return ids.map((_, i) => {
+    const maps = [
+      inputs[i],
+      ...(isMap(targets[i].shape) ? [asMap(targets[i], segments), asMap(outputs[i], segments)] : []),
+    ];
+    const picture = enlargedTo(sheet(maps.map(painted), maps.length, 2));
+    return {
+      png: Buffer.from(encodePng(picture)).toString("base64"),
+      width: picture.width,
+      height: picture.height,
+      caption: captionOf(source, targets[i], outputs[i]),
+    };
+  });
+}
+
+function predicted(pass: Pass, input: Tensor): Tensor {
+  const { model } = pass;
+  const device = model.root.stateDict()[0][1].device;
+  model.root.train(false);
+  try {
+    return noGrad(() =>
+      autocast(pass.cast, pass.onGpu, () => forward(model, toDevice(input, device)) as Tensor)
+    );
+  } finally {
+    model.root.train(true);
+  }
+}
+
+interface Sample {
+  readonly values: Float64Array;
+  readonly shape: readonly number[];
+}
+
+function split(t: Tensor, count: number): Sample[] {
+  const all = toNumbers(t), each = all.length / count;
+  const shape = t.shape.slice(1);
+  return Array.from({ length: count }, (_, i) => ({ values: all.subarray(i * each, (i + 1) * each), shape }));
+}
+
+/** Scores of classes become the best one of each pixel. */
+function asMap({ values, shape }: Sample, segments: boolean): Sample {
+  if (shape.length === 2) return { values, shape: [1, ...shape] };
+  const [classes, height, width] = shape;
+  if (!segments || classes < 2) return { values, shape };
+  const best = new Float64Array(height * width);
+  for (let at = 0; at < best.length; at++) {
+    for (let c = 1; c < classes; c++) {
+      if (values[c * best.length + at] > values[best[at] * best.length + at]) best[at] = c;
+    }
+  }
+  return { values: best, shape: [1, height, width] };
+}
+
+/** Three channels are colours, each sample from its darkest to its brightest; others are maps. */
+function painted({ values, shape }: Sample): Picture {
+  const isImage = shape[0] === 3;
+  const raster: Raster = {
+    values: isImage ? stretched(values) : values,
+    shape,
+    strides: rowMajor(shape),
+    isImage,
+  };
+  return paint(raster, { width: SIDE, height: SIDE });
+}
+
+function stretched(values: Float64Array): Float64Array {
+  let least = Infinity, most = -Infinity;
+  for (const value of values) {
+    if (value < least) least = value;
+    if (value > most) most = value;
+  }
+  const scale = most > least ? 255 / (most - least) : 0;
+  return values.map((value) => (value - least) * scale);
+}
+
+function enlargedTo(picture: Picture): Picture {
+  const times = Math.floor(SIDE / 2 / Math.max(picture.width, picture.height));
+  return times > 1 ? enlarged(picture, times) : picture;
+}
+
+function captionOf({ facts, names }: Source, target: Sample, output: Sample): string {
+  if (isMap(target.shape)) return "input, target, prediction";
+  if (facts.task === "classification" && target.values.length === 1) {
+    const name = (index: number) => names?.[index] ?? String(index);
+    const best = output.values.indexOf(Math.max(...output.values));
+    return `${name(target.values[0])}, predicted ${name(best)}`;
+  }
+  const said = ({ values }: Sample) =>
+    [...values.subarray(0, CAPTION)].map(formatValue).join(", ") + (values.length > CAPTION ? ", ..." : "");
+  return `${said(target)}, predicted ${said(output)}`;
+}

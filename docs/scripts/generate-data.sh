@@ -1,0 +1,50 @@
+#!/bin/bash
+# Made by hpctrain 0.1.0 with:
+#   hpctrain sbatch generate-data --data-type des --samples 100000 --out des --nodes 4 --ntasks-per-node 16
+# Submit it with `sbatch FILE`, or with changes: `sbatch --export=ALL,EPOCHS=200,LR=1e-4 FILE`.
+#SBATCH --job-name=generate-data
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=16
+#SBATCH --cpus-per-task=4
+#SBATCH --output=logs/slurm/%x_%j.out
+#SBATCH --open-mode=append
+#SBATCH --signal=USR1@120
+#SBATCH --requeue
+
+: "${SLURM_JOB_ID:?is not set. Submit this script with sbatch}"
+
+set -euo pipefail
+
+# What the job's environment and the words after the script's name say counts more than the flags below.
+given=()
+for pair in DATA_TYPE=data-type SAMPLES=samples TRAIN_SAMPLES=samples VAL_SAMPLES=val-samples \
+            SEED=seed OUT=out; do
+  variable=${pair%%=*}
+  if [[ -n ${!variable:-} ]]; then given+=("--${pair#*=}=${!variable}"); fi
+done
+set -- "${given[@]}" "$@"
+if (($# > 0)); then echo "Changed for this job: $*"; fi
+
+# What ranks of this job, and nobody else, know each other by.
+HPCTRAIN_SECRET=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
+export HPCTRAIN_SECRET
+
+# A run that is stopped by hand (the file STOP) says so here, and does not come back.
+HPCTRAIN_ENDED=$(mktemp)
+export HPCTRAIN_ENDED
+
+nodes=${NODES:-$SLURM_JOB_NUM_NODES}
+tasks=${SLURM_NTASKS_PER_NODE:-16} # on each node
+code=0
+srun --export=ALL --nodes="$nodes" --ntasks="$((nodes * tasks))" --ntasks-per-node="$tasks" \
+  --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 \
+  ./hpctrain generate-data --data-type des --samples 100000 --out des "$@" || code=$?
+
+# 75: it stopped on request, with a checkpoint to go on from.
+if [[ -s $HPCTRAIN_ENDED ]]; then echo "Not going back to the queue: $(<"$HPCTRAIN_ENDED")."
+elif ((code == 75 && ${SLURM_RESTART_COUNT:-0} < 100)); then
+  echo "Going back to the queue, to go on from the checkpoint."
+  scontrol requeue "$SLURM_JOB_ID" || echo "That failed. By hand: sbatch FILE --resume auto"
+fi
+rm -f -- "$HPCTRAIN_ENDED"
+exit "$code"

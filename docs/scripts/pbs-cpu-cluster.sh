@@ -1,0 +1,75 @@
+#!/bin/bash -l
+# Made by hpctrain 0.1.0 with:
+#   hpctrain qsub --preset cpu-cluster --config run.yaml --nodes 4 --ntasks-per-node 8 --modules openmpi
+# Submit it with `qsub FILE`, or with changes: `qsub -v EPOCHS=200,LR=1e-4 FILE`.
+#PBS -N cpu-cluster
+#PBS -l select=4:ncpus=32:mpiprocs=8:ompthreads=4
+#PBS -l place=scatter
+#PBS -j oe
+#PBS -o logs/pbs/
+#PBS -r y
+
+cd -- "${PBS_O_WORKDIR:?is not set. Submit this script with qsub}" || exit 7
+mkdir -p -- logs/pbs
+output=logs/pbs/cpu-cluster.$PBS_JOBID.out
+started_before=$([[ -s $output ]] && echo yes)
+exec >>"$output" 2>&1
+module load openmpi || exit 7
+
+set -euo pipefail
+
+# What the job's environment and the words after the script's name say counts more than the flags below.
+given=()
+for pair in MODEL=model DATA_TYPE=data-type DATA_PATH=data-path TRAIN_SAMPLES=train-samples \
+            VAL_SAMPLES=val-samples NUM_WORKERS=num-workers EPOCHS=epochs MAX_STEPS=max-steps \
+            BATCH_SIZE=batch-size GLOBAL_BATCH_SIZE=global-batch-size GRAD_ACCUM=grad-accum LR=lr \
+            WEIGHT_DECAY=weight-decay OPTIMIZER=optimizer AMP=amp SEED=seed RUN_NAME=run-name \
+            RESUME=resume SAVE_DIR=save-dir; do
+  variable=${pair%%=*}
+  if [[ -n ${!variable:-} ]]; then given+=("--${pair#*=}=${!variable}"); fi
+done
+set -- "${given[@]}" "$@"
+if (($# > 0)); then echo "Changed for this job: $*"; fi
+
+# Started again after its node was lost, or instead of a job that was stopped: it goes on.
+if [[ -n $started_before || -n ${HPCTRAIN_RESTARTS:-} ]]; then set -- "$@" --resume=auto; fi
+
+# A run that is stopped by hand (the file STOP) says so here, and does not come back.
+HPCTRAIN_ENDED=$(mktemp)
+export HPCTRAIN_ENDED
+
+# Nodes in the job's order; how many of them are used, and the ranks on each.
+mapfile -t hosts < <(awk '!seen[$0]++' "$PBS_NODEFILE")
+nodes=${NODES:-${#hosts[@]}} tasks=8
+environment=()
+for name in PATH LD_LIBRARY_PATH PBS_JOBID HPCTRAIN_ENDED; do
+  if [[ -n ${!name:-} ]]; then environment+=("$name=${!name}"); fi
+done
+
+# Each node once for each of its ranks. No rank is to be bound to a single core: it has threads.
+hostfile=$(mktemp)
+for host in "${hosts[@]:0:nodes}"; do
+  for ((i = 0; i < tasks; i++)); do echo "$host"; done
+done >"$hostfile"
+export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
+code=0
+mpiexec --hostfile "$hostfile" -n "$((nodes * tasks))" \
+  env "${environment[@]}" \
+  ./hpctrain train --preset cpu-cluster --config run.yaml "$@" || code=$?
+rm -f -- "$hostfile"
+
+# 75: it stopped on request, with a checkpoint to go on from.
+restarts=${HPCTRAIN_RESTARTS:-0}
+if [[ -s $HPCTRAIN_ENDED ]]; then echo "No next job is submitted: $(<"$HPCTRAIN_ENDED")."
+elif ((code == 75 && restarts < 100)); then
+  variables=HPCTRAIN_RESTARTS=$((restarts + 1))
+  for name in NODES GPUS MODEL DATA_TYPE DATA_PATH TRAIN_SAMPLES VAL_SAMPLES NUM_WORKERS EPOCHS \
+              MAX_STEPS BATCH_SIZE GLOBAL_BATCH_SIZE GRAD_ACCUM LR WEIGHT_DECAY OPTIMIZER AMP SEED \
+              RUN_NAME RESUME SAVE_DIR; do
+    if [[ -n ${!name:-} ]]; then variables+=,$name; fi
+  done
+  if next=$(qsub -v "$variables" "$0"); then echo "Job $next goes on from the checkpoint."
+  else echo "The next job could not be submitted. By hand: qsub -v RESUME=auto FILE"; fi
+fi
+rm -f -- "$HPCTRAIN_ENDED"
+exit "$code"

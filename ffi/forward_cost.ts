@@ -1,0 +1,126 @@
+// What a forward pass takes: its operations, and the memory that autograd would keep of it for the backward pass, read
+// from the native calls and from where their results lie. May import abi, flops, tensor.
+import { native, out, outAt, outI64, stack } from "./abi.ts";
+import { dtypeBytes, dtypeName } from "./dtype.ts";
+import { COUNTS } from "./flops.ts";
+import type { Tensor } from "./tensor.ts";
+
+export interface ForwardCost {
+  readonly operations: number;
+  /** Bytes kept for the backward pass, without parameters and without the input. */
+  readonly kept: number;
+}
+
+/** Their gradient needs no argument's values: sums, copies, views; and those that need their result instead. */
+const NEEDS_NO_INPUT = new Set(
+  ("add add_ sub sub_ neg sum mean cat stack pad view reshape flatten permute transpose t select narrow split chunk slice " +
+    "squeeze unsqueeze expand contiguous clone to _to_copy detach alias unbind movedim roll flip dropout dropout_ " +
+    "embedding adaptive_avg_pool2d avg_pool2d upsample_nearest2d upsample_bilinear2d relu relu_ sigmoid sigmoid_ tanh " +
+    "tanh_ exp exp_ sqrt softmax log_softmax _softmax _log_softmax empty_like zeros_like ones_like").split(
+      " ",
+    ),
+);
+const NEEDS_RESULT = new Set(
+  ("relu relu_ sigmoid sigmoid_ tanh tanh_ exp exp_ sqrt softmax log_softmax _softmax _log_softmax " +
+    "scaled_dot_product_attention").split(" "),
+);
+/** Kept beside it, in bytes per number of the result: where a maximum was found; what was dropped, as GPUs keep it. */
+const BESIDE: Readonly<Record<string, number>> = { max_pool2d: 8, max_pool3d: 8, dropout: 1, dropout_: 1 };
+
+/** Ends a part of the pass, with what it hands on. */
+export type EndPart = (results: readonly Tensor[]) => void;
+
+/** Runs `body` and judges its native calls, part by part. No tensor is freed before the end: each place means one thing. */
+export function forwardCost(body: (end: EndPart) => void): ForwardCost[] {
+  const { call, newHandle, deleteTensor } = native;
+  const parts: { operations: number; kept: number }[] = [{ operations: 0, kept: 0 }];
+  const made = new Map<bigint, number>(), needed = new Set<bigint>();
+  const note = (handle: bigint) => made.has(handle) || made.set(handle, parts.length - 1);
+  const nameOf = namesOfOps();
+  let given: bigint[] = [];
+  native.newHandle = (handle, at) => {
+    given.push(handle as bigint);
+    return newHandle(handle, at);
+  };
+  native.deleteTensor = (handle) => {
+    note(handle as bigint);
+    return 0;
+  };
+  native.call = (name, overload, at, version) => {
+    const op = nameOf(name), part = parts.at(-1)!;
+    if (!NEEDS_NO_INPUT.has(op)) { for (const handle of given) needed.add(addressOf(handle)); }
+    given = [];
+    const count = COUNTS[op]?.();
+    const code = call(name, overload, at, version);
+    if (code !== 0) return code;
+    const first = stack[0];
+    if (count !== undefined) part.operations += typeof count === "number" ? count : count(numelOf(first));
+    if (NEEDS_RESULT.has(op)) needed.add(addressOf(first));
+    if (Object.hasOwn(BESIDE, op)) part.kept += BESIDE[op] * numelOf(first);
+    return code;
+  };
+  try {
+    body((results) => {
+      for (const { h } of results) note(h);
+      parts.push({ operations: 0, kept: 0 });
+    });
+    for (const { part, bytes } of keptOf(made, needed)) parts[part].kept += bytes;
+    return parts.slice(0, -1);
+  } finally {
+    Object.assign(native, { call, newHandle, deleteTensor });
+    for (const handle of made.keys()) deleteTensor(handle);
+  }
+}
+
+function namesOfOps(): (at: Deno.PointerValue) => string {
+  const names = new Map<Deno.PointerValue, string>();
+  return (at) => {
+    let name = names.get(at);
+    if (name === undefined) {
+      name = at === null ? "" : new Deno.UnsafePointerView(at).getCString().replace(/^aten::/, "");
+      names.set(at, name);
+    }
+    return name;
+  };
+}
+
+/** Tensors that lie in one another are one piece of memory; it is kept whole if any of it is needed. */
+function keptOf(
+  made: ReadonlyMap<bigint, number>,
+  needed: ReadonlySet<bigint>,
+): { part: number; bytes: number }[] {
+  const places = [...made].map(([handle, part]) => {
+    const from = addressOf(handle);
+    return { part, from, to: from + BigInt(bytesOf(handle)) };
+  }).filter(({ from, to }) => from !== 0n && to > from);
+  places.sort((a, b) => a.from < b.from ? -1 : a.from > b.from ? 1 : 0);
+  const wanted = [...needed].sort((a, b) => a < b ? -1 : a > b ? 1 : 0);
+  const kept: { part: number; bytes: number }[] = [];
+  for (let i = 0, at = 0; i < places.length;) {
+    const { from } = places[i];
+    let { to, part } = places[i];
+    while (++i < places.length && places[i].from < to) {
+      if (places[i].to > to) to = places[i].to;
+      part = Math.min(part, places[i].part);
+    }
+    while (at < wanted.length && wanted[at] < from) at++;
+    if (at < wanted.length && wanted[at] < to) kept.push({ part, bytes: Number(to - from) });
+  }
+  return kept;
+}
+
+function addressOf(handle: bigint): bigint {
+  native.dataPointer(handle, outAt);
+  return out[0];
+}
+
+function numelOf(handle: bigint): number {
+  native.numel(handle, outAt);
+  return Number(outI64[0]);
+}
+
+function bytesOf(handle: bigint): number {
+  native.dtype(handle, outAt);
+  const width = dtypeBytes(dtypeName(Number(outI64[0] & 0xffffffffn)));
+  return width * numelOf(handle);
+}

@@ -1,0 +1,36 @@
+// What the machine's own libraries say of themselves, without libtorch: the C library and NVIDIA's driver. Imports nothing.
+
+/** "2.36"; null where the C library is not glibc. */
+export function glibcVersion(): string | null {
+  return ask("libc.so.6", { gnu_get_libc_version: { parameters: [], result: "pointer" } }, (libc) => {
+    const text = libc.gnu_get_libc_version();
+    return text && new Deno.UnsafePointerView(text).getCString();
+  });
+}
+
+/** The newest CUDA that the driver serves, "13.2"; null where there is no driver to ask. */
+export function driversCuda(): string | null {
+  const symbols = { cuDriverGetVersion: { parameters: ["buffer"], result: "i32" } } as const;
+  return ask("libcuda.so.1", symbols, (cu) => {
+    const version = new Int32Array(1);
+    if (cu.cuDriverGetVersion(version) !== 0 || version[0] === 0) return null;
+    return `${Math.floor(version[0] / 1000)}.${Math.floor(version[0] % 1000 / 10)}`;
+  });
+}
+
+function ask<I extends Deno.ForeignLibraryInterface, R>(
+  name: string,
+  symbols: I,
+  use: (library: Deno.DynamicLibrary<I>["symbols"]) => R,
+): R | null {
+  try {
+    const library = Deno.dlopen(name, symbols);
+    try {
+      return use(library.symbols);
+    } finally {
+      library.close();
+    }
+  } catch {
+    return null;
+  }
+}

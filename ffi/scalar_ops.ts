@@ -1,0 +1,319 @@
+// Ops with Scalar arguments, the one type that the stack does not carry, by exact equivalents: the same op with a 0-dim
+// tensor, another op that libtorch itself reduces it to, or, for a few, the unboxed C++ function. Such a call must not
+// be refused (an exception would end the process), so types, shapes and memory are looked at before.
+// May import abi, aten, dtype, library, make, ops, schema, tensor.
+import { compile } from "./aten.ts";
+import { type DType, isFloating } from "./dtype.ts";
+import { NativeError } from "./errors.ts";
+import { add, constant, fill_, sub, tensor, toDevice, uninitialised } from "./make.ts";
+import * as ops from "./ops.ts";
+import { parseSchema, type Schema } from "./schema.ts";
+import { describe, type Device, scope, type Tensor } from "./tensor.ts";
+import { unboxedCall } from "./unboxed.ts";
+
+/** A number in a graph: whether it was written as 1 or as 1.0 decides the type of a result. */
+export class Num {
+  constructor(readonly value: number, readonly kind: "int" | "float" | "bool") {}
+  toString(): string {
+    return this.kind === "bool" ? (this.value ? "True" : "False") : String(this.value);
+  }
+}
+
+type Operand = Tensor | Num;
+// deno-lint-ignore no-explicit-any
+type Call = (...args: any[]) => unknown;
+
+/**
+ * What a Python number is to a tensor it meets: a 0-dim tensor that leaves the result's type as it would be. Of 64 bits
+ * where the tensor has dimensions, as PyTorch wraps numbers; of the tensor's own type where it has none.
+ */
+export function numberLike(n: Num, like: Tensor, device: Device = "cpu"): Tensor {
+  return constant(n.value, typeOfNumber(n, like), device);
+}
+
+function typeOfNumber({ kind }: Num, like: Tensor): DType {
+  if (kind === "bool") return "bool";
+  const of = like.dtype;
+  const numbers = isFloating(of) || of[0] === "c";
+  if (kind === "float" && !numbers) return "f32"; // the default type
+  if (kind === "int" && of === "bool") return "i64";
+  return like.shape.length === 0 ? of : numbers ? "f64" : "i64";
+}
+
+const isNum = (value: unknown): value is Num => value instanceof Num;
+
+/** A pair of operands, one of which may be a number. */
+function pair(a: Operand, b: Operand): [Tensor, Tensor] {
+  if (isNum(b)) {
+    if (!isNum(a)) return [a, numberLike(b, a)];
+    throw new NativeError("number", "", "an op of two numbers and no tensor can't be called");
+  }
+  return isNum(a) ? [numberLike(a, b), b] : [a, b];
+}
+
+/** On the tensor's own device: for ops of three operands, which take no host number beside a GPU's tensors. */
+const beside = (value: Operand, like: Tensor): Tensor =>
+  isNum(value) ? numberLike(value, like, like.device) : value;
+
+const defaultType = (n: Num): DType => n.kind === "int" ? "i64" : n.kind === "bool" ? "bool" : "f32";
+const raw = (n: Num | undefined | null, otherwise: number): number => n?.value ?? otherwise;
+
+// ---- sums --------------------------------------------------------------------------------------------------
+
+function sum(a: Operand, b: Operand, alpha?: Num): Tensor {
+  const [x, y] = pair(a, b);
+  return unboxedCall.add(x, y, alpha) ?? (alpha === undefined ? add(x, y) : sub(x, y, -alpha.value));
+}
+
+function difference(a: Operand, b: Operand, alpha?: Num): Tensor {
+  const [x, y] = pair(a, b);
+  if (isFloating(x.dtype) || isFloating(y.dtype)) return sub(x, y, raw(alpha, 1));
+  const minus = new Num(-raw(alpha, 1), "int"); // of integers a floating factor is refused
+  return unboxedCall.add(x, y, minus) ?? sub(x, y, raw(alpha, 1));
+}
+
+/** Written to what was there, as PyTorch does; where that can't be promised, by way of a copy. */
+function sumInto(a: Tensor, b: Operand, alpha?: Num): Tensor {
+  const y = isNum(b) ? numberLike(b, a) : b;
+  return unboxedCall.addInto(a, y, alpha) ?? scope(() => (ops.copy_(a, sum(a, y, alpha)), a));
+}
+
+// ---- tensors from numbers ----------------------------------------------------------------------------------
+
+type Places = [dtype?: DType | null, layout?: null, device?: Device | null, pinned?: boolean | null];
+
+function full(shape: readonly number[], n: Num, ...[dtype, , device]: Places): Tensor {
+  return fill_(
+    uninitialised(shape, { dtype: dtype ?? defaultType(n), device: device ?? "cpu" }),
+    Number(n.value),
+  );
+}
+
+function range(start: Num, end: Num, step: Num, ...[dtype, , device]: Places): Tensor {
+  const float = [start, end, step].some((n) => n.kind === "float");
+  const type = dtype ?? (float ? "f32" : "i64");
+  const count = Math.max(0, Math.ceil((end.value - start.value) / step.value));
+  const values = Float64Array.from({ length: count }, (_, i) => start.value + step.value * i);
+  return placed(values, type, device ?? "cpu");
+}
+
+function linspace(start: Num, end: Num, steps: number, ...[dtype, , device]: Places): Tensor {
+  const round = dtype === "f64" ? Number : Math.fround;
+  const first = round(start.value), last = round(end.value);
+  const step = round(round(last - first) / (steps - 1));
+  const half = Math.floor(steps / 2);
+  const values = Float64Array.from(
+    { length: steps },
+    // Rounded once, when it becomes a float: libtorch's loop multiplies and adds in one operation.
+    (_, i) => i < half ? first + step * i : last - step * (steps - i - 1),
+  );
+  if (steps === 1) values[0] = start.value;
+  return placed(values, dtype ?? "f32", device ?? "cpu");
+}
+
+function placed(values: Float64Array<ArrayBuffer>, dtype: DType, device: Device): Tensor {
+  return scope(() => {
+    const wide = dtype === "i64"
+      ? tensor(BigInt64Array.from(values, (v) => BigInt(Math.trunc(v))))
+      : ops.toDtype(tensor(values), dtype);
+    return device === "cpu" ? wide : toDevice(wide, device);
+  });
+}
+
+// ---- the table ---------------------------------------------------------------------------------------------
+
+const cached = new Map<string, Call>();
+
+/** Another op of libtorch, by its schema. */
+function other(text: string): Call {
+  let made = cached.get(text);
+  if (made === undefined) cached.set(text, made = compile(parseSchema(text), "aten"));
+  return made;
+}
+
+const binary = (name: string, tail = "") => {
+  const text = `${name}.Tensor${tail ? "_mode" : ""}(Tensor self, Tensor other${tail}) -> Tensor`;
+  return (a: Operand, b: Operand, ...rest: unknown[]) => other(text)(...pair(a, b), ...rest);
+};
+const binaryInto = (name: string) => {
+  const text = `${name}.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`;
+  return (a: Tensor, b: Operand) => other(text)(...pair(a, b));
+};
+
+const spread =
+  (name: string) => (x: Tensor, dim?: readonly number[] | null, n?: Num | null, keep = false) => {
+    const correction = raw(n, 1);
+    if (correction !== 0 && correction !== 1) {
+      throw new NativeError(name, describe(x), `a correction of ${correction} is not supported, only 0 or 1`);
+    }
+    const result = name.includes("_mean") ? "(Tensor, Tensor)" : "Tensor";
+    return other(
+      `${name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> ${result}`,
+    )(
+      x,
+      dim ?? null,
+      correction === 1,
+      keep,
+    );
+  };
+
+/** The order goes in as None, which stands for 2. */
+const NORM =
+  "linalg_norm(Tensor self, int? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
+
+function vectorNorm(
+  x: Tensor,
+  ord?: Num | null,
+  dim?: readonly number[] | null,
+  keep = false,
+  dtype: DType | null = null,
+): unknown {
+  const of = raw(ord, 2);
+  if (of === 2 && (!dim || dim.length === 1 || dim.length === 2)) {
+    return other(NORM)(x, null, dim ?? null, keep, dtype);
+  }
+  throw new NativeError(
+    "linalg_vector_norm",
+    describe(x),
+    `a norm of order ${of} over ${
+      dim?.length ?? "all"
+    } dimensions is not supported, only of 2 over one or two`,
+  );
+}
+
+function clampOf(x: Tensor, least?: Operand | null, most?: Operand | null): Tensor {
+  const [low, high] = [least, most].map((v) => v ? beside(v, x) : null);
+  return ops.clamp(x, low, high);
+}
+
+const where = (c: Tensor, a: Operand, b: Operand): Tensor => {
+  const one = isNum(a) ? (isNum(b) ? null : b) : a;
+  const place = (v: Operand) =>
+    !isNum(v) ? v : one ? beside(v, one) : constant(v.value, defaultType(v), c.device);
+  return ops.where(c, place(a), place(b));
+};
+
+const maskedInto = (x: Tensor, mask: Tensor, n: Operand) =>
+  other("masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)")(
+    x,
+    mask,
+    beside(n, x),
+  );
+
+/** With the place of each row written out for all of its numbers: they are added up in the same order. */
+const indexAdd = (name: string) => (x: Tensor, dim: number, index: Tensor, source: Tensor, alpha?: Num) => {
+  const at = dim < 0 ? dim + x.shape.length : dim;
+  const places = ops.expand(
+    ops.reshape(index, source.shape.map((_, i) => i === at ? -1 : 1)),
+    source.shape,
+  );
+  const scaled = raw(alpha, 1) === 1 ? source : ops.mul(source, numberLike(alpha!, source));
+  return other(`${name}(Tensor self, int dim, Tensor index, Tensor src) -> Tensor`)(x, dim, places, scaled);
+};
+
+const pad = (x: Tensor, sizes: readonly number[], n?: Num) =>
+  other('pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor')(
+    x,
+    sizes,
+    "constant",
+    raw(n, 0),
+  );
+
+const comparisons = ["eq", "ne", "gt", "ge", "lt", "le"];
+const arithmetic = ["mul", "div", "remainder", "fmod", "bitwise_and", "bitwise_or", "bitwise_xor"];
+const logic = ["floor_divide", "atan2", "maximum", "minimum", "logical_and", "logical_or"];
+
+/** By libtorch's names; arguments in the schema's order, undefined where the schema's default is meant. */
+const table: Readonly<Record<string, Call>> = {
+  ...Object.fromEntries(
+    [...comparisons, ...arithmetic].flatMap((name) => [
+      [`${name}.Tensor`, binary(name)],
+      [`${name}.Scalar`, binary(name)],
+      [`${name}_.Tensor`, binaryInto(`${name}_`)],
+      [`${name}_.Scalar`, binaryInto(`${name}_`)],
+    ]),
+  ),
+  ...Object.fromEntries(
+    logic.map((name) => {
+      const text = `${name}(Tensor self, Tensor other) -> Tensor`;
+      return [name, (a: Operand, b: Operand) => other(text)(...pair(a, b))];
+    }),
+  ),
+  "div.Tensor_mode": binary("div", ", *, str? rounding_mode"),
+  "div.Scalar_mode": binary("div", ", *, str? rounding_mode"),
+  "floor_divide.Scalar": (a: Tensor, b: Num) =>
+    other("floor_divide(Tensor self, Tensor other) -> Tensor")(...pair(a, b)),
+  "add.Tensor": sum,
+  "add.Scalar": sum,
+  "add_.Tensor": sumInto,
+  "add_.Scalar": sumInto,
+  "sub.Tensor": difference,
+  "sub.Scalar": difference,
+  "rsub.Scalar": (a: Tensor, b: Num, alpha?: Num) => difference(b, a, alpha),
+  "rsub.Tensor": (a: Tensor, b: Operand, alpha?: Num) => difference(b, a, alpha),
+  "sub_.Tensor": (a: Tensor, b: Operand, alpha?: Num) =>
+    sumInto(a, b, new Num(-raw(alpha, 1), isFloating(a.dtype) ? "float" : "int")),
+  "pow.Scalar": (a: Num, b: Tensor) => ops.pow(numberLike(a, b), b), // what libtorch itself makes of it
+  "masked_fill.Scalar": (x: Tensor, mask: Tensor, n: Num) => ops.maskedFill(x, mask, beside(n, x)),
+  "masked_fill.Tensor": (x: Tensor, mask: Tensor, n: Operand) => ops.maskedFill(x, mask, beside(n, x)),
+  "masked_fill_.Scalar": maskedInto,
+  "masked_fill_.Tensor": maskedInto,
+  "where.self": where,
+  "where.ScalarSelf": where,
+  "where.ScalarOther": where,
+  "where.Scalar": where,
+  clamp: clampOf,
+  "clamp.Tensor": clampOf,
+  clamp_min: (x: Tensor, n: Num) => clampOf(x, n, null),
+  clamp_max: (x: Tensor, n: Num) => clampOf(x, null, n),
+  clamp_: (x: Tensor, least?: Num | null, most?: Num | null) =>
+    ops.clamp_(x, least ? beside(least, x) : null, most ? beside(most, x) : null),
+  full,
+  full_like: (x: Tensor, n: Num, ...[dtype, , device]: Places) =>
+    full(x.shape, n, dtype ?? x.dtype, null, device ?? x.device),
+  new_full: (x: Tensor, shape: readonly number[], n: Num, ...[dtype, , device]: Places) =>
+    full(shape, n, dtype ?? x.dtype, null, device ?? x.device),
+  scalar_tensor: (n: Num, ...[dtype, , device]: Places) => full([], n, dtype ?? "f32", null, device),
+  "fill.Scalar": (x: Tensor, n: Num) => full(x.shape, n, x.dtype, null, x.device),
+  "fill_.Scalar": (x: Tensor, n: Num) =>
+    other("fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)")(x, numberLike(n, x)),
+  arange: (end: Num, ...places: Places) => range(new Num(0, "int"), end, new Num(1, "int"), ...places),
+  "arange.start": (start: Num, end: Num, ...places: Places) =>
+    range(start, end, new Num(1, "int"), ...places),
+  "arange.start_step": (start: Num, end: Num, step?: Num, ...places: Places) =>
+    range(start, end, step ?? new Num(1, "int"), ...places),
+  linspace,
+  "var.correction": spread("var"),
+  "std.correction": spread("std"),
+  "var_mean.correction": spread("var_mean"),
+  "std_mean.correction": spread("std_mean"),
+  linalg_vector_norm: vectorNorm,
+  "norm.ScalarOpt_dim": (x: Tensor, p: Num | null, dim: readonly number[], keep?: boolean) =>
+    vectorNorm(x, p, dim, keep),
+  index_add: (...args: Parameters<ReturnType<typeof indexAdd>>) =>
+    scope(() => indexAdd("scatter_add")(...args)),
+  index_add_: (...args: Parameters<ReturnType<typeof indexAdd>>) =>
+    scope(() => indexAdd("scatter_add_")(...args)),
+  constant_pad_nd: pad,
+  "index_fill.int_Scalar": (x: Tensor, dim: number, index: Tensor, n: Num) =>
+    other("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")(
+      x,
+      dim,
+      index,
+      constant(n.value, x.dtype, x.device),
+    ),
+  "scatter.value": (x: Tensor, dim: number, index: Tensor, n: Num) =>
+    other("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")(
+      x,
+      dim,
+      index,
+      full(index.shape, n, x.dtype, null, x.device),
+    ),
+};
+
+/** How an op with Scalar arguments, or with a number in place of a tensor, is called; null for all others. */
+export function unboxed(schema: Schema): Call | null {
+  const key = schema.overload === "" ? schema.name : `${schema.name}.${schema.overload}`;
+  if (Object.hasOwn(table, key)) return table[key];
+  return unboxedCall.of(key);
+}

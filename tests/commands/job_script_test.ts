@@ -1,0 +1,262 @@
+// Words -> job scripts: the ready ones in docs/scripts, and what is refused.
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { prepareJob } from "../../commands/job_script.ts";
+import { PBS } from "../../commands/qsub.ts";
+import { SLURM } from "../../commands/sbatch.ts";
+import { UserError } from "../../core/errors.ts";
+import { HOSTILE } from "../core/cluster/script/hostile.ts";
+import { ROOT } from "../integration/program.ts";
+
+const prepare = (line: string | string[], env: Record<string, string> = {}) => {
+  const [command, ...argv] = typeof line === "string" ? line.split(" ") : line;
+  return prepareJob(argv, command === "qsub" ? PBS : SLURM, { env, program: ["./hpctrain"] });
+};
+const directives = (line: string) =>
+  prepare(line).script.split("\n").filter((text) => /^#(SBATCH|PBS) /.test(text));
+
+function refusal(line: string | string[]): string {
+  try {
+    prepare(line);
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
+  }
+  throw new Error(`${line} was not refused`);
+}
+
+/** Read by people, so kept as files. UPDATE_READY_SCRIPTS=1 writes them anew. */
+const READY: Readonly<Record<string, string>> = {
+  "single-gpu.sh": "sbatch --preset single-gpu --config run.yaml --time 12:00:00 --mem 64G",
+  "multi-gpu.sh": "sbatch --preset multi-gpu --config run.yaml --gpus-per-node 4 --time 12:00:00",
+  "multi-node.sh": "sbatch --preset multi-node --config run.yaml --nodes 2 --gpus-per-node 4 --time 04:00:00",
+  "cpu-cluster.sh":
+    "sbatch --preset cpu-cluster --config run.yaml --nodes 4 --ntasks-per-node 8 --modules openmpi",
+  "generate-data.sh":
+    "sbatch generate-data --data-type des --samples 100000 --out des --nodes 4 --ntasks-per-node 16",
+  "pbs-multi-node.sh":
+    "qsub --preset multi-node --config run.yaml --nodes 2 --gpus-per-node 4 --time 04:00:00",
+  "pbs-cpu-cluster.sh":
+    "qsub --preset cpu-cluster --config run.yaml --nodes 4 --ntasks-per-node 8 --modules openmpi",
+  "torque-single-gpu.sh": "qsub --pbs torque --preset single-gpu --config run.yaml --time 12:00:00",
+};
+
+/** Each of them, and layouts that no file shows. */
+const LINES = [
+  ...Object.values(READY),
+  "sbatch --preset multi-node --layout task-per-node --config run.yaml",
+  "sbatch --model mlp --epochs 3",
+  "sbatch --preset cpu-cluster --mpi pmi2 --no-requeue --signal none --env A=1",
+  "sbatch doctor --full --nodes 2",
+  "qsub --preset multi-node --pbs-launch pbsdsh --config run.yaml",
+  "qsub --preset multi-node --layout task-per-node --config run.yaml",
+  "qsub --preset multi-node --layout task-per-node --pbs-launch pals --config run.yaml",
+  "qsub generate-data --data-type des --samples 10 --out des --no-requeue",
+];
+
+async function inReadyFolder<T>(body: () => T | Promise<T>): Promise<T> {
+  const [before, folder] = [Deno.cwd(), Deno.makeTempDirSync()];
+  Deno.writeTextFileSync(join(folder, "run.yaml"), "training: { epochs: 10 }\n");
+  Deno.chdir(folder);
+  try {
+    return await body();
+  } finally {
+    Deno.chdir(before);
+    Deno.removeSync(folder, { recursive: true });
+  }
+}
+
+Deno.test("the scripts in docs/scripts are what their command makes, twice the same", () =>
+  inReadyFolder(() => {
+    const folder = join(ROOT, "docs/scripts");
+    for (const [name, line] of Object.entries(READY)) {
+      const { script } = prepare(line);
+      assertEquals(prepare(line).script, script);
+      if (Deno.env.get("UPDATE_READY_SCRIPTS")) {
+        Deno.writeTextFileSync(join(folder, name), script, { mode: 0o755 });
+      }
+      assertEquals(
+        Deno.readTextFileSync(join(folder, name)),
+        script,
+        `${name}: UPDATE_READY_SCRIPTS=1 writes it anew`,
+      );
+    }
+    const there = [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) =>
+      name.endsWith(".sh")
+    );
+    assertEquals(there.sort(), Object.keys(READY).sort());
+  }));
+
+const shellcheck = Deno.env.get("HPCTRAIN_SHELLCHECK");
+// The wheel that is pinned is for x86-64.
+const expected = shellcheck !== undefined || (Deno.env.get("CI") === "true" && Deno.build.arch === "x86_64");
+Deno.test({
+  name: "shellcheck has nothing to say of any script, also with 200 hostile values in it (needs ShellCheck)",
+  ignore: !expected,
+  fn: () =>
+    inReadyFolder(async () => {
+      const words = HOSTILE.flatMap((value) => ["--of", value]);
+      const scripts = [
+        ...LINES.map((line) => prepare(line).script),
+        ...["sbatch", "qsub"].map((command) =>
+          prepare([command, "generate-data", ...words, "--env", `A=${HOSTILE[7]}`]).script
+        ),
+      ];
+      const files = scripts.map((script, i) => {
+        Deno.writeTextFileSync(`${i}.sh`, script);
+        return `${i}.sh`;
+      });
+      const { code, stdout, stderr } = await new Deno.Command(shellcheck!, { args: files }).output();
+      const text = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+      assertEquals([code, text], [0, ""]);
+    }),
+});
+
+Deno.test("a preset is a job of its size, and flags change it", () => {
+  const size = (line: string) => {
+    const { nodes, ranksPerNode, gpusPerNode, cpusPerRank } = prepare(line).job.layout;
+    return [nodes, ranksPerNode, gpusPerNode, cpusPerRank];
+  };
+  assertEquals(size("sbatch --preset single-gpu"), [1, 1, 1, 8]);
+  assertEquals(size("sbatch --preset multi-gpu"), [1, 4, 4, 8]);
+  assertEquals(size("sbatch --preset multi-node"), [2, 4, 4, 8]);
+  assertEquals(size("sbatch --preset cpu-cluster"), [2, 4, 0, 4]);
+  assertEquals(size("sbatch --model mlp"), [1, 1, 0, 4]);
+  assertEquals(size("sbatch --device cuda"), [1, 1, 1, 8]);
+  assertEquals(size("sbatch --preset multi-node --nodes 3 --gpus-per-node 8 --cpus-per-task 6"), [
+    3,
+    8,
+    8,
+    6,
+  ]);
+  assertEquals(size("sbatch --preset multi-node --gres gpu:a100:2"), [2, 2, 2, 8]);
+  assertEquals(size("sbatch --preset single-gpu --num-workers 12"), [1, 1, 1, 12]);
+  assertEquals(size("sbatch --preset cpu-cluster --layout task-per-node --ntasks-per-node 3"), [2, 3, 0, 4]);
+  assertEquals(size("sbatch --preset multi-node --layout task-per-node --ntasks-per-node 1"), [2, 4, 4, 8]);
+  assertEquals(size("sbatch generate-data --samples 5 --nodes 2 --ntasks-per-node 3"), [2, 3, 0, 4]);
+});
+
+Deno.test("words about the job stay with the job, and all others go to the command in their order", () => {
+  const { job } = prepare([
+    ...[
+      "sbatch",
+      "--nodes",
+      "2",
+      "--preset",
+      "multi-node",
+      "--set",
+      "cluster.qos=high",
+      "--set",
+      "model.layers=3",
+    ],
+    ...[
+      "--gpus-per-node=a100:4",
+      "-t",
+      "1:00",
+      "--lr=1e-3",
+      "--sbatch-arg",
+      "--nice=5",
+      "--env",
+      "A=1",
+      "--env",
+      "B=2,3",
+    ],
+  ]);
+  assertEquals(job.words, ["train", "--preset", "multi-node", "--set", "model.layers=3", "--lr=1e-3"]);
+  assertEquals([job.layout.gpuType, job.layout.gpusPerNode, job.limits.time], ["a100", 4, "1:00"]);
+  assertEquals([job.limits.qos, job.limits.more, job.site.env], ["high", ["--nice=5"], ["A=1", "B=2,3"]]);
+  const words = ["generate-data", "--samples", "5", "--out", "x", "--preset", "cpu-cluster"];
+  for (
+    const line of [["sbatch", ...words], ["sbatch", "--kind", ...words], [
+      "sbatch",
+      "--",
+      ...words.slice(0, 5),
+    ]]
+  ) {
+    assertEquals(prepare(line).job.words, ["generate-data", "--samples", "5", "--out", "x"], line.join(" "));
+  }
+});
+
+Deno.test("a YAML file can say all of it", () =>
+  inReadyFolder(() => {
+    Deno.writeTextFileSync(
+      "site.yaml",
+      `cluster:
+  account: abc
+  modules: [cuda/12, openmpi]
+  env: ["NCCL_DEBUG=WARN,x"]
+  setup: ["source ~/site.sh, please"]
+  sbatch_args: ["--nice=100"]
+distributed: { nodes: 2, gpus_per_node: 4 }
+`,
+    );
+    const { job, script } = prepare("sbatch --config site.yaml");
+    assertEquals(job.words, ["train", "--config", "site.yaml"]);
+    assertEquals([job.layout.nodes, job.layout.ranksPerNode], [2, 4]);
+    for (
+      const line of [
+        "--account=abc",
+        "--nice=100",
+        "module load cuda/12 openmpi",
+        "NCCL_DEBUG=WARN,x",
+        "source ~/site.sh, please",
+      ]
+    ) {
+      assertStringIncludes(script, line);
+    }
+  }));
+
+Deno.test("settings in the environment reach the job, and HPCTRAIN_NODES counts for it alone", () => {
+  const { job, script } = prepare("sbatch --model mlp", {
+    ...{
+      HPCTRAIN_LR: "1e-2",
+      HPCTRAIN_NODES: "3",
+      HPCTRAIN_PRESET: "debug",
+      WANDB_PROJECT: "p q",
+      WANDB_API_KEY: "secret",
+    },
+    HPCTRAIN_LIBTORCH: "/opt/torch",
+  });
+  assertEquals(Object.fromEntries(job.inherited), {
+    HPCTRAIN_PRESET: "debug",
+    HPCTRAIN_LR: "1e-2",
+    WANDB_PROJECT: "p q",
+    HPCTRAIN_LIBTORCH: "/opt/torch",
+  });
+  assertEquals(job.layout.nodes, 3);
+  assert(!script.includes("secret"));
+});
+
+Deno.test("what can't be is refused with what to change", () => {
+  const refused: Record<string, RegExp> = {
+    "sbatch --preset multi-gpu --nodes 2":
+      /for 2 or more GPUs on 1 node, but this world has 8 GPUs on 2 nodes/,
+    "sbatch --preset multi-node --gpus-per-node 4 --gres gpu:2": /ask for different numbers of GPUs/,
+    "sbatch --preset multi-node --gres gpu:a100:4 --gpu-type h100": /name different GPUs/,
+    "sbatch --preset single-gpu --device cpu": /The job asks for 1 GPU a node, and --device computes on CPUs/,
+    "sbatch --preset multi-node --ntasks-per-node 2":
+      /Give --gpus-per-node 2, or leave --ntasks-per-node out/,
+    "sbatch --preset multi-node --ntasks-per-node 1": /give --layout task-per-node/,
+    "qsub --preset cpu-cluster --layout task-per-node": /Leave the layout out, with --ntasks-per-node 4/,
+    "sbatch --preset multi-node --env NAME": /takes NAME=VALUE/,
+    "sbatch --preset multi-nod": /Did you mean "multi-node"/,
+    "sbatch --sumbit": /Unknown flag --sumbit\. Did you mean "--submit"/,
+    "sbatch --patition gpu": /Did you mean "--partition"/,
+    "sbatch generate": /nothing that a job can be made for\. A job runs train/,
+    "sbatch --kind sweep": /`hpctrain sweep` makes the script of a sweep/,
+    "sbatch --time tomorrow": /must be a time such as 04:00:00/,
+    "sbatch --account two,words;x": /a word without blanks, quotes or #/,
+    "sbatch --sbatch-arg nice": /with its dashes/,
+    "sbatch --epochs many": /training\.epochs must be a whole number/,
+    "sbatch --submit=yes": /--submit takes no value/,
+    "qsub --exclude node3": /is SLURM's/,
+  };
+  for (const [line, sentence] of Object.entries(refused)) assertMatch(refusal(line), sentence, line);
+  assertMatch(refusal(["sbatch", "--sbatch-arg", "--comment=a\nb"]), /can't hold a line break/);
+});
+
+Deno.test("the same site's file serves both schedulers, each with its own options", () => {
+  const line = "--set cluster.sbatch_args=--nice=1 --set cluster.qsub_args=-W=x";
+  assert(directives(`sbatch ${line}`).includes("#SBATCH --nice=1"));
+  assert(directives(`qsub ${line}`).includes("#PBS -W=x"));
+});

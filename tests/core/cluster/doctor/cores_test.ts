@@ -1,0 +1,33 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { type CoresFacts, gatherCores, judgeCores } from "../../../../core/cluster/doctor/cores.ts";
+
+const FACTS: CoresFacts = { usable: 8, cpuset: "0-7", online: 64, sharing: 1, workers: 8, mentioned: false };
+const judged = (more: Partial<CoresFacts>) => judgeCores({ ...FACTS, ...more })[0];
+
+Deno.test("one core with 8 workers asked is one line that says both, and what to ask for", () => {
+  const line = judged({ usable: 1, cpuset: "3", mentioned: true });
+  assertEquals(line.state, "warn");
+  assertMatch(
+    line.said,
+    /^1 core of 64 \(cpuset 3\) may be used, and 8 threads were asked to load data: 1 will/,
+  );
+  assertMatch(line.fix!, /--cpus-per-task.*ncpus.*--bind-to none.*--num-workers 1/);
+});
+
+Deno.test("one core of many is a warning whoever asked; one core of one is what there is", () => {
+  assertEquals(judged({ usable: 1 }).state, "warn");
+  assertEquals(judged({ usable: 1, online: 1 }).state, "good");
+});
+
+Deno.test("more ranks than cores are a warning, as many are not", () => {
+  assertEquals([8, 9].map((sharing) => judged({ sharing }).state), ["good", "warn"]);
+});
+
+Deno.test("a default that is cut to the cores is no warning", () => {
+  assertEquals(judged({ usable: 4 }).state, "good");
+});
+
+Deno.test("this machine's cores are counted", () => {
+  const { usable, online } = gatherCores(8, false, 1);
+  assertEquals(usable >= 1 && online >= usable, true);
+});

@@ -1,0 +1,89 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { driverIn, type GpuFacts, judgeGpu } from "../../../../core/cluster/doctor/gpu.ts";
+
+const H100 = { capability: "9.0", memory: 80 * 2 ** 30 };
+/** Four H100 with a driver of the 550 branch. */
+const NODE: GpuFacts = {
+  asked: "auto",
+  files: 4,
+  visible: null,
+  shown: 4,
+  driver: "550.54.14",
+  driverCuda: "12.4",
+  libtorchCuda: true,
+  builtFor: "12.8",
+  devices: [H100, H100, H100, H100],
+  why: null,
+};
+const NONE: GpuFacts = {
+  ...NODE,
+  files: 0,
+  shown: 0,
+  driver: null,
+  driverCuda: null,
+  builtFor: null,
+  devices: [],
+};
+const judged = (more: Partial<GpuFacts>, base = NODE) => judgeGpu({ ...base, ...more });
+
+Deno.test("four GPUs that libtorch can use are one good line", () => {
+  const [line, ...more] = judged({});
+  assertEquals([line.state, more.length], ["good", 0]);
+  assertEquals(
+    line.said,
+    "4 GPUs: 4 of 80.0 GiB, capability 9.0; driver 550.54.14, libtorch for CUDA 12.8",
+  );
+});
+
+Deno.test("a machine without GPUs is good, and bad where one was asked for", () => {
+  assertEquals(judged({}, NONE).map(({ state }) => state), ["good"]);
+  const [line] = judged({ asked: "cuda" }, NONE);
+  assertEquals(line.state, "bad");
+  assertMatch(line.fix!, /--gres=gpu:1.*--device cpu/);
+});
+
+Deno.test("a libtorch for CPUs on a machine with GPUs is a warning, and bad with --device cuda", () => {
+  const cpu = {
+    libtorchCuda: false,
+    devices: [],
+    builtFor: null,
+    why: "libtorch in /x was built without CUDA",
+  };
+  const [line] = judged(cpu);
+  assertEquals(line.state, "warn");
+  assertMatch(line.said, /built for CPUs/);
+  assertEquals(judged({ ...cpu, asked: "cuda" })[0].state, "bad");
+  assertEquals(judged({ ...cpu, asked: "cpu" })[0].state, "good");
+});
+
+Deno.test("a driver that is too old for libtorch says which CUDA it serves", () => {
+  const why = "the NVIDIA driver is too old: it serves CUDA 12.4, and this libtorch was built for CUDA 13.2";
+  const [line] = judged({ devices: [], builtFor: null, why });
+  assertEquals(line.state, "warn");
+  assertMatch(line.said, /serves CUDA 12\.4/);
+  assertMatch(line.fix!, /built for CUDA 12\.4 or older/);
+});
+
+Deno.test("CUDA_VISIBLE_DEVICES that shows none is named", () => {
+  const [line] = judged({ visible: "", shown: 0, devices: [], why: "no CUDA-capable device is detected" });
+  assertMatch(line.said, /CUDA_VISIBLE_DEVICES is ""/);
+});
+
+Deno.test("drivers in a range with a known fault are warned of, and those beside it are not", () => {
+  const states = ["555.42.06", "560.28.03", "560.35.05", "565.57.01", "570.86.15"].map((driver) =>
+    judged({ driver }).map(({ state }) => state).join()
+  );
+  assertEquals(states, ["good", "good,warn", "good,warn", "good", "good"]);
+});
+
+Deno.test("a driver below NVIDIA's least for the CUDA of libtorch is warned of", () => {
+  const [, line] = judged({ driver: "575.57.08", builtFor: "13.0" });
+  assertMatch(line.said, /575\.57\.08 is older than 580/);
+  assertEquals(judged({ driver: "580.65.06", builtFor: "13.0" }).length, 1);
+});
+
+Deno.test("the driver's version is read from both kinds of its kernel module", () => {
+  const closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024";
+  const open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build";
+  assertEquals([closed, open, ""].map(driverIn), ["550.54.14", "570.86.15", null]);
+});

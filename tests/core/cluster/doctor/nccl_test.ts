@@ -1,0 +1,26 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { judgeNccl } from "../../../../core/cluster/doctor/nccl.ts";
+
+const found = (version: string | null, more: Record<string, unknown> = {}) =>
+  judgeNccl({
+    found: { path: "/x/libnccl.so.2", from: "beside libtorch", version, against: null, why: "", ...more },
+  });
+
+Deno.test("no GPU, no word of NCCL", () => assertEquals(judgeNccl({ found: null }), []));
+
+Deno.test("versions with a known fault are warned of, and those beside them are not", () => {
+  const states = ["2.17.1", "2.18.1", "2.18.3", "2.28.9", "2.29.2", "2.29.3"].map((v) => found(v)[0].state);
+  assertEquals(states, ["good", "warn", "good", "good", "warn", "good"]);
+  assertMatch(found("2.18.1")[0].fix!, /HPCTRAIN_NCCL=.*NCCL_PROTO=\^LL128/);
+});
+
+Deno.test("what is known on this kind of machine is told", () => {
+  const [line] = found("2.28.9", { against: "its ranks can wait for one another for ever on ARM" });
+  assertEquals(line.state, "warn");
+  assertMatch(line.said, /on ARM/);
+});
+
+Deno.test("one that can't be used is bad, none at all a warning: one rank can train", () => {
+  assertEquals(found(null, { why: "it is version 2.10.0, and 2.14 is the oldest to use" })[0].state, "bad");
+  assertEquals(found(null, { path: null })[0].state, "warn");
+});

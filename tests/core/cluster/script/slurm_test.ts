@@ -1,0 +1,208 @@
+// Scripts for SLURM: what their lines say, and what they do when they run.
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import type { Job } from "../../../../core/cluster/script/job.ts";
+import { renderSlurm } from "../../../../core/cluster/script/slurm.ts";
+import { inPlace, JOB, type Outcome } from "./helpers.ts";
+
+const directives = (job: Job) =>
+  renderSlurm(job).split("\n").filter((line) => line.startsWith("#SBATCH ")).map((line) => line.slice(8));
+const stubbed = (
+  body: (
+    run: (job: Partial<Job>, env?: Record<string, string>, args?: string[]) => Promise<Outcome>,
+    folder: string,
+  ) => Promise<void>,
+) =>
+  inPlace(async ({ stub, run, folder }) => {
+    const program = [stub("hpctrain")];
+    await body((job, env, args) => run(renderSlurm({ ...JOB, program, ...job }), env, args), folder);
+  });
+
+Deno.test("the directives say all that was asked for, and nothing else", () => {
+  assertEquals(directives(JOB), [
+    "--job-name=run",
+    "--nodes=2",
+    "--ntasks-per-node=2",
+    "--gpus-per-node=2",
+    "--cpus-per-task=4",
+    "--output=logs/slurm/%x_%j.out",
+    "--open-mode=append",
+    "--signal=USR1@120",
+    "--requeue",
+  ]);
+  const limits = {
+    ...{ time: "04:00:00", mem: "64G", partition: "gpu", account: "abc", qos: "high" },
+    ...{ constraint: "a100&ib", exclude: "node[3-4]", reservation: "course", exclusive: true },
+    more: ["--nice=100", "--comment=two words # here"],
+  };
+  const site = { ...JOB.site, mail: "me@example.org" };
+  const ending = { ...JOB.ending, signal: "none", requeue: false };
+  const layout = { ...JOB.layout, gpuType: "h100" };
+  const all = directives({ ...JOB, limits, site, ending, layout, array: { last: 11, atOnce: 4 } });
+  for (
+    const line of [
+      ...[
+        "--gpus-per-node=h100:2",
+        "--mem=64G",
+        "--time=04:00:00",
+        "--partition=gpu",
+        "--account=abc",
+        "--qos=high",
+      ],
+      ...[
+        "--constraint=a100&ib",
+        "--exclude=node[3-4]",
+        "--reservation=course",
+        "--exclusive",
+        "--array=0-11%4",
+      ],
+      ...["--output=logs/slurm/%x_%A_%a.out", "--mail-user=me@example.org", "--mail-type=END,FAIL"],
+      ...["--no-requeue", "--nice=100", '--comment="two words # here"'],
+    ]
+  ) assert(all.includes(line), `${line} is not among\n${all.join("\n")}`);
+  assert(!all.some((line) => line.startsWith("--signal")));
+});
+
+Deno.test("GPUs are asked for as gres where the site wants that, and by nothing where there are none", () => {
+  const gres = directives({ ...JOB, layout: { ...JOB.layout, gres: "gpu:a100:2" } });
+  assert(gres.includes("--gres=gpu:a100:2"));
+  const none = directives({ ...JOB, layout: { ...JOB.layout, gpusPerNode: 0 } });
+  for (const lines of [gres, none]) assert(!lines.some((line) => line.startsWith("--gpus-per-node")));
+});
+
+Deno.test("a script's directives come before its first command, where sbatch stops reading", () => {
+  const lines = renderSlurm(JOB).split("\n");
+  const first = lines.findIndex((line) => line !== "" && !line.startsWith("#"));
+  assertEquals(lines.slice(first).some((line) => line.startsWith("#SBATCH")), false);
+});
+
+Deno.test("the same job gives the same script, whose head names generator, version and command", () => {
+  const made = { version: "1.2.3", command: ["hpctrain", "sbatch", "--epochs", "3", "two words"] };
+  assertEquals(renderSlurm({ ...JOB, made }), renderSlurm(structuredClone({ ...JOB, made })));
+  assertStringIncludes(
+    renderSlurm({ ...JOB, made }),
+    "# Made by hpctrain 1.2.3 with:\n#   hpctrain sbatch --epochs 3 'two words'\n",
+  );
+});
+
+Deno.test("the job's environment counts more than typed flags, and the words after the script's name count most", () =>
+  stubbed(async (run) => {
+    const words = ["train", "--epochs", "3"];
+    const last = (words: string[]) => words.findLast((word) => word.startsWith("--epochs="));
+    const calm = await run({ words });
+    assertEquals([calm.words, calm.said], [words, ""]);
+    const changed = await run({ words }, { EPOCHS: "7" });
+    assertEquals(changed.words, [...words, "--epochs=7"]);
+    assertEquals(changed.said, "Changed for this job: --epochs=7\n");
+    assertEquals((await run({ words }, { EPOCHS: "" })).words, words);
+    assertEquals(
+      last((await run({ words }, { EPOCHS: "7", LR: "1e-3" }, ["--epochs=9"])).words),
+      "--epochs=9",
+    );
+  }));
+
+Deno.test("what was in the environment when the script was made is there again, unless the job has its own", () =>
+  stubbed(async (run) => {
+    const inherited = [["WANDB_PROJECT", "a b"]] as const;
+    assertEquals((await run({ inherited })).env.WANDB_PROJECT, "a b");
+    assertEquals((await run({ inherited }, { WANDB_PROJECT: "c" })).env.WANDB_PROJECT, "c");
+  }));
+
+Deno.test("srun starts a task for each GPU of the allocation as it is, and NODES and GPUS take fewer", () =>
+  stubbed(async (run) => {
+    const sizes = async (env: Record<string, string>) =>
+      /--nodes=(\d+) --ntasks=(\d+) --ntasks-per-node=(\d+)/.exec((await run({}, env)).calls.at(-1)!)!.slice(
+        1,
+      ).map(Number);
+    assertEquals(await sizes({}), [2, 4, 2]);
+    assertEquals(await sizes({ SLURM_JOB_NUM_NODES: "3", SLURM_GPUS_ON_NODE: "4" }), [3, 12, 4]);
+    assertEquals(await sizes({ SLURM_GPUS_ON_NODE: "4", NODES: "1", GPUS: "2" }), [1, 2, 2]);
+  }));
+
+Deno.test("srun hands everything on, says the cores of a task, and ends all when one fails", () =>
+  stubbed(async (run) => {
+    const call = (await run({})).calls.at(-1)!;
+    assertStringIncludes(call, "--export=ALL");
+    assertStringIncludes(call, "--cpus-per-task=4 --kill-on-bad-exit=1");
+    assertMatch((await run({})).env.HPCTRAIN_SECRET, /^[0-9a-f]{64}$/);
+  }));
+
+Deno.test("the job ends with srun's code; code 75 puts it back in the queue, as often as was said", () =>
+  stubbed(async (run, folder) => {
+    const requeued = ({ calls }: Outcome) => calls.filter((call) => call.startsWith("scontrol requeue"));
+    const failed = await run({}, { STUB_CODE: "3" });
+    assertEquals([failed.code, requeued(failed)], [3, []]);
+    const stopped = await run({}, { STUB_CODE: "75" });
+    assertEquals([stopped.code, requeued(stopped)], [75, ["scontrol requeue 7"]]);
+    assertStringIncludes(stopped.said, "Going back to the queue, to go on from the checkpoint.");
+    const often = await run({}, { STUB_CODE: "75", SLURM_RESTART_COUNT: "3" });
+    assertEquals(requeued(often), []);
+    const never = await run({ ending: { ...JOB.ending, requeue: false } }, { STUB_CODE: "75" });
+    assertEquals([never.code, requeued(never)], [75, []]);
+    const env = { STUB_CODE: "75", SLURM_ARRAY_JOB_ID: "5", SLURM_ARRAY_TASK_ID: "2" };
+    assertEquals(requeued(await run({ array: { last: 3 } }, env)), ["scontrol requeue 5_2"]);
+    const byHand = await run({}, { STUB_CODE: "75", STUB_ENDED: "Stopped on request (the file STOP)" });
+    assertEquals([byHand.code, requeued(byHand)], [75, []]);
+    assertStringIncludes(byHand.said, "Not going back to the queue: Stopped on request (the file STOP).");
+    Deno.writeTextFileSync(`${folder}/bin/scontrol`, "#!/bin/sh\nexit 1\n");
+    const alone = await run({}, { STUB_CODE: "75" });
+    assertEquals(alone.code, 75);
+    assertStringIncludes(alone.said, "By hand: sbatch FILE --resume auto");
+  }));
+
+Deno.test("one task a node starts the node's ranks by launch, which meet at the first node on a port of the job's own", () =>
+  stubbed(async (run) => {
+    const layout = { ...JOB.layout, tasks: "per-node" } as const;
+    const { words, calls, env } = await run({ layout }, { GPUS: "3" });
+    assertEquals(words, ["launch", "-n", "3", "--nodes", "2", "--", "train"]);
+    assertStringIncludes(calls.at(-1)!, "--nodes=2 --ntasks=2 --ntasks-per-node=1");
+    assertEquals([env.MASTER_ADDR, env.MASTER_PORT], ["node1", "20007"]);
+    assert(directives({ ...JOB, layout }).includes("--cpus-per-task=8"));
+  }));
+
+Deno.test("ranks on CPUs are started as their MPI needs it, where the site has not said how", async () => {
+  await inPlace(async ({ folder, stub, run }) => {
+    const job = { ...JOB, program: [stub("hpctrain")], layout: { ...JOB.layout, gpusPerNode: 0, mpi: true } };
+    const config = (text: string) =>
+      Deno.writeTextFileSync(
+        `${folder}/bin/scontrol`,
+        `#!/bin/sh\necho 'MpiDefault              = ${text}'\n`,
+      );
+    const type = async (job: Job, env = {}) => (await run(renderSlurm(job), env)).env.SLURM_MPI_TYPE;
+    config("none");
+    assertEquals(await type(job), "pmi2");
+    assertEquals(await type(job, { SLURM_MPI_TYPE: "cray_shasta" }), "cray_shasta");
+    assertEquals(await type(JOB.layout.mpi ? job : { ...job, layout: JOB.layout }), undefined);
+    stub("bin/ompi_info");
+    assertEquals(await type(job), "pmix");
+    config("pmix_v4");
+    assertEquals(await type(job), undefined);
+    const { calls } = await run(renderSlurm({ ...job, site: { ...job.site, mpi: "pmix_v3" } }));
+    assertStringIncludes(calls.at(-1)!, "--mpi=pmix_v3");
+  });
+});
+
+Deno.test("modules are loaded, and variables and lines of the site's come before the ranks", async () => {
+  await inPlace(async ({ folder, stub, run }) => {
+    const site = {
+      ...JOB.site,
+      modules: ["gcc/12", "openmpi"],
+      env: ["NCCL_DEBUG=WARN"],
+      setup: ["FROM_SETUP=$UNSET_VARIABLE-yes; export FROM_SETUP", "false"],
+    };
+    const script = renderSlurm({ ...JOB, program: [stub("hpctrain")], site });
+    assert(script.startsWith("#!/bin/bash -l\n"));
+    const { env, code } = await run(script);
+    assertEquals([code, env.NCCL_DEBUG, env.FROM_SETUP], [0, "WARN", "-yes"]);
+    assertEquals(Deno.readTextFileSync(`${folder}/modules`), "load\0gcc/12\0openmpi\0");
+    Deno.writeTextFileSync(`${folder}/bin/module`, "#!/bin/sh\nexit 1\n");
+    const without = await run(script);
+    assertEquals([without.code, without.words], [7, []]);
+  });
+});
+
+Deno.test("an array's words can name its task", () =>
+  stubbed(async (run) => {
+    const words = ["sweep", "run", "a b.json", { shell: '"$SLURM_ARRAY_TASK_ID"' }];
+    const job = { words, overrides: [], array: { last: 3 } };
+    assertEquals((await run(job, { SLURM_ARRAY_TASK_ID: "2" })).words, ["sweep", "run", "a b.json", "2"]);
+  }));

@@ -1,0 +1,271 @@
+// What an exported program may hold that is refused, warned of, or easily done wrong; and programs that are damaged.
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { join } from "@std/path";
+import { describeProgram } from "../../../../commands/inspect_pt2.ts";
+import { UserError } from "../../../../core/errors.ts";
+import { openExported } from "../../../../core/models/exported/archive.ts";
+import { type ExportedModel, exportedModel } from "../../../../core/models/exported/model.ts";
+import { forward } from "../../../../core/models/model.ts";
+import { backward, gradOf } from "../../../../ffi/autograd.ts";
+import { NativeError } from "../../../../ffi/errors.ts";
+import { toNumbers } from "../../../../ffi/make.ts";
+import { mean, randn, square, sum } from "../../../../ffi/ops.ts";
+import { manualSeed } from "../../../../ffi/random.ts";
+import { liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts";
+import { askPeer } from "../../../peer.ts";
+import { open } from "../../train/rig.ts";
+import { damagedBytes, damagedTree, dice, entriesOf, writeEntries } from "./fuzz.ts";
+
+interface Answers {
+  scalars: { output: number[]; gradients: number[][] };
+  counting: { outputs: number[][]; buffers: Record<string, number[]> };
+  sizes: { outputs: number[][]; buffers: Record<string, number[]> };
+}
+
+open();
+const folder = Deno.makeTempDirSync();
+globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
+const { answers } = await askPeer<{ answers: Answers }>("export_cases.py", { folder });
+const pathOf = (name: string) => join(folder, `${name}.pt2`);
+const opened = (name: string): ExportedModel => exportedModel(pathOf(name));
+opened("scalars").root.free(); // what is opened once is opened here, and is no test's leak
+
+const run = (model: ExportedModel, ...inputs: Tensor[]): Tensor =>
+  forward(model, inputs.length === 1 ? inputs[0] : inputs) as Tensor;
+
+function refusal(name: string, ...shapes: number[][]): string {
+  const error = assertThrows(() => {
+    const model = opened(name);
+    try {
+      scope(() => run(model, ...shapes.map((shape) => randn(shape))));
+    } finally {
+      model.root.free();
+    }
+  }, UserError);
+  return error.message.replaceAll(`${folder}/`, "");
+}
+
+Deno.test("numbers in all places, in place and out of place, give PyTorch's bits, and so do their gradients", () => {
+  const model = opened("scalars");
+  manualSeed(10n);
+  scope(() => {
+    const y = run(model, randn([6, 5]));
+    assertEquals([...toNumbers(y)], answers.scalars.output);
+    backward(mean(square(y)));
+    const gradients = model.root.namedParameters().map(([, p]) => [...toNumbers(gradOf(p)!)]);
+    assertEquals(gradients, answers.scalars.gradients);
+  });
+  model.root.free();
+});
+
+for (const [name, shape] of [["counting", [4, 3]], ["sizes", [3, 10, 4]]] as const) {
+  const what = name === "counting" ? "buffers that forward writes to" : "sizes that are known only at a run";
+  Deno.test(`${what} are what they are in PyTorch`, () => {
+    const model = opened(name);
+    for (const [step, expected] of answers[name].outputs.entries()) {
+      manualSeed(BigInt(10 + step));
+      assertEquals(scope(() => [...toNumbers(run(model, randn(shape)))]), expected);
+    }
+    const buffers = model.root.namedBuffers().map(([key, t]) => [key, [...toNumbers(t)]]);
+    assertEquals(Object.fromEntries(buffers), answers[name].buffers);
+    model.root.train(false);
+    scope(() => run(model, randn(shape)));
+    const after = model.root.namedBuffers().map(([key, t]) => [key, [...toNumbers(t)]]);
+    assertEquals(after, buffers); // evaluation leaves them alone
+    model.root.free();
+  });
+}
+
+Deno.test("batch norm's statistics move in training, in a graph with in-place ops and in one without", () => {
+  const found = ["net", "lowered"].map((name) => {
+    const model = opened(name);
+    manualSeed(3n);
+    scope(() => backward(sum(run(model, randn([5, 1, 8, 8])))));
+    const buffers = Object.fromEntries(model.root.namedBuffers().map(([key, t]) => [key, [...toNumbers(t)]]));
+    model.root.free();
+    return buffers;
+  });
+  assertEquals(found[0]["norm.num_batches_tracked"], [1]);
+  assert(found[0]["norm.running_mean"].some((value) => value !== 0));
+  assertEquals(found[1], found[0]);
+});
+
+Deno.test("evaluation turns dropout off and takes the running statistics", () => {
+  const model = opened("net");
+  model.root.train(false);
+  scope(() => {
+    manualSeed(1n);
+    const x = randn([4, 1, 8, 8]);
+    const [first, second] = [run(model, x), run(model, x)].map((y) => [...toNumbers(y)]);
+    assertEquals(first, second);
+  });
+  assertEquals(model.root.namedBuffers().map(([, t]) => toNumbers(t)[0]), [0, 1, 0]);
+  model.root.free();
+});
+
+Deno.test("the layout of before PyTorch 2.8 holds the same model", () => {
+  const [old, now] = ["old", "net"].map((name) => {
+    using archive = openExported(pathOf(name));
+    const model = opened(name);
+    const state = model.root.stateDict().map(([key, t]) => [key, [...toNumbers(t)]] as const);
+    model.root.free();
+    return { state: new Map(state), nodes: archive.program.nodes.length };
+  });
+  assertEquals(old, now);
+});
+
+Deno.test("a part that is frozen in Python stays as it is", () => {
+  const model = opened("frozen");
+  assertEquals(model.root.namedParameters().map(([name]) => name), ["head.weight", "head.bias"]);
+  assertEquals(model.root.stateDict().length, 4);
+  model.root.free();
+});
+
+Deno.test("a graph of evaluation mode is warned of, with the line that made it; one of training is not", () => {
+  const [evaluated, trained] = ["evaluated", "net"].map((name) => {
+    const model = opened(name);
+    model.root.free();
+    return model.warnings.join("\n");
+  });
+  assertStringIncludes(
+    evaluated,
+    "batch norm is frozen in 1 places, and dropout is off in 1 (export_cases.py, line",
+  );
+  assertStringIncludes(evaluated, "call model.train() before torch.export.export");
+  assertEquals(trained, "");
+});
+
+Deno.test("control flow and operations of other libraries are refused with the user's own line", () => {
+  const cond = refusal("cond", [4, 3]);
+  assertStringIncludes(cond, "torch.ops.higher_order.cond: control flow inside the graph is not supported");
+  assertStringIncludes(cond, "export_cases.py, line 21: return torch.cond(");
+  const custom = refusal("custom", [4, 3]);
+  assertStringIncludes(custom, 'torch.ops.mylab.twice.default: "mylab" is no part of libtorch');
+  assertStringIncludes(custom, "return torch.ops.mylab.twice(self.layer(x))");
+});
+
+Deno.test("inputs that the graph was not exported for are refused", () => {
+  assertStringIncludes(
+    refusal("fixed", [3, 1, 8, 8]),
+    "fixed.pt2: was exported for batches of 4, and is given 3",
+  );
+  assertStringIncludes(
+    refusal("net", [3, 1, 9, 8]),
+    "was exported for 8 in dimension 2 of x, and is given 9",
+  );
+  assertStringIncludes(refusal("net", [3, 8, 8]), "its input x has 4 dimensions, and is given f32[3, 8, 8]");
+  assertStringIncludes(refusal("two", [3, 3]), "forward takes 2 tensors (left, right)");
+  assertStringIncludes(refusal("sizes", [3, 80, 4]), "was exported for at most 64 in dimension 1 of x");
+  assertStringIncludes(refusal("sizes", [3, 9, 4]), "was exported for multiples of 2 in dimension 1 of x");
+  assertStringIncludes(
+    refusal("half", [3, 3]),
+    "its parameter head.weight is bf16, and weights are trained in f32",
+  );
+});
+
+Deno.test("two inputs are taken in their order", () => {
+  const model = opened("two");
+  scope(() => assertEquals(run(model, randn([5, 3]), randn([5, 3])).shape, [5, 2]));
+  model.root.free();
+});
+
+Deno.test("a step leaves no tensor behind", () => {
+  for (
+    const [name, shape] of [["net", [4, 1, 8, 8]], ["counting", [4, 3]], ["lowered", [4, 1, 8, 8]]] as const
+  ) {
+    const model = opened(name);
+    const once = () => scope(() => backward(sum(run(model, randn(shape)))));
+    once();
+    const before = liveTensors();
+    once();
+    assertEquals(liveTensors(), before, name);
+    model.root.free();
+  }
+});
+
+Deno.test("operations that are missing are told all at once, before anything is computed", () => {
+  const entries = entriesOf(pathOf("net"));
+  const name = [...entries.keys()].find((key) =>
+    key.endsWith("models/net.json") || key.endsWith("models/model.json")
+  )!;
+  const text = new TextDecoder().decode(entries.get(name))
+    .replace("torch.ops.aten.relu.default", "torch.ops.aten.relu_of_tomorrow.default")
+    .replace("torch.ops.aten.linear.default", "torch.ops.aten.linear_of_tomorrow.default");
+  const path = pathOf("tomorrow");
+  writeEntries(path, new Map([...entries, [name, new TextEncoder().encode(text)]]));
+  const { message } = assertThrows(() => exportedModel(path), UserError);
+  assertStringIncludes(message, "2 operations of this graph can't be run with libtorch");
+  assertStringIncludes(message, "relu_of_tomorrow.default: this libtorch has no such operation");
+  assertStringIncludes(message, "linear_of_tomorrow.default: this libtorch has no such operation");
+});
+
+Deno.test("--blocks makes fewer blocks, which compute the same", () => {
+  const [one, all] = [1, 0].map((blocks) => {
+    const model = exportedModel(pathOf("net"), { blocks });
+    model.root.train(false);
+    manualSeed(4n);
+    const y = scope(() => [...toNumbers(run(model, randn([4, 1, 8, 8])))]);
+    model.root.free();
+    return {
+      y,
+      count: model.blocks.length,
+      parameters: model.blocks.map(({ module }) => module?.namedParameters().length),
+    };
+  });
+  assertEquals([one.count, one.parameters], [1, [6]]);
+  assertEquals([all.count, all.parameters], [2, [4, 2]]);
+  assertEquals(one.y, all.y);
+});
+
+Deno.test("inspect tells a program's inputs, outputs, operations and weights", () => {
+  using archive = openExported(pathOf("net"));
+  const found = describeProgram(archive);
+  assertEquals(found.inputs.map(({ name, dtype, shape }) => [name, dtype, shape.slice(1)]), [["x", "f32", [
+    1,
+    8,
+    8,
+  ]]]);
+  assertEquals(found.outputs.map(({ dtype, shape }) => [dtype, shape.slice(1)]), [["f32", [2]]]);
+  assertEquals(found.operations["aten.conv2d.default"], 1);
+  assertEquals(found.tensors.filter(({ kind }) => kind === "parameter").length, 6);
+  assertEquals(found.tensors.find(({ name }) => name === "norm.num_batches_tracked")?.dtype, "i64");
+});
+
+const FUZZED = 1000;
+
+for (const [name, shape] of [["net", [3, 1, 8, 8]], ["counting", [4, 3]]] as const) {
+  Deno.test(`${FUZZED} damaged programs made from "${name}" are run or refused in a sentence, none ends the process`, () => {
+    const roll = dice(name.length);
+    const bytes = Deno.readFileSync(pathOf(name)), entries = entriesOf(pathOf(name));
+    const jsons = [...entries.keys()].filter((key) => key.endsWith(".json") && entries.get(key)!.length > 20);
+    const path = pathOf("damaged");
+    let refused = 0;
+    for (let i = 0; i < FUZZED; i++) {
+      if (i % 2 === 0) Deno.writeFileSync(path, damagedBytes(bytes, roll));
+      else {
+        const key = jsons[
+          roll(3) > 0 ? jsons.findIndex((json) => json.includes("models/")) : roll(jsons.length)
+        ];
+        const tree = damagedTree(JSON.parse(new TextDecoder().decode(entries.get(key))), roll);
+        writeEntries(path, new Map([...entries, [key, new TextEncoder().encode(JSON.stringify(tree))]]));
+      }
+      try {
+        const model = exportedModel(path);
+        try {
+          scope(() => backward(sum(run(model, randn(shape)))));
+        } finally {
+          model.root.free();
+        }
+      } catch (error) {
+        // Backward's faults are told by the trainer, as those of any model.
+        assert(error instanceof UserError || error instanceof NativeError, `case ${i}: ${error}`);
+        assertStringIncludes(
+          (error as Error).message,
+          error instanceof UserError ? "damaged.pt2" : "_backward",
+        );
+        refused++;
+      }
+    }
+    assert(refused > FUZZED / 3 && refused < FUZZED, `${refused} refused`);
+  });
+}

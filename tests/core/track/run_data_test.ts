@@ -1,0 +1,163 @@
+import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import { join } from "@std/path";
+import { openRun, readRun, type RunData } from "../../../core/track/run_data.ts";
+import { type MadeRun, makeRun } from "./made_run.ts";
+
+function withRun(made: MadeRun, body: (logs: string) => void): void {
+  const folder = Deno.makeTempDirSync();
+  try {
+    body(makeRun(folder, made));
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+}
+
+const append = (logs: string, events: readonly unknown[], name = "events.jsonl") =>
+  Deno.writeTextFileSync(
+    join(logs, name),
+    events.map((event) => JSON.stringify(event) + "\n").join(""),
+    { append: true },
+  );
+
+Deno.test("a run's log becomes its curves, its best, its ranks, machines, saves and end", () =>
+  withRun({ steps: 1000, epochs: 10, ranks: 4, gpus: true, warnings: ["one", "two"] }, (logs) => {
+    const data = readRun(logs);
+    assertEquals([data.name, data.step, data.epoch, data.stepsPerEpoch], ["made", 1000, 10, 100]);
+    assertEquals(data.curves.get("loss")!.length, 1000);
+    assertEquals(data.curves.get("val_loss")!.length, 10);
+    assertEquals([...data.metrics], ["perplexity", "accuracy"]);
+    assertEquals(data.best?.step, 1000);
+    assertEquals(Object.keys(data.bestMetrics), ["perplexity", "accuracy"]);
+    assertEquals([data.ranks!.slowest, data.ranksTotal!.steps, data.ranksTotal!.loader.length], [2, 1000, 4]);
+    assertAlmostEquals(data.timesTotal.get("compute")! / data.timesSteps, 0.0362, 0.0015);
+    assertEquals(data.curves.get("mfu")!.length, 10);
+    assertEquals([...data.system.keys()], [0, 1, 2, 3]);
+    assertEquals(data.systemCurves.get("gpu_percent")!.get(1)!.last, 41);
+    assertEquals([data.saves, data.lastSave!.reason, Math.round(data.stallSeconds)], [10, "epoch", 2]);
+    assertEquals([data.warningCount, data.warnings.map(({ message }) => message)], [2, ["one", "two"]]);
+    assertEquals([data.exit!.code, data.lineage!.attempts.length], [0, 1]);
+    assertEquals(data.origins, { "training.epochs": "--epochs" });
+  }));
+
+Deno.test("what is added is heard, a resume takes back later steps, and a new start is no end", () =>
+  withRun({ steps: 100, epochs: 1, exit: 75 }, (logs) => {
+    const reader = openRun(logs);
+    reader.poll();
+    assertEquals(reader.data.exit!.code, 75);
+    const t = 1_790_001_000;
+    append(logs, [{ t, kind: "resume", step: 60, epoch: 0, path: "x" }]);
+    reader.poll();
+    assertEquals([reader.data.step, reader.data.curves.get("loss")!.length], [60, 60]);
+    append(logs, [
+      { t, kind: "run", run: "made", world_size: 1, steps_per_epoch: 50 },
+      { t: t + 1, kind: "step", step: 61, epoch: 1, loss: 5, lr: 1, brand_new: 7 },
+    ]);
+    assertEquals(reader.poll(), true);
+    const { data } = reader;
+    assertEquals([data.step, data.exit, data.stepsPerEpoch], [61, null, 50]);
+    assertEquals(data.curves.get("loss")!.length, 61);
+    assertEquals(data.curves.get("brand_new")!.last, 7);
+    assertEquals(reader.poll(), false);
+    reader.close();
+  }));
+
+Deno.test("a log that is written anew is another record, and system files of ranks are read with it", () =>
+  withRun({ steps: 100 }, (logs) => {
+    append(logs, [{ t: 1, kind: "system", step: 5, rss_bytes: 77 }], "system-3.jsonl");
+    const reader = openRun(logs);
+    reader.poll();
+    const before: RunData = reader.data;
+    assertEquals(before.system.get(3)!.rss_bytes, 77);
+    const path = join(logs, "events.jsonl");
+    Deno.writeTextFileSync(path + ".new", `{"t":1,"kind":"step","step":1,"epoch":1,"loss":1,"lr":1}\n`);
+    Deno.renameSync(path + ".new", path);
+    reader.poll();
+    assert(reader.data !== before);
+    assertEquals([reader.data.step, reader.data.curves.get("loss")!.length], [1, 1]);
+    assertEquals(reader.data.system.get(3)!.rss_bytes, 77);
+    reader.close();
+  }));
+
+Deno.test("records of another making break nothing and fill no memory", () =>
+  withRun({ steps: 5 }, (logs) => {
+    const t = 1_790_000_100;
+    const kinds = [
+      "run",
+      "config",
+      "step",
+      "eval",
+      "epoch",
+      "save",
+      "resume",
+      "system",
+      "ranks",
+      "times",
+      "warning",
+      "exit",
+      "rewind",
+      "zzz",
+    ];
+    append(
+      logs,
+      kinds.flatMap((kind) => [
+        { t, kind },
+        {
+          t,
+          kind,
+          step: "9",
+          epoch: {},
+          loss: [],
+          metrics: null,
+          config: 4,
+          origins: [],
+          message: { a: 1 },
+          loader_s: [1, "x"],
+        },
+        {
+          t,
+          kind,
+          step: -1,
+          epoch: 1e300,
+          rank: -5,
+          metrics: { "": 1, __proto__: 2, constructor: 3 },
+          steps: 0,
+        },
+      ]).filter(({ kind }) => kind !== "exit" && kind !== "resume"),
+    );
+    const many = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`field${i}`, i]));
+    append(logs, [{ t, kind: "step", step: 7, epoch: 1, ...many }, {
+      t,
+      kind: "eval",
+      step: 7,
+      epoch: 1,
+      val_loss: 1,
+      metrics: many,
+    }]);
+    append(
+      logs,
+      Array.from({ length: 3000 }, (_, rank) => ({ t, kind: "system", step: 7, rank, rss_bytes: 1 })),
+    );
+    append(logs, Array.from({ length: 300 }, (_, i) => ({ t, kind: "warning", message: `w${i}` })));
+    Deno.writeTextFileSync(join(logs, "lineage.json"), "{");
+    const data = readRun(logs);
+    assertEquals(data.step, 7);
+    assert(data.curves.size <= 200 && data.metrics.size <= 200 && data.system.size <= 1025);
+    assertEquals([data.warnings.length, data.warnings.at(-1)!.message], [50, "w299"]);
+    assert(data.lineageError!.includes("damaged or edited"));
+  }));
+
+Deno.test("a hundred thousand steps are read in seconds, and what is added to them at once", () =>
+  withRun({ steps: 100_000, epochs: 10 }, (logs) => {
+    const reader = openRun(logs);
+    const began = performance.now();
+    reader.poll();
+    const first = performance.now() - began;
+    append(logs, [{ t: 1, kind: "step", step: 100_001, epoch: 11, loss: 1, lr: 1 }]);
+    const again = performance.now();
+    reader.poll();
+    const later = performance.now() - again;
+    assertEquals(reader.data.step, 100_001);
+    assert(first < 10_000, `${first} ms`);
+    assert(later < first / 5, `${later} ms after ${first} ms`);
+    reader.close();
+  }));

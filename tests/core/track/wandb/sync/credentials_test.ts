@@ -1,0 +1,102 @@
+// Which server, and which key.
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { join } from "@std/path";
+import { UserError } from "../../../../../core/errors.ts";
+import { findServer, Key, passwordIn } from "../../../../../core/track/wandb/sync/credentials.ts";
+import { inTemp } from "../../../../integration/program.ts";
+
+const SECRET = "s3cret".repeat(7);
+const headerOf = (key: string) => `Basic ${btoa(`api:${key}`)}`;
+
+Deno.test("the address is asked for, else in the environment, else in W&B's settings, else the cloud's", () =>
+  inTemp((HOME) => {
+    const env = { HOME, WANDB_API_KEY: SECRET };
+    assertEquals(findServer(env).url, "https://api.wandb.ai");
+    Deno.mkdirSync(join(HOME, ".config/wandb"), { recursive: true });
+    Deno.writeTextFileSync(
+      join(HOME, ".config/wandb/settings"),
+      "[default]\nbase_url = https://w.example/\n",
+    );
+    assertEquals(findServer(env).url, "https://w.example");
+    assertEquals(findServer({ ...env, WANDB_BASE_URL: "http://h:1/x/" }).url, "http://h:1/x");
+    assertEquals(
+      findServer({ ...env, WANDB_BASE_URL: "http://h" }, { baseUrl: "https://g" }).url,
+      "https://g",
+    );
+  }));
+
+Deno.test("addresses that are none, or that hold a password, are refused without being repeated whole", () => {
+  for (const url of ["", "wandb.ai", "ftp://h", "http://", "javascript:1"]) {
+    assertThrows(
+      () => findServer({ WANDB_API_KEY: SECRET }, { baseUrl: url }),
+      UserError,
+      "names no W&B server",
+    );
+  }
+  const error = assertThrows(
+    () => findServer({ WANDB_API_KEY: SECRET }, { baseUrl: "x://me:pw@h" }),
+    UserError,
+  );
+  assert(!error.message.includes("pw"), error.message);
+});
+
+Deno.test("the key is the environment's before netrc's before the file's", () =>
+  inTemp((HOME) => {
+    const url = { WANDB_BASE_URL: "https://w.example:8080" };
+    const error = assertThrows(() => findServer({ HOME, ...url }), UserError);
+    assertMatch(error.message, /no key for w\.example:8080.*machine w\.example login/);
+    Deno.mkdirSync(join(HOME, ".config/hpctrain"), { recursive: true });
+    Deno.writeTextFileSync(join(HOME, ".config/hpctrain/wandb-key"), `${SECRET}1\n`, { mode: 0o600 });
+    assertEquals(findServer({ HOME, ...url }).key.header(), headerOf(`${SECRET}1`));
+    Deno.writeTextFileSync(join(HOME, ".netrc"), `machine w.example login user password ${SECRET}2`);
+    assertEquals(findServer({ HOME, ...url }).key.header(), headerOf(`${SECRET}2`));
+    assertEquals(
+      findServer({ HOME, ...url, WANDB_API_KEY: `${SECRET}3` }).key.header(),
+      headerOf(`${SECRET}3`),
+    );
+    const other = { HOME, WANDB_BASE_URL: "https://other", NETRC: join(HOME, ".netrc") };
+    assertEquals(findServer(other).key.header(), headerOf(`${SECRET}1`));
+  }));
+
+Deno.test("a key file that others can read, or that holds no key, is refused", () =>
+  inTemp((HOME) => {
+    const file = join(HOME, "key");
+    for (
+      const [text, mode, says] of [
+        [SECRET, 0o644, /Others on this machine/],
+        [SECRET, 0o640, /Others on this machine/],
+        ["two words", 0o600, /holds no key/],
+        ["", 0o600, /holds no key/],
+      ] as const
+    ) {
+      Deno.writeTextFileSync(file, text);
+      Deno.chmodSync(file, mode);
+      const error = assertThrows(() => findServer({ HOME }, { keyFile: file }), UserError);
+      assertMatch(error.message, says);
+      assert(!error.message.includes(SECRET));
+    }
+    assertThrows(() => findServer({ HOME }, { keyFile: join(HOME, "none") }), UserError, "can't be read");
+  }));
+
+Deno.test("a key does not show itself", () => {
+  const key = new Key(SECRET, "a test");
+  for (
+    const text of [String(key), JSON.stringify({ key }), Deno.inspect(key), Deno.inspect({ a: { key } })]
+  ) {
+    assert(!text.includes(SECRET), text);
+  }
+  assertEquals(key.hide(`a ${SECRET} and ${headerOf(SECRET)}`), "a *** and Basic ***");
+});
+
+Deno.test("netrc is read as other programs read it", () => {
+  const netrc = `# machine c password no
+machine a login x password one
+machine b
+  login machine
+  account password
+  password "two words"
+default login anonymous password rest`;
+  assertEquals(["a", "b", "c"].map((host) => passwordIn(netrc, host)), ["one", "two words", "rest"]);
+  assertEquals(passwordIn("machine a login x", "a"), null);
+  assertEquals(passwordIn("", "a"), null);
+});

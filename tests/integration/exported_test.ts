@@ -1,0 +1,168 @@
+// Models that users bring: exported by live PyTorch, trained here and there with the same batches. HPCTRAIN_EXPORTED=all
+// takes every model of tests/peers/export_models.py (scripts/exported), else those that are quick to export.
+import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { readPt, writePt } from "../../core/checkpoint/pt.ts";
+import { toData } from "../../core/checkpoint/tensors.ts";
+import type { Value } from "../../core/checkpoint/value.ts";
+import type { ExportedModel } from "../../core/models/exported/model.ts";
+import { liveTensors } from "../../ffi/tensor.ts";
+import {
+  evaluated,
+  loadedInPython,
+  opened,
+  STEPS,
+  train,
+  type Trained,
+  trainedInPython,
+} from "../core/models/exported/training.ts";
+import { open } from "../core/train/rig.ts";
+import { run, succeed } from "./program.ts";
+
+const QUICK = [
+  ..."resnet18 squeezenet encoder decoder gpt gpt_by_hand lstm gru unet unet_3d autoencoder".split(" "),
+  ..."graph physics fno experts".split(" "),
+];
+const MORE = [
+  ..."resnet50 mobilenet_v3 efficientnet_b0 convnext_tiny vit_b_16 swin_t regnet densenet".split(" "),
+  ..."shufflenet deeplabv3 fcn r3d_18".split(" "),
+];
+const ALL = Deno.env.get("HPCTRAIN_EXPORTED") === "all";
+const NAMES = ALL ? [...QUICK, ...MORE] : QUICK;
+
+/** In evaluation PyTorch's own attention layers take a fused way that no graph has: other bits, the same numbers. */
+const FUSED_IN_EVALUATION = new Set(["encoder", "vit_b_16"]);
+
+open();
+const folder = Deno.makeTempDirSync();
+globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
+const theirs = await trainedInPython(NAMES, folder);
+opened(theirs[NAMES.indexOf("physics")]).root.free(); // what is opened once is opened here, and is no test's leak
+const of = (name: string): Trained => theirs[NAMES.indexOf(name)];
+const weightsOf = (name: string): string => join(folder, `${name}.trained.pt`);
+
+function saveWeights(path: string, model: ExportedModel): void {
+  writePt(path, new Map(model.root.stateDict().map(([name, t]): [string, Value] => [name, toData(t)])));
+}
+
+for (const name of NAMES) {
+  Deno.test(`${name}, exported by PyTorch, has its loss bits for ${STEPS} steps`, () => {
+    const before = liveTensors();
+    const model = opened(of(name));
+    const losses = train(of(name), model);
+    assertEquals(losses, of(name).losses);
+    assertNotEquals(losses[0], losses[STEPS - 1]);
+    if (!FUSED_IN_EVALUATION.has(name)) assertEquals(evaluated(of(name), model), of(name).evaluated);
+    saveWeights(weightsOf(name), model);
+    model.root.free();
+    // The optimizer's and the arena's tensors stay with the rig; what a step made is gone.
+    assert(liveTensors() - before < 4 * model.root.stateDict().length + 20);
+  });
+}
+
+Deno.test("weights that were trained here load into the Python modules, strictly, and are those that Python trained", async () => {
+  const cases = NAMES.map((name) => [name, weightsOf(name), `${of(name).path}.eager.pt`] as const);
+  assertEquals(await loadedInPython(cases), NAMES.map(() => 0));
+});
+
+for (const name of ["resnet18", "unet", "decoder", "physics"]) {
+  Deno.test(`${name} trains to the same bits when its blocks are computed twice`, () => {
+    const model = opened(of(name));
+    assert(model.blocks.length >= 3, `${model.blocks.length} blocks`);
+    assertEquals(train(of(name), model, true), of(name).losses);
+    model.root.free();
+  });
+}
+
+Deno.test("the blocks of a resnet18 are its residual blocks, one tensor between them", () => {
+  const model = opened(of("resnet18"));
+  assertEquals(
+    model.blocks.map(({ name }) => name),
+    "conv1 maxpool layer1.1 layer2.0 layer2.1 layer3.0 layer3.1 layer4.0 layer4.1 avgpool".split(" "),
+  );
+  assertStringIncludes(model.describe(), "11,181,642 parameters");
+  model.root.free();
+});
+
+Deno.test("an embedding that is tied to the last layer is trained once and saved under both names", () => {
+  const model = opened(of("gpt"));
+  const tied = model.root.stateDict().filter(([name]) => /wte|lm_head/.test(name));
+  assertEquals(tied.map(([name]) => name).sort(), ["lm_head.weight", "transformer.wte.weight"]);
+  assert(tied[0][1] === tied[1][1]);
+  assertEquals(model.root.namedParameters().filter(([name]) => /wte|lm_head/.test(name)).length, 1);
+  model.root.free();
+});
+
+// ---- from the command line -----------------------------------------------------------------------------------
+
+async function rows(path: string): Promise<void> {
+  const lines = Array.from({ length: 48 }, (_, i) => `${Math.sin(i)},${Math.cos(3 * i)},${Math.sin(2 * i)}`);
+  await Deno.writeTextFile(path, ["a,b,c", ...lines].join("\n") + "\n");
+}
+
+Deno.test("--model my.pt2 trains, resumes, is evaluated, and its checkpoint loads into the Python module", async () => {
+  const cwd = join(folder, "run");
+  await Deno.mkdir(cwd);
+  await rows(join(cwd, "rows.csv"));
+  const flags = [
+    "--model",
+    of("physics").path,
+    "--data-path",
+    "rows.csv",
+    "--batch-size",
+    "8",
+    "--threads",
+    "1",
+  ];
+  const more = ["--set", "data.targets=c", "--validation-split", "0.25", "--no-wandb"];
+  const { stdout } = await succeed([...flags, ...more, "--epochs", "2"], { cwd });
+  assertStringIncludes(stdout, "exported by PyTorch");
+  assertStringIncludes(stdout, "Blocks: layers.0, layers.1, layers.2, last");
+  const path = join(cwd, "checkpoints", "physics_latest.pt");
+  await succeed([...flags, ...more, "--epochs", "3", "--resume", path, "--gradient-checkpointing"], { cwd });
+  assertStringIncludes((await succeed(["eval", path], { cwd })).stdout, "Val Loss");
+  using file = readPt(path);
+  const state = (file.root as Map<string, Value>).get("model_state_dict")!;
+  const alone = join(cwd, "weights.pt");
+  writePt(alone, state);
+  const [far] = await loadedInPython([["physics", alone, `${of("physics").path}.eager.pt`]]);
+  assert(far > 0); // other weights, under the same names
+  const init = await succeed([
+    ...flags,
+    ...more,
+    "--epochs",
+    "1",
+    "--init-from",
+    `${of("physics").path}.eager.pt`,
+  ], {
+    cwd,
+  });
+  assertStringIncludes(init.stdout, "Weights from");
+});
+
+Deno.test("data that does not fit the exported graph is told before training, in one sentence", async () => {
+  const cwd = join(folder, "unfit");
+  await Deno.mkdir(cwd);
+  await rows(join(cwd, "rows.csv"));
+  const start = (name: string, ...more: string[]) =>
+    run([
+      "--model",
+      of(name).path,
+      "--data-path",
+      "rows.csv",
+      "--set",
+      "data.targets=c",
+      "--no-wandb",
+      ...more,
+    ], {
+      cwd,
+    });
+  const shape = await start("resnet18");
+  assertEquals(shape.code, 2);
+  assertStringIncludes(
+    shape.stderr,
+    "its input x takes samples of shape [3, 64, 64], and the data's are [2]",
+  );
+  const missing = await run(["--model", "nowhere.pt2", "--data-path", "rows.csv", "--no-wandb"], { cwd });
+  assertStringIncludes(missing.stderr, "nowhere.pt2: there is no such file");
+});

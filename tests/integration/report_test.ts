@@ -1,0 +1,357 @@
+// `hpctrain report` from outside, its pages opened in a real browser.
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join, toFileUrl } from "@std/path";
+import { type MadeRun, makeRun } from "../core/track/made_run.ts";
+import { CHROMIUM, needsChromium, onPage, type Page, type Size } from "./browser.ts";
+import { inTemp, run, succeed, TINY } from "./program.ts";
+
+const DESK: Size = { width: 1280, height: 900 };
+
+/** A report of runs that were made up, opened. */
+function opened(
+  runs: readonly MadeRun[],
+  body: (page: Page, path: string) => Promise<void>,
+  size: Size = DESK,
+): Promise<void> {
+  return inTemp(async (cwd) => {
+    for (const made of runs) makeRun(cwd, made);
+    const names = runs.map(({ name = "made" }) => name);
+    const path = join(cwd, "report.html");
+    await succeed(["report", ...names, "--out", path], { cwd });
+    await onPage(toFileUrl(path).href, size, (page) => body(page, path));
+  });
+}
+
+function browserTest(name: string, fn: () => Promise<void>): void {
+  Deno.test({ name: `${name}${needsChromium}`, ignore: !CHROMIUM, fn });
+}
+
+/** For each chart: its title, and how many pixels of its canvas are in the colour of one of its lines. */
+const CHARTS = `[...document.querySelectorAll(".chart")].map((chart) => {
+  const canvas = chart.querySelector("canvas");
+  const wanted = [...chart.querySelectorAll(".swatch")].map((swatch) =>
+    getComputedStyle(swatch).backgroundColor.match(/\\d+/g).map(Number));
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let pixels = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    const near = (colour) => colour.every((part, j) => Math.abs(data[i + j] - part) < 40);
+    if (data[i + 3] > 200 && wanted.some(near)) pixels++;
+  }
+  return { title: chart.querySelector("h3").textContent, pixels };
+})`;
+
+type Drawn = { title: string; pixels: number }[];
+
+async function quiet(page: Page): Promise<void> {
+  assertEquals(page.errors, []);
+  assertEquals(page.requests, []);
+  // What makes the page safe to open anywhere is in the page itself.
+  const policy = await page.evaluate<string>(`document.querySelector("meta[http-equiv]").content`);
+  assertMatch(policy, /default-src 'none'.*script-src 'sha256-/);
+}
+
+browserTest(
+  "the report of a run that was trained shows its curves, complains of nothing and asks for nothing",
+  () =>
+    inTemp(async (cwd) => {
+      const training = [...TINY, "--run-name=r", "--hidden-size=8", "--log-interval=1", "--epochs=3"];
+      await succeed(training, { cwd });
+      const { stdout } = await succeed(["report"], { cwd });
+      assertMatch(stdout, /^r\.html \(\d+\.\d KiB\)\n$/);
+      await onPage(toFileUrl(join(cwd, "r.html")).href, DESK, async (page) => {
+        await quiet(page);
+        const drawn = await page.evaluate<Drawn>(CHARTS);
+        const titles = drawn.map(({ title }) => title);
+        for (
+          const title of ["Loss", "Learning rate", "Gradient norm", "Samples a second", "Memory of rank 0"]
+        ) {
+          assert(titles.includes(title), `${title} is not among ${titles}`);
+        }
+        // Lines are at least as long as a chart is wide, more or less.
+        for (const { title, pixels } of drawn) {
+          assert(pixels > 100, `${title} has ${pixels} pixels of its line`);
+        }
+        const text = await page.evaluate<string>("document.body.innerText");
+        for (
+          const said of [
+            "done",
+            "best validation loss",
+            "Attempts and lost time",
+            "training.epochs",
+            "--log-interval=1",
+          ]
+        ) {
+          assertStringIncludes(text, said);
+        }
+      });
+    }),
+);
+
+browserTest(
+  "a report of 100,000 steps is below 2 MB, opens in a second, and keeps a spike of one step",
+  () =>
+    inTemp(async (cwd) => {
+      const logs = makeRun(cwd, {
+        name: "long",
+        steps: 100_000,
+        ranks: 8,
+        gpus: true,
+        attempts: 4,
+        nan: [70_000],
+      });
+      const file = join(logs, "events.jsonl"), events = Deno.readTextFileSync(file);
+      Deno.writeTextFileSync(file, events.replace(/("step":50001,"epoch":6,"loss":)[\d.]+/, "$1777.25"));
+      await succeed(["report", "long", "--out", "long.html"], { cwd });
+      const path = join(cwd, "long.html"), { size } = Deno.statSync(path);
+      assert(size < 2e6, `${size} bytes`);
+      const times: number[] = [];
+      // The machine may be busy with something else now and then.
+      for (let attempt = 0; attempt < 6 && Math.min(...times) >= 1000 || times.length === 0; attempt++) {
+        await onPage(toFileUrl(path).href, DESK, async (page) => {
+          times.push(await page.evaluate<number>("Number(document.documentElement.dataset.ready)"));
+          if (attempt > 0) return;
+          await quiet(page);
+          for (const { title, pixels } of await page.evaluate<Drawn>(CHARTS)) {
+            assert(pixels > 100, `${title} has ${pixels} pixels of its line`);
+          }
+          const { charts } = await page.evaluate<any>(
+            `JSON.parse(document.getElementById("data").textContent)`,
+          );
+          const [loss] = charts[0].lines;
+          assertEquals(Math.max(...loss.hi), 777.3);
+          assertEquals([loss.wrong, loss.wrongs], [[70_000], 1]);
+          assertStringIncludes(
+            await page.evaluate<string>(`document.querySelector(".legend").innerText`),
+            "1 not finite",
+          );
+        });
+      }
+      assert(Math.min(...times) < 1000, `ready after ${times.join(", ")} ms`);
+    }),
+);
+
+browserTest(
+  "samples that a run keeps are shown with what the model makes of them, wherever the folder is now",
+  () =>
+    inTemp(async (cwd) => {
+      const fields = ["--data-type=fields", "--model=cosmo-cnn", "--wandb-images=3"];
+      await succeed([...TINY, ...fields, "--run-name=r", "--log-interval=1"], { cwd });
+      Deno.renameSync(join(cwd, "logs"), join(cwd, "moved"));
+      await succeed(["report", "moved/r", "--out", "r.html"], { cwd });
+      await onPage(toFileUrl(join(cwd, "r.html")).href, DESK, async (page) => {
+        await quiet(page);
+        const [sizes, captions] = await page.evaluate<[number[], string[]]>(
+          `[[...document.querySelectorAll("#samples img")].map((img) => img.naturalWidth),
+          [...document.querySelectorAll("#samples figcaption")].map((caption) => caption.innerText)]`,
+        );
+        assertEquals(sizes.length, 3);
+        for (const size of sizes) assert(size >= 16, String(size));
+        for (const caption of captions) assertMatch(caption, /^-?\d.*, predicted -?\d/);
+      });
+    }),
+);
+
+/** Where each chart's curves are on the screen. */
+const SPANS = `[...document.querySelectorAll(".chart")].map((chart) => chart.querySelector(".u-over"))
+  .map((over) => over.getBoundingClientRect()).map(({ left, top, width, height }) => ({ left, top, width, height }))`;
+
+browserTest(
+  "dragging over one chart zooms all of them, and what is set by hand is drawn without complaint",
+  () =>
+    opened([{ steps: 3000, epochs: 30 }], async (page) => {
+      const pixels = async () => (await page.evaluate<Drawn>(CHARTS)).map(({ pixels }) => pixels);
+      const picture = () =>
+        page.evaluate<string[]>(`[...document.querySelectorAll("canvas")].map((c) => c.toDataURL())`);
+      const whole = await picture();
+      const [{ left, top, width, height }] = await page.evaluate<any[]>(SPANS);
+      await page.drag([left + width * 0.5, top + height / 2], [left + width * 0.75, top + height / 2]);
+      assertEquals(await page.evaluate(`document.getElementById("whole").disabled`), false);
+      const zoomed = await picture();
+      zoomed.forEach((one, i) => assert(one !== whole[i], `chart ${i} did not follow`));
+      await page.evaluate(`document.getElementById("whole").click()`);
+      assertEquals(await picture(), whole);
+      for (
+        const set of [
+          `document.getElementById("late").click()`,
+          `document.getElementById("whole").click()`,
+          `document.getElementById("log").click()`,
+          `document.getElementById("theme").click()`,
+          `Object.assign(document.getElementById("smoothing"), { value: "100" }).dispatchEvent(new Event("input"))`,
+        ]
+      ) {
+        const before = await picture();
+        await page.evaluate(set);
+        await page.evaluate("new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, 50)))");
+        assert((await picture())[0] !== before[0], `${set} changed nothing`);
+        for (const count of await pixels()) assert(count > 100, `${set} left ${count} pixels`);
+      }
+      await quiet(page);
+    }),
+);
+
+browserTest(
+  "moving over a chart tells the step and the values there",
+  () =>
+    opened([{ steps: 500 }], async (page) => {
+      const [{ left, top, width, height }] = await page.evaluate<any[]>(SPANS);
+      await page.send("Input.dispatchMouseEvent", {
+        type: "mouseMoved",
+        x: left + width / 2,
+        y: top + height / 2,
+      });
+      const said = await page.evaluate<string[]>(
+        `[...document.querySelectorAll(".at")].map((at) => at.textContent)`,
+      );
+      assertMatch(said[0], /^step 2[45]\d$/);
+    }),
+);
+
+const HOSTILE = `</script><script>window.hacked=1</script><img src=x onerror="window.hacked=2">"'&\u202e`;
+
+browserTest("names, messages and settings of runs are text, whatever they are", () =>
+  inTemp(async (cwd) => {
+    makeRun(cwd, { name: "plain" });
+    const hostile = makeRun(cwd, {
+      name: "hostile",
+      model: HOSTILE,
+      host: HOSTILE,
+      warnings: [HOSTILE, "\u0000\ud800"],
+    });
+    const file = join(hostile, "events.jsonl"), quoted = JSON.stringify(HOSTILE).slice(1, -1);
+    Deno.writeTextFileSync(
+      file,
+      Deno.readTextFileSync(file).replace(`"run":"hostile"`, () => `"run":"${quoted}"`)
+        .replaceAll(`"perplexity":`, () => `"${quoted}":`).replace(`"--preset"`, () => `"${quoted}"`)
+        .replace(`"adamw"`, () => `{"${quoted}":"${quoted}"}`),
+    );
+    for (const names of [["hostile"], ["hostile", "plain"]]) {
+      await succeed(["report", ...names, "--out", "x.html"], { cwd });
+      await onPage(toFileUrl(join(cwd, "x.html")).href, DESK, async (page) => {
+        await quiet(page);
+        assertEquals(await page.evaluate("typeof window.hacked"), "undefined");
+        assertEquals(await page.evaluate("document.querySelectorAll('img, iframe, object').length"), 0);
+        assertStringIncludes(
+          await page.evaluate<string>("document.title"),
+          "<script>window.hacked=1</script>",
+        );
+        assertStringIncludes(await page.evaluate<string>("document.body.innerText"), HOSTILE.slice(0, -1));
+      });
+    }
+  }));
+
+browserTest(
+  "several runs are compared: the table sorts, a run can be left out, differing settings are named",
+  () =>
+    opened([
+      { name: "slow", steps: 2000, stepSeconds: 0.2, learningRate: 1e-3 },
+      { name: "fast", steps: 900, stepSeconds: 0.01, learningRate: 3e-3, seed: 5 },
+      { name: "middle", steps: 1500, stepSeconds: 0.05, learningRate: 1e-3, exit: 75 },
+    ], async (page) => {
+      await quiet(page);
+      const order = () =>
+        page.evaluate<string[]>(
+          `[...document.querySelectorAll("#runs tbody th")].map((th) => th.innerText.trim())`,
+        );
+      const press = (head: string) =>
+        page.evaluate(
+          `[...document.querySelectorAll("#runs th button")].find((b) => b.innerText === "${head}").click()`,
+        );
+      assertEquals(await order(), ["slow", "fast", "middle"]);
+      await press("steps");
+      assertEquals(await order(), ["fast", "middle", "slow"]);
+      await press("steps");
+      assertEquals(await order(), ["slow", "middle", "fast"]);
+      await press("samples/s");
+      assertEquals(await order(), ["slow", "middle", "fast"]);
+      await press("run");
+      assertEquals(await order(), ["fast", "middle", "slow"]);
+      const text = await page.evaluate<string>(`document.getElementById("differences").innerText`);
+      assertStringIncludes(text, "training.optimizer.learning_rate");
+      assert(!text.includes("run_name"), text);
+      const keys = () => page.evaluate<number>(`document.querySelector(".legend").children.length`);
+      assertEquals(await keys(), 3);
+      await page.evaluate(`document.querySelector("input[data-run='1']").click()`);
+      assertEquals(await keys(), 2);
+      assertEquals(page.errors, []);
+    }),
+);
+
+for (const dark of [false, true]) {
+  browserTest(
+    `a phone shows the report without scrolling sideways, ${dark ? "dark" : "light"} as it likes`,
+    () =>
+      opened(
+        [{
+          steps: 400,
+          ranks: 4,
+          gpus: true,
+          attempts: 2,
+          warnings: ["A word ".repeat(40), "x".repeat(300)],
+        }],
+        async (page) => {
+          await quiet(page);
+          const [width, paper] = await page.evaluate<[number, string]>(
+            `[document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor]`,
+          );
+          assertEquals(width, 390);
+          assertEquals(paper, dark ? "rgb(20, 22, 26)" : "rgb(255, 255, 255)");
+          for (const { title, pixels } of await page.evaluate<Drawn>(CHARTS)) assert(pixels > 50, title);
+        },
+        { width: 390, height: 844, mobile: true, dark },
+      ),
+  );
+}
+
+browserTest("on paper the report is light, its curves are there, and it is dark again after", () =>
+  opened(
+    [{ steps: 400 }],
+    async (page) => {
+      await page.evaluate(`dispatchEvent(new Event("beforeprint"))`);
+      assertEquals(
+        await page.evaluate("getComputedStyle(document.body).backgroundColor"),
+        "rgb(255, 255, 255)",
+      );
+      for (const { title, pixels } of await page.evaluate<Drawn>(CHARTS)) assert(pixels > 100, title);
+      await page.evaluate(`dispatchEvent(new Event("afterprint"))`);
+      assertEquals(await page.evaluate("getComputedStyle(document.body).backgroundColor"), "rgb(20, 22, 26)");
+      const { data } = await page.send("Page.printToPDF");
+      assert(Uint8Array.fromBase64(data).length > 20_000);
+      assertEquals(page.errors, []);
+    },
+    { ...DESK, dark: true },
+  ));
+
+Deno.test("--png draws a picture of 1600 by 900, and alone writes no page", () =>
+  inTemp(async (cwd) => {
+    makeRun(cwd, { name: "made" });
+    const { stdout } = await succeed(["report", "made", "--png", "slide.png"], { cwd });
+    assertMatch(stdout, /^slide\.png \(\d+\.\d KiB\)\n$/);
+    const bytes = Deno.readFileSync(join(cwd, "slide.png")), view = new DataView(bytes.buffer);
+    assertEquals([view.getUint32(16), view.getUint32(20)], [1600, 900]);
+    assertEquals([...Deno.readDirSync(cwd)].map(({ name }) => name).sort(), ["logs", "slide.png"]);
+  }));
+
+Deno.test("what can't be reported is a sentence, with what to do", () =>
+  inTemp(async (cwd) => {
+    const none = await run(["report"], { cwd });
+    assertEquals(none.code, 2);
+    assertMatch(
+      none.stderr,
+      /^hpctrain: There is no run below logs\. Name a run's folder, or with --save-dir DIR/,
+    );
+    makeRun(cwd, { name: "made", steps: 20 });
+    const other = await run(["report", "mad"], { cwd });
+    assertEquals(other.code, 2);
+    assertMatch(other.stderr, /^hpctrain: mad is no run: .* The runs there are made\.\n$/);
+    const nowhere = await run(["report", "made", "--out", "logs"], { cwd });
+    assertEquals(nowhere.code, 2);
+    assertMatch(
+      nowhere.stderr,
+      /^hpctrain: logs can't be written: .* Name another file with --out FILE\.\n$/,
+    );
+    Deno.mkdirSync(join(cwd, "logs/empty"));
+    Deno.writeTextFileSync(join(cwd, "logs/empty/events.jsonl"), "no event\n");
+    const empty = await run(["report", "empty"], { cwd });
+    assertEquals(empty.code, 3);
+    assertMatch(empty.stderr, /^hpctrain: logs\/empty\/events\.jsonl has no event that can be read\.\n$/);
+  }));

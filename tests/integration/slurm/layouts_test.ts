@@ -1,0 +1,217 @@
+// Runs in a real SLURM: every layout trains to what one process trains to, and wrong ones are refused at once.
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { join } from "@std/path";
+import { COMMAND, eventsOf, type Result } from "../program.ts";
+import { apart, numbers } from "../ranks.ts";
+import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
+
+let bed: Bed;
+if (!MISSING) {
+  Deno.test.beforeAll(async () => void (bed = await startBed()));
+  Deno.test.afterAll(() => bed.stop());
+}
+const test = (name: string, fn: () => Promise<void>) =>
+  Deno.test({ name: `${name} ${NEEDS}`, ignore: MISSING, fn });
+
+/** Eight steps of 32 samples an epoch, however many ranks share them. */
+const ANYWHERE = [
+  ...[
+    "train",
+    "--model=mlp",
+    "--data-type=synthetic",
+    "--threads=1",
+    "--train-samples=256",
+    "--val-samples=64",
+  ],
+  ...["--global-batch-size=32", "--log-interval=1", "--save-dir=."],
+];
+const MLP = [...ANYWHERE, "--device=cpu"];
+const srun = (layout: string[], flags: string[], env?: Record<string, string>): Promise<Result> =>
+  bed.login(["srun", ...layout, ...COMMAND, ...MLP, ...flags], { cwd: bed.folder, env });
+const MPI = ["--mpi=pmi2", "--kill-on-bad-exit=1"];
+
+async function trained(name: string, call: Promise<Result>): Promise<number[]> {
+  const { code, stdout, stderr } = await call;
+  assertEquals(code, 0, stdout + stderr);
+  return numbers(bed.folder, name);
+}
+
+let alone: Promise<number[]> | null = null;
+/** Losses of one process, without srun. */
+const reference = () =>
+  alone ??= trained(
+    "alone",
+    bed.login([...COMMAND, ...MLP, "--epochs=1", "--batch-size=32", "--run-name=alone"], { cwd: bed.folder }),
+  );
+
+for (
+  const [what, layout, ranks] of [
+    ["2 tasks of one node", ["--nodes=1", "--ntasks-per-node=2"], 2],
+    ["2 nodes x 2 tasks", ["--nodes=2", "--ntasks-per-node=2"], 4],
+    ["2 nodes x 1 task", ["--nodes=2", "--ntasks-per-node=1"], 2],
+  ] as const
+) {
+  test(`${what} train to the losses of one process`, async () => {
+    const name = `ranks-${layout.join("").replaceAll(/\D/g, "")}`;
+    const losses = await trained(
+      name,
+      srun([...MPI, ...layout], ["--epochs=1", `--batch-size=${32 / ranks}`, `--run-name=${name}`]),
+    );
+    const run = eventsOf(bed.folder, name).find(({ kind }) => kind === "run")!;
+    assertEquals(run.world_size, ranks);
+    assertEquals(losses.length, (await reference()).length);
+    assert(apart(await reference(), losses) < 1e-5, `${losses}`);
+  });
+}
+
+test("one task on each of 2 nodes, which starts the ranks there, trains to the losses of one process", async () => {
+  const ranks = ["launch", "-n", "2", "--nodes=2", "--rendezvous=node1:29500", "--"];
+  const flags = [...MLP, "--epochs=1", "--batch-size=8", "--run-name=launched"];
+  const losses = await trained(
+    "launched",
+    bed.login([
+      "srun",
+      "--nodes=2",
+      "--ntasks-per-node=1",
+      "--kill-on-bad-exit=1",
+      ...COMMAND,
+      ...ranks,
+      ...flags,
+    ], {
+      cwd: bed.folder,
+      env: { HPCTRAIN_SECRET: crypto.randomUUID() },
+    }),
+  );
+  assertEquals(eventsOf(bed.folder, "launched").find(({ kind }) => kind === "run")!.world_size, 4);
+  assertEquals(losses.length, (await reference()).length);
+  assert(apart(await reference(), losses) < 1e-5, `${losses}`);
+});
+
+test("with --export in each of its forms a script's srun has what it needs", async () => {
+  const cwd = join(bed.folder, "export");
+  Deno.mkdirSync(cwd);
+  const script = [
+    "#!/bin/bash",
+    "#SBATCH --nodes=2 --ntasks-per-node=1 --output=%x.out --time=5",
+    // What --export leaves out a site's own files set; here it is this.
+    `export HPCTRAIN_LIBTORCH=${Deno.env.get("HPCTRAIN_LIBTORCH")} PATH=$1:$PATH HOME=$2 DENO_DIR=$3`,
+    "export HPCTRAIN_EPOCHS=${HPCTRAIN_EPOCHS:-1}",
+    `srun --export=ALL ${MPI.join(" ")} ${COMMAND.join(" ")} ${
+      MLP.join(" ")
+    } --batch-size=16 --run-name=$SLURM_JOB_NAME`,
+  ].join("\n");
+  const { PATH, HOME, DENO_DIR = "" } = JSON.parse(
+    await bed.done([Deno.execPath(), "eval", "console.log(JSON.stringify(Deno.env.toObject()))"]),
+  );
+  const forms = [["all", "ALL,HPCTRAIN_EPOCHS=2"], ["given", "HPCTRAIN_EPOCHS=2"], ["none", "NONE"]];
+  const jobs: number[] = [];
+  for (const [name, form] of forms) {
+    const path = join(cwd, `${name}.sh`);
+    Deno.writeTextFileSync(path, script);
+    const words = [
+      "sbatch",
+      "--parsable",
+      `--job-name=${name}`,
+      `--export=${form}`,
+      path,
+      PATH,
+      HOME,
+      DENO_DIR,
+    ];
+    jobs.push(Number(await bed.done(words, { cwd })));
+  }
+  for (const [i, [name]] of forms.entries()) {
+    const { state } = await bed.end(jobs[i]);
+    const out = Deno.readTextFileSync(join(cwd, `${name}.out`));
+    assertEquals(state, "COMPLETED", out);
+    assertMatch(out, new RegExp(`^Finished after .*: ${name === "none" ? 1 : 2} epoch`, "m"));
+  }
+});
+
+test("two jobs on one node at the same time meet their own ranks", async () => {
+  const names = ["left", "right"];
+  const both = await Promise.all(
+    names.map((name) =>
+      srun([...MPI, "--nodelist=node1", "--ntasks=2"], [
+        "--epochs=1",
+        "--batch-size=16",
+        `--run-name=${name}`,
+      ])
+    ),
+  );
+  for (const { code, stdout, stderr } of both) assertEquals(code, 0, stdout + stderr);
+  const [left, right] = names.map((name) => numbers(bed.folder, name));
+  assertEquals(left, right);
+  assert(left.length > 8);
+});
+
+/** Nothing is trained, and what is said names what to change. */
+async function refused(call: Promise<Result>, sentence: RegExp): Promise<void> {
+  const began = performance.now();
+  const { code, stdout, stderr } = await call;
+  const seconds = (performance.now() - began) / 1000;
+  assert(code !== 0, stdout);
+  assertMatch(stderr, sentence);
+  assert(!/^Run /m.test(stdout), stdout);
+  assert(seconds < 30, `${seconds} s`); // 2 to 5 where nothing else runs; some of it is the scheduler's
+}
+
+/** Without --device, as GPU jobs are: the machine has none, but SLURM gives fake ones. */
+const onGpus = (layout: string[]) =>
+  bed.login([
+    "srun",
+    "--kill-on-bad-exit=1",
+    ...layout,
+    ...COMMAND,
+    ...ANYWHERE,
+    "--epochs=1",
+    "--run-name=wrong",
+  ], {
+    cwd: bed.folder,
+  });
+
+test("srun that does not speak MPI's language is refused, with the option to give", () =>
+  refused(
+    srun(["--mpi=none", "--ntasks=2", "--kill-on-bad-exit=1"], ["--batch-size=16", "--run-name=wrong"]),
+    /2 ranks were started, but MPI counts 1.* srun --mpi=pmi2 /,
+  ));
+
+test("a job of several tasks without srun is refused, with the line to write", () =>
+  refused(
+    bed.login([
+      "salloc",
+      "--quiet",
+      "--nodes=2",
+      "--ntasks-per-node=2",
+      ...COMMAND,
+      ...MLP,
+      "--run-name=wrong",
+    ], {
+      cwd: bed.folder,
+    }),
+    /SLURM job \d+ has 4 tasks, and this is one process.*`srun hpctrain \.\.\.`.*#SBATCH --nodes=1 and --ntasks-per-node=1/,
+  ));
+
+test("more tasks than GPUs on a node are refused, with the number to give", () =>
+  refused(
+    onGpus(["--nodes=1", "--ntasks-per-node=4", "--gpus-per-node=2"]),
+    /gives the job 2 GPUs and 4 tasks.*#SBATCH --ntasks-per-node=2, or --gpus-per-node=4/,
+  ));
+
+test("fewer tasks than GPUs on a node are refused: the others would be idle", () =>
+  refused(
+    onGpus(["--nodes=2", "--ntasks-per-node=1", "--gpus-per-node=4"]),
+    /gives the job 4 GPUs and 1 task: 3 GPUs would be idle.*#SBATCH --ntasks-per-node=4.*launch -n 4/,
+  ));
+
+test("a --gpu-bind by which two tasks get one GPU is refused, and names it", () =>
+  refused(
+    onGpus(["--mpi=pmi2", "--nodes=1", "--ntasks-per-node=2", "--gpus-per-node=2", "--gpu-bind=map_gpu:0,0"]),
+    /Ranks 0 and 1 on node1 both use GPU 0:.*#SBATCH --ntasks-per-node and --gpus-per-node the same.*--gpu-bind/,
+  ));
+
+test("tasks that see one GPU each (--gpus-per-task=1) fit; that no GPU can be used is then the reason", () =>
+  refused(
+    onGpus(["--mpi=pmi2", "--nodes=1", "--ntasks-per-node=2", "--gpus-per-task=1"]),
+    /SLURM job \d+ has 2 GPUs on this node, but .*add --device cpu/,
+  ));

@@ -1,0 +1,286 @@
+// `hpctrain watch` from outside: its screen in a real terminal, and its lines where there is none.
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { columnsOf } from "../../core/track/watch/text.ts";
+import { type MadeRun, makeRun } from "../core/track/made_run.ts";
+import { COMMAND, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
+
+const TMUX = Deno.env.get("HPCTRAIN_TMUX") || null;
+const needsTmux = TMUX ? "" : " (needs the tmux that HPCTRAIN_TMUX names)";
+
+interface Terminal {
+  /** What is on the screen, a string a line; with its colours where they are asked for. */
+  screen(colours?: boolean): Promise<string[]>;
+  /** Until a line of the screen has this. */
+  shows(part: string | RegExp): Promise<string[]>;
+  resize(width: number, height: number): Promise<void>;
+  press(key: string): Promise<void>;
+}
+
+let terminals = 0;
+
+/** Runs a command of a shell in a terminal of this size, on a tmux of the test's own. */
+async function inTerminal(
+  cwd: string,
+  { command, width, height, env = {} }: {
+    command: string;
+    width: number;
+    height: number;
+    env?: Record<string, string>;
+  },
+  body: (terminal: Terminal) => Promise<void>,
+): Promise<void> {
+  const socket = join(cwd, `tmux-${++terminals}`);
+  const tmux = async (...args: string[]) => {
+    const { code, stdout, stderr } = await new Deno.Command(TMUX!, {
+      args: ["-S", socket, "-f", "/dev/null", ...args],
+      cwd,
+      env: { LANG: "C.UTF-8", LC_ALL: "C.UTF-8", TERM: "xterm-256color", ...env },
+    }).output();
+    if (code !== 0) throw new Error(new TextDecoder().decode(stderr));
+    return new TextDecoder().decode(stdout);
+  };
+  const size = ["-x", String(width), "-y", String(height)];
+  await tmux("new-session", "-d", ...size, `${command}; echo "left with $?"; exec cat`);
+  const terminal: Terminal = {
+    async screen(colours = false) {
+      return (await tmux("capture-pane", "-p", ...(colours ? ["-e"] : []))).replace(/\n$/, "").split("\n");
+    },
+    async shows(part) {
+      const has = (line: string) => typeof part === "string" ? line.includes(part) : part.test(line);
+      for (const end = performance.now() + 30_000;;) {
+        const lines = await terminal.screen();
+        if (lines.some(has)) return lines;
+        if (performance.now() > end) throw new Error(`never showed ${part}:\n${lines.join("\n")}`);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    },
+    async resize(width, height) {
+      await tmux("resize-window", "-x", String(width), "-y", String(height));
+    },
+    async press(key) {
+      await tmux("send-keys", key);
+    },
+  };
+  try {
+    await body(terminal);
+  } finally {
+    await tmux("kill-server").catch(() => {});
+  }
+}
+
+const WATCH = COMMAND.map((word) => `'${word}'`).join(" ") + " watch";
+
+/** A run of this moment, so that it is no dead one. */
+const going = (more: MadeRun = {}): MadeRun => ({
+  name: "going",
+  steps: 3000,
+  epochs: 10,
+  ranks: 4,
+  gpus: true,
+  exit: null,
+  stepSeconds: 0.02,
+  begun: Date.now() / 1000 - 63,
+  warnings: ["The loss scale fell to 1024"],
+  ...more,
+});
+
+function terminalTest(name: string, body: (cwd: string) => Promise<void>): void {
+  Deno.test({ name: `${name}${needsTmux}`, ignore: !TMUX, fn: () => inTemp(body) });
+}
+
+const BRAILLE = /[\u2801-\u28ff]/;
+
+terminalTest(
+  "a terminal of 80 by 24 shows the run, its loss, the slowest rank, GPUs and warnings",
+  async (cwd) => {
+    makeRun(cwd, going());
+    await inTerminal(cwd, { command: `${WATCH} going`, width: 80, height: 24 }, async (terminal) => {
+      const lines = await terminal.shows("q leaves");
+      const text = lines.join("\n");
+      assertEquals(lines.length, 24);
+      for (const line of lines) assert(columnsOf(line) <= 80, line);
+      assertMatch(lines[0], /^going {40,}.*● running$/);
+      assertMatch(lines[1], /^gpt, 124\.4M parameters · 4 ranks on GPU · node001/);
+      assertMatch(lines[3], /^█+ +100% +step 3000\/3000 +epoch 10\/10/);
+      assertMatch(text, /loss 0\.\d{4} .*val loss 0\.\d{4} \(best/);
+      assertMatch(text, /^Loss {2}train 0\.\d+ {2}val 0\.\d+/m);
+      assert(lines.filter((line) => BRAILLE.test(line)).length >= 4, text);
+      assertMatch(text, /^ {2}2 .*◀ slowest by 31%/m);
+      assertMatch(text, /^GPUs .*1 throttled/m);
+      assertStringIncludes(text, "The loss scale fell to 1024");
+    });
+  },
+);
+
+terminalTest(
+  "a terminal of 200 by 60 shows more: every curve, each GPU, and follows a change of size",
+  async (cwd) => {
+    makeRun(cwd, going());
+    await inTerminal(cwd, { command: WATCH, width: 200, height: 60 }, async (terminal) => {
+      const lines = await terminal.shows("q leaves"), text = lines.join("\n");
+      assertEquals(lines.length, 60);
+      for (const line of lines) assert(columnsOf(line) <= 200, line);
+      for (const title of ["Loss", "perplexity", "accuracy", "Learning rate", "Gradient norm", "Samples/s"]) {
+        assertStringIncludes(text, title);
+      }
+      assertMatch(text, /^ {2}1 .* 41% .* throttled: hardware thermal slowdown/m);
+      assert(lines.filter((line) => BRAILLE.test(line)).length >= 20, text);
+      await terminal.resize(90, 20);
+      for (const end = performance.now() + 30_000; performance.now() < end;) {
+        const small = await terminal.screen();
+        if (small.length === 20 && small[19].startsWith("q leaves") && small[0].endsWith("running")) return;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      throw new Error(`the screen did not follow:\n${(await terminal.screen()).join("\n")}`);
+    });
+  },
+);
+
+terminalTest("the screen follows the file, and q gives the terminal back as it was", async (cwd) => {
+  const logs = makeRun(cwd, going({ steps: 100, ranks: 1 }));
+  const command = `echo before; ${WATCH} going --interval 0.1`;
+  await inTerminal(cwd, { command, width: 100, height: 30 }, async (terminal) => {
+    await terminal.shows("step 100/100");
+    const step = { t: Date.now() / 1000, kind: "step", step: 101, epoch: 11, loss: 0.5432, lr: 1e-3 };
+    const warning = { t: Date.now() / 1000, kind: "warning", message: "a tail\u001b[2Jwag" };
+    // The last line has no end yet.
+    const added = [step, warning, { ...step, step: 102 }].map((event) => JSON.stringify(event)).join("\n");
+    Deno.writeTextFileSync(join(logs, "events.jsonl"), added, { append: true });
+    const text = (await terminal.shows("step 101")).join("\n");
+    assertStringIncludes(text, "0.5432");
+    assertStringIncludes(text, "a tail [2Jwag");
+    await terminal.press("q");
+    const left = await terminal.shows("left with 0");
+    assertEquals(left[0], "before");
+    assert(!left.join("\n").includes("q leaves"));
+  });
+});
+
+for (const [way, signal] of [["Ctrl-C", "C-c"], ["q", "q"]]) {
+  terminalTest(`${way} leaves at once, though the run is long`, async (cwd) => {
+    makeRun(cwd, going({ steps: 20_000, ranks: 1, gpus: false }));
+    await inTerminal(cwd, { command: `${WATCH} going`, width: 80, height: 24 }, async (terminal) => {
+      await terminal.shows("q leaves");
+      await terminal.press(signal);
+      await terminal.shows("left with 0");
+    });
+  });
+}
+
+terminalTest("NO_COLOR takes colours away, and a locale without Unicode its lines", async (cwd) => {
+  makeRun(cwd, going());
+  const size = { width: 80, height: 24 };
+  await inTerminal(cwd, { command: `env -u NO_COLOR ${WATCH} going`, ...size }, async (terminal) => {
+    await terminal.shows("q leaves");
+    // deno-lint-ignore no-control-regex
+    assertMatch((await terminal.screen(true)).join("\n"), /\x1b\[36m/);
+  });
+  await inTerminal(cwd, { command: `NO_COLOR=1 LC_ALL=C ${WATCH} going`, ...size }, async (terminal) => {
+    await terminal.shows("q leaves");
+    const text = (await terminal.screen(true)).join("\n");
+    assertMatch(text, /^[\x20-\x7e\n]*$/);
+  });
+});
+
+terminalTest(
+  "a run whose process is gone, and one that has been silent for long, are said to be so",
+  async (cwd) => {
+    const gone = await new Deno.Command("true", {}).spawn();
+    await gone.status;
+    makeRun(cwd, going({ host: Deno.hostname(), pid: gone.pid }));
+    await inTerminal(cwd, { command: `${WATCH} going`, width: 80, height: 24 }, async (terminal) => {
+      const lines = await terminal.shows("q leaves");
+      assertMatch(lines[0], /● gone$/);
+      assertMatch(lines.join("\n"), /^Process \d+ is gone and left no end; the last event is \S+ s old/m);
+    });
+    makeRun(cwd, going({ begun: Date.now() / 1000 - 4000 }));
+    const { stdout } = await succeed(["watch", "going", "--once"], { cwd });
+    assertMatch(stdout, /● silent$/m);
+    assertMatch(stdout, /^It seems dead: the last event is 1h 0\dm old$/m);
+  },
+);
+
+Deno.test("without a terminal there are plain lines, each warning once, and it ends with the run", () =>
+  inTemp(async (cwd) => {
+    const logs = makeRun(cwd, going({ warnings: ["first", "second"] }));
+    const child = start(["watch", "going", "--interval", "0.2"], { cwd });
+    const ended = finish(child);
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    const t = Date.now() / 1000;
+    const events = [
+      { t, kind: "warning", message: "third" },
+      { t, kind: "exit", code: 75, message: "Stopped on request", step: 3000, epoch: 10, seconds: 60 },
+    ];
+    Deno.writeTextFileSync(
+      join(logs, "events.jsonl"),
+      events.map((event) => JSON.stringify(event) + "\n").join(""),
+      { append: true },
+    );
+    const { code, stdout } = await ended;
+    assertEquals(code, 0);
+    const lines = stdout.trimEnd().split("\n");
+    assertEquals(
+      lines.filter((line) => line.startsWith("warning: ")),
+      ["first", "second", "third"].map((w) => `warning: ${w}`),
+    );
+    const said = lines.filter((line) => line.startsWith("going: running"));
+    assert(said.length >= 2, stdout);
+    assertMatch(
+      said[0],
+      /^going: running \| Step 3000\/3000 \| Epoch 10\/10 \| Loss: 0\.\d{4} \| Val Loss: .* \| rank 2 of 4 slowest by 31%$/,
+    );
+    assertEquals(lines.at(-1), "Stopped on request (exit code 75).");
+    // deno-lint-ignore no-control-regex
+    assert(!/\x1b/.test(stdout));
+  }));
+
+Deno.test("a run that is being trained is watched from beside it, by name, folder or as the newest", () =>
+  inTemp(async (cwd) => {
+    const training = start([
+      ...TINY,
+      "--run-name=r",
+      "--hidden-size=8",
+      "--log-interval=1",
+      "--epochs=1000000",
+    ], { cwd });
+    try {
+      await until("steps", () => {
+        try {
+          return Deno.readTextFileSync(join(cwd, "logs/r/events.jsonl")).includes(`"kind":"epoch"`);
+        } catch {
+          return false;
+        }
+      });
+      for (const word of [["r"], [], [cwd + "/logs/r/"]]) {
+        const { stdout } = await succeed(["watch", ...word, "--once"], { cwd });
+        assertMatch(stdout, /^r .*● running\n/);
+        assertMatch(stdout, /epoch \d+\/1000000/);
+        assertMatch(stdout, BRAILLE);
+      }
+      const { stdout } = await succeed(["watch", "r", "--once", "--save-dir", cwd], { cwd: "/" });
+      assertMatch(stdout, /● running/);
+    } finally {
+      training.kill("SIGKILL");
+      await training.output();
+    }
+    const { stdout } = await succeed(["watch", "r", "--once"], { cwd });
+    assertMatch(stdout, /● gone$/m);
+  }));
+
+Deno.test("what can't be watched is a sentence", () =>
+  inTemp(async (cwd) => {
+    makeRun(cwd, { name: "made", steps: 10 });
+    for (
+      const [args, said] of [
+        [["nothing"], /^hpctrain: nothing is no run: .* The runs there are made\.$/m],
+        [["made", "other"], /^hpctrain: watch takes one run, but got 2\. Usage: /m],
+        [["made", "--interval", "soon"], /^hpctrain: --interval soon: give seconds between 0\.1 and 86400/m],
+        [["made", "--onc"], /^hpctrain: Unknown flag --onc\. Did you mean "--once"\?/m],
+      ] as const
+    ) {
+      const { code, stderr } = await run(["watch", ...args], { cwd });
+      assertEquals(code, 2);
+      assertMatch(stderr, said);
+    }
+  }));
