@@ -26,12 +26,18 @@ function hold(path: string, folder: string): (() => void) | null {
   } catch {
     return () => {}; // whoever writes there next says what is wrong with it
   }
+  const possible = flock(probe);
+  possible?.();
+  return removed(probe) && !possible ? () => {} : null;
+}
+
+/** False when it was gone: whoever had the lock has removed the whole folder. */
+function removed(folder: string): boolean {
   try {
-    const possible = flock(probe);
-    possible?.();
-    return possible ? null : () => {};
-  } finally {
-    Deno.removeSync(probe);
+    Deno.removeSync(folder);
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -79,10 +79,12 @@ export function lineageNow(logs: string): Lineage | null {
 
 /** Adds to an attempt without an end what its last events tell. */
 export function follow(attempt: Attempt, events: readonly Event[]): void {
+  const { last_seen: before } = attempt;
   for (const event of events) {
-    if (event.t <= attempt.last_seen) continue;
+    if (event.t < before) continue;
     attempt.last_seen = event.t;
-    if (event.kind === "save") attempt.lost.save_stall_s += event.stall_s;
+    // Of the same millisecond a save is in the file already, and a step may not be.
+    if (event.kind === "save" && event.t > before) attempt.lost.save_stall_s += event.stall_s;
     if (event.kind !== "step" && event.kind !== "save") continue;
     attempt.last_step = Math.max(attempt.last_step, event.step);
     attempt.first_step_at ??= event.t;

@@ -37,6 +37,7 @@ function stateOf(path: string): { step: number; state: Map<string, unknown> } {
   };
   for (const [key, value] of file.root as Map<string, Value>) if (key !== "config") visit(value, key);
   state.delete("hpctrain/run");
+  state.delete("hpctrain/wandb_run_id"); // drawn for each run
   return { step: Number(state.get("hpctrain/cursor/step")), state };
 }
 

@@ -34,7 +34,7 @@ Deno.test({
         }
         const { code, stdout, stderr } = await finish(child);
         assertEquals(code, 0, stderr);
-        assertMatch(stdout, /^Finished after .*: 3 epochs, 600 steps\./m);
+        assertMatch(stdout, /^Finished after .*: 3 epochs, 3000 steps\./m);
         assertMatch(
           stderr,
           /^warning: .* of \S+events\.jsonl could not be written \(No space left on device.*; training goes on without\.$/m,
