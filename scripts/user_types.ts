@@ -1,7 +1,7 @@
 // Writes core/user/templates/hpctrain.d.ts, what users' files see of the library, from core/user/library.ts:
-//   deno run --allow-all scripts/user_types.ts [OUT]
+//   deno run --allow-all --no-lock scripts/user_types.ts [OUT]
 // May import the TypeScript compiler, which is used for this alone and no part of the program.
-import ts from "typescript";
+import ts from "npm:typescript@5.9.2"; // not in deno.lock: what is there is put into the executable
 import { dirname, fromFileUrl, join } from "@std/path";
 
 const ROOT = fromFileUrl(new URL("../", import.meta.url));
