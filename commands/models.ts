@@ -93,7 +93,7 @@ interface Opened {
 
 /** With the data's own sizes where the user names data. */
 async function opened({ config, origin }: Resolved): Promise<Opened> {
-  const named = ["data.data_type", "data.data_path", "data.code"].some((path) => origin(path) !== "default");
+  const named = ["data.type", "data.data_path", "data.code"].some((path) => origin(path) !== "default");
   if (isExported(config.model.name) && !named) {
     const model = exportedModel(config.model.name, { blocks: config.model.blocks });
     return { model, sample: exportedSample(model) };

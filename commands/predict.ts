@@ -1,9 +1,11 @@
-// `hpctrain predict CHECKPOINT --out FILE`: what a model says of each sample. May import core.
+// `hpctrain predict CHECKPOINT --out FILE`: what a model says of each sample. May import core, @std/path.
+import { resolve as absolute } from "@std/path";
 import { openCheckpoint } from "../core/checkpoint/open.ts";
 import { judgedWeights } from "../core/checkpoint/judged_weights.ts";
 import { loadWeights } from "../core/checkpoint/training_state.ts";
 import { ownWords, parseOptions } from "../core/config/options.ts";
 import { resolve, type Resolved } from "../core/config/resolve.ts";
+import type { Config } from "../core/config/settings.ts";
 import { loadReader } from "../core/data/open.ts";
 import { openProgress } from "../core/data/packed/progress.ts";
 import type { Source } from "../core/data/source.ts";
@@ -39,23 +41,28 @@ export async function predict(argv: string[]): Promise<number> {
     resolve({ argv: rest, env, positionals: 1, usage: USAGE, checkpoint: saved }),
   );
   try {
-    return await toFile(path, options.out, options.all, resolved, argv);
+    return await toFile({ path, out: options.out, all: options.all, saved }, resolved, argv);
   } catch (error) {
     throw asUserError(error);
   }
 }
 
-/** Of data that the run was not trained with, all samples are new. */
-const othersData = ({ origin }: Resolved) =>
-  origin("data.data_path").startsWith("--") || origin("data.code").startsWith("--");
+/** Whether the data is not the run's own, however it was named: then all of its samples are new. */
+function othersData({ data }: Config, saved: unknown): boolean {
+  const own = (saved as Partial<Config> | null)?.data;
+  const same = (a: string, b: string | undefined) => (a && absolute(a)) === (b && absolute(b));
+  return !same(data.data_path, own?.data_path ?? "") || !same(data.code, own?.code ?? "");
+}
 
-async function toFile(
-  path: string,
-  out: string,
-  all: boolean,
-  resolved: Resolved,
-  argv: string[],
-): Promise<number> {
+interface Asked {
+  readonly path: string;
+  readonly out: string;
+  readonly all: boolean;
+  /** The run's own settings. */
+  readonly saved: unknown;
+}
+
+async function toFile({ path, out, all, saved }: Asked, resolved: Resolved, argv: string[]): Promise<number> {
   using file = openCheckpoint(path);
   const config = withOwnFigures(resolved.config, file.root);
   const { quiet, json } = config.output;
@@ -63,7 +70,7 @@ async function toFile(
   await loadReader(config.data);
   const { data, model, pass, channelsLast } = build(config, device, 1, true);
   loadWeights(model.root.stateDict(), judgedWeights(file.root).root, path);
-  const others = othersData(resolved);
+  const others = othersData(config, saved);
   const sources = sourcesOf(data, all || others);
   const size = config.training.eval_batch_size || config.training.batch_size;
   const { loaders } = loaderThreads(resolved, device);
@@ -86,7 +93,7 @@ async function toFile(
   progress.clear();
   feed.close();
   const oneTable = sources.every(({ source }) => source.indices);
-  const columns = columnsOf(parts, { oneTable, split: !others }, sources[0].source.names ?? []);
+  const columns = columnsOf(parts, { oneTable, split: !others || !oneTable }, sources[0].source.names ?? []);
   writePredictions(out, columns, ["hpctrain predict", ...argv].join(" "));
   const said = columns.map(({ name, shape }) => `${name} [${shape.join(", ")}]`).join(", ");
   if (json) {

@@ -26,7 +26,7 @@ export async function sweep(argv: string[]): Promise<number> {
   if (verb === "run") return await runOne(words);
   const { own, rest } = ownWords(argv, SWEEP_OPTIONS);
   const options = optionsOf(own);
-  if (verb === "status" || verb === "best") return await show(verb, rest.slice(1), options);
+  if (verb === "status" || verb === "best") return show(verb, rest.slice(1), options);
   const axes = readAxes(rest, USAGE);
   if (axes.axes.length === 0) {
     throw new UserError(
@@ -139,7 +139,7 @@ async function runOne([folder, number, ...more]: string[]): Promise<number> {
   return await train([...run.words, ...more, `--run-name=${run.run}`, "--resume=auto"]);
 }
 
-async function show(verb: "status" | "best", words: readonly string[], options: Own): Promise<number> {
+function show(verb: "status" | "best", words: readonly string[], options: Own): number {
   const { config, positionals } = resolve({
     argv: [...words],
     env: Deno.env.toObject(),
@@ -164,7 +164,7 @@ async function show(verb: "status" | "best", words: readonly string[], options: 
   if (verb === "best" && !options.json) {
     console.log(`\nIts weights: ${join(sweep.saveDir, "checkpoints", `${shown[0].run}_best.pt`)}`);
   }
-  return await Promise.resolve(EXIT.done);
+  return EXIT.done;
 }
 
 /** JSON has no NaN. */

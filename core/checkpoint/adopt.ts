@@ -5,7 +5,7 @@ import { formatPlural } from "../format.ts";
 import { findStateDict } from "./state_dict.ts";
 import { tensorBytes } from "./tensor_bytes.ts";
 import { type Cursor, type Parts, plain } from "./training_state.ts";
-import { dict, type Key, OrderedDict, TensorData, type Value } from "./value.ts";
+import { dict, field, type Key, OrderedDict, TensorData, type Value } from "./value.ts";
 
 /** The run that is to go on. */
 export interface Adopter {
@@ -146,10 +146,6 @@ function lacking(
   const entry = state.get(order[at]);
   const has = entry instanceof Map ? [...entry.keys()].map(String).join(", ") : "nothing";
   return `${names[at]} has ${has}, and no ${slot}`;
-}
-
-function field(value: Value | undefined, key: string): Value | undefined {
-  return value instanceof Map ? value.get(key) : undefined;
 }
 
 /** A number, or a tensor of one. */

@@ -1,5 +1,5 @@
 // Which of a checkpoint's weights a run was judged by. Imports value.
-import { OrderedDict, type Value } from "./value.ts";
+import { field, OrderedDict, type Value } from "./value.ts";
 
 /** The averages (--ema) where the run kept some, in place of the weights they average: validation saw those. */
 export function judgedWeights(root: Value): { root: Value; averaged: boolean } {
@@ -7,8 +7,4 @@ export function judgedWeights(root: Value): { root: Value; averaged: boolean } {
   const weights = field(root, "model_state_dict");
   if (!(averages instanceof Map) || !(weights instanceof Map)) return { root, averaged: false };
   return { root: new OrderedDict([...weights, ...averages]), averaged: true };
-}
-
-function field(value: Value | undefined, key: string): Value | undefined {
-  return value instanceof Map ? value.get(key) : undefined;
 }

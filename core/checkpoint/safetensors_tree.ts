@@ -2,7 +2,7 @@
 // belongs. Imports file_bytes, safetensors_names, value.
 import { damaged } from "./file_bytes.ts";
 import { isObject } from "./safetensors_names.ts";
-import { type Key, OrderedDict, TensorData, Tuple, type Value } from "./value.ts";
+import { field, type Key, OrderedDict, TensorData, Tuple, type Value } from "./value.ts";
 
 /** Its value in the metadata is the tree. */
 export const TREE_KEY = "hpctrain_tree";
@@ -138,8 +138,4 @@ function nameOf(keys: readonly Key[], names: ReadonlyMap<Key, string>): string {
   }
   if (first === "hpctrain" && second === "ema_state_dict") return ["ema", ...keys.slice(2)].join(".");
   return keys.join(".") || "tensor";
-}
-
-function field(value: Value | undefined, key: string): Value | undefined {
-  return value instanceof Map ? value.get(key) : undefined;
 }

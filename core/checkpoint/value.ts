@@ -112,3 +112,8 @@ export function memoryStorage(bytes: Uint8Array): Storage {
 export function dict(entries: Record<string, Value>): Map<Key, Value> {
   return new Map(Object.entries(entries));
 }
+
+/** What a dictionary has under this key; undefined where it has not, or is none. */
+export function field(value: Value | undefined, key: string): Value | undefined {
+  return value instanceof Map ? value.get(key) : undefined;
+}

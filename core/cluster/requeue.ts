@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import type { Config } from "../config/settings.ts";
 import { readLineage } from "../track/lineage.ts";
 import { isCalled } from "../train/names.ts";
+import { BY_HAND } from "../train/stop.ts";
 import { type Env, jobIn, questionFor, runsOf, type SchedulerJob } from "./scheduler.ts";
 import { askProgram } from "./time_left.ts";
 
@@ -48,7 +49,7 @@ function attemptsOf(logs: string) {
 /** A job script puts what has stopped back into the queue, unless it hears that this was somebody's wish. */
 export function tellScript(env: Env, outcome: string): void {
   const path = env.HPCTRAIN_ENDED;
-  if (!path || !/the file STOP|Ctrl-C/.test(outcome)) return;
+  if (!path || !Object.values(BY_HAND).some((reason) => outcome.includes(reason))) return;
   try {
     Deno.writeTextFileSync(path, outcome);
   } catch {

@@ -1,5 +1,5 @@
 // A model sees other data through the figures of its own training data. May import checkpoint's values, config (types).
-import type { Value } from "../checkpoint/value.ts";
+import { field, type Value } from "../checkpoint/value.ts";
 import type { Config } from "../config/settings.ts";
 
 /** The settings with the mean and deviation that the run has measured, where it has and nobody gives others. */
@@ -11,10 +11,6 @@ export function withOwnFigures(config: Config, root: Value): Config {
     return config;
   }
   return { ...config, data: { ...data, mean, std } };
-}
-
-function field(value: Value | undefined, key: string): Value | undefined {
-  return value instanceof Map ? value.get(key) : undefined;
 }
 
 /** Numbers as settings have them: no digit is lost. */

@@ -38,6 +38,7 @@ import { stopSignals, watchRequests } from "./stop.ts";
 import { openTrained, type Trained } from "./trained.ts";
 import { wandbOf } from "./wandb_of.ts";
 import { alone, openVirtualShards, type VirtualShards } from "./virtual_shards.ts";
+import { isThere } from "../there.ts";
 
 export interface Start {
   readonly config: Config;
@@ -184,15 +185,6 @@ function goBack(start: Start, trained: Trained, path: string): ReturnType<GoBack
   if (!(team?.hear(here, "a checkpoint to go back to")[0] ?? here)) return null;
   const { step } = begin({ ...start, resume: { path, run: null } }, trained, []);
   return { step, path };
-}
-
-function isThere(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function stepOf(

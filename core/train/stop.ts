@@ -21,6 +21,9 @@ export interface Hearers {
   readonly asked?: (reason: string, by: "signal" | "time") => void;
 }
 
+/** Reasons that are somebody's wish and no scheduler's. */
+export const BY_HAND = { file: "the file STOP", keys: "Ctrl-C" } as const;
+
 /** Polling the two files costs a system call each, so they are looked at this often. */
 const LOOK_MS = 1000;
 
@@ -76,7 +79,7 @@ export function watchRequests(
   const handlers = signals.map((name) => {
     const handler = () => {
       if (name === "SIGINT" && reason !== null) secondInterrupt();
-      ask(name === "SIGINT" ? "Ctrl-C" : name, "signal");
+      ask(name === "SIGINT" ? BY_HAND.keys : name, "signal");
     };
     Deno.addSignalListener(name, handler);
     return [name, handler] as const;
@@ -88,7 +91,7 @@ export function watchRequests(
     const now = performance.now();
     if (runDir === null || now - lookedAt < LOOK_MS) return;
     lookedAt = now;
-    if (remove(`${runDir}/STOP`)) reason ??= "the file STOP";
+    if (remove(`${runDir}/STOP`)) reason ??= BY_HAND.file;
     if (remove(`${runDir}/SAVE`)) save = true;
     const short = reason === null ? timeIsShort() : null;
     if (short !== null) ask(short, "time");

@@ -9,6 +9,7 @@ import { VERSION } from "../version.ts";
 import { bestPath, latestPath } from "./names.ts";
 import type { Prepared } from "./prepare.ts";
 import type { Ending } from "./run.ts";
+import { isThere } from "../there.ts";
 
 interface Context {
   readonly argv: readonly string[];
@@ -90,15 +91,6 @@ export function conclude(
   const goodput = run.lineage.summary();
   if (goodput !== null) console.line(goodput);
   for (const line of rest) console.line(line);
-}
-
-function isThere(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /**

@@ -63,3 +63,7 @@ Deno.test("with data its own sizes hold; a user's file and a wrong name are told
     assertEquals(JSON.parse(mine.stdout).parameters, 6);
     assertEquals(JSON.parse(mine.stdout).flops, 10);
   }));
+
+Deno.test("a kind of data that is named gives the model its sizes", async () => {
+  assertEquals((await shown("mlp", "--data-type=fields")).input.shape, [1, 32, 32]);
+});

@@ -57,9 +57,11 @@ Deno.test("without other data the samples to validate with are predicted, and wi
       "--run-name=r",
     ], { cwd });
     await succeed(["predict", "checkpoints/r_latest.pt", "--out=val.npz"], { cwd });
+    await succeed(["predict", "checkpoints/r_latest.pt", "--data-path=./a.npz", "--out=same.npz"], { cwd });
     await succeed(["predict", "checkpoints/r_latest.pt", "--all", "--out=all.npz"], { cwd });
-    const [val, all] = hpctrainMlp(cwd, "a.npz", ["val.npz", "all.npz"]);
+    const [val, all, same] = hpctrainMlp(cwd, "a.npz", ["val.npz", "all.npz", "same.npz"]);
     assertEquals(val.ids.length, 40);
+    assertEquals(same.ids, val.ids); // its own data, by another spelling
     assertEquals(all.ids, Array.from({ length: 200 }, (_, i) => i));
     for (const { worst, targets } of [val, all]) {
       assert(worst < 1e-5 && targets < 1e-5, `${worst} ${targets}`);

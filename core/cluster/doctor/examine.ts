@@ -18,6 +18,7 @@ import { gatherNccl, judgeNccl, type NcclFacts } from "./nccl.ts";
 import { gatherNetwork, judgeNetwork, type NetworkFacts } from "./network.ts";
 import { gatherScheduler, judgeScheduler, type SchedulerFacts } from "./scheduler.ts";
 import { type Asked, gatherStorage, judgeStorage, type StorageFacts } from "./storage.ts";
+import { isThere } from "../../there.ts";
 
 /** Plain data: what --json prints, and what tests have of machines that are not theirs. */
 export interface Facts {
@@ -95,15 +96,6 @@ function foldersOf({ output, data }: Resolved["config"]): Asked[] {
     ...data.stage ? [{ what: "staged data", flag: "--stage", path: data.stage, written: true }] : [],
     ...data.data_path ? [{ what: "data", flag: "--data-path", path: data.data_path, written: false }] : [],
   ];
-}
-
-function isThere(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 export const judge = (facts: Facts): Line[] => [

@@ -1,5 +1,6 @@
 // The commit that a folder is at, and where it came from: read from .git, without a process. May import @std/path.
 import { dirname, join, resolve } from "@std/path";
+import { isThere } from "../../there.ts";
 
 export interface GitFacts {
   readonly commit?: string;
@@ -72,14 +73,5 @@ function text(path: string): string | null {
     return isFile && size < 16e6 ? Deno.readTextFileSync(path) : null;
   } catch {
     return null;
-  }
-}
-
-function isThere(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
   }
 }

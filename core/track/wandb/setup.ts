@@ -8,6 +8,7 @@ import { recordsIn } from "./again.ts";
 import { environmentOf } from "./environment.ts";
 import { uploadedStep } from "./sync/state.ts";
 import type { Pace, WandbSetup } from "./types.ts";
+import { isThere } from "../../there.ts";
 
 /** What training knows of the run. */
 export interface WandbOf {
@@ -153,13 +154,4 @@ const LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz";
 export function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(8));
   return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("");
-}
-
-function isThere(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
-  }
 }
