@@ -4,6 +4,15 @@
 import { parseJunit, type TestResult } from "./junit.ts";
 
 const MINUTES_A_GROUP = 45;
+/** Most tests wait for processes as much as they compute. */
+const GROUPS_AT_ONCE = Math.min(2, navigator.hardwareConcurrency);
+
+interface Group {
+  readonly name: string;
+  readonly files: string[];
+  readonly env?: Record<string, string>;
+}
+
 const filter = Deno.args[0];
 if (!Deno.stdout.isTerminal()) Deno.env.set("NO_COLOR", "1"); // Deno's tests are coloured even in a file
 const ci = Deno.env.get("CI") === "true";
@@ -11,13 +20,12 @@ const results: TestResult[] = [];
 
 if (!filter) { for (const task of ["fmt", "lint", "check"]) await check(task); }
 const { files, names } = selectTests(filter);
-// Each group is a process of its own: a crash in native code loses that group's results and no other's.
-for (const [group, members] of groupByRoom(files)) await testGroup(group, members, names);
-const oldest = Deno.env.get("HPCTRAIN_LIBTORCH_OLDEST");
-const native = files.filter((file) => /^tests\/ffi\/(?!libraries\/|mpi\/)/.test(file)); // these load none
-if (oldest && native.length > 0) {
-  await testGroup("ffi on the oldest libtorch", native, names, { HPCTRAIN_LIBTORCH: oldest });
-}
+const groups = groupsOf(files);
+const alone = groups.length === 1;
+const next = groups.values();
+await Promise.all(Array.from({ length: GROUPS_AT_ONCE }, async () => {
+  for (const group of next) await testGroup(group);
+}));
 Deno.exit(summary());
 
 /** One of deno.json's tasks, counted as one test. */
@@ -45,18 +53,34 @@ function testFiles(folder: string): string[] {
   });
 }
 
-function groupByRoom(files: string[]): Map<string, string[]> {
+/**
+ * Each group is a process of its own: a crash in native code loses that group's results and no other's. The tests that
+ * run the program from outside come first, a file a group, since they take longest.
+ */
+function groupsOf(files: string[]): Group[] {
   const room = (file: string) => file.split("/").slice(1, -1).slice(0, 2).join("/") || "tests";
-  return Map.groupBy(files, room);
+  const name = (file: string) => room(file) === "integration" ? file.slice("tests/".length) : room(file);
+  const groups: Group[] = [...Map.groupBy(files, name)].map(([name, files]) => ({ name, files }));
+  const oldest = Deno.env.get("HPCTRAIN_LIBTORCH_OLDEST");
+  const native = files.filter((file) => /^tests\/ffi\/(?!libraries\/|mpi\/)/.test(file)); // these load none
+  if (oldest && native.length > 0) {
+    groups.push({ name: "ffi on the oldest libtorch", files: native, env: { HPCTRAIN_LIBTORCH: oldest } });
+  }
+  const outside = ({ name }: Group) => name.startsWith("integration") ? 0 : 1;
+  return groups.sort((a, b) => outside(a) - outside(b));
 }
 
-async function testGroup(group: string, files: string[], names?: string, env: Record<string, string> = {}) {
+async function testGroup({ name: group, files, env = {} }: Group) {
   const start = performance.now();
   const junit = await Deno.makeTempFile({ suffix: ".xml" });
+  const output = await Deno.makeTempFile({ suffix: ".txt" });
   const args = ["test", "--allow-all", "--no-check", `--junit-path=${junit}`];
   if (names) args.push("--filter", names);
-  console.log(`\n== ${group}`);
-  const child = new Deno.Command(Deno.execPath(), { args: [...args, ...files], env, stdin: "null" }).spawn();
+  if (alone) console.log(`\n== ${group}`);
+  // What groups print would mix: each one's comes in one piece, when it has ended.
+  const shell = alone ? 'exec "$@"' : 'exec "$@" >"$0" 2>&1';
+  const command = ["-c", shell, output, Deno.execPath(), ...args, ...files];
+  const child = new Deno.Command("sh", { args: command, env, stdin: "null" }).spawn();
   let overdue = false;
   const timer = setTimeout(() => {
     overdue = true;
@@ -64,6 +88,8 @@ async function testGroup(group: string, files: string[], names?: string, env: Re
   }, MINUTES_A_GROUP * 60_000);
   const { success, code, signal } = await child.status;
   clearTimeout(timer);
+  if (!alone) console.log(`\n== ${group}\n${(await Deno.readTextFile(output)).trimEnd()}`);
+  await Deno.remove(output);
   const all = parseJunit(await Deno.readTextFile(junit));
   // What a filter leaves out is reported as skipped too, and a step beside the test that it is a part of.
   const found = all.filter((r) => r.outcome !== "skipped" || r.name.includes(names ?? ""))

@@ -75,5 +75,20 @@ Deno.test("the native tests run once more on the oldest libtorch", () =>
     });
     assertEquals(last, "2 passed, 0 failed");
 
-    assertEquals(lines.filter((line) => /^(new|old)$/.test(line)), ["new", "old"]);
+    assertEquals(lines.filter((line) => /^(new|old)$/.test(line)).sort(), ["new", "old"]);
+  }));
+
+Deno.test("what groups print at the same time stays apart, and each test is told with its group", () =>
+  inTemp(async (folder) => {
+    const slow = (word: string) =>
+      `Deno.test("${word}", async () => {
+        for (let i = 0; i < 5; i++) { console.log("${word}"); await new Promise((next) => setTimeout(next, 50)); }
+      });`;
+    await write(folder, "tests/integration/a_test.ts", slow("aa"));
+    await write(folder, "tests/integration/b_test.ts", slow("bb"));
+    const { last, lines } = await run(folder, ["_test.ts"]);
+    assertEquals(last, "2 passed, 0 failed");
+    const said = lines.filter((line) => /^(aa|bb)$|^== /.test(line)).join(" ");
+    const a = "== integration/a_test.ts aa aa aa aa aa", b = "== integration/b_test.ts bb bb bb bb bb";
+    assertEquals(said, said.startsWith(a) ? `${a} ${b}` : `${b} ${a}`);
   }));
