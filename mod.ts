@@ -19,13 +19,14 @@
 // Tensors and operations. What is made inside a scope is freed at its end, unless it is returned or kept.
 export { type Device, keep, liveTensors, scope, Tensor } from "./ffi/tensor.ts";
 export type { DType } from "./ffi/dtype.ts";
-/** Operations on tensors, named as libtorch names them, in camel case: relu, crossEntropyLoss, scaledDotProductAttention. */
 export * as ops from "./core/user/ops.ts";
+export type { MemoryFormat } from "./ffi/schema.ts";
 export {
   add,
   fill_,
   type Numbers,
   ones,
+  type Options,
   readBytes,
   scalar,
   scale,
@@ -41,14 +42,15 @@ export { autocast } from "./ffi/autocast.ts";
 export { manualSeed, setThreads } from "./ffi/random.ts";
 
 // Models: modules have PyTorch's names, and draw PyTorch's weights from the same seed.
-/** Modules: Linear, Conv2d, LayerNorm, ...; Module to extend; init. */
 export * as nn from "./core/models/nn/mod.ts";
+export type { Module } from "./core/models/nn/module.ts";
 export {
   type Activation,
   type Block,
   block,
   type Facts,
   forward,
+  type InputColumn,
   type Model,
   model,
 } from "./core/models/model.ts";
@@ -56,18 +58,37 @@ export { createModel, MODELS } from "./core/models/registry.ts";
 export { createLoss, type Loss } from "./core/models/losses.ts";
 
 // Data: which samples a rank takes is a function of the seed, the epoch and the step.
-export { type Batch, batchOf, plainPart, type Source, source } from "./core/data/source.ts";
-export { memorySource } from "./core/data/memory.ts";
+export {
+  type Batch,
+  batchOf,
+  type Field,
+  type Ids,
+  type Part,
+  plainPart,
+  type Source,
+  source,
+  type SourceParts,
+} from "./core/data/source.ts";
+export { type InMemory, memorySource } from "./core/data/memory.ts";
 export { globalBatch, type Order, order } from "./core/data/order.ts";
+export type { Normalisation } from "./core/data/transforms/values.ts";
 export { key } from "./core/random.ts";
 
 // Training
 export { openDevice } from "./core/train/device.ts";
+export type { Libtorch } from "./ffi/libraries/types.ts";
 export { type Arena, packParameters } from "./core/train/arena.ts";
-export { createOptimizer, type Optimizer } from "./core/train/optimizers/optimizer.ts";
+export {
+  createOptimizer,
+  type Optimizer,
+  type OptimizerSettings,
+} from "./core/train/optimizers/optimizer.ts";
 export { learningRate, type Schedule } from "./core/train/schedule.ts";
+export type { Outcome, Pass } from "./core/train/blocks.ts";
+export type { LossScaler } from "./core/train/precision.ts";
 export {
   type MicroBatch,
+  type Share,
   sharesOf,
   type StepOptions,
   type StepResult,
@@ -75,14 +96,26 @@ export {
 } from "./core/train/step.ts";
 
 // Ranks: over NCCL on GPUs, over MPI on CPUs.
-export { type Where, whereAmI } from "./core/dist/where.ts";
+export type { Env } from "./core/dist/launchers.ts";
+export type { PlaceFlags } from "./core/dist/place.ts";
+export { type Surroundings, type Where, whereAmI } from "./core/dist/where.ts";
 export { type Joined, joinRanks } from "./core/train/parallel/join.ts";
-export type { Collectives } from "./core/dist/collectives.ts";
+export type { Collectives, ReduceOp, Ticket } from "./core/dist/collectives.ts";
 export type { Team } from "./core/dist/team.ts";
 
 // Checkpoints: .pt files that PyTorch reads and writes, and .safetensors.
 export { type CheckpointFile, openCheckpoint } from "./core/checkpoint/open.ts";
 export { type PtFile, readPt, writePt } from "./core/checkpoint/pt.ts";
+export type { WriteOptions } from "./core/checkpoint/write_options.ts";
+export {
+  type Key,
+  OrderedDict,
+  type Storage,
+  TensorData,
+  TorchName,
+  Tuple,
+  type Value,
+} from "./core/checkpoint/value.ts";
 export { loadWeights } from "./core/checkpoint/training_state.ts";
 export { saveWeights } from "./core/user/weights.ts";
 
@@ -94,7 +127,7 @@ export {
   getMultiNodeConfig,
   getSingleGpuConfig,
 } from "./core/config/library.ts";
-export { UserError } from "./core/errors.ts";
+export { type ExitKind, UserError } from "./core/errors.ts";
 
 // What the function of a user's file is given, and what it gives.
 export type {

@@ -23,7 +23,7 @@ interface Extent {
   readonly warm: number;
 }
 
-const FULL: Extent = { rounds: 5, steps: 50, warm: 10 }, QUICK: Extent = { rounds: 1, steps: 14, warm: 4 };
+const FULL: Extent = { rounds: 3, steps: 50, warm: 10 }, QUICK: Extent = { rounds: 1, steps: 14, warm: 4 };
 
 /** With its bytes of gradients, which cross the cable each way in each step. */
 const compared: readonly (Workload & { readonly gradients: number })[] = [

@@ -52,11 +52,13 @@ async function measure(p: Programs, folder: string): Promise<Rounds> {
         : await startContestant(p.save, [side, own]),
     );
   }
+  const used = new Map<Side, number>();
   for (let round = -1; round < ROUNDS; round++) { // the first is not counted
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
       new Deno.Command("sync").outputSync();
       const saved = await running.get(side)!.round(1) as unknown as Saved;
-      if (round >= 0) rounds[side].push(saved);
+      if (round >= 0) rounds[side].push({ ...saved, cpu: saved.cpu - used.get(side)! });
+      used.set(side, saved.cpu);
     }
   }
   for (const contestant of running.values()) await contestant.end();
@@ -79,6 +81,7 @@ function rows(rounds: Rounds): string[][] {
       `${(1000 * Math.max(...stalls)).toFixed(0)} ms`,
       percent(stall / whole),
       `${middle(rounds[side], ({ seconds }) => seconds).toFixed(2)} s`,
+      side === "training" ? "" : `${middle(rounds[side], ({ cpu }) => cpu).toFixed(2)} s`,
       `${(rate / 1e6).toFixed(0)} MB/s`,
       times(rate / middle(rounds.safe, rateOf)),
       times(rate / middle(rounds.plain, rateOf)),
@@ -97,7 +100,15 @@ function write(p: Programs, about: ReturnType<typeof machine>, rounds: Rounds): 
     rounds,
   });
   const { features, hidden, layers } = SIZES;
-  const head = ["Save", "Training held", "At most", "Against waiting", "Until in place", "Speed"];
+  const head = [
+    "Save",
+    "Training held",
+    "At most",
+    "Against waiting",
+    "Until in place",
+    "Processor",
+    "Speed",
+  ];
   writeSection(
     "save",
     [
@@ -108,7 +119,8 @@ function write(p: Programs, about: ReturnType<typeof machine>, rounds: Rounds): 
       } MB: ${layers} linear layers of ${hidden} (${features} features) with AdamW. Medians of ${ROUNDS} rounds in which the programs take ` +
       "turns on one disk, which has written all before each. Ours is checked (CRC-32 and SHA-256 of each tensor), " +
       "synced, read back and renamed; torch.save by itself leaves the bytes to the system, and beside it is one that is " +
-      "synced and renamed too. Beside training the writer shares the cores with it.",
+      "synced and renamed too. Beside training the writer shares the cores with it. Processor is the time that the processes had of all cores: " +
+      "on a machine that does other things as well, what takes more of it takes longer.",
       table([...head, "torch.save, fsync", "torch.save"], rows(rounds)),
     ].join("\n\n"),
   );

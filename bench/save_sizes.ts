@@ -9,4 +9,6 @@ export interface Saved {
   /** How long training was held. */
   readonly stall: number;
   readonly bytes: number;
+  /** Seconds of processor time of the process: in an answer since its start, in results of this save. */
+  readonly cpu: number;
 }

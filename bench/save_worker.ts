@@ -14,7 +14,7 @@ import { openSaver } from "../core/train/saver.ts";
 import { trainStep } from "../core/train/step.ts";
 import { randn } from "../ffi/ops.ts";
 import { scope } from "../ffi/tensor.ts";
-import { answerRounds } from "./rounds.ts";
+import { answerRounds, processorTime } from "./rounds.ts";
 import { type Saved, SIZES } from "./save_sizes.ts";
 
 const [how, folder] = Deno.args;
@@ -50,7 +50,7 @@ function train(): void {
   cursor.step++;
 }
 
-let saved: Saved = { seconds: NaN, stall: NaN, bytes: NaN };
+let saved: Omit<Saved, "cpu"> = { seconds: NaN, stall: NaN, bytes: NaN };
 const quiet = () => {};
 const saver = how === "synchronous" ? null : openSaver({
   ...{ config, places, parts, cursor, schedule },
@@ -92,5 +92,5 @@ await answerRounds(async () => {
   }
   await end;
   return last;
-}, () => ({ ...saved }));
+}, () => ({ ...saved, cpu: processorTime() }));
 await saver?.close();

@@ -1,42 +1,30 @@
-// `scripts/bench track`: what telling of a run costs its steps, at about a thousand steps a second, each of them logged:
-// events.jsonl, the W&B run and machine metrics, beside the same run that tells nothing. May import its siblings.
+// `scripts/bench track`: what telling of a run costs its steps, at about a thousand steps a second, each of them told: a run
+// tells of its steps for a while and then not, in turn, and each while is compared with its neighbours. May import its siblings.
 import { join } from "@std/path";
-import { readEvents } from "../core/track/events.ts";
 import { openTrack } from "../core/track/thread/track.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
+import { type More, moreOf, type Turn, type Worked } from "./track_turns.ts";
 
-const ROUNDS = 9, EPOCHS = 3, STEPS = 2500, BATCH = 64;
+/** Seconds of each side's turns. */
+const SECONDS = 26;
 const FLAGS = [
-  ...[
-    "--model=mlp",
-    "--data-type=synthetic",
-    "--set=model.hidden_size=384",
-    `--batch-size=${BATCH}`,
-    "--val-samples=64",
-  ],
-  ...[
-    `--train-samples=${STEPS * BATCH}`,
-    `--epochs=${EPOCHS}`,
-    "--device=cpu",
-    "--threads=1",
-    "--quiet",
-    "--run-name=r",
-  ],
+  ...["--model=mlp", "--data-type=synthetic", "--set=model.hidden_size=384", "--batch-size=64"],
+  ...["--val-samples=64", "--train-samples=1280000", "--epochs=1000"],
+  ...["--device=cpu", "--threads=1", "--quiet", "--run-name=r"],
 ];
+/** The gradient's norm is in each line. Where gradients are clipped a step has it anyway; elsewhere it is taken for the line. */
 const SIDES = {
-  all: ["--log-interval=1"],
-  "without W&B": ["--log-interval=1", "--no-wandb"],
-  nothing: ["--log-interval=1000000", "--no-wandb", "--system-interval=0"],
+  "events.jsonl and W&B": ["--clip-norm=1e9"],
+  "events.jsonl alone": ["--clip-norm=1e9", "--no-wandb"],
+  "both, and the gradient's norm": [],
 } as const;
 type Side = keyof typeof SIDES;
 const sides = Object.keys(SIDES) as Side[];
 
 interface Measured {
-  /** Seconds a step: of training, and of all the process's threads. */
-  readonly wall: number;
-  readonly cpu: number;
-  /** Bytes a step. */
+  readonly turns: readonly Turn[];
+  /** Bytes a step that was told. */
   readonly events: number;
   readonly wandb: number;
 }
@@ -44,56 +32,34 @@ interface Measured {
 export async function trackBenchmark(p: Programs): Promise<void> {
   const about = machine();
   Deno.mkdirSync(p.data, { recursive: true });
-  const rounds = Object.fromEntries(sides.map((side) => [side, [] as Measured[]])) as Record<
-    Side,
-    Measured[]
-  >;
-  for (let round = -1; round < ROUNDS; round++) { // the first is not counted
-    for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-      const measured = await measure(p, side);
-      if (round >= 0) rounds[side].push(measured);
-    }
+  const measured = {} as Record<Side, Measured>;
+  for (const side of sides) {
+    measured[side] = await measure(p, side);
+    console.log(`  ${row(side, measured[side]).join("  ")}`);
   }
   const emit = await emitting(p);
-  for (const row of rows(rounds)) console.log(`  ${row.join("  ")}`);
   console.log(`  one emit: ${emit.toFixed(2)} us`);
-  write(p, about, rounds, emit);
+  write(p, about, measured, emit);
 }
 
 async function measure(p: Programs, side: Side): Promise<Measured> {
   const folder = Deno.makeTempDirSync({ dir: p.data });
   try {
-    const args = [p.exe, "train", ...FLAGS, ...SIDES[side], "--save-dir", folder];
-    // The shell's `times` tells of the processor time of what it has started.
-    const { success, stdout, stderr } = await new Deno.Command("bash", {
-      args: ["-c", '"$@" > /dev/null && times', "bash", ...args],
+    const worker = new URL("track_worker.ts", import.meta.url).pathname;
+    const flags = [...FLAGS, ...SIDES[side], "--save-dir", folder];
+    const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "--allow-all", "--no-check", "--quiet", worker, String(SECONDS), ...flags],
       env: { HPCTRAIN_LIBTORCH: p.libtorch },
     }).output();
     if (!success) throw new Error(new TextDecoder().decode(stderr).slice(-2000));
-    const [, children] = new TextDecoder().decode(stdout).trim().split("\n");
-    const path = join(folder, "logs/r/events.jsonl");
-    const epochs = readEvents(path).filter((event) => event.kind === "epoch");
-    const samples = readEvents(path).filter((event) => event.kind === "eval");
-    const seconds = epochs.slice(1).map((e) =>
-      e.seconds - samples.find(({ epoch }) => epoch === e.epoch)!.seconds
+    const { turns, lines, bytes }: Worked = JSON.parse(
+      new TextDecoder().decode(stdout).trim().split("\n").at(-1)!,
     );
-    const steps = EPOCHS * STEPS;
-    return {
-      wall: median(seconds) / STEPS,
-      cpu: children.split(" ").map(secondsIn).reduce((a, b) => a + b) / steps,
-      events: Deno.statSync(path).size / steps,
-      wandb: sizeBelow(join(folder, "logs/wandb")) / steps,
-    };
+    return { turns, events: bytes / lines, wandb: sizeBelow(join(folder, "logs/wandb")) / lines };
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
 }
-
-/** "0m3.450s" */
-const secondsIn = (text: string): number => {
-  const [minutes, seconds] = text.split("m");
-  return 60 * Number(minutes) + Number(seconds.replace(/s$/, ""));
-};
 
 function sizeBelow(folder: string): number {
   try {
@@ -132,58 +98,48 @@ async function emitting(p: Programs): Promise<number> {
   return median(rounds);
 }
 
-const percent = (share: number) => `${share >= 0 ? "+" : ""}${(100 * share).toFixed(2)}%`;
+const percent = (share: number) => `${share >= 0 ? "+" : ""}${(100 * share).toFixed(1)}%`;
+const within = ({ share, low, high }: More) => `${percent(share)} (${percent(low)} to ${percent(high)})`;
 
-function rows(rounds: Record<Side, Measured[]>): string[][] {
-  const middle = (side: Side, of: (m: Measured) => number) => median(rounds[side].map(of));
-  /** Rounds are compared with their own neighbours: a machine's speed wanders. */
-  const more = (side: Side, of: (m: Measured) => number) =>
-    median(rounds[side].map((measured, i) => of(measured) / of(rounds.nothing[i]) - 1));
-  return sides.map((side) => [
+function row(side: Side, { turns, events, wandb }: Measured): string[] {
+  const [wall, own, cpu] = (["wall", "own", "cpu"] as const).map((clock) => moreOf(turns, clock));
+  return [
     side,
-    `${(1e6 * middle(side, ({ wall }) => wall)).toFixed(1)} us`,
-    percent(more(side, ({ wall }) => wall)),
-    percent(more(side, ({ cpu }) => cpu)),
-    middle(side, ({ events }) => events).toFixed(0),
-    middle(side, ({ wandb }) => wandb).toFixed(0),
-  ]);
+    `${wall.step.toFixed(0)} us`,
+    within(wall),
+    within(own),
+    percent(cpu.share),
+    events.toFixed(0),
+    wandb.toFixed(0),
+  ];
 }
 
 function write(
   p: Programs,
   about: ReturnType<typeof machine>,
-  rounds: Record<Side, Measured[]>,
+  measured: Record<Side, Measured>,
   emit: number,
 ): void {
   const versions = versionsOf(p), date = new Date().toISOString().slice(0, 10);
-  writeResults("track", {
-    date,
-    command: "./scripts/bench track",
-    machine: about,
-    versions,
-    flags: FLAGS,
-    emit,
-    rounds,
-  });
+  const command = "./scripts/bench track";
+  writeResults("track", { date, command, machine: about, versions, flags: FLAGS, emit, measured });
   const head = [
-    "Told",
-    "Step",
-    "More time",
-    "More processor time",
-    "Bytes a step in events.jsonl",
-    "in the .wandb file",
+    ...["Told", "Step", "More time", "More processor time of the training thread", "of all threads"],
+    ...["Bytes a step in events.jsonl", "in the .wandb file"],
   ];
   writeSection(
     "track",
     [
       "## Telling of a run",
-      `\`./scripts/bench track\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ${versions.libtorch}. ` +
-      `An mlp on one thread, every step logged; medians of ${ROUNDS} rounds of ${
-        EPOCHS * STEPS
-      } steps, in which the sides take ` +
-      "turns; more than the run beside it that tells nothing. The processor time is that of all threads and of the start. " +
-      `The training thread itself pays ${emit.toFixed(1)} us for a step's event.`,
-      table(head, rows(rounds)),
+      `\`${command}\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ${versions.libtorch}. ` +
+      "An mlp on one thread. A run tells of each step for 0.3 s, of none for 0.6 s, of each for 0.3 s, and so on for " +
+      `${SECONDS} s; of each four turns those that tell are compared with those that do not. Medians over all fours, and ` +
+      `in brackets where they lie to 95%. The training thread itself pays ${
+        emit.toFixed(1)
+      } us for a step's event. ` +
+      "The last line is of a run that does not clip: there the norm in each line is a pass over all gradients that " +
+      "nothing else needs.",
+      table(head, sides.map((side) => row(side, measured[side]))),
     ].join("\n\n"),
   );
 }

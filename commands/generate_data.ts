@@ -130,8 +130,14 @@ function ending(
   ].join("\n");
 }
 
-/** Checked values: of the options of all types, and of this type's own. */
-function read(argv: readonly string[]): { common: Common; own: Record<string, unknown> } {
+/**
+ * Checked values: of the options of all types, and of this type's own. Of a job, some may come from its environment
+ * (SAMPLES, OUT, DATA_TYPE): what is lacking then is not `complete`.
+ */
+export function read(
+  argv: readonly string[],
+  complete = true,
+): { common: Common; own: Record<string, unknown> } {
   const every: Options = Object.assign({}, ...Object.values(OF_TYPE), COMMON);
   const specs = Object.entries(every).map(([name, { kind, help }]): [string, OptionSpec] => [
     flagOf(name),
@@ -153,7 +159,7 @@ function read(argv: readonly string[]): { common: Common; own: Record<string, un
   };
   const valuesOf = (options: Options) =>
     Object.fromEntries(Object.entries(options).map(([name, setting]) => [name, value(name, setting)]));
-  const missing = NEEDED.find((name) => !given[flagOf(name)]);
+  const missing = NEEDED.find((name) => complete && !given[flagOf(name)]);
   if (missing) {
     throw new UserError(
       "usage",
@@ -161,7 +167,9 @@ function read(argv: readonly string[]): { common: Common; own: Record<string, un
     );
   }
   const common = valuesOf(COMMON) as Common, own = OF_TYPE[common.data_type];
+  const typed = complete || given["data-type"] !== undefined;
   const idle = Object.keys(every).find((name) =>
+    typed &&
     (given[flagOf(name)] ?? false) !== false && !(name in own) && !(name in COMMON)
   );
   if (idle) {

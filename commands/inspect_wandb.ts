@@ -96,6 +96,7 @@ function asJson(path: string, read: Read, synced: boolean): Record<string, unkno
     exit: exit && { code: exit.code, runtime: exit.runtime },
     records: counts.records,
     unreadable_values: counts.unreadable,
+    not_sent_by_sync: Object.fromEntries(contents.unsent),
     damages,
     synced,
     uploaded_step: uploadedStep(path),
@@ -139,6 +140,9 @@ function render(path: string, read: Read, synced: boolean): string[] {
       ...section("machine, last", contents.system),
     );
   } else lines.push("  it has no record of a run: nothing in it can be uploaded");
+  for (const [what, count] of contents.unsent) {
+    lines.push(`  ${what}: ${count}; sync-wandb leaves them out, wandb sync sends them`);
+  }
   if (counts.unreadable > 0) lines.push(`  ${formatPlural(counts.unreadable, "value")} can't be read`);
   for (const { kind, at, why } of damages) {
     const rest = kind === "cut" ? "what comes after is lost" : "what is whole after it was read, too";

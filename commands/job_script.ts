@@ -5,10 +5,12 @@ import { type Job, slug } from "../core/cluster/script/job.ts";
 import { planJob } from "../core/cluster/script/plan.ts";
 import { thisProgram } from "../core/cluster/script/program.ts";
 import { readTyped, type Typed } from "../core/cluster/script/typed.ts";
-import type { OptionSpec } from "../core/config/options.ts";
+import { type OptionSpec, ownWords, parseOptions } from "../core/config/options.ts";
 import { resolve } from "../core/config/resolve.ts";
 import type { Config } from "../core/config/settings.ts";
 import { VERSION } from "../core/version.ts";
+import { read as readGenerateData } from "./generate_data.ts";
+import { BENCH_OPTIONS, DOCTOR_OPTIONS, PACK_OPTIONS } from "./options.ts";
 
 export interface Scheduler {
   readonly name: "slurm" | "pbs";
@@ -45,6 +47,7 @@ export function prepareJob(
   const typed = readTyped(argv, options, { usage, raw, short });
   const { env, program } = around;
   const trains = typed.command === "train";
+  refuseWords(typed, env);
   const ask = (ranks?: number) =>
     resolve({
       argv: [...typed.job, ...(typed.takesSettings ? typed.words : [])],
@@ -69,6 +72,23 @@ export function prepareJob(
   const resolved = ask(nodes * ranksPerNode); // a preset's batch follows from the number of ranks
   const job = plan(resolved);
   return { typed, job, script: render(job), config: trains ? resolved.config : null };
+}
+
+/** Options beside the settings, and how many words that are no flags, of commands that know the settings. */
+const OTHERS: Readonly<Record<string, [Readonly<Record<string, OptionSpec>>, number]>> = {
+  pack: [PACK_OPTIONS, 2],
+  bench: [BENCH_OPTIONS, 1],
+  doctor: [DOCTOR_OPTIONS, 0],
+};
+
+/** What the command itself would refuse is refused now, and not when the job has waited for its turn. */
+function refuseWords({ command, words, job }: Typed, env: Record<string, string>): void {
+  if (command === "generate-data") return void readGenerateData(words, false);
+  if (!Object.hasOwn(OTHERS, command)) return;
+  const [options, positionals] = OTHERS[command], usage = `hpctrain ${command}`;
+  const { own, rest } = ownWords(words, options);
+  parseOptions(own, options, `${usage} --help lists its flags.`);
+  resolve({ argv: [...job, ...rest], env: withoutRun(env), positionals, usage });
 }
 
 /** What a run of another command would not read. */

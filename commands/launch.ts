@@ -14,12 +14,12 @@ import type { Across } from "../core/dist/launch/start.ts";
 import { supervise } from "../core/dist/launch/supervise.ts";
 import { UserError } from "../core/errors.ts";
 import { formatPlural } from "../core/format.ts";
-import { BENCH_OPTIONS, DOCTOR_OPTIONS } from "./options.ts";
+import { BENCH_OPTIONS, DOCTOR_OPTIONS, PREDICT_OPTIONS } from "./options.ts";
 
 type Env = Record<string, string>;
 
 /** Commands whose ranks share work. */
-const STARTS = ["train", "doctor", "bench", "pack", "generate-data"];
+const STARTS = ["train", "predict", "doctor", "bench", "pack", "generate-data"];
 
 export async function launch(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
@@ -28,7 +28,7 @@ export async function launch(argv: string[]): Promise<number> {
   const gpus = gpusHere(env);
   const local = ranksHere(asked, gpus);
   const world = local * asked.nodes;
-  const talking = ["train", "doctor", "bench"].includes(words[0]);
+  const talking = ["train", "predict", "doctor", "bench"].includes(words[0]);
   const onGpus = talking && computesOnGpus(words, world, gpus, env);
   if (onGpus) refuseTooMany(local, gpus, env);
   const byMpi = talking && !onGpus && world > 1;
@@ -83,8 +83,11 @@ function computesOnGpus([command, ...words]: string[], ranks: number, gpus: numb
     ? ownWords(words.slice(1), BENCH_OPTIONS).rest
     : command === "doctor"
     ? ownWords(words, DOCTOR_OPTIONS).rest
+    : command === "predict"
+    ? ownWords(words, PREDICT_OPTIONS).rest
     : words;
-  const { training, environment } = resolve({ argv, env, ranks }).config;
+  const positionals = command === "predict" ? 1 : 0; // its checkpoint
+  const { training, environment } = resolve({ argv, env, ranks, positionals }).config;
   if (training.device !== "auto") return training.device === "cuda";
   return gpus > 0 && (findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.cuda ?? false);
 }

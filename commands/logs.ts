@@ -1,5 +1,5 @@
 // `hpctrain logs`: what a run or a job has printed, and with -f what it goes on to print. May import core, @std/path.
-import { basename, join } from "@std/path";
+import { join } from "@std/path";
 import { meantBy } from "../core/cluster/jobs/of_run.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { EXIT, UserError } from "../core/errors.ts";
@@ -43,14 +43,18 @@ function fileOf(folder: string | null, job: string | null, saveDir: string, rank
   throw new UserError("usage", `There is no output to show: ${where}. ${hint}`);
 }
 
-/** "name_17.out", "name_17_3.out", "name.17.server.out". */
-function outputIn(folder: string, job: string): string | null {
-  const number = job.split(".")[0];
+/** "name_17.out", "name_17_3.out", "name.17.server.out": the job's own, else one of its array. */
+export function outputIn(folder: string, job: string): string | null {
+  const number = job.split(".")[0].replace(/[[\]]/g, "\\$&");
+  const ours = [`[_.]${number}$`, `[_.]${number}\\.[\\w.-]+$`, `[_.]${number}_\\d+$`].map((end) =>
+    new RegExp(end)
+  );
   try {
-    const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
-    const found = names.find((name) =>
-      basename(name, ".out").split(/[_.](?=\d)/).slice(1).join("_").startsWith(number)
-    );
+    const names = [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) =>
+      name.endsWith(".out")
+    )
+      .toSorted();
+    const found = ours.flatMap((own) => names.filter((name) => own.test(name.slice(0, -4))))[0];
     return found ? join(folder, found) : null;
   } catch {
     return null; // no such folder

@@ -63,10 +63,11 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "predict",
     summary: "write what a checkpoint's model says of each sample",
-    usage: "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [FLAGS]",
+    usage: "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [--no-targets] [FLAGS]",
     examples: [
       "hpctrain predict checkpoints/quickstart_best.pt --out predicted.csv",
       "hpctrain predict checkpoints/ice_best.pt --data-path next-year.nc --out predicted.nc",
+      "hpctrain launch -n 4 -- predict checkpoints/ice_best.pt --data-path new.nc --no-targets --out ice.nc",
     ],
     settings: true,
     options: PREDICT_OPTIONS,

@@ -107,7 +107,7 @@ const JOB_OPTIONS = {
   kind: {
     kind: "text",
     value: "COMMAND",
-    help: "what the job runs: train (as it is), eval, pack, bench, generate-data or doctor",
+    help: "what the job runs: train (as it is), eval, pack, bench, generate-data, doctor or sweep",
   },
   env: { kind: "text", value: "NAME=VALUE", help: "a variable that the job sets; may be given again" },
   setup: {
@@ -159,6 +159,10 @@ export const PREDICT_OPTIONS = {
   all: {
     kind: "bool",
     help: "all samples, not those to validate with alone; so it is with another --data-path",
+  },
+  "no-targets": {
+    kind: "bool",
+    help: "the data need not say what the answers should be, and the file has predictions alone",
   },
 } as const;
 

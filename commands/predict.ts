@@ -1,47 +1,70 @@
-// `hpctrain predict CHECKPOINT --out FILE`: what a model says of each sample. May import core, @std/path.
+// `hpctrain predict CHECKPOINT --out FILE`: what a model says of each sample, on one rank or several. May import core,
+// @std/path.
 import { resolve as absolute } from "@std/path";
-import { openCheckpoint } from "../core/checkpoint/open.ts";
+import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
 import { judgedWeights } from "../core/checkpoint/judged_weights.ts";
 import { loadWeights } from "../core/checkpoint/training_state.ts";
 import { ownWords, parseOptions } from "../core/config/options.ts";
 import { resolve, type Resolved } from "../core/config/resolve.ts";
 import type { Config } from "../core/config/settings.ts";
-import { loadReader } from "../core/data/open.ts";
+import { hasColumns, loadReader } from "../core/data/open.ts";
 import { openProgress } from "../core/data/packed/progress.ts";
 import type { Source } from "../core/data/source.ts";
+import type { Team } from "../core/dist/team.ts";
+import { placeFlags, whereAmI } from "../core/dist/where.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { formatPlural } from "../core/format.ts";
-import { columnsOf, type Part } from "../core/predict/columns.ts";
-import { checkOut, writePredictions } from "../core/predict/file.ts";
-import { predict as predictAll } from "../core/predict/predict.ts";
+import { checkOut } from "../core/predict/file.ts";
+import { predictToFile } from "../core/predict/to_file.ts";
 import { openBreath } from "../core/train/breath.ts";
 import { build } from "../core/train/build.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
 import { openFeed } from "../core/train/feed.ts";
 import { withOwnFigures } from "../core/train/figures.ts";
+import { type Answers, knownAnswers } from "../core/train/known.ts";
 import { loaderThreads } from "../core/train/loader_threads.ts";
+import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
+import { failed, joinRanks } from "../core/train/parallel/join.ts";
 import { savedConfig } from "../core/train/resume.ts";
 import { PREDICT_OPTIONS } from "./options.ts";
 import { withUserCode } from "./user_code.ts";
 
-const USAGE = "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [FLAGS]";
+const USAGE = "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [--no-targets] [FLAGS]";
 
 export async function predict(argv: string[]): Promise<number> {
   const { own, rest } = ownWords(argv, PREDICT_OPTIONS);
   const { options } = parseOptions(own, PREDICT_OPTIONS, USAGE);
   const env = Deno.env.toObject();
-  const [path] = resolve({ argv: rest, env, positionals: 1, usage: USAGE }).positionals;
+  const words = { argv: rest, env, positionals: 1, usage: USAGE };
+  const { positionals: [path], config: { distributed } } = resolve(words);
   if (path === undefined || options.out === undefined) {
     const what = path === undefined ? "Which checkpoint should predict?" : "Where should the predictions go?";
     throw new UserError("usage", `${what} Usage: ${USAGE}`);
   }
+  const where = whereAmI(env, placeFlags(distributed));
   checkOut(options.out);
   const saved = savedConfig(path);
-  const resolved = await withUserCode(
-    resolve({ argv: rest, env, positionals: 1, usage: USAGE, checkpoint: saved }),
-  );
+  const resolved = await withUserCode(resolve({ ...words, ranks: where.world, checkpoint: saved }));
+  const asked = { path, out: options.out, all: options.all, targets: !options["no-targets"], saved, argv };
   try {
-    return await toFile({ path, out: options.out, all: options.all, saved }, resolved, argv);
+    if (where.world === 1) {
+      return await toFile(asked, resolved, { ...openDevice(resolved.config), team: null });
+    }
+    const { config } = resolved;
+    const opened = openDevice(config, where.localRank);
+    const { team, control } = await joinRanks({ where, config, env, ...opened });
+    try {
+      const sharing = ranksSharingCores(team);
+      if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
+      const code = await toFile(asked, resolved, { ...opened, team, sharing });
+      control.barrier("the end of predicting"); // a launcher may kill what is left when the first rank ends
+      await team.collectives.close();
+      await control.close();
+      return code;
+    } catch (error) {
+      team.collectives.abort(error instanceof Error ? error.message : String(error));
+      throw await failed(control, error);
+    }
   } catch (error) {
     throw asUserError(error);
   }
@@ -58,58 +81,108 @@ interface Asked {
   readonly path: string;
   readonly out: string;
   readonly all: boolean;
+  readonly targets: boolean;
   /** The run's own settings. */
   readonly saved: unknown;
+  readonly argv: readonly string[];
 }
 
-async function toFile({ path, out, all, saved }: Asked, resolved: Resolved, argv: string[]): Promise<number> {
+interface Place extends ReturnType<typeof openDevice> {
+  readonly team: Team | null;
+  /** Ranks that use the same cores as this one. */
+  readonly sharing?: number;
+}
+
+async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<number> {
+  const { path, out, saved, argv, targets } = asked;
+  const { team, device } = place;
   using file = openCheckpoint(path);
-  const config = withOwnFigures(resolved.config, file.root);
+  const others = othersData(resolved.config, saved);
+  const config = whole(withOwnFigures(resolved.config, file.root), resolved, others);
   const { quiet, json } = config.output;
-  const { device } = openDevice(config);
   await loadReader(config.data);
-  const { data, model, pass, channelsLast } = build(config, device, 1, true);
+  const answers = others || !targets ? knownFrom(file, targets) : null;
+  const { data, model, pass, channelsLast } = withAdvice(
+    targets && others,
+    () => build(config, device, 1, { answers, untold: !targets }),
+  );
   loadWeights(model.root.stateDict(), judgedWeights(file.root).root, path);
-  const others = othersData(config, saved);
-  const sources = sourcesOf(data, all || others);
-  const size = config.training.eval_batch_size || config.training.batch_size;
-  const { loaders } = loaderThreads(resolved, device);
-  const lanes = sources.map(({ source }) => ({ source, rows: size, parts: 1 }));
+  const roles = rolesOf(data, asked.all || others);
+  const batchSize = config.training.eval_batch_size || config.training.batch_size;
+  const { loaders } = loaderThreads(resolved, device, place.sharing);
+  const lanes = roles.map(({ source }) => ({ source, rows: batchSize, parts: 1 }));
   const threads = { count: loaders, prefetch: config.data.prefetch_mib * 2 ** 20, lanes };
   const feed = openFeed({ device, channelsLast, loss: pass.loss, threads });
-  const progress = openProgress("Predicting", { quiet: quiet || json });
+  const first = (team?.rank ?? 0) === 0;
+  const progress = openProgress("Predicting", { quiet: quiet || json || !first });
   const breath = openBreath();
-  const total = sources.reduce((sum, { source }) => sum + source.length, 0);
-  const parts: Part[] = [];
-  let before = 0;
-  for (const { role, source } of sources) {
-    const predictions = await predictAll(pass, source, feed, size, async (done) => {
-      progress.update({ done: before + done, kept: 0, total });
-      if (breath.due()) await breath.take();
-    });
-    parts.push({ role, predictions });
-    before += source.length;
-  }
+  const samples = roles.reduce((sum, { source }) => sum + source.length, 0);
+  const total = Math.ceil(samples / (team?.world ?? 1));
+  const poll = async (done: number) => {
+    progress.update({ done: Math.min(done, total), kept: 0, total });
+    if (breath.due()) await breath.take();
+  };
+  const oneTable = roles.every(({ source }) => source.indices);
+  const target = roles[0].source.names ?? [], predicted = answers?.names ?? target;
+  const columns = await predictToFile({
+    ...{ out, roles, team },
+    order: { oneTable, split: !others || !oneTable },
+    names: { predicted, target },
+    job: { pass, feed, batchSize, targets, relabel: relabelled(target, predicted), poll },
+    command: ["hpctrain predict", ...argv].join(" "),
+  });
   progress.clear();
   feed.close();
-  const oneTable = sources.every(({ source }) => source.indices);
-  const columns = columnsOf(parts, { oneTable, split: !others || !oneTable }, sources[0].source.names ?? []);
-  writePredictions(out, columns, ["hpctrain predict", ...argv].join(" "));
+  if (!columns) return EXIT.done;
   const said = columns.map(({ name, shape }) => `${name} [${shape.join(", ")}]`).join(", ");
   if (json) {
-    console.log(
-      JSON.stringify({
-        checkpoint: path,
-        out,
-        samples: total,
-        columns: columns.map(({ name, shape }) => ({ name, shape })),
-      }),
-    );
-  } else console.log(`Wrote ${said} of ${formatPlural(total, "sample")} to ${out}.`);
+    const shapes = columns.map(({ name, shape }) => ({ name, shape }));
+    console.log(JSON.stringify({ checkpoint: path, out, samples, columns: shapes }));
+  } else console.log(`Wrote ${said} of ${formatPlural(samples, "sample")} to ${out}.`);
   return EXIT.done;
 }
 
-function sourcesOf({ train, val }: { train: Source; val: Source | null }, all: boolean) {
+/** Other data is not divided, and none of it is left out, unless the user says so here. */
+function whole(config: Config, { origin }: Resolved, others: boolean): Config {
+  if (!others || !hasColumns(config.data)) return config;
+  const mine = (setting: string) => /^(--|HPCTRAIN)/.test(origin(setting));
+  const train_samples = mine("data.train_samples") ? config.data.train_samples : Number.MAX_SAFE_INTEGER;
+  return { ...config, data: { ...config.data, train_samples, val_samples: 0 } };
+}
+
+/** Classes that are texts are numbered in each file by itself; the model's numbers are those of its own data. */
+function relabelled(target: readonly string[], predicted: readonly string[]): number[] | null {
+  if (target.length === 0 || predicted.length === 0 || target.join("\n") === predicted.join("\n")) {
+    return null;
+  }
+  return target.map((name) => predicted.indexOf(name));
+}
+
+/** Data without targets is what many have to predict from. */
+function withAdvice<R>(useful: boolean, open: () => R): R {
+  try {
+    return open();
+  } catch (error) {
+    if (!useful || !(error instanceof UserError) || !error.message.includes("(--targets)")) throw error;
+    throw new UserError(
+      error.kind,
+      `${error.message} For data that nobody has the answers to: --no-targets.`,
+    );
+  }
+}
+
+/** What the model answers, from its checkpoint. Only who has no targets can't do without. */
+function knownFrom(file: CheckpointFile, targets: boolean): Answers | null {
+  const known = knownAnswers(file.root);
+  if (known || targets) return known;
+  throw new UserError(
+    "usage",
+    `${file.path} does not say what its model answers, as checkpoints of hpctrain do since 0.1: give data that has targets, and ` +
+      "leave out --no-targets.",
+  );
+}
+
+function rolesOf({ train, val }: { train: Source; val: Source | null }, all: boolean) {
   if (all) return [{ role: "train", source: train }, ...(val ? [{ role: "val", source: val }] : [])];
   if (val) return [{ role: "val", source: val }];
   throw new UserError(

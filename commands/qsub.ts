@@ -5,8 +5,9 @@ import { pbsLogs, pbsOutput, renderPbs } from "../core/cluster/script/pbs.ts";
 import { programAsCalled } from "../core/cluster/script/program.ts";
 import { quote } from "../core/cluster/script/quote.ts";
 import { EXIT } from "../core/errors.ts";
-import { next, placeScript, prepareJob, sayArithmetic, type Scheduler } from "./job_script.ts";
+import { next, placeScript, type Prepared, prepareJob, sayArithmetic, type Scheduler } from "./job_script.ts";
 import { findCommand } from "./mod.ts";
+import { sweepAsJob, sweepWords } from "./sweep_job.ts";
 import { QSUB_OPTIONS } from "./options.ts";
 
 export const PBS: Scheduler = {
@@ -22,17 +23,12 @@ export const PBS: Scheduler = {
 
 /** The exit code. */
 export async function qsub(argv: string[]): Promise<number> {
+  const sweep = sweepWords(argv);
+  if (sweep !== null) return await sweepAsJob(sweep, PBS, dryRun);
   const prepared = prepareJob(argv, PBS);
   const { typed: { own }, job, script } = prepared;
-  if (own["dry-run"]) {
-    sayArithmetic(prepared);
-    const version = await ask("qstat", ["--version"]);
-    console.log(
-      version
-        ? `PBS: ${version.stdout || version.stderr}; it checks a job when it is submitted`
-        : "PBS: not asked, there is no qstat in PATH",
-    );
-  } else if (own.submit) {
+  if (own["dry-run"]) return await dryRun(prepared);
+  if (own.submit) {
     const { path, said } = placeScript(prepared, pbsLogs(job));
     for (const line of said) console.error(line);
     const id = await submit("qsub", [], path);
@@ -42,6 +38,17 @@ export async function qsub(argv: string[]): Promise<number> {
     for (const line of said) console.error(line);
     console.log(`Wrote ${path}.\n${next([[`qsub ${quote(path)}`, "submits it"]])}`);
   } else console.log(script.trimEnd());
+  return EXIT.done;
+}
+
+async function dryRun(prepared: Prepared): Promise<number> {
+  sayArithmetic(prepared);
+  const version = await ask("qstat", ["--version"]);
+  console.log(
+    version
+      ? `PBS: ${version.stdout || version.stderr}; it checks a job when it is submitted`
+      : "PBS: not asked, there is no qstat in PATH",
+  );
   return EXIT.done;
 }
 

@@ -9,6 +9,7 @@ import { SHORT } from "../core/cluster/script/typed.ts";
 import { EXIT } from "../core/errors.ts";
 import { next, placeScript, prepareJob, sayArithmetic, type Scheduler } from "./job_script.ts";
 import { findCommand } from "./mod.ts";
+import { sweepAsJob, sweepWords } from "./sweep_job.ts";
 import { SBATCH_OPTIONS } from "./options.ts";
 
 export const SLURM: Scheduler = {
@@ -24,6 +25,8 @@ export const SLURM: Scheduler = {
 
 /** The exit code. */
 export async function sbatch(argv: string[]): Promise<number> {
+  const sweep = sweepWords(argv);
+  if (sweep !== null) return await sweepAsJob(sweep, SLURM, dryRun);
   const prepared = prepareJob(argv, SLURM);
   const { typed: { own }, job, script } = prepared;
   const folder = `${job.logs}/${SLURM.folder}`;

@@ -7,14 +7,17 @@ import { namesOf } from "../core/cluster/sweep/names.ts";
 import { drawn, grid } from "../core/cluster/sweep/points.ts";
 import { ranked, type Row, rowsOf, table } from "../core/cluster/sweep/table.ts";
 import { thisProgram } from "../core/cluster/script/program.ts";
-import { ownWords, parseOptions } from "../core/config/options.ts";
+import { ownWords, parseOptions, splitFlag } from "../core/config/options.ts";
 import { resolve } from "../core/config/resolve.ts";
+import { FLAGS, lookUp } from "../core/config/tree.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { formatPlural } from "../core/format.ts";
+import { isThere } from "../core/there.ts";
+import { readEvents } from "../core/track/events.ts";
 import { VERSION } from "../core/version.ts";
 import { SWEEP_OPTIONS } from "./options.ts";
 
-const USAGE =
+export const USAGE =
   "hpctrain sweep --lr 1e-4,3e-4 [--set KEY=A,B] [--random N] [--local | --submit] | sweep status|best [NAME]";
 
 type Own = ReturnType<typeof optionsOf>;
@@ -27,33 +30,67 @@ export async function sweep(argv: string[]): Promise<number> {
   const { own, rest } = ownWords(argv, SWEEP_OPTIONS);
   const options = optionsOf(own);
   if (verb === "status" || verb === "best") return show(verb, rest.slice(1), options);
-  const axes = readAxes(rest, USAGE);
+  const planned = planSweep(rest, options, ["hpctrain", "sweep", ...argv], USAGE);
+  const { sweep, folder, todo, fixed } = planned;
+  if (planned.made) writeSweep(folder, sweep);
+  console.log(planned.said);
+  if (todo.length === 0) return tellEnd(sweep, folder);
+  if (options.local) return await locally(sweep, folder, todo, jobsOf(options));
+  const { asArray } = await import("./sweep_job.ts");
+  const { pbs, jobs, submit } = options;
+  const typed = ["hpctrain", "sweep", ...argv];
+  return await asArray({
+    sweep,
+    folder,
+    todo,
+    words: fixed,
+    typed,
+    pbs,
+    jobs,
+    how: submit ? "submit" : "write",
+  });
+}
+
+export interface Planned {
+  readonly sweep: Sweep;
+  readonly folder: string;
+  /** Numbers of the runs that are not done. */
+  readonly todo: readonly number[];
+  /** Flags that all runs have. */
+  readonly fixed: readonly string[];
+  /** It is new, and not noted yet. */
+  readonly made: boolean;
+  readonly said: string;
+}
+
+/** What a sweep of these words is, or goes on to be. Writes nothing. */
+export function planSweep(
+  words: readonly string[],
+  options: Pick<Own, "name" | "random" | "metric">,
+  typed: readonly string[],
+  usage: string,
+): Planned {
+  const axes = readAxes(words, usage);
   if (axes.axes.length === 0) {
     throw new UserError(
       "usage",
       "A sweep needs a setting with several values, such as --lr 1e-4,3e-4,1e-3 or --set model.hidden_size=64,128.",
     );
   }
-  const { config } = resolve({ argv: [...axes.fixed], env: Deno.env.toObject(), usage: USAGE });
-  const made = sweepOf(axes, options, argv, config.output.save_dir);
-  const { folder, sweep, again } = place(made, config.output.save_dir, options.name);
+  const { config } = resolve({ argv: [...axes.fixed], env: Deno.env.toObject(), usage });
+  const asked = sweepOf(axes, options, typed, config.output.save_dir);
+  const { folder, sweep, made } = place(asked, config.output.save_dir, options.name);
   const rows = rowsOf(sweep);
   const todo = rows.flatMap(({ state }, i) => state === "done" ? [] : [i]);
-  console.log(
-    again
-      ? `Sweep ${sweep.name} in ${folder}: ${todo.length} of ${formatPlural(rows.length, "run")} not done yet`
-      : `Sweep ${sweep.name} in ${folder}: ${formatPlural(rows.length, "run")}`,
-  );
-  if (todo.length === 0) return tellEnd(sweep, folder);
-  if (options.local) return await locally(sweep, folder, todo, jobsOf(options));
-  const { asArray } = await import("./sweep_job.ts");
-  return await asArray({ sweep, folder, todo, fixed: axes.fixed, argv, options });
+  const all = formatPlural(rows.length, "run");
+  const said = `Sweep ${sweep.name} in ${folder}: ${made ? all : `${todo.length} of ${all} not done yet`}`;
+  return { sweep, folder, todo, fixed: axes.fixed, made, said };
 }
 
 function sweepOf(
   { fixed, axes }: Words,
-  { name, random, metric }: Own,
-  argv: string[],
+  { name, random, metric }: Pick<Own, "name" | "random" | "metric">,
+  command: readonly string[],
   saveDir: string,
 ): Sweep {
   const seed = fixed.find((word) => word.startsWith("--seed="))?.split("=")[1] ?? "0";
@@ -71,21 +108,27 @@ function sweepOf(
     words: [...fixed, ...axes.map(({ before }, k) => before + point[k])],
     values: Object.fromEntries(axes.map((axis, k) => [axis.name, point[k]])),
   }));
-  const command = ["hpctrain", "sweep", ...argv];
   return { format: 1, version: VERSION, name: called, command, saveDir, metric: metric ?? "val_loss", runs };
 }
+
+/** A longer time, another queue: the same runs all the same. */
+const isOfTheJob = (word: string): boolean => {
+  const { name, value = "" } = splitFlag(word);
+  const path = name === "set" ? lookUp(value.split("=")[0])?.path : FLAGS.get(name)?.declared.path;
+  return path?.startsWith("cluster.") ?? false;
+};
 
 /** The same runs under the same name are the same sweep, which goes on; others are another one. */
 function place(made: Sweep, saveDir: string, asked: string | undefined) {
   const sweeps = join(saveDir, "sweeps");
-  const same = (old: Sweep) =>
-    JSON.stringify(old.runs.map(({ words }) => words)) ===
-      JSON.stringify(made.runs.map(({ words }) => words));
+  const trained = ({ runs }: Sweep) =>
+    JSON.stringify(runs.map(({ words }) => words.filter((word) => !isOfTheJob(word))));
+  const same = (old: Sweep) => trained(old) === trained(made);
   for (let number = 1;; number++) {
     const name = number === 1 ? made.name : `${made.name}-${number}`;
     const folder = join(sweeps, name);
     const old = readSweep(folder);
-    if (old && same(old)) return { folder, sweep: old, again: true };
+    if (old && same(old)) return { folder, sweep: old, made: false };
     if (old && asked !== undefined) {
       throw new UserError(
         "usage",
@@ -94,9 +137,7 @@ function place(made: Sweep, saveDir: string, asked: string | undefined) {
     }
     if (old) continue;
     const runs = made.runs.map((one) => ({ ...one, run: name + one.run.slice(made.name.length) }));
-    const sweep = { ...made, name, runs };
-    writeSweep(folder, sweep);
-    return { folder, sweep, again: false };
+    return { folder, sweep: { ...made, name, runs }, made: true };
   }
 }
 
@@ -117,7 +158,7 @@ async function locally(
   return code;
 }
 
-function tellEnd(sweep: Sweep, folder: string): number {
+export function tellEnd(sweep: Sweep, folder: string): number {
   const [best] = ranked(rowsOf(sweep), sweep.metric);
   if (best) console.log(`Best ${sweep.metric}: ${best.metric} of ${best.run}`);
   console.log(`All of them: hpctrain sweep status ${folder}`);
@@ -162,9 +203,18 @@ function show(verb: "status" | "best", words: readonly string[], options: Own): 
     );
   }
   if (verb === "best" && !options.json) {
-    console.log(`\nIts weights: ${join(sweep.saveDir, "checkpoints", `${shown[0].run}_best.pt`)}`);
+    console.log(`\nIts weights: ${weightsOf(sweep, shown[0].run)}`);
   }
   return EXIT.done;
+}
+
+/** Where the run itself says that it saved: folder and format are its own. */
+function weightsOf({ saveDir }: Sweep, run: string): string {
+  const saved = readEvents(join(saveDir, "logs", run, "events.jsonl"))
+    .flatMap((event) => event.kind === "save" ? [event.path] : []).at(-1);
+  if (saved === undefined) return "none is saved yet";
+  const best = saved.replace(/_latest(\.\w+)$/, "_best$1");
+  return isThere(best) ? best : saved;
 }
 
 /** JSON has no NaN. */

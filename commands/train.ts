@@ -22,7 +22,7 @@ import { asFirst, failed, joinRanks } from "../core/train/parallel/join.ts";
 import { refuseZero } from "../core/train/parallel/zero.ts";
 import { prepare, type Prepared } from "../core/train/prepare.ts";
 import { type GoesOn, goesOn } from "../core/train/goes_on.ts";
-import { endByOneself, hearEarly, stopSignals } from "../core/train/stop.ts";
+import { endByOneself, hearEarly, stopSignals, unlessAsked } from "../core/train/stop.ts";
 import { announce, conclude } from "../core/train/story.ts";
 import { withUserCode } from "./user_code.ts";
 
@@ -75,7 +75,9 @@ async function trainTogether(first: Resolved, call: Call): Promise<number> {
   const { where, env, argv } = call;
   const { config } = first;
   const opened = openDevice(config, where.localRank);
-  const { team, control, notes } = await joinRanks({ where, config, env, ...opened });
+  const { team, control, notes } = await unlessAsked(
+    joinRanks({ where, config, env, ...opened }),
+  );
   try {
     const sharing = ranksSharingCores(team);
     if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
@@ -135,7 +137,7 @@ async function trainOn(
   refuseZero(resolved.config);
   refuseIdleGpus(env, device === "cpu" ? "cpu" : "cuda", whyNoCuda, wishesOf(resolved.config));
   const world = refuseOtherLayout(resolved, where, device === "cpu" ? "cpu" : "cuda");
-  const ready = await generateMissing(resolved.config, libtorch, where);
+  const ready = await unlessAsked(generateMissing(resolved.config, libtorch, where));
   await loadReader(ready.config.data);
   const loading = loaderThreads(resolved, device, sharing);
   const prepared = prepare({

@@ -9,6 +9,7 @@ export async function withUserCode(resolved: Resolved): Promise<Resolved> {
   const { config } = resolved;
   const { model, training, data } = config;
   if (![model.name, training.loss, training.metric, data.code].some(isCode)) return resolved;
-  const code = await openUserCode(config, { ...await import("../mod.ts") } satisfies Library);
+  const { address } = await import("./user_reader.ts");
+  const code = await openUserCode(config, { ...await import("../mod.ts") } satisfies Library, address);
   return { ...resolved, config: { ...config, model: { ...model, code } } };
 }

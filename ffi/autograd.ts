@@ -11,6 +11,7 @@ export function backward(root: Tensor, gradient: Tensor | null = null, again = f
   backwardOp(root, none, gradient, again ? true : null);
 }
 
+/** Marks a tensor that gradients are wanted of, and gives it back. */
 export function requireGrad(t: Tensor, on = true): Tensor {
   check(native.requireGrad(alive(t, "requireGrad"), on), "requireGrad", () => describe(t));
   return t;
@@ -19,6 +20,7 @@ export function requireGrad(t: Tensor, on = true): Tensor {
 /** A leaf that shares t's memory and asks for a gradient: what passes between blocks. */
 export const boundary = (t: Tensor): Tensor => requireGrad(detach(t));
 
+/** Runs `body` without remembering how its results were computed. */
 export function noGrad<R>(body: () => R): R {
   const before = native.gradMode();
   native.setGradMode(false);

@@ -144,6 +144,7 @@ const driver = {
   cuInit: { parameters: ["u32"], result: "i32" },
   cuDeviceGet: { parameters: ["buffer", "i32"], result: "i32" },
   cuDeviceGetUuid_v2: { parameters: ["buffer", "i32"], result: "i32" },
+  cuDeviceGetName: { parameters: ["buffer", "i32", "i32"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /**
@@ -151,13 +152,32 @@ const driver = {
  * Null where the driver does not tell.
  */
 export function cudaUuid(device = current): string | null {
+  return fromDriver(device, (cu, handle) => {
+    const bytes = new Uint8Array(16);
+    if (cu.cuDeviceGetUuid_v2(bytes, handle) !== 0) return null;
+    return `GPU-${bytes.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}`;
+  });
+}
+
+/** "NVIDIA H100 80GB HBM3"; null where the driver does not tell. */
+export function cudaName(device = current): string | null {
+  return fromDriver(device, (cu, handle) => {
+    const bytes = new Uint8Array(256);
+    if (cu.cuDeviceGetName(bytes, bytes.length, handle) !== 0) return null;
+    return new TextDecoder().decode(bytes.subarray(0, bytes.indexOf(0)));
+  });
+}
+
+type Driver = Deno.DynamicLibrary<typeof driver>["symbols"];
+
+function fromDriver(device: number, ask: (cu: Driver, handle: number) => string | null): string | null {
   try {
     const library = Deno.dlopen("libcuda.so.1", driver), cu = library.symbols;
-    const handle = new Int32Array(1), bytes = new Uint8Array(16);
-    const told = [cu.cuInit(0), cu.cuDeviceGet(handle, device), cu.cuDeviceGetUuid_v2(bytes, handle[0])];
+    const handle = new Int32Array(1);
+    const known = cu.cuInit(0) === 0 && cu.cuDeviceGet(handle, device) === 0;
+    const told = known ? ask(cu, handle[0]) : null;
     library.close();
-    if (told.some((code) => code !== 0)) return null;
-    return `GPU-${bytes.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")}`;
+    return told;
   } catch {
     return null;
   }

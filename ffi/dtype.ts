@@ -1,6 +1,9 @@
 // Data types by name, with libtorch's codes and sizes. May import nothing.
 
-/** Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never change. */
+/**
+ * Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never change.
+ * @internal
+ */
 const table = {
   u8: [0, 1],
   i8: [1, 1],
@@ -19,6 +22,7 @@ const table = {
   u64: [29, 8],
 } as const satisfies Record<string, readonly [number, number]>;
 
+/** The data types of tensors: f32, bf16, i64, ..., by the number of their bits. */
 export type DType = keyof typeof table;
 
 const nameOf = new Map<number, DType>(

@@ -1,24 +1,30 @@
 // Tensors from numbers and back, and the few verbs that need a scalar. May import abi, dtype, ops, tensor.
 import { check, native, out, outAt, outI32, outI64 } from "./abi.ts";
-import type { DType } from "./dtype.ts";
+import { type DType, dtypeCode } from "./dtype.ts";
 import { contiguous, empty, emptyLike, mul, onesOp, toCopy, zerosOp } from "./ops.ts";
 import type { Place } from "./shared_memory.ts";
 import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
 
+/** What a tensor is to be like, where it is made. */
 export interface Options {
+  /** f32 unless told. */
   dtype?: DType;
+  /** The CPU unless told. */
   device?: Device;
   /** Page-locked host memory: a copy to a GPU from it runs beside the computation. */
   pinned?: boolean;
 }
 
+/** A tensor of zeros of this shape, f32 on the CPU unless told. */
 export const zeros = (shape: readonly number[], o: Options = {}): Tensor =>
   zerosOp(shape, o.dtype ?? "f32", null, o.device ?? "cpu", o.pinned ? true : null);
+/** A tensor of ones of this shape, f32 on the CPU unless told. */
 export const ones = (shape: readonly number[], o: Options = {}): Tensor =>
   onesOp(shape, o.dtype ?? "f32", null, o.device ?? "cpu", o.pinned ? true : null);
 export const uninitialised = (shape: readonly number[], o: Options = {}): Tensor =>
   empty(shape, o.dtype ?? "f32", null, o.device ?? "cpu", o.pinned ? true : null);
 
+/** Typed arrays that a tensor is made of; each gives its own data type. */
 export type Numbers =
   | Float32Array
   | Float64Array
@@ -59,6 +65,7 @@ export function scalar(value: number, dtype: DType = "f32", device: Device = "cp
   return fill_(uninitialised([], { dtype, device }), value);
 }
 
+/** Fills the tensor with one number. */
 export function fill_(t: Tensor, value: number): Tensor {
   check(native.fill(alive(t, "fill_"), value), "fill_", () => describe(t));
   return t;
@@ -110,6 +117,13 @@ export function addressOf(t: Tensor): bigint {
   return address(t);
 }
 
+/** Memory that is not libtorch's own, as f32 in one dimension; it must be there for as long as the tensor is used. */
+export function tensorAt(address: bigint, elements: number): Tensor {
+  const sizes = BigInt64Array.of(BigInt(elements)), strides = BigInt64Array.of(1n);
+  check(native.fromMemory(address, 1n, sizes, strides, 0n, dtypeCode("f32"), 0, 0, outAt), "fromMemory");
+  return new Tensor(out[0]);
+}
+
 /** All values as numbers, in row-major order. */
 export function toNumbers(t: Tensor): Float64Array {
   return scope(() => new Float64Array(readBytes(toCopy(t, "f64", null, "cpu")).buffer));
@@ -119,6 +133,7 @@ export function toBigInts(t: Tensor): BigInt64Array {
   return scope(() => new BigInt64Array(readBytes(toCopy(t, "i64", null, "cpu")).buffer));
 }
 
+/** A copy on this device. */
 export function toDevice(t: Tensor, device: Device, nonBlocking = false): Tensor {
   return toCopy(t, null, null, device, null, nonBlocking);
 }

@@ -15,6 +15,7 @@ export function manualSeed(seed: bigint): void {
 }
 
 export const threads = (): number => native.threads?.() ?? 1;
+/** How many threads libtorch computes with on a CPU. */
 export function setThreads(count: number): void {
   need("setThreads", "set the number of threads")(count);
 }

@@ -1,62 +1,29 @@
 // Ops with Scalar arguments, the one type that the stack does not carry, by exact equivalents: the same op with a 0-dim
 // tensor, another op that libtorch itself reduces it to, or, for a few, the unboxed C++ function. Such a call must not
 // be refused (an exception would end the process), so types, shapes and memory are looked at before.
-// May import abi, aten, dtype, library, make, ops, schema, tensor.
-import { compile } from "./aten.ts";
+// May import dtype, make, ops, schema, tensor, unboxed, its siblings scalar_*.
 import { type DType, isFloating } from "./dtype.ts";
-import { NativeError } from "./errors.ts";
 import { add, constant, fill_, sub, tensor, toDevice, uninitialised } from "./make.ts";
 import * as ops from "./ops.ts";
-import { parseSchema, type Schema } from "./schema.ts";
-import { describe, type Device, scope, type Tensor } from "./tensor.ts";
+import { moreScalars } from "./scalar_more.ts";
+import {
+  beside,
+  type Call,
+  defaultType,
+  isNum,
+  Num,
+  numberLike,
+  type Operand,
+  other,
+  pair,
+  raw,
+} from "./scalar_numbers.ts";
+import { normsAndSpreads } from "./scalar_norms.ts";
+import type { Schema } from "./schema.ts";
+import { type Device, scope, type Tensor } from "./tensor.ts";
 import { unboxedCall } from "./unboxed.ts";
 
-/** A number in a graph: whether it was written as 1 or as 1.0 decides the type of a result. */
-export class Num {
-  constructor(readonly value: number, readonly kind: "int" | "float" | "bool") {}
-  toString(): string {
-    return this.kind === "bool" ? (this.value ? "True" : "False") : String(this.value);
-  }
-}
-
-type Operand = Tensor | Num;
-// deno-lint-ignore no-explicit-any
-type Call = (...args: any[]) => unknown;
-
-/**
- * What a Python number is to a tensor it meets: a 0-dim tensor that leaves the result's type as it would be. Of 64 bits
- * where the tensor has dimensions, as PyTorch wraps numbers; of the tensor's own type where it has none.
- */
-export function numberLike(n: Num, like: Tensor, device: Device = "cpu"): Tensor {
-  return constant(n.value, typeOfNumber(n, like), device);
-}
-
-function typeOfNumber({ kind }: Num, like: Tensor): DType {
-  if (kind === "bool") return "bool";
-  const of = like.dtype;
-  const numbers = isFloating(of) || of[0] === "c";
-  if (kind === "float" && !numbers) return "f32"; // the default type
-  if (kind === "int" && of === "bool") return "i64";
-  return like.shape.length === 0 ? of : numbers ? "f64" : "i64";
-}
-
-const isNum = (value: unknown): value is Num => value instanceof Num;
-
-/** A pair of operands, one of which may be a number. */
-function pair(a: Operand, b: Operand): [Tensor, Tensor] {
-  if (isNum(b)) {
-    if (!isNum(a)) return [a, numberLike(b, a)];
-    throw new NativeError("number", "", "an op of two numbers and no tensor can't be called");
-  }
-  return isNum(a) ? [numberLike(a, b), b] : [a, b];
-}
-
-/** On the tensor's own device: for ops of three operands, which take no host number beside a GPU's tensors. */
-const beside = (value: Operand, like: Tensor): Tensor =>
-  isNum(value) ? numberLike(value, like, like.device) : value;
-
-const defaultType = (n: Num): DType => n.kind === "int" ? "i64" : n.kind === "bool" ? "bool" : "f32";
-const raw = (n: Num | undefined | null, otherwise: number): number => n?.value ?? otherwise;
+export { Num, numberLike } from "./scalar_numbers.ts";
 
 // ---- sums --------------------------------------------------------------------------------------------------
 
@@ -122,15 +89,6 @@ function placed(values: Float64Array<ArrayBuffer>, dtype: DType, device: Device)
 
 // ---- the table ---------------------------------------------------------------------------------------------
 
-const cached = new Map<string, Call>();
-
-/** Another op of libtorch, by its schema. */
-function other(text: string): Call {
-  let made = cached.get(text);
-  if (made === undefined) cached.set(text, made = compile(parseSchema(text), "aten"));
-  return made;
-}
-
 const binary = (name: string, tail = "") => {
   const text = `${name}.Tensor${tail ? "_mode" : ""}(Tensor self, Tensor other${tail}) -> Tensor`;
   return (a: Operand, b: Operand, ...rest: unknown[]) => other(text)(...pair(a, b), ...rest);
@@ -139,47 +97,6 @@ const binaryInto = (name: string) => {
   const text = `${name}.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)`;
   return (a: Tensor, b: Operand) => other(text)(...pair(a, b));
 };
-
-const spread =
-  (name: string) => (x: Tensor, dim?: readonly number[] | null, n?: Num | null, keep = false) => {
-    const correction = raw(n, 1);
-    if (correction !== 0 && correction !== 1) {
-      throw new NativeError(name, describe(x), `a correction of ${correction} is not supported, only 0 or 1`);
-    }
-    const result = name.includes("_mean") ? "(Tensor, Tensor)" : "Tensor";
-    return other(
-      `${name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> ${result}`,
-    )(
-      x,
-      dim ?? null,
-      correction === 1,
-      keep,
-    );
-  };
-
-/** The order goes in as None, which stands for 2. */
-const NORM =
-  "linalg_norm(Tensor self, int? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
-
-function vectorNorm(
-  x: Tensor,
-  ord?: Num | null,
-  dim?: readonly number[] | null,
-  keep = false,
-  dtype: DType | null = null,
-): unknown {
-  const of = raw(ord, 2);
-  if (of === 2 && (!dim || dim.length === 1 || dim.length === 2)) {
-    return other(NORM)(x, null, dim ?? null, keep, dtype);
-  }
-  throw new NativeError(
-    "linalg_vector_norm",
-    describe(x),
-    `a norm of order ${of} over ${
-      dim?.length ?? "all"
-    } dimensions is not supported, only of 2 over one or two`,
-  );
-}
 
 function clampOf(x: Tensor, least?: Operand | null, most?: Operand | null): Tensor {
   const [low, high] = [least, most].map((v) => v ? beside(v, x) : null);
@@ -225,6 +142,8 @@ const logic = ["floor_divide", "atan2", "maximum", "minimum", "logical_and", "lo
 
 /** By libtorch's names; arguments in the schema's order, undefined where the schema's default is meant. */
 const table: Readonly<Record<string, Call>> = {
+  ...normsAndSpreads,
+  ...moreScalars,
   ...Object.fromEntries(
     [...comparisons, ...arithmetic].flatMap((name) => [
       [`${name}.Tensor`, binary(name)],
@@ -283,13 +202,6 @@ const table: Readonly<Record<string, Call>> = {
   "arange.start_step": (start: Num, end: Num, step?: Num, ...places: Places) =>
     range(start, end, step ?? new Num(1, "int"), ...places),
   linspace,
-  "var.correction": spread("var"),
-  "std.correction": spread("std"),
-  "var_mean.correction": spread("var_mean"),
-  "std_mean.correction": spread("std_mean"),
-  linalg_vector_norm: vectorNorm,
-  "norm.ScalarOpt_dim": (x: Tensor, p: Num | null, dim: readonly number[], keep?: boolean) =>
-    vectorNorm(x, p, dim, keep),
   index_add: (...args: Parameters<ReturnType<typeof indexAdd>>) =>
     scope(() => indexAdd("scatter_add")(...args)),
   index_add_: (...args: Parameters<ReturnType<typeof indexAdd>>) =>

@@ -33,6 +33,7 @@ interface Scalars {
   Generator: never;
 }
 
+/** How a tensor lies in memory: row-major order, as it was, or channels last. */
 export type MemoryFormat = "contiguous" | "preserve" | "channels_last" | "channels_last_3d";
 
 type ValueOf<S extends string> = S extends `${infer Base}?` ? ValueOf<Base> | null

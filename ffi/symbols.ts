@@ -26,6 +26,11 @@ export const cAbi = {
   deviceType: { name: "aoti_torch_get_device_type", parameters: ["u64", "pointer"], result: "i32" },
   deviceIndex: { name: "aoti_torch_get_device_index", parameters: ["u64", "pointer"], result: "i32" },
   isContiguous: { name: "aoti_torch_is_contiguous", parameters: ["u64", "pointer"], result: "i32" },
+  fromMemory: {
+    name: "aoti_torch_create_tensor_from_blob",
+    parameters: ["u64", "i64", "buffer", "buffer", "i64", "i32", "i32", "i32", "pointer"],
+    result: "i32",
+  },
   newUndefined: { name: "aoti_torch_new_uninitialized_tensor", parameters: ["pointer"], result: "i32" },
   isDefined: { name: "aoti_torch_is_defined", parameters: ["u64", "pointer"], result: "i32" },
   dataPointer: { name: "aoti_torch_get_data_ptr", parameters: ["u64", "pointer"], result: "i32" },

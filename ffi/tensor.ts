@@ -13,29 +13,36 @@ let top = 0;
 // Tensors made inside open scopes, in order; each scope owns the part above the mark it began at.
 const owned: Tensor[] = [];
 
+/** A tensor of libtorch's, in memory that the garbage collector does not see. */
 export class Tensor {
   /** Address of the native handle; 0n once freed. Only ffi/ reads it. */
   h: bigint;
+  /** Whether scopes leave it alone; `keep` sets it. */
   kept = false;
   #shape: readonly number[] | undefined = undefined;
 
+  /** Takes over a native handle; made by ops, not by programs. */
   constructor(handle: bigint) {
     this.h = handle;
     live++;
     if (depth > 0) owned[top++] = this;
   }
 
+  /** Its sizes. */
   get shape(): readonly number[] {
     return this.#shape ??= readShape(alive(this, "shape"));
   }
+  /** Elements from one place of each dimension to the next. */
   get strides(): readonly number[] {
     const h = alive(this, "strides");
     return this.shape.map((_, i) => (native.stride(h, BigInt(i), outAt), Number(outI64[0])));
   }
+  /** The type of its elements. */
   get dtype(): DType {
     native.dtype(alive(this, "dtype"), outAt);
     return dtypeName(outI32[0]);
   }
+  /** Where its memory is. */
   get device(): Device {
     const h = alive(this, "device");
     native.deviceType(h, outAt);
@@ -43,13 +50,16 @@ export class Tensor {
     native.deviceIndex(h, outAt);
     return `cuda:${outI32[0]}`;
   }
+  /** How many elements it has. */
   get numel(): number {
     native.numel(alive(this, "numel"), outAt);
     return Number(outI64[0]);
   }
+  /** How many bytes its elements take. */
   get byteLength(): number {
     return this.numel * dtypeBytes(this.dtype);
   }
+  /** Whether it is laid out in row-major order without gaps. */
   get contiguous(): boolean {
     out[0] = 0n;
     native.isContiguous(alive(this, "contiguous"), outAt);
@@ -67,6 +77,7 @@ export class Tensor {
     return outI64[0];
   }
 
+  /** Gives its memory back; every later use is an error. */
   free(): void {
     if (this.h === 0n) return;
     native.deleteTensor(this.h);
@@ -84,6 +95,7 @@ export class Tensor {
     this.#shape = undefined;
   }
 
+  /** As it is named in messages: f32[32, 7]. */
   toString(): string {
     return this.h === 0n ? "freed tensor" : describe(this);
   }

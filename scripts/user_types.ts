@@ -39,7 +39,7 @@ function declarations(): Map<string, string> {
   const needed = new Map<string, string>();
   const visit = (path: string) => {
     const text = all.get(path);
-    if (text === undefined || needed.has(path)) return;
+    if (text === undefined || needed.has(path) || path.endsWith("/ffi/ops.ts")) return; // in core/user/ops.ts
     needed.set(path, text);
     for (const [, name] of text.matchAll(/(?:from |import\()"(\.[^"]+)"/g)) visit(join(dirname(path), name));
   };
@@ -51,27 +51,7 @@ function declarations(): Map<string, string> {
 function home(path: string): "" | "ops" | "nn" | "init" {
   if (path.endsWith("/nn/init.ts")) return "init";
   if (path.includes("/core/models/nn/")) return "nn";
-  return path.endsWith("/ffi/ops.ts") || path.endsWith("/core/user/ops.ts") ? "ops" : "";
-}
-
-/** The names that an op's schema gives its arguments: the compiler knows only their order. */
-function namesOfArguments(): Map<string, string[]> {
-  const source = Deno.readTextFileSync(join(ROOT, "ffi/ops.ts"));
-  const names = new Map<string, string[]>();
-  for (const [, name, schema] of source.matchAll(/export const (\w+) = aten\(\s*["'](.*?)["'],?\s*\);/gs)) {
-    const inside = schema.slice(schema.indexOf("(") + 1, schema.lastIndexOf(") ->"));
-    const parts = inside.replace(/\([^()]*\)/g, "").replace(/\[[^\]]*\]/g, "").split(",").map((p) =>
-      p.trim()
-    );
-    names.set(
-      name,
-      parts.filter((part) => part !== "*" && part !== "").map((part) =>
-        part.split("=")[0].trim().split(" ").at(-1)!
-          .replace(/_(\w)/g, (_, letter) => letter.toUpperCase())
-      ),
-    );
-  }
-  return names;
+  return path.endsWith("/core/user/ops.ts") ? "ops" : "";
 }
 
 /** A source's declarations without what ties it to files. */
@@ -81,14 +61,6 @@ function loose(text: string): string {
     .replace(/^export (type )?\{[^}]*\};\n/gm, "")
     .replace(/import\("[^"]+"\)\./g, "")
     .replace(/^(declare|interface|type)/gm, "export $1");
-}
-
-function withNames(text: string): string {
-  const names = namesOfArguments();
-  return text.replace(
-    /^export declare const (\w+): .*$/gm,
-    (line, op) => line.replace(/args_(\d+)/g, (_, i) => names.get(op)?.[i] ?? `argument${i}`),
-  );
 }
 
 const inside = (name: string, body: string) =>
@@ -120,16 +92,6 @@ function reached(text: string): string {
     "\n";
 }
 
-/** How the compiler writes DType where it has looked it up. */
-function unionOf(text: string): string {
-  const keys = /declare const table: \{(.*?)^\};/ms.exec(text)![1];
-  const expected = [...keys.matchAll(/^ {4}(?:readonly )?(\w+):/gm)].map(([, key]) => `"${key}"`).sort();
-  const unions = new Set(homes.ops.match(/"\w+"(?: \| "\w+")+/g));
-  const found = [...unions].find((union) => union.split(" | ").sort().join() === expected.join());
-  if (!found) throw new Error("internal: DType is not written out as a union of its names any more.");
-  return found;
-}
-
 const homes = { "": "", ops: "", nn: "", init: "" };
 for (const [path, text] of declarations()) homes[home(path)] += loose(text);
 const verbs = /export \{ ([^}]*?),? \} from "..\/..\/ffi\/make.ts"/.exec(
@@ -138,9 +100,9 @@ const verbs = /export \{ ([^}]*?),? \} from "..\/..\/ffi\/make.ts"/.exec(
 const top = homes[""].replace(/^export declare (const|function) /gm, "declare $1 ");
 const body = [
   verbs.map((name) => `declare const verb_${name}: typeof ${name};\n`).join(""),
-  inside("ops", withNames(homes.ops) + `export { ${verbs.map((n) => `verb_${n} as ${n}`).join(", ")} };\n`),
+  inside("ops", homes.ops + `export { ${verbs.map((n) => `verb_${n} as ${n}`).join(", ")} };\n`),
   inside("nn", homes.nn + inside("init", homes.init).replace("export declare", "export")),
   "type Module = nn.Module;\n",
 ].join("");
-const made = `${HEAD}${reached(top + body)}export {};\n`.replaceAll(unionOf(top), "DType");
+const made = `${HEAD}${reached(top + body)}export {};\n`;
 Deno.writeTextFileSync(Deno.args[0] ?? join(ROOT, "core/user/templates/hpctrain.d.ts"), made);

@@ -54,7 +54,14 @@ export function startRanks(mpi: MpiUnderTest, { ranks, program: [file, ...args],
   return new Deno.Command(launcher, {
     args: [...flags, "-n", String(ranks), ...deno],
     cwd,
-    env: { ...Object.fromEntries(own), PATH: path, OMP_NUM_THREADS: "1", NO_COLOR: "1", ...env },
+    env: {
+      ...Object.fromEntries(own),
+      PATH: path,
+      OMP_NUM_THREADS: "1",
+      NO_COLOR: "1",
+      PMIX_MCA_gds: "hash", // as `launch` has it, and says why
+      ...env,
+    },
     clearEnv: true,
     stdin: "null",
     stdout: "piped",
@@ -62,7 +69,7 @@ export function startRanks(mpi: MpiUnderTest, { ranks, program: [file, ...args],
   }).spawn();
 }
 
-export const runRanks = (mpi: MpiUnderTest, ranks: Ranks, timeout = 60): Promise<Result> =>
+export const runRanks = (mpi: MpiUnderTest, ranks: Ranks, timeout = 240): Promise<Result> =>
   finish(startRanks(mpi, ranks), timeout);
 
 /** Ranks that are killed leave shared memory behind; what no process uses is removed when the tests end. */

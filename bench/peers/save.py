@@ -41,5 +41,5 @@ for line in sys.stdin:
     began = time.perf_counter()
     save()
     seconds = time.perf_counter() - began
-    answer = {"seconds": seconds, "stall": seconds, "bytes": os.path.getsize(path)}
+    answer = {"seconds": seconds, "stall": seconds, "bytes": os.path.getsize(path), "cpu": time.process_time()}
     print(json.dumps(answer), flush=True)

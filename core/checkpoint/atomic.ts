@@ -25,7 +25,7 @@ export function temporaryFor(target: string): string {
 /** Temporary file beside the target, fsync, check, rename, fsync of the folder. */
 export function writeAtomically(
   path: string,
-  write: (file: Deno.FsFile) => void,
+  write: (file: Deno.FsFile, temporary: string) => void,
   options: AtomicOptions = {},
 ): void {
   try {
@@ -38,7 +38,7 @@ export function writeAtomically(
     try {
       const file = Deno.openSync(temporary, { read: true, write: true, createNew: true });
       try {
-        write(file);
+        write(file, temporary);
         if (options.sync !== false) file.syncSync();
       } finally {
         file.close();

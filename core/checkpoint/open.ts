@@ -8,9 +8,13 @@ import { indexOf, readSharded } from "./sharded/read.ts";
 import { TensorData, type Value } from "./value.ts";
 import { isZip } from "./zip_reader.ts";
 
+/** A checkpoint that is open for reading. */
 export interface CheckpointFile {
+  /** As it was opened. */
   readonly path: string;
+  /** What kind of file, or files, it is. */
   readonly format: "pt" | "safetensors" | "sharded";
+  /** The whole tree; tensors are read when their bytes are asked for. */
   readonly root: Value;
   /** Text that a safetensors file carries beside its tensors. */
   readonly metadata: Readonly<Record<string, string>>;
@@ -20,7 +24,9 @@ export interface CheckpointFile {
   readonly hasSums: boolean;
   /** Compares all checksums that there are. */
   verify(): void;
+  /** Closes its files: tensors can't be read from here on. */
   close(): void;
+  /** The same, at the end of a `using` block. */
   [Symbol.dispose](): void;
 }
 
@@ -34,6 +40,7 @@ export function looksLikeCheckpoint(path: string): boolean {
   }
 }
 
+/** Opens a .pt or .safetensors file, or a folder of shards, and closes it again if it is damaged. */
 export function openCheckpoint(path: string): CheckpointFile {
   const index = indexOf(path);
   if (index !== undefined) return { format: "sharded", ...readSharded(path, index) };

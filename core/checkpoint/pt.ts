@@ -8,15 +8,21 @@ import { writePickle } from "./pickle_writer.ts";
 import { STORAGE_DTYPES } from "./torch_names.ts";
 import { DTYPE_BYTES, memoryStorage, type Storage, TensorData, TorchName, type Value } from "./value.ts";
 import { isZip, openZip, type ZipReader } from "./zip_reader.ts";
-import { zipWriter } from "./zip_writer.ts";
+import type { WriteOptions } from "./write_options.ts";
+import { WrittenFile } from "./written_file.ts";
+import { zipWriterTo } from "./zip_writer.ts";
 
+/** A .pt file that is open for reading. */
 export interface PtFile {
+  /** As it was opened. */
   readonly path: string;
   /** Tensors in it are read when their bytes are asked for, so the file must stay open until then. */
   readonly root: Value;
-  /** Compares every checksum in the file, SHA-256 as well unless `quick`; a UserError names the first that is wrong. */
-  verify(quick?: boolean): void;
+  /** Compares every checksum in the file; a UserError names the first that is wrong. */
+  verify(): void;
+  /** Closes the file: tensors can't be read from here on. */
   close(): void;
+  /** The same, at the end of a `using` block. */
   [Symbol.dispose](): void;
 }
 
@@ -24,6 +30,7 @@ export interface PtFile {
 const MAX_PICKLE_BYTES = 128 << 20;
 const LEGACY_MAGIC = [0x80, 2, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
+/** Opens a file that `torch.save` wrote; nothing in it is run. */
 export function readPt(path: string): PtFile {
   const file = new FileBytes(path);
   try {
@@ -31,8 +38,8 @@ export function readPt(path: string): PtFile {
     const zip = openZip(file);
     const root = readRoot(file, zip);
     const close = () => file.close();
-    const verify = (quick = false) => {
-      const sums = quick ? {} : manifestIn(zip);
+    const verify = () => {
+      const sums = manifestIn(zip);
       zip.entries.forEach((entry) => zip.verify(entry, sums[entry.name]));
     };
     return { path, root, verify, close, [Symbol.dispose]: close };
@@ -50,13 +57,8 @@ export function writePt(path: string, root: Value, options: WriteOptions = {}): 
   return writePickled(path, writePickle(root), options);
 }
 
-interface WriteOptions {
-  verify?: boolean;
-  /** The SHA-256 of a storage, where another thread makes it; waits for it. Null: it is made here. */
-  sumOf?: (storage: number) => (() => string) | null;
-}
-
-interface Pickled {
+/** A pickle, and the storages that it refers to by number. */
+export interface Pickled {
   bytes: Uint8Array;
   storages: readonly Storage[];
 }
@@ -68,30 +70,32 @@ export function writePickled(
   options: WriteOptions = {},
 ): number {
   const text = (content: string) => memoryStorage(new TextEncoder().encode(content));
-  const needBytes = storages.reduce((sum, storage) => sum + storage.byteLength + 256, bytes.length + 4096);
+  const least = storages.reduce((sum, storage) => sum + storage.byteLength, bytes.length);
+  const needBytes = least + 256 * storages.length + 4096;
   let size = 0;
-  const check = (temporary: string) => {
-    using written = readPt(temporary);
-    if (options.verify) written.verify(true);
-    size = Deno.statSync(temporary).size;
-  };
-  writeAtomically(path, (file) => {
-    const zip = zipWriter(file);
+  writeAtomically(path, (file, temporary) => {
+    using out = new WrittenFile(file);
+    out.expect(temporary, least);
+    const zip = zipWriterTo(out);
     const sums: [name: string, sum: () => string][] = [];
-    const add = (name: string, content: Storage, sum: (() => string) | null = null) => {
-      const here = sum === null ? summed(content) : null;
+    const add = (name: string, content: Storage) => {
+      const sum = options.known?.get(content);
+      const here = sum ? null : summed(content);
       zip.add(`archive/${name}`, here?.content ?? content);
       sums.push([`archive/${name}`, here?.sum ?? sum!]);
     };
     add("data.pkl", memoryStorage(bytes));
     add("byteorder", text("little"));
-    storages.forEach((storage, i) => add(`data/${i}`, storage, options.sumOf?.(i)));
+    storages.forEach((storage, i) => add(`data/${i}`, storage));
     add("version", text("3\n"));
-    if (options.sumOf) file.syncDataSync(); // the disk and the thread that makes sums work at the same time
+    // Meanwhile the disk takes what it was given, and another thread makes sums.
+    if (options.verify) out.readBack(path);
     const manifest = Object.fromEntries(sums.map(([name, sum]) => [name, sum()]));
     zip.add(`archive/${MANIFEST}`, text(JSON.stringify(manifest)));
     zip.finish();
-  }, { needBytes, check });
+    if (options.verify) out.readBack(path);
+    size = out.at;
+  }, { needBytes, check: (temporary) => readPt(temporary).close() });
   return size;
 }
 

@@ -1,12 +1,14 @@
 // Writes safetensors files. Imports the formats of this folder.
 import { createHash } from "node:crypto";
-import { writeAll, writeAtomically } from "./atomic.ts";
+import { writeAtomically } from "./atomic.ts";
 import { damaged } from "./file_bytes.ts";
 import { readSafetensors } from "./safetensors.ts";
 import { NAMES, RANK } from "./safetensors_names.ts";
 import { NO_SUM, sumOf, SUMS_KEY } from "./safetensors_sums.ts";
-import { tensorBytes } from "./tensor_bytes.ts";
+import { isContiguous, tensorBytes } from "./tensor_bytes.ts";
 import type { TensorData } from "./value.ts";
+import type { Sums, WriteOptions } from "./write_options.ts";
+import { WrittenFile } from "./written_file.ts";
 import { CHUNK_BYTES } from "./zip_format.ts";
 
 interface Placed {
@@ -15,20 +17,18 @@ interface Placed {
   readonly rank: number;
 }
 
-interface Options {
+interface Options extends WriteOptions {
   /** Text beside the tensors. */
   metadata?: Readonly<Record<string, string>>;
   /** Carry the SHA-256 of each tensor and of the header in the metadata. */
   sums?: boolean;
-  /** Read all of it back before it takes its place. */
-  verify?: boolean;
 }
 
 /** Sorted, aligned and spelled as the reference implementation does it. Gives the size of the file. */
 export function writeSafetensors(
   path: string,
   tensors: ReadonlyMap<string, TensorData>,
-  { metadata = {}, sums = false, verify = false }: Options = {},
+  { metadata = {}, sums = false, verify = false, known }: Options = {},
 ): number {
   const placed: Placed[] = [...tensors].map(([name, tensor]) => ({
     name,
@@ -36,41 +36,46 @@ export function writeSafetensors(
     rank: rank(path, name, tensor),
   }));
   placed.sort((a, b) => a.rank - b.rank || (a.name < b.name ? -1 : 1));
-  const known: Record<string, string> = Object.create(null);
+  const made: Record<string, string> = Object.create(null);
   const header = (own: string) => {
-    const all = Object.fromEntries(placed.map(({ name }) => [name, known[name] ?? NO_SUM]));
+    const all = Object.fromEntries(placed.map(({ name }) => [name, made[name] ?? NO_SUM]));
     const text = JSON.stringify({ header: own, tensors: all });
     return headerOf(placed, sums ? { ...metadata, [SUMS_KEY]: text } : metadata);
   };
   const first = header(NO_SUM);
   const size = placed.reduce((sum, { tensor }) => sum + tensor.byteLength, first.length);
-  const check = (temporary: string) => {
-    using written = readSafetensors(temporary);
-    if (verify) written.verify();
-  };
-  writeAtomically(path, (file) => {
-    writeAll(file, first);
-    for (const { name, tensor } of placed) {
-      const sum = writeTensor(file, tensor, sums);
-      if (sum !== null) known[name] = sum;
-    }
+  writeAtomically(path, (file, temporary) => {
+    using out = new WrittenFile(file);
+    out.expect(temporary, size);
+    out.begin("the header");
+    out.put(first);
+    const waits = placed.map(({ name, tensor }) => {
+      out.begin(JSON.stringify(name));
+      return [name, writeTensor(out, tensor, sums, known)] as const;
+    });
+    if (verify) out.readBack(path);
     if (!sums) return;
     // They stand before the data and are known after it; a sum is as long as none.
-    file.seekSync(0, Deno.SeekMode.Start);
-    writeAll(file, header(sumOf(header(NO_SUM).subarray(8))));
-  }, { needBytes: size, check });
+    for (const [name, sum] of waits) made[name] = sum();
+    out.replace(0, header(sumOf(header(NO_SUM).subarray(8))));
+    if (verify) out.readBack(path);
+  }, { needBytes: size, check: (temporary) => readSafetensors(temporary).close() });
   return size;
 }
 
-function writeTensor(file: Deno.FsFile, tensor: TensorData, sum: boolean): string | null {
-  const hash = sum ? createHash("sha256") : null;
+/** Gives what its SHA-256 is to be had from. */
+function writeTensor(out: WrittenFile, tensor: TensorData, sum: boolean, known?: Sums): () => string {
+  const { storage, byteLength } = tensor;
+  const whole = byteLength === storage.byteLength && isContiguous(tensor);
+  const sumElsewhere = whole ? known?.get(storage) : undefined;
+  const hash = sum && !sumElsewhere ? createHash("sha256") : null;
   const bytes = tensorBytes(tensor);
   for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
     const chunk = bytes.subarray(at, at + CHUNK_BYTES);
     hash?.update(chunk);
-    writeAll(file, chunk);
+    out.put(chunk);
   }
-  return hash?.digest("hex") ?? null;
+  return sumElsewhere ?? (() => hash!.digest("hex"));
 }
 
 /** Its length, then the JSON, padded so that the data is aligned. */

@@ -46,6 +46,8 @@ export interface Facts {
   readonly config: unknown;
   /** What the samples were normalised with: other data is seen through the same. */
   readonly normalisation?: { readonly mean: readonly number[]; readonly std: readonly number[] } | null;
+  /** What the model answers: other data may not tell. */
+  readonly answers?: { readonly task: string; readonly outputs: number; readonly names: readonly string[] };
   /** The id of the run at W&B, which all of its attempts share; null without one. */
   readonly wandb?: string | null;
 }
@@ -80,6 +82,7 @@ export function toTree(
       cursor: plain(cursor),
       wandb_run_id: facts.wandb ?? null,
       normalisation: plain(facts.normalisation ?? null),
+      answers: plain(facts.answers ?? null),
       ema_state_dict: ema ? weights(ema, data) : null,
     }),
   });
@@ -134,6 +137,7 @@ export function plain(value: unknown): Value {
 
 // ---- reading -----------------------------------------------------------------------------------------------
 
+/** @internal */
 type Named = readonly (readonly [string, Tensor])[];
 
 interface Matched {

@@ -1,6 +1,9 @@
 // What a checkpoint holds, as plain values that need no libtorch. Imports nothing.
 
-/** Element types, under the names that ffi uses. */
+/**
+ * Element types, under the names that ffi uses.
+ * @internal
+ */
 export type DType =
   | "f32"
   | "f64"
@@ -38,6 +41,7 @@ export const DTYPE_BYTES: Readonly<Record<DType, number>> = {
 
 /** Bytes that tensors view, wherever they are. Tensors that share memory hold the same Storage object. */
 export interface Storage {
+  /** How many bytes it has. */
   readonly byteLength: number;
   /** May be a view of memory the storage owns: use it before the storage changes. */
   read(offset: number, length: number): Uint8Array;
@@ -45,6 +49,7 @@ export interface Storage {
 
 /** A tensor by description: nothing is read until somebody asks for its bytes. */
 export class TensorData {
+  /** Of row-major order unless `strides` says otherwise; the storage may be shared with others. */
   constructor(
     readonly dtype: DType,
     readonly shape: readonly number[],
@@ -54,9 +59,11 @@ export class TensorData {
     readonly offset = 0,
     readonly requiresGrad = false,
   ) {}
+  /** How many elements it has. */
   get numel(): number {
     return this.shape.reduce((product, size) => product * size, 1);
   }
+  /** How many bytes its elements take, shared ones counted. */
   get byteLength(): number {
     return this.numel * DTYPE_BYTES[this.dtype];
   }
@@ -64,6 +71,7 @@ export class TensorData {
 
 /** A Python tuple (torch.Size too); a list is a plain array. */
 export class Tuple {
+  /** A Python tuple of these. */
   constructor(readonly items: Value[]) {}
 }
 
@@ -72,9 +80,11 @@ export class OrderedDict extends Map<Key, Value> {}
 
 /** A torch object that only has a name here, such as "torch.float32" or "device(cuda:0)". Read, never written. */
 export class TorchName {
+  /** `name` is the Python name, with its module. */
   constructor(readonly name: string) {}
 }
 
+/** What a dict may have for a key. */
 export type Key = string | number | bigint | boolean | null | Tuple;
 
 /** An integer beyond 2^53 is a bigint. A whole number is written as a Python int. */

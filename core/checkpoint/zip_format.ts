@@ -15,4 +15,4 @@ export const STORED = 0;
 export const DEFLATED = 8;
 export const FLAG_ENCRYPTED = 1;
 /** Big enough to be fast, small enough to stay in the processor's cache between checksum and write. */
-export const CHUNK_BYTES = 1 << 20;
+export const CHUNK_BYTES = 256 << 10;

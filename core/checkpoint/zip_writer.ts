@@ -1,7 +1,7 @@
-// Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed. Imports atomic, value, zip_format.
-import { crc32 } from "node:zlib";
-import { writeAll } from "./atomic.ts";
+// Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed. Imports value, written_file,
+// zip_format.
 import type { Storage } from "./value.ts";
+import { WrittenFile } from "./written_file.ts";
 import {
   CENTRAL,
   CHUNK_BYTES,
@@ -34,47 +34,43 @@ const DATE_1980 = 0x21; // no clock in the file: the same tensors give the same 
 
 /** `wideAt` is the size from which the 64-bit fields are used: a test lowers it. */
 export function zipWriter(file: Deno.FsFile, wideAt = MAX32): ZipWriter {
+  return zipWriterTo(new WrittenFile(file), wideAt);
+}
+
+export function zipWriterTo(out: WrittenFile, wideAt = MAX32): ZipWriter {
   const written: Written[] = [];
-  let at = 0;
-  const put = (bytes: Uint8Array) => {
-    writeAll(file, bytes);
-    at += bytes.length;
-  };
   return {
     add(name, content) {
       const entry: Written = {
         name: new TextEncoder().encode(name),
         size: content.byteLength,
         crc: 0,
-        offset: at,
+        offset: out.at,
       };
-      put(localHeader(entry, at, wideAt));
+      out.begin(`the header of ${name}`);
+      out.put(localHeader(entry, wideAt));
+      out.begin(name);
       for (let from = 0; from < entry.size; from += CHUNK_BYTES) {
-        const chunk = content.read(from, Math.min(CHUNK_BYTES, entry.size - from));
-        entry.crc = crc32(chunk, entry.crc);
-        put(chunk);
+        entry.crc = out.put(content.read(from, Math.min(CHUNK_BYTES, entry.size - from)));
       }
       // The checksum stands before the data and is known after it.
-      const crc = new Uint8Array(4);
-      new DataView(crc.buffer).setUint32(0, entry.crc, true);
-      file.seekSync(entry.offset + 14, Deno.SeekMode.Start);
-      writeAll(file, crc);
-      file.seekSync(at, Deno.SeekMode.Start);
+      out.replace(entry.offset, localHeader(entry, wideAt));
       written.push(entry);
     },
     finish() {
-      const offset = at;
-      for (const entry of written) put(centralHeader(entry, wideAt));
-      put(endRecords(written.length, at - offset, offset, wideAt));
+      const offset = out.at;
+      out.begin("the zip directory");
+      for (const entry of written) out.put(centralHeader(entry, wideAt));
+      out.put(endRecords(written.length, out.at - offset, offset, wideAt));
     },
   };
 }
 
-function localHeader(entry: Written, at: number, wideAt: number): Uint8Array {
+function localHeader(entry: Written, wideAt: number): Uint8Array {
   const wide = entry.size >= wideAt;
   const fixed = LOCAL.bytes + entry.name.length + (wide ? 20 : 0);
   // A padding field is at least its own 4-byte header.
-  const padding = 4 + (ALIGNMENT - (at + fixed + 4) % ALIGNMENT) % ALIGNMENT;
+  const padding = 4 + (ALIGNMENT - (entry.offset + fixed + 4) % ALIGNMENT) % ALIGNMENT;
   const bytes = new Uint8Array(fixed + padding).fill(0x5a); // "Z", as torch pads
   const view = new DataView(bytes.buffer);
   view.setUint32(0, LOCAL.signature, true);

@@ -46,7 +46,10 @@ export interface Group {
   readonly [key: string]: Setting | Group;
 }
 
-/** The plain-data type of a tree of settings. */
+/**
+ * The plain-data type of a tree of settings.
+ * @internal
+ */
 export type ConfigOf<T> = { -readonly [K in keyof T]: T[K] extends Setting<infer V> ? V : ConfigOf<T[K]> };
 
 type Declaration<V> = Omit<Setting<V>, "kind" | "default" | "choices" | "units">;

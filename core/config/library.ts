@@ -11,6 +11,7 @@ export function getDebugConfig(): Config {
   return fromPreset("debug");
 }
 
+/** One GPU, with a preset's batch and precision. */
 export function getSingleGpuConfig(): Config {
   return fromPreset("single-gpu");
 }
@@ -22,6 +23,7 @@ export function getMultiGpuConfig({ numGpus }: { numGpus: number }): Config {
   return config;
 }
 
+/** As many GPUs on each of several nodes. */
 export function getMultiNodeConfig(
   { numNodes, gpusPerNode }: { numNodes: number; gpusPerNode: number },
 ): Config {

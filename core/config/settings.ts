@@ -9,8 +9,11 @@ import { wandb } from "./settings_wandb.ts";
 
 export const SETTINGS = { model, data, training, output, distributed, wandb, cluster, environment };
 
+/** @internal */
+type Declared = typeof SETTINGS;
+
 /** The effective configuration: plain JSON data, one value a setting. */
-export type Config = ConfigOf<typeof SETTINGS>;
+export type Config = ConfigOf<Declared>;
 
 /** Second spellings of a whole section. */
 export const SECTION_ALIASES: Readonly<Record<string, string>> = { train: "training" };

@@ -1,5 +1,5 @@
 // Settings of the model section. Sizes of 0 mean "the model's own default, or taken from the data".
-import { float, int, text } from "./kinds.ts";
+import { float, int, list, text } from "./kinds.ts";
 
 const size = (help: string, more: { flag?: string; empty?: string } = {}) =>
   int(0, { min: 0, max: 1_000_000_000, empty: "the model's own default", help, ...more });
@@ -19,6 +19,11 @@ export const model = {
   blocks: size("most blocks that an exported model is cut into, for gradient checkpointing (.pt2)", {
     flag: "blocks",
     empty: "as many as there are",
+  }),
+  inputs: list({
+    flag: "inputs",
+    empty: "by their names, or in their order",
+    help: "which columns each input of an exported program takes (.pt2): x=temp,salinity,mask=mask",
   }),
   input_size: size("features a sample has (mlp)", { flag: "input-size", empty: "taken from the data" }),
   hidden_size: int(64, {

@@ -87,7 +87,7 @@ export const distributed = {
     empty: "as the allocation has",
     help: "GPUs the run takes on each machine",
   }),
-  bucket_mb: int(8, {
+  bucket_mb: int(4, {
     min: 1,
     max: 4096,
     flag: "bucket-mb",

@@ -18,7 +18,7 @@ export const guards = {
     min: 0,
     max: 1e9,
     flag: "peak-tflops",
-    empty: "not told",
+    empty: "known of most GPUs",
     help:
       "what one device can do, in 1e12 operations a second: for the share of it that training makes use of (mfu)",
   }),

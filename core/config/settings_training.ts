@@ -54,11 +54,13 @@ const amount = {
 };
 
 const objective = {
-  loss: choice(["auto", "cross_entropy", "mse", "l1", "huber", "gaussian_nll", "bce"], "auto", {
+  loss: choice(["auto", "cross_entropy", "mse", "l1", "huber", "gaussian_nll", "bce", "graph"], "auto", {
     flag: "loss",
     common: true,
     orFile: CODE_FILE,
-    help: "what is minimised; auto takes cross_entropy for classes and mse for numbers; or a TypeScript file",
+    help:
+      "what is minimised; auto takes cross_entropy for classes and mse for numbers, but graph where an exported program " +
+      "gives its own loss; or a TypeScript file",
   }),
   metric: path("", {
     flag: "metric",

@@ -11,8 +11,8 @@ export interface Chosen<C extends Column = Column> {
 
 type Names = Pick<Config["data"], "features" | "targets">;
 
-/** Targets are the last column unless named, features all the others. */
-export function chooseColumns<C extends Column>(table: Table<C>, names: Names): Chosen<C> {
+/** Targets are the last column unless named, features all the others. `untold`: targets need not be there, and are none. */
+export function chooseColumns<C extends Column>(table: Table<C>, names: Names, untold = false): Chosen<C> {
   const { path, noun, columns } = table;
   const offered = columns.filter((column) => !column.onlyByName);
   if (columns.length === 0) throw new UserError("data", `${path} has no ${noun} in it.`);
@@ -24,7 +24,9 @@ export function chooseColumns<C extends Column>(table: Table<C>, names: Names): 
       return find(table, name, setting);
     });
   const wanted = named(names.features, "--features");
-  const targets = names.targets.length > 0
+  const targets = untold
+    ? offered.filter(({ name }) => names.targets.includes(name) && !names.features.includes(name))
+    : names.targets.length > 0
     ? named(names.targets, "--targets")
     : offered.filter((column) => !wanted.includes(column)).slice(-1);
   const features = wanted.length > 0 ? wanted : offered.filter((column) => !targets.includes(column));
@@ -36,14 +38,14 @@ export function chooseColumns<C extends Column>(table: Table<C>, names: Names): 
         "leave it out of one of them.",
     );
   }
-  if (features.length === 0 || targets.length === 0) {
+  if (features.length === 0 || (targets.length === 0 && !untold)) {
     throw new UserError(
       "data",
       `${path} leaves no ${noun} to ${features.length === 0 ? "learn from" : "predict"}: ` +
         `it has ${list(columns)}. Name some with --features and --targets.`,
     );
   }
-  for (const { name, unusable } of [...features, ...targets]) {
+  for (const { name, unusable } of [...features, ...(untold ? [] : targets)]) {
     if (unusable) {
       throw new UserError(
         "data",
@@ -52,7 +54,7 @@ export function chooseColumns<C extends Column>(table: Table<C>, names: Names): 
       );
     }
   }
-  return { features, targets };
+  return { features, targets: untold ? [] : targets };
 }
 
 function find<C extends Column>({ path, noun, columns }: Table<C>, name: string, setting: string): C {

@@ -17,15 +17,27 @@ export const channelsAreLast = (shape: readonly number[]): boolean => {
 export const channelsNote = (name: string, shape: readonly number[]): string =>
   `${name} of shape [${shape.join(", ")}] is taken for images with channels last`;
 
-/** Of one sample: numbers after numbers, or maps as channels. */
-export function joinedShape(table: Table, columns: readonly Column[]): number[] {
-  const layouts = columns.map(({ shape }) =>
-    channelsAreLast(shape) ? [shape[0], shape[3], shape[1], shape[2]] : channelLayout(shape)
-  );
+/** As it is taken: with its channels first. */
+export const layoutOf = ({ shape }: Pick<Column, "shape">): readonly number[] =>
+  channelsAreLast(shape) ? [shape[0], shape[3], shape[1], shape[2]] : channelLayout(shape);
+
+/** The first column that does not go together with the ones before it, if any. */
+const odd = (layouts: readonly (readonly number[])[]): number =>
+  layouts.findIndex((shape) => shape.slice(2).join() !== layouts[0].slice(2).join());
+
+export const goTogether = (columns: readonly Column[]): boolean => odd(columns.map(layoutOf)) < 0;
+
+/** Of one sample: numbers after numbers, or maps as channels; with `flat` whatever there is as plain numbers. */
+export function joinedShape(table: Table, columns: readonly Column[], flat = false): number[] {
+  const layouts = columns.map(layoutOf);
+  if (flat) {
+    return [
+      layouts.reduce((sum, [, ...shape]) => sum + shape.reduce((product, side) => product * side, 1), 0),
+    ];
+  }
   const [, , ...rest] = layouts[0];
-  layouts.forEach((shape, i) => {
-    if (shape.slice(2).join() !== rest.join()) throw unlike(table, columns[0], columns[i]);
-  });
+  const other = odd(layouts);
+  if (other >= 0) throw unlike(table, columns[0], columns[other]);
   return [layouts.reduce((sum, [, channels]) => sum + channels, 0), ...rest];
 }
 

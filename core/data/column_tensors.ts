@@ -7,6 +7,8 @@ import {
   contiguous,
   copy_,
   isfinite,
+  maxValue,
+  minValue,
   narrow,
   permute,
   reshape,
@@ -34,21 +36,27 @@ export function storedType(columns: readonly Column[]): DType {
   return columns.length === 1 ? STORED[dtype] ?? dtype : "f32";
 }
 
-/** Puts columns side by side: numbers after numbers, maps as channels. */
-export function joinColumns(table: Table, columns: readonly Column[]): Field {
+/** Puts columns side by side: numbers after numbers, maps as channels; with `flat` whatever they are as plain numbers. */
+export function joinColumns(table: Table, columns: readonly Column[], flat = false): Field {
   const stored = storedType(columns);
   const notes: string[] = [], bad: { name: string; rows: Uint8Array }[] = [];
   const values = scope(() => {
     const load = (column: Column) =>
-      scope(() => toDtype(channelsFirst(read(column), column.name, notes), stored));
-    const check = ({ name }: Column, part: Tensor) => {
+      scope(() => {
+        const own = channelsFirst(read(column), column.name, notes);
+        return toDtype(flat ? reshape(own, [own.shape[0], -1]) : own, stored);
+      });
+    const check = ({ name, dtype }: Column, part: Tensor) => {
+      if (/^[iu](32|64)$/.test(dtype) && beyondFloats(part)) {
+        notes.push(`${name} has whole numbers beyond 16,777,216, which become the nearest that f32 has`);
+      }
       const rows = goodRows(part);
       if (rows) bad.push({ name, rows });
     };
     const first = load(columns[0]);
     check(columns[0], first);
     if (columns.length === 1) return contiguous(first);
-    const whole = uninitialised([first.shape[0], ...joinedShape(table, columns)]);
+    const whole = uninitialised([first.shape[0], ...joinedShape(table, columns, flat)]);
     let at = 0;
     columns.forEach((column, i) =>
       scope(() => {
@@ -76,6 +84,12 @@ function channelsFirst(t: Tensor, name: string, notes: string[]): Tensor {
   notes.push(channelsNote(name, shape));
   return contiguous(permute(t, [0, 3, 1, 2]));
 }
+
+/** From there on not every whole number is a float. */
+const WHOLE_FLOATS = 2 ** 24;
+
+const beyondFloats = (t: Tensor): boolean =>
+  scope(() => maxValue(t).item() > WHOLE_FLOATS || minValue(t).item() < -WHOLE_FLOATS);
 
 /** Null when all values are finite. */
 function goodRows(values: Tensor): Uint8Array | null {

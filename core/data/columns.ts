@@ -1,16 +1,19 @@
 // Named columns of numbers -> samples to train and validate with: what npz, csv, NetCDF and HDF5 share.
 // May import errors, config, its siblings, ffi.
-import type { DType } from "../../ffi/dtype.ts";
+import { type DType, isFloating } from "../../ffi/dtype.ts";
+import { zeros } from "../../ffi/make.ts";
 import { toDtype } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
 import { UserError } from "../errors.ts";
 import { formatBytes, formatPlural } from "../format.ts";
-import type { Facts } from "../models/model.ts";
+import { isExported } from "../models/exported/name.ts";
+import type { Facts, InputColumn } from "../models/model.ts";
 import type { Rows } from "./arrays/rows.ts";
 import { readAlone, streamColumns, type Streamed, streamedSource } from "./arrays/stream.ts";
 import { chooseColumns } from "./choose_columns.ts";
 import { checkTexts, sampleCount } from "./column_checks.ts";
+import { goTogether, layoutOf } from "./column_shapes.ts";
 import { type Field, heldBytes, joinColumns, peakBytes } from "./column_tensors.ts";
 import { classTargets } from "./class_targets.ts";
 import { goodRows } from "./good_rows.ts";
@@ -63,7 +66,10 @@ export interface Table<C extends Column = Column> {
 
 export interface ColumnSettings {
   readonly data: Config["data"];
-  readonly training: Pick<Config["training"], "seed" | "loss" | "ignore_index">;
+  /** `untold`: no targets are asked for. */
+  readonly training: Pick<Config["training"], "seed" | "loss" | "ignore_index"> & {
+    readonly untold?: boolean;
+  };
   readonly model: Config["model"];
 }
 
@@ -75,18 +81,24 @@ export interface FromColumns {
 
 export function fromColumns(table: Table, settings: ColumnSettings): FromColumns {
   const { path } = table, { data } = settings;
-  const { features, targets } = chooseColumns(table, data);
+  const { untold = false } = settings.training;
+  const { features, targets } = chooseColumns(table, data, untold);
   const samples = sampleCount(table, [...features, ...targets]);
   checkTexts(table, features, targets);
-  const { streamed, notes } = whereToRead(table, features, targets, samples, data.in_memory);
+  // What takes several inputs apart itself can be given columns that don't go together.
+  const apart = isExported(settings.model.name);
+  const flat = apart && features.length > 1 && !goTogether(features);
+  const { streamed, notes } = whereToRead(table, features, targets, samples, data.in_memory, flat);
   return scope(() => {
-    const held = streamed ? null : joinColumns(table, features);
-    const target = joinColumns(table, streamed ? targets.map(readAlone) : targets);
+    const held = streamed ? null : joinColumns(table, features, flat);
+    const target = untold
+      ? nothing(samples)
+      : joinColumns(table, streamed ? targets.map(readAlone) : targets);
     const fields = held ? [held, target] : [target];
     notes.push(...fields.flatMap((field) => field.notes));
     const kept = goodRows(table, fields, samples, data.bad_samples, notes);
     const shape = held ? held.values.shape.slice(1) : streamed!.shape;
-    const answer = taskOf(table, targets, shape, target, settings, notes);
+    const answer = untold ? unknown(target) : taskOf(table, targets, shape, target, settings, notes);
     const { train, val } = split(kept, samples, settings, notes);
     const facts = {
       name: path,
@@ -94,7 +106,10 @@ export function fromColumns(table: Table, settings: ColumnSettings): FromColumns
       outputs: answer.outputs,
       names: answer.names,
       fields: ["features", "targets"] as const,
-      description: `${path}: ${sizeOf(shape)} -> ${answer.said}`,
+      description: `${path}: ${
+        flat ? formatPlural(features.length, table.noun) : sizeOf(shape)
+      } -> ${answer.said}`,
+      ...(apart && { columns: { columns: features.map(inputColumn), flat } }),
       finish: (raw: Batch): Batch => ({
         input: toDtype(raw.input, "f32"),
         target: toDtype(raw.target, answer.dtype),
@@ -115,17 +130,24 @@ function whereToRead(
   targets: readonly Column[],
   samples: number,
   mode: Config["data"]["in_memory"],
+  flat: boolean,
 ): { streamed: Streamed | null; notes: string[] } {
   const { path } = table;
-  const held = heldBytes(features) + heldBytes(targets);
-  const peak = peakBytes(features) + peakBytes(targets);
+  const of = (bytes: typeof heldBytes, columns: readonly Column[]) => columns.length > 0 ? bytes(columns) : 0;
+  const held = of(heldBytes, features) + of(heldBytes, targets);
+  const peak = of(peakBytes, features) + of(peakBytes, targets);
   const advice = "Choose fewer with --features.";
   let because = "";
   // A quarter of what is free in the end, a half on the way there.
   if (!heldInMemory(mode, Math.max(held, peak / 2))) {
-    const streamed = streamColumns(table, features);
+    const streamed = streamColumns(table, features, flat);
     if (typeof streamed !== "string") {
-      checkRoom(`${path}: what is predicted`, peakBytes(targets), samples, "Choose fewer with --targets.");
+      checkRoom(
+        `${path}: what is predicted`,
+        of(peakBytes, targets),
+        samples,
+        "Choose fewer with --targets.",
+      );
       const why = mode === "no"
         ? "--in-memory no"
         : `in memory it would take ${formatBytes(held)}, and ${formatBytes(peak)} on the way there`;
@@ -149,6 +171,24 @@ function whereToRead(
   return { streamed: null, notes: [] };
 }
 
+const inputColumn = ({ name, shape, dtype, whole }: Column): InputColumn => ({
+  name,
+  shape: shape.slice(1),
+  layout: layoutOf({ shape }).slice(1),
+  whole: whole ?? !isFloating(dtype),
+});
+
+/** A number in place of what nobody knows. */
+const nothing = (samples: number): Field => ({ values: zeros([samples, 1]), bad: [], notes: [] });
+
+const unknown = ({ values }: Field): Answer => ({
+  values,
+  dtype: "f32",
+  task: "regression",
+  outputs: 1,
+  said: "what nobody has told",
+});
+
 interface Answer {
   readonly values: Tensor;
   /** What the loss wants. */
@@ -169,7 +209,7 @@ function taskOf(
   notes: string[],
 ): Answer {
   const { loss } = training;
-  const numeric = !["auto", "cross_entropy", "bce"].includes(loss) || model.output_size === 1;
+  const numeric = !["auto", "graph", "cross_entropy", "bce"].includes(loss) || model.output_size === 1;
   const [first] = targets;
   const whole = first.whole || first.text || !/^(f|bf)\d/.test(first.dtype);
   const classes = targets.length === 1 && (first.text || (!numeric && (whole || loss === "cross_entropy")))

@@ -18,6 +18,8 @@ export async function loadHdf5(): Promise<void> {
   loaded = { ...h5wasm, module };
 }
 
+export const isLoaded = (): boolean => loaded !== null;
+
 export function hdf5Library(): Library {
   if (!loaded) throw new Error("internal: loadHdf5 has not run");
   return loaded;
@@ -94,15 +96,16 @@ export function attempt<R>(what: string, act: () => R): R {
     return act();
   } catch (cause) {
     if (cause instanceof UserError) throw cause;
-    throw new UserError(
-      "data",
-      `${what} can't be read as HDF5: ${
-        reasonOf(cause)
-      }. If h5dump can't either, the file is damaged: copy it again.`,
-      { cause },
-    );
+    throw unreadable(what, reasonOf(cause), cause);
   }
 }
+
+export const unreadable = (what: string, reason: string, cause?: unknown): UserError =>
+  new UserError(
+    "data",
+    `${what} can't be read as HDF5: ${reason}. If h5dump can't either, the file is damaged: copy it again.`,
+    { cause },
+  );
 
 /** One dataset of a file, open until it is closed; its slices throw what the library does. */
 export function openHdf5(path: string, name: string, width: number) {

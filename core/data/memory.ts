@@ -7,14 +7,17 @@ import { UserError } from "../errors.ts";
 import { formatPlural } from "../format.ts";
 import { type Ids, type Source, source, type SourceParts } from "./source.ts";
 
+/** Samples that lie in memory. */
 export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
   /** Rows along the first dimension; kept for as long as the program runs. */
   readonly input: Tensor;
+  /** As many rows as the input has. */
   readonly target: Tensor;
   /** The row of each sample, by somebody who knows that these are finite; all rows, which are checked, unless told. */
   readonly rows?: Int32Array;
 }
 
+/** A source of samples in two tensors, gathered as they are asked for; both are kept. */
 export function memorySource(data: InMemory): Source {
   const { name, fields, input, target, rows } = data;
   if (!rows) {

@@ -5,7 +5,7 @@ import { UserError } from "../errors.ts";
 import { chooseColumns, list } from "./choose_columns.ts";
 import { type ColumnSettings, type FromColumns, fromColumns } from "./columns.ts";
 import { withFiles } from "./files.ts";
-import { isHdf5, withHdf5 } from "./hdf5.ts";
+import { isHdf5, loadHdf5For, withHdf5 } from "./hdf5.ts";
 import { loadKind } from "./reading/kinds.ts";
 import { classicVariables } from "./netcdf_classic.ts";
 import { toColumn, type Variable, type VariableColumn } from "./variables.ts";
@@ -23,7 +23,7 @@ export async function loadReader(
   } catch {
     return; // opening it says why it can't be read
   }
-  if (formatOf(data_path) === "hdf5") await loadKind("hdf5");
+  if (formatOf(data_path) === "hdf5") await loadHdf5For(data_path);
 }
 
 export function netcdf(kind: Kind, settings: ColumnSettings): FromColumns {

@@ -74,6 +74,8 @@ export interface Opened extends Sources {
 interface Training extends Pick<Config["training"], "seed" | "loss" | "ignore_index"> {
   /** True where samples are looked at and not trained with: nothing is random. */
   readonly plain?: boolean;
+  /** True where nobody asks what the data says of its samples. */
+  readonly untold?: boolean;
 }
 
 /**
@@ -161,7 +163,7 @@ const typeOf = ({ type, data_path, code }: Config["data"]): string =>
   code !== "" ? "code" : type === "auto" ? detect(data_path) : type;
 
 function openType(data: Config["data"], training: Training, model: Config["model"]): Sources {
-  if (data.code !== "") return userData(userFile(data.code), data, training.seed);
+  if (data.code !== "") return userData(userFile(data.code), data, training.seed, training.untold);
   const type = typeOf(data);
   switch (type) {
     case "synthetic":

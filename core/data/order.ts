@@ -3,11 +3,13 @@ import { key, permute } from "../random.ts";
 
 /** The order of one epoch. */
 export interface Order {
+  /** Samples of an epoch. */
   readonly length: number;
   /** The sample at a position from 0 to length - 1. */
   at(position: number): number;
 }
 
+/** The order of this epoch: a permutation that the seed and the epoch alone decide, or 0, 1, 2, ... without `shuffle`. */
 export function order(length: number, seed: number, epoch: number, shuffle: boolean): Order {
   return { length, at: shuffle ? permute(length, key(seed, "order", epoch)) : (position) => position };
 }

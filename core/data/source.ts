@@ -5,6 +5,7 @@ import type { Facts } from "../models/model.ts";
 import type { Threaded } from "./reading/threaded.ts";
 import type { Normalisation } from "./transforms/values.ts";
 
+/** Numbers of samples. */
 export type Ids = readonly number[] | Int32Array;
 
 /** The samples of one micro-batch. */
@@ -21,24 +22,35 @@ export interface Part {
   readonly shard?: number;
 }
 
+/** What an input or a target is like. */
 export interface Field {
+  /** In the data, for messages. */
   readonly name: string;
   /** Of one sample. */
   readonly shape: readonly number[];
+  /** Of its numbers. */
   readonly dtype: DType;
 }
 
+/** Samples and their targets, one row each. */
 export interface Batch {
+  /** What the model is given: (samples, ...). */
   readonly input: Tensor;
+  /** What it should say: (samples, ...), or (samples) of classes. */
   readonly target: Tensor;
 }
 
+/** Samples to train or to validate with, by number, and how they become batches. */
 export interface Source {
+  /** For messages: the path and the part, most often. */
   readonly name: string;
+  /** Samples there are. */
   readonly length: number;
   /** Of a finished batch. */
   readonly input: Field;
+  /** What the loss compares with, of a finished batch. */
   readonly target: Field;
+  /** What a model has to know of the data. */
   readonly facts: Facts;
   /** What data of this kind is normalised with, unless the settings say otherwise. */
   readonly usual?: Normalisation;
@@ -74,17 +86,28 @@ export const plainPart = (ids: Ids, epoch = 0): Part => ({
 export const batchOf = (source: Source, part: Part): Batch =>
   scope(() => source.finish(source.raw(part), part));
 
+/** What a source is made of. */
 export interface SourceParts {
+  /** For messages: the path and the part. */
   readonly name: string;
+  /** Samples there are. */
   readonly length: number;
+  /** What is learnt: it chooses the loss and the metrics. */
   readonly task: Facts["task"];
+  /** Classes, numbers to predict, or tokens in the vocabulary. */
   readonly outputs: number;
   /** The fields' names, for messages; "input" and "target" unless told. */
   readonly fields?: readonly [input: string, target: string];
+  /** One line for the user. */
   readonly description: string;
+  /** Which of the data's samples these are, where that is not all of them. */
   readonly indices?: Source["indices"];
+  /** Of the classes, or of the target's numbers. */
   readonly names?: Source["names"];
+  /** What such data is normalised with unless the settings say otherwise. */
   readonly usual?: Normalisation;
+  /** What the input is made of. */
+  readonly columns?: Pick<Facts["input"], "columns" | "flat">;
   /** Runs in a scope of its own: only the batch outlives it. The epoch matters where random choices are made. */
   raw(ids: Ids, epoch: number): Batch;
   /** What the model sees of it; the raw rows themselves unless told. */
@@ -101,7 +124,7 @@ export function source(parts: SourceParts): Source {
     const field = (name: string, t: Tensor): Field => ({ name, shape: t.shape.slice(1), dtype: t.dtype });
     return [field(fields?.[0] ?? "input", one.input), field(fields?.[1] ?? "target", one.target)];
   });
-  const facts = { task, input: { shape: input.shape, dtype: input.dtype }, outputs };
+  const facts = { task, input: { shape: input.shape, dtype: input.dtype, ...parts.columns }, outputs };
   return {
     name,
     length,

@@ -9,6 +9,7 @@ export const COLLECTIVES = [
   "reduce-scatter",
   "barrier",
   "split",
+  "share",
   "close",
 ] as const;
 export type CollectiveName = typeof COLLECTIVES[number];
@@ -24,6 +25,7 @@ export interface Flown {
   readonly ended: number;
 }
 
+/** @internal */
 export interface Flight {
   /** To be sent to another thread, which opens it again. */
   readonly shared: SharedArrayBuffer;

@@ -4,6 +4,7 @@ import { UserError } from "../errors.ts";
 import { expandCounts } from "./node_list.ts";
 
 export type LauncherName = "torchrun" | "slurm" | "openmpi" | "pals" | "mpich";
+/** A process's environment. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
 export type Value = "rank" | "world" | "localRank" | "localWorld" | "node" | "nodes";

@@ -5,14 +5,22 @@ import { type Env, type LauncherName, launchersIn, quoted, type Said, type Value
 
 /** What the user gave by flag or in a file; the rest is undefined. */
 export interface PlaceFlags {
+  /** --rank */
   readonly rank?: number;
+  /** --world-size */
   readonly world?: number;
+  /** --local-rank */
   readonly localRank?: number;
+  /** --master-addr */
   readonly masterAddr?: string;
+  /** --master-port */
   readonly masterPort?: number;
 }
 
-/** A place as it was told; what nobody told is undefined. */
+/**
+ * A place as it was told; what nobody told is undefined.
+ * @internal
+ */
 export interface Place extends Readonly<Partial<Record<Value, number>>> {
   readonly rank: number;
   readonly world: number;

@@ -6,9 +6,13 @@ import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Collectives, ReduceOp } from "./collectives.ts";
 import type { Flight } from "./flight.ts";
 
+/** The ranks that train together, and what they say to each other. */
 export interface Team {
+  /** This one's number. */
   readonly rank: number;
+  /** How many ranks there are. */
   readonly world: number;
+  /** How they add up, share and gather tensors. */
   readonly collectives: Collectives;
   /** This rank's last collectives, where they are kept. */
   readonly flight: Flight | null;

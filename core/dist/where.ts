@@ -5,26 +5,35 @@ import { type Env, inSlurmStep, wholeNumber } from "./launchers.ts";
 import { expandNodes, sameNode, uniqueNodes } from "./node_list.ts";
 import { type Place, type PlaceFlags, placeIn } from "./place.ts";
 
+/** This process's place among all ranks. */
 export interface Where {
+  /** From 0 to `world` - 1. */
   readonly rank: number;
+  /** How many ranks there are. */
   readonly world: number;
+  /** Its number among the ranks of its node. */
   readonly localRank: number;
+  /** How many ranks its node has. */
   readonly localWorld: number;
   /** Number of this node, of `nodes`. */
   readonly node: number;
+  /** How many nodes take part. */
   readonly nodes: number;
   /** In the launcher's order. Empty where several nodes take part and nothing names them. */
   readonly nodeNames: readonly string[];
   /** Where rank 0 is. No host: only MPI can tell. No port: rank 0 takes a free one. */
   readonly master: { readonly host: string | null; readonly port: number | null };
+  /** Who numbered the ranks. */
   readonly launcher: Place["launcher"];
   /** Which it was, in a line: the first that a run prints. */
   readonly said: string;
 }
 
+/** What only the machine can tell of a place. */
 export interface Surroundings {
   /** The lines of PBS_NODEFILE. */
   readonly pbsNodes?: readonly string[];
+  /** This machine's name. */
   readonly hostname: string;
 }
 

@@ -28,10 +28,14 @@ import { userLoss } from "../user/judging.ts";
 import { userFile } from "../user/opened.ts";
 import type { Facts } from "./model.ts";
 
+/** A loss that training can take the mean of over batches of any size, and over ranks. */
 export interface Loss {
+  /** As --loss names it. */
   readonly name: string;
   /** How many numbers the model must give per sample: two per target for gaussian_nll, else the facts' own. */
   readonly outputs: number;
+  /** Of a loss of the user's own making: what the output may be compared with the targets as, for metrics. */
+  readonly like?: "cross_entropy" | "mse" | "none";
   /** The class whose items do not count; absent where every item does. */
   readonly ignored?: number;
   /** The mean over this micro-batch's valid items, 0-dim, as PyTorch's reduction="mean". */
@@ -40,10 +44,11 @@ export interface Loss {
   validCount(target: Tensor): number;
 }
 
+/** @internal */
 type Settings =
   & Pick<Config["training"], "loss" | "label_smoothing" | "ignore_index" | "huber_delta">
   & Partial<Pick<Config["training"], "deterministic">>;
-type Name = Exclude<Settings["loss"], "auto">;
+type Name = Exclude<Settings["loss"], "auto" | "graph">;
 
 const MEAN = 1; // at::Reduction::Mean
 
@@ -51,7 +56,10 @@ const MEAN = 1; // at::Reduction::Mean
 export function createLoss(settings: Settings, facts: Facts): Loss {
   const chosen = settings.loss;
   if (isCode(chosen)) return userLoss(userFile(chosen), facts);
-  const name: Name = chosen === "auto" ? (facts.task === "regression" ? "mse" : "cross_entropy") : chosen;
+  // The one of a graph is taken when the graph is there (exported/loss.ts).
+  const name: Name = chosen === "auto" || chosen === "graph"
+    ? (facts.task === "regression" ? "mse" : "cross_entropy")
+    : chosen;
   checkTask(name, facts);
   switch (name) {
     case "cross_entropy":

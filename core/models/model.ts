@@ -11,24 +11,50 @@ export type Activation = Tensor | readonly Tensor[];
 
 /** The unit of gradient checkpointing: only detached tensors pass from one block to the next. */
 export interface Block {
+  /** What it is called in messages, such as layer1.0. */
   readonly name: string;
   /** Whose parameters the block uses; null when it has none. A tied parameter is in more than one block. */
   readonly module: Module | null;
+  /** From the last block's activation to this one's. */
   forward(x: Activation): Activation;
 }
 
 /** What the data says of the task. */
 export interface Facts {
+  /** What is learnt: it chooses the loss and the metrics. */
   readonly task: "classification" | "regression" | "language" | "segmentation";
   /** Of one sample, without the batch dimension. */
-  readonly input: { readonly shape: readonly number[]; readonly dtype: DType };
+  readonly input: {
+    readonly shape: readonly number[];
+    readonly dtype: DType;
+    /** The columns that lie in it side by side along its first dimension, where it is made of columns. */
+    readonly columns?: readonly InputColumn[];
+    /** Their shapes don't go together: each is there as plain numbers, row by row. */
+    readonly flat?: boolean;
+  };
   /** Classes, targets, or tokens in the vocabulary. */
   readonly outputs: number;
 }
 
-export interface Model {
+/** A column of the data that the input is made of. */
+export interface InputColumn {
+  /** As it is in the data. */
   readonly name: string;
+  /** Of one sample, as it is in the data. */
+  readonly shape: readonly number[];
+  /** The same as it is taken: a number is a row of one, a map an image of one channel. */
+  readonly layout: readonly number[];
+  /** It holds whole numbers. */
+  readonly whole: boolean;
+}
+
+/** A model as training sees it: its modules, and the blocks that a batch goes through. */
+export interface Model {
+  /** What --model calls it. */
+  readonly name: string;
+  /** Holds all modules; its state dict is the checkpoint's. */
   readonly root: Module;
+  /** In the order in which a batch goes through them. */
   readonly blocks: readonly Block[];
   /** Worth keeping images channels-last on a GPU. */
   readonly convolutional: boolean;

@@ -16,6 +16,7 @@ import { simpleConvnet } from "./zoo/simple_convnet.ts";
 import { unet } from "./zoo/unet.ts";
 import { vit } from "./zoo/vit.ts";
 
+/** @internal */
 type Settings = Config["model"];
 type Build = (settings: Settings, facts: Facts, outputs: number) => Model;
 
@@ -90,7 +91,7 @@ export const MODELS: readonly string[] = Object.keys(builders);
 export function createModel(settings: Settings, facts: Facts, outputs = facts.outputs): Model {
   if (isCode(settings.name)) return userModel(userFile(settings.name), facts, outputs, { ...settings });
   if (isExported(settings.name)) {
-    return exportedModel(settings.name, { facts, outputs, blocks: settings.blocks });
+    return exportedModel(settings.name, { facts, outputs, blocks: settings.blocks, inputs: settings.inputs });
   }
   if (!Object.hasOwn(builders, settings.name)) {
     throw new UserError(

@@ -1,20 +1,37 @@
-// Predictions as columns with names: what every kind of file is written from. May import predict (types).
-import type { Predictions } from "./predict.ts";
+// Predictions as columns with names, read piece by piece: what every kind of file is written from. May import spool
+// (types).
+import type { Kept, Spool } from "./spool.ts";
 
 export interface Column {
   readonly name: string;
   readonly dtype: "i32" | "f32";
   /** Samples first. */
   readonly shape: readonly number[];
-  readonly values: Int32Array | Float32Array;
   /** What the numbers of a sample are called, or those that stand for classes. */
   readonly names?: readonly string[];
+  /** Some rows; asked for in rising order. */
+  read(from: number, count: number): Int32Array | Float32Array;
+}
+
+/** Rows of which a chunk has at most so many numbers, but one row at least. */
+const CHUNK = 1 << 18;
+
+export const elementsOf = ({ shape }: Pick<Column, "shape">): number =>
+  shape.slice(1).reduce((product, size) => product * size, 1);
+
+export const bytesOf = (column: Pick<Column, "shape">): number => 4 * column.shape[0] * elementsOf(column);
+
+/** All rows, in pieces. */
+export function* piecesOf(column: Column): Generator<Int32Array | Float32Array> {
+  const samples = column.shape[0], rows = Math.max(1, Math.floor(CHUNK / Math.max(1, elementsOf(column))));
+  for (let from = 0; from < samples; from += rows) yield column.read(from, Math.min(rows, samples - from));
 }
 
 export interface Part {
   /** "train" or "val". */
   readonly role: string;
-  readonly predictions: Predictions;
+  /** One for each rank, in their order. */
+  readonly spools: readonly Spool[];
 }
 
 export interface Order {
@@ -24,71 +41,107 @@ export interface Order {
   readonly split: boolean;
 }
 
-/** `names`: of the classes, or of a target's numbers. */
-export function columnsOf(
-  parts: readonly Part[],
-  { oneTable, split }: Order,
-  names: readonly string[],
-): Column[] {
-  const all = joined(parts.map(({ predictions }) => predictions));
-  const count = all.ids.length;
-  const order = oneTable
-    ? Int32Array.from({ length: count }, (_, i) => i).sort((a, b) => all.ids[a] - all.ids[b])
-    : null;
-  const column = (
-    name: string,
-    shape: readonly number[],
-    values: Int32Array | Float32Array,
-    more = {},
-  ): Column => ({
-    name,
-    dtype: values instanceof Int32Array ? "i32" : "f32",
-    shape: [count, ...shape],
-    values: order ? ordered(values, order, shape.reduce((product, size) => product * size, 1)) : values,
-    ...more,
-  });
-  const role = parts.flatMap(({ role, predictions }) =>
-    new Array(predictions.ids.length).fill(role === "train" ? 0 : 1)
-  );
-  const ofClasses = all.classes ? { names } : {};
+export interface Names {
+  /** Of the classes, or of the numbers, as the model knows them. */
+  readonly predicted: readonly string[];
+  /** Of the numbers in the data. */
+  readonly target: readonly string[];
+}
+
+/** A run of rows that stand one after the other in a spool as in the file. */
+interface Run {
+  readonly spool: Spool;
+  readonly part: number;
+  readonly from: number;
+  readonly count: number;
+}
+
+/** What the columns of this many samples will look like, when the first rows are there. */
+export function outlineOf(kept: readonly Kept[], samples: number, split: boolean, names: Names): Column[] {
+  const classes = kept.some(({ name }) => name === "label");
+  const column = ({ name, shape, dtype }: Kept): Column => {
+    const called = calledIn(name, dtype, classes, names);
+    const of = called.length > 0 ? { names: called } : {};
+    return { name, dtype, shape: [samples, ...shape], read: () => new Int32Array(0), ...of };
+  };
+  const [id, ...others] = kept;
+  const role: Kept = { name: "split", shape: [], dtype: "i32" };
   return [
-    column("id", [], all.ids),
-    ...(split && parts.length > 1
-      ? [column("split", [], Int32Array.from(role), { names: ["train", "val"] })]
-      : []),
-    column("prediction", all.shape, all.outputs, all.classes ? {} : { names }),
-    ...(all.classes
-      ? [
-        column("label", [], all.classes.label, ofClasses),
-        column("probability", [], all.classes.probability),
-      ]
-      : []),
-    column("target", all.targets.shape, all.targets.values, all.classes ? {} : { names }),
+    column(id),
+    ...(split ? [{ ...column(role), names: ["train", "val"] }] : []),
+    ...others.map(column),
   ];
 }
 
-function joined(parts: readonly Predictions[]): Predictions {
-  if (parts.length === 1) return parts[0];
-  const floats = (of: (p: Predictions) => Float32Array) => {
-    const whole = new Float32Array(parts.reduce((sum, p) => sum + of(p).length, 0));
-    parts.reduce((at, p) => (whole.set(of(p), at), at + of(p).length), 0);
-    return whole;
-  };
-  const ints = (of: (p: Predictions) => Int32Array) => Int32Array.from(parts.flatMap((p) => [...of(p)]));
-  return {
-    ids: ints(({ ids }) => ids),
-    shape: parts[0].shape,
-    outputs: floats(({ outputs }) => outputs),
-    classes: parts[0].classes &&
-      { label: ints((p) => p.classes!.label), probability: floats((p) => p.classes!.probability) },
-    targets: { shape: parts[0].targets.shape, values: floats(({ targets }) => targets.values) },
-  };
+function calledIn(name: string, dtype: Kept["dtype"], classes: boolean, names: Names): readonly string[] {
+  if (name === "label" || (name === "target" && classes && dtype === "i32")) return names.predicted;
+  if (classes) return [];
+  return name === "prediction" ? names.predicted : name === "target" ? names.target : [];
 }
 
-function ordered<A extends Int32Array | Float32Array>(values: A, order: Int32Array, each: number): A {
-  const made = values.slice() as A;
-  order.forEach((from, to) =>
-    made.set(values.subarray(from * each, (from + 1) * each) as Float32Array, to * each)
+export function columnsOf(parts: readonly Part[], { oneTable, split }: Order, names: Names): Column[] {
+  const spools = parts.flatMap(({ spools }, part) => spools.map((spool) => ({ spool, part })));
+  const kept = spools.find(({ spool }) => spool.rows() > 0)!.spool.columns();
+  const samples = spools.reduce((sum, { spool }) => sum + spool.rows(), 0);
+  const runs = oneTable && parts.length > 1 ? inOrder(spools) : spools.map(({ spool, part }) => ({
+    spool,
+    part,
+    from: 0,
+    count: spool.rows(),
+  }));
+  const isTrain = parts.map(({ role }) => role === "train");
+  return outlineOf(kept, samples, split && parts.length > 1, names).map((column) => {
+    const each = elementsOf(column), type = column.dtype === "i32" ? Int32Array : Float32Array;
+    const take = column.name === "split"
+      ? ({ part, count }: Run) => new Int32Array(count).fill(isTrain[part] ? 0 : 1)
+      : ({ spool, from, count }: Run) => spool.read(column.name, from, count);
+    let at = 0, before = 0; // the run that was read last, and rows before it
+    return {
+      ...column,
+      read(from: number, count: number) {
+        if (from < before) [at, before] = [0, 0];
+        const made = new type(count * each);
+        for (let filled = 0; filled < count;) {
+          const run = runs[at], skip = from + filled - before;
+          if (skip >= run.count) {
+            before += run.count;
+            at++;
+            continue;
+          }
+          const some = Math.min(count - filled, run.count - skip);
+          made.set(take({ ...run, from: run.from + skip, count: some }) as Float32Array, filled * each);
+          filled += some;
+        }
+        return made;
+      },
+    };
+  });
+}
+
+/** Spools whose samples are mixed in the data, as runs in the order of their numbers. */
+function inOrder(spools: readonly { spool: Spool; part: number }[]): Run[] {
+  const ids = spools.map(({ spool }) =>
+    spool.rows() > 0 ? spool.read("id", 0, spool.rows()) as Int32Array : new Int32Array(0)
   );
-  return made;
+  const starts: number[] = [];
+  let samples = 0;
+  for (const { length } of ids) {
+    starts.push(samples);
+    samples += length;
+  }
+  const all = new Int32Array(samples);
+  ids.forEach((some, i) => all.set(some, starts[i]));
+  const order = Uint32Array.from({ length: samples }, (_, i) => i).sort((a, b) => all[a] - all[b]);
+  const runs: Run[] = [];
+  let source = 0;
+  for (let i = 0; i < samples;) {
+    const first = order[i];
+    let count = 1;
+    source = starts.findLastIndex((start, k) => start <= first && ids[k].length > 0);
+    const end = starts[source] + ids[source].length;
+    while (i + count < samples && order[i + count] === first + count && first + count < end) count++;
+    runs.push({ ...spools[source], from: first - starts[source], count });
+    i += count;
+  }
+  return runs;
 }

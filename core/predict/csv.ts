@@ -1,48 +1,55 @@
 // Predictions as a table of text, one line a sample. May import checkpoint's atomic writes, errors, columns.
 import { writeAll, writeAtomically } from "../checkpoint/atomic.ts";
 import { UserError } from "../errors.ts";
-import type { Column } from "./columns.ts";
+import { type Column, elementsOf } from "./columns.ts";
 
 /** More columns than a spreadsheet or a person reads. */
 const MOST_COLUMNS = 16_384;
-const LINES = 1000;
+/** Held as text at a time. */
+const CELLS = 1 << 16;
+
+export function checkCsv(columns: readonly Column[]): void {
+  const cells = columns.reduce((sum, column) => sum + elementsOf(column), 0);
+  if (cells <= MOST_COLUMNS) return;
+  throw new UserError(
+    "usage",
+    `A csv of these predictions would have ${cells} columns: give --out FILE.npz or FILE.nc, which hold maps as they are.`,
+  );
+}
 
 export function writeCsv(path: string, columns: readonly Column[]): void {
-  const cells = columns.flatMap(cellsOf);
-  if (cells.length > MOST_COLUMNS) {
-    throw new UserError(
-      "usage",
-      `A csv of these predictions would have ${cells.length} columns: give --out FILE.npz or FILE.nc, which hold maps as they are.`,
-    );
-  }
+  const heads = columns.flatMap(headsOf);
+  const lines = Math.max(1, Math.floor(CELLS / heads.length));
   const encoder = new TextEncoder(), samples = columns[0].shape[0];
   writeAtomically(path, (file) => {
-    writeAll(file, encoder.encode(cells.map(({ head }) => escaped(head)).join(",") + "\n"));
-    for (let from = 0; from < samples; from += LINES) {
+    writeAll(file, encoder.encode(heads.map(escaped).join(",") + "\n"));
+    for (let from = 0; from < samples; from += lines) {
+      const count = Math.min(lines, samples - from);
+      const cells = columns.map((column) => cellsOf(column, from, count));
       let text = "";
-      for (let i = from; i < Math.min(samples, from + LINES); i++) {
-        text += cells.map(({ at }) => at(i)).join(",") + "\n";
-      }
+      for (let i = 0; i < count; i++) text += cells.flatMap((at) => at(i)).join(",") + "\n";
       writeAll(file, encoder.encode(text));
     }
   });
 }
 
-interface Cell {
-  readonly head: string;
-  at(sample: number): string;
+function headsOf(column: Column): string[] {
+  const { name, names, dtype } = column, each = elementsOf(column);
+  return Array.from(
+    { length: each },
+    (_, k) => each === 1 ? name : `${name}_${dtype === "f32" && names?.[k] || k}`,
+  );
 }
 
-function cellsOf({ name, shape, values, names }: Column): Cell[] {
-  const each = shape.slice(1).reduce((product, size) => product * size, 1);
-  const word = (value: number) => values instanceof Int32Array ? names?.[value] : undefined;
-  return Array.from({ length: each }, (_, k) => ({
-    head: each === 1 ? name : `${name}_${values instanceof Float32Array && names?.[k] || k}`,
-    at: (i) => {
-      const value = values[i * each + k];
-      return escaped(word(value) ?? shortest(value));
-    },
-  }));
+/** The cells of a sample, by its place among those read. */
+function cellsOf(column: Column, from: number, count: number): (i: number) => string[] {
+  const values = column.read(from, count), each = elementsOf(column);
+  const word = (value: number) => column.dtype === "i32" ? column.names?.[value] : undefined;
+  return (i) =>
+    Array.from(
+      { length: each },
+      (_, k) => escaped(word(values[i * each + k]) ?? shortest(values[i * each + k])),
+    );
 }
 
 /** The shortest text that is this f32 again; nan as Python and spreadsheets read it. */

@@ -1,37 +1,37 @@
 // Predictions as classic NetCDF, 64-bit offsets (CDF-2), which every NetCDF library reads. May import checkpoint's atomic
-// writes, errors, columns.
+// writes, data's swap_bytes, errors, columns.
 import { writeAll, writeAtomically } from "../checkpoint/atomic.ts";
+import { swapBytes } from "../data/swap_bytes.ts";
 import { UserError } from "../errors.ts";
-import type { Column } from "./columns.ts";
+import { bytesOf, type Column, piecesOf } from "./columns.ts";
 
 const DIMENSION = 10, VARIABLE = 11, ATTRIBUTE = 12;
 const CHAR = 2, INT = 4, FLOAT = 5;
 /** A variable's size is a number of 32 bits. */
 const MOST_BYTES = 2 ** 32 - 4;
-const CHUNK = 1 << 18;
 
 interface Dimension {
   readonly name: string;
   readonly size: number;
 }
 
+export function checkNetcdf(columns: readonly Column[]): void {
+  const large = columns.find((column) => bytesOf(column) > MOST_BYTES);
+  if (!large) return;
+  throw new UserError(
+    "usage",
+    `${large.name} is larger than a variable of a NetCDF file can be (4 GiB): give --out FILE.npz.`,
+  );
+}
+
 export function writeNetcdf(path: string, columns: readonly Column[], made: string): void {
-  const large = columns.find(({ values }) => values.byteLength > MOST_BYTES);
-  if (large) {
-    throw new UserError(
-      "usage",
-      `${large.name} is larger than a variable of a NetCDF file can be (4 GiB): give --out FILE.npz.`,
-    );
-  }
   const dimensions = dimensionsOf(columns);
   const size = headerOf(columns, dimensions, made, 0).length;
   const header = headerOf(columns, dimensions, made, size);
   writeAtomically(path, (file) => {
     writeAll(file, header);
-    for (const { values } of columns) {
-      for (let at = 0; at < values.length; at += CHUNK) {
-        writeAll(file, bigEndian(values.subarray(at, at + CHUNK)));
-      }
+    for (const column of columns) {
+      for (const piece of piecesOf(column)) writeAll(file, bigEndian(piece));
     }
   });
 }
@@ -58,13 +58,14 @@ function headerOf(
   attributes(out, { history: made });
   out.word(VARIABLE).word(columns.length);
   let at = begin;
-  for (const { name, shape, values, names = [] } of columns) {
+  for (const column of columns) {
+    const { name, shape, dtype, names = [] } = column;
     out.name(name).word(shape.length).word(0);
     shape.slice(1).forEach((_, i) => out.word(dimensions.findIndex((d) => d.name === `${name}_${i}`)));
     attributes(out, names.length > 0 ? { names: names.join(" ") } : {});
-    out.word(values instanceof Int32Array ? INT : FLOAT).word(values.byteLength).word(0).word(at);
+    out.word(dtype === "i32" ? INT : FLOAT).word(bytesOf(column)).word(0).word(at);
     out.high(at);
-    at += values.byteLength;
+    at += bytesOf(column);
   }
   return out.whole();
 }
@@ -105,9 +106,9 @@ function bytes() {
   return out;
 }
 
-function bigEndian(values: Int32Array | Float32Array): Uint8Array {
-  const made = new DataView(new ArrayBuffer(values.byteLength));
-  if (values instanceof Int32Array) values.forEach((value, i) => made.setInt32(4 * i, value));
-  else values.forEach((value, i) => made.setFloat32(4 * i, value));
-  return new Uint8Array(made.buffer);
+/** Turned around where they are: nobody else looks at them. */
+function bigEndian({ buffer, byteOffset, byteLength }: Int32Array | Float32Array): Uint8Array {
+  const bytes = new Uint8Array(buffer, byteOffset, byteLength);
+  swapBytes(bytes, 4);
+  return bytes;
 }

@@ -1,7 +1,8 @@
-// What a model says of each sample, once and in the data's order. May import ffi, data, models, train.
+// What a model says of each sample of a part, batch by batch. May import ffi, data, models, train.
+import { isFloating } from "../../ffi/dtype.ts";
 import { autocast } from "../../ffi/autocast.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { toNumbers } from "../../ffi/make.ts";
+import { readBytes, toNumbers } from "../../ffi/make.ts";
 import { argmax, reshape, softmax, toDtype } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { plainPart, type Source } from "../data/source.ts";
@@ -9,101 +10,104 @@ import { forward } from "../models/model.ts";
 import type { Pass } from "../train/blocks.ts";
 import type { Feed } from "../train/feed.ts";
 
-export interface Predictions {
-  /** Of the samples, in the order of the rows. */
-  readonly ids: Int32Array;
-  /** One sample's outputs. */
+/** One column of some samples' rows: what each sample has of it, and its numbers. */
+export interface Some {
+  readonly name: string;
+  /** Of one sample. */
   readonly shape: readonly number[];
-  readonly outputs: Float32Array;
-  /** Of classes: the likeliest, and how likely it is. */
-  readonly classes: { readonly label: Int32Array; readonly probability: Float32Array } | null;
-  readonly targets: { readonly shape: readonly number[]; readonly values: Float32Array };
+  readonly values: Int32Array | Float32Array;
+}
+
+/** Samples by their place in the source: from the first up to the end, without it. */
+export interface Range {
+  readonly from: number;
+  readonly end: number;
+}
+
+export interface Job {
+  readonly pass: Pass;
+  readonly feed: Feed;
+  readonly batchSize: number;
+  /** Whether what the data says of its samples is among the columns. */
+  readonly targets: boolean;
+  /** From a class's number in the data to the model's, where they are not the same; -1 for one that it does not know. */
+  readonly relabel?: readonly number[] | null;
+  /** Gets each batch's columns, in order. */
+  take(rows: readonly Some[]): void;
+  /** Called between batches and while data is waited for. */
+  poll(done: number): Promise<void> | void;
 }
 
 const WAIT_MS = 50;
 
-/** `poll` is called between batches and while data is waited for. */
-export async function predict(
-  pass: Pass,
-  source: Source,
-  feed: Feed,
-  batchSize: number,
-  poll: (done: number) => Promise<void> | void,
-): Promise<Predictions> {
-  const rows = openRows(source);
+/** The part that a rank takes: whole batches, the same whatever the number of ranks, so that they have the same bits. */
+export function shareOf(length: number, batchSize: number, rank: number, world: number): Range {
+  const batches = Math.ceil(length / batchSize);
+  const at = (rank: number) => Math.min(length, Math.floor(rank * batches / world) * batchSize);
+  return { from: at(rank), end: at(rank + 1) };
+}
+
+export async function predict(source: Source, { from, end }: Range, job: Job): Promise<void> {
+  const { pass, feed, batchSize, targets, relabel = null, take, poll } = job;
+  if (from === end) return;
+  const classes = source.facts.task === "classification";
   pass.model.root.train(false);
   const supply = feed.of(source);
-  let asked = 0;
+  let asked = from;
   supply.begin(() => {
-    const from = asked, count = Math.min(batchSize, source.length - from);
+    const first = asked, count = Math.min(batchSize, end - first);
     asked += count;
-    return count <= 0 ? null : [plainPart(Int32Array.from({ length: count }, (_, i) => from + i))];
+    return count <= 0 ? null : [plainPart(Int32Array.from({ length: count }, (_, i) => first + i))];
   });
-  for (let done = 0; done < source.length;) {
-    while (!supply.ready(WAIT_MS)) await poll(done);
+  for (let done = from; done < end;) {
+    while (!supply.ready(WAIT_MS)) await poll(done - from);
     scope(() =>
       noGrad(() => {
         const { input, target } = supply.take()![0];
         const output = autocast(pass.cast, pass.onGpu, () => forward(pass.model, input) as Tensor);
-        rows.add(done, output, target);
-        done += input.shape[0];
+        const count = input.shape[0];
+        const ids = Int32Array.from({ length: count }, (_, i) => source.indices?.[done + i] ?? done + i);
+        take([
+          { name: "id", shape: [], values: ids },
+          floats("prediction", output),
+          ...(classes ? likeliest(output) : []),
+          ...(targets
+            ? [classes && !isFloating(target.dtype) ? labels(target, relabel) : floats("target", target)]
+            : []),
+        ]);
+        done += count;
       })
     );
     supply.ahead();
-    await poll(done);
+    await poll(done - from);
   }
-  return rows.whole();
 }
 
-/** Filled batch by batch; what a sample's outputs look like is known with the first. */
-function openRows(source: Source) {
-  const { length } = source;
-  const ids = source.indices ? source.indices.slice() : Int32Array.from({ length }, (_, i) => i);
-  const classes = source.facts.task === "classification"
-    ? { label: new Int32Array(length), probability: new Float32Array(length) }
-    : null;
-  let outputs: Held | null = null, targets: Held | null = null;
-  return {
-    add(at: number, output: Tensor, target: Tensor) {
-      outputs = put(outputs, length, at, output);
-      targets = put(targets, length, at, target);
-      if (!classes) return;
-      const { label, probability } = likeliest(output);
-      classes.label.set(label, at);
-      classes.probability.set(probability, at);
-    },
-    whole: (): Predictions => ({
-      ids,
-      shape: outputs!.shape,
-      outputs: outputs!.values,
-      classes,
-      targets: targets!,
-    }),
-  };
-}
+const floats = (name: string, rows: Tensor): Some => ({
+  name,
+  shape: rows.shape.slice(1),
+  values: new Float32Array(readBytes(toDtype(rows, "f32")).buffer),
+});
 
-interface Held {
-  readonly shape: readonly number[];
-  readonly values: Float32Array;
-}
-
-function put(held: Held | null, length: number, at: number, rows: Tensor): Held {
-  const shape = rows.shape.slice(1);
-  const each = shape.reduce((product, size) => product * size, 1);
-  held ??= { shape, values: new Float32Array(length * each) };
-  held.values.set(toNumbers(rows), at * each);
-  return held;
-}
+const labels = (target: Tensor, relabel: readonly number[] | null): Some => ({
+  name: "target",
+  shape: target.shape.slice(1),
+  values: Int32Array.from(toNumbers(target), (label) => relabel ? relabel[label] ?? -1 : label),
+});
 
 /** Of one logit the classes are 0 and 1, as the loss bce has it. */
-function likeliest(output: Tensor): { label: Float64Array; probability: Float64Array } {
+function likeliest(output: Tensor): Some[] {
   const logits = reshape(toDtype(output, "f32"), [output.shape[0], -1]);
+  const some = (label: Float64Array, probability: Float64Array): Some[] => [
+    { name: "label", shape: [], values: Int32Array.from(label) },
+    { name: "probability", shape: [], values: Float32Array.from(probability) },
+  ];
   if (logits.shape[1] === 1) {
     const ones = toNumbers(logits).map((logit) => 1 / (1 + Math.exp(-logit)));
-    return { label: ones.map((p) => p >= 0.5 ? 1 : 0), probability: ones.map((p) => Math.max(p, 1 - p)) };
+    return some(ones.map((p) => p >= 0.5 ? 1 : 0), ones.map((p) => Math.max(p, 1 - p)));
   }
   const shares = softmax(logits, 1);
   const label = toNumbers(argmax(shares, 1));
   const all = toNumbers(shares), count = logits.shape[1];
-  return { label, probability: label.map((one, i) => all[i * count + one]) };
+  return some(label, label.map((one, i) => all[i * count + one]));
 }

@@ -11,15 +11,19 @@ import {
   setGradSlot,
   takeGrad,
 } from "../../ffi/autograd.ts";
-import { zeros } from "../../ffi/make.ts";
 import { copy_, detach, narrow, view, zerosLike } from "../../ffi/ops.ts";
+import { stayingZeros } from "../../ffi/staying.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 
+/** All parameters of a model in one piece of memory, and their gradients in another. */
 export interface Arena {
+  /** Of the parameters, as the state dict has them. */
   readonly names: readonly string[];
+  /** The model's own tensors, which now lie in the arena. */
   readonly parameters: readonly Tensor[];
   /** One per parameter. In a direct arena: this step's, between takeGradients and the end of its scope. */
   readonly gradients: readonly Tensor[];
+  /** All parameters as one vector, with gaps for alignment. */
   readonly flat: Tensor;
   /** Where each parameter begins in it. */
   readonly starts: readonly number[];
@@ -36,12 +40,19 @@ export interface Arena {
 /** Every view begins on a multiple of 64 bytes, where vector code likes it. */
 const ALIGN = 16;
 
+/**
+ * So many zeros that other ranks see too, where there are some to be had.
+ * @internal
+ */
+export type Shared = (elements: number) => Tensor | null;
+
 /** Moves the parameters into an arena on `device`, whose length `multiple` divides; modules keep their references. */
 export function packParameters(
   named: Iterable<[string, Tensor]>,
   device: Device,
   direct = false,
   multiple = 1,
+  shared: Shared = () => null,
 ): Arena {
   const entries = [...named];
   const shapes = entries.map(([, p]) => p.shape);
@@ -53,8 +64,8 @@ export function packParameters(
     total += Math.ceil(count / ALIGN) * ALIGN;
   }
   total = Math.ceil(total / multiple) * multiple;
-  const flat = keep(zeros([total], { device }));
-  const gradient = keep(zeros([direct ? 0 : total], { device }));
+  const flat = keep(stayingZeros([total], { device }));
+  const gradient = keep((direct ? null : shared(total)) ?? stayingZeros([direct ? 0 : total], { device }));
   const viewsOf = (buffer: Tensor) =>
     shapes.map((shape, i) => keep(scope(() => view(narrow(buffer, 0, starts[i], counts[i]), shape))));
   const gradients = direct ? [] : viewsOf(gradient);

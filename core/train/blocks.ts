@@ -12,11 +12,15 @@ import type { KeyedSeeds } from "./keyed_seeds.ts";
 import type { Activation, Model } from "../models/model.ts";
 import { recompute } from "../models/nn/batch_norm.ts";
 
+/** How a batch goes through the model. */
 export interface Pass {
+  /** The model itself. */
   readonly model: Model;
+  /** What its output is judged by. */
   readonly loss: Loss;
   /** Type of autocast, or null. */
   readonly cast: "bf16" | "f16" | null;
+  /** Whether the model is on a GPU. */
   readonly onGpu: boolean;
   /** The user's, beside the task's own. */
   readonly metrics?: UserMetrics | null;
@@ -27,6 +31,7 @@ export interface Pass {
 /** What backward begins with: null stands for 1. */
 export type Weight = Tensor | null;
 
+/** What one micro-batch came to. */
 export interface Outcome {
   /** Mean over the micro-batch's valid items. */
   readonly loss: Tensor;

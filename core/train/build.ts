@@ -8,14 +8,16 @@ import { openData, type Opened } from "../data/open.ts";
 import { UserError } from "../errors.ts";
 import { createLoss } from "../models/losses.ts";
 import type { Model } from "../models/model.ts";
+import { lossFor } from "../models/exported/loss.ts";
 import { checkRun } from "../models/exported/model.ts";
 import { createModel } from "../models/registry.ts";
 import { isCode } from "../user/export.ts";
 import { userMetrics } from "../user/judging.ts";
 import { userFile } from "../user/opened.ts";
-import { type Arena, packParameters } from "./arena.ts";
+import { type Arena, packParameters, type Shared } from "./arena.ts";
 import type { Pass } from "./blocks.ts";
 import { keyedSeeds } from "./keyed_seeds.ts";
+import { answering, type Answers } from "./known.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
 
 export interface Built {
@@ -27,29 +29,50 @@ export interface Built {
   readonly channelsLast: boolean;
 }
 
-/** `ranks` share the work: their gradients are added up as a whole. `plain`: samples are looked at, not trained with. */
-export function build(config: Config, device: Device, ranks = 1, plain = false): Built {
+/** Data that is looked at and not trained with. */
+export interface Look {
+  /** What the model answers, where that is known without the data. */
+  readonly answers?: Answers | null;
+  /** Whether the data need not say what the answers should be. */
+  readonly untold?: boolean;
+}
+
+/** `ranks` share the work: their gradients are added up as a whole. `look`: samples are looked at, not trained with. */
+export function build(
+  config: Config,
+  device: Device,
+  ranks = 1,
+  look: Look | null = null,
+  shared?: Shared,
+): Built {
   const { training } = config;
   const amp = chooseAmp(training.amp, device);
   if (amp === "fp16" && device === "cpu") {
     throw new UserError("usage", "--amp fp16 needs a GPU: on a CPU use --amp bf16 or --amp off.");
   }
   const { quiet, json } = config.output;
-  const data = openData(config.data, { ...training, plain }, config.model, quiet || json);
+  const plain = look !== null, { answers = null, untold = false } = look ?? {};
+  const data = told(
+    openData(config.data, { ...training, plain, untold }, config.model, quiet || json),
+    answers,
+  );
   const { facts } = data.train;
-  const loss = createLoss(training, facts);
+  const chosen = createLoss(training, facts);
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
-  const model = createModel(config.model, facts, loss.outputs);
+  const model = createModel(config.model, facts, chosen.outputs);
+  const loss = lossFor(model, training.loss, chosen);
   checkRun(model, {
     batch: training.batch_size,
     samples: [data.train.length, ...(data.val ? [data.val.length] : [])],
     syncBn: training.sync_bn && ranks > 1,
+    changes: changesOf(config.data, data.normalisation !== null),
   });
   const arena = packParameters(
     model.root.namedParameters(),
     device,
     ranks === 1 && !needsWholeGradient(training, amp),
     config.distributed.zero === 1 ? ranks : 1, // each has as much of it
+    shared,
   );
   if (device !== "cpu") {
     for (const [, buffer] of model.root.namedBuffers()) buffer.replaceWith(toDevice(buffer, device));
@@ -66,6 +89,21 @@ export function build(config: Config, device: Device, ranks = 1, plain = false):
   const channelsLast = training.channels_last === "on" ||
     (training.channels_last === "auto" && device !== "cpu" && model.convolutional);
   return { data, model, arena, pass, amp, channelsLast };
+}
+
+const told = (data: Opened, answers: Answers | null): Opened =>
+  answers
+    ? { ...data, train: answering(data.train, answers), val: data.val && answering(data.val, answers) }
+    : data;
+
+/** What is done to the values of features, as the user wrote it. */
+function changesOf({ scaling, mixup, cutmix }: Config["data"], normalised: boolean): string[] {
+  return [
+    ...(normalised ? ["--normalise"] : []),
+    ...(scaling === "none" ? [] : ["--scaling"]),
+    ...(mixup > 0 ? ["--mixup"] : []),
+    ...(cutmix > 0 ? ["--cutmix"] : []),
+  ];
 }
 
 /** Does anything look at all gradients at once, or add several up? */

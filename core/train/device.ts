@@ -16,7 +16,7 @@ export { whyNoCuda };
 export function openDevice(
   config: Config,
   localRank = 0,
-  chosen = choose(config),
+  chosen: Libtorch = choose(config),
 ): { device: Device; libtorch: Libtorch } {
   const { training } = config;
   openLibtorch(chosen);

@@ -27,6 +27,13 @@ export async function evaluateEpoch(
     const agreed = between ? together.control.here() : null; // a save comes at the end, asked for or not
     return agreed?.what === "stop" ? agreed.reason : null;
   };
+  /** All ranks stop within this evaluation: what it would come to is nobody's. */
+  const given = (places: number): string | null => {
+    const ahead = together?.control.ahead();
+    return ahead?.what === "stop" && ahead.places <= places ? ahead.reason : null;
+  };
+  const size = training.eval_batch_size || training.batch_size;
+  const stride = size * (together?.team.world ?? 1);
   const poll = async (done: number, of: number, between: boolean) => {
     console.progress({
       epoch: epoch + 1,
@@ -36,15 +43,15 @@ export async function evaluateEpoch(
       phase: "evaluating",
     });
     if (breath.due()) await breath.take();
-    const reason = stop(between);
-    if (done < of && reason !== null) throw new Cut(reason);
+    const reason = stop(between) ?? (between ? null : given(Math.ceil((of - done) / stride)));
+    // Of several ranks, the place after the last batch is theirs too: nobody asks a second time.
+    if (reason !== null && (done < of || together)) throw new Cut(reason);
   };
   together?.control.phase("evaluation");
   together?.shareBuffers();
   run.saver.hold();
   run.ema?.swap();
   try {
-    const size = training.eval_batch_size || training.batch_size;
     const evaluation = await evaluate(step.pass, val, run.feed, size, poll, together?.team);
     const { valLoss, metrics, samples, seconds } = evaluation;
     events.emit({

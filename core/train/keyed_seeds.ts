@@ -4,6 +4,7 @@ import { manualSeed } from "../../ffi/random.ts";
 import type { Model } from "../models/model.ts";
 import { key } from "../random.ts";
 
+/** @internal */
 export interface KeyedSeeds {
   step: number;
   /** Which share of the global batch is under way: the number of its virtual shard, or of its rank where there are none. */

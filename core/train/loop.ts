@@ -13,6 +13,7 @@ import { openLate } from "./late.ts";
 import { type RunningMetrics, runningMetrics } from "./metrics.ts";
 import { Cut, evaluateEpoch, reportEpoch } from "./epoch_end.ts";
 import { rewind } from "./guards/rewind.ts";
+import { Left, openPauses } from "./pauses.ts";
 import type { Ending, Run } from "./run.ts";
 import { learningRate } from "./schedule.ts";
 import { metricsOfShards } from "./shard_metrics.ts";
@@ -41,6 +42,7 @@ async function train(run: Run): Promise<Ending> {
   const { shards, pass: { loss, metrics: own, onGpu } } = run.step;
   const pace = openThroughput();
   const breath = openBreath();
+  const pauses = openPauses(run);
   const saveDue = every(training.save_interval, plan.stepsPerEpoch);
   const timed = isTimed(training.save_interval);
   const sumsOf = (running: RunningMetrics) => together?.sumsOf(running) ?? running.sums();
@@ -53,10 +55,17 @@ async function train(run: Run): Promise<Ending> {
     if (!together) return { stop: requests.stop(), save: requests.takeSave() ? "request" : due };
     together.wish(requests, timed && rank === 0 && saveDue(cursor.step));
     const agreed = here ? together.control.here() : null;
+    const within = here ? pauses.takeSave() : null;
     if (agreed?.what === "stop") return { stop: agreed.reason, save: null };
-    return { stop: null, save: agreed?.reason ?? due };
+    return { stop: null, save: agreed?.reason ?? within ?? due };
   };
 
+  await breath.take(); // what came while the run was put together
+  if (together) together.wish(requests, false);
+  else if (cursor.epoch < training.epochs && !enough()) {
+    const stop = requests.stop();
+    if (stop !== null) return await stopped(run, stop);
+  }
   while (cursor.epoch < training.epochs && !enough()) {
     const epoch = cursor.epoch;
     const samples = order(length, training.seed, epoch, data.shuffle);
@@ -66,7 +75,7 @@ async function train(run: Run): Promise<Ending> {
     if (cursor.stepInEpoch > 0) running.restore(ownPart(cursor.sums, shards, rank));
     const observe = (o: Outcome, b: MicroBatch) =>
       running.observe(o.output, b.target, o.loss, itemsOf(b, loss), b.shard);
-    const options = { ...run.step, observe, hold: run.saver.hold };
+    const options = { ...run.step, observe, hold: run.saver.hold, pauses };
     const late = openLate(run, epoch, pace);
     const goBack = async () => {
       late.settle();
@@ -87,7 +96,8 @@ async function train(run: Run): Promise<Ending> {
       together?.control.phase("data.next");
       laps.lap(OTHER);
       if (run.profile?.at(cursor.step)) await run.profile.finish();
-      const here = supply.ready(WAIT_MS);
+      const ready = supply.ready(WAIT_MS);
+      const here = ready || pauses.endsHere();
       if (here) {
         together?.control.phase("forward");
         // ---- hot: nothing is read from the device but through `late`, nothing is logged -------------------------
@@ -96,13 +106,28 @@ async function train(run: Run): Promise<Ending> {
         const count = Math.min(plan.global, length - cursor.stepInEpoch * plan.global);
         const { norms } = run.step;
         if (norms) norms.passes = Math.ceil(Math.ceil(count / world) / plan.micro);
-        const result = scope(() => {
-          const batches = supply.take()!;
-          laps.lap(INPUT);
-          run.flops.before(batches[0]?.input.shape[0] ?? 0);
-          const shares = together ? together.shares(batches, loss) : sharesOf(batches, loss);
-          return trainStep(options, batches, shares, rate, log, cursor.step);
-        });
+        const result = unlessLeft(() =>
+          scope(() => {
+            const batches = ready ? supply.take()! : [];
+            laps.lap(INPUT);
+            run.flops.before(batches[0]?.input.shape[0] ?? 0);
+            const shares = together ? together.shares(batches, loss) : sharesOf(batches, loss);
+            running.mark();
+            pauses.begin();
+            return trainStep(options, batches, shares, rate, log, cursor.step);
+          })
+        );
+        if (result instanceof Left) {
+          if (result.begun) {
+            run.console.line(`Step ${cursor.step + 1} is left in its midst, to be begun anew.`);
+          }
+          pauses.undo();
+          running.undo();
+          late.settle();
+          if (guard.pending !== null) await goBack();
+          cursor.sums = sumsOf(running);
+          return await stopped(run, result.reason);
+        }
         run.ema?.update();
         cursor.step++;
         together?.control.step(cursor.step);
@@ -156,6 +181,16 @@ async function train(run: Run): Promise<Ending> {
     pace.resume();
   }
   return { outcome: enough() ? `Reached --max-steps ${training.max_steps}` : "Finished", stopped: false };
+}
+
+/** A step that is left between two micro-batches has changed nothing that lasts, but for what is undone. */
+function unlessLeft<R>(step: () => R): R | Left {
+  try {
+    return step();
+  } catch (thrown) {
+    if (thrown instanceof Left) return thrown;
+    throw thrown;
+  }
 }
 
 /** Of the sums of all ranks in a checkpoint, what this one goes on with: its own shards', or all on rank 0. */

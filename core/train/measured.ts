@@ -1,12 +1,16 @@
 // What watches over a run's steps: the stopwatch, where their time goes, a loss that jumps.
-// May import track, config (types), its siblings.
+// May import ffi, track, config (types), its siblings.
+import { cudaName } from "../../ffi/cuda.ts";
+import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
 import type { Facts } from "../models/model.ts";
 import { type Flops, openFlops } from "../track/profile/flops.ts";
 import { type Laps, openLaps } from "../track/profile/laps.ts";
+import { peakOf } from "../track/profile/peaks.ts";
 import { openTimes, type Times } from "../track/profile/times.ts";
 import type { Feed } from "./feed.ts";
 import { type Guard, openGuard } from "./guards/spikes.ts";
+import type { Amp } from "./precision.ts";
 
 export interface Measured {
   readonly laps: Laps;
@@ -15,7 +19,14 @@ export interface Measured {
   readonly flops: Flops;
 }
 
-export function openMeasured({ training }: Config, feed: Feed, facts: Facts, world: number): Measured {
+export interface Where {
+  readonly device: Device;
+  readonly amp: Amp;
+  /** How many devices there are of this kind. */
+  readonly world: number;
+}
+
+export function openMeasured({ training }: Config, feed: Feed, facts: Facts, where: Where): Measured {
   const laps = openLaps(), flops = openFlops();
   const tokens = facts.task === "language" ? facts.input.shape[0] : 0;
   return {
@@ -26,7 +37,7 @@ export function openMeasured({ training }: Config, feed: Feed, facts: Facts, wor
       waited: feed.waited,
       tokens,
       perSample: () => flops.perSample,
-      peak: training.peak_tflops * 1e12 * world,
+      peak: 1e12 * where.world * (training.peak_tflops || knownPeak(training.tf32, where)),
     }),
     guard: openGuard({
       on: training.on_spike,
@@ -35,4 +46,11 @@ export function openMeasured({ training }: Config, feed: Feed, facts: Facts, wor
       mostSkipped: training.max_skipped_steps,
     }),
   };
+}
+
+/** What the device can do by its name, in 1e12 operations a second; 0 where that is not known. */
+function knownPeak(tf32: boolean, { device, amp }: Where): number {
+  if (device === "cpu") return 0;
+  const kind = amp !== "off" ? "half" : tf32 ? "tf32" : "fp32";
+  return peakOf(cudaName(Number(device.slice("cuda:".length))), kind) ?? 0;
 }

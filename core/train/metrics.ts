@@ -34,6 +34,9 @@ export interface RunningMetrics {
   /** `loss` is the mean over `items` valid items of this batch. The shard matters where they are kept apart by it. */
   observe(output: Tensor, target: Tensor, loss: Tensor, items: number, shard?: number): void;
   result(): { loss: number; items: number; metrics: Metrics };
+  /** What is observed from here on can be taken back, at any time before the next mark. */
+  mark(): void;
+  undo(): void;
   /** The sums so far, for a checkpoint in the middle of an epoch, and back; those of shards are added up. */
   sums(): number[];
   restore(sums: readonly number[]): void;
@@ -49,7 +52,7 @@ interface Kind {
 /** `full` adds the metrics that cost more than they tell in every training step (top-5); `own` are the user's. */
 export function runningMetrics(
   facts: Facts,
-  loss: Pick<Loss, "name" | "ignored">,
+  loss: Pick<Loss, "name" | "like" | "ignored">,
   full: boolean,
   own: UserMetrics | null = null,
 ): RunningMetrics {
@@ -57,6 +60,10 @@ export function runningMetrics(
   let lossSum = 0, items = 0;
   const totals = new Float64Array(kind.size);
   let late: { loss: Arriving; values: Arriving | null; items: number } | null = null;
+
+  // Noted when the first batch after the mark comes: reading what was before it would wait for the device.
+  let marked = false;
+  let before: { lossSum: number; items: number; totals: Float64Array } | null = null;
 
   const settle = () => {
     if (late === null) return;
@@ -73,7 +80,21 @@ export function runningMetrics(
       const [mean, sums] = noGrad(() => [sum(loss), scope(() => kind.measure(output, target))]);
       const now = { loss: arriving(keep(mean)), values: sums && arriving(keep(sums)), items: count };
       settle();
+      if (marked) before = { lossSum, items, totals: totals.slice() };
+      marked = false;
       late = now;
+    },
+    mark() {
+      marked = true;
+      before = null;
+    },
+    undo() {
+      settle();
+      marked = false;
+      if (before === null) return; // nothing came
+      ({ lossSum, items } = before);
+      totals.set(before.totals);
+      before = null;
     },
     result() {
       settle();
@@ -97,7 +118,13 @@ export function runningMetrics(
   };
 }
 
-function kindOf(facts: Facts, { name, ignored }: Pick<Loss, "name" | "ignored">, full: boolean): Kind {
+function kindOf(
+  facts: Facts,
+  loss: Pick<Loss, "name" | "like" | "ignored">,
+  full: boolean,
+): Kind {
+  const { like, ignored } = loss, name = like ?? loss.name;
+  if (like === "none") return none;
   if (facts.task === "language") return perplexity;
   if (name === "bce" && facts.task !== "regression") return binaryAccuracy;
   if (name === "cross_entropy") return accuracy(full && facts.outputs > 5, ignored);

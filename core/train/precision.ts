@@ -16,6 +16,7 @@ export function chooseAmp(asked: "auto" | Amp, device: Device): Amp {
   return cudaCapability() >= 8 ? "bf16" : "fp16";
 }
 
+/** @internal */
 export interface ScaleSettings {
   init: number;
   growthInterval: number;
@@ -25,14 +26,18 @@ export interface ScaleSettings {
 
 /** torch.amp.GradScaler's rule (x2 after an interval without overflow, x0.5 at an overflow), with a floor and an end. */
 export class LossScaler {
+  /** What the loss is multiplied by. */
   scale: number;
+  /** Steps since the scale was changed. */
   goodSteps = 0;
+  /** Steps left out because a gradient was not finite. */
   skipped = 0;
   #skippedInARow = 0;
   readonly #settings: ScaleSettings;
   readonly #scaleTensor: Tensor;
   readonly #found: Tensor;
 
+  /** `settings` are those of training.loss_scale; `device` is where the gradients are. */
   constructor(settings: ScaleSettings, device: Device) {
     this.#settings = settings;
     this.scale = settings.init;

@@ -15,9 +15,11 @@ import { claim } from "./claim.ts";
 import { memoryInUse } from "./device.ts";
 import { openFeed } from "./feed.ts";
 import { openHistograms } from "./histograms.ts";
+import { answersOf } from "./known.ts";
 import { lanesOf } from "./lanes.ts";
 import { latestPath, type Places } from "./names.ts";
 import { type Measured, openMeasured } from "./measured.ts";
+import { pausesIn } from "./pauses.ts";
 import type { GoBack } from "./guards/rewind.ts";
 import { openProfile, type Profile, stepsIn } from "../track/profile/profile.ts";
 import { combineOver } from "./parallel/combine.ts";
@@ -102,7 +104,12 @@ export function prepare(start: Start): Prepared {
       lanes: lanesOf(built, config, plan, team?.world ?? 1),
     },
   });
-  const measured = openMeasured(config, feed, data.train.facts, team?.world ?? 1);
+  const measured = openMeasured(config, feed, data.train.facts, {
+    device,
+    amp: built.amp,
+    world: team?.world ?? 1,
+  });
+  const step = { ...stepOf(start, trained, measured), look: histogramsOf(config, record) };
   const run: Run = {
     name: places.run,
     config,
@@ -111,7 +118,7 @@ export function prepare(start: Start): Prepared {
     feed,
     plan,
     schedule,
-    step: { ...stepOf(start, trained, measured), look: histogramsOf(config, record) },
+    step,
     ema,
     pictures: picturesOf(config, record, data.val),
     ...measured,
@@ -119,7 +126,10 @@ export function prepare(start: Start): Prepared {
     goBack: () => goBack(start, trained, latestPath(places)),
     cursor,
     ...record,
-    requests: requestsOf(first ? places.logs : null, record.console, config.cluster.stop_signals),
+    requests: requestsOf(first ? places.logs : null, record.console, {
+      signals: config.cluster.stop_signals,
+      busy: pausesIn(plan, step.shards) > 0,
+    }),
     saver: first || sharing
       ? openSaver({
         config,
@@ -130,6 +140,7 @@ export function prepare(start: Start): Prepared {
         ...record,
         wandb,
         normalisation: data.normalisation,
+        answers: answersOf(data.train),
         gather: zero?.gather,
         sharing,
       })
@@ -223,8 +234,13 @@ function shardsOf({ training }: Config, team: Team | null, { arena, model }: Bui
 }
 
 /** The files STOP and SAVE are the first rank's to see and to remove: the others have no folder. */
-const requestsOf = (folder: string | null, console: Console, signals: readonly string[]) =>
+const requestsOf = (
+  folder: string | null,
+  console: Console,
+  { signals, busy }: { signals: readonly string[]; busy: boolean },
+) =>
   watchRequests(folder, {
+    busy,
     secondInterrupt: () => Deno.exit(130),
     asked(reason, by) {
       endOnInterrupt(); // the save that follows may be long, and nothing of ours runs during it

@@ -18,6 +18,7 @@ import { formatBytes } from "../format.ts";
 import type { Console } from "../track/console.ts";
 import type { EventLog } from "../track/events.ts";
 import { VERSION } from "../version.ts";
+import type { Answers } from "./known.ts";
 import { bestPath, epochPath, latestPath, type Places } from "./names.ts";
 import type { Sharing } from "./parallel/sharing.ts";
 import { learningRate, type Schedule } from "./schedule.ts";
@@ -34,6 +35,8 @@ interface Context {
   readonly wandb?: string | null;
   /** What the samples are normalised with. */
   readonly normalisation?: Normalisation | null;
+  /** What the model answers. */
+  readonly answers?: Answers;
   /** Puts the optimizer's state, which is elsewhere, where `parts` has it. Every rank does it at each save. */
   readonly gather?: () => void;
   /** Set where every rank writes its part; else this one writes all. */
@@ -188,7 +191,7 @@ function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tens
 }
 
 function jobOf(
-  { config, places, parts, cursor, schedule, sharing, wandb, normalisation }: Context,
+  { config, places, parts, cursor, schedule, sharing, wandb, normalisation, answers }: Context,
   reason: string,
   better: boolean,
   snapshot: Snapshot | null,
@@ -205,6 +208,7 @@ function jobOf(
     config,
     wandb,
     normalisation,
+    answers,
   }, own?.data ?? snapshot?.data);
   const place = (storage: Storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength);
   const path = latestPath(places);

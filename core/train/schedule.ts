@@ -1,15 +1,20 @@
 // The learning rate as a pure function of the optimizer step. Imports nothing of ours but types.
 
+/** How the learning rate goes over a run. */
 export interface Schedule {
+  /** Its course after the warm-up. */
   readonly type: "cosine" | "linear" | "step" | "constant" | "onecycle";
   /** The highest rate, after scaling. */
   readonly peak: number;
+  /** The rate at the end of a fall. */
   readonly min: number;
   /** Optimizer steps of linear warm-up, and of the whole run. */
   readonly warmup: number;
+  /** Optimizer steps of the whole run. */
   readonly total: number;
   /** "step": optimizer steps from one fall to the next, and the factor of each. */
   readonly every: number;
+  /** The factor of each fall of "step". */
   readonly gamma: number;
 }
 

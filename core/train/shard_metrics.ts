@@ -19,6 +19,8 @@ export function metricsOfShards(
       all.restore(treeSum({ from: 0, to: count }, leaf, both));
       return all.result();
     },
+    mark: () => each.forEach((one) => one.mark()),
+    undo: () => each.forEach((one) => one.undo()),
     sums: () => each.flatMap((one) => one.sums()),
     restore(sums) {
       const size = each[0].sums().length;

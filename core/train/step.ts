@@ -13,11 +13,15 @@ import type { Reducer } from "./parallel/reducer.ts";
 import { segmented } from "./parallel/segmented.ts";
 import type { SyncNorms } from "./parallel/sync_norms.ts";
 import type { Zero } from "./parallel/zero.ts";
+import type { Pauses } from "./pauses.ts";
 import type { LossScaler } from "./precision.ts";
 import { summedOverShards, type VirtualShards } from "./virtual_shards.ts";
 
+/** Samples of one pass through the model. */
 export interface MicroBatch {
+  /** What the model is given, on the device. */
   readonly input: Tensor;
+  /** What the loss compares with. */
   readonly target: Tensor;
   /** The items that its loss is a mean over, where they were counted before the batch went to a device. */
   readonly items?: number;
@@ -27,11 +31,17 @@ export interface MicroBatch {
 
 export const itemsOf = (b: MicroBatch, loss: Loss): number => b.items ?? loss.validCount(b.target);
 
+/** What a step is made of. */
 export interface StepOptions {
+  /** The model, its loss and its precision. */
   readonly pass: Pass;
+  /** Where parameters and gradients are. */
   readonly arena: Arena;
+  /** What updates them. */
   readonly optimizer: Optimizer;
+  /** Scales the loss in f16; null in other types. */
   readonly scaler: LossScaler | null;
+  /** Whether blocks are computed a second time instead of being kept. */
   readonly checkpointing: boolean;
   /** Longest gradient; 0 leaves it alone. */
   readonly clipNorm: number;
@@ -51,10 +61,13 @@ export interface StepOptions {
   readonly look?: ((step: number, arena: Arena, gradients: readonly Tensor[]) => void) | null;
   /** Called before the optimizer changes anything: a save may still be copying. */
   readonly hold?: () => void;
+  /** Where the step may be left between two micro-batches, by what is thrown there; nothing has been changed then. */
+  readonly pauses?: Pick<Pauses, "next" | "rest"> | null;
   /** Sees each micro-batch's outcome, in the step's scope: running metrics. */
   readonly observe: ((outcome: Outcome, batch: MicroBatch) => void) | null;
 }
 
+/** What a step came to. */
 export interface StepResult {
   /** Mean loss over the global batch, 0-dim, on the device; the caller frees it after reading it late. */
   readonly loss: Tensor;
@@ -62,6 +75,7 @@ export interface StepResult {
   readonly norm: Tensor | null;
   /** What was skipped and why, or null; and whether that was for a loss that jumped. */
   readonly skipped: string | null;
+  /** Whether the step was left out because its loss jumped. */
   readonly spike: boolean;
 }
 
@@ -83,10 +97,13 @@ export function trainStep(
   return scope(() => {
     if (o.pass.seeds) o.pass.seeds.step = step;
     let loss: Tensor | null;
-    if (o.shards) loss = summedOverShards(o.shards, (shard) => ofShard(o, shard, batches, shares));
-    else {
+    if (o.shards) {
+      const compute = (shard: number) => ofShard(o, shard, batches, shares);
+      loss = summedOverShards(o.shards, compute, o.pauses?.rest);
+    } else {
       if (!o.arena.direct) zero_(o.arena.gradient);
       loss = addUp(o, batches, shares);
+      o.pauses?.rest();
       if (o.reducer) {
         o.laps?.lap(COMPUTE);
         loss = o.reducer.finish(loss);
@@ -122,13 +139,16 @@ function addUp(o: StepOptions, batches: readonly MicroBatch[], shares: readonly 
   const last = o.norms ? passes - 1 : shares.findLastIndex((share) => share !== 0);
   for (let i = 0; i < passes; i++) {
     const done = i === last ? o.reducer?.blockDone ?? null : null;
+    if (i === last && !o.shards) o.pauses?.rest(); // from here on ranks wait for each other's gradients
     if (i >= batches.length || shares[i] === 0) { // nothing in it counts, and the mean over nothing is NaN
-      o.norms?.without(done);
-      continue;
+      if (!o.norms) continue;
+      o.norms.without(done);
+    } else {
+      if (seeds) seeds.micro = i;
+      const part = accumulate(o, batches[i], shares[i], done);
+      loss = loss === null ? part : add(loss, part);
     }
-    if (seeds) seeds.micro = i;
-    const part = accumulate(o, batches[i], shares[i], done);
-    loss = loss === null ? part : add(loss, part);
+    if (i < last || o.shards) o.pauses?.next();
   }
   return loss;
 }

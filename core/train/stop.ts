@@ -1,5 +1,6 @@
-// Requests to stop or save: signals, files and the clock set a flag, the loop polls it. May import errors.
+// Requests to stop or save: signals, files and the clock set a flag, the loop polls it. May import errors, ears.
 import { UserError } from "../errors.ts";
+import { type Ears, openEars } from "./ears.ts";
 
 export interface Requests {
   /** Why the run should stop after a save, or null. */
@@ -19,6 +20,8 @@ export interface Hearers {
   readonly secondInterrupt: () => void;
   /** Hears of the first signal at once, long before the loop looks, and of time that is short. */
   readonly asked?: (reason: string, by: "signal" | "time") => void;
+  /** Whether requests are looked at where no JavaScript but the caller's runs: within a step. */
+  readonly busy?: boolean;
 }
 
 /** Reasons that are somebody's wish and no scheduler's. */
@@ -43,27 +46,50 @@ export function stopSignals(names: readonly string[]): Deno.Signal[] {
   });
 }
 
-let early: { reason: string | null; readonly end: () => void } | null = null;
+interface Early {
+  reason: string | null;
+  readonly end: () => void;
+  /** Rejected by the first signal. */
+  readonly asked: PromiseWithResolvers<never>;
+}
+
+let early: Early | null = null;
 
 /**
- * From here on a scheduler's warning does not kill a process that has nothing to save yet: the run stops after its first step.
- * Who asks twice, or by Ctrl-C or SIGTERM, means at once: these keep their effect until there is something to save.
+ * From here on a scheduler's warning does not kill a process that has nothing to save yet: the run stops before its first
+ * step. Who asks twice, or by Ctrl-C or SIGTERM, means at once: these keep their effect until there is something to save.
  */
 export function hearEarly(signals: readonly Deno.Signal[]): void {
   early?.end();
   const handlers = signals.filter((name) => name !== "SIGINT" && name !== "SIGTERM").map((name) => {
-    const handler = () => void (early && (early.reason ??= name));
+    const handler = () => {
+      if (early === null || early.reason !== null) return;
+      early.reason = name;
+      early.asked.reject(nothingYet(name));
+    };
     Deno.addSignalListener(name, handler);
     return [name, handler] as const;
   });
   const end = () => handlers.forEach(([name, handler]) => Deno.removeSignalListener(name, handler));
-  early = { reason: null, end };
+  early = { reason: null, end, asked: Promise.withResolvers() };
+  early.asked.promise.catch(() => {}); // where nobody waits for anything, the first step looks
 }
+
+/** What has to be done before the first step, and may take long: a warning does not wait for its end. */
+export const unlessAsked = <R>(work: Promise<R>): Promise<R> =>
+  early === null ? work : Promise.race([work, early.asked.promise]);
+
+const nothingYet = (name: string) =>
+  new UserError(
+    "stopped",
+    `${name} came before the first step, while there was nothing to save. The same command begins, or goes on, where this ` +
+      "one would have.",
+  );
 
 /** Without `runDir` signals alone count. */
 export function watchRequests(
   runDir: string | null,
-  { secondInterrupt, asked = () => {} }: Hearers,
+  { secondInterrupt, asked = () => {}, busy = false }: Hearers,
   signals: readonly Deno.Signal[] = stopSignals([]),
 ): Requests {
   let reason: string | null = null;
@@ -76,10 +102,14 @@ export function watchRequests(
     reason = why;
     asked(why, by);
   };
+  let echo: Deno.Signal | null = null; // heard by the ears, and not yet here
+  const ears: Ears | null = busy ? openEars(signals) : null;
+  const called = (name: Deno.Signal) => name === "SIGINT" ? BY_HAND.keys : name;
   const handlers = signals.map((name) => {
     const handler = () => {
+      if (echo === name) return void (echo = null);
       if (name === "SIGINT" && reason !== null) secondInterrupt();
-      ask(name === "SIGINT" ? BY_HAND.keys : name, "signal");
+      ask(called(name), "signal");
     };
     Deno.addSignalListener(name, handler);
     return [name, handler] as const;
@@ -89,6 +119,11 @@ export function watchRequests(
   early = null;
   const look = () => {
     const now = performance.now();
+    const heard = reason === null ? ears?.heard() ?? null : null;
+    if (heard !== null) {
+      echo = heard;
+      ask(called(heard), "signal");
+    }
     if (runDir === null || now - lookedAt < LOOK_MS) return;
     lookedAt = now;
     if (remove(`${runDir}/STOP`)) reason ??= BY_HAND.file;
@@ -113,6 +148,7 @@ export function watchRequests(
     },
     close() {
       closeTime();
+      ears?.close();
       for (const [name, handler] of handlers) Deno.removeSignalListener(name, handler);
     },
   };

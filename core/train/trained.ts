@@ -31,7 +31,7 @@ export interface Trained {
 export function openTrained(config: Config, device: Device, team: Team | null): Trained {
   const { training } = config;
   const world = team?.world ?? 1;
-  const built = build(config, device, world);
+  const built = build(config, device, world, null, team?.collectives.shared);
   const { arena, model, data } = built;
   const plan = planBatches(training, data.train.length, world);
   const peak = scaledLearningRate(training, plan.global);

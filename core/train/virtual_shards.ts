@@ -14,6 +14,7 @@ import { nodesWithin, type Range, shardsOfRank, type Sum, treeSum } from "./sum_
  */
 export type Combine = (own: readonly Sum<Tensor>[]) => readonly Sum<Tensor>[];
 
+/** @internal */
 export interface VirtualShards {
   /** Of the whole global batch. */
   readonly count: number;
@@ -57,12 +58,18 @@ export function openVirtualShards(
 
 /**
  * One step's gradient, in the arena; its loss is returned. `compute` adds up the gradient of a shard there and returns
- * its loss, null for a shard without anything that counts.
+ * its loss, null for a shard without anything that counts. `meeting` is called when ranks are about to meet.
  */
-export function summedOverShards(v: VirtualShards, compute: (shard: number) => Tensor | null): Tensor {
+export function summedOverShards(
+  v: VirtualShards,
+  compute: (shard: number) => Tensor | null,
+  meeting: () => void = () => {},
+): Tensor {
   return scope(() => {
     const before = stateOf(v);
-    return putTogether(v, before, v.combine(ownSums(v, before, compute)));
+    const own = ownSums(v, before, compute);
+    meeting();
+    return putTogether(v, before, v.combine(own));
   });
 }
 

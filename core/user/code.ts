@@ -9,8 +9,15 @@ import { isOpen, note, userFile } from "./opened.ts";
 
 type Named = Pick<Config, "model" | "training" | "data">;
 
-/** `library` is what the files' functions are given. Returns what the settings note of the files: one hash. */
-export async function openUserCode({ model, training, data }: Named, library: Context): Promise<string> {
+/**
+ * `library` is what the files' functions are given, and `reader` the address of the module that gives it in other
+ * threads. Returns what the settings note of the files: one hash.
+ */
+export async function openUserCode(
+  { model, training, data }: Named,
+  library: Context,
+  reader: string,
+): Promise<string> {
   const wanted = [
     [model.name, "model", LIKE_A_MODEL],
     [training.loss, "loss", LIKE_A_LOSS],
@@ -20,7 +27,7 @@ export async function openUserCode({ model, training, data }: Named, library: Co
   const hashes: string[] = [];
   for (const [path, what, like] of wanted) {
     if (!isCode(path)) continue;
-    if (!isOpen(path)) note(await openUserFile(path, what, library, like));
+    if (!isOpen(path)) note({ ...await openUserFile(path, what, library, like), reader });
     hashes.push(userFile(path).hash.slice(0, 16));
   }
   return hashes.join("-");

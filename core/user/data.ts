@@ -1,13 +1,19 @@
 // Samples from a user's file. May import ffi, errors, config (types), data's sources, its siblings.
-import { Tensor } from "../../ffi/tensor.ts";
+import { openedLibtorch } from "../../ffi/library.ts";
+import { zeros } from "../../ffi/make.ts";
+import { isFloating } from "../../ffi/dtype.ts";
+import { maxValue } from "../../ffi/ops.ts";
+import { scope, Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
 import { memorySource } from "../data/memory.ts";
-import { type Batch, type Ids, type Source, source } from "../data/source.ts";
+import { noteKind } from "../data/reading/kinds.ts";
+import { threadedSource } from "../data/reading/threaded_source.ts";
+import type { Source } from "../data/source.ts";
 import { UserError } from "../errors.ts";
 import type { Facts } from "../models/model.ts";
 import { describe, type UserFile } from "./export.ts";
 import type { DataSettings } from "./library.ts";
-import { asMistake } from "./mistakes.ts";
+import { batchOf, fieldOf, ownKind, type OwnSpec, type Read, type Role } from "./reader.ts";
 
 export const LIKE_DATA =
   'It should look like: export default ({ tensor }) => ({ task: "regression", outputs: 1, train: { input, target }, ' +
@@ -16,25 +22,39 @@ export const LIKE_DATA =
 const TASKS = ["classification", "regression", "language", "segmentation"];
 
 /** Samples as two tensors, or read as they are asked for. */
-type Samples = { input: Tensor; target: Tensor } | {
-  length: number;
-  batch(ids: readonly number[], epoch: number): Batch;
-};
+type Samples = { input: Tensor; target: Tensor } | Read;
 
 interface Made {
   readonly task: Facts["task"];
   readonly outputs: number;
-  readonly train: Samples;
-  readonly val?: Samples | null;
+  train: Samples;
+  val?: Samples | null;
+}
+
+/** Zeros in place of targets that are left out. */
+function withTargets(samples: Samples): Samples {
+  if (!("batch" in samples)) {
+    const { input, target } = samples;
+    return { input, target: target ?? zeros([input?.shape[0] ?? 0]) };
+  }
+  const { length } = samples;
+  const batch = (ids: readonly number[], epoch: number) => {
+    const made = samples.batch(ids, epoch);
+    return made && !(made instanceof Promise) ? { target: zeros([ids.length]), ...made } : made;
+  };
+  return { length, batch };
 }
 
 export function userData(
   file: UserFile,
   data: Config["data"],
   seed: number,
+  untold = false,
 ): { train: Source; val: Source | null } {
   const made = file.make({ settings: data satisfies DataSettings, seed }) as Made;
-  if (!TASKS.includes(made?.task) || !Number.isSafeInteger(made.outputs) || !made.train) {
+  if (
+    !TASKS.includes(made?.task) || !(Number.isSafeInteger(made.outputs) && made.outputs > 0) || !made.train
+  ) {
     const why = made?.train && !TASKS.includes(made.task)
       ? `its task is ${describe(made.task)} and should be one of ${TASKS.join(", ")}`
       : made?.train
@@ -44,29 +64,49 @@ export function userData(
       : `the function returned ${describe(made)}, and not data`;
     throw new UserError("usage", `${file.path}: ${why}. ${LIKE_DATA}`);
   }
-  return {
-    train: open(file, made, "train", made.train),
-    val: made.val ? open(file, made, "val", made.val) : null,
-  };
-}
-
-function open({ path }: UserFile, { task, outputs }: Made, role: "train" | "val", samples: Samples): Source {
-  const description = `${path}, ${role}`;
-  const common = { name: `${path} (${role})`, task, outputs, description };
-  if ("batch" in samples) {
-    const { length } = samples;
-    if (!Number.isSafeInteger(length) || length < 1) {
+  const settings = { data, seed };
+  if (untold) [made.train, made.val] = [withTargets(made.train), made.val && withTargets(made.val)];
+  const opened = untold ? { ...file, reader: undefined } : file; // a thread would ask for the targets
+  const train = open(opened, made, "train", made.train, settings);
+  const val = made.val ? open(opened, made, "val", made.val, settings) : null;
+  for (const field of ["input", "target"] as const) {
+    const [one, other] = [train[field], val?.[field] ?? train[field]].map(({ shape, dtype }) =>
+      `${dtype}[${shape.join(", ")}]`
+    );
+    if (one !== other) {
       throw new UserError(
         "usage",
-        `${path}: ${role}.length is ${describe(length)}, and should be the number of samples.`,
+        `${file.path}: a sample's ${field} is ${one} in train and ${other} in val: they must be alike.`,
       );
     }
-    return source({ ...common, length, raw: (ids, epoch) => batchOf(path, role, samples, ids, epoch) });
   }
+  return { train, val };
+}
+
+interface Settings {
+  readonly data: Config["data"];
+  readonly seed: number;
+}
+
+function open(
+  file: UserFile,
+  { task, outputs }: Made,
+  role: Role,
+  samples: Samples,
+  settings: Settings,
+): Source {
+  const { path } = file;
+  const description = `${path}, ${role}`;
+  const common = { name: `${path} (${role})`, task, outputs, description };
+  if (typeof samples !== "object") {
+    throw new UserError("usage", `${path}: ${role} is ${describe(samples)}, and not samples. ${LIKE_DATA}`);
+  }
+  if ("batch" in samples) return readSource(file, common, role, samples, settings);
   const { input, target } = samples;
-  if (!(input instanceof Tensor && target instanceof Tensor) || input.shape[0] !== target.shape[0]) {
+  const rows = input instanceof Tensor ? input.shape[0] ?? 0 : 0;
+  if (!(input instanceof Tensor && target instanceof Tensor) || rows === 0 || rows !== target.shape[0]) {
     const found = [input, target].map((t) =>
-      t instanceof Tensor ? `a tensor ${t.shape.join(" x ")}` : describe(t)
+      t instanceof Tensor ? `a tensor [${t.shape.join(", ")}]` : describe(t)
     );
     throw new UserError(
       "usage",
@@ -74,34 +114,70 @@ function open({ path }: UserFile, { task, outputs }: Made, role: "train" | "val"
         `${found.join(" and ")}.`,
     );
   }
+  if (task === "classification") checkClasses(path, role, target, outputs);
   return memorySource({ ...common, input, target });
 }
 
-function batchOf(
-  path: string,
-  role: string,
-  samples: Extract<Samples, { length: number }>,
-  ids: Ids,
-  epoch: number,
-): Batch {
-  let made: Batch;
-  try {
-    made = samples.batch(Array.from(ids), epoch);
-  } catch (error) {
-    throw asMistake(error);
+/** Of probabilities, which have one row of numbers a sample, nothing is known. */
+function checkClasses(path: string, role: Role, target: Tensor, outputs: number): void {
+  if (target.shape.length > 1) return;
+  if (isFloating(target.dtype)) {
+    throw new UserError(
+      "usage",
+      `${path}: ${role}.target is ${target.dtype}, and classes are whole numbers: tensor(BigInt64Array.from(...)), or ` +
+        'ops.toDtype(target, "i64").',
+    );
   }
-  const { input, target } = made ?? {};
-  if (
-    input instanceof Tensor && target instanceof Tensor && input.shape[0] === ids.length &&
-    target.shape[0] === ids.length
-  ) {
-    return made;
-  }
+  const most = scope(() => maxValue(target).item());
+  if (most < Math.max(outputs, 2)) return; // one logit stands for two classes
   throw new UserError(
     "usage",
-    `${path}: ${role}.batch was asked for ${ids.length} samples and gave ${
-      describe(made)
-    }: it should give { input, target }, ` +
-      "tensors with one row for each id.",
+    `${path}: ${role}.target has the class ${most}, and outputs is ${outputs}: classes are counted from 0, up to outputs - 1.`,
   );
 }
+
+/** Samples are numbered by 32 bits. */
+const MOST_SAMPLES = 2 ** 31 - 1;
+
+/** The samples of this thread's own files, by their specs. */
+const here = new Map<string, Read>();
+const HERE = "own data";
+
+/** Samples that are read as they are asked for, by loader threads where the file's own module for that is known. */
+function readSource(
+  { path, hash, reader }: UserFile,
+  common: Pick<Source, "name"> & { task: Facts["task"]; outputs: number; description: string },
+  role: Role,
+  samples: Read,
+  { data, seed }: Settings,
+): Source {
+  const { length } = samples;
+  if (!Number.isSafeInteger(length) || length < 1 || length > MOST_SAMPLES) {
+    throw new UserError(
+      "usage",
+      `${path}: ${role}.length is ${
+        describe(length)
+      }, and should be the number of samples, at most 2147483647.`,
+    );
+  }
+  if (typeof samples.batch !== "function") {
+    throw new UserError(
+      "usage",
+      `${path}: ${role}.batch is ${describe(samples.batch)}, and should be a function of (ids, epoch).`,
+    );
+  }
+  const { input, target } = scope(() => {
+    const one = batchOf({ path, role }, samples, [0], 0);
+    return { input: fieldOf("input", one.input), target: fieldOf("target", one.target) };
+  });
+  const kind = reader ?? HERE, libtorch = openedLibtorch();
+  const about = { settings: data, seed, input, target, libtorch };
+  const spec: OwnSpec = { kind, whole: true, path, hash, role, length, ...about };
+  here.set(nameOf(spec), samples);
+  noteKind(ownKind(kind, (spec) => here.get(nameOf(spec))!));
+  const { bad_samples: bad } = data;
+  const made = threadedSource({ ...common, length, indices: null, reader: spec, stored: input, target, bad });
+  return reader === undefined ? { ...made, threaded: undefined } : made;
+}
+
+const nameOf = ({ path, hash, role }: OwnSpec) => [path, hash, role].join("\0");

@@ -10,6 +10,8 @@ export type Context = Readonly<Record<string, unknown>>;
 export interface UserFile {
   readonly path: string;
   readonly hash: string;
+  /** Of data: the address of the module that opens it in a loader thread; left out where only this thread reads it. */
+  readonly reader?: string;
   /** What the exported function gives. */
   make(context: Context): unknown;
 }
@@ -25,7 +27,7 @@ export async function openUserFile(
   try {
     loaded = await loadFile(path);
   } catch (error) {
-    throw asMistake(named(error, path));
+    throw asMistake(named(error, path), path);
   }
   const build = loaded.exports.default;
   if (typeof build !== "function") {
@@ -48,7 +50,7 @@ export async function openUserFile(
       try {
         made = build({ ...library, ...context });
       } catch (error) {
-        throw asMistake(error);
+        throw asMistake(aClass(error, path, like), path);
       }
       if (made instanceof Promise) {
         made.catch(() => {}); // told here
@@ -63,8 +65,27 @@ export async function openUserFile(
   };
 }
 
+function aClass(error: unknown, path: string, like: string): unknown {
+  const name = error instanceof TypeError && /^Class constructor (\w+) cannot/.exec(error.message)?.[1];
+  return name
+    ? new UserError(
+      "usage",
+      `${path}: its default export is the class ${name}, and not a function. ${like}`,
+      {
+        cause: error,
+      },
+    )
+    : error;
+}
+
 /** A mistake in how modules fit together: its text names URLs. */
 function named(error: unknown, path: string): unknown {
+  if (error instanceof TypeError && error.message.startsWith("Import ")) {
+    const wanted = /^Import "([^"]*)"/.exec(error.message)?.[1];
+    return new UserError("usage", `${path} imports "${wanted}", which is no file beside it.`, {
+      cause: error,
+    });
+  }
   if (!(error instanceof SyntaxError)) return error;
   const place = placeOf(error);
   const at = place ? `${place.path}:${place.line}:${place.column}` : path;

@@ -44,6 +44,7 @@ function checked(value: unknown, what: string): Tensor {
   );
 }
 
+/** @internal */
 export interface UserMetrics {
   readonly names: readonly string[];
   /** Each metric's sum over the samples of this batch, as one f64 vector. */
@@ -53,10 +54,22 @@ export interface UserMetrics {
 export function userMetrics(file: UserFile, facts: Facts): UserMetrics {
   const made = file.make({ facts });
   const entries = Object.entries(made ?? {}) as [string, Judge][];
-  if (entries.length === 0 || entries.some(([, judge]) => typeof judge !== "function")) {
+  if (
+    Array.isArray(made) || entries.length === 0 || entries.some(([, judge]) => typeof judge !== "function")
+  ) {
     throw new UserError(
       "usage",
       `${file.path}: the function returned ${describe(made)}, and not metrics by name. ${LIKE_METRICS}`,
+    );
+  }
+  const odd = entries.find(([name]) => !/^[\w][\w .\/-]*$/.test(name));
+  if (odd) {
+    throw new UserError(
+      "usage",
+      `${file.path}: a metric is called ${
+        JSON.stringify(odd[0])
+      }: its name should begin with a letter and have letters, digits, ` +
+        "_, -, ., / or spaces.",
     );
   }
   return {

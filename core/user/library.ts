@@ -24,6 +24,7 @@ export interface ModelSettings {
   readonly heads: number;
   /** --embed */
   readonly embed: number;
+  /** Side of a patch, of models that cut images into patches. */
   readonly patch_size: number;
 }
 
@@ -63,11 +64,13 @@ export interface ModelLibrary extends Library {
   readonly facts: Facts;
   /** Numbers that the loss wants of the last layer for each sample: most often facts.outputs. */
   readonly outputs: number;
+  /** What the user chose by flags, where the model wants to follow it. */
   readonly settings: ModelSettings;
 }
 
 /** What the function of a file of data is given. */
 export interface DataLibrary extends Library {
+  /** What the user chose by flags, where the data wants to follow it. */
   readonly settings: DataSettings;
   /** The run's: what is drawn from it is the same on every rank, and in every run. */
   readonly seed: number;
@@ -75,6 +78,7 @@ export interface DataLibrary extends Library {
 
 /** What the function of a file of a loss, or of metrics, is given. */
 export interface JudgeLibrary extends Library {
+  /** What the data says: the task, the shape of a sample, how many classes or targets. */
   readonly facts: Facts;
 }
 
@@ -84,15 +88,17 @@ export type MadeModel = Model | (InstanceType<typeof nn.Module> & { forward(x: T
 /** Samples as two tensors with one row each, or read as they are asked for. */
 export type Samples = { readonly input: Tensor; readonly target: Tensor } | {
   readonly length: number;
-  /** One row for each id, in their order. */
+  /** One row for each id, in their order, that hangs on the id, the epoch and the seed alone: any thread may be asked. */
   batch(ids: readonly number[], epoch: number): { readonly input: Tensor; readonly target: Tensor };
 };
 
 /** What a file of data gives. */
 export interface MadeData {
+  /** What is learnt: it chooses the loss and the metrics. */
   readonly task: Facts["task"];
   /** Classes, targets, or tokens in the vocabulary. */
   readonly outputs: number;
+  /** What is trained with. */
   readonly train: Samples;
   /** None to validate with where it is left out. */
   readonly val?: Samples | null;

@@ -3,11 +3,27 @@ import { NativeError } from "../../ffi/errors.ts";
 import { UserError } from "../errors.ts";
 import { type Place, placeOf } from "./places.ts";
 
-/** The error itself, unless a user's file is on its way. Running out of memory is nobody's mistake. */
-export function asMistake(error: unknown): unknown {
+/**
+ * The error itself, unless a user's file is on its way. Running out of memory is nobody's mistake. `path` is the file
+ * whose function was called, where one was: what is thrown and is no Error knows no place.
+ */
+export function asMistake(error: unknown, path?: string): unknown {
+  if (path !== undefined && !(error instanceof Error)) {
+    return new UserError(
+      "usage",
+      `${path}: it has thrown ${
+        thrown(error)
+      }, which doesn't say in which line: throw an Error with that text.`,
+      { cause: error },
+    );
+  }
   if (error instanceof UserError || (error instanceof NativeError && error.outOfMemory)) return error;
   const place = placeOf(error);
   return place === null ? error : mistake(place, error as Error);
+}
+
+function thrown(value: unknown): string {
+  return typeof value === "string" ? JSON.stringify(value.slice(0, 200)) : `${value}`.slice(0, 200);
 }
 
 export function mistake(place: Place, error: Error): UserError {

@@ -9,9 +9,10 @@ import {
   parameterCount,
 } from "../models/model.ts";
 import { Module } from "../models/nn/module.ts";
-import type { Tensor } from "../../ffi/tensor.ts";
+import { Tensor } from "../../ffi/tensor.ts";
 import { describe, type UserFile } from "./export.ts";
 import type { ModelSettings } from "./library.ts";
+import { asMistake } from "./mistakes.ts";
 
 export const LIKE_A_MODEL =
   "It should look like: export default ({ nn }) => new Net(), where Net is a class that extends " +
@@ -26,6 +27,15 @@ export function userModel(file: UserFile, facts: Facts, outputs: number, setting
     throw new UserError(
       "usage",
       `${file.path}: the function returned ${describe(made)}, and not a model. ${LIKE_A_MODEL}`,
+    );
+  }
+  const names = built.root.stateDict().map(([name]) => name);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) {
+    throw new UserError(
+      "usage",
+      `${file.path}: two tensors of the model are called ${twice}, and a checkpoint holds one of each name: give each part ` +
+        "that this.child(name, module) or this.parameter(name, tensor) registers a name of its own.",
     );
   }
   if (parameterCount(built.root) === 0) {
@@ -52,12 +62,19 @@ function ofModule(name: string, root: Module, path: string): Model {
     );
   }
   const run = (x: Activation): Activation => {
-    const y = (root as unknown as WithForward).forward(x as Tensor);
-    if (y instanceof Promise || y === undefined) {
-      const what = y === undefined ? "nothing: a return is missing" : "a Promise: it must not be async";
-      throw new UserError("usage", `${path}: forward(x) of ${root.constructor.name} returned ${what}.`);
+    let y: unknown;
+    try {
+      y = (root as unknown as WithForward).forward(x as Tensor);
+    } catch (error) {
+      throw error instanceof Error ? error : asMistake(error, path);
     }
-    return y;
+    if (y instanceof Tensor) return y;
+    const what = y === undefined
+      ? "nothing: a return is missing"
+      : y instanceof Promise
+      ? "a Promise: it must not be async"
+      : `${describe(y)}, and it must be one tensor`;
+    throw new UserError("usage", `${path}: forward(x) of ${root.constructor.name} returned ${what}.`);
   };
   const block: Block = { name, module: root, forward: run };
   const parts = root.modules().length - 1;

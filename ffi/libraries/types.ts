@@ -4,6 +4,7 @@
 export interface Libtorch {
   /** The folder that holds libtorch_cpu.so. */
   dir: string;
+  /** Major, minor, patch. */
   version: readonly [number, number, number];
   /** As the library's own files spell it, e.g. "2.15.0+cu132". */
   versionText: string;

@@ -15,6 +15,9 @@ export interface Constants {
   readonly inPlace: bigint;
   /** In place of the address of a status. */
   readonly noStatus: bigint;
+  /** For MPI_Comm_split_type: ranks that can share memory. */
+  readonly commShared: number;
+  readonly infoNull: Handle;
   /** The level of threads at which one thread alone calls MPI. */
   readonly funneled: number;
 }
@@ -25,6 +28,7 @@ export type MpiOp = "sum" | "max" | "min";
 const OPEN_MPI = {
   world: "ompi_mpi_comm_world",
   errorsReturn: "ompi_mpi_errors_return",
+  infoNull: "ompi_mpi_info_null",
   types: {
     f32: "ompi_mpi_float",
     f64: "ompi_mpi_double",
@@ -39,6 +43,7 @@ const OPEN_MPI = {
 export const OPEN_MPI_SYMBOLS: readonly string[] = [
   OPEN_MPI.world,
   OPEN_MPI.errorsReturn,
+  OPEN_MPI.infoNull,
   ...Object.values(OPEN_MPI.types),
   ...Object.values(OPEN_MPI.ops),
 ];
@@ -50,6 +55,8 @@ const MPICH: Constants = {
   ops: { sum: 0x58000003, max: 0x58000001, min: 0x58000002 },
   inPlace: 0xffffffffffffffffn, // (void *) -1
   noStatus: 1n,
+  commShared: 1,
+  infoNull: 0x1c000000,
   funneled: 1,
 };
 
@@ -60,6 +67,8 @@ const STANDARD: Constants = {
   ops: { sum: 0x21n, max: 0x23n, min: 0x22n },
   inPlace: 1n,
   noStatus: 0n,
+  commShared: 221,
+  infoNull: 0x130n,
   funneled: 1024,
 };
 
@@ -78,6 +87,8 @@ export function constantsOf(abi: MpiAbi, addressOf: (symbol: string) => bigint):
     ops: all(OPEN_MPI.ops),
     inPlace: 1n,
     noStatus: 0n,
+    commShared: 0,
+    infoNull: addressOf(OPEN_MPI.infoNull),
     funneled: 1,
   };
 }

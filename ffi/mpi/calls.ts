@@ -10,6 +10,10 @@ const interfaceOf = <H extends "i32" | "usize">(H: H) => ({
   MPI_Comm_set_errhandler: { parameters: [H, H], result: "i32" },
   MPI_Comm_split: { parameters: [H, "i32", "i32", "buffer"], result: "i32" },
   MPI_Comm_free: { parameters: ["buffer"], result: "i32" },
+  MPI_Comm_split_type: { parameters: [H, "i32", "i32", H, "buffer"], result: "i32" },
+  MPI_Win_allocate_shared: { parameters: ["usize", "i32", H, H, "buffer", "buffer"], result: "i32" },
+  MPI_Win_shared_query: { parameters: [H, "i32", "buffer", "buffer", "buffer"], result: "i32" },
+  MPI_Reduce_local: { parameters: ["usize", "usize", "i32", H, H], result: "i32" },
   MPI_Error_string: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
   MPI_Get_library_version: { parameters: ["buffer", "buffer"], result: "i32" },
   MPI_Barrier: { parameters: [H], result: "i32" },
@@ -27,7 +31,11 @@ const interfaceOf = <H extends "i32" | "usize">(H: H) => ({
   MPI_Reduce_scatter_block: { parameters: ["usize", "usize", "i32", H, H, H], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface);
 
-type Out = Uint8Array<ArrayBuffer> | Int32Array<ArrayBuffer> | BigUint64Array<ArrayBuffer>;
+type Out =
+  | Uint8Array<ArrayBuffer>
+  | Int32Array<ArrayBuffer>
+  | BigUint64Array<ArrayBuffer>
+  | BigInt64Array<ArrayBuffer>;
 
 /** The same for handles of either kind; each gives 0, or a code that MPI_Error_string knows. */
 export interface Calls {
@@ -38,6 +46,17 @@ export interface Calls {
   MPI_Comm_set_errhandler(comm: Handle, handler: Handle): number;
   MPI_Comm_split(comm: Handle, colour: number, key: number, into: Out): number;
   MPI_Comm_free(comm: Out): number;
+  MPI_Comm_split_type(comm: Handle, type: number, key: number, info: Handle, into: Out): number;
+  MPI_Win_allocate_shared(
+    bytes: bigint,
+    unit: number,
+    info: Handle,
+    comm: Handle,
+    at: Out,
+    into: Out,
+  ): number;
+  MPI_Win_shared_query(window: Handle, rank: number, bytes: Out, unit: Out, at: Out): number;
+  MPI_Reduce_local(from: bigint, into: bigint, count: number, type: Handle, op: Handle): number;
   MPI_Error_string(code: number, text: Out, length: Out): number;
   MPI_Get_library_version(text: Out, length: Out): number;
   MPI_Barrier(comm: Handle): number;

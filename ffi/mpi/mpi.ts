@@ -12,6 +12,7 @@ import {
   OPEN_MPI_SYMBOLS,
 } from "./abi.ts";
 import { type Calls, openCalls } from "./calls.ts";
+import { BYTES, openWindow, type Window } from "./window.ts";
 
 /** Blocking collectives of all ranks, on native memory by address. `bytes` and `count` may be any size. */
 export interface Mpi {
@@ -30,6 +31,11 @@ export interface Mpi {
   barrier(): void;
   /** Until the next call of it, all-reduces and barriers are among the ranks of this colour; -1: among all. */
   split(colour: number): void;
+  /**
+   * Where this rank has `bytes` that all ranks see, or 0: they are not all on one host, or it has no room. What is added up
+   * there takes one pass over memory; and from here on what is small takes no messages. Every rank calls it, once.
+   */
+  share(bytes: number): bigint;
   finalize(): void;
 }
 
@@ -47,6 +53,7 @@ export function openMpi(path: string, rest: Rest | null = null, most = MOST): Mp
     if (code !== 0) throw new LibraryError(`MPI_${verb}: ${errorText(calls, code)}`);
   };
   const number = new Int32Array(1);
+  if (abi === "openmpi") leaveUcxOut();
   check(calls.MPI_Init_thread(0n, 0n, constants.funneled, number), "Init_thread");
   check(calls.MPI_Comm_set_errhandler(constants.world, constants.errorsReturn), "Comm_set_errhandler");
   check(calls.MPI_Comm_rank(constants.world, number), "Comm_rank");
@@ -54,21 +61,42 @@ export function openMpi(path: string, rest: Rest | null = null, most = MOST): Mp
   check(calls.MPI_Comm_size(constants.world, number), "Comm_size");
   const [size] = number;
   const group = openGroup(calls, constants, abi, check, rank);
+  const wide = abi !== "mpich";
+  const least = (value: number) => {
+    number[0] = value;
+    const at = Deno.UnsafePointer.value(Deno.UnsafePointer.of(number));
+    const { inPlace, types, ops, world } = constants;
+    check(calls.MPI_Allreduce(inPlace, at, 1, types.i32, ops.min, world), "Allreduce");
+    return number[0];
+  };
   return {
     ...verbs(calls, constants, check, most, rank, size, group),
     abi,
     version: versionText(calls),
     rank,
     size,
-    barrier: () => check(calls.MPI_Barrier(group.comm()), "Barrier"),
+    barrier() {
+      const window = group.window();
+      if (window) window.barrier();
+      else check(calls.MPI_Barrier(group.comm()), "Barrier");
+    },
     split: group.split,
+    share: (bytes) => group.open({ calls, constants, wide, rank, size, check, least }, bytes),
     finalize: () => check(calls.MPI_Finalize(), "Finalize"),
   };
+}
+
+/** Of Open MPI's ways to make a window UCX's has nothing to do with one host's memory, and complains without its network. */
+function leaveUcxOut(): void {
+  if (!Deno.env.has("OMPI_MCA_osc")) Deno.env.set("OMPI_MCA_osc", "^ucx");
 }
 
 interface Group {
   readonly comm: () => Handle;
   readonly split: (colour: number) => void;
+  /** Where there is one, and all ranks are meant. */
+  readonly window: () => Window | null;
+  readonly open: (...all: Parameters<typeof openWindow>) => bigint;
 }
 
 /** The communicator of the moment: all ranks, or a part of them. It inherits that errors come back as codes. */
@@ -80,9 +108,14 @@ function openGroup(
   rank: number,
 ): Group {
   const own = abi === "mpich" ? new Int32Array(2) : new BigUint64Array(1);
-  let comm: Handle = world;
+  let comm: Handle = world, window: Window | null = null;
   return {
     comm: () => comm,
+    window: () => comm === world ? window : null,
+    open(host, bytes) {
+      window = openWindow(host, bytes);
+      return window?.address ?? 0n;
+    },
     split(colour) {
       if (comm !== world) check(calls.MPI_Comm_free(own), "Comm_free");
       comm = world;
@@ -111,6 +144,8 @@ function verbs(
     }
   };
   const allReduce: Verbs["allReduce"] = (at, count, type, op) => {
+    const window = group.window();
+    if (window?.takes(at, count * BYTES[type])) return window.allReduce(at, count, type, op);
     for (let done = 0; done < count; done += most) {
       const part = Math.min(count - done, most), to = at + BigInt(done * BYTES[type]);
       check(calls.MPI_Allreduce(inPlace, to, part, types[type], ops[op], group.comm()), "Allreduce");
@@ -140,8 +175,6 @@ function verbs(
   };
   return { allReduce, broadcast, allGather, reduceScatter };
 }
-
-const BYTES: Readonly<Record<MpiType, number>> = { f32: 4, f64: 8, i32: 4, i64: 8, u8: 1 };
 
 function load(path: string, rest: Rest | null): { calls: Calls; abi: MpiAbi; constants: Constants } {
   try {

@@ -243,7 +243,7 @@ Deno.test("what can't be is refused with what to change", () => {
     "sbatch --sumbit": /Unknown flag --sumbit\. Did you mean "--submit"/,
     "sbatch --patition gpu": /Did you mean "--partition"/,
     "sbatch generate": /nothing that a job can be made for\. A job runs train/,
-    "sbatch --kind sweep": /`hpctrain sweep` makes the script of a sweep/,
+    "sbatch --kind sweeep": /as the first word, sweep; flags alone are train/,
     "sbatch --time tomorrow": /must be a time such as 04:00:00/,
     "sbatch --account two,words;x": /a word without blanks, quotes or #/,
     "sbatch --sbatch-arg nice": /with its dashes/,
@@ -259,4 +259,29 @@ Deno.test("the same site's file serves both schedulers, each with its own option
   const line = "--set cluster.sbatch_args=--nice=1 --set cluster.qsub_args=-W=x";
   assert(directives(`sbatch ${line}`).includes("#SBATCH --nice=1"));
   assert(directives(`qsub ${line}`).includes("#PBS -W=x"));
+});
+
+Deno.test("what the job's command would refuse is refused before the job waits for its turn", () => {
+  const made = "generate-data --data-type des --samples 10 --out des";
+  for (
+    const [line, says] of [
+      [`sbatch ${made} --sample 3`, /Unknown flag --sample\. Did you mean "--samples"/],
+      [`sbatch ${made} --seed 3.5`, /--seed/],
+      [`sbatch ${made} --maps 3`, /--maps has no effect on data of type des/],
+      [`qsub ${made} more`, /takes options only, and got "more"/],
+      ["sbatch pack photos packed --resise 256", /Unknown flag --resise\. Did you mean "--resize"/],
+      ["sbatch pack photos packed --resize big", /resize must be/],
+      ["sbatch bench allreduce --sizez 4KiB", /Unknown flag --sizez\./],
+      ["sbatch doctor --ful --nodes 2", /Unknown flag --ful\. /],
+    ] as const
+  ) assertMatch(refusal(line), says, line);
+  // The job's environment can give what is lacking: sbatch --export=ALL,SAMPLES=10 FILE.
+  for (
+    const line of [
+      "sbatch generate-data --data-type des --out des",
+      "sbatch generate-data --threads 4",
+      "sbatch pack photos packed --resize 256 --keep-encoded --mem 4G",
+      "sbatch bench allreduce --sizes 4KiB,1MiB --nodes 2",
+    ]
+  ) assertStringIncludes(prepare(line).script, line.split(" ")[1]);
 });

@@ -13,7 +13,7 @@ for (
     [
       ["-n=2", "pak", "a", "b"],
       "usage",
-      'launch starts train, doctor, bench, pack, generate-data, but "pak" was given. Did you mean "pack"?',
+      'launch starts train, predict, doctor, bench, pack, generate-data, but "pak" was given. Did you mean "pack"?',
     ],
     [["-n=2", ...CPU, "--epochs=many"], "usage", "--epochs"],
     [

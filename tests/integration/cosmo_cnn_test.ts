@@ -7,7 +7,7 @@ Deno.test("cosmo-cnn infers sigma_8 of maps it has not seen from 2,000 generated
     const data = ["--data-type=2lpt", "--train-samples=2000", "--val-samples=400", "--targets=sigma_8"];
     const model = ["--model=cosmo-cnn", "--set=model.image_size=32", "--scaling=log"];
     const training = ["--epochs=4", "--batch-size=32", "--lr=2e-3", "--device=cpu", "--run-name=sigma8"];
-    await succeed([...data, ...model, ...training], { cwd, timeout: 400 });
+    await succeed([...data, ...model, ...training], { cwd, timeout: 1500 });
     const { metrics } = eventsOf(cwd, "sigma8").findLast(({ kind }) => kind === "eval")!;
     const { r2 } = metrics as { r2: number };
     console.log(`Val R2 of sigma_8: ${r2.toFixed(3)}`);

@@ -18,6 +18,7 @@ import {
   run,
   start,
 } from "./program.ts";
+import { within } from "../cpu_time.ts";
 
 const doctor = (args: string[], options: Options = {}): Promise<Result> => run(["doctor", ...args], options);
 
@@ -152,7 +153,7 @@ Deno.test("--full under launch measures 4 ranks of MPICH within 60 s", () =>
   inTemp(async (cwd) => {
     const began = performance.now();
     const { code, stdout, stderr } = await launch(cwd, mpich(), ["-n", "4", "--", "doctor", "--full"]).result;
-    assert(performance.now() - began < 60_000);
+    assert(within((performance.now() - began) / 1000, 60));
     assertEquals(code, 0, stdout + stderr);
     assertMatch(stdout, /\n {2}good {2}ranks +4 on \S+, by MPI\n/);
     assertMatch(stdout, /\n {2}good {2}all-reduce +4\.0 KiB in .* by 4 ranks on 1 node\n/);
@@ -183,7 +184,7 @@ async function onNodes(
     through: [join(folder, "bin/mpiexec"), "-n", "4", join(cwd, "node")],
     env: { PATH: `${join(folder, "bin")}:${Deno.env.get("PATH")}`, TMPDIR: cwd, ...more },
   });
-  const result = finish(child, 90);
+  const result = finish(child, 300);
   await meanwhile((rank) =>
     [...Deno.readDirSync("/proc")].map(({ name }) => name).filter((name) => /^\d+$/.test(name)).filter(
       (pid) => {
@@ -212,7 +213,7 @@ Deno.test({
         {},
         (pidOf) => throttled(() => pidOf(2)),
       );
-      assert(performance.now() - began < 60_000);
+      assert(within((performance.now() - began) / 1000, 60));
       assertNamed(
         result,
         "warn",
@@ -258,7 +259,7 @@ Deno.test({
         })
       );
       const [zero, one] = await Promise.all(ranks);
-      assert(performance.now() - began < 60_000);
+      assert(within((performance.now() - began) / 1000, 60));
       assertNamed(
         zero,
         "bad",

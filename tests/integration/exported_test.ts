@@ -5,7 +5,9 @@ import { join } from "@std/path";
 import { readPt, writePt } from "../../core/checkpoint/pt.ts";
 import { toData } from "../../core/checkpoint/tensors.ts";
 import type { Value } from "../../core/checkpoint/value.ts";
+import { table, writeSection } from "../../bench/report.ts";
 import type { ExportedModel } from "../../core/models/exported/model.ts";
+import { parameterCount } from "../../core/models/model.ts";
 import { liveTensors } from "../../ffi/tensor.ts";
 import {
   evaluated,
@@ -21,17 +23,24 @@ import { run, succeed } from "./program.ts";
 
 const QUICK = [
   ..."resnet18 squeezenet encoder decoder gpt gpt_by_hand lstm gru unet unet_3d autoencoder".split(" "),
-  ..."graph physics fno experts".split(" "),
+  ..."graph physics fno experts bert unet_odd codebook memory waves types".split(" "),
 ];
 const MORE = [
   ..."resnet50 mobilenet_v3 efficientnet_b0 convnext_tiny vit_b_16 swin_t regnet densenet".split(" "),
-  ..."shufflenet deeplabv3 fcn r3d_18".split(" "),
+  ..."shufflenet deeplabv3 fcn r3d_18 swin_odd".split(" "),
 ];
 const ALL = Deno.env.get("HPCTRAIN_EXPORTED") === "all";
+/** Whether docs/benchmarks.md gets the table of them. */
+const TABLE = ALL && Deno.env.get("HPCTRAIN_EXPORTED_TABLE") === "1";
 const NAMES = ALL ? [...QUICK, ...MORE] : QUICK;
 
 /** In evaluation PyTorch's own attention layers take a fused way that no graph has: other bits, the same numbers. */
 const FUSED_IN_EVALUATION = new Set(["encoder", "vit_b_16"]);
+
+/** What a module decides by self.training is decided when it is exported: this one's spectral norm goes on iterating. */
+const DECIDED_BEFORE = new Set(["unet_odd"]);
+/** Losses that are the same but for rounding: variances with a correction of 2 have no form of their own here. */
+const ROUNDED = new Set(["types"]);
 
 open();
 const folder = Deno.makeTempDirSync();
@@ -40,6 +49,38 @@ const theirs = await trainedInPython(NAMES, folder);
 opened(theirs[NAMES.indexOf("physics")]).root.free(); // what is opened once is opened here, and is no test's leak
 const of = (name: string): Trained => theirs[NAMES.indexOf(name)];
 const weightsOf = (name: string): string => join(folder, `${name}.trained.pt`);
+
+const rowsOfTable: string[][] = [];
+
+function rowOf(name: string, model: ExportedModel, losses: readonly string[]): string[] {
+  const equal = losses.filter((loss, i) => loss === of(name).losses[i]).length;
+  const operations = /(\d+) operations/.exec(model.describe())![1];
+  const parameters = parameterCount(model.root).toLocaleString("en-US");
+  return [name, parameters, operations, String(model.blocks.length), `${equal} of ${STEPS}`];
+}
+
+/** Once all have loaded into the Python modules. */
+function writeTable(): void {
+  writeSection(
+    "exported-models",
+    [
+      "## Models exported by PyTorch",
+      `\`./scripts/exported\`: each is exported by live PyTorch and trained for ${STEPS} steps here and there, on one thread with ` +
+      "the same batches and optimizer; then its weights are loaded into the Python module with strict=True. All did. " +
+      "Losses count as equal when all 32 bits are.",
+      table(["Model", "Parameters", "Operations", "Blocks", "Equal losses"], rowsOfTable),
+    ].join("\n\n"),
+  );
+}
+
+const numberOf = (hex: string): number => new DataView(Uint8Array.fromHex(hex).buffer).getFloat32(0);
+
+function assertNear(ours: readonly string[], theirs: readonly string[]): void {
+  ours.forEach((hex, i) => {
+    const [a, b] = [hex, theirs[i]].map(numberOf);
+    assert(Math.abs(a - b) <= 1e-5 * Math.abs(b), `step ${i + 1}: ${a}, and PyTorch has ${b}`);
+  });
+}
 
 function saveWeights(path: string, model: ExportedModel): void {
   writePt(path, new Map(model.root.stateDict().map(([name, t]): [string, Value] => [name, toData(t)])));
@@ -50,9 +91,14 @@ for (const name of NAMES) {
     const before = liveTensors();
     const model = opened(of(name));
     const losses = train(of(name), model);
-    assertEquals(losses, of(name).losses);
+    if (ROUNDED.has(name)) assertNear(losses, of(name).losses);
+    else assertEquals(losses, of(name).losses);
     assertNotEquals(losses[0], losses[STEPS - 1]);
-    if (!FUSED_IN_EVALUATION.has(name)) assertEquals(evaluated(of(name), model), of(name).evaluated);
+    assert(losses.every((loss) => Number.isFinite(numberOf(loss))), "the losses are numbers");
+    if (!FUSED_IN_EVALUATION.has(name) && !DECIDED_BEFORE.has(name) && !ROUNDED.has(name)) {
+      assertEquals(evaluated(of(name), model), of(name).evaluated);
+    }
+    rowsOfTable.push(rowOf(name, model, losses));
     saveWeights(weightsOf(name), model);
     model.root.free();
     // The optimizer's and the arena's tensors stay with the rig; what a step made is gone.
@@ -62,7 +108,9 @@ for (const name of NAMES) {
 
 Deno.test("weights that were trained here load into the Python modules, strictly, and are those that Python trained", async () => {
   const cases = NAMES.map((name) => [name, weightsOf(name), `${of(name).path}.eager.pt`] as const);
-  assertEquals(await loadedInPython(cases), NAMES.map(() => 0));
+  const far = await loadedInPython(cases);
+  NAMES.forEach((name, i) => assert(far[i] <= (ROUNDED.has(name) ? 1e-3 : 0), `${name}: ${far[i]}`));
+  if (TABLE) writeTable();
 });
 
 for (const name of ["resnet18", "unet", "decoder", "physics"]) {

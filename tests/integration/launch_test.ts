@@ -5,6 +5,7 @@ import { mpich, type MpiUnderTest, openMpi } from "../mpi.ts";
 import { launch, type Launched, processesOf, stepped } from "./launches.ts";
 import { filesIn, inTemp, type Result, until } from "./program.ts";
 import { numbers, tensors, trained } from "./ranks.ts";
+import { within } from "../cpu_time.ts";
 
 const MLP = ["--model=mlp", "--data-type=synthetic", "--val-samples=64", "--device=cpu", "--run-name=r"];
 const SHORT = [...MLP, "--train-samples=256", "--epochs=1"];
@@ -43,7 +44,8 @@ for (const [name, mpi] of [["Open MPI", openMpi], ["MPICH", mpich]] as const) {
         const killed = performance.now();
         const result = await ended(launched, cwd);
         assertEquals(result.code, 5, result.stderr);
-        assert(performance.now() - killed < 10_000);
+        const seconds = (performance.now() - killed) / 1000;
+        assert(within(seconds, 10), `${seconds} s`);
         const sentence = new RegExp(
           `^hpctrain: Rank ${rank} on \\S+ failed first, after step \\d+: it was killed \\(SIGKILL\\)`,
         );
@@ -70,7 +72,7 @@ for (const [name, mpi] of [["Open MPI", openMpi], ["MPICH", mpich]] as const) {
       await stepped(cwd, "r", 20);
       launched.child.kill("SIGKILL");
       assertEquals((await launched.result).code, 137);
-      await until("no process is left", () => processesOf(cwd).length === 0, 10);
+      await until("no process is left", () => processesOf(cwd).length === 0, 60);
     }));
 }
 

@@ -1,85 +1,113 @@
-// `scripts/storm [KILLS]`: the kill storm of the tests for as long as one likes, and its table in docs/exactness.md.
-// Ctrl-C ends it with the table of the kills until then.
+// `scripts/storm`: the kill storm of the tests for as long as one likes, in one part or in many. Each part's findings
+// are kept in bench/results/storm.json, and the table in docs/exactness.md is of all of them.
+import { parseArgs } from "node:util";
 import { join } from "@std/path";
-import { machine, table, withSection } from "../../bench/report.ts";
+import { machine, withSection, writeResults } from "../../bench/report.ts";
+import { VERSION } from "../../core/version.ts";
 import { inTemp, ROOT } from "./program.ts";
 import { killsOf, storm, STORMS, type Tally } from "./storm.ts";
-import { type Moment, MOMENTS } from "./storm_checks.ts";
+import { nextSeed, type Part, rowsOf, sectionOf, withPart, wrongIn } from "./storm_parts.ts";
 
-const SHOWN: Record<Moment, string> = {
-  starting: "before the first step (reading the checkpoint, setting up)",
-  training: "between saves",
-  writing: "in a save: the temporary file is half written",
-  written: "in a save: the temporary file is whole, and not yet in place",
-  renamed: "in a save: the file is in place, and the save not yet reported",
-};
-const TELL_EVERY = 50;
+const USAGE = `./scripts/storm [KILLS] [--minutes M] [--seed S] [--fresh]
+  KILLS      of this part, 2000 unless told (--kills does the same)
+  --minutes  end the part after so long; the runs under way are let through to their ends, and count
+  --seed     of the moments to kill at; the next that no part had, unless told
+  --fresh    forget the parts from before`;
+const TELL_EVERY = 25;
+/** Seeds of the tests' own storms are below this. */
+const SEEDS_A_PART = 10;
 
-const asked = Number(Deno.args[0] ?? 2000);
-if (!Number.isInteger(asked) || asked < 2) {
-  console.error("How many kills? ./scripts/storm 2000");
+const options = read();
+
+function read() {
+  const text = { type: "string" } as const;
+  try {
+    const { values, positionals: [kills, ...more] } = parseArgs({
+      args: Deno.args,
+      options: { kills: text, minutes: text, seed: text, fresh: { type: "boolean" } },
+      allowPositionals: true,
+    });
+    return more.length > 0 ? refuse(`${more[0]} is not known here.`) : { kills, ...values };
+  } catch (error) {
+    return refuse((error as Error).message);
+  }
+}
+
+function refuse(sentence: string): never {
+  console.error(`${sentence}\n${USAGE}`);
   Deno.exit(2);
 }
-const began = performance.now();
-const tallies: (Tally | null)[] = STORMS.map(() => null);
-const all = () => tallies.filter((tally) => tally !== null);
-const sum = (of: (tally: Tally) => number) => all().reduce((sum, tally) => sum + of(tally), 0);
 
-function writeTable(): void {
-  const path = join(ROOT, "docs/exactness.md");
-  const about = machine();
-  const rows = [
-    ...MOMENTS.map((moment) => [SHOWN[moment], String(sum(({ kills }) => kills[moment]))]),
-    ["kills in all", String(sum(killsOf))],
-    ["checkpoints read back after a kill, every checksum compared", String(sum(({ read }) => read))],
-    ["of them unreadable", String(sum(({ unreadable }) => unreadable.length))],
-    ["saves that were reported as done", String(sum(({ saves }) => saves))],
-    ["of them lost", String(sum(({ lost }) => lost.length))],
-    ["runs that came to their end", String(sum(({ runs }) => runs))],
-    [
-      "of them with a bit that differs from the run that nobody killed",
-      String(sum((t) => t.different.length)),
-    ],
-  ];
-  const text = "## Kill storm\n\n" +
-    `\`./scripts/storm ${asked}\`${ended ? `, stopped after ${sum(killsOf)} kills,` : ""} on ${
-      new Date().toISOString().slice(0, 10)
-    }, ${
-      Math.round((performance.now() - began) / 60_000)
-    } minutes on ${about.cpu}, ${about.cores} cores. Two runs with saves every few steps (AdamW with averages and ` +
-    "dropout; SGD in bf16 with accumulation and clipping) are killed with SIGKILL at any moment, about half of them " +
-    "aimed at saves by watching the folder of checkpoints from outside, and resumed with `--resume auto`. At the end " +
-    "weights, optimizer, averages and every loss of the log are compared with the run that was left alone.\n\n" +
-    table(["When the kill fell", "Kills"], rows.slice(0, MOMENTS.length + 1)) + "\n\n" +
-    table(["What was left", "Count"], rows.slice(MOMENTS.length + 1));
-  let page = "# Exactness\n";
-  try {
-    page = Deno.readTextFileSync(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
-  Deno.writeTextFileSync(path, withSection(page, "storm", text, "scripts/storm"));
-  console.log(rows.map((row) => row.toReversed().join("\t")).join("\n"));
+function number(name: "kills" | "minutes" | "seed", least: number): number | undefined {
+  const text = options[name];
+  if (text === undefined) return undefined;
+  if (Number.isInteger(Number(text)) && Number(text) >= least) return Number(text);
+  return refuse(`--${name} is a whole number of at least ${least}.`);
 }
 
-let ended = false;
-for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, () => ended = true);
+function readParts(): Part[] {
+  try {
+    return JSON.parse(Deno.readTextFileSync(join(ROOT, "bench/results/storm.json"))).parts;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
 
-await Promise.all(STORMS.map(({ flags, seed }, i) =>
+function readPage(path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return "# Exactness\n";
+    throw error;
+  }
+}
+
+const asked = number("kills", 2) ?? 2000, minutes = number("minutes", 1);
+const before = options.fresh ? [] : readParts();
+const seed = number("seed", 1) ?? nextSeed(before);
+if (before.some((part) => part.seed === seed)) {
+  refuse(`There is a part with --seed ${seed} already: take another, or --fresh.`);
+}
+const began = performance.now(), about = machine(), date = new Date().toISOString().slice(0, 10);
+const tallies: (Tally | null)[] = STORMS.map(() => null);
+const passed = () => (performance.now() - began) / 60_000;
+const all = () => tallies.filter((tally) => tally !== null);
+const kills = () => all().reduce((sum, tally) => sum + killsOf(tally), 0);
+
+/** At any moment of the part: what it has found so far is never lost. */
+function keep(): Part[] {
+  const part = { seed, version: VERSION, date, minutes: passed(), machine: about, tallies: all() };
+  const parts = withPart(before, part);
+  writeResults("storm", { command: "./scripts/storm", parts });
+  const path = join(ROOT, "docs/exactness.md");
+  Deno.writeTextFileSync(path, withSection(readPage(path), "storm", sectionOf(parts), "scripts/storm"));
+  return parts;
+}
+
+// Ctrl-C reaches the runs as well, so theirs end here; SIGTERM lets them come to their ends.
+let broken = false, enough = false;
+Deno.addSignalListener("SIGINT", () => broken = true);
+Deno.addSignalListener("SIGTERM", () => enough = true);
+const end = () => enough || minutes !== undefined && passed() >= minutes;
+
+console.log(`--seed ${seed}: ${asked} kills${minutes === undefined ? "" : ` or ${minutes} minutes`}`);
+await Promise.all(STORMS.map(({ flags, seed: own }, i) =>
   inTemp(async (folder) => {
     const told = (tally: Tally) => {
       tallies[i] = tally;
-      const kills = sum(killsOf);
-      if (kills % TELL_EVERY === 0) console.log(`${kills} kills`);
-      if (ended) throw new Error("ended by a signal");
+      if (broken) throw new Error("ended by a signal");
+      if (kills() % TELL_EVERY > 0) return;
+      console.log(`${kills()} kills, ${passed().toFixed(1)} minutes, ${wrongIn(keep()).length} findings`);
     };
-    const kills = Math.ceil(asked / STORMS.length);
-    await storm(folder, { flags, kills, seed: seed + 10, told }); // other moments than in the tests
+    const share = Math.ceil(asked / STORMS.length);
+    tallies[i] = await storm(folder, { flags, kills: share, seed: SEEDS_A_PART * seed + own, told, end });
   }).catch((error) => {
-    if (!ended) throw error; // Ctrl-C reaches the runs as well
+    if (!broken) throw error;
   })
 ));
-const wrong = all().flatMap(({ unreadable, lost, different }) => [...unreadable, ...lost, ...different]);
+const parts = keep();
+console.log(rowsOf(parts).map(([label, count]) => `${count}\t${label}`).join("\n"));
+const wrong = wrongIn(parts);
 for (const sentence of wrong) console.error(sentence);
-writeTable();
 Deno.exit(wrong.length > 0 ? 1 : 0);

@@ -55,7 +55,7 @@ export function start(args: string[], { cwd, env, through = [] }: Options = {}):
   }).spawn();
 }
 
-export async function finish(child: Deno.ChildProcess, timeout = 120): Promise<Result> {
+export async function finish(child: Deno.ChildProcess, timeout = 300): Promise<Result> {
   let overdue = false;
   const timer = setTimeout(() => {
     overdue = true;
@@ -105,7 +105,7 @@ export function eventsOf(folder: string, name: string): Event[] {
   }
 }
 
-export async function until(what: string, condition: () => boolean, seconds = 60): Promise<void> {
+export async function until(what: string, condition: () => boolean, seconds = 120): Promise<void> {
   for (const end = performance.now() + seconds * 1000; !condition();) {
     if (performance.now() > end) throw new Error(`not within ${seconds} s: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));

@@ -16,6 +16,7 @@ const SETUP = [
   "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
   "OMPI_MCA_btl=^ofi", // looking for networks takes a second
   "OMPI_MCA_mtl=^ofi",
+  "PMIX_MCA_gds=hash", // as `launch` has it
 ].flatMap((pair) => ["--env", pair]);
 
 /** What a user's shell on the login node has. */

@@ -37,7 +37,7 @@ export function startJob(flags: readonly string[], options: JobOptions): Job {
     through: [...mpi.launcher, ...lenient ? LENIENT : [], "-n", String(ranks), ...wrapped],
   });
   let ended = false;
-  const result = finish(child, options.timeout ?? 60).finally(() => ended = true);
+  const result = finish(child, options.timeout ?? 240).finally(() => ended = true);
   const pidOf = (rank: number) => processes(cwd).find((process) => process.rank === rank)?.pid;
   return {
     child,
@@ -55,7 +55,7 @@ export function startJob(flags: readonly string[], options: JobOptions): Job {
     },
     async end(since) {
       const found = await result;
-      await until("no process of the job is left", () => processes(cwd).length === 0, 10);
+      await until("no process of the job is left", () => processes(cwd).length === 0, 60);
       return { ...found, seconds: (performance.now() - since) / 1000 };
     },
   };

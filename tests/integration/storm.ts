@@ -13,6 +13,8 @@ export interface Plan {
   readonly seed: number;
   /** Hears of every kill. */
   readonly told?: (tally: Tally) => void;
+  /** Whether it was enough: no more kills, and the run under way comes to its end. */
+  readonly end?: () => boolean;
 }
 
 export interface Tally {
@@ -29,6 +31,8 @@ export interface Tally {
 }
 
 const NAME = "r";
+/** Seconds for a run that takes some; the machine may be busy. */
+const PATIENCE = 900;
 
 const SMALL = [
   ...[
@@ -66,7 +70,8 @@ export const STORMS = [
 export const killsOf = ({ kills }: Tally): number => Object.values(kills).reduce((a, b) => a + b);
 
 /** A run that is over before all kills are dealt is compared, and another begins. */
-export async function storm(folder: string, { flags, kills, seed, told }: Plan): Promise<Tally> {
+export async function storm(folder: string, plan: Plan): Promise<Tally> {
+  const { flags, kills, seed, told, end } = plan;
   const args = [...flags, `--run-name=${NAME}`, "--resume=auto", "--log-interval=1"];
   const calm = join(folder, "calm");
   Deno.mkdirSync(calm);
@@ -75,10 +80,11 @@ export async function storm(folder: string, { flags, kills, seed, told }: Plan):
   const tally: Tally = { kills: none, runs: 0, saves: 0, read: 0, unreadable: [], lost: [], different: [] };
   const dice = uniform(key(seed, "kills"));
   let rolled = 0;
-  while (killsOf(tally) < kills) {
+  const more = () => killsOf(tally) < kills && !end?.();
+  while (more()) {
     const cwd = join(folder, `storm-${tally.runs + 1}`);
     Deno.mkdirSync(join(cwd, "checkpoints"), { recursive: true });
-    for (let over = false; !over && killsOf(tally) < kills;) {
+    for (let over = false; !over && more();) {
       const any = isThere(join(cwd, "checkpoints", `${NAME}_latest.pt`));
       const pid = await killed(args, cwd, aimOf(() => dice(rolled++), times, any));
       over = pid === null;
@@ -90,7 +96,7 @@ export async function storm(folder: string, { flags, kills, seed, told }: Plan):
       tally.lost.push(...found.lost);
       told?.(tally);
     }
-    await succeed(args, { cwd });
+    await succeed(args, { cwd, timeout: PATIENCE });
     tally.saves += eventsOf(cwd, NAME).filter(({ kind }) => kind === "save").length;
     tally.different.push(...different(calm, cwd, NAME));
     tally.runs++;
@@ -107,7 +113,7 @@ interface Times {
 
 async function undisturbed(args: string[], cwd: string): Promise<Times> {
   const began = performance.now();
-  await succeed(args, { cwd });
+  await succeed(args, { cwd, timeout: PATIENCE });
   const all = performance.now() - began;
   const events = eventsOf(cwd, NAME);
   const saves = events.filter(({ kind }) => kind === "save").map(({ seconds }) => seconds as number);
@@ -137,7 +143,7 @@ function aimOf(dice: () => number, { start, save }: Times, any: boolean): Aim {
 async function killed(args: string[], cwd: string, { sign, nth, delay }: Aim): Promise<number | null> {
   const watcher = Deno.watchFs(join(cwd, "checkpoints"));
   const child = start(args, { cwd });
-  const ended = finish(child).finally(() => watcher[Symbol.dispose]());
+  const ended = finish(child, PATIENCE).finally(() => watcher[Symbol.dispose]());
   if (sign !== null) await signs(watcher, sign, nth);
   let timer = 0;
   if (delay >= 1) await Promise.race([ended, new Promise((resolve) => timer = setTimeout(resolve, delay))]);

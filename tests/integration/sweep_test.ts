@@ -1,5 +1,5 @@
 // `hpctrain sweep` from outside: runs on this machine, as a job array, and what is left of one that was interrupted.
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import { inTemp, run as hpctrain } from "./program.ts";
 
@@ -86,4 +86,61 @@ Deno.test("what a sweep lacks is told in a sentence", () =>
     Deno.mkdirSync(join(cwd, "sweeps/bad"), { recursive: true });
     Deno.writeTextFileSync(join(cwd, "sweeps/bad/sweep.json"), "{");
     assertMatch(await refused("status", "bad"), /is damaged/);
+  }));
+
+Deno.test("sweep best names the weights where a run has saved them, in its own folder and format", () =>
+  inTemp(async (cwd) => {
+    const where = ["--model-dir=models", "--checkpoint-format=safetensors"];
+    const { code, stderr } = await hpctrain(["sweep", ...MLP, ...where, "--lr=1e-3,1e-2", "--local"], {
+      cwd,
+    });
+    assertEquals(code, 0, stderr);
+    const { stdout } = await hpctrain(["sweep", "best"], { cwd });
+    const [, path] = /^Its weights: (.*)$/m.exec(stdout)!;
+    assertMatch(path, /^models\/sweep-lr1e-[23]_best\.safetensors$/);
+    assert(Deno.statSync(join(cwd, path)).isFile);
+  }));
+
+Deno.test("sbatch --kind sweep makes the script that sweep makes, and says it as sbatch does", () =>
+  inTemp(async (cwd) => {
+    const words = [...MLP, "--lr=1e-3,1e-2", "--partition=long,short", "--time=10", "--mem=2G"];
+    const good = async (argv: string[]) => {
+      const { code, stdout, stderr } = await hpctrain(argv, { cwd });
+      assertEquals(code, 0, stderr);
+      return { stdout, stderr };
+    };
+    const tried = await good(["sbatch", "--kind", "sweep", ...words, "--dry-run"]);
+    assertMatch(tried.stdout, /^Sweep sweep in sweeps\/sweep: 2 runs\n[\s\S]*^Memory: 2G on each node/m);
+    assertThrows(() => Deno.statSync(join(cwd, "sweeps")), Deno.errors.NotFound); // nothing is written
+
+    const printed = await good(["sbatch", "sweep", "-t", "5", ...words, "--sbatch-arg", "--nice=7"]);
+    assertMatch(printed.stderr, /^Sweep sweep in sweeps\/sweep: 2 runs$/m);
+    await good(["sweep", ...words]);
+    const body = (text: string) =>
+      text.trimEnd().split("\n").filter((line) => !/^# {3}|--nice=7/.test(line)).join("\n");
+    const own = Deno.readTextFileSync(join(cwd, "sweeps/sweep/sweep.sh"));
+    assertEquals(body(printed.stdout), body(own));
+    for (const line of ["--partition=long,short", "--time=10", "--array=0-1"]) {
+      assertStringIncludes(own, `#SBATCH ${line}\n`);
+    }
+    assertStringIncludes(printed.stdout, "#SBATCH --nice=7\n");
+    assertMatch(printed.stdout, /^# {3}hpctrain sbatch --kind sweep -t 5 /m);
+
+    const wrote = await good(["qsub", "--kind=sweep", ...words, "--output", "mine.pbs", "--jobs=1"]);
+    assertMatch(wrote.stdout, /^Wrote mine\.pbs: a job array of 2 runs\./m);
+    assertStringIncludes(Deno.readTextFileSync(join(cwd, "mine.pbs")), "#PBS -J 0-1%1\n");
+    assertStringIncludes(Deno.readTextFileSync(join(cwd, "mine.pbs")), "PBS_ARRAY_INDEX");
+    const torque = await good(["qsub", "sweep", "--pbs=torque", "--no-requeue", ...words]);
+    assertMatch(torque.stdout, /^#PBS -t 0-1$[\s\S]*^#PBS -r n$[\s\S]*PBS_ARRAYID/m);
+    for (
+      const [argv, says] of [
+        [["sbatch", "sweep", ...MLP], /needs a setting with several values/],
+        [["sbatch", "sweep", "--lr=1,2", "--epoch=3"], /Unknown flag --epoch\. Did you mean "--epochs"/],
+        [["sbatch", "sweep", "--lr=1,2", "--nodes=1,2"], /--nodes can't have several values/],
+      ] as const
+    ) {
+      const { code, stderr } = await hpctrain([...argv], { cwd });
+      assertEquals(code, 2);
+      assertMatch(stderr, says);
+    }
   }));

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { range, stepsOf, writeRun } from "../core/track/wandb/sync/rig.ts";
 import { sync, WANDBS } from "../core/track/wandb/runs.ts";
-import { eventsOf, filesIn, finish, inTemp, start, succeed, TINY, until } from "./program.ts";
+import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 import { syncs } from "./syncs.ts";
 import { KEY, openWandbServer, type WandbServer } from "./wandb_server.ts";
 import { stateOf } from "./wandb_states.ts";
@@ -60,7 +60,7 @@ async function bothStates(cwd: string, folder: string): Promise<[unknown, unknow
   return [stateOf(ours.run()), stateOf(theirs.run())];
 }
 
-for (const kind of ["rich", "resumed"]) {
+for (const kind of ["rich", "resumed", "globs", "forked"]) {
   Deno.test(`a ${kind} run of W&B's own client arrives as W&B's own program delivers it`, () =>
     inTemp(async (cwd) => {
       await clientRuns(cwd, kind);
@@ -68,6 +68,48 @@ for (const kind of ["rich", "resumed"]) {
       assertEquals(ours, theirs);
     }));
 }
+
+Deno.test("what of a run of W&B's own client only W&B's own program can send is said, and a run that goes back is refused", () =>
+  inTemp(async (cwd) => {
+    await clientRuns(cwd, "artifacts");
+    await clientRuns(cwd, "rewound");
+    await using server = openWandbServer();
+    const { code, stdout, stderr } = await syncs(cwd, server, ["wandb"]);
+    assertEquals(code, 3);
+    assertMatch(
+      stderr,
+      /-artifacts: Not sent: 1 artifact made\. Only W&B's own program can send that: use `wandb sync`/,
+    );
+    assertMatch(
+      stderr,
+      /-rewound: This file takes the run rewound back to _step 5 .*nothing of it was sent.*: wandb sync \S+-rewound$/m,
+    );
+    assertMatch(stdout, /1 run uploaded, 1 failed/);
+    assertEquals(server.run().name, "artifacts");
+    const file = filesIn(cwd).find((path) => path.endsWith("run-artifacts.wandb"))!;
+    assertMatch(
+      (await succeed(["inspect", file], { cwd })).stdout,
+      /artifacts made: 1; sync-wandb leaves them out/,
+    );
+  }));
+
+Deno.test("a damaged run is uploaded and inspected as far as it can be read, with exit code 3", () =>
+  inTemp(async (cwd) => {
+    const path = writeRun(join(cwd, "wandb"), { rows: 5 });
+    const bytes = Deno.readFileSync(path);
+    for (const damaged of [bytes.subarray(0, bytes.length - 3), bytes.with(bytes.length - 12, 7)]) {
+      Deno.writeFileSync(path, damaged);
+      await using server = openWandbServer();
+      const { code, stderr } = await syncs(cwd, server, ["--finish"]);
+      assertEquals(code, 3);
+      assertMatch(stderr, /: damaged at byte \d+: /);
+      assertEquals(stepsOf(server.run().lines.history), range(0, 5));
+      const inspected = await run(["inspect", path], { cwd });
+      assertEquals(inspected.code, 3);
+      assertMatch(inspected.stdout, / at byte \d+: .*/);
+      Deno.removeSync(`${path}.uploaded.json`);
+    }
+  }));
 
 Deno.test("a run of this program arrives as W&B's own program delivers it", () =>
   inTemp(async (cwd) => {

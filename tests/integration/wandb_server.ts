@@ -39,6 +39,8 @@ export interface WandbServer {
   readonly env: Record<string, string>;
   /** From now on. */
   fault: ServerOptions["fault"];
+  /** What it answers, without a connection. */
+  answer(asked: Asked): Reply;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
@@ -64,19 +66,20 @@ export function openWandbServer(options: ServerOptions = {}): WandbServer {
       return { WANDB_BASE_URL: listening.url, WANDB_API_KEY: keys[0] };
     },
     fault: options.fault,
+    answer(asked: Asked): Reply {
+      const one = look(asked, seen);
+      seen.push(one);
+      const fault = server.fault?.(one);
+      if (fault && !fault.kept) return fault;
+      const reply = one.what !== "PUT" && !allowed(asked, keys)
+        ? { status: 401, body: `{"errors":[{"message":"invalid key"}]}` }
+        : answer(one, store, listening.url);
+      return fault ?? reply;
+    },
     close: () => listening.close(),
     [Symbol.asyncDispose]: () => listening.close(),
   };
-  const listening = listenByHand((asked) => {
-    const one = look(asked, seen);
-    seen.push(one);
-    const fault = server.fault?.(one);
-    if (fault && !fault.kept) return fault;
-    const reply = one.what !== "PUT" && !allowed(asked, keys)
-      ? { status: 401, body: `{"errors":[{"message":"invalid key"}]}` }
-      : answer(one, store, listening.url);
-    return fault ?? reply;
-  }, options);
+  const listening = listenByHand((asked) => server.answer(asked), options);
   return server;
 }
 

@@ -5,6 +5,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torchvision.models as tv
+from export_odd import ODD
 from torchvision.models import segmentation, video
 
 
@@ -278,6 +279,7 @@ MODELS = {
     "physics": (Physics, NUMBERS, numbers(16, 2), numbers(16, 1)),
     "fno": (Fno, NUMBERS, numbers(4, 1, 16, 16), numbers(4, 1, 16, 16)),
     "experts": (Experts, CLASSES, numbers(8, 8), classes(4, 8)),
+    **ODD,
 }
 
 

@@ -51,5 +51,41 @@ def long():
     run.finish()
 
 
-{"rich": rich, "resumed": resumed, "long": long}[asked["kind"]]()
+def globs():
+    run = wandb.init(project="p", entity="e", id="globs")
+    run.define_metric("epoch", hidden=True)
+    run.define_metric("val/*", step_metric="epoch", summary="max")
+    run.define_metric("train/*", step_metric="train/step")
+    run.define_metric("val/exact", summary="min")
+    for i in range(3):
+        run.log({"val/a": i, "val/exact": i, "train/loss": 1 / (1 + i), "train/step": 10 * i, "epoch": i, "other": i})
+    run.log({"val/b": 1, "epoch": 9, "val/deep": {"x": {"y": 1}}})
+    run.finish()
+
+
+def artifacts():
+    run = wandb.init(project="p", entity="e", id="artifacts")
+    made = wandb.Artifact("weights", type="model")
+    with made.new_file("w.txt") as file:
+        file.write("1 2 3")
+    run.log_artifact(made)
+    run.log({"loss": 1})
+    run.finish()
+
+
+def forked():
+    run = wandb.init(project="p", entity="e", id="forked", fork_from="other?_step=5")
+    run.log({"loss": 1})
+    run.finish()
+
+
+def rewound():
+    run = wandb.init(project="p", entity="e", resume_from="rewound?_step=5")
+    run.log({"loss": 1})
+    run.finish()
+
+
+kinds = {"rich": rich, "resumed": resumed, "long": long, "globs": globs, "artifacts": artifacts, "forked": forked,
+         "rewound": rewound}
+kinds[asked["kind"]]()
 print("\n" + json.dumps(sorted(glob.glob("wandb/offline-run-*"))))

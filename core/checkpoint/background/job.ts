@@ -5,9 +5,10 @@ import { readPickled, writePickled } from "../pt.ts";
 import { linkOrCopy, removeOld } from "../retention.ts";
 import { writeWhole } from "../safetensors_whole.ts";
 import { ELSEWHERE, leaveWord, type Part, writePart } from "../sharded/part.ts";
-import { type DType, memoryStorage, TensorData } from "../value.ts";
+import { type DType, memoryStorage, type Storage, TensorData } from "../value.ts";
+import type { Sums } from "../write_options.ts";
 import type { Copy } from "./snapshot.ts";
-import type { Summing } from "./sums.ts";
+import { leaveSums, makeCopies, sumOf, type Work, workOf } from "./team.ts";
 
 interface Common {
   /** To be made before all else; whoever wants to change their sources waits for `copied`. */
@@ -54,50 +55,67 @@ export interface Written {
 
 /**
  * Nothing replaces a good checkpoint before it was read back; nothing is removed before its successor is in place.
- * `sums` has another thread make the storages' checksums.
+ * `callHelp` has another thread do a part of the work.
  */
-export function write(job: Job, sums?: Summing): Written {
+export function write(job: Job, callHelp?: (work: Work) => void): Written {
+  const work = callHelp ? workOf(job.copies, job.storages) : null;
+  if (work) callHelp!(work);
   try {
-    return copyAndWrite(job, sums);
+    return copyAndWrite(job, work);
   } catch (error) {
+    if (work) leaveSums(work);
     if ("part" in job) leaveWord(job.path, job.part, error);
     throw error;
   }
 }
 
-function copyAndWrite(job: Job, sums?: Summing): Written {
+function copyAndWrite(job: Job, work: Work | null): Written {
   const { path, storages, finite, links, retire } = job;
   const began = performance.now();
-  copy(job);
+  copy(job, work);
   const bytes = storages.map((one) => one instanceof Uint8Array ? one : bytesAt(one));
   for (const { name, storage } of finite) refuseSpoilt(bytes[storage], name, path);
-  const size = "part" in job ? writeOwn(job, bytes) : writeFile(job, bytes, sums);
+  const contents = bytes.map(memoryStorage);
+  const known = work ? sumsOf(work, storages, contents) : undefined;
+  const size = "part" in job ? writeOwn(job, contents, known) : writeFile(job, contents, known);
   for (const link of links) linkOrCopy(path, link);
   if (retire) removeOld(retire.folder, retire.keep, retire.epoch);
   return { bytes: size, seconds: (performance.now() - began) / 1000 };
 }
 
-function writeFile({ path, pickle, storages }: FileJob, bytes: Uint8Array[], sums?: Summing): number {
-  const state = { bytes: pickle, storages: bytes.map(memoryStorage) };
-  return path.endsWith(".safetensors")
-    ? writeWhole(path, readPickled(state), { verify: true })
-    : writePickled(path, state, { verify: true, sumOf: sums?.(storages) });
+/** What is asked for a storage's SHA-256, by the storage. */
+function sumsOf(work: Work, storages: Common["storages"], contents: readonly Storage[]): Sums {
+  const numbers = new Map<unknown, number>(work.sum.map((place, i) => [place, i]));
+  return new Map(contents.flatMap((content, i) => {
+    const number = numbers.get(storages[i]);
+    return number === undefined ? [] : [[content, () => sumOf(work, number)]];
+  }));
 }
 
-function writeOwn({ path, part, tensors, metadata }: PartJob, bytes: Uint8Array[]): number {
+function writeFile({ path, pickle }: FileJob, storages: Storage[], known?: Sums): number {
+  const state = { bytes: pickle, storages }, options = { verify: true, known };
+  return path.endsWith(".safetensors")
+    ? writeWhole(path, readPickled(state), options)
+    : writePickled(path, state, options);
+}
+
+function writeOwn({ path, part, tensors, metadata }: PartJob, storages: Storage[], known?: Sums): number {
   const ranks = new Map(tensors.map(({ name, rank }) => [name, rank]));
   const data = tensors.map(({ name, dtype, shape, storage }) =>
-    [
-      name,
-      new TensorData(dtype, shape, storage === null ? ELSEWHERE : memoryStorage(bytes[storage])),
-    ] as const
+    [name, new TensorData(dtype, shape, storage === null ? ELSEWHERE : storages[storage])] as const
   );
-  return writePart(path, part, { tensors: new Map(data), metadata, rankOf: (name) => ranks.get(name)! });
+  return writePart(path, part, {
+    tensors: new Map(data),
+    metadata,
+    rankOf: (name) => ranks.get(name)!,
+    known,
+  });
 }
 
-function copy({ copies, copied }: Job): void {
+function copy({ copies, copied }: Job, work: Work | null): void {
   try {
-    for (const { from, to } of copies) bytesAt(to).set(bytesAt(from));
+    if (work) makeCopies(work);
+    else for (const { from, to } of copies) bytesAt(to).set(bytesAt(from));
   } finally {
     const flag = new Int32Array(copied);
     Atomics.store(flag, 0, 1);
@@ -115,13 +133,21 @@ const PATIENCE_MS = 600_000;
 
 /** A step whose loss was finite can leave weights that are not: such a state never replaces a good checkpoint. */
 function refuseSpoilt(bytes: Uint8Array, name: string, path: string): void {
-  const numbers = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
-  let sum = 0;
-  for (let i = 0; i < numbers.length; i++) sum += numbers[i] * 0; // 0, or NaN from there on
-  if (sum === 0) return;
+  if (allFinite(new Int32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4))) return;
   throw new UserError(
     "numerics",
     `The weights are no longer finite (first such tensor: ${name}). Nothing was saved over ${path}. ` +
       "Try a lower --lr, --clip-norm 1, or a longer --warmup.",
   );
+}
+
+/** Of f32 numbers as their bits. Those that are not finite have an exponent of ones, and carry into the sign. */
+function allFinite(bits: Int32Array): boolean {
+  const carry = (i: number) => (bits[i] & 0x7f800000) + 0x00800000;
+  let found = 0, i = 0;
+  for (const end = bits.length - 3; i < end; i += 4) {
+    found |= carry(i) | carry(i + 1) | carry(i + 2) | carry(i + 3);
+  }
+  for (; i < bits.length; i++) found |= carry(i);
+  return found >= 0;
 }

@@ -7,6 +7,7 @@ import { readSafetensors } from "../safetensors.ts";
 import { headerSum, NO_SUM, sumOf, SUMS_KEY } from "../safetensors_sums.ts";
 import { writeSafetensors } from "../safetensors_writer.ts";
 import type { TensorData } from "../value.ts";
+import type { Sums } from "../write_options.ts";
 import { INDEX, planShards, shardName } from "./plan.ts";
 import { filesOf, indexOf, shardsInUse } from "./read.ts";
 
@@ -23,6 +24,8 @@ export interface Content {
   readonly metadata: Readonly<Record<string, string>>;
   /** Whose file a tensor goes into, where that is not `planShards`'s to choose. */
   readonly rankOf?: (name: string) => number;
+  /** See WriteOptions. */
+  readonly known?: Sums;
 }
 
 /** The file of one rank; gives its size. Every rank knows of all tensors, and has the bytes of those in its file. */
@@ -35,6 +38,7 @@ export function writeShard({ folder, world, generation }: Shards, rank: number, 
     metadata: { format: "pt" },
     sums: true,
     verify: true,
+    known: content.known,
   });
 }
 

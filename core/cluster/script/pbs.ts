@@ -47,7 +47,7 @@ function directives(job: Job): string[] {
     ["-j", "oe"],
     // What is printed goes to a file of ours at once; what PBS itself has to say, beside it.
     ["-o", /^[\w./-]+$/.test(pbsLogs(job)) ? `${pbsLogs(job)}/` : ""],
-    ["-r", ending.requeue ? "y" : "n"],
+    ["-r", ending.requeue || array && !torque ? "y" : "n"], // PBS Pro takes no array that can't run again
     ["-M", site.mail],
     ["-m", site.mail && mailWhen(site.mailType)],
   ];

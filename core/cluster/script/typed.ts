@@ -121,10 +121,13 @@ function ownValue(
 
 function known(command: string): string {
   if (Object.hasOwn(RUNS, command)) return command;
-  const hint = command === "sweep"
-    ? "`hpctrain sweep` makes the script of a sweep."
-    : `A job runs ${Object.keys(RUNS).join(", ")}; flags alone are train's.`;
-  throw new UserError("usage", `"${command}" is nothing that a job can be made for. ${hint}`);
+  throw new UserError(
+    "usage",
+    `"${command}" is nothing that a job can be made for. A job runs ${
+      Object.keys(RUNS).join(", ")
+    } or, as the first ` +
+      "word, sweep; flags alone are train's.",
+  );
 }
 
 /** A preset and a file of settings are for the job where the command knows neither. */

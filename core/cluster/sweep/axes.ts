@@ -26,6 +26,8 @@ export interface Words {
 const NOT_SWEPT: Readonly<Record<string, string>> = {
   "output.run_name": "each run is named by its values: name the sweep with --name",
   "output.save_dir": "all runs of a sweep are in one folder",
+  "distributed.nodes": "the runs are jobs of one array, which are all of one size",
+  "distributed.gpus_per_node": "the runs are jobs of one array, which are all of one size",
   "training.resume": "each run goes on from its own checkpoint by itself",
 };
 
@@ -73,6 +75,7 @@ function ofSetting(pair: string): Axis | null {
 
 /** Null where there is one value. Values are parted by commas, those of lists by semicolons; `\,` is a comma. */
 function axisOf(path: string, before: string, given: string): Axis | null {
+  if (path.startsWith("cluster.")) return null; // about the job: a list of partitions, of nodes to stay away from
   const declared = lookUp(path)!;
   const { setting } = declared;
   const numeric = setting.kind === "int" || setting.kind === "float";

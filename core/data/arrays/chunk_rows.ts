@@ -2,8 +2,9 @@
 // kept for the next of these. May import its siblings, reading.
 import { BadSample } from "../reading/reader.ts";
 import { swapBytes } from "../swap_bytes.ts";
-import { gridOf } from "./chunk_grid.ts";
+import { gridOf, product } from "./chunk_grid.ts";
 import type { OpenFile } from "./file.ts";
+import { repeat } from "./fill.ts";
 import { openFilters } from "./filters.ts";
 import type { ChunkRows, ReadsRows } from "./rows.ts";
 
@@ -16,23 +17,14 @@ const KEPT_BYTES = 16 * 2 ** 20;
 export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile): ReadsRows {
   const { table, width, swapped, fill } = rows;
   const { placeOf, pieces, cells, chunkBytes, rowsInChunk } = gridOf(rows);
-  const unpack = openFilters(rows.filters, chunkBytes);
   const most = rowsInChunk === 1 ? 1 : Math.max(Math.floor(KEPT_BYTES / chunkBytes), cells);
   const kept = new Map<number, Bytes>();
-  let packed = new Uint8Array(0);
+  const unpacked = openChunks(rows, file);
 
   const load = (cell: number, into: Bytes): void => {
-    const size = table.sizes[cell], at = table.addresses[cell];
-    if (rows.filters.length === 0) return file.read(into, at);
-    if (packed.length < size) packed = new Uint8Array(size * 2);
-    const stored = packed.subarray(0, size);
-    file.read(stored, at);
-    const wrong = unpack(stored, table.masks[cell], into);
+    const wrong = unpacked(cell, into);
     if (wrong === null) return;
-    throw new BadSample(
-      rows.file.path,
-      `lies in a damaged chunk of "${name}": what is stored of it (${size} bytes at ${at}) ${wrong}`,
-    );
+    throw new BadSample(rows.file.path, `lies in a damaged chunk of "${name}": ${wrong}`);
   };
   const chunkAt = (cell: number): Bytes => {
     const known = kept.get(cell);
@@ -63,8 +55,25 @@ export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile): Re
   };
 }
 
-function repeat(element: Uint8Array, into: Uint8Array, at: number, bytes: number): void {
-  for (let i = 0; i < bytes; i += element.length) into.set(element, at + i);
+/** Brings a chunk, unpacked, into `into`, which it fills; in place of that, what is wrong with it. */
+export function openChunks(
+  { table, filters, chunk, width }: ChunkRows,
+  file: OpenFile,
+): (cell: number, into: Bytes) => string | null {
+  const unpack = openFilters(filters, product(chunk) * width);
+  let packed = new Uint8Array(0);
+  return (cell, into) => {
+    const size = table.sizes[cell], at = table.addresses[cell];
+    if (filters.length === 0) {
+      file.read(into, at);
+      return null;
+    }
+    if (packed.length < size) packed = new Uint8Array(size * 2);
+    const stored = packed.subarray(0, size);
+    file.read(stored, at);
+    const wrong = unpack(stored, table.masks[cell], into);
+    return wrong && `what is stored of it (${size} bytes at ${at}) ${wrong}`;
+  };
 }
 
 /** Below this many bytes a loop is faster than a view of them. */

@@ -1,14 +1,16 @@
 // How the rows of an HDF5 dataset are read: where they lie, if that can be found out, and by the library if not.
-// May import its siblings.
+// May import errors, its siblings, hdf5/.
 import { UserError } from "../../errors.ts";
+import { Unforeseen } from "../hdf5/bytes.ts";
+import { readHeader } from "../hdf5/header.ts";
+import { readLayout } from "../hdf5/layout.ts";
+import { storageOf } from "../hdf5/storage.ts";
+import { readSuperblock } from "../hdf5/superblock.ts";
 import { swapBytes } from "../swap_bytes.ts";
 import { product } from "./chunk_grid.ts";
 import { openChunkRows } from "./chunk_rows.ts";
 import { type OpenFile, openFile } from "./file.ts";
 import { openFileRows } from "./file_rows.ts";
-import { DEFLATE, FLETCHER32, SHUFFLE } from "./filters.ts";
-import { readChunks } from "./hdf5_chunks.ts";
-import { readLayout } from "./hdf5_layout.ts";
 import type { ChunkRows, FileMark, FileRows, LibraryRows, Rows } from "./rows.ts";
 
 export interface Dataset {
@@ -30,65 +32,29 @@ export function hdf5Rows(dataset: Dataset, lead: number): Rows {
   const file = openFile(dataset.file);
   try {
     const own = ownRows(dataset, lead, file);
-    return own && agrees(own, dataset, lead, file) ? own : library;
+    return agrees(own, dataset, lead, file) ? own : library;
   } catch (error) {
     // An address that leads nowhere: the library knows better, or says what is wrong.
-    if (error instanceof UserError || error instanceof RangeError) return library;
+    if (error instanceof Unforeseen || error instanceof UserError) return library;
     throw error;
   } finally {
     file.close();
   }
 }
 
-function ownRows(dataset: Dataset, lead: number, file: OpenFile): FileRows | ChunkRows | null {
-  const { shape, chunk, width, bigEndian, filters } = dataset;
-  const layout = isUsual(file) ? readLayout(file, dataset.address) : null;
-  if (layout === null) return null;
-  const row = product(shape.slice(lead)) * width;
-  if (layout.kind === "contiguous") {
-    return {
-      layout: "file",
-      file: dataset.file,
-      begin: layout.at,
-      bytes: row,
-      step: row,
-      swapped: bigEndian,
-    };
-  }
-  if (!chunk || filters.some(({ id }) => ![DEFLATE, SHUFFLE, FLETCHER32].includes(id))) return null;
-  const bytes = product(chunk) * width, packed = filters.length > 0;
-  const table = readChunks(file, layout, { shape, chunk, bytes, packed });
-  if (table === null) return null;
-  return {
-    layout: "chunks",
-    file: dataset.file,
-    shape,
-    chunk,
-    lead,
-    width,
-    swapped: bigEndian,
-    table,
-    filters: filters.map(({ id, cd_values }) => ({ id, width: cd_values[0] ?? width })),
-    fill: fillOf(dataset, table.addresses, chunk),
-  };
+function ownRows(dataset: Dataset, lead: number, file: OpenFile): FileRows | ChunkRows {
+  const { file: view } = readSuperblock(file, dataset.file.size);
+  const layout = readLayout(readHeader(view, dataset.address));
+  return storageOf(view, layout, dataset, (table, chunk) => fillOf(dataset, table.addresses, chunk))(lead);
 }
 
-/** Nothing before the HDF5 in the file, and addresses and lengths of 8 bytes. */
-function isUsual(file: OpenFile): boolean {
-  const head = new Uint8Array(16);
-  file.read(head, 0);
-  const sizes = head[8] < 2 ? 13 : 9;
-  return head[1] === 0x48 && head[sizes] === 8 && head[sizes + 1] === 8;
-}
-
-/** What stands where no chunk was written; null where all were. */
+/** What stands where no chunk was written. */
 function fillOf(
   { shape, width, bigEndian, slice }: Dataset,
   addresses: Float64Array,
   chunk: readonly number[],
-): Uint8Array | null {
+): Uint8Array {
   let cell = addresses.indexOf(-1);
-  if (cell < 0) return null;
   const grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
   const first = shape.map(() => 0);
   for (let d = shape.length - 1; d >= 0; d--) {

@@ -22,8 +22,8 @@ export interface Streamed {
 }
 
 /** How the features are read a sample at a time; in place of that, why they can't be. */
-export function streamColumns(table: Table, features: readonly Column[]): Streamed | string {
-  const shape = joinedShape(table, features);
+export function streamColumns(table: Table, features: readonly Column[], flat = false): Streamed | string {
+  const shape = joinedShape(table, features, flat);
   const parts: Part[] = [], notes: string[] = [];
   for (const { name, shape, stream } of features) {
     const rows = stream?.rows() ?? "is text, which has to be read from the beginning";

@@ -1,6 +1,5 @@
 // A loader thread: claims rows, reads them, writes them where they belong. It sleeps when there is nothing to do.
-// May import reading, ffi's shared memory; never libtorch.
-/// <reference lib="deno.worker" />
+// May import reading, ffi's shared memory; libtorch is for the kinds of reader that open it (a user's own code).
 import { bytesAt, type Place } from "../../../ffi/shared_memory.ts";
 import { UserError } from "../../errors.ts";
 import { loadKind } from "../reading/kinds.ts";
@@ -23,6 +22,9 @@ import {
   SKIPPED,
   slotAt,
 } from "./ring.ts";
+import type { ThreadScope } from "../../thread_scope.ts";
+
+declare const self: ThreadScope;
 
 /** What a thread is sent when it is started. */
 export interface Orders {
@@ -54,7 +56,7 @@ self.onmessage = async ({ data: orders }: MessageEvent<Orders>) => {
     buffers: lane.places.map(({ input, target }) => ({ input: bytesAt(input), target: bytesAt(target) })),
     pipeline: null,
   }));
-  const kinds = Promise.all(lanes.map(({ threaded }) => loadKind(threaded.reader.kind)));
+  const kinds = Promise.all(lanes.map(({ threaded: { reader } }) => loadKind(reader.kind, reader)));
   const failed = await kinds.then(() => null, (error) => error);
   while (Atomics.load(words, QUIT) === 0) {
     const before = Atomics.load(words, SIGNAL);
@@ -68,18 +70,22 @@ self.onmessage = async ({ data: orders }: MessageEvent<Orders>) => {
 
 /** Does a few rows of the lane's oldest open slot; false when there are none. */
 function work(orders: Orders, words: Int32Array, lane: Lane, failed: unknown): boolean {
-  const groupOf = lane.pipeline?.groupOf;
+  const groupOf = lane.pipeline?.groupOf, { whole } = lane.threaded.reader;
   const head = Atomics.load(words, lane.base + HEAD);
   for (let i = 0; i < (groupOf ? lane.reach : lane.slots); i++) {
     const slot = (head + i) % lane.slots;
     const at = slotAt(lane, slot);
     const count = Atomics.load(words, at + COUNT);
     if (Atomics.load(words, at + NEXT) >= count) continue;
-    const chunk = groupOf ? 1 : chunkOf(count, orders.threads);
+    const chunk = whole ? lane.rows : groupOf ? 1 : chunkOf(count, orders.threads);
     const from = Atomics.add(words, at + NEXT, chunk);
     // The slot may have been closed or filled anew meanwhile: then these rows are as good as any.
     const to = Math.min(from + chunk, Atomics.load(words, at + COUNT));
     if (from >= to) continue;
+    if (whole) {
+      counted(words, at, fillPart(orders, words, lane, slot, to, failed));
+      return true;
+    }
     let done = 0;
     for (let row = from; row < to; row++) {
       const id = Atomics.exchange(words, at + IDS + row, CLAIMED);
@@ -152,6 +158,35 @@ function fill(orders: Orders, words: Int32Array, lane: Lane, { slot, row, id }: 
   } catch (error) {
     say(orders, words, at, error);
   }
+}
+
+/** Brings all samples of a slot to their rows, unless the training thread took some back. How many were claimed. */
+function fillPart(
+  orders: Orders,
+  words: Int32Array,
+  lane: Lane,
+  slot: number,
+  count: number,
+  failed: unknown,
+): number {
+  const at = slotAt(lane, slot);
+  const ids: number[] = [];
+  for (let row = 0; row < count; row++) {
+    const id = Atomics.exchange(words, at + IDS + row, CLAIMED);
+    if (id !== CLAIMED) ids.push(id);
+  }
+  if (ids.length < count) return ids.length;
+  try {
+    if (failed) throw failed;
+    const { input, target } = lane.buffers[slot];
+    lane.pipeline ??= openPipeline(lane.threaded);
+    const rows = (bytes: Uint8Array) => bytes.subarray(0, bytes.length / lane.rows * count);
+    const passed = lane.pipeline.part!(ids, words[at + EPOCH], rows(input), rows(target));
+    if (passed > 0) Atomics.add(words, SKIPPED, passed);
+  } catch (error) {
+    say(orders, words, at, error);
+  }
+  return count;
 }
 
 /** The first thread that fails in a slot says why, for the training thread to say to the user. */

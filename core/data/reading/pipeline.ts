@@ -4,24 +4,28 @@ import { type DType, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../errors.ts";
 import { openGeometry } from "../transforms/geometry.ts";
 import { drawsOf } from "./draws.ts";
-import { openReader } from "./kinds.ts";
+import { openReader, openWholeReader } from "./kinds.ts";
 import { openLevels } from "./levels.ts";
 import { BadSample, type Numbers } from "./reader.ts";
 import type { Threaded } from "./threaded.ts";
+import { openWhole } from "./whole.ts";
 
 export interface Pipeline {
   /** Writes sample `id` of the source, as it is seen in this epoch. The number of samples passed over on the way. */
   row(id: number, epoch: number, input: Uint8Array, target: Uint8Array): number;
+  /** The same of all samples of a part, one row after the other; there where the reader is asked for whole parts. */
+  part?(ids: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array): number;
   /** Samples of which several are read sooner one after the other have the same number; left out where none are. */
   readonly groupOf?: (id: number) => number;
   close(): void;
 }
 
 /** Bad samples in a row, after which the data as a whole is taken for bad. */
-const PATIENCE = 100;
+export const PATIENCE = 100;
 
 /** `loadKind` must have come to its end for the reader's kind. */
 export function openPipeline(t: Threaded): Pipeline {
+  if (t.reader.whole) return openWhole(t, openWholeReader(t.reader));
   const reader = openReader(t.reader);
   const geometry = t.geometry ? openGeometry(t.geometry, t.input.shape) : null;
   const arrange = geometry ?? openGeometry(AS_IT_IS, t.input.shape);
@@ -69,7 +73,7 @@ const AS_IT_IS = {
 } as const;
 
 /** Throws where a row has NaN or infinity in it. */
-function finiteCheck(dtype: DType): (row: Numbers, path?: string) => void {
+export function finiteCheck(dtype: DType): (row: Numbers, path?: string) => void {
   const exponent = dtype === "f16" ? 0x7c00 : dtype === "bf16" ? 0x7f80 : 0;
   const isBad = exponent > 0
     ? (x: number) => (x & exponent) === exponent
@@ -99,7 +103,7 @@ function finiteWords({ buffer, byteOffset, length }: Float32Array): boolean {
   return signs >= 0;
 }
 
-function bad({ path, reason }: BadSample, index: number): UserError {
+export function bad({ path, reason }: BadSample, index: number): UserError {
   return new UserError(
     "data",
     `Sample ${index}${path === "" ? "" : ` (${path})`} ${reason}. ` +
@@ -107,7 +111,7 @@ function bad({ path, reason }: BadSample, index: number): UserError {
   );
 }
 
-function allBad({ path, reason }: BadSample, count: number): UserError {
+export function allBad({ path, reason }: BadSample, count: number): UserError {
   return new UserError(
     "data",
     `${count} samples in a row can't be used; the last one${path === "" ? "" : ` (${path})`} ${reason}. ` +

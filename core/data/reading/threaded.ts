@@ -3,6 +3,7 @@ import type { Geometry } from "../transforms/geometry_plan.ts";
 import type { Field } from "../source.ts";
 import type { ReaderSpec } from "./kinds.ts";
 
+/** @internal */
 export interface Threaded {
   readonly reader: ReaderSpec;
   /** From a sample's number in the source to its index in the files; the same where it is null. In shared memory. */

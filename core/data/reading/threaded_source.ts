@@ -1,7 +1,15 @@
 // A source whose samples stay in their files until they are wanted. May import ffi, source, its siblings.
 import { borrowBytes, uninitialised } from "../../../ffi/make.ts";
 import type { Facts } from "../../models/model.ts";
-import { type Batch, type Field, type Part, plainPart, type Source, source } from "../source.ts";
+import {
+  type Batch,
+  type Field,
+  type Part,
+  plainPart,
+  type Source,
+  source,
+  type SourceParts,
+} from "../source.ts";
 import type { ReaderSpec } from "./kinds.ts";
 import { openPipeline, type Pipeline } from "./pipeline.ts";
 import type { Threaded } from "./threaded.ts";
@@ -22,6 +30,7 @@ export interface ThreadedParts {
   readonly names?: Source["names"];
   readonly usual?: Source["usual"];
   readonly bytewise?: boolean;
+  readonly columns?: SourceParts["columns"];
   finish?(raw: Batch): Batch;
 }
 
@@ -48,6 +57,10 @@ export function readRows(threaded: Threaded): Required<Pick<Source, "raw" | "pas
     const made = ({ shape, dtype }: Field) => uninitialised([ids.length, ...shape], { dtype });
     const batch = { input: made(input), target: made(target) };
     const inputs = borrowBytes(batch.input), targets = borrowBytes(batch.target);
+    if (pipeline.part) {
+      passed += pipeline.part(Array.from(ids), epoch, inputs, targets);
+      return batch;
+    }
     const i = inputs.length / ids.length, t = targets.length / ids.length;
     for (let row = 0; row < ids.length; row++) {
       passed += pipeline.row(

@@ -10,7 +10,9 @@ import { formatPlural } from "../../format.ts";
 
 /** One number for all channels, or one for each. */
 export interface Normalisation {
+  /** Subtracted, channel by channel or once. */
   readonly mean: readonly number[];
+  /** Divided by, channel by channel or once. */
   readonly std: readonly number[];
 }
 

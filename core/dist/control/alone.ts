@@ -16,6 +16,7 @@ export function alone(hello: Hello): Control {
       due = null;
       return now && { ...now, at: count };
     },
+    ahead: () => due && { what: due.what, reason: due.reason, places: 1 },
     wish: (what, reason) => void (due = due?.what === "stop" ? due : { at: 0, what, reason }),
     barrier() {},
     broadcast: <T>(value?: T) => value as T,

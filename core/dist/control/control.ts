@@ -9,6 +9,7 @@ import { hashOf } from "./settings_hash.ts";
 import type { Ask, Orders, Question, Said } from "./thread.ts";
 import * as shared from "./words.ts";
 
+/** @internal */
 export interface Control {
   /** Every rank, in order. */
   readonly seats: readonly Seat[];
@@ -22,6 +23,8 @@ export interface Control {
    * when another rank has failed.
    */
   here(): Agreed | null;
+  /** What is agreed on and yet to come: the last of how many places it is at. Null where nothing is. */
+  ahead(): { readonly what: Wish; readonly reason: string; readonly places: number } | null;
   /** Asks all ranks to do it at the next place that nobody has passed. */
   wish(what: Wish, reason: string): void;
   /** Returns when every rank has come. */
@@ -157,6 +160,12 @@ function handle(
       if (Atomics.load(words, shared.AT) !== count) return null;
       Atomics.store(words, shared.AT, 0);
       return shared.take<Agreed>(orders.shared, shared.AGREED);
+    },
+    ahead() {
+      const at = Atomics.load(words, shared.AT);
+      if (at === 0) return null;
+      const { what, reason } = shared.take<Agreed>(orders.shared, shared.AGREED);
+      return { what, reason, places: at - count };
     },
     wish: (what, reason) => order({ ask: "wish", what, reason: reason.slice(0, 400) }),
     barrier: (name) => asking.wait((id, n) => ({ id, ask: "barrier", n, name })),

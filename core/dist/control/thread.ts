@@ -1,6 +1,5 @@
 // The control thread: talks to the server while the training thread is inside native calls, and ends this process when
 // that thread can't. Rank 0's is the server too. May import its siblings, flight, where, ffi/end_process.
-/// <reference lib="deno.worker" />
 import { endProcess } from "../../../ffi/end_process.ts";
 import { EXIT, UserError } from "../../errors.ts";
 import { openFlight, progress } from "../flight.ts";
@@ -13,6 +12,9 @@ import type { FirstError, Hello, Seat, Settings, Wish } from "./messages.ts";
 import { type News, openNews } from "./news.ts";
 import { PHASES } from "./phases.ts";
 import { CHANGES, PHASE, type Shared, STEP } from "./words.ts";
+import type { ThreadScope } from "../../thread_scope.ts";
+
+declare const self: ThreadScope;
 
 /** What a thread is started with. */
 export interface Orders {

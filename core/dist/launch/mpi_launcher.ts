@@ -47,9 +47,12 @@ const ENVIRONMENT: Readonly<Record<Family, Env>> = {
   mpich: { HYDRA_LAUNCHER: "fork", HYDRA_RMK: "user", I_MPI_HYDRA_BOOTSTRAP: "fork", I_MPI_PIN: "off" },
 };
 
-/** Looking for networks takes a second, and there is none to cross. Whoever has chosen keeps their choice. */
+/**
+ * Looking for networks takes a second, and there is none to cross. PMIx's tables in shared memory want one address in
+ * every process, which now and then is taken: the start fails. Whoever has chosen keeps their choice.
+ */
 const TUNING: Readonly<Record<Family, Env>> = {
-  openmpi: { OMPI_MCA_btl: "^ofi", OMPI_MCA_mtl: "^ofi" },
+  openmpi: { OMPI_MCA_btl: "^ofi", OMPI_MCA_mtl: "^ofi", PMIX_MCA_gds: "hash" },
   mpich: {},
 };
 

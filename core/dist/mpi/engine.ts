@@ -1,6 +1,6 @@
 // Collectives by MPI, on tensors in host memory: queued here, done by the thread that owns MPI. May import ffi, its
 // siblings, collectives, flight, errors.
-import { placeOf } from "../../../ffi/make.ts";
+import { placeOf, tensorAt } from "../../../ffi/make.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
 import { EXIT, UserError } from "../../errors.ts";
 import type { Collectives } from "../collectives.ts";
@@ -45,6 +45,7 @@ export async function openMpiEngine(orders: MpiOrders): Promise<MpiCollectives> 
   let waited = 0, closed = false;
   return {
     ...verbs(queue, world),
+    shared: (elements) => shared(queue, elements),
     backend: "mpi",
     rank,
     world,
@@ -99,6 +100,14 @@ function verbs(
     barrier: (phase) => put("barrier", phase, 0, 0, 0n, 0n),
     split: (part, phase) => put("split", phase, 0, 0, 0n, 0n, part),
   };
+}
+
+/** Memory that all ranks see. It is the process's until it ends. */
+function shared({ put, until, answer }: Queue, elements: number): Tensor | null {
+  const ticket = put("share", "memory of this host", 4 * elements, 4 * elements, 0n, 0n);
+  until(ticket);
+  const address = answer(ticket);
+  return address === 0n ? null : tensorAt(address, elements);
 }
 
 const answerOf = (thread: Worker): Promise<Answer> =>

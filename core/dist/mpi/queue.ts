@@ -21,6 +21,8 @@ export interface Queue {
   ): Ticket;
   done(ticket: Ticket): boolean;
   until(ticket: Ticket): void;
+  /** The address that MPI's thread has answered a command with that is done, and the last. */
+  answer(ticket: Ticket): bigint;
   /** Every later call but `done` throws this reason. */
   stop(reason: string): void;
   /** Why it stopped, or MPI failed. */
@@ -66,6 +68,7 @@ export function openQueue(flight: Flight, failed: () => string | null): Queue {
     },
     done: (ticket) => reached(ring, DONE, ticket),
     until,
+    answer: (ticket) => addresses[2 * slotOf(ticket)],
     stop(why) {
       reason ??= why;
     },

@@ -1,6 +1,6 @@
 // The thread that owns MPI: it alone calls it, one command after the other, in the order in which they were queued. While
-// it waits for another rank MPI spins, so it wants a core of its own. May import ffi/mpi, flight, ring; never libtorch.
-/// <reference lib="deno.worker" />
+// it waits for another rank it sleeps where all are on one host (ffi/mpi/window.ts); elsewhere MPI spins, and wants a core
+// of its own. May import ffi/mpi, flight, ring; never libtorch.
 import { type Mpi, openMpi } from "../../../ffi/mpi/mpi.ts";
 import { begin, COLLECTIVES, end, type Flight, flown, openFlight } from "../flight.ts";
 import {
@@ -19,6 +19,9 @@ import {
   WHAT,
   wordsOf,
 } from "./ring.ts";
+import type { ThreadScope } from "../../thread_scope.ts";
+
+declare const self: ThreadScope;
 
 export interface Orders {
   readonly path: string;
@@ -99,6 +102,9 @@ function run(mpi: Mpi, { words, counts, addresses }: Ring, slot: number): void {
       return mpi.barrier();
     case "split":
       return mpi.split(what);
+    case "share":
+      addresses[2 * slot] = mpi.share(count);
+      return;
     case "close":
       return mpi.finalize();
   }

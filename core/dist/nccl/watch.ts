@@ -1,11 +1,13 @@
 // The thread that watches NCCL while the training thread may be inside a native call: it sees what has ended and how long
 // that took, and when NCCL reports an error it ends what would wait for ever. May import ffi/nccl, ffi/cuda_events,
 // flight, desk; never libtorch.
-/// <reference lib="deno.worker" />
 import { type CudaEvents, openCudaEvents } from "../../../ffi/cuda_events.ts";
 import { inProgress, type Nccl, openNccl } from "../../../ffi/nccl/nccl.ts";
 import { end, type Flight, flown, openFlight } from "../flight.ts";
 import * as desk from "./desk.ts";
+import type { ThreadScope } from "../../thread_scope.ts";
+
+declare const self: ThreadScope;
 
 export interface Orders {
   readonly nccl: string;

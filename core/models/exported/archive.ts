@@ -1,8 +1,10 @@
 // What torch.export.save writes: a zip of a graph in JSON, weights and constants. Two layouts: that of PyTorch 2.8 and
 // later (models/, data/), and the flat one of before. Nothing in it is executed. May import core/checkpoint, its siblings.
+import { crc32 } from "node:zlib";
 import { damaged, FileBytes } from "../../checkpoint/file_bytes.ts";
 import { readPt } from "../../checkpoint/pt.ts";
 import { type Storage, TensorData, type Value } from "../../checkpoint/value.ts";
+import { STORED } from "../../checkpoint/zip_format.ts";
 import { isZip, openZip, type ZipEntry, type ZipReader } from "../../checkpoint/zip_reader.ts";
 import { type Meta, type Program, readMeta, readProgram } from "./graph.ts";
 import { Reader } from "./json.ts";
@@ -23,6 +25,8 @@ export interface Archive {
 /** Of a tensor that is the whole of an entry, raw: where it can be written anew. */
 export interface EntryStorage extends Storage {
   readonly entry: string;
+  /** The whole of it to where it is wanted, without a copy on the way. */
+  readInto(bytes: Uint8Array): void;
 }
 
 // A graph of the largest models has some ten thousand nodes of a few kilobytes each.
@@ -36,7 +40,7 @@ export function openExported(path: string): Archive {
     if (!isZip(file)) {
       throw damaged(path, "is not an exported program: a .pt2 file is a zip, and this is not one");
     }
-    const parts = new Parts(path, openZip(file), closing);
+    const parts = new Parts(path, file, closing);
     const { program, weights, constants } = parts.read();
     return { path, program, weights, constants, fileBytes: file.size, close, [Symbol.dispose]: close };
   } catch (error) {
@@ -50,17 +54,16 @@ class Parts {
   readonly #byName = new Map<string, ZipEntry>();
   readonly #storages = new Map<string, Storage>();
 
-  constructor(
-    readonly path: string,
-    readonly zip: ZipReader,
-    readonly closing: (() => void)[],
-  ) {
+  readonly zip: ZipReader;
+
+  constructor(readonly path: string, readonly file: FileBytes, readonly closing: (() => void)[]) {
+    this.zip = openZip(file);
     this.#json = new Reader(path);
     // The newer layout has one folder around everything, named after the file.
-    const names = [...zip.entries.keys()];
+    const names = [...this.zip.entries.keys()];
     const mark = names.find((name) => /(^|\/)(archive_format|models\/[^/]+\.json)$/.test(name));
     const prefix = mark?.replace(/(archive_format|models\/[^/]+\.json)$/, "") ?? "";
-    for (const [name, entry] of zip.entries) {
+    for (const [name, entry] of this.zip.entries) {
       if (name.startsWith(prefix)) this.#byName.set(name.slice(prefix.length), entry);
     }
   }
@@ -152,11 +155,18 @@ class Parts {
         entry: entry.name,
         byteLength: entry.size,
         read: (offset, length) => this.zip.read(entry, offset, length),
+        readInto: (bytes) => this.#readInto(entry, bytes),
       };
       storage = own;
       this.#storages.set(path, storage);
     }
     return storage;
+  }
+
+  #readInto(entry: ZipEntry, bytes: Uint8Array): void {
+    if (entry.method !== STORED) return bytes.set(this.zip.read(entry));
+    this.file.readInto(this.zip.startOf(entry), bytes);
+    if (crc32(bytes) !== entry.crc) this.zip.verify(entry); // which says so
   }
 
   /** A dict of tensors, as torch.save writes it, inside the zip. */

@@ -125,6 +125,8 @@ export function saidOf(value: Value): string {
       return "a number";
     case "numbers":
       return "a list of numbers";
+    case "graph":
+      return "a graph of its own";
     case "other":
       return value.what;
     case "text":

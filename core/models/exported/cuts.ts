@@ -16,10 +16,17 @@ const DEEPEST = 8;
 
 /**
  * The longest chain of blocks: the depth of the module tree is tried at which most pieces come out. `floating` says
- * whether a slot holds a floating tensor; `most` limits the number of blocks, 0 does not.
+ * whether a slot holds a floating tensor; `most` limits the number of blocks, 0 does not; `wanted` are slots that are used
+ * behind the last block, too.
  */
-export function cutsOf(plan: Plan, output: number, floating: (slot: number) => boolean, most = 0): Piece[] {
-  const passes = passing(plan, output, floating);
+export function cutsOf(
+  plan: Plan,
+  output: number,
+  floating: (slot: number) => boolean,
+  most = 0,
+  wanted: readonly number[] = [],
+): Piece[] {
+  const passes = passing(plan, [output, ...wanted], floating);
   let best: number[] = [];
   for (let depth = 1; depth <= DEEPEST; depth++) {
     const found = spaced(boundaries(plan, depth).filter((at) => passes[at] >= 0), plan.steps.length);
@@ -39,15 +46,15 @@ export function cutsOf(plan: Plan, output: number, floating: (slot: number) => b
 }
 
 /** For each step: the slot of the one tensor that passes from it to those behind, or -1 where more than one does. */
-function passing(plan: Plan, output: number, floating: (slot: number) => boolean): number[] {
+function passing(plan: Plan, wanted: readonly number[], floating: (slot: number) => boolean): number[] {
   const { steps, kinds, roots } = plan;
-  const last = new Map<number, number>([[output, steps.length]]);
+  const last = new Map<number, number>();
   const lastWrite = new Map<number, number>();
   steps.forEach((step, i) => {
     for (const slot of step.uses) last.set(slot, Math.max(last.get(slot) ?? 0, i));
     if (step.writes >= 0) lastWrite.set(step.writes, i);
   });
-  last.set(output, steps.length);
+  for (const slot of wanted) last.set(slot, steps.length);
   const passes: number[] = [];
   const alive = new Set<number>();
   kinds.forEach((kind, slot) => {

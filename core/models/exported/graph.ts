@@ -1,6 +1,7 @@
 // The graph of an exported program as plain, checked values: what torch.export's schema (major version 8 and before)
 // says in JSON. May import ffi/dtype (types), json.
 import type { DType } from "../../../ffi/dtype.ts";
+import { inlined } from "./inline.ts";
 import { type Dict, type Json, Reader } from "./json.ts";
 
 /** A size: a number, or the name or expression of one that is known when the graph runs. */
@@ -26,7 +27,9 @@ export type Value =
   | { readonly kind: "device" }
   | { readonly kind: "format"; readonly value: string | null }
   | { readonly kind: "layout"; readonly strided: boolean }
-  /** What no op of libtorch takes: a graph (control flow), a custom object, nested lists. */
+  /** A part of the graph that is run in another way, or not always. */
+  | { readonly kind: "graph"; readonly graph: Graph }
+  /** What no op of libtorch takes: a custom object, nested lists. */
   | { readonly kind: "other"; readonly what: string };
 
 export interface Node {
@@ -37,6 +40,18 @@ export interface Node {
   readonly module: string;
   /** Python's stack at the place that made it. */
   readonly trace: string;
+  /** It is run without a gradient, whatever is around it. */
+  readonly grad?: false;
+}
+
+/** What a program and a graph inside one have in common. */
+export interface Graph {
+  readonly inputs: readonly Value[];
+  readonly outputs: readonly { readonly value: Value }[];
+  readonly nodes: readonly Node[];
+  readonly tensors: ReadonlyMap<string, Meta>;
+  /** Symbolic sizes by name: an expression, or a number. */
+  readonly symbols: ReadonlyMap<string, Size>;
 }
 
 export type Input =
@@ -61,10 +76,9 @@ export interface Program {
   /** Symbolic sizes by name: an expression, or a number. */
   readonly symbols: ReadonlyMap<string, Size>;
   readonly ranges: ReadonlyMap<string, { readonly min: number; readonly max: number }>;
-  /** The names of what the module's forward gives, where it gives a dict. */
-  readonly outputNames: readonly string[] | null;
-  /** The module's own names of its parameters of forward. */
-  readonly argumentNames: readonly string[];
+  /** Of each output and each input of the user's: its name in the dict or dataclass that it is in, "" elsewhere. */
+  readonly outputNames: readonly string[];
+  readonly inputNames: readonly string[];
 }
 
 /** The newest major version of the schema that is known here; a major change is one that breaks readers. */
@@ -113,20 +127,35 @@ export function readProgram(json: Json, path: string): Program {
   const module = r.dict(root.graph_module, "graph_module");
   const graph = r.dict(module.graph, "the graph");
   const signature = r.dict(module.signature, "the signature");
+  const outputs = r.list(signature.output_specs, "output_specs").map((spec) => readOutput(r, spec));
+  const whole = { inputs: [], outputs, ...readNodes(r, graph) };
   return {
     version: `${major}.${minor}`,
     torch,
+    ...inlined(whole),
     inputs: r.list(signature.input_specs, "input_specs").map((spec) => readInput(r, spec)),
-    outputs: r.list(signature.output_specs, "output_specs").map((spec) => readOutput(r, spec)),
-    nodes: r.list(graph.nodes, "the nodes").map((node, i) => readNode(r, node, `node ${i}`)),
-    tensors: new Map(
-      Object.entries(r.dict(graph.tensor_values, "tensor_values")).map((
-        [name, meta],
-      ) => [name, readMeta(r, meta, `tensor ${name}`)]),
-    ),
-    symbols: readSymbols(r, graph),
     ranges: readRanges(r, root.range_constraints),
     ...readCalling(module),
+  };
+}
+
+function readNodes(r: Reader, graph: Dict): Pick<Graph, "nodes" | "tensors" | "symbols"> {
+  const metas = Object.entries(r.dict(graph.tensor_values, "tensor_values"));
+  return {
+    nodes: r.list(graph.nodes, "the nodes").map((node, i) => readNode(r, node, `node ${i}`)),
+    tensors: new Map(metas.map(([name, meta]) => [name, readMeta(r, meta, `tensor ${name}`)])),
+    symbols: readSymbols(r, graph),
+  };
+}
+
+function readInner(r: Reader, json: Json, where: string): Graph {
+  const graph = r.dict(r.dict(json, where).graph, `the graph in ${where}`);
+  const values = (key: string) =>
+    r.list(graph[key], `the ${key} in ${where}`).map((v) => readValue(r, v, where));
+  return {
+    inputs: values("inputs"),
+    outputs: values("outputs").map((value) => ({ value })),
+    ...readNodes(r, graph),
   };
 }
 
@@ -153,20 +182,41 @@ function readRanges(r: Reader, json: Json | undefined): Map<string, { min: numbe
 }
 
 /** Names that only help to say what is what: where they can't be read, there are none. */
-function readCalling(module: Dict): Pick<Program, "outputNames" | "argumentNames"> {
-  try {
-    const r = new Reader("");
-    const calls = r.list(module.module_call_graph, "");
-    const signature = r.dict(r.dict(calls[0], "").signature, "");
-    const spec = r.list(JSON.parse(r.text(signature.out_spec, "")), "");
-    const tree = r.dict(spec[1], "");
-    const named = tree.type === "builtins.dict" || tree.type === "collections.OrderedDict";
-    const keys = named ? r.list(JSON.parse(r.text(tree.context, "")), "").map(String) : null;
-    const names = Array.isArray(signature.forward_arg_names) ? signature.forward_arg_names.map(String) : [];
-    return { outputNames: keys, argumentNames: names };
-  } catch {
-    return { outputNames: null, argumentNames: [] };
-  }
+function readCalling(module: Dict): Pick<Program, "outputNames" | "inputNames"> {
+  const names = (key: string): string[] => {
+    try {
+      const r = new Reader("");
+      const calls = r.list(module.module_call_graph, "");
+      const signature = r.dict(r.dict(calls[0], "").signature, "");
+      const [, tree] = r.list(JSON.parse(r.text(signature[key], "")), "");
+      return leafNames(r, tree, "", 0);
+    } catch {
+      return [];
+    }
+  };
+  return { outputNames: names("out_spec"), inputNames: names("in_spec") };
+}
+
+const DEEPEST_TREE = 64;
+
+/** Of a tree as torch.utils._pytree writes it: the keys on the way to each leaf. Lists and tuples have none. */
+function leafNames(r: Reader, json: Json, path: string, depth: number): string[] {
+  const { type, context, children_spec } = r.dict(json, "");
+  if (type === null || depth > DEEPEST_TREE) return [path];
+  const children = r.list(children_spec, "");
+  const keys = keysIn(context, children.length);
+  return children.flatMap((child, i) => {
+    const inner = keys ? (path === "" ? keys[i] : `${path}.${keys[i]}`) : path;
+    return leafNames(r, child, inner, depth + 1);
+  });
+}
+
+/** A dict's context is its keys; a dataclass's is its fields, and those of them that are None. */
+function keysIn(context: Json, count: number): string[] | null {
+  if (typeof context !== "string" || !context.startsWith("[")) return null;
+  const found = JSON.parse(context);
+  const keys = Array.isArray(found[0]) && found.length === 2 ? found[0] : found;
+  return keys.length === count && keys.every((key: unknown) => typeof key === "string") ? keys : null;
 }
 
 export function readMeta(r: Reader, json: Json | undefined, where: string): Meta {
@@ -276,7 +326,7 @@ export function readValue(r: Reader, json: Json | undefined, where: string): Val
     case "as_device":
       return { kind: "device" };
     case "as_graph":
-      return { kind: "other", what: "a graph of its own" };
+      return { kind: "graph", graph: readInner(r, given, where) };
   }
   return readNumbers(r, kind, given, where) ??
     { kind: "other", what: kind.replace(/^as_/, "").replaceAll("_", " ") };

@@ -1,12 +1,14 @@
 // The module of an exported program: parameters and buffers under the names they have in Python. May import ffi,
 // core/checkpoint, nn/module, its siblings.
-import { uninitialised } from "../../../ffi/make.ts";
+import { borrowBytes } from "../../../ffi/make.ts";
+import { stayingUninitialised } from "../../../ffi/staying.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
+import { isContiguous } from "../../checkpoint/tensor_bytes.ts";
 import { copyInto } from "../../checkpoint/tensors.ts";
 import type { TensorData } from "../../checkpoint/value.ts";
 import { UserError } from "../../errors.ts";
 import { Module } from "../nn/module.ts";
-import type { Archive } from "./archive.ts";
+import type { Archive, EntryStorage } from "./archive.ts";
 
 export class ExportedModule extends Module {
   /** By the names of the graph's signature. */
@@ -85,11 +87,19 @@ function placeIn({ storage, offset, shape, strides, dtype }: TensorData): string
   return `${id} ${offset} ${shape} ${strides} ${dtype}`;
 }
 
+/** Large weights take most of the time to the first step: their bytes go from the file to their place at once. */
 function tensorOf(data: TensorData): Tensor {
-  const tensor = uninitialised(data.shape, { dtype: data.dtype });
-  copyInto(tensor, data);
+  const tensor = stayingUninitialised(data.shape, { dtype: data.dtype });
+  const { readInto } = data.storage as Partial<EntryStorage>;
+  if (
+    readInto && data.byteLength > SMALL && data.byteLength === data.storage.byteLength && isContiguous(data)
+  ) {
+    readInto(borrowBytes(tensor));
+  } else copyInto(tensor, data);
   return keep(tensor);
 }
+
+const SMALL = 1 << 20;
 
 const notFloat = (path: string, name: string, { dtype }: Tensor) =>
   new UserError(

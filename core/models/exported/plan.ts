@@ -1,5 +1,6 @@
 // A graph made ready to run: names become slots, nodes become steps, and what a step is the last to use is freed after
 // it. All that can be wrong is found here, before anything runs. May import ffi, its siblings.
+import { noGrad } from "../../../ffi/autograd.ts";
 import type { Operator } from "../../../ffi/dispatch.ts";
 import { NativeError } from "../../../ffi/errors.ts";
 import { fill_ } from "../../../ffi/make.ts";
@@ -87,7 +88,7 @@ class Planner {
     const found = resolve(node.target);
     try {
       if (found.kind === "missing") throw new Unfit(found.why);
-      if (found.kind === "nothing") return;
+      if (found.kind === "nothing" || this.#changesNothing(node)) return;
       this.#steps.push(
         found.kind === "numbers"
           ? this.#numberStep(node, found.run)
@@ -98,6 +99,24 @@ class Planner {
       this.#problems.push({ target: node.target, why: error.message, place: placeOf(node) });
       this.#declare(node); // so that what follows is judged for itself
     }
+  }
+
+  /**
+   * Losses stretch prediction and targets over each other, most often to the shape that both have: then each stays what
+   * it was, which is what lets the prediction do without the targets.
+   */
+  #changesNothing({ target, inputs, outputs }: Node): boolean {
+    const [given] = inputs, [made] = outputs;
+    if (target !== "torch.ops.aten.broadcast_tensors.default") return false;
+    if (given?.value.kind !== "tensors" || made?.kind !== "tensors") return false;
+    const sizes = (name: string | null) => this.program.tensors.get(name ?? "")?.sizes.join();
+    const from = given.value.names, { names } = made;
+    const all = [...from, ...names].map(sizes);
+    if (from.length !== names.length || all[0] === undefined || all.some((one) => one !== all[0])) {
+      return false;
+    }
+    names.forEach((name, i) => name !== null && this.#slots.set(name, this.#find(from[i]!)));
+    return true;
   }
 
   #declare(node: Node): void {
@@ -114,7 +133,8 @@ class Planner {
       uses.push(slot);
       return slot;
     };
-    const inputs = node.inputs.map(({ value }) => {
+    const given = node.inputs.map(({ value }) => value);
+    const inputs = (sizeElsewhere(this.program, node) ?? given).map((value) => {
       if (value.kind === "tensor" || value.kind === "symbol") return { slot: slotOf(value.name), fixed: 0 };
       if (value.kind === "number") return { slot: -1, fixed: value.value };
       throw new Unfit("it is given something that is no number");
@@ -159,14 +179,15 @@ class Planner {
     const viewed = aliases.indexOf("view");
     const base = viewed < 0 ? -1 : slotIn(sources[viewed]);
     const root = target >= 0 ? this.#roots[target] : base >= 0 ? this.#roots[base] : -1;
-    if (written >= 0) this.#refuseWrite(schema.name, written, target, root);
+    if (written >= 0) this.#refuseWrite(op, written, target, root);
     const out = this.#outputs(node, op, target, root);
     const call = statistics(name, op);
     const store = storeOf(out, schema.returns.length === 1 && schema.returns[0].list);
     const guarded = written >= 0 && this.#keeps(root);
+    const run = stepOf(call, sources, store, guarded ? written : -1);
     return {
       node,
-      run: stepOf(call, sources, store, guarded ? written : -1),
+      run: node.grad === false ? (frame) => noGrad(() => run(frame)) : run,
       dead: [],
       uses: [...new Set(uses)],
       defines: out.flat().filter((slot) => slot >= 0),
@@ -179,8 +200,10 @@ class Planner {
     return root >= 0 && (this.#kinds[root] === "buffer" || this.#kinds[root] === "constant");
   }
 
-  #refuseWrite(name: string, written: number, target: number, root: number): void {
-    if (written !== 0 || !name.endsWith("_")) {
+  #refuseWrite({ schema, aliases }: Operator, written: number, target: number, root: number): void {
+    const inPlace = written === 0 && schema.name.endsWith("_");
+    const given = schema.overload === "out" && aliases.lastIndexOf("written") === written; // its result's place: one
+    if (!inPlace && !given) {
       throw new Unfit("it writes to an argument given for its result");
     }
     if (target < 0) throw new Unfit("it writes to a list");
@@ -221,6 +244,23 @@ class Planner {
       problems: this.#problems,
     };
   }
+}
+
+/**
+ * A size of one input that is one of an earlier input, too, is read there: which of the two was looked at is chance, and the
+ * targets are not there yet when a prediction is made.
+ */
+function sizeElsewhere({ inputs, tensors }: Program, { target, inputs: [of, dim] }: Node): Value[] | null {
+  if (!/^torch\.ops\.aten\.sym_size\./.test(target) || of?.value.kind !== "tensor") return null;
+  const { name } = of.value, at = dim?.value.kind === "number" ? dim.value.value : 0;
+  const user = inputs.flatMap((i) => i.kind === "user" && i.value.kind === "tensor" ? [i.value.name] : []);
+  const size = tensors.get(name)?.sizes.at(at);
+  if (!user.includes(name) || typeof size !== "string") return null;
+  for (const first of user) {
+    const index = tensors.get(first)?.sizes.indexOf(size) ?? -1;
+    if (index >= 0) return [{ kind: "tensor", name: first }, { kind: "number", value: index, as: "int" }];
+  }
+  return null;
 }
 
 const slotIn = (source: Source): number => "slot" in source ? source.slot ?? -1 : -1;

@@ -1,4 +1,4 @@
-// Activations: functions where they hold nothing, modules where they do. May import ffi, module.
+// Activations: functions where they hold nothing, modules where they do. May import ffi, user's ops, module.
 // Not here: ELU, SELU, Softplus, Hardtanh, whose ops take a Scalar, which the native interface doesn't carry.
 import { constant, fill_, uninitialised } from "../../../ffi/make.ts";
 import { prelu } from "../../../ffi/ops.ts";
@@ -18,28 +18,35 @@ export {
   silu,
   softmax,
   tanh,
-} from "../../../ffi/ops.ts";
+} from "../../user/ops.ts";
 
+/** x, or `negativeSlope` times x where it is negative. */
 export class LeakyReLU extends Module {
   readonly #slope: number;
   #weight: Tensor | null = null;
 
+  /** `negativeSlope`: 0 would be ReLU. */
   constructor(negativeSlope = 0.01) {
     super();
     this.#slope = negativeSlope;
   }
+  /** Of any shape, element by element. */
   forward(x: Tensor): Tensor {
     return prelu(x, this.#weight ??= constant(this.#slope, x.dtype, x.device));
   }
 }
 
+/** x, or a learnt weight times x where it is negative. */
 export class PReLU extends Module {
+  /** One, or one for each channel. */
   readonly weight: Tensor;
 
+  /** `numParameters` is 1 or the number of channels; each begins with `init`. */
   constructor(numParameters = 1, init = 0.25) {
     super();
     this.weight = this.parameter("weight", fill_(uninitialised([numParameters]), init));
   }
+  /** Of (n, channels, ...), element by element. */
   forward(x: Tensor): Tensor {
     return prelu(x, this.weight);
   }

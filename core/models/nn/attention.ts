@@ -19,6 +19,7 @@ import { Module } from "./module.ts";
 
 const TOKENS_FIRST = [2, 0, 1, 3];
 
+/** torch.nn.MultiheadAttention: several attentions beside each other, over (n, l, embedDim). */
 export class MultiheadAttention extends Module {
   readonly #weight: Tensor;
   readonly #bias: Tensor | null = null;
@@ -33,6 +34,7 @@ export class MultiheadAttention extends Module {
   readonly #rows: number[];
   readonly #joined: number[];
 
+  /** `numHeads` divides `embedDim`. */
   constructor(
     embedDim: number,
     numHeads: number,

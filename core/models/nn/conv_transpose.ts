@@ -7,7 +7,9 @@ import { biasUniform, kaimingUniform } from "./init.ts";
 import { Module } from "./module.ts";
 import { perDimension, type Size } from "./sizes.ts";
 
+/** What transposed convolutions can be told. */
 export interface ConvTransposeOptions extends ConvOptions {
+  /** Places added to one side of the output, where several sizes would fit; 0 unless told. */
   outputPadding?: Size;
 }
 
@@ -35,30 +37,39 @@ abstract class ConvTranspose extends Module {
   }
 }
 
+/** torch.nn.ConvTranspose1d, over (n, channels, l). */
 export class ConvTranspose1d extends ConvTranspose {
+  /** `kernel` is the window's length. */
   constructor(inChannels: number, outChannels: number, kernel: Size, options: ConvTransposeOptions = {}) {
     super(1, inChannels, outChannels, kernel, options);
   }
+  /** (n, in, l) -> (n, out, l'). */
   forward(x: Tensor): Tensor {
     const { weight, bias, stride, padding, outputPadding, groups, dilation } = this;
     return convTranspose1d(x, weight, bias, stride, padding, outputPadding, groups, dilation);
   }
 }
 
+/** torch.nn.ConvTranspose2d, over (n, channels, h, w). */
 export class ConvTranspose2d extends ConvTranspose {
+  /** `kernel` is the window's side, or its height and width. */
   constructor(inChannels: number, outChannels: number, kernel: Size, options: ConvTransposeOptions = {}) {
     super(2, inChannels, outChannels, kernel, options);
   }
+  /** (n, in, h, w) -> (n, out, h', w'). */
   forward(x: Tensor): Tensor {
     const { weight, bias, stride, padding, outputPadding, groups, dilation } = this;
     return convTranspose2d(x, weight, bias, stride, padding, outputPadding, groups, dilation);
   }
 }
 
+/** torch.nn.ConvTranspose3d, over (n, channels, d, h, w). */
 export class ConvTranspose3d extends ConvTranspose {
+  /** `kernel` is the window's side, or its three sides. */
   constructor(inChannels: number, outChannels: number, kernel: Size, options: ConvTransposeOptions = {}) {
     super(3, inChannels, outChannels, kernel, options);
   }
+  /** (n, in, d, h, w) -> (n, out, d', h', w'). */
   forward(x: Tensor): Tensor {
     const { weight, bias, stride, padding, outputPadding, groups, dilation } = this;
     return convTranspose3d(x, weight, bias, stride, padding, outputPadding, groups, dilation);

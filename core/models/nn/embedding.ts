@@ -5,7 +5,9 @@ import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { fill, normal } from "./init.ts";
 import { Module } from "./module.ts";
 
+/** A learnt row for each token or class. */
 export class Embedding extends Module {
+  /** (rows, width). */
   readonly weight: Tensor;
   readonly #padding: number;
 
@@ -17,6 +19,7 @@ export class Embedding extends Module {
     if (this.#padding >= 0) scope(() => void fill(select(weight, 0, this.#padding), 0));
     this.weight = this.parameter("weight", weight);
   }
+  /** (...) of numbers of rows -> (..., width). */
   forward(indices: Tensor): Tensor {
     return embedding(this.weight, indices, this.#padding);
   }

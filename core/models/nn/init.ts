@@ -17,7 +17,7 @@ export function fans(weight: Tensor): { fanIn: number; fanOut: number } {
 }
 
 /** kaiming_uniform_ with the slope a: the default of linear and convolution layers is a = sqrt(5). */
-export function kaimingUniform(weight: Tensor, a = Math.sqrt(5)): Tensor {
+export function kaimingUniform(weight: Tensor, a: number = Math.sqrt(5)): Tensor {
   const gain = Math.sqrt(2 / (1 + a * a));
   const bound = Math.sqrt(3) * (gain / Math.sqrt(fans(weight).fanIn));
   return uniform(weight, -bound, bound);

@@ -5,10 +5,14 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { biasUniform, kaimingUniform } from "./init.ts";
 import { Module } from "./module.ts";
 
+/** torch.nn.Linear: x times the transposed weight, and the bias. */
 export class Linear extends Module {
+  /** (outFeatures, inFeatures). */
   weight: Tensor;
+  /** (outFeatures), or null. */
   readonly bias: Tensor | null;
 
+  /** Weights are drawn as PyTorch draws them; `bias` is true unless told. */
   constructor(inFeatures: number, outFeatures: number, options: { bias?: boolean } = {}) {
     super();
     this.weight = this.parameter("weight", kaimingUniform(uninitialised([outFeatures, inFeatures])));
@@ -22,6 +26,7 @@ export class Linear extends Module {
     this.weight = this.share("weight", weight);
   }
 
+  /** (..., inFeatures) -> (..., outFeatures). */
   forward(x: Tensor): Tensor {
     return linear(x, this.weight, this.bias);
   }

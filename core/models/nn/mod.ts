@@ -1,4 +1,11 @@
 // All modules under one name, for mod.ts: nn.Linear, nn.Conv2d, ... Imports its siblings.
+
+/**
+ * Modules with PyTorch's names, which draw PyTorch's weights from the same seed: Linear, Conv2d, LayerNorm, ...; Module
+ * to extend; init.
+ *
+ * @module
+ */
 export * from "./activations.ts";
 export * from "./attention.ts";
 export { BatchNorm, type BatchNormOptions } from "./batch_norm.ts";

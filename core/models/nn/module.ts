@@ -2,10 +2,12 @@
 import { requireGrad } from "../../../ffi/autograd.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 
+/** @internal */
 type Named<T> = [name: string, value: T];
 
 /** Modules hold Tensor objects for life, never native handles: a trainer may move a parameter into an arena. */
 export abstract class Module {
+  /** Whether it behaves as in training; `train` sets it. */
   training = true;
   readonly #parameters: Named<Tensor>[] = [];
   readonly #buffers: Named<Tensor>[] = [];
@@ -21,6 +23,7 @@ export abstract class Module {
     this.#buffers.push([name, keep(tensor)]);
     return tensor;
   }
+  /** Registers a module under this name, and gives it back. */
   protected child<M extends Module>(name: string, module: M): M {
     this.#children.push([name, module]);
     return module;
@@ -42,6 +45,7 @@ export abstract class Module {
   namedParameters(): Named<Tensor>[] {
     return distinct(this.#collect("", (m) => m.#parameters));
   }
+  /** Those that `buffer` registered, here and in all children, with their names. */
   namedBuffers(): Named<Tensor>[] {
     return distinct(this.#collect("", (m) => m.#buffers));
   }
@@ -54,6 +58,7 @@ export abstract class Module {
     return [this, ...this.#children.flatMap(([, child]) => child.modules())];
   }
 
+  /** Frees all parameters and buffers, here and in all children. */
   free(): void {
     for (const [, tensor] of this.stateDict()) tensor.free();
   }
@@ -66,10 +71,12 @@ export abstract class Module {
 
 /** A module that only gives names to others: PyTorch's Sequential and ModuleDict, or the modules of one block. */
 export class Group extends Module {
+  /** In the order of the names' mention. */
   constructor(children: Readonly<Record<string, Module>> = {}) {
     super();
     for (const [name, child] of Object.entries(children)) this.child(name, child);
   }
+  /** Adds a module under this name, and gives it back. */
   add<M extends Module>(name: string | number, module: M): M {
     return this.child(String(name), module);
   }

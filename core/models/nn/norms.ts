@@ -5,12 +5,16 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { Module } from "./module.ts";
 import { perDimension, type Size } from "./sizes.ts";
 
+/** torch.nn.LayerNorm: over the last dimensions, which the shape names. */
 export class LayerNorm extends Module {
+  /** Of the normalised shape; null without `affine`. */
   readonly weight: Tensor | null = null;
+  /** Of the normalised shape; null without it. */
   readonly bias: Tensor | null = null;
   readonly #shape: readonly number[];
   readonly #eps: number;
 
+  /** `normalizedShape` is the size, or the sizes, of the last dimensions. */
   constructor(
     normalizedShape: Size,
     options: { eps?: number; elementwiseAffine?: boolean; bias?: boolean } = {},
@@ -22,17 +26,22 @@ export class LayerNorm extends Module {
     this.weight = this.parameter("weight", ones(this.#shape));
     if (options.bias !== false) this.bias = this.parameter("bias", zeros(this.#shape));
   }
+  /** Of any shape that ends in the normalised one. */
   forward(x: Tensor): Tensor {
     return layerNorm(x, this.#shape, this.weight, this.bias, this.#eps);
   }
 }
 
+/** torch.nn.GroupNorm: over groups of channels, sample by sample. */
 export class GroupNorm extends Module {
+  /** (channels); null without `affine`. */
   readonly weight: Tensor | null = null;
+  /** (channels); null without `affine`. */
   readonly bias: Tensor | null = null;
   readonly #groups: number;
   readonly #eps: number;
 
+  /** `numGroups` divides `numChannels`. */
   constructor(numGroups: number, numChannels: number, options: { eps?: number; affine?: boolean } = {}) {
     super();
     this.#groups = numGroups;
@@ -41,12 +50,15 @@ export class GroupNorm extends Module {
     this.weight = this.parameter("weight", ones([numChannels]));
     this.bias = this.parameter("bias", zeros([numChannels]));
   }
+  /** Of (n, channels, ...). */
   forward(x: Tensor): Tensor {
     return groupNorm(x, this.#groups, this.weight, this.bias, this.#eps);
   }
 }
 
+/** torch.nn.RMSNorm: divides by the root of the mean square of the last dimensions. */
 export class RMSNorm extends Module {
+  /** Of the normalised shape; null without `affine`. */
   readonly weight: Tensor | null = null;
   readonly #shape: readonly number[];
   readonly #eps: number | null;
@@ -58,6 +70,7 @@ export class RMSNorm extends Module {
     this.#eps = options.eps ?? null;
     if (options.elementwiseAffine !== false) this.weight = this.parameter("weight", ones(this.#shape));
   }
+  /** Of any shape that ends in the normalised one. */
   forward(x: Tensor): Tensor {
     return rmsNorm(x, this.#shape, this.weight, this.#eps);
   }

@@ -16,17 +16,26 @@ import { perDimension, type Size } from "./sizes.ts";
 
 type Dims = 1 | 2 | 3;
 
+/** What windows of the largest value can be told. */
 export interface MaxPoolOptions {
   /** The kernel's size unless given. */
   stride?: Size;
+  /** Places around the input that count as minus infinity; 0 unless told. */
   padding?: Size;
+  /** Places from one element of the window to the next; 1 unless told. */
   dilation?: Size;
+  /** Whether a window that is not whole counts; false unless told. */
   ceilMode?: boolean;
 }
+/** What windows of means can be told. */
 export interface AvgPoolOptions {
+  /** Places from one window to the next; the window's size unless told. */
   stride?: Size;
+  /** Zeros around the input; 0 unless told. */
   padding?: Size;
+  /** Whether a window that is not whole counts; false unless told. */
   ceilMode?: boolean;
+  /** Whether those zeros count in the mean; true unless told. */
   countIncludePad?: boolean;
 }
 
@@ -43,6 +52,7 @@ export class MaxPool extends Module {
   readonly #dilation: readonly number[];
   readonly #ceil: boolean;
 
+  /** `dims` is 1, 2 or 3; one number stands for all sides. */
   constructor(dims: Dims, kernelSize: Size, options: MaxPoolOptions = {}) {
     super();
     this.#pool = maxPools[dims];
@@ -52,11 +62,13 @@ export class MaxPool extends Module {
     this.#dilation = perDimension(options.dilation ?? 1, dims);
     this.#ceil = options.ceilMode ?? false;
   }
+  /** (n, c, ...) -> (n, c, ...'), smaller. */
   forward(x: Tensor): Tensor {
     return this.#pool(x, this.#kernel, this.#stride, this.#padding, this.#dilation, this.#ceil);
   }
 }
 
+/** torch.nn.AvgPool1d, 2d and 3d: the mean of each window. */
 export class AvgPool extends Module {
   readonly #pool: (...args: Parameters<typeof avgPool1d>) => Tensor;
   readonly #kernel: readonly number[];
@@ -65,6 +77,7 @@ export class AvgPool extends Module {
   readonly #ceil: boolean;
   readonly #countPadding: boolean;
 
+  /** `dims` is 1, 2 or 3; one number stands for all sides. */
   constructor(dims: Dims, kernelSize: Size, options: AvgPoolOptions = {}) {
     super();
     this.#pool = avgPools[dims];
@@ -74,20 +87,24 @@ export class AvgPool extends Module {
     this.#ceil = options.ceilMode ?? false;
     this.#countPadding = options.countIncludePad ?? true;
   }
+  /** (n, c, ...) -> (n, c, ...'), smaller. */
   forward(x: Tensor): Tensor {
     return this.#pool(x, this.#kernel, this.#stride, this.#padding, this.#ceil, this.#countPadding);
   }
 }
 
+/** torch.nn.AdaptiveAvgPool1d, 2d and 3d: means over windows that give the output this size. */
 export class AdaptiveAvgPool extends Module {
   readonly #pool: typeof adaptiveAvgPool2d;
   readonly #size: readonly number[];
 
+  /** `dims` is 1, 2 or 3; one number stands for all sides. */
   constructor(dims: Dims, outputSize: Size) {
     super();
     this.#pool = adaptivePools[dims];
     this.#size = perDimension(outputSize, dims);
   }
+  /** (n, c, ...) -> (n, c, ...outputSize). */
   forward(x: Tensor): Tensor {
     return this.#pool(x, this.#size);
   }

@@ -13,13 +13,17 @@ import { perDimension, type Size } from "./sizes.ts";
 
 const dimsOf = { nearest1d: 1, nearest2d: 2, nearest3d: 3, linear: 1, bilinear: 2, trilinear: 3 } as const;
 
+/** How images are made larger. */
 export interface UpsampleOptions {
+  /** By how much, of all sides or of each. */
   scaleFactor: Size;
   /** PyTorch's modes; "nearest" says for how many dimensions. */
   mode: keyof typeof dimsOf;
+  /** Whether the corners' centres stay where they are; false unless told. */
   alignCorners?: boolean;
 }
 
+/** torch.nn.Upsample: (n, c, ...) at sizes that are a multiple. */
 export class Upsample extends Module {
   readonly #mode: UpsampleOptions["mode"];
   readonly #scale: readonly number[];
@@ -27,6 +31,7 @@ export class Upsample extends Module {
   // The size of one call's result, kept so that forward makes no list.
   readonly #size: number[];
 
+  /** `mode` says what comes between the values. */
   constructor({ scaleFactor, mode, alignCorners }: UpsampleOptions) {
     super();
     this.#mode = mode;
@@ -35,6 +40,7 @@ export class Upsample extends Module {
     this.#size = new Array(dimsOf[mode]).fill(0);
   }
 
+  /** (n, c, ...) -> (n, c, ... times the factor). */
   forward(x: Tensor): Tensor {
     const size = this.#size, shape = x.shape, align = this.#align;
     const [a, b, c] = this.#scale;

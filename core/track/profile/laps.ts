@@ -5,6 +5,7 @@
 export const PARTS = ["input", "compute", "communication", "optimizer", "save", "eval", "other"] as const;
 export const INPUT = 0, COMPUTE = 1, COMMUNICATION = 2, OPTIMIZER = 3, SAVE = 4, EVAL = 5, OTHER = 6;
 
+/** @internal */
 export interface Laps {
   /** Seconds of each part so far. */
   readonly spent: Float64Array;

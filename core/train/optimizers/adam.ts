@@ -3,6 +3,7 @@
 // so only views of PyTorch's own lengths give PyTorch's own bits (torch.optim.AdamW(fused=True)).
 import { fill_, zeros } from "../../../ffi/make.ts";
 import { fusedAdam_, fusedAdamW_ } from "../../../ffi/ops.ts";
+import { stayingZeros } from "../../../ffi/staying.ts";
 import { keep } from "../../../ffi/tensor.ts";
 import type { Arena } from "../arena.ts";
 import type { Optimizer, OptimizerSettings } from "./optimizer.ts";
@@ -10,8 +11,8 @@ import type { Optimizer, OptimizerSettings } from "./optimizer.ts";
 export function adam(s: OptimizerSettings, arena: Arena): Optimizer {
   const { parameters, gradients } = arena;
   const device = arena.flat.device;
-  const first = arena.viewsOf(keep(zeros(arena.flat.shape, { device })));
-  const second = arena.viewsOf(keep(zeros(arena.flat.shape, { device })));
+  const first = arena.viewsOf(keep(stayingZeros(arena.flat.shape, { device })));
+  const second = arena.viewsOf(keep(stayingZeros(arena.flat.shape, { device })));
   // Every parameter has taken the same number of steps, so all share one counter.
   const count = keep(zeros([], { device }));
   const counts = parameters.map(() => count);

@@ -1,7 +1,8 @@
 // LAMB (You et al. 2020): Adam's direction, scaled per parameter by |weight| / |direction|. May import ffi, arena.
 // libtorch has no fused kernel for it: moments are updated on the flat arena, ratios per parameter.
-import { add, constant, scalar, scale, sub, zeros } from "../../../ffi/make.ts";
+import { add, constant, scalar, scale, sub } from "../../../ffi/make.ts";
 import { copy_, div, gt, lerp_, logicalAnd, mul, sqrt, square, sum, where } from "../../../ffi/ops.ts";
+import { stayingZeros } from "../../../ffi/staying.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Arena } from "../arena.ts";
 import type { Optimizer, OptimizerSettings } from "./optimizer.ts";
@@ -9,9 +10,9 @@ import type { Optimizer, OptimizerSettings } from "./optimizer.ts";
 export function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
   const { flat, gradient } = arena;
   const device = flat.device;
-  const first = keep(zeros(flat.shape, { device }));
-  const second = keep(zeros(flat.shape, { device }));
-  const direction = keep(zeros(flat.shape, { device }));
+  const first = keep(stayingZeros(flat.shape, { device }));
+  const second = keep(stayingZeros(flat.shape, { device }));
+  const direction = keep(stayingZeros(flat.shape, { device }));
   // Views without a graph: the parameters themselves may not be changed while gradients are recorded.
   const weights = arena.viewsOf(flat), directions = arena.viewsOf(direction);
   const c = (value: number) => constant(value, "f32", device);

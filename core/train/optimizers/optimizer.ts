@@ -6,7 +6,9 @@ import { adam } from "./adam.ts";
 import { lamb } from "./lamb.ts";
 import { sgd } from "./sgd.ts";
 
+/** What changes weights by their gradients. */
 export interface Optimizer {
+  /** As training.optimizer.type names it. */
   readonly type: string;
   /** Updates the parameters from the gradient arena. */
   step(learningRate: number): void;
@@ -18,8 +20,10 @@ export interface Optimizer {
   readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
 }
 
+/** The settings of training.optimizer. */
 export type OptimizerSettings = Config["training"]["optimizer"];
 
+/** An optimizer for this arena's parameters: AdamW, Adam, SGD or LAMB. */
 export function createOptimizer(settings: OptimizerSettings, arena: Arena): Optimizer {
   switch (settings.type) {
     case "adamw":

@@ -1,6 +1,6 @@
 // SGD with momentum and Nesterov by libtorch's fused kernel. May import ffi, arena.
-import { zeros } from "../../../ffi/make.ts";
 import { fusedSgd_ } from "../../../ffi/ops.ts";
+import { stayingZeros } from "../../../ffi/staying.ts";
 import { keep } from "../../../ffi/tensor.ts";
 import type { Arena } from "../arena.ts";
 import type { Optimizer, OptimizerSettings } from "./optimizer.ts";
@@ -9,7 +9,7 @@ export function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
   const { parameters, gradients } = arena;
   const { momentum, nesterov, weight_decay } = s;
   const velocity = momentum > 0
-    ? arena.viewsOf(keep(zeros(arena.flat.shape, { device: arena.flat.device })))
+    ? arena.viewsOf(keep(stayingZeros(arena.flat.shape, { device: arena.flat.device })))
     : [];
   return {
     type: "sgd",

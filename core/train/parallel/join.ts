@@ -17,13 +17,17 @@ import { EXIT, UserError } from "../../errors.ts";
 import { VERSION } from "../../version.ts";
 import { asUserError } from "../device.ts";
 
+/** This rank, in touch with the others. */
 export interface Joined {
+  /** What ranks tell each other, and how they add up tensors. */
   readonly team: Team;
+  /** Hears when another rank fails; close it at the end. */
   readonly control: Control;
   /** Lines about how ranks found each other. */
   readonly notes: readonly string[];
 }
 
+/** @internal */
 interface Rank {
   readonly where: Where;
   readonly config: Config;

@@ -9,6 +9,7 @@ import type { Arena } from "../arena.ts";
 import { bucketsOf, firstBlocks } from "./buckets.ts";
 import type { Owned } from "./zero_parts.ts";
 
+/** @internal */
 export interface Reducer {
   readonly buckets: number;
   /** Nothing more is added to the gradients of this block, or of those behind it. */

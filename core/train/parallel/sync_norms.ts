@@ -9,6 +9,7 @@ import { BatchNorm } from "../../models/nn/batch_norm.ts";
 import { synchronise, withoutSamples } from "../../models/nn/sync_batch_norm.ts";
 import type { BlockDone } from "../blocks.ts";
 
+/** @internal */
 export interface SyncNorms {
   /** How often every rank goes through the model in this step, with samples or without. */
   passes: number;

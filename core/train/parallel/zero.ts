@@ -14,6 +14,7 @@ import { createOptimizer, type Optimizer } from "../optimizers/optimizer.ts";
 import { bucketsOf, firstBlocks } from "./buckets.ts";
 import { openOwned, type Owned } from "./zero_parts.ts";
 
+/** @internal */
 export interface Zero {
   readonly owned: Owned;
   /** Updates what is owned, then hands the weights round. Rank 0's slots are the whole state, as `gather` left it. */

@@ -2,7 +2,8 @@
 // Types are for your editor and are erased: hpctrain types > hpctrain.d.ts writes those of the import below.
 import type { DataLibrary, MadeData, Samples } from "./hpctrain.d.ts";
 
-// Called once, on every rank. `settings` has data_path (--data-path), train_samples and val_samples; what is drawn from
+// Called once on every rank, and once in each of its threads that read data (--num-workers): it gives the same each time.
+// `settings` has data_path (--data-path), train_samples and val_samples; what is drawn from
 // `seed` is the same on every rank. Files are read with Deno.readFileSync.
 export default function ({ tensor, settings, seed }: DataLibrary): MadeData {
   // Here: points of a circle's inside, and whether they are nearer to its centre than half of its radius.
@@ -21,7 +22,8 @@ export default function ({ tensor, settings, seed }: DataLibrary): MadeData {
     train: samples(settings.train_samples, 0),
     val: samples(settings.val_samples, settings.train_samples),
     // Samples that don't fit into memory are read as they are asked for:
-    // train: { length: 1_000_000, batch: (ids) => ({ input: ..., target: ... }) }, with one row for each id.
+    // train: { length: 1_000_000, batch: (ids, epoch) => ({ input: ..., target: ... }) }, with one row for each id. Threads
+    // do that, each with its own copy of this file's variables: rows depend on ids, epoch and seed alone.
   };
 }
 

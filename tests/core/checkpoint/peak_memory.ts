@@ -3,6 +3,7 @@
 import { describeCheckpoint } from "../../../core/checkpoint/describe.ts";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/errors.ts";
+import { threadSeconds } from "../../cpu_time.ts";
 
 /** The most memory that this process ever had, in bytes. */
 function peak(): number {
@@ -11,7 +12,7 @@ function peak(): number {
 }
 
 const before = peak();
-const began = performance.now();
+const began = threadSeconds();
 let said = "read";
 try {
   using file = openCheckpoint(Deno.args[0]);
@@ -20,4 +21,4 @@ try {
 } catch (error) {
   said = error instanceof UserError ? `${error.kind}: ${error.message}` : String(error);
 }
-console.log(JSON.stringify({ bytes: peak() - before, ms: performance.now() - began, said }));
+console.log(JSON.stringify({ bytes: peak() - before, ms: 1000 * (threadSeconds() - began), said }));

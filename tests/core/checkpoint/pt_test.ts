@@ -13,6 +13,7 @@ import {
   Tuple,
   type Value,
 } from "../../../core/checkpoint/value.ts";
+import { CHUNK_BYTES } from "../../../core/checkpoint/zip_format.ts";
 import { UserError } from "../../../core/errors.ts";
 import { inFolder, python } from "./python.ts";
 
@@ -229,7 +230,7 @@ Deno.test(
       read: (_: number, length: number) => (reads++, new Uint8Array(length)),
     };
     writePt(path, dict({ big: new TensorData("f32", [1 << 20], storage) }));
-    assertEquals(reads, 4); // written in pieces, each asked for once
+    assertEquals(reads, storage.byteLength / CHUNK_BYTES); // written in pieces, each asked for once
     const before = Deno.memoryUsage().external;
     using file = readPt(path);
     assertEquals((asMap(file.root).get("big") as TensorData).byteLength, 4 << 20);
@@ -256,5 +257,34 @@ torch.jit.trace(m, torch.ones(1, 2)).save(sys.argv[2])`,
       'torch.save(torch.load(path, map_location="cpu", weights_only=True), "new.pt")',
     );
     assertThrows(() => readPt(script), UserError, "is a TorchScript program");
+  }),
+);
+
+Deno.test(
+  "a file that is not on the disk as it was written does not take the old one's place",
+  inFolder((folder) => {
+    const path = `${folder}/a.pt`, bytes = new Uint8Array(1 << 20).fill(1);
+    /** Its last piece is asked for when the others are in the file: then one of their bytes is changed. */
+    const tensor = (spoil: boolean) => {
+      const read = (offset: number, length: number) => {
+        if (spoil && offset + length === bytes.length) {
+          const { name } = [...Deno.readDirSync(folder)].find(({ name }) => name.includes(".tmp-"))!;
+          using file = Deno.openSync(`${folder}/${name}`, { write: true });
+          file.seekSync(100_000, Deno.SeekMode.Start);
+          file.writeSync(Uint8Array.of(2));
+        }
+        return bytes.subarray(offset, offset + length);
+      };
+      return dict({ big: new TensorData("f32", [1 << 18], { byteLength: bytes.length, read }) });
+    };
+    writePt(path, tensor(false), { verify: true });
+    const before = Deno.readFileSync(path);
+    assertThrows(
+      () => writePt(path, tensor(true), { verify: true }),
+      UserError,
+      "archive/data/0 was read back with other bytes than were written",
+    );
+    assertEquals(Deno.readFileSync(path), before);
+    assertEquals([...Deno.readDirSync(folder)].length, 1);
   }),
 );

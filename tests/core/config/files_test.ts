@@ -4,6 +4,7 @@ import { parseSettings } from "../../../core/config/files.ts";
 import { readText } from "../../../core/config/read_text.ts";
 import { UserError } from "../../../core/errors.ts";
 import { fromArgv, fromFile, refusal, refusedFile } from "./helpers.ts";
+import { threadSeconds } from "../../cpu_time.ts";
 
 const ICE = `model: { input_size: 7, hidden_size: 64, output_size: 1 }
 data: { data_path: "ice.nc", validation_split: 0.1, num_workers: 4 }
@@ -164,16 +165,16 @@ Deno.test("an alias bomb is refused at once", () => {
     { length: 30 },
     (_, i) => `k${i + 1}: &a${i + 1} [${Array(9).fill(`*a${i}`).join(", ")}]`,
   );
-  const started = performance.now();
+  const before = threadSeconds();
   assertStringIncludes(refusedFile(["k0: &a0 x", ...levels].join("\n")), "run.yaml:1:1: unknown key");
   assertStringIncludes(refusedFile(`about: &a0 x\n${levels.join("\n")}`), "run.yaml:2:1: unknown key");
   const tags = `output: { run_name: &n a }\nwandb: { tags: [${Array(200).fill("*n").join(", ")}] }`;
   assertStringIncludes(refusedFile(tags), "more than 100 YAML aliases");
-  assert(performance.now() - started < 1000);
+  assert(threadSeconds() - before < 1);
 });
 
 Deno.test("brackets nested without end, many keys and large files are refused within seconds", () => {
-  const started = performance.now();
+  const before = threadSeconds();
   assertStringIncludes(refusedFile("[".repeat(200_000)), "nest too deep");
   assertStringIncludes(refusedFile("- ".repeat(100_000)), "nest too deep");
   assertStringIncludes(
@@ -181,7 +182,7 @@ Deno.test("brackets nested without end, many keys and large files are refused wi
     "unknown key",
   );
   assertStringIncludes(refusedFile("#".repeat(1 << 20)), "a file of settings has at most");
-  assert(performance.now() - started < 5000);
+  assert(threadSeconds() - before < 5);
 });
 
 Deno.test("a file that is missing, a folder or not text is refused with its name", () => {

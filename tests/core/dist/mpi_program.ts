@@ -4,7 +4,9 @@ import { lastFlown, openFlight } from "../../../core/dist/flight.ts";
 import { whereAmI } from "../../../core/dist/where.ts";
 import type { Collectives } from "../../../core/dist/collectives.ts";
 import { UserError } from "../../../core/errors.ts";
-import { tensor, toNumbers } from "../../../ffi/make.ts";
+import { fill_, tensor, toNumbers } from "../../../ffi/make.ts";
+import { copy_, narrow } from "../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { useLibtorch } from "../../libtorch.ts";
 
 const [name, folder] = Deno.args;
@@ -15,6 +17,12 @@ const flags = name === "swapped" ? { rank: 1 - whereAmI(env).rank, world: 2 } : 
 const where = whereAmI(env, flags);
 const flight = openFlight();
 const { rank, world } = where;
+
+/** Seconds of processor time of this process and its threads so far. */
+function processorTime(): number {
+  const ticks = Deno.readTextFileSync("/proc/self/stat").split(") ")[1].split(" ");
+  return (Number(ticks[11]) + Number(ticks[12])) / 100;
+}
 
 const cases: Record<string, (c: Collectives) => unknown> = {
   verbs(c) {
@@ -57,6 +65,34 @@ const cases: Record<string, (c: Collectives) => unknown> = {
       c.wait(c.split!(part, "parts"));
       return sum();
     });
+  },
+  /** In memory that all see, and beside it; and what this thread's process computes while it waits for the last rank. */
+  async shared(c) {
+    const t = c.shared?.(100_003) ?? null;
+    const sums = (all: Tensor) => {
+      const numbers = toNumbers(all);
+      return [numbers[0], numbers[numbers.length >> 1], numbers.at(-1)];
+    };
+    const seen = [1, 2].map((round) => {
+      const values = tensor(Float32Array.from({ length: 100_003 }, (_, i) => round * (i % 1000 + rank)));
+      if (t) copy_(t, values);
+      return [t ?? values, values].map((all) => {
+        c.wait(c.allReduce(all, "sum", "gradient"));
+        return sums(all);
+      });
+    });
+    const part = t && scope(() => keep(narrow(t, 0, 70_000, 30_000)));
+    if (part) {
+      fill_(part, rank);
+      c.wait(c.allReduce(part, "max", "a part"));
+    }
+    const small = tensor(Float64Array.of(rank, -rank));
+    const before = processorTime();
+    if (rank === world - 1) await new Promise((resolve) => setTimeout(resolve, 2000));
+    c.wait(c.barrier("the last one sleeps"));
+    const computed = processorTime() - before;
+    c.wait(c.allReduce(small, "min", "small"));
+    return { there: t !== null, seen, part: part && sums(part), small: [...toNumbers(small)], computed };
   },
   /** More than the ring has room for, queued while this thread has other things to do than to wait. */
   queued(c) {

@@ -46,11 +46,20 @@ export async function started<T>(
   }
 }
 
+type Line = { readonly kind: string; readonly [field: string]: any };
+
+/** What the run has told. Another thread writes it, so the log is closed first: nothing more is written after it. */
+export async function eventsIn({ run, places }: Prepared): Promise<readonly Line[]> {
+  await run.events.close();
+  const lines = Deno.readTextFileSync(`${places.logs}/events.jsonl`).trim().split("\n");
+  return lines.filter(Boolean).map((line) => JSON.parse(line));
+}
+
 export interface Trained {
   readonly ending: Ending;
   /** Its last checkpoint. */
   readonly path: string;
-  readonly events: readonly { readonly kind: string; readonly [field: string]: unknown }[];
+  readonly events: readonly Line[];
 }
 
 export function trained(
@@ -58,10 +67,9 @@ export function trained(
   flags: readonly string[],
   resume: string | null = null,
 ): Promise<Trained> {
-  return started(folder, flags, async ({ run, places }) => {
-    const ending = await trainLoop(run);
-    const lines = Deno.readTextFileSync(`${places.logs}/events.jsonl`).trim().split("\n");
-    return { ending, path: latestPath(places), events: lines.map((line) => JSON.parse(line)) };
+  return started(folder, flags, async (prepared) => {
+    const ending = await trainLoop(prepared.run);
+    return { ending, path: latestPath(prepared.places), events: await eventsIn(prepared) };
   }, resume);
 }
 

@@ -1,8 +1,9 @@
 // What makes a run stop or save from outside. Signals: tests/integration/interrupts_test.ts.
-import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/errors.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
-import { hearEarly, stopSignals, watchRequests } from "../../../core/train/stop.ts";
+import { hearEarly, stopSignals, unlessAsked, watchRequests } from "../../../core/train/stop.ts";
+import { until } from "../../integration/program.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { started } from "./started.ts";
 
@@ -32,7 +33,7 @@ Deno.test(
         run.requests.watchTime(() => "90 s of the job's time are left");
         const { stopped, outcome } = await trainLoop(run);
         assertEquals([stopped, outcome], [true, "Stopped on request (90 s of the job's time are left)"]);
-        assertEquals([run.cursor.step, run.saver.told.saves], [1, 1]);
+        assertEquals([run.cursor.step, run.saver.told.saves], [0, 1]);
       },
     )
   ),
@@ -49,10 +50,18 @@ Deno.test("signals are named with or without SIG, and what can't ask for a stop 
   }
 });
 
-Deno.test("a warning that came before there was anything to save is not forgotten", async () => {
+Deno.test("a warning that came before there was anything to save ends long work, and is not forgotten", async () => {
   hearEarly(["SIGUSR2"]);
+  assertEquals(await unlessAsked(Promise.resolve("data")), "data");
+  let came = false;
+  const hear = () => void (came = true);
+  Deno.addSignalListener("SIGUSR2", hear); // after those who were there before
   Deno.kill(Deno.pid, "SIGUSR2");
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await until("the signal", () => came);
+  Deno.removeSignalListener("SIGUSR2", hear);
+  const asked = await assertRejects(() => unlessAsked(new Promise(() => {})), UserError);
+  assertEquals(asked.exitCode, 75);
+  assertMatch(asked.message, /^SIGUSR2 came before the first step, while there was nothing to save\./);
   const heard: string[] = [];
   const requests = watchRequests(null, { secondInterrupt() {}, asked: (reason) => heard.push(reason) });
   try {

@@ -49,6 +49,18 @@ const NO_MODEL: readonly (readonly [string, string, string])[] = [
     "the class Bare has no forward(x).",
   ],
   [
+    "a class",
+    "export default class Net {};",
+    "its default export is the class Net, and not a function. LIKE THIS.",
+  ],
+  [
+    "two tensors of one name",
+    'export default ({ nn }) => new (class Net extends nn.Module { a = this.child("l", new nn.Linear(2, 1)); ' +
+    'b = this.child("l", new nn.Linear(2, 1)); forward(x) { return x; } })();',
+    "two tensors of the model are called l.weight",
+  ],
+  ["an exception that is no Error", "export default () => { throw 'boo'; };", 'it has thrown "boo"'],
+  [
     "no parameters",
     "export default ({ nn }) => new (class extends nn.Module { forward(x) { return x; } })();",
     "this model has no parameters.",
@@ -131,6 +143,18 @@ Deno.test("data as tensors and data read as it is asked for are the same samples
   }
 });
 
+Deno.test("what forward returns must be a tensor", () =>
+  opened(
+    'export default ({ nn }) => new (class Net extends nn.Module { a = this.child("l", new nn.Linear(2, 1)); forward(x) { return [x]; } })();',
+    (file) => {
+      const { message } = assertThrows(
+        () => library.forward(modelOf(file), tensor([1, 2], [1, 2])),
+        UserError,
+      );
+      assertStringIncludes(message, "forward(x) of Net returned a list of 1, and it must be one tensor.");
+    },
+  ));
+
 const NO_DATA: readonly (readonly [string, string])[] = [
   [
     '({ task: "guessing", outputs: 1, train: {} })',
@@ -146,13 +170,31 @@ const NO_DATA: readonly (readonly [string, string])[] = [
   ],
   [
     '({ task: "regression", outputs: 1, train: { length: 0, batch() {} } })',
-    "train.length is the number 0, and should be the number of samples.",
+    "train.length is the number 0, and should be the number of samples, at most 2147483647.",
   ],
   ["4", "the function returned the number 4, and not data."],
+  ['({ task: "regression", outputs: 1, train: 5 })', "train is the number 5, and not samples."],
+  [
+    '({ task: "regression", outputs: 1, train: { length: 3, batch: 5 } })',
+    "train.batch is the number 5, and should be a function of (ids, epoch).",
+  ],
+  [
+    '({ task: "classification", outputs: 3, train: { input: tensor([1, 2], [2, 1]), target: tensor([0, 1]) } })',
+    "train.target is f32, and classes are whole numbers",
+  ],
+  [
+    '({ task: "classification", outputs: 3, train: { input: tensor([1, 2], [2, 1]), target: tensor(new BigInt64Array([0n, 3n])) } })',
+    "train.target has the class 3, and outputs is 3",
+  ],
+  [
+    '({ task: "regression", outputs: 1, train: { input: tensor([1], [1, 1]), target: tensor([1], [1, 1]) }, ' +
+    "val: { input: tensor([1, 2], [1, 2]), target: tensor([1], [1, 1]) } })",
+    "a sample's input is f32[1] in train and f32[2] in val",
+  ],
 ];
 for (const [made, said] of NO_DATA) {
   Deno.test(`data is refused where ${said}`, () =>
-    opened(`export default () => (${made});`, (file) => {
+    opened(`export default ({ tensor }) => (${made});`, (file) => {
       assertStringIncludes(assertThrows(() => userData(file, config.data, 0), UserError).message, said);
     }));
 }

@@ -57,6 +57,8 @@ export interface Contents {
   readonly preempting: boolean;
   readonly exit: { readonly code: number; readonly runtime: number } | null;
   readonly steps: { readonly first: number; readonly last: number } | null;
+  /** What only W&B's own program can send, and how much of it there is: "artifacts made": 2. */
+  readonly unsent: ReadonlyMap<string, number>;
   readonly counts: { rows: number; events: number; output: number; records: number; unreadable: number };
   /** The newest value of each system metric. */
   readonly system: Tree;
@@ -66,6 +68,12 @@ export interface Contents {
 
 /** A longer line is left out, as W&B leaves it out. */
 export const MAX_LINE = 10_383_360;
+/** Records that need more than this program knows how to say. */
+const UNSENT: Readonly<Record<number, string>> = {
+  8: "artifacts made",
+  9: "folders of TensorBoard",
+  25: "artifacts used",
+};
 const STATS = 7, RUN = 17, RUN_START = 17, RUN_TELEMETRY = 19;
 
 export function openContents(version: string): Contents {
@@ -87,6 +95,7 @@ export function openContents(version: string): Contents {
     preempting: false,
     exit: null,
     steps: null,
+    unsent: new Map(),
     counts: { rows: 0, events: 0, output: 0, records: 0, unreadable: 0 },
     system: new Map(),
     pending: 0,
@@ -152,6 +161,10 @@ export function openContents(version: string): Contents {
       case "environment":
         return internals.environment(messageOf(readProto(bytes), ENVIRONMENT) ?? new Map());
       case "other":
+        if (record.field in UNSENT) {
+          const what = UNSENT[record.field];
+          (self.unsent as Map<string, number>).set(what, 1 + (self.unsent.get(what) ?? 0));
+        }
         if (record.field === METRIC) internals.metric(messageOf(readProto(bytes), METRIC) ?? new Map());
     }
   }

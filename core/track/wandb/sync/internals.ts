@@ -19,7 +19,7 @@ export interface Internals {
 export function openInternals(): Internals {
   const flags = new Map<number, Set<number>>();
   const texts = new Map<number, string>();
-  const metrics = new Map<string, Metric>();
+  const metrics: Metrics = { named: new Map(), globs: new Map() };
   let where: Tree | null = null, writer = "";
 
   return {
@@ -35,8 +35,9 @@ export function openInternals(): Internals {
       }
     },
     metric(fields) {
-      const name = textOf(fields, 1);
-      if (name !== "") metrics.set(name, metricOf(fields));
+      const name = textOf(fields, 1), glob = textOf(fields, 2);
+      if (name !== "") metrics.named.set(name, metricOf(fields, true));
+      else if (glob !== "") metrics.globs.set(glob, metricOf(fields, false));
     },
     environment(fields) {
       where = new Map([...where ?? [], ...environmentOf(fields)]);
@@ -78,34 +79,45 @@ interface Metric {
   readonly goal: number;
 }
 
-function metricOf(fields: ProtoFields): Metric {
+/** By their names, and by patterns such as "val/*". */
+interface Metrics {
+  readonly named: Map<string, Metric>;
+  readonly globs: Map<string, Metric>;
+}
+
+/** Only what has a name counts as defined (3). */
+function metricOf(fields: ProtoFields, named: boolean): Metric {
   const set = (field: number, known: readonly number[]) =>
     known.filter((flag) => numberOf(messageOf(fields, field) ?? new Map(), flag) !== 0);
   return {
     step: textOf(fields, 4),
-    options: [...set(6, [1, 2]), 3],
+    options: [...set(6, [1]), ...(named ? [3] : []), ...set(6, [2])],
     summary: set(7, [1, 2, 3, 5, 6, 8]),
     goal: numberOf(fields, 8),
   };
 }
 
-/** Steps are told by their place in the list, from 1. */
-function metricsOf(metrics: ReadonlyMap<string, Metric>): string[] {
-  const names: string[] = [];
-  for (const [name, { step }] of metrics) {
-    for (const one of step ? [name, step] : [name]) if (!names.includes(one)) names.push(one);
-  }
-  return names.map((name) => {
-    const metric = metrics.get(name);
+/** Steps are told by their place in the list, from 1; those that nobody has defined stand at its end. */
+function metricsOf({ named, globs }: Metrics): string[] {
+  const steps = new Set([...named.values(), ...globs.values()].map(({ step }) => step));
+  const others = [...steps].filter((step) => step !== "" && !named.has(step));
+  const places = [...named.keys(), ...globs.keys(), ...others];
+  const line = (name: string, metric: Metric | undefined, field: number) => {
+    const place = metric?.step ? places.indexOf(metric.step) : -1;
     const parts = [
-      `"1":${quoted(name)}`,
-      ...(metric?.step ? [`"5":${names.indexOf(metric.step) + 1}`] : []),
+      `"${field}":${quoted(name)}`,
+      ...(place >= 0 ? [`"5":${place + 1}`] : []),
       `"6":[${(metric?.options ?? []).join(",")}]`,
       `"7":[${(metric?.summary ?? []).join(",")}]`,
       ...(metric?.goal ? [`"8":${metric.goal}`] : []),
     ];
     return `{${parts.join(",")}}`;
-  });
+  };
+  return [
+    ...[...named].map(([name, metric]) => line(name, metric, 1)),
+    ...[...globs].map(([name, metric]) => line(name, metric, 2)),
+    ...others.map((name) => line(name, undefined, 1)),
+  ];
 }
 
 type Shape =

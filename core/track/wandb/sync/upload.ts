@@ -126,6 +126,7 @@ async function open(
 ): Promise<Session> {
   const { api } = options;
   const run = contents.run!;
+  refuseRewind(run, result.path);
   const entity = options.entity ?? (run.entity || null), project = options.project ?? (run.project || null);
   const status = await api.status({ entity, project, name: run.id });
   const to = [options.server, entity ?? "", project ?? "", run.id].join(" ");
@@ -176,6 +177,16 @@ async function open(
       }
     },
   };
+}
+
+/** Rows that the server has would have to go first, and only W&B's own program can ask for that. */
+function refuseRewind({ id, branch }: RunRecord, path: string): void {
+  if (branch === undefined || branch.run !== id) return;
+  throw new UserError(
+    "data",
+    `This file takes the run ${id} back to ${branch.metric} ${branch.value} (W&B calls it rewinding), which sync-wandb can't do; ` +
+      `nothing of it was sent. Upload it with W&B's own program: wandb sync ${dirname(path)}`,
+  );
 }
 
 /** What the run's record says, and on going on what the server keeps where the record says nothing. */
@@ -257,7 +268,17 @@ async function end(
   // Without a word of its end it failed: that is what `wandb sync` makes of it.
   await session.sending.send(contents, { uploaded, exitCode: contents.exit?.code ?? 1 });
   await session.alerts();
+  if (contents.unsent.size > 0) options.say?.(unsentSentence(contents.unsent));
   options.onProgress?.(1, 1, result);
+}
+
+/** "Not sent: 2 artifacts made." */
+function unsentSentence(unsent: Contents["unsent"]): string {
+  const parts = [...unsent].map(([what, count]) =>
+    `${count} ${count === 1 ? what.replace("s ", " ") : what}`
+  );
+  return `Not sent: ${parts.join(", ")}. Only W&B's own program can send that: ` +
+    "use `wandb sync` for a run that has it, in place of sync-wandb and not after it.";
 }
 
 function markAs(result: UploadResult, options: UploadOptions): void {

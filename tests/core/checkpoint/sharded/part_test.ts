@@ -115,7 +115,7 @@ Deno.test(
     const began = performance.now();
     const error = assertThrows(() => writePart(folder, own, content(0, 1)), UserError);
     assertMatch(error.message, /did not come before the ranks ended/);
-    assert(performance.now() - began < 8000);
+    assert(performance.now() - began < 100_000); // its patience is a thousand seconds
   }),
 );
 

@@ -183,3 +183,13 @@ Deno.test("code 75 submits the next job, which goes on, with what was changed fo
       "By hand: qsub -v RESUME=auto",
     );
   }));
+
+Deno.test("an array of PBS Pro can always run again, as it is refused otherwise", () => {
+  const ending = { ...JOB.ending, requeue: false };
+  const again = (dialect: "pro" | "torque", array?: { last: number }) =>
+    directives({ ...JOB, ending, array, site: { ...JOB.site, pbs: { ...JOB.site.pbs, dialect } } })
+      .filter((line) => line.startsWith("-r "));
+  assertEquals([again("pro", { last: 3 }), again("pro"), again("torque", { last: 3 })], [["-r y"], ["-r n"], [
+    "-r n",
+  ]]);
+});

@@ -118,9 +118,9 @@ with h5py.File("block.h5", "w", userblock_size=1024) as f:
         gaps: "chunks",
         implicit: "chunks",
         growing: "library",
-        freely: "library",
+        freely: "chunks",
       },
-      odd: { rounded: "library", twice: "file", compact: "library", empty: "library", untouched: "library" },
+      odd: { rounded: "library", twice: "file", compact: "file", empty: "chunks", untouched: "chunks" },
       block: { plain: "library", packed: "library" },
     };
     for (const [file, names] of Object.entries(expected)) {

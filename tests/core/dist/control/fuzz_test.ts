@@ -71,7 +71,7 @@ Deno.test("strangers, garbage, half messages and oversized ones leave a line eac
       await conn.write(text("HPC1"));
       await hungUp(conn).finally(() => clearInterval(drip));
     });
-    assert(performance.now() - began < 8000);
+    assert(performance.now() - began < 30_000); // it would go on for ever
     line(job, /sent nothing in time/);
     await stillWorks(job);
   }));
@@ -132,9 +132,9 @@ Deno.test("a crowd that says nothing keeps no rank out", () =>
     const crowd = await Promise.all(
       Array.from({ length: 200 }, () => Deno.connect({ hostname: "127.0.0.1", port: job.port })),
     );
+    const place = hungUp(crowd[0]).then(() => performance.now() - began);
     await stillWorks(job);
     line(job, /too many like it: the oldest was closed/);
-    await hungUp(crowd[0]);
-    assert(performance.now() - began < 3000, "it had its place for as long as it liked");
+    assert(await place < 4500, "it had its place for the 5 s of one who is alone");
     for (const conn of crowd) conn.close();
   }));

@@ -44,6 +44,23 @@ function connectHosts(): boolean {
 
 const removeHosts = () => HOSTS.forEach(({ namespace }) => ip("netns", "delete", namespace));
 
+/** What a rank says, and when it has met the others. */
+function output(rank: Deno.ChildProcess) {
+  const met = Promise.withResolvers<void>();
+  const listen = async () => {
+    let out = "";
+    for await (const part of rank.stdout.pipeThrough(new TextDecoderStream())) {
+      out += part;
+      if (out.includes("\n")) met.resolve();
+    }
+    met.resolve(); // it has ended, and what it said is judged below
+    return out;
+  };
+  const ended = Promise.all([rank.status, listen(), new Response(rank.stderr).text()])
+    .then(([{ code }, out, err]) => ({ code, out, err }));
+  return { met: met.promise, ended };
+}
+
 const possible = (() => {
   if (Deno.uid() !== 0) return false;
   try {
@@ -92,15 +109,12 @@ Deno.test({
           stderr: "piped",
         }).spawn()
       );
-      const outputs = ranks.map((rank) => rank.output());
-      await new Promise((resolve) => setTimeout(resolve, 3000));
+      const outputs = ranks.map(output);
+      await Promise.all(outputs.map(({ met }) => met));
+      await new Promise((resolve) => setTimeout(resolve, 1000)); // some steps
       assert(ip("-n", HOSTS[0].namespace, "link", "set", HOSTS[0].card, "down"));
       const cut = performance.now();
-      const ended = (await Promise.all(outputs)).map(({ code, stdout, stderr }) => ({
-        code,
-        out: new TextDecoder().decode(stdout),
-        err: new TextDecoder().decode(stderr),
-      }));
+      const ended = await Promise.all(outputs.map(({ ended }) => ended));
       const seconds = (performance.now() - cut) / 1000;
       assertEquals(ended.map(({ code }) => code), [5, 5], JSON.stringify(ended));
       assertMatch(ended[1].out, new RegExp(`Rank 1 met rank 0 at ${HOSTS[0].address}:`));

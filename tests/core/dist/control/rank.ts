@@ -26,7 +26,7 @@ try {
     settings: { "training.batch_size": Number(env.TEST_BATCH ?? 64) },
     timeout: 4,
     flight: flight.shared,
-    limits: { firstStall: 4000, silence: 5000, ...JSON.parse(env.TEST_LIMITS ?? "{}") },
+    limits: { arrive: 60_000, firstStall: 4000, silence: 5000, ...JSON.parse(env.TEST_LIMITS ?? "{}") },
   });
   control.runFolder(`${folder}/logs/run`);
   const word = control.broadcast(rank === 0 ? { word: "hello", bytes: [1, 2] } : undefined);

@@ -19,12 +19,12 @@ Deno.test("1,000 ranks meet in under 5 seconds and all get the same table", () =
   }));
 
 Deno.test("a rank that never arrives is named, with the node on which it was expected", () =>
-  withJob(8, { arrive: 1200 }, async (job) => {
+  withJob(8, { arrive: 2500 }, async (job) => {
     const came = [0, 1, 2, 3, 4, 6, 7].map((rank) => refusal(job.rank(rank)));
     for (const said of await Promise.all(came)) {
       assertMatch(
         said,
-        /^Of 8 ranks 7 came within [12] s; rank 5 \(expected on node1\) never arrived: look at its/,
+        /^Of 8 ranks 7 came within \d+ s; rank 5 \(expected on node1\) never arrived: look at its/,
       );
     }
   }));

@@ -105,7 +105,7 @@ Deno.test("a service that says nothing is left after the limit, and half a repor
     const silent = standIn(answers);
     const began = performance.now();
     assertEquals(await askRas(silent.env, 200), null);
-    assert(performance.now() - began < 5000);
+    assert(performance.now() - began < 7000); // without a limit of its own, 8 s
     await silent.close();
   }
   const half = standIn(["SERVER PROTOCOL 2\n", "OK\n", REPORT.slice(0, 200), null]);

@@ -3,6 +3,7 @@ import { join } from "@std/path";
 import { UserError } from "../../../../core/errors.ts";
 import { type Emitted, readEvents } from "../../../../core/track/events.ts";
 import { openRankTrack, openTrack, type TrackOptions } from "../../../../core/track/thread/track.ts";
+import { measured } from "../../../cpu_time.ts";
 
 const step = (step: number): Emitted => ({ kind: "step", step, epoch: 1, loss: 1 / step, lr: 1e-3 });
 
@@ -65,18 +66,19 @@ Deno.test("what matters is written at once, and takes with it what came before",
     const path = join(logs, "events.jsonl");
     log.emit({ kind: "warning", message: "the thread is up" });
     await until("the first line", () => Deno.statSync(path).size > 0);
-    const took: number[] = [];
-    for (let i = 1; i <= 7; i++) {
+    // Not woken it would write when it next looks, 50 ms later; a busy machine may be as slow now and then, not always.
+    let quickest = Infinity;
+    for (let i = 1; quickest > 20 && i < 200; i++) {
       const before = Deno.statSync(path).size, began = performance.now();
       log.emit(step(i));
       log.emit({ kind: "warning", message: `number ${i}` });
       while (!Deno.readTextFileSync(path).slice(before).includes(`number ${i}`)) {
         if (performance.now() - began > 30_000) throw new Error("not within 30 s");
       }
-      took.push(performance.now() - began);
+      quickest = Math.min(quickest, performance.now() - began);
     }
     await log.close();
-    assert(Math.min(...took) < 40, `it waits for its next look, 50 ms: ${took.map(Math.round)} ms`);
+    assert(quickest <= 20, `it waits for its next look: ${Math.round(quickest)} ms at best`);
   }));
 
 Deno.test("a flush comes back when everything is in the file", () =>
@@ -85,12 +87,22 @@ Deno.test("a flush comes back when everything is in the file", () =>
     const path = join(logs, "events.jsonl");
     log.emit({ kind: "warning", message: "the thread is up" });
     await until("the first line", () => Deno.statSync(path).size > 0);
-    for (let round = 0, last = 0; round < 20; round++) {
+    const newest = () => (readEvents(path).at(-1) as { step?: number }).step;
+    let waited = 0;
+    for (let last = 0; waited < 20 && last < 50_000;) {
       for (let i = 0; i < 50; i++) log.emit(step(++last));
+      const began = performance.now();
       log.flush();
-      assertEquals(readEvents(path).at(-1), { ...readEvents(path).at(-1)!, step: last } as never);
+      if (performance.now() - began < 400) {
+        assertEquals(newest(), last);
+        waited++;
+      } else { // the machine is busy: after half a second it gives up, and waits no more until all is written
+        await until("the thread writes", () => newest() === last);
+        log.flush();
+      }
     }
     await log.close();
+    assertEquals(waited, 20);
   }));
 
 Deno.test("going back is done between the lines before it and those after", () =>
@@ -209,14 +221,15 @@ Deno.test("emitting a step takes microseconds", () =>
   inFolder(async (logs) => {
     const log = open(logs);
     const event = step(12345);
-    const best: number[] = [];
+    // 10 us is the aim, of this thread's own time: a machine may be busy with something else all the while.
+    let quickest = Infinity;
     for (let round = 0; round < 8; round++) {
-      const began = performance.now();
-      for (let i = 0; i < 2000; i++) log.emit(event);
-      best.push((performance.now() - began) / 2);
+      const { seconds } = measured(() => {
+        for (let i = 0; i < 2000; i++) log.emit(event);
+      });
+      quickest = Math.min(quickest, seconds / 2000 * 1e6);
       await new Promise((resolve) => setTimeout(resolve, 60));
     }
     await log.close();
-    // 10 us is the aim; the test allows for a machine that is busy with something else.
-    assert(Math.min(...best) < 25, `${Math.min(...best).toFixed(1)} us a step event`);
+    assert(quickest < 25, `${quickest.toFixed(1)} us a step event`);
   }));

@@ -52,13 +52,17 @@ Deno.test("a command that fails, or reads nothing, is told of once, and later al
 
 Deno.test("a command that hangs is ended with all it has started, and who observes never waits for it", () =>
   inTemp(async (folder) => {
-    const { alerts, warnings } = opened(folder, `sleep 300 & echo $! > '${folder}/child'; wait`, 300);
-    const began = performance.now();
-    alerts.observe(warning("w"), 1);
-    assert(performance.now() - began < 250, "it is started, not waited for");
-    await alerts.close();
-    assertMatch(warnings[0], /took longer than 0.3 s and was ended/);
-    const child = Deno.readTextFileSync(join(folder, "child")).trim();
+    let child = "";
+    Deno.writeTextFileSync(join(folder, "child"), child);
+    for (const limit of [300, 3000, 30_000]) { // on a busy machine it may be ended before it has started anything
+      const { alerts, warnings } = opened(folder, `sleep 300 & echo $! > '${folder}/child'; wait`, limit);
+      alerts.observe(warning("w"), 1);
+      assertEquals(warnings, [], "it is started, not waited for");
+      await alerts.close();
+      assertMatch(warnings[0], new RegExp(`took longer than ${limit / 1000} s and was ended`));
+      child = Deno.readTextFileSync(join(folder, "child")).trim();
+      if (child) break;
+    }
     const state = () => {
       try {
         return /State:\s+(\S)/.exec(Deno.readTextFileSync(`/proc/${child}/status`))![1];

@@ -1,5 +1,6 @@
 // A .wandb file that is cut at each byte, or has each byte flipped: what can be read is told and uploaded, and no more.
 import { assert, assertEquals } from "@std/assert";
+import { dirname, join } from "@std/path";
 import { readAtOfBytes, readFrames } from "../../../../../core/track/wandb/frames.ts";
 import { openContents } from "../../../../../core/track/wandb/sync/contents.ts";
 import { openReading } from "../../../../../core/track/wandb/sync/follow.ts";
@@ -7,7 +8,7 @@ import { inspectWandb } from "../../../../../commands/inspect_wandb.ts";
 import { inTemp } from "../../../../integration/program.ts";
 import { openWandbServer } from "../../../../integration/wandb_server.ts";
 import { printed } from "../../../../commands/printed.ts";
-import { range, stepsOf, upload, writeRun } from "./rig.ts";
+import { range, stepsOf, upload, uploadWithin, writeRun } from "./rig.ts";
 
 const ROWS = 3;
 const small = (folder: string) => writeRun(folder, { rows: ROWS, output: ["a\n"] });
@@ -133,19 +134,56 @@ Deno.test("a file without a run uploads nothing", () =>
     }
   }));
 
-Deno.test("inspect says of each cut and each flip what could be read, and exits with 3", () =>
+/** The sound file, cut at each byte and with a bit of each flipped, one after the other. */
+function* damagedOnes(bytes: Uint8Array): Generator<[name: string, damaged: Uint8Array]> {
+  for (let at = 0; at < bytes.length; at++) {
+    yield [`cut at ${at}`, bytes.subarray(0, at)];
+    yield [`a bit of byte ${at}`, bytes.with(at, bytes[at] ^ (1 << (at % 8)))];
+  }
+}
+
+Deno.test("inspect says of a cut at each byte, and of a bit of each, what could be read, and exits with 3", () =>
   inTemp(async (folder) => {
     const path = small(folder);
     const bytes = Deno.readFileSync(path);
     const sound = ends(bytes);
-    for (let at = 0; at < bytes.length; at += 3) {
-      for (const damaged of [bytes.subarray(0, at), bytes.with(at, bytes[at] ^ 16)]) {
-        Deno.writeFileSync(path, damaged);
-        const [code, text] = await printed(() => Promise.resolve(inspectWandb(path, true)));
-        const told = JSON.parse(text);
-        assertEquals([told.rows, told.run], [readAll(path).rows.length, readAll(path).run]);
-        const whole = damaged.length < bytes.length && sound.slice(1).includes(damaged.length);
-        assertEquals(code, whole ? 0 : 3, `${at} of ${damaged.length}`);
+    for (const [name, damaged] of damagedOnes(bytes)) {
+      Deno.writeFileSync(path, damaged);
+      const [code, text] = await printed(() => Promise.resolve(inspectWandb(path, true)));
+      const told = JSON.parse(text), there = readAll(path);
+      assertEquals(
+        [told.rows, told.run, told.damages.length],
+        [there.rows.length, there.run, there.damages],
+        name,
+      );
+      const betweenTwo = damaged.length < bytes.length && sound.slice(1).includes(damaged.length);
+      assertEquals(code, betweenTwo ? 0 : 3, name);
+    }
+  }));
+
+Deno.test("of a file cut at each byte, and with a bit of each flipped, just what can be read is uploaded", () =>
+  inTemp(async (folder) => {
+    const path = small(folder);
+    const bytes = Deno.readFileSync(path);
+    const whole = readAll(path);
+    await using server = openWandbServer();
+    for (const [name, damaged] of damagedOnes(bytes)) {
+      Deno.writeFileSync(path, damaged);
+      const { rows, run, exit, damages } = readAll(path);
+      const { state } = await uploadWithin(server, path);
+      assertEquals(state, run === null ? "empty" : damages > 0 ? "damaged" : "synced", name);
+      if (run === null) assertEquals(server.runs.size, 0, name);
+      else {
+        const { lines, complete, exitCode } = server.run();
+        assertEquals([stepsOf(lines.history), complete, exitCode], [rows, true, exit ? 0 : 1], name);
+        assert(rows.every((row, i) => row === whole.rows[i]), name);
       }
+      (server.runs as Map<string, unknown>).clear();
+      server.seen.length = 0;
+      const left = [...Deno.readDirSync(dirname(path))].map(({ name }) => name).filter((one) =>
+        one !== "files"
+      );
+      assertEquals(left.some((one) => one.endsWith(".synced")), state === "synced", name);
+      for (const one of left) Deno.removeSync(join(dirname(path), one));
     }
   }));

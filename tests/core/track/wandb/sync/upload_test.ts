@@ -231,7 +231,11 @@ for (const [name, [fault, says]] of Object.entries(HOSTILE)) {
       await using server = openWandbServer({
         fault: ({ what }) => what === "UpsertBucket" ? fault : undefined,
       });
-      const limits = { timeoutMs: 400, maxBytes: 2 ** 20, retries: 1 };
+      const limits = {
+        timeoutMs: name === "slower than a snail" ? 400 : 30_000,
+        maxBytes: 2 ** 20,
+        retries: 1,
+      };
       const error = await assertRejects(() => upload(server, path, limits), UserError);
       assertEquals(error.kind, "communication");
       assertMatch(error.message, says);

@@ -1,0 +1,7 @@
+// What a loader thread reads a user's own data with: its library is this program's. May import core/user, mod.ts.
+import type { Library } from "../core/user/library.ts";
+import { threadKind } from "../core/user/reader.ts";
+
+export const address: string = import.meta.url;
+
+export default threadKind(address, async () => ({ ...await import("../mod.ts") } satisfies Library));

@@ -1,0 +1,99 @@
+// Graphs inside a graph that only say how a part of it is run (torch.no_grad in forward): put in its place, node by node.
+// May import graph (types).
+import type { Graph, Node, Size, Value } from "./graph.ts";
+
+const NO_GRAD = /^torch\.ops\.higher_order\.wrap_with_set_grad_enabled$/;
+const DEEPEST = 16;
+
+/** The same graph with nothing left of such parts but their nodes; what else is in there is refused when it is planned. */
+export function inlined<G extends Graph>(graph: G): G {
+  const done = new Inliner(graph);
+  const nodes = done.nodes(graph.nodes, (name) => done.latest(name), undefined, 0);
+  const outputs = graph.outputs.map((output) => ({
+    ...output,
+    value: renamed(output.value, (n) => done.latest(n)),
+  }));
+  return { ...graph, nodes, outputs, tensors: done.tensors, symbols: done.symbols };
+}
+
+type Rename = (name: string) => string;
+
+class Inliner {
+  readonly tensors: Map<string, Graph["tensors"] extends ReadonlyMap<string, infer M> ? M : never>;
+  readonly symbols: Map<string, Size>;
+  /** Of results that are an input of the inner graph, or another result: what they are. */
+  readonly #same = new Map<string, string>();
+  #count = 0;
+
+  constructor(graph: Graph) {
+    this.tensors = new Map(graph.tensors);
+    this.symbols = new Map(graph.symbols);
+  }
+
+  latest(name: string): string {
+    for (let i = 0; i <= this.#same.size && this.#same.has(name); i++) name = this.#same.get(name)!;
+    return name;
+  }
+
+  nodes(nodes: readonly Node[], rename: Rename, grad: false | undefined, depth: number): Node[] {
+    return nodes.flatMap((node) => {
+      const [enabled, inner] = node.inputs.map(({ value }) => value);
+      if (
+        NO_GRAD.test(node.target) && inner?.kind === "graph" && enabled?.kind === "number" && depth < DEEPEST
+      ) {
+        const given = node.inputs.slice(2).map(({ value }) => renamed(value, rename));
+        const wanted = node.outputs.map((value) => renamed(value, rename));
+        return this.#inner(inner.graph, given, wanted, enabled.value === 0 ? false : undefined, depth);
+      }
+      const inputs = node.inputs.map((input) => ({ ...input, value: renamed(input.value, rename) }));
+      const outputs = node.outputs.map((value) => renamed(value, rename));
+      return [{ ...node, inputs, outputs, ...(grad === false && { grad }) }];
+    });
+  }
+
+  #inner(
+    graph: Graph,
+    given: readonly Value[],
+    wanted: readonly Value[],
+    grad: false | undefined,
+    depth: number,
+  ): Node[] {
+    const prefix = `inner ${this.#count++} `;
+    const names = new Map<string, string>();
+    const from = graph.inputs.flatMap(namesIn), to = given.flatMap(namesIn);
+    from.forEach((name, i) => to[i] !== undefined && names.set(name, to[i]));
+    const results = graph.outputs.flatMap(({ value }) => namesIn(value));
+    wanted.flatMap(namesIn).forEach((outer, i) => {
+      const known = names.get(results[i]);
+      if (known !== undefined) this.#same.set(outer, known);
+      else if (results[i] !== undefined) names.set(results[i], outer);
+    });
+    const rename: Rename = (name) => this.latest(names.get(name) ?? prefix + name);
+    for (const [name, meta] of graph.tensors) {
+      if (!this.tensors.has(rename(name))) this.tensors.set(rename(name), meta);
+    }
+    for (const [name, size] of graph.symbols) {
+      if (!this.symbols.has(rename(name))) this.symbols.set(rename(name), size);
+    }
+    return this.nodes(graph.nodes, rename, grad, depth + 1);
+  }
+}
+
+function namesIn(value: Value): string[] {
+  if (value.kind === "tensor" || value.kind === "symbol") return [value.name];
+  return value.kind === "tensors" ? value.names.map((name) => name ?? "") : [];
+}
+
+function renamed(value: Value, rename: Rename): Value {
+  switch (value.kind) {
+    case "tensor":
+    case "symbol":
+      return { ...value, name: rename(value.name) };
+    case "tensors":
+      return { ...value, names: value.names.map((name) => name === null ? null : rename(name)) };
+    case "numbers":
+      return { ...value, values: value.values.map((size) => typeof size === "string" ? rename(size) : size) };
+    default:
+      return value;
+  }
+}

@@ -1,0 +1,207 @@
+// Runs a graph block by block, and its loss behind the last one. May import ffi, model, nn (batch_norm), losses (types), its
+// siblings.
+import { noGrad } from "../../../ffi/autograd.ts";
+import { toDevice } from "../../../ffi/make.ts";
+import { clone, copy_, reshape, toDtype } from "../../../ffi/ops.ts";
+import { describe, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { UserError } from "../../errors.ts";
+import type { Activation, Block } from "../model.ts";
+import { recomputing } from "../nn/batch_norm.ts";
+import type { Frame } from "./arguments.ts";
+import { bindSizes } from "./check.ts";
+import type { Piece } from "./cuts.ts";
+import type { Program } from "./graph.ts";
+import type { Halves } from "./halves.ts";
+import { fit, type Unpack } from "./inputs.ts";
+import { type ExportedModule, Part } from "./module.ts";
+import { freeAfterLastUse, type Plan, runSteps } from "./plan.ts";
+import type { Signature, UserInput } from "./signature.ts";
+
+export interface Update {
+  readonly slot: number;
+  readonly buffer: Tensor;
+  /** The slot that the buffer comes in by. */
+  readonly from: number;
+}
+
+/** Of graphs whose writes were turned into outputs: which value belongs into which buffer. */
+export function updatesOf(program: Program, plan: Plan, root: ExportedModule): Update[] {
+  return program.outputs.flatMap(({ kind, value, of }) => {
+    const buffer = root.tensors.get(of);
+    if (kind !== "buffer" || value.kind !== "tensor" || !buffer) return [];
+    const input = program.inputs.find((i) => i.kind === "buffer" && i.of === of);
+    const from = input?.kind === "buffer" ? plan.slotOf(input.name) : -1;
+    return [{ slot: plan.slotOf(value.name), buffer, from }];
+  });
+}
+
+export interface Parts {
+  readonly path: string;
+  readonly program: Program;
+  readonly root: ExportedModule;
+  readonly signature: Signature;
+  readonly halves: Halves;
+  readonly updates: readonly Update[];
+  /** The slot of what the last block gives. */
+  readonly prediction: number;
+  /** Null where a batch is the input, or the list of them. */
+  readonly unpack: Unpack | null;
+}
+
+export class Runner {
+  readonly #frame: Frame;
+  readonly #written: ReadonlySet<number>;
+  readonly #late: readonly Update[];
+  #symbols = new Map<string, number>();
+
+  constructor(readonly parts: Parts) {
+    const { program, root, signature, halves: { body, tail } } = parts;
+    this.#frame = { values: new Array(body.slots), device: "cpu", training: true, again: false };
+    this.#written = new Set([...body.steps, ...tail.steps].map(({ writes }) => writes));
+    const late = new Set(tail.steps.flatMap(({ defines }) => defines));
+    this.#late = parts.updates.filter(({ slot }) => late.has(slot));
+    const wanted = [parts.prediction, signature.loss?.slot ?? -1, ...this.#late.map(({ slot }) => slot)];
+    freeAfterLastUse(tail, 0, tail.steps.length, new Set(wanted));
+    for (const input of program.inputs) {
+      if (input.kind === "user" || input.kind === "other") continue;
+      this.#frame.values[body.slotOf(input.name)] = root.tensors.get(input.of);
+    }
+  }
+
+  block({ from, to, out, name }: Piece, input: number): Block {
+    const { halves: { body, between }, root, path, updates } = this.parts;
+    const last = to === body.steps.length;
+    const kept = new Set([out, ...between, ...(last ? updates.map(({ slot }) => slot) : [])]);
+    if (from > 0) kept.add(input); // the caller's
+    freeAfterLastUse(body, from, to, kept);
+    const frame = this.#frame, early = updates.filter((update) => !this.#late.includes(update));
+    const forward = (x: Activation): Activation => {
+      frame.training = root.training;
+      frame.again = recomputing();
+      if (from === 0) this.#bind(x);
+      else frame.values[input] = x as Tensor;
+      runSteps(body.steps, from, to, frame, path);
+      if (last) {
+        this.#update(early);
+        this.#leave(out, input);
+      }
+      const result = frame.values[out] as Tensor;
+      return result === x ? clone(result) : result;
+    };
+    return { name, module: this.#partOf(from, last ? Infinity : to), forward };
+  }
+
+  /** The loss of the batch whose prediction was made last: it may want more of the graph than that. */
+  loss(target: Tensor): Tensor {
+    const { halves: { tail, between }, signature, path, program } = this.parts, frame = this.#frame;
+    const { loss, target: wanted } = signature;
+    const slot = loss!.slot;
+    const result = scope(() => {
+      if (wanted) {
+        const fitted = fittedTarget(path, wanted, target);
+        bindSizes(path, wanted.label, wanted.meta, fitted, program, this.#symbols);
+        frame.values[wanted.slot] = fitted;
+      }
+      runSteps(tail.steps, 0, tail.steps.length, frame, path);
+      this.#update(this.#late);
+      const made = frame.values[slot] as Tensor;
+      return between.includes(slot) ? clone(made) : made; // what was kept is freed here
+    });
+    this.#drop(between);
+    return result;
+  }
+
+  /** What the loss will use outlives the block's scope, as the block's own input and what it gives do by themselves. */
+  #leave(out: number, input: number): void {
+    const { halves: { between, body } } = this.parts, { values } = this.#frame;
+    for (const slot of between) {
+      if (slot !== out && slot !== input && body.kinds[slot] === "made") keep(values[slot] as Tensor);
+    }
+  }
+
+  #drop(slots: readonly number[]): void {
+    const { values } = this.#frame;
+    for (const slot of slots) {
+      const value = values[slot] as Tensor | undefined;
+      if (value?.kept) value.free?.();
+    }
+  }
+
+  #partOf(from: number, to: number): Part | null {
+    const { program, root, halves: { body, tail } } = this.parts;
+    const steps = to === Infinity ? [...body.steps.slice(from), ...tail.steps] : body.steps.slice(from, to);
+    const used = new Set(steps.flatMap(({ uses }) => uses.map((slot) => body.roots[slot])));
+    const trained = new Map(root.namedParameters().map(([name, tensor]) => [tensor, name]));
+    const named = program.inputs.flatMap((input): [string, Tensor][] => {
+      if (input.kind !== "parameter" || !used.has(body.slotOf(input.name))) return [];
+      const tensor = root.tensors.get(input.of)!;
+      return trained.has(tensor) ? [[trained.get(tensor)!, tensor]] : [];
+    });
+    return named.length > 0 ? new Part(named) : null;
+  }
+
+  /** The batch, checked against what the graph was exported for. */
+  #bind(x: Activation): void {
+    const { path, program, unpack, signature: { inputs }, halves: { between } } = this.parts;
+    const frame = this.#frame;
+    this.#drop(between); // of a batch whose loss nobody asked for
+    const given = unpack ? unpack(x as Tensor) : Array.isArray(x) ? x as readonly Tensor[] : [x as Tensor];
+    if (given.length !== inputs.length) throw severalInputs(path, inputs);
+    const symbols = this.#symbols = new Map();
+    inputs.forEach(({ slot, label, meta }, i) => {
+      bindSizes(path, label, meta, given[i], program, symbols);
+      const fits = meta.dtype === null || meta.dtype === given[i].dtype;
+      const taken = fits ? given[i] : toDtype(given[i], meta.dtype!);
+      const own = fits && this.#written.has(slot) ? clone(taken) : taken;
+      const ours = unpack !== null || own !== given[i];
+      frame.values[slot] = ours && between.includes(slot) ? keep(own) : own;
+    });
+    if (frame.device !== given[0].device) {
+      frame.device = given[0].device;
+      this.#moveConstants();
+    }
+    // Backward wants what forward read as it was, and the buffer is written to before that.
+    for (const { buffer, from } of this.parts.updates) if (from >= 0) frame.values[from] = clone(buffer);
+  }
+
+  /** Constants and buffers that are in no state dict are moved by nobody else. */
+  #moveConstants(): void {
+    for (const tensor of this.parts.root.tensors.values()) {
+      if (tensor.device !== this.#frame.device) {
+        tensor.replaceWith(keep(toDevice(tensor, this.#frame.device)));
+      }
+    }
+  }
+
+  #update(updates: readonly Update[]): void {
+    const { values, training, again } = this.#frame;
+    if (!training || again) return;
+    for (const { slot, buffer } of updates) {
+      scope(() => noGrad(() => copy_(buffer, values[slot] as Tensor)));
+    }
+  }
+}
+
+/** The targets in the shape and type that the graph wants: [N] stands for [N, 1] and back. */
+function fittedTarget(path: string, { label, meta }: UserInput, target: Tensor): Tensor {
+  const shape = fit(target.shape.slice(1), meta.sizes.slice(1));
+  if (!shape) {
+    throw new UserError(
+      "usage",
+      `${path}: its input ${label} takes the targets as ${meta.dtype}[${
+        meta.sizes.map((size) => typeof size === "number" ? size : "any").join(", ")
+      }], and they are ${describe(target)}.`,
+    );
+  }
+  const same = shape.length + 1 === target.shape.length;
+  const fitted = same ? target : reshape(target, [target.shape[0], ...shape]);
+  return meta.dtype === null || meta.dtype === target.dtype ? fitted : toDtype(fitted, meta.dtype);
+}
+
+const severalInputs = (path: string, inputs: readonly UserInput[]) =>
+  new UserError(
+    "data",
+    `${path}: forward takes ${inputs.length} tensors (${
+      inputs.map(({ label }) => label).join(", ")
+    }), and is given another number of them.`,
+  );

@@ -1,0 +1,10 @@
+// The thread that hears signals for a training thread which is in the midst of a step. May import ears (types).
+/// <reference lib="deno.worker" />
+import type { Listen } from "./ears.ts";
+
+self.onmessage = ({ data: { signals, word } }: MessageEvent<Listen>) => {
+  const heard = new Int32Array(word);
+  signals.forEach((name, i) =>
+    Deno.addSignalListener(name, () => Atomics.compareExchange(heard, 0, 0, i + 1))
+  );
+};

@@ -1,0 +1,63 @@
+// Numbers where ops take tensors: the 0-dim tensors that stand for them. May import aten, dtype, errors, make, schema, tensor.
+import { compile } from "./aten.ts";
+import { type DType, isFloating } from "./dtype.ts";
+import { NativeError } from "./errors.ts";
+import { constant } from "./make.ts";
+import { parseSchema } from "./schema.ts";
+import type { Device, Tensor } from "./tensor.ts";
+
+/** A number in a graph: whether it was written as 1 or as 1.0 decides the type of a result. */
+export class Num {
+  constructor(readonly value: number, readonly kind: "int" | "float" | "bool") {}
+  toString(): string {
+    return this.kind === "bool" ? (this.value ? "True" : "False") : String(this.value);
+  }
+}
+
+export type Operand = Tensor | Num;
+// deno-lint-ignore no-explicit-any
+export type Call = (...args: any[]) => unknown;
+
+/**
+ * What a Python number is to a tensor it meets: a 0-dim tensor that leaves the result's type as it would be. Of 64 bits
+ * where the tensor has dimensions, as PyTorch wraps numbers; of the tensor's own type where it has none.
+ */
+export function numberLike(n: Num, like: Tensor, device: Device = "cpu"): Tensor {
+  return constant(n.value, typeOfNumber(n, like), device);
+}
+
+function typeOfNumber({ kind }: Num, like: Tensor): DType {
+  if (kind === "bool") return "bool";
+  const of = like.dtype;
+  const numbers = isFloating(of) || of[0] === "c";
+  if (kind === "float" && !numbers) return "f32"; // the default type
+  if (kind === "int" && of === "bool") return "i64";
+  return like.shape.length === 0 ? of : numbers ? "f64" : "i64";
+}
+
+export const isNum = (value: unknown): value is Num => value instanceof Num;
+
+/** A pair of operands, one of which may be a number. */
+export function pair(a: Operand, b: Operand): [Tensor, Tensor] {
+  if (isNum(b)) {
+    if (!isNum(a)) return [a, numberLike(b, a)];
+    throw new NativeError("number", "", "an op of two numbers and no tensor can't be called");
+  }
+  return isNum(a) ? [numberLike(a, b), b] : [a, b];
+}
+
+/** On the tensor's own device: for ops of three operands, which take no host number beside a GPU's tensors. */
+export const beside = (value: Operand, like: Tensor): Tensor =>
+  isNum(value) ? numberLike(value, like, like.device) : value;
+
+export const defaultType = (n: Num): DType => n.kind === "int" ? "i64" : n.kind === "bool" ? "bool" : "f32";
+export const raw = (n: Num | undefined | null, otherwise: number): number => n?.value ?? otherwise;
+
+const cached = new Map<string, Call>();
+
+/** Another op of libtorch, by its schema. */
+export function other(text: string): Call {
+  let made = cached.get(text);
+  if (made === undefined) cached.set(text, made = compile(parseSchema(text), "aten"));
+  return made;
+}
