@@ -67,7 +67,7 @@ export const COMMANDS: readonly Command[] = [
     examples: [
       "hpctrain predict checkpoints/quickstart_best.pt --out predicted.csv",
       "hpctrain predict checkpoints/ice_best.pt --data-path next-year.nc --out predicted.nc",
-      "hpctrain launch -n 4 -- predict checkpoints/ice_best.pt --data-path new.nc --no-targets --out ice.nc",
+      "hpctrain launch -n 4 -- predict checkpoints/ice_best.pt --data-path new.nc --out ice.nc",
     ],
     settings: true,
     options: PREDICT_OPTIONS,
