@@ -11,6 +11,7 @@ import { asUserError, openDevice } from "../core/train/device.ts";
 import { evaluate as evaluateAll, type Evaluation } from "../core/train/evaluate.ts";
 import { openFeed } from "../core/train/feed.ts";
 import { withOwnFigures } from "../core/train/figures.ts";
+import { knownAnswers, numberedAs } from "../core/train/known.ts";
 import { loaderThreads } from "../core/train/loader_threads.ts";
 import { savedConfig } from "../core/train/resume.ts";
 import { formatValue } from "../core/format.ts";
@@ -44,7 +45,8 @@ export async function evaluate(argv: string[]): Promise<number> {
     const config = withOwnFigures(resolved.config, file.root);
     const { device } = openDevice(config);
     await loadReader(config.data);
-    const { data, model, pass, channelsLast } = build(config, device);
+    const answers = knownAnswers(file.root);
+    const { data, model, pass, channelsLast } = build(config, device, 1, { answers });
     const { root, averaged } = judgedWeights(file.root);
     loadWeights(model.root.stateDict(), root, path);
     if (data.val === null) {
@@ -53,16 +55,17 @@ export async function evaluate(argv: string[]): Promise<number> {
         "There is no validation data: give --val-samples N or --validation-split 0.1.",
       );
     }
+    const val = answers ? numberedAs(data.val, answers) : data.val;
     const breath = openBreath();
     const size = config.training.eval_batch_size || config.training.batch_size;
     const { loaders } = loaderThreads(resolved, device);
     const threads = {
       count: loaders,
       prefetch: config.data.prefetch_mib * 2 ** 20,
-      lanes: [{ source: data.val, rows: size, parts: 1 }],
+      lanes: [{ source: val, rows: size, parts: 1 }],
     };
     const feed = openFeed({ device, channelsLast, loss: pass.loss, threads });
-    const result = await evaluateAll(pass, data.val, feed, size, async () => {
+    const result = await evaluateAll(pass, val, feed, size, async () => {
       if (breath.due()) await breath.take();
     });
     feed.close();

@@ -21,7 +21,7 @@ import { build } from "../core/train/build.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
 import { openFeed } from "../core/train/feed.ts";
 import { withOwnFigures } from "../core/train/figures.ts";
-import { type Answers, knownAnswers } from "../core/train/known.ts";
+import { type Answers, knownAnswers, relabelled } from "../core/train/known.ts";
 import { loaderThreads } from "../core/train/loader_threads.ts";
 import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
 import { failed, joinRanks } from "../core/train/parallel/join.ts";
@@ -148,14 +148,6 @@ function whole(config: Config, { origin }: Resolved, others: boolean): Config {
   const mine = (setting: string) => /^(--|HPCTRAIN)/.test(origin(setting));
   const train_samples = mine("data.train_samples") ? config.data.train_samples : Number.MAX_SAFE_INTEGER;
   return { ...config, data: { ...config.data, train_samples, val_samples: 0 } };
-}
-
-/** Classes that are texts are numbered in each file by itself; the model's numbers are those of its own data. */
-function relabelled(target: readonly string[], predicted: readonly string[]): number[] | null {
-  if (target.length === 0 || predicted.length === 0 || target.join("\n") === predicted.join("\n")) {
-    return null;
-  }
-  return target.map((name) => predicted.indexOf(name));
 }
 
 /** Data without targets is what many have to predict from. */
