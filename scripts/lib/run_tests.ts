@@ -6,6 +6,8 @@ import { parseJunit, type TestResult } from "./junit.ts";
 const MINUTES_A_GROUP = 45;
 /** Most tests wait for processes as much as they compute. */
 const GROUPS_AT_ONCE = Math.min(2, navigator.hardwareConcurrency);
+/** Threads that wait for each other's part of an op would spin, and keep the cores from the other group. */
+const SHARED = { OMP_WAIT_POLICY: "passive" };
 
 interface Group {
   readonly name: string;
@@ -80,7 +82,7 @@ async function testGroup({ name: group, files, env = {} }: Group) {
   // What groups print would mix: each one's comes in one piece, when it has ended.
   const shell = alone ? 'exec "$@"' : 'exec "$@" >"$0" 2>&1';
   const command = ["-c", shell, output, Deno.execPath(), ...args, ...files];
-  const child = new Deno.Command("sh", { args: command, env, stdin: "null" }).spawn();
+  const child = new Deno.Command("sh", { args: command, env: { ...SHARED, ...env }, stdin: "null" }).spawn();
   let overdue = false;
   const timer = setTimeout(() => {
     overdue = true;

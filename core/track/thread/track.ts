@@ -18,8 +18,8 @@ export interface TrackOptions extends EventLogOptions {
   readonly room?: number;
 }
 
-/** Longest wait for what was emitted to be written before a save. */
-const FLUSH_MS = 500;
+/** Longest wait for what was emitted to be written before a save: on a busy machine the thread may not run for a second. */
+const FLUSH_MS = 5_000;
 /** Longest wait, at the end, for a disk to take what is left. */
 const PATIENCE_MS = 10_000;
 

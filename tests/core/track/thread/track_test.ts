@@ -150,7 +150,7 @@ Deno.test("a disk that hangs costs samples and no time, and a warning counts the
     assert(log.lost > 0, "what has no room is left out");
     const before = performance.now();
     for (let i = 0; i < 20; i++) log.flush();
-    assert(performance.now() - before < 5000, `20 flushes took ${performance.now() - before} ms`);
+    assert(performance.now() - before < 10_000, `20 flushes took ${performance.now() - before} ms`);
     assert(
       warnings.some((text) => text.includes("what came before is still being written")),
       warnings.join("\n"),
