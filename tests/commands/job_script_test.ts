@@ -4,6 +4,8 @@ import { join } from "@std/path";
 import { prepareJob } from "../../commands/job_script.ts";
 import { PBS } from "../../commands/qsub.ts";
 import { SLURM } from "../../commands/sbatch.ts";
+import { renderPbs } from "../../core/cluster/script/pbs.ts";
+import { renderSlurm } from "../../core/cluster/script/slurm.ts";
 import { UserError } from "../../core/errors.ts";
 import { HOSTILE } from "../core/cluster/script/hostile.ts";
 import { ROOT } from "../integration/program.ts";
@@ -95,12 +97,12 @@ Deno.test({
   ignore: !expected,
   fn: () =>
     inReadyFolder(async () => {
-      const words = HOSTILE.flatMap((value) => ["--of", value]);
       const scripts = [
         ...LINES.map((line) => prepare(line).script),
-        ...["sbatch", "qsub"].map((command) =>
-          prepare([command, "generate-data", ...words, "--env", `A=${HOSTILE[7]}`]).script
-        ),
+        ...Object.entries({ sbatch: renderSlurm, qsub: renderPbs }).map(([command, render]) => {
+          const { job } = prepare([command, "train", "--env", `A=${HOSTILE[7]}`]);
+          return render({ ...job, words: ["train", ...HOSTILE] });
+        }),
       ];
       const files = scripts.map((script, i) => {
         Deno.writeTextFileSync(`${i}.sh`, script);
