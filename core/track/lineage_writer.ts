@@ -52,7 +52,8 @@ export function openLineage(logs: string, options: LineageOptions): LineageWrite
   const path = lineagePath(logs);
   const now = options.now ?? (() => Date.now() / 1000);
   const before = attemptsBefore(logs, options);
-  const { parent, attempts: past } = before;
+  const { parent } = before;
+  const past = before.attempts.map(asWritten);
   const redone = Math.max(0, (past.at(-1)?.last_step ?? 0) - step);
   const redoneSeconds = redone * secondsPerStep(past);
   // What is long over is made text once, however many attempts there were.
@@ -61,7 +62,8 @@ export function openLineage(logs: string, options: LineageOptions): LineageWrite
   let writtenAt = 0;
   let failed = false;
 
-  const all = () => own ? [...past, own] : past;
+  // What is told is worked out from what is written: whoever reads the file finds the same.
+  const all = () => own ? [...past, asWritten(own)] : past;
   const write = (sync: boolean) => {
     if (!own) return;
     writtenAt = own.last_seen;
@@ -148,6 +150,8 @@ function factsOf({ host, pid, world_size }: RunEvent, { began, step, resumedFrom
 /** Times to the millisecond. */
 const textOf = (attempt: Attempt) =>
   JSON.stringify(attempt, (_, value) => typeof value === "number" ? Math.round(value * 1000) / 1000 : value);
+
+const asWritten = (attempt: Attempt): Attempt => JSON.parse(textOf(attempt));
 
 const whyOf = (code: number) => code === EXIT.done ? "done" : code === EXIT.stopped ? "stopped" : "error";
 

@@ -82,6 +82,14 @@ Deno.test(
 );
 
 Deno.test(
+  "goodput is that of the times as they are written: whoever works it out again finds the same",
+  inFolder((logs) => {
+    attempt(logs, [[100, RUN], [100.0054, 1], [100.0114, exit(0, "Finished", 9)]]); // 6 of 11.4 ms, or of 11
+    assertEquals(read(logs).goodput_percent, goodput(read(logs).attempts));
+  }),
+);
+
+Deno.test(
   "the next attempt finds out that one was killed, how far it had come, and what is done again",
   inFolder((logs) => {
     // Written last at step 1; what came after is in the events alone: 20 steps in 10 s, 1 s of it in a save.
