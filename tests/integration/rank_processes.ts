@@ -33,7 +33,7 @@ export function startJob(flags: readonly string[], options: JobOptions): Job {
   const args = ["train", ...flags, "--device=cpu", "--log-interval=1", "--run-name=r", "--save-dir", cwd];
   const child = start(args, {
     cwd,
-    env: { OMP_NUM_THREADS: "1", PATH: path, ...env },
+    env: { OMP_NUM_THREADS: "1", PMIX_MCA_gds: "hash", PATH: path, ...env },
     through: [...mpi.launcher, ...lenient ? LENIENT : [], "-n", String(ranks), ...wrapped],
   });
   let ended = false;

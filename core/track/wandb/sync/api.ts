@@ -1,9 +1,11 @@
-// The requests of W&B's protocol that uploading needs; answers are checked before they are used. May import http, credentials,
-// json_text, core/errors.
+// The requests of W&B's protocol that uploading needs. May import http, credentials, queries, answers, json_text (types),
+// core/errors.
 import { UserError } from "../../../errors.ts";
+import { parsed, placeIn, sizesIn, statusIn, urlsIn } from "./answers.ts";
 import type { Server } from "./credentials.ts";
 import { type Http, Refused } from "./http.ts";
-import { type Json, parseJson, type Tree } from "./json_text.ts";
+import type { Tree } from "./json_text.ts";
+import { ALERT, CREATE_FILES, FILES, NOTHING, STATUS, UPSERT } from "./queries.ts";
 
 /** Where a run is at the server, by the server's own names. */
 export interface Place {
@@ -78,34 +80,60 @@ export interface Api {
   files(run: { entity: string | null; project: string | null; name: string }): Promise<Map<string, number>>;
 }
 
-const BUCKET =
-  "id name displayName description config sweepName project{id name entity{id name}} historyLineCount";
-const UPSERT =
-  `mutation UpsertBucket($id:String,$name:String,$project:String,$entity:String,$groupName:String,` +
-  `$description:String,$displayName:String,$notes:String,$commit:String,$config:JSONString,$host:String,$debug:Boolean,` +
-  `$program:String,$repo:String,$jobType:String,$state:String,$sweep:String,$tags:[String!],$summaryMetrics:JSONString){` +
-  `upsertBucket(input:{id:$id,name:$name,groupName:$groupName,modelName:$project,entityName:$entity,` +
-  `description:$description,displayName:$displayName,notes:$notes,config:$config,commit:$commit,host:$host,debug:$debug,` +
-  `jobProgram:$program,jobRepo:$repo,jobType:$jobType,state:$state,sweep:$sweep,tags:$tags,` +
-  `summaryMetrics:$summaryMetrics}){bucket{${BUCKET}} inserted}}`;
-const STATUS = `query RunResumeStatus($project:String,$entity:String,$name:String!){model(name:$project,` +
-  `entityName:$entity){id name entity{id name} bucket(name:$name,missingOk:true){id name summaryMetrics displayName ` +
-  `logLineCount historyLineCount eventsLineCount historyTail eventsTail config tags notes wandbConfig(keys:["t"])}}}`;
-const CREATE_FILES =
-  `mutation CreateRunFiles($entity:String!,$project:String!,$run:String!,$files:[String!]!){` +
-  `createRunFiles(input:{entityName:$entity,projectName:$project,runName:$run,files:$files}){` +
-  `runID uploadHeaders files{name uploadUrl}}}`;
-const ALERT =
-  `mutation NotifyScriptableRunAlert($entityName:String!,$projectName:String!,$runName:String!,$title:String!,` +
-  `$text:String!,$severity:AlertSeverity,$waitDuration:Duration){notifyScriptableRunAlert(input:{entityName:$entityName,` +
-  `projectName:$projectName,runName:$runName,title:$title,text:$text,severity:$severity,waitDuration:$waitDuration}){success}}`;
-const FILES =
-  `query RunFiles($project:String,$entity:String,$run:String!){model(name:$project,entityName:$entity){` +
-  `bucket(name:$run){files(first:1000){edges{node{name sizeBytes}}}}}}`;
 /** Nanoseconds, as the server counts waiting between two alerts of one title. */
 const ALERT_WAIT = 60_000_000_000;
+/** What a place for files says for good, beside what says so anywhere. */
+const NO_PLACE = [400, 401, 403, 404, 405, 410, 413, 422, 501];
 
-export function openApi({ url, key }: Server, http: Http): Api {
+export function openApi(server: Server, http: Http): Api {
+  const { post, graphql, put } = openRequests(server, http);
+  return {
+    async status({ entity, project, name }) {
+      const what = "The question how far the run is";
+      return statusIn(await graphql("RunResumeStatus", STATUS, { entity, project, name }, what));
+    },
+
+    async upsert(run) {
+      const what = "The run";
+      return placeIn(await graphql("UpsertBucket", UPSERT, { ...NOTHING, ...run }, what), what);
+    },
+
+    async stream(place, body, rest) {
+      const path = `/files/${
+        [place.entity, place.project, place.run].map(encodeURIComponent).join("/")
+      }/file_stream`;
+      const again = async () => {
+        const left = await rest();
+        return left === null ? null : JSON.stringify(left);
+      };
+      parsed(await post(path, JSON.stringify(body), "The rows", again), "The rows");
+    },
+
+    async uploadUrls({ entity, project, run }, paths) {
+      const what = "The list of files";
+      const variables = { entity, project, run, files: paths };
+      const data = await graphql("CreateRunFiles", CREATE_FILES, variables, what);
+      return urlsIn(data, paths, server.url, what);
+    },
+
+    put: (to, headers, body, path) => put(to, headers, body, `The file ${path}`),
+
+    async alert({ entity, project, run }, { title, text, level }) {
+      const variables = { entityName: entity, projectName: project, runName: run, title, text };
+      const severity = ["INFO", "WARN", "ERROR"].includes(level) ? level : "INFO";
+      const all = { ...variables, severity, waitDuration: ALERT_WAIT };
+      await graphql("NotifyScriptableRunAlert", ALERT, all, "An alert");
+    },
+
+    async files({ entity, project, name }) {
+      const variables = { entity, project, run: name };
+      return sizesIn(await graphql("RunFiles", FILES, variables, "The question which files it has"));
+    },
+  };
+}
+
+/** What goes to the server with the key, and files to where it says without; what fails says what was not sent, and no key. */
+function openRequests({ url, key }: Server, http: Http) {
   const headers = {
     authorization: key.header(),
     "content-type": "application/json",
@@ -131,10 +159,8 @@ export function openApi({ url, key }: Server, http: Http): Api {
     variables: unknown,
     what: string,
   ): Promise<any> {
-    const answer = parsed(
-      await post("/graphql", JSON.stringify({ query, variables, operationName }), what),
-      what,
-    );
+    const question = JSON.stringify({ query, variables, operationName });
+    const answer = parsed(await post("/graphql", question, what), what);
     const said = answer.errors?.[0]?.message;
     if (said !== undefined) {
       const kind = /permission|denied|unauthor|not found/i.test(said) ? "usage" : "communication";
@@ -143,128 +169,15 @@ export function openApi({ url, key }: Server, http: Http): Api {
     return answer.data;
   }
 
-  return {
-    async status({ entity, project, name }) {
-      const what = "The question how far the run is";
-      const data = await graphql("RunResumeStatus", STATUS, { entity, project, name }, what);
-      const bucket = data?.model?.bucket;
-      if (!isObject(bucket)) return null;
-      const has = parseJson(textIn(bucket, "wandbConfig") ?? "");
-      return has instanceof Map && has.has("t") ? statusOf(bucket) : null;
-    },
-
-    async upsert(run) {
-      const what = "The run";
-      const variables = { ...NOTHING, ...run };
-      const data = await graphql("UpsertBucket", UPSERT, variables, what);
-      const bucket = data?.upsertBucket?.bucket;
-      const place = {
-        id: textIn(bucket, "id"),
-        run: textIn(bucket, "name"),
-        project: textIn(bucket?.project, "name"),
-        entity: textIn(bucket?.project?.entity, "name"),
-      };
-      if (!place.run || !place.project || !place.entity) {
-        throw strange(what, "it names no run, project and entity");
-      }
-      return place as Place;
-    },
-
-    async stream(place, body, rest) {
-      const path = `/files/${
-        [place.entity, place.project, place.run].map(encodeURIComponent).join("/")
-      }/file_stream`;
-      const again = async () => {
-        const left = await rest();
-        return left === null ? null : JSON.stringify(left);
-      };
-      parsed(await post(path, JSON.stringify(body), "The rows", again), "The rows");
-    },
-
-    async uploadUrls({ entity, project, run }, paths) {
-      const what = "The list of files";
-      const data = await graphql(
-        "CreateRunFiles",
-        CREATE_FILES,
-        { entity, project, run, files: paths },
-        what,
-      );
-      const created = data?.createRunFiles;
-      if (!Array.isArray(created?.files)) throw strange(what, "it has no list of files");
-      const urls = new Map<string, string>();
-      for (const file of created.files) {
-        const name = textIn(file, "name"), to = textIn(file, "uploadUrl");
-        if (name === null || to === null) continue;
-        const resolved = URL.canParse(to, url) ? new URL(to, url) : null;
-        if (resolved !== null && /^https?:$/.test(resolved.protocol)) urls.set(name, resolved.href);
-      }
-      const missing = paths.find((path) => !urls.has(path));
-      if (missing !== undefined) throw strange(what, `it gives no place for ${missing}`);
-      return { urls, headers: headersOf(created.uploadHeaders) };
-    },
-
-    async put(to, more, body, path) {
-      const what = `The file ${path}`;
-      try {
-        await http.send({
-          method: "PUT",
-          url: to,
-          headers: more,
-          body,
-          what,
-          hopeless: [400, 401, 403, 404, 405, 410, 413, 422, 501],
-        });
-      } catch (error) {
-        throw error instanceof Refused ? refusal(error, what, key.hide(error.message)) : error;
-      }
-    },
-
-    async alert({ entity, project, run }, { title, text, level }) {
-      const variables = { entityName: entity, projectName: project, runName: run, title, text };
-      const severity = ["INFO", "WARN", "ERROR"].includes(level) ? level : "INFO";
-      await graphql(
-        "NotifyScriptableRunAlert",
-        ALERT,
-        { ...variables, severity, waitDuration: ALERT_WAIT },
-        "An alert",
-      );
-    },
-
-    async files({ entity, project, name }) {
-      const variables = { entity, project, run: name };
-      const data = await graphql("RunFiles", FILES, variables, "The question which files it has");
-      const edges: unknown = data?.model?.bucket?.files?.edges;
-      const sizes = new Map<string, number>();
-      for (const edge of Array.isArray(edges) ? edges : []) {
-        const name = textIn(edge?.node, "name");
-        if (name !== null) sizes.set(name, Number(edge.node.sizeBytes));
-      }
-      return sizes;
-    },
-  };
+  async function put(to: string, more: Record<string, string>, body: Uint8Array<ArrayBuffer>, what: string) {
+    try {
+      await http.send({ method: "PUT", url: to, headers: more, body, what, hopeless: NO_PLACE });
+    } catch (error) {
+      throw error instanceof Refused ? refusal(error, what, key.hide(error.message)) : error;
+    }
+  }
+  return { post, graphql, put };
 }
-
-const NOTHING = {
-  id: null,
-  name: null,
-  project: null,
-  entity: null,
-  groupName: null,
-  description: null,
-  displayName: null,
-  notes: null,
-  commit: null,
-  config: null,
-  host: null,
-  debug: null,
-  program: null,
-  repo: null,
-  jobType: null,
-  state: null,
-  sweep: null,
-  tags: null,
-  summaryMetrics: null,
-};
 
 function refusal({ status }: Refused, what: string, said: string): UserError {
   if (status === 401 || status === 403) {
@@ -275,81 +188,6 @@ function refusal({ status }: Refused, what: string, said: string): UserError {
     );
   }
   return new UserError("communication", `${what} could not be sent: ${said}.`);
-}
-
-const strange = (what: string, why: string): UserError =>
-  new UserError(
-    "communication",
-    `${what} was sent, and the server's answer is none of W&B's: ${why}. Does WANDB_BASE_URL name a W&B server?`,
-  );
-
-function parsed(text: string, what: string): any {
-  try {
-    const value = JSON.parse(text);
-    if (isObject(value)) return value;
-  } catch {
-    // Said below.
-  }
-  throw strange(what, "it is no JSON object");
-}
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-function textIn(object: unknown, field: string): string | null {
-  const value = isObject(object) ? object[field] : null;
-  return typeof value === "string" ? value : null;
-}
-
-function countIn(object: unknown, field: string): number {
-  const value = isObject(object) ? object[field] : null;
-  return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
-}
-
-function statusOf(bucket: Record<string, unknown>): Status {
-  const tree = (field: string): Tree => {
-    const value = parseJson(textIn(bucket, field) ?? "");
-    return value instanceof Map ? value : new Map();
-  };
-  const config: Tree = new Map();
-  for (const [key, wrapped] of tree("config")) {
-    if (wrapped instanceof Map && wrapped.has("value")) config.set(key, wrapped.get("value")!);
-  }
-  const tags = bucket.tags;
-  return {
-    id: textIn(bucket, "id"),
-    history: countIn(bucket, "historyLineCount"),
-    events: countIn(bucket, "eventsLineCount"),
-    output: countIn(bucket, "logLineCount"),
-    lastRow: lastOf(textIn(bucket, "historyTail")),
-    lastEvents: lastOf(textIn(bucket, "eventsTail")),
-    config,
-    summary: tree("summaryMetrics"),
-    tags: Array.isArray(tags) ? tags.filter((tag) => typeof tag === "string") : [],
-    notes: textIn(bucket, "notes"),
-  };
-}
-
-/** A tail is the JSON text of a list of JSON texts. */
-function lastOf(tail: string | null): Tree | null {
-  try {
-    const lines: unknown = JSON.parse(tail ?? "[]");
-    const last: unknown = Array.isArray(lines) ? lines.at(-1) : undefined;
-    const row: Json | null = typeof last === "string" ? parseJson(last) : null;
-    return row instanceof Map ? row : null;
-  } catch {
-    return null;
-  }
-}
-
-/** "Name:value" each; what could not be a header is left out. */
-function headersOf(list: unknown): Record<string, string> {
-  const headers: Record<string, string> = {};
-  for (const line of Array.isArray(list) ? list : []) {
-    const [, name, value] = /^([\w-]{1,100}):\s*([\x20-\x7e]{0,4000})$/.exec(String(line)) ?? [];
-    if (name !== undefined && !/^(host|content-length|transfer-encoding)$/i.test(name)) headers[name] = value;
-  }
-  return headers;
 }
 
 // deno-lint-ignore no-control-regex

@@ -1,10 +1,11 @@
 // Sends a file's lines in order, in pieces that a server takes; after a failure it asks what has come through, so that nothing is
-// sent twice. May import api, contents, json_text, plan, state.
+// sent twice. May import api, contents, json_text, plan, progress.
 import type { Api, Place, StreamBody } from "./api.ts";
-import type { Contents, Row } from "./contents.ts";
+import type { Contents } from "./contents.ts";
 import { textOfJson } from "./json_text.ts";
 import type { Plan } from "./plan.ts";
-import type { Counts, Uploaded } from "./state.ts";
+import { type Batch, KINDS, openProgress, type Progress } from "./progress.ts";
+import type { Counts } from "./state.ts";
 
 /** Of lines in one request; W&B takes some 10 MiB. */
 export const MAX_REQUEST = 4 * 2 ** 20;
@@ -14,25 +15,14 @@ export interface End {
   readonly exitCode: number;
 }
 
-export interface Sending {
+export interface Sending extends Pick<Progress, "uploaded" | "rows"> {
   /** Leaves out what the server has. Called after each reading, before `send`. */
   admit(contents: Contents): void;
   /** Sends all that waits; with `end` also that the run is over. */
   send(contents: Contents, end?: End): Promise<void>;
-  /** For the file beside the .wandb file; null while it can't be told. */
-  readonly uploaded: Omit<Uploaded, "to" | "alerts"> | null;
-  /** Rows sent by this upload, and rows that were not because the server had them. */
-  readonly rows: { sent: number; had: number };
-}
-
-interface Batch {
-  readonly history: Row[];
-  readonly events: string[];
-  readonly output: string[];
 }
 
 const FILES = { history: "wandb-history.jsonl", events: "wandb-events.jsonl", output: "output.log" } as const;
-const KINDS = ["history", "events", "output"] as const;
 
 export function openSending(
   api: Api,
@@ -40,41 +30,9 @@ export function openSending(
   plan: Plan,
   { acknowledged, name }: { acknowledged: () => void; name: string },
 ): Sending {
-  const at: Counts = { ...plan.at };
-  const skip = { ...plan.skip };
-  let base = plan.base;
-  let { lastStep } = plan;
+  const progress = openProgress(plan);
+  const { at, pass } = progress;
   let lastSummary = "", toldPreempting = false;
-  const rows = { sent: 0, had: 0 };
-  /** Lines of this file that the server has, sent now or before. */
-  const done: Counts = { history: 0, events: 0, output: 0 };
-
-  function admit({ history, events, output }: Contents): void {
-    while (history.rows.length > 0 && (skip.history > 0 || history.rows[0].step <= (skip.upToStep ?? -1))) {
-      skip.history--;
-      const { step } = history.rows.shift()!;
-      lastStep = Math.max(step, lastStep ?? step);
-      rows.had++;
-      done.history++;
-    }
-    while (events.texts.length > 0 && (skip.events > 0 || timeIn(events.texts[0]) <= (skip.upToTime ?? -1))) {
-      skip.events--;
-      events.texts.shift();
-      done.events++;
-    }
-    const had = Math.min(Math.max(skip.output, 0), output.texts.length);
-    output.texts.splice(0, had);
-    skip.output -= had;
-    done.output += had;
-    // Once there is something of each kind that the server lacks, it has been seen where the file begins there.
-    if (base === null && history.rows.length > 0 && (events.texts.length > 0 || skip.upToTime === null)) {
-      base = {
-        history: at.history - done.history,
-        events: at.events - done.events,
-        output: at.output - done.output,
-      };
-    }
-  }
 
   async function send(contents: Contents, end?: End): Promise<void> {
     for (;;) {
@@ -114,29 +72,12 @@ export function openSending(
     pass(batch, { history: has("history"), events: has("events"), output: has("output") });
   }
 
-  function pass(batch: Batch, counts: Counts): void {
-    for (const kind of KINDS) {
-      const passed = batch[kind].splice(0, counts[kind]);
-      at[kind] += passed.length;
-      done[kind] += passed.length;
-      if (kind !== "history") continue;
-      rows.sent += passed.length;
-      lastStep = (passed.at(-1) as Row | undefined)?.step ?? lastStep;
-    }
-  }
-
   return {
-    admit,
+    admit: progress.admit,
     send,
-    rows,
+    rows: progress.rows,
     get uploaded() {
-      if (base === null) return null;
-      const sent = {
-        history: at.history - base.history,
-        events: at.events - base.events,
-        output: at.output - base.output,
-      };
-      return { base, sent, lastStep };
+      return progress.uploaded;
     },
   };
 }
@@ -184,9 +125,4 @@ function bodyOf(batch: Batch, at: Counts, { summary, preempting, end }: More): S
     ...(end ? { complete: true, exitcode: end.exitCode } : {}),
   };
   return Object.keys(body).length > 0 ? body : null;
-}
-
-function timeIn(line: string): number {
-  const found = /"_timestamp":([^,}]+)/.exec(line);
-  return found ? Number(found[1]) : Infinity;
 }

@@ -1,0 +1,178 @@
+// The steps of one epoch: data is waited for, a step is made, and what is due after it is done. May import ffi, data, track,
+// its siblings.
+import { scope } from "../../ffi/tensor.ts";
+import { type Order, order } from "../data/order.ts";
+import { partsOf, partsOfShards } from "../data/part.ts";
+import type { Part } from "../data/source.ts";
+import { COMPUTE, INPUT, OTHER } from "../track/profile/laps.ts";
+import type { Throughput } from "../track/throughput.ts";
+import { type Asked, enough, save, stopped } from "./asked.ts";
+import type { Outcome } from "./blocks.ts";
+import type { Breath } from "./breath.ts";
+import { emptySums, sumsOf, sumsSoFar } from "./epoch_sums.ts";
+import type { Supply } from "./feed.ts";
+import { rewind } from "./guards/rewind.ts";
+import { type Late, openLate } from "./late.ts";
+import type { RunningMetrics } from "./metrics.ts";
+import { Left, type Pauses } from "./pauses.ts";
+import type { Ending, Run } from "./run.ts";
+import { learningRate } from "./schedule.ts";
+import { itemsOf, type MicroBatch, sharesOf, type StepOptions, type StepResult, trainStep } from "./step.ts";
+
+/** Longest wait for data before signals and requests are looked at. */
+const WAIT_MS = 50;
+
+/** What all epochs of a run have in common. */
+export interface Common {
+  readonly run: Run;
+  readonly supply: Supply;
+  readonly pace: Throughput;
+  readonly breath: Breath;
+  readonly pauses: Pauses;
+  readonly asked: (here: boolean) => Asked;
+}
+
+export interface Epoch extends Common {
+  /** From 0. */
+  readonly number: number;
+  readonly options: StepOptions;
+  readonly late: Late;
+  /** When it began, and the seconds that the run had waited for data by then. */
+  readonly began: number;
+  readonly waited: number;
+  /** Others after training has gone back. */
+  running: RunningMetrics;
+}
+
+export function openEpoch(common: Common): Epoch {
+  const { run, supply, pace, pauses } = common;
+  const { config: { training, data }, step: { pass: { loss } } } = run;
+  const number = run.cursor.epoch;
+  const samples = order(run.train.length, training.seed, number, data.shuffle);
+  const observe = (o: Outcome, b: MicroBatch) =>
+    epoch.running.observe(o.output, b.target, o.loss, itemsOf(b, loss), b.shard);
+  const epoch: Epoch = {
+    ...common,
+    number,
+    running: sumsSoFar(run),
+    options: { ...run.step, observe, hold: run.saver.hold, pauses },
+    late: openLate(run, number, pace),
+    began: performance.now(),
+    waited: run.feed.waited(),
+  };
+  pace.startEpoch();
+  supply.begin(partsToCome(run, number, samples));
+  return epoch;
+}
+
+/** The parts of each step that the epoch still has, on this rank. */
+function partsToCome(run: Run, epoch: number, samples: Order): () => readonly Part[] | null {
+  const { config: { data }, plan, step: { shards }, together } = run;
+  const { rank, world } = together?.team ?? { rank: 0, world: 1 };
+  const mixing = data.mixup > 0 || data.cutmix > 0;
+  let fed = run.cursor.stepInEpoch; // steps whose samples the feed knows
+  return () => {
+    if (fed >= plan.stepsPerEpoch) return null;
+    const step = fed++;
+    return shards
+      ? partsOfShards(samples, step, plan, epoch, mixing, shards.own, shards.count)
+      : partsOf(samples, step, plan, epoch, mixing, rank, world);
+  };
+}
+
+/** All steps that the epoch still has, or those up to --max-steps. Gives the run's ending where it stops among them. */
+export async function trainSteps(e: Epoch): Promise<Ending | null> {
+  const { run, supply, breath, pauses, asked } = e;
+  const { cursor, plan, together, laps, guard } = run;
+  while (cursor.stepInEpoch < plan.stepsPerEpoch) {
+    together?.control.phase("data.next");
+    laps.lap(OTHER);
+    if (run.profile?.at(cursor.step)) await run.profile.finish();
+    const ready = supply.ready(WAIT_MS);
+    const here = ready || pauses.endsHere();
+    if (here) {
+      const left = oneStep(e, ready);
+      if (left !== null) return await leave(e, left);
+    }
+    if (guard.pending !== null) await goBack(e);
+    if (here) together?.stepped(run);
+    if (!here || breath.due()) await breath.take();
+    const { stop, save: due } = asked(here);
+    if (stop !== null || due !== null || enough(run)) {
+      await settle(e);
+      cursor.sums = sumsOf(run, e.running);
+      if (stop !== null) return await stopped(run, stop);
+      if (enough(run)) break;
+      await save(run, due!, false);
+    }
+  }
+  return null;
+}
+
+/** Hot: nothing is read from the device but through `late`, nothing is logged. Gives where the step was left, if it was. */
+function oneStep(e: Epoch, ready: boolean): Left | null {
+  const { run, late } = e;
+  const { cursor, plan, together, laps, config: { training }, step: { norms, pass } } = run;
+  together?.control.phase("forward");
+  const rate = learningRate(run.schedule, cursor.step);
+  const log = (cursor.step + 1) % training.log_interval === 0;
+  const count = Math.min(plan.global, run.train.length - cursor.stepInEpoch * plan.global);
+  const world = together?.team.world ?? 1;
+  if (norms) norms.passes = Math.ceil(Math.ceil(count / world) / plan.micro);
+  const result = computed(e, ready, rate, log);
+  if (result instanceof Left) return result;
+  run.ema?.update();
+  cursor.step++;
+  together?.control.step(cursor.step);
+  cursor.stepInEpoch++;
+  cursor.samples += count;
+  e.supply.ahead();
+  laps.lap(INPUT);
+  late.push(result, rate, log);
+  laps.lap(pass.onGpu ? COMPUTE : OTHER); // the device is waited for here
+  e.pace.step(count);
+  return null;
+}
+
+/** Hot too. A step that is left between two micro-batches has changed nothing that lasts, but for what is undone. */
+function computed(e: Epoch, ready: boolean, rate: number, log: boolean): StepResult | Left {
+  const { run, supply, running, pauses, options } = e;
+  const { cursor, together, laps, step: { pass: { loss } } } = run;
+  try {
+    return scope(() => {
+      const batches = ready ? supply.take()! : []; // none where all ranks leave this step
+      laps.lap(INPUT);
+      run.flops.before(batches[0]?.input.shape[0] ?? 0);
+      const shares = together ? together.shares(batches, loss) : sharesOf(batches, loss);
+      running.mark();
+      pauses.begin();
+      return trainStep(options, batches, shares, rate, log, cursor.step);
+    });
+  } catch (thrown) {
+    if (thrown instanceof Left) return thrown;
+    throw thrown;
+  }
+}
+
+/** The run stops within a step: it is as if that had not been begun. */
+async function leave(e: Epoch, left: Left): Promise<Ending> {
+  const { run, running, pauses } = e;
+  if (left.begun) run.console.line(`Step ${run.cursor.step + 1} is left in its midst, to be begun anew.`);
+  pauses.undo();
+  running.undo();
+  await settle(e);
+  run.cursor.sums = sumsOf(run, e.running);
+  return await stopped(run, left.reason);
+}
+
+/** The last step's loss is heard, and what follows from it is done: before anything is saved or told of the epoch. */
+export async function settle(e: Epoch): Promise<void> {
+  e.late.settle();
+  if (e.run.guard.pending !== null) await goBack(e);
+}
+
+async function goBack(e: Epoch): Promise<void> {
+  e.late.settle();
+  await rewind(e.run);
+  e.running = emptySums(e.run); // what was seen before is not what these weights have learnt
+}

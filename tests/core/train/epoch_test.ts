@@ -1,0 +1,111 @@
+// The steps of an epoch: what comes after what in each, which is what ranks rely on that meet there. Whole runs: loop_test.ts.
+import { assertEquals } from "@std/assert";
+import { openAsked } from "../../../core/train/asked.ts";
+import { openBreath } from "../../../core/train/breath.ts";
+import { type Common, openEpoch, settle, trainSteps } from "../../../core/train/epoch.ts";
+import { openPauses } from "../../../core/train/pauses.ts";
+import type { Run } from "../../../core/train/run.ts";
+import { COMMUNICATION, COMPUTE, INPUT, OPTIMIZER, OTHER, SAVE } from "../../../core/track/profile/laps.ts";
+import { openThroughput } from "../../../core/track/throughput.ts";
+import { inFolder } from "../checkpoint/python.ts";
+import { oneOfMany } from "./one_of_many.ts";
+import { started } from "./started.ts";
+
+/** Three steps an epoch, the last with a part of its samples; two micro-batches a step. */
+const FLAGS =
+  ("--data-type synthetic --model mlp --hidden-size 16 --epochs 2 --train-samples 40 --val-samples 0 " +
+    "--batch-size 8 --grad-accum 2").split(" ");
+
+function commonOf(run: Run): Common {
+  const pauses = openPauses(run);
+  return {
+    run,
+    supply: run.feed.of(run.train),
+    pace: openThroughput(),
+    breath: openBreath(),
+    pauses,
+    asked: openAsked(run, pauses),
+  };
+}
+
+/** The same run as one of many, and what it does with the others and with the saver, in order. */
+function watched(run: Run): { run: Run; did: string[] } {
+  const did: string[] = [];
+  const together = oneOfMany(run, {
+    phase: (name) => void did.push(name),
+    step: (n) => void did.push(`step ${n}`),
+  });
+  const { control, wish } = together;
+  const here: typeof control.here = () => (did.push("here"), control.here());
+  const saver = { ...run.saver, save: (why: string) => (did.push(`saved: ${why}`), Promise.resolve()) };
+  return {
+    run: {
+      ...run,
+      saver,
+      together: {
+        ...together,
+        control: { ...control, here },
+        wish: (requests, due) => (did.push("wish"), wish(requests, due)),
+        shares: (batches, loss) => (did.push("items"), together.shares(batches, loss)),
+        stepped: () => void did.push("reports"),
+        sumsOf: (running) => (did.push("sums"), together.sumsOf(running)),
+      },
+    },
+    did,
+  };
+}
+
+/** Two places in a step: before it, when its items are known, and between its micro-batches; one after it. */
+const step = (n: number) => [
+  ...["data.next", "forward", "items", "wish", "here", "wish", "here", `step ${n}`],
+  ...["reports", "wish", "here"],
+];
+
+Deno.test(
+  "every step goes through its places in one order, and an epoch ends without an ending",
+  inFolder(async (folder) => {
+    await started(folder, FLAGS, async (prepared) => {
+      const { run, did } = watched(prepared.run);
+      const common = commonOf(run);
+      const epoch = openEpoch(common);
+      assertEquals(await trainSteps(epoch), null);
+      assertEquals(did, [1, 2, 3].flatMap(step));
+      assertEquals([run.cursor.stepInEpoch, run.cursor.samples], [3, 40]);
+      await settle(epoch);
+      assertEquals(epoch.running.result().items, 40);
+    });
+  }),
+);
+
+Deno.test(
+  "a save that is due, and a stop, first take the sums of all ranks; --max-steps end the steps with them too",
+  inFolder(async (folder) => {
+    await started(folder, [...FLAGS, "--save-interval", "1steps", "--max-steps", "2"], async (prepared) => {
+      const { run, did } = watched(prepared.run);
+      assertEquals(await trainSteps(openEpoch(commonOf(run))), null);
+      assertEquals(did, [...step(1), "sums", "save", "saved: interval", ...step(2), "sums"]);
+      assertEquals(run.cursor.stepInEpoch, 2);
+      did.length = 0;
+      const asked = { ...run, requests: { ...run.requests, stop: () => "the test" } };
+      const ending = await trainSteps(openEpoch(commonOf(asked)));
+      assertEquals(ending, { outcome: "Stopped on request (the test)", stopped: true });
+      const left = ["data.next", "forward", "items", "wish", "here", "sums", "save", "saved: stop"];
+      assertEquals([did, run.cursor.stepInEpoch], [left, 2]);
+    });
+  }),
+);
+
+Deno.test(
+  "a step's time goes to reading, computing, updating, in laps that leave nothing out",
+  inFolder(async (folder) => {
+    await started(folder, FLAGS, async ({ run }) => {
+      const laps: number[] = [];
+      run.laps.hearer = (part) => laps.push(part);
+      assertEquals(await trainSteps(openEpoch(commonOf(run))), null);
+      run.laps.hearer = null;
+      const one = [OTHER, INPUT, COMPUTE, OPTIMIZER, SAVE, OPTIMIZER, INPUT, OTHER];
+      assertEquals(laps, [...one, ...one, ...one]);
+      assertEquals(laps.includes(COMMUNICATION), false);
+    });
+  }),
+);
