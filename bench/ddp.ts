@@ -2,6 +2,7 @@
 // and beside two runs of one rank that have nothing to tell each other: what the machine itself has to give. May import
 // its siblings.
 import { join } from "@std/path";
+import { type Host, openHost } from "./host.ts";
 import {
   inFolder,
   rateBeside,
@@ -47,18 +48,19 @@ export async function ddpBenchmark(p: Programs, mpi: string, quick = false): Pro
     console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
   }
   const found: Record<string, Rounds> = {};
+  const host = openHost();
   for (const [name, workload] of Object.entries(workloads)) {
     const rounds: Rounds = { one: [], apart: [], two: [], torchrun: [] };
     for (let round = quick ? 1 : 0; round <= extent.rounds; round++) {
       for (const side of sides) {
-        const timed = await sideOf(p, mpi, side, name, workload, extent);
+        const timed = await host.turn(() => sideOf(p, mpi, side, name, workload, extent));
         if (round > 0) rounds[side].push(timed); // the first brings files into memory
       }
     }
     found[name] = rounds;
     console.log(rowOf(workload, rounds).join("  "));
   }
-  if (!quick) write(p, about, found);
+  if (!quick) write(p, about, host, found);
 }
 
 function sideOf(
@@ -122,11 +124,23 @@ function rowOf({ title }: Workload, rounds: Rounds): string[] {
   ];
 }
 
-function write(p: Programs, about: ReturnType<typeof machine>, found: Record<string, Rounds>): void {
+function write(
+  p: Programs,
+  about: ReturnType<typeof machine>,
+  host: Host,
+  found: Record<string, Rounds>,
+): void {
   const versions = versionsOf(p), date = new Date().toISOString().slice(0, 10);
   const { rounds, steps, warm } = FULL;
   const name = `${about.cpu}-${about.cores}`.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
-  writeResults(`ddp-${name}`, { command: "./scripts/bench ddp", date, machine: about, versions, ...found });
+  writeResults(`ddp-${name}`, {
+    command: "./scripts/bench ddp",
+    date,
+    machine: about,
+    versions,
+    taken: host.taken,
+    ...found,
+  });
   writeSection(
     "ddp",
     [
@@ -139,7 +153,7 @@ function write(p: Programs, about: ReturnType<typeof machine>, found: Record<str
       } warm steps each. Efficiency is ` +
       `against ${RANKS} times one rank of hpctrain with one thread. The roof is that of ${RANKS} such runs beside each ` +
       "other, which share the machine's memory and caches and send each other nothing; what is below it is the ranks' " +
-      "own cost, and the last share is the efficiency against it.",
+      `own cost, and the last share is the efficiency against it. ${host.said()}`,
       table(
         [
           ...["Samples a second", "1 rank", `${RANKS} runs of 1 rank`, `${RANKS} ranks`, "PyTorch"],

@@ -2,6 +2,7 @@
 // 100 MB has done its first step. May import its siblings.
 import { join } from "@std/path";
 import { type Contestant, linesOf, type Round, startContestant } from "./contestant.ts";
+import { type Host, openHost } from "./host.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
 import { type Name, workloads } from "./workloads.ts";
@@ -24,7 +25,7 @@ function commandOf(p: Programs, side: Side, name: Name, folder: string): [string
 }
 
 /** Rounds of each side in turn, in microseconds a step. */
-async function measure(p: Programs, name: Name, folder: string): Promise<Record<Side, number[]>> {
+async function measure(p: Programs, host: Host, name: Name, folder: string): Promise<Record<Side, number[]>> {
   const { steps } = workloads[name];
   const running = new Map<Side, Contestant>();
   const first = new Map<Side, Round>();
@@ -42,7 +43,7 @@ async function measure(p: Programs, name: Name, folder: string): Promise<Record<
   const rounds: Record<Side, number[]> = { exported: [], zoo: [], eager: [] };
   for (let round = 0; round < ROUNDS; round++) {
     for (const side of round % 2 === 0 ? SIDES : SIDES.toReversed()) {
-      const { seconds, tensors } = await running.get(side)!.round(steps);
+      const { seconds, tensors } = await host.turn(() => running.get(side)!.round(steps));
       if (tensors !== first.get(side)!.tensors) throw new Error(`${name}: ${side} leaks`);
       rounds[side].push(Math.round(seconds / steps * 1e8) / 100);
     }
@@ -73,7 +74,7 @@ async function firstStep(p: Programs, folder: string): Promise<number> {
 }
 
 export async function exportedBenchmark(p: Programs): Promise<void> {
-  const about = machine();
+  const about = machine(), host = openHost();
   const folder = Deno.makeTempDirSync();
   try {
     const made = await new Deno.Command(p.python, {
@@ -83,13 +84,13 @@ export async function exportedBenchmark(p: Programs): Promise<void> {
     if (!made.success) throw new Error(new TextDecoder().decode(made.stderr));
     const steps = {} as Record<string, Record<Side, number[]>>;
     for (const name of NAMES) {
-      steps[name] = await measure(p, name, folder);
+      steps[name] = await measure(p, host, name, folder);
       for (const row of rowsOf(name, steps[name])) console.log(`  ${row.join("  ")}`);
     }
     const starts: number[] = [];
-    for (let i = 0; i < STARTS; i++) starts.push(await firstStep(p, folder));
+    for (let i = 0; i < STARTS; i++) starts.push(await host.turn(() => firstStep(p, folder)));
     console.log(`  100 MB to the first step: ${median(starts).toFixed(2)} s`);
-    write(p, about, steps, starts);
+    write(p, about, host, steps, starts);
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
@@ -111,6 +112,7 @@ function rowsOf(name: Name, rounds: Record<Side, number[]>): string[][] {
 function write(
   p: Programs,
   about: ReturnType<typeof machine>,
+  host: Host,
   steps: Record<string, Record<Side, number[]>>,
   starts: number[],
 ): void {
@@ -122,6 +124,7 @@ function write(
     date,
     machine: about,
     versions,
+    taken: host.taken,
     stepMicroseconds: steps,
     firstStepSeconds: starts,
   });
@@ -131,7 +134,7 @@ function write(
       "## Exported programs",
       `\`${command}\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
       `${versions.libtorch}, Python ${versions.python} with PyTorch ${versions.torch}. Medians of ${ROUNDS} rounds in ` +
-      "which the three take turns on the same batch; losses are compared after the warm-up.",
+      `which the three take turns on the same batch; losses are compared after the warm-up. ${host.said()}`,
       table(
         ["Training step", "", "Median", "Speed against the zoo", "Speed against eager"],
         NAMES.flatMap((name) => rowsOf(name, steps[name])),

@@ -1,5 +1,6 @@
 // `scripts/bench loader`: reading data beside PyTorch's DataLoader, on the same files and cores. May import its siblings.
 import { join } from "@std/path";
+import { type Host, openHost } from "./host.ts";
 import { bestOfPytorch, type Firsts, measureFirst } from "./loader_first.ts";
 import { measureMemory, type Memory } from "./loader_memory.ts";
 import { COMMON, type DataSet, dataSets, IMAGES } from "./loader_sets.ts";
@@ -23,7 +24,7 @@ interface Found {
 }
 
 export async function loaderBenchmark(p: Programs, quick: boolean): Promise<void> {
-  const about = machine();
+  const about = machine(), host = openHost();
   if (about.load > 0.5) {
     console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
   }
@@ -35,11 +36,11 @@ export async function loaderBenchmark(p: Programs, quick: boolean): Promise<void
   makeData(sides, p.exe, quick ? 0.02 : 1);
   const found: Found = { speed: {}, first: {}, memory: {}, wait: {} as Found["wait"] };
   for (const [name, set] of Object.entries(dataSets)) {
-    found.speed[name] = await measureSpeed(sides, set, quick ? QUICK : FULL);
+    found.speed[name] = await measureSpeed(sides, set, quick ? QUICK : FULL, host);
     tell(speedRow(set, found.speed[name]));
   }
   for (const name of SOME) {
-    found.first[name] = await measureFirst(sides, dataSets[name], quick ? 1 : FIRST_ROUNDS);
+    found.first[name] = await measureFirst(sides, dataSets[name], quick ? 1 : FIRST_ROUNDS, host);
     tell(firstRow(dataSets[name], found.first[name]));
     found.memory[name] = await measureMemory(sides, dataSets[name], MEMORY_WORKERS);
     tell(memoryRow(dataSets[name], found.memory[name]));
@@ -49,7 +50,7 @@ export async function loaderBenchmark(p: Programs, quick: boolean): Promise<void
     found.wait[how] = measureWait([p.exe], images, quick ? 2 : WAIT_STEPS, ["--in-memory", flag]);
     tell(waitRow(how, found.wait[how]));
   }
-  if (!quick) write(p, about, found);
+  if (!quick) write(p, about, host, found);
 }
 
 const tell = (row: readonly string[]) => console.log(row.join("  "));
@@ -118,7 +119,7 @@ function waitRow(how: keyof Found["wait"], { steps, millisecondsPerStep, share }
   return [HOW[how], String(steps), `${millisecondsPerStep.toFixed(0)} ms`, `${(100 * share).toFixed(2)}%`];
 }
 
-function write(p: Programs, about: ReturnType<typeof machine>, found: Found): void {
+function write(p: Programs, about: ReturnType<typeof machine>, host: Host, found: Found): void {
   const versions = versionsOf(p);
   const date = new Date().toISOString().slice(0, 10);
   const name = `${about.cpu}-${about.cores}`.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
@@ -127,6 +128,7 @@ function write(p: Programs, about: ReturnType<typeof machine>, found: Found): vo
     date,
     machine: about,
     versions,
+    taken: host.taken,
     ...found,
   });
   const rows = <V>(of: Record<string, V>, row: (set: DataSet, value: V) => string[]) =>
@@ -142,7 +144,7 @@ function write(p: Programs, about: ReturnType<typeof machine>, found: Found): vo
       "batches of 64 and a new order each epoch to the same float32 tensors, which is checked. PyTorch has the number of " +
       `workers that serves it best of 0, 2 and 4, kept from epoch to epoch; hpctrain has a loader thread for each core. Medians of ${FULL.rounds} ` +
       "rounds of whole epochs, nothing read ahead, in which the two take turns; the spread is the fastest round less the slowest, " +
-      "against the median.",
+      `against the median. ${host.said()}`,
       table(
         [
           "Samples a second (spread)",

@@ -1,4 +1,5 @@
 // How long the first batch takes, from a program's start and from where its data begins to be opened. May import its siblings.
+import type { Host } from "./host.ts";
 import type { DataSet } from "./loader_sets.ts";
 import { answerOf, ours, pytorch, type Sides } from "./loader_sides.ts";
 import { WORKERS } from "./loader_speed.ts";
@@ -16,7 +17,7 @@ export interface Firsts {
   readonly pytorch: Readonly<Record<string, First>>;
 }
 
-export async function measureFirst(sides: Sides, set: DataSet, rounds: number): Promise<Firsts> {
+export async function measureFirst(sides: Sides, set: DataSet, rounds: number, host: Host): Promise<Firsts> {
   const found: Firsts = {
     hpctrain: { start: [], construction: [] },
     pytorch: Object.fromEntries(WORKERS.map((workers) => [workers, { start: [], construction: [] }])),
@@ -28,7 +29,7 @@ export async function measureFirst(sides: Sides, set: DataSet, rounds: number): 
   for (const { command } of starters) await answerOf(command); // everything is in the page cache then
   for (let round = 0; round < rounds; round++) {
     for (const { command, first } of starters) {
-      const { said, seconds } = await answerOf<{ seconds: number }>(command);
+      const { said, seconds } = await host.turn(() => answerOf<{ seconds: number }>(command));
       first.start.push(seconds);
       first.construction.push(said.seconds);
     }

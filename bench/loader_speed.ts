@@ -1,5 +1,6 @@
 // Samples a second that are read from one set by each side, and whether both read the same. May import its siblings.
 import { type Contestant, startContestant } from "./contestant.ts";
+import type { Host } from "./host.ts";
 import type { DataSet } from "./loader_sets.ts";
 import { answerOf, ours, pytorch, type Sides } from "./loader_sides.ts";
 
@@ -19,7 +20,7 @@ export interface Effort {
   readonly seconds: number;
 }
 
-export async function measureSpeed(sides: Sides, set: DataSet, effort: Effort): Promise<Speed> {
+export async function measureSpeed(sides: Sides, set: DataSet, effort: Effort, host: Host): Promise<Speed> {
   await sameSamples(sides, set);
   const mine = await startContestant(...ours(sides, set, "rounds"));
   const sweep: Record<string, number> = {};
@@ -27,7 +28,7 @@ export async function measureSpeed(sides: Sides, set: DataSet, effort: Effort): 
   for (const workers of WORKERS) {
     const contestant = await startContestant(...pytorch(sides, set, "rounds", workers));
     await contestant.round(1); // workers start, files come into the page cache
-    sweep[workers] = await speedOf(contestant, 1);
+    sweep[workers] = await host.turn(() => speedOf(contestant, 1));
     const better = best === null || sweep[workers] > sweep[best.workers];
     await (better ? best?.contestant : contestant)?.end();
     if (better) best = { workers, contestant };
@@ -40,7 +41,7 @@ export async function measureSpeed(sides: Sides, set: DataSet, effort: Effort): 
   const rounds: Speed["rounds"] = { hpctrain: [], pytorch: [] };
   for (let round = 0; round < effort.rounds; round++) {
     for (const { side, contestant, epochs } of round % 2 === 0 ? racers : racers.toReversed()) {
-      rounds[side].push(await speedOf(contestant, epochs));
+      rounds[side].push(await host.turn(() => speedOf(contestant, epochs)));
     }
   }
   for (const { contestant } of racers) await contestant.end();

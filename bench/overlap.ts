@@ -1,6 +1,7 @@
 // `scripts/bench overlap`: how much of the communication of two ranks hides behind backward, on a network that is slow
 // enough to be felt: two network namespaces and 4 Gbit/s between them. May import its siblings.
 import { join } from "@std/path";
+import { type Host, openHost } from "./host.ts";
 import {
   inFolder,
   run,
@@ -58,12 +59,13 @@ export async function overlapBenchmark(p: Programs, mpi: string, quick = false):
     console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
   }
   const found: Found = {};
+  const host = openHost();
   await withHosts(GBIT * 1e9, async (hosts) => {
     for (const workload of compared) {
       const rounds: Record<Side, Measured[]> = { apart: [], after: [], during: [] };
       for (let round = quick ? 1 : 0; round <= extent.rounds; round++) {
         for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-          const measured = await measure(p, mpi, hosts, side, workload, extent);
+          const measured = await host.turn(() => measure(p, mpi, hosts, side, workload, extent));
           if (round > 0) rounds[side].push(measured); // the first brings files into memory
         }
       }
@@ -71,7 +73,7 @@ export async function overlapBenchmark(p: Programs, mpi: string, quick = false):
       console.log(rowOf(workload.title, rounds).join("  "));
     }
   });
-  if (!quick) write(p, about, found);
+  if (!quick) write(p, about, host, found);
 }
 
 async function measure(
@@ -165,7 +167,7 @@ function rowOf(title: string, rounds: Record<Side, Measured[]>): string[] {
   ];
 }
 
-function write(p: Programs, about: ReturnType<typeof machine>, found: Found): void {
+function write(p: Programs, about: ReturnType<typeof machine>, host: Host, found: Found): void {
   const versions = versionsOf(p), date = new Date().toISOString().slice(0, 10);
   const { rounds, steps, warm } = FULL;
   writeResults("overlap", {
@@ -173,6 +175,7 @@ function write(p: Programs, about: ReturnType<typeof machine>, found: Found): vo
     date,
     machine: about,
     versions,
+    taken: host.taken,
     gbit: GBIT,
     found,
   });
@@ -189,7 +192,7 @@ function write(p: Programs, about: ReturnType<typeof machine>, found: Found): vo
       "ended (--bucket-mb 4096), and with buckets during backward, as it is by default. Hidden is the share of what " +
       "communication adds to a step that overlap takes away again (least to most). Waited is what rank 0 itself counts in a step as waiting for communication, for a " +
       "slower rank too. Both ranks and what TCP computes " +
-      "share the machine's cores here.",
+      `share the machine's cores here. ${host.said()}`,
       table(
         [
           "A step",

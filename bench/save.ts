@@ -2,6 +2,7 @@
 // the same tensors to the same disk. May import its siblings.
 import { join } from "@std/path";
 import { type Contestant, startContestant } from "./contestant.ts";
+import { type Host, openHost } from "./host.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import { type Saved, SIZES } from "./save_sizes.ts";
 import type { Programs } from "./step.ts";
@@ -20,23 +21,23 @@ const sides = Object.keys(SIDES) as Side[];
 type Rounds = Record<Side, Saved[]>;
 
 export async function saveBenchmark(p: Programs): Promise<void> {
-  const about = machine();
+  const about = machine(), host = openHost();
   if (about.load > 0.5) {
     console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
   }
   Deno.mkdirSync(p.data, { recursive: true });
   const folder = Deno.makeTempDirSync({ dir: p.data });
   try {
-    const rounds = await measure(p, folder);
+    const rounds = await measure(p, host, folder);
     for (const row of rows(rounds)) console.log(`  ${row.join("  ")}`);
-    write(p, about, rounds);
+    write(p, about, host, rounds);
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
 }
 
 /** Each side saves in turn, to a disk that has nothing else to write. */
-async function measure(p: Programs, folder: string): Promise<Rounds> {
+async function measure(p: Programs, host: Host, folder: string): Promise<Rounds> {
   const { features, hidden, layers, batch } = SIZES;
   const peer = join(new URL("peers/", import.meta.url).pathname, "save.py");
   const running = new Map<Side, Contestant>();
@@ -53,12 +54,17 @@ async function measure(p: Programs, folder: string): Promise<Rounds> {
     );
   }
   const used = new Map<Side, number>();
+  const save = async (side: Side): Promise<Saved> => {
+    new Deno.Command("sync").outputSync();
+    const saved = await running.get(side)!.round(1) as unknown as Saved;
+    const cpu = saved.cpu - (used.get(side) ?? 0);
+    used.set(side, saved.cpu);
+    return { ...saved, cpu };
+  };
   for (let round = -1; round < ROUNDS; round++) { // the first is not counted
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-      new Deno.Command("sync").outputSync();
-      const saved = await running.get(side)!.round(1) as unknown as Saved;
-      if (round >= 0) rounds[side].push({ ...saved, cpu: saved.cpu - used.get(side)! });
-      used.set(side, saved.cpu);
+      const saved = round < 0 ? await save(side) : await host.turn(() => save(side));
+      if (round >= 0) rounds[side].push(saved);
     }
   }
   for (const contestant of running.values()) await contestant.end();
@@ -89,7 +95,7 @@ function rows(rounds: Rounds): string[][] {
   });
 }
 
-function write(p: Programs, about: ReturnType<typeof machine>, rounds: Rounds): void {
+function write(p: Programs, about: ReturnType<typeof machine>, host: Host, rounds: Rounds): void {
   const versions = versionsOf(p), date = new Date().toISOString().slice(0, 10);
   writeResults("save", {
     date,
@@ -97,6 +103,7 @@ function write(p: Programs, about: ReturnType<typeof machine>, rounds: Rounds): 
     machine: about,
     versions,
     sizes: SIZES,
+    taken: host.taken,
     rounds,
   });
   const { features, hidden, layers } = SIZES;
@@ -120,7 +127,7 @@ function write(p: Programs, about: ReturnType<typeof machine>, rounds: Rounds): 
       "turns on one disk, which has written all before each. Ours is checked (CRC-32 and SHA-256 of each tensor), " +
       "synced, read back and renamed; torch.save by itself leaves the bytes to the system, and beside it is one that is " +
       "synced and renamed too. Beside training the writer shares the cores with it. Processor is the time that the processes had of all cores: " +
-      "on a machine that does other things as well, what takes more of it takes longer.",
+      `on a machine that does other things as well, what takes more of it takes longer. ${host.said()}`,
       table([...head, "torch.save, fsync", "torch.save"], rows(rounds)),
     ].join("\n\n"),
   );

@@ -1,6 +1,7 @@
 // `scripts/bench step`: a training step, start-up and memory beside Python PyTorch, in one run. May import its siblings.
 import { dirname, join } from "@std/path";
 import { type Contestant, type Round, startContestant } from "./contestant.ts";
+import { type Host, openHost } from "./host.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import { COLD, type Starter, startups } from "./startup.ts";
 import { type Name, workloads } from "./workloads.ts";
@@ -32,7 +33,7 @@ const commandOf = (p: Programs, side: Side, name: Name): [string, string[]] =>
   side === "hpctrain" ? [p.worker, [name]] : [p.python, [join(peers, "step.py"), name, side]];
 
 /** Rounds of each side in turn, in microseconds a step; a side that can't run says why instead. */
-async function measure(p: Programs, name: Name): Promise<Measured> {
+async function measure(p: Programs, host: Host, name: Name): Promise<Measured> {
   const { steps } = workloads[name];
   const running = new Map<Side, Contestant>();
   const missing: Measured["missing"] = {};
@@ -54,7 +55,7 @@ async function measure(p: Programs, name: Name): Promise<Measured> {
   for (let round = 0; round < ROUNDS; round++) {
     const order = [...running.keys()];
     for (const side of round % 2 === 0 ? order : order.reverse()) {
-      const { seconds, peak: bytes, tensors } = await running.get(side)!.round(steps);
+      const { seconds, peak: bytes, tensors } = await host.turn(() => running.get(side)!.round(steps));
       if (tensors !== first.get(side)!.tensors) {
         throw new Error(`${name}: ${side} leaks: it has ${tensors} tensors now.`);
       }
@@ -104,14 +105,14 @@ function starters(p: Programs, saveDir: string): Starter[] {
 }
 
 export async function stepBenchmark(p: Programs): Promise<void> {
-  const about = machine();
+  const about = machine(), host = openHost();
   if (about.load > 0.5) {
     console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
   }
   const steps = {} as Record<Name, Measured>;
   for (const name of Object.keys(workloads) as Name[]) {
     console.log(workloads[name].title);
-    steps[name] = await measure(p, name);
+    steps[name] = await measure(p, host, name);
     for (const row of stepRows(name, steps[name])) console.log(`  ${row.join("  ")}`);
   }
   const saveDir = Deno.makeTempDirSync();
@@ -121,7 +122,7 @@ export async function stepBenchmark(p: Programs): Promise<void> {
     const warm = await startups(both, p.python, ROUNDS, false);
     const cold = await startups(both, p.python, COLD_ROUNDS, true);
     for (const row of startRows(warm, cold)) console.log(`  ${row.join("  ")}`);
-    write(p, about, steps, { warm, cold });
+    write(p, about, host, steps, { warm, cold });
   } finally {
     Deno.removeSync(saveDir, { recursive: true });
   }
@@ -168,6 +169,7 @@ function startRows(warm: Starts["warm"], cold: Starts["cold"]): string[][] {
 function write(
   p: Programs,
   about: ReturnType<typeof machine>,
+  host: Host,
   steps: Record<Name, Measured>,
   starts: Starts,
 ): void {
@@ -177,6 +179,7 @@ function write(
     date: new Date().toISOString().slice(0, 10),
     machine: about,
     versions,
+    taken: host.taken,
     stepMicroseconds: Object.fromEntries(
       Object.entries(steps).map(([name, m]) => [name, {
         title: workloads[name as Name].title,
@@ -203,7 +206,7 @@ function write(
       `Python ${versions.python} with PyTorch ${versions.torch}. Medians of ${ROUNDS} rounds in which the programs take ` +
       "turns; spread is the slowest round less the fastest, against the median. Both sides train the same model on the " +
       "same batch, which is checked by their losses; PyTorch with fused optimizers and gradients set to None. The loss " +
-      "is read back once a round.",
+      `is read back once a round. ${host.said()}`,
       stepTable,
       `Cold: ${COLD}. Medians of ${COLD_ROUNDS}.`,
       startTable,

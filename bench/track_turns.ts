@@ -1,5 +1,6 @@
 // The turns of the track benchmark: in which of them a run tells of itself, and what those cost beside the others.
-// May import report.
+// May import report, host.
+import { MOST } from "./host.ts";
 import { median } from "./report.ts";
 
 /** Seconds: by the clock, of processor time of the training thread, and of all threads. */
@@ -12,6 +13,8 @@ export interface Spent {
 export interface Turn extends Spent {
   readonly told: boolean;
   readonly steps: number;
+  /** Of all processors' time that was asked for, what the machine's host gave to others. */
+  readonly taken: number;
 }
 
 export interface Worked {
@@ -35,7 +38,13 @@ export interface More {
   readonly high: number;
 }
 
-/** What telling costs, by one of the clocks: the median over groups of four neighbours, each compared with itself. */
+/** With fewer of them the median says nothing. */
+const LEAST = 5;
+
+/**
+ * What telling costs, by one of the clocks: the median over groups of four neighbours, each compared with itself. Groups
+ * that lost time to others on the machine's host are left out, where enough are left.
+ */
 export function moreOf(turns: readonly Turn[], clock: keyof Spent): More {
   const perStep = (turn: Turn) => 1e6 * turn[clock] / turn.steps;
   const mean = (some: readonly Turn[]) => some.reduce((sum, turn) => sum + perStep(turn), 0) / some.length;
@@ -43,10 +52,13 @@ export function moreOf(turns: readonly Turn[], clock: keyof Spent): More {
     { length: Math.floor(turns.length / 4) },
     (_, i) => turns.slice(4 * i, 4 * i + 4),
   );
-  const costs = groups.map((group) =>
+  const whole = groups.filter((group) => group.every(({ taken }) => taken <= MOST));
+  const costs = (whole.length >= LEAST ? whole : groups).map((group) =>
     mean(group.filter(({ told }) => told)) - mean(group.filter(({ told }) => !told))
   );
-  const step = median(turns.filter(({ told }) => !told).map(perStep));
+  const step = median(
+    (whole.length >= LEAST ? whole.flat() : turns).filter(({ told }) => !told).map(perStep),
+  );
   const middle = median(costs);
   const [low, high] = medianWithin(costs);
   return { step, costs: middle, share: middle / step, low: low / step, high: high / step };

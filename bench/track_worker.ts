@@ -7,6 +7,7 @@ import { trainLoop } from "../core/train/loop.ts";
 import { prepare } from "../core/train/prepare.ts";
 import { checkLibtorch, isLibtorch } from "../ffi/libraries/check.ts";
 import { openLibtorch } from "../ffi/library.ts";
+import { stolenSoFar } from "./host.ts";
 import { type Spent, type Turn, turnsOf, type Worked } from "./track_turns.ts";
 
 /** Milliseconds of a turn, and those at its beginning that are not counted: the last one's lines are still being written. */
@@ -29,7 +30,7 @@ const training = run.config.training as { log_interval: number; max_steps: numbe
 const { cursor, flops: { before } } = run;
 const began = performance.now(), last = began + WARM_UP_MS + 1000 * Number(seconds);
 let at = began, epoch = -1;
-let from: (Spent & { step: number }) | null = null;
+let from: (Spent & { step: number; host: ReturnType<typeof stolenSoFar> }) | null = null;
 /** The next turn begins here. */
 const turn = () => {
   at = performance.now();
@@ -48,16 +49,26 @@ Object.assign(run, {
         turns.length -= turns.length % 4;
         turn();
       } else if (from === null) {
-        if (ms - at >= SETTLE_MS) from = { ...now(), step: cursor.step };
+        if (ms - at >= SETTLE_MS) from = { ...now(), step: cursor.step, host: stolenSoFar() };
       } else if (ms - at >= TURN_MS) {
         const spent = spentUntil(from);
-        turns.push({ told: turnsOf(turns.length), steps: cursor.step - from.step, ...spent });
+        turns.push({
+          told: turnsOf(turns.length),
+          steps: cursor.step - from.step,
+          ...spent,
+          taken: share(from.host),
+        });
         if (ms > last && turns.length % 4 === 0) training.max_steps = cursor.step + 1;
         turn();
       }
     },
   },
 });
+
+function share(before: ReturnType<typeof stolenSoFar>): number {
+  const after = stolenSoFar();
+  return (after.others - before.others) / Math.max(after.asked - before.asked, 1);
+}
 
 function now(): Spent {
   const all = [...Deno.readDirSync("/proc/self/task")].map(({ name }) => `/proc/self/task/${name}`);

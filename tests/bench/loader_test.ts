@@ -1,4 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { openHost } from "../../bench/host.ts";
 import { bestOfPytorch } from "../../bench/loader_first.ts";
 import { memoryOf } from "../../bench/loader_memory.ts";
 import { dataSets } from "../../bench/loader_sets.ts";
@@ -27,7 +28,12 @@ async function withData(test: (sides: Sides) => Promise<void>): Promise<void> {
 Deno.test("both sides read every sample once and alike, and their speeds are measured", () =>
   withData(async (sides) => {
     await sameSamples(sides, hdf5);
-    const { sweep, workers, rounds } = await measureSpeed(sides, mnist, { rounds: 2, seconds: 0.01 });
+    const { sweep, workers, rounds } = await measureSpeed(
+      sides,
+      mnist,
+      { rounds: 2, seconds: 0.01 },
+      openHost(),
+    );
     assertEquals(Object.keys(sweep), ["0", "2", "4"]);
     assertEquals(sweep[workers], Math.max(...Object.values(sweep)));
     assertEquals([rounds.hpctrain.length, rounds.pytorch.length], [2, 2]);
