@@ -35,7 +35,7 @@ export interface EventLogOptions {
   warn: (message: string) => void;
   /** Also gets each line, without its end (what --json prints). */
   mirror?: (line: string) => void;
-  /** Hears of each event, and of its time. */
+  /** Hears of each event, and of its time; of steps only where their lines are made in the thread that trains. */
   observe?: (event: Emitted, t: number) => void;
   /** Unix time in seconds. */
   now?: () => number;

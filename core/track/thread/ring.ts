@@ -1,8 +1,8 @@
 // Records from one thread to another through shared memory: nothing is sent, so it works while the writer never waits,
 // and a reader that hangs costs records, never time. May import nothing.
 
-/** What a record is: a line of events.jsonl, a place to go back to, or something for one sink alone. */
-export const EVENT = 1, REWIND = 2, NOTE = 3;
+/** What a record is: a line of events.jsonl, a place to go back to, something for one sink alone, or a step's numbers. */
+export const EVENT = 1, REWIND = 2, NOTE = 3, STEP_NUMBERS = 4;
 /** Here the memory ends, and the next record begins at its start. */
 const SKIP = 255;
 
@@ -29,6 +29,8 @@ export interface Pusher {
    * looks; it is woken for what is urgent.
    */
   push(kind: number, text: string, urgent: boolean): boolean;
+  /** The same of words, which are never urgent: no text is made of them, and nothing is allocated. */
+  pushWords(kind: number, from: Int32Array): boolean;
   /** The newest step, for whoever wants to say when. */
   at(step: number): void;
   /** Waits until what was pushed is where it belongs, no longer than that; false when it is not. */
@@ -47,23 +49,35 @@ export function openPusher({ records, words: memory }: Shared): Pusher {
     Atomics.add(words, BELL, 1);
     Atomics.notify(words, BELL);
   };
+  /** Where a record of so many bytes begins; -1 where there is no room for it. */
+  const place = (most: number, urgent: boolean) => {
+    const free = size - ((head - Atomics.load(words, TAIL)) | 0) - (urgent ? 0 : size >> 2);
+    const at = head & mask, toEnd = size - at;
+    if (most <= toEnd) return most > free ? -1 : at;
+    if (toEnd + most > free) return -1;
+    headers[at >> 2] = SKIP << 24;
+    head = (head + toEnd) | 0;
+    return 0;
+  };
+  const placed = (at: number, kind: number, length: number) => {
+    headers[at >> 2] = kind << 24 | length;
+    head = (head + 4 + ((length + 3) & ~3)) | 0;
+    Atomics.store(words, HEAD, head);
+  };
   return {
     push(kind, text, urgent) {
       const most = 4 + 3 * text.length + 3; // UTF-8 takes at most three bytes a UTF-16 unit
-      const free = size - ((head - Atomics.load(words, TAIL)) | 0) - (urgent ? 0 : size >> 2);
-      let at = head & mask;
-      const toEnd = size - at;
-      if (most > toEnd) {
-        if (toEnd + most > free) return false;
-        headers[at >> 2] = SKIP << 24;
-        head = (head + toEnd) | 0;
-        at = 0;
-      } else if (most > free) return false;
-      const { written } = encoder.encodeInto(text, bytes.subarray(at + 4, at + most));
-      headers[at >> 2] = kind << 24 | written;
-      head = (head + 4 + ((written + 3) & ~3)) | 0;
-      Atomics.store(words, HEAD, head);
+      const at = place(most, urgent);
+      if (at < 0) return false;
+      placed(at, kind, encoder.encodeInto(text, bytes.subarray(at + 4, at + most)).written);
       if (urgent) wake();
+      return true;
+    },
+    pushWords(kind, from) {
+      const at = place(4 + from.byteLength, false);
+      if (at < 0) return false;
+      headers.set(from, (at >> 2) + 1);
+      placed(at, kind, from.byteLength);
       return true;
     },
     at(step) {

@@ -3,10 +3,12 @@
 /// <reference lib="deno.worker" />
 import { openEventFile } from "../event_file.ts";
 import { type Done, openLosses, rewindFile } from "../events.ts";
+import { encodeEvent } from "../event_types.ts";
 import { type Noted, openSystem } from "../system/record.ts";
 import type { Said, ThreadSetup } from "./messages.ts";
-import { EVENT, openPuller, REWIND } from "./ring.ts";
+import { EVENT, openPuller, REWIND, STEP_NUMBERS } from "./ring.ts";
 import { openSinks, type Sink } from "./sinks.ts";
+import { newStepNumbers, takeStep } from "./step_numbers.ts";
 
 /** Between two looks: what a kill may take with it. */
 const LOOK_MS = 50;
@@ -24,7 +26,8 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
   const puller = openPuller(shared);
   const lines = setup.events === null ? null : openLines(setup.events, (lost) => puller.lose(lost));
   const system = setup.system && openSystem(setup.system, warn);
-  const decoder = new TextDecoder();
+  const decoder = new TextDecoder(), encoder = new TextEncoder();
+  const numbers = newStepNumbers(), stepBytes = new Uint8Array(numbers.numbers.buffer);
 
   /** How the machine is, of this rank and what others have left, as if somebody had told it. */
   const add = ({ bytes, line, event }: Noted) => {
@@ -33,7 +36,12 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
     if (mirror) say({ line });
   };
   const take = (kind: number, bytes: Uint8Array) => {
-    if (kind === EVENT) {
+    if (kind === STEP_NUMBERS) {
+      stepBytes.set(bytes);
+      const { t, ...event } = takeStep(numbers);
+      lines?.add(encoder.encode(encodeEvent(event, t) + "\n"));
+      for (const sink of sinks) sink.event({ t, ...event });
+    } else if (kind === EVENT) {
       lines?.add(bytes);
       if (sinks.length > 0) {
         const text = decoder.decode(bytes.slice());

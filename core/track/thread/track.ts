@@ -1,10 +1,11 @@
 // A run's event log as the training thread sees it: emitting puts a line into shared memory, and another thread writes it.
-// A step pays a microsecond or two, whatever the disk does. May import track, its siblings.
+// A step pays a few microseconds, whatever the disk does. May import track, its siblings.
 import { openEventFile } from "../event_file.ts";
 import { type EventLog, type EventLogOptions, lineOf, openLosses, SAMPLES } from "../events.ts";
 import type { SystemSetup } from "../system/sampler.ts";
 import type { Said, ThreadSetup } from "./messages.ts";
-import { EVENT, newShared, NOTE, openPusher, type Pusher, REWIND } from "./ring.ts";
+import { EVENT, newShared, NOTE, openPusher, type Pusher, REWIND, STEP_NUMBERS } from "./ring.ts";
+import { newStepNumbers, putStep } from "./step_numbers.ts";
 
 export interface TrackOptions extends EventLogOptions {
   readonly system?: SystemSetup | null;
@@ -20,6 +21,7 @@ export interface TrackOptions extends EventLogOptions {
 
 /** Longest wait for what was emitted to be written before a save: on a busy machine the thread may not run for a second. */
 const FLUSH_MS = 5_000;
+const BEHIND = "what came before is still being written";
 /** Longest wait, at the end, for a disk to take what is left. */
 const PATIENCE_MS = 10_000;
 
@@ -35,15 +37,23 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
   );
   const now = options.now ?? (() => Date.now() / 1000);
   const losses = openLosses(path, warn);
+  const numbers = newStepNumbers();
   let noted = true, behind = false;
   const push = (kind: number, text: string, urgent: boolean) => {
-    if (!pusher.push(kind, text, urgent)) losses.lose(1, "what came before is still being written");
+    if (!pusher.push(kind, text, urgent)) losses.lose(1, BEHIND);
   };
   return {
     emit(event) {
+      if (event.kind === "step") {
+        pusher.at(event.step);
+        if (mirror === undefined) {
+          putStep(numbers, event, now());
+          if (!pusher.pushWords(STEP_NUMBERS, numbers.words)) losses.lose(1, BEHIND);
+          return;
+        }
+      }
       const line = lineOf(event, now(), options, losses);
       if (line === null) return;
-      if (event.kind === "step") pusher.at(event.step);
       push(EVENT, line + "\n", !SAMPLES.has(event.kind));
     },
     note(note) {

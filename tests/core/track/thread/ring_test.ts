@@ -5,6 +5,7 @@ import {
   NOTE,
   openPuller,
   openPusher,
+  STEP_NUMBERS,
   stepIn,
 } from "../../../../core/track/thread/ring.ts";
 
@@ -45,6 +46,26 @@ Deno.test("without a reader there is an end to what is taken, and what is urgent
   const puller = openPuller(shared);
   assertEquals(read(puller), new Array(samples + urgent).fill([EVENT, line]));
   assert(pusher.push(EVENT, line, false), "there is room again");
+});
+
+Deno.test("words come out between texts in order, past the memory's end too, and are no more urgent than samples", () => {
+  const shared = newShared(1024);
+  const pusher = openPusher(shared), puller = openPuller(shared);
+  const found: unknown[] = [];
+  const take = (kind: number, bytes: Uint8Array) =>
+    found.push(
+      kind === STEP_NUMBERS ? [...new Int32Array(bytes.slice().buffer)] : decoder.decode(bytes.slice()),
+    );
+  for (let i = 0; i < 100; i++) {
+    const words = Int32Array.from({ length: 22 }, (_, k) => i * k);
+    assert(pusher.push(EVENT, "x".repeat(i % 9), false));
+    assert(pusher.pushWords(STEP_NUMBERS, words));
+    puller.drain(take);
+    assertEquals(found.splice(0), ["x".repeat(i % 9), [...words]]);
+  }
+  const words = new Int32Array(22);
+  while (pusher.pushWords(STEP_NUMBERS, words));
+  assert(pusher.push(EVENT, "z", true), "a quarter is left to what is urgent");
 });
 
 Deno.test("what is larger than the memory is refused, and nothing is harmed", () => {
