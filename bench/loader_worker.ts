@@ -1,92 +1,12 @@
 // Our side of the loader benchmark. Arguments: what to do, then settings as on the command line. bench/peers/loader.py is
-// the other side and says what there is to do. Batches come through the training loop's own feed. May import core, ffi, rounds.
-import { resolve, type Resolved } from "../core/config/resolve.ts";
-import { loadReader, openData } from "../core/data/open.ts";
-import { order } from "../core/data/order.ts";
-import { partsOf } from "../core/data/part.ts";
-import { createLoss } from "../core/models/losses.ts";
-import { openDeviceBeside } from "../core/train/device.ts";
-import { openFeed } from "../core/train/feed.ts";
-import { loaderThreads } from "../core/train/loader_threads.ts";
-import type { MicroBatch } from "../core/train/step.ts";
-import { mean, mul, toDtype } from "../ffi/ops.ts";
-import { type Device, scope, type Tensor } from "../ffi/tensor.ts";
-import { answerRounds } from "./rounds.ts";
-
-type Each = (batch: MicroBatch) => boolean | void;
-
-/** Reads an epoch, giving each batch to `each`, which may say that it is enough; returns the samples read. */
-async function open(resolved: Resolved, device: Device): Promise<(each: Each) => number> {
-  const { config } = resolved;
-  await loadReader(config.data);
-  const { train } = openData(config.data, config.training, config.model);
-  const { seed, batch_size } = config.training;
-  const lanes = [{ source: train, rows: batch_size, parts: 1 }];
-  const loss = createLoss(config.training, train.facts);
-  const { loaders: count } = loaderThreads(resolved, device);
-  const threads = { count, prefetch: config.data.prefetch_mib * 2 ** 20, lanes };
-  const feed = openFeed({ device, channelsLast: false, loss, threads });
-  const supply = feed.of(train);
-  const steps = Math.ceil(train.length / batch_size);
-  const cut = { global: batch_size, micro: batch_size };
-  let epoch = 0;
-  return (each) => {
-    const samples = order(train.length, seed, epoch, true);
-    let asked = 0, seen = 0;
-    supply.begin(() => asked < steps ? partsOf(samples, asked++, cut, epoch, false) : null);
-    for (let more = true; more;) {
-      more = scope(() => {
-        const batch = supply.take()?.[0];
-        if (!batch) return false;
-        seen += batch.input.shape[0];
-        return each(batch) !== true;
-      });
-    }
-    epoch++;
-    return seen;
-  };
-}
-
-const say = (value: unknown) => console.log(JSON.stringify(value));
-
-/** The mean and the mean square of what each batch has, summed with the weight of its samples. */
-function moments(read: (each: Each) => number): void {
-  let about = {};
-  const sums = { input: 0, square: 0, target: 0 };
-  const samples = read(({ input, target }) => {
-    const add = (name: keyof typeof sums, t: Tensor) => sums[name] += mean(t).item() * input.shape[0];
-    const x = toDtype(input, "f64");
-    add("input", x);
-    add("square", mul(x, x));
-    add("target", toDtype(target, "f64"));
-    about = { shape: input.shape.slice(1), types: [input.dtype, target.dtype] };
-  });
-  const over = (sum: number) => sum / samples;
-  say({
-    samples,
-    ...about,
-    input: over(sums.input),
-    square: over(sums.square),
-    target: over(sums.target),
-  });
-}
-
-function rounds(read: (each: Each) => number): Promise<void> {
-  return answerRounds((epochs) => {
-    let samples = 0;
-    for (let i = 0; i < epochs; i++) samples += read(() => {});
-    return samples;
-  });
-}
+// the other side and says what there is to do. It begins as `hpctrain train` does, libtorch on its way while the rest of the
+// program is loaded. May import core/config, train/libtorch; loader_reading.ts when needed.
+import { resolve } from "../core/config/resolve.ts";
+import { beginLoading } from "../core/train/libtorch.ts";
 
 const [what, ...argv] = Deno.args;
 const resolved = resolve({ argv, env: {} });
-const { device } = await openDeviceBeside(resolved.config, () => loadReader(resolved.config.data));
-const began = performance.now(); // Python has imported torch, and what reads the file, by now
-const read = await open(resolved, device);
-if (what === "first") {
-  read(() => true);
-  say({ seconds: (performance.now() - began) / 1000 });
-} else if (what === "rounds") await rounds(read);
-else moments(read);
+beginLoading(resolved.config);
+const { readAs } = await import("./loader_reading.ts");
+await readAs(what, resolved);
 Deno.exit(0); // loader threads may still be reading ahead

@@ -4,7 +4,7 @@ import { native } from "./abi.ts";
 import { setAbiVersion } from "./aten.ts";
 import { LibraryError } from "./errors.ts";
 import type { Libtorch } from "./libraries/types.ts";
-import { preload, preloadBeside } from "./preload.ts";
+import { mainOf, preload, waitBriefly } from "./preload.ts";
 import { catchNativeErrors } from "./stderr.ts";
 import { cAbi, libc, libstdcpp, mangledC10, mangledTorch, sinceAbi213 } from "./symbols.ts";
 
@@ -15,15 +15,6 @@ export function openedLibtorch(): Libtorch {
   if (!opened) throw new Error("internal: libtorch is used before it was opened.");
   return opened;
 }
-
-/** Does what takes most of opening it beside what this thread does meanwhile; whether it opens, openLibtorch says. */
-export async function loadBeside(lib: Libtorch): Promise<void> {
-  if (opened) return;
-  waitBriefly();
-  await preloadBeside(mainOf(lib));
-}
-
-const mainOf = ({ dir }: Libtorch) => `${dir}/libtorch_cpu.so`;
 
 export function openLibtorch(lib: Libtorch): void {
   if (opened?.dir === lib.dir) return;
@@ -52,17 +43,6 @@ export function openLibtorch(lib: Libtorch): void {
   // Elsewhere a C++ object is returned through a register that this call can't set.
   if (Deno.build.arch !== "x86_64") native.addUnboxed = null;
   opened = lib;
-}
-
-/**
- * Between parallel loops libgomp's threads spin for milliseconds by default. On cores that other programs use too,
- * each loop then waits for a spinning thread to be scheduled again: a step became 15 times slower beside one busy
- * neighbour. A turn is one pause instruction, 10 to 50 ns: 300 of them are as fast on a quiet machine and lose little on
- * a busy one, where 10,000 made a step five times slower. Read by libgomp when it is loaded; what the user has set stays.
- */
-function waitBriefly(): void {
-  if (Deno.env.has("GOMP_SPINCOUNT") || Deno.env.has("OMP_WAIT_POLICY")) return;
-  Deno.env.set("GOMP_SPINCOUNT", "300");
 }
 
 const M_TRIM_THRESHOLD = -1, M_MMAP_THRESHOLD = -3;

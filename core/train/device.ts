@@ -1,14 +1,14 @@
 // Opens libtorch and settles where and how to compute. May import ffi, errors, config.
 import { cudaDevices, cudaMemory, setCudaDevice, setNumerics, whyNoCuda } from "../../ffi/cuda.ts";
 import { LibraryError, NativeError } from "../../ffi/errors.ts";
-import { findLibtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
 import type { Libtorch } from "../../ffi/libraries/types.ts";
-import { loadBeside, openLibtorch } from "../../ffi/library.ts";
+import { openLibtorch } from "../../ffi/library.ts";
 import { setThreads } from "../../ffi/random.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
 import { asMistake } from "../user/mistakes.ts";
 import { UserError } from "../errors.ts";
+import { beginLoading, chooseLibtorch, loaded } from "./libtorch.ts";
 
 export { whyNoCuda };
 
@@ -16,7 +16,7 @@ export { whyNoCuda };
 export function openDevice(
   config: Config,
   localRank = 0,
-  chosen: Libtorch = choose(config),
+  chosen: Libtorch = chooseLibtorch(config),
 ): { device: Device; libtorch: Libtorch } {
   const { training } = config;
   openLibtorch(chosen);
@@ -32,19 +32,10 @@ export function openDevice(
 
 /** The same, with libtorch loaded beside `meanwhile`; what fails there is left to be found again where it matters. */
 export async function openDeviceBeside(config: Config, meanwhile: () => Promise<unknown>, localRank = 0) {
-  const chosen = choose(config);
-  const loaded = loadBeside(chosen);
+  beginLoading(config);
   await meanwhile().catch(() => {});
-  await loaded;
-  return openDevice(config, localRank, chosen);
-}
-
-function choose({ environment }: Config): Libtorch {
-  // HPCTRAIN_LIBTORCH fills the setting too: the finder reads it by itself, and names it as what it is.
-  const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
-  const { chosen, rejected } = findLibtorch({ explicit: explicit || undefined });
-  if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
-  return chosen;
+  await loaded();
+  return openDevice(config, localRank);
 }
 
 function chooseDevice(asked: "auto" | "cpu" | "cuda", localRank: number): Device {

@@ -1,7 +1,8 @@
 // A program of its own for preload_test.ts: loads libtorch beside its own work, in a process that has none yet.
 // Argument: the folder. Says in JSON how it went.
 import { checkLibtorch, isLibtorch } from "../../ffi/libraries/check.ts";
-import { loadBeside, openLibtorch } from "../../ffi/library.ts";
+import { openLibtorch } from "../../ffi/library.ts";
+import { loadBeside } from "../../ffi/preload.ts";
 import { add, tensor, toNumbers } from "../../ffi/make.ts";
 
 const lib = checkLibtorch(Deno.args[0], "a test");

@@ -1,6 +1,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { LibraryError } from "../../ffi/errors.ts";
-import { loadBeside, openLibtorch } from "../../ffi/library.ts";
+import { openLibtorch } from "../../ffi/library.ts";
+import { loadBeside } from "../../ffi/preload.ts";
 
 const program = new URL("beside_program.ts", import.meta.url).pathname;
 

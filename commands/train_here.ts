@@ -1,0 +1,206 @@
+// `hpctrain train`: settings -> a run -> its end, told to the user. train.ts loads it. May import core.
+import { asUserError, openDevice, openDeviceBeside, whyNoCuda } from "../core/train/device.ts";
+import { originsOf, resolve, type Resolved } from "../core/config/resolve.ts";
+import { checkLayout, loadPreset, type World } from "../core/config/presets.ts";
+import { generateMissing } from "../core/data/generated/missing.ts";
+import { loadReader } from "../core/data/open.ts";
+import { refuseIdleGpus, refuseJobLayout } from "../core/cluster/layout.ts";
+import { type Requeued, requeuedIn, tellScript } from "../core/cluster/requeue.ts";
+import type { Control } from "../core/dist/control/control.ts";
+import { tellRun } from "../core/dist/launch/rank.ts";
+import type { Team } from "../core/dist/team.ts";
+import type { Where } from "../core/dist/where.ts";
+import { EXIT, UserError } from "../core/errors.ts";
+import { changesSince } from "../core/train/changes.ts";
+import { watchJobTime } from "../core/train/job_time.ts";
+import { loaderThreads } from "../core/train/loader_threads.ts";
+import { trainLoop } from "../core/train/loop.ts";
+import { outOfMemory } from "../core/train/out_of_memory.ts";
+import { refuseLayout, withoutEffect } from "../core/train/limits.ts";
+import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
+import { asFirst, failed, joinRanks } from "../core/train/parallel/join.ts";
+import { refuseZero } from "../core/train/parallel/zero.ts";
+import { prepare, type Prepared } from "../core/train/prepare.ts";
+import { type GoesOn, goesOn } from "../core/train/goes_on.ts";
+import { endByOneself, hearEarly, stopSignals, unlessAsked } from "../core/train/stop.ts";
+import { announce, conclude } from "../core/train/story.ts";
+import { withUserCode } from "./user_code.ts";
+
+type Env = Record<string, string>;
+
+export async function trainHere({ argv, env, began, settings, where }: Asked): Promise<number> {
+  const again = () => resolve({ argv, env, ranks: where.world });
+  const first = await withUserCode(where.world === 1 && !settings.preset ? settings : again());
+  refuseLayout(first, where);
+  refuseJobLayout(env, where, wishesOf(first.config));
+  hearEarly(stopSignals(first.config.cluster.stop_signals));
+  try {
+    const call = { argv, env, began, where, requeued: where.rank === 0 ? await requeuedIn(env) : null };
+    return where.world === 1 ? await trainAlone(first, call) : await trainTogether(first, call);
+  } catch (error) {
+    throw asUserError(error);
+  }
+}
+
+const wishesOf = ({ training, distributed }: Resolved["config"]) => ({
+  device: training.device,
+  anyLayout: distributed.any_layout,
+});
+
+/** What train.ts knows already. */
+export interface Asked {
+  readonly argv: string[];
+  readonly env: Env;
+  /** Unix seconds at which the process was started. */
+  readonly began: number;
+  readonly settings: Resolved;
+  readonly where: Where;
+}
+
+interface Call extends Omit<Asked, "settings"> {
+  readonly requeued: Requeued | null;
+}
+
+async function trainAlone(first: Resolved, call: Call): Promise<number> {
+  const decided = await decide(first, call);
+  const { config } = decided.resolved;
+  // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
+  if (config.training.device !== "auto") {
+    refuseOtherLayout(decided.resolved, call.where, config.training.device);
+  }
+  const opened = await openDeviceBeside(config, () => loadReader(config.data));
+  return await trainOn(decided, { ...opened, team: null, control: null, sharing: 1, notes: [] }, call);
+}
+
+/** Rank 0 decides what depends on files that a run writes, and the others follow. */
+async function trainTogether(first: Resolved, call: Call): Promise<number> {
+  const { where, env, argv } = call;
+  const { config } = first;
+  const opened = openDevice(config, where.localRank);
+  const { team, control, notes } = await unlessAsked(
+    joinRanks({ where, config, env, ...opened }),
+  );
+  try {
+    const sharing = ranksSharingCores(team);
+    if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
+    const mine = team.rank === 0 ? await decide(first, call) : null;
+    const { resume, again: afresh, changed } = asFirst(team, () => {
+      const { resume, again, changed } = mine!;
+      return { resume, again, changed };
+    });
+    const again = () => withUserCode(resolve({ argv, env, ranks: where.world, checkpoint: resume!.saved }));
+    const resolved = mine?.resolved ?? (resume ? await again() : first);
+    const code = await trainOn(
+      { resume, again: afresh, changed, resolved },
+      { ...opened, team, control, sharing, notes },
+      call,
+    );
+    control.phase("ending");
+    // A launcher may kill what is left when the first rank ends with another code than 0: rank 0 may still be saving.
+    control.barrier("the end of the run");
+    await team.collectives.close();
+    await control.close();
+    return code;
+  } catch (error) {
+    team.collectives.abort(error instanceof Error ? error.message : String(error)); // a GPU may be in the midst of one
+    throw await failed(control, error);
+  }
+}
+
+interface Decided extends Pick<GoesOn, "resume" | "again"> {
+  /** Lines about what goes on, and about settings that differ from the checkpoint's. */
+  readonly changed: readonly string[];
+  readonly resolved: Resolved;
+}
+
+/** Going on without other settings means going on with the run's own. */
+async function decide(first: Resolved, { argv, env, where, requeued }: Call): Promise<Decided> {
+  const { resume, again, said } = goesOn(first.config, first.preset, requeued);
+  if (!resume) return { resume, again, changed: said, resolved: first };
+  const resolved = await withUserCode(
+    resolve({ argv, env, ranks: where.world, checkpoint: resume.saved }),
+  );
+  return { resume, again, changed: [...said, ...changesSince(resume, resolved)], resolved };
+}
+
+interface Opened extends ReturnType<typeof openDevice> {
+  readonly team: Team | null;
+  readonly control: Control | null;
+  /** Ranks that use the same cores as this one. */
+  readonly sharing: number;
+  readonly notes: readonly string[];
+}
+
+async function trainOn(
+  { resume, again, changed, resolved }: Decided,
+  { device, libtorch, team, control, sharing, notes }: Opened,
+  { argv, env, where, began }: Call,
+): Promise<number> {
+  refuseZero(resolved.config);
+  refuseIdleGpus(env, device === "cpu" ? "cpu" : "cuda", whyNoCuda, wishesOf(resolved.config));
+  const world = refuseOtherLayout(resolved, where, device === "cpu" ? "cpu" : "cuda");
+  const ready = await unlessAsked(generateMissing(resolved.config, libtorch, where));
+  await loadReader(ready.config.data);
+  const loading = loaderThreads(resolved, device, sharing);
+  const prepared = prepare({
+    config: ready.config,
+    preset: resolved.preset,
+    device,
+    libtorch,
+    resume,
+    again,
+    loaders: loading.loaders,
+    team,
+    control,
+    notes: [...notes, ...withoutEffect(resolved), ...ready.notes, ...loading.notes, ...changed],
+    began,
+  });
+  tellRun(prepared.places);
+  if (where.rank === 0 && ready.config.cluster.watch_time) watchJobTime(prepared.run, env, began);
+  control?.runFolder(prepared.places.logs);
+  const { host: master } = where.master;
+  return await run(prepared, { argv, libtorch, world, master, origins: originsOf(resolved) });
+}
+
+function refuseOtherLayout(
+  { preset, config }: Resolved,
+  { nodes, world: ranks }: Where,
+  device: World["device"],
+): World {
+  const world: World = { nodes, ranks, device };
+  if (preset && !config.distributed.any_layout) checkLayout(loadPreset(preset), world);
+  return world;
+}
+
+async function run(
+  prepared: Prepared,
+  context: Parameters<typeof announce>[1],
+): Promise<number> {
+  const { run } = prepared;
+  const began = performance.now();
+  const seconds = () => (performance.now() - began) / 1000;
+  announce(prepared, context);
+  try {
+    const ending = await trainLoop(run);
+    if (ending.stopped) {
+      endByOneself();
+      tellScript(Deno.env.toObject(), ending.outcome);
+    }
+    conclude(prepared, ending, seconds(), context.argv);
+    return ending.stopped ? EXIT.stopped : EXIT.done;
+  } catch (cause) {
+    await run.saver.close(); // what is being written is told before the end is
+    const error = asUserError(outOfMemory(cause, prepared));
+    const code = error instanceof UserError ? error.exitCode : EXIT.internal;
+    const message = error instanceof Error ? error.message : String(error);
+    const { step, epoch } = run.cursor;
+    run.events.emit({ kind: "exit", code, message, step, epoch, seconds: seconds() });
+    throw error;
+  } finally {
+    await run.saver.close();
+    run.feed.close();
+    await run.events.close();
+    run.console.close();
+    run.requests.close();
+  }
+}

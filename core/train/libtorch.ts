@@ -1,0 +1,37 @@
+// Which libtorch a run takes, and its loading, which is begun before most of this program is there: it takes as long as all
+// the rest of the start. May import ffi/libraries, ffi/preload, errors, config (types).
+import { findLibtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
+import type { Libtorch } from "../../ffi/libraries/types.ts";
+import { loadBeside } from "../../ffi/preload.ts";
+import type { Config } from "../config/settings.ts";
+import { UserError } from "../errors.ts";
+
+type Chosen = Pick<Config, "environment">;
+
+let begun: { readonly asked: string; readonly libtorch: Libtorch; readonly loaded: Promise<void> } | null =
+  null;
+
+export function chooseLibtorch({ environment }: Chosen): Libtorch {
+  if (begun?.asked === environment.libtorch) return begun.libtorch;
+  // HPCTRAIN_LIBTORCH fills the setting too: the finder reads it by itself, and names it as what it is.
+  const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
+  const { chosen, rejected } = findLibtorch({ explicit: explicit || undefined });
+  if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
+  return chosen;
+}
+
+/** In a thread of the system's. What is wrong with it is left to be found again where it matters. */
+export function beginLoading(config: Chosen): void {
+  if (begun) return;
+  try {
+    const libtorch = chooseLibtorch(config);
+    begun = { asked: config.environment.libtorch, libtorch, loaded: loadBeside(libtorch).catch(() => {}) };
+  } catch {
+    // There is none: whoever opens it says so.
+  }
+}
+
+/** A process must not end before: it would take down what is still being set up. */
+export async function loaded(): Promise<void> {
+  await begun?.loaded;
+}
