@@ -61,6 +61,7 @@ export function writeSection(name: string, text: string): void {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   Deno.writeTextFileSync(path, withSection(page, name, text));
+  new Deno.Command(Deno.execPath(), { args: ["fmt", "--quiet", path], cwd: root }).outputSync();
 }
 
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
