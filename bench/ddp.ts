@@ -6,6 +6,7 @@ import { type Host, openHost } from "./host.ts";
 import {
   inFolder,
   rateBeside,
+  rateInStep,
   run,
   stepsIn,
   TORCHRUN_ENV,
@@ -32,6 +33,8 @@ const FULL: Extent = { rounds: 3, steps: 60, warm: 15 }, QUICK: Extent = { round
 interface Timed {
   /** Samples a second when all is warm. */
   readonly rate: number;
+  /** The same of runs beside each other, if each step took as long as the slower one's. */
+  readonly inStep: number;
   /** Seconds from the start of the command to the end of the first step. */
   readonly first: number;
 }
@@ -93,11 +96,12 @@ function sideOf(
 /** `done`: Unix seconds at which steps of each run ended. */
 const timedOf = (done: readonly number[][], began: number, batch: number, warm: number): Timed => ({
   rate: batch * rateBeside(done, warm),
+  inStep: batch * rateInStep(done, warm),
   first: Math.max(...done.map(([first]) => first)) - began,
 });
 
-const ratios = (a: readonly Timed[], b: readonly Timed[], of: keyof Timed) =>
-  a.map((timed, i) => timed[of] / b[i][of]);
+const ratios = (a: readonly Timed[], b: readonly Timed[], of: keyof Timed, to = of) =>
+  a.map((timed, i) => timed[of] / b[i][to]);
 const times = (all: readonly number[]) =>
   `${median(all).toFixed(2)}x (${Math.min(...all).toFixed(2)} to ${Math.max(...all).toFixed(2)})`;
 const percent = (share: number) => `${(100 * share).toFixed(0)}%`;
@@ -106,8 +110,8 @@ const percent = (share: number) => `${(100 * share).toFixed(0)}%`;
 export function efficiencies({ one, apart, two }: Omit<Rounds, "torchrun">) {
   return {
     efficiency: median(ratios(two, one, "rate")) / RANKS,
-    roof: median(ratios(apart, one, "rate")) / RANKS,
-    ours: median(ratios(two, apart, "rate")),
+    roof: median(ratios(apart, one, "inStep", "rate")) / RANKS,
+    ours: median(ratios(two, apart, "rate", "inStep")),
   };
 }
 
@@ -152,7 +156,8 @@ function write(
         steps - warm
       } warm steps each. Efficiency is ` +
       `against ${RANKS} times one rank of hpctrain with one thread. The roof is that of ${RANKS} such runs beside each ` +
-      "other, which share the machine's memory and caches and send each other nothing; what is below it is the ranks' " +
+      "other, which share the machine's memory and caches and send each other nothing, if each step took as long as the " +
+      "slower one's, since ranks wait for each other; what is below it is the ranks' " +
       `own cost, and the last share is the efficiency against it. ${host.said()}`,
       table(
         [

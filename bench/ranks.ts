@@ -113,6 +113,17 @@ function beside(runs: readonly (readonly number[])[], warm: number): number[][] 
 export const rateBeside = (runs: readonly (readonly number[])[], warm: number): number =>
   beside(runs, warm).reduce((sum, done) => sum + (done.length - 1) / (done.at(-1)! - done[0]), 0);
 
+/**
+ * The same if each step of theirs took as long as the slowest one's, as it does with ranks, which wait for each other: what
+ * is to be had where they send each other nothing.
+ */
+export function rateInStep(runs: readonly (readonly number[])[], warm: number): number {
+  const steps = beside(runs, warm).map((done) => done.slice(1).map((t, i) => t - done[i]));
+  const count = Math.min(...steps.map(({ length }) => length));
+  const slowest = Array.from({ length: count }, (_, i) => Math.max(...steps.map((of) => of[i])));
+  return runs.length * count / slowest.reduce((sum, seconds) => sum + seconds, 0);
+}
+
 /** Seconds of a step of such runs: the median, which what else the machine does now and then leaves alone. */
 export const stepBeside = (runs: readonly (readonly number[])[], warm: number): number =>
   median(beside(runs, warm).flatMap((done) => done.slice(1).map((t, i) => t - done[i])));

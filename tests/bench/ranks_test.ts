@@ -1,5 +1,5 @@
 import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { inFolder, rateBeside, stepBeside, stepsIn, waitedIn } from "../../bench/ranks.ts";
+import { inFolder, rateBeside, rateInStep, stepBeside, stepsIn, waitedIn } from "../../bench/ranks.ts";
 
 /** A run whose steps end `every` seconds apart, from `from` to `to`. */
 const run = (from: number, to: number, every: number) =>
@@ -16,6 +16,14 @@ Deno.test("a step is the median one, which a pause of the machine does not chang
   const paused = run(0, 10, 1).map((t) => t > 5 ? t + 30 : t);
   assertAlmostEquals(stepBeside([paused], 2), 1);
   assertAlmostEquals(rateBeside([paused], 2), 8 / 38);
+});
+
+Deno.test("in step each step takes as long as the slowest one's", () => {
+  const calm = run(0, 10, 1), slow = run(0, 10, 2);
+  assertAlmostEquals(rateInStep([calm, calm], 0), 2);
+  assertAlmostEquals(rateInStep([calm, slow], 0), 2 / 2);
+  const stumbles = (at: number) => calm.map((t, i) => t + (i >= at ? 1 : 0)); // one step of two seconds
+  assertAlmostEquals(rateInStep([stumbles(3), stumbles(7)], 0), 2 * 10 / 12);
 });
 
 Deno.test("runs that were not beside each other are refused", () => {
