@@ -95,7 +95,13 @@ export function writePickled(
     zip.finish();
     if (options.verify) out.readBack(path);
     size = out.at;
-  }, { needBytes, check: (temporary) => readPt(temporary).close() });
+  }, {
+    needBytes,
+    check: (temporary) => {
+      readPt(temporary).close();
+      options.ready?.(temporary);
+    },
+  });
   return size;
 }
 

@@ -5,9 +5,11 @@ import { INDEX } from "./sharded/plan.ts";
 import { filesOf, indexOf, shardsInUse } from "./sharded/read.ts";
 import { removeUnnamed } from "./sharded/write.ts";
 
-/** Gives a finished checkpoint a second name, replacing what had it; where links are not to be had, by a copy. */
-export function linkOrCopy(from: string, to: string): void {
-  const index = indexOf(from);
+/**
+ * Gives a finished checkpoint a second name, replacing what had it; where links are not to be had, by a copy. Of a folder
+ * `index` may be one that is not in its place yet.
+ */
+export function linkOrCopy(from: string, to: string, index: string | undefined = indexOf(from)): void {
   if (index === undefined) return linkOrCopyFile(from, to);
   try {
     Deno.mkdirSync(to, { recursive: true });
@@ -16,7 +18,8 @@ export function linkOrCopy(from: string, to: string): void {
   }
   // As it was written: what the index names is the checkpoint.
   const shards = filesOf(index);
-  for (const name of [...shards, INDEX]) linkOrCopyFile(join(from, name), join(to, name));
+  for (const name of shards) linkOrCopyFile(join(from, name), join(to, name));
+  linkOrCopyFile(index, join(to, INDEX));
   removeUnnamed(to, shards);
 }
 

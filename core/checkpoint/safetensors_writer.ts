@@ -28,7 +28,7 @@ interface Options extends WriteOptions {
 export function writeSafetensors(
   path: string,
   tensors: ReadonlyMap<string, TensorData>,
-  { metadata = {}, sums = false, verify = false, known }: Options = {},
+  { metadata = {}, sums = false, verify = false, known, ready }: Options = {},
 ): number {
   const placed: Placed[] = [...tensors].map(([name, tensor]) => ({
     name,
@@ -59,7 +59,13 @@ export function writeSafetensors(
     for (const [name, sum] of waits) made[name] = sum();
     out.replace(0, header(sumOf(header(NO_SUM).subarray(8))));
     if (verify) out.readBack(path);
-  }, { needBytes: size, check: (temporary) => readSafetensors(temporary).close() });
+  }, {
+    needBytes: size,
+    check: (temporary) => {
+      readSafetensors(temporary).close();
+      ready?.(temporary);
+    },
+  });
   return size;
 }
 

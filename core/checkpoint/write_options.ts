@@ -7,6 +7,8 @@ export interface WriteOptions {
   verify?: boolean;
   /** Those whose SHA-256 another thread makes, and how to wait for it. All others are summed where they are written. */
   known?: Sums;
+  /** Is given the temporary file when it is whole, right before it takes its place. An exception keeps the old one there. */
+  ready?: (temporary: string) => void;
 }
 
 /**

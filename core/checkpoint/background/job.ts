@@ -6,7 +6,7 @@ import { linkOrCopy, removeOld } from "../retention.ts";
 import { writeWhole } from "../safetensors_whole.ts";
 import { ELSEWHERE, leaveWord, type Part, writePart } from "../sharded/part.ts";
 import { type DType, memoryStorage, type Storage, TensorData } from "../value.ts";
-import type { Sums } from "../write_options.ts";
+import type { Sums, WriteOptions } from "../write_options.ts";
 import type { Copy } from "./snapshot.ts";
 import { leaveSums, makeCopies, sumOf, type Work, workOf } from "./team.ts";
 
@@ -70,17 +70,36 @@ export function write(job: Job, callHelp?: (work: Work) => void): Written {
 }
 
 function copyAndWrite(job: Job, work: Work | null): Written {
-  const { path, storages, finite, links, retire } = job;
+  const { path, storages, finite } = job;
   const began = performance.now();
   copy(job, work);
   const bytes = storages.map((one) => one instanceof Uint8Array ? one : bytesAt(one));
   for (const { name, storage } of finite) refuseSpoilt(bytes[storage], name, path);
   const contents = bytes.map(memoryStorage);
   const known = work ? sumsOf(work, storages, contents) : undefined;
-  const size = "part" in job ? writeOwn(job, contents, known) : writeFile(job, contents, known);
-  for (const link of links) linkOrCopy(path, link);
-  if (retire) removeOld(retire.folder, retire.keep, retire.epoch);
+  const failures: unknown[] = [];
+  const ready = (temporary: string) => {
+    try {
+      nameAlso(job, temporary);
+    } catch (error) {
+      failures.push(error); // no reason to keep the old state in the path's place
+    }
+  };
+  const size = "part" in job
+    ? writeOwn(job, contents, { known, ready })
+    : writeFile(job, contents, { known, ready });
+  if (failures.length > 0) throw failures[0];
   return { bytes: size, seconds: (performance.now() - began) / 1000 };
+}
+
+/**
+ * Before the path has it: a run that is killed between the two comes to this state again and names it again. The other way
+ * round it would go on from here, and nobody would give the best and the epoch's checkpoint their names.
+ */
+function nameAlso(job: Job, temporary: string): void {
+  const { path, links, retire } = job;
+  for (const link of links) "part" in job ? linkOrCopy(path, link, temporary) : linkOrCopy(temporary, link);
+  if (retire) removeOld(retire.folder, retire.keep, retire.epoch);
 }
 
 /** What is asked for a storage's SHA-256, by the storage. */
@@ -92,14 +111,16 @@ function sumsOf(work: Work, storages: Common["storages"], contents: readonly Sto
   }));
 }
 
-function writeFile({ path, pickle }: FileJob, storages: Storage[], known?: Sums): number {
-  const state = { bytes: pickle, storages }, options = { verify: true, known };
+type Options = Pick<WriteOptions, "known" | "ready">;
+
+function writeFile({ path, pickle }: FileJob, storages: Storage[], more: Options): number {
+  const state = { bytes: pickle, storages }, options = { verify: true, ...more };
   return path.endsWith(".safetensors")
     ? writeWhole(path, readPickled(state), options)
     : writePickled(path, state, options);
 }
 
-function writeOwn({ path, part, tensors, metadata }: PartJob, storages: Storage[], known?: Sums): number {
+function writeOwn({ path, part, tensors, metadata }: PartJob, storages: Storage[], more: Options): number {
   const ranks = new Map(tensors.map(({ name, rank }) => [name, rank]));
   const data = tensors.map(({ name, dtype, shape, storage }) =>
     [name, new TensorData(dtype, shape, storage === null ? ELSEWHERE : storages[storage])] as const
@@ -108,7 +129,7 @@ function writeOwn({ path, part, tensors, metadata }: PartJob, storages: Storage[
     tensors: new Map(data),
     metadata,
     rankOf: (name) => ranks.get(name)!,
-    known,
+    ...more,
   });
 }
 

@@ -26,6 +26,8 @@ export interface Content {
   readonly rankOf?: (name: string) => number;
   /** See WriteOptions. */
   readonly known?: Sums;
+  /** See WriteOptions; here it is the index, whose files are in their places. */
+  readonly ready?: (temporary: string) => void;
 }
 
 /** The file of one rank; gives its size. Every rank knows of all tensors, and has the bytes of those in its file. */
@@ -47,7 +49,7 @@ export function writeShard({ folder, world, generation }: Shards, rank: number, 
  * Gives the size of all files.
  */
 export function writeIndex({ folder, world, generation }: Shards, content: Content): number {
-  const { tensors, metadata, rankOf } = content;
+  const { tensors, metadata, rankOf, ready } = content;
   const path = join(folder, INDEX);
   const sums: Record<string, string> = {};
   const places: [string, string][] = [];
@@ -68,7 +70,7 @@ export function writeIndex({ folder, world, generation }: Shards, content: Conte
     return new TextEncoder().encode(JSON.stringify(index, null, 2) + "\n");
   };
   const bytes = render(sumOf(render(NO_SUM)));
-  writeAtomically(path, (file) => writeAll(file, bytes), { needBytes: bytes.length });
+  writeAtomically(path, (file) => writeAll(file, bytes), { needBytes: bytes.length, check: ready });
   removeUnnamed(folder, new Set(Object.keys(sums)));
   return size + bytes.length;
 }

@@ -1,5 +1,6 @@
 // A job as the thread does it: files of both formats whose sums another thread made, and weights that are refused.
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { basename } from "@std/path";
 import { Buffer } from "node:buffer";
 import { type FileJob, newFlag, write } from "../../../../core/checkpoint/background/job.ts";
 import { help, type Work } from "../../../../core/checkpoint/background/team.ts";
@@ -8,6 +9,7 @@ import { writePickle } from "../../../../core/checkpoint/pickle_writer.ts";
 import { tensorBytes } from "../../../../core/checkpoint/tensor_bytes.ts";
 import { dict, memoryStorage, TensorData, type Value } from "../../../../core/checkpoint/value.ts";
 import { UserError } from "../../../../core/errors.ts";
+import { filesIn } from "../../../integration/program.ts";
 import { inFolder } from "../python.ts";
 
 const LARGE = 20 << 20;
@@ -89,5 +91,55 @@ Deno.test(
       }
     }
     assertEquals(Deno.readFileSync(path), before);
+  }),
+);
+
+/** What a process killed at the moment when the state was to take its place would have left. */
+function killedBeforeItsPlace(path: string, job: FileJob): void {
+  const { renameSync } = Deno;
+  Deno.renameSync = (from, to) => {
+    if (to === path) throw new Error("killed");
+    renameSync(from, to);
+  };
+  try {
+    assertThrows(() => write(job), Error, "killed");
+  } finally {
+    Deno.renameSync = renameSync;
+  }
+}
+
+for (const ending of ["pt", "safetensors"]) {
+  Deno.test(
+    `a .${ending} has its other names, and old epochs are gone, before it takes its place: a kill between loses no best`,
+    inFolder((folder) => {
+      const [path, best] = [`${folder}/latest.${ending}`, `${folder}/best.${ending}`];
+      const epoch = (n: number) => `${folder}/checkpoint_epoch_${n}.${ending}`;
+      const job = (scale: number, n: number) => ({
+        ...jobAt(path, numbers(64, scale), numbers(64, 1)),
+        links: [best, epoch(n)],
+        retire: { folder, keep: 1, epoch: n },
+      });
+      write(job(1, 1));
+      const before = Deno.readFileSync(path);
+      assertEquals(Deno.readFileSync(best), before);
+      killedBeforeItsPlace(path, job(2, 2));
+      assertEquals(Deno.readFileSync(path), before);
+      assertEquals(filesIn(folder), [best, epoch(2), path].map((path) => basename(path)));
+      const left = Deno.readFileSync(best);
+      assertEquals(Deno.readFileSync(epoch(2)), left);
+      write(job(2, 2)); // the run comes to that state again
+      for (const one of [path, best, epoch(2)]) assertEquals(Deno.readFileSync(one), left);
+    }),
+  );
+}
+
+Deno.test(
+  "a name that can't be given fails the save, and the state takes its place all the same",
+  inFolder((folder) => {
+    const path = `${folder}/latest.pt`, taken = `${folder}/best.pt`;
+    Deno.mkdirSync(`${taken}/full`, { recursive: true });
+    const job = { ...jobAt(path, numbers(64, 1), numbers(64, 1)), links: [taken] };
+    assertEquals(assertThrows(() => write(job), UserError).kind, "checkpoint");
+    openCheckpoint(path).close();
   }),
 );

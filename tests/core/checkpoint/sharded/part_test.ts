@@ -157,6 +157,21 @@ Deno.test(
 );
 
 Deno.test(
+  "a second name is given by an index that is not in its place yet",
+  inFolder((folder) => {
+    const [latest, best] = [`${folder}/r_latest.ckpt`, `${folder}/r_best.ckpt`];
+    writeAll(latest, 1);
+    for (const rank of [1, 2]) writeAs(latest, rank, 5);
+    const ready = (index: string) => {
+      linkOrCopy(latest, best, index);
+      assertEquals([read(latest), read(best)], [[1, 2, 3], [5, 6, 7]]);
+    };
+    writePart(latest, part(0, "5-a"), { ...content(0, 5), ready });
+    assertEquals([read(latest), read(best)], [[5, 6, 7], [5, 6, 7]]);
+  }),
+);
+
+Deno.test(
   "a rank whose share has no tensor takes part all the same",
   inFolder((folder) => {
     for (const save of [1, 5]) {
