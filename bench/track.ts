@@ -1,5 +1,6 @@
-// `scripts/bench track`: what telling of a run costs its steps, at about a thousand steps a second, each of them told: a run
-// tells of its steps for a while and then not, in turn, and each while is compared with its neighbours. May import its siblings.
+// `scripts/bench track`: what telling of a run costs its steps, at about a thousand steps a second, each of them told or as
+// many as unasked: a run tells of its steps for a while and then not, in turn, and each while is compared with its neighbours.
+// May import its siblings.
 import { join } from "@std/path";
 import { openTrack } from "../core/track/thread/track.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
@@ -15,16 +16,17 @@ const FLAGS = [
 ];
 /** The gradient's norm is in each line. Where gradients are clipped a step has it anyway; elsewhere it is taken for the line. */
 const SIDES = {
-  "events.jsonl and W&B": ["--clip-norm=1e9"],
-  "events.jsonl alone": ["--clip-norm=1e9", "--no-wandb"],
-  "both, and the gradient's norm": [],
+  "events.jsonl and W&B, as unasked: each hundredth step": ["--clip-norm=1e9"],
+  "events.jsonl and W&B, each step": ["--clip-norm=1e9", "--log-interval=1"],
+  "events.jsonl alone, each step": ["--clip-norm=1e9", "--log-interval=1", "--no-wandb"],
+  "both and the gradient's norm, each step": ["--log-interval=1"],
 } as const;
 type Side = keyof typeof SIDES;
 const sides = Object.keys(SIDES) as Side[];
 
 interface Measured {
   readonly turns: readonly Turn[];
-  /** Bytes a step that was told. */
+  /** Bytes a step, of those that a line stands for. */
   readonly events: number;
   readonly wandb: number;
 }
@@ -52,10 +54,10 @@ async function measure(p: Programs, side: Side): Promise<Measured> {
       env: { HPCTRAIN_LIBTORCH: p.libtorch },
     }).output();
     if (!success) throw new Error(new TextDecoder().decode(stderr).slice(-2000));
-    const { turns, lines, bytes }: Worked = JSON.parse(
+    const { turns, covered, bytes }: Worked = JSON.parse(
       new TextDecoder().decode(stdout).trim().split("\n").at(-1)!,
     );
-    return { turns, events: bytes / lines, wandb: sizeBelow(join(folder, "logs/wandb")) / lines };
+    return { turns, events: bytes / covered, wandb: sizeBelow(join(folder, "logs/wandb")) / covered };
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }
@@ -132,7 +134,7 @@ function write(
     [
       "## Telling of a run",
       `\`${command}\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ${versions.libtorch}. ` +
-      "An mlp on one thread. A run tells of each step for 0.3 s, of none for 0.6 s, of each for 0.3 s, and so on for " +
+      "An mlp on one thread. A run tells of its steps for 0.3 s, of none for 0.6 s, of them for 0.3 s, and so on for " +
       `${SECONDS} s; of each four turns those that tell are compared with those that do not. Medians over all fours, and ` +
       `in brackets where they lie to 95%. The training thread itself pays ${
         emit.toFixed(1)

@@ -19,8 +19,8 @@ export interface Turn extends Spent {
 
 export interface Worked {
   readonly turns: readonly Turn[];
-  /** Step events that were written, and bytes of events.jsonl. */
-  readonly lines: number;
+  /** Steps that the written lines stand for, and bytes of events.jsonl. */
+  readonly covered: number;
   readonly bytes: number;
 }
 

@@ -27,7 +27,7 @@ const { run, places } = prepare({ ...start, notes: [] });
 
 const turns: Turn[] = [];
 const training = run.config.training as { log_interval: number; max_steps: number };
-const { cursor, flops: { before } } = run;
+const { cursor, flops: { before } } = run, asked = training.log_interval;
 const began = performance.now(), last = began + WARM_UP_MS + 1000 * Number(seconds);
 let at = began, epoch = -1;
 let from: (Spent & { step: number; host: ReturnType<typeof stolenSoFar> }) | null = null;
@@ -35,7 +35,7 @@ let from: (Spent & { step: number; host: ReturnType<typeof stolenSoFar> }) | nul
 const turn = () => {
   at = performance.now();
   from = null;
-  training.log_interval = turnsOf(turns.length) ? 1 : NEVER;
+  training.log_interval = turnsOf(turns.length) ? asked : NEVER;
 };
 turn();
 Object.assign(run, {
@@ -100,7 +100,7 @@ const events = `${places.logs}/events.jsonl`;
 const lines = readEvents(events).filter(({ kind }) => kind === "step").length;
 const worked: Worked = {
   turns: turns.slice(0, turns.length - turns.length % 4),
-  lines,
+  covered: lines * asked,
   bytes: Deno.statSync(events).size,
 };
 console.log(JSON.stringify(worked));
