@@ -4,7 +4,7 @@ import { originsOf, resolve, type Resolved } from "../core/config/resolve.ts";
 import { checkLayout, loadPreset, type World } from "../core/config/presets.ts";
 import { generateMissing } from "../core/data/generated/missing.ts";
 import { loadReader } from "../core/data/open.ts";
-import { refuseIdleGpus, refuseJobLayout } from "../core/cluster/layout.ts";
+import { refuseIdleGpus, wishesIn } from "../core/cluster/layout.ts";
 import { type Requeued, requeuedIn, tellScript } from "../core/cluster/requeue.ts";
 import type { Control } from "../core/dist/control/control.ts";
 import { tellRun } from "../core/dist/launch/rank.ts";
@@ -32,7 +32,6 @@ export async function trainHere({ argv, env, began, settings, where }: Asked): P
   const again = () => resolve({ argv, env, ranks: where.world });
   const first = await withUserCode(where.world === 1 && !settings.preset ? settings : again());
   refuseLayout(first, where);
-  refuseJobLayout(env, where, wishesOf(first.config));
   hearEarly(stopSignals(first.config.cluster.stop_signals));
   try {
     const call = { argv, env, began, where, requeued: where.rank === 0 ? await requeuedIn(env) : null };
@@ -41,11 +40,6 @@ export async function trainHere({ argv, env, began, settings, where }: Asked): P
     throw asUserError(error);
   }
 }
-
-const wishesOf = ({ training, distributed }: Resolved["config"]) => ({
-  device: training.device,
-  anyLayout: distributed.any_layout,
-});
 
 /** What train.ts knows already. */
 export interface Asked {
@@ -137,7 +131,7 @@ async function trainOn(
   { argv, env, where, began }: Call,
 ): Promise<number> {
   refuseZero(resolved.config);
-  refuseIdleGpus(env, device === "cpu" ? "cpu" : "cuda", whyNoCuda, wishesOf(resolved.config));
+  refuseIdleGpus(env, device === "cpu" ? "cpu" : "cuda", whyNoCuda, wishesIn(resolved.config));
   const world = refuseOtherLayout(resolved, where, device === "cpu" ? "cpu" : "cuda");
   const ready = await unlessAsked(generateMissing(resolved.config, libtorch, where));
   await loadReader(ready.config.data);

@@ -1,5 +1,7 @@
 // Whether what SLURM was asked for is what the program was started as: tasks, nodes, GPUs. Refused before anything is loaded,
-// with the line of the job script to change. A function of the environment. May import dist, errors.
+// with the line of the job script to change. A function of the environment. May import config (types),
+// dist, errors.
+import type { Config } from "../config/settings.ts";
 import { expandCounts } from "../dist/node_list.ts";
 import { inSlurmStep } from "../dist/launchers.ts";
 import type { Where } from "../dist/where.ts";
@@ -14,11 +16,20 @@ export interface LayoutWishes {
   readonly anyLayout: boolean;
 }
 
+export const wishesIn = (
+  { training, distributed }: Pick<Config, "training" | "distributed">,
+): LayoutWishes => ({
+  device: training.device,
+  anyLayout: distributed.any_layout,
+});
+
 export function refuseJobLayout(env: Env, where: Where, { device, anyLayout }: LayoutWishes): void {
   if (anyLayout || !env.SLURM_JOB_ID) return;
   const ofStep = inSlurmStep(env) && whole(env.SLURM_STEP_NUM_TASKS) === where.world;
   if (where.launcher === "alone") refuseWithoutSrun(env);
-  if (device !== "cpu" && (ofStep || where.launcher === "alone")) refuseGpus(env, where);
+  if (device === "cpu" || !ofStep && where.launcher !== "alone") return;
+  refuseGpus(env, where);
+  refuseHidden(env, where);
 }
 
 /** One process in an allocation for several: the rest of it would be paid for and idle. */
@@ -58,6 +69,19 @@ function refuseGpus(env: Env, { localWorld, launcher }: Where): void {
     `${told}: ${formatPlural(gpus - localWorld, "GPU")} would be idle. In the job script: ` +
       `#SBATCH --ntasks-per-node=${gpus}${start}${launch}; or ask for fewer: --gpus-per-node=${localWorld}. ` +
       "To train so all the same, add --any-layout.",
+  );
+}
+
+/** Ranks of one node whose GPUs are hidden from each other: NCCL can't open their memory, and goes through the node's. */
+function refuseHidden(env: Env, { rank, localWorld }: Where): void {
+  const bound = boundGpu(env), gpus = whole(env.SLURM_GPUS_ON_NODE) ?? 0;
+  if (bound === null || localWorld === 1 || gpus < 2) return;
+  throw new UserError(
+    "usage",
+    `SLURM lets rank ${rank} see ${bound} alone (--gpus-per-task=1 or --gpu-bind), so the ${gpus} GPUs of its node can't ` +
+      "copy to each other, and every gradient would go through the node's memory. In the job script: " +
+      `#SBATCH --gpus-per-node=${gpus} in place of --gpus-per-task, and \`srun --gpu-bind=none hpctrain ...\`: each rank ` +
+      "takes the GPU of its number. To train so all the same, add --any-layout.",
   );
 }
 

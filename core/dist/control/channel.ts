@@ -24,8 +24,11 @@ export interface Channel {
 /** A peer that reads nothing is cut off when this many bytes wait for it. */
 const MOST_QUEUED = 4 * MEMBER_LIMIT;
 
-/** Within this the other side must have proved itself. */
-export const GREETING_MS = 5000;
+/**
+ * Within this the other side must have proved itself. Who listens waits for longer: a rank whose proof lies here unread,
+ * because a thousand came at once or this node is slow, believes that it is in, and has no second try.
+ */
+const CONNECTS_MS = 5000, LISTENS_MS = 15_000;
 
 export const encode = (message: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(message));
 
@@ -34,7 +37,7 @@ const PROOF = encode({ is: "proof" });
 
 /** The side that connects. It sends nothing of its own before the server has proved itself. */
 export function greetServer(conn: Deno.TcpConn, secret: Secret): Promise<Channel> {
-  return inTime(conn, async () => {
+  return inTime(conn, CONNECTS_MS, async () => {
     const mine = newNonce();
     await write(conn, frame({ payload: mine, mac: NO_MAC }));
     const { toServer, toClient } = keysOf(secret, mine, await nonceFrom(conn));
@@ -50,7 +53,7 @@ export function greetServer(conn: Deno.TcpConn, secret: Secret): Promise<Channel
 
 /** The side that listens. */
 export function greetClient(conn: Deno.TcpConn, secret: Secret): Promise<Channel> {
-  return inTime(conn, async () => {
+  return inTime(conn, LISTENS_MS, async () => {
     const theirs = await nonceFrom(conn);
     const mine = newNonce();
     await write(conn, frame({ payload: mine, mac: NO_MAC }));
@@ -111,12 +114,12 @@ async function write(conn: Deno.TcpConn, bytes: Uint8Array): Promise<void> {
 }
 
 /** Whoever is too slow finds the connection closed. */
-async function inTime(conn: Deno.TcpConn, greet: () => Promise<Channel>): Promise<Channel> {
+async function inTime(conn: Deno.TcpConn, ms: number, greet: () => Promise<Channel>): Promise<Channel> {
   let late = false;
   const timer = setTimeout(() => {
     late = true;
     close(conn);
-  }, GREETING_MS);
+  }, ms);
   try {
     return await greet();
   } catch (error) {

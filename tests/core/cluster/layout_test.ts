@@ -30,9 +30,8 @@ const devices = (count: number) => ({
   CUDA_VISIBLE_DEVICES: Array.from({ length: count }, (_, i) => i).join(),
 });
 
-Deno.test("a task for each GPU fits, whether a task sees all of its node or its own", () => {
+Deno.test("a task for each GPU fits", () => {
   look(step(4, 4, devices(4)));
-  look(step(4, 4, { CUDA_VISIBLE_DEVICES: "2", SLURM_STEP_GPUS: "2" }));
   look(step(2, 0)); // a site whose SLURM knows of no GPUs
   look(step(1, 4, { CUDA_VISIBLE_DEVICES: "3" })); // chosen by hand
   look({});
@@ -48,6 +47,17 @@ Deno.test("tasks and GPUs that don't match are refused with the number to write"
     /4 GPUs and 1 task: 3 GPUs would be idle.*#SBATCH --ntasks-per-node=4, or start `hpctrain launch -n 4/,
   );
   assertMatch(refusal(step(3, 4, devices(4))), /1 GPU would be idle.*--gpus-per-node=3/);
+});
+
+Deno.test("tasks of a node that see one GPU each are refused, with the lines to write, or go on with --any-layout", () => {
+  const own = { CUDA_VISIBLE_DEVICES: "0", SLURM_STEP_GPUS: "2" };
+  assertMatch(
+    refusal(step(4, 4, own)),
+    /rank 0 see GPU 2 alone.*the 4 GPUs.*#SBATCH --gpus-per-node=4 in place of --gpus-per-task.*srun --gpu-bind=none/,
+  );
+  look(step(4, 4, own), { ...WISHES, anyLayout: true });
+  look(step(4, 4, own), { ...WISHES, device: "cpu" });
+  look(step(1, 1, { CUDA_VISIBLE_DEVICES: "0", SLURM_STEP_GPUS: "0" })); // a GPU on each node
 });
 
 Deno.test("ranks on CPUs, and who says --any-layout, may use GPU nodes as they like", () => {
