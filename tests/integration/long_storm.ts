@@ -82,6 +82,7 @@ function keep(): Part[] {
   writeResults("storm", { command: "./scripts/storm", parts });
   const path = join(ROOT, "docs/exactness.md");
   Deno.writeTextFileSync(path, withSection(readPage(path), "storm", sectionOf(parts), "scripts/storm"));
+  new Deno.Command(Deno.execPath(), { args: ["fmt", "--quiet", path], cwd: ROOT }).outputSync();
   return parts;
 }
 
