@@ -52,15 +52,20 @@ export function withSection(page: string | null, name: string, text: string, by 
   return old.slice(0, start) + section + old.slice(end + to.length);
 }
 
-export function writeSection(name: string, text: string): void {
-  const path = join(root, "docs/benchmarks.md");
+export function writeSection(
+  name: string,
+  text: string,
+  file = "docs/benchmarks.md",
+  by = "scripts/bench",
+): void {
+  const path = join(root, file);
   let page = null;
   try {
     page = Deno.readTextFileSync(path);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
-  Deno.writeTextFileSync(path, withSection(page, name, text));
+  Deno.writeTextFileSync(path, withSection(page, name, text, by));
   new Deno.Command(Deno.execPath(), { args: ["fmt", "--quiet", path], cwd: root }).outputSync();
 }
 

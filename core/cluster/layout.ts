@@ -1,6 +1,5 @@
 // Whether what SLURM was asked for is what the program was started as: tasks, nodes, GPUs. Refused before anything is loaded,
-// with the line of the job script to change. A function of the environment. May import config (types),
-// dist, errors.
+// with the line of the job script to change. A function of the environment. May import config's types, dist, errors.
 import type { Config } from "../config/settings.ts";
 import { expandCounts } from "../dist/node_list.ts";
 import { inSlurmStep } from "../dist/launchers.ts";

@@ -101,7 +101,7 @@ export const distributed = {
   }),
   any_layout: bool(false, {
     flag: "any-layout",
-    help: "train with a preset on a layout that it is not made for",
+    help: "train on a layout that the preset is not made for, or that a job's tasks and GPUs don't fit",
   }),
 };
 

@@ -2,7 +2,7 @@
 // are kept in bench/results/storm.json, and the table in docs/exactness.md is of all of them.
 import { parseArgs } from "node:util";
 import { join } from "@std/path";
-import { machine, withSection, writeResults } from "../../bench/report.ts";
+import { machine, writeResults, writeSection } from "../../bench/report.ts";
 import { VERSION } from "../../core/version.ts";
 import { inTemp, ROOT } from "./program.ts";
 import { killsOf, storm, STORMS, type Tally } from "./storm.ts";
@@ -54,15 +54,6 @@ function readParts(): Part[] {
   }
 }
 
-function readPage(path: string): string {
-  try {
-    return Deno.readTextFileSync(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return "# Exactness\n";
-    throw error;
-  }
-}
-
 const asked = number("kills", 2) ?? 2000, minutes = number("minutes", 1);
 const before = options.fresh ? [] : readParts();
 const seed = number("seed", 1) ?? nextSeed(before);
@@ -80,9 +71,7 @@ function keep(): Part[] {
   const part = { seed, version: VERSION, date, minutes: passed(), machine: about, tallies: all() };
   const parts = withPart(before, part);
   writeResults("storm", { command: "./scripts/storm", parts });
-  const path = join(ROOT, "docs/exactness.md");
-  Deno.writeTextFileSync(path, withSection(readPage(path), "storm", sectionOf(parts), "scripts/storm"));
-  new Deno.Command(Deno.execPath(), { args: ["fmt", "--quiet", path], cwd: ROOT }).outputSync();
+  writeSection("storm", sectionOf(parts), "docs/exactness.md", "scripts/storm");
   return parts;
 }
 
