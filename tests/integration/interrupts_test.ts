@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { tensorBytes } from "../../core/checkpoint/tensor_bytes.ts";
 import type { TensorData, Value } from "../../core/checkpoint/value.ts";
-import { eventsOf, filesIn, finish, inTemp, start, succeed, TINY, until } from "./program.ts";
+import { eventsOf, filesIn, finish, inTemp, lastEventsOf, start, succeed, TINY, until } from "./program.ts";
 import { within } from "../cpu_time.ts";
 
 const RUN = [...TINY, "--run-name=r", "--log-interval=1"];
@@ -49,7 +49,7 @@ for (const [name, ask, says] of ways) {
         assertMatch(stderr, /^warning: .*stopping after a save\. Ctrl-C now stops at once/);
       }
       assert(!filesIn(cwd).includes("logs/r/STOP"), "the request is used up, or the next run would stop too");
-      const [save, exit] = eventsOf(cwd, "r").slice(-2);
+      const [save, exit] = lastEventsOf(cwd, "r", 2);
       assertEquals([save.kind, save.reason, exit.kind, exit.code], ["save", "stop", "exit", STOPPED]);
       await succeed(["eval", "checkpoints/r_latest.pt"], { cwd });
     }));

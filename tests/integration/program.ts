@@ -105,6 +105,11 @@ export function eventsOf(folder: string, name: string): Event[] {
   }
 }
 
+/** The last events of a run, without what is measured by the clock and may be written between any two others. */
+export function lastEventsOf(folder: string, name: string, count: number): Event[] {
+  return eventsOf(folder, name).filter(({ kind }) => kind !== "system").slice(-count);
+}
+
 export async function until(what: string, condition: () => boolean, seconds = 120): Promise<void> {
   for (const end = performance.now() + seconds * 1000; !condition();) {
     if (performance.now() > end) throw new Error(`not within ${seconds} s: ${what}`);

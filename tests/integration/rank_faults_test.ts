@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { openMpi } from "../mpi.ts";
-import { eventsOf, filesIn, inTemp, type Result, ROOT } from "./program.ts";
+import { eventsOf, filesIn, inTemp, lastEventsOf, type Result, ROOT } from "./program.ts";
 import { type Job, type JobOptions, startJob } from "./rank_processes.ts";
 import { within } from "../cpu_time.ts";
 
@@ -246,7 +246,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
           stdout,
           new RegExp(`Stopped on request \\(${signal === "SIGINT" ? "Ctrl-C" : signal}\\)`),
         );
-        const [save, exit] = eventsOf(cwd, "r").slice(-2);
+        const [save, exit] = lastEventsOf(cwd, "r", 2);
         assertEquals([save.kind, save.reason, exit.kind, exit.code], ["save", "stop", "exit", 75]);
       }));
   }
