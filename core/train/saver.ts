@@ -69,6 +69,7 @@ export function openSaver(c: Context): Saver {
   let writing: Writing | null = null;
   let failed: Error | null = null; // why the newest state is not saved
   let warnedAt = -Infinity;
+  let updates = 0;
 
   const fail = (error: Error, step: number) => {
     failed = error;
@@ -125,6 +126,7 @@ export function openSaver(c: Context): Saver {
       if (background === null) await wait();
     },
     hold() {
+      if (++updates === 2) background?.writer.ready(); // not before the first step is done
       if (writing === null || writing.copied === null) return;
       const began = performance.now();
       awaitFlag(writing.copied);

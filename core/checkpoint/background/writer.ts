@@ -5,6 +5,8 @@ import type { Job, Written } from "./job.ts";
 import type { Answer, Order } from "./thread.ts";
 
 export interface Writer {
+  /** Starts the thread, which holds this one for as long as it takes, some 50 ms. Else the first save does. */
+  ready(): void;
   /** Comes to its end when the checkpoint is in place, or with the reason why it is not. */
   write(job: Job): Promise<Written>;
   close(): void;
@@ -12,21 +14,26 @@ export interface Writer {
 
 /** `memory` is where jobs' storages will be: the thread has it ready before the first of them. */
 export function openWriter(memory: readonly Place[]): Writer {
-  const thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "checkpoints" });
-  const order = (order: Order) => thread.postMessage(order);
-  order({ prefault: memory });
+  let thread: Worker | null = null;
+  const start = () => {
+    thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "checkpoints" });
+    thread.postMessage({ prefault: memory } satisfies Order);
+    return thread;
+  };
   return {
+    ready: () => void (thread ?? start()),
     write(job) {
-      order({ write: job });
+      const writing = thread ?? start();
+      writing.postMessage({ write: job } satisfies Order);
       return new Promise((resolve, reject) => {
-        thread.onmessage = ({ data: answer }: MessageEvent<Answer>) =>
+        writing.onmessage = ({ data: answer }: MessageEvent<Answer>) =>
           "written" in answer ? resolve(answer.written) : reject(errorOf(answer.failure));
-        thread.onerror = (event) => {
+        writing.onerror = (event) => {
           event.preventDefault();
           reject(new Error(`internal: the thread that writes checkpoints ended: ${event.message}`));
         };
       });
     },
-    close: () => thread.terminate(),
+    close: () => thread?.terminate(),
   };
 }
