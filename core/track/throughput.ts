@@ -1,7 +1,7 @@
 // Samples a second over a moving window, and the time left. Imports nothing.
 
-/** Steps kept; at 30 s of age a step leaves the window even when newer ones are few. */
-const STEPS = 128;
+/** Steps kept, a power of two; at 30 s of age a step leaves the window even when newer ones are few. */
+const STEPS = 128, MASK = STEPS - 1;
 const MAX_AGE_MS = 30_000;
 
 export interface Throughput {
@@ -26,39 +26,40 @@ export interface Throughput {
  * The first step after the start is left out of the window, because it pays for warming up.
  */
 export function openThroughput(now: () => number = () => performance.now()): Throughput {
+  // Of each step: when it ended, and the training time and the samples of all before it. So a rate is one subtraction: it
+  // may be asked for at each of a thousand steps a second.
   const ended = new Float64Array(STEPS);
-  const took = new Float64Array(STEPS);
-  const samples = new Float64Array(STEPS);
+  const msBefore = new Float64Array(STEPS);
+  const samplesBefore = new Float64Array(STEPS);
+  let ms = 0, samples = 0;
   let next = 0, count = 0, warm = false;
   let last = now();
   let epochSamples = 0, epochMs = 0;
 
   function rate(): number | null {
-    let ms = 0, sum = 0;
-    for (let back = 1; back <= count; back++) {
-      const i = (next - back + STEPS) % STEPS;
-      if (back > 1 && last - ended[i] > MAX_AGE_MS) break;
-      ms += took[i];
-      sum += samples[i];
-    }
-    return ms > 0 ? sum * 1000 / ms : null;
+    while (count > 1 && last - ended[(next - count) & MASK] > MAX_AGE_MS) count--;
+    const oldest = (next - count) & MASK;
+    const took = count > 0 ? ms - msBefore[oldest] : 0;
+    return took > 0 ? (samples - samplesBefore[oldest]) * 1000 / took : null;
   }
 
   return {
     step(n) {
       const time = now();
-      const ms = time - last;
+      const took = time - last;
       last = time;
       epochSamples += n;
-      epochMs += ms;
+      epochMs += took;
       if (!warm) {
         warm = true;
         return;
       }
       ended[next] = time;
-      took[next] = ms;
-      samples[next] = n;
-      next = (next + 1) % STEPS;
+      msBefore[next] = ms;
+      samplesBefore[next] = samples;
+      ms += took;
+      samples += n;
+      next = (next + 1) & MASK;
       if (count < STEPS) count++;
     },
     pause() {

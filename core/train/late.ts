@@ -42,8 +42,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
   const memory = openMemory(run);
   let waitedBefore = run.feed.waited();
 
-  const show = (w: Waiting, loss: number) => {
-    const now = performance.now();
+  const show = (w: Waiting, loss: number, now: number) => {
     if (now - shownAt < SHOW_MS) return;
     shownAt = now;
     const left = (plan.stepsPerEpoch - w.stepInEpoch + (epochs - epoch - 1) * plan.stepsPerEpoch) *
@@ -57,12 +56,12 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
       learningRate: w.rate,
       samplesPerSecond: pace.rate(),
       secondsLeft: pace.secondsLeft(left),
-      memoryBytes: memory.now(),
+      memoryBytes: memory.now(now),
     });
   };
   const settle = () => {
     if (waiting === null) return;
-    const w = waiting;
+    const w = waiting, now = performance.now();
     waiting = null;
     const loss = w.loss.take((t) => t.item());
     const norm = w.norm?.take((t) => t.item());
@@ -85,7 +84,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
         lr: w.rate,
         grad_norm: norm,
         samples_per_s: sixDigits(pace.rate()),
-        memory_bytes: memory.news(),
+        memory_bytes: memory.news(now),
         loss_scale: scaler?.scale,
         skipped_steps: scaler?.skipped,
         loader_wait_s: microseconds(w.waited),
@@ -94,7 +93,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
       if (spent !== null) events.emit(spent);
       if (run.config.training.log_gpu_memory) events.emit(systemEvent(run, w.step));
     }
-    show(w, loss);
+    show(w, loss, now);
   };
   return {
     push({ loss, norm, skipped, spike }, rate, log) {
@@ -121,15 +120,15 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
 }
 
 /** Asking for the memory in use costs as much as twenty small ops: it is asked for now and then. */
-function openMemory(run: Run): { now(): number; news(): number | undefined } {
-  let at = -Infinity, bytes = 0, told = -Infinity;
-  const now = () => {
-    if (performance.now() - at < MEMORY_MS) return bytes;
-    at = performance.now();
+function openMemory(run: Run): { now(at: number): number; news(at: number): number | undefined } {
+  let asked = -Infinity, bytes = 0, told = -Infinity;
+  const now = (at: number) => {
+    if (at - asked < MEMORY_MS) return bytes;
+    asked = at;
     return bytes = run.memory();
   };
-  const news = () => {
-    if (Math.abs(now() - told) < MIB) return undefined;
+  const news = (at: number) => {
+    if (Math.abs(now(at) - told) < MIB) return undefined;
     return told = bytes;
   };
   return { now, news };

@@ -72,5 +72,9 @@ const rounded = (seconds: number): number => Math.round(1e6 * seconds) / 1e6;
 export function sixDigits(value: number): number;
 export function sixDigits(value: number | null): number | undefined;
 export function sixDigits(value: number | null): number | undefined {
-  return value === null ? undefined : Number(value.toPrecision(6));
+  if (value === null) return undefined;
+  if (value === 0 || !Number.isFinite(value)) return value;
+  // No text: this is asked for at each step.
+  const digits = 5 - Math.floor(Math.log10(Math.abs(value))), power = 10 ** Math.abs(digits);
+  return digits < 0 ? Math.round(value / power) * power : Math.round(value * power) / power;
 }

@@ -1,6 +1,6 @@
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { COMPUTE, INPUT, openLaps, OTHER, PARTS, SAVE } from "../../../../core/track/profile/laps.ts";
-import { openTimes } from "../../../../core/track/profile/times.ts";
+import { openTimes, sixDigits } from "../../../../core/track/profile/times.ts";
 
 /** A clock that is set by hand, in milliseconds. */
 function byHand() {
@@ -70,4 +70,15 @@ Deno.test("times are told once a second at most, for all steps since the last ti
 
 Deno.test("each part has a name of its own", () => {
   assertEquals(new Set(PARTS).size, PARTS.length);
+});
+
+Deno.test("a rate is told with six digits, as its text would have them", () => {
+  for (const value of [1234567.89, 99999.96, 1000, 640.1234567, 0.000123456789, 2.5, -17.12345678, 8.5e12]) {
+    assertAlmostEquals(sixDigits(value), Number(value.toPrecision(6)), 1e-12 * Math.abs(value));
+  }
+  assertEquals([sixDigits(0), sixDigits(null), sixDigits(Infinity)], [0, undefined, Infinity]);
+  assertEquals(
+    JSON.stringify([129.24712, 8271.8249, 42696912345].map(sixDigits)),
+    "[129.247,8271.82,42696900000]",
+  );
 });
