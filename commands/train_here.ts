@@ -145,6 +145,7 @@ async function trainOn(
     again,
     loaders: loading.loaders,
     team,
+    ranksHere: where.localWorld,
     control,
     notes: [...notes, ...withoutEffect(resolved), ...ready.notes, ...loading.notes, ...changed],
     began,

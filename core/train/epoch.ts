@@ -30,6 +30,7 @@ export interface Common {
   readonly breath: Breath;
   readonly pauses: Pauses;
   readonly asked: (here: boolean) => Asked;
+  readonly beforeStep: () => void;
 }
 
 export interface Epoch extends Common {
@@ -82,7 +83,7 @@ function partsToCome(run: Run, epoch: number, samples: Order): () => readonly Pa
 
 /** All steps that the epoch still has, or those up to --max-steps. Gives the run's ending where it stops among them. */
 export async function trainSteps(e: Epoch): Promise<Ending | null> {
-  const { run, supply, breath, pauses, asked } = e;
+  const { run, supply, breath, pauses, asked, beforeStep } = e;
   const { cursor, plan, together, laps, guard } = run;
   while (cursor.stepInEpoch < plan.stepsPerEpoch) {
     together?.control.phase("data.next");
@@ -91,6 +92,7 @@ export async function trainSteps(e: Epoch): Promise<Ending | null> {
     const ready = supply.ready(WAIT_MS);
     const here = ready || pauses.endsHere();
     if (here) {
+      beforeStep();
       const left = oneStep(e, ready);
       if (left !== null) return await leave(e, left);
     }

@@ -12,6 +12,7 @@ import { sumsOf, wholeOf } from "./epoch_sums.ts";
 import type { Metrics } from "./metrics.ts";
 import { openPauses } from "./pauses.ts";
 import type { Ending, Run } from "./run.ts";
+import { beforeSecondStep } from "./second_step.ts";
 
 /** Ends when the last checkpoint is in place. */
 export async function trainLoop(run: Run): Promise<Ending> {
@@ -41,7 +42,7 @@ function begin(run: Run): Common {
   const pace = openThroughput(), breath = openBreath(), pauses = openPauses(run);
   const asked = openAsked(run, pauses);
   Object.assign(run.cursor, placeInEpoch(run.cursor, run.plan, run.train.length));
-  return { run, supply, pace, breath, pauses, asked };
+  return { run, supply, pace, breath, pauses, asked, beforeStep: beforeSecondStep(run) };
 }
 
 const unfinished = (run: Run): boolean => run.cursor.epoch < run.config.training.epochs && !enough(run);

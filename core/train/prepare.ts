@@ -56,6 +56,8 @@ export interface Start {
   /** The ranks that train together; null where this one is alone. */
   readonly team?: Team | null;
   readonly control?: Control | null;
+  /** Of them, those on this machine; all, if not given. */
+  readonly ranksHere?: number;
   /** Lines about the settings, to be told with the others. */
   readonly notes: readonly string[];
   /** Unix seconds at which the process was started; now, if not given. */
@@ -146,6 +148,7 @@ export function prepare(start: Start): Prepared {
       })
       : noSaver(zero?.gather),
     together: team && control && openTogether(team, control, buffersOf(model), device),
+    ranksHere: start.ranksHere ?? team?.world ?? 1,
     memory: () => memoryInUse(device),
   };
   return { run, places, built, notes, resumedFrom: start.resume?.path ?? null, again: !!start.again };

@@ -50,6 +50,8 @@ export interface Run {
   readonly goBack: GoBack;
   /** Set where there are other ranks. */
   readonly together: Together | null;
+  /** Ranks on this machine, this one included. */
+  readonly ranksHere: number;
   /** Bytes in use: resident on a CPU, on the device on a GPU. */
   memory(): number;
 }

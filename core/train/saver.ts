@@ -44,6 +44,8 @@ interface Context {
 }
 
 export interface Saver {
+  /** Starts what the first save needs; to be called when the first step is over, which comes sooner without. */
+  ready(): void;
   /** Saves the state of now. Training may go on when this comes to its end; the file is there when `settle` does. */
   save(reason: string, better: boolean): Promise<void>;
   /** To be called before the weights, the optimizer's state or the averages change: a save may still be copying them. */
@@ -69,7 +71,6 @@ export function openSaver(c: Context): Saver {
   let writing: Writing | null = null;
   let failed: Error | null = null; // why the newest state is not saved
   let warnedAt = -Infinity;
-  let updates = 0;
 
   const fail = (error: Error, step: number) => {
     failed = error;
@@ -85,6 +86,7 @@ export function openSaver(c: Context): Saver {
   };
   return {
     told,
+    ready: () => background?.writer.ready(),
     async save(reason, better) {
       // What is gathered is written from where it lies: the last save has to be over, on whichever rank it is.
       const busy = () => sharing?.busy(writing !== null) ?? writing !== null;
@@ -126,7 +128,6 @@ export function openSaver(c: Context): Saver {
       if (background === null) await wait();
     },
     hold() {
-      if (++updates === 2) background?.writer.ready(); // not before the first step is done
       if (writing === null || writing.copied === null) return;
       const began = performance.now();
       awaitFlag(writing.copied);

@@ -17,6 +17,7 @@ export function consoleOfRank(rank: number, logs: string): Console {
 export const noLineage: LineageWriter = { lines: [], observe() {}, stepped() {}, summary: () => null };
 
 export const noSaver = (gather?: () => void): Saver => ({
+  ready() {},
   save: () => Promise.resolve(gather?.()),
   hold() {},
   settle: () => Promise.resolve(),

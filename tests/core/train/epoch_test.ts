@@ -25,6 +25,7 @@ function commonOf(run: Run): Common {
     breath: openBreath(),
     pauses,
     asked: openAsked(run, pauses),
+    beforeStep() {},
   };
 }
 

@@ -1,0 +1,25 @@
+import { assertEquals } from "@std/assert";
+import { beforeSecondStep, isRoomy } from "../../../core/train/second_step.ts";
+import type { Run } from "../../../core/train/run.ts";
+
+Deno.test("what waits for the first step is done before the second, once", () => {
+  const called: number[] = [];
+  let step = 0;
+  const run = {
+    saver: { ready: () => void called.push(step) },
+    step: { pass: { onGpu: true } },
+    ranksHere: 1,
+  } as unknown as Run;
+  const before = beforeSecondStep(run);
+  for (step = 1; step <= 4; step++) before();
+  assertEquals(called, [2]);
+});
+
+Deno.test("freed memory is kept where all ranks of a machine could take as much again", () => {
+  assertEquals([isRoomy(10, 1, 10), isRoomy(10, 1, 9), isRoomy(10, 4, 40), isRoomy(10, 4, 39)], [
+    true,
+    false,
+    true,
+    false,
+  ]);
+});
