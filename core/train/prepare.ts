@@ -56,7 +56,7 @@ export interface Start {
   /** The ranks that train together; null where this one is alone. */
   readonly team?: Team | null;
   readonly control?: Control | null;
-  /** Of them, those on this machine; all, if not given. */
+  /** Ranks on this machine, this one included; all there are, if not given. */
   readonly ranksHere?: number;
   /** Lines about the settings, to be told with the others. */
   readonly notes: readonly string[];

@@ -20,7 +20,7 @@ export function beforeSecondStep({ saver, step: { pass }, ranksHere }: Run): () 
  */
 export const isRoomy = (taken: number, ranks: number, free = freeMemory()): boolean => ranks * taken <= free;
 
-/** That this process ever had, in bytes. */
+/** That this process ever had, in bytes; NaN where the kernel does not say, for which there is never room. */
 function mostMemory(): number {
-  return 1024 * Number(/^VmHWM:\s*(\d+) kB$/m.exec(Deno.readTextFileSync("/proc/self/status"))![1]);
+  return 1024 * Number(/^VmHWM:\s*(\d+) kB$/m.exec(Deno.readTextFileSync("/proc/self/status"))?.[1]);
 }

@@ -15,6 +15,10 @@ Deno.test("what waits for the first step is done before the second, once", () =>
   assertEquals(called, [2]);
 });
 
+Deno.test("where the kernel does not say what a step took, freed memory is not kept", () => {
+  assertEquals(isRoomy(NaN, 1, Infinity), false);
+});
+
 Deno.test("freed memory is kept where all ranks of a machine could take as much again", () => {
   assertEquals([isRoomy(10, 1, 10), isRoomy(10, 1, 9), isRoomy(10, 4, 40), isRoomy(10, 4, 39)], [
     true,
