@@ -1,9 +1,9 @@
-// A run that is killed at random moments and resumed each time, and what its W&B file has then. Test helper, and a program:
-// `deno run --allow-all tests/integration/wandb_kills.ts 100`.
+// A run that is killed at random moments and resumed each time, and what its W&B file has then. Test helper, and what
+// `scripts/storm wandb` runs.
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { key, uniform } from "../../core/random.ts";
-import { parsed, stepsOf, sync, WANDBS } from "../core/track/wandb/runs.ts";
+import { parsed, pythonOf, stepsOf, sync, WANDBS } from "../core/track/wandb/runs.ts";
 import { eventsOf, filesIn, finish, inTemp, start, succeed, until } from "./program.ts";
 import { openWandbServer } from "./wandb_server.ts";
 
@@ -57,11 +57,13 @@ export async function killAgainAndAgain(
 
 if (import.meta.main) {
   const kills = Number(Deno.args[0] ?? 100);
+  const versions = Object.keys(WANDBS) as (keyof typeof WANDBS)[];
+  versions.forEach(pythonOf); // before the kills, not after them
   await inTemp(async (cwd) => {
     await killAgainAndAgain(cwd, kills, console.log);
     const last = stepsOf(fileOf(cwd)).map(Number).at(-1)! + 50;
     await succeed([...LONG, "--resume=auto", "--run-name=r", `--max-steps=${last}`], { cwd });
-    for (const version of Object.keys(WANDBS) as (keyof typeof WANDBS)[]) {
+    for (const version of versions) {
       await using server = openWandbServer();
       for (const mark of ["synced", "syncstate"]) await Deno.remove(`${fileOf(cwd)}.${mark}`).catch(() => {});
       await sync(version, server, cwd, [dirname(fileOf(cwd))]);

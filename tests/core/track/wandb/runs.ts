@@ -128,15 +128,19 @@ export const parsed = (line: string): Record<string, unknown> =>
 /** W&B's own program: the newest and one of 2024. */
 export const WANDBS = { new: "HPCTRAIN_WANDB_PYTHON", old: "HPCTRAIN_WANDB_PYTHON_OLD" } as const;
 
+export function pythonOf(version: keyof typeof WANDBS): string {
+  const python = Deno.env.get(WANDBS[version]);
+  if (!python) throw new Error(`${WANDBS[version]} names no Python with wandb: ./scripts/test sets it`);
+  return python;
+}
+
 export async function sync(
   version: keyof typeof WANDBS,
   server: WandbServer,
   cwd: string,
   folders: string[],
 ): Promise<string> {
-  const python = Deno.env.get(WANDBS[version]);
-  if (!python) throw new Error(`${WANDBS[version]} names no Python with wandb: ./scripts/test sets it`);
-  const { code, stdout, stderr } = await new Deno.Command(python, {
+  const { code, stdout, stderr } = await new Deno.Command(pythonOf(version), {
     args: ["-m", "wandb", "sync", ...folders],
     cwd, // it leaves a folder of its own where it is called
     env: { ...server.env, HOME: cwd, WANDB_ERROR_REPORTING: "false" },
