@@ -58,6 +58,8 @@ export interface Model {
   readonly blocks: readonly Block[];
   /** Worth keeping images channels-last on a GPU. */
   readonly convolutional: boolean;
+  /** Measured to be faster so on a CPU, too. */
+  readonly channelsLastOnCpu?: boolean;
   /** One line: layers, parameters. */
   describe(): string;
 }
@@ -86,13 +88,14 @@ export function model(
   name: string,
   root: Module,
   blocks: readonly Block[],
-  more: { layers: string; convolutional?: boolean },
+  more: { layers: string; convolutional?: boolean; channelsLastOnCpu?: boolean },
 ): Model {
   return {
     name,
     root,
     blocks,
     convolutional: more.convolutional ?? false,
+    channelsLastOnCpu: more.channelsLastOnCpu,
     describe: () => `${name}: ${more.layers}, ${parameterCount(root).toLocaleString("en-US")} parameters`,
   };
 }

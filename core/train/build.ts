@@ -87,7 +87,8 @@ export function build(
     seeds: keyedSeeds(model, training.seed),
   } as const;
   const channelsLast = training.channels_last === "on" ||
-    (training.channels_last === "auto" && device !== "cpu" && model.convolutional);
+    (training.channels_last === "auto" &&
+      (device === "cpu" ? model.channelsLastOnCpu === true : model.convolutional));
   return { data, model, arena, pass, amp, channelsLast };
 }
 

@@ -1,6 +1,6 @@
 // Batches on the device, step by step. Raw rows come from memory or from loader threads (data/loader); here they are
 // brought to the device and finished. May import ffi, data, types of models.
-import { contiguous, narrow, toDtype } from "../../ffi/ops.ts";
+import { asStrided, contiguous, narrow, toDtype } from "../../ffi/ops.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import { openLoader } from "../data/loader/loader.ts";
@@ -63,7 +63,7 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
   const clock = { seconds: 0 };
   const used: Source[] = [];
   const layout = (b: MicroBatch): MicroBatch =>
-    channelsLast && b.input.shape.length === 4 ? { ...b, input: contiguous(b.input, "channels_last") } : b;
+    channelsLast && b.input.shape.length === 4 ? { ...b, input: imagesLast(b.input) } : b;
   return {
     of(given) {
       const source = here(given);
@@ -79,6 +79,12 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
     skipped: () => used.reduce((sum, source) => sum + (source.passedOver?.() ?? 0), loader?.skipped() ?? 0),
     close: () => loader?.close(),
   };
+}
+
+/** Images of one channel lie the same either way, so libtorch has to be told by their strides which it is. */
+export function imagesLast(images: Tensor): Tensor {
+  const last = contiguous(images, "channels_last"), [, channels, height, width] = images.shape;
+  return channels === 1 ? asStrided(last, images.shape, [height * width, 1, width, 1]) : last;
 }
 
 function onHost(source: Source, rows: Rows, layout: (b: MicroBatch) => MicroBatch): Supply {

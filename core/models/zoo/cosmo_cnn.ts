@@ -54,5 +54,6 @@ export function cosmoCnn({ channels, height, width, filters, outputs, dropout = 
   return model("cosmo-cnn", root, blocks, {
     layers: `convolutions ${widths.join("-")}, linear ${HEAD}`,
     convolutional: true,
+    channelsLastOnCpu: true,
   });
 }

@@ -81,6 +81,7 @@ export function unet({ channels, filters, outputs, depth = 3 }: UnetSizes): Mode
   return model("unet", root, blocks, {
     layers: `${depth} levels from ${filters} channels`,
     convolutional: true,
+    channelsLastOnCpu: true,
   });
 }
 

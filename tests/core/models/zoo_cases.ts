@@ -22,6 +22,8 @@ export interface ZooCase {
   input: Made;
   target: Made;
   task: Facts["task"];
+  /** Images lie channels last, as training lays them for this model. */
+  channelsLast?: boolean;
   /** Draw all parameters anew after comparing the first: zeros in them would hide what the gradients are. */
   redraw?: boolean;
 }
@@ -37,7 +39,7 @@ function same<S extends object>(
   return { title, peer, sizes: sizes as Record<string, unknown>, make: () => build(sizes), ...rest };
 }
 
-export const CASES: readonly ZooCase[] = [
+const PLAIN: readonly ZooCase[] = [
   same("mlp", "mlp", mlp, { inputs: 7, hidden: 128, layers: 2, outputs: 1 }, {
     input: { shape: [32, 7] },
     target: { shape: [32, 1] },
@@ -136,4 +138,16 @@ export const CASES: readonly ZooCase[] = [
     target: { shape: [3], below: 10 },
     task: "classification",
   },
+];
+
+/** Of unet, PyTorch takes some gradients of skips through another layout, and they differ in their last bits. */
+const LAST = ["simple-convnet", "cosmo-cnn"];
+
+export const CASES: readonly ZooCase[] = [
+  ...PLAIN,
+  ...PLAIN.filter(({ title }) => LAST.includes(title)).map((one) => ({
+    ...one,
+    title: `${one.title} of images that lie channels last`,
+    channelsLast: true,
+  })),
 ];

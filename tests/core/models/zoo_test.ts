@@ -8,6 +8,7 @@ import { liveTensors, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { normal } from "../../../core/models/nn/init.ts";
 import { createLoss } from "../../../core/models/losses.ts";
 import { type Activation, type Facts, forward, type Model } from "../../../core/models/model.ts";
+import { imagesLast } from "../../../core/train/feed.ts";
 import { CASES, type ZooCase } from "./zoo_cases.ts";
 import { open, peer, print } from "./native.ts";
 
@@ -40,13 +41,13 @@ for (const [i, zooCase] of CASES.entries()) {
   });
 }
 
-async function run({ make, input, target, task, redraw }: ZooCase): Promise<Result> {
+async function run({ make, input, target, task, redraw, channelsLast }: ZooCase): Promise<Result> {
   manualSeed(1n);
   const model = make();
   const state = await prints(model.root.stateDict());
   manualSeed(2n);
   if (redraw) { for (const [, p] of model.root.namedParameters()) normal(p, 0, 0.05); }
-  const x = made(input), y = made(target);
+  const x = channelsLast ? scope(() => imagesLast(made(input))) : made(input), y = made(target);
   manualSeed(3n);
   const { output, loss } = scope(() => trained(model, x, (output) => lossFor(task, output, y)));
   const gradients = model.root.namedParameters().map(([name, p]): [string, Tensor] => [name, gradOf(p)!]);
