@@ -85,12 +85,13 @@ async function measure(
   { steps, warm }: Extent,
 ): Promise<Measured> {
   if (side === "apart") {
-    const alone = () =>
+    const alone = (core: number) =>
       inFolder(async (folder) => {
-        await run(exe, trainWords(workload, steps, folder));
+        const [program, ...args] = [...on(core), exe, ...trainWords(workload, steps, folder)];
+        await run(program, args);
         return stepsIn(folder);
       });
-    const runs = await Promise.all([alone(), alone()]);
+    const runs = await Promise.all([alone(0), alone(1)]);
     return { step: 1000 * stepBeside(runs, warm), waited: 0 };
   }
   const before = hosts.sent();
@@ -107,6 +108,9 @@ async function measure(
   }
   return { step: 1000 * stepBeside([done], warm), waited: 1000 * waited };
 }
+
+/** Each host has a core of its own, which training uses whole: as nodes are used. */
+const on = (core: number): string[] => ["taskset", "--cpu-list", `${core}`];
 
 /** A rank on each host. */
 async function together(
@@ -127,6 +131,7 @@ async function together(
     const launch = ["launch", "-n", "1", "--nodes", "2", "--node-rank", `${node}`];
     const [program, ...args] = [
       ...enter[node],
+      ...on(node),
       exe,
       ...launch,
       "--rendezvous",
@@ -184,15 +189,15 @@ function write(p: Programs, about: ReturnType<typeof machine>, host: Host, found
     [
       "## Communication behind backward",
       `\`./scripts/bench overlap\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
-      `${versions.libtorch}. Two ranks of one thread, each in a network namespace of its own, with a cable of ${GBIT} ` +
+      `${versions.libtorch}. Two ranks of one thread, each in a network namespace and on a core of its own, with a cable of ${GBIT} ` +
       `Gbit/s between them (veth, tc tbf), and MPICH by TCP. A step, medians of ${rounds} rounds in which all take turns, ` +
       `${
         steps - warm
       } warm steps each: of two runs that send each other nothing, with one all-reduce when backward has ` +
       "ended (--bucket-mb 4096), and with buckets during backward, as it is by default. Hidden is the share of what " +
       "communication adds to a step that overlap takes away again (least to most). Waited is what rank 0 itself counts in a step as waiting for communication, for a " +
-      "slower rank too. Both ranks and what TCP computes " +
-      `share the machine's cores here. ${host.said()}`,
+      "slower rank too. What TCP computes is done on the " +
+      `same cores. ${host.said()}`,
       table(
         [
           "A step",

@@ -10,12 +10,12 @@ import { type More, moreOf, type Turn, type Worked } from "./track_turns.ts";
 /** Seconds of each side's turns. */
 const SECONDS = 26;
 const FLAGS = [
-  ...["--model=mlp", "--data-type=synthetic", "--set=model.hidden_size=384"],
+  ...["--model=mlp", "--data-type=synthetic", "--batch-size=64"],
   ...["--val-samples=64", "--train-samples=1280000", "--epochs=1000"],
   ...["--device=cpu", "--threads=1", "--quiet", "--run-name=r"],
 ];
-/** Of these the one whose step comes nearest to the time asked for is measured: microseconds of a step. */
-const BATCHES = [16, 24, 32, 48, 64, 96], STEP = 1000, TRIED_SECONDS = 3;
+/** Of these hidden sizes the one whose step comes nearest to the time asked for is measured: microseconds of a step. */
+const SIZES = [128, 192, 256, 320, 384, 512], STEP = 1000, TRIED_SECONDS = 3;
 /** The gradient's norm is in each line. Where gradients are clipped a step has it anyway; elsewhere it is taken for the line. */
 const SIDES = {
   "events.jsonl and W&B, as unasked: each hundredth step": ["--clip-norm=1e9"],
@@ -37,33 +37,33 @@ export async function trackBenchmark(p: Programs): Promise<void> {
   const about = machine();
   Deno.mkdirSync(p.data, { recursive: true });
   const measured = {} as Record<Side, Measured>;
-  const batch = await batchOf(p);
+  const hidden = await hiddenOf(p);
   for (const side of sides) {
-    measured[side] = await measure(p, side, batch);
+    measured[side] = await measure(p, side, hidden);
     console.log(`  ${row(side, measured[side]).join("  ")}`);
   }
   const emit = await emitting(p);
   console.log(`  one emit: ${emit.toFixed(2)} us`);
-  write(p, about, batch, measured, emit);
+  write(p, about, hidden, measured, emit);
 }
 
-/** How many samples make a step of about a millisecond on this machine. */
-async function batchOf(p: Programs): Promise<number> {
-  let best = { batch: NaN, off: Infinity };
-  for (const batch of BATCHES) {
-    const { turns } = await measure(p, sides[0], batch, TRIED_SECONDS);
+/** The hidden size that makes a step of about a millisecond on this machine. */
+async function hiddenOf(p: Programs): Promise<number> {
+  let best = { size: NaN, off: Infinity };
+  for (const size of SIZES) {
+    const { turns } = await measure(p, sides[0], size, TRIED_SECONDS);
     const { step } = moreOf(turns, "wall"), off = Math.abs(Math.log(step / STEP));
-    console.log(`  a batch of ${batch}: ${step.toFixed(0)} us a step`);
-    if (off < best.off) best = { batch, off };
+    console.log(`  ${size} wide: ${step.toFixed(0)} us a step`);
+    if (off < best.off) best = { size, off };
   }
-  return best.batch;
+  return best.size;
 }
 
-async function measure(p: Programs, side: Side, batch: number, seconds = SECONDS): Promise<Measured> {
+async function measure(p: Programs, side: Side, hidden: number, seconds = SECONDS): Promise<Measured> {
   const folder = Deno.makeTempDirSync({ dir: p.data });
   try {
     const worker = new URL("track_worker.ts", import.meta.url).pathname;
-    const flags = [...FLAGS, `--batch-size=${batch}`, ...SIDES[side], "--save-dir", folder];
+    const flags = [...FLAGS, `--set=model.hidden_size=${hidden}`, ...SIDES[side], "--save-dir", folder];
     const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "--allow-all", "--no-check", "--quiet", worker, String(seconds), ...flags],
       env: { HPCTRAIN_LIBTORCH: p.libtorch },
@@ -134,13 +134,13 @@ function row(side: Side, { turns, events, wandb }: Measured): string[] {
 function write(
   p: Programs,
   about: ReturnType<typeof machine>,
-  batch: number,
+  hidden: number,
   measured: Record<Side, Measured>,
   emit: number,
 ): void {
   const versions = versionsOf(p), date = new Date().toISOString().slice(0, 10);
   const command = "./scripts/bench track";
-  writeResults("track", { date, command, machine: about, versions, flags: FLAGS, batch, emit, measured });
+  writeResults("track", { date, command, machine: about, versions, flags: FLAGS, hidden, emit, measured });
   const head = [
     ...["Told", "Step", "More time", "More processor time of the training thread", "of all threads"],
     ...["Bytes a step in events.jsonl", "in the .wandb file"],
@@ -150,7 +150,7 @@ function write(
     [
       "## Telling of a run",
       `\`${command}\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ${versions.libtorch}. ` +
-      `An mlp on one thread, with the batch (${batch}) whose step comes nearest to a millisecond here. A run tells of its ` +
+      `An mlp on one thread, of the width (${hidden}) whose step comes nearest to a millisecond here. A run tells of its ` +
       "steps for 0.3 s, of none for 0.6 s, of them for 0.3 s, and so on for " +
       `${SECONDS} s; of each four turns those that tell are compared with those that do not. Medians over all fours, and ` +
       `in brackets where they lie to 95%. The training thread itself pays ${

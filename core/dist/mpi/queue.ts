@@ -3,7 +3,20 @@
 import { UserError } from "../../errors.ts";
 import type { Ticket } from "../collectives.ts";
 import { type CollectiveName, COLLECTIVES, enter, type Flight } from "../flight.ts";
-import { DONE, failure, OP, openRing, QUEUED, reached, slotOf, SLOTS, VERB, WHAT, wordsOf } from "./ring.ts";
+import {
+  AWAITED,
+  DONE,
+  failure,
+  OP,
+  openRing,
+  QUEUED,
+  reached,
+  slotOf,
+  SLOTS,
+  VERB,
+  WHAT,
+  wordsOf,
+} from "./ring.ts";
 
 export interface Queue {
   /** For MPI's thread. */
@@ -41,12 +54,14 @@ export function openQueue(flight: Flight, failed: () => string | null): Queue {
   };
   /** Sleeps at once: looking for a moment first is slower, as it keeps a core from the threads that are waited for. */
   const until = (ticket: Ticket) => {
+    Atomics.store(words, AWAITED, 1);
     while (!reached(ring, DONE, ticket)) {
       check();
       const done = Atomics.load(words, DONE);
       // In slices: a failure may come between the check and the wait.
       if (((done - ticket) | 0) < 0) Atomics.wait(words, DONE, done, 100);
     }
+    Atomics.store(words, AWAITED, 0);
   };
   return {
     shared: ring.shared,

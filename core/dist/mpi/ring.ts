@@ -1,8 +1,11 @@
 // What the training thread tells MPI's thread, in shared memory: commands in order, how many are done, and why it
 // stopped. Imports nothing.
 
-/** Words: how many commands were queued and how many are done, both counted modulo 2^32; whether the engine failed. */
-export const QUEUED = 0, DONE = 1, FAILED = 2;
+/**
+ * Words: how many commands were queued and how many are done, both counted modulo 2^32; whether the engine failed; whether
+ * the training thread waits.
+ */
+export const QUEUED = 0, DONE = 1, FAILED = 2, AWAITED = 3;
 
 /** Slots; the training thread waits when all are taken. */
 export const SLOTS = 256;

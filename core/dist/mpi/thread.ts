@@ -1,9 +1,10 @@
 // The thread that owns MPI: it alone calls it, one command after the other, in the order in which they were queued. While
-// it waits for another rank it sleeps where all are on one host (ffi/mpi/window.ts); elsewhere MPI spins, and wants a core
-// of its own. May import ffi/mpi, flight, ring; never libtorch.
+// it waits for another rank it leaves its core to training: where all are on one host it sleeps (ffi/mpi/window.ts), elsewhere
+// it looks now and then. May import ffi/mpi, flight, ring; never libtorch.
 import { type Mpi, openMpi } from "../../../ffi/mpi/mpi.ts";
 import { begin, COLLECTIVES, end, type Flight, flown, openFlight } from "../flight.ts";
 import {
+  AWAITED,
   DONE,
   fail,
   failure,
@@ -44,7 +45,7 @@ self.onmessage = ({ data: orders }: MessageEvent<Orders>) => {
   const answer = (a: Answer) => self.postMessage(a);
   let mpi: Mpi;
   try {
-    mpi = openMpi(orders.path, orders.crowded ? rest : null);
+    mpi = openMpi(orders.path, restOf(openRing(orders.ring), orders.crowded));
   } catch (error) {
     return answer({ failed: textOf(error) });
   }
@@ -83,8 +84,15 @@ function work(mpi: Mpi, ring: Ring, flight: Flight): void {
 
 const never = new Int32Array(new SharedArrayBuffer(4));
 
-/** At first only as long as it takes to let somebody else have the core. */
-const rest = (looks: number): void => void Atomics.wait(never, 0, 0, looks < 50 ? 0.01 : 0.2);
+/**
+ * Between two looks at a collective. While training computes it is a sleep, at first only as long as it takes to let somebody
+ * else have the core: MPI itself would spin, and backward would share its cores with what hides behind it. While training
+ * waits there is a core to spin on.
+ */
+const restOf = ({ words }: Ring, crowded: boolean) => (looks: number): void => {
+  if (!crowded && Atomics.load(words, AWAITED) === 1) return;
+  Atomics.wait(never, 0, 0, looks < 50 ? 0.01 : 0.2);
+};
 
 function run(mpi: Mpi, { words, counts, addresses }: Ring, slot: number): void {
   const at = wordsOf(slot), count = counts[slot], what = words[at + WHAT];

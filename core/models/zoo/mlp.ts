@@ -1,11 +1,11 @@
 // mlp: linear layers with ReLU between them, named as in nn.Sequential(Linear, ReLU, ..., Linear).
 // May import ffi, nn, model.
-import { flatten, relu } from "../../../ffi/ops.ts";
+import { flatten, relu_ } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
-import { block, type Model, model } from "../model.ts";
+import { type Block, block, type Model, model } from "../model.ts";
 import { Dropout } from "../nn/dropout.ts";
 import { Linear } from "../nn/linear.ts";
-import { Module } from "../nn/module.ts";
+import { Group } from "../nn/module.ts";
 
 export interface MlpSizes {
   readonly inputs: number;
@@ -18,37 +18,39 @@ export interface MlpSizes {
   readonly flatten?: boolean;
 }
 
-class Mlp extends Module {
-  readonly #hidden: Linear[] = [];
-  readonly #last: Linear;
-  readonly #dropout: Dropout | null;
-  readonly #flatten: boolean;
-
-  constructor(sizes: MlpSizes) {
-    super();
-    let width = sizes.inputs;
-    for (let i = 0; i < sizes.layers; i++) {
-      this.#hidden.push(this.child(String(2 * i), new Linear(width, sizes.hidden)));
-      width = sizes.hidden;
-    }
-    this.#last = this.child(String(2 * sizes.layers), new Linear(width, sizes.outputs));
-    // Dropout shares the place of the ReLU, so that names don't depend on it; "dropout" holds no tensors.
-    this.#dropout = sizes.dropout ? this.child("dropout", new Dropout(sizes.dropout)) : null;
-    this.#flatten = sizes.flatten ?? false;
-  }
-
-  forward(x: Tensor): Tensor {
-    if (this.#flatten) x = flatten(x, 1);
-    for (let i = 0; i < this.#hidden.length; i++) {
-      x = relu(this.#hidden[i].forward(x));
-      if (this.#dropout !== null) x = this.#dropout.forward(x);
-    }
-    return this.#last.forward(x);
-  }
-}
+/** Layers are put together into blocks of at least so many parameters: what is smaller is not worth a block of its own. */
+const BLOCK = 2 ** 18;
 
 export function mlp(sizes: MlpSizes): Model {
-  const root = new Mlp(sizes);
-  const widths = [sizes.inputs, ...new Array(sizes.layers).fill(sizes.hidden), sizes.outputs];
-  return model("mlp", root, [block("mlp", root, (x) => root.forward(x))], { layers: widths.join("-") });
+  const root = new Group();
+  const widths = [sizes.inputs, ...new Array<number>(sizes.layers).fill(sizes.hidden), sizes.outputs];
+  const layers = widths.slice(1).map((width, i) => root.add(2 * i, new Linear(widths[i], width)));
+  // Dropout shares the place of the ReLU, so that names don't depend on it; "dropout" holds no tensors.
+  const dropout = sizes.dropout ? root.add("dropout", new Dropout(sizes.dropout)) : null;
+  const forward = (x: Tensor, from: number, to: number) => {
+    if (from === 0 && sizes.flatten) x = flatten(x, 1);
+    for (let i = from; i < to; i++) {
+      x = layers[i].forward(x);
+      if (i === sizes.layers) break;
+      x = relu_(x);
+      if (dropout !== null) x = dropout.forward(x);
+    }
+    return x;
+  };
+  const blocks: Block[] = [];
+  for (let from = 0, to = 1; from < layers.length; from = to++) {
+    while (to < layers.length && parametersOf(layers, from, to) < BLOCK) to++;
+    const start = from, end = to;
+    const parts = Object.fromEntries(layers.slice(start, end).map((layer, i) => [2 * (start + i), layer]));
+    const name = end - start === layers.length
+      ? "mlp"
+      : `layers ${[...new Set([start, end - 1])].join(" to ")}`;
+    blocks.push(
+      block(name, new Group({ ...parts, ...dropout && { dropout } }), (x) => forward(x, start, end)),
+    );
+  }
+  return model("mlp", root, blocks, { layers: widths.join("-") });
 }
+
+const parametersOf = (layers: readonly Linear[], from: number, to: number): number =>
+  layers.slice(from, to).reduce((sum, { weight }) => sum + weight.numel, 0);
