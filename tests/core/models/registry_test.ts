@@ -4,6 +4,7 @@ import { type Config, SETTINGS } from "../../../core/config/settings.ts";
 import { UserError } from "../../../core/errors.ts";
 import { type Facts, forward, parameterCount } from "../../../core/models/model.ts";
 import { createModel, MODELS } from "../../../core/models/registry.ts";
+import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { ones, zeros } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { open } from "./native.ts";
@@ -43,6 +44,17 @@ for (const name of MODELS) {
     });
   });
 }
+
+Deno.test("an mlp is one block, and a wide one has a block for each megabyte of weights", () => {
+  const blocksOf = (hidden: number) => {
+    const model = mlp({ inputs: 7, hidden, layers: 3, outputs: 2, dropout: 0.1 });
+    const names = model.blocks.map(({ name }) => name);
+    model.root.free();
+    return names;
+  };
+  assertEquals(blocksOf(128), ["mlp"]);
+  assertEquals(blocksOf(520), ["layers 0 to 1", "layers 2", "layers 3"]);
+});
 
 Deno.test("every parameter of every model is in a block", () => {
   for (const name of MODELS) {

@@ -45,6 +45,11 @@ const PLAIN: readonly ZooCase[] = [
     target: { shape: [32, 1] },
     task: "regression",
   }),
+  same("wide mlp of several blocks", "mlp", mlp, { inputs: 7, hidden: 520, layers: 3, outputs: 2 }, {
+    input: { shape: [8, 7] },
+    target: { shape: [8, 2] },
+    task: "regression",
+  }),
   same("mlp with dropout", "mlp", mlp, { inputs: 7, hidden: 16, layers: 3, outputs: 4, dropout: 0.3 }, {
     input: { shape: [8, 7] },
     target: { shape: [8], below: 4 },
