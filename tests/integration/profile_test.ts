@@ -28,7 +28,7 @@ Deno.test("a profile has the steps that were asked for, their parts and ops, and
     );
     const count = (cat: string, name: string) =>
       of(spans, cat, 0).filter((span) => span.name === name).length;
-    assertEquals([count("part", "compute"), count("op", "backward"), count("op", "relu")], [6, 6, 12]);
+    assertEquals([count("part", "compute"), count("op", "backward"), count("op", "relu_")], [6, 6, 12]);
     const steps = of(spans, "step", 0), parts = of(spans, "part", 0);
     const sum = (list: readonly Complete[]) => list.reduce((total, { dur }) => total + dur, 0);
     assert(
