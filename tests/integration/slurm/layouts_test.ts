@@ -247,6 +247,7 @@ for (const bound of [["--gpus-per-task=1"], ["--gpus-per-node=2", "--gpu-bind=ma
 
 test("two tasks that were bound to one GPU are refused also where any layout will do", () =>
   refused(
-    onGpus([...TWO, "--gpus-per-node=2", "--gpu-bind=map_gpu:0,0"], ["--any-layout"]),
+    // By name: SLURM takes the other node while this one still ends the step before.
+    onGpus([...TWO, "--nodelist=node1", "--gpus-per-node=2", "--gpu-bind=map_gpu:0,0"], ["--any-layout"]),
     /Ranks 0 and 1 on node1 both use GPU 0:.*#SBATCH --ntasks-per-node and --gpus-per-node the same.*--gpu-bind/,
   ));
