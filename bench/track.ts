@@ -8,7 +8,7 @@ import type { Programs } from "./step.ts";
 import { type More, moreOf, type Turn, type Worked } from "./track_turns.ts";
 
 /** Seconds of each side's turns. */
-const SECONDS = 26;
+const SECONDS = 45;
 const FLAGS = [
   ...["--model=mlp", "--data-type=synthetic", "--batch-size=64"],
   ...["--val-samples=64", "--train-samples=1280000", "--epochs=1000"],
@@ -151,7 +151,7 @@ function write(
       "## Telling of a run",
       `\`${command}\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ${versions.libtorch}. ` +
       `An mlp on one thread, of the width (${hidden}) whose step comes nearest to a millisecond here. A run tells of its ` +
-      "steps for 0.3 s, of none for 0.6 s, of them for 0.3 s, and so on for " +
+      "steps for 0.2 s, of none for 0.4 s, of them for 0.2 s, and so on for " +
       `${SECONDS} s; of each four turns those that tell are compared with those that do not. Medians over all fours, and ` +
       `in brackets where they lie to 95%. The training thread itself pays ${
         emit.toFixed(1)

@@ -11,7 +11,7 @@ import { stolenSoFar } from "./host.ts";
 import { type Spent, type Turn, turnsOf, type Worked } from "./track_turns.ts";
 
 /** Milliseconds of a turn, and those at its beginning that are not counted: the last one's lines are still being written. */
-const TURN_MS = 300, SETTLE_MS = 80;
+const TURN_MS = 160, SETTLE_MS = 60;
 /** Before the first turn that counts: code is compiled, memory is found. */
 const WARM_UP_MS = 3000;
 const NEVER = 1_000_000;

@@ -33,10 +33,20 @@ export function putStep({ numbers }: StepNumbers, e: StepEvent, t: number): void
 }
 
 /** As the line of it would be read: without what is missing. */
-export function takeStep({ numbers }: StepNumbers): StepEvent & { t: number } {
-  const [t, step, epoch, loss, lr, grad_norm, samples_per_s, memory_bytes, loss_scale, skipped_steps, wait] =
-    numbers;
-  const may = { grad_norm, samples_per_s, memory_bytes, loss_scale, skipped_steps, loader_wait_s: wait };
-  const there = Object.entries(may).filter(([, value]) => value !== MISSING);
-  return { t, kind: "step", step, epoch, loss, lr, ...Object.fromEntries(there) };
+export function takeStep({ numbers: n }: StepNumbers): StepEvent & { t: number } {
+  const event: StepEvent & { t: number } = {
+    t: n[0],
+    kind: "step",
+    step: n[1],
+    epoch: n[2],
+    loss: n[3],
+    lr: n[4],
+  };
+  if (n[5] !== MISSING) event.grad_norm = n[5];
+  if (n[6] !== MISSING) event.samples_per_s = n[6];
+  if (n[7] !== MISSING) event.memory_bytes = n[7];
+  if (n[8] !== MISSING) event.loss_scale = n[8];
+  if (n[9] !== MISSING) event.skipped_steps = n[9];
+  if (n[10] !== MISSING) event.loader_wait_s = n[10];
+  return event;
 }

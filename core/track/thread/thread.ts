@@ -26,7 +26,7 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
   const puller = openPuller(shared);
   const lines = setup.events === null ? null : openLines(setup.events, (lost) => puller.lose(lost));
   const system = setup.system && openSystem(setup.system, warn);
-  const decoder = new TextDecoder(), encoder = new TextEncoder();
+  const decoder = new TextDecoder();
   const numbers = newStepNumbers(), stepBytes = new Uint8Array(numbers.numbers.buffer);
 
   /** How the machine is, of this rank and what others have left, as if somebody had told it. */
@@ -38,9 +38,9 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
   const take = (kind: number, bytes: Uint8Array) => {
     if (kind === STEP_NUMBERS) {
       stepBytes.set(bytes);
-      const { t, ...event } = takeStep(numbers);
-      lines?.add(encoder.encode(encodeEvent(event, t) + "\n"));
-      for (const sink of sinks) sink.event({ t, ...event });
+      const event = takeStep(numbers);
+      lines?.addText(encodeEvent(event, event.t) + "\n");
+      for (const sink of sinks) sink.event(event);
     } else if (kind === EVENT) {
       lines?.add(bytes);
       if (sinks.length > 0) {
@@ -74,6 +74,8 @@ function finish(sinks: readonly Sink[]): void {
 
 interface Lines {
   add(line: Uint8Array): void;
+  /** The same of a line that is short. */
+  addText(line: string): void;
   flush(): void;
   rewind(to: Done): void;
   close(): void;
@@ -86,7 +88,7 @@ function openLines(path: string, lose: (lines: number) => void): Lines {
     losses.lose(lines, cause);
     lose(lines);
   });
-  const batch = new Uint8Array(BATCH);
+  const batch = new Uint8Array(BATCH), encoder = new TextEncoder();
   let filled = 0, looked = performance.now();
   const renew = () => {
     looked = performance.now();
@@ -108,6 +110,10 @@ function openLines(path: string, lose: (lines: number) => void): Lines {
       if (line.length > BATCH) return void file.append(line.slice());
       batch.set(line, filled);
       filled += line.length;
+    },
+    addText(line) {
+      if (filled + 3 * line.length > BATCH) flush(); // UTF-8 takes at most three bytes a UTF-16 unit
+      filled += encoder.encodeInto(line, batch.subarray(filled)).written;
     },
     flush,
     rewind(to) {

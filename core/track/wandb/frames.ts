@@ -11,26 +11,38 @@ const BLOCK = 32768;
 const CHUNK_HEAD = 7;
 const FULL = 1, FIRST = 2, MIDDLE = 3, LAST = 4;
 
-/** The bytes of a record that begins at this place of the file. */
+/** The bytes of a record that begins at this place of the file. They are good until the next call. */
 export function frame(record: Uint8Array, offset: number): Uint8Array<ArrayBuffer> {
-  const made = new Uint8Array(framedLength(record.length, offset));
-  const view = new DataView(made.buffer);
+  const length = framedLength(record.length, offset);
+  if (length > room.length) room = new Uint8Array(2 * length);
   let at = 0, left = BLOCK - offset % BLOCK;
   if (left < CHUNK_HEAD) {
-    at = left; // zeros
+    room.fill(0, 0, left);
+    at = left;
     left = BLOCK;
   }
   for (let done = 0, first = true;; first = false, left = BLOCK) {
-    const length = Math.min(record.length - done, left - CHUNK_HEAD);
-    const last = done + length === record.length;
-    made[at + 6] = first ? last ? FULL : FIRST : last ? LAST : MIDDLE;
-    made.set(record.subarray(done, done + length), at + CHUNK_HEAD);
-    view.setUint32(at, crc32(made.subarray(at + 6, at + CHUNK_HEAD + length)), true);
-    view.setUint16(at + 4, length, true);
-    at += CHUNK_HEAD + length;
-    done += length;
-    if (last) return made;
+    const piece = Math.min(record.length - done, left - CHUNK_HEAD), from = at + CHUNK_HEAD;
+    const last = done + piece === record.length;
+    room[at + 6] = first ? last ? FULL : FIRST : last ? LAST : MIDDLE;
+    room.set(first && last ? record : record.subarray(done, done + piece), from);
+    at = putHead(at, crc32(room.subarray(at + 6, from + piece)), piece);
+    done += piece;
+    if (last) return room.subarray(0, at);
   }
+}
+
+let room = new Uint8Array(1024);
+
+/** Little-endian, by hand: a view would be made for each record. Gives where the piece ends. */
+function putHead(at: number, sum: number, length: number): number {
+  room[at] = sum;
+  room[at + 1] = sum >>> 8;
+  room[at + 2] = sum >>> 16;
+  room[at + 3] = sum >>> 24;
+  room[at + 4] = length;
+  room[at + 5] = length >>> 8;
+  return at + CHUNK_HEAD + length;
 }
 
 function framedLength(length: number, offset: number): number {

@@ -43,8 +43,17 @@ export interface RowsOptions {
 
 /** What changes slowly, or is noise from step to step, is in a row of a step this often. */
 const SLOW_S = 1;
-/** Fields of a step that are in every row. */
-const QUICK = ["loss", "lr", "grad_norm"];
+/** Numbers of a step, as a row names them; whether every row has them. */
+const STEP_FIELDS: readonly (readonly [field: keyof StepEvent, name: string, quick: boolean])[] = [
+  ["loss", "train/loss", true],
+  ["lr", "train/lr", true],
+  ["grad_norm", "train/grad_norm", true],
+  ["samples_per_s", "train/samples_per_s", false],
+  ["memory_bytes", "train/memory_bytes", false],
+  ["loss_scale", "train/loss_scale", false],
+  ["skipped_steps", "train/skipped_steps", false],
+  ["loader_wait_s", "train/loader_wait_s", false],
+];
 const NOT_MEASURED = ["t", "kind", "step", "epoch"];
 
 export function openRows({ put, pace, after, began, ...given }: RowsOptions): Rows {
@@ -78,30 +87,33 @@ export function openRows({ put, pace, after, began, ...given }: RowsOptions): Ro
     early = early.filter((one) => one.step > step);
     return held.values;
   };
-  const add = (step: number, t: number, values: Values, done: boolean) => {
-    if (step <= after) return;
+  /** The row that values of a step belong into; null where the server has it. */
+  const rowFor = (step: number, t: number): Values | null => {
+    if (step <= after) return null;
     pass(t);
-    const row = step <= last && held === null ? late : rowOf(step, t);
-    merge(row, values);
-    if (done && held?.step === step) flush();
+    return step <= last && held === null ? late : rowOf(step, t);
+  };
+  const done = (step: number) => {
+    if (held?.step === step) flush();
   };
   return {
     event(event) {
-      switch (event.kind) {
-        case "step": {
-          const slow = event.t - slowAt >= SLOW_S || event.t < slowAt;
-          if (slow) slowAt = event.t;
-          // An evaluation follows the last step of an epoch, and belongs into its row.
-          return add(event.step, event.t, ofStep(event, slow), !endsEpoch(event.step, pace));
-        }
-        case "times": // of many steps: whichever row comes next tells it
-          for (const [name, value] of ofTimes(event)) (held?.values ?? late).set(name, value);
-          return;
-        case "eval":
-          return add(event.step, event.t, ofEvaluation(event), false);
-        case "epoch":
-          return add(event.step, event.t, ofEpoch(event), true);
+      if (event.kind === "times") { // of many steps: whichever row comes next tells it
+        return putTimes(held?.values ?? late, event);
       }
+      if (event.kind !== "step" && event.kind !== "eval" && event.kind !== "epoch") return;
+      const row = rowFor(event.step, event.t);
+      if (row === null) return;
+      if (event.kind === "eval") return putEvaluation(row, event);
+      if (event.kind === "epoch") putEpoch(row, event);
+      else {
+        const slow = event.t - slowAt >= SLOW_S || event.t < slowAt;
+        if (slow) slowAt = event.t;
+        putStep(row, event, slow);
+        // An evaluation follows the last step of an epoch, and belongs into its row.
+        if (endsEpoch(event.step, pace)) return;
+      }
+      done(event.step);
     },
     add(step, t, values) {
       if (held?.step === step) merge(held.values, values);
@@ -134,41 +146,35 @@ export function endsEpoch(step: number, pace: Pace): boolean {
   return inEpoch % pace.stepsPerEpoch === 0 || step === pace.maxSteps;
 }
 
-function ofStep(event: StepEvent, slow: boolean): Values {
-  const values: Values = new Map([["epoch", String(event.epoch)]]);
-  const fields = event as unknown as Record<string, unknown>;
-  for (const name in fields) {
-    const value = fields[name];
-    if (typeof value !== "number" || NOT_MEASURED.includes(name)) continue;
-    if (slow || QUICK.includes(name)) values.set(`train/${name}`, shortNumber(value));
+function putStep(row: Values, event: StepEvent, slow: boolean): void {
+  row.set("epoch", String(event.epoch));
+  for (const [field, name, quick] of STEP_FIELDS) {
+    const value = event[field];
+    if (typeof value === "number" && (quick || slow)) row.set(name, shortNumber(value));
   }
-  return values;
 }
 
 /** What a step takes, in milliseconds, and by which parts. */
-function ofTimes(event: TimesEvent): Values {
-  const values: Values = new Map();
+function putTimes(row: Values, event: TimesEvent): void {
   for (const [name, value] of Object.entries(event)) {
     if (typeof value !== "number" || NOT_MEASURED.includes(name) || name === "steps") continue;
     const part = /^(.*(?<!per))_s$/.exec(name)?.[1];
-    if (part === undefined) values.set(`time/${name}`, shortNumber(value));
-    else values.set(`time/${part}_ms`, shortNumber(1000 * value / event.steps));
+    if (part === undefined) row.set(`time/${name}`, shortNumber(value));
+    else row.set(`time/${part}_ms`, shortNumber(1000 * value / event.steps));
   }
-  return values;
 }
 
-function ofEvaluation(event: EvalEvent): Values {
-  const values: Values = new Map([["epoch", String(event.epoch)], ["val/loss", String(event.val_loss)]]);
-  for (const [name, value] of Object.entries(event.metrics)) values.set(`val/${name}`, String(value));
-  return values.set("val/seconds", shortSeconds(event.seconds));
+function putEvaluation(row: Values, event: EvalEvent): void {
+  row.set("epoch", String(event.epoch)).set("val/loss", String(event.val_loss));
+  for (const [name, value] of Object.entries(event.metrics)) row.set(`val/${name}`, String(value));
+  row.set("val/seconds", shortSeconds(event.seconds));
 }
 
-function ofEpoch(event: EpochEvent): Values {
-  const values: Values = new Map([["epoch", String(event.epoch)], ["train/epoch_loss", String(event.loss)]]);
-  for (const [name, value] of Object.entries(event.metrics)) values.set(`train/${name}`, String(value));
-  values.set("train/epoch_seconds", shortSeconds(event.seconds));
+function putEpoch(row: Values, event: EpochEvent): void {
+  row.set("epoch", String(event.epoch)).set("train/epoch_loss", String(event.loss));
+  for (const [name, value] of Object.entries(event.metrics)) row.set(`train/${name}`, String(value));
+  row.set("train/epoch_seconds", shortSeconds(event.seconds));
   if (event.samples_per_s !== undefined) {
-    values.set("train/epoch_samples_per_s", shortNumber(event.samples_per_s));
+    row.set("train/epoch_samples_per_s", shortNumber(event.samples_per_s));
   }
-  return values;
 }

@@ -15,7 +15,7 @@ function file(records: readonly Uint8Array[]): Uint8Array {
   const parts: Uint8Array[] = [HEADER];
   let at = HEADER.length;
   for (const record of records) {
-    parts.push(frame(record, at));
+    parts.push(frame(record, at).slice());
     at += parts.at(-1)!.length;
   }
   const whole = new Uint8Array(at);
