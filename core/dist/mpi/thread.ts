@@ -43,16 +43,16 @@ export type Answer =
 
 self.onmessage = ({ data: orders }: MessageEvent<Orders>) => {
   const answer = (a: Answer) => self.postMessage(a);
+  const ring = openRing(orders.ring);
   let mpi: Mpi;
   try {
-    mpi = openMpi(orders.path, restOf(openRing(orders.ring), orders.crowded));
+    mpi = openMpi(orders.path, restOf(ring, orders.crowded));
   } catch (error) {
     return answer({ failed: textOf(error) });
   }
   const { version, rank, size } = mpi;
   answer({ version, rank, size });
   if (rank !== orders.rank || size !== orders.world) return;
-  const ring = openRing(orders.ring);
   work(mpi, ring, openFlight(orders.flight));
   const failed = failure(ring);
   answer(failed === null ? { closed: true } : { failed });

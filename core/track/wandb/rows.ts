@@ -43,17 +43,23 @@ export interface RowsOptions {
 
 /** What changes slowly, or is noise from step to step, is in a row of a step this often. */
 const SLOW_S = 1;
-/** Numbers of a step, as a row names them; whether every row has them. */
-const STEP_FIELDS: readonly (readonly [field: keyof StepEvent, name: string, quick: boolean])[] = [
-  ["loss", "train/loss", true],
-  ["lr", "train/lr", true],
-  ["grad_norm", "train/grad_norm", true],
-  ["samples_per_s", "train/samples_per_s", false],
-  ["memory_bytes", "train/memory_bytes", false],
-  ["loss_scale", "train/loss_scale", false],
-  ["skipped_steps", "train/skipped_steps", false],
-  ["loader_wait_s", "train/loader_wait_s", false],
-];
+/** Numbers of a step: whether they are in every row. */
+const IN_EVERY_ROW: Readonly<Record<Exclude<keyof StepEvent, "kind" | "step" | "epoch">, boolean>> = {
+  loss: true,
+  lr: true,
+  grad_norm: true,
+  samples_per_s: false,
+  memory_bytes: false,
+  loss_scale: false,
+  skipped_steps: false,
+  loader_wait_s: false,
+};
+/** Names are put together once, not in each step. */
+const STEP_FIELDS = Object.entries(IN_EVERY_ROW).map(([field, quick]) => ({
+  field: field as keyof typeof IN_EVERY_ROW,
+  name: `train/${field}`,
+  quick,
+}));
 const NOT_MEASURED = ["t", "kind", "step", "epoch"];
 
 export function openRows({ put, pace, after, began, ...given }: RowsOptions): Rows {
@@ -104,16 +110,20 @@ export function openRows({ put, pace, after, began, ...given }: RowsOptions): Ro
       if (event.kind !== "step" && event.kind !== "eval" && event.kind !== "epoch") return;
       const row = rowFor(event.step, event.t);
       if (row === null) return;
-      if (event.kind === "eval") return putEvaluation(row, event);
-      if (event.kind === "epoch") putEpoch(row, event);
-      else {
-        const slow = event.t - slowAt >= SLOW_S || event.t < slowAt;
-        if (slow) slowAt = event.t;
-        putStep(row, event, slow);
-        // An evaluation follows the last step of an epoch, and belongs into its row.
-        if (endsEpoch(event.step, pace)) return;
+      switch (event.kind) {
+        case "step": {
+          const slow = event.t - slowAt >= SLOW_S || event.t < slowAt;
+          if (slow) slowAt = event.t;
+          putStep(row, event, slow);
+          // An evaluation follows the last step of an epoch, and belongs into its row.
+          return endsEpoch(event.step, pace) ? undefined : done(event.step);
+        }
+        case "eval":
+          return putEvaluation(row, event);
+        case "epoch":
+          putEpoch(row, event);
+          return done(event.step);
       }
-      done(event.step);
     },
     add(step, t, values) {
       if (held?.step === step) merge(held.values, values);
@@ -148,7 +158,7 @@ export function endsEpoch(step: number, pace: Pace): boolean {
 
 function putStep(row: Values, event: StepEvent, slow: boolean): void {
   row.set("epoch", String(event.epoch));
-  for (const [field, name, quick] of STEP_FIELDS) {
+  for (const { field, name, quick } of STEP_FIELDS) {
     const value = event[field];
     if (typeof value === "number" && (quick || slow)) row.set(name, shortNumber(value));
   }
