@@ -139,20 +139,20 @@ function listOf(a: Argument): string {
   throw new Error(`internal: no encoding for a list of ${a.base}.`);
 }
 
-function result(schema: Schema): string {
-  // An in-place op returns its first argument again: hand back the tensor the caller has.
-  if (schema.name.endsWith("_") && schema.returns.length === 1 && schema.returns[0].base === "Tensor") {
-    return `native.deleteTensor(stack[0]); return ${schema.args[0].name};`;
-  }
-  const take = schema.returns.map((r, i) => {
-    if (r.base === "Tensor") return r.list ? `takeList(stack[${i}])` : `new Tensor(stack[${i}])`;
-    if (r.base === "float") return `f64[${i}]`;
-    if (r.base === "bool") return `(i32[${2 * i}] & 0xff) !== 0`;
-    if (r.base === "int" || r.base === "SymInt") return `Number(i64[${i}])`;
-    throw new Error(`internal: no decoding for a result of type ${r.base}.`);
+/** What an op wrote to comes back as the tensor that the caller has, by the schema's marks. */
+function result({ args, returns }: Schema): string {
+  const given = (argument: number) => argument >= 0 && !args[argument].list;
+  const take = returns.map(({ base, list, argument }, i) => {
+    if (base === "Tensor" && given(argument)) return args[argument].name;
+    if (base === "Tensor") return list ? `takeList(stack[${i}])` : `new Tensor(stack[${i}])`;
+    if (base === "float") return `f64[${i}]`;
+    if (base === "bool") return `(i32[${2 * i}] & 0xff) !== 0`;
+    if (base === "int" || base === "SymInt") return `Number(i64[${i}])`;
+    throw new Error(`internal: no decoding for a result of type ${base}.`);
   });
   if (take.length === 0) return "";
-  return take.length === 1 ? `return ${take[0]};` : `return [${take.join(", ")}];`;
+  const again = returns.map(({ argument }, i) => given(argument) ? `native.deleteTensor(stack[${i}]); ` : "");
+  return `${again.join("")}return ${take.length === 1 ? take[0] : `[${take.join(", ")}]`};`;
 }
 
 // ---- what generated code calls -----------------------------------------------------------------------------

@@ -10,8 +10,6 @@ import { unboxed } from "./scalar_ops.ts";
 /** An op of the loaded libtorch, as its schema says it. */
 export interface Operator {
   readonly schema: Schema;
-  /** Which of its tensor arguments share memory with a result ("Tensor(a)"), or are written to ("Tensor(a!)"). */
-  readonly aliases: readonly ("none" | "view" | "written")[];
   /** Takes all arguments in the schema's order; undefined stands for the default. Null where this program has no way to call it. */
   readonly call: ((...args: unknown[]) => unknown) | null;
   /** A number (Num) may stand in place of a tensor. */
@@ -42,30 +40,18 @@ function find(name: string, overload: string): Operator | null {
     const empty = { text: plain, name, overload, args: [], returns: [] };
     return {
       schema: empty,
-      aliases: [],
       call: null,
       numbers: false,
       reason: `its schema is not understood: ${plain}`,
     };
   }
-  const aliases = aliasesOf(plain, schema);
   const direct = namespace === "aten" ? unboxed(schema) : null;
-  if (direct) return { schema, aliases, call: direct, numbers: true, reason: "" };
+  if (direct) return { schema, call: direct, numbers: true, reason: "" };
   try {
-    return { schema, aliases, call: compile(schema, namespace), numbers: false, reason: "" };
+    return { schema, call: compile(schema, namespace), numbers: false, reason: "" };
   } catch {
-    return { schema, aliases, call: null, numbers: false, reason: `its arguments can't be passed: ${plain}` };
+    return { schema, call: null, numbers: false, reason: `its arguments can't be passed: ${plain}` };
   }
-}
-
-function aliasesOf(text: string, { args }: Schema): ("none" | "view" | "written")[] {
-  return args.map(({ name }) => {
-    const mark = new RegExp(`Tensor\\(([a-z|]+)(!?)[^()]*\\)(?:\\[\\])?\\??(?:\\[\\])? ${name}[,)=]`).exec(
-      text,
-    );
-    if (!mark) return "none";
-    return mark[2] === "!" ? "written" : "view";
-  });
 }
 
 // ---- the library's own registry ------------------------------------------------------------------------------

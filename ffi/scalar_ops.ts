@@ -118,15 +118,19 @@ const maskedInto = (x: Tensor, mask: Tensor, n: Operand) =>
   );
 
 /** With the place of each row written out for all of its numbers: they are added up in the same order. */
-const indexAdd = (name: string) => (x: Tensor, dim: number, index: Tensor, source: Tensor, alpha?: Num) => {
+const indexAdd = (text: string) => (x: Tensor, dim: number, index: Tensor, source: Tensor, alpha?: Num) => {
   const at = dim < 0 ? dim + x.shape.length : dim;
   const places = ops.expand(
     ops.reshape(index, source.shape.map((_, i) => i === at ? -1 : 1)),
     source.shape,
   );
   const scaled = raw(alpha, 1) === 1 ? source : ops.mul(source, numberLike(alpha!, source));
-  return other(`${name}(Tensor self, int dim, Tensor index, Tensor src) -> Tensor`)(x, dim, places, scaled);
+  return other(text)(x, dim, places, scaled);
 };
+const scattered = indexAdd("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor");
+const scatteredInto = indexAdd(
+  "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)",
+);
 
 const pad = (x: Tensor, sizes: readonly number[], n?: Num) =>
   other('pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor')(
@@ -137,7 +141,11 @@ const pad = (x: Tensor, sizes: readonly number[], n?: Num) =>
   );
 
 const comparisons = ["eq", "ne", "gt", "ge", "lt", "le"];
-const arithmetic = ["mul", "div", "remainder", "fmod", "bitwise_and", "bitwise_or", "bitwise_xor"];
+const arithmetic = ["mul", "div", "remainder", "fmod"];
+const bits = [
+  ...["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"],
+  ...["__and__", "__or__", "__xor__", "__lshift__", "__rshift__"],
+];
 const logic = ["floor_divide", "atan2", "maximum", "minimum", "logical_and", "logical_or"];
 
 /** By libtorch's names; arguments in the schema's order, undefined where the schema's default is meant. */
@@ -145,7 +153,7 @@ const table: Readonly<Record<string, Call>> = {
   ...normsAndSpreads,
   ...moreScalars,
   ...Object.fromEntries(
-    [...comparisons, ...arithmetic].flatMap((name) => [
+    [...comparisons, ...arithmetic, ...bits].flatMap((name) => [
       [`${name}.Tensor`, binary(name)],
       [`${name}.Scalar`, binary(name)],
       [`${name}_.Tensor`, binaryInto(`${name}_`)],
@@ -202,10 +210,8 @@ const table: Readonly<Record<string, Call>> = {
   "arange.start_step": (start: Num, end: Num, step?: Num, ...places: Places) =>
     range(start, end, step ?? new Num(1, "int"), ...places),
   linspace,
-  index_add: (...args: Parameters<ReturnType<typeof indexAdd>>) =>
-    scope(() => indexAdd("scatter_add")(...args)),
-  index_add_: (...args: Parameters<ReturnType<typeof indexAdd>>) =>
-    scope(() => indexAdd("scatter_add_")(...args)),
+  index_add: (...args: Parameters<typeof scattered>) => scope(() => scattered(...args)),
+  index_add_: (...args: Parameters<typeof scattered>) => scope(() => scatteredInto(...args)),
   constant_pad_nd: pad,
   "index_fill.int_Scalar": (x: Tensor, dim: number, index: Tensor, n: Num) =>
     other("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")(

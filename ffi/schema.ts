@@ -84,6 +84,19 @@ export interface Argument {
   readonly fallback: string | undefined;
   /** The fixed length of "int[2]", so that one number may stand for all; 0 when free. */
   readonly length: number;
+  /** Whether its memory is a result's, too ("Tensor(a)"), or is written to ("Tensor(a!)"). */
+  readonly memory: Memory;
+  /** The name of that memory: "a"; "" where it is not named. */
+  readonly alias: string;
+}
+
+export type Memory = "own" | "shared" | "written";
+
+export interface Result {
+  readonly base: string;
+  readonly list: boolean;
+  /** Which argument comes back ("Tensor(a!)" on both sides), by its place; -1 for what the op makes. */
+  readonly argument: number;
 }
 
 export interface Schema {
@@ -91,28 +104,38 @@ export interface Schema {
   readonly name: string;
   readonly overload: string;
   readonly args: readonly Argument[];
-  readonly returns: readonly { base: string; list: boolean }[];
+  readonly returns: readonly Result[];
 }
 
 const signature = /^([\w]+)(?:\.(\w+))?\((.*)\) -> (.*)$/;
+/** "(a)", "(a!)", "(a|b)", "(a -> *)". */
+const aliasMark = /\(([a-z|]+)(!?)[a-z!|> *-]*\)/g;
 const argument = /^(\w+)(\?)?(\[(\d*)\])?(\?)? (\w+)(?:=(.*))?$/;
 
-const dropAlias = (text: string) => text.replace(/\([a-z!|> *-]+\)/g, "");
+const dropAlias = (text: string) => text.replace(aliasMark, "");
 
 export function parseSchema(text: string): Schema {
   const found = signature.exec(text);
   if (!found) throw new Error(`internal: not an ATen schema: ${text}`);
-  const [, name, overload = "", args, returns] = found;
-  return {
-    text,
-    name,
-    overload,
-    args: splitList(args).filter((item) => item !== "*").map((item) => parseArgument(item, text)),
-    returns: splitList(returns.startsWith("(") ? returns.slice(1, -1) : returns).map((item) => {
-      const type = dropAlias(item).split(" ")[0];
-      return { base: type.replace("[]", ""), list: type.endsWith("[]") };
-    }),
-  };
+  const [, name, overload = "", list, returns] = found;
+  const args = splitList(list).filter((item) => item !== "*").map((item) => parseArgument(item, text));
+  const results = splitList(returns.startsWith("(") ? returns.slice(1, -1) : returns);
+  return { text, name, overload, args, returns: results.map((item) => parseResult(item, args)) };
+}
+
+function parseResult(item: string, args: readonly Argument[]): Result {
+  const type = dropAlias(item).split(" ")[0];
+  const { memory, alias } = memoryOf(item);
+  const argument = memory === "written"
+    ? args.findIndex((a) => a.memory === "written" && a.alias === alias)
+    : -1;
+  return { base: type.replace("[]", ""), list: type.endsWith("[]"), argument };
+}
+
+function memoryOf(item: string): { memory: Memory; alias: string } {
+  const [found] = item.matchAll(aliasMark);
+  if (!found) return { memory: "own", alias: "" };
+  return { memory: found[2] === "!" ? "written" : "shared", alias: found[1] };
 }
 
 function parseArgument(item: string, schema: string): Argument {
@@ -127,6 +150,7 @@ function parseArgument(item: string, schema: string): Argument {
     gaps: list !== undefined && mark !== undefined,
     fallback,
     length: Number(length ?? 0),
+    ...memoryOf(item),
   };
 }
 

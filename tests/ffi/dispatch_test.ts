@@ -27,11 +27,31 @@ Deno.test("an op's schema is that of the loaded libtorch; an op that it lacks is
 });
 
 Deno.test("what an op writes to and what shares memory with its result is read from its schema", () => {
-  assertEquals(operator("aten::relu_", "")!.aliases, ["written"]);
-  assertEquals(operator("aten::add_", "Tensor")!.aliases, ["written", "none", "none"]);
-  assertEquals(operator("aten::slice", "Tensor")!.aliases[0], "view");
-  assertEquals(operator("aten::split", "Tensor")!.aliases[0], "view");
-  assertEquals(operator("aten::add", "Tensor")!.aliases, ["none", "none", "none"]);
+  const memories = (name: string, overload: string) =>
+    operator(`aten::${name}`, overload)!.schema.args.map(({ memory }) => memory);
+  assertEquals(memories("relu_", ""), ["written"]);
+  assertEquals(memories("add_", "Tensor"), ["written", "own", "own"]);
+  assertEquals(memories("slice", "Tensor")[0], "shared");
+  assertEquals(memories("split", "Tensor")[0], "shared");
+  assertEquals(memories("add", "Tensor"), ["own", "own", "own"]);
+  assertEquals(memories("relu", "out"), ["own", "written"]);
+});
+
+Deno.test("a name that ends in underscores is no sign of an op in place: and, or, exclusive or, shifts", () => {
+  scope(() => {
+    const a = tensor(BigInt64Array.of(6n, 3n)), b = tensor(BigInt64Array.of(3n, 1n));
+    const found = ["__and__", "__or__", "__xor__", "__lshift__", "__rshift__"].map((name) => {
+      const result = call(name, "Tensor", a, b);
+      assert(result !== a, name);
+      return [...toBigInts(result)];
+    });
+    assertEquals(found, [[2n, 1n], [7n, 3n], [5n, 2n], [48n, 6n], [0n, 1n]]);
+    assertEquals([...toBigInts(a)], [6n, 3n]);
+    const low = call("__and__", "Scalar", a, int(1)), place = tensor(new Float32Array(2));
+    assertEquals([...toBigInts(low)], [0n, 1n]);
+    assert(call("neg", "out", tensor([1, -2]), place) === place); // what was given for the result comes back
+    assertEquals(values(place), [-1, 2]);
+  });
 });
 
 Deno.test("defaults, lists of floats and lists with gaps reach the op", () => {

@@ -22,7 +22,7 @@ Deno.test("a schema is read into name, overload, arguments and results", () => {
     ["split_size", "int", undefined],
     ["dim", "int", "0"],
   ]);
-  assertEquals(schema.returns, [{ base: "Tensor", list: true }]);
+  assertEquals(schema.returns, [{ base: "Tensor", list: true, argument: -1 }]);
 });
 
 Deno.test("an op without overload, arguments or results is read", () => {
@@ -55,6 +55,14 @@ Deno.test("the star that begins keyword arguments is no argument", () => {
 Deno.test("named and aliased results keep their types", () => {
   const { returns } = parseSchema("f(Tensor x) -> (Tensor(a!) values, Tensor indices, int)");
   assertEquals(returns.map((r) => r.base), ["Tensor", "Tensor", "int"]);
+});
+
+Deno.test("a result that is an argument again is known by its mark, whatever the op is called", () => {
+  const again = (text: string) => parseSchema(text).returns.map(({ argument }) => argument);
+  assertEquals(again("add_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"), [0]);
+  assertEquals(again("__and__.Tensor(Tensor self, Tensor other) -> Tensor"), [-1]);
+  assertEquals(again("f.out(Tensor x, *, Tensor(a!) u, Tensor(b!) v) -> (Tensor(b!), Tensor(a!))"), [2, 1]);
+  assertEquals(again("view(Tensor(a) self, SymInt[] size) -> Tensor(a)"), [-1]);
 });
 
 Deno.test("a text that is no schema is refused, naming it", () => {

@@ -156,7 +156,7 @@ class Planner {
   }
 
   #opStep(node: Node, op: Operator, name: string): Step {
-    const { schema, aliases } = op;
+    const { schema } = op;
     const given = new Map(node.inputs.map((input) => [input.name, input.value]));
     const unknown = [...given.keys()].find((key) => !schema.args.some((a) => a.name === key));
     if (unknown !== undefined) {
@@ -174,9 +174,9 @@ class Planner {
     if (!op.numbers) {
       sources = sources.map((s, i) => schema.args[i].base === "Tensor" ? asTensor(s, first) : s);
     }
-    const written = aliases.indexOf("written");
+    const written = schema.args.findIndex(({ memory }) => memory === "written");
     const target = written < 0 ? -1 : slotIn(sources[written]);
-    const viewed = aliases.indexOf("view");
+    const viewed = schema.args.findIndex(({ memory }) => memory === "shared");
     const base = viewed < 0 ? -1 : slotIn(sources[viewed]);
     const root = target >= 0 ? this.#roots[target] : base >= 0 ? this.#roots[base] : -1;
     if (written >= 0) this.#refuseWrite(op, written, target, root);
@@ -200,10 +200,10 @@ class Planner {
     return root >= 0 && (this.#kinds[root] === "buffer" || this.#kinds[root] === "constant");
   }
 
-  #refuseWrite({ schema, aliases }: Operator, written: number, target: number, root: number): void {
-    const inPlace = written === 0 && schema.name.endsWith("_");
-    const given = schema.overload === "out" && aliases.lastIndexOf("written") === written; // its result's place: one
-    if (!inPlace && !given) {
+  #refuseWrite({ schema }: Operator, written: number, target: number, root: number): void {
+    // Only what is written to comes back: an op in place, or one that is given the place of its result.
+    const alone = schema.args.findLastIndex(({ memory }) => memory === "written") === written;
+    if (!alone || schema.returns.length !== 1 || schema.returns[0].argument !== written) {
       throw new Unfit("it writes to an argument given for its result");
     }
     if (target < 0) throw new Unfit("it writes to a list");
