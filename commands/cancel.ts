@@ -1,5 +1,5 @@
 // `hpctrain cancel`: a run is asked to stop after a save; a job that has no run is ended by its scheduler. May import core.
-import { join } from "@std/path";
+import { join } from "../deps/path.ts";
 import { cancel as cancelJob } from "../core/cluster/jobs/ask.ts";
 import { meantBy } from "../core/cluster/jobs/of_run.ts";
 import { parseOptions } from "../core/config/options.ts";

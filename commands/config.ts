@@ -1,5 +1,5 @@
 // `hpctrain config`: each value of the effective configuration, and where it came from. Imports core/config.
-import { stringify } from "yaml";
+import { stringify } from "../deps/yaml.ts";
 import { settingsPage } from "../core/config/docs.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { resolve, type Resolved } from "../core/config/resolve.ts";

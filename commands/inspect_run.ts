@@ -1,6 +1,6 @@
 // `hpctrain inspect` of a run's folder: its attempts, as lineage.json tells them. Imports core/checkpoint (types), core/track,
 // core/format, core/errors.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../deps/path.ts";
 import type { Description, Json } from "../core/checkpoint/describe.ts";
 import { printable } from "../core/checkpoint/file_bytes.ts";
 import { namesIn } from "../core/data/files.ts";

@@ -1,5 +1,5 @@
 // `hpctrain logs`: what a run or a job has printed, and with -f what it goes on to print. May import core, @std/path.
-import { join } from "@std/path";
+import { join } from "../deps/path.ts";
 import { meantBy } from "../core/cluster/jobs/of_run.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { EXIT, UserError } from "../core/errors.ts";

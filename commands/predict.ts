@@ -1,6 +1,6 @@
 // `hpctrain predict CHECKPOINT --out FILE`: what a model says of each sample, on one rank or several. May import core,
 // @std/path.
-import { resolve as absolute } from "@std/path";
+import { resolve as absolute } from "../deps/path.ts";
 import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
 import { judgedWeights } from "../core/checkpoint/judged_weights.ts";
 import { loadWeights } from "../core/checkpoint/training_state.ts";

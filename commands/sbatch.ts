@@ -1,5 +1,5 @@
 // `hpctrain sbatch`: a job script for SLURM, printed, written, checked or submitted. May import core, @std/path.
-import { resolve } from "@std/path";
+import { resolve } from "../deps/path.ts";
 import { ask, makeFolder, refused, submit } from "../core/cluster/script/deliver.ts";
 import { type Job, slug } from "../core/cluster/script/job.ts";
 import { programAsCalled } from "../core/cluster/script/program.ts";

@@ -1,6 +1,6 @@
 // `hpctrain sweep`: one training for each combination of values, as one job array or on this machine; `sweep status` and
 // `sweep best` look at them, `sweep run` is what the jobs do. May import core, @std/path.
-import { join } from "@std/path";
+import { join } from "../deps/path.ts";
 import { readAxes, type Words } from "../core/cluster/sweep/axes.ts";
 import { findSweep, namesIn, readSweep, type Sweep, writeSweep } from "../core/cluster/sweep/manifest.ts";
 import { namesOf } from "../core/cluster/sweep/names.ts";

@@ -1,6 +1,6 @@
 // A sweep as one job array: `sweep` writes or submits it, and `sbatch --kind sweep` prints it too, as it does with other
 // jobs. May import core, @std/path.
-import { join } from "@std/path";
+import { join } from "../deps/path.ts";
 import { makeFolder, submit, writeScript } from "../core/cluster/script/deliver.ts";
 import { quote } from "../core/cluster/script/quote.ts";
 import { type Sweep, writeSweep } from "../core/cluster/sweep/manifest.ts";

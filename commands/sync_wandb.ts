@@ -1,6 +1,6 @@
 // `hpctrain sync-wandb`: uploads offline runs to a W&B server. Imports core/track/wandb/sync, core/config/options, core/errors,
 // core/format, core/version and @std/path.
-import { basename, dirname, join } from "@std/path";
+import { basename, dirname, join } from "../deps/path.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { formatDuration, formatPlural } from "../core/format.ts";

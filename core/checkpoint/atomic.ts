@@ -1,6 +1,6 @@
 // Writes a file so that at any moment either the old one or the complete new one is there. Imports core/errors, core/format.
 import { statfsSync } from "node:fs";
-import { basename, dirname, join } from "@std/path";
+import { basename, dirname, join } from "../../deps/path.ts";
 import { systemCode, UserError } from "../errors.ts";
 import { formatBytes } from "../format.ts";
 

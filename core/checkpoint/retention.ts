@@ -1,5 +1,5 @@
 // Second names for a checkpoint that was written, and which old ones go. May import atomic, sharded.
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { remove, removeStale, temporaryFor, writeAll, writeAtomically } from "./atomic.ts";
 import { INDEX } from "./sharded/plan.ts";
 import { filesOf, indexOf, shardsInUse } from "./sharded/read.ts";

@@ -1,6 +1,6 @@
 // Whether the scheduler has started this job again, and which run it was training: that run goes on, whatever the command
 // says. May import config, track/lineage, train/names, scheduler.
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import type { Config } from "../config/settings.ts";
 import { readLineage } from "../track/lineage.ts";
 import { isCalled } from "../train/names.ts";

@@ -9,7 +9,7 @@ import {
   type Node,
   parseDocument,
   type YAMLMap,
-} from "yaml";
+} from "../../deps/yaml.ts";
 import { UserError } from "../errors.ts";
 import { readText } from "./read_text.ts";
 import { nearest } from "./suggest.ts";

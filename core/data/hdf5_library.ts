@@ -1,7 +1,7 @@
 // The HDF5 library and how values are asked of it. May import errors, format.
 // It is WebAssembly and waits to be loaded until a file needs it: no other command pays for it. Of its builds only
 // dist/node is in the executable (scripts/build): it reads files where they are.
-import type { Dataset, h5wasm as H5wasm } from "h5wasm";
+import type { Dataset, h5wasm as H5wasm } from "../../deps/h5wasm.ts";
 import { UserError } from "../errors.ts";
 import { formatBytes } from "../format.ts";
 
@@ -12,7 +12,7 @@ let loaded: Library | null = null;
 /** Must have come to its end, in this thread, before a file is opened. */
 export async function loadHdf5(): Promise<void> {
   if (loaded) return;
-  const { h5wasm } = await import("h5wasm/node");
+  const { h5wasm } = await import("../../deps/h5wasm.ts");
   const module = await h5wasm.ready;
   module.activate_throwing_error_handler(); // without it each fault is printed, and some are only printed
   loaded = { ...h5wasm, module };

@@ -1,6 +1,6 @@
 // Images in folders, one folder a class, as torchvision's ImageFolder reads them. May import errors, format, images,
 // reading, order, ffi.
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { constant } from "../../ffi/make.ts";
 import { div, toDtype } from "../../ffi/ops.ts";
 import type { Config } from "../config/settings.ts";

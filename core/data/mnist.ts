@@ -1,5 +1,5 @@
 // MNIST and its relatives from idx files, as torchvision lays them out. May import errors, idx, memory, order, ffi.
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { constant, tensor } from "../../ffi/make.ts";
 import { div, indexSelect, toDtype } from "../../ffi/ops.ts";
 import { scope } from "../../ffi/tensor.ts";

@@ -1,5 +1,5 @@
 // npz archives, npy files and folders of npy files -> columns. May import errors, checkpoint's readers, columns.
-import { basename, join } from "@std/path";
+import { basename, join } from "../../deps/path.ts";
 import { dtypeBytes } from "../../ffi/dtype.ts";
 import type { FileBytes } from "../checkpoint/file_bytes.ts";
 import { STORED } from "../checkpoint/zip_format.ts";

@@ -1,5 +1,5 @@
 // Files of tokens -> windows of them to train a language model with. May import errors, format, siblings, ffi.
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { borrowBytes, tensor, uninitialised } from "../../ffi/make.ts";
 import { asStrided, contiguous, indexSelect, narrow, toDtype } from "../../ffi/ops.ts";
 import { keep, type Tensor } from "../../ffi/tensor.ts";

@@ -1,5 +1,5 @@
 // The file that predictions are written to, by how its name ends. May import errors, data's npz, its siblings.
-import { dirname } from "@std/path";
+import { dirname } from "../../deps/path.ts";
 import { checkDisk, writing } from "../data/packed/faults.ts";
 import { writeArrays } from "../data/packed/npz_file.ts";
 import { UserError } from "../errors.ts";

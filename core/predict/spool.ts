@@ -1,6 +1,6 @@
 // Rows are put on disk as they are predicted, a file a column, until all are there: no more than a batch of them is ever
 // in memory. May import errors, data's faults, checkpoint's atomic writes, predict (types).
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { temporaryFor, writeAll } from "../checkpoint/atomic.ts";
 import { reading, writing } from "../data/packed/faults.ts";
 import { UserError } from "../errors.ts";

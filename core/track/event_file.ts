@@ -1,6 +1,6 @@
 // The file events.jsonl as lines of bytes: appended whole, cut lines removed, later ones forgotten. Writes to it by one
 // thread only. May import core/errors.ts, checkpoint/atomic.ts and @std/path.
-import { dirname } from "@std/path";
+import { dirname } from "../../deps/path.ts";
 import { writeAll, writeAtomically } from "../checkpoint/atomic.ts";
 import { UserError } from "../errors.ts";
 

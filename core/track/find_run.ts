@@ -1,5 +1,5 @@
 // Which run is meant: by its name, its folder, or as the newest. May import core/errors.ts and @std/path.
-import { basename, dirname, join, normalize } from "@std/path";
+import { basename, dirname, join, normalize } from "../../deps/path.ts";
 import { UserError } from "../errors.ts";
 
 /** The word for the run that wrote last. */

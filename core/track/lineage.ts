@@ -1,6 +1,6 @@
 // What became of a run: every attempt at it, why each ended, and how much of their time was training. Pure, but for reading
 // lineage.json. May import events.ts, core/errors.ts and @std/path.
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { UserError } from "../errors.ts";
 import { type Event, readLastEvents } from "./events.ts";
 

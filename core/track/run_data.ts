@@ -1,6 +1,6 @@
 // What a run's files say, as one record that watch, report and status look at. Memory is bounded, however long the run.
 // May import curve, event types, lineage, follow.
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { Curve } from "./curve.ts";
 import type {
   Event,

@@ -1,6 +1,6 @@
 // How runs on more ranks compare with one on the fewest: what their events say of speed, beside what would be ideal.
 // Pure, but for reading events.jsonl. May import errors, event types, events.
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { UserError } from "../errors.ts";
 import { type Event, readEvents } from "./events.ts";
 

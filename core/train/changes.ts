@@ -1,6 +1,6 @@
 // The settings of a run that goes on, beside those of its checkpoint: harmless changes are told, others are refused.
 // May import config, cosmology's options, errors, resume.
-import { resolve } from "@std/path";
+import { resolve } from "../../deps/path.ts";
 import type { Resolved } from "../config/resolve.ts";
 import { ALL, type Declared, read } from "../config/tree.ts";
 import { fromData } from "../config/values.ts";

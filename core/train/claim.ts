@@ -1,6 +1,6 @@
 // The folders of a run, taken for this process alone and seen to be writable before anything is trained.
 // May import ffi, checkpoint, errors, its siblings.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../deps/path.ts";
 import { lockFolder } from "../../ffi/lock.ts";
 import { remove } from "../checkpoint/atomic.ts";
 import type { Config } from "../config/settings.ts";

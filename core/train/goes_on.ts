@@ -1,6 +1,6 @@
 // Which run a start means: one that a checkpoint goes on with, one that was begun and never saved, or a new one; and what a job
 // that the scheduler has started again goes on with, unasked. May import cluster, config, track, its siblings.
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { type Requeued, runOfJob } from "../cluster/requeue.ts";
 import type { Config } from "../config/settings.ts";
 import { readEvents } from "../track/events.ts";

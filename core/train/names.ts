@@ -1,5 +1,5 @@
 // The name of a run, and where its files lie. May import checkpoint, config.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../deps/path.ts";
 import { indexOf } from "../checkpoint/sharded/read.ts";
 import type { Config } from "../config/settings.ts";
 

@@ -1,6 +1,6 @@
 // The W&B run that a training run writes: its id over all attempts, and what it begins with.
 // May import config (types), checkpoint (types), models, track, its siblings.
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import type { Libtorch } from "../../ffi/libraries/types.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Cursor } from "../checkpoint/training_state.ts";

@@ -1,6 +1,6 @@
 // A user's TypeScript file and the files of theirs that it imports -> one module, and the hash of all of them.
 // May import errors, its siblings, @std/path.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../deps/path.ts";
 import { UserError } from "../errors.ts";
 import { urlOf } from "./places.ts";
 import { stripTypes } from "./strip.ts";

@@ -16,7 +16,7 @@ const INSTEAD: readonly (readonly [RegExp, string])[] = [
 
 /** The stripper is loaded when the first file needs it. */
 export async function stripTypes(source: string, path: string): Promise<string> {
-  const { transformSync } = await import("amaro");
+  const { transformSync } = await import("../../deps/amaro.ts");
   try {
     return transformSync(source, { mode: "strip-only", filename: path }).code;
   } catch (cause) {

@@ -1,6 +1,6 @@
 // Decides whether a folder holds a libtorch that this program can load. Loads nothing. May import elf, types, path.
 
-import { join, normalize } from "@std/path";
+import { join, normalize } from "../../deps/path.ts";
 import { type Elf, namesSymbols, readElf } from "./elf.ts";
 import type { Env, Libtorch, Rejected } from "./types.ts";
 

@@ -1,6 +1,6 @@
 // Finds the libtorch to use, in a fixed order of places, and says why the others were not taken. Loads nothing.
 
-import { dirname, join, resolve } from "@std/path";
+import { dirname, join, resolve } from "../../deps/path.ts";
 import { UserError } from "../../core/errors.ts";
 import { checkLibtorch, isLibtorch } from "./check.ts";
 import { choiceFile, holdsTorch, installedFolders, libraryFolder } from "./places.ts";

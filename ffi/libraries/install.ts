@@ -1,6 +1,6 @@
 // Puts PyTorch's CPU library into our cache from its pinned wheels. May import its siblings, errors.
 
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { UserError } from "../../core/errors.ts";
 import { checkLibtorch, isLibtorch } from "./check.ts";
 import { NEWEST, type Release, RELEASES } from "./pins.ts";

@@ -1,7 +1,7 @@
 // Puts MPICH, library and launcher, into our cache from its pinned wheel, for machines without MPI. May import its
 // siblings, errors.
 
-import { join } from "@std/path";
+import { join } from "../../deps/path.ts";
 import { UserError } from "../../core/errors.ts";
 import { readElf } from "./elf.ts";
 import { MPICH, MPICH_VERSION } from "./pins.ts";

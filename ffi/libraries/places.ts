@@ -1,6 +1,6 @@
 // Where a libtorch may be: our own folders, and how a path that a person gives becomes a library folder.
 
-import { basename, dirname, join } from "@std/path";
+import { basename, dirname, join } from "../../deps/path.ts";
 import type { Env } from "./types.ts";
 
 /** The cache that the set-up scripts share: ours alone, safe to delete. */

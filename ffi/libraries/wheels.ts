@@ -1,6 +1,6 @@
 // Puts what is needed of pinned wheels into our cache, whole or not at all. May import pins, places, errors.
 
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../deps/path.ts";
 import { statfsSync } from "node:fs";
 import { UserError } from "../../core/errors.ts";
 import type { Release } from "./pins.ts";

@@ -1,6 +1,6 @@
 // Finds the MPI library that fits what started this process, in a fixed order of places, and says why the others were
 // not taken. Loads nothing. May import abi, places, ffi/libraries, errors.
-import { basename, join } from "@std/path";
+import { basename, join } from "../../deps/path.ts";
 import { UserError } from "../../core/errors.ts";
 import { readElf } from "../libraries/elf.ts";
 import { listFolder } from "../libraries/places.ts";

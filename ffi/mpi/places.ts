@@ -1,5 +1,5 @@
 // Where an MPI library may be, in order of preference. Loads nothing. May import ffi/libraries.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../deps/path.ts";
 import { cacheFolder, listFolder } from "../libraries/places.ts";
 import type { Env } from "../libraries/types.ts";
 

@@ -1,6 +1,6 @@
 // Finds the NCCL library: the one that libtorch has loaded, else the one beside it, else the system's. Loads nothing.
 // May import loaded, ffi/libraries, errors.
-import { basename, dirname, join } from "@std/path";
+import { basename, dirname, join } from "../../deps/path.ts";
 import { UserError } from "../../core/errors.ts";
 import { readElf } from "../libraries/elf.ts";
 import { listFolder } from "../libraries/places.ts";

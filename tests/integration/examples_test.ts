@@ -128,9 +128,9 @@ Deno.test("the programs in docs/library.md are typed right and run", () =>
       b.language === "ts"
     );
     assertEquals(blocks.length, 2);
-    const { imports, compilerOptions } = JSON.parse(Deno.readTextFileSync(join(ROOT, "deno.json")));
-    const named = { ...imports, "@hpctrain/hpctrain": join(ROOT, "mod.ts") };
-    Deno.writeTextFileSync(join(cwd, "deno.json"), JSON.stringify({ imports: named, compilerOptions }));
+    const { compilerOptions } = JSON.parse(Deno.readTextFileSync(join(ROOT, "deno.json")));
+    const imports = { "@hpctrain/hpctrain": join(ROOT, "mod.ts") };
+    Deno.writeTextFileSync(join(cwd, "deno.json"), JSON.stringify({ imports, compilerOptions }));
     for (const { text, line } of blocks) {
       Deno.writeTextFileSync(join(cwd, "block.ts"), text);
       const args = ["run", "--quiet", "--check", "--no-lock", "--allow-all", "block.ts"];

@@ -1,7 +1,7 @@
 // One rank's part of a checkpoint that all ranks write, each in a thread of its own: they meet in the folder alone.
 // A file in place is a part that was read back; rank 0 waits for all of them, then writes the index.
 // Imports errors, its siblings, background/failure.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { UserError } from "../../errors.ts";
 import { formatPlural } from "../../format.ts";
 import { errorOf, type Failure, failureOf } from "../background/failure.ts";

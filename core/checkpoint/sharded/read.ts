@@ -1,6 +1,6 @@
 // Reads a checkpoint that is a folder of safetensors files and an index, ours or Hugging Face's.
 // Imports the formats of checkpoint/, its siblings.
-import { basename, dirname, join } from "@std/path";
+import { basename, dirname, join } from "../../../deps/path.ts";
 import { damaged, FileBytes } from "../file_bytes.ts";
 import { costOfJson } from "../json_cost.ts";
 import { LEAST_MEMORY } from "../pickle_cost.ts";

@@ -1,6 +1,6 @@
 // Writes a checkpoint as a folder of safetensors files and an index: each rank its own file, then one of them the index.
 // What the index names is the checkpoint, so it changes as a whole. Imports the formats of checkpoint/, its siblings.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { remove, writeAll, writeAtomically } from "../atomic.ts";
 import { damaged } from "../file_bytes.ts";
 import { readSafetensors } from "../safetensors.ts";

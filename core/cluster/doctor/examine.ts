@@ -1,6 +1,6 @@
 // All checks of this machine: first the facts, which can be kept and judged elsewhere, then the judgements, which are
 // functions of them. May import the checks, config, dist.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import type { Resolved } from "../../config/resolve.ts";
 import { gpusHere } from "../../dist/launch/gpus.ts";
 import { placeFlags } from "../../dist/where.ts";

@@ -1,6 +1,6 @@
 // A small file written, synced, renamed and removed again: whether a folder takes files, and how fast. May import
 // checkpoint/atomic, errors.
-import { dirname, join, resolve } from "@std/path";
+import { dirname, join, resolve } from "../../../deps/path.ts";
 import { remove, syncFolder } from "../../checkpoint/atomic.ts";
 import { systemCode } from "../../errors.ts";
 

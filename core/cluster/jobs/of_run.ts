@@ -1,5 +1,5 @@
 // From what a user typed, a run's name or a job's id, to the run and its job. May import track, @std/path.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { findRun, NEWEST, runsIn } from "../../track/find_run.ts";
 import { readLineage } from "../../track/lineage.ts";
 

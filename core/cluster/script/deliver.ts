@@ -1,5 +1,5 @@
 // A script -> a file, a folder for what the job prints, and a job in the queue. May import errors, @std/path.
-import { dirname } from "@std/path";
+import { dirname } from "../../../deps/path.ts";
 import { UserError } from "../../errors.ts";
 
 const OURS = /^#!.*\n# Made by hpctrain /;

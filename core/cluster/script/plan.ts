@@ -1,5 +1,5 @@
 // Settings and typed words -> a job, or a sentence about what can't be. Pure. May import config, errors, its siblings.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import type { Env } from "../../config/environment.ts";
 import { checkLayout, loadPreset } from "../../config/presets.ts";
 import type { Resolved } from "../../config/resolve.ts";

@@ -1,5 +1,5 @@
 // The words that start this program again: for a script, and for a person to type. Imports @std/path.
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl } from "../../../deps/path.ts";
 
 /** The executable; or Deno and the sources. */
 export function thisProgram(): string[] {

@@ -1,6 +1,6 @@
 // The runs of a sweep on this machine, one after the other or several at a time, each a process with its own output file.
 // May import errors, format, manifest (types), @std/path.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { EXIT } from "../../errors.ts";
 import { formatDuration } from "../../format.ts";
 

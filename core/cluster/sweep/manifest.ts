@@ -1,6 +1,6 @@
 // sweep.json: what a sweep's runs are. Written once; how they stand is in the runs' own files.
 // May import checkpoint/atomic, errors, @std/path.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { writeAll, writeAtomically } from "../../checkpoint/atomic.ts";
 import { UserError } from "../../errors.ts";
 

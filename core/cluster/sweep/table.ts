@@ -1,5 +1,5 @@
 // How the runs of a sweep stand, from their own files. May import track, format, manifest (types), @std/path.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { formatValue } from "../../format.ts";
 import { openRun, type RunData } from "../../track/run_data.ts";
 import { progressOf, standingOf, type State } from "../../track/standing.ts";

@@ -1,6 +1,6 @@
 // Training on made universes without a path: they are generated into the run's folder first, where they fit.
 // May import config, dist, errors, packed, its siblings.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import type { Libtorch } from "../../../ffi/libraries/types.ts";
 import { parseDuration } from "../../config/duration.ts";
 import type { Config } from "../../config/settings.ts";

@@ -1,6 +1,6 @@
 // HDF5 files by HDF5's own library: all that our reader (own.ts) doesn't foresee. May import errors, its siblings, arrays,
 // hdf5_library.
-import type { Dataset, Entity, File } from "h5wasm";
+import type { Dataset, Entity, File } from "../../../deps/h5wasm.ts";
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 import { UserError } from "../../errors.ts";
 import { markOf } from "../arrays/file.ts";

@@ -1,6 +1,5 @@
 // The fast way of most JPEG files, fast_jpeg.as: straight to planes, as batches have them. May import codecs, reading.
 import type { Stored } from "../reading/reader.ts";
-import { fastJpeg } from "./codecs.js";
 
 interface Exports {
   readonly memory: WebAssembly.Memory;
@@ -24,7 +23,8 @@ export interface FastJpeg {
 }
 
 export function openFastJpeg(): FastJpeg {
-  const library = new WebAssembly.Instance(fastJpeg).exports as unknown as Exports;
+  const code = Deno.readFileSync(new URL("./fast_jpeg.wasm", import.meta.url));
+  const library = new WebAssembly.Instance(new WebAssembly.Module(code)).exports as unknown as Exports;
   const bytesAt = (at: number, length: number) => new Uint8Array(library.memory.buffer, at, length);
   const planes = (at: number, { width, height }: Size): Stored => {
     const plane = library.planeBytes();

@@ -1,6 +1,6 @@
 // The images of a folder of folders, in torchvision's order: class = folder. May import errors, format.
 // A million of them are a list of bytes that threads share, not a million strings sent to each.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { UserError } from "../../errors.ts";
 
 /** Plain data, sent to threads. */

@@ -1,5 +1,5 @@
 // Which libturbojpeg decodes JPEG, if any. May import errors, ffi.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { findTurboJpeg } from "../../../ffi/jpeg.ts";
 import { openedLibtorch } from "../../../ffi/library.ts";
 import { UserError } from "../../errors.ts";

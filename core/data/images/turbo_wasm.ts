@@ -1,6 +1,6 @@
 // libjpeg-turbo as WebAssembly: decodes JPEG where the machine has no libturbojpeg. May import codecs, ffi's TurboJpeg.
 import { TJFLAG_LIMITSCANS, TJPF, type TurboJpeg } from "../../../ffi/jpeg.ts";
-import { jpeg } from "./codecs.js";
+import { jpeg } from "../../../deps/codecs.js";
 
 interface Exports {
   readonly memory: WebAssembly.Memory;

@@ -1,6 +1,6 @@
 // WebP -> RGB: libwebp as WebAssembly. May import reading, codecs, header.
 import { BadSample, type Stored } from "../reading/reader.ts";
-import { webp } from "./codecs.js";
+import { webp } from "../../../deps/codecs.js";
 import { cutOff, type Header } from "./header.ts";
 
 interface Exports {

@@ -1,6 +1,6 @@
 // What the settings say of packing: which samples, and what tells their origin. May import config, errors, open, its
 // siblings, statistics' fingerprint.
-import { isAbsolute, relative, resolve } from "@std/path";
+import { isAbsolute, relative, resolve } from "../../../deps/path.ts";
 import type { Resolved } from "../../config/resolve.ts";
 import type { Config } from "../../config/settings.ts";
 import { UserError } from "../../errors.ts";

@@ -1,5 +1,5 @@
 // A folder to pack into: one plan, one process a rank. May import errors, ffi's lock, its siblings.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { holdFolder } from "../../../ffi/lock.ts";
 import { UserError } from "../../errors.ts";
 import { reading } from "./faults.ts";

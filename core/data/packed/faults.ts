@@ -1,6 +1,6 @@
 // Why something can't be written or read, as a sentence, and what the disk has room for. May import errors, format,
 // checkpoint's atomic.
-import { dirname, resolve } from "@std/path";
+import { dirname, resolve } from "../../../deps/path.ts";
 import { freeBytes } from "../../checkpoint/atomic.ts";
 import { systemCode, UserError } from "../../errors.ts";
 import { formatBytes } from "../../format.ts";

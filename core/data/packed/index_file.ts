@@ -1,5 +1,5 @@
 // index.json: what it says, written and read again. May import errors, format, plan.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { UserError } from "../../errors.ts";
 import {
   FORMAT,

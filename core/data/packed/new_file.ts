@@ -1,6 +1,6 @@
 // A file that is there complete or not at all, and its checksum. May import checkpoint's atomic, faults.
 import { createHash } from "node:crypto";
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../../deps/path.ts";
 import { remove, removeStale, syncFolder, temporaryFor, writeAll } from "../../checkpoint/atomic.ts";
 import { reading, writing } from "./faults.ts";
 

@@ -1,6 +1,6 @@
 // Writes npz: arrays by name, uncompressed, so that they can be read in place, and as they come, so that they need not
 // be held. May import errors, format, checkpoint's zip writer, ffi's dtypes, columns (types), its siblings.
-import { dirname } from "@std/path";
+import { dirname } from "../../../deps/path.ts";
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 import { remove, syncFolder, temporaryFor } from "../../checkpoint/atomic.ts";
 import { zipWriter } from "../../checkpoint/zip_writer.ts";

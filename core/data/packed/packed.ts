@@ -1,6 +1,6 @@
 // Packed shards -> samples to train and validate with: held in memory, or read as they are wanted. May import errors,
 // config, its siblings, memory, order, reading.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { div, toDtype } from "../../../ffi/ops.ts";
 import { constant } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";

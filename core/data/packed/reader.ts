@@ -1,7 +1,7 @@
 // Rows of packed shards, read where they are; each is checked against its checksum before anybody sees it.
 // May import ffi's files, errors, the reading kinds.
 import { crc32 } from "node:zlib";
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { closeFile, openForReading, pread } from "../../../ffi/files.ts";
 import type { Kind, ReaderSpec } from "../reading/kinds.ts";
 import { numbersOf } from "../reading/pipeline.ts";

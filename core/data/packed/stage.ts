@@ -1,6 +1,6 @@
 // data.stage: the data is copied to a disk of this node once, and read from there. May import errors, config, format,
 // ffi's lock, its siblings, statistics' fingerprint.
-import { basename, dirname, join, resolve } from "@std/path";
+import { basename, dirname, join, resolve } from "../../../deps/path.ts";
 import { holdFolder } from "../../../ffi/lock.ts";
 import type { Config } from "../../config/settings.ts";
 import { UserError } from "../../errors.ts";

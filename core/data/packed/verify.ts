@@ -1,6 +1,6 @@
 // Whether packed shards are the files that were packed: every byte, against the sums in the index. May import errors,
 // format, its siblings.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { UserError } from "../../errors.ts";
 import { formatBytes, formatPlural } from "../../format.ts";
 import { readIndex } from "./index_file.ts";

@@ -1,6 +1,6 @@
 // Writes packed shards: work shared by ranks, the same bytes from any number of them, going on after any kill.
 // May import its siblings.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { crc32 } from "node:zlib";
 import { checkPlan, claim, type Who } from "./claim.ts";
 import { checkDisk } from "./faults.ts";

@@ -1,5 +1,5 @@
 // Previews of idx files and of folders with MNIST's. May import idx, mnist, its siblings.
-import { basename } from "@std/path";
+import { basename } from "../../../deps/path.ts";
 import { type Idx, readIdx } from "../idx.ts";
 import { nothingFound, readHalf } from "../mnist.ts";
 import type { Preview, PreviewField } from "./preview.ts";

@@ -1,5 +1,5 @@
 // Preview of images in class folders. May import imagefolder, images, reading, its siblings.
-import { relative } from "@std/path";
+import { relative } from "../../../deps/path.ts";
 import { halvesOf } from "../imagefolder.ts";
 import { imageCount, labelOf, type Listed, listImages, pathOf } from "../images/listing.ts";
 import { sizeOf } from "../images/files.ts";

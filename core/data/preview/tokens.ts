@@ -1,5 +1,5 @@
 // Preview of files of tokens. May import tokens, token_file, files, its siblings.
-import { basename } from "@std/path";
+import { basename } from "../../../deps/path.ts";
 import { withFiles } from "../files.ts";
 import { findTokens, numbersOf } from "../token_file.ts";
 import { filesOf } from "../tokens.ts";

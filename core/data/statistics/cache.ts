@@ -1,7 +1,7 @@
 // Statistics kept beside the data: found again by a hash of what they are of. May import checkpoint's atomic writer and
 // ffi's place for caches.
 import { createHash } from "node:crypto";
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { cacheFolder } from "../../../ffi/libraries/places.ts";
 import { writeAll, writeAtomically } from "../../checkpoint/atomic.ts";
 import { isFolder } from "../files.ts";

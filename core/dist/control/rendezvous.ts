@@ -1,6 +1,6 @@
 // How ranks find each other: rank 0 listens and says where, the others look. May import its siblings, atomic, errors,
 // nccl/ras, where.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { remove } from "../../checkpoint/atomic.ts";
 import { UserError } from "../../errors.ts";
 import type { Env } from "../launchers.ts";

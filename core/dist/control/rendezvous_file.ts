@@ -1,6 +1,6 @@
 // The file by which rank 0 tells the others where it listens, and the job's secret where the environment has none:
 // for its owner's eyes alone. May import address (types), checkpoint/atomic, errors.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../../deps/path.ts";
 import { UserError } from "../../errors.ts";
 import { remove, temporaryFor } from "../../checkpoint/atomic.ts";
 import type { Address } from "./address.ts";

@@ -1,5 +1,5 @@
 // One life of the ranks: started, watched, and ended together. May import its siblings.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { endOf, FILES, pidOf, rankFolder, runOf, type RunPlaces } from "./notes.ts";
 import { type Output, readLines } from "./output.ts";
 import { type Job, type Started, startRanks } from "./start.ts";

@@ -1,6 +1,6 @@
 // The program that starts ranks which can talk by an MPI library: found beside the library, with what it has to be told
 // so that it neither binds ranks to one core, nor refuses root, nor counts cores. May import ffi/mpi/find, errors.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../../deps/path.ts";
 import { findMpi, MPI_NAMES, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import { UserError } from "../../errors.ts";
 

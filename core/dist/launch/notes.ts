@@ -1,6 +1,6 @@
 // What the supervisor and its ranks tell each other through a private folder, because MPI's launchers stand between them:
 // codes are changed there, signals and text delayed. May import errors.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 
 /** How a rank ended, in its own words. A rank that was killed leaves none. */
 export interface Ended {

@@ -1,6 +1,6 @@
 // What ranks print: to the screen, with the rank before it where it is not rank 0, and into logs/<run>/rank-K.log.
 // Imports nothing of ours.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 
 export type Stream = "out" | "err";
 

@@ -1,6 +1,6 @@
 // A rank that `hpctrain launch` started: it ends with its supervisor, keeps to its cores, and says how it ended.
 // May import ffi/process, errors, notes.
-import { dirname, join, resolve } from "@std/path";
+import { dirname, join, resolve } from "../../../deps/path.ts";
 import { endWithPipe, runOnCores } from "../../../ffi/process.ts";
 import { EXIT, UserError } from "../../errors.ts";
 import { CALLED, FILES, LEASH, leave, type RunPlaces, VARIABLE } from "./notes.ts";

@@ -1,6 +1,6 @@
 // Starts this node's ranks: through MPI's launcher where they talk by MPI, else each by itself. May import ffi/process,
 // its siblings.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { makePipe } from "../../../ffi/process.ts";
 import type { MpiLibrary } from "../../../ffi/mpi/find.ts";
 import type { Secret } from "../control/auth.ts";

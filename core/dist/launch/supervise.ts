@@ -1,6 +1,6 @@
 // Ranks under one supervisor: started again after a failure, as often as was allowed.
 // May import checkpoint, errors, its siblings.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { indexOf } from "../../checkpoint/sharded/read.ts";
 import { EXIT } from "../../errors.ts";
 import { attempt, type Requests, type Stop } from "./attempt.ts";

@@ -1,6 +1,6 @@
 // From a rank on a GPU to its collectives by NCCL: finds the library, sets what the network needs, meets the others.
 // May import ffi, its siblings, network, errors.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { currentStream, poolStream } from "../../../ffi/cuda.ts";
 import { openedLibtorch } from "../../../ffi/library.ts";
 import { libraryNamed } from "../../../ffi/loaded.ts";

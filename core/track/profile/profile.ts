@@ -1,6 +1,6 @@
 // --profile-training: some steps of every rank as one trace on one clock, and the slowest ops. Each rank leaves its part
 // in the run's folder, and rank 0 puts them together. May import dist, format, its siblings.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { clockOffsets } from "../../dist/clock_offsets.ts";
 import { type Flight, lastFlown, progress } from "../../dist/flight.ts";
 import type { Team } from "../../dist/team.ts";

@@ -10,7 +10,7 @@ import { escaped, Html, jsonText, markup } from "./html.ts";
 import { samples } from "./samples.ts";
 import { configuration, environment, warnings } from "./settings.ts";
 import { attempts, rankTimes, timeOfStep } from "./time.ts";
-import { uplot } from "./uplot.ts";
+import { uplot } from "../../../deps/uplot.ts";
 
 /** `now` in Unix seconds. */
 export async function reportPage(runs: readonly RunData[], now: number): Promise<string> {

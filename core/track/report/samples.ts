@@ -1,6 +1,6 @@
 // Samples with what a model makes of them, as a run keeps them for W&B (--wandb-images): the last set. May import wandb/again,
 // wandb/records (types), html.
-import { basename, dirname, join } from "@std/path";
+import { basename, dirname, join } from "../../../deps/path.ts";
 import { recordsIn } from "../wandb/again.ts";
 import type { Item } from "../wandb/records.ts";
 import { Html, markup } from "./html.ts";

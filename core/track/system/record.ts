@@ -1,6 +1,6 @@
 // System events of all ranks, in time: each rank's own; the first rank also passes on what the others leave in the run's
 // folder. Where they see another folder, theirs stay there. May import its siblings, event types, ring.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { reason } from "../event_file.ts";
 import { decodeEvent, encodeEvent, type Event } from "../event_types.ts";
 import { type Shared, stepIn } from "../thread/ring.ts";

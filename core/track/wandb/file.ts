@@ -1,6 +1,6 @@
 // A .wandb file that is written record by record, each by one write: what a kill leaves is whole but for the last one.
 // May import frames.ts, records.ts, @std/path.
-import { dirname } from "@std/path";
+import { dirname } from "../../../deps/path.ts";
 import { frame, HEADER } from "./frames.ts";
 import { encodeRecord, type WandbRecord } from "./records.ts";
 

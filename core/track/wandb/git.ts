@@ -1,5 +1,5 @@
 // The commit that a folder is at, and where it came from: read from .git, without a process. May import @std/path.
-import { dirname, join, resolve } from "@std/path";
+import { dirname, join, resolve } from "../../../deps/path.ts";
 import { isThere } from "../../there.ts";
 
 export interface GitFacts {

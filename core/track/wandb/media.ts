@@ -1,7 +1,7 @@
 // Files that go with a run: pictures, links to its own files, facts about the machine. May import @std/path.
 import { createHash } from "node:crypto";
 import { Buffer } from "node:buffer";
-import { dirname, join, resolve } from "@std/path";
+import { dirname, join, resolve } from "../../../deps/path.ts";
 import { jsonOf } from "./records.ts";
 import type { PicturesNote, WandbSetup } from "./types.ts";
 

@@ -1,6 +1,6 @@
 // Writes a run's .wandb file from its events, as they happen. Runs in a thread and knows nothing of libtorch.
 // May import its siblings, event types, core/errors.ts, core/version.ts.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../../deps/path.ts";
 import { EXIT } from "../../errors.ts";
 import { VERSION } from "../../version.ts";
 import type { Event } from "../event_types.ts";

@@ -1,6 +1,6 @@
 // Which W&B run this is and where its file lies: made on the training thread, before the one that writes it.
 // May import ffi/lock.ts, config (types), errors, event types, its siblings.
-import { join, resolve } from "@std/path";
+import { join, resolve } from "../../../deps/path.ts";
 import { holdFolder } from "../../../ffi/lock.ts";
 import type { Config } from "../../config/settings.ts";
 import { UserError } from "../../errors.ts";

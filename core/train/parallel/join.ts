@@ -7,7 +7,7 @@ import { boundGpu } from "../../cluster/layout.ts";
 import { parseDuration } from "../../config/duration.ts";
 import type { Config } from "../../config/settings.ts";
 import { ALL, read } from "../../config/tree.ts";
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import { type Control, openControl } from "../../dist/control/control.ts";
 import { openFlight } from "../../dist/flight.ts";
 import { openCollectives } from "../../dist/open.ts";

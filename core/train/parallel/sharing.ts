@@ -1,7 +1,7 @@
 // Which part of a checkpoint is whose, where every rank writes its own (--checkpoint-format sharded), and what ranks
 // agree on about saves: between two steps, so that their threads need only the folder.
 // May import ffi (types), checkpoint, dist (types), errors.
-import { join } from "@std/path";
+import { join } from "../../../deps/path.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Entry, PartJob } from "../../checkpoint/background/job.ts";
 import { remove } from "../../checkpoint/atomic.ts";

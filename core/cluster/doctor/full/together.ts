@@ -1,6 +1,6 @@
 // `doctor --full` on several ranks: they meet, measure the same things at the same time, and rank 0 hears it all. What
 // keeps them from that is a finding too. May import the checks, its siblings, dist, train.
-import { join } from "@std/path";
+import { join } from "../../../../deps/path.ts";
 import { cudaUuid } from "../../../../ffi/cuda.ts";
 import type { Device } from "../../../../ffi/tensor.ts";
 import { remove } from "../../../checkpoint/atomic.ts";

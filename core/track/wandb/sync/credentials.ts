@@ -1,6 +1,6 @@
 // Which W&B server, and the key for it: from the environment, netrc, or a file that only its owner reads. The key goes into one
 // header and nowhere else. May import core/errors and @std/path.
-import { join } from "@std/path";
+import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../errors.ts";
 
 export interface Server {

@@ -1,6 +1,6 @@
 // Which offline runs there are, and what can be told of them without a server. May import ../frames, follow, contents, state,
 // core/errors and @std/path.
-import { basename, dirname, join } from "@std/path";
+import { basename, dirname, join } from "../../../../deps/path.ts";
 import { UserError } from "../../../errors.ts";
 import { type Contents, openContents } from "./contents.ts";
 import { openReading } from "./follow.ts";

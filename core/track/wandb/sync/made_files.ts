@@ -1,6 +1,6 @@
 // The files that `wandb sync` makes from the records and uploads with a run: config.yaml, wandb-summary.json,
 // wandb-metadata.json, output.log. May import contents, json_text and yaml.
-import { stringify } from "yaml";
+import { stringify } from "../../../../deps/yaml.ts";
 import type { Contents } from "./contents.ts";
 import { type Json, parseJson, quoted, textOfJson, type Tree } from "./json_text.ts";
 

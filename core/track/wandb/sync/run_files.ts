@@ -1,6 +1,6 @@
 // The files of a run: those that its records name, and those that are made from the records. May import api, contents,
 // made_files, core/errors, core/format and @std/path.
-import { isAbsolute, join, normalize } from "@std/path";
+import { isAbsolute, join, normalize } from "../../../../deps/path.ts";
 import { UserError } from "../../../errors.ts";
 import { formatBytes } from "../../../format.ts";
 import type { Api, Place } from "./api.ts";

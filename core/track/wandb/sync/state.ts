@@ -1,6 +1,6 @@
 // What lies beside a .wandb file and tells how far its upload is: the markers of `wandb sync`, and a file of our own that also
 // keeps two uploads of one file apart. May import ffi/lock.ts and @std/path.
-import { dirname } from "@std/path";
+import { dirname } from "../../../../deps/path.ts";
 import { holdFile, holdFolder } from "../../../../ffi/lock.ts";
 
 /** Where the server wants the run's steps and its clock to begin: as `wandb sync` writes it. */

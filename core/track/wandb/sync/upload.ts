@@ -1,6 +1,6 @@
 // One .wandb file to the server: what it has is asked first, then rows, files and the end are sent; a run that still grows is
 // followed. May import its siblings, core/errors and @std/path.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../../../deps/path.ts";
 import { UserError } from "../../../errors.ts";
 import type { RunRecord } from "../records.ts";
 import type { Api, Place, Status } from "./api.ts";

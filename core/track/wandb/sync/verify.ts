@@ -1,5 +1,5 @@
 // Reads back what the server has of a run, and tells what differs from the file. May import its siblings.
-import { dirname, join } from "@std/path";
+import { dirname, join } from "../../../../deps/path.ts";
 import type { Api } from "./api.ts";
 import { type Contents, openContents, type Row } from "./contents.ts";
 import { openReading } from "./follow.ts";

@@ -5,7 +5,7 @@ import { headline, typical } from "../../../../core/track/report/headline.ts";
 import { reportPage } from "../../../../core/track/report/page.ts";
 import { configuration, environment, flat, warnings } from "../../../../core/track/report/settings.ts";
 import { attempts, rankTimes, timeOfStep } from "../../../../core/track/report/time.ts";
-import { uplot } from "../../../../core/track/report/uplot.ts";
+import { uplot } from "../../../../deps/uplot.ts";
 import { dataOf, textOf } from "./reports.ts";
 
 const done = { state: "done", why: "Finished" } as const;

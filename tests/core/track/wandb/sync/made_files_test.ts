@@ -1,6 +1,6 @@
 // Files that are made from records: YAML that is laid out as W&B's own program lays it out.
 import { assertEquals } from "@std/assert";
-import { parse } from "yaml";
+import { parse } from "npm:yaml@2.9.1";
 import { parseJson } from "../../../../../core/track/wandb/sync/json_text.ts";
 import { yamlOf } from "../../../../../core/track/wandb/sync/made_files.ts";
 

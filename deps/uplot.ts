@@ -1,4 +1,5 @@
-// The plotting library that reports carry, out of its npm package. Imports nothing.
+// The plotting library that reports carry, out of its npm package. Its files are found by the name in deno.json, because
+// `npm:` specifiers have no path: so this one is the program's alone, and nothing that mod.ts gives may import it.
 
 // Never called: an import that can be seen is what makes `deno compile` embed the package.
 export const embedded = (): Promise<unknown> => import("uplot");

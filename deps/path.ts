@@ -1,0 +1,12 @@
+// The standard library's paths. With JSR at hand it is "jsr:@std/path@1".
+export {
+  basename,
+  dirname,
+  fromFileUrl,
+  isAbsolute,
+  join,
+  normalize,
+  relative,
+  resolve,
+  toFileUrl,
+} from "npm:deno-std@1.4.0/path/mod.js";
