@@ -6,8 +6,7 @@ import { planJob } from "../core/cluster/script/plan.ts";
 import { thisProgram } from "../core/cluster/script/program.ts";
 import { readTyped, type Typed } from "../core/cluster/script/typed.ts";
 import { type OptionSpec, ownWords, parseOptions } from "../core/config/options.ts";
-import { resolve } from "../core/config/resolve.ts";
-import type { Config } from "../core/config/settings.ts";
+import { resolve, type Resolved } from "../core/config/resolve.ts";
 import { VERSION } from "../core/version.ts";
 import { read as readGenerateData } from "./generate_data.ts";
 import { BENCH_OPTIONS, DOCTOR_OPTIONS, PACK_OPTIONS } from "./options.ts";
@@ -30,7 +29,7 @@ export interface Prepared {
   readonly job: Job;
   readonly script: string;
   /** Settings of training; null where the job does another thing. */
-  readonly config: Config | null;
+  readonly trains: Resolved | null;
 }
 
 /** A function of what it is given; left out, `around` is this process. */
@@ -71,7 +70,7 @@ export function prepareJob(
   const { nodes, ranksPerNode } = plan(ask()).layout;
   const resolved = ask(nodes * ranksPerNode); // a preset's batch follows from the number of ranks
   const job = plan(resolved);
-  return { typed, job, script: render(job), config: trains ? resolved.config : null };
+  return { typed, job, script: render(job), trains: trains ? resolved : null };
 }
 
 /** Options beside the settings, and how many words that are no flags, of commands that know the settings. */
@@ -107,8 +106,8 @@ export function placeScript(
   return { path, said: writeScript(path, script) };
 }
 
-export function sayArithmetic({ job, config }: Prepared): void {
-  for (const line of arithmetic(job, config)) console.log(line);
+export function sayArithmetic({ job, trains }: Prepared): void {
+  for (const line of arithmetic(job, trains)) console.log(line);
 }
 
 /** The lines that tell what to type next, in two columns. */

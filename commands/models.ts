@@ -30,7 +30,7 @@ export async function models(argv: string[]): Promise<number> {
   const gpu = options.gpu === undefined ? undefined : memorySize(options.gpu);
   const asked = resolve({ argv: rest, env: Deno.env.toObject(), positionals: 1, usage: USAGE });
   const [named] = asked.positionals;
-  const given = asked.origin("model.name") !== "default";
+  const given = asked.layer("model.name") !== "default";
   const { config } = asked;
   const name = named ?? (given ? config.model.name : undefined);
   const { json } = config.output;
@@ -92,8 +92,8 @@ interface Opened {
 }
 
 /** With the data's own sizes where the user names data. */
-async function opened({ config, origin }: Resolved): Promise<Opened> {
-  const named = ["data.type", "data.data_path", "data.code"].some((path) => origin(path) !== "default");
+async function opened({ config, layer }: Resolved): Promise<Opened> {
+  const named = ["data.type", "data.data_path", "data.code"].some((path) => layer(path) !== "default");
   if (isExported(config.model.name) && !named) {
     const model = exportedModel(config.model.name, { blocks: config.model.blocks });
     return { model, sample: exportedSample(model) };

@@ -5,7 +5,7 @@ import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts"
 import { judgedWeights } from "../core/checkpoint/judged_weights.ts";
 import { loadWeights } from "../core/checkpoint/training_state.ts";
 import { ownWords, parseOptions } from "../core/config/options.ts";
-import { resolve, type Resolved } from "../core/config/resolve.ts";
+import { isTyped, resolve, type Resolved } from "../core/config/resolve.ts";
 import type { Config } from "../core/config/settings.ts";
 import { hasColumns, loadReader } from "../core/data/open.ts";
 import { openProgress } from "../core/data/packed/progress.ts";
@@ -143,9 +143,9 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
 }
 
 /** Other data is not divided, and none of it is left out, unless the user says so here. */
-function whole(config: Config, { origin }: Resolved, others: boolean): Config {
+function whole(config: Config, { layer }: Resolved, others: boolean): Config {
   if (!others || !hasColumns(config.data)) return config;
-  const mine = (setting: string) => /^(--|HPCTRAIN)/.test(origin(setting));
+  const mine = (setting: string) => isTyped(layer(setting));
   const train_samples = mine("data.train_samples") ? config.data.train_samples : Number.MAX_SAFE_INTEGER;
   return { ...config, data: { ...config.data, train_samples, val_samples: 0 } };
 }

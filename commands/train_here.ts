@@ -16,7 +16,7 @@ import { watchJobTime } from "../core/train/job_time.ts";
 import { loaderThreads } from "../core/train/loader_threads.ts";
 import { trainLoop } from "../core/train/loop.ts";
 import { outOfMemory } from "../core/train/out_of_memory.ts";
-import { refuseLayout, withoutEffect } from "../core/train/limits.ts";
+import { refuseLayout, unitsTaken, withoutEffect } from "../core/train/limits.ts";
 import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
 import { asFirst, failed, joinRanks } from "../core/train/parallel/join.ts";
 import { refuseZero } from "../core/train/parallel/zero.ts";
@@ -147,7 +147,15 @@ async function trainOn(
     team,
     ranksHere: where.localWorld,
     control,
-    notes: [...notes, ...withoutEffect(resolved), ...ready.notes, ...loading.notes, ...changed],
+    origin: resolved.origin,
+    notes: [
+      ...notes,
+      ...withoutEffect(resolved),
+      ...unitsTaken(resolved),
+      ...ready.notes,
+      ...loading.notes,
+      ...changed,
+    ],
     began,
   });
   tellRun(prepared.places);

@@ -27,6 +27,15 @@ export const UNIT_EXAMPLES: Record<Unit, string> = {
   seconds: "10min",
 };
 
+/** How a unit is written behind a number. */
+export const UNIT_SUFFIX: Record<Unit, string> = {
+  steps: "steps",
+  epochs: "ep",
+  tokens: "tok",
+  samples: "samples",
+  seconds: "s",
+};
+
 const SHAPE = /^(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*([a-z]*)$/i;
 
 /** Null when the text is not a duration; a bare number takes `bare`, and so does "0" of any unit. */

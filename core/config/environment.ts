@@ -36,7 +36,7 @@ export function readEnvironment(env: Env): Assignment[] {
   refuseUnknown(env);
   return ALL.flatMap((declared) => {
     const name = variablesOf(declared).find((variable) => env[variable]);
-    return name ? [fromText(declared, env[name]!, `env ${name}`)] : [];
+    return name ? [{ ...fromText(declared, env[name]!, `env ${name}`), variable: name }] : [];
   });
 }
 

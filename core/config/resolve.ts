@@ -23,10 +23,18 @@ export interface Request {
   readonly usage?: string;
 }
 
+/** Where a value is from, lowest first. */
+export type Layer = "default" | "preset" | "checkpoint" | "file" | "environment" | "flag";
+
 export interface Resolved {
   readonly config: Config;
-  /** "default", "preset cpu", "run.yaml:12:5", "env HPCTRAIN_LR", "--lr". */
+  /** "default", "preset cpu", "run.yaml:12:5", "env HPCTRAIN_LR", "--lr": for people. */
   origin(path: string): string;
+  layer(path: string): Layer;
+  /** The variable of the environment that a value is from. */
+  variable(path: string): string | null;
+  /** Durations that somebody typed without a unit. */
+  readonly unitless: readonly Assignment[];
   /** The name of the preset in use. */
   readonly preset: string | null;
   readonly files: readonly string[];
@@ -42,31 +50,46 @@ export function resolve(request: Request): Resolved {
   const files = line.files.length > 0 ? line.files : env.HPCTRAIN_CONFIG ? [env.HPCTRAIN_CONFIG] : [];
 
   const config = defaults();
-  const origins = new Map<string, string>();
-  const apply = (assignments: readonly Assignment[]) => {
-    for (const { path, value, origin } of assignments) {
-      write(config, path, value);
-      origins.set(path, origin);
+  const given = new Map<string, Assignment & { readonly layer: Layer }>();
+  const apply = (layer: Layer, assignments: readonly Assignment[]) => {
+    for (const assignment of assignments) {
+      write(config, assignment.path, assignment.value);
+      given.set(assignment.path, { ...assignment, layer });
     }
   };
-  if (preset) apply(forRanks(preset, request.ranks));
-  if (request.checkpoint) apply(fromCheckpoint(request.checkpoint));
-  for (const file of files) apply(readSettings(file).assignments);
-  apply(readEnvironment(env));
-  apply(line.assignments);
+  if (preset) apply("preset", forRanks(preset, request.ranks));
+  if (request.checkpoint) apply("checkpoint", fromCheckpoint(request.checkpoint));
+  for (const file of files) apply("file", readSettings(file).assignments);
+  apply("environment", readEnvironment(env));
+  apply("flag", line.assignments);
+  const layer = (path: string): Layer => given.get(path)?.layer ?? "default";
+  const origin = (path: string): string => given.get(path)?.origin ?? "default";
+  if (isTyped(layer(RATE)) && !isTyped(layer(SCALING)) && config.training.lr_scaling !== "none") {
+    apply(layer(RATE), [{ path: SCALING, value: "none", origin: `${origin(RATE)}, used as typed` }]);
+  }
   return {
     config,
-    origin: (path) => origins.get(path) ?? "default",
+    origin,
+    layer,
+    variable: (path) => given.get(path)?.variable ?? null,
+    unitless: [...given.values()].filter(({ layer, unitless }) => unitless && isTyped(layer)),
     preset: preset?.name ?? null,
     files,
     positionals: line.positionals,
   };
 }
 
+/** A rate that somebody typed is the rate that is used: a preset's scaling is for its own. */
+const RATE = "training.optimizer.learning_rate", SCALING = "training.lr_scaling";
+
+/** Whether somebody wrote it for this run. */
+export const isTyped = (layer: Layer): boolean =>
+  layer === "file" || layer === "environment" || layer === "flag";
+
 /** Of each setting that is no default, by its path. */
-export function originsOf({ origin }: Pick<Resolved, "origin">): Record<string, string> {
-  const said = ALL.map(({ path }) => [path, origin(path)] as const);
-  return Object.fromEntries(said.filter(([, from]) => from !== "default"));
+export function originsOf({ origin, layer }: Pick<Resolved, "origin" | "layer">): Record<string, string> {
+  const given = ALL.filter(({ path }) => layer(path) !== "default");
+  return Object.fromEntries(given.map(({ path }) => [path, origin(path)]));
 }
 
 function choosePreset(given: readonly string[], { env, preset }: Request): Preset | null {

@@ -203,7 +203,8 @@ export const training = {
   ...{
     lr_scaling: choice(["none", "linear"], "none", {
       flag: "lr-scaling",
-      help: "linear multiplies the learning rate by global batch / base batch",
+      help:
+        "linear multiplies the learning rate by global batch / base batch; a preset's linear is for its own rate, not for a typed one",
     }),
     base_batch_size: int(64, {
       min: 1,

@@ -1,6 +1,6 @@
 // Text and YAML values -> checked values of a setting, or a sentence. May import errors and the declarations.
 import { UserError } from "../errors.ts";
-import { parseDuration, type Unit, UNIT_EXAMPLES } from "./duration.ts";
+import { parseDuration, UNIT_EXAMPLES, UNIT_SUFFIX } from "./duration.ts";
 import type { Setting } from "./kinds.ts";
 import { didYouMean } from "./suggest.ts";
 import type { Declared } from "./tree.ts";
@@ -10,18 +10,15 @@ export interface Assignment {
   readonly path: string;
   readonly value: unknown;
   readonly origin: string;
+  /** The variable of the environment, where it is from there. */
+  readonly variable?: string;
+  /** A duration that was given as a number alone. */
+  readonly unitless?: boolean;
 }
 
 const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
 const YES = ["true", "yes", "on", "1"];
 const NO = ["false", "no", "off", "0"];
-const BARE_SUFFIX: Record<Unit, string> = {
-  steps: "steps",
-  epochs: "ep",
-  tokens: "tok",
-  samples: "samples",
-  seconds: "s",
-};
 
 /** A value given as text: on the command line or in the environment. */
 export function fromText(declared: Declared, text: string, origin: string): Assignment {
@@ -39,7 +36,8 @@ export function fromData(declared: Declared, given: unknown, origin: string): As
   const { path, setting } = declared;
   const value = convert(setting, given);
   if (value === undefined) throw refusal(declared, given, origin);
-  return { path, value, origin };
+  const unitless = setting.kind === "duration" && value !== "0" && NUMBER.test(String(given).trim());
+  return unitless ? { path, value, origin, unitless } : { path, value, origin };
 }
 
 /** What a setting takes, in words: "a whole number from 1 to 10". */
@@ -127,7 +125,7 @@ function toDuration(setting: Setting, given: unknown): string | undefined {
   const duration = parseDuration(word, units[0]);
   if (!duration || !units.includes(duration.unit)) return undefined;
   if (duration.count === 0) return "0";
-  return NUMBER.test(word) ? word + BARE_SUFFIX[units[0]] : word.replaceAll(" ", "");
+  return NUMBER.test(word) ? word + UNIT_SUFFIX[units[0]] : word.replaceAll(" ", "");
 }
 
 function toList(given: unknown): string[] | undefined {

@@ -63,11 +63,3 @@ function smaller(wanted: Wanted, samples: number, ranks: number, accumulation: n
   const fits = Math.floor(samples / ranks / accumulation);
   return fits > 0 ? `set --batch-size ${fits} or less` : "set --batch-size 1 --grad-accum 1";
 }
-
-export function scaledLearningRate(
-  t: { lr_scaling: "none" | "linear"; base_batch_size: number; optimizer: { learning_rate: number } },
-  global: number,
-): number {
-  const base = t.optimizer.learning_rate;
-  return t.lr_scaling === "linear" ? base * global / t.base_batch_size : base;
-}

@@ -1,5 +1,6 @@
 // What this version can't do: refused where a run would be wrong, told where a setting has no effect.
 // May import config, data, dist, errors.
+import { parseDuration, UNIT_SUFFIX } from "../config/duration.ts";
 import type { Resolved } from "../config/resolve.ts";
 import { lookUp, read } from "../config/tree.ts";
 import { hasColumns, hasTargets } from "../data/open.ts";
@@ -30,7 +31,7 @@ const WITHOUT_EFFECT = ["training.compile"];
 const OF_FILES = ["data.stage", "data.bad_samples"];
 
 /** One line that names the settings somebody gave although this version does nothing with them. */
-export function withoutEffect({ config, origin }: Resolved): string[] {
+export function withoutEffect({ config, origin, layer }: Resolved): string[] {
   const ofFiles = config.data.data_path === "" ? OF_FILES : [];
   const ofColumns = [
     ...(hasColumns(config.data) ? [] : ["data.features"]),
@@ -41,9 +42,22 @@ export function withoutEffect({ config, origin }: Resolved): string[] {
   const wished = (path: string) =>
     JSON.stringify(read(config, path)) !== JSON.stringify(lookUp(path)!.setting.default);
   const given = without.filter((path) =>
-    origin(path).startsWith("--") || (!/^(default|preset .*)$/.test(origin(path)) && wished(path))
+    layer(path) === "flag" || (!["default", "preset"].includes(layer(path)) && wished(path))
   );
   return given.length === 0
     ? []
     : [`No effect in hpctrain ${VERSION}: ${given.map((path) => `${path} (${origin(path)})`).join(", ")}.`];
+}
+
+/** A number without a unit may be meant in another one: what it was taken for, and how to say so. */
+export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unitless">): string[] {
+  return unitless.map(({ path, origin }) => {
+    const units = lookUp(path)!.setting.units!, value = String(read(config, path));
+    const { count } = parseDuration(value, units[0])!;
+    const others = units.slice(1).map((unit) => `${count}${UNIT_SUFFIX[unit]}`);
+    const instead = others.length > 0 ? ` Write ${others.join(" or ")} if that was meant.` : "";
+    return `${path} ${count} (${origin}) has no unit: it is taken as ${
+      formatPlural(count, units[0].slice(0, -1))
+    }.${instead}`;
+  });
 }

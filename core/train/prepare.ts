@@ -30,6 +30,7 @@ import { startTogether } from "./parallel/start.ts";
 import { openSyncNorms } from "./parallel/sync_norms.ts";
 import { openTogether } from "./parallel/together.ts";
 import { openPictures } from "./pictures.ts";
+import { type Origin, rateLine } from "./rate.ts";
 import { openRecord, type Record, recordOfRank } from "./record.ts";
 import type { Resume } from "./resume.ts";
 import type { Run } from "./run.ts";
@@ -60,6 +61,8 @@ export interface Start {
   readonly ranksHere?: number;
   /** Lines about the settings, to be told with the others. */
   readonly notes: readonly string[];
+  /** Where a setting is from, in words. */
+  readonly origin?: Origin;
   /** Unix seconds at which the process was started; now, if not given. */
   readonly began?: number;
 }
@@ -86,7 +89,8 @@ export function prepare(start: Start): Prepared {
   const trained = openTrained(config, device, team);
   const { built, plan, schedule, zero, ema, parts } = trained;
   const { model, data, pass } = built;
-  const notes = [...start.notes, ...trained.notes];
+  const rate = start.origin ? [rateLine(config.training, plan.global, start.origin)] : [];
+  const notes = [...start.notes, ...trained.notes, ...rate];
   const first = (team?.rank ?? 0) === 0; // it alone reads checkpoints and writes the run's files
   const cursor = begin(start, trained, notes);
   const claimed = first ? claim(start) : null;

@@ -4,13 +4,14 @@ import type { Device, Tensor } from "../../ffi/tensor.ts";
 import type { Parts } from "../checkpoint/training_state.ts";
 import type { Config } from "../config/settings.ts";
 import type { Team } from "../dist/team.ts";
-import { type BatchPlan, planBatches, scaledLearningRate } from "./batch_math.ts";
+import { type BatchPlan, planBatches } from "./batch_math.ts";
 import { build, type Built } from "./build.ts";
 import { createEma, type Ema } from "./ema.ts";
 import { precisionNote, shardsNote } from "./notes.ts";
 import { createOptimizer, type Optimizer } from "./optimizers/optimizer.ts";
 import { openZero, type Zero } from "./parallel/zero.ts";
 import { LossScaler } from "./precision.ts";
+import { scaledLearningRate } from "./rate.ts";
 import type { Schedule } from "./schedule.ts";
 import { scheduleOf } from "./schedule_of.ts";
 

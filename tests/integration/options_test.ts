@@ -1,5 +1,12 @@
 // What flags do to a whole run: limits, saves, optimizers, schedules, batches, precision, every model of the zoo.
-import { assert, assertAlmostEquals, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
+import {
+  assert,
+  assertAlmostEquals,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertStringIncludes,
+} from "@std/assert";
 import { join } from "@std/path";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import type { Value } from "../../core/checkpoint/value.ts";
@@ -163,9 +170,21 @@ Deno.test("--global-batch-size derives the accumulation, and the losses are thos
 });
 
 Deno.test("--lr-scaling linear multiplies the learning rate by batch / base batch", () =>
-  after(["--lr-scaling=linear", "--lr=1e-3", "--scheduler=constant"], (events) => {
-    for (const rate of rates(events)) assertAlmostEquals(rate, 1e-3 * 16 / 64, 1e-12);
-  }));
+  after(
+    ["--lr-scaling=linear", "--lr=1e-3", "--scheduler=constant", "--save-interval=50"],
+    (events, _, { stdout }) => {
+      for (const rate of rates(events)) assertAlmostEquals(rate, 1e-3 * 16 / 64, 1e-12);
+      assertStringIncludes(
+        stdout,
+        "\nLearning rate: 2.5e-4 = 0.001 (--lr) x 0.25: 16 samples a step / 64, as lr_scaling is linear (--lr-scaling)\n",
+      );
+      assertStringIncludes(
+        stdout,
+        "\ntraining.save_interval 50 (--save-interval) has no unit: it is taken as 50 steps. Write 50ep or 50s if that " +
+          "was meant.\n",
+      );
+    },
+  ));
 
 Deno.test("the same seed gives the same run to the last bit, another seed another", async () => {
   const flags = ["--seed=7", "--dropout=0.1"];

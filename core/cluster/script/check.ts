@@ -1,11 +1,12 @@
 // The arithmetic of a job, in lines: what it asks for, what each step trains on. Pure. May import config, train, format.
-import type { Config } from "../../config/settings.ts";
-import { formatLearningRate, formatPlural } from "../../format.ts";
-import { planBatches, scaledLearningRate } from "../../train/batch_math.ts";
+import type { Resolved } from "../../config/resolve.ts";
+import { formatPlural } from "../../format.ts";
+import { planBatches } from "../../train/batch_math.ts";
+import { rateLine } from "../../train/rate.ts";
 import { type Job, tasksOf } from "./job.ts";
 
 /** Throws where the numbers can't be: a batch that is larger than the data, say. */
-export function arithmetic(job: Job, config: Config | null): string[] {
+export function arithmetic(job: Job, trains: Pick<Resolved, "config" | "origin"> | null): string[] {
   const { layout, limits } = job;
   const { nodes, ranksPerNode, gpusPerNode, gpuType } = layout;
   const { perNode, cpus, all } = tasksOf(layout);
@@ -27,7 +28,7 @@ export function arithmetic(job: Job, config: Config | null): string[] {
         : memory(limits.mem, nodes)
     }`,
     `Time: ${limits.time || "the site's own limit"}`,
-    ...(config ? training(config, world) : []),
+    ...(trains ? training(trains, world) : []),
   ];
 }
 
@@ -37,12 +38,12 @@ function memory(mem: string, nodes: number): string {
 }
 
 /** How many samples data in files has is seen by the job. */
-function training({ training, data }: Config, world: number): string[] {
+function training({ config, origin }: Pick<Resolved, "config" | "origin">, world: number): string[] {
+  const { training, data } = config;
   const made = data.data_path === "" && ["auto", "synthetic", "fields"].includes(data.type);
   const plan = planBatches(training, made ? data.train_samples : Number.MAX_SAFE_INTEGER, world);
-  const rate = formatLearningRate(scaledLearningRate(training, plan.global));
-  const scaled = training.lr_scaling === "linear"
-    ? ` (${training.optimizer.learning_rate} x ${plan.global} / ${training.base_batch_size})`
-    : "";
-  return [made ? plan.said : plan.said.replace(/, [^,]*$/, ""), `Learning rate: ${rate}${scaled}`];
+  return [
+    made ? plan.said : plan.said.replace(/, [^,]*$/, ""),
+    rateLine(training, plan.global, origin),
+  ];
 }

@@ -75,7 +75,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
 const CPUS = { gpu: 8, "cpu-cluster": 4, other: 4 } as const;
 
 function layoutOf(resolved: Resolved, command: string): Layout {
-  const { config, preset, origin } = resolved;
+  const { config, preset, origin, layer } = resolved;
   const { cluster, distributed, training } = config;
   const wantsGpu = command === "train" && training.device === "cuda";
   const kind = KINDS[preset ?? ""] ?? { nodes: 1, gpus: wantsGpu ? 1 : 0, ranks: 1 };
@@ -98,7 +98,7 @@ function layoutOf(resolved: Resolved, command: string): Layout {
     const device = gpus > 0 ? "cuda" : "cpu";
     checkLayout(loadPreset(preset), { nodes, ranks: nodes * ranks, device });
   }
-  const loaders = origin("data.num_workers").startsWith("--") ? config.data.num_workers : 0;
+  const loaders = layer("data.num_workers") === "flag" ? config.data.num_workers : 0;
   const cpus = gpus > 0 ? CPUS.gpu : CPUS[preset === "cpu-cluster" ? preset : "other"];
   return {
     nodes,
@@ -152,12 +152,12 @@ function siteOf(cluster: Config["cluster"], also: NonNullable<Request["also"]>):
 const OURS = ["HPCTRAIN_PRESET", "HPCTRAIN_CONFIG", "HPCTRAIN_CACHE", "HPCTRAIN_MPI"];
 
 /** A job that is submitted with another --export gets none of it by itself. */
-function inheritedFrom({ origin }: Resolved, env: Env, settings: boolean): [string, string][] {
+function inheritedFrom({ variable }: Resolved, env: Env, settings: boolean): [string, string][] {
   const given = ALL.filter(({ path }) =>
     settings ? !/^(cluster|distributed)\./.test(path) : path === "environment.libtorch"
   )
-    .map(({ path }) => /^env (\w+)$/.exec(origin(path))?.[1])
-    .filter((name) => name !== undefined);
+    .map(({ path }) => variable(path))
+    .filter((name) => name !== null);
   return [...new Set([...(settings ? OURS : OURS.slice(2)), ...given])]
     .filter((name) => env[name])
     .map((name) => [name, env[name]!]);

@@ -20,9 +20,9 @@ const OF_TRAINING = [
 const OF_DECODING = ["resize", "centre_crop"];
 
 /** All samples there are, as they are before anything random; by the host alone. */
-export function asPacked({ config, origin }: Resolved, from: string, encoded: boolean): Config {
+export function asPacked({ config, origin, layer }: Resolved, from: string, encoded: boolean): Config {
   const unfit = [...OF_TRAINING, ...(encoded ? OF_DECODING : [])].find((name) =>
-    origin(`data.${name}`).startsWith("--")
+    layer(`data.${name}`) === "flag"
   );
   if (unfit) {
     throw new UserError(
@@ -31,7 +31,7 @@ export function asPacked({ config, origin }: Resolved, from: string, encoded: bo
     );
   }
   const all = (setting: "train_samples" | "val_samples") =>
-    origin(`data.${setting}`) === "default" ? { [setting]: Number.MAX_SAFE_INTEGER } : {};
+    layer(`data.${setting}`) === "default" ? { [setting]: Number.MAX_SAFE_INTEGER } : {};
   const still = { ...asStored(config.data), ...all("train_samples"), ...all("val_samples"), stage: "" };
   const size = encoded ? { resize: 0, centre_crop: 1 } : {}; // any sizes will do
   const data = { ...still, ...size, data_path: from };

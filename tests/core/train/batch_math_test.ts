@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/errors.ts";
-import { placeInEpoch, planBatches, scaledLearningRate } from "../../../core/train/batch_math.ts";
+import { placeInEpoch, planBatches } from "../../../core/train/batch_math.ts";
 
 const wanted = { batch_size: 16, global_batch_size: 0, grad_accum: 1 };
 
@@ -36,12 +36,6 @@ Deno.test("what is advised instead of a batch larger than the data is accepted",
     const advised = Object.fromEntries(flags.map(([, name, n]) => [name.replaceAll("-", "_"), Number(n)]));
     planBatches({ ...asked, ...advised }, 32, 2);
   }
-});
-
-Deno.test("linear scaling multiplies the rate by global batch over base batch, none leaves it", () => {
-  const t = { base_batch_size: 64, optimizer: { learning_rate: 1e-3 } };
-  assertEquals(scaledLearningRate({ ...t, lr_scaling: "linear" }, 256), 4e-3);
-  assertEquals(scaledLearningRate({ ...t, lr_scaling: "none" }, 256), 1e-3);
 });
 
 Deno.test("a place in an epoch is counted by samples, at its end and after data of another size too", () => {

@@ -1,9 +1,10 @@
 // A run that is meant for many nodes and finds itself on fewer.
-import { assertThrows } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { resolve } from "../../../core/config/resolve.ts";
 import { placeFlags, whereAmI } from "../../../core/dist/where.ts";
 import { UserError } from "../../../core/errors.ts";
-import { refuseLayout } from "../../../core/train/limits.ts";
+import { refuseLayout, unitsTaken } from "../../../core/train/limits.ts";
+import { fromArgv, withFile } from "../config/helpers.ts";
 import { srun, type Variables } from "../dist/environments.ts";
 
 function check(argv: string[], env: Variables): void {
@@ -21,4 +22,18 @@ Deno.test("a number of nodes that is asked for must be there", () => {
     "--nodes asks for 2 nodes, and this is 1 rank on 1 node.",
   );
   assertThrows(() => check(["--nodes=4"], srun(1)), UserError, "--nodes asks for 4 nodes");
+});
+
+Deno.test("a duration without a unit is told as what it is taken for, and one with a unit is not", () => {
+  assertEquals(unitsTaken(fromArgv("--save-interval=50ep", "--warmup=0", "--timeout=20min")), []);
+  assertEquals(unitsTaken(fromArgv("--preset=debug")), []);
+  withFile("training:\n  save_interval: 50\n", (path) => {
+    assertEquals(unitsTaken(fromArgv("--config", path)), [
+      `training.save_interval 50 (${path}:2:18) has no unit: it is taken as 50 steps. Write 50ep or 50s if that was meant.`,
+    ]);
+    assertEquals(unitsTaken(fromArgv("--config", path, "--save-interval", "2ep")), []);
+  });
+  assertEquals(unitsTaken(fromArgv("--timeout", "1")), [
+    "distributed.timeout 1 (--timeout) has no unit: it is taken as 1 second.",
+  ]);
 });
