@@ -233,6 +233,8 @@ function readCursor(place: Value, path: string): Cursor {
   const sums = field(place, "sums");
   if (!Array.isArray(sums) || !sums.every((sum) => typeof sum === "number")) return wrong("sums");
   const best = field(place, "best") ?? null;
+  // Version 0.1 could call an infinite loss the best.
+  const isBest = best !== null && Number.isFinite(number(best, "valLoss"));
   const valLoss = field(place, "valLoss") ?? null;
   return {
     epoch: count("epoch"),
@@ -240,7 +242,7 @@ function readCursor(place: Value, path: string): Cursor {
     stepInEpoch: count("stepInEpoch"),
     samples: count("samples"),
     sums: sums as number[],
-    best: best === null ? null : { epoch: number(best, "epoch"), valLoss: number(best, "valLoss") },
+    best: isBest ? { epoch: number(best, "epoch"), valLoss: number(best, "valLoss") } : null,
     valLoss: valLoss === null ? null : number(place, "valLoss"),
   };
 }

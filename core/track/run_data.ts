@@ -214,7 +214,7 @@ const HEAR: { [K in Event["kind"]]?: (data: RunData, event: Extract<Event, { kin
     advance(data, event);
     if (isNumber(event.val_loss)) {
       addTo(data, "val_loss", event.step, event.val_loss);
-      if (event.val_loss < (data.best?.loss ?? Infinity)) {
+      if (Number.isFinite(event.val_loss) && event.val_loss < (data.best?.loss ?? Infinity)) {
         data.best = { loss: event.val_loss, step: event.step, epoch: event.epoch };
         data.bestMetrics = isRecord(event.metrics) ? event.metrics as Metrics : {};
       }

@@ -5,7 +5,7 @@ import { openThroughput } from "../track/throughput.ts";
 import { enough, openAsked, save, stopped, stoppedFor } from "./asked.ts";
 import { placeInEpoch } from "./batch_math.ts";
 import { openBreath } from "./breath.ts";
-import { judge } from "./early_stop.ts";
+import { endsInNoNumber, judge, noNumber } from "./early_stop.ts";
 import { type Common, type Epoch, openEpoch, settle, trainSteps } from "./epoch.ts";
 import { Cut, evaluateEpoch, reportEpoch } from "./epoch_end.ts";
 import { sumsOf, wholeOf } from "./epoch_sums.ts";
@@ -20,6 +20,10 @@ export async function trainLoop(run: Run): Promise<Ending> {
   await run.profile?.finish();
   run.together?.control.phase("save");
   await run.saver.settle();
+  const { valLoss } = run.cursor;
+  if (!ending.stopped && valLoss !== null && !Number.isFinite(valLoss)) {
+    throw endsInNoNumber({ ...run.cursor, valLoss });
+  }
   return ending;
 }
 
@@ -68,7 +72,10 @@ async function endEpoch(epoch: Epoch): Promise<Ending | null> {
   }
   const now = evaluation && { epoch: number + 1, valLoss: evaluation.valLoss };
   const verdict = now && judge(cursor.best, now, training.early_stopping_patience);
-  if (verdict) Object.assign(cursor, { best: verdict.best, valLoss: now.valLoss });
+  if (verdict) {
+    Object.assign(cursor, { best: verdict.best, valLoss: now.valLoss });
+    if (!Number.isFinite(now.valLoss)) tellNoNumber(run, now.valLoss);
+  }
   const seconds = (performance.now() - epoch.began) / 1000;
   reportEpoch(run, number, trained, evaluation, pace.epochRate(), seconds);
   await save(run, "epoch", verdict?.better ?? false);
@@ -76,6 +83,12 @@ async function endEpoch(epoch: Epoch): Promise<Ending | null> {
   const { stop, save: due } = asked(true);
   if (due === "request") await save(run, due, false); // it came while the epoch's own was made
   return stop !== null && unfinished(run) ? stoppedFor(stop) : null;
+}
+
+function tellNoNumber({ console, events, cursor: { step } }: Run, valLoss: number): void {
+  const message = noNumber(valLoss, step);
+  console.warn(message);
+  events.emit({ kind: "warning", step, message });
 }
 
 /** What an epoch's steps came to, over all ranks. */

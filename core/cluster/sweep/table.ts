@@ -69,7 +69,7 @@ export const wantsLargest = (metric: string): boolean => LARGER_IS_BETTER.test(m
 /** Those with a number for the metric, best first. */
 export function ranked(rows: readonly Row[], metric: string): Row[] {
   const sign = wantsLargest(metric) ? -1 : 1;
-  return rows.filter((row) => row.metric !== null && !Number.isNaN(row.metric))
+  return rows.filter((row) => row.metric !== null && Number.isFinite(row.metric))
     .sort((a, b) => sign * (a.metric! - b.metric!));
 }
 

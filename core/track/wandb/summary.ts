@@ -24,7 +24,7 @@ export function openSummary(): Summary {
     seen({ step, values: row }) {
       for (const [name, json] of row) if (!json.startsWith('{"_type":"histogram"')) set(name, json);
       const loss = Number(row.get("val/loss") ?? NaN);
-      if (!(loss < best)) return;
+      if (!Number.isFinite(loss) || loss >= best) return;
       best = loss;
       set("best/step", String(step));
       set("best/epoch", row.get("epoch") ?? "null");

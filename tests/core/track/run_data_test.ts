@@ -40,6 +40,27 @@ Deno.test("a run's log becomes its curves, its best, its ranks, machines, saves 
     assertEquals(data.origins, { "training.epochs": "--epochs" });
   }));
 
+Deno.test("an evaluation that is not finite is never a run's best, for report, watch, status and sweeps alike", () =>
+  withRun({ steps: 10, epochs: 1 }, (logs) => {
+    const t = 1_790_001_000;
+    const before = readRun(logs).best;
+    append(
+      logs,
+      ["-Infinity", "Infinity", "NaN"].map((val_loss, i) => ({
+        t,
+        kind: "eval",
+        step: 11 + i,
+        epoch: 2,
+        val_loss,
+        metrics: { accuracy: 1 },
+        samples: 1,
+        seconds: 1,
+      })),
+    );
+    assert(before !== null);
+    assertEquals(readRun(logs).best, before);
+  }));
+
 Deno.test("what is added is heard, a resume takes back later steps, and a new start is no end", () =>
   withRun({ steps: 100, epochs: 1, exit: 75 }, (logs) => {
     const reader = openRun(logs);

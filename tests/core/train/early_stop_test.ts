@@ -30,6 +30,8 @@ Deno.test("patience of 0 never stops a run", () => {
   assertEquals(follow([1, 2, 3, 4, 5], 0), { better: [1], stopped: null });
 });
 
-Deno.test("a validation loss that is NaN is never the best, not even the first", () => {
+Deno.test("a validation loss that is not finite is never the best, not even the first", () => {
   assertEquals(follow([NaN, 2, NaN, 1], 0), { better: [2, 4], stopped: null });
+  assertEquals(follow([Infinity, 2, -Infinity, 1], 0), { better: [2, 4], stopped: null });
+  assertEquals(follow([Infinity, Infinity, Infinity], 2), { better: [], stopped: 2 });
 });

@@ -1,14 +1,22 @@
 // Whole runs: resuming, averages, early stopping, and what a loss that is not a number does.
-import { assert, assertAlmostEquals, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import {
+  assert,
+  assertAlmostEquals,
+  assertEquals,
+  assertMatch,
+  assertNotEquals,
+  assertRejects,
+} from "@std/assert";
 import { UserError } from "../../../core/errors.ts";
+import { isThere } from "../../../core/there.ts";
 import { evaluate } from "../../../core/train/evaluate.ts";
 import type { Source } from "../../../core/data/source.ts";
 import { trainLoop } from "../../../core/train/loop.ts";
-import { latestPath } from "../../../core/train/names.ts";
+import { bestPath, latestPath } from "../../../core/train/names.ts";
 import type { Run } from "../../../core/train/run.ts";
 import { setThreads } from "../../../ffi/random.ts";
 import { inFolder } from "../checkpoint/python.ts";
-import { contents, started, type Trained, trained } from "./started.ts";
+import { contents, eventsIn, started, type Trained, trained } from "./started.ts";
 
 setThreads(1);
 
@@ -160,3 +168,38 @@ for (const [title, more] of [["", ""], [" whose gradients are clipped", " --clip
     }),
   );
 }
+
+const DEEP = SMALL + "--data-type synthetic --model mlp --layers 9 --optimizer sgd ";
+
+Deno.test(
+  "a last step after which the validation loss is not finite ends the run with code 6, a warning and no best checkpoint",
+  inFolder(async (folder) => {
+    await started(folder, flags(DEEP + "--lr 9e5 --max-steps 1"), async (prepared) => {
+      const error = await assertRejects(() => trainLoop(prepared.run), UserError);
+      assertEquals([error.kind, error.exitCode], ["numerics", 6]);
+      assertMatch(error.message, /^The validation loss is (Infinity|NaN) after the last step \(1\)/);
+      assertMatch(error.message, /there is no best checkpoint/);
+      const { places } = prepared;
+      assertEquals([isThere(bestPath(places)), isThere(latestPath(places))], [false, true]);
+      assertEquals(prepared.run.cursor.best, null);
+      const events = await eventsIn(prepared);
+      assertEquals(events.filter(({ kind }) => kind === "warning").length, 1);
+      assertEquals(events.some(({ reason }) => reason === "best"), false);
+    });
+  }),
+);
+
+Deno.test(
+  "a best checkpoint stays as it was when a later epoch's validation loss is not finite",
+  inFolder(async (folder) => {
+    const first = await trained(folder, flags(DEEP + "--lr 1e-3 --epochs 1"));
+    await started(folder, flags(DEEP + "--lr 9e5 --max-steps 10"), async ({ run, places }) => {
+      assertEquals(run.cursor.best?.epoch, 1);
+      Deno.copyFileSync(first.path, bestPath(places));
+      const before = contents(bestPath(places));
+      const error = await assertRejects(() => trainLoop(run), UserError);
+      assertMatch(error.message, /The best checkpoint is still that of epoch 1\./);
+      assertEquals([contents(bestPath(places)), run.cursor.best?.epoch], [before, 1]);
+    }, first.path);
+  }),
+);

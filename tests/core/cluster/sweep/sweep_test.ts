@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { readAxes } from "../../../../core/cluster/sweep/axes.ts";
 import { namesOf } from "../../../../core/cluster/sweep/names.ts";
 import { drawn, grid } from "../../../../core/cluster/sweep/points.ts";
+import { ranked, type Row } from "../../../../core/cluster/sweep/table.ts";
 import { UserError } from "../../../../core/errors.ts";
 
 const read = (...words: string[]) => readAxes(words, "hpctrain sweep");
@@ -26,6 +27,12 @@ Deno.test("flags with one value are every run's, those with several make all com
     "s-lr1e-2-hidden8",
     "s-lr1e-2-hidden16",
   ]);
+});
+
+Deno.test("a run whose metric is not finite is never a sweep's best", () => {
+  const rows = [Infinity, 0.5, NaN, -Infinity, 0.7].map((metric, i) => ({ run: `r${i}`, metric }) as Row);
+  assertEquals(ranked(rows, "val_r2").map(({ run }) => run), ["r4", "r1"]);
+  assertEquals(ranked(rows, "val_loss").map(({ run }) => run), ["r1", "r4"]);
 });
 
 Deno.test("a comma that belongs to the value is written with a backslash, and lists are parted by semicolons", () => {
