@@ -4,7 +4,9 @@ import { printable } from "../core/checkpoint/file_bytes.ts";
 import { formatBytes, formatCount } from "../core/format.ts";
 import { type Archive, openExported } from "../core/models/exported/archive.ts";
 import { sizesText, warningsOf } from "../core/models/exported/check.ts";
-import type { Value } from "../core/models/exported/graph.ts";
+import type { Node, Value } from "../core/models/exported/graph.ts";
+import { refusedTarget } from "../core/models/exported/operators.ts";
+import { placeOf } from "../core/models/exported/place.ts";
 
 export const isProgram = (path: string): boolean => /\.pt2$/i.test(path);
 
@@ -40,6 +42,7 @@ export function describeProgram(archive: Archive) {
     operations: Object.fromEntries(
       [...counts].map(([target, nodes]) => [target, nodes.length] as const).sort((a, b) => b[1] - a[1]),
     ),
+    refused: refusedIn(program.nodes),
     tensors: [...weights].map(([name, { dtype, shape, numel, byteLength }]) => ({
       name,
       dtype,
@@ -51,6 +54,16 @@ export function describeProgram(archive: Archive) {
     constants: constants.size,
     warnings: warningsOf(archive),
   };
+}
+
+/** What is never run, on any machine: each kind of it once, with the line of Python that made the first. */
+function refusedIn(nodes: readonly Node[]): { operation: string; why: string; place: string }[] {
+  const first = new Map<string, Node>();
+  for (const node of nodes) if (!first.has(node.target)) first.set(node.target, node);
+  return [...first.values()].flatMap((node) => {
+    const why = refusedTarget(node.target);
+    return why === "" ? [] : [{ operation: node.target, why, place: placeOf(node) }];
+  });
 }
 
 function render(found: ReturnType<typeof describeProgram>): string[] {
@@ -72,6 +85,9 @@ function render(found: ReturnType<typeof describeProgram>): string[] {
     ...fields("input", inputs),
     ...fields("output", outputs),
     `  ${nodes} operations: ${most.join(", ")}${more > 0 ? `, and ${more} other kinds` : ""}`,
+    ...found.refused.map(({ operation, why, place }) =>
+      printable(`  refused: ${operation}: ${why}${place === "" ? "" : ` (${place})`}`)
+    ),
     ...found.warnings.map((line) => `  ${line}`),
     ...tensors.map(({ dtype, shape, bytes, kind }, i) =>
       `  ${names[i].padEnd(width)}  ${kind.padEnd(9)}  ${dtype.padEnd(4)}  ${

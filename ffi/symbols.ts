@@ -21,6 +21,7 @@ export const cAbi = {
   dim: { name: "aoti_torch_get_dim", parameters: ["u64", "pointer"], result: "i32" },
   size: { name: "aoti_torch_get_size", parameters: ["u64", "i64", "pointer"], result: "i32" },
   stride: { name: "aoti_torch_get_stride", parameters: ["u64", "i64", "pointer"], result: "i32" },
+  storageOffset: { name: "aoti_torch_get_storage_offset", parameters: ["u64", "pointer"], result: "i32" },
   numel: { name: "aoti_torch_get_numel", parameters: ["u64", "pointer"], result: "i32" },
   dtype: { name: "aoti_torch_get_dtype", parameters: ["u64", "pointer"], result: "i32" },
   deviceType: { name: "aoti_torch_get_device_type", parameters: ["u64", "pointer"], result: "i32" },

@@ -37,6 +37,11 @@ export class Tensor {
     const h = alive(this, "strides");
     return this.shape.map((_, i) => (native.stride(h, BigInt(i), outAt), Number(outI64[0])));
   }
+  /** Elements from where its memory begins, which other tensors may share, to its first one. */
+  get offset(): number {
+    native.storageOffset(alive(this, "offset"), outAt);
+    return Number(outI64[0]);
+  }
   /** The type of its elements. */
   get dtype(): DType {
     native.dtype(alive(this, "dtype"), outAt);

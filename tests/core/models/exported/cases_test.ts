@@ -9,7 +9,7 @@ import { forward } from "../../../../core/models/model.ts";
 import { backward, gradOf } from "../../../../ffi/autograd.ts";
 import { NativeError } from "../../../../ffi/errors.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
-import { mean, randn, square, sum } from "../../../../ffi/ops.ts";
+import { mean, randn, reshape, slice, square, sum } from "../../../../ffi/ops.ts";
 import { manualSeed } from "../../../../ffi/random.ts";
 import { liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
@@ -197,6 +197,62 @@ Deno.test("operations that are missing are told all at once, before anything is 
   assertStringIncludes(message, "2 operations of this graph can't be run with libtorch");
   assertStringIncludes(message, "relu_of_tomorrow.default: this libtorch has no such operation");
   assertStringIncludes(message, "linear_of_tomorrow.default: this libtorch has no such operation");
+});
+
+/** The program "net" with a node in front of all others. */
+function withNode(name: string, node: Record<string, unknown>, output: Record<string, unknown>): string {
+  const entries = entriesOf(pathOf("net"));
+  const key = [...entries.keys()].find((entry) => /models\/[^/]+\.json$/.test(entry))!;
+  const json = JSON.parse(new TextDecoder().decode(entries.get(key)));
+  const { graph } = json.graph_module;
+  graph.nodes.unshift({ inputs: [], outputs: [output], metadata: {}, ...node });
+  const path = pathOf(name);
+  writeEntries(path, new Map([...entries, [key, new TextEncoder().encode(JSON.stringify(json))]]));
+  return path;
+}
+
+Deno.test("a program that would make or overwrite a file is refused, inspect says so, and the file is as it was", () => {
+  const [made, kept] = [join(folder, "made.bin"), join(folder, "kept.bin")];
+  Deno.writeTextFileSync(kept, "as it was");
+  for (const filename of [made, kept]) {
+    const given = (name: string, arg: unknown) => ({ name, arg, kind: 1 });
+    const path = withNode("file", {
+      target: "torch.ops.aten.from_file.default",
+      inputs: [
+        given("filename", { as_string: filename }),
+        given("shared", { as_bool: true }),
+        given("size", { as_int: 2 }),
+      ],
+    }, { as_tensor: { name: "opened" } });
+    const { message } = assertThrows(() => exportedModel(path), UserError);
+    assertStringIncludes(message, "torch.ops.aten.from_file.default: it is not among the operations");
+    using archive = openExported(path);
+    assertEquals(describeProgram(archive).refused.map(({ operation }) => operation), [
+      "torch.ops.aten.from_file.default",
+    ]);
+  }
+  assertThrows(() => Deno.statSync(made), Deno.errors.NotFound);
+  assertEquals(Deno.readTextFileSync(kept), "as it was");
+});
+
+Deno.test("a view may look at its own tensor alone, not at what lies beside it in memory", () => {
+  const given = (name: string, arg: unknown) => ({ name, arg, kind: 1 });
+  for (const [size, offset, fits] of [[64, null, true], [65, null, false], [64, 0, false]] as const) {
+    const path = withNode("strided", {
+      target: "torch.ops.aten.as_strided.default",
+      inputs: [
+        given("self", { as_tensor: { name: "x" } }),
+        given("size", { as_ints: [size] }),
+        given("stride", { as_ints: [1] }),
+        given("storage_offset", offset === null ? { as_none: true } : { as_int: offset }),
+      ],
+    }, { as_tensor: { name: "seen" } });
+    const model = exportedModel(path);
+    const once = () => scope(() => void run(model, reshape(slice(randn([3, 64]), 0, 1, 2), [1, 1, 8, 8])));
+    if (fits) once();
+    else assertStringIncludes(assertThrows(once, UserError).message, "it looks outside its tensor");
+    model.root.free();
+  }
 });
 
 Deno.test("--blocks makes fewer blocks, which compute the same", () => {

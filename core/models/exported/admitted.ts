@@ -1,0 +1,201 @@
+// Which operations of libtorch the graph of an exported program may call. libtorch knows thousands, and some of them open
+// files, take raw memory or look at indices that nobody checks: a graph comes in a file from anywhere, so only what is named
+// here is run. To admit another operation, add its name to its group. tests/core/models/exported/admitted_test.ts walks all
+// that libtorch 2.10 and 2.15 know, and calls each admitted one with arguments that make no sense: none may take the name of
+// a file, memory, or a view without bounds, and none may end the process.
+import type { Schema } from "../../../ffi/schema.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+
+/**
+ * Names without their overload. The operation in place ("relu_") comes with its name, and so do the Tensor, Scalar and other
+ * forms of one; forms that write to an "out" argument do not.
+ */
+const GROUPS = {
+  arithmetic: `
+    abs absolute add addcdiv addcmul ceil clamp clamp_max clamp_min clip copysign deg2rad div divide exp exp2 expm1 fix
+    float_power floor floor_divide fmax fmin fmod frac frexp gcd heaviside hypot lcm ldexp lerp log log10 log1p log2
+    logaddexp logaddexp2 maximum minimum mul multiply nan_to_num neg negative nextafter positive pow rad2deg reciprocal
+    remainder round rsqrt rsub sgn sign signbit sqrt square sub subtract true_divide trunc xlogy cumulative_trapezoid
+    trapezoid trapz gradient diff`,
+  trigonometry: `
+    acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh cos cosh sin sinc sinh
+    tan tanh`,
+  special: `
+    digamma erf erfc erfinv i0 igamma igammac lgamma logit mvlgamma polygamma special_airy_ai special_bessel_j0
+    special_bessel_j1 special_bessel_y0 special_bessel_y1 special_digamma special_entr special_erf special_erfc
+    special_erfcx special_erfinv special_exp2 special_expit special_expm1 special_gammainc special_gammaincc
+    special_gammaln special_i0 special_i0e special_i1 special_i1e special_log1p special_log_ndtr special_log_softmax
+    special_logit special_logsumexp special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0
+    special_modified_bessel_k1 special_multigammaln special_ndtr special_ndtri special_polygamma special_psi
+    special_round special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1 special_sinc special_softmax
+    special_spherical_bessel_j0 special_xlog1py special_xlogy special_zeta`,
+  comparison: `
+    allclose eq equal ge greater greater_equal gt isclose isfinite isin isinf isnan isneginf isposinf isreal le less
+    less_equal lt ne not_equal where`,
+  bits: `
+    __and__ __iand__ __ilshift__ __ior__ __irshift__ __ixor__ __lshift__ __or__ __rshift__ __xor__ bitwise_and
+    bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor logical_and logical_not logical_or
+    logical_xor`,
+  complex: `
+    angle chalf complex conj conj_physical imag polar real resolve_conj resolve_neg view_as_complex view_as_real _conj
+    _conj_physical _neg_view`,
+  reductions: `
+    all amax amin aminmax any argmax argmin count_nonzero cummax cummin cumprod cumsum dist logcumsumexp logsumexp max
+    mean median min mode nanmean nanmedian nanquantile nansum norm prod quantile std std_mean sum sum_to_size trace var
+    var_mean frobenius_norm nuclear_norm norm_except_dim _is_all_true _is_any_true bincount histc cov corrcoef`,
+  sorting: `
+    argsort argwhere bucketize kthvalue msort nonzero nonzero_numpy nonzero_static searchsorted sort topk
+    unique_consecutive unique_dim unique_dim_consecutive _unique _unique2`,
+  products: `
+    addbmm addmm addmv addr baddbmm bilinear bmm chain_matmul cross dot einsum ger inner kron linear matmul matrix_exp
+    matrix_power mm mv outer tensordot vdot _addmm_activation _trilinear vander`,
+  linearAlgebra: `
+    cholesky_inverse cholesky_solve det inverse linalg_cholesky linalg_cholesky_ex linalg_cond linalg_cross linalg_det
+    linalg_diagonal linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv
+    linalg_inv_ex linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_matmul linalg_matrix_exp
+    linalg_matrix_norm linalg_matrix_power linalg_matrix_rank linalg_multi_dot linalg_norm linalg_pinv linalg_qr
+    linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals linalg_tensorinv
+    linalg_tensorsolve linalg_vander linalg_vecdot linalg_vector_norm logdet pinverse slogdet svd triangular_solve
+    _linalg_check_errors _linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex _linalg_svd`,
+  fourier: `
+    fft_fft fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn
+    fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq
+    fft_rfftn istft stft _fft_c2c _fft_c2r _fft_r2c bartlett_window blackman_window hamming_window hann_window
+    kaiser_window`,
+  activations: `
+    celu elu gelu glu hardshrink hardsigmoid hardswish hardtanh leaky_relu log_sigmoid log_softmax mish prelu relu relu6
+    rrelu rrelu_with_noise_functional selu sigmoid silu softmax softplus softshrink threshold _log_softmax
+    _prelu_kernel _safe_softmax _softmax`,
+  dropout: `
+    alpha_dropout dropout feature_alpha_dropout feature_dropout native_dropout`,
+  convolutions: `
+    conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution _convolution
+    _convolution_mode`,
+  pooling: `
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+    adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d fractional_max_pool2d fractional_max_pool3d max_pool1d
+    max_pool1d_with_indices max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices max_unpool2d
+    max_unpool3d _adaptive_avg_pool2d _adaptive_avg_pool3d`,
+  norms: `
+    batch_norm group_norm instance_norm layer_norm native_batch_norm native_group_norm native_layer_norm renorm rms_norm
+    _fused_rms_norm _batch_norm_no_update _batch_norm_with_update _batch_norm_with_update_functional
+    _native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _weight_norm
+    _weight_norm_interface`,
+  recurrent: `
+    gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell`,
+  attention: `
+    scaled_dot_product_attention _scaled_dot_product_attention_math _scaled_dot_product_efficient_attention
+    _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu`,
+  embedding: `
+    embedding embedding_bag one_hot _embedding_bag _embedding_bag_forward_only`,
+  losses: `
+    binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cosine_similarity cross_entropy_loss
+    ctc_loss hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
+    multilabel_margin_loss nll_loss nll_loss2d nll_loss2d_forward nll_loss_forward nll_loss_nd pairwise_distance
+    poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss cdist pdist _cdist_forward _euclidean_dist
+    _pdist_forward`,
+  sampling: `
+    affine_grid_generator col2im grid_sampler grid_sampler_2d grid_sampler_3d im2col upsample_bicubic2d
+    upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d
+    _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d
+    _upsample_nearest_exact3d channel_shuffle native_channel_shuffle pixel_shuffle pixel_unshuffle`,
+  padding: `
+    constant_pad_nd pad pad_sequence reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
+    replication_pad2d replication_pad3d _pad_circular _pad_enum`,
+  random: `
+    bernoulli binomial cauchy exponential geometric log_normal multinomial normal normal_functional poisson rand
+    rand_like randint randint_like randn randn_like random randperm uniform _sample_dirichlet _standard_gamma`,
+  making: `
+    arange empty empty_like empty_permuted eye full full_like linspace logspace new_empty new_full new_ones new_zeros
+    ones ones_like scalar_tensor tril_indices triu_indices zeros zeros_like`,
+  shapes: `
+    adjoint alias alias_copy as_strided atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors broadcast_to
+    cartesian_prod cat chunk clone column_stack combinations concat concatenate contiguous copy detach detach_copy diag
+    diag_embed diagflat diagonal diagonal_copy diagonal_scatter dsplit dstack expand expand_as expand_copy flatten flip
+    fliplr flipud hsplit hstack lift lift_fresh lift_fresh_copy mH mT matrix_H meshgrid moveaxis movedim narrow
+    narrow_copy numpy_T permute permute_copy ravel repeat repeat_interleave reshape reshape_as roll rot90 row_stack
+    select select_copy select_scatter slice slice_copy slice_scatter split split_copy split_with_sizes
+    split_with_sizes_copy squeeze squeeze_copy stack swapaxes swapdims t t_copy tensor_split tile to transpose
+    transpose_copy tril triu type_as unbind unbind_copy unflatten unfold unfold_copy unsafe_chunk unsafe_split
+    unsafe_split_with_sizes unsqueeze unsqueeze_copy view view_as view_as_complex_copy view_as_real_copy view_copy
+    vsplit vstack _reshape_copy _stack _to_copy _unsafe_view _shape_as_tensor`,
+  indexing: `
+    fill fill_diagonal gather index index_add index_copy index_fill index_put index_reduce index_select masked_fill
+    masked_scatter masked_select put scatter scatter_add scatter_reduce take take_along_dim zero _unsafe_index
+    _unsafe_index_put _unsafe_masked_index _unsafe_masked_index_put_accumulate`,
+  quantisationAware: `
+    fake_quantize_per_channel_affine fake_quantize_per_tensor_affine`,
+} as const;
+
+const NAMES: ReadonlySet<string> = new Set(Object.values(GROUPS).flatMap((text) => text.trim().split(/\s+/)));
+
+/** In place, these give a tensor other sizes while the program still knows its old ones, or other memory. */
+const NOT_IN_PLACE = new Set(
+  ("as_strided_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_ resize_ resize_as_ set_").split(" "),
+);
+
+/** What an argument that is text may be: the name of a way to compute, never of something outside the graph. */
+const TEXTS = new Set([
+  ..."approximate driver equation indexing interpolation mode norm ord p pad_mode padding padding_side".split(
+    " ",
+  ),
+  ..."reduce rounding_mode side UPLO api_name".split(" "),
+]);
+
+const TYPES = new Set(
+  "Tensor Scalar int float bool str ScalarType Device Layout MemoryFormat Generator".split(" "),
+);
+
+const OUT = "it writes to an argument given for its result: write it without out=";
+
+/** Why a graph may not call "aten.from_file.default", by its name alone; "" where it may. */
+export function refusedName(namespace: string, name: string, overload: string): string {
+  if (namespace !== "aten") {
+    return `"${namespace}" is no part of libtorch that is run here: a custom operation needs its own library, so write it ` +
+      "with PyTorch's";
+  }
+  if (/(^|_)out$/.test(overload)) return OUT;
+  if (NOT_IN_PLACE.has(name)) {
+    return `it changes a tensor's sizes or memory in place: write ${
+      name.replace(/_$/, "")
+    }, and use what it gives`;
+  }
+  if (NAMES.has(name) || (/[a-z0-9]_$/.test(name) && NAMES.has(name.slice(0, -1)))) return "";
+  return "it is not among the operations that are known to do no harm, whatever a file asks of them: write it with others, " +
+    "or call program.run_decompositions() before torch.export.save";
+}
+
+/** Why an operation may not be called as the loaded libtorch declares it; "" where it may. */
+export function refusedSchema({ args, returns }: Pick<Schema, "args" | "returns">): string {
+  const odd = args.find((a) => !TYPES.has(a.base) || (a.base === "str" && !TEXTS.has(a.name)));
+  if (odd) return `its argument ${odd.name} (${odd.base}) is nothing that a graph may give`;
+  if (args.some(({ memory }, i) => memory === "written" && i > 0)) return OUT;
+  return returns.every(({ base }) => /^(Tensor|int|SymInt|float|bool|Scalar)$/.test(base))
+    ? ""
+    : "what it gives is no tensor and no number";
+}
+
+type Guard = (...args: never[]) => string;
+
+/** What libtorch itself does not look at before it reads or writes: why a call may not be made, or "". */
+const GUARDS: Readonly<Record<string, Guard>> = {
+  as_strided: (x: Tensor, size: readonly number[], stride: readonly number[], offset?: number | null) =>
+    staysInside(x, size, stride, offset ?? x.offset)
+      ? ""
+      : "it looks outside its tensor: other tensors may lie there",
+};
+
+/** Parameters lie in memory side by side, and libtorch only asks whether a view stays inside all of it. */
+function staysInside(x: Tensor, size: readonly number[], stride: readonly number[], offset: number): boolean {
+  const last = (sizes: readonly number[], strides: readonly number[]) =>
+    sizes.reduce((at, n, i) => at + (n - 1) * (strides[i] ?? 0), 0);
+  if (size.includes(0)) return true;
+  return x.numel > 0 && stride.every((s) => s >= 0) && offset >= x.offset &&
+    offset + last(size, stride) <= x.offset + last(x.shape, x.strides);
+}
+
+/** Null for all but a few. */
+export const guardOf = (name: string): Guard | null => Object.hasOwn(GUARDS, name) ? GUARDS[name] : null;
+
+/** All names, for the test that walks them. */
+export const admittedNames = (): readonly string[] => [...NAMES];
