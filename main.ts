@@ -1,6 +1,6 @@
 // The executable: argv -> command -> exit code. Imports the errors and the table of commands; the rest when needed.
 import { findCommand } from "./commands/mod.ts";
-import { EXIT, UserError } from "./core/errors.ts";
+import { EXIT, refused, UserError } from "./core/errors.ts";
 
 export async function main(argv: string[]): Promise<number> {
   const [first, ...rest] = argv;
@@ -35,18 +35,19 @@ async function unknownCommand(name: string): Promise<UserError> {
   return new UserError("usage", `Unknown command "${name}".${hint}`);
 }
 
-/** A user's mistake is one sentence; anything else is ours, and comes with its stack. */
-function report(error: unknown): number {
+/** A user's mistake is one sentence, and so is what the system has refused; anything else is ours, and comes with its stack. */
+function report(cause: unknown): number {
+  if (cause instanceof Error && isOfPrinting(cause)) {
+    console.error(
+      `hpctrain: Standard output can't be written: ${cause.message.replace(/ \(os error.*/, "")}.`,
+    );
+    return EXIT.usage;
+  }
+  const error = refused(cause, "environment");
   if (error instanceof UserError) {
     console.error(`hpctrain: ${error.message}`);
     if (Deno.args.includes("--debug")) console.error(error); // its stack, and the chain of causes
     return error.exitCode;
-  }
-  if (error instanceof Error && isOfPrinting(error)) {
-    console.error(
-      `hpctrain: Standard output can't be written: ${error.message.replace(/ \(os error.*/, "")}.`,
-    );
-    return EXIT.usage;
   }
   console.error(`internal: ${error instanceof Error ? error.stack ?? error.message : String(error)}`);
   return EXIT.internal;

@@ -12,11 +12,9 @@ const SYMBOLS = {
 const O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000, O_ASYNC = 0o20000;
 const F_SETFL = 4, F_SETOWN = 8, F_SETSIG = 10, SIGKILL = 9;
 
-/** For this user alone. */
-export function makePipe(path: string): void {
-  const made = withLibc(({ mkfifo }) => mkfifo(cString(path), 0o600));
-  if (made !== 0) throw new Error(`internal: the pipe ${path} can't be made.`);
-}
+/** For this user alone. False where the file system refuses it. */
+export const makePipe = (path: string): boolean =>
+  withLibc(({ mkfifo }) => mkfifo(cString(path), 0o600)) === 0;
 
 /**
  * From here on this process is killed when nobody holds the writing end of that pipe any more: by the system, whatever

@@ -1,7 +1,7 @@
 // Writes a file so that at any moment either the old one or the complete new one is there. Imports core/errors, core/format.
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "../../deps/path.ts";
-import { systemCode, UserError } from "../errors.ts";
+import { refusalOf, UserError, whyRefused } from "../errors.ts";
 import { formatBytes } from "../format.ts";
 
 export interface AtomicOptions {
@@ -159,7 +159,8 @@ export function syncFolder(folder: string): void {
 
 function writeError(path: string, error: unknown, need?: number): unknown {
   if (error instanceof UserError) return error;
-  const code = systemCode(error);
+  const refusal = refusalOf(error);
+  if (refusal === undefined) return error;
   const kept = "The file that was there before is untouched";
   const sentences: Record<string, () => string> = {
     ENOSPC: () =>
@@ -181,7 +182,6 @@ function writeError(path: string, error: unknown, need?: number): unknown {
     ENOTDIR: () => `a part of ${dirname(path)} is a file, not a folder`,
     EEXIST: () => `a part of ${dirname(path)} is a file, not a folder`,
   };
-  if (code === undefined) return error;
-  const why = sentences[code]?.() ?? `it can't be written: ${(error as Error).message}`;
+  const why = sentences[refusal.code]?.() ?? `it can't be written: ${whyRefused(refusal)}`;
   return new UserError("checkpoint", `${path}: ${why}. ${kept}.`, { cause: error });
 }

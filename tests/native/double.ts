@@ -18,7 +18,8 @@ export const buildDouble = (folder: string): string => build("nccl_double.c", `$
 export const buildNvmlDouble = (folder: string): string =>
   build("nvml_double.c", `${folder}/libnvidia-ml.so.1`);
 
-function build(source: string, path: string): string {
+/** A library out of one file of this folder; gives its path. */
+export function build(source: string, path: string): string {
   const { success, stderr } = new Deno.Command(COMPILER!, {
     args: [
       "-O1",
@@ -32,6 +33,7 @@ function build(source: string, path: string): string {
       path,
       fromFileUrl(new URL(source, import.meta.url)),
       "-lpthread",
+      "-ldl",
     ],
     stdout: "null",
   }).outputSync();

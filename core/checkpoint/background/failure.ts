@@ -1,15 +1,18 @@
 // An error as plain data, and back: of another thread, or of another rank. May import errors.
-import { type ExitKind, UserError } from "../../errors.ts";
+import { type ExitKind, refused, UserError } from "../../errors.ts";
 
 export interface Failure {
   readonly kind: ExitKind | null;
   readonly text: string;
 }
 
-export const failureOf = (error: unknown): Failure =>
-  error instanceof UserError
+/** What the system refuses to a writer of checkpoints is a failed save, wherever it was. */
+export function failureOf(cause: unknown): Failure {
+  const error = refused(cause, "checkpoint");
+  return error instanceof UserError
     ? { kind: error.kind, text: error.message }
     : { kind: null, text: error instanceof Error ? error.stack ?? error.message : String(error) };
+}
 
 export const errorOf = ({ kind, text }: Failure): Error =>
   kind === null

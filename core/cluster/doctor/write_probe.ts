@@ -2,7 +2,7 @@
 // checkpoint/atomic, errors.
 import { dirname, join, resolve } from "../../../deps/path.ts";
 import { remove, syncFolder } from "../../checkpoint/atomic.ts";
-import { systemCode } from "../../errors.ts";
+import { refusalOf } from "../../errors.ts";
 
 export interface Probe {
   /** Why nothing can be written: "EROFS". Null where it can. */
@@ -65,7 +65,7 @@ export function probe(folder: string, bytes: number, seconds: number): Probe {
     result.renameSeconds = lap();
     return { ...result, at: null };
   } catch (error) {
-    return { ...result, refused: systemCode(error) ?? (error as Error).message, at };
+    return { ...result, refused: refusalOf(error)?.code ?? (error as Error).message, at };
   } finally {
     remove(first);
     remove(second);

@@ -1,7 +1,7 @@
 // A loader thread: claims rows, reads them, writes them where they belong. It sleeps when there is nothing to do.
 // May import reading, ffi's shared memory; libtorch is for the kinds of reader that open it (a user's own code).
 import { bytesAt, type Place } from "../../../ffi/shared_memory.ts";
-import { UserError } from "../../errors.ts";
+import { refused, UserError } from "../../errors.ts";
 import { loadKind } from "../reading/kinds.ts";
 import { openPipeline, type Pipeline } from "../reading/pipeline.ts";
 import type { Threaded } from "../reading/threaded.ts";
@@ -190,9 +190,10 @@ function fillPart(
 }
 
 /** The first thread that fails in a slot says why, for the training thread to say to the user. */
-function say({ thread, lastWords }: Orders, words: Int32Array, at: number, error: unknown): void {
+function say({ thread, lastWords }: Orders, words: Int32Array, at: number, cause: unknown): void {
   if (Atomics.compareExchange(words, at + FAILED, 0, -thread) !== 0) return;
   const mine = new Uint8Array(lastWords, (thread - 1) * LAST_WORDS, LAST_WORDS);
+  const error = refused(cause, "data");
   const [kind, text] = error instanceof UserError
     ? [error.kind, error.message]
     : ["", error instanceof Error ? error.stack ?? error.message : String(error)];

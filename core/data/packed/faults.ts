@@ -2,7 +2,7 @@
 // checkpoint's atomic.
 import { dirname, resolve } from "../../../deps/path.ts";
 import { freeBytes } from "../../checkpoint/atomic.ts";
-import { systemCode, UserError } from "../../errors.ts";
+import { type Refusal, refusalOf, UserError, whyRefused } from "../../errors.ts";
 import { formatBytes } from "../../format.ts";
 
 const NO_FOLDER = "a part of the path is a file, not a folder. Name another folder";
@@ -21,7 +21,8 @@ export const writing = <R>(path: string, act: () => R): R =>
   telling(
     act,
     "usage",
-    (code, reason) => `${path} can't be written: ${WHY[code] ?? `${reason}. Name another folder`}.`,
+    (refusal) =>
+      `${path} can't be written: ${WHY[refusal.code] ?? `${whyRefused(refusal)}. Name another folder`}.`,
   );
 
 /** Runs what reads at a path. */
@@ -29,18 +30,19 @@ export const reading = <R>(path: string, act: () => R): R =>
   telling(
     act,
     "data",
-    (_, reason) =>
-      `${path} can't be read: ${reason}. Check that it is still there, and that this user may read it.`,
+    (refusal) =>
+      `${path} can't be read: ${
+        whyRefused(refusal)
+      }. Check that it is still there, and that this user may read it.`,
   );
 
-/** Only what the system refuses has a code. */
-function telling<R>(act: () => R, kind: "usage" | "data", say: (code: string, reason: string) => string): R {
+function telling<R>(act: () => R, kind: "usage" | "data", say: (refusal: Refusal) => string): R {
   try {
     return act();
   } catch (error) {
-    const code = systemCode(error);
-    if (error instanceof UserError || code === undefined) throw error;
-    throw new UserError(kind, say(code, (error as Error).message.split(" (os error")[0]), { cause: error });
+    const refusal = refusalOf(error);
+    if (error instanceof UserError || refusal === undefined) throw error;
+    throw new UserError(kind, say(refusal), { cause: error });
   }
 }
 

@@ -1,7 +1,7 @@
 // The control thread: talks to the server while the training thread is inside native calls, and ends this process when
 // that thread can't. Rank 0's is the server too. May import its siblings, flight, where, ffi/end_process.
 import { endProcess } from "../../../ffi/end_process.ts";
-import { EXIT, UserError } from "../../errors.ts";
+import { EXIT, refused, UserError } from "../../errors.ts";
 import { openFlight, progress } from "../flight.ts";
 import type { Where } from "../where.ts";
 import { type Client, JobFailed, join, zeroIsGone } from "./client.ts";
@@ -64,7 +64,8 @@ self.onmessage = async ({ data: orders }: MessageEvent<Orders>) => {
       : `Rank ${orders.hello.rank} met rank 0 at ${client.address.hostname}:${client.address.port}.`;
     serve(orders, client, zero);
     post({ open: { seats: client.seats, met } });
-  } catch (error) {
+  } catch (cause) {
+    const error = refused(cause, "communication");
     if (error instanceof JobFailed) post({ failed: error.first });
     else if (error instanceof UserError) post({ wrong: { kind: error.kind, text: error.message } });
     else post({ wrong: { kind: null, text: error instanceof Error ? `${error.stack}` : String(error) } });

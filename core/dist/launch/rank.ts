@@ -2,7 +2,7 @@
 // May import ffi/process, errors, notes.
 import { dirname, join, resolve } from "../../../deps/path.ts";
 import { endWithPipe, runOnCores } from "../../../ffi/process.ts";
-import { EXIT, UserError } from "../../errors.ts";
+import { EXIT, refused, UserError } from "../../errors.ts";
 import { CALLED, FILES, LEASH, leave, type RunPlaces, VARIABLE } from "./notes.ts";
 
 /** Before anything else, so that every thread comes to run on these cores. */
@@ -17,7 +17,8 @@ export function enterRank(folder: string): void {
  * The code to end with. MPI's launchers kill the other ranks when one ends with any code but 0; a run that was stopped on
  * request ends in its own time on each, and the note has its code.
  */
-export function leaveEnd(folder: string, code: number, error?: unknown): number {
+export function leaveEnd(folder: string, code: number, cause?: unknown): number {
+  const error = refused(cause, "environment");
   const reason = error === undefined
     ? ""
     : error instanceof UserError
@@ -43,10 +44,21 @@ export function leaveEarly(code: number, reason: string): void {
   } catch { /* then it has no word */ }
 }
 
-/** Tells the supervisor which run this is: its folders get the ranks' output, and a restart goes on from there. */
+/**
+ * Tells the supervisor which run this is: its folders get the ranks' output, and a restart goes on from there. A folder that
+ * takes no more is no reason to end.
+ */
 export function tellRun({ run, logs, checkpoints }: RunPlaces): void {
   const folder = Deno.env.get(VARIABLE);
-  if (folder) leave(folder, "run", { run, logs: resolve(logs), checkpoints: resolve(checkpoints) });
+  if (!folder) return;
+  try {
+    leave(folder, "run", { run, logs: resolve(logs), checkpoints: resolve(checkpoints) });
+  } catch (error) {
+    const { message } = refused(error, "environment") as Error;
+    console.error(
+      `warning: ${message} The launcher does not know of this run: its ranks' files are not kept.`,
+    );
+  }
 }
 
 /** What stood before this rank's own arguments on the command line: `launch -n 2 --`; nothing where nobody launched it. */

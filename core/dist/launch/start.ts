@@ -3,6 +3,7 @@
 import { join } from "../../../deps/path.ts";
 import { makePipe } from "../../../ffi/process.ts";
 import type { MpiLibrary } from "../../../ffi/mpi/find.ts";
+import { refusalOf, UserError, whyRefused } from "../../errors.ts";
 import type { Secret } from "../control/auth.ts";
 import { openExchange } from "./exchange.ts";
 import type { MpiLauncher } from "./mpi_launcher.ts";
@@ -56,22 +57,42 @@ const BECOME = [
 ].join("\n");
 
 export function startRanks(job: Job, args: readonly string[]): Started {
-  const folder = Deno.makeTempDirSync({ prefix: "hpctrain-launch-" });
-  const leash = join(folder, LEASH);
-  makePipe(leash);
-  Deno.writeTextFileSync(join(folder, CALLED), JSON.stringify(job.called));
-  job.ranks.forEach((rank, local) => {
-    const own = rankFolder(folder, rank);
-    Deno.mkdirSync(own);
-    for (const file of [FILES.out, FILES.err]) makePipe(join(own, file));
-    if (job.cores) Deno.writeTextFileSync(join(own, FILES.cores), job.cores[local].join(","));
-  });
-  const held = Deno.openSync(leash, { read: true, write: true });
+  const folder = makeFolder(job);
+  const held = Deno.openSync(join(folder, LEASH), { read: true, write: true });
   const rank = ["/bin/sh", "-c", BECOME, folder, ...job.program, ...args];
   const pmi = job.across ? pmiOf(job) : null;
   const processes = job.mpi ? [throughMpi(job, rank)] : directly(job, rank, pmi);
   return { folder, leash: held, processes, pmi };
 }
+
+/** Pipes and notes: what is wrong with its place is the machine's fault, before anything has begun. */
+function makeFolder({ ranks, cores, called }: Job): string {
+  let folder = Deno.env.get("TMPDIR") ?? "/tmp";
+  try {
+    folder = Deno.makeTempDirSync({ prefix: "hpctrain-launch-" });
+    Deno.writeTextFileSync(join(folder, CALLED), JSON.stringify(called));
+    const pipes = [join(folder, LEASH)];
+    ranks.forEach((rank, local) => {
+      const own = rankFolder(folder, rank);
+      Deno.mkdirSync(own);
+      pipes.push(join(own, FILES.out), join(own, FILES.err));
+      if (cores) Deno.writeTextFileSync(join(own, FILES.cores), cores[local].join(","));
+    });
+    if (pipes.every(makePipe)) return folder;
+  } catch (error) {
+    const refusal = refusalOf(error);
+    if (refusal === undefined) throw error;
+    throw unusable(folder, whyRefused(refusal), error);
+  }
+  throw unusable(folder, "its file system has no pipes with names", null);
+}
+
+const unusable = (folder: string, why: string, cause: unknown) =>
+  new UserError(
+    "environment",
+    `The ranks can't be started from ${folder}: ${why}. Name a local folder with TMPDIR=DIR, or make room there.`,
+    { cause },
+  );
 
 function throughMpi({ mpi, ranks, env }: Job, rank: readonly string[]): Deno.ChildProcess {
   const { command: [program, ...words], library } = mpi!;
