@@ -8,7 +8,7 @@ import { EXIT, UserError } from "../core/errors.ts";
 import { openBreath } from "../core/train/breath.ts";
 import { build } from "../core/train/build.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
-import { evaluate as evaluateAll, type Evaluation } from "../core/train/evaluate.ts";
+import { evaluate as evaluateAll, type Evaluation, lessAtOnce } from "../core/train/evaluate.ts";
 import { openFeed } from "../core/train/feed.ts";
 import { withOwnFigures } from "../core/train/figures.ts";
 import { knownAnswers, numberedAs } from "../core/train/known.ts";
@@ -69,6 +69,7 @@ export async function evaluate(argv: string[]): Promise<number> {
       if (breath.due()) await breath.take();
     });
     feed.close();
+    if (result.halvedTo !== null) console.error(lessAtOnce(result.halvedTo, size));
     report(path, { ...result, averaged }, config.output.json);
     return EXIT.done;
   } catch (error) {

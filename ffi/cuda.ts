@@ -199,6 +199,11 @@ export function synchroniseCuda(): void {
   if (state) ok(state.rt.synchronise(), "finish its work");
 }
 
+/** What was asked for and not given back: none of it may grow with the length of a run. */
+const held = { streams: 0, events: 0 };
+/** Streams taken from libtorch's pool so far, and events that exist. */
+export const cudaHeld = (): Readonly<typeof held> => ({ ...held });
+
 /** A CUDA stream by address. */
 export type Stream = bigint;
 /** A CUDA event by address. */
@@ -210,6 +215,7 @@ export function currentStream(device = current): Stream {
 }
 export function poolStream(device = current, highPriority = false): Stream {
   ok(must().torch.streamFromPool(highPriority, device, outAt), "give a stream");
+  held.streams++;
   return out[0];
 }
 
@@ -228,12 +234,16 @@ const DISABLE_TIMING = 2;
 
 export function newEvent(timing = false): Event {
   ok(must().rt.createEvent(outAt, timing ? 0 : DISABLE_TIMING), "make an event");
+  held.events++;
   return out[0];
 }
 export const recordEvent = (e: Event, s: Stream): void => ok(must().rt.recordEvent(e, s), "record an event");
 export const waitForEvent = (s: Stream, e: Event): void => ok(must().rt.waitEvent(s, e, 0), "wait");
 export const synchroniseEvent = (e: Event): void => ok(must().rt.synchroniseEvent(e), "wait for an event");
-export const destroyEvent = (e: Event): void => ok(must().rt.destroyEvent(e), "drop an event");
+export function destroyEvent(e: Event): void {
+  ok(must().rt.destroyEvent(e), "drop an event");
+  held.events--;
+}
 
 /** Milliseconds between two events that were made with timing. */
 export function elapsedMs(from: Event, to: Event): number {

@@ -10,6 +10,11 @@ export class NativeError extends Error {
     this.op = op;
     this.native = native;
   }
+  /** True when it was the GPU or its driver that failed: nothing can be computed there by this process any more. */
+  get ofDevice(): boolean {
+    return !this.outOfMemory &&
+      /CUDA (driver )?error|CUBLAS_STATUS_|CUDNN_STATUS_|cuDNN error|CUFFT_|cudaError/.test(this.native);
+  }
   /** True when the device or the host had no memory left for the call. */
   get outOfMemory(): boolean {
     return /out of memory|can't allocate memory|bad_alloc|DefaultCPUAllocator/i.test(this.native);

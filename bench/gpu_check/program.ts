@@ -116,9 +116,70 @@ const outOfMemory: Check = {
   },
 };
 
+const evaluationInParts: Check = {
+  name: "an evaluation that does not fit in memory goes on in parts, to the same figures",
+  gpuOnly: true,
+  async run(c) {
+    const size = { "model.layers": 12, "model.embed": 768, "model.heads": 12, "model.context": 1024 };
+    const words = [
+      "--model",
+      "gpt",
+      "--amp",
+      "bf16",
+      "--device",
+      "cuda",
+      "--max-steps",
+      "1",
+      "--batch-size",
+      "4",
+    ];
+    const samples = ["--train-samples", "8", "--val-samples", c.quick ? "64" : "1024"];
+    const run = (folder: string, batch: number) =>
+      hpctrain(c, folder, ...words, ...samples, ...settings({ ...size, "training.eval_batch_size": batch }));
+    const small = await run("eval-small", 16), large = await run("eval-large", 1024);
+    if (small.code !== 0) return failed(small);
+    if (large.code !== 0) return failed(large);
+    const [a, b] = ["eval-small", "eval-large"].map((at) => fromEvents(c, at, "gpt", "eval", "val_loss"));
+    const said = /did not fit in memory: it goes on with (\d+) samples/.exec(large.err + large.out)?.[1];
+    const apart = relative(b, a);
+    return {
+      ok: said !== undefined && apart < 1e-3,
+      figure: `1024 at once, then ${said}; ${apart.toExponential(1)} apart`,
+    };
+  },
+};
+
+/** In a process of its own: nothing can be computed on the device by a process that saw it fail. */
+const deviceFails: Check = {
+  name: "a device that fails is a sentence and exit code 7",
+  gpuOnly: true,
+  async run(c) {
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "--allow-all",
+        "--no-check",
+        "--quiet",
+        "--cached-only",
+        join(root, "bench/gpu_check/broken.ts"),
+      ],
+      env: { HPCTRAIN_LIBTORCH: c.libtorch.dir },
+      stdin: "null",
+      stdout: "null",
+    }).output();
+    const sentence = new TextDecoder().decode(stderr).trim().split("\n").at(-1) ?? "";
+    return {
+      ok: code === 7 && sentence.startsWith("hpctrain: The GPU failed in "),
+      figure: `exit code ${code}: ${sentence.slice(0, 120)}`,
+    };
+  },
+};
+
 export const program: readonly Check[] = [
   acrossDevices("trained on the device, evaluated on the CPU", deviceFlag, () => "cpu"),
   acrossDevices("trained on the CPU, evaluated on the device", () => "cpu", deviceFlag),
   sameBits,
   outOfMemory,
+  evaluationInParts,
+  deviceFails,
 ];

@@ -4,12 +4,13 @@ import { resolve } from "../../core/config/resolve.ts";
 import { batchOf, plainPart } from "../../core/data/source.ts";
 import { build } from "../../core/train/build.ts";
 import { memoryInUse } from "../../core/train/device.ts";
+import { evaluate } from "../../core/train/evaluate.ts";
 import { openFeed } from "../../core/train/feed.ts";
 import { arriving } from "../../ffi/arriving.ts";
 import * as cuda from "../../ffi/cuda.ts";
 import { ones, readBytes, uninitialised, zeros } from "../../ffi/make.ts";
 import { clone, copy_, mm } from "../../ffi/ops.ts";
-import { type Device, keep, scope } from "../../ffi/tensor.ts";
+import { type Device, keep, liveTensors, scope } from "../../ffi/tensor.ts";
 import type { Check } from "./check.ts";
 import { SMALL } from "./trainer.ts";
 
@@ -129,7 +130,34 @@ const feed: Check = {
 
 const equal = (a: Uint8Array, b: Uint8Array) => a.length === b.length && a.every((byte, i) => byte === b[i]);
 
-const GIB = 2 ** 30;
+const GIB = 2 ** 30, MIB = 2 ** 20;
+
+const evaluations: Check = {
+  name: "50 evaluations leave streams, events, tensors and memory as they were",
+  gpuOnly: true,
+  async run({ device }) {
+    const { config } = resolve({ argv: [...SMALL["simple-convnet"], "--val-samples", "2048"], env: {} });
+    const { data: { val }, pass } = build(config, device);
+    const feed = openFeed({ device, channelsLast: false, loss: pass.loss });
+    const counts = () => {
+      cuda.synchroniseCuda();
+      return [
+        cuda.cudaHeld().streams,
+        cuda.cudaHeld().events,
+        liveTensors(),
+        Math.round(cuda.cudaMemory().used / MIB),
+      ];
+    };
+    const seen: number[][] = [];
+    for (let i = 0; i < 51; i++) {
+      await evaluate(pass, val!, feed, 512, () => {});
+      if (i === 0 || i === 50) seen.push(counts());
+    }
+    feed.close();
+    const [first, last] = seen.map((each) => each.join(", "));
+    return { ok: first === last, figure: `streams, events, tensors, MiB: ${first}, then ${last}` };
+  },
+};
 
 const memory: Check = {
   name: "the memory figure sees 1 GiB",
@@ -144,4 +172,4 @@ const memory: Check = {
     }),
 };
 
-export const streams: readonly Check[] = [memory, events, overlap, late, feed];
+export const streams: readonly Check[] = [memory, events, overlap, late, feed, evaluations];

@@ -87,10 +87,11 @@ export const distributed = {
     empty: "as the allocation has",
     help: "GPUs the run takes on each machine",
   }),
-  bucket_mb: int(4, {
-    min: 1,
+  bucket_mb: int(0, {
+    min: 0,
     max: 4096,
     flag: "bucket-mb",
+    empty: "25 between GPUs, 4 between CPUs",
     help: "megabytes of gradients that ranks add up at a time, while backward goes on",
   }),
   zero: int(0, {

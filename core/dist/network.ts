@@ -43,9 +43,6 @@ export function networkVariables(
   return { set, said };
 }
 
-/**
- * Adapters read a GPU's memory as far as the same socket's PCI host bridge; four queues a connection spread over the
- * ways of a fabric that has several.
- */
-const INFINIBAND = { NCCL_IB_DISABLE: "0", NCCL_NET_GDR_LEVEL: "PHB", NCCL_IB_QPS_PER_CONNECTION: "4" };
+/** NCCL knows best how far adapters may read a GPU's memory and over how many queues: both hang some fabrics. */
+const INFINIBAND = { NCCL_IB_DISABLE: "0" };
 const ETHERNET = { NCCL_IB_DISABLE: "1" };

@@ -9,6 +9,7 @@ import { plainPart, type Source } from "../data/source.ts";
 import { forward } from "../models/model.ts";
 import type { Pass } from "../train/blocks.ts";
 import type { Feed } from "../train/feed.ts";
+import { evaluationOutOfMemory } from "../train/out_of_memory.ts";
 
 /** One column of some samples' rows: what each sample has of it, and its numbers. */
 export interface Some {
@@ -61,23 +62,27 @@ export async function predict(source: Source, { from, end }: Range, job: Job): P
   });
   for (let done = from; done < end;) {
     while (!supply.ready(WAIT_MS)) await poll(done - from);
-    scope(() =>
-      noGrad(() => {
-        const { input, target } = supply.take()![0];
-        const output = autocast(pass.cast, pass.onGpu, () => forward(pass.model, input) as Tensor);
-        const count = input.shape[0];
-        const ids = Int32Array.from({ length: count }, (_, i) => source.indices?.[done + i] ?? done + i);
-        take([
-          { name: "id", shape: [], values: ids },
-          floats("prediction", output),
-          ...(classes ? likeliest(output) : []),
-          ...(targets
-            ? [classes && !isFloating(target.dtype) ? labels(target, relabel) : floats("target", target)]
-            : []),
-        ]);
-        done += count;
-      })
-    );
+    try {
+      scope(() =>
+        noGrad(() => {
+          const { input, target } = supply.take()![0];
+          const output = autocast(pass.cast, pass.onGpu, () => forward(pass.model, input) as Tensor);
+          const count = input.shape[0];
+          const ids = Int32Array.from({ length: count }, (_, i) => source.indices?.[done + i] ?? done + i);
+          take([
+            { name: "id", shape: [], values: ids },
+            floats("prediction", output),
+            ...(classes ? likeliest(output) : []),
+            ...(targets
+              ? [classes && !isFloating(target.dtype) ? labels(target, relabel) : floats("target", target)]
+              : []),
+          ]);
+          done += count;
+        })
+      );
+    } catch (error) {
+      throw evaluationOutOfMemory(error, batchSize);
+    }
     supply.ahead();
     await poll(done - from);
   }

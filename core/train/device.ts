@@ -80,11 +80,26 @@ export function asUserError(error: unknown): unknown {
       { cause: error },
     );
   }
+  if (error.ofDevice) return deviceFailed(error);
   const op = /(\S+) does not have a deterministic implementation/.exec(error.native)?.[1];
   return op === undefined ? error : new UserError(
     "usage",
     `--deterministic, but this model needs ${op}, which has no deterministic form on this device. ` +
       "Leave out --deterministic, choose another model, or use --device cpu.",
+    { cause: error },
+  );
+}
+
+function deviceFailed(error: NativeError): UserError {
+  const why = /device-side assert/.test(error.native)
+    ? "An index was outside of its table: a class or a token that the model has no place for. The same run with --device cpu says which."
+    : "Look at nvidia-smi and the system's log (dmesg: Xid) for this GPU, and run hpctrain doctor; " +
+      "CUDA_LAUNCH_BLOCKING=1 names the op that failed first.";
+  return new UserError(
+    "environment",
+    `The GPU failed in ${error.op}: ${
+      error.native.slice(0, 300)
+    }. ${why} Checkpoints from before it are kept.`,
     { cause: error },
   );
 }

@@ -3,7 +3,7 @@
 import { formatPlural } from "../format.ts";
 import { epochLine } from "../track/lines.ts";
 import type { Breath } from "./breath.ts";
-import { evaluate, type Evaluation } from "./evaluate.ts";
+import { evaluate, type Evaluation, lessAtOnce } from "./evaluate.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Run } from "./run.ts";
 import { learningRate } from "./schedule.ts";
@@ -53,7 +53,8 @@ export async function evaluateEpoch(
   run.ema?.swap();
   try {
     const evaluation = await evaluate(step.pass, val, run.feed, size, poll, together?.team);
-    const { valLoss, metrics, samples, seconds } = evaluation;
+    const { valLoss, metrics, samples, seconds, halvedTo } = evaluation;
+    if (halvedTo !== null) console.warn(lessAtOnce(halvedTo, size));
     events.emit({
       kind: "eval",
       step: cursor.step,

@@ -2,6 +2,8 @@
 // its siblings.
 import { autocast } from "../../ffi/autocast.ts";
 import { noGrad } from "../../ffi/autograd.ts";
+import { NativeError } from "../../ffi/errors.ts";
+import { narrow } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { plainPart, type Source } from "../data/source.ts";
 import type { Team } from "../dist/team.ts";
@@ -9,13 +11,16 @@ import { forward } from "../models/model.ts";
 import type { Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
 import { type Metrics, type RunningMetrics, runningMetrics } from "./metrics.ts";
-import { itemsOf } from "./step.ts";
+import { evaluationOutOfMemory } from "./out_of_memory.ts";
+import { itemsOf, type MicroBatch } from "./step.ts";
 
 export interface Evaluation {
   readonly valLoss: number;
   readonly metrics: Metrics;
   readonly samples: number;
   readonly seconds: number;
+  /** The most samples at once from here on, where memory ran short in this evaluation; null where it did not. */
+  readonly halvedTo: number | null;
 }
 
 /** Longest wait for data before `poll` is called. */
@@ -40,6 +45,8 @@ export async function evaluate(
   const stride = batchSize * world, each: RunningMetrics[] = [];
   const all = make();
   pass.model.root.train(false);
+  const fitted = fitting.get(source) ?? batchSize;
+  let most = fitted;
   try {
     const supply = feed.of(source);
     let asked = rank * batchSize;
@@ -57,25 +64,56 @@ export async function evaluate(
       const running = team ? make() : all;
       if (team) each.push(running);
       while (!supply.ready(WAIT_MS)) await poll(done, source.length, false);
-      scope(() =>
-        noGrad(() => {
-          const batch = supply.take()![0];
-          const { input, target } = batch;
-          autocast(pass.cast, pass.onGpu, () => {
-            const output = forward(pass.model, input) as Tensor;
-            running.observe(output, target, pass.loss.apply(output, target), itemsOf(batch, pass.loss));
-          });
-        })
-      );
+      scope(() => noGrad(() => most = judgeInParts(pass, supply.take()![0], running, most)));
       supply.ahead();
       await poll(until, source.length, true);
     }
+  } catch (error) {
+    throw evaluationOutOfMemory(error, batchSize);
   } finally {
     pass.model.root.train(true);
+    if (most < fitted) fitting.set(source, most);
   }
   if (team) all.restore(sumsOfBatches(team, each, Math.ceil(source.length / batchSize), all.sums().length));
   const { loss, metrics } = all.result();
-  return { valLoss: loss, metrics, samples: source.length, seconds: (performance.now() - began) / 1000 };
+  const seconds = (performance.now() - began) / 1000;
+  return { valLoss: loss, metrics, samples: source.length, seconds, halvedTo: most < fitted ? most : null };
+}
+
+/** What a person is told where memory ran short. */
+export const lessAtOnce = (rows: number, batchSize: number): string =>
+  `An evaluation's batch of ${batchSize} did not fit in memory: it goes on with ${rows} samples at a time, to the same ` +
+  `figures. --set training.eval_batch_size=${rows} saves the attempt.`;
+
+/** The most samples that fitted in memory at once, of each source whose batches did not. */
+const fitting = new WeakMap<Source, number>();
+
+/**
+ * Judges a batch in parts of at most `most` samples: one that does not fit in memory is halved, and so are those that
+ * follow. Only sums over samples are kept, so the result is the same. Returns the size that fitted.
+ */
+function judgeInParts(pass: Pass, batch: MicroBatch, running: RunningMetrics, most: number): number {
+  const { input, target } = batch, length = target.shape[0];
+  for (let from = 0; from < length;) {
+    const count = Math.min(most, length - from);
+    try {
+      scope(() => {
+        const part = count === length
+          ? batch
+          : { input: narrow(input, 0, from, count), target: narrow(target, 0, from, count) };
+        autocast(pass.cast, pass.onGpu, () => {
+          const output = forward(pass.model, part.input) as Tensor;
+          const loss = pass.loss.apply(output, part.target);
+          running.observe(output, part.target, loss, itemsOf(part, pass.loss));
+        });
+      });
+      from += count;
+    } catch (error) {
+      if (count === 1 || !(error instanceof NativeError && error.outOfMemory)) throw error;
+      most = Math.ceil(count / 2);
+    }
+  }
+  return most;
 }
 
 /** Each batch's sums, in their order: a batch is one rank's, and the others add zeros, which change no bit. */

@@ -24,7 +24,7 @@ export interface Supply {
 }
 
 export interface Feed {
-  /** Of a source that the feed was opened with, or of any other without threads. */
+  /** The one supply of a source that the feed was opened with, or of any other without threads. */
   of(source: Source): Supply;
   /** Seconds spent waiting for data so far. */
   waited(): number;
@@ -61,22 +61,29 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
     )
     : null;
   const clock = { seconds: 0 };
-  const used: Source[] = [];
+  const supplies = new Map<Source, Supply>();
   const layout = (b: MicroBatch): MicroBatch =>
     channelsLast && b.input.shape.length === 4 ? { ...b, input: imagesLast(b.input) } : b;
   return {
     of(given) {
       const source = here(given);
-      if (!used.includes(source)) used.push(source);
+      const known = supplies.get(source);
+      if (known) return known;
       const lane = loader ? lanes.findIndex((one) => one.source === source) : -1;
       const rows = lane < 0 ? rowsOf(source) : loader!.lanes[lane];
       const timed = clocked(rows, clock);
-      return device === "cpu"
+      const supply = device === "cpu"
         ? onHost(source, timed, layout)
         : overlapped(source, timed, lane >= 0, device, layout, loss);
+      supplies.set(source, supply);
+      return supply;
     },
     waited: () => clock.seconds,
-    skipped: () => used.reduce((sum, source) => sum + (source.passedOver?.() ?? 0), loader?.skipped() ?? 0),
+    skipped: () =>
+      [...supplies.keys()].reduce(
+        (sum, source) => sum + (source.passedOver?.() ?? 0),
+        loader?.skipped() ?? 0,
+      ),
     close: () => loader?.close(),
   };
 }

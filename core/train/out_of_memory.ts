@@ -24,3 +24,17 @@ export function outOfMemory(error: unknown, { run, built }: Prepared): unknown {
     { cause: error },
   );
 }
+
+/** The same of an evaluation, whose batches have a size of their own. */
+export function evaluationOutOfMemory(error: unknown, batchSize: number): unknown {
+  if (!(error instanceof NativeError) || !error.outOfMemory) return error;
+  const half = Math.max(1, Math.floor(batchSize / 2));
+  return new UserError(
+    "memory",
+    `Out of memory in an evaluation with a batch of ${batchSize} (${error.native.slice(0, 300)}). ` +
+      (batchSize > 1
+        ? `Less memory is needed with: --set training.eval_batch_size=${half}.`
+        : "Take a smaller model."),
+    { cause: error },
+  );
+}

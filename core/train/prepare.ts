@@ -223,7 +223,7 @@ function stepOf(
     clipNorm: training.clip_norm,
     shards,
     reducer: team && !shards
-      ? openReducer(arena, model, team.collectives, config.distributed.bucket_mb * MIB, zero?.owned)
+      ? openReducer(arena, model, team.collectives, config.distributed.bucket_mb, zero?.owned)
       : null,
     zero,
     norms: team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null,

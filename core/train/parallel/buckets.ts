@@ -1,4 +1,5 @@
-// The gradient arena cut into pieces that are reduced each as one. May import models (types), arena.
+// The gradient arena cut into pieces that are reduced each as one. May import models and dist (types), arena.
+import type { Collectives } from "../../dist/collectives.ts";
 import type { Model } from "../../models/model.ts";
 import type { Arena } from "../arena.ts";
 
@@ -8,6 +9,14 @@ export interface Bucket {
   readonly to: number;
   readonly after: number;
 }
+
+const MIB = 2 ** 20;
+/** Published sweeps of NCCL reach its full rate at 16 MiB and more; on CPUs small pieces hide best behind backward. */
+const OWN_CHOICE_MB = { nccl: 25, cpu: 4 };
+
+/** Elements of a bucket: as many as were asked for, or what suits the engine. */
+export const bucketElements = (megabytes: number, { backend }: Pick<Collectives, "backend">): number =>
+  (megabytes || OWN_CHOICE_MB[backend === "nccl" ? "nccl" : "cpu"]) * MIB / Float32Array.BYTES_PER_ELEMENT;
 
 /**
  * From the arena's end on, since backward comes from there; each at least `least` elements, but for the last, and as

@@ -6,7 +6,7 @@ import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Collectives, Ticket } from "../../dist/collectives.ts";
 import type { Model } from "../../models/model.ts";
 import type { Arena } from "../arena.ts";
-import { bucketsOf, firstBlocks } from "./buckets.ts";
+import { bucketElements, bucketsOf, firstBlocks } from "./buckets.ts";
 import type { Owned } from "./zero_parts.ts";
 
 /** @internal */
@@ -25,11 +25,16 @@ export function openReducer(
   arena: Arena,
   model: Model,
   collectives: Collectives,
-  bucketBytes: number,
+  bucketMegabytes: number,
   owned: Owned | null = null,
 ): Reducer {
   const buckets = owned?.buckets ??
-    bucketsOf(arena.starts, arena.flat.numel, firstBlocks(arena, model), bucketBytes / 4);
+    bucketsOf(
+      arena.starts,
+      arena.flat.numel,
+      firstBlocks(arena, model),
+      bucketElements(bucketMegabytes, collectives),
+    );
   const pieces = buckets.map(({ from, to, after }, i) => ({
     after,
     slice: keep(scope(() => narrow(arena.gradient, 0, from, to - from))),

@@ -11,7 +11,7 @@ import type { Model } from "../../models/model.ts";
 import type { Arena } from "../arena.ts";
 import { gradientNorm } from "../clip.ts";
 import { createOptimizer, type Optimizer } from "../optimizers/optimizer.ts";
-import { bucketsOf, firstBlocks } from "./buckets.ts";
+import { bucketElements, bucketsOf, firstBlocks } from "./buckets.ts";
 import { openOwned, type Owned } from "./zero_parts.ts";
 
 /** @internal */
@@ -33,7 +33,7 @@ export interface Zero {
 
 export function openZero({ training, distributed }: Config, arena: Arena, model: Model, team: Team): Zero {
   const { collectives, world } = team;
-  const least = distributed.bucket_mb * 2 ** 20 / 4;
+  const least = bucketElements(distributed.bucket_mb, collectives);
   const buckets = bucketsOf(arena.starts, arena.flat.numel, firstBlocks(arena, model), least, world);
   const owned = openOwned(arena, buckets, collectives);
   const inner = createOptimizer(training.optimizer, owned.arena);

@@ -109,7 +109,8 @@ const cases: Record<string, (c: Collectives) => unknown> = {
     const trained = async (collectives: Collectives) => {
       const all = [];
       for (const zooCase of CASES) {
-        const reducer = (model: Model, arena: Arena) => openReducer(arena, model, collectives, 40_000);
+        const reducer = (model: Model, arena: Arena) =>
+          openReducer(arena, model, collectives, 40_000 / 2 ** 20);
         all.push(await train(zooCase, {}, ({ model, arena }) => ({ reducer: reducer(model, arena) })));
       }
       return all;

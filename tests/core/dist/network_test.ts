@@ -18,15 +18,8 @@ Deno.test("auto leaves NCCL to itself, and says nothing", () => {
 
 Deno.test("infiniband turns the adapters on, and keeps the rest off Docker's bridge", () => {
   const { set, said } = of({ network: "infiniband" });
-  assertEquals(set, {
-    NCCL_IB_DISABLE: "0",
-    NCCL_NET_GDR_LEVEL: "PHB",
-    NCCL_IB_QPS_PER_CONNECTION: "4",
-    NCCL_SOCKET_IFNAME: "^docker,lo",
-  });
-  assertEquals(said, [
-    "For NCCL: NCCL_IB_DISABLE=0 NCCL_NET_GDR_LEVEL=PHB NCCL_IB_QPS_PER_CONNECTION=4 NCCL_SOCKET_IFNAME=^docker,lo.",
-  ]);
+  assertEquals(set, { NCCL_IB_DISABLE: "0", NCCL_SOCKET_IFNAME: "^docker,lo" });
+  assertEquals(said, ["For NCCL: NCCL_IB_DISABLE=0 NCCL_SOCKET_IFNAME=^docker,lo."]);
 });
 
 Deno.test("ethernet turns the adapters off; on one node the loopback stays allowed", () => {
@@ -34,10 +27,10 @@ Deno.test("ethernet turns the adapters off; on one node the loopback stays allow
 });
 
 Deno.test("a variable that the user has set stays, and is named where it says otherwise", () => {
-  const env = { NCCL_IB_DISABLE: "1", NCCL_SOCKET_IFNAME: "^docker,lo", NCCL_NET_GDR_LEVEL: "" };
+  const env = { NCCL_IB_DISABLE: "1" };
   const { set, said } = of({ network: "infiniband", env });
-  assertEquals(set, { NCCL_IB_QPS_PER_CONNECTION: "4" });
-  assertEquals(said[1], "From the environment, and kept: NCCL_IB_DISABLE=1 NCCL_NET_GDR_LEVEL=.");
+  assertEquals(set, { NCCL_SOCKET_IFNAME: "^docker,lo" });
+  assertEquals(said[1], "From the environment, and kept: NCCL_IB_DISABLE=1.");
 });
 
 Deno.test("NCCL's own messages go to the rank's file, if there are any", () => {

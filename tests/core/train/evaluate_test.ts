@@ -2,8 +2,10 @@ import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/as
 import { memorySource } from "../../../core/data/memory.ts";
 import type { Source } from "../../../core/data/source.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
-import { evaluate } from "../../../core/train/evaluate.ts";
+import { UserError } from "../../../core/errors.ts";
+import { evaluate, lessAtOnce } from "../../../core/train/evaluate.ts";
 import { openFeed } from "../../../core/train/feed.ts";
+import { NativeError } from "../../../ffi/errors.ts";
 import { randint, randn } from "../../../ffi/ops.ts";
 import { manualSeed } from "../../../ffi/random.ts";
 import { liveTensors } from "../../../ffi/tensor.ts";
@@ -72,4 +74,40 @@ Deno.test("an evaluation leaves no tensor behind", async () => {
   const before = liveTensors();
   for (let i = 0; i < 3; i++) await evaluated(20);
   assertEquals(liveTensors(), before);
+});
+
+/** As if no more than `room` samples fitted in memory; `seen` are the batches that were tried. */
+function withRoomFor(room: number, seen: number[]) {
+  const apply: typeof pass.loss.apply = (output, target) => {
+    seen.push(target.shape[0]);
+    if (target.shape[0] > room) {
+      throw new NativeError("mm", "", "CUDA out of memory. Tried to allocate 9 GiB.");
+    }
+    return pass.loss.apply(output, target);
+  };
+  return { ...pass, loss: { ...pass.loss, apply } };
+}
+
+Deno.test("a batch that does not fit in memory is judged in parts that do, to the same figures, and so are all after it", async () => {
+  const source = { ...data };
+  const { evaluation: whole } = await evaluated(20);
+  const seen: number[] = [];
+  const short = await evaluate(withRoomFor(6, seen), source, feed, 20, () => {});
+  assertEquals(seen.slice(0, 6), [20, 10, 5, 5, 5, 5]);
+  assertAlmostEquals(short.valLoss, whole.valLoss, 1e-6);
+  assertEquals([short.metrics, short.samples, short.halvedTo], [whole.metrics, 53, 5]);
+  seen.length = 0;
+  const again = await evaluate(withRoomFor(6, seen), source, feed, 20, () => {});
+  assertEquals([Math.max(...seen), again.halvedTo], [5, null]);
+  assert(lessAtOnce(5, 20).includes("--set training.eval_batch_size=5"));
+});
+
+Deno.test("where not even one sample fits, the sentence names the evaluation's batch size", async () => {
+  const error = await assertRejects(
+    () => evaluate(withRoomFor(0, []), { ...data }, feed, 20, () => {}),
+    UserError,
+    "Out of memory in an evaluation with a batch of 20",
+  );
+  assertEquals(error.kind, "memory");
+  assert(error.message.includes("--set training.eval_batch_size=10"));
 });

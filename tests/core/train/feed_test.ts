@@ -121,3 +121,16 @@ Deno.test("a source is evaluated in the middle of another's epoch", () => {
     feed.close();
   }
 });
+
+Deno.test("a source has one supply for the whole run: evaluations take no stream, event or buffer of their own", () => {
+  const [train, val] = [sourceOf(40), sourceOf(10)];
+  const feed = feedOf([train, val], 0);
+  assertEquals([feed.of(val) === feed.of(val), feed.of(train) === feed.of(val)], [true, false]);
+  for (let epoch = 0; epoch < 3; epoch++) {
+    const supply = feed.of(val);
+    supply.begin(inTurn(stepsOf(val, epoch)));
+    assertEquals(taken(supply)?.flat().length, 10);
+    assertEquals(taken(supply), null);
+  }
+  feed.close();
+});
