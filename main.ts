@@ -2,7 +2,8 @@
 import { findCommand } from "./commands/mod.ts";
 import { EXIT, refused, UserError } from "./core/errors.ts";
 
-export async function main(argv: string[]): Promise<number> {
+export async function main(given: string[]): Promise<number> {
+  const argv = traceErrors(given);
   const [first, ...rest] = argv;
   if (first === undefined || (rest.length === 0 && ["--help", "-h", "help"].includes(first))) {
     console.log((await import("./commands/help.ts")).guide());
@@ -35,6 +36,14 @@ async function unknownCommand(name: string): Promise<UserError> {
   return new UserError("usage", `Unknown command "${name}".${hint}`);
 }
 
+/** Takes --trace-errors out, which is about every command, and those that it starts. */
+function traceErrors(argv: string[]): string[] {
+  const end = argv.includes("--") ? argv.indexOf("--") : argv.length;
+  const kept = argv.filter((word, i) => i > end || !/^--trace[-_]errors$/.test(word));
+  if (kept.length < argv.length) Deno.env.set("HPCTRAIN_TRACE_ERRORS", "1");
+  return kept;
+}
+
 /** A user's mistake is one sentence, and so is what the system has refused; anything else is ours, and comes with its stack. */
 function report(cause: unknown): number {
   if (cause instanceof Error && isOfPrinting(cause)) {
@@ -46,7 +55,12 @@ function report(cause: unknown): number {
   const error = refused(cause, "environment");
   if (error instanceof UserError) {
     console.error(`hpctrain: ${error.message}`);
-    if (Deno.args.includes("--debug")) console.error(error); // its stack, and the chain of causes
+    if (Deno.env.get("HPCTRAIN_TRACE_ERRORS")) console.error(error); // its stack, and the chain of causes
+    else if (Deno.args.includes("--debug")) {
+      console.error(
+        "hpctrain: --debug is the preset debug. Where an error came from is told by --trace-errors.",
+      );
+    }
     return error.exitCode;
   }
   console.error(`internal: ${error instanceof Error ? error.stack ?? error.message : String(error)}`);

@@ -9,8 +9,9 @@ export function bash(commands: readonly CompletedCommand[]): string {
   const train = commands.find(({ name }) => name === "train")!;
   const values = allFlags(commands).flatMap(({ name, value }) => {
     if (!value) return [];
-    const words = value.choices
-      ? `compgen -W '${value.choices.join(" ")}' -- "$cur"`
+    const { choices, files } = value;
+    const words = choices
+      ? `compgen ${files ? "-f " : ""}-W '${choices.join(" ")}' -- "$cur"`
       : 'compgen -f -- "$cur"';
     const reply = value.choices || value.files ? `COMPREPLY=($(${words})); return` : "return";
     return [`    --${name}) ${reply} ;;`];

@@ -37,6 +37,7 @@ function completed(command: Command): CompletedCommand {
     ...(settings ? settingFlags() : []),
     ...Object.entries(options).map(([flag, option]) => optionFlag(flag, option)),
     { name: "help", help: "show help" },
+    { name: "trace-errors", help: "tell where in the program an error came from" },
   ];
   return {
     name,

@@ -36,6 +36,8 @@ ${helpLine("hpctrain COMMAND --help", "a command's own help, with an example")}
 ${helpLine("hpctrain train --help-all", "every setting")}`;
 }
 
+const TRACE = helpLine("--trace-errors", "tell where in the program an error came from, and its causes");
+
 export function commandHelp(command: Command, all: boolean): string {
   const examples = command.examples.map((example) => `  ${example}`);
   const blocks = [
@@ -55,6 +57,7 @@ export function commandHelp(command: Command, all: boolean): string {
       blocks.push(`These are the common flags. hpctrain ${command.name} --help-all shows every setting.`);
     }
   }
+  blocks.push(`Everywhere\n${TRACE}`);
   return blocks.join("\n\n");
 }
 

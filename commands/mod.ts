@@ -1,5 +1,6 @@
-// The table of commands. Imports types and options only: a command is loaded when it is run.
+// The table of commands. Imports types, options and names only: a command is loaded when it is run.
 import type { OptionSpec } from "../core/config/options.ts";
+import { MODEL_NAMES } from "../core/config/settings_model.ts";
 import {
   BENCH_OPTIONS,
   CANCEL_OPTIONS,
@@ -300,18 +301,7 @@ export const COMMANDS: readonly Command[] = [
     ],
     settings: true,
     options: MODELS_OPTIONS,
-    words: [
-      "mlp",
-      "simple-convnet",
-      "cosmo-cnn",
-      "resnet18",
-      "resnet34",
-      "resnet50",
-      "resnet101",
-      "unet",
-      "gpt",
-      "vit",
-    ],
+    words: MODEL_NAMES,
     load: async () => (await import("./models.ts")).models,
   },
   {

@@ -14,15 +14,20 @@ export interface CompletedFlag {
 export function settingFlags(): CompletedFlag[] {
   const sources: CompletedFlag[] = [
     { name: "preset", help: plain(SOURCE_FLAGS.preset.help), value: { choices: PRESET_NAMES } },
+    { name: "debug", help: plain(SOURCE_FLAGS.debug.help) },
     { name: "config", help: SOURCE_FLAGS.config.help, value: { files: true } },
     { name: "set", help: SOURCE_FLAGS.set.help, value: { choices: ALL.map(({ path }) => `${path}=`) } },
     { name: "help-all", help: "show every setting" },
   ];
-  const settings = [...FLAGS].map(([name, { declared: { setting }, fixed }]): CompletedFlag => {
+  const settings = [...FLAGS].map(([name, { declared: { setting }, fixed, spelling }]): CompletedFlag => {
     if (fixed !== undefined) {
       return { name, help: name.startsWith("no-") ? `not: ${setting.help}` : setting.help };
     }
-    return { name, help: setting.help, value: { choices: setting.choices, files: setting.kind === "path" } };
+    const files = setting.kind === "path" || setting.orFile !== undefined;
+    // Who begins with another program's flag goes on with its words.
+    const words = spelling ? Object.keys(setting.words ?? {}) : [];
+    const choices = setting.choices && [...setting.choices, ...words];
+    return { name, help: setting.help, value: { choices, files } };
   });
   return [...sources, ...settings];
 }

@@ -31,6 +31,8 @@ function row(declared: Declared): string[] {
   const { path, setting } = declared;
   const flags = [...(setting.flag ? [setting.flag] : []), ...Object.keys(setting.shortcuts ?? {})];
   const also = [
+    ...(setting.spellings ?? []).map((name) => `--${name}`),
+    ...Object.entries(setting.words ?? {}).map(([word, value]) => `${word} (${value})`),
     ...(setting.aliases ?? []),
     ...variablesOf(declared).filter((v) => !v.startsWith("HPCTRAIN_")),
   ];

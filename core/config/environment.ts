@@ -19,6 +19,7 @@ const OTHERS = [
   "RESTARTS",
   "ENDED",
   "MPI",
+  "TRACE_ERRORS",
   "WANDB_PYTHON",
   "WANDB_PYTHON_OLD",
 ].map((name) => PREFIX + name);

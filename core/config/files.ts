@@ -11,9 +11,10 @@ import {
   type YAMLMap,
 } from "../../deps/yaml.ts";
 import { UserError } from "../errors.ts";
+import { insteadOf } from "./elsewhere.ts";
 import { readText } from "./read_text.ts";
 import { nearest } from "./suggest.ts";
-import { allPaths, canonical, isGroup, keysOf, lookUp } from "./tree.ts";
+import { allPaths, canonical, FLAGS, isGroup, keysOf, lookUp } from "./tree.ts";
 import { type Assignment, fromData } from "./values.ts";
 
 /** No honest file of settings has more; looking one up costs a walk over the file. */
@@ -190,10 +191,19 @@ function unknownKey(where: string, group: string, key: string): UserError {
     return new UserError("usage", `${where}: YAML merge keys (<<) are not supported. Write the keys out.`);
   }
   const known = keysOf(group);
-  const near = nearest(key, known) ?? elsewhere(key);
+  const instead = insteadOf(key.replaceAll("_", "-"));
+  const near = instead ? null : spelt(group, key) ?? nearest(key, known) ?? elsewhere(key);
   const place = group === "" ? "at the top of the file" : `in ${group}`;
-  const hint = near ? `Did you mean "${near}"?` : `Known keys are ${known.join(", ")}.`;
+  const hint = near ? `Did you mean "${near}"?` : instead ?? `Known keys are ${known.join(", ")}.`;
   return new UserError("usage", `${where}: unknown key ${JSON.stringify(key)} ${place}. ${hint}`);
+}
+
+/** Ours for another program's name, as it is written in this group. */
+function spelt(group: string, key: string): string | null {
+  const flag = FLAGS.get(key.replaceAll("_", "-"));
+  if (!flag?.spelling) return null;
+  const { path } = flag.declared;
+  return group !== "" && path.startsWith(`${group}.`) ? path.slice(group.length + 1) : path;
 }
 
 /** The full path of a setting with this very name in another section. */

@@ -1,4 +1,4 @@
-// argv -> assignments, presets, files and positionals. May import errors and the declarations.
+// argv -> assignments, presets, files and positionals.
 import { UserError } from "../errors.ts";
 import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "./options.ts";
 import { type Flag, FLAGS, hintForPath, lookUp } from "./tree.ts";
@@ -8,19 +8,28 @@ export interface CommandLine {
   /** In the order given: of two for one setting the last wins. */
   readonly assignments: Assignment[];
   readonly presets: string[];
+  /** --debug, the short name of a preset. */
+  debug: boolean;
   readonly files: string[];
   readonly positionals: string[];
 }
 
 /** The flags that are no settings themselves but bring some. */
-export const SOURCE_FLAGS = {
+export const SOURCE_FLAGS: Readonly<Record<string, { readonly value?: string; readonly help: string }>> = {
   preset: { value: "NAME", help: "start from a preset; `hpctrain presets` lists them" },
+  debug: { help: "short for --preset debug: a small run of seconds" },
   config: { value: "FILE", help: "read settings from a YAML file; may be given again, later files win" },
   set: { value: "KEY=VALUE", help: "give any setting by its path, such as training.optimizer.beta2=0.95" },
-} as const;
+};
+
+/** Whether a word that follows the flag is its value. */
+export const takesValue = (name: string): boolean => {
+  const flag = FLAGS.get(name);
+  return flag ? flag.fixed === undefined : SOURCE_FLAGS[name]?.value !== undefined;
+};
 
 export function readFlags(argv: readonly string[], usage: string): CommandLine {
-  const line: CommandLine = { assignments: [], presets: [], files: [], positionals: [] };
+  const line: CommandLine = { assignments: [], presets: [], debug: false, files: [], positionals: [] };
   const words = [...argv];
   while (words.length > 0) {
     const word = words.shift()!;
@@ -46,7 +55,12 @@ function readFlag(word: string, words: string[], line: CommandLine, usage: strin
     line.assignments.push(assign(name, flag, value, words));
     return;
   }
-  const given = nonEmpty(name, value ?? takeValue(name, words, SOURCE_FLAGS[name as "set"].value));
+  if (name === "debug") {
+    if (value !== undefined) throw noValue(name, value);
+    line.debug = true;
+    return;
+  }
+  const given = nonEmpty(name, value ?? takeValue(name, words, SOURCE_FLAGS[name].value!));
   if (name === "preset") line.presets.push(given);
   else if (name === "config") line.files.push(given);
   else line.assignments.push(readSet(given));
@@ -61,8 +75,11 @@ function assign(name: string, flag: Flag, value: string | undefined, words: stri
   }
   if (value === undefined) return { path, value: fixed, origin: `--${name}` };
   if (open) return fromText(declared, nonEmpty(name, value), `--${name}`);
-  throw new UserError("usage", `--${name} takes no value, but got "${value}".`);
+  throw noValue(name, value);
 }
+
+const noValue = (name: string, value: string): UserError =>
+  new UserError("usage", `--${name} takes no value, but got "${value}".`);
 
 /** `--run-name=` takes a name back; `--epochs=` is a script with an empty variable. */
 function textOnly(kind: string): boolean {

@@ -10,7 +10,7 @@ const LEFT = 34;
 /** All settings, or the common ones, grouped by section; no line is longer than 100 columns. */
 export function settingsHelp(all: boolean): string {
   const sources = Object.entries(SOURCE_FLAGS)
-    .map(([name, { value, help }]) => helpLine(`--${name} ${value}`, help));
+    .map(([name, { value, help }]) => helpLine(`--${name}${value ? ` ${value}` : ""}`, help));
   const blocks = ["Where settings come from", ...sources];
   for (const [section, title] of Object.entries(SECTION_TITLES)) {
     const shown = ALL.filter(({ path, setting }) =>
@@ -54,8 +54,9 @@ export function placeholder({ kind, choices, orFile }: Setting): string {
 }
 
 function settingLines({ path, setting }: Declared): string[] {
-  const { flag, kind, help } = setting;
-  const about = `${help} [${defaultInWords(setting)}]`;
+  const { flag, spellings = [], kind, help } = setting;
+  const also = spellings.length > 0 ? `; also ${spellings.map((name) => `--${name}`).join(", ")}` : "";
+  const about = `${help}${also} [${defaultInWords(setting)}]`;
   const shortcuts = Object.entries(setting.shortcuts ?? {})
     .map(([name, value]) => helpLine(`--${name}`, `short for --set ${path}=${value}`));
   const left = !flag

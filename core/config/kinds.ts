@@ -12,6 +12,8 @@ export interface Setting<V = unknown> {
   readonly empty?: string;
   /** `--flag`; bools and choices with `no` also answer to `--no-flag`. */
   readonly flag?: string;
+  /** Flags of other programs that mean the same, one to one: Lightning's, Hugging Face's, torchrun's. Without dashes. */
+  readonly spellings?: readonly string[];
   /** Flags that stand for one value of this setting, e.g. { "wandb-online": "online" }. */
   readonly shortcuts?: Readonly<Record<string, V>>;
   /** The value `true` / `false` (and `--no-flag`) stand for, in a choice that users know as a switch. */
@@ -29,6 +31,10 @@ export interface Setting<V = unknown> {
   readonly above?: boolean;
   readonly below?: boolean;
   readonly choices?: readonly string[];
+  /** Other programs' words for the choices: { "bf16-mixed": "bf16" }. */
+  readonly words?: Readonly<Record<string, V>>;
+  /** Words that mean what is not to be had here -> a sentence about what there is. */
+  readonly unlike?: Readonly<Record<string, string>>;
   /** A choice that may also be the name of a file that looks like this. */
   readonly orFile?: { readonly regex: RegExp; readonly says: string };
   /** Units a duration may carry; a bare number has the first. */

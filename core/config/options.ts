@@ -1,5 +1,6 @@
-// The options of a command that are no settings (--json, --verify, ...). May import errors and suggest only.
+// The options of a command that are no settings (--json, --verify, ...).
 import { UserError } from "../errors.ts";
+import { insteadOf } from "./elsewhere.ts";
 import { didYouMean } from "./suggest.ts";
 
 export interface OptionSpec {
@@ -50,7 +51,7 @@ export function ownWords(
 ): { own: string[]; rest: string[] } {
   const own: string[] = [], rest: string[] = [];
   for (let i = 0; i < argv.length; i++) {
-    const [name, value] = argv[i].replace(/^--/, "").split("=");
+    const { name, value } = splitFlag(argv[i]);
     const mine = argv[i].startsWith("--") && Object.hasOwn(spec, name);
     (mine ? own : rest).push(argv[i]);
     const takes = mine && spec[name].kind === "text" && value === undefined;
@@ -64,12 +65,10 @@ export function looksLikeFlag(word: string): boolean {
   return word.length > 1 && word.startsWith("-") && !/^-\.?\d/.test(word);
 }
 
+/** Underscores are dashes: torchrun's and Hugging Face's flags have them. */
 export function splitFlag(word: string): { name: string; value: string | undefined } {
-  const name = word.replace(/^--?/, "");
-  const equals = name.indexOf("=");
-  return equals < 0
-    ? { name, value: undefined }
-    : { name: name.slice(0, equals), value: name.slice(equals + 1) };
+  const [, typed, value] = /^-{0,2}([^=]*)(?:=([^]*))?$/.exec(word)!;
+  return { name: typed.replaceAll("_", "-"), value };
 }
 
 /** Takes the next word as the flag's value, and refuses where there is none. */
@@ -82,11 +81,9 @@ export function takeValue(name: string, words: string[], expected: string): stri
 
 export function unknownFlag(word: string, known: readonly string[], usage: string): UserError {
   const name = splitFlag(word).name;
-  const dashes = known.map((flag) => `--${flag}`);
-  return new UserError(
-    "usage",
-    `Unknown flag ${word.split("=")[0]}.${didYouMean(`--${name}`, dashes)} Usage: ${usage}`,
-  );
+  const instead = insteadOf(name);
+  const hint = instead ? ` ${instead}` : didYouMean(`--${name}`, known.map((flag) => `--${flag}`));
+  return new UserError("usage", `Unknown flag ${word.split("=")[0]}.${hint} Usage: ${usage}`);
 }
 
 function noValue(name: string, value: string | undefined, usage: string): true {

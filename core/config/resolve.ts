@@ -2,7 +2,7 @@
 import { UserError } from "../errors.ts";
 import { type Env, readEnvironment } from "./environment.ts";
 import { readSettings } from "./files.ts";
-import { readFlags } from "./flags.ts";
+import { type CommandLine, readFlags } from "./flags.ts";
 import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
 import type { Config } from "./settings.ts";
 import { ALL, defaults, read, write } from "./tree.ts";
@@ -46,7 +46,7 @@ export function resolve(request: Request): Resolved {
   const { argv, env, usage = "hpctrain [train] [FLAGS]. `hpctrain train --help` lists them." } = request;
   const line = readFlags(argv, usage);
   refuseExtra(line.positionals, request.positionals ?? 0, usage);
-  const preset = choosePreset(line.presets, request);
+  const preset = choosePreset(line, request);
   const files = line.files.length > 0 ? line.files : env.HPCTRAIN_CONFIG ? [env.HPCTRAIN_CONFIG] : [];
 
   const config = defaults();
@@ -92,8 +92,16 @@ export function originsOf({ origin, layer }: Pick<Resolved, "origin" | "layer">)
   return Object.fromEntries(given.map(({ path }) => [path, origin(path)]));
 }
 
-function choosePreset(given: readonly string[], { env, preset }: Request): Preset | null {
-  const named = given.at(-1);
+function choosePreset({ presets, debug }: CommandLine, { env, preset }: Request): Preset | null {
+  const given = presets.at(-1);
+  if (debug && given !== undefined && given !== "debug") {
+    throw new UserError(
+      "usage",
+      `--debug is short for --preset debug, and --preset ${given} is given too: leave one of them out. Where an error came ` +
+        "from is told by --trace-errors.",
+    );
+  }
+  const named = debug ? "debug" : given;
   if (named !== undefined) return loadPreset(named);
   if (env.HPCTRAIN_PRESET) return loadPreset(env.HPCTRAIN_PRESET, "env HPCTRAIN_PRESET");
   return preset === undefined ? null : loadPreset(preset);

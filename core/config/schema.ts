@@ -59,7 +59,13 @@ function typeSchema(setting: Setting): Schema {
           pattern: `^(${setting.choices!.join("|")})$|${setting.orFile.regex.source}`,
         };
       }
-      return { enum: [...setting.choices!, ...(setting.no === undefined ? [] : [true, false])] };
+      return {
+        enum: [
+          ...setting.choices!,
+          ...Object.keys(setting.words ?? {}),
+          ...(setting.no === undefined ? [] : [true, false]),
+        ],
+      };
     case "list":
       return { type: ["array", "string"], items: { type: ["string", "number"] } };
     case "duration":

@@ -19,6 +19,7 @@ const size = {
     min: 0,
     max: 4096,
     flag: "ntasks-per-node",
+    spellings: ["tasks-per-node"],
     empty: "one for each GPU; 4 in preset cpu-cluster; else 1",
     help: "ranks on each node of a job",
   }),
@@ -46,6 +47,7 @@ const size = {
   }),
   time: text("", {
     flag: "time",
+    spellings: ["time-limit", "walltime"],
     empty: SITE,
     help: "time limit, such as 04:00:00",
     pattern: { regex: /^(\d+-)?\d+(:\d+){0,2}$/, says: "a time such as 04:00:00 or 2-00:00:00" },

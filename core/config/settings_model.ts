@@ -1,16 +1,30 @@
 // Settings of the model section. Sizes of 0 mean "the model's own default, or taken from the data".
-import { float, int, list, text } from "./kinds.ts";
+import { choice, float, int, list, text } from "./kinds.ts";
+
+/** The models that come with the program; core/models/registry.ts builds each. */
+export const MODEL_NAMES = [
+  "mlp",
+  "simple-convnet",
+  "cosmo-cnn",
+  "resnet18",
+  "resnet34",
+  "resnet50",
+  "resnet101",
+  "unet",
+  "gpt",
+  "vit",
+] as const;
 
 const size = (help: string, more: { flag?: string; empty?: string } = {}) =>
   int(0, { min: 0, max: 1_000_000_000, empty: "the model's own default", help, ...more });
 
 export const model = {
-  name: text("mlp", {
+  name: choice<string>(MODEL_NAMES, "mlp", {
     flag: "model",
     common: true,
     aliases: ["model"],
-    help:
-      "the model to train, by name (mlp, simple-convnet, cosmo-cnn, resnet18, unet, gpt, vit, ...) or file (.ts, .pt2)",
+    orFile: { regex: /\.(ts|mts|js|mjs|pt2)$/i, says: "a file of a model's own (.ts, .pt2)" },
+    help: "the model to train, by name or by file",
   }),
   code: text("", {
     empty: "none",

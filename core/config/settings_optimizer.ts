@@ -4,14 +4,17 @@ import { bool, choice, duration, float, int } from "./kinds.ts";
 export const optimizer = {
   type: choice(["adamw", "adam", "sgd", "lamb"], "adamw", {
     flag: "optimizer",
+    spellings: ["optim"],
     common: true,
     aliases: ["training.optimizer"],
+    words: { adamw_torch: "adamw", adamw_torch_fused: "adamw" },
     help: "how weights are updated",
   }),
   learning_rate: float(3e-4, {
     min: 0,
     max: 1e6,
     flag: "lr",
+    spellings: ["learning-rate"],
     common: true,
     aliases: ["training.lr", "training.learning_rate", "training.optimizer.lr"],
     help: "highest learning rate, before lr_scaling",
@@ -26,25 +29,40 @@ export const optimizer = {
   }),
   momentum: float(0.9, { min: 0, max: 1, below: true, flag: "momentum", help: "momentum of sgd" }),
   nesterov: bool(false, { flag: "nesterov", help: "Nesterov's momentum (sgd)" }),
-  beta1: float(0.9, { min: 0, max: 1, below: true, help: "decay of the first moment (adamw, adam, lamb)" }),
+  beta1: float(0.9, {
+    min: 0,
+    max: 1,
+    below: true,
+    spellings: ["adam-beta1"],
+    help: "decay of the first moment (adamw, adam, lamb)",
+  }),
   beta2: float(0.999, {
     min: 0,
     max: 1,
     below: true,
+    spellings: ["adam-beta2"],
     help: "decay of the second moment (adamw, adam, lamb)",
   }),
-  eps: float(1e-8, { min: 0, max: 1, help: "added to the denominator (adamw, adam, lamb)" }),
+  eps: float(1e-8, {
+    min: 0,
+    max: 1,
+    spellings: ["adam-epsilon"],
+    help: "added to the denominator (adamw, adam, lamb)",
+  }),
 };
 
 export const scheduler = {
   type: choice(["cosine", "linear", "step", "constant", "onecycle"], "cosine", {
     flag: "scheduler",
+    spellings: ["lr-scheduler-type", "lr-scheduler"],
     common: true,
     aliases: ["training.scheduler"],
+    words: { constant_with_warmup: "constant" },
     help: "how the learning rate changes after warm-up",
   }),
   warmup: duration("0", ["steps", "epochs", "samples", "tokens"], {
     flag: "warmup",
+    spellings: ["warmup-steps"],
     common: true,
     aliases: ["training.warmup"],
     empty: "none",

@@ -9,9 +9,15 @@ export const FILE_NAME = {
 const FROM_ENV = "from the launcher's environment";
 
 export const output = {
-  save_dir: path(".", { flag: "save-dir", common: true, help: "folder that gets checkpoints/ and logs/" }),
+  save_dir: path(".", {
+    flag: "save-dir",
+    spellings: ["output-dir", "default-root-dir"],
+    common: true,
+    help: "folder that gets checkpoints/ and logs/",
+  }),
   model_dir: path("", {
     flag: "model-dir",
+    spellings: ["checkpoint-dir"],
     empty: "checkpoints/ in the save folder",
     help: "folder for the checkpoints",
   }),
@@ -41,15 +47,12 @@ export const output = {
   quiet: bool(false, { flag: "quiet", common: true, help: "print warnings, errors and the last line only" }),
   json: bool(false, { flag: "json", common: true, help: "print events as JSON, one a line" }),
   ...telling,
-  debug: bool(false, {
-    flag: "debug",
-    help: "print where in the program an error came from, and its causes",
-  }),
 };
 
 export const distributed = {
   backend: choice(["auto", "nccl", "mpi"], "auto", {
     flag: "distributed-backend",
+    spellings: ["dist-backend", "ddp-backend"],
     help: "how ranks talk; auto takes nccl on GPUs and mpi on CPUs",
   }),
   world_size: int(0, { min: 0, max: 1e6, flag: "world-size", empty: FROM_ENV, help: "number of ranks" }),
@@ -65,6 +68,7 @@ export const distributed = {
   master_port: int(0, { min: 0, max: 65535, flag: "master-port", empty: FROM_ENV, help: "port of rank 0" }),
   timeout: duration("10min", ["seconds"], {
     flag: "timeout",
+    spellings: ["ddp-timeout"],
     env: ["NCCL_TIMEOUT"],
     help: "longest wait for another rank",
   }),
@@ -76,6 +80,7 @@ export const distributed = {
     min: 0,
     max: 1e6,
     flag: "nodes",
+    spellings: ["nnodes", "num-nodes"],
     aliases: ["training.num_nodes", "distributed.num_nodes"],
     empty: "as the allocation has",
     help: "machines the run is for",

@@ -6,7 +6,14 @@ import { guards } from "./settings_track.ts";
 const AUTO = "chosen by itself";
 
 const amount = {
-  epochs: int(100, { min: 1, max: 1e9, flag: "epochs", common: true, help: "passes over the training data" }),
+  epochs: int(100, {
+    min: 1,
+    max: 1e9,
+    flag: "epochs",
+    spellings: ["num-train-epochs", "max-epochs", "num-epochs"],
+    common: true,
+    help: "passes over the training data",
+  }),
   max_steps: int(0, {
     min: 0,
     max: 1e12,
@@ -19,6 +26,7 @@ const amount = {
     min: 1,
     max: 1e9,
     flag: "batch-size",
+    spellings: ["per-device-train-batch-size", "train-batch-size", "micro-batch-size"],
     common: true,
     help: "samples a rank takes at once",
   }),
@@ -33,6 +41,7 @@ const amount = {
     min: 1,
     max: 1e6,
     flag: "grad-accum",
+    spellings: ["gradient-accumulation-steps", "accumulate-grad-batches"],
     common: true,
     aliases: ["training.gradient_accumulation_steps"],
     help: "batches whose gradients are added up before a step",
@@ -41,6 +50,7 @@ const amount = {
     min: 0,
     max: 1e9,
     flag: "eval-batch-size",
+    spellings: ["per-device-eval-batch-size", "val-batch-size"],
     empty: "the training batch size",
     help: "samples a rank evaluates at once",
   }),
@@ -48,6 +58,7 @@ const amount = {
     min: 0,
     max: 1e9,
     flag: "early-stopping-patience",
+    spellings: ["patience"],
     empty: "off",
     help: "stop after this many epochs without a better validation loss",
   }),
@@ -73,6 +84,7 @@ const objective = {
     max: 1,
     below: true,
     flag: "label-smoothing",
+    spellings: ["label-smoothing-factor"],
     help: "share of the target spread over all classes (cross_entropy)",
   }),
   ignore_index: int(-100, {
@@ -86,10 +98,27 @@ const objective = {
 const precision = {
   amp: choice(["auto", "bf16", "fp16", "off"], "auto", {
     flag: "amp",
+    spellings: ["precision", "mixed-precision"],
     common: true,
     aliases: ["training.use_amp"],
     yes: "auto",
     no: "off",
+    shortcuts: { bf16: "bf16", fp16: "fp16" },
+    words: {
+      "bf16-mixed": "bf16",
+      "16-mixed": "fp16",
+      "16": "fp16",
+      "32-true": "off",
+      "32": "off",
+      fp32: "off",
+    },
+    unlike: {
+      "bf16-true": "Weights stay in fp32 here: bf16 computes in it.",
+      "16-true": "Weights stay in fp32 here: fp16 computes in it.",
+      "64-true": "Nothing trains in double precision here: off is fp32.",
+      "64": "Nothing trains in double precision here: off is fp32.",
+      fp8: "No fp8 is to be had here: bf16 is the nearest.",
+    },
     help: "mixed precision; auto takes bf16 on a GPU that has it, fp16 on an older one, off on CPU",
   }),
   tf32: bool(true, { flag: "tf32", help: "TensorFloat-32 for fp32 matrix products on GPUs that have it" }),
@@ -122,7 +151,14 @@ const precision = {
 const execution = {
   device: choice(["auto", "cpu", "cuda"], "auto", {
     flag: "device",
+    spellings: ["accelerator"],
     common: true,
+    words: { gpu: "cuda" },
+    unlike: {
+      mps: "hpctrain computes on CPUs and on GPUs that CUDA drives.",
+      tpu: "hpctrain computes on CPUs and on GPUs that CUDA drives.",
+    },
+    shortcuts: { "use-cpu": "cpu", "no-cuda": "cpu" },
     help: "where to compute; auto takes a GPU when there is one",
   }),
   threads: int(0, {
@@ -148,6 +184,7 @@ const execution = {
   }),
   sync_bn: bool(false, {
     flag: "sync-bn",
+    spellings: ["sync-batchnorm"],
     help: "batch norm over the samples of all ranks instead of each rank's own",
   }),
   virtual_shards: int(8, {
@@ -156,7 +193,11 @@ const execution = {
     help:
       "parts of each global batch that are computed alone and added up in a fixed order (--deterministic=world)",
   }),
-  compile: bool(false, { flag: "compile", help: "capture and replay the step where the device can" }),
+  compile: bool(false, {
+    flag: "compile",
+    spellings: ["torch-compile"],
+    help: "capture and replay the step where the device can",
+  }),
   gradient_checkpointing: bool(false, {
     flag: "gradient-checkpointing",
     help: "compute activations twice instead of keeping them: less memory, more time",
@@ -167,11 +208,13 @@ const execution = {
     min: 1,
     max: 1e9,
     flag: "log-interval",
+    spellings: ["logging-steps", "log-every-n-steps"],
     common: true,
     help: "optimizer steps from one logged step to the next",
   }),
   save_interval: duration("0", ["steps", "epochs", "seconds"], {
     flag: "save-interval",
+    spellings: ["save-steps"],
     common: true,
     empty: "at the end of each epoch only",
     help: "save a checkpoint this often, besides at the end of each epoch",
@@ -181,6 +224,7 @@ const execution = {
 const start = {
   resume: path("", {
     flag: "resume",
+    spellings: ["resume-from-checkpoint", "ckpt-path"],
     common: true,
     empty: "start afresh",
     help: "go on from a checkpoint; auto takes the newest good one of this run, if any",
@@ -215,6 +259,7 @@ export const training = {
       min: 0,
       max: 1e9,
       flag: "clip-norm",
+      spellings: ["max-grad-norm", "gradient-clip-val"],
       common: true,
       empty: "off",
       aliases: ["training.gradient_clip_norm"],

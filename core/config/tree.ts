@@ -14,6 +14,8 @@ export interface Flag {
   readonly fixed?: unknown;
   /** True when another value may follow an equals sign. */
   readonly open?: boolean;
+  /** True for other programs' spelling of the setting's own flag. */
+  readonly spelling?: boolean;
 }
 
 /** Every setting, in the order of declaration. */
@@ -62,6 +64,8 @@ export function hintForPath(path: string): string {
   const last = path.split(".").at(-1)!;
   const same = allPaths().find((known) => known.split(".").at(-1) === last);
   if (same) return ` Did you mean "${same}"?`;
+  const elsewhere = FLAGS.get(last.replaceAll("_", "-"))?.declared.path;
+  if (elsewhere) return ` Did you mean "${elsewhere}"?`;
   return didYouMean(canonical(path), allPaths()) || ' "hpctrain config" lists all settings.';
 }
 
@@ -95,12 +99,14 @@ function parents(path: string): string[] {
 }
 
 function flagsOf(declared: Declared): [string, Flag][] {
-  const { flag, kind, yes, no, bare, shortcuts } = declared.setting;
+  const { flag, spellings = [], kind, yes, no, bare, shortcuts } = declared.setting;
   const flags: [string, Flag][] = [];
   const alone = kind === "bool" ? true : bare ? yes : undefined;
-  if (flag) flags.push([flag, alone === undefined ? { declared } : { declared, fixed: alone, open: true }]);
+  const own = alone === undefined ? { declared } : { declared, fixed: alone, open: true };
+  if (flag) flags.push([flag, own]);
   if (flag && kind === "bool") flags.push([`no-${flag}`, { declared, fixed: false }]);
   if (flag && no !== undefined) flags.push([`no-${flag}`, { declared, fixed: no }]);
   for (const [name, value] of Object.entries(shortcuts ?? {})) flags.push([name, { declared, fixed: value }]);
+  for (const name of spellings) flags.push([name, { ...own, spelling: true }]);
   return flags;
 }

@@ -112,6 +112,8 @@ function toBool(given: unknown): boolean | undefined {
 function toChoice(setting: Setting, given: unknown): unknown {
   const word = typeof given === "string" ? given.trim() : given;
   if (setting.choices!.includes(word as string)) return word;
+  const other = setting.words && Object.hasOwn(setting.words, String(word));
+  if (other) return setting.words![String(word)];
   if (typeof word === "string" && setting.orFile?.regex.test(word)) return word;
   if (setting.no === undefined) return undefined;
   const known = toBool(word);
@@ -144,8 +146,11 @@ function toText(setting: Setting, given: unknown): string | undefined {
 
 function refusal({ path, setting }: Declared, given: unknown, origin: string): UserError {
   const flag = setting.flag && origin !== `--${setting.flag}` ? ` (--${setting.flag})` : "";
-  const hint = setting.kind === "choice" && typeof given === "string"
-    ? didYouMean(given, setting.choices!)
+  const unlike = setting.unlike?.[String(given).trim()];
+  const hint = unlike
+    ? ` ${unlike}`
+    : setting.kind === "choice" && typeof given === "string"
+    ? didYouMean(given, [...setting.choices!, ...Object.keys(setting.words ?? {})])
     : typeof given === "string" && NUMBER.test(given) && (setting.kind === "int" || setting.kind === "float")
     ? " Remove the quotes to make it a number."
     : "";

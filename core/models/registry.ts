@@ -1,4 +1,5 @@
 // Models by name: from settings and what the data says to a model. May import core/errors, config, model, zoo.
+import { MODEL_NAMES } from "../config/settings_model.ts";
 import type { Config } from "../config/settings.ts";
 import { didYouMean } from "../config/suggest.ts";
 import { isCode } from "../user/export.ts";
@@ -28,7 +29,7 @@ const ownDropout = ({ dropout }: Settings) => dropout < 0 ? undefined : dropout;
 const resnetBuilder = (name: ResnetName): Build => (settings, facts, outputs) =>
   resnet(name, { channels: imageSizes(settings, facts).channels, outputs });
 
-const builders: Readonly<Record<string, Build>> = {
+const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
   mlp(settings, facts, outputs) {
     if (facts.task === "language" || facts.task === "segmentation") {
       refuse("mlp", facts, "one answer per sample");
@@ -82,7 +83,7 @@ const builders: Readonly<Record<string, Build>> = {
 };
 
 /** Every model's name, for help and "did you mean". */
-export const MODELS: readonly string[] = Object.keys(builders);
+export const MODELS: readonly string[] = MODEL_NAMES;
 
 /**
  * The model of the settings, with fresh weights. `outputs` is what the last layer gives, the loss's wish
@@ -104,5 +105,5 @@ export function createModel(settings: Settings, facts: Facts, outputs = facts.ou
   if (settings.output_size > facts.outputs && facts.task !== "regression" && outputs === facts.outputs) {
     outputs = settings.output_size; // classes that this data lacks do no harm
   } else sized("output_size", settings.output_size, facts.outputs, what);
-  return builders[settings.name](settings, facts, outputs);
+  return builders[settings.name as keyof typeof builders](settings, facts, outputs);
 }

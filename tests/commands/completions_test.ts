@@ -37,6 +37,11 @@ Deno.test("bash completes commands, flags, choices, presets and files", async ()
     assertEquals(await complete("hpctrain", "inspect", "r"), "run.yaml");
     assertEquals(await complete("hpctrain", "--set", "training.ep"), "training.epochs=");
     assertEquals(await complete("hpctrain", "--lr", ""), "");
+    assertEquals(await complete("hpctrain", "--model", "resnet1"), "resnet18 resnet101");
+    assertEquals(await complete("hpctrain", "train", "--model", "ru"), "run.yaml");
+    assertEquals(await complete("hpctrain", "--learning"), "--learning-rate");
+    assertEquals(await complete("hpctrain", "--precision", "bf16-"), "bf16-mixed");
+    assertEquals(await complete("hpctrain", "inspect", "--trace"), "--trace-errors");
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

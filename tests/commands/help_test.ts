@@ -65,3 +65,19 @@ Deno.test("an unknown command is one sentence on stderr and exit code 2", async 
   assertStringIncludes((await hpctrain(["zzz"])).err, "The commands are train, eval,");
   assertStringIncludes((await hpctrain(["run.yaml"])).err, "hpctrain --config run.yaml");
 });
+
+Deno.test("--trace-errors tells where an error came from, for any command and before or behind it; --debug does not", async () => {
+  const lines = async (...argv: string[]) => (await hpctrain(argv)).err.trim().split("\n");
+  assertEquals((await lines("inspect", "/no/such/file")).length, 1);
+  for (const argv of [["inspect", "/no/such/file", "--trace-errors"], ["--trace-errors", "--epochs", "0"]]) {
+    const [sentence, ...stack] = await lines(...argv);
+    assert(sentence.startsWith("hpctrain: ") && stack.some((line) => /^\s+at /.test(line)), stack.join("\n"));
+  }
+  const [sentence, hint, ...more] = await lines("--debug", "--epochs", "0");
+  assertStringIncludes(sentence, "training.epochs must be");
+  assertStringIncludes(
+    hint,
+    "--debug is the preset debug. Where an error came from is told by --trace-errors.",
+  );
+  assertEquals(more, []);
+});

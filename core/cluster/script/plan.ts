@@ -149,7 +149,13 @@ function siteOf(cluster: Config["cluster"], also: NonNullable<Request["also"]>):
 }
 
 /** Not settings, and still of this machine's user. */
-const OURS = ["HPCTRAIN_PRESET", "HPCTRAIN_CONFIG", "HPCTRAIN_CACHE", "HPCTRAIN_MPI"];
+const OURS = [
+  "HPCTRAIN_PRESET",
+  "HPCTRAIN_CONFIG",
+  "HPCTRAIN_CACHE",
+  "HPCTRAIN_MPI",
+  "HPCTRAIN_TRACE_ERRORS",
+];
 
 /** A job that is submitted with another --export gets none of it by itself. */
 function inheritedFrom({ variable }: Resolved, env: Env, settings: boolean): [string, string][] {

@@ -1,6 +1,6 @@
 // The words after `sbatch` or `qsub`: what is about the job, and what the job is to run. May import config, errors.
 import { looksLikeFlag, type OptionSpec, splitFlag, takeValue, unknownFlag } from "../../config/options.ts";
-import { SOURCE_FLAGS } from "../../config/flags.ts";
+import { SOURCE_FLAGS, takesValue } from "../../config/flags.ts";
 import { FLAGS, lookUp } from "../../config/tree.ts";
 import { UserError } from "../../errors.ts";
 
@@ -89,10 +89,9 @@ function readFlag(
 ): void {
   const { name, value } = splitFlag(word);
   const flag = FLAGS.get(name);
-  const source = Object.hasOwn(SOURCE_FLAGS, name);
   const path = flag?.declared.path ?? (name === "set" ? settingOf(value ?? rest[0] ?? "") : "");
   const target = OF_THE_JOB.test(path) ? job : words;
-  const takes = value === undefined && (flag ? flag.fixed === undefined : source);
+  const takes = value === undefined && takesValue(name);
   const given = takes && rest.length > 0 && !looksLikeFlag(rest[0]) ? rest.shift()! : value;
   if (name === "gpus-per-node" && /^[A-Za-z][\w.+-]*:\d+$/.test(given ?? "")) { // as SLURM takes it: a100:4
     const [type, count] = given!.split(":");

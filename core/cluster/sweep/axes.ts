@@ -1,5 +1,5 @@
 // The words of a sweep: flags with one value are fixed, those with several are axes. Pure. May import config, errors.
-import { SOURCE_FLAGS } from "../../config/flags.ts";
+import { SOURCE_FLAGS, takesValue } from "../../config/flags.ts";
 import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "../../config/options.ts";
 import type { Setting } from "../../config/kinds.ts";
 import { FLAGS, hintForPath, lookUp } from "../../config/tree.ts";
@@ -44,8 +44,7 @@ export function readAxes(argv: readonly string[], usage: string): Words {
     if (!word.startsWith("--") || (!flag && !Object.hasOwn(SOURCE_FLAGS, name))) {
       throw unknownFlag(word, [...FLAGS.keys(), ...Object.keys(SOURCE_FLAGS)], usage);
     }
-    const takes = !flag || flag.fixed === undefined;
-    if (!takes) {
+    if (!takesValue(name)) {
       fixed.push(word);
       continue;
     }

@@ -49,9 +49,104 @@ Deno.test("flags may follow positionals, and all after -- is positional", () => 
   assertEquals(config.training.epochs, 3);
 });
 
+Deno.test("underscores are dashes, in flags that take a value and in those that do not", () => {
+  const { training, output } = fromArgv("--batch_size", "3", "--no_tf32", "--run_name=a_b").config;
+  assertEquals([training.batch_size, training.tf32, output.run_name], [3, false, "a_b"]);
+});
+
+Deno.test("a script for Hugging Face's Trainer, for Lightning or for timm says what it means", () => {
+  const trainer = fromArgv(
+    ...[
+      "--per_device_train_batch_size",
+      "8",
+      "--gradient_accumulation_steps",
+      "4",
+      "--num_train_epochs",
+      "3",
+    ],
+    ...["--learning_rate", "2e-5", "--warmup_steps", "100", "--lr_scheduler_type", "constant_with_warmup"],
+    ...[
+      "--optim",
+      "adamw_torch",
+      "--adam_beta2",
+      "0.98",
+      "--max_grad_norm",
+      "1.0",
+      "--bf16",
+      "--output_dir",
+      "out",
+    ],
+    ...["--logging_steps", "10", "--dataloader_num_workers", "2", "--save_steps", "500"],
+  );
+  const { training, data, output } = trainer.config;
+  const { optimizer, scheduler } = training;
+  assertEquals([training.batch_size, training.grad_accum, training.epochs], [8, 4, 3]);
+  assertEquals([optimizer.learning_rate, optimizer.type, optimizer.beta2], [2e-5, "adamw", 0.98]);
+  assertEquals([scheduler.warmup, scheduler.type], ["100steps", "constant"]);
+  assertEquals([training.clip_norm, training.amp, training.log_interval], [1, "bf16", 10]);
+  assertEquals([output.save_dir, data.num_workers, training.save_interval], ["out", 2, "500steps"]);
+  assertEquals(trainer.origin("training.optimizer.learning_rate"), "--learning-rate");
+  const lightning = fromArgv(
+    ...[
+      "--max_epochs",
+      "7",
+      "--accumulate_grad_batches",
+      "2",
+      "--gradient_clip_val=0.5",
+      "--accelerator=gpu",
+    ],
+    ...["--precision", "16-mixed", "--num_nodes", "2", "--log_every_n_steps", "5", "--patience", "3"],
+  ).config;
+  assertEquals([lightning.training.epochs, lightning.training.grad_accum], [7, 2]);
+  assertEquals([lightning.training.clip_norm, lightning.training.device], [0.5, "cuda"]);
+  assertEquals([lightning.training.amp, lightning.distributed.nodes], ["fp16", 2]);
+  assertEquals([lightning.training.log_interval, lightning.training.early_stopping_patience], [5, 3]);
+  const fingers = fromArgv(
+    "--data-dir",
+    "x",
+    "--time-limit",
+    "01:00:00",
+    "--workers",
+    "1",
+    "--precision",
+    "32",
+  );
+  assertEquals([fingers.config.data.data_path, fingers.config.cluster.time], ["x", "01:00:00"]);
+  assertEquals([fingers.config.data.num_workers, fingers.config.training.amp], [1, "off"]);
+});
+
+Deno.test("--debug is the preset debug, also beside it", () => {
+  for (const argv of [["--debug"], ["--debug", "--preset", "debug"]]) {
+    const { preset, config } = fromArgv(...argv);
+    assertEquals([preset, config.output.run_name, config.training.epochs], ["debug", "debug", 3]);
+  }
+  assertEquals(fromArgv("--debug", "--epochs", "1").config.training.epochs, 1);
+});
+
 const MISTAKES: [string[], string][] = [
   [["--lrr", "3"], 'Unknown flag --lrr. Did you mean "--lr"?'],
-  [["--batch_size", "3"], 'Unknown flag --batch_size. Did you mean "--batch-size"?'],
+  [["--batch_sise", "3"], 'Unknown flag --batch_sise. Did you mean "--batch-size"?'],
+  [["--learning_rat", "3"], 'Did you mean "--learning-rate"?'],
+  [
+    ["--nproc_per_node=4"],
+    "Unknown flag --nproc_per_node. Ranks are started by a launcher: `hpctrain launch -n 4",
+  ],
+  [
+    ["--devices", "4"],
+    "`hpctrain launch -n 4 -- FLAGS` on this machine, `hpctrain sbatch --gpus-per-node 4` in a job.",
+  ],
+  [["--gpus=4"], "Unknown flag --gpus. Ranks are started by a launcher"],
+  [["--strategy", "ddp"], "Unknown flag --strategy. Ranks share their gradients as ddp does"],
+  [["--warmup_ratio", "0.1"], "--warmup 500steps or --warmup 1ep."],
+  [["--export=ALL,EPOCHS=3"], "`sbatch --export=ALL,EPOCHS=200 FILE`"],
+  [["--precision", "bf16-true"], 'but got "bf16-true". Weights stay in fp32 here: bf16 computes in it.'],
+  [["--precision", "64"], 'but got "64". Nothing trains in double precision here'],
+  [["--accelerator", "mps"], "hpctrain computes on CPUs and on GPUs that CUDA drives."],
+  [["--model", "resnet81"], 'Did you mean "resnet18"?'],
+  [["--model", "bert"], "must be one of mlp, simple-convnet"],
+  [["--debug", "--preset", "cpu"], "Where an error came from is told by --trace-errors."],
+  [["--debug=true"], '--debug takes no value, but got "true".'],
+  [["--set", "training.num_train_epochs=1"], 'Did you mean "training.epochs"?'],
   [["--early-stopping", "3"], 'Did you mean "--early-stopping-patience"?'],
   [["-x"], "Unknown flag -x."],
   [["-lr", "3"], 'Unknown flag -lr. Did you mean "--lr"?'],

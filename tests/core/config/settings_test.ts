@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { settingsPage } from "../../../core/config/docs.ts";
 import { variablesOf } from "../../../core/config/environment.ts";
+import { SOURCE_FLAGS } from "../../../core/config/flags.ts";
 import { settingsHelp } from "../../../core/config/help.ts";
 import { resolve } from "../../../core/config/resolve.ts";
 import { jsonSchema } from "../../../core/config/schema.ts";
@@ -101,7 +102,11 @@ Deno.test("every default is a value its setting takes", () => {
 });
 
 Deno.test("no two settings share a flag, a variable, a path or an alias", () => {
-  const flags = ALL.flatMap(({ setting }) => setting.flag ? [setting.flag] : []);
+  const flags = ALL.flatMap(({ setting: { flag, spellings = [], shortcuts = {} } }) => [
+    ...(flag ? [flag] : []),
+    ...spellings,
+    ...Object.keys(shortcuts),
+  ]);
   assertEquals(flags.length, new Set(flags).size);
   const variables = ALL.flatMap(variablesOf);
   assertEquals(variables.length, new Set(variables).size);
@@ -117,7 +122,7 @@ Deno.test("every flag of the command line's contract exists", () => {
     local-rank master-addr master-port timeout wandb-project wandb-run-name wandb-entity wandb-tags no-wandb
     wandb-offline wandb-online profile-training log-gpu-memory debug quiet json any-layout save-every-epoch run-name
     libtorch`.split(/\s+/);
-  for (const flag of flags) assert(FLAGS.has(flag), flag);
+  for (const flag of flags) assert(FLAGS.has(flag) || Object.hasOwn(SOURCE_FLAGS, flag), flag);
 });
 
 Deno.test("the configuration is plain JSON, and its type is the declaration's", () => {
