@@ -32,7 +32,11 @@ const lines: [name: string, args: string[], says: RegExp][] = [
     /unknown setting "training\.epoch".*training\.epochs/,
   ],
   ["a misspelt optimizer", ["--optimizer", "adamm"], /one of adamw, adam, sgd, lamb.*"adamm".*Did you mean/],
-  ["a misspelt model", ["--model", "mpl"], /model\.name must be one of .* but got "mpl"\. Did you mean "mlp"\?/],
+  [
+    "a misspelt model",
+    ["--model", "mpl"],
+    /model\.name must be one of .* but got "mpl"\. Did you mean "mlp"\?/,
+  ],
   [
     "a number below its range",
     ["--epochs", "0"],
