@@ -1,0 +1,33 @@
+// Every real model of tests/peers/real, tried: bench/results/real-models.json and the table of docs/real-models.md.
+// Started by scripts/exported, which installs the libraries. Models that are named are tried alone, and nothing is written.
+import { type Row, tryModel } from "./trial.ts";
+import { said, writeRows } from "./page.ts";
+import { startPython } from "./python.ts";
+
+/** A file of tests/peers/real for each library. */
+const MODULES = ["hugging_face", "timm_models", "diffusion", "segmentation", "graphs", "fourier", "audio"];
+
+const folder = Deno.makeTempDirSync();
+const rows: Row[] = [];
+try {
+  await using python = startPython(MODULES, Deno.env.get("HPCTRAIN_REAL_LIBRARIES") ?? null);
+  const all = await python.names();
+  const unknown = Deno.args.find((name) => !all.some(([known]) => known === name));
+  if (unknown !== undefined) {
+    console.error(`There is no model "${unknown}". There are: ${all.map(([name]) => name).join(", ")}.`);
+    Deno.exit(2);
+  }
+  for (const named of all) {
+    if (Deno.args.length > 0 && !Deno.args.includes(named[0])) continue;
+    const row = await tryModel(python, named, folder);
+    console.log(said(row));
+    rows.push(row);
+    for (const { name, isFile } of Deno.readDirSync(folder)) { // weights of the large ones take room
+      if (isFile) Deno.removeSync(`${folder}/${name}`);
+    }
+    Deno.removeSync(`${folder}/checkpoints`, { recursive: true });
+  }
+} finally {
+  Deno.removeSync(folder, { recursive: true });
+}
+if (Deno.args.length === 0) writeRows(rows);

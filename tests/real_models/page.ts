@@ -1,0 +1,100 @@
+// What real models came to: a line each while they are tried, the file of results, the page of the table.
+import { machine, table, versionsOf, writeResults, writeSection } from "../../bench/report.ts";
+import { type Row, STEPS } from "./trial.ts";
+
+const COLUMNS = ["trains", "resumes", "checkpoints", "bf16", "predicts"] as const;
+
+/** What held of one model, in the words of the table. */
+export function cellsOf({ equal, resumed, checkpointed, half, predicted, misses }: Row): string[] {
+  const missed = (what: string) => misses.some((miss) => miss.what === what);
+  const figure = (value: number) => value === 0 ? "same bits" : value.toExponential(0);
+  const yes = (held: boolean | null) => held === null ? "-" : held ? "same bits" : "**no**";
+  const bold = (text: string, miss: boolean) => miss ? `**${text}**` : text;
+  return [
+    equal === null ? (missed("train") ? "**no**" : "-") : bold(`${equal} of ${STEPS}`, missed("train")),
+    yes(resumed),
+    yes(checkpointed),
+    half === null ? (missed("bf16") ? "**no**" : "-") : bold(figure(half.far), missed("bf16")),
+    predicted === null ? (missed("predict") ? "**no**" : "-") : bold(figure(predicted), missed("predict")),
+  ];
+}
+
+/** One line. */
+export function said(row: Row): string {
+  const { name, exported, misses } = row;
+  const cells = cellsOf(row).map((cell, i) => `${COLUMNS[i]} ${cell.replaceAll("*", "")}`).join(", ");
+  const why = misses.map(({ what, why }) => `\n    ${what}: ${why}`).join("");
+  return `${name}: ${exported === null ? "not exported" : `batches of ${exported}, ${cells}`}${why}`;
+}
+
+/** How many of all hold each of the promises. */
+export function totalsOf(rows: readonly Row[]): Record<string, number> {
+  const count = (holds: (row: Row) => boolean) => rows.filter(holds).length;
+  const free = (what: string) => (row: Row) => !row.misses.some((miss) => miss.what === what);
+  return {
+    models: rows.length,
+    exported: count(({ exported }) => exported !== null),
+    trained: count(({ equal }) => equal !== null),
+    sameBits: count(({ equal }) => equal === STEPS),
+    resumed: count(({ resumed }) => resumed === true),
+    checkpointed: count(({ checkpointed }) => checkpointed === true),
+    bf16: count((row) => row.half !== null && free("bf16")(row)),
+    predicted: count((row) => row.predicted !== null && free("predict")(row)),
+    all: count(({ misses }) => misses.length === 0),
+  };
+}
+
+export const PAGE = "docs/real-models.md";
+
+export function writeRows(rows: readonly Row[]): void {
+  const about = machine();
+  const versions = versionsOf({
+    python: Deno.env.get("HPCTRAIN_PYTHON")!,
+    libtorch: Deno.env.get("HPCTRAIN_LIBTORCH")!,
+  });
+  const commit = commitHere(), date = new Date().toISOString().slice(0, 10);
+  const head = { command: "./scripts/exported", date, commit, machine: about, versions };
+  writeResults("real-models", { ...head, totals: totalsOf(rows), rows });
+  const text = pageOf(rows, `commit ${commit}, on ${date}: libtorch ${versions.libtorch}, PyTorch ${versions.torch}`);
+  writeSection("real-models", text, PAGE, "scripts/exported");
+}
+
+/** Of the tree as it is committed; a tree with changes says so. */
+function commitHere(): string {
+  const git = (...args: string[]) =>
+    new TextDecoder().decode(new Deno.Command("git", { args, stderr: "null" }).outputSync().stdout).trim();
+  const changed = git("status", "--porcelain", "--untracked-files=no") !== "";
+  return git("rev-parse", "--short=10", "HEAD") + (changed ? " with changes" : "");
+}
+
+/** The table of each library, and then each miss with its reason. */
+export function pageOf(rows: readonly Row[], made: string): string {
+  const t = totalsOf(rows);
+  const head = ["Model", "Parameters", "Operations", "Blocks", "Losses", "Resumed", "Checkpointed", "bf16", "Predicted"];
+  const tables = [...Map.groupBy(rows, ({ library }) => library)].map(([library, own]) =>
+    `### ${library}\n\n` + table(
+      head,
+      own.map((row) => [
+        row.name + (row.exported === null || row.exported === "any" ? "" : ` (batches of ${row.exported})`),
+        row.parameters.toLocaleString("en-US"),
+        String(row.operations),
+        String(row.blocks),
+        ...(row.exported === null ? ["not exported", "", "", "", ""] : cellsOf(row)),
+      ]),
+    )
+  );
+  const misses = rows.flatMap(({ name, misses }) => misses.map(({ what, why }) => `- **${name}**, ${what}: ${plain(why)}`));
+  return [
+    `Of ${t.models} models PyTorch exports ${t.exported}. Of these ${t.trained} train, ${t.sameBits} with PyTorch's loss bits in all ` +
+    `${STEPS} steps; ${t.resumed} go on to the same bits from a checkpoint in the middle of an epoch, ${t.checkpointed} have the same ` +
+    `bits with \`--gradient-checkpointing\`, ${t.bf16} have the losses of \`torch.autocast\` under \`--amp bf16\`, and ${t.predicted} ` +
+    `predict what the Python module does with the checkpoint's weights. ${t.all} hold all of it.`,
+    `Made from ${made}.`,
+    ...tables,
+    "### What does not hold",
+    misses.length > 0 ? misses.join("\n") : "Nothing.",
+  ].join("\n\n");
+}
+
+/** Without what Markdown or a terminal would take for its own. */
+const plain = (text: string): string => text.replace(/[\\`*_<>|[\]]/g, (sign) => `\\${sign}`);
