@@ -7,9 +7,8 @@ import { startPython } from "./python.ts";
 /** A file of tests/peers/real for each library. */
 const MODULES = ["hugging_face", "timm_models", "diffusion", "segmentation", "graphs", "fourier", "audio"];
 
-const folder = Deno.makeTempDirSync();
 const rows: Row[] = [];
-try {
+{
   await using python = startPython(MODULES, Deno.env.get("HPCTRAIN_REAL_LIBRARIES") ?? null);
   const all = await python.names();
   const unknown = Deno.args.find((name) => !all.some(([known]) => known === name));
@@ -19,15 +18,13 @@ try {
   }
   for (const named of all) {
     if (Deno.args.length > 0 && !Deno.args.includes(named[0])) continue;
-    const row = await tryModel(python, named, folder);
-    console.log(said(row));
-    rows.push(row);
-    for (const { name, isFile } of Deno.readDirSync(folder)) { // weights of the large ones take room
-      if (isFile) Deno.removeSync(`${folder}/${name}`);
+    const folder = Deno.makeTempDirSync(); // one for each, since weights take room
+    try {
+      rows.push(await tryModel(python, named, folder));
+    } finally {
+      Deno.removeSync(folder, { recursive: true });
     }
-    Deno.removeSync(`${folder}/checkpoints`, { recursive: true });
+    console.log(said(rows.at(-1)!));
   }
-} finally {
-  Deno.removeSync(folder, { recursive: true });
 }
 if (Deno.args.length === 0) writeRows(rows);

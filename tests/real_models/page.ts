@@ -55,7 +55,10 @@ export function writeRows(rows: readonly Row[]): void {
   const commit = commitHere(), date = new Date().toISOString().slice(0, 10);
   const head = { command: "./scripts/exported", date, commit, machine: about, versions };
   writeResults("real-models", { ...head, totals: totalsOf(rows), rows });
-  const text = pageOf(rows, `commit ${commit}, on ${date}: libtorch ${versions.libtorch}, PyTorch ${versions.torch}`);
+  const text = pageOf(
+    rows,
+    `commit ${commit}, on ${date}: libtorch ${versions.libtorch}, PyTorch ${versions.torch}`,
+  );
   writeSection("real-models", text, PAGE, "scripts/exported");
 }
 
@@ -70,7 +73,17 @@ function commitHere(): string {
 /** The table of each library, and then each miss with its reason. */
 export function pageOf(rows: readonly Row[], made: string): string {
   const t = totalsOf(rows);
-  const head = ["Model", "Parameters", "Operations", "Blocks", "Losses", "Resumed", "Checkpointed", "bf16", "Predicted"];
+  const head = [
+    "Model",
+    "Parameters",
+    "Operations",
+    "Blocks",
+    "Losses",
+    "Resumed",
+    "Checkpointed",
+    "bf16",
+    "Predicted",
+  ];
   const tables = [...Map.groupBy(rows, ({ library }) => library)].map(([library, own]) =>
     `### ${library}\n\n` + table(
       head,
@@ -83,7 +96,9 @@ export function pageOf(rows: readonly Row[], made: string): string {
       ]),
     )
   );
-  const misses = rows.flatMap(({ name, misses }) => misses.map(({ what, why }) => `- **${name}**, ${what}: ${plain(why)}`));
+  const misses = rows.flatMap(({ name, misses }) =>
+    misses.map(({ what, why }) => `- **${name}**, ${what}: ${plain(why)}`)
+  );
   return [
     `Of ${t.models} models PyTorch exports ${t.exported}. Of these ${t.trained} train, ${t.sameBits} with PyTorch's loss bits in all ` +
     `${STEPS} steps; ${t.resumed} go on to the same bits from a checkpoint in the middle of an epoch, ${t.checkpointed} have the same ` +

@@ -38,7 +38,8 @@ export interface Miss {
   readonly why: string;
 }
 
-const FLAGS = "--no-shuffle --validation-split 0 --optimizer sgd --lr 0.01 --weight-decay 0 --scheduler constant " +
+const FLAGS =
+  "--no-shuffle --validation-split 0 --optimizer sgd --lr 0.01 --weight-decay 0 --scheduler constant " +
   `--set training.optimizer.momentum=0.9 --log-interval 1 --no-wandb --threads 1 --seed ${SEED} --epochs 1`;
 
 /** What dropout draws from in each step, where all of the model is one block. */
@@ -101,7 +102,13 @@ interface Trained {
 type Train = (kind: string, ...more: string[]) => Promise<Trained>;
 type Missed = (what: Miss["what"], why: string) => void;
 
-async function trained(told: Told, name: string, kind: string, folder: string, more: string[]): Promise<Trained> {
+async function trained(
+  told: Told,
+  name: string,
+  kind: string,
+  folder: string,
+  more: string[],
+): Promise<Trained> {
   const data = ["--data-path", `${name}.npz`, "--features", told.features.join(",")];
   const target = told.target === null ? [] : ["--targets", told.target];
   const start = ["--model", `${name}.pt2`, ...data, ...target, "--batch-size", String(told.batch)];
@@ -113,13 +120,16 @@ async function trained(told: Told, name: string, kind: string, folder: string, m
     stdout: "",
     stderr: String(error),
   }));
-  const losses = eventsOf(folder, run_name).filter(({ kind }) => kind === "step").map(({ loss }) => Number(loss));
+  const losses = eventsOf(folder, run_name).filter(({ kind }) => kind === "step").map(({ loss }) =>
+    Number(loss)
+  );
   return { losses, said: stdout, failed: code === 0 ? null : `exit code ${code}: ${sentence(stderr)}` };
 }
 
 /** The error, without warnings and the hints behind it. */
 const sentence = (stderr: string): string =>
-  stderr.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !/^warning/i.test(line)).slice(-3)
+  stderr.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !/^warning/i.test(line))
+    .slice(-3)
     .join(" ").slice(0, 400);
 
 const alike = (ours: readonly number[], theirs: readonly string[]): number =>
@@ -143,13 +153,16 @@ const same = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((loss, i) => Object.is(loss, b[i]));
 
 /** Stopped in the middle of the epoch and gone on with from the checkpoint. */
-async function resumedRight(train: Train, name: string, whole: Trained, miss: Missed): Promise<boolean | null> {
+async function resumedRight(
+  train: Train,
+  name: string,
+  whole: Trained,
+  miss: Missed,
+): Promise<boolean | null> {
   const half = STEPS / 2;
   const first = await train("parts", "--blocks", "1", "--max-steps", String(half));
   const path = join("checkpoints", `${name}-parts_latest.pt`);
-  const rest = first.failed === null
-    ? await train("rest", "--blocks", "1", "--resume", path)
-    : first;
+  const rest = first.failed === null ? await train("rest", "--blocks", "1", "--resume", path) : first;
   if (rest.failed !== null) {
     miss("resume", rest.failed);
     return false;
@@ -157,7 +170,10 @@ async function resumedRight(train: Train, name: string, whole: Trained, miss: Mi
   const right = same([...first.losses, ...rest.losses], whole.losses);
   if (!right) {
     const step = rest.losses.findIndex((loss, i) => loss !== whole.losses[half + i]);
-    miss("resume", `other losses from step ${half + step + 1}: ${rest.losses[step]} and not ${whole.losses[half + step]}`);
+    miss(
+      "resume",
+      `other losses from step ${half + step + 1}: ${rest.losses[step]} and not ${whole.losses[half + step]}`,
+    );
   }
   return right;
 }
@@ -173,7 +189,10 @@ async function checkpointedRight(train: Train, once: Trained, miss: Missed): Pro
   const right = same(once.losses, twice.losses);
   if (!right) {
     const step = twice.losses.findIndex((loss, i) => loss !== once.losses[i]);
-    miss("checkpoint", `other losses from step ${step + 1}: ${twice.losses[step]} and not ${once.losses[step]}`);
+    miss(
+      "checkpoint",
+      `other losses from step ${step + 1}: ${twice.losses[step]} and not ${once.losses[step]}`,
+    );
   }
   return right;
 }
@@ -198,7 +217,10 @@ async function predictedRight(
 ): Promise<number | null> {
   const weights = join(folder, "checkpoints", `${name}-whole_latest.pt`);
   const out = `${name}-predicted.npz`;
-  const { code, stderr } = await run(["predict", weights, "--all", "--out", out], { cwd: folder, timeout: 120 });
+  const { code, stderr } = await run(["predict", weights, "--all", "--out", out], {
+    cwd: folder,
+    timeout: 120,
+  });
   const answer = await python.compare(name, folder, STEPS, weights, code === 0 ? join(folder, out) : null);
   if (code !== 0) {
     miss("predict", `exit code ${code}: ${sentence(stderr)}`);

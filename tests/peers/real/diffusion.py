@@ -18,8 +18,8 @@ MODELS = {
         up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"), cross_attention_dim=16, attention_head_dim=4, **blocks),
         {**noise(4, 8, 8), "encoder_hidden_states": numbers(6, 16)}, "numbers", numbers(4, 8, 8)),
     "unet_1d": Case(lambda: d.UNet1DModel(
-        sample_size=32, in_channels=2, out_channels=2, extra_in_channels=16, down_block_types=("DownBlock1DNoSkip", "DownBlock1D"),
-        up_block_types=("UpBlock1D", "UpBlock1DNoSkip"), block_out_channels=(8, 16), time_embedding_type="fourier",
+        sample_size=32, in_channels=2, out_channels=2, extra_in_channels=64, down_block_types=("DownBlock1DNoSkip", "DownBlock1D"),
+        up_block_types=("UpBlock1D", "UpBlock1DNoSkip"), block_out_channels=(32, 64), time_embedding_type="fourier",
         mid_block_type="UNetMidBlock1D"), noise(2, 32), "numbers", numbers(2, 32)),
     "autoencoder_kl": Case(lambda: d.AutoencoderKL(
         down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, latent_channels=2,

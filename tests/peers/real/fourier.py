@@ -16,11 +16,7 @@ MODELS = {
                           {"x": field()}, "numbers", field()),
     "neuralop_uno": Case(lambda: n.UNO(
         in_channels=1, out_channels=1, hidden_channels=8, uno_out_channels=[8, 8, 8], n_layers=3,
-        uno_n_modes=[[4, 4]] * 3, uno_scalings=[[1, 1], [0.5, 0.5], [2, 2]]), {"x": field()}, "numbers", field()),
-    "neuralop_codano": Case(lambda: n.CODANO(
-        output_variable_codimension=1, hidden_variable_codimension=2, lifting_channels=8, n_layers=2, n_heads=[2, 2],
-        n_modes=[[4, 4]] * 2, attention_scaling_factors=[1, 1], conv_module=__import__(
-            "neuralop.layers.spectral_convolution", fromlist=["SpectralConv"]).SpectralConv, per_layer_scaling_factors=[[1, 1], [1, 1]],
-        enable_cls_token=False, static_channel_dim=0, variable_ids=["a"], use_positional_encoding=False),
-        {"x": field()}, "numbers", field()),
+        uno_n_modes=[[4, 4]] * 3, uno_scalings=[[1, 1], [0.5, 0.5], [2, 2]], channel_mlp_skip="linear"), {"x": field()}, "numbers", field()),
+    "neuralop_fno_3d": Case(lambda: n.FNO(n_modes=(4, 4, 4), in_channels=1, out_channels=1, hidden_channels=4, n_layers=2,
+                                          fno_skip="linear"), {"x": numbers(1, 8, 8, 8)}, "numbers", numbers(1, 8, 8, 8)),
 }

@@ -108,10 +108,6 @@ MODELS = {
     "vit_mae": Case(lambda: hf.ViTMAEForPreTraining(hf.ViTMAEConfig(
         **{k: v for k, v in IMAGES.items() if k != "num_labels"}, decoder_hidden_size=16, decoder_num_hidden_layers=1,
         decoder_num_attention_heads=2, decoder_intermediate_size=32)), {"pixel_values": image(32)}, "graph"),
-    "clip": Case(lambda: hf.CLIPModel(hf.CLIPConfig(
-        text_config={**TEXT, "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0},
-        vision_config={k: v for k, v in IMAGES.items() if k != "num_labels"}, projection_dim=16)),
-        {"input_ids": whole(WORDS, LENGTH), "pixel_values": image(32)}, "graph", fixed={"return_loss": True}),
     "wav2vec2": Case(lambda: hf.Wav2Vec2ForSequenceClassification(hf.Wav2Vec2Config(**waves)),
                      {"input_values": numbers(800)}, "classes", whole(5)),
     "spectrogram_transformer": Case(lambda: hf.ASTForAudioClassification(hf.ASTConfig(

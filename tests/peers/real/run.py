@@ -75,13 +75,17 @@ def export(case, arguments, path):
         return sizes
 
 
+def complex_in(model):
+    return any(p.is_complex() for p in model.parameters())
+
+
 def bits(loss):
     return struct.pack(">f", loss.item()).hex()
 
 
 def trained(case, columns, target, steps, seeds, half):
     model = built(case)
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-2, momentum=0.9, fused=True)
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-2, momentum=0.9, fused=not complex_in(model))
     losses = []
     for step in range(steps):
         part = slice(step * case.batch, (step + 1) * case.batch)

@@ -15,7 +15,7 @@ small = dict(img_size=64, embed_dim=48, depth=2, num_heads=3)
 MODELS = {
     "resnet10t": of("resnet10t"),
     "nf_resnet26": of("nf_resnet26"),
-    "nfnet_f0": of("dm_nfnet_f0", width_factor=0.125),
+    "eca_nfnet_l0": of("eca_nfnet_l0"),
     "efficientnetv2": of("tf_efficientnetv2_b0", drop_path_rate=0.1),
     "mobilenetv4": of("mobilenetv4_conv_small"),
     "mobilenetv3_timm": of("mobilenetv3_small_050"),
