@@ -42,6 +42,7 @@ export interface Faults {
   end(): { failed: number; counts: Record<Call, number> };
   /** So far. */
   failed(): number;
+  [Symbol.dispose](): void;
 }
 
 const WORDS = 6 + CALLS.length, PATH_BYTES = 1024;
@@ -86,5 +87,6 @@ export function steerFaults(path: string): Faults {
       get();
       return words[FAILED];
     },
+    [Symbol.dispose]: () => file.close(),
   };
 }
