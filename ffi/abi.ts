@@ -106,6 +106,10 @@ export function boolList(values: readonly boolean[]): bigint {
 
 /** The library's text of the error that just happened. Replaced for versions before 2.13, see stderr.ts. */
 export const errorText = {
+  /** What a native function must be wrapped in for its text to be read. */
+  around<F extends (...args: never[]) => unknown>(call: F): F {
+    return call;
+  },
   read(): string {
     const at = native.errorText?.();
     return at ? new Deno.UnsafePointerView(at).getCString() : "libtorch gave no reason";

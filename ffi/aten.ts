@@ -203,11 +203,11 @@ function deviceCode(device: Device): bigint {
   return (1n << 32n) | BigInt(device.slice("cuda:".length));
 }
 
-function freed(schema: Schema): never {
+export function freed(schema: Schema): never {
   throw new UseAfterFree(schema.name);
 }
 
-function fail(schema: Schema, values: unknown[]): never {
+export function fail(schema: Schema, values: unknown[]): never {
   const reason = abi.firstLine(abi.errorText.read());
   const shown = schema.args.map((a, i) => [a.name, show(values[i])]).filter(([, v]) => v !== "");
   throw new NativeError(schema.name, shown.map((pair) => pair.join(" ")).join(", "), reason);

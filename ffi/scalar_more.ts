@@ -1,9 +1,8 @@
-// Further ops with Scalar arguments, by their tensor forms. May import make, ops, tensor, unboxed, scalar_numbers.
+// Further ops with Scalar arguments, by their tensor forms. May import make, ops, tensor, scalar_numbers.
 import { add, constant, fill_, scale, sub, uninitialised } from "./make.ts";
 import * as ops from "./ops.ts";
 import { beside, type Call, type Num, type Operand, other, pair, raw } from "./scalar_numbers.ts";
 import { scope, type Tensor } from "./tensor.ts";
-import { unboxedCall } from "./unboxed.ts";
 
 /** Of the tensor's own type, for ops that take no other. */
 const same = (n: Num, x: Tensor) => constant(n.value, x.dtype, x.device);
@@ -17,12 +16,6 @@ const filled = (n: Num, index: Tensor, x: Tensor) =>
 
 const LERP = "(Tensor self, Tensor end, Tensor weight) -> Tensor";
 
-/** Written into the first tensor from what a form that writes nothing gives; that must not look at it again later. */
-const into = (call: (x: Tensor, ...args: unknown[]) => unknown): Call => (x: Tensor, ...args: unknown[]) =>
-  scope(() => (ops.copy_(x, call(x, ...args) as Tensor), x));
-
-const plain = (key: string) => (x: Tensor, ...args: unknown[]) => unboxedCall.of(key)!(x, ...args);
-
 /** By libtorch's names, as in scalar_ops. */
 export const moreScalars: Readonly<Record<string, Call>> = {
   "lerp.Scalar": (x: Tensor, end: Tensor, n: Num) => other(`lerp.Tensor${LERP}`)(x, end, same(n, x)),
@@ -30,9 +23,6 @@ export const moreScalars: Readonly<Record<string, Call>> = {
     other("lerp_.Tensor(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)")(x, end, same(n, x)),
   clamp_min_: (x: Tensor, n: Num) => ops.clamp_(x, beside(n, x), null),
   clamp_max_: (x: Tensor, n: Num) => ops.clamp_(x, null, beside(n, x)),
-  "pow_.Scalar": into((x, n) => plain("pow.Tensor_Scalar")(ops.clone(x), n)),
-  addcmul_: into(plain("addcmul")),
-  addcdiv_: into(plain("addcdiv")),
   "div_.Tensor_mode": paired(
     "div_.Tensor_mode(Tensor(a!) self, Tensor other, *, str? rounding_mode) -> Tensor(a!)",
   ),

@@ -8,8 +8,16 @@ import type { Device, Tensor } from "./tensor.ts";
 
 /** A number in a graph: whether it was written as 1 or as 1.0 decides the type of a result. */
 export class Num {
-  constructor(readonly value: number, readonly kind: "int" | "float" | "bool") {}
+  constructor(
+    readonly value: number,
+    readonly kind: "int" | "float" | "bool",
+    /** Of a complex number. */
+    readonly imaginary?: number,
+  ) {}
   toString(): string {
+    if (this.imaginary !== undefined) {
+      return `${this.value}${this.imaginary < 0 ? "" : "+"}${this.imaginary}j`;
+    }
     return this.kind === "bool" ? (this.value ? "True" : "False") : String(this.value);
   }
 }

@@ -1,9 +1,9 @@
-// Ops with Scalar arguments, the one type that the stack does not carry, by exact equivalents: the same op with a 0-dim
-// tensor, another op that libtorch itself reduces it to, or, for a few, the unboxed C++ function. Such a call must not
-// be refused (an exception would end the process), so types, shapes and memory are looked at before.
-// May import dtype, make, ops, schema, tensor, unboxed, its siblings scalar_*.
+// Ops with Scalar arguments, the one type that the stack does not carry: by their C++ functions (guarded.ts), or, where those
+// can't be called, by equivalents: the same op with a 0-dim tensor, or another that libtorch itself reduces it to.
 import { type DType, isFloating } from "./dtype.ts";
 import { add, constant, fill_, sub, tensor, toDevice, uninitialised } from "./make.ts";
+import { NativeError } from "./errors.ts";
+import { guardedCall } from "./guarded.ts";
 import * as ops from "./ops.ts";
 import { moreScalars } from "./scalar_more.ts";
 import {
@@ -19,30 +19,35 @@ import {
   raw,
 } from "./scalar_numbers.ts";
 import { normsAndSpreads } from "./scalar_norms.ts";
-import type { Schema } from "./schema.ts";
+import { parseSchema, type Schema } from "./schema.ts";
+import { schemaText } from "./registry.ts";
 import { type Device, scope, type Tensor } from "./tensor.ts";
-import { unboxedCall } from "./unboxed.ts";
+import { addInto, type Into, unboxedInto } from "./unboxed.ts";
 
 export { Num, numberLike } from "./scalar_numbers.ts";
 
 // ---- sums --------------------------------------------------------------------------------------------------
 
+const ADD = "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor";
+
 function sum(a: Operand, b: Operand, alpha?: Num): Tensor {
   const [x, y] = pair(a, b);
-  return unboxedCall.add(x, y, alpha) ?? (alpha === undefined ? add(x, y) : sub(x, y, -alpha.value));
+  const exact = exactly(ADD);
+  if (exact) return exact(x, y, alpha) as Tensor;
+  return alpha === undefined ? add(x, y) : sub(x, y, -alpha.value);
 }
 
 function difference(a: Operand, b: Operand, alpha?: Num): Tensor {
   const [x, y] = pair(a, b);
-  if (isFloating(x.dtype) || isFloating(y.dtype)) return sub(x, y, raw(alpha, 1));
-  const minus = new Num(-raw(alpha, 1), "int"); // of integers a floating factor is refused
-  return unboxedCall.add(x, y, minus) ?? sub(x, y, raw(alpha, 1));
+  const exact = exactly(ADD);
+  if (!exact || isFloating(x.dtype) || isFloating(y.dtype)) return sub(x, y, raw(alpha, 1));
+  return exact(x, y, new Num(-raw(alpha, 1), "int")) as Tensor; // of integers a floating factor is refused
 }
 
 /** Written to what was there, as PyTorch does; where that can't be promised, by way of a copy. */
 function sumInto(a: Tensor, b: Operand, alpha?: Num): Tensor {
   const y = isNum(b) ? numberLike(b, a) : b;
-  return unboxedCall.addInto(a, y, alpha) ?? scope(() => (ops.copy_(a, sum(a, y, alpha)), a));
+  return addInto(a, y, alpha) ?? scope(() => (ops.copy_(a, sum(a, y, alpha)), a));
 }
 
 // ---- tensors from numbers ----------------------------------------------------------------------------------
@@ -229,9 +234,58 @@ const table: Readonly<Record<string, Call>> = {
     ),
 };
 
-/** How an op with Scalar arguments, or with a number in place of a tensor, is called; null for all others. */
-export function unboxed(schema: Schema): Call | null {
+// ---- which of them ----------------------------------------------------------------------------------------
+
+export interface Forms {
+  /** Takes what the schema says, with Num for Scalar; null where the dispatcher takes it, too, or nothing does. */
+  readonly call: Call | null;
+  /** The same with a number in place of a tensor; null where a 0-dim tensor stands for it. */
+  readonly numbers: Call | null;
+}
+
+/** How an op with Scalar arguments, or with a number in place of a tensor, is called. */
+export function formsOf(schema: Schema): Forms {
   const key = schema.overload === "" ? schema.name : `${schema.name}.${schema.overload}`;
-  if (Object.hasOwn(table, key)) return table[key];
-  return unboxedCall.of(key);
+  const listed = Object.hasOwn(table, key) ? table[key] : null;
+  const scalars = schema.args.some(({ base }) => base === "Scalar");
+  const exact = scalars ? guardedCall(schema) : null;
+  return {
+    call: scalars ? exact ?? unboxedInto(key, byCopy(schema)) ?? listed ?? byCopy(schema) : null,
+    numbers: numberForm(schema, listed),
+  };
+}
+
+/** An op in place from the one that makes something new: its result is written to what was there. */
+function byCopy({ args, returns, name, overload }: Schema): Into | null {
+  if (returns.length !== 1 || returns[0].argument !== 0 || args[0].list) return null;
+  const plain = exactNamed(name.slice(0, -1), overload);
+  // What it looks at for its gradient must not be what is written to.
+  return plain && ((x, ...rest) => scope(() => (ops.copy_(x, plain(ops.clone(x), ...rest) as Tensor), x)));
+}
+
+/** As PyTorch takes it: the overload for a Scalar. It says of the number that it has no type of its own. */
+function numberForm({ name, overload, args }: Schema, listed: Call | null): Call | null {
+  if (!overload.startsWith("Tensor") || args[1]?.base !== "Tensor" || args[0].memory === "written") {
+    return listed;
+  }
+  const exact = exactNamed(name, overload.replace("Tensor", "Scalar"));
+  if (!exact) return listed;
+  return (a: Operand, b: Operand, ...rest: unknown[]) => {
+    if (!isNum(a) && isNum(b)) return exact(a, b, ...rest);
+    if (!listed) throw new NativeError(name, "", "a number can't stand first in this op");
+    return listed(a, b, ...rest);
+  };
+}
+
+const exactKnown = new Map<string, Call | null>();
+
+function exactly(text: string): Call | null {
+  let call = exactKnown.get(text);
+  if (call === undefined) exactKnown.set(text, call = guardedCall(parseSchema(text)));
+  return call;
+}
+
+function exactNamed(name: string, overload: string): Call | null {
+  const text = schemaText(`aten::${name}`, overload);
+  return text === null ? null : exactly(text.slice("aten::".length));
 }

@@ -84,6 +84,8 @@ export interface Argument {
   readonly fallback: string | undefined;
   /** The fixed length of "int[2]", so that one number may stand for all; 0 when free. */
   readonly length: number;
+  /** True for "SymInt": C++ passes it otherwise than a plain int. */
+  readonly symbolic: boolean;
   /** Whether its memory is a result's, too ("Tensor(a)"), or is written to ("Tensor(a!)"). */
   readonly memory: Memory;
   /** The name of that memory: "a"; "" where it is not named. */
@@ -145,6 +147,7 @@ function parseArgument(item: string, schema: string): Argument {
   return {
     name,
     base: base === "SymInt" ? "int" : base,
+    symbolic: base === "SymInt",
     list: list !== undefined,
     optional: (list === undefined ? mark : after) !== undefined,
     gaps: list !== undefined && mark !== undefined,

@@ -5,31 +5,32 @@ import { errorText, native } from "./abi.ts";
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** The calls beside the dispatcher that libtorch may refuse. */
-const refusable = ["subtract", "fill", "zero", "itemF64", "itemI64", "dataPointer", "requireGrad"] as const;
+/** What libtorch may refuse. */
+const refusable = [
+  "call",
+  "subtract",
+  "fill",
+  "zero",
+  "itemF64",
+  "itemI64",
+  "dataPointer",
+  "requireGrad",
+] as const;
 
 /** Wraps what can fail so that descriptor 2 is a memory file while libtorch runs. Costs two system calls an op. */
 export function catchNativeErrors(): void {
   const real = native.dup(2);
   const file = native.memfd(encoder.encode("libtorch-errors\0"), 1);
   if (real < 0 || file < 0) return; // the text then goes to the terminal, and the message says it is not known
-  const call = native.call;
-  native.call = (name, overload, stack, version) => {
-    native.dup2(file, 2);
-    const code = call(name, overload, stack, version);
-    native.dup2(real, 2);
-    return code;
-  };
+  errorText.around = (call) =>
+    ((...args) => {
+      native.dup2(file, 2);
+      const code = call(...args);
+      native.dup2(real, 2);
+      return code;
+    }) as typeof call;
   for (const name of refusable) {
-    const inner = native[name] as (...args: unknown[]) => number;
-    Object.assign(native, {
-      [name]: (...args: unknown[]) => {
-        native.dup2(file, 2);
-        const code = inner(...args);
-        native.dup2(real, 2);
-        return code;
-      },
-    });
+    Object.assign(native, { [name]: errorText.around(native[name] as (...args: never[]) => number) });
   }
   let read = 0n;
   const readNew = () => {

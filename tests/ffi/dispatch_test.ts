@@ -1,9 +1,10 @@
 // Ops by their names: what libtorch's own registry says of them, and what is done with lists, gaps and numbers.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { operator, schemaText } from "../../ffi/dispatch.ts";
+import { operator } from "../../ffi/dispatch.ts";
 import { NativeError, UseAfterFree } from "../../ffi/errors.ts";
 import { tensor, toBigInts, toNumbers } from "../../ffi/make.ts";
 import { transpose } from "../../ffi/ops.ts";
+import { schemaText } from "../../ffi/registry.ts";
 import { Num } from "../../ffi/scalar_ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { broadcast } from "../../ffi/unboxed.ts";
@@ -11,10 +12,13 @@ import { useLibtorch } from "../libtorch.ts";
 
 useLibtorch();
 operator("aten::add", "Tensor"); // opens what is opened once
-operator("aten::leaky_relu", "");
+operator("aten::leaky_relu_", "");
 
-const call = (name: string, overload: string, ...args: unknown[]): Tensor =>
-  operator(`aten::${name}`, overload)!.call!(...args) as Tensor;
+const call = (name: string, overload: string, ...args: unknown[]): Tensor => {
+  const op = operator(`aten::${name}`, overload)!;
+  const numbers = op.schema.args.some(({ base }, i) => base === "Tensor" && args[i] instanceof Num);
+  return (numbers ? op.numbers! : op.call!)(...args) as Tensor;
+};
 const int = (value: number) => new Num(value, "int");
 const float = (value: number) => new Num(value, "float");
 const values = (t: Tensor): number[] => [...toNumbers(t)];

@@ -171,7 +171,8 @@ class Planner {
     let sources = schema.args.map((a) => sourceOf(a, given.get(a.name), slotOf));
     const first = sources.flatMap((s) => "slot" in s && s.slot !== undefined ? [s.slot] : [])
       .find((slot) => this.#kinds[slot] !== "number") ?? -1;
-    if (!op.numbers) {
+    const numbers = schema.args.some((a) => a.base === "Tensor" && isNumber(given.get(a.name)));
+    if (numbers && !op.numbers) {
       sources = sources.map((s, i) => schema.args[i].base === "Tensor" ? asTensor(s, first) : s);
     }
     const written = schema.args.findIndex(({ memory }) => memory === "written");
@@ -181,7 +182,7 @@ class Planner {
     const root = target >= 0 ? this.#roots[target] : base >= 0 ? this.#roots[base] : -1;
     if (written >= 0) this.#refuseWrite(op, written, target, root);
     const out = this.#outputs(node, op, target, root);
-    const call = statistics(name, op);
+    const call = statistics(name, op, numbers && op.numbers ? op.numbers : op.call!);
     const store = storeOf(out, schema.returns.length === 1 && schema.returns[0].list);
     const guarded = written >= 0 && this.#keeps(root);
     const run = stepOf(call, sources, store, guarded ? written : -1);
@@ -263,6 +264,8 @@ function sizeElsewhere({ inputs, tensors }: Program, { target, inputs: [of, dim]
   return null;
 }
 
+const isNumber = (value: Value | undefined): boolean => value?.kind === "number" || value?.kind === "symbol";
+
 const slotIn = (source: Source): number => "slot" in source ? source.slot ?? -1 : -1;
 
 type Call = (...args: unknown[]) => unknown;
@@ -313,8 +316,7 @@ function stepOf(
 }
 
 /** Ops that read or write statistics, or draw: what they do differently in evaluation or in a second pass. */
-function statistics(name: string, { call, schema }: Operator): (frame: Frame) => Call {
-  const plain = call!;
+function statistics(name: string, { schema }: Operator, plain: Call): (frame: Frame) => Call {
   if (name === "batch_norm" || name === "instance_norm") {
     const still: Call = (...args) => {
       args[3] = args[4] = null; // the running mean and variance moved in the first pass
