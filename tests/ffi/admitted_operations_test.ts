@@ -2,7 +2,8 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { admittedNames, guardOf, refusedName, refusedSchema } from "../../core/models/exported/admitted.ts";
 import { resolve } from "../../core/models/exported/operators.ts";
-import { operator, schemaText } from "../../ffi/dispatch.ts";
+import { operator } from "../../ffi/dispatch.ts";
+import { schemaText } from "../../ffi/registry.ts";
 import { useLibtorch } from "../libtorch.ts";
 import { registered } from "./registry.ts";
 

@@ -1,0 +1,119 @@
+// Ops with numbers by their C++ functions: found by their names, called with registers, and refused without an end of the
+// process.
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { operator } from "../../ffi/dispatch.ts";
+import { NativeError, UseAfterFree } from "../../ffi/errors.ts";
+import { guardedCall } from "../../ffi/guarded.ts";
+import { tensor, toNumbers } from "../../ffi/make.ts";
+import { callSymbol } from "../../ffi/mangle.ts";
+import { toDtype } from "../../ffi/ops.ts";
+import { schemaText } from "../../ffi/registry.ts";
+import { Num } from "../../ffi/scalar_numbers.ts";
+import { parseSchema, type Schema } from "../../ffi/schema.ts";
+import { liveTensors, scope, type Tensor } from "../../ffi/tensor.ts";
+import { useLibtorch } from "../libtorch.ts";
+import { registered } from "./registry.ts";
+
+const lib = useLibtorch();
+operator("aten::add", "Tensor"); // opens what is opened once
+
+const schemas: Schema[] = registered().filter(({ namespace }) => namespace === "aten").flatMap((found) => {
+  const text = schemaText(`aten::${found.name}`, found.overload);
+  try {
+    const schema = parseSchema(text!.slice("aten::".length));
+    // A dimension's name is no text in C++.
+    return schema.args.some(({ base }) => base === "Scalar") && !/dimname/i.test(schema.overload)
+      ? [schema]
+      : [];
+  } catch {
+    return [];
+  }
+});
+const functional = schemas.filter(({ args }) => args.every(({ memory }) => memory !== "written"));
+const x86 = Deno.build.arch === "x86_64";
+
+const call = (name: string, overload: string, ...args: unknown[]): Tensor => {
+  const text = schemaText(`aten::${name}`, overload)!;
+  return guardedCall(parseSchema(text.slice("aten::".length)))!(...args) as Tensor;
+};
+const float = (value: number) => new Num(value, "float"), int = (value: number) => new Num(value, "int");
+call("histc", "", tensor([1]));
+
+Deno.test("the linker's name of each op with a number is made from its schema", () => {
+  const names = schemas.map((schema) => callSymbol(schema)).filter((name) => name !== null);
+  assert(names.length > 390, `${names.length} names`);
+  const wanted = names.map((
+    name,
+  ) => [name, { parameters: [], result: "void" as const, optional: true as const }]);
+  const library = Deno.dlopen(`${lib.dir}/libtorch_cpu.so`, Object.fromEntries(wanted));
+  const missing = names.filter((name) => library.symbols[name] === null);
+  library.close();
+  assertEquals(missing, []);
+});
+
+Deno.test({
+  name: "numbers, lists, optional values and several results go through registers and back",
+  ignore: !x86,
+  fn() {
+    scope(() => {
+      const x = tensor([1, 2, 3, -4]), ones = tensor([1, 1, 1, 1]);
+      const values = (t: Tensor) => [...toNumbers(t)];
+      assertEquals(values(call("add", "Tensor", x, ones, float(0.5))), [1.5, 2.5, 3.5, -3.5]);
+      assertEquals(values(call("clamp", "", x, float(-1), null)), [1, 2, 3, -1]);
+      assertEquals(values(call("clamp", "", x, null, int(2))), [1, 2, 2, -4]);
+      assertEquals(values(call("histc", "", x, 4, int(-4), int(4))), [1, 0, 1, 2]);
+      assertEquals(
+        values(call("index_add", "", x, 0, tensor(BigInt64Array.of(1n)), tensor([10]), float(0.5))),
+        [
+          1,
+          7,
+          3,
+          -4,
+        ],
+      );
+      assertEquals(values(call("norm", "ScalarOpt_dim", tensor([3, 4], [1, 2]), int(1), [-1], false)), [7]);
+      assertEquals(values(call("mul", "Scalar", x, new Num(1, "bool"))), [1, 2, 3, -4]);
+      // A number has no type of its own: what it is added to keeps its bits, also where that has no dimensions.
+      const half = toDtype(tensor([1], []), "bf16");
+      const sum = call("add", "Scalar", half, float(0.00390625 * 1.5), float(1));
+      assertEquals([sum.dtype, sum.item()], ["bf16", 1.0078125]);
+    });
+  },
+});
+
+Deno.test({
+  name: "what an op refuses is an error with its own words, of every op that takes a number",
+  ignore: !x86,
+  fn() {
+    const [before, refusals] = [liveTensors(), [] as string[]];
+    let called = 0;
+    for (const schema of functional) {
+      const fn = guardedCall(schema);
+      if (!fn) continue;
+      called++;
+      scope(() => {
+        const odd = tensor(Uint8Array.of(1, 2, 3), [3, 1]),
+          given = schema.args.map(({ base, list }) => {
+            if (list) return [7, -9];
+            const plain: Record<string, unknown> = { Tensor: odd, Scalar: float(NaN), int: -3, float: -1 };
+            return Object.hasOwn(plain, base) ? plain[base] : base === "ScalarType" ? "i8" : null;
+          });
+        try {
+          fn(...given);
+        } catch (error) {
+          if (!(error instanceof NativeError)) throw error;
+          assert(error.native !== "" && error.native !== "libtorch gave no reason", schema.text);
+          refusals.push(schema.name);
+        }
+      });
+    }
+    assert(called > 120, `${called} called`);
+    assert(refusals.length > called / 3, `${refusals.length} refused of ${called}`);
+    assertEquals(liveTensors(), before);
+    scope(() => {
+      const x = tensor([1]);
+      x.free();
+      assertThrows(() => call("clamp", "", x, float(0), null), UseAfterFree);
+    });
+  },
+});
