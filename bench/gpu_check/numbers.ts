@@ -48,11 +48,13 @@ const CLOSE = 5;
  * Rounding grows from step to step, fastest where batch norm is over few samples. How fast is seen on the CPU, by a
  * learning rate changed in its seventh digit: the device may be three times as far away as that, and not in the first steps.
  */
+const rateOf = (flags: readonly string[]) => flags.includes("sgd") ? 0.01 : 3e-4;
+
 const trainingChecks: Check[] = Object.entries(SMALL).map(([name, flags]) => ({
   name: `${name} trains to the CPU's losses`,
   run({ device, quick }) {
     const run = (where: Device, nudge = 1) =>
-      losses(where, [...flags, ...EXACT, "--lr", String(3e-4 * nudge)], quick ? 2 : 20);
+      losses(where, [...flags, ...EXACT, "--lr", String(rateOf(flags) * nudge)], quick ? 2 : 20);
     const [there, here, nudged] = [run(device), run("cpu"), run("cpu", 1 + 1e-6)];
     const early = relative(there.slice(0, CLOSE), here.slice(0, CLOSE));
     const all = relative(there, here), limit = Math.max(1e-3, 3 * relative(nudged, here));
