@@ -50,10 +50,11 @@ export const output = {
 };
 
 export const distributed = {
-  backend: choice(["auto", "nccl", "mpi"], "auto", {
+  backend: choice(["auto", "nccl", "mpi", "shm", "tcp", "gloo"], "auto", {
     flag: "distributed-backend",
     spellings: ["dist-backend", "ddp-backend"],
-    help: "how ranks talk; auto takes nccl on GPUs and mpi on CPUs",
+    help:
+      "how ranks talk; auto: nccl on GPUs; on CPUs mpi where it started them, else what gloo is here: shm on one node, tcp between nodes",
   }),
   world_size: int(0, { min: 0, max: 1e6, flag: "world-size", empty: FROM_ENV, help: "number of ranks" }),
   rank: int(-1, { min: -1, max: 1e6, flag: "rank", empty: FROM_ENV, help: "number of this rank, from 0" }),

@@ -1,4 +1,4 @@
-// What ranks do together, whatever engine does it: NCCL on GPUs, MPI on CPUs. May import ffi (types).
+// What ranks do together, whatever engine does it: NCCL on GPUs; MPI, shared memory or TCP on CPUs.
 import type { Tensor } from "../../ffi/tensor.ts";
 
 /** How numbers of all ranks become one. */
@@ -10,7 +10,7 @@ export type Ticket = number;
 /** What ranks do together. Every rank calls the same methods in the same order. */
 export interface Collectives {
   /** Which engine does it. */
-  readonly backend: "mpi" | "nccl" | "alone";
+  readonly backend: "mpi" | "shm" | "tcp" | "nccl" | "alone";
   /** This one's number. */
   readonly rank: number;
   /** How many ranks there are. */

@@ -1,4 +1,5 @@
-// The three ways in which MPI libraries spell their handles and constants. Imports nothing.
+// The three ways in which MPI libraries spell their handles and constants.
+import type { ReduceOp } from "../ranks/transport.ts";
 
 /** Open MPI; MPICH and what keeps to its interface (Intel, Cray, MVAPICH); the interface that MPI 5 fixes for all. */
 export type MpiAbi = "openmpi" | "mpich" | "standard";
@@ -10,7 +11,7 @@ export interface Constants {
   readonly world: Handle;
   readonly errorsReturn: Handle;
   readonly types: Readonly<Record<MpiType, Handle>>;
-  readonly ops: Readonly<Record<MpiOp, Handle>>;
+  readonly ops: Readonly<Record<ReduceOp, Handle>>;
   /** In place of the address of what is sent. */
   readonly inPlace: bigint;
   /** In place of the address of a status. */
@@ -23,7 +24,6 @@ export interface Constants {
 }
 
 export type MpiType = "f32" | "f64" | "i32" | "i64" | "u8";
-export type MpiOp = "sum" | "max" | "min";
 
 const OPEN_MPI = {
   world: "ompi_mpi_comm_world",

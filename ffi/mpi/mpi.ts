@@ -7,36 +7,16 @@ import {
   constantsOf,
   type Handle,
   type MpiAbi,
-  type MpiOp,
   type MpiType,
   OPEN_MPI_SYMBOLS,
 } from "./abi.ts";
 import { type Calls, openCalls } from "./calls.ts";
-import { BYTES, openWindow, type Window } from "./window.ts";
+import { BYTES, type Transport } from "../ranks/transport.ts";
+import { type MpiWindow, openWindow } from "./window.ts";
 
-/** Blocking collectives of all ranks, on native memory by address. `bytes` and `count` may be any size. */
-export interface Mpi {
+/** Of numbers of 16 bits it knows none: not every library has them. */
+export interface Mpi extends Transport {
   readonly abi: MpiAbi;
-  /** "Open MPI 5.0.11". */
-  readonly version: string;
-  readonly rank: number;
-  readonly size: number;
-  /** In place. */
-  allReduce(at: bigint, count: number, type: MpiType, op: MpiOp): void;
-  broadcast(at: bigint, bytes: number, root: number): void;
-  /** Each rank's `bytes` into the memory of all, in order of ranks. */
-  allGather(into: bigint, own: bigint, bytes: number): void;
-  /** This rank's `count` of the sums of all. */
-  reduceScatter(own: bigint, from: bigint, count: number, type: MpiType): void;
-  barrier(): void;
-  /** Until the next call of it, all-reduces and barriers are among the ranks of this colour; -1: among all. */
-  split(colour: number): void;
-  /**
-   * Where this rank has `bytes` that all ranks see, or 0: they are not all on one host, or it has no room. What is added up
-   * there takes one pass over memory; and from here on what is small takes no messages. Every rank calls it, once.
-   */
-  share(bytes: number): bigint;
-  finalize(): void;
 }
 
 /** The most elements that one call counts. */
@@ -95,7 +75,7 @@ interface Group {
   readonly comm: () => Handle;
   readonly split: (colour: number) => void;
   /** Where there is one, and all ranks are meant. */
-  readonly window: () => Window | null;
+  readonly window: () => MpiWindow | null;
   readonly open: (...all: Parameters<typeof openWindow>) => bigint;
 }
 
@@ -108,7 +88,7 @@ function openGroup(
   rank: number,
 ): Group {
   const own = abi === "mpich" ? new Int32Array(2) : new BigUint64Array(1);
-  let comm: Handle = world, window: Window | null = null;
+  let comm: Handle = world, window: MpiWindow | null = null;
   return {
     comm: () => comm,
     window: () => comm === world ? window : null,
@@ -148,7 +128,10 @@ function verbs(
     if (window?.takes(at, count * BYTES[type])) return window.allReduce(at, count, type, op);
     for (let done = 0; done < count; done += most) {
       const part = Math.min(count - done, most), to = at + BigInt(done * BYTES[type]);
-      check(calls.MPI_Allreduce(inPlace, to, part, types[type], ops[op], group.comm()), "Allreduce");
+      check(
+        calls.MPI_Allreduce(inPlace, to, part, types[type as MpiType], ops[op], group.comm()),
+        "Allreduce",
+      );
     }
   };
   // In pieces, the parts of the ranks are not beside each other: one rank after the other.
@@ -160,7 +143,7 @@ function verbs(
     for (let root = 0; root < size; root++) broadcast(into + BigInt(root * bytes), bytes, root);
   };
   const reduceScatter: Verbs["reduceScatter"] = (own, from, count, type) => {
-    const kind = types[type], bytes = BYTES[type];
+    const kind = types[type as MpiType], bytes = BYTES[type];
     if (count <= most) {
       const code = calls.MPI_Reduce_scatter_block(from, own, count, kind, ops.sum, world);
       return check(code, "Reduce_scatter_block");

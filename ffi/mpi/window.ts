@@ -1,18 +1,13 @@
-// Memory that the ranks of one host see of each other, an MPI window: a sum in it takes one pass over memory where a
-// message takes five, and who waits there sleeps, where MPI would spin and keep a core from training. May import abi,
-// calls.
-import type { Constants, Handle, MpiOp, MpiType } from "./abi.ts";
+// An MPI window as the memory that the ranks of one host see of each other.
+import { openHostMemory } from "../ranks/host_memory.ts";
+import { BYTES, type Combine } from "../ranks/transport.ts";
+import { HEAD, openWindow as openOn, prepareHead, type Window } from "../ranks/window.ts";
+import type { Constants, Handle, MpiType } from "./abi.ts";
 import type { Calls } from "./calls.ts";
-import { openHostMemory } from "./host_memory.ts";
 
-export interface Window {
+export interface MpiWindow extends Pick<Window, "takes" | "allReduce" | "barrier"> {
   /** Where this rank's part begins that is for its caller. */
   readonly address: bigint;
-  /** Whether these bytes are in that part, or so few that they can pass through the window. */
-  takes(at: bigint, bytes: number): boolean;
-  /** In place; what `takes` has accepted. Every rank gives the same place in its part. */
-  allReduce(at: bigint, count: number, type: MpiType, op: MpiOp): void;
-  barrier(): void;
 }
 
 /** What a window needs of an open MPI. */
@@ -28,21 +23,14 @@ export interface Host {
   readonly least: (value: number) => number;
 }
 
-export const BYTES: Readonly<Record<MpiType, number>> = { f32: 4, f64: 8, i32: 4, i64: 8, u8: 1 };
-
-// A rank's part: its semaphores, two slots that what is not in the window passes through, and the caller's memory.
-const SEMAPHORE = 64, ROUNDS = 16, PAGE = 4096;
-const SLOT = 64 * 1024;
-const SLOTS_AT = PAGE, DATA_AT = SLOTS_AT + 2 * SLOT;
+const PAGE = 4096;
 /** Bytes that are summed and handed out while they are in the caches. */
 const CHUNK = 64 * 1024;
-/** Neighbouring ranks write no line of the cache together. */
-const LINE = 64;
 
 /** Every rank calls it; null on all where they are not all on one host, or its shared memory has no room for it. */
-export function openWindow(host: Host, bytes: number): Window | null {
+export function openWindow(host: Host, bytes: number): MpiWindow | null {
   const { calls, constants, wide, rank, size, check, least } = host;
-  const own = DATA_AT + Math.ceil(bytes / PAGE) * PAGE;
+  const own = HEAD + Math.ceil(bytes / PAGE) * PAGE;
   const memory = openHostMemory();
   if (least(memory !== null && memory.room(own * size) ? 1 : 0) === 0) return null;
   const word = () => wide ? new BigUint64Array(1) : new Int32Array(2);
@@ -55,67 +43,42 @@ export function openWindow(host: Host, bytes: number): Window | null {
   const at = new BigUint64Array(1);
   const failed = calls.MPI_Win_allocate_shared(BigInt(own), 1, infoNull, comm, at, window);
   if (least(failed === 0 ? 1 : 0) === 0) return null;
-  const bases = Array.from({ length: size }, (_, of) => {
+  const heads = Array.from({ length: size }, (_, of) => {
     const length = new BigInt64Array(1), unit = new Int32Array(1);
     check(calls.MPI_Win_shared_query(window[0] as Handle, of, length, unit, at), "Win_shared_query");
     return at[0];
   });
-  for (let i = 0; i < ROUNDS; i++) memory!.prepare(bases[rank] + BigInt(i * SEMAPHORE));
+  prepareHead(heads[rank], memory!);
   check(calls.MPI_Barrier(world), "Barrier");
-  return sums(host, bases, own - DATA_AT, memory!);
+  const data = heads.map((head) => head + BigInt(HEAD));
+  const combine = combineBy(host, memory!.copy);
+  return {
+    ...openOn({ rank, heads, data, bytes: own - HEAD, host: memory!, combine, bank: 0 }),
+    address: data[rank],
+  };
 }
 
-function sums(
-  { calls, constants: { types, ops }, rank, size, check }: Host,
-  bases: readonly bigint[],
-  bytes: number,
-  memory: NonNullable<ReturnType<typeof openHostMemory>>,
-): Window {
-  const others = bases.map((_, of) => of).filter((of) => of !== rank);
-  const mine = bases[rank], data = mine + BigInt(DATA_AT);
-  const inside = (at: bigint, length: number) => at >= data && at + BigInt(length) <= data + BigInt(bytes);
-  const combine = (from: bigint, into: bigint, count: number, type: MpiType, op: MpiOp) =>
-    check(calls.MPI_Reduce_local(from, into, count, types[type], ops[op]), "Reduce_local");
-  /** A semaphore counts, so that who is quicker may come to the next barrier while others leave this one. */
-  const barrier = () => {
-    for (let round = 0, far = 1; far < size; round++, far *= 2) {
-      const place = BigInt(round * SEMAPHORE);
-      memory.post(bases[(rank + far) % size] + place);
-      memory.wait(mine + place);
+/** By MPI's own reckoning, in the memory that the result is for. */
+function combineBy(
+  { calls, constants: { types, ops }, check }: Host,
+  copy: (into: bigint, from: bigint, bytes: bigint) => void,
+): Combine {
+  return (sources, [into, ...copies], count, type, op) => {
+    const wide = BYTES[type], step = CHUNK / wide;
+    for (let from = 0; from < count; from += step) {
+      const part = Math.min(step, count - from), at = BigInt(from * wide), bytes = BigInt(part * wide);
+      if (into !== sources[0]) copy(into + at, sources[0] + at, bytes);
+      for (let i = 1; i < sources.length; i++) {
+        const code = calls.MPI_Reduce_local(
+          sources[i] + at,
+          into + at,
+          part,
+          types[type as MpiType],
+          ops[op],
+        );
+        check(code, "Reduce_local");
+      }
+      for (const to of copies) copy(to + at, into + at, bytes);
     }
-  };
-  let turn = 0;
-  /** Each adds up all for itself, in the order of ranks. Who comes to the slot again knows that all have left it. */
-  const through = (at: bigint, count: number, type: MpiType, op: MpiOp) => {
-    const slot = BigInt(SLOTS_AT + turn * SLOT), length = BigInt(count * BYTES[type]);
-    turn = 1 - turn;
-    memory.copy(mine + slot, at, length);
-    barrier();
-    memory.copy(at, bases[0] + slot, length);
-    for (let of = 1; of < size; of++) combine(bases[of] + slot, at, count, type, op);
-  };
-  /** Each adds up one part of it, and writes that into all. */
-  const inPlace = (at: bigint, count: number, type: MpiType, op: MpiOp) => {
-    const step = CHUNK / BYTES[type], line = LINE / BYTES[type];
-    const share = Math.ceil(count / size / line) * line;
-    const end = Math.min((rank + 1) * share, count);
-    const there = others.map((of) => bases[of] - mine);
-    barrier();
-    for (let from = rank * share; from < end; from += step) {
-      const part = Math.min(step, end - from), length = BigInt(part * BYTES[type]);
-      const place = at + BigInt(from * BYTES[type]);
-      for (const away of there) combine(place + away, place, part, type, op);
-      for (const away of there) memory.copy(place + away, place, length);
-    }
-    barrier();
-  };
-  return {
-    address: data,
-    takes: (at, length) => length <= SLOT || inside(at, length),
-    allReduce: (at, count, type, op) => {
-      if (count * BYTES[type] <= SLOT) through(at, count, type, op);
-      else inPlace(at, count, type, op);
-    },
-    barrier,
   };
 }

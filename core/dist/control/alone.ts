@@ -19,6 +19,8 @@ export function alone(hello: Hello): Control {
     ahead: () => due && { what: due.what, reason: due.reason, places: 1 },
     wish: (what, reason) => void (due = due?.what === "stop" ? due : { at: 0, what, reason }),
     barrier() {},
+    gather: (_, value) => [value],
+    key: new Uint8Array(0),
     broadcast: <T>(value?: T) => value as T,
     broadcastBytes: (bytes) => bytes!,
     fail() {},

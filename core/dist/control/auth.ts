@@ -37,6 +37,10 @@ export function keysOf(secret: Secret, ofClient: Uint8Array, ofServer: Uint8Arra
   return { toServer: key("to server"), toClient: key("to client") };
 }
 
+/** Of the secret, for what else ranks connect by: who has one of its keys does not have the secret. */
+export const keyOf = (secret: Secret): Uint8Array =>
+  new Uint8Array(createHmac("sha256", secret).update("hpctrain ranks' own connections").digest());
+
 /** The counter makes a message that is repeated, left out or moved as wrong as one that was changed. */
 export function macOf(key: Uint8Array, counter: number, payload: Uint8Array): Uint8Array {
   const number = new Uint8Array(8);

@@ -8,6 +8,8 @@ interface Waiting {
   readonly name: string;
   since: number;
   readonly came: Map<number, Member>;
+  /** What each says, where they say anything. */
+  readonly values: Map<number, unknown>;
   nextWord: number;
 }
 
@@ -23,9 +25,10 @@ export function openBarriers(job: Job): Barriers {
     for (const waiting of open.values()) lookAt(job, waiting);
   };
   return {
-    came(member, { n, name }) {
+    came(member, { n, name, value }) {
       const now = job.now();
-      const waiting = open.get(n) ?? { name, since: now, came: new Map(), nextWord: FIRST_WORD_MS };
+      const waiting = open.get(n) ??
+        { name, since: now, came: new Map(), values: new Map(), nextWord: FIRST_WORD_MS };
       open.set(n, waiting);
       if (name !== waiting.name) {
         const first = waiting.came.values().next().value!;
@@ -37,9 +40,13 @@ export function openBarriers(job: Job): Barriers {
         return void fail(job, lost(member, why));
       }
       waiting.came.set(member.hello.rank, member);
+      if (value !== undefined) waiting.values.set(member.hello.rank, value);
       if (waiting.came.size < job.world) return look(); // somebody may have left for good
       open.delete(n);
-      tell(job, { is: "passed", n });
+      const values = waiting.values.size === 0
+        ? null
+        : Array.from({ length: job.world }, (_, rank) => waiting.values.get(rank));
+      tell(job, { is: "passed", n, values });
     },
     look,
   };

@@ -3,6 +3,7 @@ import { EXIT } from "../../errors.ts";
 import { type Channel, encode } from "./channel.ts";
 import { findServer, type Outlook } from "./find.ts";
 import type { Address } from "./address.ts";
+import { keyOf } from "./auth.ts";
 import { seconds } from "./hang.ts";
 import type { FirstError, Hello, Seat, Settings, ToRank, ToServer } from "./messages.ts";
 
@@ -10,6 +11,8 @@ export interface Client {
   readonly seats: readonly Seat[];
   /** Where the server answered. */
   readonly address: Address;
+  /** What this job's ranks alone know, for connections of their own. It is never sent. */
+  readonly key: Uint8Array;
   send(message: ToServer): void;
   flushed(): Promise<void>;
   /** Until the connection ends: true after a goodbye. */
@@ -38,7 +41,7 @@ export class JobFailed extends Error {
 
 export async function join(options: JoinOptions): Promise<Client> {
   const { hello, settings } = options;
-  const { channel, address } = await findServer(options.look, performance.now() + options.arrive);
+  const { channel, address, secret } = await findServer(options.look, performance.now() + options.arrive);
   const send = (message: ToServer) => channel.send(encode(message));
   let heard = performance.now();
   const receive = async () => {
@@ -55,6 +58,7 @@ export async function join(options: JoinOptions): Promise<Client> {
   return {
     seats,
     address,
+    key: keyOf(secret),
     send,
     flushed: channel.flushed,
     async listen(tell) {

@@ -29,6 +29,10 @@ export interface Control {
   wish(what: Wish, reason: string): void;
   /** Returns when every rank has come. */
   barrier(name: string): void;
+  /** The same, and each rank tells all what it has to say there: as JSON has it, 1 MiB of all ranks at most. In their order. */
+  gather<T>(name: string, value: T): T[];
+  /** What this job's ranks alone know, for connections of their own; never sent. */
+  readonly key: Uint8Array;
   /** Rank 0's value, on every rank: as JSON has it. */
   broadcast<T>(value?: T): T;
   /** The same for bytes: NCCL's id. */
@@ -127,7 +131,7 @@ function handle(
   thread: Worker,
   answered: () => Promise<Said>,
   orders: Orders,
-  { seats, met }: Pick<Control, "seats" | "met">,
+  { seats, met, key }: Pick<Control, "seats" | "met" | "key">,
 ): Control {
   const words = new Int32Array(orders.shared.words);
   const { rank } = orders.hello;
@@ -146,6 +150,7 @@ function handle(
   return {
     seats,
     met,
+    key,
     step(step) {
       words[shared.STEP] = step;
       words[shared.CHANGES]++;
@@ -169,6 +174,10 @@ function handle(
     },
     wish: (what, reason) => order({ ask: "wish", what, reason: reason.slice(0, 400) }),
     barrier: (name) => asking.wait((id, n) => ({ id, ask: "barrier", n, name })),
+    gather<T>(name: string, value: T): T[] {
+      asking.wait((id, n) => ({ id, ask: "barrier", n, name, value }));
+      return shared.take<T[]>(orders.shared, shared.ANSWER);
+    },
     broadcast,
     broadcastBytes: (bytes) => Uint8Array.from(broadcast(bytes && [...bytes])),
     fail(sentence, code) {

@@ -17,6 +17,8 @@ export interface Outlook {
 
 export interface Found {
   readonly channel: Channel;
+  /** By which both have proved themselves. */
+  readonly secret: Secret;
   readonly address: Address;
 }
 
@@ -76,7 +78,7 @@ function tryAll(addresses: readonly Address[], secret: Secret): Promise<Round> {
         const channel = await connect(address, secret, over.signal);
         if (over.signal.aborted) return channel.close();
         over.abort();
-        resolve({ found: { channel, address }, failures });
+        resolve({ found: { channel, secret, address }, failures });
       } catch (error) {
         failures.push({ address, why: whyOf(error) });
       }

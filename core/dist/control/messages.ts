@@ -65,7 +65,13 @@ export type ToServer =
   | { readonly is: "hello"; readonly hello: Hello }
   | { readonly is: "settings"; readonly settings: Settings }
   | { readonly is: "beat"; readonly beat: Beat }
-  | { readonly is: "barrier"; readonly n: number; readonly name: string }
+  | {
+    readonly is: "barrier";
+    readonly n: number;
+    readonly name: string;
+    /** What this rank tells all the others there. */
+    readonly value?: unknown;
+  }
   | { readonly is: "value"; readonly n: number; readonly value: unknown }
   | { readonly is: "failed"; readonly step: number; readonly sentence: string; readonly code: number }
   | { readonly is: "wish"; readonly what: Wish; readonly reason: string }
@@ -77,7 +83,7 @@ export type ToRank =
   | { readonly is: "settings?" }
   | { readonly is: "table"; readonly seats: readonly SeatRow[] }
   | { readonly is: "beat" }
-  | { readonly is: "passed"; readonly n: number }
+  | { readonly is: "passed"; readonly n: number; readonly values: readonly unknown[] | null }
   | { readonly is: "value"; readonly n: number; readonly value: unknown }
   | { readonly is: "error"; readonly error: FirstError }
   | { readonly is: "noted" }

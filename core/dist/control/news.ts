@@ -54,7 +54,7 @@ export function openNews(room: shared.Shared, rank: number, client: Client, flig
     heard(message) {
       if (message.is === "error") fail(message.error);
       else if (message.is === "noted") came("noted");
-      else if (message.is === "passed") came(`barrier ${message.n}`);
+      else if (message.is === "passed") came(`barrier ${message.n}`, message.values);
       else if (message.is === "value") came(`value ${message.n}`, message.value);
       else if (message.is === "flight?") {
         client.send({ is: "flight", flight: flight ? lastFlown(flight) : [] });

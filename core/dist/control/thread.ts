@@ -30,7 +30,13 @@ export interface Orders {
 
 /** What the training thread waits for. */
 export type Question =
-  | { readonly id: number; readonly ask: "barrier"; readonly n: number; readonly name: string }
+  | {
+    readonly id: number;
+    readonly ask: "barrier";
+    readonly n: number;
+    readonly name: string;
+    readonly value?: unknown;
+  }
   | { readonly id: number; readonly ask: "value"; readonly n: number; readonly value?: unknown }
   | { readonly id: number; readonly ask: "failed"; readonly sentence: string; readonly code: number };
 
@@ -41,7 +47,9 @@ export type Ask =
   | { readonly ask: "close" };
 
 export type Said =
-  | { readonly open: { readonly seats: readonly Seat[]; readonly met: string } }
+  | {
+    readonly open: { readonly seats: readonly Seat[]; readonly met: string; readonly key: Uint8Array };
+  }
   | { readonly failed: FirstError }
   | { readonly wrong: { readonly kind: UserError["kind"] | null; readonly text: string } }
   | { readonly closed: true };
@@ -63,7 +71,7 @@ self.onmessage = async ({ data: orders }: MessageEvent<Orders>) => {
       ? zero.said
       : `Rank ${orders.hello.rank} met rank 0 at ${client.address.hostname}:${client.address.port}.`;
     serve(orders, client, zero);
-    post({ open: { seats: client.seats, met } });
+    post({ open: { seats: client.seats, met, key: client.key } });
   } catch (cause) {
     const error = refused(cause, "communication");
     if (error instanceof JobFailed) post({ failed: error.first });
@@ -115,7 +123,8 @@ function answer(question: Question, words: Int32Array, client: Client, news: New
   const { id, ask } = question;
   if (ask === "barrier") {
     news.expect(`barrier ${question.n}`, id);
-    client.send({ is: "barrier", n: question.n, name: question.name });
+    const { n, name, value } = question;
+    client.send({ is: "barrier", n, name, value });
   } else if (ask === "failed") {
     news.expect("noted", id);
     const { sentence, code } = question;

@@ -1,11 +1,20 @@
 // Whether MPI sees the ranks that were started: a launcher and a library that don't match give as many silent worlds of
-// one. May import errors.
+// one.
 import { UserError } from "../../errors.ts";
-import type { MpiOrders } from "./engine.ts";
-import type { Answer } from "./thread.ts";
+import type { Opened } from "../cpu/engine.ts";
+import type { Answer } from "../cpu/thread.ts";
 
-/** The library's version; or a sentence about what is wrong. */
-export function checkOpened(answer: Answer, { path, rank, world, said }: MpiOrders): string {
+/** The library and the place that it must agree with. */
+export interface Started {
+  readonly path: string;
+  readonly rank: number;
+  readonly world: number;
+  /** Who numbered the ranks, in a sentence. */
+  readonly said: string;
+}
+
+/** What is right is given back; else a sentence about what is wrong. */
+export function checkOpened(answer: Answer, { path, rank, world, said }: Started): Opened {
   if ("failed" in answer) {
     throw new UserError(
       "environment",
@@ -33,7 +42,7 @@ export function checkOpened(answer: Answer, { path, rank, world, said }: MpiOrde
         `number. ${said} Don't give --rank or RANK to processes that mpirun or srun numbers.`,
     );
   }
-  return version;
+  return answer;
 }
 
 /** srun speaks several languages, and each family of MPI understands one. */

@@ -62,6 +62,7 @@ export async function joinRanks({ where, config, device, libtorch, env }: Rank):
       flight,
       timeout,
       nccl,
+      meeting: control,
       failed: () => control.error()?.told ?? null,
     });
     return {

@@ -1,5 +1,5 @@
 // What ranks communicate by is chosen, or refused, before anything is loaded; one rank alone needs nothing.
-import { assert, assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { openCollectives, type OpenOptions } from "../../../core/dist/open.ts";
 import { whereAmI } from "../../../core/dist/where.ts";
 import { UserError } from "../../../core/errors.ts";
@@ -42,33 +42,62 @@ Deno.test("one rank alone gets its own numbers back", async () => {
   await c.close();
 });
 
-Deno.test("ranks on CPUs that nothing of MPI started are told how to be started", async () => {
-  const { message, exitCode } = await refusal({ RANK: "1", WORLD_SIZE: "4", MASTER_ADDR: "localhost" });
+Deno.test("MPI by name, and nothing of MPI started these ranks: they are told how to be started, and that they need it not", async () => {
+  const env = { RANK: "1", WORLD_SIZE: "4", MASTER_ADDR: "localhost" };
+  const { message, exitCode } = await refusal(env, { backend: "mpi" });
   assertEquals(exitCode, 2);
-  assert(/^4 ranks on CPUs communicate by MPI, and nothing of MPI started them\./.test(message), message);
-  assert(message.includes("hpctrain launch -n 4 -- ..."), message);
+  assertMatch(message, /^--distributed-backend mpi, and nothing of MPI started these 4 ranks\./);
+  assertMatch(message, /mpirun -n 4 hpctrain .* or leave the backend out, .* shared memory .* TCP/);
 });
 
 Deno.test("an engine for the other kind of device is refused", async () => {
   const onCpu = await refusal({ PMI_RANK: "0", PMI_SIZE: "2" }, { backend: "nccl" });
-  assert(onCpu.message.includes("leave it out to have MPI"));
+  assert(onCpu.message.includes("leave it out to have MPI, shared memory or TCP"));
   const { message } = await refusal({ PMI_RANK: "0", PMI_SIZE: "2" }, { device: "cuda:0", backend: "mpi" });
   assert(
     message.includes("--distributed-backend mpi works on host memory, and this rank computes on cuda:0"),
   );
 });
 
-Deno.test("a machine without MPI is told how to get it", () =>
-  inTemp(async (folder) => {
+/** A machine on which no MPI can be found. */
+function withoutMpi(body: (env: Record<string, string>) => Promise<void>): Promise<void> {
+  return inTemp(async (folder) => {
     Deno.writeTextFileSync(`${folder}/ldconfig`, "#!/bin/sh\necho nothing\n", { mode: 0o755 });
-    const { message, exitCode } = await refusal({
-      PMI_RANK: "0",
-      PMI_SIZE: "2",
-      PATH: folder,
-      HPCTRAIN_CACHE: folder,
-    });
+    await body({ PATH: folder, HPCTRAIN_CACHE: folder });
+  });
+}
+
+Deno.test("MPI by name on a machine without it: how to get it is told", () =>
+  withoutMpi(async (none) => {
+    const env = { ...none, PMI_RANK: "0", PMI_SIZE: "2" };
+    const { message, exitCode } = await refusal(env, { backend: "mpi" });
     assertEquals(exitCode, 7);
     assert(message.includes("`hpctrain libtorch install mpich`"), message);
+  }));
+
+/** All ranks but this one are in the test's hands: what each says is what this one says, or another thing. */
+const meeting = (others: Record<string, (own: unknown) => unknown>) => ({
+  key: new Uint8Array(32),
+  gather: <T>(name: string, own: T): T[] => [own, name in others ? others[name](own) as T : own],
+});
+
+Deno.test("ranks take shared memory where one of them found no MPI, and say whose it was that lacked it", () =>
+  withoutMpi(async (none) => {
+    const said: unknown[] = [];
+    const stop = (own: unknown) => {
+      said.push(own);
+      throw new UserError("communication", "Enough is known.");
+    };
+    const env = { ...none, PMI_RANK: "0", PMI_SIZE: "2" };
+    await refusal(env, { meeting: meeting({ "how ranks reach each other": stop }) });
+    assertMatch(JSON.stringify(said), /"why":"no MPI was found"/);
+    const elsewhere = (own: unknown) => ({ ...own as object, host: "another one" });
+    const { message, exitCode } = await refusal(env, {
+      backend: "shm",
+      meeting: meeting({ "how ranks reach each other": elsewhere }),
+    });
+    assertEquals(exitCode, 2);
+    assertMatch(message, /^--distributed-backend shm is for ranks of one node, and these 2 are on 2:/);
   }));
 
 Deno.test("ranks on GPUs without a usable NCCL are told where to get one", async () => {

@@ -149,6 +149,7 @@ async function talk(
     env,
     timeout: patience(config),
     nccl: { share: control.broadcastBytes, network, logs },
+    meeting: control,
     failed: () => control.error()?.told ?? limit.over(),
   });
   return openTeam(collectives, device);

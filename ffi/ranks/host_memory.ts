@@ -1,5 +1,4 @@
 // What libc has for memory that processes of one host share: copies, semaphores to sleep at, and how much room there is.
-// Imports errors.
 import { LibraryError } from "../errors.ts";
 
 export interface HostMemory {
@@ -68,7 +67,10 @@ export function openHostMemory(): HostMemory | null {
   };
 }
 
-function open() {
+let found: ReturnType<typeof load> | undefined;
+const open = () => found === undefined ? found = load() : found;
+
+function load() {
   try {
     const libc = Deno.dlopen("libc.so.6", plain).symbols;
     try {

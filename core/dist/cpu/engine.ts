@@ -1,52 +1,51 @@
-// Collectives by MPI, on tensors in host memory: queued here, done by the thread that owns MPI. May import ffi, its
-// siblings, collectives, flight, errors.
+// Collectives on tensors in host memory: queued here, done by a thread, by whatever it was told to communicate by.
 import { placeOf, tensorAt } from "../../../ffi/make.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
 import { EXIT, UserError } from "../../errors.ts";
 import type { Collectives } from "../collectives.ts";
 import { busy, type Flight } from "../flight.ts";
-import { checkOpened } from "./match.ts";
 import { openQueue, type Queue } from "./queue.ts";
 import { OPS, TYPES } from "./ring.ts";
 import type { Answer, Orders } from "./thread.ts";
+import type { By } from "./thread_transport.ts";
 
-export interface MpiOrders {
-  /** The library to load. */
-  readonly path: string;
+export interface EngineOrders {
+  readonly transport: By;
   readonly rank: number;
   readonly world: number;
-  /** Who numbered the ranks, in a sentence. */
-  readonly said: string;
   /** For this engine alone. */
   readonly flight: Flight;
   /** Seconds to wait for the other ranks to come. */
   readonly timeout: number;
-  /** Whether ranks on this node have less than a core each. */
-  readonly crowded: boolean;
+  /** How many of TYPES it adds up. */
+  readonly types?: number;
   /** Why no rank will come any more, or null. Asked often. */
   readonly failed: () => string | null;
 }
 
-export interface MpiCollectives extends Collectives {
-  /** "Open MPI 5.0.11". */
+export type Opened = Extract<Answer, { readonly version: string }>;
+
+export interface CpuCollectives extends Collectives {
+  /** "Open MPI 5.0.11", "shared memory". */
   readonly version: string;
 }
 
-/** Comes to its end when every rank has come to it. */
-export async function openMpiEngine(orders: MpiOrders): Promise<MpiCollectives> {
-  const { path, rank, world, flight, crowded } = orders;
+/** Comes to its end when every rank has come to it. `check` judges what came of opening; it throws what is wrong. */
+export async function openCpuEngine(
+  orders: EngineOrders,
+  check: (answer: Answer) => Opened,
+): Promise<CpuCollectives> {
+  const { transport, rank, world, flight, types = TYPES.length } = orders;
   const queue = openQueue(flight, orders.failed);
-  const thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "mpi" });
+  const thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: transport.by });
   const unguard = guardExit();
-  thread.postMessage(
-    { path, rank, world, crowded, ring: queue.shared, flight: flight.shared } satisfies Orders,
-  );
-  const version = checkOpened(await inTime(answerOf(thread), orders), orders);
+  thread.postMessage({ transport, rank, world, ring: queue.shared, flight: flight.shared } satisfies Orders);
+  const { version } = check(await inTime(answerOf(thread), orders));
   let waited = 0, closed = false;
   return {
-    ...verbs(queue, world),
+    ...verbs(queue, world, types),
     shared: (elements) => shared(queue, elements),
-    backend: "mpi",
+    backend: transport.by,
     rank,
     world,
     version,
@@ -77,11 +76,12 @@ export async function openMpiEngine(orders: MpiOrders): Promise<MpiCollectives> 
 function verbs(
   { put }: Queue,
   world: number,
+  types: number,
 ): Pick<Collectives, "allReduce" | "broadcast" | "allGather" | "reduceScatter" | "barrier" | "split"> {
   return {
     allReduce(t, op, phase) {
       const { address, bytes } = placeOf(t);
-      return put("all-reduce", phase, bytes, t.numel, address, 0n, typeOf(t), OPS.indexOf(op));
+      return put("all-reduce", phase, bytes, t.numel, address, 0n, typeOf(t, types), OPS.indexOf(op));
     },
     broadcast(t, root, phase) {
       const { address, bytes } = placeOf(t);
@@ -95,7 +95,15 @@ function verbs(
     reduceScatter(own, from, phase) {
       sizesFit(from, own, world);
       const { address, bytes } = placeOf(from);
-      return put("reduce-scatter", phase, bytes, own.numel, placeOf(own).address, address, typeOf(own));
+      return put(
+        "reduce-scatter",
+        phase,
+        bytes,
+        own.numel,
+        placeOf(own).address,
+        address,
+        typeOf(own, types),
+      );
     },
     barrier: (phase) => put("barrier", phase, 0, 0, 0n, 0n),
     split: (part, phase) => put("split", phase, 0, 0, 0n, 0n, part),
@@ -115,7 +123,7 @@ const answerOf = (thread: Worker): Promise<Answer> =>
     thread.onmessage = ({ data }: MessageEvent<Answer>) => resolve(data);
     thread.onerror = (event) => {
       event.preventDefault();
-      reject(new Error(`internal: the thread that owns MPI ended: ${event.message}`));
+      reject(new Error(`internal: the thread that communicates ended: ${event.message}`));
     };
   });
 
@@ -123,7 +131,7 @@ const answerOf = (thread: Worker): Promise<Answer> =>
  * MPI waits for ever for a rank that ended before it came: MPICH's launcher takes no notice of one that has not yet
  * spoken to it, whatever its code.
  */
-async function inTime(answer: Promise<Answer>, { timeout, rank, world }: MpiOrders): Promise<Answer> {
+async function inTime(answer: Promise<Answer>, { timeout, rank, world }: EngineOrders): Promise<Answer> {
   let timer: number | undefined;
   const late = new Promise<never>((_, reject) => {
     const sentence =
@@ -139,9 +147,12 @@ async function inTime(answer: Promise<Answer>, { timeout, rank, world }: MpiOrde
 }
 
 /** As a number of TYPES. */
-function typeOf(t: Tensor): number {
+function typeOf(t: Tensor, known: number): number {
   const type = (TYPES as readonly string[]).indexOf(t.dtype);
-  if (type < 0) throw new Error(`internal: MPI can't add up ${describe(t)}: it must be ${TYPES.join(", ")}.`);
+  if (type < 0 || type >= known) {
+    const names = TYPES.slice(0, known).join(", ");
+    throw new Error(`internal: ranks can't add up ${describe(t)} here: it must be ${names}.`);
+  }
   return type;
 }
 
@@ -151,7 +162,7 @@ function sizesFit(all: Tensor, own: Tensor, world: number): void {
 }
 
 /**
- * A rank that ends without closing MPI has failed, whatever it thinks. MPICH's launcher would kill the others without a
+ * A rank that ends without closing it has failed, whatever it thinks. MPICH's launcher would kill the others without a
  * word and report code 0.
  */
 function guardExit(): () => void {

@@ -1,7 +1,7 @@
-// The thread that owns MPI: it alone calls it, one command after the other, in the order in which they were queued. While
-// it waits for another rank it leaves its core to training: where all are on one host it sleeps (ffi/mpi/window.ts), elsewhere
-// it looks now and then. May import ffi/mpi, flight, ring; never libtorch.
-import { type Mpi, openMpi } from "../../../ffi/mpi/mpi.ts";
+// The thread that communicates: it alone calls MPI, or moves data by shared memory or TCP, one command after the other, in the order
+// in which they were queued. While it waits for another rank it leaves its core to training: it sleeps, or MPI looks now and then.
+// It never loads libtorch.
+import type { Transport } from "../../../ffi/ranks/transport.ts";
 import { begin, COLLECTIVES, end, type Flight, flown, openFlight } from "../flight.ts";
 import {
   AWAITED,
@@ -20,22 +20,21 @@ import {
   WHAT,
   wordsOf,
 } from "./ring.ts";
+import { type By, openTransport } from "./thread_transport.ts";
 import type { ThreadScope } from "../../thread_scope.ts";
 
 declare const self: ThreadScope;
 
 export interface Orders {
-  readonly path: string;
+  readonly transport: By;
   readonly ring: SharedArrayBuffer;
   readonly flight: SharedArrayBuffer;
   /** The rank and the world that the launcher told: the thread goes on only if MPI says the same. */
   readonly rank: number;
   readonly world: number;
-  /** More ranks than cores: who spins keeps a core from those that it waits for. */
-  readonly crowded: boolean;
 }
 
-/** What came of opening MPI; the second one comes when it was closed. */
+/** What came of opening it; the second one comes when it was closed. */
 export type Answer =
   | { readonly version: string; readonly rank: number; readonly size: number }
   | { readonly failed: string }
@@ -44,36 +43,36 @@ export type Answer =
 self.onmessage = ({ data: orders }: MessageEvent<Orders>) => {
   const answer = (a: Answer) => self.postMessage(a);
   const ring = openRing(orders.ring);
-  let mpi: Mpi;
+  let transport: Transport;
   try {
-    mpi = openMpi(orders.path, restOf(ring, orders.crowded));
+    transport = openTransport(orders.transport, restOf(ring));
   } catch (error) {
     return answer({ failed: textOf(error) });
   }
-  const { version, rank, size } = mpi;
+  const { version, rank, size } = transport;
   answer({ version, rank, size });
   if (rank !== orders.rank || size !== orders.world) return;
-  work(mpi, ring, openFlight(orders.flight));
+  work(transport, ring, openFlight(orders.flight));
   const failed = failure(ring);
   answer(failed === null ? { closed: true } : { failed });
 };
 
 /** Until it is told to close, or something fails. */
-function work(mpi: Mpi, ring: Ring, flight: Flight): void {
+function work(transport: Transport, ring: Ring, flight: Flight): void {
   for (let sequence = 1, verb = ""; verb !== "close"; sequence++) {
     while (!reached(ring, QUEUED, sequence)) Atomics.wait(ring.words, QUEUED, (sequence - 1) | 0);
     const slot = slotOf(sequence);
     verb = COLLECTIVES[ring.words[wordsOf(slot) + VERB]];
     begin(flight, sequence);
     try {
-      run(mpi, ring, slot);
+      run(transport, ring, slot);
     } catch (error) {
       const phase = flown(flight, sequence)?.phase;
       return fail(
         ring,
         `Communication between ranks failed in ${verb} ${sequence} (${phase}): ${
           textOf(error)
-        } (${mpi.version}).`,
+        } (${transport.version}).`,
       );
     }
     end(flight, sequence);
@@ -89,32 +88,32 @@ const never = new Int32Array(new SharedArrayBuffer(4));
  * else have the core: MPI itself would spin, and backward would share its cores with what hides behind it. While training
  * waits there is a core to spin on.
  */
-const restOf = ({ words }: Ring, crowded: boolean) => (looks: number): void => {
+const restOf = ({ words }: Ring) => (looks: number, crowded: boolean): void => {
   if (!crowded && Atomics.load(words, AWAITED) === 1) return;
   Atomics.wait(never, 0, 0, looks < 50 ? 0.01 : 0.2);
 };
 
-function run(mpi: Mpi, { words, counts, addresses }: Ring, slot: number): void {
+function run(transport: Transport, { words, counts, addresses }: Ring, slot: number): void {
   const at = wordsOf(slot), count = counts[slot], what = words[at + WHAT];
   const into = addresses[2 * slot], from = addresses[2 * slot + 1];
   switch (COLLECTIVES[words[at + VERB]]) {
     case "all-reduce":
-      return mpi.allReduce(into, count, TYPES[what], OPS[words[at + OP]]);
+      return transport.allReduce(into, count, TYPES[what], OPS[words[at + OP]]);
     case "broadcast":
-      return mpi.broadcast(into, count, what);
+      return transport.broadcast(into, count, what);
     case "all-gather":
-      return mpi.allGather(into, from, count);
+      return transport.allGather(into, from, count);
     case "reduce-scatter":
-      return mpi.reduceScatter(into, from, count, TYPES[what]);
+      return transport.reduceScatter(into, from, count, TYPES[what]);
     case "barrier":
-      return mpi.barrier();
+      return transport.barrier();
     case "split":
-      return mpi.split(what);
+      return transport.split(what);
     case "share":
-      addresses[2 * slot] = mpi.share(count);
+      addresses[2 * slot] = transport.share(count);
       return;
     case "close":
-      return mpi.finalize();
+      return transport.finalize();
   }
 }
 

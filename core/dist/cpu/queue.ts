@@ -1,5 +1,4 @@
-// The training thread's end of the ring: commands go in, and it sleeps until they are done. May import ring, flight,
-// collectives (types), errors.
+// The training thread's end of the ring: commands go in, and it sleeps until they are done.
 import { UserError } from "../../errors.ts";
 import type { Ticket } from "../collectives.ts";
 import { type CollectiveName, COLLECTIVES, enter, type Flight } from "../flight.ts";
@@ -19,7 +18,7 @@ import {
 } from "./ring.ts";
 
 export interface Queue {
-  /** For MPI's thread. */
+  /** For the thread that communicates. */
   readonly shared: SharedArrayBuffer;
   /** `what`: the type's number, or the rank that a broadcast comes from. */
   put(
@@ -34,11 +33,11 @@ export interface Queue {
   ): Ticket;
   done(ticket: Ticket): boolean;
   until(ticket: Ticket): void;
-  /** The address that MPI's thread has answered a command with that is done, and the last. */
+  /** The address that it has answered a command with that is done, and the last. */
   answer(ticket: Ticket): bigint;
   /** Every later call but `done` throws this reason. */
   stop(reason: string): void;
-  /** Why it stopped, or MPI failed. */
+  /** Why it stopped, or the thread did. */
   stopped(): string | null;
 }
 

@@ -1,5 +1,5 @@
-// What the training thread tells MPI's thread, in shared memory: commands in order, how many are done, and why it
-// stopped. Imports nothing.
+// What the training thread tells the thread that communicates, in shared memory: commands in order, how many are done, and why
+// it stopped.
 
 /**
  * Words: how many commands were queued and how many are done, both counted modulo 2^32; whether the engine failed; whether
@@ -15,7 +15,9 @@ export const VERB = 0, WHAT = 1, OP = 2;
 const SLOT_WORDS = 4;
 const HEADER = 16;
 
-export const TYPES = ["f32", "f64", "i32", "i64", "u8"] as const;
+/** MPI knows the first five of them: not every library has numbers of 16 bits. */
+export const TYPES = ["f32", "f64", "i32", "i64", "u8", "bf16", "f16"] as const;
+export const MPI_TYPES = 5;
 export const OPS = ["sum", "max", "min"] as const;
 
 export interface Ring {

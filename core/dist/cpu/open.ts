@@ -1,0 +1,134 @@
+// Opens what ranks on CPUs communicate by: MPI where it started them, else memory that they share on one host, else TCP. What is
+// found may differ between ranks, so each tells the others and all take the same.
+import { findMpi, noMpiSentence } from "../../../ffi/mpi/find.ts";
+import { acceptMemory, offerMemory, type SharedMemory } from "../../../ffi/ranks/shared.ts";
+import type { Claim } from "../../../ffi/ranks/segment.ts";
+import { UserError } from "../../errors.ts";
+import { formatPlural } from "../../format.ts";
+import type { Collectives } from "../collectives.ts";
+import type { Flight } from "../flight.ts";
+import { type MpiHere, mpiHere, openByMpi, startedByMpi } from "../mpi/open.ts";
+import type { Where } from "../where.ts";
+import { openCpuEngine, type Opened } from "./engine.ts";
+import { hostHere } from "./host.ts";
+import type { Answer } from "./thread.ts";
+import type { By } from "./thread_transport.ts";
+
+/** How ranks that have nothing in common yet but the control plane tell each other what they need. */
+export interface Meeting {
+  gather<T>(name: string, value: T): T[];
+  /** What this job's ranks alone know. */
+  readonly key: Uint8Array;
+}
+
+export type CpuBackend = "auto" | "mpi" | "shm" | "tcp" | "gloo";
+
+export interface CpuOptions {
+  readonly where: Where;
+  readonly backend: CpuBackend;
+  readonly env: Record<string, string>;
+  readonly flight: Flight;
+  readonly timeout: number;
+  readonly failed: () => string | null;
+  /** Not needed for MPI, whose ranks find each other. */
+  readonly meeting?: Meeting;
+}
+
+type Open = { readonly collectives: Collectives; readonly said: string };
+
+/** Every rank calls it, with the same backend. */
+export async function openOnCpus(options: CpuOptions): Promise<Open> {
+  const { where, backend, env, meeting } = options;
+  if (backend === "mpi") return await openByMpi({ ...options, library: namedMpi(where, env) });
+  const mpi: MpiHere = backend === "auto"
+    ? mpiHere(where, env)
+    : { library: null, why: `--distributed-backend ${backend}` };
+  if (!meeting && mpi.library) return await openByMpi({ ...options, library: mpi.library });
+  if (!meeting) throw new Error("internal: ranks without MPI have no way to meet.");
+  const why = mpi.library ? null : mpi.why;
+  const all = meeting.gather("how ranks reach each other", { host: hostHere(), why });
+  const lacking = all.findIndex((other) => other.why !== null);
+  if (lacking < 0 && mpi.library) return await openByMpi({ ...options, library: mpi.library });
+  const reason = all.every((other) => other.why !== null)
+    ? all[lacking].why!
+    : `for rank ${lacking} ${all[lacking].why}`;
+  const hosts = new Set(all.map(({ host }) => host)).size;
+  return await openOwn({ ...options, meeting }, hosts, reason);
+}
+
+/** What was asked for by name, or why it can't be. */
+function namedMpi(where: Where, env: Record<string, string>) {
+  const { world, said } = where;
+  if (!startedByMpi(where, env)) {
+    throw new UserError(
+      "usage",
+      `--distributed-backend mpi, and nothing of MPI started these ${world} ranks. ${said} Start them with \`mpirun -n ` +
+        `${world} hpctrain ...\` or \`srun -n ${world} hpctrain ...\`; or leave the backend out, and they communicate by ` +
+        "shared memory on one node and by TCP between nodes.",
+    );
+  }
+  const { chosen, rejected } = findMpi(env);
+  if (!chosen) throw new UserError("environment", noMpiSentence(rejected));
+  return chosen;
+}
+
+async function openOwn(
+  options: CpuOptions & { meeting: Meeting },
+  hosts: number,
+  reason: string,
+): Promise<Open> {
+  const { where: { world }, backend, meeting } = options;
+  const ranks = `${formatPlural(world, "CPU rank")}${hosts > 1 ? ` on ${hosts} nodes` : ""}`;
+  if (backend === "shm" && hosts > 1) {
+    throw new UserError(
+      "usage",
+      `--distributed-backend shm is for ranks of one node, and these ${world} are on ${hosts}: leave it out, or give tcp.`,
+    );
+  }
+  if (backend !== "tcp" && hosts === 1) {
+    const memory = shareMemory(options.where.rank, meeting);
+    if (typeof memory !== "string") {
+      const collectives = await engine(options, { by: "shm", memory });
+      return { collectives, said: `Communication: ${ranks} by shared memory; ${reason}.` };
+    }
+    throw new UserError("environment", `Ranks on this node can't share memory: ${memory}.`);
+  }
+  throw new UserError("environment", "TCP is not there yet.");
+}
+
+/** All ranks have it, or none: then why. */
+function shareMemory(rank: number, meeting: Meeting): SharedMemory | string {
+  const own = offerMemory();
+  const offer: { claim: Claim } | { why: string } = typeof own === "string"
+    ? { why: own }
+    : { claim: own.claim };
+  const offers = meeting.gather("shared memory", offer);
+  const without = offers.findIndex((other) => "why" in other);
+  const memory = without < 0 && typeof own !== "string"
+    ? acceptMemory(rank, own, offers.map((other) => (other as { claim: Claim }).claim))
+    : null;
+  const mapped = meeting.gather("shared memory is mapped", memory !== null);
+  if (typeof own !== "string") own.seal();
+  if (memory && mapped.every(Boolean)) return memory;
+  if (typeof own !== "string") own.free();
+  return without >= 0
+    ? (offers[without] as { why: string }).why
+    : `rank ${
+      mapped.indexOf(false)
+    } does not reach the other ranks' memory: are they in containers of their own?`;
+}
+
+async function engine(options: CpuOptions, transport: By): Promise<Collectives> {
+  const { where: { rank, world }, flight, timeout, failed } = options;
+  return await openCpuEngine({ transport, rank, world, flight, timeout, failed }, opened);
+}
+
+function opened(answer: Answer): Opened {
+  if ("version" in answer) return answer;
+  throw new UserError(
+    "environment",
+    `Communication between ranks could not be opened: ${
+      "failed" in answer ? answer.failed : "it was closed"
+    }`,
+  );
+}

@@ -1,0 +1,132 @@
+// Memory that the ranks of one host see of each other: a sum in it takes one pass over memory where a message takes five, and who
+// waits there sleeps at a semaphore and keeps no core from training. Where it comes from is its opener's affair: an MPI window
+// (ffi/mpi/window.ts), or memory that ranks map of each other (segment.ts).
+import type { HostMemory } from "./host_memory.ts";
+import { BYTES, type Combine, type ElementType, type ReduceOp } from "./transport.ts";
+
+export interface Window {
+  /** In place; any memory. Where it lies in all ranks' `data`, every rank gives the same place in it. */
+  allReduce(at: bigint, count: number, type: ElementType, op: ReduceOp): void;
+  /** Whether these bytes are in this rank's `data`, or so few that they pass through in one piece. */
+  takes(at: bigint, bytes: number): boolean;
+  broadcast(at: bigint, bytes: number, root: number): void;
+  allGather(into: bigint, own: bigint, bytes: number): void;
+  reduceScatter(own: bigint, from: bigint, count: number, type: ElementType): void;
+  barrier(): void;
+}
+
+/** What is there of each rank, at addresses of this process. */
+export interface Memory {
+  readonly rank: number;
+  /** Of each rank: semaphores and two slots, HEAD bytes. */
+  readonly heads: readonly bigint[];
+  /** Of each rank: memory for its caller, of so many bytes; none yet where it is empty. */
+  readonly data: readonly bigint[];
+  readonly bytes: number;
+  readonly host: HostMemory;
+  readonly combine: Combine;
+  /** Which semaphores: a part of the ranks has others than all of them. */
+  readonly bank: 0 | 1;
+}
+
+const SEMAPHORE = 64, ROUNDS = 16, BANKS = 2, PAGE = 4096;
+/** What is larger passes through a slot in pieces. */
+const SLOT = 256 * 1024;
+/** Up to this size each rank adds up all for itself, which takes one meeting; of what is larger, its part. */
+const SMALL = 64 * 1024;
+/** What a rank has of its own for others to see, beside its caller's memory. */
+export const HEAD = PAGE + 2 * SLOT;
+/** Neighbouring ranks write no line of the cache together. */
+const LINE = 64;
+
+/** Once for each rank's own head, before any rank uses it. */
+export function prepareHead(head: bigint, host: HostMemory): void {
+  for (let i = 0; i < BANKS * ROUNDS; i++) host.prepare(head + BigInt(i * SEMAPHORE));
+}
+
+/** All ranks have prepared their heads. */
+export function openWindow({ rank, heads, data, bytes: room, host, combine, bank }: Memory): Window {
+  const size = heads.length;
+  /** A semaphore counts, so that who is quicker may come to the next barrier while others leave this one. */
+  const barrier = () => {
+    for (let round = 0, far = 1; far < size; round++, far *= 2) {
+      const place = BigInt((bank * ROUNDS + round) * SEMAPHORE);
+      host.post(heads[(rank + far) % size] + place);
+      host.wait(heads[rank] + place);
+    }
+  };
+  const first = heads.map((head) => head + BigInt(PAGE)), second = first.map((at) => at + BigInt(SLOT));
+  let turn = 0;
+  /** By turns: who comes to a slot again has met all others since they left it. */
+  const slots = () => (turn = 1 - turn) === 1 ? first : second;
+  const inside = (at: bigint, length: number) =>
+    data.length > 0 && at >= data[rank] && at + BigInt(length) <= data[rank] + BigInt(room);
+  /** This rank's part of `count` elements: where it begins, and how many it has. */
+  const part = (count: number, type: ElementType): readonly [number, number] => {
+    const line = LINE / BYTES[type], share = Math.ceil(count / size / line) * line;
+    const from = Math.min(rank * share, count);
+    return [from, Math.min(share, count - from)];
+  };
+  const pieces = (bytes: number, most: number, each: (done: number, piece: number) => void) => {
+    for (let done = 0; done < bytes; done += most) each(done, Math.min(most, bytes - done));
+  };
+  /** Each adds up all for itself. */
+  const through = (at: bigint, count: number, type: ElementType, op: ReduceOp) => {
+    const slot = slots();
+    host.copy(slot[rank], at, BigInt(count * BYTES[type]));
+    barrier();
+    combine(slot, [at], count, type, op);
+  };
+  /** Each adds up its part, where all see the result. */
+  const byParts = (places: readonly bigint[], count: number, type: ElementType, op: ReduceOp) => {
+    barrier();
+    const [from, own] = part(count, type);
+    const mine = places.map((place) => place + BigInt(from * BYTES[type]));
+    if (own > 0) combine(mine, mine, own, type, op);
+    barrier();
+  };
+  return {
+    barrier,
+    takes: (at, length) => length <= SMALL || inside(at, length),
+    allReduce(at, count, type, op) {
+      const wide = BYTES[type];
+      if (count * wide <= SMALL) return through(at, count, type, op);
+      if (inside(at, count * wide)) {
+        return byParts(data.map((base) => base + (at - data[rank])), count, type, op);
+      }
+      pieces(count * wide, SLOT, (done, piece) => {
+        const slot = slots(), place = at + BigInt(done);
+        host.copy(slot[rank], place, BigInt(piece));
+        byParts(slot, piece / wide, type, op);
+        host.copy(place, slot[rank], BigInt(piece));
+      });
+    },
+    broadcast: (at, bytes, root) =>
+      pieces(bytes, SLOT, (done, piece) => {
+        const slot = slots(), place = at + BigInt(done);
+        if (rank === root) host.copy(slot[rank], place, BigInt(piece));
+        barrier();
+        if (rank !== root) host.copy(place, slot[root], BigInt(piece));
+      }),
+    allGather: (into, own, bytes) =>
+      pieces(bytes, SLOT, (done, piece) => {
+        const slot = slots();
+        host.copy(slot[rank], own + BigInt(done), BigInt(piece));
+        barrier();
+        slot.forEach((from, of) => host.copy(into + BigInt(of * bytes + done), from, BigInt(piece)));
+      }),
+    reduceScatter(own, from, count, type) {
+      const wide = BYTES[type], all = count * wide;
+      const most = Math.max(LINE, Math.floor(SLOT / size / LINE) * LINE);
+      pieces(all, most, (done, piece) => {
+        const slot = slots();
+        for (let of = 0; of < size; of++) {
+          host.copy(slot[rank] + BigInt(of * piece), from + BigInt(of * all + done), BigInt(piece));
+        }
+        barrier();
+        const mine = slot.map((at) => at + BigInt(rank * piece));
+        combine(mine, [own + BigInt(done)], piece / wide, type, "sum");
+      });
+    },
+  };
+}
