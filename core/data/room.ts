@@ -1,6 +1,7 @@
-// How much memory data may take on this machine, and the sentence where it would take more. May import errors, format.
+// How much memory data may take on this machine, and the sentence where it would take more.
 import { UserError } from "../errors.ts";
 import { formatBytes, formatPlural } from "../format.ts";
+import { freeMemory } from "../memory.ts";
 
 /** Half of what is free: the other half is for the model, the optimizer and whoever else is there. */
 const SHARE = 0.5;
@@ -30,27 +31,4 @@ export function checkRoom(
 /** Whether data is held in memory, or read a sample at a time: as the user says (data.in_memory), or by what is free. */
 export function heldInMemory(mode: "auto" | "yes" | "no", bytes: number, free = freeMemory()): boolean {
   return mode === "auto" ? bytes <= QUARTER * free : mode === "yes";
-}
-
-/** What the machine has to give, and what the control groups of this process (a job's, a container's) let it take. */
-export function freeMemory(groups = "/sys/fs/cgroup", own = readOr("/proc/self/cgroup", "")): number {
-  let free = Deno.systemMemoryInfo().available;
-  const parts = (/^0::(.*)$/m.exec(own)?.[1] ?? "").split("/").filter(Boolean);
-  for (let depth = 0; depth <= parts.length; depth++) {
-    const folder = [groups, ...parts.slice(0, depth)].join("/");
-    const limit = Number(readOr(`${folder}/memory.max`, "max"));
-    // The cache of files counts as used, and is given up when somebody wants the memory.
-    const cache = /^file (\d+)$/m.exec(readOr(`${folder}/memory.stat`, ""))?.[1] ?? 0;
-    const used = Number(readOr(`${folder}/memory.current`, "0")) - Number(cache);
-    if (!Number.isNaN(limit)) free = Math.min(free, Math.max(limit - used, 0));
-  }
-  return free;
-}
-
-function readOr(path: string, otherwise: string): string {
-  try {
-    return Deno.readTextFileSync(path);
-  } catch {
-    return otherwise;
-  }
 }

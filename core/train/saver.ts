@@ -11,7 +11,7 @@ import { toData } from "../checkpoint/tensors.ts";
 import { type Cursor, type Parts, tensorsOf, toTree } from "../checkpoint/training_state.ts";
 import type { Key, Storage, TensorData, Value } from "../checkpoint/value.ts";
 import type { Config } from "../config/settings.ts";
-import { freeMemory } from "../data/room.ts";
+import { freeMemory } from "../memory.ts";
 import type { Normalisation } from "../data/transforms/values.ts";
 import { UserError } from "../errors.ts";
 import { formatBytes } from "../format.ts";

@@ -1,7 +1,7 @@
 // What waits for a run's first step to be over: what would delay it, and what only it can tell. May import ffi, data/room,
 // run.
 import { keepAllFreedMemory } from "../../ffi/library.ts";
-import { freeMemory } from "../data/room.ts";
+import { freeMemory } from "../memory.ts";
 import type { Run } from "./run.ts";
 
 /** To be called before each step; does something before the second. */

@@ -6,7 +6,7 @@ import { key } from "../../random.ts";
 import { packingOf } from "../packed/from_source.ts";
 import { perShardOf } from "../packed/plan.ts";
 import { type Plan, type Progress, type Report, type Who, writeShards } from "../packed/write.ts";
-import { freeMemory } from "../room.ts";
+import { freeMemory } from "../../memory.ts";
 import type { Made } from "./made.ts";
 import { openPool } from "./pool.ts";
 

@@ -6,7 +6,7 @@ import { openRows } from "../arrays/reader.ts";
 import type { Rows } from "../arrays/rows.ts";
 import type { Column, Stream } from "../columns.ts";
 import { applyRule } from "../missing.ts";
-import { freeMemory } from "../room.ts";
+import { freeMemory } from "../../memory.ts";
 import { view } from "../variables.ts";
 import type { PreviewField, Values } from "./preview.ts";
 

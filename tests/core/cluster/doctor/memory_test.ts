@@ -1,13 +1,18 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { judgeMemory } from "../../../../core/cluster/doctor/memory.ts";
+import type { Limit } from "../../../../core/memory.ts";
 
 const GIB = 2 ** 30;
 
-Deno.test("memory is judged by what the job may take, and the limit is named", () => {
-  const judged = (free: number, machineFree = 200 * GIB) =>
-    judgeMemory({ total: 256 * GIB, free, machineFree })[0];
+Deno.test("memory is judged by what the process may take, and the limit is named", () => {
+  const judged = (free: number, by: Limit["of"] = "job", limit = 2 * free) =>
+    judgeMemory({ total: 256 * GIB, free, by, limit })[0];
   assertEquals([200, 2, 1, 0.4].map((free) => judged(free * GIB).state), ["good", "good", "warn", "bad"]);
-  assertMatch(judged(GIB).said, /control group/);
+  assertMatch(
+    judged(GIB).said,
+    /^1\.0 GiB free by the limit of this job's control group \(2\.0 GiB\), of 256\.0 GiB/,
+  );
   assertMatch(judged(GIB).fix!, /--mem/);
-  assertMatch(judged(GIB, GIB).fix!, /another node/);
+  assertMatch(judged(GIB, "machine").fix!, /another node/);
+  assertMatch(judged(GIB, "address space").fix!, /ulimit -v/);
 });
