@@ -3,6 +3,7 @@ import { openCheckpoint } from "../core/checkpoint/open.ts";
 import { judgedWeights } from "../core/checkpoint/judged_weights.ts";
 import { loadWeights } from "../core/checkpoint/training_state.ts";
 import { resolve } from "../core/config/resolve.ts";
+import { variablesTold } from "../core/config/told.ts";
 import { loadReader } from "../core/data/open.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { openBreath } from "../core/train/breath.ts";
@@ -40,6 +41,7 @@ export async function evaluate(argv: string[]): Promise<number> {
   const resolved = await withUserCode(
     resolve({ argv, env, positionals: 1, usage: USAGE, checkpoint: saved }),
   );
+  for (const line of variablesTold(resolved)) console.error(line);
   try {
     using file = openCheckpoint(path);
     const config = withOwnFigures(resolved.config, file.root);

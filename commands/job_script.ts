@@ -7,6 +7,7 @@ import { thisProgram } from "../core/cluster/script/program.ts";
 import { readTyped, type Typed } from "../core/cluster/script/typed.ts";
 import { type OptionSpec, ownWords, parseOptions } from "../core/config/options.ts";
 import { resolve, type Resolved } from "../core/config/resolve.ts";
+import { variablesTold } from "../core/config/told.ts";
 import { VERSION } from "../core/version.ts";
 import { read as readGenerateData } from "./generate_data.ts";
 import { BENCH_OPTIONS, DOCTOR_OPTIONS, PACK_OPTIONS } from "./options.ts";
@@ -28,6 +29,8 @@ export interface Prepared {
   readonly typed: Typed;
   readonly job: Job;
   readonly script: string;
+  /** What is to be said of the environment. */
+  readonly told: readonly string[];
   /** Settings of training; null where the job does another thing. */
   readonly trains: Resolved | null;
 }
@@ -70,7 +73,8 @@ export function prepareJob(
   const { nodes, ranksPerNode } = plan(ask()).layout;
   const resolved = ask(nodes * ranksPerNode); // a preset's batch follows from the number of ranks
   const job = plan(resolved);
-  return { typed, job, script: render(job), trains: trains ? resolved : null };
+  const told = variablesTold(resolved);
+  return { typed, job, script: render(job), told, trains: trains ? resolved : null };
 }
 
 /** Options beside the settings, and how many words that are no flags, of commands that know the settings. */

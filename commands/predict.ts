@@ -1,5 +1,6 @@
 // `hpctrain predict CHECKPOINT --out FILE`: what a model says of each sample, on one rank or several. May import core,
 // @std/path.
+import { variablesTold } from "../core/config/told.ts";
 import { resolve as absolute } from "../deps/path.ts";
 import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
 import { judgedWeights } from "../core/checkpoint/judged_weights.ts";
@@ -45,6 +46,7 @@ export async function predict(argv: string[]): Promise<number> {
   checkOut(options.out);
   const saved = savedConfig(path);
   const resolved = await withUserCode(resolve({ ...words, ranks: where.world, checkpoint: saved }));
+  if (where.rank === 0) variablesTold(resolved).forEach((line) => console.error(line));
   const asked = { path, out: options.out, all: options.all, targets: !options["no-targets"], saved, argv };
   try {
     if (where.world === 1) {

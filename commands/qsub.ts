@@ -26,6 +26,7 @@ export async function qsub(argv: string[]): Promise<number> {
   const sweep = sweepWords(argv);
   if (sweep !== null) return await sweepAsJob(sweep, PBS, dryRun);
   const prepared = prepareJob(argv, PBS);
+  for (const line of prepared.told) console.error(line);
   const { typed: { own }, job, script } = prepared;
   if (own["dry-run"]) return await dryRun(prepared);
   if (own.submit) {

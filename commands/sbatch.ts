@@ -28,6 +28,7 @@ export async function sbatch(argv: string[]): Promise<number> {
   const sweep = sweepWords(argv);
   if (sweep !== null) return await sweepAsJob(sweep, SLURM, dryRun);
   const prepared = prepareJob(argv, SLURM);
+  for (const line of prepared.told) console.error(line);
   const { typed: { own }, job, script } = prepared;
   const folder = `${job.logs}/${SLURM.folder}`;
   refuseFolder(resolve(job.logs));

@@ -1,6 +1,7 @@
 // `hpctrain train`: settings -> a run -> its end, told to the user. train.ts loads it. May import core.
 import { asUserError, openDevice, openDeviceBeside, whyNoCuda } from "../core/train/device.ts";
 import { originsOf, resolve, type Resolved } from "../core/config/resolve.ts";
+import { variablesTold } from "../core/config/told.ts";
 import { checkLayout, loadPreset, type World } from "../core/config/presets.ts";
 import { generateMissing } from "../core/data/generated/missing.ts";
 import { loadReader } from "../core/data/open.ts";
@@ -150,6 +151,7 @@ async function trainOn(
     origin: resolved.origin,
     notes: [
       ...notes,
+      ...variablesTold(resolved),
       ...withoutEffect(resolved),
       ...unitsTaken(resolved),
       ...ready.notes,

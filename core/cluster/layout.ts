@@ -13,6 +13,8 @@ export interface LayoutWishes {
   readonly device: "auto" | "cpu" | "cuda";
   /** --any-layout: the user knows. */
   readonly anyLayout: boolean;
+  /** GPUS or --gpus-per-node; 0: all there are. */
+  readonly gpusPerNode: number;
 }
 
 export const wishesIn = (
@@ -20,14 +22,19 @@ export const wishesIn = (
 ): LayoutWishes => ({
   device: training.device,
   anyLayout: distributed.any_layout,
+  gpusPerNode: distributed.gpus_per_node,
 });
 
-export function refuseJobLayout(env: Env, where: Where, { device, anyLayout }: LayoutWishes): void {
+export function refuseJobLayout(
+  env: Env,
+  where: Where,
+  { device, anyLayout, gpusPerNode }: LayoutWishes,
+): void {
   if (anyLayout || !env.SLURM_JOB_ID) return;
   const ofStep = inSlurmStep(env) && whole(env.SLURM_STEP_NUM_TASKS) === where.world;
   if (where.launcher === "alone") refuseWithoutSrun(env);
   if (device === "cpu" || !ofStep && where.launcher !== "alone") return;
-  refuseGpus(env, where);
+  refuseGpus(env, where, gpusPerNode);
   refuseHidden(env, where);
 }
 
@@ -47,7 +54,7 @@ function refuseWithoutSrun(env: Env): void {
   );
 }
 
-function refuseGpus(env: Env, { localWorld, launcher }: Where): void {
+function refuseGpus(env: Env, { localWorld, launcher }: Where, asked: number): void {
   const gpus = whole(env.SLURM_GPUS_ON_NODE) ?? 0;
   if (gpus === 0) return; // SLURM gave none, or does not know of them
   const told = `This node gives the job ${formatPlural(gpus, "GPU")} and ${formatPlural(localWorld, "task")}`;
@@ -60,7 +67,7 @@ function refuseGpus(env: Env, { localWorld, launcher }: Where): void {
   }
   // With one visible, somebody has chosen it: --gpus-per-task=1, --gpu-bind, or CUDA_VISIBLE_DEVICES by hand.
   const visible = env.CUDA_VISIBLE_DEVICES === undefined ? gpus : env.CUDA_VISIBLE_DEVICES.split(",").length;
-  if (localWorld === gpus || visible <= 1) return;
+  if (localWorld === gpus || localWorld === asked || visible <= 1) return;
   const launch = localWorld === 1 ? `, or start \`hpctrain launch -n ${gpus} -- ...\` in the one task` : "";
   const start = launcher === "alone" ? " and `srun hpctrain ...`" : "";
   throw new UserError(

@@ -12,7 +12,8 @@ Every setting, by section. This page is made by \`hpctrain config --docs\`; a te
 Defaults give way to a preset, a preset to YAML files (\`--config\`), files to the environment, and the
 environment to flags. A setting answers to its path, in YAML and in \`--set path=value\`; to its flag, where it
 has one; and to two variables, \`HPCTRAIN_\` followed by its path or by its flag, in capitals and with
-underscores for dots and dashes. A default in italics is what happens when the setting is left alone.
+underscores for dots and dashes; a few have one without the prefix. Flags of other programs that mean the same
+are named after "also". A default in italics is what happens when the setting is left alone.
 `;
 
 export function settingsPage(): string {

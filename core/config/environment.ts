@@ -1,4 +1,4 @@
-// HPCTRAIN_* variables -> assignments. May import errors and the declarations.
+// Variables of the environment -> assignments: HPCTRAIN_* for every setting, and a few without a prefix.
 import { UserError } from "../errors.ts";
 import { nearest } from "./suggest.ts";
 import { ALL, type Declared } from "./tree.ts";
@@ -24,22 +24,41 @@ const OTHERS = [
   "WANDB_PYTHON_OLD",
 ].map((name) => PREFIX + name);
 
-/** The variables that set a setting: by path, by flag, then other programs' names. The first that is set wins. */
-export function variablesOf({ path, setting }: Declared): string[] {
+/** The variables that set a setting: by path, by flag, then those without our prefix. The first that is set wins. */
+export function variablesOf(declared: Declared): string[] {
+  const { plain = [], env = [] } = declared.setting;
+  return [...prefixedOf(declared), ...plain, ...env];
+}
+
+/** HPCTRAIN_ and the setting's path or flag. */
+export function prefixedOf({ path, setting }: Declared): string[] {
   const names = [path, ...(setting.flag ? [setting.flag] : [])]
     .map((name) => PREFIX + name.replaceAll(/[.-]/g, "_").toUpperCase())
     .filter((name) => !OTHERS.includes(name));
-  return [...new Set([...names, ...(setting.env ?? [])])];
+  return [...new Set(names)];
 }
 
 /** An empty variable counts as one that is not set. */
 export function readEnvironment(env: Env): Assignment[] {
   refuseUnknown(env);
   return ALL.flatMap((declared) => {
-    const name = variablesOf(declared).find((variable) => env[variable]);
-    return name ? [{ ...fromText(declared, env[name]!, `env ${name}`), variable: name }] : [];
+    const [first, ...others] = variablesOf(declared).filter((variable) => env[variable])
+      .map((variable) => ({ ...fromText(declared, env[variable]!, `env ${variable}`), variable }));
+    for (const other of others) refuseTwo(declared, first, other);
+    return first ? [first] : [];
   });
 }
+
+/** Of two that say different things one would count for nothing; without our prefix that is nobody's wish. */
+function refuseTwo({ path, setting }: Declared, first: Assignment, other: Assignment): void {
+  if (!setting.plain?.includes(other.variable!) || same(first.value, other.value)) return;
+  throw new UserError(
+    "usage",
+    `env ${first.variable} and ${other.variable}: both give ${path}, ${first.value} and ${other.value}. Unset one of them.`,
+  );
+}
+
+export const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 /** A variable that looks like a misspelt setting would be ignored in silence; one of a stranger is left alone. */
 function refuseUnknown(env: Env): void {

@@ -23,6 +23,8 @@ export interface Setting<V = unknown> {
   readonly bare?: boolean;
   /** Other YAML and `--set` spellings of the whole path. */
   readonly aliases?: readonly string[];
+  /** Variables without a prefix, as job scripts have them: EPOCHS. Each that is set is used and said, or refused. */
+  readonly plain?: readonly string[];
   /** Variables of other programs that also set it, after our own. */
   readonly env?: readonly string[];
   readonly min?: number;

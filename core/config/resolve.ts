@@ -1,6 +1,6 @@
 // Layers of settings -> one configuration, each value with its origin. May import the other config files.
 import { UserError } from "../errors.ts";
-import { type Env, readEnvironment } from "./environment.ts";
+import { type Env, readEnvironment, same } from "./environment.ts";
 import { readSettings } from "./files.ts";
 import { type CommandLine, readFlags } from "./flags.ts";
 import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
@@ -33,6 +33,8 @@ export interface Resolved {
   layer(path: string): Layer;
   /** The variable of the environment that a value is from. */
   variable(path: string): string | null;
+  /** Values of the environment that gave way to a flag which says something else. */
+  readonly overruled: readonly Assignment[];
   /** Durations that somebody typed without a unit. */
   readonly unitless: readonly Assignment[];
   /** The name of the preset in use. */
@@ -60,7 +62,8 @@ export function resolve(request: Request): Resolved {
   if (preset) apply("preset", forRanks(preset, request.ranks));
   if (request.checkpoint) apply("checkpoint", fromCheckpoint(request.checkpoint));
   for (const file of files) apply("file", readSettings(file).assignments);
-  apply("environment", readEnvironment(env));
+  const variables = readEnvironment(env);
+  apply("environment", variables);
   apply("flag", line.assignments);
   const layer = (path: string): Layer => given.get(path)?.layer ?? "default";
   const origin = (path: string): string => given.get(path)?.origin ?? "default";
@@ -72,6 +75,9 @@ export function resolve(request: Request): Resolved {
     origin,
     layer,
     variable: (path) => given.get(path)?.variable ?? null,
+    overruled: variables.filter(({ path, value }) =>
+      layer(path) === "flag" && !same(read(config, path), value)
+    ),
     unitless: [...given.values()].filter(({ layer, unitless }) => unitless && isTyped(layer)),
     preset: preset?.name ?? null,
     files,

@@ -21,6 +21,7 @@ export const data = {
     "auto",
     {
       flag: "data-type",
+      plain: ["DATA_TYPE"],
       common: true,
       aliases: ["data"],
       help: "kind of data; auto looks at the data path, and is synthetic without one",
@@ -28,6 +29,7 @@ export const data = {
   ),
   data_path: path("", {
     flag: "data-path",
+    plain: ["DATA_PATH", "DATA_DIR"],
     spellings: ["data-dir"],
     common: true,
     aliases: ["data.path"],
@@ -68,6 +70,7 @@ export const data = {
     min: 1,
     max: 1e12,
     flag: "train-samples",
+    plain: ["TRAIN_SAMPLES"],
     spellings: ["max-train-samples"],
     common: true,
     help: "training samples to make, or the most to use of a data set",

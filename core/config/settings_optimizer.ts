@@ -14,6 +14,7 @@ export const optimizer = {
     min: 0,
     max: 1e6,
     flag: "lr",
+    plain: ["LR", "LEARNING_RATE"],
     spellings: ["learning-rate"],
     common: true,
     aliases: ["training.lr", "training.learning_rate", "training.optimizer.lr"],

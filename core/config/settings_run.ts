@@ -17,6 +17,7 @@ export const output = {
   }),
   model_dir: path("", {
     flag: "model-dir",
+    plain: ["CHECKPOINT_DIR"],
     spellings: ["checkpoint-dir"],
     empty: "checkpoints/ in the save folder",
     help: "folder for the checkpoints",
@@ -81,6 +82,7 @@ export const distributed = {
     min: 0,
     max: 1e6,
     flag: "nodes",
+    plain: ["NODES"],
     spellings: ["nnodes", "num-nodes"],
     aliases: ["training.num_nodes", "distributed.num_nodes"],
     empty: "as the allocation has",
@@ -90,6 +92,7 @@ export const distributed = {
     min: 0,
     max: 1024,
     flag: "gpus-per-node",
+    plain: ["GPUS"],
     empty: "as the allocation has",
     help: "GPUs the run takes on each machine",
   }),

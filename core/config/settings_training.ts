@@ -10,6 +10,7 @@ const amount = {
     min: 1,
     max: 1e9,
     flag: "epochs",
+    plain: ["EPOCHS"],
     spellings: ["num-train-epochs", "max-epochs", "num-epochs"],
     common: true,
     help: "passes over the training data",
@@ -26,6 +27,7 @@ const amount = {
     min: 1,
     max: 1e9,
     flag: "batch-size",
+    plain: ["BATCH_SIZE"],
     spellings: ["per-device-train-batch-size", "train-batch-size", "micro-batch-size"],
     common: true,
     help: "samples a rank takes at once",
@@ -224,6 +226,7 @@ const execution = {
 const start = {
   resume: path("", {
     flag: "resume",
+    plain: ["RESUME"],
     spellings: ["resume-from-checkpoint", "ckpt-path"],
     common: true,
     empty: "start afresh",

@@ -1,7 +1,7 @@
 // What this version can't do: refused where a run would be wrong, told where a setting has no effect.
 // May import config, data, dist, errors.
 import { parseDuration, UNIT_SUFFIX } from "../config/duration.ts";
-import type { Resolved } from "../config/resolve.ts";
+import { isTyped, type Resolved } from "../config/resolve.ts";
 import { lookUp, read } from "../config/tree.ts";
 import { hasColumns, hasTargets } from "../data/open.ts";
 import type { Where } from "../dist/where.ts";
@@ -22,6 +22,25 @@ export function refuseLayout({ config, origin }: Resolved, { world, nodes, said 
         formatPlural(nodes, "node")
       }. ${said} Start it in the whole allocation (srun ./hpctrain ..., mpirun ./hpctrain ...), ` +
       "or leave the setting out.",
+  );
+}
+
+/** GPUs that somebody asked for are the ranks of each node, one each. */
+export function refuseGpus(
+  { config, origin, layer }: Resolved,
+  { localWorld }: Where,
+  device: "cpu" | "cuda",
+): void {
+  const path = "distributed.gpus_per_node", asked = config.distributed.gpus_per_node;
+  if (asked === 0 || config.distributed.any_layout || !isTyped(layer(path))) return;
+  if (device === "cuda" && asked === localWorld) return;
+  const wish = `${origin(path)} asks for ${formatPlural(asked, "GPU")} on each node`;
+  throw new UserError(
+    "usage",
+    device === "cpu"
+      ? `${wish}, and this run computes on CPUs. Leave it out, or see what \`hpctrain doctor\` says of GPUs here.`
+      : `${wish}, and this one has ${formatPlural(localWorld, "rank")}, with a GPU each. Start as many: ` +
+        `\`hpctrain launch -n ${asked} -- FLAGS\` on this machine, or a job by \`hpctrain sbatch --gpus-per-node ${asked}\`.`,
   );
 }
 

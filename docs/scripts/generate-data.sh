@@ -15,10 +15,30 @@
 
 set -euo pipefail
 
+refuse() { echo "hpctrain: $*" >&2; exit 2; }
+
+# Its own options sbatch reads before the file; behind it they are the program's words.
+words=("$@")
+for i in "${!words[@]}"; do
+  word=${words[i]}
+  case ${word%%=*} in
+    --account | --array | --begin | --constraint | --cpus-per-task | --dependency | --exclude | \
+    --exclusive | --export | --gpus | --gpus-per-node | --gpus-per-task | --gres | --job-name | \
+    --mail-type | --mail-user | --mem | --nodelist | --nodes | --ntasks | --ntasks-per-node | \
+    --open-mode | --output | --partition | --qos | --requeue | --reservation | --signal | --time | \
+    -[A-Za-z])
+      if [[ $word != *=* && ${words[i + 1]:--} != -* ]]; then word+=" ${words[i + 1]}"; fi
+      refuse "$word stands after the file, where sbatch does not read it. Submit it so: sbatch $word FILE" ;;
+  esac
+done
+for name in DATA_PATH DATA_DIR EPOCHS BATCH_SIZE LR LEARNING_RATE RESUME CHECKPOINT_DIR; do
+  if [[ -n ${!name:-} ]]; then refuse "$name=${!name} means nothing to generate-data: unset it."; fi
+done
+
 # What the job's environment and the words after the script's name say counts more than the flags below.
 given=()
-for pair in DATA_TYPE=data-type SAMPLES=samples TRAIN_SAMPLES=samples VAL_SAMPLES=val-samples \
-            SEED=seed OUT=out; do
+for pair in DATA_TYPE=data-type TRAIN_SAMPLES=samples HPCTRAIN_SAMPLES=samples \
+            HPCTRAIN_VAL_SAMPLES=val-samples HPCTRAIN_SEED=seed HPCTRAIN_OUT=out; do
   variable=${pair%%=*}
   if [[ -n ${!variable:-} ]]; then given+=("--${pair#*=}=${!variable}"); fi
 done
@@ -33,8 +53,16 @@ export HPCTRAIN_SECRET
 HPCTRAIN_ENDED=$(mktemp)
 export HPCTRAIN_ENDED
 
-nodes=${NODES:-$SLURM_JOB_NUM_NODES}
-tasks=${SLURM_NTASKS_PER_NODE:-16} # on each node
+nodes=$SLURM_JOB_NUM_NODES tasks=${SLURM_NTASKS_PER_NODE:-16} # on each node
+if [[ -n ${NODES:-} ]]; then
+  if [[ ! $NODES =~ ^[1-9][0-9]{0,5}$ ]]; then refuse "NODES=$NODES is no number of nodes."; fi
+  if ((NODES > nodes)); then
+    refuse "NODES=$NODES, and this job has $nodes nodes. Submit one that has more: sbatch --nodes=$NODES FILE"
+  fi
+  if ((NODES < nodes)); then echo "NODES=$NODES of this job's $nodes nodes are used."; fi
+  nodes=$NODES
+fi
+if [[ -n ${GPUS:-} ]]; then refuse "GPUS=$GPUS, and this job has none: unset it, or see hpctrain sbatch --gpus-per-node."; fi
 code=0
 srun --export=ALL --nodes="$nodes" --ntasks="$((nodes * tasks))" --ntasks-per-node="$tasks" \
   --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 \

@@ -17,13 +17,28 @@
 
 set -euo pipefail
 
+refuse() { echo "hpctrain: $*" >&2; exit 2; }
+
+# Its own options sbatch reads before the file; behind it they are the program's words.
+words=("$@")
+for i in "${!words[@]}"; do
+  word=${words[i]}
+  case ${word%%=*} in
+    --account | --array | --begin | --constraint | --cpus-per-task | --dependency | --exclude | \
+    --exclusive | --export | --gpus | --gpus-per-node | --gpus-per-task | --gres | --job-name | \
+    --mail-type | --mail-user | --mem | --nodelist | --nodes | --ntasks | --ntasks-per-node | \
+    --open-mode | --output | --partition | --qos | --requeue | --reservation | --signal | --time | \
+    -[A-Za-z])
+      if [[ $word != *=* && ${words[i + 1]:--} != -* ]]; then word+=" ${words[i + 1]}"; fi
+      refuse "$word stands after the file, where sbatch does not read it. Submit it so: sbatch $word FILE" ;;
+  esac
+done
+
 # What the job's environment and the words after the script's name say counts more than the flags below.
 given=()
-for pair in MODEL=model DATA_TYPE=data-type DATA_PATH=data-path TRAIN_SAMPLES=train-samples \
-            VAL_SAMPLES=val-samples NUM_WORKERS=num-workers EPOCHS=epochs MAX_STEPS=max-steps \
-            BATCH_SIZE=batch-size GLOBAL_BATCH_SIZE=global-batch-size GRAD_ACCUM=grad-accum LR=lr \
-            WEIGHT_DECAY=weight-decay OPTIMIZER=optimizer AMP=amp SEED=seed RUN_NAME=run-name \
-            RESUME=resume SAVE_DIR=save-dir; do
+for pair in DATA_TYPE=data-type DATA_PATH=data-path DATA_DIR=data-path TRAIN_SAMPLES=train-samples \
+            EPOCHS=epochs BATCH_SIZE=batch-size LR=lr LEARNING_RATE=lr RESUME=resume \
+            CHECKPOINT_DIR=model-dir; do
   variable=${pair%%=*}
   if [[ -n ${!variable:-} ]]; then given+=("--${pair#*=}=${!variable}"); fi
 done
@@ -38,8 +53,23 @@ export HPCTRAIN_SECRET
 HPCTRAIN_ENDED=$(mktemp)
 export HPCTRAIN_ENDED
 
-nodes=${NODES:-$SLURM_JOB_NUM_NODES}
-tasks=${GPUS:-${SLURM_GPUS_ON_NODE:-4}} # on each node
+nodes=$SLURM_JOB_NUM_NODES tasks=${SLURM_GPUS_ON_NODE:-4} # on each node
+if [[ -n ${NODES:-} ]]; then
+  if [[ ! $NODES =~ ^[1-9][0-9]{0,5}$ ]]; then refuse "NODES=$NODES is no number of nodes."; fi
+  if ((NODES > nodes)); then
+    refuse "NODES=$NODES, and this job has $nodes nodes. Submit one that has more: sbatch --nodes=$NODES FILE"
+  fi
+  if ((NODES < nodes)); then echo "NODES=$NODES of this job's $nodes nodes are used."; fi
+  nodes=$NODES
+fi
+if [[ -n ${GPUS:-} ]]; then
+  if [[ ! $GPUS =~ ^[1-9][0-9]{0,5}$ ]]; then refuse "GPUS=$GPUS is no number of GPUs on each node."; fi
+  if ((GPUS > tasks)); then
+    refuse "GPUS=$GPUS, and this job has $tasks GPUs on each node. Submit one that has more: sbatch --gpus-per-node=$GPUS --ntasks-per-node=$GPUS FILE"
+  fi
+  if ((GPUS < tasks)); then echo "GPUS=$GPUS of this job's $tasks GPUs on each node are used."; fi
+  tasks=$GPUS
+fi
 code=0
 srun --export=ALL --nodes="$nodes" --ntasks="$((nodes * tasks))" --ntasks-per-node="$tasks" \
   --cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1 \

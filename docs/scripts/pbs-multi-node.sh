@@ -18,13 +18,13 @@ exec >>"$output" 2>&1
 
 set -euo pipefail
 
+refuse() { echo "hpctrain: $*" >&2; exit 2; }
+
 # What the job's environment and the words after the script's name say counts more than the flags below.
 given=()
-for pair in MODEL=model DATA_TYPE=data-type DATA_PATH=data-path TRAIN_SAMPLES=train-samples \
-            VAL_SAMPLES=val-samples NUM_WORKERS=num-workers EPOCHS=epochs MAX_STEPS=max-steps \
-            BATCH_SIZE=batch-size GLOBAL_BATCH_SIZE=global-batch-size GRAD_ACCUM=grad-accum LR=lr \
-            WEIGHT_DECAY=weight-decay OPTIMIZER=optimizer AMP=amp SEED=seed RUN_NAME=run-name \
-            RESUME=resume SAVE_DIR=save-dir; do
+for pair in DATA_TYPE=data-type DATA_PATH=data-path DATA_DIR=data-path TRAIN_SAMPLES=train-samples \
+            EPOCHS=epochs BATCH_SIZE=batch-size LR=lr LEARNING_RATE=lr RESUME=resume \
+            CHECKPOINT_DIR=model-dir; do
   variable=${pair%%=*}
   if [[ -n ${!variable:-} ]]; then given+=("--${pair#*=}=${!variable}"); fi
 done
@@ -40,10 +40,26 @@ export HPCTRAIN_ENDED
 
 # Nodes in the job's order; how many of them are used, and the ranks on each.
 mapfile -t hosts < <(awk '!seen[$0]++' "$PBS_NODEFILE")
-nodes=${NODES:-${#hosts[@]}} tasks=${GPUS:-4}
+nodes=${#hosts[@]} tasks=4
+if [[ -n ${NODES:-} ]]; then
+  if [[ ! $NODES =~ ^[1-9][0-9]{0,5}$ ]]; then refuse "NODES=$NODES is no number of nodes."; fi
+  if ((NODES > nodes)); then
+    refuse "NODES=$NODES, and this job has $nodes nodes. Submit one that has more: hpctrain qsub makes it, with --nodes $NODES."
+  fi
+  if ((NODES < nodes)); then echo "NODES=$NODES of this job's $nodes nodes are used."; fi
+  nodes=$NODES
+fi
+if [[ -n ${GPUS:-} ]]; then
+  if [[ ! $GPUS =~ ^[1-9][0-9]{0,5}$ ]]; then refuse "GPUS=$GPUS is no number of GPUs on each node."; fi
+  if ((GPUS > tasks)); then
+    refuse "GPUS=$GPUS, and this job has $tasks GPUs on each node. Submit one that has more: hpctrain qsub makes it, with --gpus-per-node $GPUS."
+  fi
+  if ((GPUS < tasks)); then echo "GPUS=$GPUS of this job's $tasks GPUs on each node are used."; fi
+  tasks=$GPUS
+fi
 environment=()
-for name in PATH LD_LIBRARY_PATH PBS_JOBID HPCTRAIN_ENDED; do
-  if [[ -n ${!name:-} ]]; then environment+=("$name=${!name}"); fi
+for name in PATH LD_LIBRARY_PATH PBS_JOBID HPCTRAIN_ENDED "${!HPCTRAIN_@}"; do
+  if [[ -n ${!name:-} && $name != HPCTRAIN_SECRET ]]; then environment+=("$name=${!name}"); fi
 done
 
 # Each node once for each of its ranks. No rank is to be bound to a single core: it has threads.
@@ -63,10 +79,9 @@ restarts=${HPCTRAIN_RESTARTS:-0}
 if [[ -s $HPCTRAIN_ENDED ]]; then echo "No next job is submitted: $(<"$HPCTRAIN_ENDED")."
 elif ((code == 75 && restarts < 100)); then
   variables=HPCTRAIN_RESTARTS=$((restarts + 1))
-  for name in NODES GPUS MODEL DATA_TYPE DATA_PATH TRAIN_SAMPLES VAL_SAMPLES NUM_WORKERS EPOCHS \
-              MAX_STEPS BATCH_SIZE GLOBAL_BATCH_SIZE GRAD_ACCUM LR WEIGHT_DECAY OPTIMIZER AMP SEED \
-              RUN_NAME RESUME SAVE_DIR; do
-    if [[ -n ${!name:-} ]]; then variables+=,$name; fi
+  for name in NODES GPUS DATA_TYPE DATA_PATH DATA_DIR TRAIN_SAMPLES EPOCHS BATCH_SIZE LR \
+              LEARNING_RATE RESUME CHECKPOINT_DIR "${!HPCTRAIN_@}"; do
+    if [[ -n ${!name:-} && ! " HPCTRAIN_RESTARTS HPCTRAIN_ENDED " == *" $name "* ]]; then variables+=,$name; fi
   done
   if next=$(qsub -v "$variables" "$0"); then echo "Job $next goes on from the checkpoint."
   else echo "The next job could not be submitted. By hand: qsub -v RESUME=auto FILE"; fi

@@ -277,7 +277,7 @@ Deno.test("what the job's command would refuse is refused before the job waits f
       ["sbatch doctor --ful --nodes 2", /Unknown flag --ful\. /],
     ] as const
   ) assertMatch(refusal(line), says, line);
-  // The job's environment can give what is lacking: sbatch --export=ALL,SAMPLES=10 FILE.
+  // The job's environment can give what is lacking: sbatch --export=ALL,HPCTRAIN_SAMPLES=10 FILE.
   for (
     const line of [
       "sbatch generate-data --data-type des --out des",

@@ -57,7 +57,7 @@ for (const [name, mpi] of [["MPICH", mpich], ["Open MPI", openMpi]] as const) {
       assertEquals(first.code, 0, first.output);
       assertStringIncludes(first.output, "Starting distributed training on 2 CPU ranks");
       const child = new Deno.Command("qsub", {
-        args: ["-v", "EPOCHS=2,RUN_NAME=s", "logs/pbs/r.sh"],
+        args: ["-v", "EPOCHS=2,HPCTRAIN_RUN_NAME=s", "logs/pbs/r.sh"],
         cwd,
         env,
       });

@@ -28,11 +28,28 @@ export function surroundings({ site: { modules, env, setup }, inherited }: Job):
 
 export const STRICT = ["", "set -euo pipefail"];
 
+/** Ends the job at once, with the code of wrong usage. */
+export const REFUSE = ["", 'refuse() { echo "hpctrain: $*" >&2; exit 2; }'];
+
 /** Words after the script's name come last, so they count most. */
-export function overriding({ overrides, words }: Job): string[] {
-  if (overrides.length === 0) return [];
+export function overriding({ overrides, words, useless, gaveWay }: Job): string[] {
+  const given = gaveWay.map(([name, value]) =>
+    `if [[ \${${name}:-} == ${quote(value)} ]]; then unset ${name}; fi`
+  );
+  const lost = given.length > 0
+    ? ["", "# Set where this script was made, where flags counted more.", ...given]
+    : [];
+  if (overrides.length === 0) {
+    return [...lost, 'if (($# > 0)); then refuse "This job takes no words after its file, and got: $*."; fi'];
+  }
   const pairs = overrides.map(([variable, flag]) => `${variable}=${flag}`);
   return [
+    ...lost,
+    ...(useless.length === 0 ? [] : [
+      ...wrapped("for name in", useless, "; do"),
+      `  if [[ -n \${!name:-} ]]; then refuse "$name=\${!name} means nothing to ${words[0]}: unset it."; fi`,
+      "done",
+    ]),
     "",
     `# What the job's environment and the words after the script's name say counts more than the ${
       words.length > 1 ? "flags below" : "defaults"
@@ -44,6 +61,30 @@ export function overriding({ overrides, words }: Job): string[] {
     "done",
     'set -- "${given[@]}" "$@"',
     'if (($# > 0)); then echo "Changed for this job: $*"; fi',
+  ];
+}
+
+/** NODES and GPUS take a part of `nodes` and `tasks`. More than the job has is another job, and the sentence says which. */
+export function partly({ layout }: Job, submit: { NODES: string; GPUS: string }): string[] {
+  const part = (name: "NODES" | "GPUS", has: string, what: string) => [
+    `if [[ -n \${${name}:-} ]]; then`,
+    `  if [[ ! $${name} =~ ^[1-9][0-9]{0,5}$ ]]; then refuse "${name}=$${name} is no number of ${what}."; fi`,
+    `  if ((${name} > ${has})); then`,
+    `    refuse "${name}=$${name}, and this job has $${has} ${what}. Submit one that has more: ${
+      submit[name]
+    }"`,
+    "  fi",
+    `  if ((${name} < ${has})); then echo "${name}=$${name} of this job's $${has} ${what} are used."; fi`,
+    `  ${has}=$${name}`,
+    "fi",
+  ];
+  const noGpus =
+    'refuse "GPUS=$GPUS, and this job has none: unset it, or see hpctrain sbatch --gpus-per-node."';
+  return [
+    ...part("NODES", "nodes", "nodes"),
+    ...(layout.gpusPerNode > 0
+      ? part("GPUS", "tasks", "GPUs on each node")
+      : [`if [[ -n \${GPUS:-} ]]; then ${noGpus}; fi`]),
   ];
 }
 

@@ -13,6 +13,10 @@ export interface Job {
   readonly words: readonly Word[];
   /** Variables of the job's environment that stand for a flag of the command: [["EPOCHS", "epochs"], ...]. */
   readonly overrides: readonly (readonly [variable: string, flag: string])[];
+  /** Variables that training understands and this command does not: refused where they are set. */
+  readonly useless: readonly string[];
+  /** What was in the environment when the job was made, and gave way to a flag: it is not to win now. */
+  readonly gaveWay: readonly (readonly [variable: string, value: string])[];
   /** What was in the environment when the job was made; the job's own counts more. */
   readonly inherited: readonly (readonly [variable: string, value: string])[];
   readonly layout: Layout;

@@ -1,8 +1,9 @@
 // A job as a script for qsub, of PBS Pro and OpenPBS or of Torque: pure. May import errors, its siblings.
 import { UserError } from "../../errors.ts";
-import { ENDED, head, overriding, STRICT, surroundings, wrapped } from "./body.ts";
+import { ENDED, head, overriding, REFUSE, STRICT, surroundings, wrapped } from "./body.ts";
 import { pbsLine, pbsOption } from "./directive.ts";
 import { type Job, slug, tasksOf } from "./job.ts";
+import { OF_THE_SIZE } from "./overrides.ts";
 import { startPbs } from "./pbs_start.ts";
 import { quote } from "./quote.ts";
 
@@ -18,6 +19,7 @@ export function renderPbs(job: Job): string {
     ...output(job),
     ...surroundings(job),
     ...STRICT,
+    ...REFUSE,
     ...overriding(job),
     ...again(job),
     ...(goesBack(job) ? ENDED : []),
@@ -166,7 +168,7 @@ const goesBack = ({ ending, array }: Job): boolean => ending.requeue && !array;
 function ending(job: Job): string[] {
   const { ending: { maxRequeues }, overrides } = job;
   if (!goesBack(job)) return ["", 'exit "$code"'];
-  const names = ["NODES", "GPUS", ...overrides.map(([variable]) => variable)];
+  const names = [...OF_THE_SIZE, ...overrides.map(([variable]) => variable), '"${!HPCTRAIN_@}"'];
   return [
     "",
     "# 75: it stopped on request, with a checkpoint to go on from.",
@@ -175,7 +177,7 @@ function ending(job: Job): string[] {
     `elif ((code == 75 && restarts < ${maxRequeues})); then`,
     "  variables=HPCTRAIN_RESTARTS=$((restarts + 1))",
     ...wrapped("  for name in", names, "; do"),
-    "    if [[ -n ${!name:-} ]]; then variables+=,$name; fi",
+    '    if [[ -n ${!name:-} && ! " HPCTRAIN_RESTARTS HPCTRAIN_ENDED " == *" $name "* ]]; then variables+=,$name; fi',
     "  done",
     '  if next=$(qsub -v "$variables" "$0"); then echo "Job $next goes on from the checkpoint."',
     '  else echo "The next job could not be submitted. By hand: qsub -v RESUME=auto FILE"; fi',

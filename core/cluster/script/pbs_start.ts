@@ -1,20 +1,19 @@
 // How a PBS script starts ranks: mpiexec of the site, mpiexec of PALS, or pbsdsh. Pure. May import errors, its siblings.
 import { UserError } from "../../errors.ts";
-import { command } from "./body.ts";
+import { command, partly } from "./body.ts";
 import type { Job } from "./job.ts";
 
 export function startPbs(job: Job): string[] {
-  const { layout, site: { pbs }, overrides } = job;
+  const { layout, site: { pbs } } = job;
   const bySlots = pbs.launch === "pbsdsh";
   if (bySlots && layout.mpi) throw mpiNeedsMpiexec();
   if (layout.tasks === "per-node" && layout.mpi && layout.nodes > 1) throw mpiStartsRanks(layout);
-  const tasks = overrides.length > 0 && layout.gpusPerNode > 0
-    ? `\${GPUS:-${layout.ranksPerNode}}`
-    : layout.ranksPerNode;
+  const anew = "hpctrain qsub makes it, with";
   const counted = [
     ...["# Nodes in the job's order; how many of them are used, and the ranks on each."],
     "mapfile -t hosts < <(awk '!seen[$0]++' \"$PBS_NODEFILE\")",
-    `nodes=${overrides.length > 0 ? "${NODES:-${#hosts[@]}}" : "${#hosts[@]}"} tasks=${tasks}`,
+    `nodes=\${#hosts[@]} tasks=${layout.ranksPerNode}`,
+    ...partly(job, { NODES: `${anew} --nodes $NODES.`, GPUS: `${anew} --gpus-per-node $GPUS.` }),
     ...passed(job),
   ];
   if (bySlots) return [...counted, ...byPbsdsh(job)];
@@ -30,8 +29,8 @@ function passed({ site, inherited }: Job): string[] {
   const names = [...new Set(["PATH", "LD_LIBRARY_PATH", "PBS_JOBID", "HPCTRAIN_ENDED", ...own])];
   return [
     "environment=()",
-    `for name in ${names.join(" ")}; do`,
-    '  if [[ -n ${!name:-} ]]; then environment+=("$name=${!name}"); fi',
+    `for name in ${names.join(" ")} "\${!HPCTRAIN_@}"; do`,
+    '  if [[ -n ${!name:-} && $name != HPCTRAIN_SECRET ]]; then environment+=("$name=${!name}"); fi', // `ps` shows it
     "done",
   ];
 }

@@ -8,7 +8,7 @@ import { ALL } from "../../config/tree.ts";
 import { UserError } from "../../errors.ts";
 import { formatPlural } from "../../format.ts";
 import type { Job, Layout, Limits, Site } from "./job.ts";
-import { overridesOf } from "./overrides.ts";
+import { overridesOf, uselessFor } from "./overrides.ts";
 import type { Word } from "./quote.ts";
 
 export interface Request {
@@ -44,7 +44,9 @@ export function planJob(request: Request): Job {
       (trains ? resolved.config.model.name : command),
     program,
     words: [command, ...words],
-    overrides: overridesOf(command),
+    overrides: overridesOf(command, resolved),
+    useless: uselessFor(command),
+    gaveWay: resolved.overruled.map(({ variable }) => [variable!, env[variable!]!]),
     inherited: inheritedFrom(resolved, env, trains || command === "eval"),
     layout,
     limits: limitsOf(cluster, [...args, ...(also.args ?? [])]),

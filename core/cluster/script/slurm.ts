@@ -1,6 +1,17 @@
 // A job as a script for sbatch: pure, the same script for the same job. May import errors, its siblings.
 import { UserError } from "../../errors.ts";
-import { command, ENDED, head, overriding, SECRET, STRICT, surroundings } from "./body.ts";
+import {
+  command,
+  ENDED,
+  head,
+  overriding,
+  partly,
+  REFUSE,
+  SECRET,
+  STRICT,
+  surroundings,
+  wrapped,
+} from "./body.ts";
 import { sbatchLine, sbatchOption } from "./directive.ts";
 import { type Job, slug, tasksOf } from "./job.ts";
 
@@ -17,6 +28,8 @@ export function renderSlurm(job: Job): string {
     ': "${SLURM_JOB_ID:?is not set. Submit this script with sbatch}"',
     ...surroundings(job),
     ...STRICT,
+    ...REFUSE,
+    ...misplaced(),
     ...overriding(job),
     ...SECRET,
     ...(job.ending.requeue ? ENDED : []),
@@ -97,9 +110,7 @@ function mpi({ layout, site }: Job): string[] {
  * submitted with another --export, whose tasks would have no PATH.
  */
 function start(job: Job): string[] {
-  const { layout, site, overrides } = job;
-  const sized = overrides.length > 0;
-  const nodes = sized ? "${NODES:-$SLURM_JOB_NUM_NODES}" : "$SLURM_JOB_NUM_NODES";
+  const { layout, site } = job;
   const flags = (tasks: string, perNode: string) => [
     `srun --export=ALL --nodes="$nodes" --ntasks=${tasks} --ntasks-per-node=${perNode}`,
     `--cpus-per-task="$SLURM_CPUS_PER_TASK" --kill-on-bad-exit=1${
@@ -109,7 +120,7 @@ function start(job: Job): string[] {
   if (layout.tasks === "per-node") {
     const own = { ...job, program: [...job.program], words: launched(job) };
     return [
-      `nodes=${nodes}`,
+      ...size(job),
       "# Each task starts the ranks of its node, which meet at the first one.",
       'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST")',
       "MASTER_ADDR=${first%%$'\\n'*} MASTER_PORT=$((20000 + SLURM_JOB_ID % 12000))",
@@ -117,21 +128,77 @@ function start(job: Job): string[] {
       ...command(own, flags('"$nodes"', "1")),
     ];
   }
-  const known = layout.gpusPerNode > 0 ? "SLURM_GPUS_ON_NODE" : "SLURM_NTASKS_PER_NODE";
-  const counted = `\${${known}:-${layout.ranksPerNode}}`;
-  const tasks = sized && layout.gpusPerNode > 0 ? `\${GPUS:-${counted}}` : counted;
+  return [...size(job), ...command(job, flags('"$((nodes * tasks))"', '"$tasks"'))];
+}
+
+function size(job: Job): string[] {
+  const { layout: { gpusPerNode, ranksPerNode, tasks, gres } } = job;
+  const known = gpusPerNode > 0 ? "SLURM_GPUS_ON_NODE" : "SLURM_NTASKS_PER_NODE";
+  const more = gres === "" ? "--gpus-per-node=$GPUS" : `--gres=${gres.replace(/\d+$/, "$GPUS")}`;
+  const also = tasks === "per-rank" ? " --ntasks-per-node=$GPUS" : "";
   return [
-    `nodes=${nodes}`,
-    `tasks=${tasks} # on each node`,
-    ...command(job, flags('"$((nodes * tasks))"', '"$tasks"')),
+    `nodes=$SLURM_JOB_NUM_NODES tasks=\${${known}:-${ranksPerNode}} # on each node`,
+    ...partly(job, { NODES: "sbatch --nodes=$NODES FILE", GPUS: `sbatch ${more}${also} FILE` }),
+  ];
+}
+
+/** Options that sbatch reads before the file alone; behind it they would come to nothing. */
+const OF_SBATCH = [
+  ...[
+    "account",
+    "array",
+    "begin",
+    "constraint",
+    "cpus-per-task",
+    "dependency",
+    "exclude",
+    "exclusive",
+    "export",
+  ],
+  ...[
+    "gpus",
+    "gpus-per-node",
+    "gpus-per-task",
+    "gres",
+    "job-name",
+    "mail-type",
+    "mail-user",
+    "mem",
+    "nodelist",
+  ],
+  ...[
+    "nodes",
+    "ntasks",
+    "ntasks-per-node",
+    "open-mode",
+    "output",
+    "partition",
+    "qos",
+    "requeue",
+    "reservation",
+  ],
+  ...["signal", "time", "[A-Za-z]"],
+].map((name) => (name.length > 1 && name[0] !== "[" ? `--${name}` : `-${name}`));
+
+function misplaced(): string[] {
+  return [
+    "",
+    "# Its own options sbatch reads before the file; behind it they are the program's words.",
+    'words=("$@")',
+    'for i in "${!words[@]}"; do',
+    "  word=${words[i]}",
+    "  case ${word%%=*} in",
+    ...wrapped("   ", OF_SBATCH.flatMap((name, i) => i === 0 ? [name] : ["|", name]), ")"),
+    '      if [[ $word != *=* && ${words[i + 1]:--} != -* ]]; then word+=" ${words[i + 1]}"; fi',
+    '      refuse "$word stands after the file, where sbatch does not read it. Submit it so: sbatch $word FILE" ;;',
+    "  esac",
+    "done",
   ];
 }
 
 /** The ranks of a node are started by `launch` in its one task. */
-function launched({ layout, words, overrides }: Job): Job["words"] {
-  const ranks = overrides.length > 0 && layout.gpusPerNode > 0
-    ? { shell: `"\${GPUS:-\${SLURM_GPUS_ON_NODE:-${layout.ranksPerNode}}}"` }
-    : String(layout.ranksPerNode);
+function launched({ layout, words }: Job): Job["words"] {
+  const ranks = layout.gpusPerNode > 0 ? { shell: '"$tasks"' } : String(layout.ranksPerNode);
   return ["launch", "-n", ranks, "--nodes", { shell: '"$nodes"' }, "--", ...words];
 }
 

@@ -5,7 +5,7 @@ import { whereAmI } from "../../../core/dist/where.ts";
 import { UserError } from "../../../core/errors.ts";
 
 type Env = Record<string, string>;
-const WISHES = { device: "auto", anyLayout: false } as const;
+const WISHES = { device: "auto", anyLayout: false, gpusPerNode: 0 } as const;
 
 /** The first task of a step of two nodes, as SLURM 22.05 describes it. */
 const step = (perNode: number, gpus: number, more: Env = {}): Env => ({
@@ -47,6 +47,7 @@ Deno.test("tasks and GPUs that don't match are refused with the number to write"
     /4 GPUs and 1 task: 3 GPUs would be idle.*#SBATCH --ntasks-per-node=4, or start `hpctrain launch -n 4/,
   );
   assertMatch(refusal(step(3, 4, devices(4))), /1 GPU would be idle.*--gpus-per-node=3/);
+  look(step(2, 4, devices(4)), { ...WISHES, gpusPerNode: 2 }); // GPUS=2: somebody wants two of four
 });
 
 Deno.test("tasks of a node that see one GPU each are refused, with the lines to write, or go on with --any-layout", () => {

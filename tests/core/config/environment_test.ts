@@ -1,6 +1,7 @@
 // HPCTRAIN_* variables.
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { resolve } from "../../../core/config/resolve.ts";
+import { variablesTold } from "../../../core/config/told.ts";
 import { refusal } from "./helpers.ts";
 
 Deno.test("an empty variable counts as one that is not set", () => {
@@ -44,6 +45,43 @@ Deno.test("a misspelt variable is refused, one of a stranger is left alone", () 
     HOME: "x",
   };
   assertEquals(resolve({ argv: [], env }).config.training.epochs, 100);
+});
+
+Deno.test("a few variables need no prefix, and two that say different things are refused", () => {
+  const env = {
+    EPOCHS: "5",
+    LEARNING_RATE: "1e-4",
+    DATA_DIR: "maps",
+    CHECKPOINT_DIR: "ckpt",
+    GPUS: "2",
+    NODES: "3",
+  };
+  const resolved = resolve({ argv: ["--epochs", "7"], env });
+  const { training, data, output, distributed } = resolved.config;
+  assertEquals([training.epochs, training.optimizer.learning_rate], [7, 1e-4]);
+  assertEquals([data.data_path, output.model_dir], ["maps", "ckpt"]);
+  assertEquals([distributed.gpus_per_node, distributed.nodes], [2, 3]);
+  assertEquals(variablesTold(resolved), [
+    "From the environment: DATA_DIR=maps, LEARNING_RATE=0.0001, CHECKPOINT_DIR=ckpt, NODES=3, GPUS=2.",
+    "EPOCHS=5 of the environment gives way to --epochs: 7.",
+  ]);
+  const quiet = resolve({
+    argv: ["--epochs", "7"],
+    env: { EPOCHS: "7", MODEL: "gpt", SEED: "3", HPCTRAIN_AMP: "off" },
+  });
+  assertEquals([variablesTold(quiet), quiet.config.model.name, quiet.config.training.seed], [[], "mlp", 0]);
+  assertStringIncludes(
+    refusal({ env: { LR: "1e-3", LEARNING_RATE: "1e-4" } }),
+    "env LR and LEARNING_RATE: both give training.optimizer.learning_rate, 0.001 and 0.0001. Unset one of them.",
+  );
+  assertStringIncludes(
+    refusal({ env: { HPCTRAIN_EPOCHS: "3", EPOCHS: "4" } }),
+    "HPCTRAIN_EPOCHS and EPOCHS: both give",
+  );
+  assertStringIncludes(
+    refusal({ env: { EPOCHS: "many" } }),
+    "env EPOCHS: training.epochs (--epochs) must be",
+  );
 });
 
 Deno.test("a bad value is refused with the variable's name", () => {

@@ -2,7 +2,9 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { blocksOf } from "../docs_blocks.ts";
-import { eventsOf, EXE, ROOT } from "../program.ts";
+import { prepareJob } from "../../../commands/job_script.ts";
+import { SLURM } from "../../../commands/sbatch.ts";
+import { COMMAND, eventsOf, EXE, ROOT } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
 
 let bed: Bed;
@@ -56,5 +58,69 @@ Deno.test({
     assertMatch(first.stdout, /^Starting distributed training on 4 CPU ranks\nMaster node: node1$/m);
     assertMatch(first.stdout, /^Finished after .*: 2 epochs/m);
     assertEquals(other.stdout, "");
+  },
+});
+
+/** A script for `sbatch`, whose ranks are this command. */
+function scriptFor(line: string, program: readonly string[], cwd: string): string {
+  const { script } = prepareJob(line.split(" "), SLURM, { env: {}, program: [...program] });
+  const path = join(cwd, "job.sh");
+  Deno.writeTextFileSync(path, script);
+  Deno.mkdirSync(join(cwd, "logs/slurm"), { recursive: true });
+  return path;
+}
+
+/** How a job ended, and all that it said. */
+async function outcome(cwd: string, name: string, args: readonly string[], env: Record<string, string> = {}) {
+  const id = Number(await bed.done(["sbatch", "--parsable", ...args], { cwd, env }));
+  const { state, code } = await bed.end(id, 120);
+  return { state, code, said: Deno.readTextFileSync(join(cwd, `logs/slurm/${name}_${id}.out`)) };
+}
+
+Deno.test({
+  name:
+    `--export behind the file ends a job with the line to submit it by, and that line does what it says ${NEEDS}`,
+  ignore: MISSING,
+  fn: async () => {
+    const cwd = join(bed.folder, "behind");
+    Deno.mkdirSync(cwd);
+    const file = scriptFor("--preset debug --run-name behind --device cpu --threads 1", COMMAND, cwd);
+    const env = { HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")! };
+    const wrong = await outcome(cwd, "behind", [file, "--export=ALL,EPOCHS=1"], env);
+    assertEquals([wrong.state, wrong.code], ["FAILED", 2], wrong.said);
+    assertMatch(
+      wrong.said,
+      /^hpctrain: --export=ALL,EPOCHS=1 stands after the file, .* sbatch --export=ALL,EPOCHS=1 FILE$/m,
+    );
+    assertEquals(wrong.said.includes("Starting"), false);
+    const right = await outcome(cwd, "behind", ["--export=ALL,EPOCHS=1", file], env);
+    assertEquals(right.state, "COMPLETED", right.said);
+    assertMatch(right.said, /^Changed for this job: --epochs=1$/m);
+    assertMatch(right.said, /^Finished after .*: 1 epoch/m);
+  },
+});
+
+Deno.test({
+  name: `GPUS=2 starts two ranks in a job of four GPUs, and GPUS=8 says what to submit instead ${NEEDS}`,
+  ignore: MISSING,
+  fn: async () => {
+    const cwd = join(bed.folder, "gpus");
+    Deno.mkdirSync(cwd);
+    const stub = join(cwd, "ranks");
+    Deno.writeTextFileSync(stub, '#!/bin/sh\necho "rank $SLURM_PROCID of $SLURM_NTASKS"\n', { mode: 0o755 });
+    const file = scriptFor(
+      "--preset multi-gpu --gpus-per-node 4 --cpus-per-task 1 --job-name gpus",
+      [stub],
+      cwd,
+    );
+    const ranks = (said: string) => [...said.matchAll(/^rank \d of (\d)$/gm)].map(([, of]) => Number(of));
+    const all = await outcome(cwd, "gpus", [file]);
+    assertEquals([all.state, ranks(all.said)], ["COMPLETED", [4, 4, 4, 4]], all.said);
+    const two = await outcome(cwd, "gpus", ["--export=ALL,GPUS=2", file]);
+    assertEquals([two.state, ranks(two.said)], ["COMPLETED", [2, 2]], two.said);
+    assertMatch(two.said, /^GPUS=2 of this job's 4 GPUs on each node are used\.$/m);
+    const eight = await outcome(cwd, "gpus", ["--export=ALL,GPUS=8", file]);
+    assertEquals([eight.state, eight.code, ranks(eight.said)], ["FAILED", 2, []], eight.said);
+    assertMatch(eight.said, /this job has 4 GPUs .* sbatch --gpus-per-node=8 --ntasks-per-node=8 FILE$/m);
   },
 });

@@ -9,6 +9,8 @@ export const JOB: Job = {
   program: ["./hpctrain"],
   words: ["train"],
   overrides: [["EPOCHS", "epochs"], ["LR", "lr"]],
+  useless: [],
+  gaveWay: [],
   inherited: [],
   layout: {
     nodes: 2,

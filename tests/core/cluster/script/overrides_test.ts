@@ -1,20 +1,42 @@
 // The variables that a script knows stand for flags that exist.
-import { assert } from "@std/assert";
-import { overridesOf } from "../../../../core/cluster/script/overrides.ts";
-import { FLAGS } from "../../../../core/config/tree.ts";
+import { assert, assertEquals } from "@std/assert";
+import { OF_THE_SIZE, overridesOf, uselessFor } from "../../../../core/cluster/script/overrides.ts";
+import { resolve } from "../../../../core/config/resolve.ts";
+import { ALL, FLAGS } from "../../../../core/config/tree.ts";
 import { ROOT, run } from "../../../integration/program.ts";
 
-Deno.test("every variable of a training job is a flag of training, and docs/slurm.md names it", () => {
+const plain = ALL.flatMap(({ setting }) => setting.plain ?? []);
+
+Deno.test("the variables without a prefix are those of the contract, and docs/slurm.md names each", () => {
+  const contract =
+    "EPOCHS BATCH_SIZE LR LEARNING_RATE DATA_TYPE DATA_DIR DATA_PATH TRAIN_SAMPLES CHECKPOINT_DIR RESUME " +
+    "GPUS NODES";
+  assertEquals(plain.toSorted(), contract.split(" ").toSorted());
   const page = Deno.readTextFileSync(`${ROOT}docs/slurm.md`);
-  const overrides = overridesOf("train");
-  assert(overrides.length > 15);
-  for (const [variable, flag] of overrides) {
-    assert(FLAGS.has(flag), flag);
-    assert(new RegExp(`\\b${variable}\\b`).test(page), variable);
-  }
+  for (const variable of plain) assert(new RegExp(`\\b${variable}\\b`).test(page), variable);
 });
 
-Deno.test("every variable of a job that makes data is a flag of generate-data", async () => {
+Deno.test("a training job takes each of them, and our own of the flags that stand in the script", () => {
+  const overrides = overridesOf(
+    "train",
+    resolve({ argv: ["--seed", "3", "--nodes", "2", "--time", "1"], env: {} }),
+  );
+  const names = overrides.map(([name]) => name);
+  assertEquals(
+    names.filter((name) => !name.startsWith("HPCTRAIN_")).concat(OF_THE_SIZE).sort(),
+    plain.toSorted(),
+  );
+  assertEquals(names.filter((name) => name.startsWith("HPCTRAIN_")), [
+    "HPCTRAIN_TRAINING_SEED",
+    "HPCTRAIN_SEED",
+  ]);
+  for (const [, flag] of overrides) assert(FLAGS.has(flag), flag);
+});
+
+Deno.test("every variable of a job that makes data is a flag of generate-data, and the others of the list are refused", async () => {
   const { stdout } = await run(["generate-data", "--help"]);
-  for (const [, flag] of overridesOf("generate-data")) assert(stdout.includes(`--${flag} `), flag);
+  const overrides = overridesOf("generate-data", resolve({ argv: [], env: {} }));
+  for (const [, flag] of overrides) assert(stdout.includes(`--${flag} `), flag);
+  const known = [...overrides.map(([name]) => name), ...uselessFor("generate-data"), ...OF_THE_SIZE];
+  for (const name of plain) assert(known.includes(name), name);
 });

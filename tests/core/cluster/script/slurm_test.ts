@@ -118,6 +118,73 @@ Deno.test("srun starts a task for each GPU of the allocation as it is, and NODES
     assertEquals(await sizes({ SLURM_GPUS_ON_NODE: "4", NODES: "1", GPUS: "2" }), [1, 2, 2]);
   }));
 
+Deno.test("more nodes or GPUs than the job has, or none at all, end it at once, with the line that submits one that has them", () =>
+  stubbed(async (run) => {
+    const FOUR = { SLURM_GPUS_ON_NODE: "4" };
+    const cases: [Record<string, string>, RegExp, Partial<Job>?][] = [
+      [
+        { GPUS: "8" },
+        /GPUS=8, and this job has 4 GPUs on each node\..* sbatch --gpus-per-node=8 --ntasks-per-node=8 FILE\n/,
+      ],
+      [{ GPUS: "8" }, /sbatch --gres=gpu:a100:8 --ntasks-per-node=8 FILE/, {
+        layout: { ...JOB.layout, gres: "gpu:a100:4" },
+      }],
+      [{ GPUS: "8" }, /sbatch --gpus-per-node=8 FILE/, { layout: { ...JOB.layout, tasks: "per-node" } }],
+      [{ NODES: "3" }, /NODES=3, and this job has 2 nodes\..* sbatch --nodes=3 FILE\n/],
+      [{ GPUS: "two" }, /GPUS=two is no number of GPUs/],
+      [{ NODES: "0" }, /NODES=0 is no number of nodes/],
+      [{ GPUS: "1" }, /GPUS=1, and this job has none/, { layout: { ...JOB.layout, gpusPerNode: 0 } }],
+      [{ GPUS: "1" }, /GPUS=1, and this job has none/, {
+        overrides: [],
+        layout: { ...JOB.layout, gpusPerNode: 0 },
+      }],
+    ];
+    for (const [env, says, job = {}] of cases) {
+      const { code, said, words } = await run(job, { ...FOUR, ...env });
+      assertEquals([code, words], [2, []], said);
+      assertMatch(said, says);
+    }
+    const part = await run({}, { ...FOUR, GPUS: "2" });
+    assertEquals([part.code, part.said], [0, "GPUS=2 of this job's 4 GPUs on each node are used.\n"]);
+    assertMatch(part.calls.at(-1)!, /--ntasks=4 --ntasks-per-node=2/);
+  }));
+
+Deno.test("sbatch's own options behind the file end the job at once, with the line to submit it by", () =>
+  stubbed(async (run) => {
+    const cases: [string[], string][] = [
+      [["--export=ALL,EPOCHS=3"], "Submit it so: sbatch --export=ALL,EPOCHS=3 FILE\n"],
+      [["--epochs=3", "--export", "ALL,LR=1"], "Submit it so: sbatch --export ALL,LR=1 FILE\n"],
+      [["--nodes", "4"], "Submit it so: sbatch --nodes 4 FILE\n"],
+      [["--requeue", "--epochs=2"], "Submit it so: sbatch --requeue FILE\n"],
+      [["-N", "4"], "Submit it so: sbatch -N 4 FILE\n"],
+    ];
+    for (const [args, says] of cases) {
+      const { code, said, words } = await run({}, {}, args);
+      assertEquals([code, words], [2, []], said);
+      assertStringIncludes(said, says);
+    }
+    assertEquals((await run({}, {}, ["--lr", "-1", "--no-compile"])).words, [
+      "train",
+      "--lr",
+      "-1",
+      "--no-compile",
+    ]);
+    const none = await run({ words: ["eval", "a.pt"], overrides: [] }, {}, ["--json"]);
+    assertEquals([none.code, none.words], [2, []]);
+    assertStringIncludes(none.said, "This job takes no words after its file, and got: --json.");
+  }));
+
+Deno.test("a variable that gave way to a flag when the script was made does so in the job; another value counts", () =>
+  stubbed(async (run) => {
+    const job = { words: ["train", "--epochs=3"], gaveWay: [["EPOCHS", "5"]] } as const;
+    assertEquals((await run(job, { EPOCHS: "5" })).words, ["train", "--epochs=3"]);
+    assertEquals((await run(job, { EPOCHS: "7" })).words, ["train", "--epochs=3", "--epochs=7"]);
+    const data = { words: ["generate-data"], useless: ["LR"] };
+    const refused = await run(data, { LR: "1" });
+    assertEquals([refused.code, refused.words], [2, []]);
+    assertStringIncludes(refused.said, "LR=1 means nothing to generate-data: unset it.");
+  }));
+
 Deno.test("srun hands everything on, says the cores of a task, and ends all when one fails", () =>
   stubbed(async (run) => {
     const call = (await run({})).calls.at(-1)!;
@@ -152,8 +219,8 @@ Deno.test("the job ends with srun's code; code 75 puts it back in the queue, as 
 Deno.test("one task a node starts the node's ranks by launch, which meet at the first node on a port of the job's own", () =>
   stubbed(async (run) => {
     const layout = { ...JOB.layout, tasks: "per-node" } as const;
-    const { words, calls, env } = await run({ layout }, { GPUS: "3" });
-    assertEquals(words, ["launch", "-n", "3", "--nodes", "2", "--", "train"]);
+    const { words, calls, env } = await run({ layout }, { GPUS: "1" });
+    assertEquals(words, ["launch", "-n", "1", "--nodes", "2", "--", "train"]);
     assertStringIncludes(calls.at(-1)!, "--nodes=2 --ntasks=2 --ntasks-per-node=1");
     assertEquals([env.MASTER_ADDR, env.MASTER_PORT], ["node1", "20007"]);
     assert(directives({ ...JOB, layout }).includes("--cpus-per-task=8"));
