@@ -48,6 +48,11 @@ export const data = {
     help: "columns or variables the model sees",
   }),
   targets: list({ flag: "targets", empty: "the last one", help: "columns or variables the model predicts" }),
+  token_type: choice(["auto", "uint8", "uint16", "uint32"], "auto", {
+    flag: "token-type",
+    help:
+      "what a file of tokens holds; auto tells uint16 from uint32, and uint8 takes the bytes of text as tokens",
+  }),
   shuffle: bool(true, { flag: "shuffle", help: "a new order of the training samples each epoch" }),
   validation_split: float(0.1, {
     min: 0,

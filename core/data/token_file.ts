@@ -4,6 +4,7 @@ import type { FileBytes } from "../checkpoint/file_bytes.ts";
 import { UserError } from "../errors.ts";
 import { markOf } from "./arrays/file.ts";
 import type { FileMark } from "./arrays/rows.ts";
+import { formatOf, isText } from "./told_apart.ts";
 
 /** Where tokens are in a file. */
 export interface Tokens {
@@ -12,8 +13,13 @@ export interface Tokens {
   readonly at: number;
   readonly length: number;
   /** Bytes of each. */
-  readonly width: 2 | 4;
+  readonly width: Width;
 }
+
+export type Width = 1 | 2 | 4;
+/** As the setting data.token_type says it; auto is found out from the file. */
+export type TokenType = "auto" | "uint8" | "uint16" | "uint32";
+const WIDTHS = { uint8: 1, uint16: 2, uint32: 4 } as const;
 
 export interface TokenFile extends Tokens {
   /** How they were found, for a note. */
@@ -24,9 +30,11 @@ export interface TokenFile extends Tokens {
 const HEADER_BYTES = 1024;
 const KNOWN = [{ magic: 20240520, version: 1, width: 2 }, { magic: 20240801, version: 7, width: 4 }] as const;
 
-export function findTokens(file: FileBytes): TokenFile {
+/** A type that somebody gave is taken at their word. */
+export function findTokens(file: FileBytes, type: TokenType = "auto"): TokenFile {
   const { path, size } = file;
   if (size === 0) throw new UserError("data", `${path} is empty: it has no tokens in it.`);
+  if (type !== "auto") return ofType(file, type);
   const head = file.read(0, Math.min(size, HEADER_BYTES));
   if (String.fromCharCode(...head.subarray(0, 6)) === "\x93NUMPY") {
     throw new UserError(
@@ -37,13 +45,15 @@ export function findTokens(file: FileBytes): TokenFile {
   if (head.length === HEADER_BYTES && looksLikeHeader(new Int32Array(head.buffer))) {
     return behindHeader(file, new Int32Array(head.buffer));
   }
+  const start = file.read(0, Math.min(size, 2 * LOOKED_AT));
+  refuseOthers(path, start);
   if (size % 2 !== 0) {
     throw new UserError(
       "data",
       `${path} has ${size} bytes, an odd number, and tokens are of 2 or 4 bytes: it is truncated, or no file of tokens.`,
     );
   }
-  const words = new Uint16Array(file.read(0, Math.min(size, 2 * LOOKED_AT)).buffer);
+  const words = new Uint16Array(start.buffer);
   return size % 4 === 0 && areHalves(words)
     ? {
       mark: markOf(path),
@@ -53,6 +63,38 @@ export function findTokens(file: FileBytes): TokenFile {
       said: "uint32, as every second 16 bits are all but zero",
     }
     : { mark: markOf(path), at: 0, length: size / 2, width: 2, said: "uint16" };
+}
+
+function ofType({ path, size }: FileBytes, type: Exclude<TokenType, "auto">): TokenFile {
+  const width = WIDTHS[type];
+  if (size % width === 0) {
+    return { mark: markOf(path), at: 0, length: size / width, width, said: `${type} (data.token_type)` };
+  }
+  throw new UserError(
+    "data",
+    `${path} has ${size} bytes, which is no whole number of ${type} (--token-type): it is truncated, or of another type.`,
+  );
+}
+
+/** Any bytes are numbers, and so would be trained with. */
+function refuseOthers(path: string, start: Uint8Array): void {
+  if (isText(start)) {
+    const quoted = /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+    throw new UserError(
+      "data",
+      `${path} is text, and tokens are numbers. To train on its bytes, with a vocabulary of 256: --token-type uint8. ` +
+        "For a larger vocabulary make tokens of it, by GPT-2's tokenizer for example: python3 -c " +
+        `"import numpy, sys, tiktoken; t = tiktoken.get_encoding('gpt2'); numpy.array(t.encode_ordinary(open(sys.argv[1], ` +
+        `encoding='utf-8').read()), numpy.uint16).tofile(sys.argv[2])" ${quoted} train.bin.`,
+    );
+  }
+  const other = formatOf(start);
+  if (other === null) return;
+  throw new UserError(
+    "data",
+    `${path} is ${other}, and no file of tokens, which are numbers alone: unpack or convert it with ` +
+      "ids.astype(numpy.uint16).tofile(...). If it has tokens all the same, --token-type uint16 or uint32 takes it as it is.",
+  );
 }
 
 /** llm.c's marks are the dates of 2024, and the second half of a header is zeros. */
@@ -131,7 +173,9 @@ export function largestToken(
   return most;
 }
 
-export const numbersOf = ({ buffer, byteOffset, byteLength }: Uint8Array, width: 2 | 4) =>
-  width === 2
+export const numbersOf = ({ buffer, byteOffset, byteLength }: Uint8Array, width: Width) =>
+  width === 1
+    ? new Uint8Array(buffer, byteOffset, byteLength)
+    : width === 2
     ? new Uint16Array(buffer, byteOffset, byteLength / 2)
     : new Uint32Array(buffer, byteOffset, byteLength / 4);

@@ -2,7 +2,7 @@
 import { type OpenFile, openFile } from "./arrays/file.ts";
 import type { Kind, ReaderSpec } from "./reading/kinds.ts";
 import { BadSample, type Reader } from "./reading/reader.ts";
-import { numbersOf, type Tokens } from "./token_file.ts";
+import { numbersOf, type Tokens, type Width } from "./token_file.ts";
 import { planWindows, type WindowsPlan } from "./token_windows.ts";
 
 export interface TokensSpec extends ReaderSpec {
@@ -33,15 +33,15 @@ function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
     return file;
   };
   const window = new Uint8Array(width * (context + 1));
-  const short = new Uint8Array(2 * (context + 1));
+  const short = { 1: new Uint8Array(context + 1), 2: new Uint8Array(2 * (context + 1)) };
   const tokens = numbersOf(window, width);
   const readInto = (index: number, input: Uint8Array, target: Uint8Array) => {
     let part = 0, place = startOf(index);
     while (place >= parts[part].length) place -= parts[part++].length;
     const { mark, at, width: own } = parts[part];
-    const into = own === width ? window : short;
-    fileOf(part).read(into, at + place * own);
-    if (into === short) widenInto(short, window);
+    const narrow = own === width || own === 4 ? null : short[own];
+    fileOf(part).read(narrow ?? window, at + place * own);
+    if (narrow) widenInto(narrow, own, window, width);
     for (let i = 0; i < tokens.length; i++) {
       if (tokens[i] < vocabulary) continue;
       throw new BadSample(
@@ -65,9 +65,9 @@ function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
   };
 }
 
-/** Tokens of two bytes, as four. */
-export function widenInto(from: Uint8Array, into: Uint8Array): void {
-  (numbersOf(into, 4) as Uint32Array).set(numbersOf(from, 2));
+/** Tokens of one or two bytes, as two or four. */
+export function widenInto(from: Uint8Array, own: Width, into: Uint8Array, width: 2 | 4): void {
+  numbersOf(into, width).set(numbersOf(from, own));
 }
 
 export const tokens: Kind<TokensSpec> = { kind: "tokens", open };

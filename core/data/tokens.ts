@@ -23,8 +23,9 @@ export function tokens(
   const path = data.data_path, context = model.context || CONTEXT;
   return withFiles((open) => {
     const names = filesOf(path);
-    const train = names.train.map((name) => findTokens(open(name)));
-    const val = names.val.map((name) => findTokens(open(name)));
+    const found = (name: string) => findTokens(open(name), data.token_type);
+    const train = names.train.map(found);
+    const val = names.val.map(found);
     const all = [...train, ...val];
     const width = all.some((tokens) => tokens.width === 4) ? 4 : 2;
     const bytes = count(all) * width;
@@ -34,7 +35,8 @@ export function tokens(
     const largest = !inMemory && model.vocab_size > 0
       ? null
       : all.reduce((most, tokens) => Math.max(most, largestToken(open, tokens, model.vocab_size)), 0);
-    const vocabulary = model.vocab_size || largest! + 1;
+    const bytesAlone = data.token_type === "uint8"; // another text may have any of them
+    const vocabulary = model.vocab_size || (bytesAlone ? 256 : largest! + 1);
     const share = val.length === 0 && data.val_samples > 0 ? data.validation_split : 0;
     const { kept, held } = cutEnds(train, val, share);
     const make = inMemory ? fromMemory : fromFiles;
@@ -125,7 +127,7 @@ function joined({ parts, width, open }: Parts): Tensor {
   for (const { mark, at, length, width: own } of parts) {
     const into = bytes.subarray(place, place += length * width);
     if (own === width) open(mark.path).readInto(at, into);
-    else widenInto(open(mark.path).read(at, length * own), into);
+    else widenInto(open(mark.path).read(at, length * own), own, into, width);
   }
   return row;
 }

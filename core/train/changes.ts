@@ -13,6 +13,7 @@ const FIXED = [
   "data.type",
   "data.data_path",
   "data.code",
+  "data.token_type",
   "data.features",
   "data.targets",
   "data.shuffle",

@@ -28,7 +28,7 @@ export function withTokens<R>(path: string, use: (preview: Preview) => R): R {
       fields: found.map(({ bytes, name, at, length, width }) => ({
         name,
         shape: [length],
-        dtype: width === 2 ? "u16" : "u32",
+        dtype: width === 4 ? "u32" : width === 2 ? "u16" : "u8",
         read: (first, count) => numbersOf(bytes.read(at + first * width, count * width), width),
       })),
       classes: null,

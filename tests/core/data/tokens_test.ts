@@ -1,6 +1,7 @@
 // Files of tokens: what nanoGPT and llm.c write, windows that are a function of the sample, and what is refused.
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Config } from "../../../core/config/settings.ts";
+import { loadKind } from "../../../core/data/reading/kinds.ts";
 import { batchOf, plainPart, type Source } from "../../../core/data/source.ts";
 import { tokens } from "../../../core/data/tokens.ts";
 import { toBigInts } from "../../../ffi/make.ts";
@@ -130,6 +131,51 @@ llmc("l/web_val_000000.bin", np.arange(9000, 9050)); llmc("l/short_train.bin", [
 );
 
 Deno.test(
+  "the bytes of text are tokens where that is asked for, in memory and from the file",
+  inFolder(async (folder) => {
+    const text = "To be, or not to be: that is the question. Größe!\n".repeat(40);
+    await Deno.writeTextFile(`${folder}/input.txt`, text);
+    const bytes = [...new TextEncoder().encode(text)];
+    await loadKind("tokens");
+    for (const in_memory of ["yes", "no"] as const) {
+      const { train, notes } = open(`${folder}/input.txt`, {
+        token_type: "uint8",
+        in_memory,
+        validation_split: 0.1,
+      });
+      assert(notes[0].startsWith("Tokens are uint8 (data.token_type), the largest is 195"), notes[0]);
+      assertEquals(train.facts.outputs, 256);
+      for (const [input, target] of windows(train, range(0, train.length))) {
+        const first = bytes.findIndex((_, i) => input.every((token, k) => bytes[i + k] === token));
+        assert(first >= 0);
+        assertEquals(target.slice(0, -1), input.slice(1));
+      }
+    }
+  }),
+);
+
+Deno.test(
+  "real tokens of any vocabulary are never taken for text, and a type that is given is believed",
+  inFolder((folder) => {
+    write(
+      folder,
+      `
+for i, most in enumerate([256, 2000, 50257, 65536]): r.integers(0, most, 4000).astype(np.uint16).tofile(f"{i}.bin")
+for i, most in enumerate([2000, 128256, 200000]): r.integers(0, most, 4000).astype(np.uint32).tofile(f"{4 + i}.bin")
+(0x2020 + r.integers(0, 90, 4000)).astype(np.uint16).tofile("like_text.bin")`,
+    );
+    for (let i = 0; i < 7; i++) assert(open(`${folder}/${i}.bin`).train.length > 0);
+    assert(refusal(() => open(`${folder}/like_text.bin`)).includes("is text"));
+    assert(open(`${folder}/like_text.bin`, { token_type: "uint16" }).train.length > 0);
+    assert(
+      open(`${folder}/0.bin`, { token_type: "uint32" }).notes[0].startsWith(
+        "Tokens are uint32 (data.token_type)",
+      ),
+    );
+  }),
+);
+
+Deno.test(
   "a batch leaves nothing behind",
   inFolder((folder) => {
     write(folder, `np.arange(1000, dtype=np.uint16).tofile("t.bin")`);
@@ -145,7 +191,13 @@ Deno.test(
   }),
 );
 
-const BAD: [what: string, make: string, sentences: string[], model?: Partial<Config["model"]>][] = [
+const BAD: [
+  what: string,
+  make: string,
+  sentences: string[],
+  model?: Partial<Config["model"]>,
+  data?: Changes,
+][] = [
   ["a token beyond the vocabulary", `np.array([1, 2, 50, 30] * 9, np.uint16).tofile("t.bin")`, [
     "token 2 (counted from 0) is 50, outside of the vocabulary of 50: set model.vocab_size to 51",
   ], { vocab_size: 50 }],
@@ -161,14 +213,53 @@ const BAD: [what: string, make: string, sentences: string[], model?: Partial<Con
   ["an npy file", `np.save("x", np.arange(9)); os.rename("x.npy", "t.bin")`, [
     "is an npy file: write tokens with",
   ]],
+  ["text", `open("t.bin", "w").write("To be, or not to be: that is the question.\\n" * 99)`, [
+    "is text, and tokens are numbers",
+    "--token-type uint8",
+    "python3 -c",
+    "tofile(sys.argv[2])",
+  ]],
+  ["text of an odd length", `open("t.bin", "w").write("To be, or not to be!\\n" * 99)`, ["is text"]],
+  ["text in Chinese", `open("t.bin", "w", encoding="utf-8").write("天地玄黄宇宙洪荒日月盈昃" * 9999)`, [
+    "is text",
+  ]],
+  [
+    "text in Latin 1",
+    `open("t.bin", "wb").write("Sein oder nicht sein für alle, die müde sind\\n".encode("latin-1") * 99)`,
+    [
+      "is text",
+    ],
+  ],
+  [
+    "text as Windows writes it",
+    `open("t.bin", "wb").write(b"\\xff\\xfe" + ("To be " * 99).encode("utf-16-le"))`,
+    [
+      "is text",
+    ],
+  ],
+  ["a gzip file", `import gzip; open("t.bin", "wb").write(gzip.compress(r.bytes(1000)))`, [
+    "is compressed by gzip",
+  ]],
+  ["a checkpoint", `import zipfile; zipfile.ZipFile("t.bin", "w").writestr("data.pkl", "x" * 99)`, [
+    "is a zip file",
+  ]],
+  [
+    "bytes that are no whole tokens of the type",
+    `open("t.bin", "wb").write(b"abcde")`,
+    ["no whole number of uint16"],
+    {},
+    {
+      token_type: "uint16",
+    },
+  ],
 ];
 
-for (const [what, make, sentences, model] of BAD) {
+for (const [what, make, sentences, model, data] of BAD) {
   Deno.test(
     `refused: ${what}`,
     inFolder((folder) => {
       write(folder, make);
-      const message = refusal(() => open(`${folder}/t.bin`, { val_samples: 0 }, model));
+      const message = refusal(() => open(`${folder}/t.bin`, { val_samples: 0, ...data }, model));
       for (const sentence of sentences) assert(message.includes(sentence), message);
       assert(message.includes("t.bin") && message.endsWith("."), message);
     }),
