@@ -61,7 +61,7 @@ export function waitIn(lines: string): Wait {
   const steps = events.filter((event): event is StepEvent & { t: number } => event.kind === "step");
   if (steps.length < 2) throw new Error(`a run of ${steps.length} steps says nothing about waiting`);
   const seconds = steps.at(-1)!.t - steps[0].t;
-  const waited = steps.slice(1).reduce((sum, step) => sum + step.loader_wait_s!, 0);
+  const waited = steps.slice(1).reduce((sum, step) => sum + step.data_s!, 0);
   return {
     steps: steps.length,
     millisecondsPerStep: 1000 * seconds / (steps.length - 1),

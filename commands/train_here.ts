@@ -24,7 +24,7 @@ import { refuseZero } from "../core/train/parallel/zero.ts";
 import { prepare, type Prepared } from "../core/train/prepare.ts";
 import { type GoesOn, goesOn } from "../core/train/goes_on.ts";
 import { endByOneself, hearEarly, stopSignals, unlessAsked } from "../core/train/stop.ts";
-import { announce, conclude } from "../core/train/story.ts";
+import { announce, conclude, exit } from "../core/train/story.ts";
 import { withUserCode } from "./user_code.ts";
 
 type Env = Record<string, string>;
@@ -182,8 +182,6 @@ async function run(
   context: Parameters<typeof announce>[1],
 ): Promise<number> {
   const { run } = prepared;
-  const began = performance.now();
-  const seconds = () => (performance.now() - began) / 1000;
   announce(prepared, context);
   try {
     const ending = await trainLoop(run);
@@ -191,15 +189,14 @@ async function run(
       endByOneself();
       tellScript(Deno.env.toObject(), ending.outcome);
     }
-    conclude(prepared, ending, seconds(), context.argv);
+    conclude(prepared, ending, context.argv);
     return ending.stopped ? EXIT.stopped : EXIT.done;
   } catch (cause) {
     await run.saver.close(); // what is being written is told before the end is
     const error = asUserError(outOfMemory(cause, prepared));
     const code = error instanceof UserError ? error.exitCode : EXIT.internal;
     const message = error instanceof Error ? error.message : String(error);
-    const { step, epoch } = run.cursor;
-    run.events.emit({ kind: "exit", code, message, step, epoch, seconds: seconds() });
+    exit(run, code, message);
     throw error;
   } finally {
     await run.saver.close();

@@ -21,6 +21,7 @@ export function alone(): Collectives {
     barrier: queue,
     done: () => true,
     wait() {},
+    waited: () => 0,
     times: () => ({ waited: 0, busy: 0 }),
     abort() {},
     close: () => Promise.resolve(),

@@ -42,7 +42,9 @@ export interface Collectives {
   done(ticket: Ticket): boolean;
   /** What is computed after it sees the result: on a CPU the host waits, on a GPU the stream does. */
   wait(ticket: Ticket): void;
-  /** Seconds spent in `wait`, and seconds that the engine was busy, so far. */
+  /** Seconds spent in `wait` so far: the host's on a CPU, those of the computing stream on a GPU. Asked for often. */
+  waited(): number;
+  /** The same, and seconds that the engine was busy. */
   times(): { readonly waited: number; readonly busy: number };
   /** Every later call throws this reason. Then end the process: its launcher ends the others. */
   abort(reason: string): void;

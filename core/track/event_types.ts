@@ -1,4 +1,5 @@
-// The records of events.jsonl, and how one becomes a line and back. Imports nothing.
+// The records of events.jsonl, and how one becomes a line and back.
+import type { Spent, SpentOfRanks } from "./account.ts";
 
 /** Named measurements: accuracy, top5, r2, mae, perplexity. */
 export type Metrics = Readonly<Record<string, number>>;
@@ -41,7 +42,7 @@ export interface StepEvent {
   loss_scale?: number;
   skipped_steps?: number;
   /** How long this step waited for data. */
-  loader_wait_s?: number;
+  data_s?: number;
 }
 
 export interface EvalEvent {
@@ -54,7 +55,8 @@ export interface EvalEvent {
   seconds: number;
 }
 
-export interface EpochEvent {
+/** `seconds`, and where they went, on rank 0. */
+export interface EpochEvent extends Partial<Spent> {
   kind: "epoch";
   step: number;
   epoch: number;
@@ -65,8 +67,6 @@ export interface EpochEvent {
   lr: number;
   samples_per_s?: number;
   memory_bytes?: number;
-  /** How long training waited for data. */
-  loader_wait_s?: number;
   /** Samples that could not be used and were replaced, since the run was started. */
   bad_samples?: number;
   seconds: number;
@@ -130,25 +130,17 @@ export interface SystemEvent {
   gpu_throttle?: readonly string[];
 }
 
-/** Where the time of the last `steps` steps went, in seconds, on rank 0. What is 0 everywhere may be missing. */
-export interface TimesEvent {
+/**
+ * Where time went since the last such event, on rank 0: the parts add up to `seconds`, and all these events to the run. Of the
+ * last `steps` steps; 0 where it is of what stands before the first step or after the last.
+ */
+export interface TimesEvent extends Spent {
   kind: "times";
   step: number;
   steps: number;
-  /** Waited for data; brought it to the device and finished it there. */
-  loader_s: number;
-  transfer_s: number;
-  /** Forward and backward. */
-  compute_s: number;
-  /** Waited for other ranks, when nothing was left to compute. */
-  communication_s: number;
-  optimizer_s: number;
-  /** Held by a save. */
-  save_s: number;
-  /** Evaluations, and what stands between steps. */
-  eval_s: number;
-  other_s: number;
-  samples_per_s: number;
+  seconds: number;
+  /** Missing where no speed can be told. */
+  samples_per_s?: number;
   /** Of language models. */
   tokens_per_s?: number;
   /** Floating-point operations a second of the model on all ranks, and their share of what the devices can do. */
@@ -167,17 +159,14 @@ export interface RewindEvent {
   reason: string;
 }
 
-/** Seconds of the last `steps` steps, one number a rank: for data, for its own work, and waited for the others. */
-export interface RanksEvent {
+/** Where the time of the last `steps` steps went, one number a rank. */
+export interface RanksEvent extends SpentOfRanks {
   kind: "ranks";
   step: number;
   steps: number;
-  /** The rank that took most time for data and its own work, and by which part the fastest took less. */
+  /** The rank that had most to do itself, and by which part the fastest had less. */
   slowest: number;
   spread: number;
-  loader_s: readonly number[];
-  compute_s: readonly number[];
-  communication_s: readonly number[];
 }
 
 export interface WarningEvent {
@@ -188,7 +177,8 @@ export interface WarningEvent {
   about?: "spike" | "save";
 }
 
-export interface ExitEvent {
+/** `seconds`, and where they went, on rank 0. */
+export interface ExitEvent extends Partial<Spent> {
   kind: "exit";
   code: number;
   message: string;
@@ -235,7 +225,7 @@ function encodeStep(e: StepEvent, t: number): string {
   if (e.memory_bytes !== undefined) line += `,"memory_bytes":${number(e.memory_bytes)}`;
   if (e.loss_scale !== undefined) line += `,"loss_scale":${number(e.loss_scale)}`;
   if (e.skipped_steps !== undefined) line += `,"skipped_steps":${number(e.skipped_steps)}`;
-  if (e.loader_wait_s !== undefined) line += `,"loader_wait_s":${number(e.loader_wait_s)}`;
+  if (e.data_s !== undefined) line += `,"data_s":${number(e.data_s)}`;
   return line + "}";
 }
 
@@ -250,11 +240,30 @@ export function decodeEvent(line: string): Event | null {
     return null;
   }
   if (event === null || typeof event !== "object" || typeof event.kind !== "string") return null;
+  if (TIMED.has(event.kind)) renamed(event as unknown as Record<string, unknown>);
   // Only these kinds carry measured numbers; a path or a message that reads "NaN" stays a string.
   if (MEASURED.has(event.kind)) {
     revive(event as unknown as Record<string, unknown>);
   }
   return event;
+}
+
+/** What parts of time were called at first, in logs of then. */
+const ONCE: readonly (readonly [string, string])[] = [
+  ["loader_s", "data_s"],
+  ["loader_wait_s", "data_s"],
+  ["transfer_s", "copy_s"],
+  ["eval_s", "evaluation_s"],
+  ["other_s", "rest_s"],
+];
+const TIMED: ReadonlySet<string> = new Set(["step", "times", "ranks"]);
+
+function renamed(record: Record<string, unknown>): void {
+  for (const [before, now] of ONCE) {
+    if (!(before in record)) continue;
+    record[now] ??= record[before];
+    delete record[before];
+  }
 }
 
 const MEASURED: ReadonlySet<string> = new Set(["step", "eval", "epoch", "system", "times"]);

@@ -1,4 +1,4 @@
-// The lines a run prints, as pure functions. Scripts match them. May import core/format.ts.
+// The lines a run prints, as pure functions. Scripts match them.
 import {
   formatBytes,
   formatDuration,
@@ -7,6 +7,7 @@ import {
   formatRate,
   formatValue,
 } from "../format.ts";
+import { percentages, type Spent, WORDS } from "./account.ts";
 
 /** "Starting distributed training on 16 GPUs", "... on 4 CPU ranks", "... on 1 GPU", "... on 1 CPU". */
 export function startLine(world: { ranks: number; device: "cpu" | "cuda" }): string {
@@ -103,8 +104,9 @@ export interface RunSummary {
   steps: number;
   seconds: number;
   best?: { epoch: number; valLoss: number };
-  /** What training waited for, and how long. */
-  waited?: readonly { seconds: number; what: string }[];
+  /** Where the time went; `onGpu`: as the host saw it. */
+  spent?: Spent;
+  onGpu?: boolean;
   /** What was made, in the order to show: [what it is, where it lies]. */
   files: readonly (readonly [what: string, path: string])[];
   /** Commands that make sense now: [what for, command line]. */
@@ -117,18 +119,17 @@ export function summaryLines(r: RunSummary): string[] {
   const best = r.best ? ` Best Val Loss: ${formatValue(r.best.valLoss)} at epoch ${r.best.epoch}.` : "";
   return [
     `${r.outcome} after ${formatDuration(r.seconds)}: ${done}.${best}`,
-    ...waits(r),
+    ...timeLine(r),
     ...table("Made", r.files),
     ...table("Next", r.next),
   ];
 }
 
-function waits({ waited = [], seconds }: RunSummary): string[] {
-  if (waited.length === 0) return [];
-  const parts = waited.map((part) =>
-    `${(100 * part.seconds / Math.max(seconds, 1e-9)).toFixed(1)}% for ${part.what}`
-  );
-  return [`Of that time training waited ${parts.join(", ")}`];
+/** The whole account, in words: it adds up to 100%. */
+function timeLine({ spent, onGpu }: RunSummary): string[] {
+  if (spent === undefined) return [];
+  const parts = percentages(spent).map(([name, share]) => `${share.toFixed(1)}% ${WORDS[name]}`);
+  return [`Of that time${onGpu ? ", as the host saw it" : ""}: ${parts.join(", ")}`];
 }
 
 function table(title: string, rows: RunSummary["files"]): string[] {

@@ -1,6 +1,15 @@
 // What a run's files say, as one record that watch, report and status look at. Memory is bounded, however long the run.
 // May import curve, event types, lineage, follow.
 import { join } from "../../deps/path.ts";
+import {
+  addSpent,
+  byPart,
+  PARTS,
+  type Spent,
+  spentNothing,
+  spentOfRank,
+  type SpentOfRanks,
+} from "./account.ts";
 import { Curve } from "./curve.ts";
 import type {
   Event,
@@ -24,9 +33,7 @@ const WARNINGS = 50;
 const FINE = 512;
 
 export interface RanksTimes {
-  readonly loader: number[];
-  readonly compute: number[];
-  readonly communication: number[];
+  readonly spent: readonly Spent[];
   steps: number;
 }
 
@@ -55,8 +62,9 @@ export interface RunData {
   ranks: (RanksEvent & { t: number }) | null;
   /** Added up over the run; null with one rank. */
   ranksTotal: RanksTimes | null;
-  /** Where the time of steps went, in seconds by part, and of how many steps. */
-  readonly timesTotal: Map<string, number>;
+  /** Where the run's time went, and that of its steps alone, and of how many steps. */
+  readonly time: Spent;
+  readonly timeOfSteps: Spent;
   timesSteps: number;
   /** The last that each rank said of its machine, and curves of each field. */
   readonly system: Map<number, SystemEvent & { t: number }>;
@@ -161,7 +169,8 @@ function emptyRun(folder: string): RunData {
     bestMetrics: {},
     ranks: null,
     ranksTotal: null,
-    timesTotal: new Map(),
+    time: spentNothing(),
+    timeOfSteps: spentNothing(),
     timesSteps: 0,
     system: new Map(),
     systemCurves: new Map(),
@@ -249,38 +258,27 @@ const HEAR: { [K in Event["kind"]]?: (data: RunData, event: Extract<Event, { kin
   },
   system: (data, event) => hearSystem(data, event, rankOf(event) ?? 0),
   ranks(data, event) {
-    const times = [event.loader_s, event.compute_s, event.communication_s];
-    if (!times.every((list) => Array.isArray(list) && list.length <= MOST_RANKS && list.every(isNumber))) {
-      return;
+    const spent = ofRanks(event);
+    if (spent === null) return;
+    data.ranks = { ...event, ...spent };
+    const ranks = spent.data_s.length;
+    if (data.ranksTotal === null || data.ranksTotal.spent.length !== ranks) {
+      data.ranksTotal = { spent: Array.from({ length: ranks }, spentNothing), steps: 0 };
     }
-    data.ranks = event;
-    const ranks = event.loader_s.length;
-    if (data.ranksTotal === null || data.ranksTotal.loader.length !== ranks) {
-      const zeros = () => new Array<number>(ranks).fill(0);
-      data.ranksTotal = { loader: zeros(), compute: zeros(), communication: zeros(), steps: 0 };
-    }
-    const total = data.ranksTotal;
-    total.steps += event.steps;
-    for (let rank = 0; rank < ranks; rank++) {
-      total.loader[rank] += event.loader_s[rank];
-      total.compute[rank] += event.compute_s[rank];
-      total.communication[rank] += event.communication_s[rank];
-    }
+    data.ranksTotal.steps += event.steps;
+    data.ranksTotal.spent.forEach((sum, rank) => addSpent(sum, spentOfRank(spent, rank)));
     if (isNumber(event.spread)) addTo(data, "ranks_spread", event.step, event.spread);
   },
   times(data, event) {
-    if (!isNumber(event.step) || !isNumber(event.steps) || !(event.steps > 0)) return;
+    if (!isNumber(event.step) || !isNumber(event.steps) || !(event.steps >= 0)) return;
+    addSpent(data.time, event);
+    if (event.steps === 0) return; // of no step
+    addSpent(data.timeOfSteps, event);
     data.timesSteps += event.steps;
     for (const [field, value] of Object.entries(event)) {
-      if (!isNumber(value) || UNMEASURED.has(field) || field === "steps" || field === "samples_per_s") {
-        continue;
-      }
+      if (!isNumber(value) || UNMEASURED.has(field) || OF_TIMES.has(field)) continue;
       if (!field.endsWith("_s") || field.endsWith("_per_s")) addTo(data, field, event.step, value);
-      else if (data.timesTotal.size < MOST_CURVES || data.timesTotal.has(field)) {
-        const part = field.slice(0, -2);
-        data.timesTotal.set(part, (data.timesTotal.get(part) ?? 0) + value);
-        addTo(data, `time_${part}`, event.step, value / event.steps);
-      }
+      else addTo(data, `time_${field.slice(0, -2)}`, event.step, value / event.steps);
     }
   },
   rewind(data, event) {
@@ -323,6 +321,20 @@ function hearSystem(data: RunData, event: SystemEvent & { t: number }, rank: num
     // By time, a rank may say several things at one step: the last of them counts.
     if (event.step > curve.lastStep) curve.add(event.step, value);
   }
+}
+
+/** Of a times event, what is no part and no rate of its own. */
+const OF_TIMES = new Set(["steps", "seconds", "samples_per_s"]);
+
+/** Null where it is not what we write. A log of another version may lack a part. */
+function ofRanks(event: RanksEvent): SpentOfRanks | null {
+  const given = PARTS.map((name) => event[`${name}_s`] ?? []);
+  if (!given.every((list) => Array.isArray(list) && list.length <= MOST_RANKS && list.every(isNumber))) {
+    return null;
+  }
+  const ranks = Math.max(...given.map((list) => list.length));
+  const whole = given.map((list) => Array.from({ length: ranks }, (_, rank) => list[rank] ?? 0));
+  return byPart((_, i) => whole[i]);
 }
 
 const UNMEASURED = new Set(["t", "kind", "step", "epoch", "rank"]);

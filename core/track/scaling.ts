@@ -2,6 +2,7 @@
 // Pure, but for reading events.jsonl. May import errors, event types, events.
 import { join } from "../../deps/path.ts";
 import { UserError } from "../errors.ts";
+import { ownWork } from "./account.ts";
 import { type Event, readEvents } from "./events.ts";
 
 /** What one run says of itself. */
@@ -54,11 +55,10 @@ function rateOf(events: readonly Event[]): number | null {
 function sharesOf(events: readonly Event[]): Pick<Speed, "communication" | "loader"> {
   let all = 0, communication = 0, loader = 0;
   for (const event of events) {
-    if (event.kind !== "times") continue;
+    if (event.kind !== "times" || event.steps === 0) continue;
     communication += event.communication_s;
-    loader += event.loader_s;
-    all += event.loader_s + event.transfer_s + event.compute_s + event.communication_s + event.optimizer_s +
-      event.other_s;
+    loader += event.data_s;
+    all += ownWork(event) + event.communication_s - event.evaluation_s - event.save_s;
   }
   return all > 0
     ? { communication: communication / all, loader: loader / all }

@@ -1,6 +1,6 @@
 // What is due between two steps: a stop, a save, an end after so many steps; and how a save or a stop is done. May import
-// its siblings, track's laps.
-import { OTHER, SAVE } from "../track/profile/laps.ts";
+// its siblings, track's account.
+import { REST, SAVE } from "../track/account.ts";
 import { every, isTimed } from "./interval.ts";
 import type { Pauses } from "./pauses.ts";
 import type { Ending, Run } from "./run.ts";
@@ -36,9 +36,9 @@ export const enough = ({ config: { training }, cursor }: Run): boolean =>
 
 export async function save(run: Run, reason: string, better: boolean): Promise<void> {
   run.together?.control.phase("save");
-  run.laps.lap(OTHER);
+  run.account.lap(REST);
   await run.saver.save(reason, better);
-  run.laps.lap(SAVE);
+  run.account.lap(SAVE);
 }
 
 export async function stopped(run: Run, reason: string): Promise<Ending> {

@@ -42,6 +42,28 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
   return { micro, accumulation, global, stepsPerEpoch, said };
 }
 
+/** Optimizer steps of the whole run, where nothing ends it before. */
+export function stepsInAll(
+  { epochs, max_steps }: { readonly epochs: number; readonly max_steps: number },
+  { stepsPerEpoch }: Pick<BatchPlan, "stepsPerEpoch">,
+): number {
+  const whole = epochs * stepsPerEpoch;
+  return max_steps > 0 ? Math.min(max_steps, whole) : whole;
+}
+
+/** A run that is shorter than the interval is still told of so many times. */
+const LEAST_LOGGED = 10;
+
+/** Which steps are written down: one each --log-interval, or more often where the run is over before; and the last one. */
+export function loggedSteps(
+  training: { readonly epochs: number; readonly max_steps: number; readonly log_interval: number },
+  plan: Pick<BatchPlan, "stepsPerEpoch">,
+): (step: number) => boolean {
+  const steps = stepsInAll(training, plan), { log_interval: set } = training;
+  const interval = steps >= set ? set : Math.max(1, Math.floor(steps / LEAST_LOGGED));
+  return (step) => step % interval === 0 || step === steps;
+}
+
 /**
  * Where in its epoch a run goes on, counted by samples: a step may have another size than before the stop. Where no step
  * of the new size begins there, the one that holds the place does: a few samples come twice, none is left out.

@@ -4,13 +4,14 @@ import { scope } from "../../ffi/tensor.ts";
 import { type Order, order } from "../data/order.ts";
 import { partsOf, partsOfShards } from "../data/part.ts";
 import type { Part } from "../data/source.ts";
-import { COMPUTE, INPUT, OTHER } from "../track/profile/laps.ts";
+import { COPY, type Look, REST } from "../track/account.ts";
 import type { Throughput } from "../track/throughput.ts";
 import { type Asked, enough, save, stopped } from "./asked.ts";
 import type { Outcome } from "./blocks.ts";
 import type { Breath } from "./breath.ts";
 import { emptySums, sumsOf, sumsSoFar } from "./epoch_sums.ts";
 import type { Supply } from "./feed.ts";
+import { loggedSteps } from "./batch_math.ts";
 import { rewind } from "./guards/rewind.ts";
 import { type Late, openLate } from "./late.ts";
 import type { RunningMetrics } from "./metrics.ts";
@@ -36,11 +37,12 @@ export interface Common {
 export interface Epoch extends Common {
   /** From 0. */
   readonly number: number;
+  /** Whether this step is written down. */
+  readonly logged: (step: number) => boolean;
   readonly options: StepOptions;
   readonly late: Late;
-  /** When it began, and the seconds that the run had waited for data by then. */
-  readonly began: number;
-  readonly waited: number;
+  /** Where the run's account was when it began. */
+  readonly began: Look;
   /** Others after training has gone back. */
   running: RunningMetrics;
 }
@@ -55,11 +57,11 @@ export function openEpoch(common: Common): Epoch {
   const epoch: Epoch = {
     ...common,
     number,
+    logged: loggedSteps(training, run.plan),
     running: sumsSoFar(run),
     options: { ...run.step, observe, hold: run.saver.hold, pauses },
     late: openLate(run, number, pace),
-    began: performance.now(),
-    waited: run.feed.waited(),
+    began: run.account.look(),
   };
   pace.startEpoch();
   supply.begin(partsToCome(run, number, samples));
@@ -84,10 +86,10 @@ function partsToCome(run: Run, epoch: number, samples: Order): () => readonly Pa
 /** All steps that the epoch still has, or those up to --max-steps. Gives the run's ending where it stops among them. */
 export async function trainSteps(e: Epoch): Promise<Ending | null> {
   const { run, supply, breath, pauses, asked, beforeStep } = e;
-  const { cursor, plan, together, laps, guard } = run;
+  const { cursor, plan, together, account, guard } = run;
   while (cursor.stepInEpoch < plan.stepsPerEpoch) {
     together?.control.phase("data.next");
-    laps.lap(OTHER);
+    account.lap(REST);
     if (run.profile?.at(cursor.step)) await run.profile.finish();
     const ready = supply.ready(WAIT_MS);
     const here = ready || pauses.endsHere();
@@ -113,11 +115,11 @@ export async function trainSteps(e: Epoch): Promise<Ending | null> {
 
 /** Hot: nothing is read from the device but through `late`, nothing is logged. Gives where the step was left, if it was. */
 function oneStep(e: Epoch, ready: boolean): Left | null {
-  const { run, late } = e;
-  const { cursor, plan, together, laps, config: { training }, step: { norms, pass } } = run;
+  const { run, late, logged } = e;
+  const { cursor, plan, together, account, step: { norms } } = run;
   together?.control.phase("forward");
   const rate = learningRate(run.schedule, cursor.step);
-  const log = (cursor.step + 1) % training.log_interval === 0;
+  const log = logged(cursor.step + 1);
   const count = Math.min(plan.global, run.train.length - cursor.stepInEpoch * plan.global);
   const world = together?.team.world ?? 1;
   if (norms) norms.passes = Math.ceil(Math.ceil(count / world) / plan.micro);
@@ -129,9 +131,8 @@ function oneStep(e: Epoch, ready: boolean): Left | null {
   cursor.stepInEpoch++;
   cursor.samples += count;
   e.supply.ahead();
-  laps.lap(INPUT);
+  account.lap(COPY);
   late.push(result, rate, log);
-  laps.lap(pass.onGpu ? COMPUTE : OTHER); // the device is waited for here
   e.pace.step(count);
   return null;
 }
@@ -139,11 +140,11 @@ function oneStep(e: Epoch, ready: boolean): Left | null {
 /** Hot too. A step that is left between two micro-batches has changed nothing that lasts, but for what is undone. */
 function computed(e: Epoch, ready: boolean, rate: number, log: boolean): StepResult | Left {
   const { run, supply, running, pauses, options } = e;
-  const { cursor, together, laps, step: { pass: { loss } } } = run;
+  const { cursor, together, account, step: { pass: { loss } } } = run;
   try {
     return scope(() => {
       const batches = ready ? supply.take()! : []; // none where all ranks leave this step
-      laps.lap(INPUT);
+      account.lap(COPY);
       run.flops.before(batches[0]?.input.shape[0] ?? 0);
       const shares = together ? together.shares(batches, loss) : sharesOf(batches, loss);
       running.mark();

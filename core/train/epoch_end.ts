@@ -1,6 +1,7 @@
 // What happens between two epochs: evaluation, with averaged weights where there are some, and the lines and
 // events that tell of it. May import its siblings, track.
 import { formatPlural } from "../format.ts";
+import type { Spent } from "../track/account.ts";
 import { epochLine } from "../track/lines.ts";
 import type { Breath } from "./breath.ts";
 import { evaluate, type Evaluation, lessAtOnce } from "./evaluate.ts";
@@ -77,10 +78,10 @@ export async function evaluateEpoch(
 export function reportEpoch(
   run: Run,
   epoch: number,
-  trained: { loss: number; metrics: Metrics; waited: number },
+  trained: { loss: number; metrics: Metrics },
   evaluation: Evaluation | null,
   rate: number | null,
-  seconds: number,
+  time: { readonly seconds: number; readonly spent: Spent },
 ): void {
   const { cursor, config: { training }, train } = run;
   const lr = learningRate(run.schedule, Math.max(0, cursor.step - 1));
@@ -96,9 +97,9 @@ export function reportEpoch(
     lr,
     samples_per_s: rate ?? undefined,
     memory_bytes: memory,
-    loader_wait_s: trained.waited,
     bad_samples: run.feed.skipped() || undefined,
-    seconds,
+    seconds: time.seconds,
+    ...time.spent,
   });
   tellSkipped(run);
   const task = train.facts.task === "segmentation" ? "classification" : train.facts.task;

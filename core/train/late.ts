@@ -2,9 +2,11 @@
 // log, the live line. May import ffi, errors, its siblings, track.
 import { type Arriving, arriving } from "../../ffi/arriving.ts";
 import { UserError } from "../errors.ts";
+import { COMPUTE, DATA } from "../track/account.ts";
 import type { SystemEvent } from "../track/event_types.ts";
 import { sixDigits } from "../track/profile/times.ts";
 import type { Throughput } from "../track/throughput.ts";
+import { stepsInAll } from "./batch_math.ts";
 import { memoryInUse } from "./device.ts";
 import type { Spike } from "./guards/spikes.ts";
 import { firstNonFinite } from "./non_finite.ts";
@@ -35,18 +37,16 @@ const SHOW_MS = 100;
 const MEMORY_MS = 250, MIB = 2 ** 20;
 
 export function openLate(run: Run, epoch: number, pace: Throughput): Late {
-  const { cursor, plan, events, console, guard, times, step: { scaler } } = run;
-  const epochs = run.config.training.epochs;
+  const { cursor, plan, events, console, guard, times, account, step: { scaler, pass } } = run;
+  const { epochs } = run.config.training, steps = stepsInAll(run.config.training, plan);
   let waiting: Waiting | null = null;
   let shownAt = -Infinity;
   const memory = openMemory(run);
-  let waitedBefore = run.feed.waited();
+  let waitedBefore = account.spent[DATA];
 
   const show = (w: Waiting, loss: number, now: number) => {
     if (now - shownAt < SHOW_MS) return;
     shownAt = now;
-    const left = (plan.stepsPerEpoch - w.stepInEpoch + (epochs - epoch - 1) * plan.stepsPerEpoch) *
-      plan.global;
     console.progress({
       epoch: epoch + 1,
       epochs,
@@ -55,7 +55,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
       loss,
       learningRate: w.rate,
       samplesPerSecond: pace.rate(),
-      secondsLeft: pace.secondsLeft(left),
+      secondsLeft: pace.secondsLeft((steps - w.step) * plan.global),
       memoryBytes: memory.now(now),
     });
   };
@@ -65,6 +65,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
     waiting = null;
     const loss = w.loss.take((t) => t.item());
     const norm = w.norm?.take((t) => t.item());
+    if (pass.onGpu) account.lap(COMPUTE); // the device was waited for
     run.lineage.stepped(w.step);
     if (w.skipped !== null) {
       console.warn(w.skipped);
@@ -87,7 +88,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
         memory_bytes: memory.news(now),
         loss_scale: scaler?.scale,
         skipped_steps: scaler?.skipped,
-        loader_wait_s: microseconds(w.waited),
+        data_s: microseconds(w.waited),
       });
       const spent = times.due(w.step, w.samples);
       if (spent !== null) events.emit(spent);
@@ -98,7 +99,7 @@ export function openLate(run: Run, epoch: number, pace: Throughput): Late {
   return {
     push({ loss, norm, skipped, spike }, rate, log) {
       const { step, stepInEpoch, samples } = cursor;
-      const waited = run.feed.waited() - waitedBefore;
+      const waited = account.spent[DATA] - waitedBefore;
       waitedBefore += waited;
       const now = {
         loss: arriving(loss),

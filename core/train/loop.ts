@@ -1,6 +1,6 @@
 // The training loop, epoch by epoch: how it begins, what comes after an epoch's steps, how it ends. May import its siblings,
 // track.
-import { EVAL, OTHER } from "../track/profile/laps.ts";
+import { EVALUATION, REST, SAVE, spentBetween } from "../track/account.ts";
 import { openThroughput } from "../track/throughput.ts";
 import { enough, openAsked, save, stopped, stoppedFor } from "./asked.ts";
 import { placeInEpoch } from "./batch_math.ts";
@@ -16,10 +16,13 @@ import { beforeSecondStep } from "./second_step.ts";
 
 /** Ends when the last checkpoint is in place. */
 export async function trainLoop(run: Run): Promise<Ending> {
+  run.events.emit(run.times.since(run.cursor.step, run.cursor.samples));
   const ending = await train(run);
   await run.profile?.finish();
   run.together?.control.phase("save");
+  run.account.lap(REST);
   await run.saver.settle();
+  run.account.lap(SAVE);
   const { valLoss } = run.cursor;
   if (!ending.stopped && valLoss !== null && !Number.isFinite(valLoss)) {
     throw endsInNoNumber({ ...run.cursor, valLoss });
@@ -65,7 +68,7 @@ async function endEpoch(epoch: Epoch): Promise<Ending | null> {
   const { config: { training }, cursor, plan } = run;
   const trained = await cameTo(epoch);
   const evaluation = await evaluateEpoch(run, number, breath);
-  run.laps.lap(EVAL);
+  run.account.lap(EVALUATION);
   if (evaluation instanceof Cut) return await stopped(run, evaluation.reason);
   if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
     Object.assign(cursor, { epoch: number + 1, stepInEpoch: 0, sums: [] });
@@ -76,8 +79,14 @@ async function endEpoch(epoch: Epoch): Promise<Ending | null> {
     Object.assign(cursor, { best: verdict.best, valLoss: now.valLoss });
     if (!Number.isFinite(now.valLoss)) tellNoNumber(run, now.valLoss);
   }
-  const seconds = (performance.now() - epoch.began) / 1000;
-  reportEpoch(run, number, trained, evaluation, pace.epochRate(), seconds);
+  reportEpoch(
+    run,
+    number,
+    trained,
+    evaluation,
+    pace.epochRate(),
+    spentBetween(epoch.began, run.account.look()),
+  );
   await save(run, "epoch", verdict?.better ?? false);
   if (verdict?.stop) return { outcome: earlyStop(training.early_stopping_patience), stopped: false };
   const { stop, save: due } = asked(true);
@@ -92,14 +101,15 @@ function tellNoNumber({ console, events, cursor: { step } }: Run, valLoss: numbe
 }
 
 /** What an epoch's steps came to, over all ranks. */
-async function cameTo(epoch: Epoch): Promise<{ loss: number; metrics: Metrics; waited: number }> {
+async function cameTo(epoch: Epoch): Promise<{ loss: number; metrics: Metrics }> {
   const { run } = epoch;
   await settle(epoch);
   epoch.pace.pause();
-  run.laps.lap(OTHER);
   run.cursor.sums = sumsOf(run, epoch.running); // a stop during the evaluation: resuming begins with it
   const whole = wholeOf(run, epoch.running, run.cursor.sums);
-  return { ...whole.result(), waited: run.feed.waited() - epoch.waited };
+  const result = whole.result();
+  run.account.lap(REST);
+  return result;
 }
 
 const earlyStop = (patience: number) => `Stopped early (no better validation loss for ${patience} epochs)`;

@@ -1,19 +1,19 @@
-// What watches over a run's steps: the stopwatch, where their time goes, a loss that jumps.
+// What watches over a run's steps: the account of its time, where their time goes, a loss that jumps.
 // May import ffi, track, config (types), its siblings.
 import { cudaName } from "../../ffi/cuda.ts";
 import type { Device } from "../../ffi/tensor.ts";
+import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Config } from "../config/settings.ts";
 import type { Facts } from "../models/model.ts";
+import { type Account, openAccount, type Waits } from "../track/account.ts";
 import { type Flops, openFlops } from "../track/profile/flops.ts";
-import { type Laps, openLaps } from "../track/profile/laps.ts";
 import { peakOf } from "../track/profile/peaks.ts";
 import { openTimes, type Times } from "../track/profile/times.ts";
-import type { Feed } from "./feed.ts";
 import { type Guard, openGuard } from "./guards/spikes.ts";
 import type { Amp } from "./precision.ts";
 
 export interface Measured {
-  readonly laps: Laps;
+  readonly account: Account;
   readonly times: Times;
   readonly guard: Guard;
   readonly flops: Flops;
@@ -24,17 +24,18 @@ export interface Where {
   readonly amp: Amp;
   /** How many devices there are of this kind. */
   readonly world: number;
+  readonly waits: Waits;
 }
 
-export function openMeasured({ training }: Config, feed: Feed, facts: Facts, where: Where): Measured {
-  const laps = openLaps(), flops = openFlops();
+export function openMeasured({ training }: Config, facts: Facts, done: Cursor, where: Where): Measured {
+  const account = openAccount(where.waits), flops = openFlops();
   const tokens = facts.task === "language" ? facts.input.shape[0] : 0;
   return {
-    laps,
+    account,
     flops,
     times: openTimes({
-      laps,
-      waited: feed.waited,
+      account,
+      done: { step: done.step, samples: done.samples },
       tokens,
       perSample: () => flops.perSample,
       peak: 1e12 * where.world * (training.peak_tflops || knownPeak(training.tf32, where)),

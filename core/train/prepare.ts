@@ -110,10 +110,11 @@ export function prepare(start: Start): Prepared {
       lanes: lanesOf(built, config, plan, team?.world ?? 1),
     },
   });
-  const measured = openMeasured(config, feed, data.train.facts, {
+  const measured = openMeasured(config, data.train.facts, cursor, {
     device,
     amp: built.amp,
     world: team?.world ?? 1,
+    waits: { data: feed.waited, communication: team?.collectives.waited ?? (() => 0) },
   });
   const step = { ...stepOf(start, trained, measured), look: histogramsOf(config, record) };
   const run: Run = {
@@ -180,14 +181,14 @@ function begin(start: Start, { built, plan, parts, zero, ema }: Trained, notes: 
 
 function profileOf(
   { config: { training }, team = null }: Start,
-  { laps }: Measured,
+  { account }: Measured,
   { logs }: Places,
   { line, warn }: Console,
 ): Profile | null {
   if (!training.profile_training) return null;
   return openProfile({
     steps: stepsIn(training.profile_steps),
-    laps,
+    account,
     team,
     flight: team?.flight ?? null,
     logs,
@@ -208,7 +209,7 @@ function goBack(start: Start, trained: Trained, path: string): ReturnType<GoBack
 function stepOf(
   { config, device, team = null }: Start,
   { built, optimizer, scaler, zero }: Trained,
-  { laps, guard }: Measured,
+  { account, guard }: Measured,
 ): StepOptions {
   const { arena, model, pass } = built;
   const { training } = config;
@@ -227,7 +228,7 @@ function stepOf(
       : null,
     zero,
     norms: team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null,
-    laps,
+    account,
     refuse: guard.refuse,
     observe: null,
   };

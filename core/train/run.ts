@@ -6,7 +6,7 @@ import type { Console } from "../track/console.ts";
 import type { EventLog } from "../track/events.ts";
 import type { LineageWriter } from "../track/lineage_writer.ts";
 import type { Flops } from "../track/profile/flops.ts";
-import type { Laps } from "../track/profile/laps.ts";
+import type { Account } from "../track/account.ts";
 import type { Profile } from "../track/profile/profile.ts";
 import type { Times } from "../track/profile/times.ts";
 import type { BatchPlan } from "./batch_math.ts";
@@ -40,7 +40,7 @@ export interface Run {
   readonly requests: Requests;
   readonly saver: Saver;
   /** Where this thread's time goes. */
-  readonly laps: Laps;
+  readonly account: Account;
   readonly times: Times;
   readonly flops: Flops;
   /** Set with --profile-training. */

@@ -2,7 +2,7 @@
 import { parseDuration } from "../config/duration.ts";
 import type { Config } from "../config/settings.ts";
 import type { Facts } from "../models/model.ts";
-import type { BatchPlan } from "./batch_math.ts";
+import { type BatchPlan, stepsInAll } from "./batch_math.ts";
 import type { Schedule } from "./schedule.ts";
 
 export function scheduleOf(
@@ -12,13 +12,12 @@ export function scheduleOf(
   facts: Facts,
 ): Schedule {
   const { type, min_lr, step_size, gamma, warmup } = training.scheduler;
-  const whole = training.epochs * plan.stepsPerEpoch;
   return {
     type,
     peak,
     min: min_lr,
     warmup: inSteps(warmup, plan, facts),
-    total: training.max_steps > 0 ? Math.min(training.max_steps, whole) : whole,
+    total: stepsInAll(training, plan),
     every: step_size * plan.stepsPerEpoch,
     gamma,
   };

@@ -1,10 +1,10 @@
 // One optimizer step: micro-batches -> gradient arena -> unscale, clip -> update. The hot path: no allocation
-// but tensors, no reading back from the device. May import ffi, models, track's laps, its siblings.
+// but tensors, no reading back from the device. May import ffi, models, track's account, its siblings.
 import { add, scalar, zero_ } from "../../ffi/make.ts";
 import { detach, mul } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
-import { COMMUNICATION, COMPUTE, type Laps, OPTIMIZER, SAVE } from "../track/profile/laps.ts";
+import { type Account, COMMUNICATION, COMPUTE, OPTIMIZER, SAVE } from "../track/account.ts";
 import { type Arena, takeGradients } from "./arena.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
 import { clip, gradientNorm } from "./clip.ts";
@@ -54,7 +54,7 @@ export interface StepOptions {
   /** Set where batch norm is over the samples of all ranks. */
   readonly norms?: SyncNorms | null;
   /** Told where the step's time goes. */
-  readonly laps?: Laps;
+  readonly account?: Account;
   /** Gives the reason to leave a step out, which is known from its loss: reading that waits for the device. */
   readonly refuse?: ((loss: Tensor, step: number) => string | null) | null;
   /** Sees each step's gradients when they are whole, before they are clipped; null where nobody wants to. */
@@ -105,12 +105,12 @@ export function trainStep(
       loss = addUp(o, batches, shares);
       o.pauses?.rest();
       if (o.reducer) {
-        o.laps?.lap(COMPUTE);
+        o.account?.lap(COMPUTE);
         loss = o.reducer.finish(loss);
-        o.laps?.lap(COMMUNICATION);
+        o.account?.lap(COMMUNICATION);
       }
     }
-    o.laps?.lap(COMPUTE);
+    o.account?.lap(COMPUTE);
     const own = o.zero?.owned.arena ?? o.arena;
     let finite = o.scaler?.unscale(own) ?? true;
     if (o.zero && o.scaler) finite = o.zero.all(finite);
@@ -121,12 +121,12 @@ export function trainStep(
     const refused = finite ? o.refuse?.(loss!, step + 1) ?? null : null;
     const update = finite && refused === null;
     if (o.clipNorm > 0 && update) clip(own.memory, norm!, o.clipNorm);
-    o.laps?.lap(OPTIMIZER);
+    o.account?.lap(OPTIMIZER);
     o.hold?.();
-    o.laps?.lap(SAVE);
+    o.account?.lap(SAVE);
     if (update) o.optimizer.step(learningRate);
     const skipped = o.scaler?.update(finite, o.arena, step + 1) ?? refused;
-    o.laps?.lap(OPTIMIZER);
+    o.account?.lap(OPTIMIZER);
     return { loss: keep(loss!), norm: norm && keep(norm), skipped, spike: refused !== null };
   });
 }

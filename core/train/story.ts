@@ -2,13 +2,14 @@
 import type { Libtorch } from "../../ffi/libraries/types.ts";
 import { programAsCalled } from "../cluster/script/program.ts";
 import { calledAs } from "../dist/launch/rank.ts";
-import { formatPlural } from "../format.ts";
+import { EXIT } from "../errors.ts";
 import { parameterCount } from "../models/model.ts";
+import type { Spent } from "../track/account.ts";
 import { masterLine, startLine, summaryLines } from "../track/lines.ts";
 import { VERSION } from "../version.ts";
 import { bestPath, latestPath } from "./names.ts";
 import type { Prepared } from "./prepare.ts";
-import type { Ending } from "./run.ts";
+import type { Ending, Run } from "./run.ts";
 import { isThere } from "../there.ts";
 
 interface Context {
@@ -53,29 +54,34 @@ export function announce(
   events.emit({ kind: "config", config, origins });
 }
 
+/** The last event of a run, however it ended, with the account of its time. */
+export function exit(run: Run, code: number, message: string): { seconds: number; spent: Spent } {
+  const { step, epoch, samples } = run.cursor;
+  run.events.emit(run.times.since(step, samples));
+  const { seconds, spent } = run.times.whole();
+  run.events.emit({ kind: "exit", code, message, step, epoch, seconds, ...spent });
+  return { seconds, spent };
+}
+
 export function conclude(
   prepared: Prepared,
   ending: Ending,
-  seconds: number,
   argv: readonly string[],
 ): void {
   const { run, places } = prepared;
-  const { cursor, console, events } = run;
+  const { cursor, console } = run;
   const latest = latestPath(places);
   // A run that went on from another's checkpoint may have done no better than that one's best.
   const best = cursor.best && isThere(bestPath(places)) ? bestPath(places) : null;
-  const { step, epoch } = cursor;
-  events.emit({ kind: "exit", code: ending.stopped ? 75 : 0, message: ending.outcome, step, epoch, seconds });
+  const { seconds, spent } = exit(run, ending.stopped ? EXIT.stopped : EXIT.done, ending.outcome);
   const [headline, ...rest] = summaryLines({
     outcome: ending.outcome,
     epochs: cursor.epoch,
     steps: cursor.step,
     seconds,
     best: cursor.best ?? undefined,
-    waited: [
-      { seconds: run.feed.waited(), what: "data" },
-      { seconds: run.saver.told.stallSeconds, what: formatPlural(run.saver.told.saves, "save") },
-    ],
+    spent,
+    onGpu: run.step.pass.onGpu,
     files: [
       ["checkpoint", latest],
       ...(best ? [["best", best] as const] : []),

@@ -64,7 +64,7 @@ Deno.test("the memory of what a process started counts as its own, shared pages 
 });
 
 Deno.test("waiting is a share of the time after the first step", () => {
-  const step = (t: number, wait: number) => JSON.stringify({ t, kind: "step", step: t, loader_wait_s: wait });
+  const step = (t: number, wait: number) => JSON.stringify({ t, kind: "step", step: t, data_s: wait });
   const lines = [`{"t":9,"kind":"run"}`, step(10, 5), step(12, 0.1), step(14, 0.3), `{"t":15,"kind":"exit"}`];
   const { steps, millisecondsPerStep, share } = waitIn(lines.join("\n") + "\n");
   assertEquals([steps, millisecondsPerStep], [3, 2000]);

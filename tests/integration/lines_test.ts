@@ -29,7 +29,11 @@ Deno.test("a run says where it trains, one line an epoch, and at the end which f
       lines[end - 2],
       /^Finished after \S+ s: 2 epochs, 8 steps\. Best Val Loss: \S+ at epoch [12]\.$/,
     );
-    assertMatch(lines[end - 1], /^Of that time training waited \d+\.\d% for data, \d+\.\d% for 2 saves$/);
+    assertMatch(lines[end - 1], /^Of that time: (\d+\.\d% [a-z ]+, )+\d+\.\d% rest$/);
+    const shares = [...lines[end - 1].matchAll(/(\d+)\.(\d)%/g)].map(([, whole, tenth]) =>
+      10 * Number(whole) + Number(tenth)
+    );
+    assertEquals(shares.reduce((sum, share) => sum + share, 0), 1000, lines[end - 1]);
     const made = lines.slice(end + 1, lines.indexOf("Next:")).map((line) => line.trim().split(/ {2,}/));
     assertEquals(made.map(([what]) => what), ["checkpoint", "best", "events"]);
     for (const [, path] of made) assert(Deno.statSync(join(cwd, path)).isFile);
@@ -90,7 +94,8 @@ Deno.test("events.jsonl tells the whole run, with a step each --log-interval", (
   inTemp(async (cwd) => {
     await succeed([...RUN, "--system-interval=0"], { cwd }); // the machine is told of by the clock
     const events = eventsOf(cwd, "r");
-    const told = events.map(({ kind, step }) => step === undefined ? kind : `${kind} ${step}`);
+    const told = events.filter(({ kind }) => kind !== "times")
+      .map(({ kind, step }) => step === undefined ? kind : `${kind} ${step}`);
     // A save is told when it is written, which goes on beside the steps after it.
     assertEquals(told.filter((one) => one!.startsWith("save")), ["save 4", "save 8"]);
     assertEquals(
@@ -102,6 +107,7 @@ Deno.test("events.jsonl tells the whole run, with a step each --log-interval", (
         "eval 4",
         "epoch 4",
         "step 6",
+        "step 8",
         "eval 8",
         "epoch 8",
         "exit 8",

@@ -107,7 +107,7 @@ export function eventsOf(folder: string, name: string): Event[] {
 
 /** The last events of a run, without what is measured by the clock and may be written between any two others. */
 export function lastEventsOf(folder: string, name: string, count: number): Event[] {
-  return eventsOf(folder, name).filter(({ kind }) => kind !== "system").slice(-count);
+  return eventsOf(folder, name).filter(({ kind }) => kind !== "system" && kind !== "times").slice(-count);
 }
 
 export async function until(what: string, condition: () => boolean, seconds = 120): Promise<void> {

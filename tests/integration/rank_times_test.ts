@@ -1,5 +1,6 @@
 // What a run of several ranks tells of them while it trains.
 import { assert, assertEquals } from "@std/assert";
+import { ownWork, PARTS, spentOfRank, type SpentOfRanks } from "../../core/track/account.ts";
 import { openMpi } from "../mpi.ts";
 import { eventsOf, inTemp } from "./program.ts";
 import { trained } from "./ranks.ts";
@@ -14,10 +15,11 @@ Deno.test("every hundred steps the events say which rank was the slowest, and wh
     const most = (performance.now() - began) / 1000;
     const told = eventsOf(cwd, "r").filter(({ kind }) => kind === "ranks");
     assertEquals(told.map(({ step }) => step), [101, 201]);
-    for (const { slowest, spread, loader_s, compute_s, communication_s } of told) {
-      const times = [loader_s, compute_s, communication_s] as number[][];
+    for (const event of told) {
+      const { slowest, spread } = event;
+      const times = PARTS.map((name) => event[`${name}_s`] as number[]);
       assert(times.every((of) => of.length === 2 && of.every((seconds) => seconds >= 0 && seconds < most)));
-      const own = [0, 1].map((rank) => times[0][rank] + times[1][rank]);
+      const own = [0, 1].map((rank) => ownWork(spentOfRank(event as unknown as SpentOfRanks, rank)));
       assertEquals(slowest, own[0] >= own[1] ? 0 : 1);
       assert(spread as number >= 0 && spread as number < 1);
     }

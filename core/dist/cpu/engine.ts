@@ -56,6 +56,7 @@ export async function openCpuEngine(
       queue.until(ticket);
       waited += (performance.now() - before) / 1000;
     },
+    waited: () => waited,
     times: () => ({ waited, busy: busy(flight) }),
     abort: queue.stop,
     async close() {

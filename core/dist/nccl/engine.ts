@@ -56,6 +56,7 @@ export async function openNcclEngine(orders: NcclOrders): Promise<NcclCollective
     against: nccl.against,
     done: queue.done,
     wait: queue.wait,
+    waited: () => here.waited[0],
     times: () => ({ waited: here.waited[0], busy: busy(flight) }),
     abort(why) {
       queue.stop(why);

@@ -4,14 +4,14 @@ import { join } from "../../../deps/path.ts";
 import { clockOffsets } from "../../dist/clock_offsets.ts";
 import { type Flight, lastFlown, progress } from "../../dist/flight.ts";
 import type { Team } from "../../dist/team.ts";
-import type { Laps } from "./laps.ts";
+import type { Account } from "../account.ts";
 import { type Recorder, type Spans, startRecorder } from "./recorder.ts";
 import { type Flown, opTable, traceOf } from "./trace.ts";
 
 export interface ProfileOptions {
   /** Steps of this process, from 1: the first and the last. */
   readonly steps: readonly [number, number];
-  readonly laps: Laps;
+  readonly account: Account;
   readonly team: Team | null;
   /** This rank's collectives. */
   readonly flight: Flight | null;
@@ -66,7 +66,7 @@ export function openProfile(o: ProfileOptions): Profile {
       }
       if (done === from - 1) {
         if (o.flight) flown = progress(o.flight).ended;
-        recorder = startRecorder(o.laps);
+        recorder = startRecorder(o.account);
       }
       return done >= to;
     },

@@ -1,6 +1,6 @@
-// What a rank does in the steps that are looked at, in memory: steps, their parts, the ops in them. May import ffi, laps.
+// What a rank does in the steps that are looked at, in memory: steps, their parts, the ops in them. May import ffi, account.
 import { timeOps } from "../../../ffi/profile.ts";
-import { type Laps, PARTS } from "./laps.ts";
+import { type Account, PARTS } from "../account.ts";
 
 /** Times in milliseconds of `performance.now`. */
 export interface Spans {
@@ -24,25 +24,25 @@ export interface Recorder {
 /** Ops that are kept; a step of a large model has some thousands. */
 const MOST = 200_000;
 
-export function startRecorder(laps: Laps, most = MOST): Recorder {
+export function startRecorder(account: Account, most = MOST): Recorder {
   const numbers = new Map<string, number>(PARTS.map((name, i) => [name, i]));
   const ops: number[] = [], parts: number[] = [], steps: number[] = [];
-  let dropped = 0, from = laps.at;
+  let dropped = 0, from = account.at;
   const stop = timeOps((name, from, to) => {
     if (ops.length >= 3 * most) return void dropped++;
     let number = numbers.get(name);
     if (number === undefined) numbers.set(name, number = numbers.size);
     ops.push(number, from, to);
   });
-  laps.hearer = (part, from, to) => void (to > from && parts.push(part, from, to));
+  account.hearer = (part, from, to) => void (to > from && parts.push(part, from, to));
   return {
     step(number) {
-      steps.push(number, from, laps.at);
-      from = laps.at;
+      steps.push(number, from, account.at);
+      from = account.at;
     },
     end() {
       stop();
-      laps.hearer = null;
+      account.hearer = null;
       return { names: [...numbers.keys()], ops, parts, steps, dropped };
     },
   };

@@ -1,72 +1,66 @@
-// The event that says where the time of the last steps went. May import laps, event types.
+// The events that say where time went: of the last steps, and what is left at the end. All of them together are the account
+// of the run, from where it was put together to its end.
+import { type Account, type Look, type Spent, spentBetween } from "../account.ts";
 import type { TimesEvent } from "../event_types.ts";
-import { COMMUNICATION, COMPUTE, EVAL, INPUT, type Laps, OPTIMIZER, OTHER, SAVE } from "./laps.ts";
 
 /** Not more often than this: beside a thousand steps a second it costs nothing. */
 const EVERY_S = 1;
 
 export interface TimesOptions {
-  readonly laps: Laps;
-  /** Seconds that data was waited for so far. */
-  readonly waited: () => number;
+  readonly account: Account;
+  /** The steps that are done already, and the samples that were seen in them. */
+  readonly done: { readonly step: number; readonly samples: number };
   /** Tokens in a sample; 0 where samples are none of a language. */
   readonly tokens: number;
   /** Floating-point operations that a sample takes, when they are known. */
   readonly perSample?: () => number | null;
   /** Operations a second that all ranks' devices can do; 0 when nobody said. */
   readonly peak?: number;
-  readonly now?: () => number;
 }
 
 export interface Times {
   /** What there is to tell after this step, when so many samples were seen; null if that was told just now. */
   due(step: number, samples: number): TimesEvent | null;
+  /** What was not told yet, in no step: before the first one, or after the last. */
+  since(step: number, samples: number): TimesEvent;
+  /** All of the run so far. */
+  whole(): { readonly seconds: number; readonly spent: Spent };
 }
 
-export function openTimes(o: TimesOptions): Times {
-  const { laps, waited, tokens, peak = 0, now = () => performance.now() } = o;
-  const look = () => ({ at: now() / 1000, waited: waited(), spent: laps.spent.slice() });
-  let before = look(), steps = 0, last = { step: -1, samples: 0 };
+export function openTimes({ account, done, tokens, perSample, peak = 0 }: TimesOptions): Times {
+  const opened = account.look();
+  let before = opened, last = done, warm = false;
+  const told = (step: number, samples: number, after: Look): TimesEvent => {
+    const { seconds, spent } = spentBetween(before, after);
+    const steps = Math.max(0, step - last.step), // training may have gone back
+      training = seconds - spent.evaluation_s - spent.save_s;
+    // The first step is like no other: it says nothing of the speed.
+    const rate = warm && steps > 0 && training > 0 ? (samples - last.samples) / training : 0;
+    const flops = rate * (perSample?.() ?? 0);
+    before = after;
+    last = { step, samples };
+    warm ||= steps > 0;
+    return {
+      kind: "times",
+      step,
+      steps,
+      seconds,
+      ...spent,
+      samples_per_s: rate > 0 ? sixDigits(rate) : undefined,
+      tokens_per_s: rate > 0 && tokens > 0 ? sixDigits(rate * tokens) : undefined,
+      flops: flops > 0 ? sixDigits(flops) : undefined,
+      mfu: flops > 0 && peak > 0 ? sixDigits(flops / peak) : undefined,
+    };
+  };
   return {
     due(step, samples) {
-      if (last.step < 0) last = { step, samples }; // the first step is like no other
-      steps = step - last.step;
-      if (steps === 0 || now() / 1000 - before.at < EVERY_S) {
-        if (steps === 0) before = look();
-        return null;
-      }
-      const after = look();
-      const [from, to] = [before, after];
-      const part = (which: number) => rounded(to.spent[which] - from.spent[which]);
-      const loader = to.waited - from.waited;
-      const seconds = to.at - from.at - part(EVAL) - part(SAVE);
-      const rate = seconds > 0 ? (samples - last.samples) / seconds : 0;
-      const flops = rate * (o.perSample?.() ?? 0);
-      before = after;
-      last = { step, samples };
-      return {
-        kind: "times",
-        step,
-        steps,
-        loader_s: rounded(loader),
-        transfer_s: rounded(Math.max(0, part(INPUT) - loader)),
-        compute_s: part(COMPUTE),
-        communication_s: part(COMMUNICATION),
-        optimizer_s: part(OPTIMIZER),
-        save_s: part(SAVE),
-        eval_s: part(EVAL),
-        other_s: part(OTHER),
-        samples_per_s: sixDigits(rate),
-        tokens_per_s: tokens > 0 ? sixDigits(rate * tokens) : undefined,
-        flops: flops > 0 ? sixDigits(flops) : undefined,
-        mfu: flops > 0 && peak > 0 ? sixDigits(flops / peak) : undefined,
-      };
+      if (step === last.step || warm && account.at / 1000 - before.at < EVERY_S) return null;
+      return told(step, samples, account.look());
     },
+    since: (step, samples) => told(step, samples, account.look()),
+    whole: () => spentBetween(opened, account.look()),
   };
 }
-
-/** To the microsecond. */
-const rounded = (seconds: number): number => Math.round(1e6 * seconds) / 1e6;
 
 /** As many as a measured rate is worth. */
 export function sixDigits(value: number): number;

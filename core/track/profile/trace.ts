@@ -1,6 +1,6 @@
 // Spans as the trace events that Perfetto and Chrome read, and as a table of ops. Pure. May import recorder's types, format.
 import { formatPlural } from "../../format.ts";
-import { PARTS } from "./laps.ts";
+import { PARTS } from "../account.ts";
 import type { Spans } from "./recorder.ts";
 
 /** https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: times in microseconds. */

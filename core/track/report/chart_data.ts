@@ -195,7 +195,7 @@ function chartsOfOne(data: RunData): Planned[] {
       zero: true,
       lines: parts.length > 0
         ? parts.flatMap((name, i) => line(name, name.slice(5), i))
-        : line("loader_wait_s", "waited for data", 0),
+        : line("data_s", "waited for data", 0),
     },
     ...othersOf(data).map((name): Planned => ({ title: name, unit: "value", lines: line(name, name, 0) })),
     ...systemCharts(data),
@@ -231,7 +231,7 @@ const metricsOf = ({ metrics }: RunData): string[] => [...metrics].slice(0, MOST
 function othersOf(data: RunData): string[] {
   const metrics = metricsOf(data);
   return [...data.curves.keys()].filter((name) =>
-    !OTHERWISE.has(name) && !name.startsWith("time_") && name !== "loader_wait_s" &&
+    !OTHERWISE.has(name) && !name.startsWith("time_") && name !== "data_s" &&
     !metrics.some((metric) => name === `train_${metric}` || name === `val_${metric}`)
   );
 }

@@ -9,7 +9,7 @@ import { dateOf, heading, headline } from "./headline.ts";
 import { escaped, Html, jsonText, markup } from "./html.ts";
 import { samples } from "./samples.ts";
 import { configuration, environment, warnings } from "./settings.ts";
-import { attempts, rankTimes, timeOfStep } from "./time.ts";
+import { attempts, rankTimes, timeOfRun } from "./time.ts";
 import { uplot } from "../../../deps/uplot.ts";
 
 /** `now` in Unix seconds. */
@@ -28,7 +28,7 @@ export async function reportPage(runs: readonly RunData[], now: number): Promise
       headline(first, standings[0]),
       charts([]),
       samples(first.folder),
-      timeOfStep(first),
+      timeOfRun(first),
       rankTimes(first),
       attempts(first),
       warnings(first),

@@ -2,6 +2,7 @@
 // bars, headline, html.
 import { formatDuration, formatPlural } from "../../format.ts";
 import { type Attempt, endOf, wallOf } from "../lineage.ts";
+import { ownWork, percentages, WORDS } from "../account.ts";
 import type { RunData } from "../run_data.ts";
 import { bar, key, type Share } from "./bars.ts";
 import { dateOf } from "./headline.ts";
@@ -11,52 +12,48 @@ import { Html, markup } from "./html.ts";
 const MOST_RANKS = 64;
 const MOST_ATTEMPTS = 200;
 
-const PARTS: Readonly<Record<string, string>> = {
-  loader: "waiting for data",
-  transfer: "to the device",
-  compute: "forward and backward",
-  communication: "waiting for other ranks",
-  optimizer: "optimizer",
-  save: "held by saves",
-  eval: "evaluation",
-  other: "other",
-};
-
-/** Of rank 0: its parts, with what they take of a step. */
-export function timeOfStep(data: RunData): Html | null {
-  const { timesTotal, timesSteps } = data;
-  const parts = [...timesTotal].filter(([, seconds]) => seconds > 0);
-  const whole = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
-  if (whole <= 0 || timesSteps <= 0) return null;
-  const rows = parts.map(([name, seconds], i) => ({ name: PARTS[name] ?? name, seconds, hue: i % 8 }));
-  const milliseconds = (seconds: number) => `${(1000 * seconds / timesSteps).toPrecision(3)} ms`;
-  const percent = (seconds: number) => `${(100 * seconds / whole).toFixed(1)}%`;
-  return markup`<section id="time"><h2>Where the time of a step went</h2>
+/** Of rank 0, from where the run was put together to its end: the parts add up to all of it. */
+export function timeOfRun({ time, timeOfSteps, timesSteps }: RunData): Html | null {
+  const shares = percentages(time).map(([name, percent], i) => ({
+    name: WORDS[name],
+    percent,
+    seconds: time[`${name}_s`],
+    step: timesSteps > 0 ? `${(1000 * timeOfSteps[`${name}_s`] / timesSteps).toPrecision(3)} ms` : "",
+    hue: i % 8,
+  }));
+  const whole = shares.reduce((sum, { seconds }) => sum + seconds, 0);
+  if (whole <= 0) return null;
+  return markup`<section id="time"><h2>Where the time went</h2>
+<p class="faint">On rank 0, as its host saw it: on a GPU, work is queued and waited for.</p>
 ${
     bar(
-      rows.map(({ name, seconds, hue }) => ({ name: `${name} ${percent(seconds)}`, value: seconds, hue })),
+      shares.map(({ name, percent, seconds, hue }) => ({
+        name: `${name} ${percent.toFixed(1)}%`,
+        value: seconds,
+        hue,
+      })),
       whole,
     )
   }
-<div class="wide"><table><thead><tr><th>part</th><th class="number">each step</th><th class="number">share</th></tr></thead>
+<div class="wide"><table><thead><tr><th>part</th><th class="number">in all</th><th class="number">each step</th><th class="number">share</th></tr></thead>
 <tbody>${
-    rows.map(({ name, seconds, hue }) =>
+    shares.map(({ name, percent, seconds, step, hue }) =>
       markup`<tr><td><span class="key"><i class="swatch h${hue}"></i>${name}</span></td><td class="number">${
-        milliseconds(seconds)
-      }</td><td class="number">${percent(seconds)}</td></tr>`
+        formatDuration(seconds)
+      }</td><td class="number">${step}</td><td class="number">${percent.toFixed(1)}%</td></tr>`
     )
   }
 <tr><th>all of it</th><td class="number">${
-    milliseconds(whole)
-  }</td><td class="number"></td></tr></tbody></table></div></section>`;
+    formatDuration(whole)
+  }</td><td class="number"></td><td class="number">100.0%</td></tr></tbody></table></div></section>`;
 }
 
 export function rankTimes(data: RunData): Html | null {
   const total = data.ranksTotal;
   if (total === null || total.steps <= 0) return null;
-  const rows = total.loader.map((loader, rank) => {
-    const compute = total.compute[rank], wait = total.communication[rank];
-    return { rank, loader, compute, wait, own: loader + compute, all: loader + compute + wait };
+  const rows = total.spent.map((spent, rank) => {
+    const loader = spent.data_s, wait = spent.communication_s, own = ownWork(spent);
+    return { rank, loader, compute: own - loader, wait, own, all: own + wait };
   });
   const most = Math.max(...rows.map(({ all }) => all)), slowest = Math.max(...rows.map(({ own }) => own));
   const fastest = Math.min(...rows.map(({ own }) => own));

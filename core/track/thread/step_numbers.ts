@@ -29,7 +29,7 @@ export function putStep({ numbers }: StepNumbers, e: StepEvent, t: number): void
   numbers[7] = e.memory_bytes ?? MISSING;
   numbers[8] = e.loss_scale ?? MISSING;
   numbers[9] = e.skipped_steps ?? MISSING;
-  numbers[10] = e.loader_wait_s ?? MISSING;
+  numbers[10] = e.data_s ?? MISSING;
 }
 
 /** As the line of it would be read: without what is missing. */
@@ -47,6 +47,6 @@ export function takeStep({ numbers: n }: StepNumbers): StepEvent & { t: number }
   if (n[7] !== MISSING) event.memory_bytes = n[7];
   if (n[8] !== MISSING) event.loss_scale = n[8];
   if (n[9] !== MISSING) event.skipped_steps = n[9];
-  if (n[10] !== MISSING) event.loader_wait_s = n[10];
+  if (n[10] !== MISSING) event.data_s = n[10];
   return event;
 }

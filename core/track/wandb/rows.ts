@@ -52,7 +52,7 @@ const IN_EVERY_ROW: Readonly<Record<Exclude<keyof StepEvent, "kind" | "step" | "
   memory_bytes: false,
   loss_scale: false,
   skipped_steps: false,
-  loader_wait_s: false,
+  data_s: false,
 };
 /** Names are put together once, not in each step. */
 const STEP_FIELDS = Object.entries(IN_EVERY_ROW).map(([field, quick]) => ({
@@ -166,8 +166,11 @@ function putStep(row: Values, event: StepEvent, slow: boolean): void {
 
 /** What a step takes, in milliseconds, and by which parts. */
 function putTimes(row: Values, event: TimesEvent): void {
+  if (!(event.steps > 0)) return; // before the first step, or after the last
   for (const [name, value] of Object.entries(event)) {
-    if (typeof value !== "number" || NOT_MEASURED.includes(name) || name === "steps") continue;
+    if (typeof value !== "number" || NOT_MEASURED.includes(name) || name === "steps" || name === "seconds") {
+      continue;
+    }
     const part = /^(.*(?<!per))_s$/.exec(name)?.[1];
     if (part === undefined) row.set(`time/${name}`, shortNumber(value));
     else row.set(`time/${part}_ms`, shortNumber(1000 * value / event.steps));

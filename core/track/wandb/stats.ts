@@ -1,4 +1,5 @@
 // Events about the machine as W&B's system metrics. May import event types, numbers.ts.
+import { PARTS } from "../account.ts";
 import type { RanksEvent, SystemEvent } from "../event_types.ts";
 import { shortNumber } from "./numbers.ts";
 import type { Item } from "./records.ts";
@@ -45,9 +46,11 @@ export function systemItems(event: SystemEvent): Item[] {
 }
 
 /** Milliseconds of a step, for each rank. */
-export function rankItems({ steps, loader_s, compute_s, communication_s }: RanksEvent): Item[] {
-  const parts = { loader: loader_s, compute: compute_s, communication: communication_s };
-  return Object.entries(parts).flatMap(([part, seconds]) =>
-    seconds.map((s, rank) => ({ key: [`rank.${rank}.${part}_ms`], json: shortNumber(1000 * s / steps) }))
+export function rankItems(event: RanksEvent): Item[] {
+  return PARTS.flatMap((part) =>
+    (event[`${part}_s`] ?? []).map((s, rank) => ({
+      key: [`rank.${rank}.${part}_ms`],
+      json: shortNumber(1000 * s / event.steps),
+    }))
   );
 }

@@ -9,6 +9,7 @@ import {
   formatRate,
   formatValue,
 } from "../../format.ts";
+import { ownWork, percentages, spentOfRank } from "../account.ts";
 import type { RunData } from "../run_data.ts";
 import type { Progress, Standing, State } from "../standing.ts";
 import { clip, type Colour, fitted, harmless, padded, painted, spread, type Style } from "./text.ts";
@@ -49,6 +50,7 @@ export function head({ data, standing, progress, now }: View, width: number, sty
     progressBar(progress, width, style),
     fitted(measures(data, style), between, width),
     fitted(times(data, standing, progress, now), between, width),
+    fitted(timeIn(data), between, width),
   ].map((line) => padded(line, width, style));
 }
 
@@ -125,20 +127,20 @@ function times(
   ];
 }
 
+/** Where the run's time went so far, the parts that make most of it. */
+export function timeIn({ time }: Pick<RunData, "time">): string[] {
+  const shown = percentages(time);
+  if (!shown.some(([name]) => name !== "rest")) return [];
+  return [`Time: ${shown.map(([name, share]) => `${name} ${share.toFixed(1)}%`).join(", ")}`];
+}
+
 /** Of the last steps, where each rank's time went; the slowest is marked. */
 export function ranks({ data }: View, width: number, most: number, style: Style): string[] {
   const event = data.ranks;
   if (event === null || most < 2) return [];
-  const rows = event.loader_s.map((loader, rank) => {
-    const compute = event.compute_s[rank], wait = event.communication_s[rank];
-    return {
-      rank,
-      loader,
-      compute,
-      wait,
-      all: Math.max(1e-9, loader + compute + wait),
-      own: loader + compute,
-    };
+  const rows = event.data_s.map((loader, rank) => {
+    const spent = spentOfRank(event, rank), own = ownWork(spent), wait = spent.communication_s;
+    return { rank, loader, compute: own - loader, wait, all: Math.max(1e-9, own + wait), own };
   });
   const room = most - 1;
   // Where not all can be shown, those that the others wait for.

@@ -1,7 +1,7 @@
 // What `watch` says where there is no terminal: a line now and then, each warning once, and the end. Pure. May import format,
 // panels (types), text.
 import { formatDuration, formatLearningRate, formatPlural, formatRate, formatValue } from "../../format.ts";
-import type { View } from "./panels.ts";
+import { timeIn, type View } from "./panels.ts";
 import { harmless } from "./text.ts";
 
 export function plainLine({ data, standing, progress }: View): string {
@@ -21,12 +21,13 @@ export function plainLine({ data, standing, progress }: View): string {
     ...part("samples_per_s", formatRate, "", " samples/s"),
     ...(secondsLeft === null ? [] : [`${formatDuration(secondsLeft)} left`]),
     ...slowest(data.ranks),
+    ...timeIn(data),
   ].join(" | ");
 }
 
 function slowest(ranks: View["data"]["ranks"]): string[] {
   if (ranks === null || ranks.spread < 0.05) return [];
-  return [`rank ${ranks.slowest} of ${ranks.loader_s.length} slowest by ${(100 * ranks.spread).toFixed(0)}%`];
+  return [`rank ${ranks.slowest} of ${ranks.data_s.length} slowest by ${(100 * ranks.spread).toFixed(0)}%`];
 }
 
 /** Warnings beyond the first `told` of the run. */

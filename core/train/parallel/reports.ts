@@ -3,6 +3,7 @@
 import { square, sum } from "../../../ffi/ops.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import type { Team } from "../../dist/team.ts";
+import { byPart, type Look, ownWork, type Spent, spentBetween } from "../../track/account.ts";
 import type { RanksEvent } from "../../track/event_types.ts";
 import type { Arena } from "../arena.ts";
 import type { Run } from "../run.ts";
@@ -13,53 +14,31 @@ const EVERY = 100;
 const SETTLED = 10;
 const NAMED = 5;
 
-interface Times {
-  readonly all: number;
-  readonly loader: number;
-  readonly communication: number;
-}
-
 /** To be called by every rank after each step. */
 export function openReports(team: Team): (run: Run) => void {
-  let before: Times | null = null, done = 0, steps = 0;
-  const now = ({ feed }: Run): Times => ({
-    all: performance.now() / 1000,
-    loader: feed.waited(),
-    communication: team.collectives.times().waited,
-  });
+  let before: Look | null = null, done = 0, steps = 0;
   return (run) => {
     if (++done === SETTLED && team.rank === 0) tellUnused(run);
-    if (before === null) before = now(run); // the first step is like no other
+    if (before === null) before = run.account.look(); // the first step is like no other
     else if (++steps === EVERY) {
-      const after = now(run);
-      const [all, loader, communication] = (["all", "loader", "communication"] as const)
-        .map((key) => after[key] - before![key]);
-      const ranks = team.hear([loader, all - loader - communication, communication], "times of ranks");
+      const ranks = team.hear(spentBetween(before, run.account.look()).spent, "times of ranks");
       run.events.emit(ranksEvent(run.cursor.step, steps, ranks));
-      before = now(run);
+      before = run.account.look();
       steps = 0;
     }
   };
 }
 
-/** `ranks`: of each, the seconds it waited for data, computed, and waited for others. */
-export function ranksEvent(
-  step: number,
-  steps: number,
-  ranks: readonly (readonly number[])[],
-): RanksEvent {
-  const own = ranks.map(([loader, compute]) => loader + compute);
+export function ranksEvent(step: number, steps: number, ranks: readonly Spent[]): RanksEvent {
+  const own = ranks.map(ownWork);
   const most = Math.max(...own);
-  const column = (at: number) => ranks.map((times) => Math.round(1e6 * times[at]) / 1e6);
   return {
     kind: "ranks",
     step,
     steps,
     slowest: own.indexOf(most),
     spread: most > 0 ? (most - Math.min(...own)) / most : 0,
-    loader_s: column(0),
-    compute_s: column(1),
-    communication_s: column(2),
+    ...byPart((name) => ranks.map((spent) => spent[`${name}_s`])),
   };
 }
 

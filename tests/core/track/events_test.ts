@@ -45,7 +45,7 @@ const everyKind: Emitted[] = [
     memory_bytes: 2 ** 40,
     loss_scale: 65536,
     skipped_steps: 0,
-    loader_wait_s: 5e-324,
+    data_s: 5e-324,
   },
   { kind: "step", step: 2, epoch: 1, loss: NaN, lr: 0 },
   {

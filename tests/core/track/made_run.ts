@@ -1,5 +1,6 @@
 // A run's folder as training would leave it, of any length, without training. Test helper; may import core/track.
 import { join } from "@std/path";
+import { byPart } from "../../../core/track/account.ts";
 import { type Emitted, encodeEvent } from "../../../core/track/event_types.ts";
 import type { Attempt, Lineage } from "../../../core/track/lineage.ts";
 
@@ -81,7 +82,7 @@ function* eventsOf(made: MadeRun): Generator<[Emitted, number]> {
       samples_per_s: 32 * ranks / stepSeconds * (0.95 + 0.1 * random()),
       memory_bytes: 9.5e9 + 2e8 * random(),
       ...(gpus ? { loss_scale: 65536 * 2 ** Math.floor(done * 4), skipped_steps: 0 } : {}),
-      loader_wait_s: 0.002 * random(),
+      data_s: 0.002 * random(),
     }, seconds];
     if (step % 100 === 0) yield [timesAt(step, stepSeconds, random), seconds];
     if (ranks > 1 && step % 100 === 0) yield [ranksAt(step, ranks, stepSeconds, random), seconds];
@@ -110,19 +111,21 @@ function* eventsOf(made: MadeRun): Generator<[Emitted, number]> {
 }
 
 function timesAt(step: number, stepSeconds: number, random: () => number): Emitted {
-  const all = 100 * stepSeconds;
+  const all = 100 * stepSeconds, data = 0.02 * random(), compute = 0.7 + 0.05 * random();
+  const others = data + compute + 0.01 + 0.1 + 0.06 + 0.01;
   return {
     kind: "times",
     step,
     steps: 100,
-    loader_s: 0.02 * all * random(),
-    transfer_s: 0.01 * all,
-    compute_s: (0.7 + 0.05 * random()) * all,
+    seconds: all,
+    data_s: data * all,
+    copy_s: 0.01 * all,
+    compute_s: compute * all,
     communication_s: 0.1 * all,
     optimizer_s: 0.06 * all,
     save_s: 0,
-    eval_s: 0.01 * all,
-    other_s: 0.005 * all,
+    evaluation_s: 0.01 * all,
+    rest_s: (1 - others) * all,
     samples_per_s: 640,
     tokens_per_s: 640 * 1024,
     mfu: 0.38 + 0.02 * random(),
@@ -142,7 +145,8 @@ function ranksAt(step: number, ranks: number, stepSeconds: number, random: () =>
     steps: 100,
     slowest: slow,
     spread: 0.31,
-    loader_s: loader,
+    ...byPart(() => own.map(() => 0)),
+    data_s: loader,
     compute_s: own.map((seconds, i) => seconds - loader[i]),
     communication_s: own.map((seconds) => Math.max(0, 100 * stepSeconds - seconds)),
   };

@@ -29,8 +29,8 @@ Deno.test("a run's log becomes its curves, its best, its ranks, machines, saves 
     assertEquals([...data.metrics], ["perplexity", "accuracy"]);
     assertEquals(data.best?.step, 1000);
     assertEquals(Object.keys(data.bestMetrics), ["perplexity", "accuracy"]);
-    assertEquals([data.ranks!.slowest, data.ranksTotal!.steps, data.ranksTotal!.loader.length], [2, 1000, 4]);
-    assertAlmostEquals(data.timesTotal.get("compute")! / data.timesSteps, 0.0362, 0.0015);
+    assertEquals([data.ranks!.slowest, data.ranksTotal!.steps, data.ranksTotal!.spent.length], [2, 1000, 4]);
+    assertAlmostEquals(data.timeOfSteps.compute_s / data.timesSteps, 0.0362, 0.0015);
     assertEquals(data.curves.get("mfu")!.length, 10);
     assertEquals([...data.system.keys()], [0, 1, 2, 3]);
     assertEquals(data.systemCurves.get("gpu_percent")!.get(1)!.last, 41);
@@ -133,7 +133,7 @@ Deno.test("records of another making break nothing and fill no memory", () =>
           config: 4,
           origins: [],
           message: { a: 1 },
-          loader_s: [1, "x"],
+          data_s: [1, "x"],
         },
         {
           t,

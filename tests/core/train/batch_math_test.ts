@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/errors.ts";
-import { placeInEpoch, planBatches } from "../../../core/train/batch_math.ts";
+import { loggedSteps, placeInEpoch, planBatches, stepsInAll } from "../../../core/train/batch_math.ts";
 
 const wanted = { batch_size: 16, global_batch_size: 0, grad_accum: 1 };
 
@@ -53,4 +53,23 @@ Deno.test("a place in an epoch is counted by samples, at its end and after data 
   assertEquals(at(1, 9, 140, 32), [3, 140]);
   assertEquals(at(1, 0, 70, 32), [0, 70]);
   assertEquals(at(1, 5, 20, 8), [5, 20]);
+});
+
+Deno.test("the steps of a run end with the epochs, or with --max-steps", () => {
+  const plan = { stepsPerEpoch: 30 };
+  assertEquals(stepsInAll({ epochs: 4, max_steps: 0 }, plan), 120);
+  assertEquals(stepsInAll({ epochs: 4, max_steps: 3 }, plan), 3);
+  assertEquals(stepsInAll({ epochs: 4, max_steps: 500 }, plan), 120);
+});
+
+Deno.test("one step each interval is written down, the last one too, and of a run that is shorter ten or all", () => {
+  const logged = (max_steps: number, log_interval: number) => {
+    const is = loggedSteps({ epochs: 1000, max_steps, log_interval }, { stepsPerEpoch: 50 });
+    return Array.from({ length: max_steps }, (_, i) => i + 1).filter(is);
+  };
+  assertEquals(logged(350, 100), [100, 200, 300, 350]);
+  assertEquals(logged(100, 100), [100]);
+  assertEquals(logged(3, 100), [1, 2, 3]);
+  assertEquals(logged(25, 100), [2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 25]);
+  assertEquals(logged(99, 100).length, 11);
 });

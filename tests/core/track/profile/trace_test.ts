@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import type { Spans } from "../../../../core/track/profile/recorder.ts";
 import { stepsIn } from "../../../../core/track/profile/profile.ts";
-import { COMPUTE, INPUT, PARTS } from "../../../../core/track/profile/laps.ts";
+import { COMPUTE, COPY, PARTS } from "../../../../core/track/account.ts";
 import { opTable, opTimes, traceOf } from "../../../../core/track/profile/trace.ts";
 import { validate } from "./validate.ts";
 
@@ -9,7 +9,7 @@ const [CONV, BACKWARD] = [PARTS.length, PARTS.length + 1];
 const SPANS: Spans = {
   names: [...PARTS, "conv2d", "backward"],
   steps: [7, 100, 110, 8, 110, 130],
-  parts: [INPUT, 100, 102, COMPUTE, 102, 110, INPUT, 110, 112, COMPUTE, 112, 130],
+  parts: [COPY, 100, 102, COMPUTE, 102, 110, COPY, 110, 112, COMPUTE, 112, 130],
   ops: [CONV, 102.5, 104, BACKWARD, 104, 110, CONV, 113, 114, BACKWARD, 114, 129.99999],
   dropped: 2,
 };

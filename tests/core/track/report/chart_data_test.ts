@@ -40,13 +40,13 @@ Deno.test("a run's charts: losses together, metrics, times in parts, machines ap
   assertEquals(charts[0].lines.map(({ label }) => label), ["training", "validation"]);
   const time = charts.find(({ title }) => title === "Time of a step")!;
   assertEquals(time.lines.map(({ label }) => label), [
-    "loader",
-    "transfer",
+    "data",
+    "copy",
     "compute",
     "communication",
     "optimizer",
-    "eval",
-    "other",
+    "evaluation",
+    "rest",
   ]);
   assertEquals(charts.find(({ title }) => title === "GPU busy")!.lines.map(({ label }) => label), [
     "rank 0",

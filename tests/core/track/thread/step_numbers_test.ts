@@ -6,7 +6,7 @@ const least: StepEvent = { kind: "step", step: 7, epoch: 2, loss: 0.125, lr: 1e-
 const all: StepEvent = {
   ...least,
   ...{ grad_norm: 3.5, samples_per_s: 64123.4, memory_bytes: 2 ** 40 + 1 },
-  ...{ loss_scale: 65536, skipped_steps: 0, loader_wait_s: 0.000125 },
+  ...{ loss_scale: 65536, skipped_steps: 0, data_s: 0.000125 },
 };
 
 /** Through the numbers, and through a line as it is in the file. */

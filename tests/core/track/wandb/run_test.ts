@@ -1,6 +1,7 @@
 // The writer of a W&B run: rows, summary, attempts, faults of disk and clock.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { dirname, join } from "@std/path";
+import { byPart } from "../../../../core/track/account.ts";
 import type { Event } from "../../../../core/track/event_types.ts";
 import { encodeEvent } from "../../../../core/track/event_types.ts";
 import { openWandbRun } from "../../../../core/track/wandb/run.ts";
@@ -246,8 +247,8 @@ Deno.test("console lines, machine metrics, ranks and times are kept, the console
     run.write(step(1));
     run.write({ t: at(1), kind: "system", step: 1, rank: 1, rss_bytes: 2 ** 21, gpu_percent: 99, host: "n" });
     const seconds = {
-      loader_s: 1,
-      transfer_s: 0,
+      data_s: 1,
+      copy_s: 0,
       compute_s: 2,
       communication_s: 0,
       optimizer_s: 0,
@@ -259,13 +260,15 @@ Deno.test("console lines, machine metrics, ranks and times are kept, the console
       step: 1,
       steps: 10,
       ...seconds,
-      eval_s: 0,
-      other_s: 0,
+      seconds: 3,
+      evaluation_s: 0,
+      rest_s: 0,
       samples_per_s: 5,
     });
     run.write({
       ...{ t: at(1), kind: "ranks", step: 1, steps: 10, slowest: 1, spread: 0.1 },
-      ...{ loader_s: [0.1, 0.2], compute_s: [1, 2], communication_s: [0, 0] },
+      ...byPart(() => [0, 0]),
+      ...{ data_s: [0.1, 0.2], compute_s: [1, 2] },
     });
     run.write(step(2));
     run.write(exit(5, 2));
@@ -410,7 +413,7 @@ Deno.test("a row of scalars takes less than 200 bytes", () =>
           samples_per_s: 19255.6,
           memory_bytes: 276393984,
         },
-        loader_wait_s: 0.0001,
+        data_s: 0.0001,
       });
     }
     const each = (Deno.statSync(setup.path).size - before) / rows;

@@ -5,7 +5,7 @@ import { viewOf } from "./views.ts";
 Deno.test("a line says state, place, losses, speed, time left and the slowest rank", () => {
   assertMatch(
     plainLine(viewOf({ ranks: 4, exit: null })),
-    /^made: running \| Step 1000\/1000 \| Epoch 10\/10 \| Loss: \d\.\d{4} \| Val Loss: \d\.\d{4} \| LR: \S+ \| \d+ samples\/s \| 0 s left \| rank 2 of 4 slowest by 31%$/,
+    /^made: running \| Step 1000\/1000 \| Epoch 10\/10 \| Loss: \d\.\d{4} \| Val Loss: \d\.\d{4} \| LR: \S+ \| \d+ samples\/s \| 0 s left \| rank 2 of 4 slowest by 31% \| Time: compute 7\d\.\d%, communication 10\.0%, [a-z0-9 .,%]*, rest \d\.\d%$/,
   );
 });
 

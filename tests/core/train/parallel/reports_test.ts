@@ -1,19 +1,25 @@
 // Reports about ranks: which is the slowest, and which parameters no gradient reached.
 import { assertAlmostEquals, assertEquals } from "@std/assert";
+import { type Spent, spentNothing } from "../../../../core/track/account.ts";
 import { ranksEvent, unusedSentence } from "../../../../core/train/parallel/reports.ts";
 import { tensor, zeros } from "../../../../ffi/make.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 
 useLibtorch();
 
+const spent = (data_s: number, compute_s: number, communication_s: number): Spent => ({
+  ...spentNothing(),
+  ...{ data_s, compute_s, communication_s },
+});
+
 Deno.test("the slowest rank is the one with most time of its own, waiting for others not counted", () => {
-  const event = ranksEvent(200, 100, [[0, 3, 5], [4, 3, 1], [0, 2, 6]]);
-  assertEquals([event.slowest, event.loader_s, event.compute_s], [1, [0, 4, 0], [3, 3, 2]]);
+  const event = ranksEvent(200, 100, [spent(0, 3, 5), spent(4, 3, 1), spent(0, 2, 6)]);
+  assertEquals([event.slowest, event.data_s, event.compute_s], [1, [0, 4, 0], [3, 3, 2]]);
   assertAlmostEquals(event.spread, 5 / 7);
 });
 
 Deno.test("ranks that take no time are not apart", () => {
-  assertEquals(ranksEvent(1, 1, [[0, 0, 1], [0, 0, 1]]).spread, 0);
+  assertEquals(ranksEvent(1, 1, [spent(0, 0, 1), spent(0, 0, 1)]).spread, 0);
 });
 
 Deno.test("parameters without a gradient are named, five of them at most", () => {

@@ -1,0 +1,167 @@
+// The account of the training thread's time: all of it belongs to one of eight parts, so that they add up to what the clock
+// on the wall says. A stopwatch that always runs is told what the time since it was last told was for.
+//
+// It is the host's time. Work for a GPU is only queued, so there `compute` is what was queued and what the device was waited
+// for, and what the device's own stream waited for NCCL meanwhile is counted as communication: nothing is synchronised to
+// measure it.
+
+export const PARTS = [
+  "data",
+  "copy",
+  "compute",
+  "communication",
+  "optimizer",
+  "save",
+  "evaluation",
+  "rest",
+] as const;
+export type Part = (typeof PARTS)[number];
+export const DATA = 0,
+  COPY = 1,
+  COMPUTE = 2,
+  COMMUNICATION = 3,
+  OPTIMIZER = 4,
+  SAVE = 5,
+  EVALUATION = 6,
+  REST = 7;
+
+/** Seconds of each part, as events have them: "data_s", ... */
+export type Spent = Record<`${Part}_s`, number>;
+/** The same of each rank, in their order. */
+export type SpentOfRanks = Record<`${Part}_s`, readonly number[]>;
+
+/** Something of each part, by the names that events have for them. */
+export const byPart = <T>(of: (name: Part, number: number) => T): Record<`${Part}_s`, T> =>
+  Object.fromEntries(PARTS.map((name, i) => [`${name}_s`, of(name, i)])) as Record<`${Part}_s`, T>;
+
+/** What each part is, to a person. */
+export const WORDS: Readonly<Record<Part, string>> = {
+  data: "waiting for data",
+  copy: "bringing data to the device",
+  compute: "forward and backward",
+  communication: "waiting for other ranks",
+  optimizer: "optimizer",
+  save: "held by saves",
+  evaluation: "evaluation",
+  rest: "rest",
+};
+
+/** Seconds so far that were waited within other parts: they are taken out of those. */
+export interface Waits {
+  readonly data: () => number;
+  readonly communication: () => number;
+}
+
+/** A place in the account. */
+export interface Look {
+  /** Seconds of `performance.now`, and those of each part until then. */
+  readonly at: number;
+  readonly spent: Float64Array;
+}
+
+/** @internal */
+export interface Account {
+  /** Seconds of each part so far. */
+  readonly spent: Float64Array;
+  /** The time since the last lap was this part's, but for what was waited in it. */
+  lap(part: number): void;
+  /** When the last lap ended, in milliseconds of `performance.now`. */
+  readonly at: number;
+  /** Ends the lap here, as part of the rest. */
+  look(): Look;
+  /** Hears of every lap: its part, beginning and end, in milliseconds of `performance.now`. */
+  hearer: ((part: number, from: number, to: number) => void) | null;
+}
+
+const NO_WAITS: Waits = { data: () => 0, communication: () => 0 };
+
+export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => performance.now()): Account {
+  const spent = new Float64Array(PARTS.length);
+  let last = now();
+  let data = waits.data(), communication = waits.communication();
+  const account: Account = {
+    spent,
+    get at() {
+      return last;
+    },
+    hearer: null,
+    lap(part) {
+      const time = now();
+      const from = last;
+      let seconds = (time - from) / 1000, begins = from;
+      last = time;
+      const dataNow = waits.data(), communicationNow = waits.communication();
+      if (part === SAVE || part === EVALUATION) { // what they wait for is theirs
+        data = dataNow;
+        communication = communicationNow;
+      } else {
+        // A GPU's stream may have waited longer than this lap: what is left is the next one's. Never more than there was.
+        const forData = Math.min(seconds, dataNow - data);
+        data += forData;
+        spent[DATA] += forData;
+        seconds -= forData;
+        if (account.hearer !== null && forData > 0) {
+          begins = Math.min(time, from + 1000 * forData); // what is waited for comes first
+          account.hearer(DATA, from, begins);
+        }
+        const forOthers = Math.min(seconds, communicationNow - communication);
+        communication += forOthers;
+        spent[COMMUNICATION] += forOthers;
+        seconds -= forOthers;
+      }
+      spent[part] += seconds;
+      if (account.hearer !== null) account.hearer(part, begins, time);
+    },
+    look() {
+      account.lap(REST);
+      return { at: last / 1000, spent: spent.slice() };
+    },
+  };
+  return account;
+}
+
+/** From one look to a later one, to the microsecond: the parts add up to `seconds`, and none is below 0. */
+export function spentBetween(from: Look, to: Look): { seconds: number; spent: Spent } {
+  const parts = PARTS.map((_, i) => rounded(to.spent[i] - from.spent[i]));
+  const others = parts.reduce((sum, part, i) => i === REST ? sum : sum + part, 0);
+  parts[REST] = Math.max(0, rounded(to.at - from.at - others));
+  const spent = byPart((_, i) => parts[i]);
+  return { seconds: rounded(others + parts[REST]), spent };
+}
+
+/**
+ * Tenths of a percent that add up to 100, the largest first and the rest last; what rounds to nothing is left out. Of a
+ * whole that is nothing, all is rest.
+ */
+export function percentages(spent: Spent): readonly (readonly [Part, number])[] {
+  const whole = PARTS.reduce((sum, name) => sum + spent[`${name}_s`], 0);
+  const exact = PARTS.map((name) =>
+    whole > 0 ? 1000 * spent[`${name}_s`] / whole : name === "rest" ? 1000 : 0
+  );
+  const tenths = exact.map(Math.floor);
+  const missing = 1000 - tenths.reduce((sum, share) => sum + share, 0);
+  const byRemainder = PARTS.map((_, i) => i).sort((a, b) => exact[b] - tenths[b] - (exact[a] - tenths[a]));
+  for (const i of byRemainder.slice(0, missing)) tenths[i]++;
+  return PARTS.map((name, i) => [name, tenths[i] / 10] as const)
+    .filter(([, share]) => share > 0)
+    .sort((a, b) => Number(a[0] === "rest") - Number(b[0] === "rest") || b[1] - a[1]);
+}
+
+/** What a rank did itself: all but what it waited for other ranks. */
+export const ownWork = (spent: Spent): number =>
+  PARTS.reduce((sum, name) => name === "communication" ? sum : sum + spent[`${name}_s`], 0);
+
+export const spentOfRank = (of: SpentOfRanks, rank: number): Spent => byPart((name) => of[`${name}_s`][rank]);
+
+export const spentNothing = (): Spent => byPart(() => 0);
+
+/** Adds what is a number there: a log of another version may lack a part. */
+export function addSpent(to: Spent, more: Readonly<Partial<Record<keyof Spent, unknown>>>): void {
+  for (const name of PARTS) {
+    const seconds = more[`${name}_s`];
+    if (typeof seconds === "number" && seconds >= 0) to[`${name}_s`] += seconds;
+  }
+}
+
+/** To the microsecond. */
+const rounded = (seconds: number): number => Math.round(1e6 * seconds) / 1e6;
