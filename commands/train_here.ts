@@ -7,6 +7,8 @@ import { generateMissing } from "../core/data/generated/missing.ts";
 import { loadReader } from "../core/data/open.ts";
 import { refuseIdleGpus, wishesIn } from "../core/cluster/layout.ts";
 import { type Requeued, requeuedIn, tellScript } from "../core/cluster/requeue.ts";
+import type { Config } from "../core/config/settings.ts";
+import { cpusHere, spinSentence } from "../core/dist/cpus.ts";
 import type { Control } from "../core/dist/control/control.ts";
 import { tellRun } from "../core/dist/launch/rank.ts";
 import type { Team } from "../core/dist/team.ts";
@@ -25,6 +27,8 @@ import { prepare, type Prepared } from "../core/train/prepare.ts";
 import { type GoesOn, goesOn } from "../core/train/goes_on.ts";
 import { endByOneself, hearEarly, stopSignals, unlessAsked } from "../core/train/stop.ts";
 import { announce, conclude, exit } from "../core/train/story.ts";
+import { settleSpin } from "../ffi/spin.ts";
+import type { Device } from "../ffi/tensor.ts";
 import { withUserCode } from "./user_code.ts";
 
 type Env = Record<string, string>;
@@ -156,6 +160,7 @@ async function trainOn(
       ...unitsTaken(resolved),
       ...ready.notes,
       ...loading.notes,
+      ...waiting(resolved.config, device),
       ...changed,
     ],
     began,
@@ -166,6 +171,12 @@ async function trainOn(
   const { host: master } = where.master;
   return await run(prepared, { argv, libtorch, world, master, origins: originsOf(resolved) });
 }
+
+/** How threads wait is told where several compute. */
+const waiting = ({ training }: Config, device: Device): string[] =>
+  device === "cpu" && (training.threads || cpusHere()) > 1
+    ? [`Cores: ${cpusHere()}; ${spinSentence(settleSpin())}.`]
+    : [];
 
 function refuseOtherLayout(
   { preset, config }: Resolved,

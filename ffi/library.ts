@@ -4,7 +4,8 @@ import { native } from "./abi.ts";
 import { setAbiVersion } from "./aten.ts";
 import { LibraryError } from "./errors.ts";
 import type { Libtorch } from "./libraries/types.ts";
-import { mainOf, preload, waitBriefly } from "./preload.ts";
+import { mainOf, preload } from "./preload.ts";
+import { settleSpin } from "./spin.ts";
 import { catchNativeErrors } from "./stderr.ts";
 import { cAbi, libc, libstdcpp, mangledC10, mangledTorch, sinceAbi213 } from "./symbols.ts";
 
@@ -31,7 +32,7 @@ export function openLibtorch(lib: Libtorch): void {
   bind("libc.so.6", libc);
   bind("libstdc++.so.6", libstdcpp);
   keepFreedMemory();
-  waitBriefly();
+  settleSpin();
   preload(main);
   bind(main, cAbi);
   bind(main, sinceAbi213);

@@ -1,6 +1,7 @@
-// Opens a library so that what it loads itself sees its symbols; libtorch also in a thread of the system's. Imports types
-// alone: it is there before most of this program is.
+// Opens a library so that what it loads itself sees its symbols; libtorch also in a thread of the system's. It is there
+// before most of this program is.
 import type { Libtorch } from "./libraries/types.ts";
+import { settleSpin } from "./spin.ts";
 
 const RTLD_LAZY = 1, RTLD_GLOBAL = 0x100;
 
@@ -21,19 +22,8 @@ export const mainOf = ({ dir }: Libtorch): string => `${dir}/libtorch_cpu.so`;
 
 /** Does what takes most of opening it beside what this thread does meanwhile; whether it opens, openLibtorch says. */
 export async function loadBeside(lib: Libtorch): Promise<void> {
-  waitBriefly();
+  settleSpin();
   await preloadBeside(mainOf(lib));
-}
-
-/**
- * Between parallel loops libgomp's threads spin for milliseconds by default. On cores that other programs use too,
- * each loop then waits for a spinning thread to be scheduled again: a step became 15 times slower beside one busy
- * neighbour. A turn is one pause instruction, 10 to 50 ns: 300 of them are as fast on a quiet machine and lose little on
- * a busy one, where 10,000 made a step five times slower. Read by libgomp when it is loaded; what the user has set stays.
- */
-export function waitBriefly(): void {
-  if (Deno.env.has("GOMP_SPINCOUNT") || Deno.env.has("OMP_WAIT_POLICY")) return;
-  Deno.env.set("GOMP_SPINCOUNT", "300");
 }
 
 /**

@@ -1,4 +1,5 @@
-// The cores that this process may use, and how many threads that load data fit there. Imports format only.
+// The cores that this process may use, and how many threads that load data fit there. May import ffi (types), format.
+import type { Cores, Spin } from "../../ffi/spin.ts";
 import { formatPlural } from "../format.ts";
 
 /** Of the process's own cpuset and its cgroup's quota, not of the machine. */
@@ -34,3 +35,17 @@ export function allowedCores(): string {
     return "";
   }
 }
+
+const FOUND: Readonly<Record<Cores, string>> = {
+  job: "the cores are this job's own",
+  cpuset: "the cores are this process's own cpuset",
+  quiet: "nobody else computes on these cores",
+  busy: "others compute on these cores too",
+  "by hand": "as GOMP_SPINCOUNT or OMP_WAIT_POLICY says",
+};
+
+/** How threads wait for each other, and why so. */
+export const spinSentence = ({ cores, turns }: Spin): string =>
+  `threads ${turns === null ? "wait" : cores === "busy" ? "spin briefly" : "spin"} between parallel loops: ${
+    FOUND[cores]
+  }`;

@@ -1,6 +1,7 @@
 // The cores that this process may use, against what the machine has and what was asked to load data. May import dist/cpus,
 // line, ask.
-import { allowedCores, cpusHere } from "../../dist/cpus.ts";
+import { settleSpin, type Spin } from "../../../ffi/spin.ts";
+import { allowedCores, cpusHere, spinSentence } from "../../dist/cpus.ts";
 import { formatPlural } from "../../format.ts";
 import { textOf } from "./ask.ts";
 import { good, type Line, warn } from "./line.ts";
@@ -17,6 +18,8 @@ export interface CoresFacts {
   /** --num-workers, and whether somebody asked for just that. */
   readonly workers: number;
   readonly mentioned: boolean;
+  /** How threads wait for each other on these cores. */
+  readonly spin: Spin;
 }
 
 export function gatherCores(workers: number, mentioned: boolean, sharing: number): CoresFacts {
@@ -28,6 +31,7 @@ export function gatherCores(workers: number, mentioned: boolean, sharing: number
     sharing,
     workers,
     mentioned,
+    spin: settleSpin(),
   };
 }
 
@@ -35,7 +39,9 @@ const NAME = "cores";
 const ASK =
   "Ask the scheduler for more (--cpus-per-task in SLURM, ncpus in PBS), or --bind-to none with mpirun";
 
-export function judgeCores({ usable, cpuset, online, sharing, workers, mentioned }: CoresFacts): Line[] {
+export function judgeCores(
+  { usable, cpuset, online, sharing, workers, mentioned, spin }: CoresFacts,
+): Line[] {
   const set = cpuset && ` (cpuset ${cpuset})`;
   const here = `${formatPlural(usable, "core")} of ${online}${set}`;
   if (mentioned && workers > usable) {
@@ -59,5 +65,6 @@ export function judgeCores({ usable, cpuset, online, sharing, workers, mentioned
       `Start at most ${formatPlural(usable, "rank")} here, or ask for more cores.`,
     )];
   }
-  return [good(NAME, `${here}${sharing > 1 ? `, for ${formatPlural(sharing, "rank")}` : ""}`)];
+  const ranks = sharing > 1 ? `, for ${formatPlural(sharing, "rank")}` : "";
+  return [good(NAME, `${here}${ranks}; ${spinSentence(spin)}`)];
 }

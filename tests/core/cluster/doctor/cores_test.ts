@@ -1,7 +1,15 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { type CoresFacts, gatherCores, judgeCores } from "../../../../core/cluster/doctor/cores.ts";
 
-const FACTS: CoresFacts = { usable: 8, cpuset: "0-7", online: 64, sharing: 1, workers: 8, mentioned: false };
+const FACTS: CoresFacts = {
+  usable: 8,
+  cpuset: "0-7",
+  online: 64,
+  sharing: 1,
+  workers: 8,
+  mentioned: false,
+  spin: { cores: "cpuset", turns: 30_000 },
+};
 const judged = (more: Partial<CoresFacts>) => judgeCores({ ...FACTS, ...more })[0];
 
 Deno.test("one core with 8 workers asked is one line that says both, and what to ask for", () => {
@@ -30,4 +38,15 @@ Deno.test("a default that is cut to the cores is no warning", () => {
 Deno.test("this machine's cores are counted", () => {
   const { usable, online } = gatherCores(8, false, 1);
   assertEquals(usable >= 1 && online >= usable, true);
+});
+
+Deno.test("a good line says how threads wait, and for whom", () => {
+  assertMatch(
+    judged({}).said,
+    /8 cores of 64 \(cpuset 0-7\); threads spin between parallel loops: .*own cpuset$/,
+  );
+  assertMatch(
+    judged({ spin: { cores: "busy", turns: 1000 } }).said,
+    /spin briefly .* others compute on these cores too$/,
+  );
 });
