@@ -174,7 +174,11 @@ export interface WarningEvent {
   message: string;
   step?: number;
   /** Of what, where somebody may want to be told: --on-event. */
-  about?: "spike" | "save";
+  about?: "spike" | "save" | "memory";
+  /** Whose, where there are several. */
+  rank?: number;
+  /** The limit that is near, in bytes. */
+  memory?: { readonly of: string; readonly limit: number; readonly used: number };
 }
 
 /** `seconds`, and where they went, on rank 0. */

@@ -25,7 +25,7 @@ export interface Attempt {
   first_step_at: number | null;
   /** When it was last heard of. */
   last_seen: number;
-  ended: { why: Why; message: string; code: number | null } | null;
+  ended: { why: Why; message: string; code: number | null; for_memory?: boolean } | null;
   /** Where it went back to a checkpoint's weights, and left out the batches since. */
   rewinds?: { at_step: number; to_step: number; reason: string }[];
   lost: {
@@ -134,7 +134,7 @@ export function endOf({ ended }: Attempt): string {
   if (ended === null) return "has no end yet";
   switch (ended.why) {
     case "killed":
-      return "was killed";
+      return ended.for_memory ? "was killed, probably for memory," : "was killed";
     case "stopped":
       return `was stopped${/ \(.*\)$/.exec(ended.message)?.[0] ?? ""}`;
     case "error":

@@ -4,6 +4,7 @@ import { writeAll, writeAtomically } from "../checkpoint/atomic.ts";
 import { EXIT } from "../errors.ts";
 import { formatDuration, formatPlural } from "../format.ts";
 import type { Emitted, RunEvent } from "./event_types.ts";
+import { killedFor, lastShortage } from "./memory_end.ts";
 import {
   type Attempt,
   endOf,
@@ -169,9 +170,15 @@ function attemptsBefore(
   if (lineage === null) return { parent, attempts: [], lines: [] };
   const last = lineage.attempts.at(-1);
   if (last && last.ended === null) {
-    follow(last, lastEvents(logs));
-    const message = "it left no end: kill -9, a crash, a lost node or a time limit";
-    last.ended = { why: "killed", message, code: null };
+    const events = lastEvents(logs), short = lastShortage(events);
+    follow(last, events);
+    last.ended = short
+      ? { why: "killed", message: `it left no end: ${killedFor(short)}`, code: null, for_memory: true }
+      : {
+        why: "killed",
+        message: "it left no end: kill -9, a crash, a lost node or a time limit",
+        code: null,
+      };
   }
   return { parent: lineage.parent ?? null, attempts: lineage.attempts, lines: [] };
 }

@@ -75,6 +75,8 @@ export interface RunData {
   /** The last ones, and how many there were. */
   readonly warnings: (WarningEvent & { t: number })[];
   warningCount: number;
+  /** The last that was said of memory. */
+  memory: (WarningEvent & { t: number }) | null;
   exit: (ExitEvent & { t: number }) | null;
   lineage: Lineage | null;
   /** Why there is no lineage, where its file is damaged. */
@@ -179,6 +181,7 @@ function emptyRun(folder: string): RunData {
     lastSave: null,
     warnings: [],
     warningCount: 0,
+    memory: null,
     exit: null,
     lineage: null,
     lineageError: null,
@@ -200,6 +203,7 @@ const HEAR: { [K in Event["kind"]]?: (data: RunData, event: Extract<Event, { kin
     data.run = event;
     data.name = String(event.run);
     data.exit = null;
+    data.memory = null;
     data.recent.length = 0;
     data.longestSilence = 0;
     data.system.clear();
@@ -288,6 +292,7 @@ const HEAR: { [K in Event["kind"]]?: (data: RunData, event: Extract<Event, { kin
   warning(data, event) {
     data.warningCount++;
     data.warnings.push({ ...event, message: String(event.message) });
+    if (event.about === "memory") data.memory = event;
     if (data.warnings.length > WARNINGS) data.warnings.shift();
   },
   exit(data, event) {

@@ -1,6 +1,7 @@
 // How a run stands: going, silent, over; how far it is and how long it will take. Pure, but for asking whether a process of
 // this machine is alive. May import run_data (types), format.
 import { formatDuration } from "../format.ts";
+import { killedFor, wasShort } from "./memory_end.ts";
 import type { RunData } from "./run_data.ts";
 
 export type State = "starting" | "running" | "silent" | "gone" | "done" | "stopped" | "failed";
@@ -30,10 +31,13 @@ export function standingOf(
   const silent = Math.max(0, now - lastAt);
   const said = `the last event is ${formatDuration(silent)} old`;
   const there = run === null ? null : alive(String(run.host), Number(run.pid));
-  if (there === false) return { state: "gone", why: `Process ${run!.pid} is gone and left no end; ${said}` };
+  const killed = data.memory && wasShort(data.memory, lastAt) ? `; ${killedFor(data.memory)}` : "";
+  if (there === false) {
+    return { state: "gone", why: `Process ${run!.pid} is gone and left no end; ${said}${killed}` };
+  }
   if (silent > Math.max(SILENT_S, TIMES_SILENCE * data.longestSilence)) {
     const hint = there ? ", though its process is there" : "";
-    return { state: "silent", why: `It seems dead: ${said}${hint}` };
+    return { state: "silent", why: `It seems dead: ${said}${hint || killed}` };
   }
   return { state: data.step > 0 ? "running" : "starting", why: said };
 }

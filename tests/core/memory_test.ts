@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { dirname, fromFileUrl } from "@std/path";
 import { freeMemory, freeOf, killsForMemory, limitsOf, tightestLimit } from "../../core/memory.ts";
+import { HAS_GROUPS, inGroup, NEEDS_GROUPS } from "../control_group.ts";
 import { inFolder } from "./checkpoint/python.ts";
 
 const MIB = 2 ** 20;
@@ -114,41 +115,17 @@ Deno.test(
   }),
 );
 
-/** A group below this process's own, where the machine lets this user make one; null elsewhere. */
-function realGroup(): string | null {
-  const own = /^\d+:memory:(.*)$/m.exec(Deno.readTextFileSync("/proc/self/cgroup"))?.[1];
-  if (!own) return null;
-  const folder = `/sys/fs/cgroup/memory${own}/hpctrain-test-${Deno.pid}`;
-  try {
-    Deno.mkdirSync(folder);
-    return folder;
-  } catch {
-    return null;
-  }
-}
-
-const real = realGroup();
-if (real !== null) Deno.removeSync(real);
-
 Deno.test({
-  name: `a process in a real control group of version 1 is told its limit${
-    real === null ? " (needs root and such a machine)" : ""
-  }`,
-  ignore: real === null,
-  async fn() {
-    const folder = realGroup()!;
-    try {
-      Deno.writeTextFileSync(`${folder}/memory.limit_in_bytes`, `${512 * MIB}`);
+  name: `a process in a real control group of version 1 is told its limit${NEEDS_GROUPS}`,
+  ignore: !HAS_GROUPS,
+  fn: () =>
+    inGroup(512 * MIB, async ({ through: [program, ...through] }) => {
       const module = fromFileUrl(new URL("../../core/memory.ts", import.meta.url));
       const code = `import { tightestLimit } from "${module}"; console.log(JSON.stringify(tightestLimit()));`;
-      const { stdout } = await new Deno.Command("sh", {
-        args: ["-c", `echo $$ >${folder}/cgroup.procs && exec "$0" "$@"`, Deno.execPath(), "eval", code],
-      }).output();
+      const args = [...through, Deno.execPath(), "eval", code];
+      const { stdout } = await new Deno.Command(program, { args }).output();
       const { of, limit, used } = JSON.parse(new TextDecoder().decode(stdout));
       assertEquals([of, limit], ["job", 512 * MIB]);
       assert(used > 10 * MIB && used < 400 * MIB, `${used} bytes are used`);
-    } finally {
-      Deno.removeSync(folder);
-    }
-  },
+    }),
 });

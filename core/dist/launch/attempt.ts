@@ -3,7 +3,10 @@ import { join } from "../../../deps/path.ts";
 import { endOf, FILES, pidOf, rankFolder, runOf, type RunPlaces } from "./notes.ts";
 import { type Output, readLines } from "./output.ts";
 import { type Job, type Started, startRanks } from "./start.ts";
-import { judge, type RankEnd, type Verdict } from "./verdict.ts";
+import { killsForMemory } from "../../memory.ts";
+import { lastEvents } from "../../track/lineage.ts";
+import { killedFor, lastShortage } from "../../track/memory_end.ts";
+import { judge, type Memory, type RankEnd, type Verdict } from "./verdict.ts";
 
 export type Stop = "SIGINT" | "SIGTERM" | "SIGHUP";
 
@@ -34,6 +37,7 @@ export async function attempt(
   output: Output,
   requests: Requests,
 ): Promise<{ verdict: Verdict; run: RunPlaces | null }> {
+  const killsBefore = killsForMemory();
   const started = startRanks(job, args);
   const { folder } = started;
   try {
@@ -81,6 +85,7 @@ export async function attempt(
       launcher: launcher.text,
       stop,
       step: run && lastStep(run.logs),
+      memory: memoryOf(run, killsBefore),
     });
     return { verdict, run };
   } finally {
@@ -172,6 +177,12 @@ async function collect(stream: ReadableStream<Uint8Array>, into: { text: string 
   for await (const bytes of stream) {
     into.text = (into.text + decoder.decode(bytes, { stream: true })).slice(-16384);
   }
+}
+
+function memoryOf(run: RunPlaces | null, before: Memory["kills"]): Memory {
+  const now = killsForMemory(), short = run && lastShortage(lastEvents(run.logs));
+  const kills = { job: now.job - before.job, machine: now.machine - before.machine };
+  return { kills, said: short && killedFor(short) };
 }
 
 const TAIL_BYTES = 65536;

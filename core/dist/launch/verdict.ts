@@ -26,6 +26,15 @@ export interface Evidence {
   readonly stop: "SIGINT" | "SIGTERM" | "SIGHUP" | null;
   /** The last step in the run's events; null before the first. */
   readonly step: number | null;
+  /** What is known of memory; null where nobody can have been killed for it. */
+  readonly memory: Memory | null;
+}
+
+export interface Memory {
+  /** How many processes the kernel has killed for memory since the ranks began: in this job's control group, here. */
+  readonly kills: { readonly job: number; readonly machine: number };
+  /** What the run said of it last, "it was probably killed for memory: ..."; null where it was well. */
+  readonly said: string | null;
 }
 
 export interface Verdict {
@@ -37,7 +46,7 @@ export interface Verdict {
 /** With which `doctor` ends that has found and printed what would fail: nobody has anything to add. */
 const FOUND = 1;
 
-export function judge({ ends, host, launcher: text, stop, step }: Evidence): Verdict {
+export function judge({ ends, host, launcher: text, stop, step, memory }: Evidence): Verdict {
   const launcher = text.replace(/\s+/g, " "); // it wraps its lines
   const codes = ends.map(({ note }) => note?.code ?? null);
   if (codes.every((code) => code === EXIT.done)) return { code: EXIT.done, sentence: null };
@@ -71,6 +80,10 @@ export function judge({ ends, host, launcher: text, stop, step }: Evidence): Ver
   // The others may have been told what it had no time to leave here.
   const told = ends.find((end) => spokenOf(end) === first.rank)?.note;
   if (!signal && told) return { code: told.code, sentence: told.reason };
+  if (signal === "SIGKILL" && memory) {
+    const { code, why } = killed(memory);
+    return { code, sentence: `${who}: ${why}` };
+  }
   return { code: EXIT.communication, sentence: `${who}: ${wayOut(first, signal)}` };
 }
 
@@ -114,6 +127,7 @@ function namedIn(launcher: string, { rank, pid }: Pick<RankEnd, "rank" | "pid">)
 
 const SIGNALS: Readonly<Record<number, string>> = {
   4: "SIGILL",
+  5: "SIGTRAP",
   6: "SIGABRT",
   7: "SIGBUS",
   8: "SIGFPE",
@@ -127,10 +141,34 @@ function signalOf({ rank, signal, pid }: RankEnd, launcher: string): string | nu
   return signal ?? (number === undefined ? null : SIGNALS[Number(number)] ?? `signal ${number}`);
 }
 
-function wayOut({ code }: RankEnd, signal: string | null): string {
+const LESS = "Take a smaller --batch-size, --gradient-checkpointing or fewer ranks, or ask for more memory.";
+
+/** The kernel counts whom it kills, and a run says when its memory is nearly used up; else it is anybody's guess. */
+function killed({ kills, said }: Memory): { code: number; why: string } {
+  if (kills.job > 0) {
+    const figures = said === null ? "" : ` (${said})`;
+    return {
+      code: EXIT.memory,
+      why:
+        `the kernel killed it because the memory of this job's control group was used up${figures}. ${LESS}`,
+    };
+  }
+  if (said !== null || kills.machine > 0) {
+    const why = said ??
+      "the kernel has killed a process of this machine for memory meanwhile, most likely this one";
+    return { code: EXIT.memory, why: `${why} (SIGKILL). ${LESS}` };
+  }
+  return { code: EXIT.communication, why: wayOut({ code: null }, "SIGKILL") };
+}
+
+function wayOut({ code }: Pick<RankEnd, "code">, signal: string | null): string {
   if (signal === "SIGKILL") {
     return "it was killed (SIGKILL), by somebody's kill -9 or by the system because memory ran out: `dmesg` or the " +
       "job's accounting says which.";
+  }
+  if (signal === "SIGTRAP") {
+    return "it was ended by SIGTRAP, as the JavaScript engine does where it can't reserve its 33 GiB of address space: look " +
+      "at `ulimit -v` on that node, which should be unlimited.";
   }
   const how = signal ? `was ended by ${signal}` : code ? `ended with code ${code}` : "ended";
   return `it ${how} without a word. Its own output has what it said last.`;

@@ -4,6 +4,7 @@ import { join } from "../../../deps/path.ts";
 import { reason } from "../event_file.ts";
 import { decodeEvent, encodeEvent, type Event } from "../event_types.ts";
 import { type Shared, stepIn } from "../thread/ring.ts";
+import { openMemoryWatch } from "./memory_watch.ts";
 import { openSampler, type SystemSetup } from "./sampler.ts";
 
 /** An event, its line, and the line's bytes with their end. */
@@ -24,25 +25,38 @@ const FIRST_S = 1;
 /** Most bytes of another rank's file that are read at a time. */
 const MOST = 64 * 1024;
 
+/** What other ranks leave. */
+const LEFT: ReadonlySet<string> = new Set(["system", "warning"]);
+
 const encoder = new TextEncoder();
 
 export const rankFile = (logs: string, rank: number): string => join(logs, `system-${rank}.jsonl`);
 
-export function openSystem(setup: SystemSetup, warn: (message: string) => void): System {
+/** `tell` reaches the user even where the training thread does not come to listen. */
+export function openSystem(
+  setup: SystemSetup,
+  warn: (message: string) => void,
+  tell: (message: string) => void,
+): System {
   const { rank, world, interval, logs } = setup;
-  const sampler = openSampler(setup);
+  const sampler = openSampler(setup), memory = openMemoryWatch();
   const others = rank === 0 ? Array.from({ length: world - 1 }, (_, i) => follow(rankFile(logs, i + 1))) : [];
   const own = rank > 0 ? leave(rankFile(logs, rank), warn) : null;
+  const whose = world > 1 ? { rank } : {};
   let next = performance.now() + 1000 * Math.min(FIRST_S, interval);
   return {
     due(shared) {
-      const now = performance.now();
-      if (now < next) return [];
-      next = now + 1000 * interval;
-      const event = { t: Date.now() / 1000, ...sampler.sample(stepIn(shared)) };
-      const noted = notedOf(event);
-      own?.(noted.bytes);
-      return own ? [] : [noted, ...others.flatMap((more) => more())];
+      const now = performance.now(), step = stepIn(shared), t = Date.now() / 1000;
+      const little = memory.due(step), due = now >= next;
+      if (little?.first) tell(little.event.message);
+      if (due) next = now + 1000 * interval;
+      const noted = [
+        ...(little ? [{ t, ...whose, ...little.event }] : []),
+        ...(due ? [{ t, ...sampler.sample(step) }] : []),
+      ].map(notedOf);
+      if (own === null) return due ? [...noted, ...others.flatMap((more) => more())] : noted;
+      for (const { bytes } of noted) own(bytes);
+      return [];
     },
     close: sampler.close,
   };
@@ -84,7 +98,9 @@ function follow(path: string): () => Noted[] {
     }
     at += end;
     const lines = new TextDecoder().decode(bytes.subarray(0, end)).split("\n");
-    return lines.map(decodeEvent).filter((event) => event?.kind === "system").map((event) => notedOf(event!));
+    return lines.map(decodeEvent).filter((event) => event !== null && LEFT.has(event.kind)).map((event) =>
+      notedOf(event!)
+    );
   };
 }
 

@@ -25,7 +25,12 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
   const { shared, mirror } = setup;
   const puller = openPuller(shared);
   const lines = setup.events === null ? null : openLines(setup.events, (lost) => puller.lose(lost));
-  const system = setup.system && openSystem(setup.system, warn);
+  const tell = (message: string) => {
+    const text = `warning: ${message}`;
+    console.error(text); // from here: the training thread may not come to it before its end
+    for (const sink of sinks) sink.note({ kind: "console", t: Date.now() / 1000, stream: "stderr", text });
+  };
+  const system = setup.system && openSystem(setup.system, warn, tell);
   const decoder = new TextDecoder();
   const numbers = newStepNumbers(), stepBytes = new Uint8Array(numbers.numbers.buffer);
 

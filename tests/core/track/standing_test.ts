@@ -1,4 +1,4 @@
-import { assertAlmostEquals, assertEquals } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { readRun, type RunData } from "../../../core/track/run_data.ts";
 import { progressOf, standingOf } from "../../../core/track/standing.ts";
 import { type MadeRun, makeRun } from "./made_run.ts";
@@ -30,6 +30,18 @@ Deno.test("a run that goes on is running, one that says nothing for long seems d
   assertEquals(standingOf(data, now + 1).state, "running", "of another host nothing is known");
   // A clock that is behind the node's.
   assertEquals(standingOf(data, now - 50, unknown), { state: "running", why: "the last event is 0 s old" });
+});
+
+Deno.test("a run without an end, whose memory was nearly used up, was probably killed for it", () => {
+  const data = dataOf({ steps: 100, exit: null, host: "elsewhere" }), now = data.lastAt! + 1;
+  const memory = { limit: 24 * 2 ** 30, used: 23.5 * 2 ** 30, of: "job" };
+  data.memory = { kind: "warning", t: data.lastAt!, step: 100, about: "memory", message: "", memory };
+  const killed = "it was probably killed for memory: 23.5 GiB of 24.0 GiB were used at step 100";
+  assert(standingOf(data, now, () => false).why.endsWith(`; ${killed}`));
+  assert(standingOf(data, now + 200, unknown).why.endsWith(`; ${killed}`), "of another host");
+  assert(!standingOf(data, now + 200, () => true).why.includes("memory"), "its process is there");
+  data.memory = { ...data.memory, t: data.lastAt! - 1000 };
+  assert(!standingOf(data, now, () => false).why.includes("memory"), "it was well again");
 });
 
 Deno.test("who logs every ten minutes is not silent after five", () => {

@@ -1,8 +1,8 @@
 // Which rank failed first, by what ranks and MPI's launchers left.
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { judge, type RankEnd } from "../../../../core/dist/launch/verdict.ts";
 
-const HERE = { host: "node1", launcher: "", stop: null, step: 12 };
+const HERE = { host: "node1", launcher: "", stop: null, step: 12, memory: null };
 const end = (
   rank: number,
   at: number | null,
@@ -85,4 +85,25 @@ Deno.test("what doctor found and printed needs no sentence more", () => {
     code: 1,
     sentence: null,
   });
+});
+
+Deno.test("a rank that the kernel killed for memory is out of memory, by the kernel's own count or what the run said last", () => {
+  const ends = [{ ...end(0, 8, null), signal: "SIGKILL" }];
+  const judged = (job: number, machine: number, said: string | null) =>
+    judge({ ...HERE, ends, memory: { kills: { job, machine }, said } });
+  const said = "it was probably killed for memory: 23.1 GiB of 24.0 GiB were used at step 12";
+  assertMatch(
+    judged(1, 1, said).sentence!,
+    /the kernel killed it .*control group was used up \(.*23\.1 GiB of 24\.0 GiB/,
+  );
+  assertMatch(
+    judged(0, 2, null).sentence!,
+    /the kernel has killed a process of this machine for memory meanwhile/,
+  );
+  assertMatch(judged(0, 0, said).sentence!, /probably killed for memory: 23\.1 GiB/);
+  assertMatch(judged(0, 0, null).sentence!, /by somebody's kill -9 or by the system/);
+  const codes = [judged(1, 1, null), judged(0, 2, null), judged(0, 0, said), judged(0, 0, null)];
+  assertEquals(codes.map(({ code }) => code), [4, 4, 4, 5]);
+  const trap = judge({ ...HERE, ends: [{ ...end(0, 8, null), signal: "SIGTRAP" }] });
+  assertMatch(trap.sentence!, /ulimit -v/);
 });
