@@ -1,4 +1,5 @@
 // The benchmarks by name. Started by scripts/bench, which sets up what they compare. May import its siblings.
+import { markPage } from "./age.ts";
 import { allreduceBenchmark } from "./allreduce.ts";
 import { ddpBenchmark } from "./ddp.ts";
 import { exportedBenchmark } from "./exported.ts";
@@ -37,6 +38,10 @@ function named(variable: string, what: string): string {
 /** With little data or few steps, and nothing is written: to see that it runs. */
 const quick = Deno.args.includes("--quick");
 const names = Deno.args.filter((word) => word !== "--quick");
+if (names.join() === "age") {
+  markPage();
+  Deno.exit(0);
+}
 const wanted = names.length > 0 ? names : Object.keys(benchmarks);
 const unknown = wanted.filter((name) => !Object.hasOwn(benchmarks, name));
 if (unknown.length > 0) {

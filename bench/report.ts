@@ -1,5 +1,6 @@
 // Figures to a results file and to the table of docs/benchmarks.md. May import std.
 import { join } from "@std/path";
+import { codeOf } from "./age.ts";
 
 const root = new URL("..", import.meta.url).pathname;
 
@@ -33,7 +34,8 @@ export function versionsOf({ python, libtorch }: { python: string; libtorch: str
   };
 }
 
-export function writeResults(name: string, results: unknown): void {
+export function writeResults(name: string, found: object): void {
+  const results = { ...found, code: codeOf(name) };
   const path = join(root, "bench/results", `${name}.json`);
   Deno.mkdirSync(join(root, "bench/results"), { recursive: true });
   Deno.writeTextFileSync(path, JSON.stringify(results, null, 2) + "\n");
