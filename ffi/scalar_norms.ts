@@ -56,6 +56,45 @@ function vectorNorm(
   });
 }
 
+/** A norm of matrices, as libtorch makes it: of its singular values, or of the norms of its columns or rows. */
+function matrixNorm(
+  x: Tensor,
+  ord: Num,
+  dim: readonly number[] = [-2, -1],
+  keep = false,
+  dtype: DType | null = null,
+): unknown {
+  return scope(() => {
+    const typed = dtype ? ops.toDtype(x, dtype) : x, rank = x.shape.length;
+    const [rows, columns] = dim.map((at) => at < 0 ? at + rank : at);
+    const most = ord.value > 0 ? ops.amax : ops.amin;
+    if (Math.abs(ord.value) === 2) {
+      const rest = typed.shape.map((_, i) => i).filter((i) => i !== rows && i !== columns);
+      const values = other("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor")(
+        ops.permute(typed, [...rest, rows, columns]),
+        null,
+      ) as Tensor;
+      const norm = most(values, [-1], false);
+      return keep ? ops.reshape(norm, typed.shape.map((n, i) => i === rows || i === columns ? 1 : n)) : norm;
+    }
+    const [first, second] = Math.abs(ord.value) === Infinity ? [columns, rows] : [rows, columns];
+    const sums = vectorNorm(typed, { ...ord, value: 1 } as Num, [first], keep) as Tensor;
+    return most(sums, [!keep && second > first ? second - 1 : second], keep);
+  });
+}
+
+function linalgNorm(
+  x: Tensor,
+  ord?: Num | null,
+  dim?: Dims,
+  keep = false,
+  dtype: DType | null = null,
+): unknown {
+  if (!ord) return other(NORM)(x, null, dim ?? null, keep, dtype);
+  const over = dim ?? x.shape.map((_, i) => i);
+  return over.length === 1 ? vectorNorm(x, ord, over, keep, dtype) : matrixNorm(x, ord, over, keep, dtype);
+}
+
 /** By libtorch's names, as in scalar_ops. */
 export const normsAndSpreads: Readonly<Record<string, Call>> = {
   "var.correction": spread("var"),
@@ -63,6 +102,8 @@ export const normsAndSpreads: Readonly<Record<string, Call>> = {
   "var_mean.correction": spread("var_mean"),
   "std_mean.correction": spread("std_mean"),
   linalg_vector_norm: vectorNorm,
+  linalg_matrix_norm: matrixNorm,
+  linalg_norm: linalgNorm,
   "norm.Scalar": (x: Tensor, p?: Num) => vectorNorm(x, p),
   "norm.ScalarOpt_dtype": (x: Tensor, p: Num | null, dtype: DType) => vectorNorm(x, p, null, false, dtype),
   "norm.ScalarOpt_dim": (x: Tensor, p: Num | null, dim: Dims, keep?: boolean) => vectorNorm(x, p, dim, keep),

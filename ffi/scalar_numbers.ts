@@ -31,6 +31,9 @@ export type Call = (...args: any[]) => unknown;
  * where the tensor has dimensions, as PyTorch wraps numbers; of the tensor's own type where it has none.
  */
 export function numberLike(n: Num, like: Tensor, device: Device = "cpu"): Tensor {
+  if (n.imaginary !== undefined) {
+    throw new NativeError("number", String(n), "a complex number has no way into this op on this machine");
+  }
   return constant(n.value, typeOfNumber(n, like), device);
 }
 

@@ -217,6 +217,10 @@ const table: Readonly<Record<string, Call>> = {
   linspace,
   index_add: (...args: Parameters<typeof scattered>) => scope(() => scattered(...args)),
   index_add_: (...args: Parameters<typeof scattered>) => scope(() => scatteredInto(...args)),
+  celu_: (x: Tensor, alpha?: Num) => {
+    const float = (value: number) => new Num(value, "float"), { value } = alpha ?? float(1);
+    return byName("elu_")(x, float(value), float(1), float(1 / value));
+  },
   constant_pad_nd: pad,
   "index_fill.int_Scalar": (x: Tensor, dim: number, index: Tensor, n: Num) =>
     other("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")(
@@ -256,12 +260,19 @@ export function formsOf(schema: Schema): Forms {
 }
 
 /** An op in place from the one that makes something new: its result is written to what was there. */
-function byCopy({ args, returns, name, overload }: Schema): Into | null {
+function byCopy(schema: Schema): Into | null {
+  const { args, returns, name, overload } = schema;
   if (returns.length !== 1 || returns[0].argument !== 0 || args[0].list) return null;
-  const plain = exactNamed(name.slice(0, -1), overload);
+  const plain = [overload, `Tensor_${overload}`].map((of) => exactNamed(siblingOf(name), of, schema))
+    .find((found) => found !== null);
+  if (!plain) return null;
   // What it looks at for its gradient must not be what is written to.
-  return plain && ((x, ...rest) => scope(() => (ops.copy_(x, plain(ops.clone(x), ...rest) as Tensor), x)));
+  return (x, ...rest) => scope(() => (ops.copy_(x, plain(ops.clone(x), ...rest) as Tensor), x));
 }
+
+/** "pow_" -> "pow", "__iand__" -> "__and__". */
+const siblingOf = (name: string): string =>
+  name.startsWith("__i") ? name.replace("__i", "__") : name.replace(/_$/, "");
 
 /** As PyTorch takes it: the overload for a Scalar. It says of the number that it has no type of its own. */
 function numberForm({ name, overload, args }: Schema, listed: Call | null): Call | null {
@@ -277,6 +288,11 @@ function numberForm({ name, overload, args }: Schema, listed: Call | null): Call
   };
 }
 
+/** Another op of the registry, in the way that it is called here. */
+function byName(name: string): Call {
+  return formsOf(parseSchema(schemaText(`aten::${name}`, "")!.slice("aten::".length))).call!;
+}
+
 const exactKnown = new Map<string, Call | null>();
 
 function exactly(text: string): Call | null {
@@ -285,7 +301,9 @@ function exactly(text: string): Call | null {
   return call;
 }
 
-function exactNamed(name: string, overload: string): Call | null {
-  const text = schemaText(`aten::${name}`, overload);
-  return text === null ? null : exactly(text.slice("aten::".length));
+function exactNamed(name: string, overload: string, like?: Schema): Call | null {
+  const text = schemaText(`aten::${name}`, overload)?.slice("aten::".length);
+  if (text === undefined) return null;
+  const same = (schema: Schema) => schema.args.map(({ base }) => base).join();
+  return like && same(parseSchema(text)) !== same(like) ? null : exactly(text);
 }

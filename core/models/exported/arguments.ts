@@ -77,7 +77,7 @@ function plainSource(a: Argument, value: Value, slotOf: SlotOf): Source {
 }
 
 function numberSource(value: Value, slotOf: SlotOf): Source {
-  if (value.kind === "number") return fixed(new Num(value.value, value.as));
+  if (value.kind === "number") return fixed(new Num(value.value, value.as, value.imaginary));
   if (value.kind !== "symbol") throw new Unfit(`${saidOf(value)} stands where a number is expected`);
   const slot = slotOf(value.name), { as } = value;
   return { get: (frame) => new Num(frame.values[slot] as number, as) };

@@ -30,7 +30,7 @@ export function refuseProblems(path: string, problems: readonly Problem[]): void
     "usage",
     `${path}: ${count} of this graph can't be run with libtorch ${openedLibtorch().versionText}:\n${
       shown.join("\n")
-    }`,
+    }\n  Often mended before saving: torch.export.save(program.run_decompositions(), path), which writes such operations with others.`,
   );
 }
 

@@ -19,7 +19,13 @@ export type Value =
   | { readonly kind: "none" }
   | { readonly kind: "tensor"; readonly name: string }
   | { readonly kind: "tensors"; readonly names: readonly (string | null)[] }
-  | { readonly kind: "number"; readonly value: number; readonly as: "int" | "float" | "bool" }
+  | {
+    readonly kind: "number";
+    readonly value: number;
+    readonly as: "int" | "float" | "bool";
+    /** Of a complex number. */
+    readonly imaginary?: number;
+  }
   | { readonly kind: "symbol"; readonly name: string; readonly as: "int" | "float" | "bool" }
   | { readonly kind: "numbers"; readonly values: readonly Size[]; readonly as: "int" | "float" | "bool" }
   | { readonly kind: "text"; readonly value: string }
@@ -40,8 +46,15 @@ export interface Node {
   readonly module: string;
   /** Python's stack at the place that made it. */
   readonly trace: string;
-  /** It is run without a gradient, whatever is around it. */
+  /** In which way it is run, whatever is around it. */
+  readonly mode?: Mode;
+}
+
+/** What torch.no_grad and torch.autocast say of a part of forward. */
+export interface Mode {
   readonly grad?: false;
+  /** Of autocast: the type it computes in, or null where it is off; and on which kind of device. */
+  readonly autocast?: { readonly dtype: DType | null; readonly gpu: boolean };
 }
 
 /** What a program and a graph inside one have in common. */
@@ -325,6 +338,10 @@ export function readValue(r: Reader, json: Json | undefined, where: string): Val
       return { kind: "layout", strided: given === STRIDED };
     case "as_device":
       return { kind: "device" };
+    case "as_complex": {
+      const { real, imag } = r.dict(given, where);
+      return { kind: "number", as: "float", value: r.float(real, where), imaginary: r.float(imag, where) };
+    }
     case "as_graph":
       return { kind: "graph", graph: readInner(r, given, where) };
   }

@@ -1,8 +1,9 @@
-// Graphs inside a graph that only say how a part of it is run (torch.no_grad in forward): put in its place, node by node.
+// Graphs inside a graph that only say how a part of it is run (torch.no_grad, torch.autocast in forward): put in its place,
+// node by node.
 // May import graph (types).
-import type { Graph, Node, Size, Value } from "./graph.ts";
+import type { Graph, Mode, Node, Size, Value } from "./graph.ts";
 
-const NO_GRAD = /^torch\.ops\.higher_order\.wrap_with_set_grad_enabled$/;
+const PARTS = /^torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_autocast)$/;
 const DEEPEST = 16;
 
 /** The same graph with nothing left of such parts but their nodes; what else is in there is refused when it is planned. */
@@ -35,19 +36,17 @@ class Inliner {
     return name;
   }
 
-  nodes(nodes: readonly Node[], rename: Rename, grad: false | undefined, depth: number): Node[] {
+  nodes(nodes: readonly Node[], rename: Rename, mode: Mode | undefined, depth: number): Node[] {
     return nodes.flatMap((node) => {
-      const [enabled, inner] = node.inputs.map(({ value }) => value);
-      if (
-        NO_GRAD.test(node.target) && inner?.kind === "graph" && enabled?.kind === "number" && depth < DEEPEST
-      ) {
-        const given = node.inputs.slice(2).map(({ value }) => renamed(value, rename));
+      const part = depth < DEEPEST ? partOf(node, mode) : null;
+      if (part) {
+        const given = part.given.map((value) => renamed(value, rename));
         const wanted = node.outputs.map((value) => renamed(value, rename));
-        return this.#inner(inner.graph, given, wanted, enabled.value === 0 ? false : undefined, depth);
+        return this.#inner(part.graph, given, wanted, part.mode, depth);
       }
       const inputs = node.inputs.map((input) => ({ ...input, value: renamed(input.value, rename) }));
       const outputs = node.outputs.map((value) => renamed(value, rename));
-      return [{ ...node, inputs, outputs, ...(grad === false && { grad }) }];
+      return [{ ...node, inputs, outputs, ...(mode && { mode }) }];
     });
   }
 
@@ -55,7 +54,7 @@ class Inliner {
     graph: Graph,
     given: readonly Value[],
     wanted: readonly Value[],
-    grad: false | undefined,
+    mode: Mode,
     depth: number,
   ): Node[] {
     const prefix = `inner ${this.#count++} `;
@@ -75,8 +74,35 @@ class Inliner {
     for (const [name, size] of graph.symbols) {
       if (!this.symbols.has(rename(name))) this.symbols.set(rename(name), size);
     }
-    return this.nodes(graph.nodes, rename, grad, depth + 1);
+    return this.nodes(graph.nodes, rename, mode, depth + 1);
   }
+}
+
+/** The graph in such a node, what it is given, and in which way it is run; null for any other node. */
+function partOf(
+  { target, inputs }: Node,
+  around: Mode | undefined,
+): { graph: Graph; given: Value[]; mode: Mode } | null {
+  const [, kind] = PARTS.exec(target) ?? [];
+  const values = inputs.map(({ value }) => value), at = values.findIndex((value) => value.kind === "graph");
+  const graph = values[at];
+  if (kind === undefined || graph?.kind !== "graph") return null;
+  const given = values.slice(at + 1);
+  if (kind === "wrap_with_set_grad_enabled") {
+    const [enabled] = values;
+    if (at !== 1 || enabled.kind !== "number") return null;
+    const { grad: _, ...others } = around ?? {};
+    return { graph: graph.graph, given, mode: enabled.value === 0 ? { ...others, grad: false } : others };
+  }
+  const [device, dtype, enabled] = values;
+  if (at !== 4 || device.kind !== "text" || enabled.kind !== "number") return null;
+  if (!/^(cpu|cuda)$/.test(device.value)) return null;
+  const type = dtype.kind === "dtype" && (dtype.value === "bf16" || dtype.value === "f16")
+    ? dtype.value
+    : null;
+  if (enabled.value !== 0 && type === null) return null;
+  const autocast = { dtype: enabled.value === 0 ? null : type, gpu: device.value === "cuda" };
+  return { graph: graph.graph, given, mode: { ...around, autocast } };
 }
 
 function namesIn(value: Value): string[] {

@@ -31,7 +31,7 @@ const SIZES: Readonly<Record<string, (t: Tensor, dim?: number) => number>> = {
 };
 
 /** What inline.ts takes apart before anything is planned. */
-const PUT_INLINE = new Set(["higher_order.wrap_with_set_grad_enabled"]);
+const PUT_INLINE = new Set(["higher_order.wrap_with_set_grad_enabled", "higher_order.wrap_with_autocast"]);
 
 const CONTROL = new Set(["cond", "map", "map_impl", "while_loop", "scan", "associative_scan"]);
 

@@ -1,5 +1,6 @@
 // A graph made ready to run: names become slots, nodes become steps, and what a step is the last to use is freed after
 // it. All that can be wrong is found here, before anything runs. May import ffi, its siblings.
+import { autocast, type Half } from "../../../ffi/autocast.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import type { Operator } from "../../../ffi/dispatch.ts";
 import { NativeError } from "../../../ffi/errors.ts";
@@ -8,7 +9,7 @@ import { clone } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../errors.ts";
 import { asTensor, type Frame, type Source, sourceOf, Unfit } from "./arguments.ts";
-import type { Node, Program, Value } from "./graph.ts";
+import type { Mode, Node, Program, Value } from "./graph.ts";
 import { resolve } from "./operators.ts";
 import { placeOf } from "./place.ts";
 
@@ -188,7 +189,7 @@ class Planner {
     const run = stepOf(call, sources, store, guarded ? written : -1);
     return {
       node,
-      run: node.grad === false ? (frame) => noGrad(() => run(frame)) : run,
+      run: node.mode ? inMode(node.mode, run) : run,
       dead: [],
       uses: [...new Set(uses)],
       defines: out.flat().filter((slot) => slot >= 0),
@@ -334,6 +335,15 @@ function statistics(name: string, { schema }: Operator, plain: Call): (frame: Fr
     return ({ training }) => training ? plain : average;
   }
   return () => plain;
+}
+
+/** As torch.no_grad and torch.autocast around it say; autocast for another kind of device changes nothing. */
+function inMode({ grad, autocast: cast }: Mode, run: Step["run"]): Step["run"] {
+  const graded: Step["run"] = grad === false ? (frame) => noGrad(() => run(frame)) : run;
+  if (!cast) return graded;
+  const { gpu } = cast, dtype = cast.dtype as Half | null;
+  return (frame) =>
+    (frame.device !== "cpu") === gpu ? autocast(dtype, gpu, () => graded(frame)) : graded(frame);
 }
 
 /** After which step each value is freed; `kept` are slots that are wanted at the end of the steps from..to. */
