@@ -7,7 +7,7 @@ import { setThreads } from "../../ffi/random.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
 import { asMistake } from "../user/mistakes.ts";
-import { UserError } from "../errors.ts";
+import { refused, UserError } from "../errors.ts";
 import { beginLoading, chooseLibtorch, loaded } from "./libtorch.ts";
 
 export { whyNoCuda };
@@ -70,7 +70,7 @@ export function memoryInUse(device: Device): number {
 /** Errors that begin in the native layer, in the voice of the user's. */
 export function asUserError(error: unknown): unknown {
   if (error instanceof LibraryError) return new UserError("environment", error.message, { cause: error });
-  error = asMistake(error);
+  error = refused(asMistake(error), "environment");
   if (!(error instanceof NativeError)) return error;
   if (error.outOfMemory) {
     return new UserError(

@@ -18,6 +18,14 @@ exec >>"$output" 2>&1
 
 set -euo pipefail
 
+# The program reserves 33 GiB of address space (which is no memory) before it runs.
+ulimit -S -v "$(ulimit -H -v)"
+if [[ $(ulimit -v) != unlimited ]] && (($(ulimit -v) < 35651584)); then
+  echo "The address space is limited to $(ulimit -v) KiB (ulimit -v), and hpctrain needs 33 GiB of it to start:" \
+    "ask for a queue without that limit, or raise it where the job is submitted."
+  exit 7
+fi
+
 refuse() { echo "hpctrain: $*" >&2; exit 2; }
 
 # What the job's environment and the words after the script's name say counts more than the flags below.

@@ -28,6 +28,21 @@ export function surroundings({ site: { modules, env, setup }, inherited }: Job):
 
 export const STRICT = ["", "set -euo pipefail"];
 
+/** KiB of address space that the JavaScript engine reserves at its start, before anything of ours runs; 33 GiB were seen to do. */
+const RESERVED_KIB = 34 * 2 ** 20;
+
+/** Without it the program would end by a trap signal, with a native stack for all it says. */
+export const ADDRESSES = [
+  "",
+  "# The program reserves 33 GiB of address space (which is no memory) before it runs.",
+  'ulimit -S -v "$(ulimit -H -v)"',
+  `if [[ $(ulimit -v) != unlimited ]] && (($(ulimit -v) < ${RESERVED_KIB})); then`,
+  '  echo "The address space is limited to $(ulimit -v) KiB (ulimit -v), and hpctrain needs 33 GiB of it to start:" \\',
+  '    "ask for a queue without that limit, or raise it where the job is submitted."',
+  "  exit 7",
+  "fi",
+];
+
 /** Ends the job at once, with the code of wrong usage. */
 export const REFUSE = ["", 'refuse() { echo "hpctrain: $*" >&2; exit 2; }'];
 

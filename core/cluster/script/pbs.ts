@@ -1,6 +1,6 @@
 // A job as a script for qsub, of PBS Pro and OpenPBS or of Torque: pure. May import errors, its siblings.
 import { UserError } from "../../errors.ts";
-import { ENDED, head, overriding, REFUSE, STRICT, surroundings, wrapped } from "./body.ts";
+import { ADDRESSES, ENDED, head, overriding, REFUSE, STRICT, surroundings, wrapped } from "./body.ts";
 import { pbsLine, pbsOption } from "./directive.ts";
 import { type Job, slug, tasksOf } from "./job.ts";
 import { OF_THE_SIZE } from "./overrides.ts";
@@ -19,6 +19,7 @@ export function renderPbs(job: Job): string {
     ...output(job),
     ...surroundings(job),
     ...STRICT,
+    ...ADDRESSES,
     ...REFUSE,
     ...overriding(job),
     ...again(job),

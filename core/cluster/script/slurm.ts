@@ -1,6 +1,7 @@
 // A job as a script for sbatch: pure, the same script for the same job. May import errors, its siblings.
 import { UserError } from "../../errors.ts";
 import {
+  ADDRESSES,
   command,
   ENDED,
   head,
@@ -28,6 +29,7 @@ export function renderSlurm(job: Job): string {
     ': "${SLURM_JOB_ID:?is not set. Submit this script with sbatch}"',
     ...surroundings(job),
     ...STRICT,
+    ...ADDRESSES,
     ...REFUSE,
     ...misplaced(),
     ...overriding(job),

@@ -273,3 +273,16 @@ Deno.test("an array's words can name its task", () =>
     const job = { words, overrides: [], array: { last: 3 } };
     assertEquals((await run(job, { SLURM_ARRAY_TASK_ID: "2" })).words, ["sweep", "run", "a b.json", "2"]);
   }));
+
+Deno.test("a limit of the address space is raised as far as it may be, and where that is too little a sentence says so", () =>
+  stubbed(async (run) => {
+    const after = (setup: string) => run({ site: { ...JOB.site, setup: [setup] } });
+    const raised = await after("ulimit -S -v 16777216");
+    assertEquals([raised.code, raised.words.length > 0], [0, true], raised.said);
+    const { code, said, words } = await after("ulimit -v 16777216");
+    assertEquals([code, words], [7, []]);
+    assertMatch(
+      said,
+      /^The address space is limited to 16777216 KiB \(ulimit -v\), and hpctrain needs 33 GiB .*\.$/m,
+    );
+  }));

@@ -1,0 +1,33 @@
+// `ulimit -v`: what the JavaScript engine reserves before anything of ours runs, and who says so.
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { join } from "@std/path";
+import { EXE, inTemp, ROOT, run, TINY } from "./program.ts";
+
+const GIB_IN_KIB = 2 ** 20;
+const limited = (gib: number) => ["bash", "-c", `ulimit -v ${gib * GIB_IN_KIB} && exec "$0" "$@"`];
+
+Deno.test({
+  name:
+    "within 34 GiB of address space, as job scripts want, a run trains; within 30 the engine doesn't start",
+  ignore: EXE === null, // deno itself reserves other amounts
+  fn: () =>
+    inTemp(async (cwd) => {
+      const { code, stderr } = await run(TINY, { cwd, through: limited(34) });
+      assertEquals(code, 0, stderr);
+      // Should an engine ever do with less, then job scripts and the manual ask for too much.
+      const less = await run(["--version"], { cwd, through: [...limited(30)] });
+      assert(less.code !== 0 && /CagedHeap reservation/.test(less.stderr), less.stderr);
+    }),
+});
+
+Deno.test("scripts/hpctrain says what is wrong where the address space is limited", async () => {
+  const { code, stderr } = await new Deno.Command("bash", {
+    args: ["-c", `ulimit -v ${30 * GIB_IN_KIB} && exec "$0" --version`, join(ROOT, "scripts/hpctrain")],
+    stderr: "piped",
+  }).output();
+  assertEquals(code, 7);
+  assertMatch(
+    new TextDecoder().decode(stderr),
+    /^The address space is limited to 31457280 KiB \(ulimit -v\), .*\n$/,
+  );
+});
