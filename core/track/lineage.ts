@@ -69,6 +69,17 @@ export function readLineage(logs: string): Lineage | null {
   );
 }
 
+/** Whether each attempt at the run ended in an error before its first step. One that was killed may be another's that begins. */
+export function isFailedStart(logs: string): boolean {
+  try {
+    const attempts = readLineage(logs)?.attempts ?? [];
+    return attempts.length > 0 &&
+      attempts.every(({ first_step_at, ended }) => first_step_at === null && ended?.why === "error");
+  } catch {
+    return false; // who can read it may go on with it
+  }
+}
+
 /** As it stands now: what the last attempt did after it wrote the file is in the events. */
 export function lineageNow(logs: string): Lineage | null {
   const lineage = readLineage(logs);

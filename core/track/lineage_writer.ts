@@ -25,6 +25,8 @@ export interface LineageOptions {
   /** The step that is done already, and the checkpoint that says so. */
   readonly step: number;
   readonly resumedFrom: string | null;
+  /** Whether nothing is left to do: then this is no attempt. */
+  readonly idle?: boolean;
   /** Set when a run goes on under another name. */
   readonly parent: Lineage["parent"];
   warn(message: string): void;
@@ -49,7 +51,7 @@ const WRITE_S = 1;
 const JOB_IDS = ["SLURM_JOB_ID", "PBS_JOBID"];
 
 export function openLineage(logs: string, options: LineageOptions): LineageWriter {
-  const { step, warn } = options;
+  const { step, warn, idle = false } = options;
   const path = lineagePath(logs);
   const now = options.now ?? (() => Date.now() / 1000);
   const before = attemptsBefore(logs, options);
@@ -94,8 +96,9 @@ export function openLineage(logs: string, options: LineageOptions): LineageWrite
   };
 
   return {
-    lines: [...before.lines, ...linesOf(past, redone, redoneSeconds)],
+    lines: idle ? before.lines : [...before.lines, ...linesOf(past, redone, redoneSeconds)],
     observe(event, t) {
+      if (idle) return;
       if (event.kind === "run") return begin(event, t);
       if (own === null) return;
       if (event.kind === "save") {
@@ -127,7 +130,7 @@ export function openLineage(logs: string, options: LineageOptions): LineageWrite
     },
     summary() {
       const percent = goodput(all());
-      return past.length === 0 || percent === null
+      return idle || past.length === 0 || percent === null
         ? null
         : `Goodput of ${formatPlural(all().length, "attempt")}: ${percent.toFixed(1)}%`;
     },

@@ -51,6 +51,12 @@ export function stepsInAll(
   return max_steps > 0 ? Math.min(max_steps, whole) : whole;
 }
 
+/** Whether a run has steps left: epochs, and --max-steps. */
+export const isUnfinished = (
+  { epochs, max_steps }: { readonly epochs: number; readonly max_steps: number },
+  { epoch, step }: { readonly epoch: number; readonly step: number },
+): boolean => epoch < epochs && !(max_steps > 0 && step >= max_steps);
+
 /** A run that is shorter than the interval is still told of so many times. */
 const LEAST_LOGGED = 10;
 

@@ -3,7 +3,7 @@
 import { EVALUATION, REST, SAVE, spentBetween } from "../track/account.ts";
 import { openThroughput } from "../track/throughput.ts";
 import { enough, openAsked, save, stopped, stoppedFor } from "./asked.ts";
-import { placeInEpoch } from "./batch_math.ts";
+import { isUnfinished, placeInEpoch } from "./batch_math.ts";
 import { openBreath } from "./breath.ts";
 import { endsInNoNumber, judge, noNumber } from "./early_stop.ts";
 import { type Common, type Epoch, openEpoch, settle, trainSteps } from "./epoch.ts";
@@ -34,6 +34,9 @@ async function train(run: Run): Promise<Ending> {
   const common = begin(run);
   const early = await askedBefore(common);
   if (early !== null) return await stopped(run, early);
+  if (!unfinished(run)) {
+    return { outcome: "Nothing to do (the run is finished)", stopped: false };
+  }
   while (unfinished(run)) {
     const epoch = openEpoch(common);
     const ending = await trainSteps(epoch) ?? await endEpoch(epoch);
@@ -52,7 +55,7 @@ function begin(run: Run): Common {
   return { run, supply, pace, breath, pauses, asked, beforeStep: beforeSecondStep(run) };
 }
 
-const unfinished = (run: Run): boolean => run.cursor.epoch < run.config.training.epochs && !enough(run);
+const unfinished = ({ config, cursor }: Run): boolean => isUnfinished(config.training, cursor);
 
 /** Why to stop before the first step. Ranks only pass on what they were asked for: they stop together, in a step. */
 async function askedBefore({ run, breath }: Common): Promise<string | null> {

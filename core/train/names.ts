@@ -1,5 +1,6 @@
 // The name of a run, and where its files lie. May import checkpoint, config.
 import { dirname, join } from "../../deps/path.ts";
+import { isFailedStart } from "../track/lineage.ts";
 import { indexOf } from "../checkpoint/sharded/read.ts";
 import type { Config } from "../config/settings.ts";
 
@@ -13,8 +14,16 @@ export interface Places {
 
 const ENDINGS = ["pt", "safetensors", "ckpt"];
 
-/** A new run never writes over another's files: "name", then "name-2", "name-3". A resumed one keeps its name. */
-export function placesOf(config: Config, preset: string | null, resumed: string | null): Places {
+/**
+ * A new run never writes over another's files: "name", then "name-2", "name-3". A resumed one keeps its name. A start that
+ * failed before its first step leaves the name free; `passed` are names that are not.
+ */
+export function placesOf(
+  config: Config,
+  preset: string | null,
+  resumed: string | null,
+  passed: ReadonlySet<string> = new Set(),
+): Places {
   const { save_dir, model_dir, run_name, checkpoint_format: format } = config.output;
   const ending = format === "sharded" ? "ckpt" : format;
   const checkpoints = model_dir || join(save_dir, "checkpoints");
@@ -24,7 +33,8 @@ export function placesOf(config: Config, preset: string | null, resumed: string 
   for (let n = 1;; n++) {
     const places = at(n === 1 ? base : `${base}-${n}`);
     const taken = ENDINGS.some((other) => exists(latestPath({ ...places, ending: other })));
-    if (!exists(places.logs) && !taken) return places;
+    const free = !exists(places.logs) || isFailedStart(places.logs) && !passed.has(places.run);
+    if (free && !taken) return places;
   }
 }
 

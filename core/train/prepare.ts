@@ -10,8 +10,9 @@ import type { Source } from "../data/source.ts";
 import type { Control } from "../dist/control/control.ts";
 import type { Team } from "../dist/team.ts";
 import type { Console } from "../track/console.ts";
+import { isUnfinished } from "./batch_math.ts";
 import type { Built } from "./build.ts";
-import { claim } from "./claim.ts";
+import { abandon, claim } from "./claim.ts";
 import { memoryInUse } from "./device.ts";
 import { openFeed } from "./feed.ts";
 import { openHistograms } from "./histograms.ts";
@@ -93,13 +94,7 @@ export function prepare(start: Start): Prepared {
   const notes = [...start.notes, ...trained.notes, ...rate];
   const first = (team?.rank ?? 0) === 0; // it alone reads checkpoints and writes the run's files
   const cursor = begin(start, trained, notes);
-  const claimed = first ? claim(start) : null;
-  const places = team?.hear(claimed, "the run's folders")[0] ?? claimed!;
-  const record = first
-    ? openRecord(start, places, cursor.step, wandbOf(start, trained, places, cursor))
-    : recordOfRank(start, places);
-  const wandb = team?.hear(record.wandb, "the W&B run's id")[0] ?? record.wandb; // in each rank's part of a checkpoint
-  const sharing = config.output.checkpoint_format === "sharded" ? shareSaves(start, places, parts) : null;
+  const idle = !isUnfinished(config.training, cursor); // a finished run that is started once more is no attempt at it
   const feed = openFeed({
     device,
     channelsLast: built.channelsLast,
@@ -116,7 +111,18 @@ export function prepare(start: Start): Prepared {
     world: team?.world ?? 1,
     waits: { data: feed.waited, communication: team?.collectives.waited ?? (() => 0) },
   });
-  const step = { ...stepOf(start, trained, measured), look: histogramsOf(config, record) };
+  const options = stepOf(start, trained, measured);
+  // What a setting can be refused for comes before: from here on the run has a name and files.
+  const claimed = first ? claim(start) : null;
+  const places = team?.hear(claimed, "the run's folders")[0] ?? claimed!;
+  const [sharing, record] = orAbandon(start, places, () => [
+    config.output.checkpoint_format === "sharded" ? shareSaves(start, places, parts) : null,
+    first
+      ? openRecord(start, places, cursor.step, idle, idle ? null : wandbOf(start, trained, places, cursor))
+      : recordOfRank(start, places),
+  ]);
+  const wandb = team?.hear(record.wandb, "the W&B run's id")[0] ?? record.wandb; // in each rank's part of a checkpoint
+  const step = { ...options, look: histogramsOf(config, record) };
   const run: Run = {
     name: places.run,
     config,
@@ -166,6 +172,20 @@ const histogramsOf = ({ wandb: { histograms } }: Config, { wandb, events }: Reco
 
 const picturesOf = (config: Config, { wandb, events }: Record, val: Source | null) =>
   wandb === null ? null : openPictures(val, config.wandb.images, events.note);
+
+/** Where that fails, a new run's name is free again. */
+function orAbandon(
+  { resume, again, team }: Start,
+  places: Places,
+  open: () => [Sharing | null, Record],
+): [Sharing | null, Record] {
+  try {
+    return open();
+  } catch (error) {
+    if (!resume && !again && (team?.rank ?? 0) === 0) abandon(places);
+    throw error;
+  }
+}
 
 const buffersOf = ({ root }: Built["model"]) => root.namedBuffers().map(([, t]) => t);
 

@@ -9,7 +9,8 @@ import { type Console, openConsole } from "../track/console.ts";
 import type { EventLog } from "../track/events.ts";
 import { type LineageWriter, openLineage } from "../track/lineage_writer.ts";
 import type { SystemSetup } from "../track/system/sampler.ts";
-import { startOnline } from "../track/wandb/sync/online.ts";
+import type { Emitted } from "../track/event_types.ts";
+import { type Online, startOnline } from "../track/wandb/sync/online.ts";
 import type { WandbSetup } from "../track/wandb/types.ts";
 import { openRankTrack, openTrack } from "../track/thread/track.ts";
 import { VERSION } from "../version.ts";
@@ -41,6 +42,7 @@ export function openRecord(
   start: Of,
   { logs, ...places }: Places,
   step: number,
+  idle: boolean,
   wandb: WandbSetup | null,
 ): Record {
   const { quiet, json } = start.config.output;
@@ -50,16 +52,21 @@ export function openRecord(
     json,
     told: (text, stream) => events?.note({ kind: "console", t: Date.now() / 1000, stream, text }),
   });
-  const lineage = openLineage(logs, lineageOf(start, { logs, ...places }, step, console.warn));
+  const lineage = openLineage(logs, { ...lineageOf(start, { logs, ...places }, step, console.warn), idle });
   const alerts = alertsOf(start, { logs, ...places }, console.warn);
-  const online = wandb !== null && start.config.wandb.mode === "online"
-    ? startOnline({ path: wandb.path, version: `hpctrain ${VERSION}` }, console.warn)
-    : null;
+  let online: Online | null = null;
+  const upload = (event: Emitted) => { // a start that fails leaves no run at the server
+    if (online !== null || wandb === null || start.config.wandb.mode !== "online" || !isUnderWay(event)) {
+      return;
+    }
+    online = startOnline({ path: wandb.path, version: `hpctrain ${VERSION}` }, console.warn);
+  };
   events = openTrack(`${logs}/events.jsonl`, {
     warn: console.warn,
     mirror: json ? console.event : undefined,
     observe(event, t) {
       lineage.observe(event, t);
+      upload(event);
       alerts?.observe(event, t);
     },
     closed: async () => {
@@ -71,6 +78,10 @@ export function openRecord(
   });
   return { console, lineage, events, wandb: wandb?.run.id ?? null };
 }
+
+/** Whether a step was done. */
+const isUnderWay = (event: Emitted): boolean =>
+  event.kind === "times" ? event.steps > 0 : ["eval", "epoch", "save"].includes(event.kind);
 
 function alertsOf({ config }: Of, { run, logs }: Places, warn: (message: string) => void): Alerts | null {
   const command = config.output.on_event;

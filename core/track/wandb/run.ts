@@ -27,6 +27,7 @@ export function openWandbRun(setup: WandbSetup): WandbRun {
   const linked = new Set<string>();
   let summaryAt = -Infinity, warnings = 0, rewinds = 0;
   let end: Ended | null = null;
+  let begun = setup.again !== null; // a start that fails before its first step leaves nothing
 
   function put(row: Row): void {
     const items = [...row.values].map(([name, json]) => ({ key: [name], json }));
@@ -68,6 +69,7 @@ export function openWandbRun(setup: WandbSetup): WandbRun {
 
   return {
     write(event: Event) {
+      begun ||= BEGINS.has(event.kind);
       switch (event.kind) {
         case "step":
         case "times":
@@ -92,7 +94,7 @@ export function openWandbRun(setup: WandbSetup): WandbRun {
           end = event; // the last lines that the run says come behind it, and belong before it
           lookAfter();
           state.rows.flush();
-          if (event.code === EXIT.done || event.code === EXIT.stopped) return;
+          if (!isFailure(event.code)) return;
           return output("stderr", event.t, `hpctrain: ${event.message}`);
       }
     },
@@ -117,10 +119,18 @@ export function openWandbRun(setup: WandbSetup): WandbRun {
         else finish(end);
       } finally {
         state.file.close();
+        if (!begun && end !== null && isFailure(end.code)) {
+          Deno.removeSync(dirname(setup.path), { recursive: true });
+        }
       }
     },
   };
 }
+
+/** With one of these there is something to look at. */
+const BEGINS: ReadonlySet<Event["kind"]> = new Set(["step", "eval", "epoch", "save"]);
+
+const isFailure = (code: number): boolean => code !== EXIT.done && code !== EXIT.stopped;
 
 interface Ended {
   readonly code: number;
