@@ -9,6 +9,7 @@ import { formatBytes, formatPlural, formatRate } from "../core/format.ts";
 import { openDevice } from "../core/train/device.ts";
 import { failed, joinRanks } from "../core/train/parallel/join.ts";
 import { benchScaling } from "./bench_scaling.ts";
+import { TAKES } from "./takes.ts";
 import { BENCH_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS] | scaling RUN RUN...";
@@ -18,7 +19,13 @@ export async function bench(argv: string[]): Promise<number> {
   const { own, rest } = ownWords(argv, BENCH_OPTIONS);
   if (rest.includes("scaling") && own.length === 0) return benchScaling(rest);
   const sizes = sizesIn(parseOptions(own, BENCH_OPTIONS, USAGE).options.sizes);
-  const { config, positionals: [what] } = resolve({ argv: rest, env, positionals: 1, usage: USAGE });
+  const { config, positionals: [what] } = resolve({
+    argv: rest,
+    env,
+    positionals: 1,
+    usage: USAGE,
+    takes: TAKES.bench,
+  });
   if (what !== "allreduce") {
     const found = what === undefined
       ? ""

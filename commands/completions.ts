@@ -32,9 +32,9 @@ export async function completions(argv: string[]): Promise<number> {
 }
 
 function completed(command: Command): CompletedCommand {
-  const { name, summary, settings, options = {} } = command;
+  const { name, summary, settings, ofCheckpoint = false, options = {} } = command;
   const flags = [
-    ...(settings ? settingFlags() : []),
+    ...(settings ? settingFlags(settings === true ? () => true : settings, ofCheckpoint) : []),
     ...Object.entries(options).map(([flag, option]) => optionFlag(flag, option)),
     { name: "help", help: "show help" },
     { name: "trace-errors", help: "tell where in the program an error came from" },

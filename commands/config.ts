@@ -4,10 +4,10 @@ import { settingsPage } from "../core/config/docs.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { resolve, type Resolved } from "../core/config/resolve.ts";
 import { jsonSchema } from "../core/config/schema.ts";
-import { ALL, read } from "../core/config/tree.ts";
+import { ALL, type Declared, read, write } from "../core/config/tree.ts";
 import { CONFIG_OPTIONS } from "./options.ts";
 
-const USAGE = "hpctrain config [FLAGS] [--json | --yaml | --schema | --docs]";
+const USAGE = "hpctrain config [FLAGS] [--changed] [--json | --yaml | --schema | --docs]";
 
 // deno-lint-ignore require-await
 export async function config(argv: string[]): Promise<number> {
@@ -22,18 +22,30 @@ export async function config(argv: string[]): Promise<number> {
     env: Deno.env.toObject(),
     usage: USAGE,
   });
-  if (options.yaml) return print(stringify(resolved.config).trimEnd());
-  if (options.json) return print(JSON.stringify(asJson(resolved), null, 2));
-  return print(table(resolved));
+  const shown = options.changed ? ALL.filter((declared) => differs(resolved, declared)) : ALL;
+  if (options.yaml) return print(stringify(valuesOf(resolved, shown)).trimEnd());
+  if (options.json) return print(JSON.stringify(asJson(resolved, shown), null, 2));
+  return print(shown.length > 0 ? table(resolved, shown) : "Every setting has its default.");
 }
 
-function asJson({ config, origin, preset, files }: Resolved) {
-  return { preset, files, config, origin: Object.fromEntries(ALL.map(({ path }) => [path, origin(path)])) };
+const differs = ({ config }: Resolved, { path, setting }: Declared): boolean =>
+  JSON.stringify(read(config, path)) !== JSON.stringify(setting.default);
+
+function valuesOf({ config }: Resolved, shown: readonly Declared[]): object {
+  const values = {};
+  for (const { path } of shown) write(values, path, read(config, path));
+  return values;
+}
+
+function asJson(resolved: Resolved, shown: readonly Declared[]) {
+  const { origin, preset, files } = resolved;
+  const origins = Object.fromEntries(shown.map(({ path }) => [path, origin(path)]));
+  return { preset, files, config: valuesOf(resolved, shown), origin: origins };
 }
 
 /** Grouped by section, in three aligned columns. */
-export function table({ config, origin }: Resolved): string {
-  const rows = ALL.map(({ path, setting }) => {
+export function table({ config, origin }: Resolved, listed: readonly Declared[] = ALL): string {
+  const rows = listed.map(({ path, setting }) => {
     const value = read(config, path);
     const plain = Array.isArray(value) ? value.join(",") : String(value);
     const stands = setting.empty && JSON.stringify(value) === JSON.stringify(setting.default);

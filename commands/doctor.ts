@@ -6,6 +6,7 @@ import type { Line } from "../core/cluster/doctor/line.ts";
 import { exitCode, table, verdict } from "../core/cluster/doctor/report.ts";
 import { EXIT } from "../core/errors.ts";
 import { VERSION } from "../core/version.ts";
+import { TAKES } from "./takes.ts";
 import { DOCTOR_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain doctor [--full] [--json] [FLAGS]";
@@ -15,7 +16,7 @@ export async function doctor(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
   const { own, rest } = ownWords(argv, DOCTOR_OPTIONS);
   const { full } = parseOptions(own, DOCTOR_OPTIONS, USAGE).options;
-  const resolved = resolve({ argv: rest, env, usage: USAGE });
+  const resolved = resolve({ argv: rest, env, usage: USAGE, takes: TAKES.doctor });
   const { json, quiet } = resolved.config.output;
   const show = { json, quiet };
   const began = performance.now();

@@ -16,6 +16,7 @@ import { knownAnswers, numberedAs } from "../core/train/known.ts";
 import { loaderThreads } from "../core/train/loader_threads.ts";
 import { savedConfig } from "../core/train/resume.ts";
 import { formatValue } from "../core/format.ts";
+import { TAKES } from "./takes.ts";
 import { withUserCode } from "./user_code.ts";
 
 const LABELS: Record<string, string> = {
@@ -30,7 +31,8 @@ const USAGE = "hpctrain eval CHECKPOINT [FLAGS]";
 
 export async function evaluate(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const [path] = resolve({ argv, env, positionals: 1, usage: USAGE }).positionals;
+  const asked = { argv, env, positionals: 1, usage: USAGE, takes: TAKES.eval };
+  const [path] = resolve(asked).positionals;
   if (path === undefined) {
     throw new UserError(
       "usage",
@@ -39,7 +41,7 @@ export async function evaluate(argv: string[]): Promise<number> {
   }
   const saved = savedConfig(path);
   const resolved = await withUserCode(
-    resolve({ argv, env, positionals: 1, usage: USAGE, checkpoint: saved }),
+    resolve({ ...asked, checkpoint: saved }),
   );
   for (const line of variablesTold(resolved)) console.error(line);
   try {

@@ -52,7 +52,8 @@ export function commandHelp(command: Command, all: boolean): string {
     blocks.push(`Options\n${lines.join("\n")}`);
   }
   if (command.settings) {
-    blocks.push(settingsHelp(all));
+    const { settings, ofCheckpoint } = command;
+    blocks.push(settingsHelp({ all, takes: settings === true ? undefined : settings, ofCheckpoint }));
     if (!all) {
       blocks.push(`These are the common flags. hpctrain ${command.name} --help-all shows every setting.`);
     }

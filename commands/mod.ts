@@ -20,6 +20,7 @@ import {
   SYNC_OPTIONS,
   WATCH_OPTIONS,
 } from "./options.ts";
+import { TAKES, type Takes } from "./takes.ts";
 
 /** The arguments after the command's name -> the exit code. */
 export type Run = (argv: string[]) => Promise<number>;
@@ -29,8 +30,10 @@ export interface Command {
   readonly summary: string;
   readonly usage: string;
   readonly examples: readonly string[];
-  /** Takes the flags of all settings. */
-  readonly settings?: boolean;
+  /** Takes the flags of all settings, or of these. */
+  readonly settings?: true | Takes;
+  /** Its settings are a checkpoint's, so it is no place for a preset. */
+  readonly ofCheckpoint?: true;
   /** Prints its own help. */
   readonly ownHelp?: boolean;
   /** Options that are no settings, for help and completions. */
@@ -58,7 +61,8 @@ export const COMMANDS: readonly Command[] = [
     summary: "evaluate a checkpoint, every sample exactly once",
     usage: "hpctrain eval CHECKPOINT [FLAGS]",
     examples: ["hpctrain eval checkpoints/quickstart_best.pt --val-samples 2000"],
-    settings: true,
+    settings: TAKES.eval,
+    ofCheckpoint: true,
     load: async () => (await import("./eval.ts")).evaluate,
   },
   {
@@ -70,7 +74,8 @@ export const COMMANDS: readonly Command[] = [
       "hpctrain predict checkpoints/ice_best.pt --data-path next-year.nc --out predicted.nc",
       "hpctrain launch -n 4 -- predict checkpoints/ice_best.pt --data-path new.nc --out ice.nc",
     ],
-    settings: true,
+    settings: TAKES.predict,
+    ofCheckpoint: true,
     options: PREDICT_OPTIONS,
     load: async () => (await import("./predict.ts")).predict,
   },
@@ -235,7 +240,7 @@ export const COMMANDS: readonly Command[] = [
       "hpctrain pack ice.nc packed --features wind,temperature --targets drift",
       "hpctrain pack ice.nc ice.npz",
     ],
-    settings: true,
+    settings: TAKES.pack,
     options: PACK_OPTIONS,
     load: async () => (await import("./pack.ts")).pack,
   },
@@ -248,7 +253,7 @@ export const COMMANDS: readonly Command[] = [
       "hpctrain doctor --full --save-dir /scratch/me",
       "srun hpctrain doctor --full",
     ],
-    settings: true,
+    settings: TAKES.doctor,
     options: DOCTOR_OPTIONS,
     load: async () => (await import("./doctor.ts")).doctor,
   },
@@ -261,7 +266,7 @@ export const COMMANDS: readonly Command[] = [
       "srun hpctrain bench allreduce --json",
       "hpctrain bench scaling one-gpu four-gpus eight-gpus",
     ],
-    settings: true,
+    settings: TAKES.bench,
     options: BENCH_OPTIONS,
     words: ["allreduce", "scaling"],
     load: async () => (await import("./bench.ts")).bench,
@@ -284,8 +289,11 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "config",
     summary: "show each setting's value, and where it came from",
-    usage: "hpctrain config [FLAGS] [--json | --yaml | --schema | --docs]",
-    examples: ["hpctrain config --preset cpu --lr 1e-3", "hpctrain config --preset cpu --yaml > run.yaml"],
+    usage: "hpctrain config [FLAGS] [--changed] [--json | --yaml | --schema | --docs]",
+    examples: [
+      "hpctrain config --preset cpu --lr 1e-3 --changed",
+      "hpctrain config --preset cpu --yaml > run.yaml",
+    ],
     settings: true,
     options: CONFIG_OPTIONS,
     load: async () => (await import("./config.ts")).config,
@@ -299,7 +307,7 @@ export const COMMANDS: readonly Command[] = [
       "hpctrain models resnet50 --gpu 80GB",
       "hpctrain models gpt --layers 12 --heads 12 --embed 768",
     ],
-    settings: true,
+    settings: TAKES.models,
     options: MODELS_OPTIONS,
     words: MODEL_NAMES,
     load: async () => (await import("./models.ts")).models,

@@ -15,6 +15,7 @@ import { asUserError, openDevice } from "../core/train/device.ts";
 import { manualSeed } from "../ffi/random.ts";
 import type { DType } from "../ffi/dtype.ts";
 import { MODELS_OPTIONS } from "./options.ts";
+import { TAKES } from "./takes.ts";
 import { withUserCode } from "./user_code.ts";
 
 const USAGE = "hpctrain models [NAME] [--gpu 80GB] [FLAGS]";
@@ -28,7 +29,13 @@ export async function models(argv: string[]): Promise<number> {
   const { own, rest } = ownWords(argv, MODELS_OPTIONS);
   const { options } = parseOptions(own, MODELS_OPTIONS, USAGE);
   const gpu = options.gpu === undefined ? undefined : memorySize(options.gpu);
-  const asked = resolve({ argv: rest, env: Deno.env.toObject(), positionals: 1, usage: USAGE });
+  const asked = resolve({
+    argv: rest,
+    env: Deno.env.toObject(),
+    positionals: 1,
+    usage: USAGE,
+    takes: TAKES.models,
+  });
   const [named] = asked.positionals;
   const given = asked.layer("model.name") !== "default";
   const { config } = asked;

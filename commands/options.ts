@@ -3,6 +3,7 @@
 export const CONFIG_OPTIONS = {
   json: { kind: "bool", help: "print the configuration and the origins as JSON" },
   yaml: { kind: "bool", help: "print the configuration as a YAML file that --config reads" },
+  changed: { kind: "bool", help: "only what differs from the default" },
   schema: { kind: "bool", help: "print the JSON Schema of a YAML file, for editors" },
   docs: { kind: "bool", help: "print the page of all settings as Markdown" },
 } as const;

@@ -20,6 +20,7 @@ import { EXIT, UserError } from "../core/errors.ts";
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../core/format.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
 import { PACK_OPTIONS } from "./options.ts";
+import { TAKES } from "./takes.ts";
 import { packNpz } from "./pack_npz.ts";
 
 const USAGE = "hpctrain pack SRC OUT [FLAGS]";
@@ -28,7 +29,7 @@ export async function pack(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
   const { own, rest } = ownWords(argv, PACK_OPTIONS);
   const { options } = parseOptions(own, PACK_OPTIONS, USAGE);
-  const resolved = resolve({ argv: rest, env, positionals: 2, usage: USAGE });
+  const resolved = resolve({ argv: rest, env, positionals: 2, usage: USAGE, takes: TAKES.pack });
   const [from, out] = resolved.positionals;
   if (out === undefined) {
     throw new UserError(

@@ -28,6 +28,7 @@ import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
 import { failed, joinRanks } from "../core/train/parallel/join.ts";
 import { savedConfig } from "../core/train/resume.ts";
 import { PREDICT_OPTIONS } from "./options.ts";
+import { TAKES } from "./takes.ts";
 import { withUserCode } from "./user_code.ts";
 
 const USAGE = "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [--no-targets] [FLAGS]";
@@ -36,7 +37,7 @@ export async function predict(argv: string[]): Promise<number> {
   const { own, rest } = ownWords(argv, PREDICT_OPTIONS);
   const { options } = parseOptions(own, PREDICT_OPTIONS, USAGE);
   const env = Deno.env.toObject();
-  const words = { argv: rest, env, positionals: 1, usage: USAGE };
+  const words = { argv: rest, env, positionals: 1, usage: USAGE, takes: TAKES.predict };
   const { positionals: [path], config: { distributed } } = resolve(words);
   if (path === undefined || options.out === undefined) {
     const what = path === undefined ? "Which checkpoint should predict?" : "Where should the predictions go?";

@@ -7,6 +7,7 @@ export {
   isSeq,
   LineCounter,
   type Node,
+  type Pair,
   parseDocument,
   stringify,
   type YAMLMap,

@@ -1,5 +1,6 @@
 // The flags as a shell completes them. May import the declarations only.
 import { SOURCE_FLAGS } from "./flags.ts";
+import { OF_A_START } from "./help.ts";
 import { PRESET_NAMES } from "./presets.ts";
 import { ALL, FLAGS } from "./tree.ts";
 
@@ -11,7 +12,7 @@ export interface CompletedFlag {
 }
 
 /** Every flag of the settings, and those that name where settings come from. */
-export function settingFlags(): CompletedFlag[] {
+export function settingFlags(takes: (path: string) => boolean, ofCheckpoint: boolean): CompletedFlag[] {
   const sources: CompletedFlag[] = [
     { name: "preset", help: plain(SOURCE_FLAGS.preset.help), value: { choices: PRESET_NAMES } },
     { name: "debug", help: plain(SOURCE_FLAGS.debug.help) },
@@ -19,7 +20,8 @@ export function settingFlags(): CompletedFlag[] {
     { name: "set", help: SOURCE_FLAGS.set.help, value: { choices: ALL.map(({ path }) => `${path}=`) } },
     { name: "help-all", help: "show every setting" },
   ];
-  const settings = [...FLAGS].map(([name, { declared: { setting }, fixed, spelling }]): CompletedFlag => {
+  const taken = [...FLAGS].filter(([, { declared }]) => takes(declared.path));
+  const settings = taken.map(([name, { declared: { setting }, fixed, spelling }]): CompletedFlag => {
     if (fixed !== undefined) {
       return { name, help: name.startsWith("no-") ? `not: ${setting.help}` : setting.help };
     }
@@ -29,7 +31,8 @@ export function settingFlags(): CompletedFlag[] {
     const choices = setting.choices && [...setting.choices, ...words];
     return { name, help: setting.help, value: { choices, files } };
   });
-  return [...sources, ...settings];
+  const shown = sources.filter(({ name }) => !ofCheckpoint || !OF_A_START.includes(name));
+  return [...shown, ...settings];
 }
 
 function plain(help: string): string {

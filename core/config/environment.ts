@@ -1,5 +1,6 @@
 // Variables of the environment -> assignments: HPCTRAIN_* for every setting, and a few without a prefix.
 import { UserError } from "../errors.ts";
+import type { Mistakes } from "./mistakes.ts";
 import { nearest } from "./suggest.ts";
 import { ALL, type Declared } from "./tree.ts";
 import { type Assignment, fromText } from "./values.ts";
@@ -39,12 +40,14 @@ export function prefixedOf({ path, setting }: Declared): string[] {
 }
 
 /** An empty variable counts as one that is not set. */
-export function readEnvironment(env: Env): Assignment[] {
-  refuseUnknown(env);
+export function readEnvironment(env: Env, mistakes: Mistakes): Assignment[] {
+  refuseUnknown(env, mistakes);
   return ALL.flatMap((declared) => {
-    const [first, ...others] = variablesOf(declared).filter((variable) => env[variable])
-      .map((variable) => ({ ...fromText(declared, env[variable]!, `env ${variable}`), variable }));
-    for (const other of others) refuseTwo(declared, first, other);
+    const set = variablesOf(declared).filter((variable) => env[variable]);
+    const [first, ...others] = set.flatMap((variable) =>
+      mistakes.try(() => ({ ...fromText(declared, env[variable]!, `env ${variable}`), variable })) ?? []
+    );
+    for (const other of others) mistakes.try(() => refuseTwo(declared, first, other));
     return first ? [first] : [];
   });
 }
@@ -61,7 +64,7 @@ function refuseTwo({ path, setting }: Declared, first: Assignment, other: Assign
 export const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 /** A variable that looks like a misspelt setting would be ignored in silence; one of a stranger is left alone. */
-function refuseUnknown(env: Env): void {
+function refuseUnknown(env: Env, mistakes: Mistakes): void {
   const known = [...ALL.flatMap(variablesOf), ...OTHERS];
   const sections = [...new Set(ALL.map(({ path }) => PREFIX + path.split(".")[0].toUpperCase() + "_"))];
   for (const name of Object.keys(env)) {
@@ -70,6 +73,8 @@ function refuseUnknown(env: Env): void {
     const near = nearest(bare(name), known.map(bare));
     if (near === null && !sections.some((section) => name.startsWith(section))) continue;
     const hint = near ? `Did you mean ${PREFIX}${near}?` : 'Unset it; "hpctrain config" lists all settings.';
-    throw new UserError("usage", `env ${name}: no setting has this variable. ${hint}`);
+    mistakes.try(() => {
+      throw new UserError("usage", `env ${name}: no setting has this variable. ${hint}`);
+    });
   }
 }

@@ -7,11 +7,13 @@ import {
   isSeq,
   LineCounter,
   type Node,
+  type Pair,
   parseDocument,
   type YAMLMap,
 } from "../../deps/yaml.ts";
 import { UserError } from "../errors.ts";
 import { insteadOf } from "./elsewhere.ts";
+import type { Mistakes } from "./mistakes.ts";
 import { readText } from "./read_text.ts";
 import { nearest } from "./suggest.ts";
 import { allPaths, canonical, FLAGS, isGroup, keysOf, lookUp } from "./tree.ts";
@@ -29,11 +31,11 @@ export interface ParsedFile {
 /** What a preset says about itself; a user's file that began as a preset may keep it. */
 const PRESET_KEYS = ["about", "layout"] as const;
 
-export function readSettings(path: string): ParsedFile {
-  return parseSettings(readText(path), path);
+export function readSettings(path: string, mistakes: Mistakes): ParsedFile {
+  return parseSettings(readText(path), path, mistakes);
 }
 
-export function parseSettings(source: string, name: string): ParsedFile {
+export function parseSettings(source: string, name: string, mistakes: Mistakes): ParsedFile {
   const lines = new LineCounter();
   const document = parse(source, name, lines);
   const at = (offset: number) => {
@@ -42,7 +44,7 @@ export function parseSettings(source: string, name: string): ParsedFile {
   };
   const problem = document.errors[0] ?? document.warnings[0];
   if (problem) throw new UserError("usage", `${at(problem.pos[0])}: ${syntaxSentence(problem)}`);
-  const walker = new Walker(document, at);
+  const walker = new Walker(document, at, mistakes);
   walker.top(name);
   return walker;
 }
@@ -73,6 +75,7 @@ class Walker implements ParsedFile {
   constructor(
     readonly document: Document,
     readonly at: (offset: number) => string,
+    readonly mistakes: Mistakes,
   ) {}
 
   top(name: string): void {
@@ -99,29 +102,31 @@ class Walker implements ParsedFile {
 
   #group(map: YAMLMap, group: string): void {
     const names = new Set<string>();
-    for (const pair of map.items) {
-      const key = isScalar(pair.key) ? String(pair.key.value) : String(pair.key);
-      const where = this.#where(pair.key);
-      if (names.has(key)) {
-        throw new UserError(
-          "usage",
-          `${where}: ${JSON.stringify(key)} is given twice in the same section. Remove one.`,
-        );
-      }
-      names.add(key);
-      const path = canonical(group === "" ? key : `${group}.${key}`);
-      const value = this.#resolve(pair.value);
-      if (group === "" && (PRESET_KEYS as readonly string[]).includes(key)) {
-        this.extra[key] = () => (value as Node).toJS(this.document);
-      } else if (isGroup(path) && isMap(value)) {
-        this.#group(value, path);
-      } else if (lookUp(path)) {
-        this.#setting(path, value, where);
-      } else if (isGroup(path)) {
-        if (!empty(value)) throw this.#notASection(path, value);
-      } else {
-        throw unknownKey(where, group, key);
-      }
+    for (const pair of map.items) this.mistakes.try(() => this.#pair(pair, group, names));
+  }
+
+  #pair(pair: Pair, group: string, names: Set<string>): void {
+    const key = isScalar(pair.key) ? String(pair.key.value) : String(pair.key);
+    const where = this.#where(pair.key);
+    if (names.has(key)) {
+      throw new UserError(
+        "usage",
+        `${where}: ${JSON.stringify(key)} is given twice in the same section. Remove one.`,
+      );
+    }
+    names.add(key);
+    const path = canonical(group === "" ? key : `${group}.${key}`);
+    const value = this.#resolve(pair.value);
+    if (group === "" && (PRESET_KEYS as readonly string[]).includes(key)) {
+      this.extra[key] = () => (value as Node).toJS(this.document);
+    } else if (isGroup(path) && isMap(value)) {
+      this.#group(value, path);
+    } else if (lookUp(path)) {
+      this.#setting(path, value, where);
+    } else if (isGroup(path)) {
+      if (!empty(value)) throw this.#notASection(path, value);
+    } else {
+      throw unknownKey(where, group, key);
     }
   }
 

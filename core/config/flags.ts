@@ -1,5 +1,6 @@
 // argv -> assignments, presets, files and positionals.
 import { UserError } from "../errors.ts";
+import type { Mistakes } from "./mistakes.ts";
 import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "./options.ts";
 import { type Flag, FLAGS, hintForPath, lookUp } from "./tree.ts";
 import { type Assignment, expected, fromText } from "./values.ts";
@@ -28,7 +29,7 @@ export const takesValue = (name: string): boolean => {
   return flag ? flag.fixed === undefined : SOURCE_FLAGS[name]?.value !== undefined;
 };
 
-export function readFlags(argv: readonly string[], usage: string): CommandLine {
+export function readFlags(argv: readonly string[], usage: string, mistakes: Mistakes): CommandLine {
   const line: CommandLine = { assignments: [], presets: [], debug: false, files: [], positionals: [] };
   const words = [...argv];
   while (words.length > 0) {
@@ -36,7 +37,7 @@ export function readFlags(argv: readonly string[], usage: string): CommandLine {
     if (word === "--") {
       line.positionals.push(...words.splice(0));
     } else if (looksLikeFlag(word)) {
-      readFlag(word, words, line, usage);
+      mistakes.try(() => readFlag(word, words, line, usage));
     } else {
       line.positionals.push(word);
     }
@@ -49,6 +50,7 @@ function readFlag(word: string, words: string[], line: CommandLine, usage: strin
   const flag = FLAGS.get(name);
   const source = Object.hasOwn(SOURCE_FLAGS, name);
   if (!word.startsWith("--") || (!flag && !source)) {
+    if (value === undefined && words.length > 0 && !looksLikeFlag(words[0])) words.shift(); // its value, most likely
     throw unknownFlag(word, [...FLAGS.keys(), ...Object.keys(SOURCE_FLAGS)], usage);
   }
   if (flag) {

@@ -7,19 +7,32 @@ import { ALL, type Declared } from "./tree.ts";
 const WIDTH = 100;
 const LEFT = 34;
 
-/** All settings, or the common ones, grouped by section; no line is longer than 100 columns. */
-export function settingsHelp(all: boolean): string {
+export interface Shown {
+  /** All of them, or the common ones. */
+  readonly all: boolean;
+  /** Those that the command takes. */
+  readonly takes?: (path: string) => boolean;
+  /** Its settings are a checkpoint's. */
+  readonly ofCheckpoint?: boolean;
+}
+
+/** Settings grouped by section; no line is longer than 100 columns. */
+export function settingsHelp({ all, takes = () => true, ofCheckpoint = false }: Shown): string {
   const sources = Object.entries(SOURCE_FLAGS)
+    .filter(([name]) => !ofCheckpoint || !OF_A_START.includes(name))
     .map(([name, { value, help }]) => helpLine(`--${name}${value ? ` ${value}` : ""}`, help));
   const blocks = ["Where settings come from", ...sources];
   for (const [section, title] of Object.entries(SECTION_TITLES)) {
     const shown = ALL.filter(({ path, setting }) =>
-      path.startsWith(`${section}.`) && (all || setting.common)
+      path.startsWith(`${section}.`) && takes(path) && (all || setting.common)
     );
     if (shown.length > 0) blocks.push("", title, ...shown.flatMap(settingLines));
   }
   return blocks.join("\n");
 }
+
+/** What a run that begins afresh can be given. */
+export const OF_A_START = ["preset", "debug"];
 
 /** Two columns; the right one is wrapped. */
 export function helpLine(left: string, right: string): string {

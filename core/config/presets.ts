@@ -1,6 +1,7 @@
 // The presets that are embedded in the executable, and the layouts they are for. May import errors and files.
 import { UserError } from "../errors.ts";
 import { parseSettings } from "./files.ts";
+import { Mistakes } from "./mistakes.ts";
 import { didYouMean } from "./suggest.ts";
 import type { Assignment } from "./values.ts";
 
@@ -46,7 +47,9 @@ export function loadPreset(name: string, origin = "--preset"): Preset {
     throw new UserError("usage", `${origin}: unknown preset "${name}".${hint}`);
   }
   const source = Deno.readTextFileSync(new URL(`../../presets/${name}.yaml`, import.meta.url));
-  const { assignments, extra } = parseSettings(source, `presets/${name}.yaml`);
+  const mistakes = new Mistakes();
+  const { assignments, extra } = parseSettings(source, `presets/${name}.yaml`, mistakes);
+  mistakes.refuse();
   const layout = extra.layout() as Record<"nodes" | "ranks" | "device" | "fit", string | number>;
   return {
     name,

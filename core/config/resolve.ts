@@ -3,6 +3,7 @@ import { UserError } from "../errors.ts";
 import { type Env, readEnvironment, same } from "./environment.ts";
 import { readSettings } from "./files.ts";
 import { type CommandLine, readFlags } from "./flags.ts";
+import { Mistakes } from "./mistakes.ts";
 import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
 import type { Config } from "./settings.ts";
 import { ALL, defaults, read, write } from "./tree.ts";
@@ -19,6 +20,8 @@ export interface Request {
   readonly ranks?: number;
   /** How many positionals the command takes; none unless told. */
   readonly positionals?: number;
+  /** Which settings the command takes as flags: all, unless told. */
+  readonly takes?: (path: string) => boolean;
   /** For sentences about flags. */
   readonly usage?: string;
 }
@@ -45,10 +48,19 @@ export interface Resolved {
 
 /** defaults < preset < checkpoint < files < environment < flags. */
 export function resolve(request: Request): Resolved {
-  const { argv, env, usage = "hpctrain [train] [FLAGS]. `hpctrain train --help` lists them." } = request;
-  const line = readFlags(argv, usage);
-  refuseExtra(line.positionals, request.positionals ?? 0, usage);
-  const preset = choosePreset(line, request);
+  const {
+    argv,
+    env,
+    takes = () => true,
+    usage = "hpctrain [train] [FLAGS]. `hpctrain train --help` lists them.",
+  } = request;
+  const mistakes = new Mistakes();
+  const line = readFlags(argv, usage, mistakes);
+  for (const { path, origin } of line.assignments) {
+    if (!takes(path) && !origin.startsWith("--set")) mistakes.try(() => refuseUseless(path, origin, usage));
+  }
+  mistakes.try(() => refuseExtra(line.positionals, request.positionals ?? 0, usage));
+  const preset = mistakes.try(() => choosePreset(line, request)) ?? null;
   const files = line.files.length > 0 ? line.files : env.HPCTRAIN_CONFIG ? [env.HPCTRAIN_CONFIG] : [];
 
   const config = defaults();
@@ -61,8 +73,11 @@ export function resolve(request: Request): Resolved {
   };
   if (preset) apply("preset", forRanks(preset, request.ranks));
   if (request.checkpoint) apply("checkpoint", fromCheckpoint(request.checkpoint));
-  for (const file of files) apply("file", readSettings(file).assignments);
-  const variables = readEnvironment(env);
+  for (const file of files) {
+    apply("file", mistakes.try(() => readSettings(file, mistakes))?.assignments ?? []);
+  }
+  const variables = readEnvironment(env, mistakes);
+  mistakes.refuse();
   apply("environment", variables);
   apply("flag", line.assignments);
   const layer = (path: string): Layer => given.get(path)?.layer ?? "default";
@@ -142,6 +157,13 @@ function fromCheckpoint(config: unknown): Assignment[] {
       throw error instanceof UserError ? new UserError("checkpoint", error.message, { cause: error }) : error;
     }
   });
+}
+
+function refuseUseless(path: string, flag: string, usage: string): never {
+  throw new UserError(
+    "usage",
+    `${flag} (${path}) is nothing that this command looks at: leave it out. Usage: ${usage}`,
+  );
 }
 
 function refuseExtra(positionals: readonly string[], allowed: number, usage: string): void {

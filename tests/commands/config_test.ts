@@ -63,3 +63,36 @@ Deno.test("a mistake in a file ends config with its place and exit code 2", asyn
     Deno.removeSync(path);
   }
 });
+
+Deno.test("config --changed shows what differs from the default, with its origin, and nothing else", async () => {
+  const argv = [
+    "config",
+    "--changed",
+    "--preset",
+    "debug",
+    "--lr",
+    "1e-2",
+    "--seed",
+    "0",
+    "--batch-size",
+    "64",
+  ];
+  const { out } = await hpctrain(argv, { EPOCHS: "9" });
+  const rows = out.split("\n").filter((line) => line.startsWith("  ")).map((line) =>
+    line.trim().split(/ {2,}/)
+  );
+  assertEquals(rows.find(([key]) => key === "epochs"), ["epochs", "9", "env EPOCHS"]);
+  assertEquals(rows.find(([key]) => key === "optimizer.learning_rate"), [
+    "optimizer.learning_rate",
+    "0.01",
+    "--lr",
+  ]);
+  assertEquals(rows.find(([key]) => key === "hidden_size"), ["hidden_size", "32", "preset debug"]);
+  for (const key of ["seed", "batch_size", "log_gpu_memory"]) {
+    assert(!rows.some(([name]) => name === key), key);
+  }
+  const { config, origin } = JSON.parse((await hpctrain([...argv, "--json"])).out);
+  assertEquals(Object.keys(origin).length, rows.length);
+  assertEquals(config.training.optimizer, { learning_rate: 0.01 });
+  assertEquals((await hpctrain(["config", "--changed"])).out, "Every setting has its default.\n");
+});

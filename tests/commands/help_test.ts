@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { commandHelp, GROUPS, guide } from "../../commands/help.ts";
 import { COMMANDS } from "../../commands/mod.ts";
-import { FLAGS } from "../../core/config/tree.ts";
+import { ALL, FLAGS } from "../../core/config/tree.ts";
 import { VERSION } from "../../core/version.ts";
 import { hpctrain } from "./helpers.ts";
 
@@ -80,4 +80,42 @@ Deno.test("--trace-errors tells where an error came from, for any command and be
     "--debug is the preset debug. Where an error came from is told by --trace-errors.",
   );
   assertEquals(more, []);
+});
+
+Deno.test("a command's help and completions list what it takes, and other flags are refused", async () => {
+  const flagsOf = (text: string) =>
+    new Set([...text.matchAll(/--(?:\[no-\])?([a-z][\w-]*)/g)].map(([, name]) => name));
+  const training = [
+    "epochs",
+    "lr",
+    "learning-rate",
+    "optimizer",
+    "scheduler",
+    "ema",
+    "resume",
+    "save-every-epoch",
+  ];
+  const others = ["preset", "debug", "wandb", "wandb-project", "partition", "time", "keep-last"];
+  const completions = (await hpctrain(["completions", "bash"])).out;
+  for (const name of ["eval", "predict", "export"]) {
+    const command = COMMANDS.find((one) => one.name === name)!;
+    const listed = flagsOf([...commandHelp(command, true).matchAll(/^ {2}--.*$/gm)].join("\n"));
+    const completed = flagsOf(new RegExp(`^    ${name}\\) words=.*$`, "m").exec(completions)![0]);
+    for (const flag of [...training, ...others]) {
+      assert(!listed.has(flag) && !completed.has(flag), `${name} --${flag}`);
+    }
+    if (name !== "export") {
+      assert(["data-path", "device", "threads", "json", "eval-batch-size"].every((f) => listed.has(f)));
+    }
+  }
+  const { code, err } = await hpctrain(["predict", "x.pt", "--out", "y.npz", "--epochs", "3"]);
+  assertEquals(code, 2);
+  assertStringIncludes(
+    err,
+    "--epochs (training.epochs) is nothing that this command looks at: leave it out.",
+  );
+  for (const { name, settings } of COMMANDS) {
+    if (typeof settings !== "function") continue;
+    assert(ALL.some(({ path }) => settings(path)) && !settings("training.epochs"), name);
+  }
 });

@@ -111,7 +111,7 @@ Deno.test("--dry-run checks the arithmetic, and leaves nothing behind", () =>
       "Memory: 64G on each node, 128G in all",
       "Time: 1:00:00",
       "Batch: 64 x 4 ranks x 1 accumulated = 256 samples a step, 391 steps an epoch",
-      "Learning rate: 1.2e-3 = 0.0003 (default) x 4: 256 samples a step / 64, as lr_scaling is linear (preset multi-gpu)",
+      "Learning rate: 1.2e-3 = 0.0003 (default) x 4: 256 samples a step / 64, as lr_scaling is linear (preset multi-node)",
       "SLURM: not asked, there is no sbatch in PATH",
       "",
     ]);

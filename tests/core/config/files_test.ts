@@ -1,6 +1,7 @@
 // YAML files: the spellings that must work, and a sentence with a position for each mistake.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { parseSettings } from "../../../core/config/files.ts";
+import { Mistakes } from "../../../core/config/mistakes.ts";
+import { parseSettings as parse } from "../../../core/config/files.ts";
 import { readText } from "../../../core/config/read_text.ts";
 import { UserError } from "../../../core/errors.ts";
 import { fromArgv, fromFile, refusal, refusedFile } from "./helpers.ts";
@@ -21,6 +22,14 @@ training:
   log_gpu_memory: true
 output: { model_dir: "models/" }
 `;
+
+/** Alone, as a preset is read. */
+function parseSettings(source: string, name: string) {
+  const mistakes = new Mistakes();
+  const parsed = parse(source, name, mistakes);
+  mistakes.refuse();
+  return parsed;
+}
 
 Deno.test("the YAML of the contract works as it stands", () => {
   const { config, origin } = fromFile(ICE);

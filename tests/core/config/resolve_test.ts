@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { resolve } from "../../../core/config/resolve.ts";
 import { defaults } from "../../../core/config/tree.ts";
-import { withFile } from "./helpers.ts";
+import { refusal, withFile } from "./helpers.ts";
 
 Deno.test("defaults give way to preset, file, environment and flags, in this order", () => {
   withFile("training: { epochs: 11, batch_size: 12, lr: 0.5 }", (path) => {
@@ -31,4 +31,49 @@ Deno.test("a checkpoint's settings stand above the preset and below flags; what 
   assertEquals([config.model.hidden_size, config.training.seed], [99, 6]);
   assertEquals([config.training.device, config.output.quiet], ["auto", false]);
   assertEquals(origin("model.hidden_size"), "checkpoint");
+});
+
+Deno.test("the mistakes of flags, files, variables and the preset are all told at once, each with its place", () => {
+  const file = `training:
+  epochs: many
+  batch_sise: 3
+  optimizer: { type: adm }
+wandb: 7
+`;
+  const said = withFile(file, (path) =>
+    refusal({
+      argv: [
+        "--lrr",
+        "3",
+        "--preset",
+        "cpuu",
+        "--config",
+        path,
+        "--patience",
+        "x",
+        "--precision=bf17",
+        "extra",
+        "--seed",
+        "3",
+      ],
+      env: { HPCTRAIN_TRAINING_ZZZ: "1", LR: "fast", LEARNING_RATE: "1e-3" },
+    }).replaceAll(path, "run.yaml"));
+  const [head, ...lines] = said.split("\n");
+  assertEquals(head, "The configuration has 11 mistakes.");
+  const places = lines.map((line) =>
+    /^ {2}(Unknown flag --lrr|Unexpected argument "extra"|[^:]+(:\d+:\d+)?)/.exec(line)![1]
+  );
+  assertEquals(places, [
+    "Unknown flag --lrr",
+    "--patience",
+    "--precision",
+    'Unexpected argument "extra"',
+    "--preset",
+    "run.yaml:2:11",
+    "run.yaml:3:3",
+    "run.yaml:4:22",
+    "run.yaml:5:8",
+    "env HPCTRAIN_TRAINING_ZZZ",
+    "env LR",
+  ]);
 });

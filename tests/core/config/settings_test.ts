@@ -82,7 +82,7 @@ Deno.test("every setting and every alias is in the schema", () => {
 
 Deno.test("every setting is on the page of settings and in the long help", () => {
   const page = settingsPage();
-  const help = settingsHelp(true);
+  const help = settingsHelp({ all: true });
   for (const { path, setting } of ALL) {
     assert(page.includes(`| \`${path}\``), path);
     assert(help.includes(setting.flag ?? path), path);
@@ -141,5 +141,5 @@ Deno.test("two configurations do not share a list", () => {
 });
 
 Deno.test("the flag of each is printed by help in at most 100 columns", () => {
-  for (const line of settingsHelp(true).split("\n")) assert(line.length <= 100, line);
+  for (const line of settingsHelp({ all: true }).split("\n")) assert(line.length <= 100, line);
 });
