@@ -57,6 +57,13 @@ export function chooseColumns<C extends Column>(table: Table<C>, names: Names, u
   return { features, targets: untold ? [] : targets };
 }
 
+/** Whether all columns are features, so that there is nothing to predict; what is named as a target is. */
+export function leavesNothing({ columns }: Table, { features, targets }: Names): boolean {
+  const offered = columns.filter(({ onlyByName }) => !onlyByName);
+  return targets.length === 0 &&
+    (offered.length === 1 || offered.length > 0 && offered.every(({ name }) => features.includes(name)));
+}
+
 function find<C extends Column>({ path, noun, columns }: Table<C>, name: string, setting: string): C {
   const found = columns.find((column) => column.name === name);
   if (found) return found;

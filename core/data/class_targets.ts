@@ -17,31 +17,41 @@ export interface ClassTargets {
 
 const MOST_CLASSES = 1e6;
 
-/** `input` is the shape of one sample's. Null when the target is no class: several numbers a sample, or fractions. */
+/** What a class may be of, beside a sample. */
+export interface Places {
+  /** Of one sample's input: its pixels may have classes. */
+  readonly input: readonly number[];
+  /** Of one sample of a series or a text: its positions may have classes. */
+  readonly lengths: readonly number[];
+}
+
+/** Null when the target is no class: several numbers a sample, or fractions. */
 export function classTargets(
   table: Table,
   column: Column,
   { values }: Field,
-  input: readonly number[],
+  { input, lengths }: Places,
   ignored: number,
 ): ClassTargets | null {
   const { name } = column, classes = column.text?.classes();
   const [samples, channels, ...map] = values.shape;
   const perPixel = map.length > 0 && channels === 1 && map.join() === input.slice(1).join();
-  if (!perPixel && (map.length > 0 || channels > 1)) return null;
+  const perPosition = map.length === 0 && channels > 1 && lengths.includes(channels);
+  if (!perPixel && !perPosition && (map.length > 0 || channels > 1)) return null;
   return scope(() => {
-    const plain = reshape(values, perPixel ? [samples, ...map] : [samples]);
+    const plain = perPosition ? values : reshape(values, perPixel ? [samples, ...map] : [samples]);
     const numbers = counted(plain, ignored);
     if (numbers === null) return null;
     const least = minValue(numbers).item(), most = maxValue(numbers).item();
     if (least < 0 || most >= MOST_CLASSES) throw outside(table, name, plain, ignored);
     const outputs = classes?.length ?? most + 1;
+    const of = perPosition ? ` of each of ${channels} positions` : "";
     const said = classes
       ? `text, taken as classes in sorted order: ${shorten(classes)}`
-      : `whole numbers, taken as ${outputs} classes (0 to ${most}); for a quantity say --loss mse`;
+      : `whole numbers, taken as ${outputs} classes${of} (0 to ${most}); for a quantity say --loss mse`;
     return {
       values: toDtype(plain, "i32"),
-      task: perPixel ? "segmentation" : "classification",
+      task: perPixel || perPosition ? "segmentation" : "classification",
       outputs,
       note: `Target ${name} is ${said}`,
     } as const;

@@ -8,14 +8,15 @@ import type { Config } from "../config/settings.ts";
 import { UserError } from "../errors.ts";
 import { formatBytes, formatPlural } from "../format.ts";
 import { isExported } from "../models/exported/name.ts";
+import { isCode } from "../user/export.ts";
 import type { Facts, InputColumn } from "../models/model.ts";
 import type { Rows } from "./arrays/rows.ts";
 import { readAlone, streamColumns, type Streamed, streamedSource } from "./arrays/stream.ts";
-import { chooseColumns } from "./choose_columns.ts";
+import { chooseColumns, leavesNothing } from "./choose_columns.ts";
 import { checkTexts, sampleCount } from "./column_checks.ts";
 import { goTogether, layoutOf } from "./column_shapes.ts";
 import { type Field, heldBytes, joinColumns, peakBytes } from "./column_tensors.ts";
-import { classTargets } from "./class_targets.ts";
+import { classTargets, type Places } from "./class_targets.ts";
 import { goodRows } from "./good_rows.ts";
 import { memorySource } from "./memory.ts";
 import type { Rule } from "./missing.ts";
@@ -81,29 +82,34 @@ export interface FromColumns {
 
 export function fromColumns(table: Table, settings: ColumnSettings): FromColumns {
   const { path } = table, { data } = settings;
+  // What takes several inputs apart itself can be given columns that don't go together, and may judge itself.
+  const apart = isExported(settings.model.name);
   const { untold = false } = settings.training;
-  const { features, targets } = chooseColumns(table, data, untold);
+  const targetless = !untold && apart && leavesNothing(table, data);
+  const { features, targets } = chooseColumns(table, data, untold || targetless);
   const samples = sampleCount(table, [...features, ...targets]);
   checkTexts(table, features, targets);
-  // What takes several inputs apart itself can be given columns that don't go together.
-  const apart = isExported(settings.model.name);
   const flat = apart && features.length > 1 && !goTogether(features);
   const { streamed, notes } = whereToRead(table, features, targets, samples, data.in_memory, flat);
   return scope(() => {
     const held = streamed ? null : joinColumns(table, features, flat);
-    const target = untold
+    const target = targets.length === 0
       ? nothing(samples)
       : joinColumns(table, streamed ? targets.map(readAlone) : targets);
     const fields = held ? [held, target] : [target];
     notes.push(...fields.flatMap((field) => field.notes));
     const kept = goodRows(table, fields, samples, data.bad_samples, notes);
     const shape = held ? held.values.shape.slice(1) : streamed!.shape;
-    const answer = untold ? unknown(target) : taskOf(table, targets, shape, target, settings, notes);
+    const places = { input: shape, lengths: lengthsOf(features, settings) };
+    const answer = targets.length === 0
+      ? unknown(target)
+      : taskOf(table, targets, places, target, settings, notes);
     const { train, val } = split(kept, samples, settings, notes);
     const facts = {
       name: path,
       task: answer.task,
       outputs: answer.outputs,
+      targetless,
       names: answer.names,
       fields: ["features", "targets"] as const,
       description: `${path}: ${
@@ -199,11 +205,22 @@ interface Answer {
   readonly said: string;
 }
 
+/** How many positions samples have, for models that may answer for each: those of a text, and of a series of whatever. */
+function lengthsOf(features: readonly Column[], { training, model }: ColumnSettings): number[] {
+  if (!(isExported(model.name) || isCode(model.name))) return [];
+  return features.flatMap(({ shape: [, ...sample], dtype, whole }) => {
+    const sides = sample.filter((side) => side > 1);
+    const text = whole || !isFloating(dtype) || training.loss === "cross_entropy";
+    const series = sample.length > 1 || text;
+    return series && sides.length <= 2 ? sides : []; // either side of a series may be its length
+  });
+}
+
 /** Classes when the one target is whole numbers, unless the loss or the model's outputs say that it is a quantity. */
 function taskOf(
   table: Table,
   targets: readonly Column[],
-  input: readonly number[],
+  places: Places,
   target: Field,
   { training, model }: ColumnSettings,
   notes: string[],
@@ -213,7 +230,7 @@ function taskOf(
   const [first] = targets;
   const whole = first.whole || first.text || !/^(f|bf)\d/.test(first.dtype);
   const classes = targets.length === 1 && (first.text || (!numeric && (whole || loss === "cross_entropy")))
-    ? classTargets(table, first, target, input, training.ignore_index)
+    ? classTargets(table, first, target, places, training.ignore_index)
     : null;
   if (classes) {
     notes.push(classes.note);

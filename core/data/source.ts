@@ -96,6 +96,8 @@ export interface SourceParts {
   readonly task: Facts["task"];
   /** Classes, numbers to predict, or tokens in the vocabulary. */
   readonly outputs: number;
+  /** There is nothing to predict. */
+  readonly targetless?: boolean;
   /** The fields' names, for messages; "input" and "target" unless told. */
   readonly fields?: readonly [input: string, target: string];
   /** One line for the user. */
@@ -116,7 +118,7 @@ export interface SourceParts {
 
 /** A source from its parts; what a batch of one looks like is the one truth about the fields. */
 export function source(parts: SourceParts): Source {
-  const { name, length, task, outputs, fields, description, indices, names, usual } = parts;
+  const { name, length, task, outputs, targetless, fields, description, indices, names, usual } = parts;
   const raw = ({ ids, epoch }: Part) => scope(() => parts.raw(ids, epoch));
   const finish = (batch: Batch) => parts.finish ? scope(() => parts.finish!(batch)) : batch;
   const [input, target] = scope(() => {
@@ -124,7 +126,12 @@ export function source(parts: SourceParts): Source {
     const field = (name: string, t: Tensor): Field => ({ name, shape: t.shape.slice(1), dtype: t.dtype });
     return [field(fields?.[0] ?? "input", one.input), field(fields?.[1] ?? "target", one.target)];
   });
-  const facts = { task, input: { shape: input.shape, dtype: input.dtype, ...parts.columns }, outputs };
+  const facts = {
+    task,
+    input: { shape: input.shape, dtype: input.dtype, ...parts.columns },
+    outputs,
+    targetless,
+  };
   return {
     name,
     length,

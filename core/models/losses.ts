@@ -19,6 +19,7 @@ import {
   reshape,
   sum,
   toDtype,
+  transpose,
 } from "../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
@@ -123,7 +124,7 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
         return crossEntropyLoss(output, widened(target, output), null, MEAN, ignoreIndex, labelSmoothing);
       }
       if (target.dtype !== "i64") target = toDtype(target, "i64");
-      if (language) {
+      if (language || classesLast(output, target)) {
         rows[1] = output.shape[output.shape.length - 1];
         output = reshape(output, rows);
         target = reshape(target, all);
@@ -139,6 +140,17 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
         : scope(() => Number(sum(ne(target, constant(ignoreIndex, "i64", target.device))).itemBigInt())),
   };
 }
+
+/**
+ * Whether scores [N, T, C] have the classes of each position last, as transformers give them: PyTorch's cross_entropy has them
+ * second, [N, C, T]. Where both could be meant they are last.
+ */
+export const classesLast = (scores: Tensor, labels: Tensor): boolean =>
+  scores.shape.length === 3 && labels.shape.length === 2 && scores.shape[1] === labels.shape[1];
+
+/** The same scores with the classes second, as metrics look at them. */
+export const classesSecond = (scores: Tensor, labels: Tensor): Tensor =>
+  classesLast(scores, labels) ? transpose(scores, 1, 2) : scores;
 
 /** With shares of 0 for the classes that only the model has: it may have more than the data. */
 function widened(target: Tensor, output: Tensor): Tensor {

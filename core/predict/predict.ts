@@ -73,7 +73,7 @@ export async function predict(source: Source, { from, end }: Range, job: Job): P
             { name: "id", shape: [], values: ids },
             floats("prediction", output),
             ...(classes ? likeliest(output) : []),
-            ...(targets
+            ...(targets && !source.facts.targetless
               ? [classes && !isFloating(target.dtype) ? labels(target, relabel) : floats("target", target)]
               : []),
           ]);

@@ -60,7 +60,7 @@ export function build(
   const chosen = createLoss(training, facts);
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
   const model = createModel(config.model, facts, chosen.outputs);
-  const loss = lossFor(model, training.loss, chosen);
+  const loss = lossFor(model, training.loss, chosen, facts);
   checkRun(model, {
     batch: training.batch_size,
     samples: [data.train.length, ...(data.val ? [data.val.length] : [])],

@@ -24,7 +24,7 @@ import {
   zerosLike,
 } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import { isSoft, type Loss } from "../models/losses.ts";
+import { classesSecond, isSoft, type Loss } from "../models/losses.ts";
 import type { Facts } from "../models/model.ts";
 import type { UserMetrics } from "../user/judging.ts";
 
@@ -170,9 +170,10 @@ function accuracy(top5: boolean, ignored = -1): Kind {
     size: top5 ? 2 : 1,
     measure(output, target) {
       const labels = isSoft(target) ? argmax(target, 1) : counted(target);
-      const right = count(eq(argmax(output, 1), labels));
+      const scores = classesSecond(output, labels);
+      const right = count(eq(argmax(scores, 1), labels));
       if (!top5) return right;
-      const [, best] = topk(output, 5, 1);
+      const [, best] = topk(scores, 5, 1);
       return cat([right, count(eq(best, unsqueeze(labels, 1)))]);
     },
     finish: (sums, _, items): Metrics =>

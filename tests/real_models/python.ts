@@ -57,11 +57,18 @@ export function startPython(modules: readonly string[], site: string | null): Re
   }).spawn();
   const writer = child.stdin.getWriter();
   const lines = linesOf(child.stdout)[Symbol.asyncIterator]();
-  const ask = async <T>(asked: Record<string, unknown>): Promise<T> => {
+  let before: Promise<unknown> = Promise.resolve();
+  const answer = async <T>(asked: Record<string, unknown>): Promise<T> => {
     await writer.write(new TextEncoder().encode(JSON.stringify(asked) + "\n"));
     const { value, done } = await lines.next();
     if (done) throw new Error(`Python ended while it was asked to ${asked.what} ${asked.name ?? ""}.`);
     return JSON.parse(value);
+  };
+  /** It answers in the order in which it is asked. */
+  const ask = <T>(asked: Record<string, unknown>): Promise<T> => {
+    const answered = before.then(() => answer<T>(asked));
+    before = answered.catch(() => {});
+    return answered;
   };
   return {
     async names() {

@@ -26,6 +26,7 @@ export interface ThreadedParts {
   readonly bad: "fail" | "skip";
   readonly task: Facts["task"];
   readonly outputs: number;
+  readonly targetless?: boolean;
   readonly description: string;
   readonly names?: Source["names"];
   readonly usual?: Source["usual"];

@@ -6,7 +6,7 @@ import { describe, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../errors.ts";
 import type { Facts } from "../model.ts";
 import type { Archive } from "./archive.ts";
-import type { Meta, Program } from "./graph.ts";
+import type { Meta, Program, Size } from "./graph.ts";
 import { symbolIn } from "./numbers.ts";
 import { placeOf } from "./place.ts";
 import type { Problem } from "./plan.ts";
@@ -41,9 +41,7 @@ export const sizesText = (sizes: readonly (number | string)[]): string =>
 export function checkInput({ path }: Archive, name: string, meta: Meta, facts: Facts): void {
   const { shape, dtype } = facts.input;
   const sizes = meta.sizes.slice(1);
-  const fits = sizes.length === shape.length &&
-    sizes.every((size, i) => typeof size === "string" || size === shape[i]);
-  if (!fits) {
+  if (!fit(shape, sizes)) {
     throw new UserError(
       "usage",
       `${path}: its input ${name} takes samples of shape ${sizesText(sizes)}, and the data's are ${
@@ -64,6 +62,25 @@ export function checkInput({ path }: Archive, name: string, meta: Meta, facts: F
       } (${dtype}): choose other data, or convert inside the model and export it again.`,
     );
   }
+}
+
+/** The shape with dimensions of 1 put in or left out so that it has these sizes; null where it can't. */
+export function fit(shape: readonly number[], sizes: readonly Size[]): number[] | null {
+  const fitted: number[] = [];
+  let i = 0;
+  for (const size of sizes) {
+    if (size === 1 && shape[i] !== 1) {
+      fitted.push(1);
+      continue;
+    }
+    while (
+      shape[i] === 1 && size !== 1 &&
+      (typeof size === "number" || shape.length - i > sizes.length - fitted.length)
+    ) i++;
+    if (i >= shape.length || (typeof size === "number" && size !== shape[i])) return null;
+    fitted.push(shape[i++]);
+  }
+  return shape.slice(i).every((side) => side === 1) ? fitted : null;
 }
 
 /** The output's last sizes against what the loss wants. */

@@ -7,8 +7,7 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { didYouMean } from "../../config/suggest.ts";
 import { UserError } from "../../errors.ts";
 import type { Facts, InputColumn } from "../model.ts";
-import { sizesText } from "./check.ts";
-import type { Size } from "./graph.ts";
+import { fit, sizesText } from "./check.ts";
 import type { UserInput } from "./signature.ts";
 
 /** What --inputs says: the names of columns, by the input's name. */
@@ -46,19 +45,23 @@ export const asksFor = (asked: Asked, { name, label }: UserInput): readonly stri
 /** From a batch's features to what the graph takes, in its order. */
 export type Unpack = (features: Tensor) => Tensor[];
 
+/** Whether the one input takes all of the features, so that no columns have to be told apart. */
+export const takesAll = (inputs: readonly UserInput[], asked: Asked, { input }: Facts): boolean =>
+  inputs.length === 1 && (!input.columns || (asked.size === 0 && !input.flat));
+
 /** Null where the one input takes all of it as it is. */
 export function unpackFor(
   path: string,
   inputs: readonly UserInput[],
   asked: Asked,
   target: UserInput | null,
-  { input }: Facts,
+  facts: Facts,
 ): Unpack | null {
+  const { input } = facts;
   refuseUnknown(path, asked, target ? [...inputs, target] : inputs);
   const { columns } = input;
-  if (inputs.length === 1 && asked.size === 0 && !input.flat) return null;
+  if (takesAll(inputs, asked, facts)) return reshaped(inputs[0], input.shape);
   if (!columns) {
-    if (inputs.length === 1) return null;
     throw new UserError(
       "data",
       `${path}: forward takes ${inputs.length} tensors (${
@@ -71,6 +74,13 @@ export function unpackFor(
   const places = placesOf(columns, input.shape, input.flat === true);
   const takes = inputs.map((named, i) => take(path, named, taken[i].map((at) => places[at])));
   return (features) => takes.map((one) => one(features));
+}
+
+/** Data's samples may have a dimension of 1 that the graph's have not, and the other way round. */
+function reshaped({ meta }: UserInput, shape: readonly number[]): Unpack | null {
+  const fitted = fit(shape, meta.sizes.slice(1));
+  if (!fitted || fitted.length === shape.length) return null;
+  return (x) => [reshape(x, [x.shape[0], ...fitted])];
 }
 
 const labels = (inputs: readonly UserInput[]) => inputs.map(({ label }) => label).join(", ");
@@ -188,23 +198,4 @@ function take(path: string, input: UserInput, places: readonly Place[]): (featur
     const parts = places.map((place) => part(x, place));
     return reshape(parts.length === 1 ? parts[0] : cat(parts, 1), [x.shape[0], ...fitted]);
   };
-}
-
-/** The shape with dimensions of 1 put in or left out so that it has these sizes; null where it can't. */
-export function fit(shape: readonly number[], sizes: readonly Size[]): number[] | null {
-  const fitted: number[] = [];
-  let i = 0;
-  for (const size of sizes) {
-    if (size === 1 && shape[i] !== 1) {
-      fitted.push(1);
-      continue;
-    }
-    while (
-      shape[i] === 1 && size !== 1 &&
-      (typeof size === "number" || shape.length - i > sizes.length - fitted.length)
-    ) i++;
-    if (i >= shape.length || (typeof size === "number" && size !== shape[i])) return null;
-    fitted.push(shape[i++]);
-  }
-  return shape.slice(i).every((side) => side === 1) ? fitted : null;
 }

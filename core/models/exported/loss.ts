@@ -20,7 +20,11 @@ export function graphLoss(runner: Runner, signature: Signature, facts: Facts | u
 }
 
 /** What the prediction can be compared with the targets as, for metrics. */
-function likeness({ prediction }: Signature, { task, outputs }: Facts): NonNullable<Loss["like"]> {
+function likeness(
+  { prediction }: Signature,
+  { task, outputs, targetless }: Facts,
+): NonNullable<Loss["like"]> {
+  if (targetless) return "none";
   const sizes = prediction?.meta.sizes ?? [];
   const enough = (size: unknown) => typeof size === "number" && size >= outputs;
   switch (task) {
@@ -36,8 +40,8 @@ function likeness({ prediction }: Signature, { task, outputs }: Facts): NonNulla
 }
 
 /** The loss to train with: the graph's own where it has one and no other was asked for. */
-export function lossFor(model: Model, asked: string, chosen: Loss): Loss {
-  const { loss = null, predicts = true, name } = model as Partial<ExportedModel>;
+export function lossFor(model: Model, asked: string, chosen: Loss, facts: Facts): Loss {
+  const { loss = null, labels = null, predicts = true, name } = model as Partial<ExportedModel>;
   if (asked === "graph" && !loss) {
     throw new UserError(
       "usage",
@@ -45,7 +49,16 @@ export function lossFor(model: Model, asked: string, chosen: Loss): Loss {
         "one, such as --loss mse, or give an output the name loss in Python.",
     );
   }
-  if (loss && (asked === "auto" || asked === "graph")) return loss;
+  if (loss && (asked === "auto" || asked === "graph")) {
+    if (facts.targetless && labels !== null) {
+      throw nothingToPredict(`the loss of ${name} takes targets as ${labels}`);
+    }
+    return loss;
+  }
+  if (facts.targetless) {
+    const why = loss ? `--loss ${asked} judges by targets` : `${name} has no loss of its own`;
+    throw nothingToPredict(why);
+  }
   if (loss && !predicts) {
     throw new UserError(
       "usage",
@@ -54,3 +67,9 @@ export function lossFor(model: Model, asked: string, chosen: Loss): Loss {
   }
   return chosen;
 }
+
+const nothingToPredict = (why: string) =>
+  new UserError(
+    "data",
+    `All columns of the data are features, and ${why}: name what it predicts with --targets.`,
+  );

@@ -11,7 +11,7 @@ import { checkFixedBatch, checkInput, checkOutput, refuseProblems, warningsOf } 
 import { cutsOf } from "./cuts.ts";
 import type { Meta, Program } from "./graph.ts";
 import { type Halves, halvesOf } from "./halves.ts";
-import { readAsked, unpackFor } from "./inputs.ts";
+import { readAsked, takesAll, unpackFor } from "./inputs.ts";
 import { graphLoss } from "./loss.ts";
 import { ExportedModule } from "./module.ts";
 import { type Plan, planOf } from "./plan.ts";
@@ -39,6 +39,8 @@ export interface ExportedModel extends Model {
   readonly inputs: readonly { readonly name: string; readonly meta: Meta }[];
   /** The graph's own; null where it has none. */
   readonly loss: Loss | null;
+  /** The input that its loss takes the targets as, or null. */
+  readonly labels: string | null;
   /** Whether forward gives something beside its loss. */
   readonly predicts: boolean;
   /** It takes columns apart: each input its own. */
@@ -101,7 +103,8 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   refuseProblems(path, plan.problems);
   const { inputs, loss, target } = signature;
   const unpack = facts ? unpackFor(path, inputs, asked, target, facts) : null;
-  if (facts && !unpack) checkInput(archive, inputs[0].label, inputs[0].meta, facts);
+  const whole = !facts || takesAll(inputs, asked, facts);
+  if (facts && whole) checkInput(archive, inputs[0].label, inputs[0].meta, facts);
   if (facts && !loss) {
     checkOutput(archive, signature.prediction?.meta, facts, options.outputs ?? facts.outputs);
   }
@@ -125,8 +128,9 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     warnings,
     inputs: inputs.map(({ label, meta }) => ({ name: label, meta })),
     loss: loss && graphLoss(runner, signature, facts),
+    labels: target?.label ?? null,
     predicts: signature.prediction !== null,
-    apart: unpack !== null,
+    apart: !whole,
     normalises: program.nodes.some(({ target }) => /batch_norm/.test(target)),
   };
 }

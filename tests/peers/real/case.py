@@ -1,5 +1,5 @@
 """What a real model is to scripts/exported: how it is built, what it takes, and what it is judged by."""
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Callable
 
 import numpy as np
@@ -19,8 +19,6 @@ class Case:
     target: Any = None
     labels: str | None = None
     batch: int = 4
-    # Tensors that forward takes besides, the same for each batch; they become constants of the program.
-    fixed: dict[str, Any] = field(default_factory=dict)
 
 
 def numbers(*shape, scale=1.0):
@@ -29,6 +27,11 @@ def numbers(*shape, scale=1.0):
 
 def whole(below, *shape):
     return {"kind": "whole", "shape": shape, "below": below}
+
+
+def labels(below, *shape):
+    """Classes, of which a third do not count: PyTorch's index for that is -100."""
+    return {"kind": "labels", "shape": shape, "below": below}
 
 
 def mask(length, dtype="int64"):
@@ -45,6 +48,8 @@ def made(spec, count, random):
     shape = (count, *spec["shape"])
     if spec["kind"] == "whole":
         return random.integers(0, spec["below"], shape)
+    if spec["kind"] == "labels":
+        return np.where(random.random(shape) < 1 / 3, -100, random.integers(0, spec["below"], shape))
     if spec["kind"] == "mask":
         length = spec["shape"][0]
         kept = random.integers(length // 2, length + 1, (count, 1))

@@ -1,6 +1,6 @@
 """transformers, with random weights and small configurations."""
 import transformers as hf
-from case import Case, image, mask, numbers, whole
+from case import Case, image, labels, mask, numbers, whole
 
 LIBRARY = "transformers"
 
@@ -58,9 +58,9 @@ waves = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, interme
 
 MODELS = {
     "bert": judged(hf.BertForSequenceClassification, text(hf.BertConfig)),
-    "bert_masked_language": judged(hf.BertForMaskedLM, text(hf.BertConfig), masked, whole(WORDS, LENGTH)),
+    "bert_masked_language": judged(hf.BertForMaskedLM, text(hf.BertConfig), masked, labels(WORDS, LENGTH)),
     "roberta_tokens": Case(lambda: hf.RobertaForTokenClassification(text(hf.RobertaConfig)()), masked, "tokens",
-                           whole(5, LENGTH)),
+                           labels(5, LENGTH)),
     "distilbert": classifier(hf.DistilBertForSequenceClassification, lambda: hf.DistilBertConfig(
         vocab_size=WORDS, dim=32, n_layers=2, n_heads=4, hidden_dim=64, max_position_embeddings=32, num_labels=5)),
     "albert": classifier(hf.AlbertForSequenceClassification, text(hf.AlbertConfig, embedding_size=16)),

@@ -55,7 +55,7 @@ def given(case, columns, target, part):
     inputs = {name: torch.from_numpy(values[part]) for name, values in columns.items()}
     if case.labels:
         inputs[case.labels] = torch.from_numpy(target[part])
-    return {**inputs, **case.fixed}
+    return inputs
 
 
 def export(case, arguments, path):

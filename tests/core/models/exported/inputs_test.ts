@@ -1,7 +1,8 @@
 // The data's columns and the inputs of an exported program: who takes what, and what is refused.
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/errors.ts";
-import { fit, readAsked, unpackFor } from "../../../../core/models/exported/inputs.ts";
+import { fit } from "../../../../core/models/exported/check.ts";
+import { readAsked, unpackFor } from "../../../../core/models/exported/inputs.ts";
 import type { UserInput } from "../../../../core/models/exported/signature.ts";
 import type { Facts, InputColumn } from "../../../../core/models/model.ts";
 import type { DType } from "../../../../ffi/dtype.ts";

@@ -47,7 +47,7 @@ function rigged(name: string, checkpointing = false) {
   const { facts } = cases[name], model = opened(name);
   const flags = ["--optimizer", "sgd", "--weight-decay", "0"];
   const r = rig(model, facts, { flags, direct: true, checkpointing });
-  const loss = lossFor(model, "auto", r.step.pass.loss);
+  const loss = lossFor(model, "auto", r.step.pass.loss, facts);
   return { ...r, model, step: { ...r.step, pass: { ...r.step.pass, seeds: null, loss } } };
 }
 
@@ -149,20 +149,20 @@ Deno.test("in evaluation the loss in the graph is that of evaluation: nothing is
 Deno.test("--loss takes another loss over the prediction, and graph only where there is one", () => {
   const plain = createLoss(settings().training, classes);
   const model = opened("judged"), alone = opened("alone");
-  assertEquals(lossFor(model, "auto", plain).name, "graph");
-  assertEquals(lossFor(model, "graph", plain).name, "graph");
-  assertEquals(lossFor(model, "cross_entropy", plain), plain);
+  assertEquals(lossFor(model, "auto", plain, classes).name, "graph");
+  assertEquals(lossFor(model, "graph", plain, classes).name, "graph");
+  assertEquals(lossFor(model, "cross_entropy", plain, classes), plain);
   assertStringIncludes(
     model.describe(),
     "The graph has a loss of its own, which takes the targets as labels",
   );
-  const nothing = assertThrows(() => lossFor(alone, "cross_entropy", plain), UserError);
+  const nothing = assertThrows(() => lossFor(alone, "cross_entropy", plain, classes), UserError);
   assertStringIncludes(
     nothing.message,
     "forward gives its loss alone, so --loss cross_entropy has nothing to judge",
   );
   const none = assertThrows(
-    () => lossFor({ ...model, loss: null } as ExportedModel, "graph", plain),
+    () => lossFor({ ...model, loss: null } as ExportedModel, "graph", plain, classes),
     UserError,
   );
   assertStringIncludes(none.message, "--loss graph takes the loss that an exported program (.pt2) has");
