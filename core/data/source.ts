@@ -130,7 +130,7 @@ export function source(parts: SourceParts): Source {
     task,
     input: { shape: input.shape, dtype: input.dtype, ...parts.columns },
     outputs,
-    targetless,
+    ...(targetless && { targetless }),
   };
   return {
     name,

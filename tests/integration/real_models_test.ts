@@ -1,10 +1,8 @@
-// Models as libraries have them, from export to prediction; and the page that says what the libraries' own came to.
+// Models as libraries have them, from export to prediction.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { join } from "@std/path";
-import { PAGE, pageOf } from "../real_models/page.ts";
 import { startPython } from "../real_models/python.ts";
 import { type Row, STEPS, tryModel } from "../real_models/trial.ts";
-import { eventsOf, ROOT, run } from "./program.ts";
+import { eventsOf, run } from "./program.ts";
 
 const folder = Deno.makeTempDirSync();
 globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
@@ -19,7 +17,6 @@ const SHAPES = {
   tagger:
     "classes of each token, the last of the scores, are learnt from whole numbers of an npz; -100 does not count",
   signal: "classes of each moment, the second of the scores, are learnt as PyTorch's cross_entropy has them",
-  quarter: "scores at a quarter of the labels' size are brought to it",
   denoiser: "a loss in the graph that takes no targets needs none in the data",
 };
 
@@ -58,27 +55,5 @@ Deno.test("data without targets is refused where nothing judges without them", a
     const { code, stderr } = await run(["--model", `${model}.pt2`, ...data, ...more], { cwd: folder });
     assertEquals(code, 3, stderr);
     assertStringIncludes(stderr, why);
-  }
-});
-
-Deno.test("the page of real models is the file of their results, and each that does not hold says why", async () => {
-  const { rows, totals, commit, date, versions } = JSON.parse(
-    await Deno.readTextFile(join(ROOT, "bench/results/real-models.json")),
-  ) as {
-    rows: Row[];
-    totals: Record<string, number>;
-    commit: string;
-    date: string;
-    versions: Record<string, string>;
-  };
-  assert(totals.exported >= 80, `${totals.exported} models`);
-  const page = await Deno.readTextFile(join(ROOT, PAGE));
-  const made = `commit ${commit}, on ${date}: libtorch ${versions.libtorch}, PyTorch ${versions.torch}`;
-  const words = (text: string) => text.replaceAll(/[\s|-]+/g, " ");
-  assertStringIncludes(words(page), words(pageOf(rows, made)));
-  for (const { name, equal, resumed, checkpointed, half, predicted, misses } of rows) {
-    const held = equal === STEPS && resumed === true && checkpointed === true && half !== null &&
-      predicted !== null;
-    assert(held || misses.length > 0, `${name} says no reason`);
   }
 });
