@@ -10,8 +10,20 @@ const libc = () =>
     memcpy: { parameters: ["usize", "usize", "usize"], result: "usize" },
   }).symbols;
 
-export const addressOf = (bytes: Uint8Array<ArrayBuffer>): bigint =>
+const addressOf = (bytes: Uint8Array<ArrayBuffer>): bigint =>
   BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(bytes)));
+
+/** Memory that stays where it is, as long as somebody has this. */
+export interface Room {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly address: bigint;
+}
+
+/** Arrays of less than 64 bytes lie in JavaScript's own memory, where addresses change. */
+export function roomOf(count: number): Room {
+  const bytes = new Uint8Array(new ArrayBuffer(Math.max(count, 128)), 0, count);
+  return { bytes, address: addressOf(bytes) };
+}
 
 /** For one thread: it has rooms of its own. */
 export function openArithmetic(): Combine {
@@ -51,14 +63,14 @@ export function openArithmetic(): Combine {
 
 /** One stretch, as each type sees it. */
 function rooms() {
-  const buffer = new ArrayBuffer(CHUNK);
+  const { bytes: u8, address } = roomOf(CHUNK), { buffer } = u8;
   return {
-    address: addressOf(new Uint8Array(buffer)),
+    address,
     f32: new Float32Array(buffer),
     f64: new Float64Array(buffer),
     i32: new Int32Array(buffer),
     i64: new BigInt64Array(buffer),
-    u8: new Uint8Array(buffer),
+    u8,
     f16: new Float16Array(buffer),
     bf16: new Uint16Array(buffer),
   };

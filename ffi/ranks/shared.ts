@@ -1,5 +1,5 @@
 // Ranks of one host that communicate by memory which they map of each other: what an MPI window is to MPI, without MPI.
-import { addressOf, openArithmetic } from "./arithmetic.ts";
+import { openArithmetic, roomOf } from "./arithmetic.ts";
 import { openHostMemory } from "./host_memory.ts";
 import { type Claim, makeSegment, mapSegment, PREFACE, type Segment, unmap } from "./segment.ts";
 import type { Transport } from "./transport.ts";
@@ -97,7 +97,7 @@ const ROOM = 1024;
 
 /** What each rank says, in few words. */
 function gather(window: Window, size: number, text: string): string[] {
-  const all = new Uint8Array(ROOM * size), at = addressOf(all);
+  const { bytes: all, address: at } = roomOf(ROOM * size);
   new TextEncoder().encodeInto(text, all.subarray(0, ROOM - 1));
   window.allGather(at, at, ROOM); // one's own is read before anything is written
   return Array.from({ length: size }, (_, of) => {

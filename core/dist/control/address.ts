@@ -60,12 +60,15 @@ export function ownAddresses(where: Where, port: number): Address[] {
   const at = (hostname: string) => ({ hostname, port });
   if (onOneHost(where)) return [at("127.0.0.1")];
   const named = [where.master.host, Deno.hostname()].filter((name) => name !== null);
-  const cards = Deno.networkInterfaces()
+  return [...new Set([...named, ...cardsHere()])].map(at);
+}
+
+/** This host's own addresses, as numbers. */
+export const cardsHere = (): string[] =>
+  Deno.networkInterfaces()
     .filter(({ address }) => !/^(127\.|::1$|fe80:|169\.254\.)/.test(address))
     .toSorted((a, b) => likelihood(a) - likelihood(b))
     .map(({ address }) => address);
-  return [...new Set([...named, ...cards])].map(at);
-}
 
 /** Bridges of containers and virtual machines have the same addresses on every host. */
 const likelihood = ({ name, family }: Deno.NetworkInterfaceInfo) =>

@@ -21,6 +21,7 @@ export function alone(hello: Hello): Control {
     barrier() {},
     gather: (_, value) => [value],
     key: new Uint8Array(0),
+    ends: { own: "127.0.0.1", server: "127.0.0.1" },
     broadcast: <T>(value?: T) => value as T,
     broadcastBytes: (bytes) => bytes!,
     fail() {},

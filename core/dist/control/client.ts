@@ -1,7 +1,7 @@
 // A rank's end of its connection to the server: the introduction, then messages both ways. May import its siblings.
 import { EXIT } from "../../errors.ts";
 import { type Channel, encode } from "./channel.ts";
-import { findServer, type Outlook } from "./find.ts";
+import { findServer, type Found, type Outlook } from "./find.ts";
 import type { Address } from "./address.ts";
 import { keyOf } from "./auth.ts";
 import { seconds } from "./hang.ts";
@@ -13,6 +13,8 @@ export interface Client {
   readonly address: Address;
   /** What this job's ranks alone know, for connections of their own. It is never sent. */
   readonly key: Uint8Array;
+  /** The addresses at both ends of this connection. */
+  readonly ends: Found["ends"];
   send(message: ToServer): void;
   flushed(): Promise<void>;
   /** Until the connection ends: true after a goodbye. */
@@ -41,7 +43,10 @@ export class JobFailed extends Error {
 
 export async function join(options: JoinOptions): Promise<Client> {
   const { hello, settings } = options;
-  const { channel, address, secret } = await findServer(options.look, performance.now() + options.arrive);
+  const { channel, address, secret, ends } = await findServer(
+    options.look,
+    performance.now() + options.arrive,
+  );
   const send = (message: ToServer) => channel.send(encode(message));
   let heard = performance.now();
   const receive = async () => {
@@ -59,6 +64,7 @@ export async function join(options: JoinOptions): Promise<Client> {
     seats,
     address,
     key: keyOf(secret),
+    ends,
     send,
     flushed: channel.flushed,
     async listen(tell) {

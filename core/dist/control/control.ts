@@ -33,6 +33,8 @@ export interface Control {
   gather<T>(name: string, value: T): T[];
   /** What this job's ranks alone know, for connections of their own; never sent. */
   readonly key: Uint8Array;
+  /** The addresses at both ends of this rank's connection with rank 0, as numbers. */
+  readonly ends: { readonly own: string; readonly server: string };
   /** Rank 0's value, on every rank: as JSON has it. */
   broadcast<T>(value?: T): T;
   /** The same for bytes: NCCL's id. */
@@ -131,7 +133,7 @@ function handle(
   thread: Worker,
   answered: () => Promise<Said>,
   orders: Orders,
-  { seats, met, key }: Pick<Control, "seats" | "met" | "key">,
+  { seats, met, key, ends }: Pick<Control, "seats" | "met" | "key" | "ends">,
 ): Control {
   const words = new Int32Array(orders.shared.words);
   const { rank } = orders.hello;
@@ -151,6 +153,7 @@ function handle(
     seats,
     met,
     key,
+    ends,
     step(step) {
       words[shared.STEP] = step;
       words[shared.CHANGES]++;

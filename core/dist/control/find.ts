@@ -20,6 +20,8 @@ export interface Found {
   /** By which both have proved themselves. */
   readonly secret: Secret;
   readonly address: Address;
+  /** The addresses at both ends, as numbers. */
+  readonly ends: { readonly own: string; readonly server: string };
 }
 
 /** The next address is tried when this one has not answered after so long. */
@@ -75,10 +77,10 @@ function tryAll(addresses: readonly Address[], secret: Secret): Promise<Round> {
       if (i > 0) await aWhile(i * STAGGER_MS, over.signal, () => failures.length >= i);
       if (over.signal.aborted) return;
       try {
-        const channel = await connect(address, secret, over.signal);
+        const { channel, ends } = await connect(address, secret, over.signal);
         if (over.signal.aborted) return channel.close();
         over.abort();
-        resolve({ found: { channel, secret, address }, failures });
+        resolve({ found: { channel, secret, address, ends }, failures });
       } catch (error) {
         failures.push({ address, why: whyOf(error) });
       }
@@ -96,14 +98,20 @@ async function aWhile(ms: number, signal: AbortSignal, enough: () => boolean): P
 }
 
 /** Not by Deno.connect's own signal, which leaves something behind for each name that can't be resolved. */
-async function connect(address: Address, secret: Secret, over: AbortSignal): Promise<Channel> {
+async function connect(
+  address: Address,
+  secret: Secret,
+  over: AbortSignal,
+): Promise<Pick<Found, "channel" | "ends">> {
   const connecting = Deno.connect(address);
   let give: () => void = () => {};
   const given = new Promise<never>((_, reject) => give = () => reject(new FrameError("slow")));
   const timer = setTimeout(give, CONNECT_MS);
   over.addEventListener("abort", give);
   try {
-    return await greetServer(await Promise.race([connecting, given]), secret);
+    const conn = await Promise.race([connecting, given]);
+    const channel = await greetServer(conn, secret);
+    return { channel, ends: { own: plain(conn.localAddr), server: plain(conn.remoteAddr) } };
   } catch (error) {
     connecting.then(close, () => {});
     throw error;
@@ -112,6 +120,8 @@ async function connect(address: Address, secret: Secret, over: AbortSignal): Pro
     over.removeEventListener("abort", give);
   }
 }
+
+const plain = ({ hostname }: Deno.NetAddr): string => hostname.replace(/^::ffff:/, "");
 
 function whyOf(error: unknown): Why {
   if (error instanceof FrameError) return error.fault;

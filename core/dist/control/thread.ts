@@ -48,7 +48,7 @@ export type Ask =
 
 export type Said =
   | {
-    readonly open: { readonly seats: readonly Seat[]; readonly met: string; readonly key: Uint8Array };
+    readonly open: { readonly seats: readonly Seat[]; readonly met: string } & Pick<Client, "key" | "ends">;
   }
   | { readonly failed: FirstError }
   | { readonly wrong: { readonly kind: UserError["kind"] | null; readonly text: string } }
@@ -71,7 +71,7 @@ self.onmessage = async ({ data: orders }: MessageEvent<Orders>) => {
       ? zero.said
       : `Rank ${orders.hello.rank} met rank 0 at ${client.address.hostname}:${client.address.port}.`;
     serve(orders, client, zero);
-    post({ open: { seats: client.seats, met, key: client.key } });
+    post({ open: { seats: client.seats, met, key: client.key, ends: client.ends } });
   } catch (cause) {
     const error = refused(cause, "communication");
     if (error instanceof JobFailed) post({ failed: error.first });

@@ -3,14 +3,19 @@
 import { findMpi, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import { acceptMemory, offerMemory, type SharedMemory } from "../../../ffi/ranks/shared.ts";
 import type { Claim } from "../../../ffi/ranks/segment.ts";
+import { listen } from "../../../ffi/ranks/sockets.ts";
+import type { Connections } from "../../../ffi/ranks/tcp.ts";
 import { UserError } from "../../errors.ts";
 import { formatPlural } from "../../format.ts";
 import type { Collectives } from "../collectives.ts";
+import { cardsHere } from "../control/address.ts";
+import { keyOf, newSecret } from "../control/auth.ts";
 import type { Flight } from "../flight.ts";
 import { type MpiHere, mpiHere, openByMpi, startedByMpi } from "../mpi/open.ts";
 import type { Where } from "../where.ts";
 import { openCpuEngine, type Opened } from "./engine.ts";
-import { hostHere } from "./host.ts";
+import { type Host, hostHere } from "./host.ts";
+import { meet } from "./meet.ts";
 import type { Answer } from "./thread.ts";
 import type { By } from "./thread_transport.ts";
 
@@ -19,6 +24,8 @@ export interface Meeting {
   gather<T>(name: string, value: T): T[];
   /** What this job's ranks alone know. */
   readonly key: Uint8Array;
+  /** This rank's address and rank 0's, as their connection has them. */
+  readonly ends: { readonly own: string; readonly server: string };
 }
 
 export type CpuBackend = "auto" | "mpi" | "shm" | "tcp" | "gloo";
@@ -52,8 +59,7 @@ export async function openOnCpus(options: CpuOptions): Promise<Open> {
   const reason = all.every((other) => other.why !== null)
     ? all[lacking].why!
     : `for rank ${lacking} ${all[lacking].why}`;
-  const hosts = new Set(all.map(({ host }) => host)).size;
-  return await openOwn({ ...options, meeting }, hosts, reason);
+  return await openOwn({ ...options, meeting }, all.map(({ host }) => host), reason);
 }
 
 /** What was asked for by name, or why it can't be. */
@@ -72,12 +78,16 @@ function namedMpi(where: Where, env: Record<string, string>) {
   return chosen;
 }
 
+type Met = CpuOptions & { readonly meeting: Meeting };
+
 async function openOwn(
-  options: CpuOptions & { meeting: Meeting },
-  hosts: number,
+  options: Met,
+  of: readonly Host[],
   reason: string,
 ): Promise<Open> {
   const { where: { world }, backend, meeting } = options;
+  const hosts = new Set(of.map(({ memory }) => memory)).size;
+  const loopback = new Set(of.map(({ loopback }) => loopback)).size === 1;
   const ranks = `${formatPlural(world, "CPU rank")}${hosts > 1 ? ` on ${hosts} nodes` : ""}`;
   if (backend === "shm" && hosts > 1) {
     throw new UserError(
@@ -91,10 +101,75 @@ async function openOwn(
       const collectives = await engine(options, { by: "shm", memory });
       return { collectives, said: `Communication: ${ranks} by shared memory; ${reason}.` };
     }
-    throw new UserError("environment", `Ranks on this node can't share memory: ${memory}.`);
+    if (backend === "shm") throw noSharedMemory(memory);
+    reason = `they can't share memory, since ${memory}; ${reason}`;
   }
-  throw new UserError("environment", "TCP is not there yet.");
+  const connections = connectAll(options, loopback);
+  const collectives = await engine(options, { by: "tcp", connections });
+  return { collectives, said: `Communication: ${ranks} by TCP; ${reason}.` };
 }
+
+const noSharedMemory = (why: string) =>
+  new UserError(
+    "environment",
+    `The ranks of this node can't share memory: ${why}. Leave --distributed-backend shm out, and they communicate by TCP.`,
+  );
+
+/** What a rank tells the others of itself, so that they can connect with it. */
+interface Offer {
+  readonly host: string;
+  readonly port: number;
+  readonly addresses: readonly string[];
+  /** Where this rank has reached rank 0. */
+  readonly zero: string;
+  /** Of rank 0 it is what tells this run from another with the same secret. */
+  readonly salt: string;
+}
+
+function connectAll({ where: { rank }, meeting, timeout, failed }: Met, loopback: boolean): Connections {
+  const listener = listen(loopback);
+  const { own, server } = meeting.ends;
+  const offers = meeting.gather<Offer | null>(
+    "TCP",
+    listener && {
+      host: Deno.hostname(),
+      port: listener.port,
+      addresses: loopback ? ["127.0.0.1"] : [...new Set([own, ...cardsHere()])].filter(isOutside),
+      zero: server,
+      salt: newSecret(),
+    },
+  );
+  const without = offers.indexOf(null);
+  if (!listener || without >= 0) {
+    throw new UserError(
+      "environment",
+      `Rank ${without} can listen at no TCP port: has its process too many open files?`,
+    );
+  }
+  // Rank 0 has reached itself by the loopback: the others know better where it is.
+  const seen = loopback ? [] : [...new Set(offers.map((offer) => offer!.zero))].filter(isOutside);
+  const peers = offers.map((offer, of) => ({
+    name: `rank ${of} on ${offer!.host}`,
+    port: offer!.port,
+    addresses: of === 0 ? [...new Set([...seen, ...offer!.addresses])] : offer!.addresses,
+  }));
+  const key = keyOf(new Uint8Array([...meeting.key, ...new TextEncoder().encode(offers[0]!.salt)]));
+  const descriptors = meet({
+    rank,
+    peers,
+    listener: listener.descriptor,
+    key,
+    patience: 1000 * Math.min(timeout, MOST_PATIENCE),
+    failed,
+    say: (line) => console.error(line),
+  });
+  return { rank, descriptors, names: peers.map(({ name }) => name) };
+}
+
+/** Seconds for all connections, when all ranks are known to be there. */
+const MOST_PATIENCE = 60;
+
+const isOutside = (address: string) => !/^(127\.|::1$)/.test(address);
 
 /** All ranks have it, or none: then why. */
 function shareMemory(rank: number, meeting: Meeting): SharedMemory | string {

@@ -1,6 +1,7 @@
 // The thread that communicates: it alone calls MPI, or moves data by shared memory or TCP, one command after the other, in the order
 // in which they were queued. While it waits for another rank it leaves its core to training: it sleeps, or MPI looks now and then.
 // It never loads libtorch.
+import { LostRank } from "../../../ffi/ranks/tcp.ts";
 import type { Transport } from "../../../ffi/ranks/transport.ts";
 import { begin, COLLECTIVES, end, type Flight, flown, openFlight } from "../flight.ts";
 import {
@@ -57,6 +58,9 @@ self.onmessage = ({ data: orders }: MessageEvent<Orders>) => {
   answer(failed === null ? { closed: true } : { failed });
 };
 
+const never = new Int32Array(new SharedArrayBuffer(4));
+const LOST_MS = 2000;
+
 /** Until it is told to close, or something fails. */
 function work(transport: Transport, ring: Ring, flight: Flight): void {
   for (let sequence = 1, verb = ""; verb !== "close"; sequence++) {
@@ -67,6 +71,8 @@ function work(transport: Transport, ring: Ring, flight: Flight): void {
     try {
       run(transport, ring, slot);
     } catch (error) {
+      // Who watches the ranks knows by then why one is gone, and its word is the better one.
+      if (error instanceof LostRank) Atomics.wait(never, 0, 0, LOST_MS);
       const phase = flown(flight, sequence)?.phase;
       return fail(
         ring,
@@ -80,8 +86,6 @@ function work(transport: Transport, ring: Ring, flight: Flight): void {
     Atomics.notify(ring.words, DONE);
   }
 }
-
-const never = new Int32Array(new SharedArrayBuffer(4));
 
 /**
  * Between two looks at a collective. While training computes it is a sleep, at first only as long as it takes to let somebody

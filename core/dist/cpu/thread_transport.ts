@@ -1,6 +1,7 @@
 // What a thread that communicates is told to do so by: plain data, so that another thread can say it.
 import { openMpi } from "../../../ffi/mpi/mpi.ts";
 import { openShared, type SharedMemory } from "../../../ffi/ranks/shared.ts";
+import { type Connections, openTcp } from "../../../ffi/ranks/tcp.ts";
 import type { Transport } from "../../../ffi/ranks/transport.ts";
 
 export type By =
@@ -10,7 +11,8 @@ export type By =
     /** More ranks than cores: who spins keeps a core from those that it waits for. */
     readonly crowded: boolean;
   }
-  | { readonly by: "shm"; readonly memory: SharedMemory };
+  | { readonly by: "shm"; readonly memory: SharedMemory }
+  | { readonly by: "tcp"; readonly connections: Connections };
 
 /** `rest`: between two looks at a collective of MPI's. */
 export function openTransport(
@@ -22,5 +24,7 @@ export function openTransport(
       return openMpi(by.path, (looks) => rest(looks, by.crowded));
     case "shm":
       return openShared(by.memory);
+    case "tcp":
+      return openTcp(by.connections);
   }
 }

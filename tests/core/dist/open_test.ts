@@ -78,6 +78,7 @@ Deno.test("MPI by name on a machine without it: how to get it is told", () =>
 /** All ranks but this one are in the test's hands: what each says is what this one says, or another thing. */
 const meeting = (others: Record<string, (own: unknown) => unknown>) => ({
   key: new Uint8Array(32),
+  ends: { own: "127.0.0.1", server: "127.0.0.1" },
   gather: <T>(name: string, own: T): T[] => [own, name in others ? others[name](own) as T : own],
 });
 
@@ -91,7 +92,10 @@ Deno.test("ranks take shared memory where one of them found no MPI, and say whos
     const env = { ...none, PMI_RANK: "0", PMI_SIZE: "2" };
     await refusal(env, { meeting: meeting({ "how ranks reach each other": stop }) });
     assertMatch(JSON.stringify(said), /"why":"no MPI was found"/);
-    const elsewhere = (own: unknown) => ({ ...own as object, host: "another one" });
+    const elsewhere = (own: unknown) => ({
+      ...own as object,
+      host: { memory: "another one", loopback: "another one" },
+    });
     const { message, exitCode } = await refusal(env, {
       backend: "shm",
       meeting: meeting({ "how ranks reach each other": elsewhere }),

@@ -1,7 +1,7 @@
 // One rank of the tests of transports, as a thread: what it is told to communicate by, it does everything with, and says what is
 // not what plain loops give. Test helper.
 import { openTransport } from "../../../core/dist/cpu/thread_transport.ts";
-import { addressOf } from "../../../ffi/ranks/arithmetic.ts";
+import { roomOf } from "../../../ffi/ranks/arithmetic.ts";
 import type { ElementType, ReduceOp, Transport } from "../../../ffi/ranks/transport.ts";
 import type { ThreadScope } from "../../../core/thread_scope.ts";
 
@@ -18,9 +18,9 @@ export interface Report {
 const TYPES: readonly ElementType[] = ["f32", "f64", "bf16", "f16", "i32", "i64", "u8"];
 const OPS: readonly ReduceOp[] = ["sum", "max", "min"];
 /** Elements: one, a few, what is small, what is added up by parts, more than a slot; none of them even. */
-const COUNTS = [1, 7, 1001, 20_003, 150_001], FEW = [7, 40_003];
+const COUNTS = [1, 7, 1001, 20_003, 70_001], FEW = [7, 20_003];
 /** Bytes. */
-const SIZES = [1, 4097, 300_001, 1_000_003];
+const SIZES = [1, 4097, 300_001];
 
 const ARRAYS = {
   f32: Float32Array,
@@ -52,11 +52,10 @@ function read(type: ElementType, bytes: Uint8Array<ArrayBuffer>): number[] {
   return Array.from(new ARRAYS[type as "f32"](bytes.buffer), Number);
 }
 
-/** Small arrays lie in JavaScript's own memory, where addresses change. */
-function placed(bytes: Uint8Array): { bytes: Uint8Array<ArrayBuffer>; at: bigint } {
-  const there = new Uint8Array(new ArrayBuffer(Math.max(bytes.length, 128)), 0, bytes.length);
-  there.set(bytes);
-  return { bytes: there, at: addressOf(there) };
+function placed(values: Uint8Array): { bytes: Uint8Array<ArrayBuffer>; at: bigint } {
+  const { bytes, address: at } = roomOf(values.length);
+  bytes.set(values);
+  return { bytes, at };
 }
 
 function openCheck() {
@@ -86,14 +85,14 @@ function reduced(transport: Transport, type: ElementType, op: ReduceOp, values: 
 
 const numbers = (count: number, of: (i: number) => number) => Array.from({ length: count }, (_, i) => of(i));
 
-function everything(transport: Transport, { same }: Check): void {
+function everything(transport: Transport, { same }: Check, types = TYPES): void {
   const { rank, size } = transport;
   const ranks = numbers(size, (other) => other);
   const all = (op: ReduceOp, i: number) => {
     const by = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }[op];
     return ranks.map((other) => value(other, i)).reduce((a, b) => by(a, b));
   };
-  for (const type of TYPES) {
+  for (const type of types) {
     for (const op of OPS) {
       for (const count of type === "f32" && op === "sum" ? COUNTS : FEW) {
         const found = reduced(transport, type, op, numbers(count, (i) => value(rank, i)));
@@ -178,7 +177,7 @@ self.onmessage = ({ data }) => {
   everything(transport, check);
   parts(transport, check);
   const shared = inSharedMemory(transport, check);
-  everything(transport, check); // beside shared memory, where slots begin anew
+  everything(transport, check, ["f32", "bf16"]); // beside shared memory, where slots begin anew
   transport.finalize();
   self.postMessage({ checked: check.checked(), wrong: check.wrong, shared } satisfies Report);
 };

@@ -1,6 +1,7 @@
 // What ranks communicate by where there is no MPI: every collective of every type, against plain loops.
 import { assert, assertEquals } from "@std/assert";
 import type { By } from "../../../core/dist/cpu/thread_transport.ts";
+import { accept, close, connect, listen } from "../../../ffi/ranks/sockets.ts";
 import { acceptMemory, offerMemory } from "../../../ffi/ranks/shared.ts";
 import type { Report } from "./rank_thread.ts";
 
@@ -12,13 +13,29 @@ function offered() {
   return offer;
 }
 
-offered().free(); // libraries stay open, once they are
+offered().free();
+close(listen(true)!.descriptor); // libraries stay open, once they are
 
 const shared: Opener = (world) => {
   const offers = Array.from({ length: world }, offered);
   const all = offers.map((own, rank) => acceptMemory(rank, own, offers.map(({ claim }) => claim))!);
   offers.forEach((offer) => offer.seal());
   return all.map((memory) => ({ by: "shm", memory }));
+};
+
+/** Connected as ranks do it: in turn, as each waits for the others. */
+const connected: Opener = (world) => {
+  const pairs = Array.from({ length: world }, () => Array<number>(world).fill(-1));
+  for (let high = 1; high < world; high++) {
+    for (let low = 0; low < high; low++) {
+      const listener = listen(true)!;
+      pairs[high][low] = connect("127.0.0.1", listener.port)!;
+      for (let come; !(come = accept(listener.descriptor)) || ((pairs[low][high] = come.descriptor), false););
+      close(listener.descriptor);
+    }
+  }
+  const names = pairs.map((_, rank) => `rank ${rank}`);
+  return pairs.map((descriptors, rank) => ({ by: "tcp", connections: { rank, descriptors, names } }));
 };
 
 /** Each rank is a thread here: what they share is what processes would. */
@@ -38,7 +55,7 @@ async function ranks(open: Opener, world: number): Promise<Report[]> {
   return await Promise.all(threads);
 }
 
-for (const [name, open, sees] of [["shared memory", shared, true]] as const) {
+for (const [name, open, sees] of [["shared memory", shared, true], ["TCP", connected, false]] as const) {
   for (const world of [1, 2, 3, 4]) {
     Deno.test(`${world} ranks by ${name}: every collective of every type is what plain loops give`, async () => {
       const reports = await ranks(open, world);
