@@ -8,7 +8,7 @@ import { didYouMean } from "../core/config/suggest.ts";
 import { type Asked, readAsked, USAGE } from "../core/dist/launch/asked.ts";
 import { shareCores, usableCores } from "../core/dist/launch/cores.ts";
 import { gpusHere } from "../core/dist/launch/gpus.ts";
-import { mpiLauncher } from "../core/dist/launch/mpi_launcher.ts";
+import { type MpiLauncher, mpiLauncher } from "../core/dist/launch/mpi_launcher.ts";
 import { secretOf } from "../core/dist/launch/exchange.ts";
 import type { Across } from "../core/dist/launch/start.ts";
 import { supervise } from "../core/dist/launch/supervise.ts";
@@ -29,11 +29,12 @@ export async function launch(argv: string[]): Promise<number> {
   const local = ranksHere(asked, gpus);
   const world = local * asked.nodes;
   const talking = ["train", "predict", "doctor", "bench"].includes(words[0]);
-  const onGpus = talking && computesOnGpus(words, world, gpus, env);
+  const { onGpus, backend } = talking
+    ? settingsOf(words, world, gpus, env)
+    : { onGpus: false, backend: "gloo" as const };
   if (onGpus) refuseTooMany(local, gpus, env);
-  const byMpi = talking && !onGpus && world > 1;
-  const across = byMpi && asked.nodes > 1 ? acrossNodes(asked, local, env) : null;
-  const mpi = byMpi && !across ? mpiLauncher(env) : null;
+  const mayUseMpi = !onGpus && world > 1 && (backend === "auto" || backend === "mpi");
+  const { mpi, across } = mayUseMpi ? mpiFor(asked, local, env, backend === "mpi") : WITHOUT_MPI;
   const { cores, said } = shareCores(usableCores(), local);
   const json = words.includes("--json") || words.includes("--quiet");
   const say = (line: string) => console.error(`hpctrain: ${line}`);
@@ -77,8 +78,8 @@ function ranksHere({ ranks }: Asked, gpus: number): number {
   );
 }
 
-/** Wrong settings are told here, once, before anything is started. */
-function computesOnGpus([command, ...words]: string[], ranks: number, gpus: number, env: Env): boolean {
+/** What decides how ranks are started. Wrong settings are told here, once, before anything is. */
+function settingsOf([command, ...words]: string[], ranks: number, gpus: number, env: Env) {
   const argv = command === "bench"
     ? ownWords(words.slice(1), BENCH_OPTIONS).rest
     : command === "doctor"
@@ -87,9 +88,11 @@ function computesOnGpus([command, ...words]: string[], ranks: number, gpus: numb
     ? ownWords(words, PREDICT_OPTIONS).rest
     : words;
   const positionals = command === "predict" ? 1 : 0; // its checkpoint
-  const { training, environment } = resolve({ argv, env, ranks, positionals }).config;
-  if (training.device !== "auto") return training.device === "cuda";
-  return gpus > 0 && (findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.cuda ?? false);
+  const { training, environment, distributed: { backend } } =
+    resolve({ argv, env, ranks, positionals }).config;
+  const usable = () => findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.cuda ?? false;
+  const onGpus = training.device === "auto" ? gpus > 0 && usable() : training.device === "cuda";
+  return { onGpus, backend };
 }
 
 function refuseTooMany(local: number, gpus: number, env: Env): void {
@@ -102,6 +105,27 @@ function refuseTooMany(local: number, gpus: number, env: Env): void {
   );
 }
 
+interface ByMpi {
+  readonly mpi: MpiLauncher | null;
+  readonly across: Across | null;
+}
+
+/** Ranks find each other by themselves then, and communicate by shared memory or TCP. */
+const WITHOUT_MPI: ByMpi = { mpi: null, across: null };
+
+/** `needed`: it was asked for. Without it ranks do with less, unless what was named can't be used. */
+function mpiFor(asked: Asked, local: number, env: Env, needed: boolean): ByMpi {
+  try {
+    return asked.nodes > 1
+      ? { mpi: null, across: acrossNodes(asked, local, env) }
+      : { mpi: mpiLauncher(env), across: null };
+  } catch (error) {
+    const lacking = error instanceof UserError && error.kind === "environment";
+    if (needed || env.HPCTRAIN_MPI || !lacking) throw error;
+    return WITHOUT_MPI;
+  }
+}
+
 /** We are MPI's launcher then, in the language of MPICH's family; Open MPI's has daemons of its own on every node. */
 function acrossNodes(asked: Asked, local: number, env: Env): Across {
   const { chosen } = findMpi({ ...env, PMI_SIZE: "1" });
@@ -110,8 +134,8 @@ function acrossNodes(asked: Asked, local: number, env: Env): Across {
   const flags = words.join(" ");
   throw new UserError(
     "environment",
-    `Ranks on CPUs communicate by MPI, and launch starts them on several nodes with a library of MPICH's family, which was ` +
-      `not found here${
+    `--distributed-backend mpi: launch starts ranks on several nodes with a library of MPICH's family, which was not found ` +
+      `here${
         chosen ? " (but Open MPI)" : ""
       }: \`hpctrain libtorch install mpich\` downloads one. Or the site's own ` +
       `launcher starts them: \`srun --nodes=${nodes} --ntasks-per-node=${local} hpctrain ${flags}\`, or ` +

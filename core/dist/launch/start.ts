@@ -24,7 +24,7 @@ export interface Job {
   /** The program, without its arguments. */
   readonly program: readonly string[];
   readonly cores: readonly (readonly number[])[] | null;
-  /** Null: no MPI is needed, or ranks find each other by `across`. */
+  /** Null: there is none, or it is not needed, or ranks find each other by `across`. */
   readonly mpi: MpiLauncher | null;
   /** Set where ranks on several nodes talk by MPI: we are its launcher then. */
   readonly across?: Across | null;

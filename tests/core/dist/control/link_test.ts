@@ -1,49 +1,9 @@
-// Two hosts, as network namespaces, and the cable between them.
+// What becomes of ranks when the cable between their hosts is cut.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
+import { connectHosts, HOSTS, ip, on, removeHosts, twoHostsPossible } from "../../../two_hosts.ts";
 
 const PROGRAM = fromFileUrl(new URL("./rank.ts", import.meta.url));
-const NET = `${Deno.pid % 200}`;
-const HOSTS = ["a", "b"].map((side, i) => ({
-  namespace: `hpctrain-${side}-${Deno.pid}`,
-  card: `hpt${side}${Deno.pid}`.slice(0, 15),
-  address: `10.213.${NET}.${i + 1}`,
-}));
-
-const ip = (...args: string[]) =>
-  new Deno.Command("ip", { args, stdout: "null", stderr: "null" }).outputSync().success;
-
-/** Takes root and the right to make namespaces, which containers often lack. */
-function connectHosts(): boolean {
-  const [a, b] = HOSTS;
-  try {
-    return HOSTS.every(({ namespace }) => ip("netns", "add", namespace)) &&
-      ip(
-        "link",
-        "add",
-        a.card,
-        "netns",
-        a.namespace,
-        "type",
-        "veth",
-        "peer",
-        "name",
-        b.card,
-        "netns",
-        b.namespace,
-      ) &&
-      HOSTS.every(({ namespace, card, address }) =>
-        ip("-n", namespace, "address", "add", `${address}/24`, "dev", card) &&
-        ip("-n", namespace, "link", "set", card, "up") &&
-        ip("-n", namespace, "link", "set", "lo", "up")
-      );
-  } catch {
-    return false; // no such program
-  }
-}
-
-const removeHosts = () => HOSTS.forEach(({ namespace }) => ip("netns", "delete", namespace));
-
 /** What a rank says, and when it has met the others. */
 function output(rank: Deno.ChildProcess) {
   const met = Promise.withResolvers<void>();
@@ -61,20 +21,7 @@ function output(rank: Deno.ChildProcess) {
   return { met: met.promise, ended };
 }
 
-const possible = (() => {
-  if (Deno.uid() !== 0) return false;
-  try {
-    return connectHosts();
-  } catch {
-    return false;
-  } finally {
-    try {
-      removeHosts();
-    } catch {
-      // no such program
-    }
-  }
-})();
+const possible = twoHostsPossible();
 
 Deno.test({
   name:
@@ -84,12 +31,10 @@ Deno.test({
     const folder = await Deno.makeTempDir();
     connectHosts();
     try {
-      const ranks = HOSTS.map(({ namespace }, rank) =>
+      const ranks = HOSTS.map((_, rank) =>
         new Deno.Command("ip", {
           args: [
-            "netns",
-            "exec",
-            namespace,
+            ...on(rank).slice(1),
             Deno.execPath(),
             "run",
             "-A",
