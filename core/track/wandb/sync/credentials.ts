@@ -41,6 +41,17 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 const CLOUD = "https://api.wandb.ai";
 
+/** Names of one and the same server: the newest `wandb login` writes the first into netrc, and older ones the last. */
+const SAME: readonly (readonly string[])[] = [
+  ["api.forge.coreweave.com", "forge.coreweave.com", "api.wandb.ai"],
+  ["api.qa.forge.coreweave.com", "qa.forge.coreweave.com", "api.qa.wandb.ai"],
+];
+
+/** What a machine may be called in netrc: by host and port as W&B's own program writes it, by host alone, by another name. */
+const namesOf = ({ host, hostname }: URL): string[] => [
+  ...new Set([host, hostname, ...SAME.find((names) => names.includes(hostname)) ?? []]),
+];
+
 export function findServer(
   env: Environment,
   asked: { baseUrl?: string; keyFile?: string } = {},
@@ -85,7 +96,7 @@ function findKey(env: Environment, url: URL, keyFile: string | undefined): Key {
   if (env.WANDB_API_KEY) return checkedKey(env.WANDB_API_KEY, "WANDB_API_KEY");
   const own = join(configHome(env), "hpctrain", "wandb-key");
   const netrc = netrcOf(env);
-  const inNetrc = passwordIn(read(netrc) ?? "", url.hostname);
+  const inNetrc = passwordIn(read(netrc) ?? "", namesOf(url));
   if (inNetrc !== null) return checkedKey(inNetrc, netrc);
   const inFile = keyIn(own, own, false);
   if (inFile) return inFile;
@@ -157,18 +168,21 @@ function read(path: string): string | null {
   }
 }
 
-/** The password of a machine, or the default one. */
-export function passwordIn(netrc: string, host: string): string | null {
+/** The password of a machine by the first of its names that is there, or the default one. */
+export function passwordIn(netrc: string, names: readonly string[]): string | null {
   const words = netrc.replaceAll(/^\s*#.*$/gm, "").match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? [];
-  let here = false;
+  const found = new Map<string | null, string>(); // the default's name is null
+  let machine: string | null | undefined;
   for (let i = 0; i < words.length; i++) {
-    if (words[i] === "machine") here = words[++i] === host;
-    else if (words[i] === "default") here = true;
+    if (words[i] === "machine") machine = words[++i];
+    else if (words[i] === "default") machine = null;
     else if (words[i] === "login" || words[i] === "account") i++;
     else if (words[i] === "password") {
       const password = words[++i];
-      if (here && password !== undefined) return password.replace(/^"(.*)"$/, "$1");
+      if (machine === undefined || password === undefined || found.has(machine)) continue;
+      found.set(machine, password.replace(/^"(.*)"$/, "$1"));
     }
   }
-  return null;
+  const name = names.find((name) => found.has(name)) ?? null;
+  return found.get(name) ?? null;
 }

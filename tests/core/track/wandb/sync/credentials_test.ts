@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import { UserError } from "../../../../../core/errors.ts";
 import { findServer, Key, passwordIn } from "../../../../../core/track/wandb/sync/credentials.ts";
 import { inTemp } from "../../../../integration/program.ts";
+import { WANDBS } from "../runs.ts";
 
 const SECRET = "s3cret".repeat(7);
 const headerOf = (key: string) => `Basic ${btoa(`api:${key}`)}`;
@@ -96,7 +97,44 @@ machine b
   account password
   password "two words"
 default login anonymous password rest`;
-  assertEquals(["a", "b", "c"].map((host) => passwordIn(netrc, host)), ["one", "two words", "rest"]);
-  assertEquals(passwordIn("machine a login x", "a"), null);
-  assertEquals(passwordIn("", "a"), null);
+  assertEquals(["a", "b", "c"].map((host) => passwordIn(netrc, [host])), ["one", "two words", "rest"]);
+  assertEquals(passwordIn("machine a login x", ["a"]), null);
+  assertEquals(passwordIn("", ["a"]), null);
 });
+
+Deno.test("a key is found under each name that W&B's programs have for its server, the asked one first", () =>
+  inTemp((HOME) => {
+    const netrc = join(HOME, ".netrc");
+    const keyFor = (url: string | undefined, text: string) => {
+      Deno.writeTextFileSync(netrc, text);
+      return findServer({ HOME, WANDB_BASE_URL: url }).key.header();
+    };
+    const entry = (machine: string, key = SECRET) => `machine ${machine}\n  login user\n  password ${key}\n`;
+    const cloud = "api.wandb.ai", forge = "api.forge.coreweave.com";
+    assertEquals(keyFor(undefined, entry(forge)), headerOf(SECRET), "as the newest wandb login writes it");
+    assertEquals(keyFor(undefined, entry(cloud)), headerOf(SECRET));
+    assertEquals(keyFor(`https://${forge}`, entry(cloud)), headerOf(SECRET));
+    assertEquals(keyFor(undefined, entry(forge, "other") + entry(cloud)), headerOf(SECRET));
+    assertEquals(keyFor(undefined, `default login x password other\n${entry(cloud)}`), headerOf(SECRET));
+    assertEquals(keyFor("http://w.example:8080", entry("w.example:8080")), headerOf(SECRET), "with its port");
+    assertEquals(keyFor("http://w.example:8080", entry("w.example")), headerOf(SECRET));
+    // No other server gets it.
+    for (const url of ["https://wandb.ai.example", "https://w.example", `https://x.${cloud}`]) {
+      assertThrows(() => keyFor(url, entry(cloud) + entry(forge)), UserError, "There is no key for");
+    }
+  }));
+
+Deno.test("what the newest wandb login writes into netrc is found", () =>
+  inTemp((HOME) => {
+    const python = Deno.env.get(WANDBS.new);
+    if (!python) throw new Error(`${WANDBS.new} names no Python with wandb: ./scripts/test sets it`);
+    const write = `
+from wandb.sdk.lib import urls
+from wandb.sdk.lib.wbauth import wbnetrc
+wbnetrc.write_netrc_auth(host=urls.DEFAULT_BASE_URL, api_key="${SECRET}")`;
+    const env = { HOME, PATH: Deno.env.get("PATH")!, WANDB_MODE: "offline" };
+    const { success, stderr } = new Deno.Command(python, { args: ["-c", write], env, clearEnv: true })
+      .outputSync();
+    assert(success, new TextDecoder().decode(stderr));
+    assertEquals(findServer({ HOME }).key.header(), headerOf(SECRET));
+  }));
