@@ -2,11 +2,12 @@
 // those give a result). No exception may cross such a call, because it would end the process: so only plain types and fitting
 // shapes on a CPU are let through, and memory is asked for first, in a call that may fail.
 import { native, out, outAt } from "./abi.ts";
-import { dtypeBytes, isFloating } from "./dtype.ts";
+import { type DType, dtypeBytes, isFloating } from "./dtype.ts";
+import { NativeError } from "./errors.ts";
 import { openedLibtorch } from "./library.ts";
 import { emptyLike } from "./ops.ts";
 import type { Num } from "./scalar_numbers.ts";
-import type { Tensor } from "./tensor.ts";
+import { describe, type Tensor } from "./tensor.ts";
 
 /** Seen in 2.10.0 and 2.15.0; each with what its numbers are by default. */
 const functions = {
@@ -58,6 +59,19 @@ function scalarAt(slot: number, n: Num | undefined | null, otherwise: number): D
   if (whole) s.int[2] = BigInt(value);
   else s.float[2] = value;
   return s.at;
+}
+
+/** The largest that a type holds: a number beyond that is refused by an exception. What is not finite is no such case. */
+const LARGEST: Readonly<Record<string, number>> = {
+  ...{ u8: 255, i8: 127, i16: 32767, i32: 2 ** 31 - 1, i64: Number.MAX_SAFE_INTEGER },
+  ...{ f16: 65504, bf16: 3.3895e38, f32: 3.4028e38, f64: Infinity },
+};
+
+function holds(dtype: DType, n: Num | undefined | null, otherwise: number): boolean {
+  const value = n?.value ?? otherwise;
+  if (n?.imaginary !== undefined) return false;
+  if (n && n.kind !== "float") return Number.isSafeInteger(value) && Math.abs(value) <= LARGEST[dtype];
+  return !(Number.isFinite(value) && Math.abs(value) > LARGEST[dtype]);
 }
 
 const MANY = 1 << 18;
@@ -124,6 +138,7 @@ export function addInto(a: Tensor, b: Tensor, alpha?: Num): Tensor | null {
   const shape = elementwise([a, b]);
   if (shape === null || !same(shape, a.shape) || repeats(a) || overlap(a, b)) return null;
   if (!isFloating(a.dtype) && (isFloating(b.dtype) || alpha?.kind === "float")) return null;
+  if (alpha && !holds(a.dtype, alpha, 1)) return null;
   if (a.numel > MANY) emptyLike(a).free(); // autograd may keep a copy
   fn(a.h, b.h, scalarAt(0, alpha, 1));
   return a;
@@ -135,8 +150,11 @@ export function unboxedInto(key: string, otherwise: Into | null): Into | null {
   const { numbers } = functions[key as Key], fn = bind(key as Key);
   if (!fn || key === ADD) return null; // that one is called by addInto
   return ((target, ...given) => {
-    const plain = isFloating(target.dtype) && !repeats(target) && target.device === "cpu";
+    const { dtype } = target;
+    const plain = isFloating(dtype) && !repeats(target) && target.device === "cpu" &&
+      numbers.every((n, i) => holds(dtype, given[i] as Num | undefined, n));
     if (!plain && otherwise) return otherwise(target, ...given);
+    if (!plain) throw new NativeError(key, describe(target), "it can't be written to with these numbers");
     if (target.numel > MANY) emptyLike(target).free();
     fn(target.h, ...numbers.map((n, i) => scalarAt(i, given[i] as Num | undefined, n)));
     return target;

@@ -48,7 +48,7 @@ const GROUPS = {
     unique_consecutive unique_dim unique_dim_consecutive _unique _unique2`,
   products: `
     addbmm addmm addmv addr baddbmm bilinear bmm chain_matmul cross dot einsum ger inner kron linear matmul matrix_exp
-    matrix_power mm mv outer tensordot vdot _addmm_activation _trilinear vander`,
+    matrix_power mm mv outer tensordot vdot _addmm_activation vander`,
   linearAlgebra: `
     cholesky_inverse cholesky_solve det inverse linalg_cholesky linalg_cholesky_ex linalg_cond linalg_cross linalg_det
     linalg_diagonal linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv
@@ -70,7 +70,7 @@ const GROUPS = {
     alpha_dropout dropout feature_alpha_dropout feature_dropout native_dropout`,
   convolutions: `
     conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution _convolution
-    _convolution_mode`,
+   `,
   pooling: `
     adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
     adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d fractional_max_pool2d fractional_max_pool3d max_pool1d
@@ -80,7 +80,7 @@ const GROUPS = {
     batch_norm group_norm instance_norm layer_norm native_batch_norm native_group_norm native_layer_norm renorm rms_norm
     _fused_rms_norm _batch_norm_no_update _batch_norm_with_update _batch_norm_with_update_functional
     _native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _weight_norm
-    _weight_norm_interface`,
+   `,
   recurrent: `
     gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell`,
   attention: `
@@ -92,8 +92,8 @@ const GROUPS = {
     binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cosine_similarity cross_entropy_loss
     ctc_loss hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
     multilabel_margin_loss nll_loss nll_loss2d nll_loss2d_forward nll_loss_forward nll_loss_nd pairwise_distance
-    poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss cdist pdist _cdist_forward _euclidean_dist
-    _pdist_forward`,
+    poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss cdist _cdist_forward _euclidean_dist
+   `,
   sampling: `
     affine_grid_generator col2im grid_sampler grid_sampler_2d grid_sampler_3d im2col upsample_bicubic2d
     upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d
@@ -118,7 +118,7 @@ const GROUPS = {
     split_with_sizes_copy squeeze squeeze_copy stack swapaxes swapdims t t_copy tensor_split tile to transpose
     transpose_copy tril triu type_as unbind unbind_copy unflatten unfold unfold_copy unsafe_chunk unsafe_split
     unsafe_split_with_sizes unsqueeze unsqueeze_copy view view_as view_as_complex_copy view_as_real_copy view_copy
-    vsplit vstack _reshape_copy _stack _to_copy _unsafe_view _shape_as_tensor`,
+    vsplit vstack _reshape_copy _to_copy _unsafe_view _shape_as_tensor`,
   indexing: `
     fill fill_diagonal gather index index_add index_copy index_fill index_put index_reduce index_select masked_fill
     masked_scatter masked_select put scatter scatter_add scatter_reduce take take_along_dim zero _unsafe_index
@@ -175,19 +175,100 @@ export function refusedSchema({ args, returns }: Pick<Schema, "args" | "returns"
     : "what it gives is no tensor and no number";
 }
 
+/** Gives why a call may not be made, or "". Takes the op's arguments. */
 type Guard = (...args: never[]) => string;
 
-/** What libtorch itself does not look at before it reads or writes: why a call may not be made, or "". */
+type Sizes = readonly number[];
+
+/** More elements than the machine has bytes are asked for by nobody who means well. */
+const MOST = Deno.systemMemoryInfo().total;
+const sized = (count: number): string =>
+  count <= MOST
+    ? ""
+    : `it makes ${count.toExponential(1)} numbers, and this machine has memory for ${
+      MOST.toExponential(1)
+    } bytes`;
+const product = (sizes: Sizes): number => sizes.reduce((all, size) => all * Math.max(Math.abs(size), 1), 1);
+const listAt = (at: number): Guard => (...args: unknown[]) => sized(product(args[at] as Sizes));
+const countAt = (at: number): Guard => (...args: unknown[]) => sized(Math.abs((args[at] ?? 0) as number));
+const stepsOf = (start: { value: number }, end: { value: number }, step: { value: number }): string =>
+  step.value === 0 ? "its step is 0" : sized(Math.abs((end.value - start.value) / step.value));
+const ONE = { value: 1 }, NONE = { value: 0 };
+
+/** The many tensors that one call gives. */
+const MANY = 1 << 20;
+const pieces = (count: number): string => count <= MANY ? "" : `it gives ${count} tensors`;
+
+const onceEach = (x: Tensor, dims: Sizes): boolean =>
+  dims.length > 0 && new Set(dims).size === dims.length &&
+  dims.every((dim) => dim >= 0 && dim < x.shape.length && x.shape[dim] > 0);
+const TRANSFORM = "its dimensions are not those of its tensor";
+
+/** Of a norm over a batch: weights and statistics are as many as channels. */
+const channels = (...others: readonly number[]): Guard => (...args: unknown[]) => {
+  const x = args[0] as Tensor, { shape } = x;
+  const fits = shape.length >= 2 && !shape.includes(0) && others.every((at) => {
+    const t = args[at] as Tensor | null | undefined;
+    return !t ||
+      (t.shape.length === 1 && t.shape[0] === shape[1] && (t.dtype === x.dtype || t.dtype === "f32"));
+  });
+  return fits ? "" : "its weights and statistics are not one for each channel";
+};
+
+/** What libtorch itself does not look at before it reads, writes or takes memory; by an op's name, or name and overload. */
 const GUARDS: Readonly<Record<string, Guard>> = {
-  as_strided: (x: Tensor, size: readonly number[], stride: readonly number[], offset?: number | null) =>
+  as_strided: (x: Tensor, size: Sizes, stride: Sizes, offset?: number | null) =>
     staysInside(x, size, stride, offset ?? x.offset)
       ? ""
       : "it looks outside its tensor: other tensors may lie there",
+  _fft_r2c: (x: Tensor, dims: Sizes) => onceEach(x, dims) ? "" : TRANSFORM,
+  _fft_c2c: (x: Tensor, dims: Sizes) => onceEach(x, dims) ? "" : TRANSFORM,
+  _fft_c2r: (x: Tensor, dims: Sizes, _norm: number, last: number) =>
+    onceEach(x, dims) && last > 0 && x.shape[dims.at(-1)!] === Math.floor(last / 2) + 1 ? "" : TRANSFORM,
+  _native_batch_norm_legit: channels(1, 2),
+  _native_batch_norm_legit_functional: channels(1, 2, 3, 4),
+  _native_batch_norm_legit_no_training: channels(1, 2, 3, 4),
+  _batch_norm_no_update: channels(1, 2, 3, 4),
+  _batch_norm_with_update_functional: channels(1, 2, 3, 4),
+  native_batch_norm: channels(1, 2, 3, 4),
+
+  ...Object.fromEntries(
+    ("empty empty_permuted full ones zeros rand randn").split(" ").map((name) => [name, listAt(0)]),
+  ),
+  ...Object.fromEntries(
+    ("new_empty new_full new_ones new_zeros expand expand_copy broadcast_to repeat tile").split(" ")
+      .map((name) => [name, listAt(1)]),
+  ),
+  ...Object.fromEntries(
+    ("bartlett_window blackman_window hamming_window hann_window kaiser_window fft_fftfreq fft_rfftfreq randperm")
+      .split(" ").map((name) => [name, countAt(0)]),
+  ),
+  randint: listAt(1),
+  "randint.low": listAt(2),
+  bincount: countAt(2),
+  multinomial: countAt(1),
+  histc: countAt(1),
+  one_hot: countAt(1),
+  eye: (n: number) => sized(n * n),
+  "eye.m": (n: number, m: number) => sized(n * m),
+  tril_indices: (row: number, col: number) => sized(row * col),
+  triu_indices: (row: number, col: number) => sized(row * col),
+  linspace: countAt(2),
+  logspace: countAt(2),
+  arange: (end: { value: number }) => stepsOf(NONE, end, ONE),
+  "arange.start": (start: { value: number }, end: { value: number }) => stepsOf(start, end, ONE),
+  "arange.start_step": (start: { value: number }, end: { value: number }, step = ONE) =>
+    stepsOf(start, end, step),
+  unbind: (x: Tensor, dim = 0) => pieces(x.shape.at(dim) ?? 0),
+  split: (x: Tensor, size: number, dim = 0) => pieces((x.shape.at(dim) ?? 0) / Math.max(size, 1)),
+  chunk: (_: Tensor, count: number) => pieces(count),
+  tensor_split: (_: Tensor, sections: number | Sizes | Tensor) =>
+    typeof sections === "number" ? pieces(sections) : "",
 };
 
 /** Parameters lie in memory side by side, and libtorch only asks whether a view stays inside all of it. */
-function staysInside(x: Tensor, size: readonly number[], stride: readonly number[], offset: number): boolean {
-  const last = (sizes: readonly number[], strides: readonly number[]) =>
+function staysInside(x: Tensor, size: Sizes, stride: Sizes, offset: number): boolean {
+  const last = (sizes: Sizes, strides: Sizes) =>
     sizes.reduce((at, n, i) => at + (n - 1) * (strides[i] ?? 0), 0);
   if (size.includes(0)) return true;
   return x.numel > 0 && stride.every((s) => s >= 0) && offset >= x.offset &&
@@ -195,7 +276,19 @@ function staysInside(x: Tensor, size: readonly number[], stride: readonly number
 }
 
 /** Null for all but a few. */
-export const guardOf = (name: string): Guard | null => Object.hasOwn(GUARDS, name) ? GUARDS[name] : null;
+export function guardOf({ name, overload }: Pick<Schema, "name" | "overload">): Guard | null {
+  const own = `${name}.${overload}`;
+  return Object.hasOwn(GUARDS, own) ? GUARDS[own] : Object.hasOwn(GUARDS, name) ? GUARDS[name] : null;
+}
+
+/** These may give back what they were given, or a view of it, and their schemas don't tell. */
+const MAY_RETURN = new Set(
+  "alpha_dropout broadcast_tensors cartesian_prod dropout einsum feature_alpha_dropout feature_dropout meshgrid"
+    .split(" "),
+);
+
+/** Which argument an operation's results may share memory with beside what its schema says; -1 for none. */
+export const mayReturn = (name: string): number => MAY_RETURN.has(name) ? (name === "einsum" ? 1 : 0) : -1;
 
 /** All names, for the test that walks them. */
 export const admittedNames = (): readonly string[] => [...NAMES];

@@ -1,8 +1,8 @@
 // From a node's target to what runs it.
 import { type Operator, operator } from "../../../ffi/dispatch.ts";
-import { NativeError } from "../../../ffi/errors.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { guardOf, refusedName, refusedSchema } from "./admitted.ts";
+import { Unfit } from "./arguments.ts";
 import { numberFunction } from "./numbers.ts";
 
 export type Resolved =
@@ -75,13 +75,13 @@ export function resolve(target: string): Resolved {
 }
 
 function guarded(op: Operator): Operator {
-  const guard = guardOf(op.schema.name), { call } = op;
+  const guard = guardOf(op.schema), { call } = op;
   if (guard === null || call === null) return op;
   return {
     ...op,
     call(...args) {
       const why = guard(...args as never[]);
-      if (why !== "") throw new NativeError(op.schema.name, "", why);
+      if (why !== "") throw new Unfit(why);
       return call(...args);
     },
   };

@@ -2,14 +2,17 @@
 // it. All that can be wrong is found here, before anything runs. May import ffi, its siblings.
 import { autocast, type Half } from "../../../ffi/autocast.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
-import type { Operator } from "../../../ffi/dispatch.ts";
-import { NativeError } from "../../../ffi/errors.ts";
+import { type Operator, operator } from "../../../ffi/dispatch.ts";
+import { NativeError, UseAfterFree } from "../../../ffi/errors.ts";
 import { fill_ } from "../../../ffi/make.ts";
-import { clone } from "../../../ffi/ops.ts";
-import type { Tensor } from "../../../ffi/tensor.ts";
+import { clone, copy_ } from "../../../ffi/ops.ts";
+import type { Schema } from "../../../ffi/schema.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { damaged } from "../../checkpoint/file_bytes.ts";
 import { UserError } from "../../errors.ts";
 import { asTensor, type Frame, type Source, sourceOf, Unfit } from "./arguments.ts";
 import type { Mode, Node, Program, Value } from "./graph.ts";
+import { mayReturn } from "./admitted.ts";
 import { resolve } from "./operators.ts";
 import { placeOf } from "./place.ts";
 
@@ -52,6 +55,8 @@ class Planner {
   readonly #slots = new Map<string, number>();
   readonly #kinds: SlotKind[] = [];
   readonly #roots: number[] = [];
+  /** Slots that autograd lets nobody write to where they have a gradient: it throws, which only the dispatcher catches. */
+  readonly #tied = new Set<number>();
   readonly #steps: Step[] = [];
   readonly #problems: Problem[] = [];
 
@@ -179,11 +184,16 @@ class Planner {
     const written = schema.args.findIndex(({ memory }) => memory === "written");
     const target = written < 0 ? -1 : slotIn(sources[written]);
     const viewed = schema.args.findIndex(({ memory }) => memory === "shared");
-    const base = viewed < 0 ? -1 : slotIn(sources[viewed]);
+    const base = this.#baseOf(viewed >= 0 ? viewed : mayReturn(name), schema.args, given);
     const root = target >= 0 ? this.#roots[target] : base >= 0 ? this.#roots[base] : -1;
     if (written >= 0) this.#refuseWrite(op, written, target, root);
+    this.#refuseStatistics(name, sources);
     const out = this.#outputs(node, op, target, root);
-    const call = statistics(name, op, numbers && op.numbers ? op.numbers : op.call!);
+    if (base >= 0 && (viewed < 0 || schema.returns[0]?.list || node.grad === false || this.#tied.has(base))) {
+      for (const slot of out.flat()) this.#tied.add(slot);
+    }
+    const plain = numbers && op.numbers ? op.numbers : op.call!;
+    const call = statistics(name, op, this.#tied.has(target) ? byCopy(op, plain) : plain);
     const store = storeOf(out, schema.returns.length === 1 && schema.returns[0].list);
     const guarded = written >= 0 && this.#keeps(root);
     const run = stepOf(call, sources, store, guarded ? written : -1);
@@ -195,6 +205,30 @@ class Planner {
       defines: out.flat().filter((slot) => slot >= 0),
       writes: written >= 0 ? root : -1,
     };
+  }
+
+  /** The slot whose memory an argument's views share: of a list, that which must be left alone most. */
+  #baseOf(at: number, args: Schema["args"], given: ReadonlyMap<string, Value>): number {
+    const value = at < 0 ? undefined : given.get(args[at].name);
+    const names = value?.kind === "tensor" ? [value.name] : value?.kind === "tensors" ? value.names : [];
+    const slots = names.flatMap((name) => name === null ? [] : [this.#find(name)]);
+    const kindOf = (slot: number) => this.#kinds[this.#roots[slot]];
+    for (const kind of ["parameter", "buffer", "constant", "input"]) {
+      const found = slots.find((slot) => kindOf(slot) === kind);
+      if (found !== undefined) return found;
+    }
+    return slots[0] ?? -1;
+  }
+
+  /** Batch norm moves its running statistics, which its schema does not tell. */
+  #refuseStatistics(name: string, sources: readonly Source[]): void {
+    if (!/^(batch_norm|instance_norm)$/.test(name)) return;
+    for (const slot of [slotIn(sources[3]), slotIn(sources[4])]) {
+      const kind = slot < 0 ? "buffer" : this.#kinds[this.#roots[slot]];
+      if (kind === "parameter" || kind === "input") {
+        throw new Unfit(`its running statistics are ${kind === "input" ? "an input" : "a parameter"}`);
+      }
+    }
   }
 
   /** Memory that outlives a run: evaluation and a second pass write to a copy of it. */
@@ -266,6 +300,18 @@ function sizeElsewhere({ inputs, tensors }: Program, { target, inputs: [of, dim]
 }
 
 const isNumber = (value: Value | undefined): boolean => value?.kind === "number" || value?.kind === "symbol";
+
+/** Those in place that are called without a net: what they throw would end the process. */
+const WITHOUT_NET = new Set(["add_", "sub_", "leaky_relu_", "elu_", "hardtanh_", "threshold_"]);
+
+/** In place by way of a copy, through the dispatcher: the same values, and what autograd refuses is a sentence. */
+function byCopy({ schema }: Operator, plain: Call): Call {
+  if (!WITHOUT_NET.has(schema.name)) return plain;
+  const twin = operator(`aten::${schema.name.slice(0, -1)}`, schema.overload);
+  const call = twin?.numbers ?? twin?.call;
+  if (!call) throw new Unfit("autograd lets nobody write there");
+  return (x, ...rest) => scope(() => (copy_(x as Tensor, call(x, ...rest) as Tensor), x));
+}
 
 const slotIn = (source: Source): number => "slot" in source ? source.slot ?? -1 : -1;
 
@@ -388,8 +434,17 @@ export function runSteps(
 }
 
 function told(error: unknown, node: Node, path: string): unknown {
-  if (!(error instanceof NativeError) || error.outOfMemory) return error;
   const place = placeOf(node);
+  // What no file that PyTorch wrote asks for: a number where a tensor belongs, a value that no step has made.
+  const odd = error instanceof Unfit || error instanceof TypeError || error instanceof RangeError ||
+    error instanceof UseAfterFree;
+  if (odd) {
+    const where = `${node.target}${place === "" ? "" : ` (${place})`}`;
+    return Object.assign(damaged(path, `holds a step that can't be run, ${where}: ${error.message}`), {
+      cause: error,
+    });
+  }
+  if (!(error instanceof NativeError) || error.outOfMemory) return error;
   return new UserError(
     "usage",
     `${path}: ${error.message}${
