@@ -90,7 +90,7 @@ const GROUPS = {
     embedding embedding_bag one_hot _embedding_bag _embedding_bag_forward_only`,
   losses: `
     binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cosine_similarity cross_entropy_loss
-    ctc_loss hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
+    hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss
     multilabel_margin_loss nll_loss nll_loss2d nll_loss2d_forward nll_loss_forward nll_loss_nd pairwise_distance
     poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss cdist _cdist_forward _euclidean_dist
    `,
