@@ -8,12 +8,12 @@ import { EXIT, UserError } from "../core/errors.ts";
 import { writeProgram } from "../core/export/program.ts";
 import { stateDictOf, type Weights, weightsOf } from "../core/export/weights.ts";
 import { formatBytes, formatPlural } from "../core/format.ts";
+import { refuseForeign } from "../core/user/named_by_checkpoint.ts";
 import { savedConfig } from "../core/train/resume.ts";
 import { EXPORT_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain export CHECKPOINT OUT.pt|.safetensors|.pt2 [--model FILE] [--raw] [--force]";
 
-// deno-lint-ignore require-await
 export async function exportWeights(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, EXPORT_OPTIONS, USAGE);
   if (positionals.length !== 2) {
@@ -23,7 +23,7 @@ export async function exportWeights(argv: string[]): Promise<number> {
     );
   }
   const [path, out] = positionals;
-  const write = writerFor(out, path, options.model);
+  const write = await writerFor(out, path, options.model);
   using file = openCheckpoint(path);
   refuseOverwrite(out, options.force);
   const weights = weightsOf(file.root, path, options.raw);
@@ -35,9 +35,13 @@ export async function exportWeights(argv: string[]): Promise<number> {
 }
 
 /** The ending chooses; a wrong one is told of before anything is read. */
-function writerFor(out: string, path: string, model: string | undefined): (weights: Weights) => void {
+async function writerFor(
+  out: string,
+  path: string,
+  model: string | undefined,
+): Promise<(weights: Weights) => void> {
   if (/\.pt2$/i.test(out)) {
-    const program = model ?? programOf(path);
+    const program = model ?? await programOf(path);
     return ({ tensors }) => {
       writeProgram(program, out, tensors, path);
     };
@@ -63,8 +67,8 @@ function writerFor(out: string, path: string, model: string | undefined): (weigh
 }
 
 /** The exported program that the run trained. */
-function programOf(path: string): string {
-  const saved = savedConfig(path) as { model?: { name?: unknown } } | null;
+async function programOf(path: string): Promise<string> {
+  const saved = savedConfig(path) as { model?: { name?: unknown; code?: unknown } } | null;
   const name = saved?.model?.name;
   if (typeof name !== "string" || !/\.pt2$/i.test(name)) {
     throw new UserError(
@@ -83,6 +87,8 @@ function programOf(path: string): string {
       `${name}, which ${path} was trained from, is not there: say where with --model FILE.`,
     );
   }
+  const code = saved?.model?.code;
+  await refuseForeign(name, "--model", typeof code === "string" ? code.split("-") : []);
   return name;
 }
 

@@ -1,15 +1,24 @@
 // The user's TypeScript files that the settings name, opened with the library. May import core, mod.ts.
 import type { Resolved } from "../core/config/resolve.ts";
 import { openUserCode } from "../core/user/code.ts";
+import { isExported } from "../core/models/exported/name.ts";
 import { isCode } from "../core/user/export.ts";
 import type { Library } from "../core/user/library.ts";
+import { codeHash, refuseForeignCode } from "../core/user/named_by_checkpoint.ts";
 
 /** Notes the files' hash in the settings, so that ranks and checkpoints are compared by it. Without such files it is nothing. */
 export async function withUserCode(resolved: Resolved): Promise<Resolved> {
   const { config } = resolved;
   const { model, training, data } = config;
-  if (![model.name, training.loss, training.metric, data.code].some(isCode)) return resolved;
+  await refuseForeignCode(resolved);
+  const program = isExported(model.name) ? await codeHash(model.name) : "";
+  if (![model.name, training.loss, training.metric, data.code].some(isCode)) {
+    return program === ""
+      ? resolved
+      : { ...resolved, config: { ...config, model: { ...model, code: program } } };
+  }
   const { address } = await import("./user_reader.ts");
-  const code = await openUserCode(config, { ...await import("../mod.ts") } satisfies Library, address);
+  const files = await openUserCode(config, { ...await import("../mod.ts") } satisfies Library, address);
+  const code = program === "" ? files : `${program}-${files}`;
   return { ...resolved, config: { ...config, model: { ...model, code } } };
 }

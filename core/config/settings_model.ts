@@ -28,7 +28,7 @@ export const model = {
   }),
   code: text("", {
     empty: "none",
-    help: "hash of the user's TypeScript files, noted by the program",
+    help: "hash of the user's own files (.ts, .pt2), noted by the program",
   }),
   blocks: size("most blocks that an exported model is cut into, for gradient checkpointing (.pt2)", {
     flag: "blocks",

@@ -22,10 +22,18 @@ const FRAMES = 60;
 
 export async function loadFile(path: string): Promise<Loaded> {
   Error.stackTraceLimit = FRAMES;
+  const { url, hash } = await prepared(path);
+  return { path, hash, exports: await import(url) };
+}
+
+/** What `loadFile` notes as its hash; nothing is run. */
+export const hashOfFile = async (path: string): Promise<string> => (await prepared(path)).hash;
+
+async function prepared(path: string): Promise<{ url: string; hash: string }> {
   const files: string[] = [];
   const url = await urlOfFile(path, [], files);
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(files.join("\0")));
-  return { path, hash: new Uint8Array(digest).toHex(), exports: await import(url) };
+  return { url, hash: new Uint8Array(digest).toHex() };
 }
 
 /** Adds to `files` what was read, in order. */

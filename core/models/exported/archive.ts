@@ -1,5 +1,6 @@
 // What torch.export.save writes: a zip of a graph in JSON, weights and constants. Two layouts: that of PyTorch 2.8 and
 // later (models/, data/), and the flat one of before. Nothing in it is executed. May import core/checkpoint, its siblings.
+import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { damaged, FileBytes } from "../../checkpoint/file_bytes.ts";
 import { readPt } from "../../checkpoint/pt.ts";
@@ -31,6 +32,21 @@ export interface EntryStorage extends Storage {
 
 // A graph of the largest models has some ten thousand nodes of a few kilobytes each.
 const MAX_JSON_BYTES = 256 << 20;
+
+/** SHA-256 of the graph, hexadecimal: of what is run, not of the weights. */
+export function programHash(path: string): string {
+  const file = new FileBytes(path);
+  try {
+    if (!isZip(file)) return "";
+    const zip = openZip(file);
+    const graph = [...zip.entries].find(([name]) => GRAPH.test(name));
+    return graph ? createHash("sha256").update(zip.read(graph[1])).digest("hex") : "";
+  } finally {
+    file.close();
+  }
+}
+
+const GRAPH = /(^|\/)(serialized_exported_program\.json|models\/[^/]+\.json)$/;
 
 export function openExported(path: string): Archive {
   const file = new FileBytes(path);

@@ -313,14 +313,21 @@ function storm(
 ) {
   const all = registered(),
     sources = new Map(names.map((name) => [name, sourceOf(join(folder, `${name}.pt2`))]));
-  const admitted = all.filter(({ namespace, name, overload }) => refusedName(namespace, name, overload) === "");
+  const admitted = all.filter(({ namespace, name, overload }) =>
+    refusedName(namespace, name, overload) === ""
+  );
   const path = join(folder, `changed_${seed}.pt2`);
   const shapes: Record<string, number[][]> = JSON.parse(Deno.readTextFileSync(join(folder, "shapes.json")));
   let ran = 0, refused = 0;
   const odd: string[] = [];
   for (let i = from; i < to; i++) {
     const name = names[i % names.length];
-    const { entries, told } = new Changer(sources.get(name)!, dice(Math.imul(seed * 1_000_003 + i, 0x9e3779b1)), all, admitted).make();
+    const { entries, told } = new Changer(
+      sources.get(name)!,
+      dice(Math.imul(seed * 1_000_003 + i, 0x9e3779b1)),
+      all,
+      admitted,
+    ).make();
     writeEntries(path, entries);
     Deno.writeTextFileSync(note, `${i} ${name}: ${told}`);
     try {
