@@ -134,6 +134,8 @@ const NOT_IN_PLACE = new Set(
   ("as_strided_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_ resize_ resize_as_ set_").split(" "),
 );
 
+const RECURRENT = new Set(["gru", "lstm", "rnn_relu", "rnn_tanh"]);
+
 /** What an argument that is text may be: the name of a way to compute, never of something outside the graph. */
 const TEXTS = new Set([
   ..."approximate driver equation indexing interpolation mode norm ord p pad_mode padding padding_side".split(
@@ -155,6 +157,9 @@ export function refusedName(namespace: string, name: string, overload: string): 
       "with PyTorch's";
   }
   if (/(^|_)out$/.test(overload)) return OUT;
+  if (overload === "data" && RECURRENT.has(name)) {
+    return "packed sequences are not supported: give it padded ones";
+  }
   if (NOT_IN_PLACE.has(name)) {
     return `it changes a tensor's sizes or memory in place: write ${
       name.replace(/_$/, "")
@@ -215,6 +220,44 @@ const channels = (...others: readonly number[]): Guard => (...args: unknown[]) =
   return fits ? "" : "its weights and statistics are not one for each channel";
 };
 
+/** A recurrent layer's weights, which oneDNN takes as large as they should be. */
+const recurrent = (gates: number): Guard => {
+  return (
+    x: Tensor,
+    states: Tensor | readonly Tensor[],
+    weights: readonly Tensor[],
+    biases: boolean,
+    layers: number,
+    _dropout: number,
+    _train: boolean,
+    both: boolean,
+    batchFirst: boolean,
+  ) => {
+    const [first, cell = first] = "length" in states ? states : [states];
+    const ways = both ? 2 : 1, many = layers * ways;
+    if (!first || x.shape.length !== 3 || x.shape.includes(0) || !(many > 0) || weights.length % many !== 0) {
+      return ODD;
+    }
+    const each = weights.length / many, plain = biases ? 4 : 2;
+    const given = first.shape[2], hidden = cell.shape[2], rows = gates * hidden;
+    const projected = each === plain + 1;
+    if (!projected && (each !== plain || given !== hidden)) return ODD;
+    const batch = x.shape[batchFirst ? 0 : 1];
+    const fits = isOf(first, many, batch, given) && isOf(cell, many, batch, hidden) &&
+      weights.every((w, i) => {
+        const taken = i < ways * each ? x.shape[2] : ways * given;
+        const kind = i % each;
+        if (kind === 0) return isOf(w, rows, taken);
+        if (kind === 1) return isOf(w, rows, given);
+        return kind < plain ? isOf(w, rows) : isOf(w, given, hidden);
+      });
+    return fits ? "" : ODD;
+  };
+};
+const ODD = "its weights and states do not have the sizes that belong together";
+const isOf = ({ shape }: Tensor, ...sizes: Sizes): boolean =>
+  shape.length === sizes.length && shape.every((size, i) => size === sizes[i]);
+
 /** What libtorch itself does not look at before it reads, writes or takes memory; by an op's name, or name and overload. */
 const GUARDS: Readonly<Record<string, Guard>> = {
   as_strided: (x: Tensor, size: Sizes, stride: Sizes, offset?: number | null) =>
@@ -231,6 +274,14 @@ const GUARDS: Readonly<Record<string, Guard>> = {
   _batch_norm_no_update: channels(1, 2, 3, 4),
   _batch_norm_with_update_functional: channels(1, 2, 3, 4),
   native_batch_norm: channels(1, 2, 3, 4),
+  _weight_norm: (v: Tensor, g: Tensor, dim = 0) =>
+    v.numel > 0 && v.dtype === g.dtype && g.numel === (dim === -1 ? 1 : v.shape[dim])
+      ? ""
+      : "its lengths are not one for each of its weight's vectors",
+  "lstm.input": recurrent(4),
+  "gru.input": recurrent(3),
+  "rnn_tanh.input": recurrent(1),
+  "rnn_relu.input": recurrent(1),
 
   ...Object.fromEntries(
     ("empty empty_permuted full ones zeros rand randn").split(" ").map((name) => [name, listAt(0)]),
@@ -283,8 +334,9 @@ export function guardOf({ name, overload }: Pick<Schema, "name" | "overload">): 
 
 /** These may give back what they were given, or a view of it, and their schemas don't tell. */
 const MAY_RETURN = new Set(
-  "alpha_dropout broadcast_tensors cartesian_prod dropout einsum feature_alpha_dropout feature_dropout meshgrid"
-    .split(" "),
+  ("alpha_dropout atleast_1d atleast_2d atleast_3d broadcast_tensors cartesian_prod conj_physical dropout einsum " +
+    "feature_alpha_dropout feature_dropout lift meshgrid type_as unsafe_chunk unsafe_split unsafe_split_with_sizes " +
+    "_unsafe_view").split(" "),
 );
 
 /** Which argument an operation's results may share memory with beside what its schema says; -1 for none. */
