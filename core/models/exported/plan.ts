@@ -189,7 +189,10 @@ class Planner {
     if (written >= 0) this.#refuseWrite(op, written, target, root);
     this.#refuseStatistics(name, sources);
     const out = this.#outputs(node, op, target, root);
-    if (base >= 0 && (viewed < 0 || schema.returns[0]?.list || node.grad === false || this.#tied.has(base))) {
+    if (
+      base >= 0 &&
+      (viewed < 0 || schema.returns[0]?.list || node.mode?.grad === false || this.#tied.has(base))
+    ) {
       for (const slot of out.flat()) this.#tied.add(slot);
     }
     const plain = numbers && op.numbers ? op.numbers : op.call!;

@@ -214,8 +214,9 @@ export class Changer {
     const values = json.graph_module.graph.tensor_values, name = this.#pick(Object.keys(values));
     const meta = values[name] = structuredClone(values[name]);
     const list = this.#pick<Any[]>([meta.sizes, meta.strides]);
-    if (this.roll(4) === 0) meta.dtype = this.roll(36);
-    else if (this.roll(4) === 0) meta.requires_grad = !meta.requires_grad;
+    const way = this.roll(4);
+    if (way === 0) meta.dtype = this.roll(36);
+    else if (way === 1) meta.requires_grad = !meta.requires_grad;
     else if (list.length > 0 && this.roll(3) > 0) list[this.roll(list.length)] = { as_int: this.#int() };
     else list.push({ as_int: this.#int() });
     return `what is said of ${name}`;
