@@ -1,7 +1,8 @@
 // Every real model of tests/peers/real, tried: bench/results/real-models.json and the table of docs/real-models.md.
-// Started by scripts/exported, which installs the libraries. Models that are named are tried alone, and nothing is written.
-import { type Row, tryModel } from "./trial.ts";
-import { said, writeRows } from "./page.ts";
+// Started by scripts/exported, which installs the libraries. Models that are named are tried alone, and come in the place of
+// what was known of them.
+import { tryModel } from "./trial.ts";
+import { openRecorder, said, writePage } from "./page.ts";
 import { startPython } from "./python.ts";
 
 /** A file of tests/peers/real for each library. */
@@ -9,7 +10,7 @@ const MODULES = ["hugging_face", "timm_models", "diffusion", "segmentation", "gr
 
 const AT_ONCE = 2;
 
-const rows: Row[] = [];
+const recorder = openRecorder();
 {
   await using python = startPython(MODULES, Deno.env.get("HPCTRAIN_REAL_LIBRARIES") ?? null);
   const all = await python.names();
@@ -19,18 +20,19 @@ const rows: Row[] = [];
     Deno.exit(2);
   }
   const wanted = all.filter(([name]) => Deno.args.length === 0 || Deno.args.includes(name));
-  const next = wanted.entries();
+  const next = wanted.values();
   // Python exports one while the program trains another.
   await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-    for (const [i, named] of next) {
+    for (const named of next) {
       const folder = Deno.makeTempDirSync(); // one for each, since weights take room
       try {
-        rows[i] = await tryModel(python, named, folder);
+        const row = await tryModel(python, named, folder);
+        console.log(said(row));
+        recorder.record(row, all.map(([name]) => name)); // what is known stays known, however this ends
       } finally {
         Deno.removeSync(folder, { recursive: true });
       }
-      console.log(said(rows[i]));
     }
   }));
 }
-if (Deno.args.length === 0) writeRows(rows);
+writePage();

@@ -46,20 +46,52 @@ export function totalsOf(rows: readonly Row[]): Record<string, number> {
 
 export const PAGE = "docs/real-models.md";
 
-export function writeRows(rows: readonly Row[]): void {
-  const about = machine();
+const NAME = "real-models";
+
+export interface Results {
+  readonly versions: { readonly libtorch: string; readonly torch: string };
+  readonly totals: Record<string, number>;
+  readonly rows: readonly (Row & { readonly date: string; readonly commit: string })[];
+}
+
+export const readResults = (): Results =>
+  JSON.parse(Deno.readTextFileSync(new URL(`../../bench/results/${NAME}.json`, import.meta.url)));
+
+function knownRows(): Results["rows"] {
+  try {
+    return readResults().rows;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+/** How a row comes into the results, in the place of what was known of its model. */
+export interface Recorder {
+  /** `names` are those of all models, in their order. */
+  record(row: Row, names: readonly string[]): void;
+}
+
+/** What is tried from here on is of the tree as it is now. */
+export function openRecorder(): Recorder {
+  const made = { date: new Date().toISOString().slice(0, 10), commit: commitHere() };
   const versions = versionsOf({
     python: Deno.env.get("HPCTRAIN_PYTHON")!,
     libtorch: Deno.env.get("HPCTRAIN_LIBTORCH")!,
   });
-  const commit = commitHere(), date = new Date().toISOString().slice(0, 10);
-  const head = { command: "./scripts/exported", date, commit, machine: about, versions };
-  writeResults("real-models", { ...head, totals: totalsOf(rows), rows });
-  const text = pageOf(
-    rows,
-    `commit ${commit}, on ${date}: libtorch ${versions.libtorch}, PyTorch ${versions.torch}`,
-  );
-  writeSection("real-models", text, PAGE, "scripts/exported");
+  const head = { command: "./scripts/exported", machine: machine(), versions };
+  return {
+    record(row, names) {
+      const known = new Map(knownRows().map((row) => [row.name, row]));
+      known.set(row.name, { ...row, ...made });
+      const rows = names.flatMap((name) => known.get(name) ?? []);
+      writeResults(NAME, { ...head, totals: totalsOf(rows), rows });
+    },
+  };
+}
+
+export function writePage(): void {
+  writeSection(NAME, pageOf(readResults()), PAGE, "scripts/exported");
 }
 
 /** Of the tree as it is committed; a tree with changes says so. */
@@ -71,8 +103,10 @@ function commitHere(): string {
 }
 
 /** The table of each library, and then each miss with its reason. */
-export function pageOf(rows: readonly Row[], made: string): string {
+export function pageOf({ rows, versions }: Results): string {
   const t = totalsOf(rows);
+  const commits = [...Map.groupBy(rows, ({ commit, date }) => `${commit} (${date})`)]
+    .map(([commit, own]) => `${own.length} at commit ${commit}`).join(", ");
   const head = [
     "Model",
     "Parameters",
@@ -104,7 +138,7 @@ export function pageOf(rows: readonly Row[], made: string): string {
     `${STEPS} steps; ${t.resumed} go on to the same bits from a checkpoint in the middle of an epoch, ${t.checkpointed} have the same ` +
     `bits with \`--gradient-checkpointing\`, ${t.bf16} have the losses of \`torch.autocast\` under \`--amp bf16\`, and ${t.predicted} ` +
     `predict what the Python module does with the checkpoint's weights. ${t.all} hold all of it.`,
-    `Made from ${made}.`,
+    `Models tried: ${commits}; libtorch ${versions.libtorch}, PyTorch ${versions.torch}.`,
     ...tables,
     "### What does not hold",
     misses.length > 0 ? misses.join("\n") : "Nothing.",
