@@ -29,7 +29,7 @@ export async function status(argv: string[]): Promise<number> {
 }
 
 function factsOf(folder: string) {
-  const reader = openRun(folder);
+  const reader = openRun(folder, { sample: true });
   try {
     reader.poll();
     const { data } = reader;
@@ -46,6 +46,7 @@ function factsOf(folder: string) {
       best_epoch: best?.epoch ?? null,
       goodput_percent: lineage?.goodput_percent ?? null,
       attempts: lineage?.attempts.length ?? 1,
+      sampled: data.sampled,
     };
   } finally {
     reader.close();
@@ -73,6 +74,7 @@ function* linesOf(
         : `; best Val Loss ${formatValue(facts.best_val_loss)} at epoch ${facts.best_epoch}`;
       yield ["loss", formatValue(facts.loss) + best];
     }
+    if (facts.sampled) yield ["", "The run has said very much: a sample of it was read"];
     if (facts.secondsLeft !== null && facts.state === "running") {
       yield ["ready in", formatDuration(facts.secondsLeft)];
     }

@@ -28,7 +28,7 @@ export async function watch(argv: string[]): Promise<number> {
   const folder = findRun(positionals[0] ?? NEWEST, options["save-dir"]);
   const terminal = Deno.stdout.isTerminal() && Deno.env.get("TERM") !== "dumb";
   const seconds = secondsOf(options.interval) ?? (terminal ? ON_TERMINAL : ON_PIPE);
-  const reader = openRun(folder);
+  const reader = openRun(folder, { sample: true });
   try {
     if (options.once) printOnce(reader, terminal);
     else if (terminal) await onTerminal(reader, seconds);

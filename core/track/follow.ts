@@ -12,11 +12,19 @@ export interface Follower {
   close(): void;
 }
 
-/** `again` is called when the file was written anew, as a resume does: all its events come once more after that. */
+/** A file beyond this is read in parts where a sample of it will do: its begin, some stretches, and its end. */
+const LARGE = 32 << 20;
+const HEAD = 256 << 10, STRETCH = 32 << 10, STRETCHES = 96, TAIL = 2 << 20;
+
+/**
+ * `again` is called when the file was written anew, as a resume does: all its events come once more after that. `gap`: of a
+ * large file that is there already a sample will do; it is called where events are left out, and the last of them all come.
+ */
 export function followEvents(
   path: string,
   hear: (event: Event) => void,
   again: () => void,
+  gap: (() => void) | null = null,
 ): Follower {
   const chunk = new Uint8Array(CHUNK);
   const decoder = new TextDecoder();
@@ -74,10 +82,44 @@ export function followEvents(
     }
   }
 
+  /** From the first line that begins in these bytes of the file. */
+  function stretch(from: number, bytes: number): boolean {
+    rest = new Uint8Array(0);
+    file!.seekSync(from, Deno.SeekMode.Start);
+    let heard = false, begun = from === 0;
+    for (let left = bytes, got: number | null; left > 0; left -= got) {
+      got = file!.readSync(chunk.subarray(0, left));
+      if (got === null) break;
+      const start = begun ? 0 : chunk.subarray(0, got).indexOf(NEWLINE) + 1;
+      if (!begun && start === 0) continue; // within one long line
+      begun = true;
+      heard = take(chunk.subarray(start, got)) || heard;
+    }
+    return heard;
+  }
+
+  /** The last stretch ends where reading goes on. */
+  function sample(size: number, gap: () => void): void {
+    stretch(0, HEAD);
+    const step = (size - HEAD - TAIL) / STRETCHES;
+    for (let i = 0; i < STRETCHES; i++) {
+      gap();
+      stretch(HEAD + Math.round(i * step), STRETCH);
+    }
+    gap();
+    stretch(size - TAIL, TAIL);
+    at = size;
+  }
+
   return {
     poll() {
       if (!ready()) return false;
       let heard = false;
+      const { size } = file!.statSync();
+      if (gap !== null && at === 0 && size > LARGE) {
+        sample(size, gap);
+        heard = true;
+      }
       for (;;) {
         const got = file!.readSync(chunk);
         if (got === null) return heard;

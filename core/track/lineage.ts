@@ -26,6 +26,8 @@ export interface Attempt {
   /** When it was last heard of. */
   last_seen: number;
   ended: { why: Why; message: string; code: number | null; for_memory?: boolean } | null;
+  /** Its best loss of an evaluation. */
+  best?: { loss: number; step: number; epoch: number };
   /** Where it went back to a checkpoint's weights, and left out the batches since. */
   rewinds?: { at_step: number; to_step: number; reason: string }[];
   lost: {
@@ -175,6 +177,7 @@ function isLineage(value: unknown): value is Lineage {
     return one !== null && NUMBERS.every((name) => small(one[name])) && LOST.every((name) =>
       small(lost?.[name])
     ) &&
+      (one.best === undefined || [one.best?.loss, one.best?.step, one.best?.epoch].every(small)) &&
       (one.first_step_at === null || small(one.first_step_at)) &&
       (ended === null || (typeof ended?.why === "string" && typeof ended.message === "string"));
   });

@@ -101,6 +101,9 @@ export function openLineage(logs: string, options: LineageOptions): LineageWrite
       if (idle) return;
       if (event.kind === "run") return begin(event, t);
       if (own === null) return;
+      if (event.kind === "eval" && event.val_loss < (own.best?.loss ?? Infinity)) {
+        own.best = { loss: event.val_loss, step: event.step, epoch: event.epoch };
+      }
       if (event.kind === "save") {
         own.lost.save_stall_s += event.stall_s;
         seen(own, t);
@@ -151,9 +154,12 @@ function factsOf({ host, pid, world_size }: RunEvent, { began, step, resumedFrom
   };
 }
 
-/** Times to the millisecond. */
+/** Times to the millisecond, and a loss as it is. */
 const textOf = (attempt: Attempt) =>
-  JSON.stringify(attempt, (_, value) => typeof value === "number" ? Math.round(value * 1000) / 1000 : value);
+  JSON.stringify(
+    attempt,
+    (key, value) => typeof value === "number" && key !== "loss" ? Math.round(value * 1000) / 1000 : value,
+  );
 
 const asWritten = (attempt: Attempt): Attempt => JSON.parse(textOf(attempt));
 

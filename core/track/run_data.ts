@@ -78,6 +78,8 @@ export interface RunData {
   /** The last that was said of memory. */
   memory: (WarningEvent & { t: number }) | null;
   exit: (ExitEvent & { t: number }) | null;
+  /** Whether events were left out, as there are very many: counts and sums are of some of them. */
+  sampled: boolean;
   lineage: Lineage | null;
   /** Why there is no lineage, where its file is damaged. */
   lineageError: string | null;
@@ -91,13 +93,25 @@ export interface RunReader {
   close(): void;
 }
 
-export function openRun(folder: string): RunReader {
+/** `sample`: who wants to know how it stands need not wait for all that a long run has said. */
+export function openRun(folder: string, { sample = false } = {}): RunReader {
   let data = emptyRun(folder);
-  const main = followEvents(join(folder, "events.jsonl"), (event) => hear(data, event), () => {
+  const again = () => {
     data = emptyRun(folder);
     for (const other of others.values()) other.close(); // they are read again from their begin
     others.clear();
-  });
+  };
+  const leftOut = () => {
+    // What was said before has been overtaken; of the time in between nothing is known.
+    Object.assign(data, { sampled: true, exit: null, memory: null, lastAt: null });
+    data.recent.length = 0;
+  };
+  const main = followEvents(
+    join(folder, "events.jsonl"),
+    (event) => hear(data, event),
+    again,
+    sample ? leftOut : null,
+  );
   const others = new Map<string, ReturnType<typeof followEvents>>();
   return {
     get data() {
@@ -109,7 +123,12 @@ export function openRun(folder: string): RunReader {
         if (!others.has(name)) {
           others.set(
             name,
-            followEvents(join(folder, name), (event) => hearOfRank(data, name, event), () => {}),
+            followEvents(
+              join(folder, name),
+              (event) => hearOfRank(data, name, event),
+              () => {},
+              sample ? () => {} : null,
+            ),
           );
         }
         heard = others.get(name)!.poll() || heard;
@@ -117,6 +136,7 @@ export function openRun(folder: string): RunReader {
       try {
         data.lineage = lineageNow(folder);
         data.lineageError = null;
+        if (data.sampled) addLineage(data);
       } catch (error) {
         data.lineageError = (error as Error).message;
       }
@@ -138,6 +158,18 @@ export function readRun(folder: string): RunData {
   } finally {
     reader.close();
   }
+}
+
+/** What the events that were left out may have said: which process it is, the best loss, and what saves have held. */
+function addLineage(data: RunData): void {
+  const attempts = data.lineage?.attempts ?? [], last = attempts.at(-1);
+  if (last && data.run) data.run = { ...data.run, host: last.host, pid: last.pid };
+  if (last) data.stallSeconds = attempts.reduce((sum, { lost }) => sum + lost.save_stall_s, 0);
+  if (!attempts.some(({ best }) => best)) data.best = null; // of those read it need not be
+  attempts.forEach(({ best }, i) => {
+    const kept = best && best.step < (attempts[i + 1]?.first_step ?? Infinity);
+    if (kept && best.loss < (data.best?.loss ?? Infinity)) data.best = best;
+  });
 }
 
 const RANK_FILE = /^system-(\d+)\.jsonl$/;
@@ -183,6 +215,7 @@ function emptyRun(folder: string): RunData {
     warningCount: 0,
     memory: null,
     exit: null,
+    sampled: false,
     lineage: null,
     lineageError: null,
   };

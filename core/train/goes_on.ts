@@ -3,7 +3,8 @@
 import { join } from "../../deps/path.ts";
 import { type Requeued, runOfJob } from "../cluster/requeue.ts";
 import type { Config } from "../config/settings.ts";
-import { readEvents } from "../track/events.ts";
+import { readLines } from "../track/event_file.ts";
+import { decodeEvent } from "../track/event_types.ts";
 import { lineagePath } from "../track/lineage.ts";
 import { type Resume, resumeFrom } from "./resume.ts";
 
@@ -44,7 +45,7 @@ function found(config: Config, preset: string | null, own: string | null): Omit<
 function neverSaved(logs: string): boolean {
   try {
     return Deno.statSync(lineagePath(logs)).isFile &&
-      !readEvents(join(logs, "events.jsonl")).some(({ kind }) => kind === "save");
+      !readLines(join(logs, "events.jsonl")).some((line) => decodeEvent(line)?.kind === "save");
   } catch {
     return false; // no such run
   }

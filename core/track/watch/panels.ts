@@ -184,10 +184,12 @@ export function warnings({ data, standing, now }: View, width: number, most: num
   if (data.lineageError !== null) {
     lines.push(painted(clip(harmless(data.lineageError), width, style), "yellow", style));
   }
+  if (data.sampled) lines.push("The run has said very much: a sample of it is shown.");
   const left = most - lines.length;
   if (data.warnings.length > 0 && left >= 2) {
     const shown = data.warnings.slice(-(left - 1));
-    const count = data.warningCount > shown.length ? ` (the last of ${data.warningCount})` : "";
+    const all = data.sampled ? "those that were read" : data.warningCount;
+    const count = data.warningCount > shown.length ? ` (the last of ${all})` : "";
     lines.push(`${painted("Warnings", "bold", style)}${count}`);
     for (const { t, message } of shown) {
       const age = `${formatDuration(Math.max(0, Math.round(now - t)))} ago`.padStart(12);

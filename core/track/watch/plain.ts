@@ -35,7 +35,7 @@ export function newWarnings({ data }: View, told: number): string[] {
   const fresh = Math.min(data.warnings.length, Math.max(0, data.warningCount - told));
   const missed = data.warningCount - told - fresh;
   return [
-    ...(missed > 0 ? [`${formatPlural(missed, "more warning")}`] : []),
+    ...(missed > 0 && !data.sampled ? [`${formatPlural(missed, "more warning")}`] : []),
     ...data.warnings.slice(data.warnings.length - fresh).map(({ message }) =>
       `warning: ${harmless(message)}`
     ),

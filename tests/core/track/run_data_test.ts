@@ -179,3 +179,111 @@ Deno.test("a hundred thousand steps are read in seconds, and what is added to th
     assert(later < first / 5, `${later} s after ${first} s`);
     reader.close();
   }));
+
+/** So many megabytes of steps of two attempts, with a good evaluation where nobody looks. */
+function writeLong(logs: string, megabytes: number): number {
+  using file = Deno.openSync(`${logs}/events.jsonl`, { write: true, truncate: true });
+  const write = (lines: string) => file.writeSync(new TextEncoder().encode(lines));
+  const line = (event: object) => `${JSON.stringify(event)}\n`;
+  const attempt = (pid: number) =>
+    line({ t: 0, kind: "run", run: "made", host: "node001", pid, steps_per_epoch: 1000 });
+  write(attempt(1) + line({ t: 0, kind: "config", config: { training: { epochs: 1000 } } }));
+  let step = 0, written = 0;
+  for (let half = 0; half < 2; half++) {
+    for (; written < (half + 1) * megabytes * 5e5; written += 0) {
+      let lines = "";
+      for (const end = step + 5000; step < end;) {
+        lines += line({
+          t: ++step / 100,
+          kind: "step",
+          step,
+          epoch: 1,
+          loss: 1 / step,
+          lr: 1e-3,
+          grad_norm: 0.25,
+        });
+      }
+      written += lines.length;
+      write(lines);
+    }
+    if (half === 1) break;
+    write(line({ t: step / 100, kind: "eval", step, epoch: 1, val_loss: 0.001, metrics: {} }));
+    write(
+      line({ t: step / 100, kind: "exit", code: 5, message: "lost", step, epoch: 1, seconds: 1 }) +
+        attempt(2),
+    );
+  }
+  return step;
+}
+
+const longLineage = (best: boolean) => {
+  const ended = { why: "error", message: "lost", code: 5 };
+  const lost = { restart_s: 0, save_stall_s: 3, redone_steps: 0, redone_s: 0 };
+  const attempt = (number: number, first: number, more: object) => ({
+    ...{
+      attempt: number,
+      host: "node001",
+      job_id: null,
+      ranks: 1,
+      pid: number,
+      started: 0,
+      resumed_from: null,
+    },
+    ...{ first_step: first, last_step: first, first_step_at: null, last_seen: 0, ended: null, lost },
+    ...more,
+  });
+  const found = best ? { best: { loss: 0.001, step: 100_000, epoch: 1 } } : {};
+  return {
+    version: 1,
+    run: "made",
+    parent: null,
+    goodput_percent: 90,
+    attempts: [attempt(1, 1, { ended, ...found }), attempt(2, 150_000, {})],
+  };
+};
+
+Deno.test("of a log of many megabytes a sample tells how the run stands; its lineage tells what the sample has not", () =>
+  withRun({ steps: 10 }, (logs) => {
+    const steps = writeLong(logs, 60);
+    const look = (lineage: object) => {
+      Deno.writeTextFileSync(`${logs}/lineage.json`, JSON.stringify(lineage));
+      const reader = openRun(logs, { sample: true });
+      reader.poll();
+      return reader;
+    };
+    const reader = look(longLineage(true)), { data } = reader;
+    assertEquals([data.step, data.curves.get("loss")!.last, data.curves.get("loss")!.greatest], [
+      steps,
+      1 / steps,
+      1,
+    ]);
+    assertEquals([data.exit, data.run?.pid, data.stallSeconds], [null, 2, 6]);
+    assertEquals(data.best, { loss: 0.001, step: 100_000, epoch: 1 });
+    assert(data.sampled && data.longestSilence < 1, `${data.longestSilence} s of silence`);
+    assert(
+      data.recent.every((one, i, all) => i === 0 || one.step === all[i - 1].step + 1),
+      "the last steps are all there",
+    );
+    append(logs, [{ t: 1e9, kind: "step", step: steps + 1, epoch: 2, loss: 7, lr: 1 }]);
+    reader.poll();
+    assertEquals([data.step, data.curves.get("loss")!.last], [steps + 1, 7], "and what comes is read");
+    reader.close();
+    const without = look(longLineage(false));
+    assertEquals(without.data.best, null, "the best of a sample need not be the best");
+    without.close();
+    assertEquals(readRun(logs).best?.loss, 0.001, "who wants all reads all");
+  }));
+
+Deno.test("how a run stands is known within moments, were its log of 2 GB", () =>
+  withRun({ steps: 100 }, (logs) => {
+    const tail = "\n" + Deno.readTextFileSync(`${logs}/events.jsonl`);
+    using file = Deno.openSync(`${logs}/events.jsonl`, { write: true });
+    file.truncateSync(2e9); // a hole costs no disk, and is read like all else
+    file.seekSync(0, Deno.SeekMode.End);
+    file.writeSync(new TextEncoder().encode(tail));
+    const reader = openRun(logs, { sample: true });
+    const { seconds } = measured(() => reader.poll());
+    reader.close();
+    assertEquals([reader.data.step, reader.data.exit?.code], [100, 0]);
+    assert(seconds < 1, `${seconds} s of processor time`);
+  }));
