@@ -26,6 +26,7 @@ import { refuseZero } from "../core/train/parallel/zero.ts";
 import { prepare, type Prepared } from "../core/train/prepare.ts";
 import { type GoesOn, goesOn } from "../core/train/goes_on.ts";
 import { endByOneself, hearEarly, stopSignals, unlessAsked } from "../core/train/stop.ts";
+import { type Started, startedBy } from "../core/train/next.ts";
 import { announce, conclude, exit } from "../core/train/story.ts";
 import { settleSpin } from "../ffi/spin.ts";
 import type { Device } from "../ffi/tensor.ts";
@@ -169,7 +170,8 @@ async function trainOn(
   if (where.rank === 0 && ready.config.cluster.watch_time) watchJobTime(prepared.run, env, began);
   control?.runFolder(prepared.places.logs);
   const { host: master } = where.master;
-  return await run(prepared, { argv, libtorch, world, master, origins: originsOf(resolved) });
+  const started = startedBy(where, world.device, env);
+  return await run(prepared, started, { argv, libtorch, world, master, origins: originsOf(resolved) });
 }
 
 /** How threads wait is told where several compute. */
@@ -190,6 +192,7 @@ function refuseOtherLayout(
 
 async function run(
   prepared: Prepared,
+  started: Started,
   context: Parameters<typeof announce>[1],
 ): Promise<number> {
   const { run } = prepared;
@@ -200,7 +203,7 @@ async function run(
       endByOneself();
       tellScript(Deno.env.toObject(), ending.outcome);
     }
-    conclude(prepared, ending, context.argv);
+    conclude(prepared, ending, context.argv, started);
     return ending.stopped ? EXIT.stopped : EXIT.done;
   } catch (cause) {
     await run.saver.close(); // what is being written is told before the end is

@@ -1,5 +1,6 @@
 // What a run writes down: the console, events.jsonl, its lineage; of other ranks their own log alone.
 // May import ffi, config, dist (types), track, its siblings.
+import { dirname, relative } from "../../deps/path.ts";
 import { cudaUuid } from "../../ffi/cuda.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import { parseDuration } from "../config/duration.ts";
@@ -23,8 +24,9 @@ export interface Record {
   readonly console: Console;
   readonly lineage: LineageWriter;
   readonly events: EventLog;
-  /** The id of the run at W&B; null without one. */
+  /** The id of the run at W&B, and where its file lies; null without one. */
   readonly wandb: string | null;
+  readonly wandbFolder: string | null;
 }
 
 /** How long the end of a run waits for a W&B server; what is not uploaded then, sync-wandb uploads. */
@@ -76,7 +78,19 @@ export function openRecord(
     log: Deno.env.has("HPCTRAIN_LAUNCH") ? null : `${logs}/rank-0.log`, // launch keeps what its ranks print
     wandb,
   });
-  return { console, lineage, events, wandb: wandb?.run.id ?? null };
+  return {
+    console,
+    lineage,
+    events,
+    wandb: wandb?.run.id ?? null,
+    wandbFolder: wandb && fromHere(dirname(wandb.path)),
+  };
+}
+
+/** As short as it can be said in this folder. */
+function fromHere(path: string): string {
+  const short = relative(Deno.cwd(), path);
+  return short.startsWith("..") ? path : short;
 }
 
 /** Whether a step was done. */
@@ -92,7 +106,7 @@ export function recordOfRank(start: Of, { logs }: Places): Record {
   const console = consoleOfRank(start.team!.rank, logs);
   const system = systemOf(start, logs);
   const events = system ? openRankTrack(system, console.warn) : noEvents;
-  return { console, lineage: noLineage, events, wandb: null };
+  return { console, lineage: noLineage, events, wandb: null, wandbFolder: null };
 }
 
 function systemOf({ config, device, team }: Of, logs: string): SystemSetup | null {

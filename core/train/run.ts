@@ -36,6 +36,8 @@ export interface Run {
   readonly cursor: Cursor;
   readonly events: EventLog;
   readonly lineage: LineageWriter;
+  /** Where the W&B run's file lies; null without one. */
+  readonly wandbFolder: string | null;
   readonly console: Console;
   readonly requests: Requests;
   readonly saver: Saver;

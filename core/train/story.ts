@@ -1,13 +1,12 @@
 // The first and the last lines of a run, and the events beside them. May import track, dist/launch, its siblings.
 import type { Libtorch } from "../../ffi/libraries/types.ts";
-import { programAsCalled } from "../cluster/script/program.ts";
-import { calledAs } from "../dist/launch/rank.ts";
 import { EXIT } from "../errors.ts";
 import { parameterCount } from "../models/model.ts";
 import type { Spent } from "../track/account.ts";
 import { masterLine, startLine, summaryLines } from "../track/lines.ts";
 import { VERSION } from "../version.ts";
 import { bestPath, latestPath } from "./names.ts";
+import { nextCommands, type Started } from "./next.ts";
 import type { Prepared } from "./prepare.ts";
 import type { Ending, Run } from "./run.ts";
 import { isThere } from "../there.ts";
@@ -67,6 +66,7 @@ export function conclude(
   prepared: Prepared,
   ending: Ending,
   argv: readonly string[],
+  started: Started,
 ): void {
   const { run, places } = prepared;
   const { cursor, console } = run;
@@ -86,49 +86,12 @@ export function conclude(
       ["checkpoint", latest],
       ...(best ? [["best", best] as const] : []),
       ["events", `${places.logs}/events.jsonl`],
+      ...(run.wandbFolder === null ? [] : [["W&B run", run.wandbFolder] as const]),
     ],
-    next: [
-      ...goingOn(prepared, ending, argv),
-      ...(run.val ? [["evaluate", line("eval", best ?? latest)] as const] : []),
-      ["look inside", line("inspect", latest)],
-    ],
+    next: nextCommands(prepared, ending, argv, started),
   });
   console.final(headline);
   const goodput = run.lineage.summary();
   if (goodput !== null) console.line(goodput);
   for (const line of rest) console.line(line);
-}
-
-/**
- * By the path of the checkpoint: beside a run of the same name, `auto` may mean the other one.
- * A run that ended at a limit gets twice of it; one that stopped early would stop again, and gets nothing.
- */
-function goingOn(
-  { run: { cursor, config: { training } }, places }: Prepared,
-  { stopped }: Ending,
-  argv: readonly string[],
-): [string, string][] {
-  const resume = ["--resume", latestPath(places)];
-  if (stopped) return [["go on", again(argv, resume)]];
-  const { max_steps: most, epochs } = training;
-  const longer = most > 0 && cursor.step >= most
-    ? ["--max-steps", `${cursor.step * 2}`]
-    : cursor.epoch >= epochs
-    ? ["--epochs", `${cursor.epoch * 2}`]
-    : null;
-  return longer === null ? [] : [["train on", again(argv, [...resume, ...longer])]];
-}
-
-/** The command that was given, with flags added or given another value. */
-function again(argv: readonly string[], more: readonly string[]): string {
-  const given = (word: string | undefined) => word?.startsWith("--") && more.includes(word);
-  const kept = argv.filter((word, i) => !given(word.split("=")[0]) && !given(argv[i - 1]));
-  return line(...calledAs(), ...kept, ...more);
-}
-
-/** A command line to paste into a shell. */
-function line(...words: string[]): string {
-  return [programAsCalled(), ...words].map((word) =>
-    /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
-  ).join(" ");
 }

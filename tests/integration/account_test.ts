@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { PARTS } from "../../core/track/account.ts";
 import { recordsOf } from "../core/track/wandb/runs.ts";
 import { openMpi } from "../mpi.ts";
-import { eventsOf, filesIn, inTemp, succeed } from "./program.ts";
+import { environment, eventsOf, filesIn, inTemp, succeed } from "./program.ts";
 import { train } from "./ranks.ts";
 
 const STEPS = 110, SLEEP_MS = 10;
@@ -75,5 +75,18 @@ Deno.test("where one rank of two is slow, the other's account says so in its las
     const rows = recordsOf(join(cwd, "logs", file)).filter((record) => record.kind === "history");
     const names = rows.flatMap((row) => JSON.stringify(row).match(/time\/\w+_ms/g) ?? []);
     assertEquals([...new Set(names)].sort(), PARTS.map((name) => `time/${name}_ms`).sort());
+    // What it says to run next starts two ranks again, wherever it is pasted in this folder.
+    const next = /^ {2}train on +(.*)$/m.exec(stdout)![1];
+    assertMatch(next, / launch -n 2 -- /);
+    const pasted = await new Deno.Command("bash", {
+      args: ["-c", `${next} --max-steps ${STEPS + 5}`],
+      cwd,
+      env: environment({ OMP_NUM_THREADS: "1" }),
+      clearEnv: true,
+    }).output();
+    const again = new TextDecoder().decode(pasted.stdout);
+    assertEquals(pasted.code, 0, again + new TextDecoder().decode(pasted.stderr));
+    assertMatch(again, /Starting distributed training on 2 CPU ranks/);
+    assertMatch(again, new RegExp(`${STEPS + 5} steps`));
     assertMatch(stdout, /Of that time: [^\n]*\d+\.\d% rest\n/);
   }));

@@ -1,7 +1,7 @@
 // What a run says: the lines scripts match, --quiet, --json, the live line of a terminal, events.jsonl.
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { join } from "@std/path";
-import { COMMAND, eventsOf, inTemp, run, succeed, TINY } from "./program.ts";
+import { COMMAND, eventsOf, filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 
 const RUN = [...TINY, "--run-name=r", "--epochs=2", "--log-interval=3"];
 const NUMBER = String.raw`-?\d+(?:\.\d+)?(?:e[+-]?\d+)?`;
@@ -35,12 +35,15 @@ Deno.test("a run says where it trains, one line an epoch, and at the end which f
     );
     assertEquals(shares.reduce((sum, share) => sum + share, 0), 1000, lines[end - 1]);
     const made = lines.slice(end + 1, lines.indexOf("Next:")).map((line) => line.trim().split(/ {2,}/));
-    assertEquals(made.map(([what]) => what), ["checkpoint", "best", "events"]);
-    for (const [, path] of made) assert(Deno.statSync(join(cwd, path)).isFile);
+    assertEquals(made.map(([what]) => what), ["checkpoint", "best", "events", "W&B run"]);
+    for (const [what, path] of made) assertEquals(Deno.statSync(join(cwd, path)).isFile, what !== "W&B run");
+    const [, folder] = made.at(-1)!;
+    assert(filesIn(join(cwd, folder)).some((name) => name.endsWith(".wandb")), folder);
     const next = lines.slice(lines.indexOf("Next:") + 1).map((line) => line.trim().split(/ {2,}/)[1]);
     for (const command of next) {
       assertMatch(command, /^(\S*\/)?hpctrain /);
-      await succeed(command.split(" ").slice(1), { cwd });
+      const uploads = command.endsWith(` sync-wandb ${folder}`); // to no server of a test
+      await succeed([...command.split(" ").slice(1), ...(uploads ? ["--dry-run"] : [])], { cwd });
     }
     // deno-lint-ignore no-control-regex
     assertNotMatch(stdout, /[\x1b\r]/, "no escape codes where there is no terminal");
@@ -63,13 +66,14 @@ Deno.test("the commands to run next can be pasted, and each would do something",
     assertMatch(inspect, /^look inside .*hpctrain inspect 'a b\/checkpoints\/r_latest.pt'$/);
 
     const words = (lines: string[]) => lines.map((line) => line.split(/ {2,}/)[0]);
-    assertEquals(words(await next(["--val-samples=0"], cwd)), ["train on", "look inside"]);
+    assertEquals(words(await next(["--val-samples=0"], cwd)), ["train on", "look inside", "upload to W&B"]);
     // A learning rate of nothing never gets better: it stops early, and would again.
     const early = await next(["--lr=0", "--early-stopping-patience=1", "--epochs=9"], cwd);
-    assertEquals(words(early), ["evaluate", "look inside"]);
+    assertEquals(words(early), ["evaluate", "look inside", "upload to W&B"]);
     // Resumed under a limit that is behind it: twice that limit would do nothing either.
     const past = ["--resume=checkpoints/r_latest.pt", "--max-steps=1"];
-    assertMatch((await next(past, cwd))[0], /--max-steps 16$/);
+    assertMatch((await next(past, cwd))[0], /--max-steps 16 --epochs 4$/);
+    assertEquals(words(await next(["--no-wandb"], cwd)), ["train on", "evaluate", "look inside"]);
   }));
 
 Deno.test("--quiet leaves the line that says how the run ended", () =>
