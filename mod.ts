@@ -24,6 +24,7 @@ export type { MemoryFormat } from "./ffi/schema.ts";
 export {
   add,
   fill_,
+  type Nested,
   type Numbers,
   ones,
   type Options,

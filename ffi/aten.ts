@@ -28,7 +28,7 @@ const runtime = {
   gappedList,
   takeList,
   fail,
-  freed,
+  misused,
   dtypeCode: (name: Parameters<typeof dtypeCode>[0]) => BigInt(dtypeCode(name)),
   deviceCode,
   formatCode: (name: MemoryFormat) => formats[name],
@@ -67,13 +67,18 @@ function source(schema: Schema): string {
   const names = schema.args.map((a) => a.name);
   const params = schema.args.map((a) => a.fallback === undefined ? a.name : `${a.name} = ${constant(a)}`);
   const tensors = schema.args.filter((a) => a.base === "Tensor" && !a.list);
-  const dead = tensors.map((a) =>
-    a.optional ? `${a.name} !== null && ${a.name}.h === 0n` : `${a.name}.h === 0n`
-  );
+  // A tensor that was freed has the handle 0n, anything else that is no tensor has none.
+  const dead = tensors.map((a) => a.optional ? `${a.name} !== null && !${a.name}.h` : `!${a.name}?.h`);
+  // What is encoded as it is given needs no look at it; V8 makes the way through a try as fast as one without.
+  const arguments_ = schema.args.map(encode).join("\n    ");
   const call = `native.call(name, overload, at[0], version.bits) !== 0`;
   return `return function aten_${schema.name}(${params.join(", ")}) {
-    ${dead.length > 0 ? `if (${dead.join(" || ")}) freed(schema);` : ""}
-    ${schema.args.map(encode).join("\n    ")}
+    ${dead.length > 0 ? `if (${dead.join(" || ")}) misused(schema, [${names.join(", ")}]);` : ""}
+    ${
+    arguments_.length > 0
+      ? `try { ${arguments_} } catch (error) { misused(schema, [${names.join(", ")}], error); }`
+      : ""
+  }
     if (${call}) fail(schema, [${names.join(", ")}]);
     ${result(schema)}
   };`;
@@ -205,6 +210,45 @@ function deviceCode(device: Device): bigint {
 
 export function freed(schema: Schema): never {
   throw new UseAfterFree(schema.name);
+}
+
+/** Says which argument is not what the schema wants; `error` is what came of encoding it. */
+function misused(schema: Schema, values: readonly unknown[], error?: unknown): never {
+  if (error instanceof UseAfterFree) throw error;
+  for (const [i, { base, list, name, optional }] of schema.args.entries()) {
+    const value = values[i];
+    if (base !== "Tensor" || list || (optional && value === null)) continue;
+    if (!(value instanceof Tensor)) wrongArgument(schema, name, value);
+    if (value.h === 0n) freed(schema);
+  }
+  const given = schema.args.map((argument, i) => ({ argument, value: values[i] }));
+  const wrong = given.find(({ argument, value }) => !fits(argument, value)) ??
+    given.find(({ argument, value }) => WORDS.includes(argument.base) && value !== null);
+  if (!wrong) throw error;
+  wrongArgument(schema, wrong.argument.name, wrong.value);
+}
+
+/** One of a few words each: which ones, only encoding them tells. */
+const WORDS = ["ScalarType", "Device", "MemoryFormat"];
+const KINDS: Readonly<Record<string, string>> = { int: "number", float: "number", bool: "boolean" };
+
+function fits({ base, list, optional }: Argument, value: unknown): boolean {
+  if (value === null) return optional;
+  if (list) {
+    return Array.isArray(value) && value.every((each) => fits({ base, optional: true } as Argument, each));
+  }
+  if (base === "Tensor") return value instanceof Tensor;
+  if (base === "int") return Number.isSafeInteger(value);
+  return typeof value === (KINDS[base] ?? "string");
+}
+
+function wrongArgument(schema: Schema, argument: string, value: unknown): never {
+  const given = value instanceof Tensor
+    ? "a tensor"
+    : value === undefined
+    ? "left out"
+    : JSON.stringify(value) ?? String(value);
+  throw new NativeError(schema.name, "", `${argument} is ${given}; its arguments are ${schema.text}`);
 }
 
 export function fail(schema: Schema, values: unknown[]): never {

@@ -1,6 +1,7 @@
 // Tensors from numbers and back, and the few verbs that need a scalar. May import abi, dtype, ops, tensor.
 import { check, native, out, outAt, outI32, outI64 } from "./abi.ts";
 import { type DType, dtypeCode } from "./dtype.ts";
+import { NativeError } from "./errors.ts";
 import { contiguous, empty, emptyLike, mul, onesOp, toCopy, zerosOp } from "./ops.ts";
 import type { Place } from "./shared_memory.ts";
 import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
@@ -50,14 +51,31 @@ const dtypeOfArray = new Map<unknown, DType>([
   [BigUint64Array, "u64"],
 ]);
 
-/** A tensor with these numbers, copied. A plain array becomes f32. */
-export function tensor(values: Numbers | readonly number[], shape?: readonly number[]): Tensor {
-  const typed = Array.isArray(values) ? Float32Array.from(values) : values as Numbers;
+/** Numbers in rows, and rows in rows: [[1, 2], [3, 4]]. */
+export type Nested = readonly (number | Nested)[];
+
+/** A tensor with these numbers, copied. Plain arrays become f32, nested ones with their shape, unless told. */
+export function tensor(values: Numbers | Nested, shape?: readonly number[] | null, o: Options = {}): Tensor {
+  const rows = Array.isArray(values) ? shapeOf(values) : null;
+  const typed = rows ? Float32Array.from((values as number[]).flat(Infinity) as number[]) : values as Numbers;
   const dtype = dtypeOfArray.get(typed.constructor);
   if (dtype === undefined) throw new Error(`internal: no data type for a ${typed.constructor.name}.`);
-  const made = uninitialised(shape ?? [typed.length], { dtype });
+  const made = uninitialised(shape ?? rows ?? [typed.length], { dtype });
   writeBytes(made, new Uint8Array(typed.buffer, typed.byteOffset, typed.byteLength));
-  return made;
+  if (Object.keys(o).length === 0) return made;
+  const there = toCopy(made, o.dtype ?? dtype, null, o.device ?? "cpu", o.pinned ? true : null);
+  made.free();
+  return there;
+}
+
+function shapeOf(rows: Nested): number[] {
+  if (!Array.isArray(rows[0])) return [rows.length];
+  const inner = shapeOf(rows[0]);
+  for (const row of rows) {
+    if (Array.isArray(row) && String(shapeOf(row)) === String(inner)) continue;
+    throw new NativeError("tensor", "", "its rows have different lengths");
+  }
+  return [rows.length, ...inner];
 }
 
 /** A 0-dim tensor. */
@@ -202,11 +220,17 @@ function plainOperands(a: bigint, b: bigint): boolean {
 
 const constants = new Map<string, Tensor>();
 
+/** Numbers that change from step to step would fill memory: what comes after so many others is its scope's. */
+const CONSTANTS = 4096;
+
 /** A 0-dim constant, made once per value, data type and device, never freed: for ops that want a tensor. */
 export function constant(value: number, dtype: DType = "f32", device: Device = "cpu"): Tensor {
   const key = `${value} ${dtype} ${device}`;
   let made = constants.get(key);
-  if (made === undefined) constants.set(key, made = keep(scalar(value, dtype, device)));
+  if (made === undefined) {
+    made = scalar(value, dtype, device);
+    if (constants.size < CONSTANTS) constants.set(key, keep(made));
+  }
   return made;
 }
 

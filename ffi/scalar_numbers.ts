@@ -46,6 +46,13 @@ function typeOfNumber({ kind }: Num, like: Tensor): DType {
   return like.shape.length === 0 ? of : numbers ? "f64" : "i64";
 }
 
+/** A number of JavaScript's, which has one kind: 2 is whole, and so is 2.0. */
+export const numberOf = (value: number): Num => new Num(value, Number.isInteger(value) ? "int" : "float");
+
+/** The tensor itself, or a 0-dim one for the number. */
+export const operand = (value: Tensor | number, like: Tensor): Tensor =>
+  typeof value === "number" ? numberLike(numberOf(value), like) : value;
+
 export const isNum = (value: unknown): value is Num => value instanceof Num;
 
 /** A pair of operands, one of which may be a number. */

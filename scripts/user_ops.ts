@@ -7,13 +7,11 @@ import { SENTENCES } from "./op_sentences.ts";
 
 const at = (path: string) => fromFileUrl(new URL(`../${path}`, import.meta.url));
 const VERBS = [
-  "add",
   "constant",
   "fill_",
   "ones",
   "scalar",
   "scale",
-  "sub",
   "tensor",
   "toDevice",
   "toNumbers",
@@ -34,11 +32,18 @@ const HEAD =
  */
 import type { DType } from "../../ffi/dtype.ts";
 import * as own from "../../ffi/ops.ts";
+import type { Options } from "../../ffi/make.ts";
 import type { MemoryFormat } from "../../ffi/schema.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
+import { operand } from "../../ffi/scalar_numbers.ts";
+export { add, op, sub } from "./op.ts";
 export { ${VERBS.join(", ")} } from "../../ffi/make.ts";
 
 `;
+/** Users have shorter ones: zeros, ones. */
+const LEFT_OUT = ["zerosOp", "onesOp"];
+/** What stands for the place and type of what an op makes. */
+const PLACE = ["dtype", "layout", "device", "pin_memory"];
 const TYPES: Readonly<Record<string, string>> = {
   Tensor: "Tensor",
   int: "number",
@@ -58,6 +63,45 @@ function typeOf({ base, list, optional, gaps }: Argument): string {
   const one = TYPES[base];
   const whole = list ? `readonly ${gaps ? `(${one} | null)` : one}[]` : one;
   return optional && one !== "null" ? `${whole} | null` : whole;
+}
+
+/** Of two tensors element by element, the second of which may be a number, as in PyTorch: x * 2. */
+const takesNumber = ({ name, args }: Schema) =>
+  name !== "matmul" && args.length >= 2 && /^(other|exponent)$/.test(args[1].name) &&
+  args[1].base === "Tensor" &&
+  args.slice(0, 2).every(({ base, list, memory }) => base === "Tensor" && !list && memory !== "written");
+
+/** Where an op's arguments of its result's type and place begin; -1 where it has none. */
+function placeOf({ args }: Schema): number {
+  const at = args.findIndex(({ name }) => name === PLACE[0]);
+  return PLACE.every((name, i) => args[at + i]?.name === name) ? at : -1;
+}
+
+/** What is exported, where it is not the op as it is. */
+function wrapped(name: string, schema: Schema): { type: string; value: string } | null {
+  const names = schema.args.map((a) => camel(a.name));
+  if (takesNumber(schema)) {
+    const type = signature(schema).replace(`${names[1]}: Tensor`, `${names[1]}: Tensor | number`);
+    const rest = names.slice(2).map((each) => `, ${each}`).join("");
+    return {
+      type,
+      value: `(${names[0]}, ${names[1]}${rest}) =>\n  own.${name}(${names[0]}, operand(${names[1]}, ${
+        names[0]
+      })${rest})`,
+    };
+  }
+  const at = placeOf(schema);
+  if (at < 0) return null;
+  const before = { ...schema, args: schema.args.slice(0, at) };
+  const given = names.slice(0, at).join(", ");
+  const type = signature(before).replace(") =>", `, options?: Options) =>`);
+  const places = "o.dtype ?? null, null, o.device ?? null, o.pinned ?? null";
+  // Without these the schema's own default holds, such as i64 of randint.
+  const dtype = schema.args[at].fallback === "None" ? places : places.replace("?? null", "?? undefined");
+  return {
+    type,
+    value: `(${given}, o = {}) => own.${name}(${given}, ${dtype})`,
+  };
 }
 
 function signature({ args, returns }: Schema): string {
@@ -87,7 +131,10 @@ export function userOps(source: string): string {
     if (sentence === undefined) {
       throw new Error(`ffi/ops.ts has ${name}, and scripts/op_sentences.ts does not say what it does.`);
     }
-    made += `/** ${sentence} */\nexport const ${name}: ${signature(parsed(text))} = own.${name};\n`;
+    if (LEFT_OUT.includes(name)) continue;
+    const schema = parsed(text);
+    const { type, value } = wrapped(name, schema) ?? { type: signature(schema), value: `own.${name}` };
+    made += `/** ${sentence} */\nexport const ${name}: ${type} = ${value};\n`;
   }
   return made;
 }

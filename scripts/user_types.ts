@@ -51,7 +51,7 @@ function declarations(): Map<string, string> {
 function home(path: string): "" | "ops" | "nn" | "init" {
   if (path.endsWith("/nn/init.ts")) return "init";
   if (path.includes("/core/models/nn/")) return "nn";
-  return path.endsWith("/core/user/ops.ts") ? "ops" : "";
+  return /\/core\/user\/ops?\.ts$/.test(path) ? "ops" : "";
 }
 
 /** A source's declarations without what ties it to files. */

@@ -10,30 +10,29 @@
  */
 import type { DType } from "../../ffi/dtype.ts";
 import * as own from "../../ffi/ops.ts";
+import type { Options } from "../../ffi/make.ts";
 import type { MemoryFormat } from "../../ffi/schema.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
-export { add, constant, fill_, ones, scalar, scale, sub, tensor, toDevice, toNumbers, uninitialised, zero_, zeros } from "../../ffi/make.ts";
+import { operand } from "../../ffi/scalar_numbers.ts";
+export { add, op, sub } from "./op.ts";
+export { constant, fill_, ones, scalar, scale, tensor, toDevice, toNumbers, uninitialised, zero_, zeros } from "../../ffi/make.ts";
 
 /** Adds to each input's gradient that of `self`; `backward` is the shorter way. */
 export const backwardOp: (self: Tensor, inputs: readonly Tensor[], gradient?: Tensor | null, retainGraph?: boolean | null, createGraph?: boolean) => void = own.backwardOp;
-/** A tensor of zeros; `zeros` takes its options by name. */
-export const zerosOp: (size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null) => Tensor = own.zerosOp;
-/** A tensor of ones; `ones` takes its options by name. */
-export const onesOp: (size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null) => Tensor = own.onesOp;
 /** A tensor of this size whose values are whatever was in memory. */
-export const empty: (size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null, memoryFormat?: MemoryFormat | null) => Tensor = own.empty;
+export const empty: (size: readonly number[], options?: Options) => Tensor = (size, o = {}) => own.empty(size, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Numbers drawn from the normal distribution of mean 0 and variance 1. */
-export const randn: (size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null) => Tensor = own.randn;
+export const randn: (size: readonly number[], options?: Options) => Tensor = (size, o = {}) => own.randn(size, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Numbers drawn evenly from 0 up to 1, without 1. */
-export const rand: (size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null) => Tensor = own.rand;
+export const rand: (size: readonly number[], options?: Options) => Tensor = (size, o = {}) => own.rand(size, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Whole numbers drawn evenly from `low` up to `high`, without `high`; i64 unless told. */
-export const randint: (low: number, high: number, size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null) => Tensor = own.randint;
+export const randint: (low: number, high: number, size: readonly number[], options?: Options) => Tensor = (low, high, size, o = {}) => own.randint(low, high, size, o.dtype ?? undefined, null, o.device ?? null, o.pinned ?? null);
 /** Zeros in the shape of `self`, of its type and on its device unless told. */
-export const zerosLike: (self: Tensor, dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null, memoryFormat?: MemoryFormat | null) => Tensor = own.zerosLike;
+export const zerosLike: (self: Tensor, options?: Options) => Tensor = (self, o = {}) => own.zerosLike(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Whatever was in memory, in the shape of `self`, of its type and on its device unless told. */
-export const emptyLike: (self: Tensor, dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null, memoryFormat?: MemoryFormat | null) => Tensor = own.emptyLike;
+export const emptyLike: (self: Tensor, options?: Options) => Tensor = (self, o = {}) => own.emptyLike(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Ones in the shape of `self`, of its type and on its device unless told. */
-export const onesLike: (self: Tensor, dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null, memoryFormat?: MemoryFormat | null) => Tensor = own.onesLike;
+export const onesLike: (self: Tensor, options?: Options) => Tensor = (self, o = {}) => own.onesLike(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Fills `self` with numbers drawn from the normal distribution. */
 export const normal_: (self: Tensor, mean?: number, std?: number, generator?: null) => Tensor = own.normal_;
 /** Fills `self` with numbers drawn evenly between `from` and `to`. */
@@ -97,17 +96,19 @@ export const real: (self: Tensor) => Tensor = own.real;
 /** The values in another data type; itself where it has that already, unless `copy`. */
 export const toDtype: (self: Tensor, dtype: DType, nonBlocking?: boolean, copy?: boolean, memoryFormat?: MemoryFormat | null) => Tensor = own.toDtype;
 /** A copy of another type, on another device, or in other memory; null leaves each as it is. */
-export const toCopy: (self: Tensor, dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null, nonBlocking?: boolean, memoryFormat?: MemoryFormat | null) => Tensor = own.toCopy;
+export const toCopy: (self: Tensor, options?: Options) => Tensor = (self, o = {}) => own.toCopy(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** A copy in page-locked host memory, which a GPU copies from beside its work. */
 export const pinMemory: (self: Tensor, device?: Device | null) => Tensor = own.pinMemory;
 /** Whether the tensor is in page-locked host memory. */
 export const isPinned: (self: Tensor, device?: Device | null) => boolean = own.isPinned;
 /** `self` times `other`, element by element. */
-export const mul: (self: Tensor, other: Tensor) => Tensor = own.mul;
+export const mul: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.mul(self, operand(other, self));
 /** Multiplies `self` by `other`, in place. */
 export const mul_: (self: Tensor, other: Tensor) => Tensor = own.mul_;
 /** `self` divided by `other`, element by element. */
-export const div: (self: Tensor, other: Tensor) => Tensor = own.div;
+export const div: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.div(self, operand(other, self));
 /** Divides `self` by `other`, in place. */
 export const div_: (self: Tensor, other: Tensor) => Tensor = own.div_;
 /** Each number with the other sign. */
@@ -151,11 +152,14 @@ export const erfinv_: (self: Tensor) => Tensor = own.erfinv_;
 /** The largest whole number that is not above each number. */
 export const floor: (self: Tensor) => Tensor = own.floor;
 /** `self` to the power of `exponent`, element by element. */
-export const pow: (self: Tensor, exponent: Tensor) => Tensor = own.pow;
+export const pow: (self: Tensor, exponent: Tensor | number) => Tensor = (self, exponent) =>
+  own.pow(self, operand(exponent, self));
 /** The larger of two numbers, element by element; NaN where one is. */
-export const maximum: (self: Tensor, other: Tensor) => Tensor = own.maximum;
+export const maximum: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.maximum(self, operand(other, self));
 /** The smaller of two numbers, element by element; NaN where one is. */
-export const minimum: (self: Tensor, other: Tensor) => Tensor = own.minimum;
+export const minimum: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.minimum(self, operand(other, self));
 /** Numbers moved into the range from `min` to `max`; null leaves a side open. */
 export const clamp: (self: Tensor, min?: Tensor | null, max?: Tensor | null) => Tensor = own.clamp;
 /** Moves the numbers of `self` into the range from `min` to `max`, in place. */
@@ -191,23 +195,30 @@ export const isfinite: (self: Tensor) => Tensor = own.isfinite;
 /** For each number whether it is NaN. */
 export const isnan: (self: Tensor) => Tensor = own.isnan;
 /** Whether both are equal, element by element. */
-export const eq: (self: Tensor, other: Tensor) => Tensor = own.eq;
+export const eq: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.eq(self, operand(other, self));
 /** Whether both differ, element by element. */
-export const ne: (self: Tensor, other: Tensor) => Tensor = own.ne;
+export const ne: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.ne(self, operand(other, self));
 /** Whether `self` is above `other`, element by element. */
-export const gt: (self: Tensor, other: Tensor) => Tensor = own.gt;
+export const gt: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.gt(self, operand(other, self));
 /** Whether `self` is not below `other`, element by element. */
-export const ge: (self: Tensor, other: Tensor) => Tensor = own.ge;
+export const ge: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.ge(self, operand(other, self));
 /** Whether `self` is below `other`, element by element. */
-export const lt: (self: Tensor, other: Tensor) => Tensor = own.lt;
+export const lt: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.lt(self, operand(other, self));
 /** Whether `self` is not above `other`, element by element. */
-export const le: (self: Tensor, other: Tensor) => Tensor = own.le;
+export const le: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.le(self, operand(other, self));
 /** Elements of `self` where `condition` is true, and of `other` elsewhere. */
 export const where: (condition: Tensor, self: Tensor, other: Tensor) => Tensor = own.where;
 /** A copy of `self` with `value`, which has no dimensions, where `mask` is true. */
 export const maskedFill: (self: Tensor, mask: Tensor, value: Tensor) => Tensor = own.maskedFill;
 /** Whether both are true, element by element. */
-export const logicalAnd: (self: Tensor, other: Tensor) => Tensor = own.logicalAnd;
+export const logicalAnd: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
+  own.logicalAnd(self, operand(other, self));
 /** Whether an element is false, or 0. */
 export const logicalNot: (self: Tensor) => Tensor = own.logicalNot;
 /** The `k` largest values along `dim` and where they are; the smallest with `largest` false. */

@@ -13,6 +13,7 @@ const PAGES = [
   "docs/pbs.md",
   "docs/doctor.md",
   "docs/any-model.md",
+  "docs/library.md",
   "docs/models.md",
 ];
 

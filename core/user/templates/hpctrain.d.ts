@@ -123,6 +123,8 @@ export declare class Tensor {
     get shape(): readonly number[];
     /** Elements from one place of each dimension to the next. */
     get strides(): readonly number[];
+    /** Elements from where its memory begins, which other tensors may share, to its first one. */
+    get offset(): number;
     /** The type of its elements. */
     get dtype(): DType;
     /** Where its memory is. */
@@ -189,8 +191,10 @@ declare const ones: (shape: readonly number[], o?: Options) => Tensor;
 declare const uninitialised: (shape: readonly number[], o?: Options) => Tensor;
 /** Typed arrays that a tensor is made of; each gives its own data type. */
 export type Numbers = Float32Array | Float64Array | Int8Array | Int16Array | Int32Array | Uint8Array | Uint16Array | Uint32Array | BigInt64Array | BigUint64Array;
-/** A tensor with these numbers, copied. A plain array becomes f32. */
-declare function tensor(values: Numbers | readonly number[], shape?: readonly number[]): Tensor;
+/** Numbers in rows, and rows in rows: [[1, 2], [3, 4]]. */
+export type Nested = readonly (number | Nested)[];
+/** A tensor with these numbers, copied. Plain arrays become f32, nested ones with their shape, unless told. */
+declare function tensor(values: Numbers | Nested, shape?: readonly number[] | null, o?: Options): Tensor;
 /** A 0-dim tensor. */
 declare function scalar(value: number, dtype?: DType, device?: Device): Tensor;
 /** Fills the tensor with one number. */
@@ -276,13 +280,11 @@ declare function model(name: string, root: Module, blocks: readonly Block[], mor
 }): Model;
 /** How a tensor lies in memory: row-major order, as it was, or channels last. */
 export type MemoryFormat = "contiguous" | "preserve" | "channels_last" | "channels_last_3d";
-declare const verb_add: typeof add;
 declare const verb_constant: typeof constant;
 declare const verb_fill_: typeof fill_;
 declare const verb_ones: typeof ones;
 declare const verb_scalar: typeof scalar;
 declare const verb_scale: typeof scale;
-declare const verb_sub: typeof sub;
 declare const verb_tensor: typeof tensor;
 declare const verb_toDevice: typeof toDevice;
 declare const verb_toNumbers: typeof toNumbers;
@@ -298,24 +300,20 @@ export declare namespace ops {
  */
 /** Adds to each input's gradient that of `self`; `backward` is the shorter way. */
 export const backwardOp: (self: Tensor, inputs: readonly Tensor[], gradient?: Tensor | null, retainGraph?: boolean | null, createGraph?: boolean) => void;
-/** A tensor of zeros; `zeros` takes its options by name. */
-export const zerosOp: (size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null) => Tensor;
-/** A tensor of ones; `ones` takes its options by name. */
-export const onesOp: (size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null) => Tensor;
 /** A tensor of this size whose values are whatever was in memory. */
-export const empty: (size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null, memoryFormat?: MemoryFormat | null) => Tensor;
+export const empty: (size: readonly number[], options?: Options) => Tensor;
 /** Numbers drawn from the normal distribution of mean 0 and variance 1. */
-export const randn: (size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null) => Tensor;
+export const randn: (size: readonly number[], options?: Options) => Tensor;
 /** Numbers drawn evenly from 0 up to 1, without 1. */
-export const rand: (size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null) => Tensor;
+export const rand: (size: readonly number[], options?: Options) => Tensor;
 /** Whole numbers drawn evenly from `low` up to `high`, without `high`; i64 unless told. */
-export const randint: (low: number, high: number, size: readonly number[], dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null) => Tensor;
+export const randint: (low: number, high: number, size: readonly number[], options?: Options) => Tensor;
 /** Zeros in the shape of `self`, of its type and on its device unless told. */
-export const zerosLike: (self: Tensor, dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null, memoryFormat?: MemoryFormat | null) => Tensor;
+export const zerosLike: (self: Tensor, options?: Options) => Tensor;
 /** Whatever was in memory, in the shape of `self`, of its type and on its device unless told. */
-export const emptyLike: (self: Tensor, dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null, memoryFormat?: MemoryFormat | null) => Tensor;
+export const emptyLike: (self: Tensor, options?: Options) => Tensor;
 /** Ones in the shape of `self`, of its type and on its device unless told. */
-export const onesLike: (self: Tensor, dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null, memoryFormat?: MemoryFormat | null) => Tensor;
+export const onesLike: (self: Tensor, options?: Options) => Tensor;
 /** Fills `self` with numbers drawn from the normal distribution. */
 export const normal_: (self: Tensor, mean?: number, std?: number, generator?: null) => Tensor;
 /** Fills `self` with numbers drawn evenly between `from` and `to`. */
@@ -379,17 +377,17 @@ export const real: (self: Tensor) => Tensor;
 /** The values in another data type; itself where it has that already, unless `copy`. */
 export const toDtype: (self: Tensor, dtype: DType, nonBlocking?: boolean, copy?: boolean, memoryFormat?: MemoryFormat | null) => Tensor;
 /** A copy of another type, on another device, or in other memory; null leaves each as it is. */
-export const toCopy: (self: Tensor, dtype?: DType | null, layout?: null, device?: Device | null, pinMemory?: boolean | null, nonBlocking?: boolean, memoryFormat?: MemoryFormat | null) => Tensor;
+export const toCopy: (self: Tensor, options?: Options) => Tensor;
 /** A copy in page-locked host memory, which a GPU copies from beside its work. */
 export const pinMemory: (self: Tensor, device?: Device | null) => Tensor;
 /** Whether the tensor is in page-locked host memory. */
 export const isPinned: (self: Tensor, device?: Device | null) => boolean;
 /** `self` times `other`, element by element. */
-export const mul: (self: Tensor, other: Tensor) => Tensor;
+export const mul: (self: Tensor, other: Tensor | number) => Tensor;
 /** Multiplies `self` by `other`, in place. */
 export const mul_: (self: Tensor, other: Tensor) => Tensor;
 /** `self` divided by `other`, element by element. */
-export const div: (self: Tensor, other: Tensor) => Tensor;
+export const div: (self: Tensor, other: Tensor | number) => Tensor;
 /** Divides `self` by `other`, in place. */
 export const div_: (self: Tensor, other: Tensor) => Tensor;
 /** Each number with the other sign. */
@@ -433,11 +431,11 @@ export const erfinv_: (self: Tensor) => Tensor;
 /** The largest whole number that is not above each number. */
 export const floor: (self: Tensor) => Tensor;
 /** `self` to the power of `exponent`, element by element. */
-export const pow: (self: Tensor, exponent: Tensor) => Tensor;
+export const pow: (self: Tensor, exponent: Tensor | number) => Tensor;
 /** The larger of two numbers, element by element; NaN where one is. */
-export const maximum: (self: Tensor, other: Tensor) => Tensor;
+export const maximum: (self: Tensor, other: Tensor | number) => Tensor;
 /** The smaller of two numbers, element by element; NaN where one is. */
-export const minimum: (self: Tensor, other: Tensor) => Tensor;
+export const minimum: (self: Tensor, other: Tensor | number) => Tensor;
 /** Numbers moved into the range from `min` to `max`; null leaves a side open. */
 export const clamp: (self: Tensor, min?: Tensor | null, max?: Tensor | null) => Tensor;
 /** Moves the numbers of `self` into the range from `min` to `max`, in place. */
@@ -473,23 +471,23 @@ export const isfinite: (self: Tensor) => Tensor;
 /** For each number whether it is NaN. */
 export const isnan: (self: Tensor) => Tensor;
 /** Whether both are equal, element by element. */
-export const eq: (self: Tensor, other: Tensor) => Tensor;
+export const eq: (self: Tensor, other: Tensor | number) => Tensor;
 /** Whether both differ, element by element. */
-export const ne: (self: Tensor, other: Tensor) => Tensor;
+export const ne: (self: Tensor, other: Tensor | number) => Tensor;
 /** Whether `self` is above `other`, element by element. */
-export const gt: (self: Tensor, other: Tensor) => Tensor;
+export const gt: (self: Tensor, other: Tensor | number) => Tensor;
 /** Whether `self` is not below `other`, element by element. */
-export const ge: (self: Tensor, other: Tensor) => Tensor;
+export const ge: (self: Tensor, other: Tensor | number) => Tensor;
 /** Whether `self` is below `other`, element by element. */
-export const lt: (self: Tensor, other: Tensor) => Tensor;
+export const lt: (self: Tensor, other: Tensor | number) => Tensor;
 /** Whether `self` is not above `other`, element by element. */
-export const le: (self: Tensor, other: Tensor) => Tensor;
+export const le: (self: Tensor, other: Tensor | number) => Tensor;
 /** Elements of `self` where `condition` is true, and of `other` elsewhere. */
 export const where: (condition: Tensor, self: Tensor, other: Tensor) => Tensor;
 /** A copy of `self` with `value`, which has no dimensions, where `mask` is true. */
 export const maskedFill: (self: Tensor, mask: Tensor, value: Tensor) => Tensor;
 /** Whether both are true, element by element. */
-export const logicalAnd: (self: Tensor, other: Tensor) => Tensor;
+export const logicalAnd: (self: Tensor, other: Tensor | number) => Tensor;
 /** Whether an element is false, or 0. */
 export const logicalNot: (self: Tensor) => Tensor;
 /** The `k` largest values along `dim` and where they are; the smallest with `largest` false. */
@@ -644,7 +642,23 @@ export const fftIfft2: (self: Tensor, s?: readonly number[] | null, dim?: readon
 export const fftRfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor;
 /** The inverse of fftRfftn, to real numbers; `s` says the sizes where the last is odd. */
 export const fftIrfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor;
-export { verb_add as add, verb_constant as constant, verb_fill_ as fill_, verb_ones as ones, verb_scalar as scalar, verb_scale as scale, verb_sub as sub, verb_tensor as tensor, verb_toDevice as toDevice, verb_toNumbers as toNumbers, verb_uninitialised as uninitialised, verb_zero_ as zero_, verb_zeros as zeros };
+/** `a` plus `b`, element by element. */
+export const add: (a: Tensor, b: Tensor | number) => Tensor;
+/** `a` less `scale` times `b`, element by element. */
+export const sub: (a: Tensor, b: Tensor | number, scale?: number) => Tensor;
+/** What an operation of any name takes, in its schema's order; named ones may come last: `{ dim: [1], keepdim: true }`. */
+export type OpArgument = Tensor | number | boolean | string | null | undefined | readonly OpArgument[] | {
+    readonly [name: string]: OpArgument;
+};
+/** An operation that was looked up by name. */
+export type AnyOp<R = Tensor> = (...args: OpArgument[]) => R;
+/**
+ * Any operation of the libtorch that is loaded: `const logsumexp = op("logsumexp")`, `op("scatter_add")`,
+ * `op("sum.dim_IntList")`. The name is that of PyTorch's schema, with the overload behind a dot. Look it up once, not in
+ * each step. A name that is not there, or an argument that does not fit, is refused with the schema.
+ */
+export function op<R = Tensor>(name: string): AnyOp<R>;
+export { verb_constant as constant, verb_fill_ as fill_, verb_ones as ones, verb_scalar as scalar, verb_scale as scale, verb_tensor as tensor, verb_toDevice as toDevice, verb_toNumbers as toNumbers, verb_uninitialised as uninitialised, verb_zero_ as zero_, verb_zeros as zeros };
 }
 export declare namespace nn {
 /** @internal */

@@ -9,6 +9,6 @@ export default function ({ ops }: JudgeLibrary): MadeLoss {
   return (output, target) => {
     const error = ops.abs(ops.sub(output, ops.reshape(target, output.shape)));
     const twice = ops.log1p(ops.exp(ops.scale(error, -2)));
-    return ops.mean(ops.sub(ops.add(error, twice), ops.constant(Math.LN2, output.dtype, output.device)));
+    return ops.mean(ops.sub(ops.add(error, twice), Math.LN2));
   };
 }

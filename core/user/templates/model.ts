@@ -13,7 +13,8 @@ export default function ({ nn, ops, facts, outputs, settings }: ModelLibrary): M
     readonly in = this.child("in", new nn.Linear(features, hidden));
     readonly out = this.child("out", new nn.Linear(hidden, outputs));
 
-    // x is a batch: its first dimension counts samples. Every operation of libtorch is in `ops`.
+    // x is a batch: its first dimension counts samples. `ops` has what models need most, with numbers where PyTorch takes
+    // them: ops.mul(x, 2). Any other operation of libtorch: const logsumexp = ops.op("logsumexp"), outside of forward.
     forward(x: Tensor): Tensor {
       const rows = ops.flatten(x, 1);
       return this.out.forward(ops.relu(this.in.forward(rows)));
