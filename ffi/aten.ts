@@ -239,7 +239,8 @@ function fits({ base, list, optional }: Argument, value: unknown): boolean {
   }
   if (base === "Tensor") return value instanceof Tensor;
   if (base === "int") return Number.isSafeInteger(value);
-  return typeof value === (KINDS[base] ?? "string");
+  const kind = typeof value;
+  return kind === (KINDS[base] ?? "string");
 }
 
 function wrongArgument(schema: Schema, argument: string, value: unknown): never {
