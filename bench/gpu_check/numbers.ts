@@ -1,7 +1,9 @@
 // Checks of what is computed: ops and training on the device against the CPU. May import core, ffi, its siblings.
+import { op as opNamed } from "../../core/user/op.ts";
 import { packParameters } from "../../core/train/arena.ts";
 import { LossScaler } from "../../core/train/precision.ts";
 import { cudaCapability, setNumerics } from "../../ffi/cuda.ts";
+import { NativeError } from "../../ffi/errors.ts";
 import { fill_, ones, toDevice, toNumbers } from "../../ffi/make.ts";
 import * as op from "../../ffi/ops.ts";
 import { manualSeed } from "../../ffi/random.ts";
@@ -38,6 +40,57 @@ const opChecks: Check[] = Object.entries(OPS).map(([name, [shapes, run]]) => ({
       return within(relative(toNumbers(there), toNumbers(run(...inputs))), 1e-4);
     }),
 }));
+
+/** Ops whose numbers have no place in libtorch's C interface, as graphs and users' files call them: by name, with how many tensors. */
+const WITH_NUMBERS: Readonly<Record<string, readonly [tensors: number, ...numbers: number[]]>> = {
+  leaky_relu: [1, 0.1],
+  elu: [1, 1.5, 1, 2],
+  softplus: [1, 2, 5],
+  hardtanh: [1, -0.5, 0.7],
+  threshold: [1, 0.1, -3],
+  celu: [1, 1.3],
+  softshrink: [1, 0.4],
+  hardshrink: [1, 0.4],
+  "pow.Tensor_Scalar": [1, 3],
+  clamp: [1, -0.2, 0.3],
+  "lerp.Scalar": [2, 0.3],
+  "add.Tensor": [2, 0.7],
+  addcmul: [3, 0.4],
+  addcdiv: [3, 0.4],
+  addmm: [3, 0.5, 2],
+};
+
+const withNumbers: Check = {
+  name: "ops with numbers equal the CPU's, and a refusal there ends no process",
+  run: ({ device }) =>
+    scope(() => {
+      setNumerics({ tf32: false, deterministic: false, searchKernels: false });
+      manualSeed(0n);
+      const inputs = [0, 1, 2].map(() => op.randn([64, 64]));
+      const there = inputs.map((t) => toDevice(t, device));
+      const apart = Object.entries(WITH_NUMBERS).map(([name, [tensors, ...numbers]]) => {
+        const run = (given: readonly Tensor[]) =>
+          toNumbers(opNamed(name)(...given.slice(0, tensors), ...numbers));
+        return [name, relative(run(there), run(inputs))] as const;
+      });
+      const refused = () => opNamed("addmm")(there[0], op.narrow(there[1], 0, 0, 3), there[2]);
+      const wrong = apart.filter(([, error]) => !(error <= 1e-5)).map(([name]) => name);
+      if (!isRefused(refused)) wrong.push("a refusal");
+      return {
+        ok: wrong.length === 0,
+        figure: wrong.length === 0 ? `${apart.length} ops` : `not ${wrong.join(", ")}`,
+      };
+    }),
+};
+
+function isRefused(call: () => unknown): boolean {
+  try {
+    call();
+    return false;
+  } catch (error) {
+    return error instanceof NativeError;
+  }
+}
 
 const EXACT = ["--amp", "off", "--no-tf32"];
 
@@ -132,6 +185,7 @@ const tf32: Check = {
 
 export const numbers: readonly Check[] = [
   ...opChecks,
+  withNumbers,
   tf32,
   ...trainingChecks,
   amp("bf16"),
