@@ -76,17 +76,25 @@ function inOrder(schema: Schema, given: readonly OpArgument[]): unknown[] {
     if (value === undefined && a.fallback === undefined) {
       throw new NativeError(schema.name, "", `${a.name} is missing: ${schema.text}`);
     }
-    return asWanted(a, value, like);
+    return asWanted(schema, a, value, like);
   });
 }
 
 const isNamed = (value: OpArgument): value is { readonly [name: string]: OpArgument } =>
   typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Tensor);
 
-function asWanted({ base, list }: Argument, value: OpArgument, like: Tensor | undefined): unknown {
+function asWanted(schema: Schema, { name, base, list }: Argument, value: OpArgument, like?: Tensor): unknown {
   if (base === "Scalar" && !list) {
     if (typeof value === "boolean") return new Num(Number(value), "bool");
     return typeof value === "number" ? numberOf(value) : value;
   }
-  return base === "Tensor" && typeof value === "number" && like ? operand(value, like) : value;
+  if (base !== "Tensor" || list || value instanceof Tensor || value === null || value === undefined) {
+    return value;
+  }
+  if (typeof value === "number" && like) return operand(value, like);
+  throw new NativeError(
+    schema.name,
+    "",
+    `${name} is ${JSON.stringify(value)}, and no tensor: ${schema.text}`,
+  );
 }

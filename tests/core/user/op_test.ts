@@ -89,6 +89,7 @@ Deno.test("an argument that does not fit is named, with what the operation takes
   refused(() => ops.toDtype(x, wrong("float32")), 'dtype is "float32"');
   refused(() => ops.cat(wrong(x)), "tensors is a tensor");
   refused(() => ops.op("logsumexp")(x), "dim is missing: logsumexp(");
+  refused(() => ops.op("addmm")(x, "x", x), 'mat1 is "x", and no tensor: addmm(');
   refused(() => ops.op("logsumexp")(x, { dims: [0] }), "it takes no argument dims");
   assertEquals(liveTensors(), live);
   x.free();
