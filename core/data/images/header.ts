@@ -14,6 +14,8 @@ export interface JpegHeader extends Header {
   readonly channels: number;
   /** Where the first scan begins: there is no picture before. */
   readonly scan: number;
+  /** Its picture comes in several scans, each of which goes over all or some of the pixels again. */
+  readonly again: boolean;
 }
 
 /** As Pillow has it: more pixels than that in one file are an attack, or a mistake. */
@@ -37,7 +39,7 @@ export function headerOf(file: Uint8Array): Header {
 }
 
 function jpegHeader(file: Uint8Array): JpegHeader {
-  let size: { width: number; height: number; channels: number } | null = null;
+  let size: { width: number; height: number; channels: number } | null = null, progressive = false;
   for (let at = 2; at + 3 < file.length;) {
     if (file[at] !== 0xff) {
       at++; // what lies between segments is passed over, as libjpeg does
@@ -50,7 +52,9 @@ function jpegHeader(file: Uint8Array): JpegHeader {
     }
     if (marker === 0xd9) break;
     if (marker === 0xda) {
-      if (size) return { format: "jpeg", ...size, scan: at };
+      if (size) {
+        return { format: "jpeg", ...size, scan: at, again: progressive || file[at + 4] < size.channels };
+      }
       throw new BadSample("", "is a damaged JPEG: its picture begins before its size is told");
     }
     if (marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc) {
@@ -58,11 +62,34 @@ function jpegHeader(file: Uint8Array): JpegHeader {
       if (file[at + 4] !== 8) {
         throw new BadSample("", `is a JPEG of ${file[at + 4]} bits a value, and 8 are what can be read`);
       }
+      progressive = (marker & 3) === 2;
       size = { height: big16(file, at + 5), width: big16(file, at + 7), channels: file[at + 9] };
     }
     at += 2 + big16(file, at + 2);
   }
   throw cutOff(file, "before its picture begins");
+}
+
+/** So many are free: what programs write has ten or so. More of them go over fewer pixels, as a few seconds allow. */
+const FREE_SCANS = 24, MOST_WORK = FREE_SCANS * 2 ** 24;
+
+/** A file of a few kilobytes may have thousands of scans, which take minutes: the work is bounded before it begins. */
+export function refuseScans(file: Uint8Array, { width, height, scan }: JpegHeader): void {
+  const most = Math.max(FREE_SCANS, Math.floor(MOST_WORK / (width * height)));
+  let scans = 0;
+  for (let at = scan; (at = file.indexOf(0xff, at)) >= 0 && at + 3 < file.length;) {
+    const marker = file[at + 1];
+    if (marker === 0xd9) break;
+    if (marker === 0xda && ++scans > most) {
+      throw new BadSample(
+        "",
+        `has more than ${most} scans of ${width} x ${height} pixels, which is an attack`,
+      );
+    }
+    // Behind 0, 0xff and the marks of restarts the picture's data goes on; other segments say how long they are.
+    const plain = marker === 0 || marker === 0xff || marker === 1 || (marker >= 0xd0 && marker <= 0xd8);
+    at += marker === 0xff ? 1 : plain ? 2 : 2 + big16(file, at + 2);
+  }
 }
 
 function pngHeader(file: Uint8Array): Header {

@@ -4,7 +4,7 @@
 import { TJPF, type TurboJpeg } from "../../../ffi/jpeg.ts";
 import { BadSample, type Stored } from "../reading/reader.ts";
 import { openFastJpeg } from "./fast_jpeg.ts";
-import { cutOff, type JpegHeader } from "./header.ts";
+import { cutOff, type JpegHeader, refuseScans } from "./header.ts";
 import type { Room } from "./room.ts";
 import { openTurboWasm } from "./turbo_wasm.ts";
 
@@ -18,6 +18,7 @@ export function openJpeg(machines: TurboJpeg | null, room: Room) {
     const { width, height, channels } = header;
     // libjpeg paints what is missing grey; Pillow refuses such a file, and so do we. Bytes after the end mean nothing.
     if (!hasEnd(file, header.scan)) throw cutOff(file, "before the end of its picture");
+    if (header.again) refuseScans(file, header);
     const small = width * height <= FAST_PIXELS;
     const picture = small && machines === null ? fast.decode(file, header) : null;
     if (picture) return picture;

@@ -36,7 +36,7 @@ export function openRunFiles(api: Api, folder: string, say: (sentence: string) =
         const some = paths.slice(i, i + NAMES_AT_ONCE);
         const { urls, headers } = await api.uploadUrls(place, some);
         await inTurns(some, async (path) => {
-          const bytes = made.get(path) ?? read(join(folder, path));
+          const bytes = made.get(path) ?? read(folder, path);
           if (bytes === null) {
             return tell(path, `The file ${path} can't be read any more; the run goes without.`);
           }
@@ -57,7 +57,12 @@ function isReadable(folder: string, path: string, tell: (path: string, sentence:
     return false;
   }
   try {
-    const { isFile, size } = Deno.statSync(join(folder, path));
+    const place = join(folder, path);
+    if (!isInside(folder, place)) {
+      tell(path, `The file ${shown} is a link out of the run's folder; it is not uploaded.`);
+      return false;
+    }
+    const { isFile, size } = Deno.statSync(place);
     if (!isFile) return false;
     if (size <= MAX_FILE) return true;
     tell(path, `The file ${shown} has ${formatBytes(size)}, more than can be uploaded; it is left out.`);
@@ -67,9 +72,15 @@ function isReadable(folder: string, path: string, tell: (path: string, sentence:
   return false;
 }
 
-function read(path: string): Uint8Array<ArrayBuffer> | null {
+/** Where all links end: on the way to a file, too, a folder may be one. */
+function isInside(folder: string, path: string): boolean {
+  return Deno.realPathSync(path).startsWith(`${Deno.realPathSync(folder)}/`);
+}
+
+function read(folder: string, path: string): Uint8Array<ArrayBuffer> | null {
   try {
-    return Deno.readFileSync(path);
+    const place = join(folder, path);
+    return isInside(folder, place) ? Deno.readFileSync(Deno.realPathSync(place)) : null;
   } catch {
     return null;
   }
