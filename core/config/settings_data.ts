@@ -101,6 +101,10 @@ export const data = {
     flag: "in-memory",
     help: "hold the data in memory; auto does where it takes no more than a quarter of what is free",
   }),
+  external_files: bool(false, {
+    flag: "external-files",
+    help: "follow an HDF5 or NetCDF-4 file's links and storage into other files",
+  }),
   prefetch_mib: int(256, {
     min: 1,
     max: 1_000_000,

@@ -16,7 +16,64 @@ export async function loadHdf5(): Promise<void> {
   const module = await h5wasm.ready;
   module.activate_throwing_error_handler(); // without it each fault is printed, and some are only printed
   loaded = { ...h5wasm, module };
+  guardFiles(module as unknown as { readonly FS: FileCalls });
 }
+
+// ---- other files -----------------------------------------------------------------------------------------------
+// A file can say that a dataset, or the bytes of one, lies in another file, by any path. HDF5's library follows that, so
+// which files it may open is decided here.
+
+interface FileCalls {
+  open(path: string, flags: number | string, ...rest: unknown[]): unknown;
+  readonly ErrnoError: new (code: number) => Error;
+}
+
+const WRITING = 3, DENIED = 2; // O_WRONLY and O_RDWR; EACCES as WebAssembly counts
+const own = new Set<string>();
+let outside = false;
+/** What was refused last, until it is told. */
+let refused: string | null = null;
+
+/** Whether links and storage in other files are followed, as the user asks with --external-files. In this thread. */
+export function followOtherFiles(asked: boolean): void {
+  outside = asked;
+}
+
+export const followsOtherFiles = (): boolean => outside;
+
+function guardFiles({ FS }: { readonly FS: FileCalls }): void {
+  const { open } = FS;
+  FS.open = (path, flags, ...rest) => {
+    // It writes nothing but notes of its own faults, in files that it has just made.
+    const reads = typeof flags === "number" ? (flags & WRITING) === 0 : flags === "r";
+    if (reads && !outside && !own.has(path)) {
+      refused ??= path;
+      throw new FS.ErrnoError(DENIED);
+    }
+    return open.call(FS, path, flags, ...rest);
+  };
+}
+
+/** A file of the user's choice. */
+export function openFileOf(library: Pick<Library, "File">, path: string) {
+  own.add(path);
+  try {
+    return new library.File(path, "r");
+  } finally {
+    refused = null;
+  }
+}
+
+/** Throws where a file was not opened that this would have needed. */
+export function refuseElsewhere(what: string, cause: unknown): void {
+  const other = refused;
+  refused = null;
+  if (other !== null) throw new UserError("data", `${what} ${elsewhere(other)}.`, { cause });
+}
+
+/** Why a dataset of this link can't be used. */
+export const elsewhere = (path: string): string =>
+  `lies in another file (${path}), and a file may name any: those that are meant are read with --external-files`;
 
 export const isLoaded = (): boolean => loaded !== null;
 
@@ -87,15 +144,20 @@ export function readAll(what: string, dataset: Dataset, width: number): Uint8Arr
 
 /** The library's faults come as the frames of its stack: the innermost says what it was. */
 export function reasonOf(cause: unknown): string {
+  if (cause instanceof RangeError) return "its groups lie too deep in one another";
   const text = cause instanceof Error ? cause.message : String(cause);
   return [...text.matchAll(/\(\): (.+)/g)].at(-1)?.[1] ?? text.split("\n")[0];
 }
 
 export function attempt<R>(what: string, act: () => R): R {
+  refused = null;
   try {
-    return act();
+    const result = act();
+    refused = null; // what was only looked for
+    return result;
   } catch (cause) {
     if (cause instanceof UserError) throw cause;
+    refuseElsewhere(what, cause);
     throw unreadable(what, reasonOf(cause), cause);
   }
 }
@@ -109,9 +171,9 @@ export const unreadable = (what: string, reason: string, cause?: unknown): UserE
 
 /** One dataset of a file, open until it is closed; its slices throw what the library does. */
 export function openHdf5(path: string, name: string, width: number) {
-  const { File } = hdf5Library();
+  const library = hdf5Library();
   const what = `${path}: ${name}`;
-  const file = attempt(path, () => new File(path, "r"));
+  const file = attempt(path, () => openFileOf(library, path));
   const place = { file_id: file.file_id, path: name };
   return {
     slice: (first: readonly number[], counts: readonly number[]) =>

@@ -6,6 +6,7 @@ import { chooseColumns, list } from "./choose_columns.ts";
 import { type ColumnSettings, type FromColumns, fromColumns } from "./columns.ts";
 import { withFiles } from "./files.ts";
 import { isHdf5, loadHdf5For, withHdf5 } from "./hdf5.ts";
+import { followOtherFiles } from "./hdf5_library.ts";
 import { loadKind } from "./reading/kinds.ts";
 import { classicVariables } from "./netcdf_classic.ts";
 import { toColumn, type Variable, type VariableColumn } from "./variables.ts";
@@ -14,8 +15,11 @@ type Kind = "netcdf" | "hdf5";
 
 /** What has to be loaded before the data is opened. */
 export async function loadReader(
-  { type, data_path }: Pick<Config["data"], "type" | "data_path">,
+  { type, data_path, external_files = false }:
+    & Pick<Config["data"], "type" | "data_path">
+    & Partial<Pick<Config["data"], "external_files">>,
 ): Promise<void> {
+  followOtherFiles(external_files);
   if (!["auto", "netcdf", "hdf5"].includes(type) || data_path === "") return;
   await loadKind("arrays");
   try {

@@ -6,6 +6,7 @@ import { readHeader } from "../hdf5/header.ts";
 import { readLayout } from "../hdf5/layout.ts";
 import { storageOf } from "../hdf5/storage.ts";
 import { readSuperblock } from "../hdf5/superblock.ts";
+import { followsOtherFiles } from "../hdf5_library.ts";
 import { swapBytes } from "../swap_bytes.ts";
 import { product } from "./chunk_grid.ts";
 import { openChunkRows } from "./chunk_rows.ts";
@@ -111,5 +112,6 @@ function libraryRows({ file, name, shape, chunk, width }: Dataset, lead: number)
     lead,
     width,
     together: Math.max(1, Math.min(unit, Math.floor(SLAB / one))),
+    elsewhere: followsOtherFiles(),
   };
 }

@@ -1,7 +1,7 @@
 // Rows of an HDF5 dataset by its library, for all that is not read in place: slabs of rows, of which some are kept.
 // May import its siblings, hdf5.
 import { UserError } from "../../errors.ts";
-import { openHdf5, reasonOf } from "../hdf5_library.ts";
+import { followOtherFiles, openHdf5, reasonOf, refuseElsewhere } from "../hdf5_library.ts";
 import { BadSample } from "../reading/reader.ts";
 import { product } from "./chunk_grid.ts";
 import type { LibraryRows, RowReader } from "./rows.ts";
@@ -9,7 +9,9 @@ import type { LibraryRows, RowReader } from "./rows.ts";
 /** Slabs that are kept at most, beside the newest. */
 const KEPT_BYTES = 16 * 2 ** 20;
 
-export function openLibraryRows({ file, dataset, shape, lead, width, together }: LibraryRows): RowReader {
+export function openLibraryRows(rows: LibraryRows): RowReader {
+  const { file, dataset, shape, lead, width, together } = rows;
+  if (rows.elsewhere) followOtherFiles(true); // in this thread
   const { slice, close } = openHdf5(file.path, dataset, width);
   const [first, ...rest] = shape;
   const bytes = product(shape.slice(lead)) * width;
@@ -21,6 +23,7 @@ export function openLibraryRows({ file, dataset, shape, lead, width, together }:
       return read();
     } catch (cause) {
       if (cause instanceof UserError && cause.kind === "memory") throw cause;
+      refuseElsewhere(`${file.path}: ${dataset}`, cause);
       throw new BadSample(
         file.path,
         `lies in a part of "${dataset}" that the HDF5 library can't read: ${reasonOf(cause)}`,

@@ -60,6 +60,8 @@ export interface LibraryRows {
   readonly width: number;
   /** Indices of the first dimension that are read at once. */
   readonly together: number;
+  /** Whether it may lie in other files (--external-files). */
+  readonly elsewhere: boolean;
 }
 
 export type Rows = FileRows | ChunkRows | LibraryRows;

@@ -5,7 +5,16 @@ import { dtypeBytes } from "../../../ffi/dtype.ts";
 import { UserError } from "../../errors.ts";
 import { markOf } from "../arrays/file.ts";
 import { hdf5Rows } from "../arrays/hdf5_rows.ts";
-import { attempt, hdf5Library, type Library, readAll, readSlice } from "../hdf5_library.ts";
+import {
+  attempt,
+  elsewhere,
+  followsOtherFiles,
+  hdf5Library,
+  type Library,
+  openFileOf,
+  readAll,
+  readSlice,
+} from "../hdf5_library.ts";
 import type { Variable } from "../variables.ts";
 import {
   dtypeOf,
@@ -24,7 +33,7 @@ import {
 export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
   const library = hdf5Library();
   const size = Deno.statSync(path).size;
-  const file = attempt(path, () => new library.File(path, "r"));
+  const file = attempt(path, () => openFileOf(library, path));
   try {
     const result = use(attempt(path, () => contentOf(library, path, file)));
     // The library takes what is missing at the end of a file for zeros.
@@ -114,7 +123,9 @@ const linkOf = (name: string, entity: Entity | null): Variable => ({
   attributes: new Map(),
   auxiliary: true,
   unusable: entity !== null && "filename" in entity
-    ? `is a link into another file (${entity.filename}), which is not there`
+    ? followsOtherFiles()
+      ? `is a link into another file (${entity.filename}), which is not there`
+      : elsewhere(String(entity.filename))
     : "is a link to nothing, or no dataset",
   read: unusable,
   rows: unusable,

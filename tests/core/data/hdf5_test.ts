@@ -106,13 +106,13 @@ with h5py.File("a.h5", "w") as f:
     f["broken"] = h5py.SoftLink("/nowhere"); f["elsewhere"] = h5py.ExternalLink("b.h5", "/y"); f["gone"] = h5py.ExternalLink("c.h5", "/y")
     f["names"] = ["a", "b", "c", "d"]; f["number"] = 3.5; f["none"] = h5py.Empty("f4")`,
     );
-    const { train, notes } = await open(`${folder}/a.h5`);
+    const { train, notes } = await open(`${folder}/a.h5`, { external_files: true });
     assertEquals(notes, [
       "Left aside: number (one number); broken, gone, names, none (no numbers that can be read)",
     ]);
     assertEquals(all(train, "input"), [0, 0, 1, 1, 2, 3, 2, 4, 5, 3, 6, 7]);
     assertEquals(all(train, "target"), range(0, 4));
-    const link = await refused(`${folder}/a.h5`, { features: ["gone"] });
+    const link = await refused(`${folder}/a.h5`, { features: ["gone"], external_files: true });
     assert(link.includes('"gone" is a link into another file (c.h5), which is not there'), link);
     const number = await refused(`${folder}/a.h5`, { features: ["number"] });
     assert(number.includes('"number" is a single number'), number);
