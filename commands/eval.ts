@@ -24,6 +24,13 @@ const LABELS: Record<string, string> = {
   top5: "Top-5",
   r2: "R2",
   mae: "MAE",
+  rmse: "RMSE",
+  bias: "Bias",
+  mean_iou: "Mean IoU",
+  mae_in_units: "MAE in its units",
+  rmse_in_units: "RMSE in its units",
+  bias_in_units: "Bias in its units",
+  iou: "IoU",
   perplexity: "Perplexity",
 };
 
@@ -87,9 +94,34 @@ function report(path: string, result: Evaluation & { averaged: boolean }, json: 
     const facts = { checkpoint: path, val_loss: valLoss, metrics, samples, seconds, averaged };
     return console.log(JSON.stringify(facts));
   }
-  const parts = Object.entries(metrics).map(([name, value]) =>
-    `Val ${LABELS[name] ?? name}: ${formatValue(value)}`
-  );
+  const all = Object.entries(metrics);
+  const parts = all.filter(([name]) => !name.includes("/"))
+    .map(([name, value]) => `Val ${labelOf(name)}: ${formatValue(value)}`);
   const weights = averaged ? ["averaged weights"] : [];
   console.log([`Val Loss: ${formatValue(valLoss)}`, ...parts, `${samples} samples`, ...weights].join(" | "));
+  for (const line of byName(all.filter(([name]) => name.includes("/")))) console.log(line);
+}
+
+const labelOf = (name: string): string => LABELS[name] ?? name;
+
+/** What was measured of each target or class, a line each: "r2/NAME" in a column of R2. */
+function byName(measured: readonly (readonly [string, number])[]): string[] {
+  const cut = measured.map(([name, value]) => {
+    const at = name.indexOf("/");
+    return { metric: name.slice(0, at), of: name.slice(at + 1), value };
+  });
+  const columns = [...new Set(cut.map(({ metric }) => metric))], rows = [...new Set(cut.map(({ of }) => of))];
+  if (rows.length === 0) return [];
+  const cell = (of: string, metric: string) => {
+    const found = cut.find((one) => one.of === of && one.metric === metric);
+    return found ? formatValue(found.value) : "";
+  };
+  const lines = [
+    ["", ...columns.map(labelOf)],
+    ...rows.map((of) => [of, ...columns.map((c) => cell(of, c))]),
+  ];
+  const widths = lines[0].map((_, i) => Math.max(...lines.map((line) => line[i].length)));
+  return lines.map((line) =>
+    "  " + line.map((text, i) => i === 0 ? text.padEnd(widths[i]) : text.padStart(widths[i])).join("  ")
+  );
 }

@@ -22,7 +22,7 @@ import { memorySource } from "./memory.ts";
 import type { Rule } from "./missing.ts";
 import { heldOut, splitIndices } from "./order.ts";
 import { checkRoom, heldInMemory } from "./room.ts";
-import type { Batch, Source } from "./source.ts";
+import { answerText, type Batch, type Source } from "./source.ts";
 
 export interface Column {
   readonly name: string;
@@ -234,7 +234,12 @@ function taskOf(
     : null;
   if (classes) {
     notes.push(classes.note);
-    return { ...classes, names: first.text?.classes(), dtype: "i64", said: `${classes.outputs} classes` };
+    return {
+      ...classes,
+      names: first.text?.classes(),
+      dtype: "i64",
+      said: answerText(classes.task, classes.outputs, []),
+    };
   }
   const outputs = target.values.shape[1];
   const names = outputs === targets.length ? targets.map(({ name }) => name) : undefined;
@@ -248,7 +253,7 @@ function taskOf(
     task: "regression",
     outputs,
     names,
-    said: outputs === 1 ? "1 number" : `${outputs} numbers`,
+    said: answerText("regression", outputs, target.values.shape.slice(1)),
   };
 }
 

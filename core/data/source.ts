@@ -1,6 +1,8 @@
 // Source: what every kind of data looks like to training. May import ffi and the models' facts.
 import type { DType } from "../../ffi/dtype.ts";
+import { toNumbers } from "../../ffi/make.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { formatPlural } from "../format.ts";
 import type { Facts } from "../models/model.ts";
 import type { Threaded } from "./reading/threaded.ts";
 import type { Normalisation } from "./transforms/values.ts";
@@ -58,6 +60,10 @@ export interface Source {
   readonly indices?: Int32Array | null;
   /** Of the classes, or of the target's numbers, where they have some. */
   readonly names?: readonly string[];
+  /** What the target's numbers were scaled by: value in its own units = std * number + mean, target by target. */
+  readonly units?: Normalisation;
+  /** The first sample's target, of a map its mean: near to all of them, and the same to all ranks. Of numbers alone. */
+  readonly reference?: readonly number[];
   /** The part's rows as they are held or stored, on the host; the tensors belong to the caller's scope. */
   raw(part: Part): Batch;
   /** From raw rows, on whatever device, to the batch that the model sees. Its random choices are keyed. */
@@ -106,6 +112,8 @@ export interface SourceParts {
   readonly indices?: Source["indices"];
   /** Of the classes, or of the target's numbers. */
   readonly names?: Source["names"];
+  /** What the target's numbers were scaled by, where they were. */
+  readonly units?: Source["units"];
   /** What such data is normalised with unless the settings say otherwise. */
   readonly usual?: Normalisation;
   /** What the input is made of. */
@@ -118,13 +126,18 @@ export interface SourceParts {
 
 /** A source from its parts; what a batch of one looks like is the one truth about the fields. */
 export function source(parts: SourceParts): Source {
-  const { name, length, task, outputs, targetless, fields, description, indices, names, usual } = parts;
+  const { name, length, task, outputs, targetless, fields, description, indices, names, units, usual } =
+    parts;
   const raw = ({ ids, epoch }: Part) => scope(() => parts.raw(ids, epoch));
   const finish = (batch: Batch) => parts.finish ? scope(() => parts.finish!(batch)) : batch;
-  const [input, target] = scope(() => {
+  const { input, target, reference } = scope(() => {
     const one = finish(raw(plainPart([0])));
     const field = (name: string, t: Tensor): Field => ({ name, shape: t.shape.slice(1), dtype: t.dtype });
-    return [field(fields?.[0] ?? "input", one.input), field(fields?.[1] ?? "target", one.target)];
+    return {
+      input: field(fields?.[0] ?? "input", one.input),
+      target: field(fields?.[1] ?? "target", one.target),
+      reference: task === "regression" ? centresOf(one.target) : undefined,
+    };
   });
   const facts = {
     task,
@@ -140,9 +153,34 @@ export function source(parts: SourceParts): Source {
     facts,
     indices,
     names,
+    units,
+    reference,
     usual,
     raw,
     finish,
     describe: () => description,
   };
+}
+
+/** What a model is to say of a sample, for the line that tells of the data; `shape` is one target's. */
+export function answerText(task: Facts["task"], outputs: number, shape: readonly number[]): string {
+  switch (task) {
+    case "regression":
+      return shape.length > 1 ? `maps of [${shape.join(", ")}]` : formatPlural(outputs, "number");
+    case "language":
+      return `${outputs} tokens`;
+    case "segmentation":
+      return `${outputs} classes a pixel`;
+    case "classification":
+      return `${outputs} classes`;
+  }
+}
+
+/** The mean of one sample's target along its own axis, 0 where that is no number. */
+function centresOf(target: Tensor): number[] {
+  const all = toNumbers(target), count = target.shape[1] ?? 1, each = all.length / count;
+  return Array.from({ length: count }, (_, k) => {
+    const mean = all.subarray(k * each, (k + 1) * each).reduce((sum, value) => sum + value, 0) / each;
+    return Number.isFinite(mean) ? mean : 0;
+  });
 }

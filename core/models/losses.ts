@@ -20,6 +20,9 @@ import {
   sum,
   toDtype,
   transpose,
+  upsampleBilinear2d,
+  upsampleLinear1d,
+  upsampleTrilinear3d,
 } from "../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../config/settings.ts";
@@ -114,6 +117,18 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
   const { ignore_index: ignoreIndex, label_smoothing: labelSmoothing, deterministic = "off" } = settings;
   const rows = [-1, facts.outputs], all = [-1];
   const language = facts.task === "language";
+  /** On a GPU the gradient of an interpolation is added up in any order. */
+  const sized = (output: Tensor, target: Tensor): Tensor => {
+    const scores = toLabels(output, target);
+    if (scores === output || deterministic === "off" || output.device === "cpu") return scores;
+    throw new UserError(
+      "usage",
+      `the model gives ${describe(output)} and the labels are ${
+        describe(target)
+      }: to bring the scores to the labels' size ` +
+        "has no fixed order on a GPU. Leave --deterministic out, or give labels of the model's size.",
+    );
+  };
   return {
     name: "cross_entropy",
     outputs: facts.outputs,
@@ -124,7 +139,9 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
         return crossEntropyLoss(output, widened(target, output), null, MEAN, ignoreIndex, labelSmoothing);
       }
       if (target.dtype !== "i64") target = toDtype(target, "i64");
-      if (language || classesLast(output, target)) {
+      const rowsOfClasses = language || classesLast(output, target);
+      if (!rowsOfClasses) output = sized(output, target);
+      if (rowsOfClasses) {
         rows[1] = output.shape[output.shape.length - 1];
         output = reshape(output, rows);
         target = reshape(target, all);
@@ -151,6 +168,29 @@ export const classesLast = (scores: Tensor, labels: Tensor): boolean =>
 /** The same scores with the classes second, as metrics look at them. */
 export const classesSecond = (scores: Tensor, labels: Tensor): Tensor =>
   classesLast(scores, labels) ? transpose(scores, 1, 2) : scores;
+
+/**
+ * Scores of classes [N, C, h, w] at the size of their labels [N, H, W]. Models that answer at a part of the labels' size, as
+ * SegFormer does at a quarter, mean their scores to be brought there by interpolation between the nearest.
+ */
+export function toLabels(scores: Tensor, labels: Tensor): Tensor {
+  const [count, , ...from] = scores.shape, [items, ...to] = labels.shape;
+  if (from.length !== to.length || from.length === 0 || from.join() === to.join()) return scores;
+  if (count === items && from.every((size, i) => size <= to[i])) {
+    const wide = scores.dtype === "f32" ? scores : toDtype(scores, "f32");
+    if (to.length === 1) return upsampleLinear1d(wide, to, false);
+    if (to.length === 2) return upsampleBilinear2d(wide, to, false);
+    if (to.length === 3) return upsampleTrilinear3d(wide, to, false);
+  }
+  throw new UserError(
+    "data",
+    `the labels are ${describe(labels)} but the model gives ${
+      describe(scores)
+    }: scores of a smaller map than the labels' ` +
+      "are brought to its size, and these can't be. Choose a model that gives scores [samples, classes] + the labels' size, " +
+      "or labels of the model's size.",
+  );
+}
 
 /** With shares of 0 for the classes that only the model has: it may have more than the data. */
 function widened(target: Tensor, output: Tensor): Tensor {

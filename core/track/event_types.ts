@@ -1,7 +1,7 @@
 // The records of events.jsonl, and how one becomes a line and back.
 import type { Spent, SpentOfRanks } from "./account.ts";
 
-/** Named measurements: accuracy, top5, r2, mae, perplexity. */
+/** Named measurements: accuracy, r2, mae, perplexity; of one target or class "r2/NAME". */
 export type Metrics = Readonly<Record<string, number>>;
 
 export interface RunEvent {

@@ -38,6 +38,8 @@ export interface EpochSummary {
   score?: number;
   valLoss?: number;
   valScore?: number;
+  /** Of several numbers to predict the one with the least R2: of the validation where there is one. */
+  worst?: { readonly name: string; readonly r2: number } | null;
   learningRate: number;
   samplesPerSecond?: number | null;
   memoryBytes?: number;
@@ -49,11 +51,13 @@ export function epochLine(e: EpochSummary): string {
   // A language model shows one perplexity: the validation's where there is one.
   const one = e.task === "language";
   const parts = [`[Epoch ${e.epoch}/${e.epochs}] Loss: ${formatValue(e.loss)}`];
-  if (e.score !== undefined && !(one && e.valScore !== undefined)) {
-    parts.push(`${name}: ${formatValue(e.score)}`);
+  const worst = e.worst ? ` (worst ${e.worst.name}: ${formatValue(e.worst.r2)})` : "";
+  const ofVal = e.valScore !== undefined;
+  if (e.score !== undefined && !(one && ofVal)) {
+    parts.push(`${name}: ${formatValue(e.score)}${ofVal ? "" : worst}`);
   }
   if (e.valLoss !== undefined) parts.push(`Val Loss: ${formatValue(e.valLoss)}`);
-  if (e.valScore !== undefined) parts.push(`${one ? "" : "Val "}${name}: ${formatValue(e.valScore)}`);
+  if (ofVal) parts.push(`${one ? "" : "Val "}${name}: ${formatValue(e.valScore!)}${worst}`);
   parts.push(`LR: ${formatLearningRate(e.learningRate)}`, ...speedPart(e), ...memoryPart(e));
   return parts.join(" | ");
 }

@@ -49,7 +49,7 @@ export interface RunData {
   origins: Readonly<Record<string, string>>;
   /** By name: a step's fields as they are called there, "val_..." of evaluations, "train_..." of epochs. */
   readonly curves: Map<string, Curve>;
-  /** Names of the metrics of evaluations, without "val_". */
+  /** Names of the metrics of evaluations, without "val_"; those of single targets or classes, "r2/NAME", are curves alone. */
   readonly metrics: Set<string>;
   step: number;
   epoch: number;
@@ -267,7 +267,7 @@ const HEAR: { [K in Event["kind"]]?: (data: RunData, event: Extract<Event, { kin
     }
     if (!isRecord(event.metrics)) return;
     for (const name of Object.keys(event.metrics)) {
-      if (data.metrics.size < MOST_CURVES) data.metrics.add(name);
+      if (data.metrics.size < MOST_CURVES && !name.includes("/")) data.metrics.add(name);
     }
     addNumbers(data, event.step, event.metrics, "val_");
   },

@@ -14,7 +14,7 @@ import type { Supply } from "./feed.ts";
 import { loggedSteps } from "./batch_math.ts";
 import { rewind } from "./guards/rewind.ts";
 import { type Late, openLate } from "./late.ts";
-import type { RunningMetrics } from "./metrics.ts";
+import type { RunningMetrics } from "./running_metrics.ts";
 import { Left, type Pauses } from "./pauses.ts";
 import type { Ending, Run } from "./run.ts";
 import { learningRate } from "./schedule.ts";
@@ -52,8 +52,14 @@ export function openEpoch(common: Common): Epoch {
   const { config: { training, data }, step: { pass: { loss } } } = run;
   const number = run.cursor.epoch;
   const samples = order(run.train.length, training.seed, number, data.shuffle);
-  const observe = (o: Outcome, b: MicroBatch) =>
-    epoch.running.observe(o.output, b.target, o.loss, itemsOf(b, loss), b.shard);
+  const observe = ({ output, loss: mean }: Outcome, b: MicroBatch) =>
+    epoch.running.observe({
+      output,
+      target: b.target,
+      loss: mean,
+      items: itemsOf(b, loss),
+      part: b.shard,
+    });
   const epoch: Epoch = {
     ...common,
     number,
@@ -177,5 +183,6 @@ export async function settle(e: Epoch): Promise<void> {
 async function goBack(e: Epoch): Promise<void> {
   e.late.settle();
   await rewind(e.run);
+  e.running.close();
   e.running = emptySums(e.run); // what was seen before is not what these weights have learnt
 }

@@ -78,7 +78,7 @@ export async function evaluateEpoch(
 export function reportEpoch(
   run: Run,
   epoch: number,
-  trained: { loss: number; metrics: Metrics },
+  trained: { loss: number; metrics: Metrics; worst: Evaluation["worst"] },
   evaluation: Evaluation | null,
   rate: number | null,
   time: { readonly seconds: number; readonly spent: Spent },
@@ -112,6 +112,7 @@ export function reportEpoch(
     score: score(trained.metrics),
     valLoss: evaluation?.valLoss,
     valScore: score(evaluation?.metrics),
+    worst: evaluation ? evaluation.worst : trained.worst,
     learningRate: lr,
     samplesPerSecond: rate,
     memoryBytes: memory,

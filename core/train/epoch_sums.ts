@@ -1,20 +1,22 @@
 // An epoch's running metrics where virtual shards and ranks keep parts of them: begun, gone on with, put together. May
 // import its siblings.
-import { type RunningMetrics, runningMetrics } from "./metrics.ts";
+import { measureOf } from "./metrics.ts";
 import type { Run } from "./run.ts";
-import { metricsOfShards } from "./shard_metrics.ts";
+import { type RunningMetrics, runningMetrics } from "./running_metrics.ts";
 import type { VirtualShards } from "./virtual_shards.ts";
 
-export function emptySums({ train: { facts }, step: { shards, pass } }: Run): RunningMetrics {
-  const metrics = () => runningMetrics(facts, pass.loss, false, pass.metrics);
-  return shards ? metricsOfShards(shards, metrics) : metrics();
-}
+/** With --deterministic=world the sums of each virtual shard are kept apart, and added up in the tree's order. */
+export const emptySums = ({ train, step: { shards, pass } }: Run): RunningMetrics =>
+  runningMetrics(measureOf(train, { loss: pass.loss, full: false, own: pass.metrics }), shards?.count ?? 1);
 
 /** With what a checkpoint says of the epoch, where the run goes on within it. */
 export function sumsSoFar(run: Run): RunningMetrics {
   const { cursor, step: { shards }, together } = run;
   const running = emptySums(run);
-  if (cursor.stepInEpoch > 0) running.restore(ownPart(cursor.sums, shards, together?.team.rank ?? 0));
+  if (cursor.stepInEpoch === 0) return running;
+  const all = cursor.sums, rank = together?.team.rank ?? 0;
+  const same = shards && all.length === running.sums().length; // else from a run that was cut into other shards
+  running.restore(same ? ownPart(all, shards) : rank === 0 ? all : []);
   return running;
 }
 
@@ -30,14 +32,8 @@ export function wholeOf(run: Run, running: RunningMetrics, sums: readonly number
   return whole;
 }
 
-/** Of the sums of all ranks in a checkpoint, what this one goes on with: its own shards', or all on rank 0. */
-function ownPart(
-  sums: readonly number[],
-  shards: VirtualShards | null | undefined,
-  rank: number,
-): readonly number[] {
-  const size = shards ? sums.length / shards.count : NaN;
-  if (!shards || !Number.isInteger(size)) return rank === 0 ? sums : [];
-  const { from, to } = shards.own;
+/** Of the sums of all shards in a checkpoint those of this rank's own. */
+function ownPart(sums: readonly number[], { count, own: { from, to } }: VirtualShards): readonly number[] {
+  const size = sums.length / count;
   return sums.map((value, i) => i >= from * size && i < to * size ? value : 0);
 }

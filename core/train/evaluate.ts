@@ -10,13 +10,16 @@ import type { Team } from "../dist/team.ts";
 import { forward } from "../models/model.ts";
 import type { Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
-import { type Metrics, type RunningMetrics, runningMetrics } from "./metrics.ts";
+import { measureOf, type Metrics } from "./metrics.ts";
 import { evaluationOutOfMemory } from "./out_of_memory.ts";
+import { type RunningMetrics, runningMetrics, type Worst } from "./running_metrics.ts";
 import { itemsOf, type MicroBatch } from "./step.ts";
 
 export interface Evaluation {
   readonly valLoss: number;
   readonly metrics: Metrics;
+  /** Of several numbers the one that is predicted worst. */
+  readonly worst: Worst | null;
   readonly samples: number;
   readonly seconds: number;
   /** The most samples at once from here on, where memory ran short in this evaluation; null where it did not. */
@@ -40,10 +43,10 @@ export async function evaluate(
   team: Team | null = null,
 ): Promise<Evaluation> {
   const began = performance.now();
-  const make = () => runningMetrics(source.facts, pass.loss, true, pass.metrics);
+  const measure = measureOf(source, { loss: pass.loss, full: true, own: pass.metrics });
   const { rank, world } = team ?? { rank: 0, world: 1 };
-  const stride = batchSize * world, each: RunningMetrics[] = [];
-  const all = make();
+  const stride = batchSize * world, batches = Math.ceil(source.length / batchSize);
+  const running = runningMetrics(measure, team ? batches : 1); // each batch's apart, where other ranks have others
   pass.model.root.train(false);
   const fitted = fitting.get(source) ?? batchSize;
   let most = fitted;
@@ -61,23 +64,34 @@ export async function evaluate(
         await poll(until, source.length, true);
         break;
       }
-      const running = team ? make() : all;
-      if (team) each.push(running);
+      const part = team ? done / batchSize + rank : 0;
       while (!supply.ready(WAIT_MS)) await poll(done, source.length, false);
-      scope(() => noGrad(() => most = judgeInParts(pass, supply.take()![0], running, most)));
+      scope(() => noGrad(() => most = judgeInParts(pass, supply.take()![0], running, part, most)));
       supply.ahead();
       await poll(until, source.length, true);
     }
   } catch (error) {
     throw evaluationOutOfMemory(error, batchSize);
   } finally {
+    running.close();
     pass.model.root.train(true);
     if (most < fitted) fitting.set(source, most);
   }
-  if (team) all.restore(sumsOfBatches(team, each, Math.ceil(source.length / batchSize), all.sums().length));
-  const { loss, metrics } = all.result();
+  let all = running;
+  if (team) { // a batch is one rank's, and the others add zeros, which change no bit; then they are added in their order
+    all = runningMetrics(measure);
+    all.restore(team.reduce(running.sums(), "sum", "evaluation"));
+  }
+  const { loss, metrics, worst } = all.result();
   const seconds = (performance.now() - began) / 1000;
-  return { valLoss: loss, metrics, samples: source.length, seconds, halvedTo: most < fitted ? most : null };
+  return {
+    valLoss: loss,
+    metrics,
+    worst,
+    samples: source.length,
+    seconds,
+    halvedTo: most < fitted ? most : null,
+  };
 }
 
 /** What a person is told where memory ran short. */
@@ -92,19 +106,25 @@ const fitting = new WeakMap<Source, number>();
  * Judges a batch in parts of at most `most` samples: one that does not fit in memory is halved, and so are those that
  * follow. Only sums over samples are kept, so the result is the same. Returns the size that fitted.
  */
-function judgeInParts(pass: Pass, batch: MicroBatch, running: RunningMetrics, most: number): number {
+function judgeInParts(
+  pass: Pass,
+  batch: MicroBatch,
+  running: RunningMetrics,
+  part: number,
+  most: number,
+): number {
   const { input, target } = batch, length = target.shape[0];
   for (let from = 0; from < length;) {
     const count = Math.min(most, length - from);
     try {
       scope(() => {
-        const part = count === length
+        const own = count === length
           ? batch
           : { input: narrow(input, 0, from, count), target: narrow(target, 0, from, count) };
         autocast(pass.cast, pass.onGpu, () => {
-          const output = forward(pass.model, part.input) as Tensor;
-          const loss = pass.loss.apply(output, part.target);
-          running.observe(output, part.target, loss, itemsOf(part, pass.loss));
+          const output = forward(pass.model, own.input) as Tensor, { target } = own;
+          const loss = pass.loss.apply(output, target);
+          running.observe({ output, target, loss, items: itemsOf(own, pass.loss), part });
         });
       });
       from += count;
@@ -114,16 +134,4 @@ function judgeInParts(pass: Pass, batch: MicroBatch, running: RunningMetrics, mo
     }
   }
   return most;
-}
-
-/** Each batch's sums, in their order: a batch is one rank's, and the others add zeros, which change no bit. */
-function sumsOfBatches(
-  team: Team,
-  mine: readonly RunningMetrics[],
-  batches: number,
-  size: number,
-): readonly number[] {
-  const sums = new Float64Array(batches * size);
-  mine.forEach((running, i) => sums.set(running.sums(), (i * team.world + team.rank) * size));
-  return team.reduce([...sums], "sum", "evaluation");
 }

@@ -9,9 +9,9 @@ import { endsInNoNumber, judge, noNumber } from "./early_stop.ts";
 import { type Common, type Epoch, openEpoch, settle, trainSteps } from "./epoch.ts";
 import { Cut, evaluateEpoch, reportEpoch } from "./epoch_end.ts";
 import { sumsOf, wholeOf } from "./epoch_sums.ts";
-import type { Metrics } from "./metrics.ts";
 import { openPauses } from "./pauses.ts";
 import type { Ending, Run } from "./run.ts";
+import type { RunningMetrics } from "./running_metrics.ts";
 import { beforeSecondStep } from "./second_step.ts";
 
 /** Ends when the last checkpoint is in place. */
@@ -104,7 +104,7 @@ function tellNoNumber({ console, events, cursor: { step } }: Run, valLoss: numbe
 }
 
 /** What an epoch's steps came to, over all ranks. */
-async function cameTo(epoch: Epoch): Promise<{ loss: number; metrics: Metrics }> {
+async function cameTo(epoch: Epoch): Promise<ReturnType<RunningMetrics["result"]>> {
   const { run } = epoch;
   await settle(epoch);
   epoch.pace.pause();

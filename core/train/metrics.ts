@@ -1,226 +1,335 @@
-// Running metrics of a task: accuracy and top-5, R2 and MAE, perplexity. Every sample counts once, whatever the
-// split into batches, because only sums are kept. Values are read from the device one batch late, so that the
-// next batch is queued before the wait. May import ffi, models (types).
-import { type Arriving, arriving } from "../../ffi/arriving.ts";
-import { noGrad } from "../../ffi/autograd.ts";
-import { constant, sub, toNumbers } from "../../ffi/make.ts";
+// What a task is judged by beside its loss. Of each batch a measure keeps sums that can be added up in any way: over
+// batches, accumulation, ranks and attempts of a run. What a target is decides which: numbers, of which a sample has
+// one, several with names, or a map of each; classes, one a sample or one a pixel; or tokens.
+import { constant, sub, tensor, toDevice } from "../../ffi/make.ts";
 import {
   abs,
   argmax,
   cat,
   eq,
-  flatten,
+  expand,
+  ge,
   gt,
-  maskedFill,
+  logicalAnd,
+  lt,
   narrow,
   ne,
   reshape,
   square,
-  sum,
   sumDim,
   toDtype,
   topk,
   unsqueeze,
+  where,
   zerosLike,
 } from "../../ffi/ops.ts";
-import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import { classesSecond, isSoft, type Loss } from "../models/losses.ts";
-import type { Facts } from "../models/model.ts";
+import { describe, type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Source } from "../data/source.ts";
+import { UserError } from "../errors.ts";
+import { classesSecond, isSoft, type Loss, toLabels } from "../models/losses.ts";
 import type { UserMetrics } from "../user/judging.ts";
 
+/** By their names in events: r2, mae, accuracy, ...; of one target or class "r2/NAME". */
 export type Metrics = Record<string, number>;
 
-export interface RunningMetrics {
-  /** `loss` is the mean over `items` valid items of this batch. The shard matters where they are kept apart by it. */
-  observe(output: Tensor, target: Tensor, loss: Tensor, items: number, shard?: number): void;
-  result(): { loss: number; items: number; metrics: Metrics };
-  /** What is observed from here on can be taken back, at any time before the next mark. */
-  mark(): void;
-  undo(): void;
-  /** The sums so far, for a checkpoint in the middle of an epoch, and back; those of shards are added up. */
-  sums(): number[];
-  restore(sums: readonly number[]): void;
+export interface Measured {
+  readonly metrics: Metrics;
+  /** Of several numbers the one with the least R2. */
+  readonly worst: { readonly name: string; readonly r2: number } | null;
 }
 
-interface Kind {
+export interface Measure {
+  /** Sums that are kept. */
   readonly size: number;
-  /** This batch's sums as one f64 vector of `size`. */
-  measure(output: Tensor, target: Tensor): Tensor | null;
-  finish(sums: Float64Array, loss: number, items: number): Metrics;
+  /** Whether it looks at outputs and targets at all; a loss alone needs none. */
+  readonly looks: boolean;
+  /** Whether it may be given several batches of one size at once. */
+  readonly many: boolean;
+  /**
+   * The sums of `batches` batches of one size, one after the other in the first dimension: [batches, size] in f64. A row
+   * hangs on its own batch alone, to the bit. Where `mask` is 0 nothing counts: it is the targets' size, or one a sample.
+   */
+  rows(output: Tensor, target: Tensor, batches: number, mask?: Tensor | null): Tensor;
+  finish(sums: Float64Array, loss: number): Measured;
 }
 
-/** `full` adds the metrics that cost more than they tell in every training step (top-5); `own` are the user's. */
-export function runningMetrics(
-  facts: Facts,
-  loss: Pick<Loss, "name" | "like" | "ignored">,
-  full: boolean,
-  own: UserMetrics | null = null,
-): RunningMetrics {
-  const kind = own ? withOwn(kindOf(facts, loss, full), own) : kindOf(facts, loss, full);
-  let lossSum = 0, items = 0;
-  const totals = new Float64Array(kind.size);
-  let late: { loss: Arriving; values: Arriving | null; items: number } | null = null;
+/** Of more targets or classes than these only the mean and the worst are told. */
+const MOST_NAMED = 32;
 
-  // Noted when the first batch after the mark comes: reading what was before it would wait for the device.
-  let marked = false;
-  let before: { lossSum: number; items: number; totals: Float64Array } | null = null;
+type Judged = Pick<Loss, "name" | "like" | "ignored">;
 
-  const settle = () => {
-    if (late === null) return;
-    const { loss, values, items: count } = late;
-    late = null;
-    const mean = loss.take((t) => t.item());
-    if (count > 0) lossSum += mean * count; // the mean over nothing is NaN
-    items += count;
-    values?.take(toNumbers).forEach((value, i) => totals[i] += value);
+/** `full` adds what costs more than it tells in every training step; `own` are the user's. */
+export interface Judging {
+  readonly loss: Judged;
+  readonly full: boolean;
+  readonly own?: UserMetrics | null;
+}
+
+const made = new WeakMap<Source, (Judging & { readonly measure: Measure })[]>();
+
+/** The measure of a source's targets; made once, because it has constants on the device. */
+export function measureOf(source: Source, { loss, full, own = null }: Judging): Measure {
+  const all = made.get(source) ?? [];
+  const known = all.find((one) => one.loss === loss && one.full === full && one.own === own);
+  if (known) return known.measure;
+  const of = taskMeasure(source, loss, full);
+  const measure = own ? withOwn(of, own) : of;
+  made.set(source, [...all, { loss, full, own, measure }]);
+  return measure;
+}
+
+function taskMeasure(source: Source, { like, name: named, ignored }: Judged, full: boolean): Measure {
+  const { facts: { task, outputs, targetless }, names } = source, name = like ?? named;
+  if (like === "none" || targetless) return nothing;
+  if (task === "language") return tokens;
+  if (task === "regression") return name === "bce" ? nothing : numbers(source, full);
+  if (name !== "bce" && name !== "cross_entropy") return nothing;
+  const oneLogit = name === "bce", perPixel = task === "segmentation";
+  return classes({
+    count: oneLogit ? 2 : outputs,
+    names,
+    oneLogit,
+    ignored: ignored ?? -1,
+    top5: full && !oneLogit && !perPixel && outputs > 5,
+    overlap: full && perPixel,
+  });
+}
+
+const nothing: Measure = {
+  size: 0,
+  looks: false,
+  many: true,
+  rows: () => {
+    throw new Error("internal: nothing is measured of these targets.");
+  },
+  finish: () => ({ metrics: {}, worst: null }),
+};
+
+const tokens: Measure = {
+  ...nothing,
+  finish: (_, loss) => ({ metrics: { perplexity: Math.exp(loss) }, worst: null }),
+};
+
+// -- classes
+
+interface Classes {
+  readonly count: number;
+  readonly names?: readonly string[];
+  /** The model gives one number an item, and what is above 0 means class 1. */
+  readonly oneLogit: boolean;
+  readonly ignored: number;
+  readonly top5: boolean;
+  /** Intersection over union, class by class. */
+  readonly overlap: boolean;
+}
+
+/**
+ * Classes stand in dimension 1 of the scores, of maps too. An item counts unless its label is the one to ignore or no class
+ * of the model. Of shares of classes the largest is the label.
+ */
+function classes({ count, names = [], oneLogit, ignored, top5, overlap }: Classes): Measure {
+  const named = (i: number) => names[i] ?? String(i);
+  const numbered = onDevice(() => Float64Array.from({ length: count }, (_, i) => i));
+  const perBatch = (hits: Tensor, batches: number) => sumDim(reshape(hits, [batches, -1]), [1], true, "f64");
+  const counts = (labels: Tensor, highest: number): Tensor => {
+    const { device, dtype } = labels;
+    const inRange = logicalAnd(
+      ge(labels, constant(0, dtype, device)),
+      lt(labels, constant(highest, dtype, device)),
+    );
+    return ignored < 0 ? inRange : logicalAnd(inRange, ne(labels, constant(ignored, dtype, device)));
   };
-
+  /** Where labels and predictions are of each class, and where both are: [items, class, ...]. */
+  const overlaps = (predicted: Tensor, labels: Tensor, valid: Tensor, batches: number): Tensor[] => {
+    const each = numbered(labels.device, [1, count, ...labels.shape.slice(1).map(() => 1)]);
+    const of = (t: Tensor) => logicalAnd(eq(unsqueeze(t, 1), each), unsqueeze(valid, 1));
+    const a = of(labels), b = of(predicted);
+    return [a, b, logicalAnd(a, b)].map((t) =>
+      sumDim(reshape(t, [batches, labels.shape[0] / batches, count, -1]), [1, 3], false, "f64")
+    );
+  };
   return {
-    observe(output, target, loss, count) {
-      const [mean, sums] = noGrad(() => [sum(loss), scope(() => kind.measure(output, target))]);
-      const now = { loss: arriving(keep(mean)), values: sums && arriving(keep(sums)), items: count };
-      settle();
-      if (marked) before = { lossSum, items, totals: totals.slice() };
-      marked = false;
-      late = now;
-    },
-    mark() {
-      marked = true;
-      before = null;
-    },
-    undo() {
-      settle();
-      marked = false;
-      if (before === null) return; // nothing came
-      ({ lossSum, items } = before);
-      totals.set(before.totals);
-      before = null;
-    },
-    result() {
-      settle();
-      const loss = items === 0 ? NaN : lossSum / items;
-      return { loss, items, metrics: kind.finish(totals, loss, items) };
-    },
-    sums() {
-      settle();
-      return [lossSum, items, ...totals];
-    },
-    restore(sums) {
-      settle();
-      lossSum = items = 0;
-      totals.fill(0);
-      for (let at = 0; at < sums.length; at += 2 + kind.size) {
-        lossSum += sums[at];
-        items += sums[at + 1];
-        for (let i = 0; i < kind.size; i++) totals[i] += sums[at + 2 + i];
+    size: 2 + (top5 ? 1 : 0) + (overlap ? 3 * count : 0),
+    looks: true,
+    many: true,
+    rows(output, target, batches, mask = null) {
+      const labels = isSoft(target) && target.shape[1] > 1
+        ? argmax(target, 1)
+        : oneLogit
+        ? toDtype(ne(target, zerosLike(target)), "i64")
+        : target;
+      const scores = oneLogit ? output : toLabels(classesSecond(output, labels), labels);
+      const predicted = oneLogit
+        ? toDtype(reshape(gt(scores, zerosLike(scores)), labels.shape), "i64")
+        : argmax(scores, 1);
+      const known = counts(labels, oneLogit ? 2 : scores.shape[1]);
+      const valid = mask ? logicalAnd(known, spread(mask, labels)) : known;
+      const hits = (right: Tensor) => perBatch(logicalAnd(right, valid), batches);
+      const columns = [hits(eq(predicted, labels)), perBatch(valid, batches)];
+      if (top5) {
+        const [, best] = topk(scores, 5, 1);
+        columns.push(perBatch(logicalAnd(eq(best, unsqueeze(labels, 1)), unsqueeze(valid, 1)), batches));
       }
+      if (overlap) columns.push(...overlaps(predicted, labels, valid, batches));
+      return cat(columns, 1);
+    },
+    finish(sums) {
+      const metrics: Metrics = { accuracy: sums[0] / sums[1] };
+      if (top5) metrics.top5 = sums[2] / sums[1];
+      if (overlap) {
+        const ious = Array.from({ length: count }, (_, k) => {
+          const [labelled, predicted, both] = [0, 1, 2].map((part) => sums[2 + part * count + k]);
+          return both / (labelled + predicted - both); // NaN where the class is nowhere
+        });
+        const there = ious.filter((iou, k) => !Number.isNaN(iou) && k !== ignored);
+        metrics.mean_iou = there.reduce((a, b) => a + b, 0) / there.length;
+        if (count <= MOST_NAMED) ious.forEach((iou, k) => metrics[`iou/${named(k)}`] = iou);
+      }
+      return { metrics, worst: null };
     },
   };
 }
 
-function kindOf(
-  facts: Facts,
-  loss: Pick<Loss, "name" | "like" | "ignored">,
-  full: boolean,
-): Kind {
-  const { like, ignored } = loss, name = like ?? loss.name;
-  if (like === "none") return none;
-  if (facts.task === "language") return perplexity;
-  if (name === "bce" && facts.task !== "regression") return binaryAccuracy;
-  if (name === "cross_entropy") return accuracy(full && facts.outputs > 5, ignored);
-  return facts.task === "regression" && name !== "bce" ? r2(facts.outputs) : none;
+// -- numbers
+
+/** Kept of each target: how many, d and d^2, e, |e| and e^2, where d = target - reference and e = output - target. */
+const SUMS = 6;
+
+/**
+ * The target's own axis is dimension 1; samples and pixels are its items. Without the reference, a number near the mean,
+ * sums of squares would lose the spread of targets that are far from zero.
+ */
+function numbers(source: Source, full: boolean): Measure {
+  const { target: { shape }, names = [], units } = source;
+  const count = shape[0] ?? 1;
+  const { reference: near = Array<number>(count).fill(0) } = source;
+  const named = (k: number) => names.length === count ? names[k] : String(k);
+  const reference = onDevice(() => Float64Array.from(near));
+  return {
+    size: SUMS * count,
+    looks: true,
+    many: true,
+    rows(output, target, batches, mask = null) {
+      const items = target.shape[0] / batches;
+      const part = [batches, items, count, -1];
+      const at = reference(output.device, [1, 1, count, 1]);
+      // In f64, as the reference is: 0 in place of what doesn't count, which may be no number at all.
+      const counted = mask && reshape(spread(mask, target), part);
+      const zero = constant(0, "f64", output.device);
+      const from = (t: Tensor) => {
+        const apart = sub(reshape(t, part), at);
+        return counted ? where(counted, apart, zero) : apart;
+      };
+      const d = from(target), e = sub(from(meansIn(output, target, count)), d);
+      const total = (t: Tensor) => sumDim(t, [1, 3], false, "f64");
+      const each = items * d.shape[3];
+      const rows = counted ? total(counted) : expand(constant(each, "f64", output.device), [batches, count]);
+      return cat([rows, total(d), total(square(d)), total(e), total(abs(e)), total(square(e))], 1);
+    },
+    finish(sums) {
+      const each = Array.from({ length: count }, (_, k) => ofTarget(sums, k, count));
+      const seen = each.filter(({ n }) => n > 0); // a mask may leave nothing of a target
+      const metrics: Metrics = {};
+      const mean = (name: keyof typeof each[number]) =>
+        metrics[name] = seen.reduce((sum, one) => sum + one[name], 0) / seen.length;
+      (["r2", "mae", "rmse", "bias"] as const).forEach(mean);
+      if (units && count === 1) inUnits(metrics, "", each[0], units, 0);
+      if (count === 1) return { metrics, worst: null };
+      if (full && count <= MOST_NAMED) {
+        each.forEach((one, k) => {
+          for (const name of ["r2", "mae", "rmse", "bias"] as const) {
+            metrics[`${name}/${named(k)}`] = one[name];
+          }
+          if (units) inUnits(metrics, `/${named(k)}`, one, units, k);
+        });
+      }
+      const least = each.reduce((worst, { r2 }, k) => r2 < each[worst].r2 ? k : worst, 0);
+      return { metrics, worst: { name: named(least), r2: each[least].r2 } };
+    },
+  };
+}
+
+/** The same in the units that the target had before it was scaled. */
+function inUnits(
+  metrics: Metrics,
+  of: string,
+  { mae, rmse, bias }: Metrics,
+  { std }: NonNullable<Source["units"]>,
+  k: number,
+): void {
+  const scale = std[k];
+  for (const [name, value] of Object.entries({ mae, rmse, bias })) {
+    metrics[`${name}_in_units${of}`] = value * scale;
+  }
+}
+
+/** Less than this part of the squares is rounding: the target never varies. */
+const ROUNDING = 1e-12;
+
+function ofTarget(sums: Float64Array, k: number, count: number) {
+  const [n, d, dd, e, absolute, ee] = Array.from({ length: SUMS }, (_, part) => sums[part * count + k]);
+  const apart = dd - d * d / n;
+  const varies = apart > ROUNDING * dd;
+  // A target that never varies can only be met or missed; one item has no spread to compare with.
+  const r2 = n < 2 ? NaN : varies ? 1 - ee / apart : ee === 0 ? 1 : Number.isNaN(ee) ? NaN : 0;
+  return { n, r2, mae: absolute / n, rmse: Math.sqrt(ee / n), bias: e / n };
+}
+
+/** A loss such as Gaussian NLL predicts more than the mean: the means come first. */
+function meansIn(output: Tensor, target: Tensor, count: number): Tensor {
+  if (output.numel === target.numel) return output;
+  const rest = (t: Tensor) => t.shape.slice(2).join();
+  if (output.shape[0] === target.shape[0] && output.shape[1] > count && rest(output) === rest(target)) {
+    return narrow(output, 1, 0, count);
+  }
+  throw new UserError(
+    "data",
+    `the model gives ${describe(output)} and the targets are ${
+      describe(target)
+    }, so no metric can compare them: choose a ` +
+      "model (and model.output_size) that gives one number per target.",
+  );
+}
+
+// -- what they share
+
+/** A mask of one a sample, or of the items' own size, as booleans of that size. */
+function spread(mask: Tensor, items: Tensor): Tensor {
+  const { shape } = items;
+  const wide = mask.numel === items.numel
+    ? reshape(mask, shape)
+    : expand(reshape(mask, [shape[0], ...shape.slice(1).map(() => 1)]), shape);
+  return ne(wide, zerosLike(wide));
+}
+
+/** Numbers as a tensor on whichever device asks for it, made there once. */
+function onDevice(make: () => Float64Array): (device: Device, shape: readonly number[]) => Tensor {
+  const there = new Map<Device, Tensor>();
+  return (device, shape) => {
+    let t = there.get(device);
+    if (t === undefined) there.set(device, t = keep(scope(() => toDevice(tensor(make()), device))));
+    return reshape(t, shape);
+  };
 }
 
 /** The user's metrics are kept behind the task's: their sums over samples, and the number of samples. */
-function withOwn(kind: Kind, own: UserMetrics): Kind {
+function withOwn(of: Measure, own: UserMetrics): Measure {
   const { names } = own;
   return {
-    size: kind.size + names.length + 1,
-    measure(output, target) {
-      const first = kind.measure(output, target);
+    size: of.size + names.length + 1,
+    looks: true,
+    many: false,
+    rows(output, target, _, mask) {
+      const first = of.looks ? [of.rows(output, target, 1, mask)] : [];
       const count = constant(target.shape[0], "f64", output.device);
-      return cat([...(first ? [first] : []), own.sums(output, target), reshape(count, [1])], 0);
+      const sums = reshape(own.sums(output, target), [1, names.length]);
+      return cat([...first, sums, reshape(count, [1, 1])], 1);
     },
-    finish(sums, loss, items) {
+    finish(sums, loss) {
       const count = sums[sums.length - 1];
-      const values = names.map((name, i) => [name, sums[kind.size + i] / count]);
-      return { ...kind.finish(sums.subarray(0, kind.size), loss, items), ...Object.fromEntries(values) };
-    },
-  };
-}
-
-const none: Kind = { size: 0, measure: () => null, finish: () => ({}) };
-
-const perplexity: Kind = {
-  size: 0,
-  measure: () => null,
-  finish: (_, loss) => ({ perplexity: Math.exp(loss) }),
-};
-
-/** Classes stand in dimension 1, for images of labels too. Of shares of classes the largest is the label. */
-function accuracy(top5: boolean, ignored = -1): Kind {
-  // A negative target equals no class that is predicted, so an ignored one is no hit; 0, the padding, has to become one.
-  const counted = (target: Tensor) => {
-    if (ignored < 0) return target;
-    const [none, gone] = [-1, ignored].map((value) => constant(value, target.dtype, target.device));
-    return maskedFill(target, eq(target, gone), none);
-  };
-  const count = (hits: Tensor) => reshape(sum(hits, "f64"), [1]);
-  return {
-    size: top5 ? 2 : 1,
-    measure(output, target) {
-      const labels = isSoft(target) ? argmax(target, 1) : counted(target);
-      const scores = classesSecond(output, labels);
-      const right = count(eq(argmax(scores, 1), labels));
-      if (!top5) return right;
-      const [, best] = topk(scores, 5, 1);
-      return cat([right, count(eq(best, unsqueeze(labels, 1)))]);
-    },
-    finish: (sums, _, items): Metrics =>
-      top5 ? { accuracy: sums[0] / items, top5: sums[1] / items } : { accuracy: sums[0] / items },
-  };
-}
-
-/** One logit per item: positive means class 1. */
-const binaryAccuracy: Kind = {
-  size: 1,
-  measure(output, target) {
-    const labels = isSoft(target) && target.shape[1] === 2 ? argmax(target, 1) : target;
-    const hits = eq(reshape(gt(output, zerosLike(output)), labels.shape), ne(labels, zerosLike(labels)));
-    return reshape(sum(hits, "f64"), [1]);
-  },
-  finish: (sums, _, items) => ({ accuracy: sums[0] / items }),
-};
-
-/** Per target: sums of t, t^2 and (y - t)^2, in f64; R2 is the mean over targets, as scikit-learn has it. */
-function r2(targets: number): Kind {
-  const column = (t: Tensor) => sumDim(t, [0], false, "f64");
-  return {
-    size: 3 * targets + 1,
-    measure(output, target) {
-      const t = flatten(target.shape.length > 1 ? target : unsqueeze(target, 1), 1);
-      const y = flatten(output.shape.length > 1 ? output : unsqueeze(output, 1), 1);
-      // A loss such as Gaussian NLL predicts more than the mean: the means come first.
-      const predicted = y.shape[1] === t.shape[1] ? y : narrow(y, 1, 0, t.shape[1]);
-      const wide = toDtype(t, "f64");
-      const error = sub(predicted, t);
-      return cat([
-        column(wide),
-        column(square(wide)),
-        column(square(error)),
-        reshape(sum(abs(error), "f64"), [1]),
-      ]);
-    },
-    finish(sums, _, items) {
-      const rows = items / targets;
-      let total = 0;
-      for (let k = 0; k < targets; k++) {
-        const spread = sums[targets + k] - sums[k] ** 2 / rows;
-        const error = sums[2 * targets + k];
-        // A target that never varies can only be met or missed.
-        total += spread > 0 ? 1 - error / spread : error === 0 ? 1 : 0;
-      }
-      return { r2: total / targets, mae: sums[3 * targets] / items };
+      const values = names.map((name, i) => [name, sums[of.size + i] / count]);
+      const { metrics, worst } = of.finish(sums.subarray(0, of.size), loss);
+      return { metrics: { ...metrics, ...Object.fromEntries(values) }, worst };
     },
   };
 }

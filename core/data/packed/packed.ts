@@ -12,7 +12,7 @@ import { memorySource } from "../memory.ts";
 import { heldOut, splitIndices } from "../order.ts";
 import { type ThreadedParts, threadedSource } from "../reading/threaded_source.ts";
 import { checkRoom, heldInMemory } from "../room.ts";
-import type { Batch, Source } from "../source.ts";
+import { answerText, type Batch, type Source } from "../source.ts";
 import { USUAL } from "../transforms/usual.ts";
 import { sizes } from "../images/sizes.ts";
 import { turboJpeg } from "../images/turbo.ts";
@@ -110,7 +110,9 @@ function opener(
     task,
     outputs,
     names,
-    description: `${folder}: ${sizeText(index)} -> ${answer(index)}, packed from ${index.origin.said}`,
+    description: `${folder}: ${sizeText(index)} -> ${
+      answerText(task, outputs, target.shape)
+    }, packed from ${index.origin.said}`,
     usual: USUAL[index.origin.kind],
     bytewise: input.seen === "f32",
     finish: ({ input: x, target: y }: Batch) => ({ input: seen(x, input), target: seen(y, target) }),
@@ -170,15 +172,4 @@ function sizeText({ schema: { encoding, task, input: { shape, dtype } } }: Index
   if (shape.length === 1) return formatPlural(shape[0], "feature");
   const what = dtype === "u8" && shape.length === 3 ? "images" : "samples";
   return `${what} of [${shape.join(", ")}]`;
-}
-
-function answer({ schema: { task, outputs, target } }: Index): string {
-  switch (task) {
-    case "regression":
-      return target.shape.length > 1 ? `[${target.shape.join(", ")}]` : formatPlural(outputs, "number");
-    case "language":
-      return `${outputs} tokens`;
-    default:
-      return `${outputs} classes`;
-  }
 }

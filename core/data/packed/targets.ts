@@ -33,11 +33,13 @@ export function chosenTargets(
 
 /** The same source with these of its target's numbers, in this order. */
 export function withTargets(source: Source, columns: readonly number[]): Source {
-  const { names = [], target, facts } = source;
+  const { names = [], target, facts, reference, units } = source;
   const chosen = columns.map((column) => names[column]);
   return {
     ...source,
     names: chosen,
+    units: units && { mean: columns.map((i) => units.mean[i]), std: columns.map((i) => units.std[i]) },
+    reference: reference && columns.map((column) => reference[column]),
     describe: () => `${source.describe()}; of these: ${chosen.join(", ")}`,
     target: { ...target, shape: [columns.length] },
     facts: { ...facts, outputs: columns.length },

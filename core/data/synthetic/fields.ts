@@ -53,6 +53,11 @@ export function fields(spec: Spec): Source {
     task: "regression",
     outputs: 2,
     fields: ["map", "parameters"],
+    names: ["amplitude", "tilt"],
+    units: {
+      mean: Object.values(PRIOR).map(([low, high]) => (low + high) / 2),
+      std: Object.values(PRIOR).map(([low, high]) => (high - low) / Math.sqrt(12)),
+    },
     description:
       `fields: Gaussian random fields of ${channels} x ${size} x ${size} -> amplitude and tilt of the power spectrum`,
     input,

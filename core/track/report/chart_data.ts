@@ -188,6 +188,12 @@ function chartsOfOne(data: RunData): Planned[] {
       log: metric === "perplexity",
       lines: [...line(`train_${metric}`, "training", 0), ...line(`val_${metric}`, "validation", 1)],
     })),
+    ...byName(data).map(([metric, names]): Planned => ({
+      title: `Validation ${metric}, one by one`,
+      unit: "value",
+      lines: names.slice(0, MOST_LINES).flatMap((name, i) => line(`val_${metric}/${name}`, name, i)),
+      note: names.length > MOST_LINES ? `the first ${MOST_LINES} of ${names.length}` : undefined,
+    })),
     ...KNOWN.map(([name, title, sort]) => ({ title, ...sort, lines: line(name, title, 0) })),
     {
       title: "Time of a step",
@@ -227,11 +233,23 @@ const steady = (name: string) => STEADY.test(name) ? { steady: true } : {};
 
 const metricsOf = ({ metrics }: RunData): string[] => [...metrics].slice(0, MOST_LINES);
 
+const BY_NAME = /^val_([^/]+)\/(.*)$/;
+
+/** What evaluations measure of each target or class, and their names. */
+function byName({ curves }: RunData): [metric: string, names: string[]][] {
+  const found = new Map<string, string[]>();
+  for (const curve of curves.keys()) {
+    const [, metric, name] = BY_NAME.exec(curve) ?? [];
+    if (metric !== undefined) found.set(metric, [...found.get(metric) ?? [], name]);
+  }
+  return [...found];
+}
+
 /** Fields that this version knows nothing of. */
 function othersOf(data: RunData): string[] {
   const metrics = metricsOf(data);
   return [...data.curves.keys()].filter((name) =>
-    !OTHERWISE.has(name) && !name.startsWith("time_") && name !== "data_s" &&
+    !OTHERWISE.has(name) && !name.startsWith("time_") && name !== "data_s" && !BY_NAME.test(name) &&
     !metrics.some((metric) => name === `train_${metric}` || name === `val_${metric}`)
   );
 }

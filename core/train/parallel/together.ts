@@ -3,7 +3,7 @@ import { isFloating } from "../../../ffi/dtype.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Control } from "../../dist/control/control.ts";
 import type { Team } from "../../dist/team.ts";
-import type { RunningMetrics } from "../metrics.ts";
+import type { RunningMetrics } from "../running_metrics.ts";
 import type { Run } from "../run.ts";
 import type { Requests } from "../stop.ts";
 import { openReports } from "./reports.ts";

@@ -241,6 +241,8 @@ export interface Facts {
     };
     /** Classes, targets, or tokens in the vocabulary. */
     readonly outputs: number;
+    /** The data has nothing to predict: only a model with a loss of its own can learn from it. */
+    readonly targetless?: boolean;
 }
 /** A column of the data that the input is made of. */
 export interface InputColumn {

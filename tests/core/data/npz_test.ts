@@ -84,6 +84,22 @@ Deno.test(
 );
 
 Deno.test(
+  "the line of the data says what a model is to say: numbers, maps of them, classes or classes a pixel",
+  inFolder((folder) => {
+    numpy(
+      folder,
+      `
+x = r.normal(size=(4, 3, 8, 8)); y = r.normal(size=(4, 8, 8))
+np.savez("d.npz", x=x, map=y, other=y, one=np.arange(4.), kind=np.arange(4), kinds=(y > 0).astype("i4"))`,
+    );
+    const said = (...targets: string[]) =>
+      open(`${folder}/d.npz`, { features: ["x"], targets }).train.describe().split(" -> ")[1];
+    assertEquals([said("map"), said("map", "other")], ["maps of [1, 8, 8]", "maps of [2, 8, 8]"]);
+    assertEquals([said("one"), said("kind"), said("kinds")], ["1 number", "4 classes", "2 classes a pixel"]);
+  }),
+);
+
+Deno.test(
   "a folder of npy files is arrays, one npy file is a table with its target in the last column",
   inFolder((folder) => {
     numpy(

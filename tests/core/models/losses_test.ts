@@ -61,6 +61,13 @@ const CASES: Case[] = [
   },
   {
     ...classes,
+    title: "cross_entropy of images with scores at a quarter of the labels' size",
+    task: "segmentation",
+    output: { shape: [2, 5, 4, 3] },
+    target: { shape: [2, 16, 12], below: 5 },
+  },
+  {
+    ...classes,
     title: "cross_entropy of sequences",
     task: "language",
     options: { ignore_index: 1 },

@@ -35,6 +35,19 @@ Deno.test("regression shows R2", () => {
   );
 });
 
+Deno.test("of several numbers the one that is predicted worst is named, behind the validation's R2 where there is one", () => {
+  const worst = { name: "omega_b", r2: -561.9 };
+  assertEquals(
+    epochLine({ ...full, task: "regression", worst }),
+    "[Epoch 1/10] Loss: 0.6923 | R2: 0.5123 | Val Loss: 0.6801 | Val R2: 0.5301 (worst omega_b: -561.9000) | " +
+      "LR: 3.0e-4 | 1234 samples/s | 2.1 GiB",
+  );
+  assertEquals(
+    epochLine({ epoch: 1, epochs: 1, task: "regression", loss: 1, score: 0.5, worst, learningRate: 0.01 }),
+    "[Epoch 1/1] Loss: 1.0000 | R2: 0.5000 (worst omega_b: -561.9000) | LR: 1.0e-2",
+  );
+});
+
 Deno.test("a language model shows one perplexity: the validation's, or else the training's", () => {
   const base = { epoch: 2, epochs: 3, task: "language", loss: 2, score: 7.389, learningRate: 1e-3 } as const;
   assertEquals(

@@ -4,8 +4,8 @@ import { emptySums, sumsOf, sumsSoFar, wholeOf } from "../../../core/train/epoch
 import type { Run } from "../../../core/train/run.ts";
 import { shardsOfRank } from "../../../core/train/sum_tree.ts";
 
-/** Of a regression with one target a shard keeps its loss, items, and four sums more. */
-const SIZE = 6;
+/** Of a regression with one target a shard keeps its loss, items, and six sums more. */
+const SIZE = 8;
 
 interface Of {
   readonly sums: readonly number[];
@@ -17,7 +17,10 @@ interface Of {
 
 function runOf({ sums, rank = 0, world = 1, shards, stepInEpoch = 3 }: Of): Run {
   return {
-    train: { facts: { task: "regression", input: { shape: [1], dtype: "f32" }, outputs: 1 } },
+    train: {
+      facts: { task: "regression", input: { shape: [1], dtype: "f32" }, outputs: 1 },
+      target: { name: "target", shape: [1], dtype: "f32" },
+    },
     step: {
       pass: { loss: { name: "mse" } },
       shards: shards === undefined ? null : { count: shards, own: shardsOfRank(shards, rank, world) },

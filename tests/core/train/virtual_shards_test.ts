@@ -1,14 +1,15 @@
 // --deterministic=world: however many ranks share the virtual shards, the same bits. The ranks are one process here: it
 // computes each one's part alone, and then puts them together as ranks will.
 import { assert, assertAlmostEquals, assertEquals, assertNotEquals } from "@std/assert";
+import { memorySource } from "../../../core/data/memory.ts";
 import { order } from "../../../core/data/order.ts";
 import { partsOfShards } from "../../../core/data/part.ts";
 import type { Facts, Model } from "../../../core/models/model.ts";
 import { cosmoCnn } from "../../../core/models/zoo/cosmo_cnn.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import type { Outcome } from "../../../core/train/blocks.ts";
-import { runningMetrics } from "../../../core/train/metrics.ts";
-import { metricsOfShards } from "../../../core/train/shard_metrics.ts";
+import { measureOf } from "../../../core/train/metrics.ts";
+import { runningMetrics } from "../../../core/train/running_metrics.ts";
 import { itemsOf, type MicroBatch, ofShard, sharesOf } from "../../../core/train/step.ts";
 import {
   alone as noOthers,
@@ -66,11 +67,13 @@ async function trained(w: Workload, count: number, world: number) {
   const { arena, step: { pass } } = made;
   const data = seeded(2n, w.data);
   const buffers = made.model.root.namedBuffers().map(([, t]) => t);
+  const source = memorySource({ name: "made", ...w.facts, description: "made", ...data });
+  const measure = measureOf(source, { loss: pass.loss, full: false });
   const ranks = Array.from({ length: world }, (_, rank) => {
     const shards = openVirtualShards({ count, rank, world, combine: noOthers }, arena, buffers);
-    const metrics = metricsOfShards(shards, () => runningMetrics(w.facts, pass.loss, false));
-    const observe = (o: Outcome, b: MicroBatch) =>
-      metrics.observe(o.output, b.target, o.loss, itemsOf(b, pass.loss), b.shard);
+    const metrics = runningMetrics(measure, count);
+    const observe = ({ output, loss }: Outcome, b: MicroBatch) =>
+      metrics.observe({ output, target: b.target, loss, items: itemsOf(b, pass.loss), part: b.shard });
     return { shards, metrics, step: { ...made.step, observe } };
   });
   const losses: number[] = [];
@@ -92,10 +95,7 @@ async function trained(w: Workload, count: number, world: number) {
     });
   }
   const sums = ranks.map(({ metrics }) => metrics.sums()).reduce((a, b) => a.map((x, i) => x + b[i]));
-  const metrics = metricsOfShards(
-    { count },
-    () => runningMetrics(w.facts, pass.loss, false),
-  );
+  const metrics = runningMetrics(measure, count);
   metrics.restore(sums);
   return { losses, sums, metrics: metrics.result(), tensors: await tensorsOf(made) };
 }

@@ -1,0 +1,266 @@
+// An epoch's metrics while it runs. Steps only put their outputs, targets and losses aside, three copies on the device; a
+// pass over many steps' at once makes sums of them, and the host hears of these when the next pass begins: nothing in a
+// step waits, and what a step costs hardly grows. Each batch's sums have the same bits however many are measured at once.
+import { noGrad } from "../../ffi/autograd.ts";
+import { type Arriving, arriving } from "../../ffi/arriving.ts";
+import { toNumbers, zeros } from "../../ffi/make.ts";
+import { cat, copy_, narrow, reshape, toDtype } from "../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Measure, Measured } from "./metrics.ts";
+import { treeSum } from "./sum_tree.ts";
+
+/** One batch as the model answered it. */
+export interface Observed {
+  readonly output: Tensor;
+  readonly target: Tensor;
+  /** The mean over the batch's valid items. */
+  readonly loss: Tensor;
+  /** How many those are. */
+  readonly items: number;
+  /** Whose sums it is added to, where they are kept apart: a virtual shard's, or a batch's. */
+  readonly part?: number;
+  /** 0 where nothing counts: one a sample, or of the targets' size; all counts where it is left out. */
+  readonly mask?: Tensor | null;
+}
+
+/** Of several numbers the one with the least R2. */
+export type Worst = NonNullable<Measured["worst"]>;
+
+export interface RunningMetrics {
+  observe(batch: Observed): void;
+  result(): { readonly loss: number; readonly items: number } & Measured;
+  /** What is observed from here on can be taken back, at any time before the next mark. */
+  mark(): void;
+  undo(): void;
+  /** The sums so far, part after part, for a checkpoint in the middle of an epoch or for other ranks; and back. */
+  sums(): number[];
+  restore(sums: readonly number[]): void;
+  /** Measures what was put aside and frees it: nothing more is to come. */
+  close(): void;
+}
+
+/** Batches put aside before they are measured, and the bytes that they may take. */
+const MOST_BATCHES = 32, ROOM = 8 * 2 ** 20;
+/** Shapes of batches that are put aside at the same time: a step's, and its shorter last micro-batch's. */
+const MOST_TRAYS = 4;
+/** Sums that are kept beside the measure's own: of losses, and of items. */
+const OWN = 2;
+
+/** Batches of one shape, one after the other. */
+interface Tray {
+  readonly output: Tensor | null;
+  readonly target: Tensor | null;
+  readonly mask: Tensor | null;
+  readonly losses: Tensor;
+  /** Views of one batch's place each. */
+  readonly places: readonly {
+    output: Tensor | null;
+    target: Tensor | null;
+    mask: Tensor | null;
+    loss: Tensor;
+  }[];
+  /** The batches that are in it. */
+  readonly batches: Entry[];
+}
+
+/** A batch that was observed: its number in their order, and what is known of it before it is measured. */
+interface Entry {
+  readonly serial: number;
+  readonly part: number;
+  readonly items: number;
+}
+
+interface Row extends Entry {
+  /** The measure's sums, and behind them the loss. */
+  readonly values: Float64Array;
+}
+
+interface Passing {
+  readonly values: Arriving;
+  readonly batches: readonly Entry[];
+}
+
+export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
+  const width = OWN + measure.size;
+  const totals = new Float64Array(parts * width);
+  let serial = 0;
+  let trays: Tray[] = [];
+  let passing: Passing[] = [];
+  /** Rows that came since the mark: they may be taken back. */
+  let held: Row[] = [];
+  let marked = Infinity;
+
+  const addTo = (sums: Float64Array, { part, items, values }: Row) => {
+    const at = part * width;
+    if (items > 0) sums[at] += values[measure.size] * items; // the mean over nothing is NaN
+    sums[at + 1] += items;
+    for (let i = 0; i < measure.size; i++) sums[at + OWN + i] += values[i];
+  };
+  const settle = () => {
+    const rows: Row[] = [];
+    for (const { values, batches } of passing) {
+      const numbers = values.take(toNumbers), size = measure.size + 1;
+      batches.forEach((batch, i) => rows.push({ ...batch, values: numbers.slice(i * size, (i + 1) * size) }));
+    }
+    passing = [];
+    held.push(...rows.sort((a, b) => a.serial - b.serial)); // passes follow each other, so all of them are in order
+    while (held.length > 0 && held[0].serial < marked) addTo(totals, held.shift()!);
+  };
+  /** Begins the pass over all that was put aside, and hears what the last one came to. */
+  const pass = () => {
+    const begun = trays.filter(({ batches }) => batches.length > 0).map((tray) => passOver(measure, tray));
+    settle();
+    passing = begun;
+  };
+  const drain = () => {
+    if (trays.length > 0) pass();
+    settle();
+    trays.forEach(freeTray);
+    trays = [];
+  };
+  const atOnce = ({ output, target, loss, mask }: Observed, entry: Entry) => {
+    pass(); // what came before comes before
+    const sums = scope(() => {
+      const own = measure.looks ? [measure.rows(output, target, 1, mask)] : [];
+      return keep(cat([...own, reshape(toDtype(loss, "f64"), [1, 1])], 1));
+    });
+    passing.push({ values: arriving(sums), batches: [entry] });
+  };
+  const trayFor = (batch: Observed): Tray | null => {
+    const known = trays.find((tray) => fits(tray, batch));
+    if (known) {
+      if (known.batches.length === known.places.length) pass(); // before anything of this batch is noted: it may fail
+      return known;
+    }
+    const batches = batchesOf(measure, batch);
+    if (batches < 2) return null;
+    if (trays.length === MOST_TRAYS) drain();
+    const tray = newTray(measure, batch, batches);
+    trays.push(tray);
+    return tray;
+  };
+  const now = () => {
+    drain();
+    const sums = totals.slice();
+    held.forEach((row) => addTo(sums, row));
+    return sums;
+  };
+  return {
+    observe(batch) {
+      noGrad(() => {
+        const entry = { serial: serial++, part: batch.part ?? 0, items: batch.items };
+        const tray = trayFor(batch);
+        if (tray === null) return atOnce(batch, entry);
+        put(tray, batch, entry);
+      });
+    },
+    mark() {
+      marked = serial;
+      while (held.length > 0) addTo(totals, held.shift()!);
+    },
+    undo() {
+      drain();
+      held = held.filter((row) => row.serial < marked);
+      while (held.length > 0) addTo(totals, held.shift()!);
+      marked = Infinity;
+    },
+    result() {
+      const sums = now();
+      const leaf = (from: number, to: number) =>
+        to - from === 1 ? sums.subarray(from * width, to * width) : undefined;
+      const both = (a: Float64Array, b: Float64Array) => a.map((value, i) => value + b[i]);
+      const [lossSum, items, ...rest] = treeSum({ from: 0, to: parts }, leaf, both);
+      const loss = items === 0 ? NaN : lossSum / items;
+      return { loss, items, ...measure.finish(Float64Array.from(rest), loss) };
+    },
+    sums: () => [...now()],
+    restore(sums) {
+      drain();
+      totals.fill(0);
+      held = [];
+      if (sums.length % width !== 0) return; // of a version that kept others: the epoch tells of what is left of it
+      // Of a run that was cut into other parts: all of it is the first's.
+      const same = sums.length === totals.length;
+      sums.forEach((value, i) => totals[same ? i : i % width] += value);
+    },
+    close: drain,
+  };
+}
+
+const bytesOf = (t: Tensor | null | undefined): number => t?.byteLength ?? 0;
+
+/** How many of this size are put aside together; fewer than two are measured at once. */
+function batchesOf(measure: Measure, { output, target, mask }: Observed): number {
+  if (!measure.many) return 1;
+  if (!measure.looks) return MOST_BATCHES;
+  const bytes = bytesOf(output) + bytesOf(target) + bytesOf(mask);
+  return Math.min(MOST_BATCHES, Math.floor(ROOM / Math.max(1, bytes)));
+}
+
+function newTray(measure: Measure, { output, target, mask = null, loss }: Observed, count: number): Tray {
+  const { device } = loss;
+  return scope(() => {
+    const room = (t: Tensor | null) =>
+      t && measure.looks
+        ? zeros([count * t.shape[0], ...t.shape.slice(1)], { dtype: t.dtype, device })
+        : null;
+    const place = (all: Tensor | null, i: number) =>
+      all && narrow(all, 0, i * all.shape[0] / count, all.shape[0] / count);
+    const all = { output: room(output), target: room(target), mask: room(mask) };
+    const losses = zeros([count, 1], { dtype: "f64", device });
+    const places = Array.from({ length: count }, (_, i) => ({
+      output: place(all.output, i),
+      target: place(all.target, i),
+      mask: place(all.mask, i),
+      loss: reshape(narrow(losses, 0, i, 1), loss.shape),
+    }));
+    const tray = { ...all, losses, places, batches: [] };
+    for (const t of tensorsOf(tray)) keep(t);
+    return tray;
+  });
+}
+
+const tensorsOf = ({ output, target, mask, losses, places }: Tray): Tensor[] =>
+  [output, target, mask, losses, ...places.flatMap((place) => Object.values(place))].filter((t) =>
+    t !== null
+  );
+
+const alike = (place: Tensor | null, t: Tensor | null): boolean => {
+  if (place === null || t === null) return place === t;
+  const a = place.shape, b = t.shape;
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+};
+
+function fits({ places: [place] }: Tray, { output, target, mask = null, loss }: Observed): boolean {
+  if (!alike(place.loss, loss)) return false;
+  if (place.output === null) return true; // losses alone
+  return alike(place.output, output) && alike(place.target, target) && alike(place.mask, mask);
+}
+
+/** Hot: three copies. */
+function put(tray: Tray, { output, target, mask = null, loss }: Observed, entry: Entry): void {
+  const place = tray.places[tray.batches.length];
+  if (place.output !== null) {
+    copy_(place.output, output);
+    copy_(place.target!, target);
+    if (mask !== null) copy_(place.mask!, mask);
+  }
+  copy_(place.loss, loss);
+  tray.batches.push(entry);
+}
+
+/** Always over the whole tray: how a row is added up must not hang on how many there are. */
+function passOver(measure: Measure, tray: Tray): Passing {
+  const { output, target, mask, losses, batches, places } = tray;
+  const values = noGrad(() =>
+    scope(() => {
+      const rows = measure.looks ? [measure.rows(output!, target!, places.length, mask), losses] : [losses];
+      return keep(cat(rows, 1));
+    })
+  );
+  return { values: arriving(values), batches: batches.splice(0) };
+}
+
+const freeTray = (tray: Tray): void => tensorsOf(tray).forEach((t) => t.free());
