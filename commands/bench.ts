@@ -3,6 +3,7 @@ import { ownWords, parseOptions } from "../core/config/options.ts";
 import { resolve } from "../core/config/resolve.ts";
 import { didYouMean } from "../core/config/suggest.ts";
 import { measureAllReduce, type Measured, SIZES } from "../core/dist/bench_allreduce.ts";
+import { BACKENDS } from "../core/dist/collectives.ts";
 import { placeFlags, whereAmI } from "../core/dist/where.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { formatBytes, formatPlural, formatRate } from "../core/format.ts";
@@ -50,9 +51,9 @@ export async function bench(argv: string[]): Promise<number> {
     const { backend } = team.collectives;
     const { world: ranks, nodes } = where;
     say(
-      `All-reduce of f32 on ${formatPlural(ranks, "rank")}, ${
-        formatPlural(nodes, "node")
-      }, by ${backend.toUpperCase()}:`,
+      `All-reduce of f32 on ${formatPlural(ranks, "rank")}, ${formatPlural(nodes, "node")}, by ${
+        BACKENDS[backend]
+      }:`,
     );
     say(HEAD);
     const measured = measureAllReduce(team, device, sizes, (row) => say(line(row)));

@@ -1,6 +1,15 @@
 // What ranks do together, whatever engine does it: NCCL on GPUs; MPI, shared memory or TCP on CPUs.
 import type { Tensor } from "../../ffi/tensor.ts";
 
+/** What a person calls each engine. */
+export const BACKENDS = {
+  mpi: "MPI",
+  shm: "shared memory",
+  tcp: "TCP",
+  nccl: "NCCL",
+  alone: "itself",
+} as const;
+
 /** How numbers of all ranks become one. */
 export type ReduceOp = "sum" | "max" | "min";
 
@@ -10,7 +19,7 @@ export type Ticket = number;
 /** What ranks do together. Every rank calls the same methods in the same order. */
 export interface Collectives {
   /** Which engine does it. */
-  readonly backend: "mpi" | "shm" | "tcp" | "nccl" | "alone";
+  readonly backend: keyof typeof BACKENDS;
   /** This one's number. */
   readonly rank: number;
   /** How many ranks there are. */

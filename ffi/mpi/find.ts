@@ -105,7 +105,7 @@ export function noMpiSentence(rejected: readonly Rejected[]): string {
     : "No MPI library, by which ranks on CPUs communicate, was found on this machine.\n") +
     "To get one: load your site's MPI module (`module load openmpi`, say), which brings the launcher too; or " +
     "`hpctrain libtorch install mpich` downloads one for this machine; or name one with " +
-    "HPCTRAIN_MPI=/path/to/libmpi.so.";
+    "HPCTRAIN_MPI=/path/to/libmpi.so. Without --distributed-backend mpi ranks need none: shared memory and TCP serve.";
 }
 
 /** The libraries in a folder; a path to one stands for itself. */

@@ -18,6 +18,7 @@ import {
   run,
   start,
 } from "./program.ts";
+import { withoutMpi } from "./without_mpi.ts";
 import { within } from "../cpu_time.ts";
 
 const doctor = (args: string[], options: Options = {}): Promise<Result> => run(["doctor", ...args], options);
@@ -158,6 +159,15 @@ Deno.test("--full under launch measures 4 ranks of MPICH within 60 s", () =>
     assertMatch(stdout, /\n {2}good {2}ranks +4 on \S+, by MPI\n/);
     assertMatch(stdout, /\n {2}good {2}all-reduce +4\.0 KiB in .* by 4 ranks on 1 node\n/);
     assertEquals(stdout.match(/^Verdict/gm)?.length, 1);
+  }));
+
+Deno.test("--full under launch without MPI measures 3 ranks by shared memory", () =>
+  inTemp(async (cwd) => {
+    const words = ["-n", "3", "--", "doctor", "--full"];
+    const { code, stdout, stderr } = await launch(cwd, null, words, withoutMpi(cwd)).result;
+    assertEquals(code, 0, stdout + stderr);
+    assertMatch(stdout, /\n {2}good {2}ranks +3 on \S+, by shared memory\n/);
+    assertMatch(stdout, /\n {2}good {2}all-reduce +4\.0 KiB in .* by 3 ranks on 1 node\n/);
   }));
 
 Deno.test("--full under launch with Open MPI measures although something is bad; its code is 1, and nobody adds a line", () =>

@@ -52,11 +52,8 @@ export function judgeMpi({ chosen, rejected, named, launcher, programs, needed }
   }
   const passed = rejected.map(({ dir, from, reason }) => good(NAME, `not used: ${dir} (${from}): ${reason}`));
   if (chosen === null) {
-    const none = "none found, by which ranks on CPUs communicate";
-    return [
-      needed ? bad(NAME, none, GET) : good(NAME, `${none}; one rank needs none (${lower(GET)})`),
-      ...passed,
-    ];
+    const none = "none found: ranks on CPUs communicate by shared memory on one node, by TCP between nodes";
+    return [needed ? warn(NAME, `${none}, which is slower`, GET) : good(NAME, none), ...passed];
   }
   const which = `${chosen.version ?? "of unknown version"}, ${chosen.path} (${chosen.from})`;
   if (chosen.version === null) {
@@ -74,5 +71,3 @@ export function judgeMpi({ chosen, rejected, named, launcher, programs, needed }
     ...passed,
   ];
 }
-
-const lower = (text: string) => text[0].toLowerCase() + text.slice(1).replace(/\.$/, "");

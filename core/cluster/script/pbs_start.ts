@@ -1,13 +1,10 @@
-// How a PBS script starts ranks: mpiexec of the site, mpiexec of PALS, or pbsdsh. Pure. May import errors, its siblings.
-import { UserError } from "../../errors.ts";
+// How a PBS script starts ranks: mpiexec of the site, mpiexec of PALS, or pbsdsh. Pure.
 import { command, partly } from "./body.ts";
 import type { Job } from "./job.ts";
 
 export function startPbs(job: Job): string[] {
   const { layout, site: { pbs } } = job;
   const bySlots = pbs.launch === "pbsdsh";
-  if (bySlots && layout.mpi) throw mpiNeedsMpiexec();
-  if (layout.tasks === "per-node" && layout.mpi && layout.nodes > 1) throw mpiStartsRanks(layout);
   const anew = "hpctrain qsub makes it, with";
   const counted = [
     ...["# Nodes in the job's order; how many of them are used, and the ranks on each."],
@@ -114,16 +111,3 @@ function byPbsdsh(job: Job): string[] {
     'for pid in "${pids[@]}"; do wait "$pid" || code=$?; done',
   ];
 }
-
-const mpiNeedsMpiexec = () =>
-  new UserError(
-    "usage",
-    "--pbs-launch pbsdsh starts ranks that know nothing of MPI, by which ranks on CPUs talk. Leave it out to have mpiexec.",
-  );
-
-const mpiStartsRanks = ({ nodes, ranksPerNode }: Job["layout"]) =>
-  new UserError(
-    "usage",
-    `--layout task-per-node on ${nodes} nodes without GPUs: ranks on CPUs talk by MPI, and mpiexec starts each of them ` +
-      `itself. Leave the layout out, with --ntasks-per-node ${ranksPerNode}.`,
-  );

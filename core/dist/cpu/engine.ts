@@ -40,7 +40,14 @@ export async function openCpuEngine(
   const thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: transport.by });
   const unguard = guardExit();
   thread.postMessage({ transport, rank, world, ring: queue.shared, flight: flight.shared } satisfies Orders);
-  const { version } = check(await inTime(answerOf(thread), orders));
+  let version: string;
+  try {
+    version = check(await inTime(answerOf(thread), orders)).version;
+  } catch (error) {
+    unguard();
+    thread.terminate();
+    throw error;
+  }
   let waited = 0, closed = false;
   return {
     ...verbs(queue, world, types),

@@ -130,7 +130,7 @@ export function meet(options: MeetOptions): number[] {
         met[peer] = link.descriptor;
         withoutDelay(link.descriptor);
       });
-      if (poll.happened(0) !== 0) takeIn(listener, links, peers.length, drop);
+      if (poll.happened(0) !== 0) takeIn(listener, links, peers.length, refuse);
       const now = performance.now();
       for (const link of [...links]) {
         if (now - link.since > patienceWith(link)) refuse(link);
@@ -181,10 +181,10 @@ function begin(one: Try, { addresses, port }: Peer, peer: number, links: Set<Lin
 }
 
 /** Whoever comes is given a number, and asked who it is. */
-function takeIn(listener: number, links: Set<Link>, world: number, drop: (link: Link) => void): void {
+function takeIn(listener: number, links: Set<Link>, world: number, refuse: (link: Link) => void): void {
   for (let come; (come = accept(listener)) !== null;) {
     const strangers = [...links].filter(({ peer }) => peer === null);
-    if (strangers.length >= STRANGERS + world) drop(strangers[0]); // a rank proves itself in no time: the oldest is none
+    if (strangers.length >= STRANGERS + world) refuse(strangers[0]); // a rank proves itself in no time: the oldest is none
     const secret = newNonce();
     const link: Link = {
       ...come,
@@ -196,7 +196,7 @@ function takeIn(listener: number, links: Set<Link>, world: number, drop: (link: 
       secret,
     };
     links.add(link);
-    if (sendBytes(come.descriptor, Uint8Array.from(secret)) !== NONCE_BYTES) drop(link);
+    if (sendBytes(come.descriptor, Uint8Array.from(secret)) !== NONCE_BYTES) refuse(link);
   }
 }
 

@@ -1,6 +1,6 @@
 // Opens what ranks on CPUs communicate by: MPI where it started them, else memory that they share on one host, else TCP. What is
 // found may differ between ranks, so each tells the others and all take the same.
-import { findMpi, noMpiSentence } from "../../../ffi/mpi/find.ts";
+import { findMpi, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import { acceptMemory, offerMemory, type SharedMemory } from "../../../ffi/ranks/shared.ts";
 import type { Claim } from "../../../ffi/ranks/segment.ts";
 import { listen } from "../../../ffi/ranks/sockets.ts";
@@ -12,6 +12,7 @@ import { cardsHere } from "../control/address.ts";
 import { keyOf, newSecret } from "../control/auth.ts";
 import type { Flight } from "../flight.ts";
 import { type MpiHere, mpiHere, openByMpi, startedByMpi } from "../mpi/open.ts";
+import { Singleton } from "../mpi/match.ts";
 import type { Where } from "../where.ts";
 import { openCpuEngine, type Opened } from "./engine.ts";
 import { type Host, hostHere } from "./host.ts";
@@ -55,11 +56,27 @@ export async function openOnCpus(options: CpuOptions): Promise<Open> {
   const why = mpi.library ? null : mpi.why;
   const all = meeting.gather("how ranks reach each other", { host: hostHere(), why });
   const lacking = all.findIndex((other) => other.why !== null);
-  if (lacking < 0 && mpi.library) return await openByMpi({ ...options, library: mpi.library });
-  const reason = all.every((other) => other.why !== null)
-    ? all[lacking].why!
-    : `for rank ${lacking} ${all[lacking].why}`;
+  const tried = lacking < 0 && mpi.library ? await tryMpi(options, meeting, mpi.library) : null;
+  if (tried !== null && typeof tried !== "string") return tried;
+  const reason = tried ??
+    (all.every((other) => other.why !== null)
+      ? all[lacking].why!
+      : `for rank ${lacking} ${all[lacking].why}`);
   return await openOwn({ ...options, meeting }, all.map(({ host }) => host), reason);
+}
+
+/** Not every launcher that could tell MPI of the ranks has done so: then why it can't be had, the same on every rank. */
+async function tryMpi(options: CpuOptions, meeting: Meeting, library: MpiLibrary): Promise<Open | string> {
+  const opened = await openByMpi({ ...options, library }).catch((error: unknown) => {
+    if (error instanceof Singleton && !options.env.HPCTRAIN_MPI) return error;
+    throw error;
+  });
+  const alone = meeting.gather("MPI is open", opened instanceof Singleton);
+  if (!(opened instanceof Singleton)) return opened;
+  if (!alone.every(Boolean)) throw opened;
+  return `what started them does not tell ${opened.version} of them${
+    options.where.launcher === "slurm" ? " (srun --mpi=pmix or pmi2 would)" : ""
+  }`;
 }
 
 /** What was asked for by name, or why it can't be. */

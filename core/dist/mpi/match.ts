@@ -13,6 +13,13 @@ export interface Started {
   readonly said: string;
 }
 
+/** MPI works, and knows nothing of the other ranks. */
+export class Singleton extends UserError {
+  constructor(sentence: string, readonly version: string) {
+    super("environment", sentence);
+  }
+}
+
 /** What is right is given back; else a sentence about what is wrong. */
 export function checkOpened(answer: Answer, { path, rank, world, said }: Started): Opened {
   if ("failed" in answer) {
@@ -25,14 +32,14 @@ export function checkOpened(answer: Answer, { path, rank, world, said }: Started
   if ("closed" in answer) throw new Error("internal: MPI was closed before it was open.");
   const { version, size } = answer;
   if (size !== world) {
-    throw new UserError(
-      "environment",
+    throw new Singleton(
       `${world} ranks were started, but MPI counts ${size}: what started them and the MPI library don't match, and ` +
         `each would train alone. ${said} The library is ${version}, ${path}. ${
           srunMpi(said, version)
         }Start the ranks with ` +
         `that library's own mpiexec, or with \`hpctrain launch -n ${world} -- ...\`; or name the library of your launcher with ` +
         "HPCTRAIN_MPI=/path/to/libmpi.so.",
+      version,
     );
   }
   if (answer.rank !== rank) {

@@ -200,14 +200,28 @@ const onGpus = (layout: string[], more: string[] = []) =>
     cwd: bed.folder,
   });
 
-test("srun that does not speak MPI's language is refused, with the option to give", () =>
+test("srun that does not speak MPI's language is refused where MPI was asked for, with the option to give", () =>
   refused(
     bed.login(
-      ["srun", "--mpi=none", "--ntasks=2", ...TIMED, ...MLP, "--batch-size=16", "--run-name=wrong"],
+      [
+        ...["srun", "--mpi=none", "--ntasks=2", ...TIMED, ...MLP],
+        ...["--batch-size=16", "--run-name=wrong", "--distributed-backend=mpi"],
+      ],
       { cwd: bed.folder },
     ),
     /2 ranks were started, but MPI counts 1.* srun --mpi=pmi2 /,
   ));
+
+test("srun that does not speak MPI's language starts ranks that need none, which say what would be faster", async () => {
+  const flags = ["--batch-size=16", "--epochs=1", "--run-name=without-mpi"];
+  const { code, stdout, stderr } = await srun(["--mpi=none", "--nodes=2", "--ntasks=2"], flags);
+  assertEquals(code, 0, stdout + stderr);
+  assertMatch(
+    stdout,
+    /^Communication: 2 CPU ranks.* by .*; what started them does not tell .* \(srun --mpi=pmix or pmi2 would\)\.$/m,
+  );
+  assert(apart(await reference(), numbers(bed.folder, "without-mpi")) < 1e-6);
+});
 
 test("a job of several tasks without srun is refused, with the line to write", () =>
   refused(

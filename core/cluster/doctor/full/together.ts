@@ -7,6 +7,7 @@ import { remove } from "../../../checkpoint/atomic.ts";
 import { parseDuration } from "../../../config/duration.ts";
 import type { Config } from "../../../config/settings.ts";
 import { type Control, openControl } from "../../../dist/control/control.ts";
+import { BACKENDS, type Collectives } from "../../../dist/collectives.ts";
 import { openCollectives } from "../../../dist/open.ts";
 import { openTeam, type Team } from "../../../dist/team.ts";
 import type { Where } from "../../../dist/where.ts";
@@ -213,14 +214,14 @@ async function work(together: Together, { team, limit, hosts, control, known }: 
 function summed(
   nodes: readonly OfNode[],
   measured: Results,
-  backend: string,
+  backend: Collectives["backend"],
 ): Pick<Outcome, "lines" | "exclude"> {
   const merged = mergeNodes(nodes), judged = judgeResults(measured);
   const exclude = [...new Set([...merged.exclude, ...judged.exclude])];
   const { ranks } = measured, hosts = new Set(ranks.map(({ host }) => host));
   const met = good(
     "ranks",
-    `${ranks.length} on ${[...hosts].slice(0, 8).join(", ")}, by ${backend.toUpperCase()}`,
+    `${ranks.length} on ${[...hosts].slice(0, 8).join(", ")}, by ${BACKENDS[backend]}`,
   );
   return { lines: [...merged.lines, ...differing(nodes), met, ...judged.lines, ended(measured)], exclude };
 }

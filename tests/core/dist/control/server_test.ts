@@ -65,6 +65,25 @@ Deno.test("a rank that comes when all are here is turned away, and the job goes 
     await passed.promise;
   }));
 
+Deno.test("what each rank says at a barrier all hear, in their order, and nothing where nobody says a thing", () =>
+  withJob(3, {}, async (job) => {
+    const clients = await Promise.all([0, 1, 2].map((rank) => job.rank(rank)));
+    const heard = clients.map((client) => {
+      const passed: unknown[] = [];
+      const both = Promise.withResolvers<unknown[]>();
+      client.listen((message) => {
+        if (message.is === "passed" && passed.push(message.values) === 2) both.resolve(passed);
+      });
+      return both.promise;
+    });
+    for (const rank of [2, 0, 1]) {
+      clients[rank].send({ is: "barrier", n: 1, name: "addresses", value: { port: 4000 + rank } });
+      clients[rank].send({ is: "barrier", n: 2, name: "weights" });
+    }
+    const values = [{ port: 4000 }, { port: 4001 }, { port: 4002 }];
+    assertEquals(await Promise.all(heard), Array(3).fill([values, null]));
+  }));
+
 Deno.test("a rank that ends without a goodbye is named to all others, with where it was", () =>
   withJob(3, {}, async (job) => {
     const clients = await Promise.all([0, 1, 2].map((rank) => job.rank(rank)));

@@ -1,6 +1,6 @@
 // The ring between the training thread and the one that communicates: its counters go round, and its last words fit.
 import { assert, assertEquals } from "@std/assert";
-import { DONE, fail, failure, openRing, reached } from "../../../core/dist/cpu/ring.ts";
+import { DONE, fail, failure, openRing, reached } from "../../../../core/dist/cpu/ring.ts";
 
 Deno.test("numbers beyond 32 bits are compared rightly", () => {
   const ring = openRing();
