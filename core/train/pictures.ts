@@ -1,13 +1,23 @@
-// A few validation samples as pictures for W&B, with what they are and what the model makes of them.
-// May import ffi, data, models, track (types), its siblings.
+// A few validation samples as pictures for W&B, as they are in the data, with what they are and what the model makes of them.
+// What one looks at side by side has one scale: an image's colours are its own, a map has those of the map beside it.
 import { Buffer } from "node:buffer";
 import { autocast } from "../../ffi/autocast.ts";
 import { noGrad } from "../../ffi/autograd.ts";
+import type { DType } from "../../ffi/dtype.ts";
 import { toDevice, toNumbers } from "../../ffi/make.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { encodePng } from "../data/preview/png.ts";
-import { enlarged, paint, type Picture, type Raster, rowMajor, sheet } from "../data/preview/picture.ts";
-import { batchOf, plainPart, type Source } from "../data/source.ts";
+import {
+  enlarged,
+  paint,
+  type Picture,
+  type Range,
+  rangeOf,
+  type Raster,
+  rowMajor,
+  sheet,
+} from "../data/preview/picture.ts";
+import { plainPart, type Source } from "../data/source.ts";
 import { formatValue } from "../format.ts";
 import { forward } from "../models/model.ts";
 import type { PicturesNote } from "../track/wandb/types.ts";
@@ -48,16 +58,21 @@ const isMap = (shape: readonly number[]): boolean => isPicture(shape.length === 
 
 function shown(pass: Pass, source: Source, count: number): PicturesNote["pictures"] {
   const ids = Array.from({ length: count }, (_, i) => Math.floor(i * source.length / count));
-  const { input, target } = batchOf(source, plainPart(ids));
+  const part = plainPart(ids), raw = source.raw(part);
+  const { input, target } = source.finish(raw, part);
   const output = predicted(pass, input);
-  const [inputs, targets, outputs] = [input, target, output].map((t) => split(t, count));
-  const segments = source.facts.task === "segmentation";
+  const [inputs, targets, outputs] = [asHeld(raw.input, input), target, output].map((t) => split(t, count));
+  const { task, outputs: classes } = source.facts;
+  const segments = task === "segmentation";
+  const look = lookOf(raw.input.dtype, inputs);
   return ids.map((_, i) => {
-    const maps = [
-      inputs[i],
-      ...(isMap(targets[i].shape) ? [asMap(targets[i], segments), asMap(outputs[i], segments)] : []),
-    ];
-    const picture = enlargedTo(sheet(maps.map(painted), maps.length, 2));
+    const maps = [look(inputs[i])];
+    if (isMap(targets[i].shape)) {
+      const [known, made] = [asMap(targets[i], segments), asMap(outputs[i], segments)];
+      const ranges = segments ? [[0, Math.max(1, classes - 1)] as const] : rangesOf(known);
+      maps.push(painted(known, ranges), painted(made, ranges));
+    }
+    const picture = enlargedTo(sheet(maps, maps.length, 2));
     return {
       png: Buffer.from(encodePng(picture)).toString("base64"),
       width: picture.width,
@@ -66,6 +81,10 @@ function shown(pass: Pass, source: Source, count: number): PicturesNote["picture
     };
   });
 }
+
+/** Before they were normalised, where they are held as the pictures that they are. */
+const asHeld = (raw: Tensor, finished: Tensor): Tensor =>
+  raw.shape.join() === finished.shape.join() ? raw : finished;
 
 function predicted(pass: Pass, input: Tensor): Tensor {
   const { model } = pass;
@@ -105,26 +124,38 @@ function asMap({ values, shape }: Sample, segments: boolean): Sample {
   return { values: best, shape: [1, height, width] };
 }
 
-/** Three channels are colours, each sample from its darkest to its brightest; others are maps. */
-function painted({ values, shape }: Sample): Picture {
-  const isImage = shape[0] === 3;
-  const raster: Raster = {
-    values: isImage ? stretched(values) : values,
-    shape,
-    strides: rowMajor(shape),
-    isImage,
+/**
+ * How samples of this kind are shown: bytes as the colours or greys that they are; three channels of other numbers as colours
+ * too, by one scale for all samples, so that none is brighter than it is; anything else as maps.
+ */
+function lookOf(dtype: DType, samples: readonly Sample[]): (sample: Sample) => Picture {
+  const [channels] = samples[0].shape, bytes = dtype === "u8" && channels === 1;
+  if (channels !== 3 && !bytes) return (sample) => painted(sample);
+  const [least, most] = dtype === "u8" ? [0, 255] : coloursOf(samples);
+  const scale = most > least ? 255 / (most - least) : 0;
+  const byte = (value: number) => Math.min(255, Math.max(0, (value - least) * scale));
+  return ({ values, shape }) => {
+    const strides = rowMajor(shape);
+    return paint({ values: values.map(byte), shape, strides, isImage: true }, { width: SIDE, height: SIDE });
   };
-  return paint(raster, { width: SIDE, height: SIDE });
 }
 
-function stretched(values: Float64Array): Float64Array {
-  let least = Infinity, most = -Infinity;
-  for (const value of values) {
-    if (value < least) least = value;
-    if (value > most) most = value;
-  }
-  const scale = most > least ? 255 / (most - least) : 0;
-  return values.map((value) => (value - least) * scale);
+/** From 0 to 1 or to 255, as images are held in floats; numbers beyond that are from the least to the largest there is. */
+function coloursOf(samples: readonly Sample[]): Range {
+  const ranges = samples.map(({ values }) => rangeOf(values));
+  const least = Math.min(...ranges.map(([least]) => least)),
+    most = Math.max(...ranges.map(([, most]) => most));
+  if (least < 0 || most > 255) return [least, most];
+  return most <= 1 ? [0, 1] : [0, 255];
+}
+
+const painted = ({ values, shape }: Sample, ranges?: Raster["ranges"]): Picture =>
+  paint({ values, shape, strides: rowMajor(shape), isImage: false, ranges }, { width: SIDE, height: SIDE });
+
+/** Channel by channel. */
+function rangesOf({ values, shape: [channels] }: Sample): Range[] {
+  const each = values.length / channels;
+  return Array.from({ length: channels }, (_, c) => rangeOf(values.subarray(c * each, (c + 1) * each)));
 }
 
 function enlargedTo(picture: Picture): Picture {

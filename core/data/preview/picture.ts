@@ -17,7 +17,11 @@ export interface Raster {
   readonly strides: readonly number[];
   /** Of one or three channels of bytes; anything else is maps, one for each channel. */
   readonly isImage: boolean;
+  /** Of each channel of maps the values that have the first and the last colour; its own least and largest unless told. */
+  readonly ranges?: readonly Range[];
 }
+
+export type Range = readonly [least: number, most: number];
 
 export interface Size {
   readonly width: number;
@@ -33,7 +37,7 @@ export const rowMajor = (shape: readonly number[]): number[] =>
 
 /** No larger than `most`; the first channels beside each other, where they are no colours. */
 export function paint(raster: Raster, most: Size): Picture {
-  const { shape: [channels], isImage } = raster;
+  const { shape: [channels], isImage, ranges = [] } = raster;
   if (isImage) {
     const size = fitted(raster, most);
     const planes = Array.from({ length: channels < 3 ? 1 : 3 }, (_, c) => shrunk(raster, c, size));
@@ -45,7 +49,7 @@ export function paint(raster: Raster, most: Size): Picture {
   const width = Math.max(1, Math.floor((most.width - (panels - 1) * GAP) / panels));
   const size = fitted(raster, { width, height: most.height });
   return sheet(
-    Array.from({ length: panels }, (_, c) => coloured(shrunk(raster, c, size), size)),
+    Array.from({ length: panels }, (_, c) => coloured(shrunk(raster, c, size), size, ranges[c])),
     panels,
     GAP,
   );
@@ -79,16 +83,24 @@ function shrunk({ values, shape, strides }: Raster, channel: number, { width, he
   return plane;
 }
 
-/** From the least value to the largest; what is missing has the colour of the background. */
-function coloured(plane: Float64Array, size: Size): Picture {
+/** The least and the largest of values that are numbers. */
+export function rangeOf(values: Float64Array): Range {
   let least = Infinity, most = -Infinity;
-  for (const value of plane) {
+  for (const value of values) {
     if (value < least) least = value;
     if (value > most) most = value;
   }
+  return [least, most];
+}
+
+/** From the least value to the largest; what is missing has the colour of the background. */
+function coloured(plane: Float64Array, size: Size, range = rangeOf(plane)): Picture {
+  const [least, most] = range;
   const rgb = new Uint8Array(3 * plane.length).fill(BACKGROUND);
   plane.forEach((value, i) => {
-    if (!Number.isNaN(value)) viridis(most > least ? (value - least) / (most - least) : 0.5, rgb, 3 * i);
+    if (!Number.isNaN(value)) {
+      viridis(most > least ? Math.min(1, Math.max(0, (value - least) / (most - least))) : 0.5, rgb, 3 * i);
+    }
   });
   return { ...size, rgb };
 }
