@@ -39,7 +39,7 @@ export {
   zeros,
 } from "./ffi/make.ts";
 export { backward, noGrad, requireGrad } from "./ffi/autograd.ts";
-export { autocast } from "./ffi/autocast.ts";
+export { autocast, type Half } from "./ffi/autocast.ts";
 export { manualSeed, setThreads } from "./ffi/random.ts";
 
 // Models: modules have PyTorch's names, and draw PyTorch's weights from the same seed.
@@ -75,7 +75,8 @@ export { globalBatch, type Order, order } from "./core/data/order.ts";
 export type { Normalisation } from "./core/data/transforms/values.ts";
 export { key } from "./core/random.ts";
 
-// Training
+// Training: a whole run, or its parts.
+export { train, type Trained } from "./commands/train_config.ts";
 export { openDevice } from "./core/train/device.ts";
 export type { Libtorch } from "./ffi/libraries/types.ts";
 export { type Arena, packParameters } from "./core/train/arena.ts";

@@ -14,7 +14,7 @@ import type { Across } from "../core/dist/launch/start.ts";
 import { supervise } from "../core/dist/launch/supervise.ts";
 import { UserError } from "../core/errors.ts";
 import { formatPlural } from "../core/format.ts";
-import { BENCH_OPTIONS, DOCTOR_OPTIONS, PREDICT_OPTIONS } from "./options.ts";
+import { BENCH_OPTIONS, DOCTOR_OPTIONS, PREDICT_OPTIONS, TRAIN_OPTIONS } from "./options.ts";
 
 type Env = Record<string, string>;
 
@@ -86,6 +86,8 @@ function settingsOf([command, ...words]: string[], ranks: number, gpus: number, 
     ? ownWords(words, DOCTOR_OPTIONS).rest
     : command === "predict"
     ? ownWords(words, PREDICT_OPTIONS).rest
+    : command === "train"
+    ? ownWords(words, TRAIN_OPTIONS).rest
     : words;
   const positionals = command === "predict" ? 1 : 0; // its checkpoint
   const { training, environment, distributed: { backend } } =

@@ -18,6 +18,7 @@ import {
   STATUS_OPTIONS,
   SWEEP_OPTIONS,
   SYNC_OPTIONS,
+  TRAIN_OPTIONS,
   WATCH_OPTIONS,
 } from "./options.ts";
 import { TAKES, type Takes } from "./takes.ts";
@@ -51,9 +52,11 @@ export const COMMANDS: readonly Command[] = [
     examples: [
       "hpctrain --preset quickstart",
       "hpctrain train --config run.yaml --lr 1e-3 --epochs 20",
+      "hpctrain --config run.yaml --dry-run",
       "hpctrain --model resnet18 --data-type mnist --data-path data --resume auto",
     ],
     settings: true,
+    options: TRAIN_OPTIONS,
     load: async () => (await import("./train.ts")).train,
   },
   {

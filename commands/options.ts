@@ -1,5 +1,12 @@
 // The options of commands that are no settings: what is parsed, and what help and completions tell. Imports nothing.
 
+export const TRAIN_OPTIONS = {
+  "dry-run": {
+    kind: "bool",
+    help: "check settings, data and model, tell what each step would train on, and train and write nothing",
+  },
+} as const;
+
 export const CONFIG_OPTIONS = {
   json: { kind: "bool", help: "print the configuration and the origins as JSON" },
   yaml: { kind: "bool", help: "print the configuration as a YAML file that --config reads" },

@@ -1,6 +1,6 @@
 // `hpctrain train`: settings -> a run -> its end, told to the user. train.ts loads it. May import core.
 import { asUserError, openDevice, openDeviceBeside, whyNoCuda } from "../core/train/device.ts";
-import { originsOf, resolve, type Resolved } from "../core/config/resolve.ts";
+import { originsOf, type Resolved } from "../core/config/resolve.ts";
 import { variablesTold } from "../core/config/told.ts";
 import { checkLayout, loadPreset, type World } from "../core/config/presets.ts";
 import { generateMissing } from "../core/data/generated/missing.ts";
@@ -19,7 +19,7 @@ import { watchJobTime } from "../core/train/job_time.ts";
 import { loaderThreads } from "../core/train/loader_threads.ts";
 import { trainLoop } from "../core/train/loop.ts";
 import { outOfMemory } from "../core/train/out_of_memory.ts";
-import { refuseLayout, unitsTaken, withoutEffect } from "../core/train/limits.ts";
+import { refuseGpus, refuseLayout, unitsTaken, withoutEffect } from "../core/train/limits.ts";
 import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
 import { asFirst, failed, joinRanks } from "../core/train/parallel/join.ts";
 import { refuseZero } from "../core/train/parallel/zero.ts";
@@ -30,17 +30,17 @@ import { type Started, startedBy } from "../core/train/next.ts";
 import { announce, conclude, exit } from "../core/train/story.ts";
 import { settleSpin } from "../ffi/spin.ts";
 import type { Device } from "../ffi/tensor.ts";
+import type { Asking, Ended } from "./train.ts";
 import { withUserCode } from "./user_code.ts";
 
-type Env = Record<string, string>;
-
-export async function trainHere({ argv, env, began, settings, where }: Asked): Promise<number> {
-  const again = () => resolve({ argv, env, ranks: where.world });
+export async function trainHere({ settings, ...asked }: Asked): Promise<Ended> {
+  const { ask, env, where } = asked;
+  const again = () => ask({ ranks: where.world });
   const first = await withUserCode(where.world === 1 && !settings.preset ? settings : again());
   refuseLayout(first, where);
   hearEarly(stopSignals(first.config.cluster.stop_signals));
   try {
-    const call = { argv, env, began, where, requeued: where.rank === 0 ? await requeuedIn(env) : null };
+    const call = { ...asked, requeued: where.rank === 0 ? await requeuedIn(env) : null };
     return where.world === 1 ? await trainAlone(first, call) : await trainTogether(first, call);
   } catch (error) {
     throw asUserError(error);
@@ -48,9 +48,7 @@ export async function trainHere({ argv, env, began, settings, where }: Asked): P
 }
 
 /** What train.ts knows already. */
-export interface Asked {
-  readonly argv: string[];
-  readonly env: Env;
+export interface Asked extends Asking {
   /** Unix seconds at which the process was started. */
   readonly began: number;
   readonly settings: Resolved;
@@ -61,7 +59,7 @@ interface Call extends Omit<Asked, "settings"> {
   readonly requeued: Requeued | null;
 }
 
-async function trainAlone(first: Resolved, call: Call): Promise<number> {
+async function trainAlone(first: Resolved, call: Call): Promise<Ended> {
   const decided = await decide(first, call);
   const { config } = decided.resolved;
   // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
@@ -73,8 +71,8 @@ async function trainAlone(first: Resolved, call: Call): Promise<number> {
 }
 
 /** Rank 0 decides what depends on files that a run writes, and the others follow. */
-async function trainTogether(first: Resolved, call: Call): Promise<number> {
-  const { where, env, argv } = call;
+async function trainTogether(first: Resolved, call: Call): Promise<Ended> {
+  const { where, env, ask } = call;
   const { config } = first;
   const opened = openDevice(config, where.localRank);
   const { team, control, notes } = await unlessAsked(
@@ -88,9 +86,9 @@ async function trainTogether(first: Resolved, call: Call): Promise<number> {
       const { resume, again, changed } = mine!;
       return { resume, again, changed };
     });
-    const again = () => withUserCode(resolve({ argv, env, ranks: where.world, checkpoint: resume!.saved }));
+    const again = () => withUserCode(ask({ ranks: where.world, checkpoint: resume!.saved }));
     const resolved = mine?.resolved ?? (resume ? await again() : first);
-    const code = await trainOn(
+    const ended = await trainOn(
       { resume, again: afresh, changed, resolved },
       { ...opened, team, control, sharing, notes },
       call,
@@ -100,7 +98,7 @@ async function trainTogether(first: Resolved, call: Call): Promise<number> {
     control.barrier("the end of the run");
     await team.collectives.close();
     await control.close();
-    return code;
+    return ended;
   } catch (error) {
     team.collectives.abort(error instanceof Error ? error.message : String(error)); // a GPU may be in the midst of one
     throw await failed(control, error);
@@ -114,11 +112,11 @@ interface Decided extends Pick<GoesOn, "resume" | "again"> {
 }
 
 /** Going on without other settings means going on with the run's own. */
-async function decide(first: Resolved, { argv, env, where, requeued }: Call): Promise<Decided> {
+async function decide(first: Resolved, { ask, where, requeued }: Call): Promise<Decided> {
   const { resume, again, said } = goesOn(first.config, first.preset, requeued);
   if (!resume) return { resume, again, changed: said, resolved: first };
   const resolved = await withUserCode(
-    resolve({ argv, env, ranks: where.world, checkpoint: resume.saved }),
+    ask({ ranks: where.world, checkpoint: resume.saved }),
   );
   return { resume, again, changed: [...said, ...changesSince(resume, resolved)], resolved };
 }
@@ -135,9 +133,10 @@ async function trainOn(
   { resume, again, changed, resolved }: Decided,
   { device, libtorch, team, control, sharing, notes }: Opened,
   { argv, env, where, began }: Call,
-): Promise<number> {
+): Promise<Ended> {
   refuseZero(resolved.config);
   refuseIdleGpus(env, device === "cpu" ? "cpu" : "cuda", whyNoCuda, wishesIn(resolved.config));
+  refuseGpus(resolved, where, device === "cpu" ? "cpu" : "cuda");
   const world = refuseOtherLayout(resolved, where, device === "cpu" ? "cpu" : "cuda");
   const ready = await unlessAsked(generateMissing(resolved.config, libtorch, where));
   await loadReader(ready.config.data);
@@ -171,7 +170,8 @@ async function trainOn(
   control?.runFolder(prepared.places.logs);
   const { host: master } = where.master;
   const started = startedBy(where, world.device, env);
-  return await run(prepared, started, { argv, libtorch, world, master, origins: originsOf(resolved) });
+  const code = await run(prepared, started, { argv, libtorch, world, master, origins: originsOf(resolved) });
+  return { code, places: prepared.places };
 }
 
 /** How threads wait is told where several compute. */
@@ -180,7 +180,7 @@ const waiting = ({ training }: Config, device: Device): string[] =>
     ? [`Cores: ${cpusHere()}; ${spinSentence(settleSpin())}.`]
     : [];
 
-function refuseOtherLayout(
+export function refuseOtherLayout(
   { preset, config }: Resolved,
   { nodes, world: ranks }: Where,
   device: World["device"],

@@ -4,6 +4,6 @@
 /** Declared in a thread's module: `declare const self: ThreadScope`. */
 export interface ThreadScope extends EventTarget {
   onmessage: ((event: MessageEvent) => void) | null;
-  postMessage(message: unknown): void;
+  postMessage(message: unknown, transfer?: readonly ArrayBufferLike[]): void;
   close(): void;
 }

@@ -5,6 +5,7 @@ import { need } from "./library.ts";
 
 const CPU = 0, CUDA = 1;
 
+/** What autocast computes in. */
 export type Half = "bf16" | "f16";
 
 let now: Half | null = null;

@@ -1,26 +1,26 @@
 // The library in a script that lies anywhere: imported by its path, with no deno.json, no import map and no lock.
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { inTemp } from "./integration/program.ts";
 
 const MOD = fromFileUrl(new URL("../mod.ts", import.meta.url));
 
-async function deno(args: string[], cwd: string) {
+async function deno(args: string[], cwd: string, env: Record<string, string> = {}) {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args,
     cwd,
-    env: { NO_COLOR: "1" },
+    env: { NO_COLOR: "1", ...env },
   }).output();
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   return { code, stdout: text(stdout), stderr: text(stderr) };
 }
 
 /** Its packages are in Deno's cache first, as they are after a first start. */
-async function runScript(source: string, cwd: string) {
+async function runScript(source: string, cwd: string, env: Record<string, string> = {}) {
   Deno.writeTextFileSync(`${cwd}/script.ts`, source.replaceAll("MOD", JSON.stringify(MOD)));
   const cached = await deno(["cache", "--quiet", "script.ts"], cwd);
   assertEquals(cached.code, 0, cached.stderr);
-  return await deno(["run", "--quiet", "--allow-all", "--cached-only", "script.ts"], cwd);
+  return await deno(["run", "--quiet", "--allow-all", "--cached-only", "script.ts"], cwd, env);
 }
 
 Deno.test("mod.ts imported by its path computes, in a folder that knows nothing of this project", () =>
@@ -34,4 +34,39 @@ scope(() => console.log(JSON.stringify(layer.forward(ops.randn([8, 3])).shape)))
     );
     assertEquals(code, 0, stderr);
     assert(stdout.trim() === "[8,2]", stdout);
+  }));
+
+Deno.test("train(config) trains a preset's configuration from any folder, as the program does, and the script ends", () =>
+  inTemp(async (cwd) => {
+    const { code, stdout, stderr } = await runScript(
+      `import { getDebugConfig, train } from MOD;
+const config = getDebugConfig();
+config.training.epochs = 2;
+config.training.optimizer.learning_rate = 0.002;
+const { stopped, run, checkpoints } = await train(config);
+console.log(JSON.stringify({ stopped, run, best: Deno.statSync(checkpoints + "/" + run + "_best.pt").isFile }));`,
+      cwd,
+      { EPOCHS: "5", HPCTRAIN_SEED: "7" },
+    );
+    assertEquals(code, 0, stderr);
+    assertEquals(JSON.parse(stdout.trim().split("\n").at(-1)!), { stopped: false, run: "debug", best: true });
+    assertMatch(stdout, /^Learning rate: 0.002 \(train\(config\)\), not scaled/m);
+    const events = Deno.readTextFileSync(`${cwd}/logs/debug/events.jsonl`).trim().split("\n").map((line) =>
+      JSON.parse(line)
+    );
+    const { config, origins } = events.find(({ kind }) => kind === "config");
+    assertEquals(config.training.epochs, 2); // what the program says counts more than the environment, that more than a preset
+    assertEquals([config.training.seed, origins["training.batch_size"]], [7, "preset debug"]);
+    assertEquals(events.at(-1).code, 0);
+    assert(!stdout.includes("train on")); // no command of ours does this run again
+    const again = Deno.readTextFileSync(`${cwd}/script.ts`).replace(
+      "config.training.epochs = 2",
+      "config.training.epochs = -2",
+    );
+    const wrong = await runScript(again, cwd);
+    assertEquals(wrong.code, 1);
+    assertStringIncludes(
+      wrong.stderr,
+      "UserError: train(config): training.epochs (--epochs) must be a whole number",
+    );
   }));

@@ -50,7 +50,7 @@ Deno.test("the package can be published: what it needs is in it, and nothing els
   for (const needed of ["mod.ts", "deno.json", "LICENSE", "README.md", "presets/debug.yaml"]) {
     assert(files.includes(needed), `${needed} is not among ${files}`);
   }
-  const own = /^(mod\.ts|deno\.json|LICENSE|README\.md|CHANGELOG\.md|(core|deps|ffi|presets)\/.*)$/;
+  const own = /^(mod\.ts|deno\.json|LICENSE|README\.md|CHANGELOG\.md|(commands|core|deps|ffi|presets)\/.*)$/;
   assertEquals(files.filter((file) => !own.test(file)), []);
 });
 

@@ -3,8 +3,16 @@ import { UserError } from "../errors.ts";
 import { resolve } from "./resolve.ts";
 import type { Config } from "./settings.ts";
 
-const fromPreset = (preset: string, ranks?: number): Config =>
-  resolve({ argv: [], env: {}, preset, ranks }).config;
+/** Which preset a configuration began as: what it was given since then is the program's own. */
+const presets = new WeakMap<Config, string>();
+
+export const presetOf = (config: Config): string | null => presets.get(config) ?? null;
+
+function fromPreset(preset: string, ranks?: number): Config {
+  const { config } = resolve({ argv: [], env: {}, preset, ranks });
+  presets.set(config, preset);
+  return config;
+}
 
 /** A few seconds on any machine. */
 export function getDebugConfig(): Config {

@@ -14,6 +14,8 @@ export interface Request {
   readonly env: Env;
   /** Used when neither argv nor HPCTRAIN_PRESET names one. */
   readonly preset?: string;
+  /** A whole configuration that a program gives: what differs from its preset counts like flags. */
+  readonly program?: { readonly config: Config; readonly preset: string | null };
   /** The configuration in a checkpoint to evaluate or go on from: above the preset, below files. */
   readonly checkpoint?: unknown;
   /** Ranks of this world where known; a preset for many GPUs sizes its batch by it. */
@@ -60,7 +62,10 @@ export function resolve(request: Request): Resolved {
     if (!takes(path) && !origin.startsWith("--set")) mistakes.try(() => refuseUseless(path, origin, usage));
   }
   mistakes.try(() => refuseExtra(line.positionals, request.positionals ?? 0, usage));
-  const preset = mistakes.try(() => choosePreset(line, request)) ?? null;
+  const { program } = request;
+  const preset = program
+    ? program.preset === null ? null : loadPreset(program.preset)
+    : mistakes.try(() => choosePreset(line, request)) ?? null;
   const files = line.files.length > 0 ? line.files : env.HPCTRAIN_CONFIG ? [env.HPCTRAIN_CONFIG] : [];
 
   const config = defaults();
@@ -72,6 +77,7 @@ export function resolve(request: Request): Resolved {
     }
   };
   if (preset) apply("preset", forRanks(preset, request.ranks));
+  const ofProgram = program ? changesTo(config, program.config, mistakes) : [];
   if (request.checkpoint) apply("checkpoint", fromCheckpoint(request.checkpoint));
   for (const file of files) {
     apply("file", mistakes.try(() => readSettings(file, mistakes))?.assignments ?? []);
@@ -79,7 +85,7 @@ export function resolve(request: Request): Resolved {
   const variables = readEnvironment(env, mistakes);
   mistakes.refuse();
   apply("environment", variables);
-  apply("flag", line.assignments);
+  apply("flag", [...line.assignments, ...ofProgram]);
   const layer = (path: string): Layer => given.get(path)?.layer ?? "default";
   const origin = (path: string): string => given.get(path)?.origin ?? "default";
   if (isTyped(layer(RATE)) && !isTyped(layer(SCALING)) && config.training.lr_scaling !== "none") {
@@ -132,6 +138,15 @@ function forRanks(preset: Preset, ranks: number | undefined): readonly Assignmen
   if (!ranks || preset.layout.device !== "cuda") return preset.assignments;
   const path = "training.batch_size";
   return [...preset.assignments, { path, value: batchForRanks(ranks), origin: `preset ${preset.name}` }];
+}
+
+/** What a program has changed in a configuration. */
+function changesTo(before: Config, now: Config, mistakes: Mistakes): Assignment[] {
+  return ALL.flatMap((declared) => {
+    const value = read(now, declared.path);
+    if (value === undefined || same(value, read(before, declared.path))) return [];
+    return mistakes.try(() => fromData(declared, value, "train(config)")) ?? [];
+  });
 }
 
 /** What belongs to the machine or to the other run, not to what was trained. */

@@ -51,7 +51,8 @@ export function startedBy(
 export function nextCommands(
   prepared: Prepared,
   ending: Ending,
-  argv: readonly string[],
+  /** Null where no command of ours does this run again. */
+  argv: readonly string[] | null,
   started: Started,
 ): [string, string][] {
   const { run, places } = prepared;
@@ -59,7 +60,7 @@ export function nextCommands(
   const libtorch = run.config.environment.libtorch;
   const same = libtorch !== "" && !Deno.env.get("HPCTRAIN_LIBTORCH") ? ["--libtorch", libtorch] : [];
   return [
-    ...goingOn(prepared, ending, argv, started),
+    ...(argv === null ? [] : goingOn(prepared, ending, argv, started)),
     ...(run.val ? [["evaluate", line("eval", best, ...same)] as [string, string]] : []),
     ["look inside", line("inspect", latestPath(places))],
     ...(run.wandbFolder !== null && run.config.wandb.mode !== "online"

@@ -12,7 +12,8 @@ import type { Ending, Run } from "./run.ts";
 import { isThere } from "../there.ts";
 
 interface Context {
-  readonly argv: readonly string[];
+  /** Null where a program of the user's own trains. */
+  readonly argv: readonly string[] | null;
   readonly libtorch: Libtorch;
   readonly world: { readonly ranks: number; readonly device: "cpu" | "cuda" };
   /** Where rank 0 is. */
@@ -40,7 +41,7 @@ export function announce(
     kind: "run",
     run: places.run,
     version: VERSION,
-    command: argv,
+    command: argv ?? [],
     model: built.model.name,
     parameters: parameterCount(built.model.root),
     world_size: world.ranks,
@@ -65,7 +66,7 @@ export function exit(run: Run, code: number, message: string): { seconds: number
 export function conclude(
   prepared: Prepared,
   ending: Ending,
-  argv: readonly string[],
+  argv: readonly string[] | null,
   started: Started,
 ): void {
   const { run, places } = prepared;

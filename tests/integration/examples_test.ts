@@ -127,7 +127,7 @@ Deno.test("the programs in docs/library.md are typed right and run", () =>
     const blocks = blocksOf(Deno.readTextFileSync(join(ROOT, "docs/library.md"))).filter((b) =>
       b.language === "ts" && b.mark === "" // those with a mark are files for the program
     );
-    assertEquals(blocks.length, 2);
+    assertEquals(blocks.length, 3);
     const { compilerOptions } = JSON.parse(Deno.readTextFileSync(join(ROOT, "deno.json")));
     const imports = { "@hpctrain/hpctrain": join(ROOT, "mod.ts") };
     Deno.writeTextFileSync(join(cwd, "deno.json"), JSON.stringify({ imports, compilerOptions }));

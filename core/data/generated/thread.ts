@@ -1,10 +1,12 @@
 // A thread that makes samples: told which, it answers with them. May import cosmology, ffi.
-/// <reference lib="deno.worker" />
 import type { Libtorch } from "../../../ffi/libraries/types.ts";
 import { openLibtorch } from "../../../ffi/library.ts";
 import { simulation, type SimulationSpec } from "../../cosmology/options.ts";
 import type { Role } from "../../cosmology/prior.ts";
 import type { Simulation } from "../../cosmology/simulation.ts";
+import type { ThreadScope } from "../../thread_scope.ts";
+
+declare const self: ThreadScope;
 
 export interface Orders {
   readonly libtorch: Libtorch;

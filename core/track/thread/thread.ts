@@ -1,6 +1,5 @@
 // The thread that writes down what a run tells: events.jsonl, the W&B run, and how the machine is. A disk that is slow or
 // hangs holds this thread and no step. It sleeps between two looks, so it has no event loop. May import track; never libtorch.
-/// <reference lib="deno.worker" />
 import { openEventFile } from "../event_file.ts";
 import { type Done, openLosses, rewindFile } from "../events.ts";
 import { encodeEvent } from "../event_types.ts";
@@ -9,6 +8,9 @@ import type { Said, ThreadSetup } from "./messages.ts";
 import { EVENT, openPuller, REWIND, STEP_NUMBERS } from "./ring.ts";
 import { openSinks, type Sink } from "./sinks.ts";
 import { newStepNumbers, takeStep } from "./step_numbers.ts";
+import type { ThreadScope } from "../../thread_scope.ts";
+
+declare const self: ThreadScope;
 
 /** Between two looks: what a kill may take with it. */
 const LOOK_MS = 50;

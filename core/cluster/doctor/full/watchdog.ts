@@ -1,7 +1,9 @@
 // The thread that ends a --full which a native call does not come back from: a dead file server, a GPU that hangs. May
 // import ffi/end_process.
-/// <reference lib="deno.worker" />
 import { endProcess } from "../../../../ffi/end_process.ts";
+import type { ThreadScope } from "../../../thread_scope.ts";
+
+declare const self: ThreadScope;
 
 export interface Watch {
   readonly milliseconds: number;

@@ -1,6 +1,8 @@
 // The thread that uploads while training: it has an event loop of its own. May import grows.
-/// <reference lib="deno.worker" />
 import { type GrowingRun, uploadAsItGrows } from "./grows.ts";
+import type { ThreadScope } from "../../../thread_scope.ts";
+
+declare const self: ThreadScope;
 
 /** First the run; then how many milliseconds are left once training has ended. */
 export type ToThread = { run: GrowingRun } | { ended: number };

@@ -1,0 +1,62 @@
+// `hpctrain train --dry-run`: everything that a run decides before its first step, told; nothing is trained or written.
+import { refuseIdleGpus, refuseJobLayout, wishesIn } from "../core/cluster/layout.ts";
+import { variablesTold } from "../core/config/told.ts";
+import { loadReader } from "../core/data/open.ts";
+import { placeFlags, whereAmI } from "../core/dist/where.ts";
+import { planBatches } from "../core/train/batch_math.ts";
+import { build } from "../core/train/build.ts";
+import { changesSince } from "../core/train/changes.ts";
+import { asUserError, openDevice, whyNoCuda } from "../core/train/device.ts";
+import { goesOn } from "../core/train/goes_on.ts";
+import { refuseGpus, refuseLayout, unitsTaken, withoutEffect } from "../core/train/limits.ts";
+import { precisionNote, shardsNote } from "../core/train/notes.ts";
+import { refuseZero } from "../core/train/parallel/zero.ts";
+import { rateLine } from "../core/train/rate.ts";
+import { startLine } from "../core/track/lines.ts";
+import type { Asking } from "./train.ts";
+import { refuseOtherLayout } from "./train_here.ts";
+import { withUserCode } from "./user_code.ts";
+
+export async function dryRun({ ask, env }: Asking): Promise<void> {
+  const settings = ask();
+  const where = whereAmI(env, placeFlags(settings.config.distributed));
+  refuseJobLayout(env, where, wishesIn(settings.config));
+  const first = await withUserCode(ask({ ranks: where.world }));
+  refuseLayout(first, where);
+  const { resume, said } = goesOn(first.config, first.preset, null);
+  const resolved = resume ? await withUserCode(ask({ ranks: where.world, checkpoint: resume.saved })) : first;
+  const { config } = resolved;
+  try {
+    const { device: wished } = config.training;
+    if (wished !== "auto") refuseOtherLayout(resolved, where, wished); // that does not fit, whatever GPUs there are
+    refuseZero(config);
+    const { device, libtorch } = openDevice(config, where.localRank);
+    const kind = device === "cpu" ? "cpu" : "cuda";
+    refuseIdleGpus(env, kind, whyNoCuda, wishesIn(config));
+    refuseGpus(resolved, where, kind);
+    const world = refuseOtherLayout(resolved, where, kind);
+    await loadReader(config.data);
+    const built = build(config, device, where.world);
+    const plan = planBatches(config.training, built.data.train.length, where.world);
+    if (where.rank > 0) return; // what is refused is refused on every rank, and told by each
+    const lines = [
+      startLine(world),
+      `libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`,
+      ...variablesTold(resolved),
+      ...withoutEffect(resolved),
+      ...unitsTaken(resolved),
+      ...said,
+      ...(resume ? [`Goes on from ${resume.path}`, ...changesSince(resume, resolved)] : []),
+      ...built.data.notes,
+      built.model.describe(),
+      plan.said,
+      ...precisionNote(built),
+      ...shardsNote(config, plan),
+      rateLine(config.training, plan.global, resolved.origin),
+      "Dry run: nothing was trained, and nothing written.",
+    ];
+    for (const line of lines) console.log(line);
+  } catch (error) {
+    throw asUserError(error);
+  }
+}

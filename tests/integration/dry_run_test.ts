@@ -1,0 +1,39 @@
+// `hpctrain train --dry-run`: what a run would do, told by what decides it.
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { inTemp, run, succeed } from "./program.ts";
+
+Deno.test("--dry-run tells what each step would train on, in the lines of the run, and leaves nothing behind", () =>
+  inTemp(async (cwd) => {
+    const argv = ["--debug", "--batch-size=50", "--grad_accum=2", "--lr", "1e-2", "--max-steps=2"];
+    const dry = (await succeed(["train", ...argv, "--dry-run"], { cwd, env: { EPOCHS: "2" } })).stdout;
+    assertEquals([...Deno.readDirSync(cwd)], []);
+    assertMatch(dry, /^Batch: 50 x 1 rank x 2 accumulated = 100 samples a step, 20 steps an epoch$/m);
+    assertMatch(dry, /^Learning rate: 0.01 \(--lr\), not scaled/m);
+    assertMatch(dry, /^From the environment: EPOCHS=2\.$/m);
+    assertMatch(dry, /^Dry run: nothing was trained, and nothing written\.\n$/m);
+    const told = (await succeed(argv, { cwd, env: { EPOCHS: "2" } })).stdout.split("\n");
+    for (const line of dry.trim().split("\n").slice(0, -1)) assertEquals(told.includes(line), true, line);
+    const goesOn = (await succeed([...argv, "--resume=auto", "--dry-run"], { cwd })).stdout;
+    assertMatch(goesOn, /^Goes on from checkpoints\/debug_latest\.pt$/m);
+  }));
+
+Deno.test("--dry-run refuses what the run would refuse, with its code", () =>
+  inTemp(async (cwd) => {
+    const cases: [string[], number, string][] = [
+      [["--debug", "--train-samples=10", "--batch-size=64"], 3, "is larger than the training set"],
+      [["--preset=multi-node"], 2, 'Preset "multi-node" is for'],
+      [
+        ["--debug", "--gpus-per-node=2", "--device=cpu"],
+        2,
+        "--gpus-per-node asks for 2 GPUs on each node, and this run computes on CPUs.",
+      ],
+      [["--data-path=none.npz"], 3, "none.npz"],
+    ];
+    for (const [argv, code, says] of cases) {
+      const dry = await run(["train", ...argv, "--dry-run"], { cwd });
+      assertEquals(dry.code, code, dry.stderr);
+      assertStringIncludes(dry.stderr, says);
+      const real = await run(["train", ...argv], { cwd });
+      assertEquals([real.code, real.stderr], [dry.code, dry.stderr]);
+    }
+  }));
