@@ -109,6 +109,13 @@ export const distributed = {
     flag: "zero",
     help: "1: each rank updates its part of the weights and holds the optimizer's state of that part alone",
   }),
+  debug: choice(["off", "info", "detail"], "off", {
+    flag: "debug-ranks",
+    env: ["TORCH_DISTRIBUTED_DEBUG"],
+    words: { OFF: "off", INFO: "info", DETAIL: "detail" },
+    help:
+      "info: each rank says where it is and what it computes on; detail: ranks compare each collective before it begins, at some speed",
+  }),
   any_layout: bool(false, {
     flag: "any-layout",
     help: "train on a layout that the preset is not made for, or that a job's tasks and GPUs don't fit",

@@ -9,6 +9,8 @@ import type { Config } from "../../config/settings.ts";
 import { ALL, read } from "../../config/tree.ts";
 import { join } from "../../../deps/path.ts";
 import { type Control, openControl } from "../../dist/control/control.ts";
+import { checked } from "../../dist/checked.ts";
+import { BACKENDS } from "../../dist/collectives.ts";
 import { openFlight } from "../../dist/flight.ts";
 import { openCollectives } from "../../dist/open.ts";
 import { openTeam, type Team } from "../../dist/team.ts";
@@ -65,8 +67,16 @@ export async function joinRanks({ where, config, device, libtorch, env }: Rank):
       meeting: control,
       failed: () => control.error()?.told ?? null,
     });
+    const { debug } = config.distributed;
+    if (debug !== "off") {
+      const { rank, world, localRank, localWorld, said: found } = where;
+      console.error(
+        `hpctrain: rank ${rank} of ${world}, ${localRank} of ${localWorld} on ${Deno.hostname()}: process ${Deno.pid} on ${device}, ` +
+          `libtorch ${libtorch.versionText}, by ${BACKENDS[collectives.backend]}. ${found}`,
+      );
+    }
     return {
-      team: openTeam(collectives, device, flight),
+      team: openTeam(debug === "detail" ? checked(collectives, device) : collectives, device, flight),
       control,
       notes: [where.said, control.met, ...said.split("\n")],
     };
@@ -103,7 +113,7 @@ export async function failed(control: Control, error: unknown): Promise<unknown>
 
 /** These are each rank's own. */
 const OWN =
-  /^(environment|cluster|wandb)\.|^distributed\.(rank|local_rank|master_addr|master_port)$|^output\.(quiet|debug)$/;
+  /^(environment|cluster|wandb)\.|^distributed\.(rank|local_rank|master_addr|master_port)$|^output\.quiet$/;
 
 /** What must be the same on every rank. */
 const common = (config: Config) =>
