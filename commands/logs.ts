@@ -1,6 +1,7 @@
 // `hpctrain logs`: what a run or a job has printed, and with -f what it goes on to print. May import core, @std/path.
 import { join } from "../deps/path.ts";
 import { meantBy } from "../core/cluster/jobs/of_run.ts";
+import { errBeside } from "../core/cluster/script/slurm.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { EXIT, UserError } from "../core/errors.ts";
 import { LOGS_OPTIONS } from "./options.ts";
@@ -8,6 +9,8 @@ import { LOGS_OPTIONS } from "./options.ts";
 const USAGE = "hpctrain logs [RUN | JOB] [-f] [--rank K] [--save-dir DIR]";
 const LOOK_MS = 500;
 const CHUNK = 64 * 1024;
+/** Letters of a job's errors that are shown. */
+const LAST = 16 * 1024;
 
 export async function logs(argv: string[]): Promise<number> {
   const words = argv.map((word) => word === "-f" ? "--follow" : word);
@@ -16,6 +19,7 @@ export async function logs(argv: string[]): Promise<number> {
   const { folder, job } = meantBy(positionals[0], saveDir);
   const path = fileOf(folder, job, saveDir, options.rank ?? "0");
   using file = Deno.openSync(path);
+  tellErrors(path);
   const shrunk = () => Deno.statSync(path).size < file.seekSync(0, Deno.SeekMode.Current);
   for (;;) {
     await copy(file);
@@ -23,6 +27,14 @@ export async function logs(argv: string[]): Promise<number> {
     await new Promise((over) => setTimeout(over, LOOK_MS));
     if (shrunk()) file.seekSync(0, Deno.SeekMode.Start);
   }
+}
+
+/** A job may have a file of its own for what it writes to stderr (cluster.err_file): there the reason is if it failed. */
+function tellErrors(path: string): void {
+  const errors = errBeside(path);
+  if (errors === path || !isFile(errors)) return;
+  const text = Deno.readTextFileSync(errors).trimEnd();
+  if (text !== "") console.error(`${errors}:\n${text.slice(-LAST)}\n${path}:`);
 }
 
 /** A rank's own file, else what the scheduler has caught of the job. */

@@ -2,6 +2,7 @@
 import { ask, submit } from "../core/cluster/script/deliver.ts";
 import type { Job } from "../core/cluster/script/job.ts";
 import { pbsLogs, pbsOutput, renderPbs } from "../core/cluster/script/pbs.ts";
+import { errBeside } from "../core/cluster/script/slurm.ts";
 import { programAsCalled } from "../core/cluster/script/program.ts";
 import { quote } from "../core/cluster/script/quote.ts";
 import { EXIT } from "../core/errors.ts";
@@ -54,12 +55,14 @@ async function dryRun(prepared: Prepared): Promise<number> {
 }
 
 function whatNext(id: string, job: Job): [string, string][] {
+  const output = pbsOutput(job).replace("PBS_JOBID", () => id);
+  const files = [output, ...(job.errFile ? [errBeside(output)] : [])];
   return [
     [`qstat ${id}`, "its place in the queue"],
     ...(findCommand("status")
       ? [[`${programAsCalled()} status ${id}`, "how far it is"] as [string, string]]
       : []),
-    [`tail -F ${quote(pbsOutput(job).replace("PBS_JOBID", () => id))}`, "what it prints"],
+    [`tail -F ${files.map(quote).join(" ")}`, "what it prints"],
     [`qdel ${id}`, "ends it"],
   ];
 }

@@ -4,7 +4,7 @@ import { ask, makeFolder, refused, submit } from "../core/cluster/script/deliver
 import { type Job, slug } from "../core/cluster/script/job.ts";
 import { programAsCalled } from "../core/cluster/script/program.ts";
 import { quote } from "../core/cluster/script/quote.ts";
-import { refuseFolder, renderSlurm } from "../core/cluster/script/slurm.ts";
+import { errBeside, refuseFolder, renderSlurm } from "../core/cluster/script/slurm.ts";
 import { SHORT } from "../core/cluster/script/typed.ts";
 import { EXIT } from "../core/errors.ts";
 import { next, placeScript, prepareJob, sayArithmetic, type Scheduler } from "./job_script.ts";
@@ -74,7 +74,10 @@ function whatNext(id: string, job: Job): [string, string][] {
     ...(findCommand("status")
       ? [[`${programAsCalled()} status ${id}`, "how far it is"] as [string, string]]
       : []),
-    [`tail -F ${quote(output)}`, "what it prints"],
+    [
+      `tail -F ${[output, ...(job.errFile ? [errBeside(output)] : [])].map(quote).join(" ")}`,
+      "what it prints",
+    ],
     [`scancel ${id}`, "ends it"],
   ];
 }

@@ -24,7 +24,7 @@ import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
 import { asFirst, failed, joinRanks } from "../core/train/parallel/join.ts";
 import { refuseZero } from "../core/train/parallel/zero.ts";
 import { prepare, type Prepared } from "../core/train/prepare.ts";
-import { type GoesOn, goesOn } from "../core/train/goes_on.ts";
+import { type GoesOn, goesOn, whyNoEpochs } from "../core/train/goes_on.ts";
 import { endByOneself, hearEarly, stopSignals, unlessAsked } from "../core/train/stop.ts";
 import { type Started, startedBy } from "../core/train/next.ts";
 import { announce, conclude, exit } from "../core/train/story.ts";
@@ -82,14 +82,14 @@ async function trainTogether(first: Resolved, call: Call): Promise<Ended> {
     const sharing = ranksSharingCores(team);
     if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
     const mine = team.rank === 0 ? await decide(first, call) : null;
-    const { resume, again: afresh, changed } = asFirst(team, () => {
-      const { resume, again, changed } = mine!;
-      return { resume, again, changed };
+    const { resume, again: afresh, changed, noEpochs } = asFirst(team, () => {
+      const { resume, again, changed, noEpochs } = mine!;
+      return { resume, again, changed, noEpochs };
     });
     const again = () => withUserCode(ask({ ranks: where.world, checkpoint: resume!.saved }));
     const resolved = mine?.resolved ?? (resume ? await again() : first);
     const ended = await trainOn(
-      { resume, again: afresh, changed, resolved },
+      { resume, again: afresh, changed, noEpochs, resolved },
       { ...opened, team, control, sharing, notes },
       call,
     );
@@ -108,17 +108,33 @@ async function trainTogether(first: Resolved, call: Call): Promise<Ended> {
 interface Decided extends Pick<GoesOn, "resume" | "again"> {
   /** Lines about what goes on, and about settings that differ from the checkpoint's. */
   readonly changed: readonly string[];
+  /** Why no checkpoints of single epochs are kept, though a preset asks for them. */
+  readonly noEpochs: string | null;
   readonly resolved: Resolved;
 }
 
 /** Going on without other settings means going on with the run's own. */
 async function decide(first: Resolved, { ask, where, requeued }: Call): Promise<Decided> {
   const { resume, again, said } = goesOn(first.config, first.preset, requeued);
-  if (!resume) return { resume, again, changed: said, resolved: first };
+  if (!resume) {
+    return {
+      resume,
+      again,
+      changed: said,
+      resolved: first,
+      noEpochs: whyNoEpochs(first, { resume, again }),
+    };
+  }
   const resolved = await withUserCode(
     ask({ ranks: where.world, checkpoint: resume.saved }),
   );
-  return { resume, again, changed: [...said, ...changesSince(resume, resolved)], resolved };
+  return {
+    resume,
+    again,
+    changed: [...said, ...changesSince(resume, resolved)],
+    noEpochs: whyNoEpochs(resolved, { resume, again }),
+    resolved,
+  };
 }
 
 interface Opened extends ReturnType<typeof openDevice> {
@@ -130,11 +146,12 @@ interface Opened extends ReturnType<typeof openDevice> {
 }
 
 async function trainOn(
-  { resume, again, changed, resolved }: Decided,
+  { resume, again, changed, noEpochs, resolved }: Decided,
   { device, libtorch, team, control, sharing, notes }: Opened,
   { argv, env, where, began }: Call,
 ): Promise<Ended> {
   refuseZero(resolved.config);
+  if (noEpochs !== null) resolved.config.output.save_every_epoch = false;
   refuseIdleGpus(env, device === "cpu" ? "cpu" : "cuda", whyNoCuda, wishesIn(resolved.config));
   refuseGpus(resolved, where, device === "cpu" ? "cpu" : "cuda");
   const world = refuseOtherLayout(resolved, where, device === "cpu" ? "cpu" : "cuda");
@@ -162,6 +179,7 @@ async function trainOn(
       ...loading.notes,
       ...waiting(resolved.config, device),
       ...changed,
+      ...(noEpochs === null ? [] : [noEpochs]),
     ],
     began,
   });

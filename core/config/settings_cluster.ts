@@ -132,6 +132,10 @@ const ending = {
 };
 
 const script = {
+  err_file: bool(false, {
+    flag: "err-file",
+    help: "what a job writes to stderr goes into a .err file of its own, beside the .out",
+  }),
   modules: list({ flag: "modules", empty: "none", help: "modules the job loads first" }),
   env: list({
     empty: "none",

@@ -2,10 +2,12 @@
 // that the scheduler has started again goes on with, unasked. May import cluster, config, track, its siblings.
 import { join } from "../../deps/path.ts";
 import { type Requeued, runOfJob } from "../cluster/requeue.ts";
+import type { Resolved } from "../config/resolve.ts";
 import type { Config } from "../config/settings.ts";
 import { readLines } from "../track/event_file.ts";
 import { decodeEvent } from "../track/event_types.ts";
 import { lineagePath } from "../track/lineage.ts";
+import { hasEpochs } from "./names.ts";
 import { type Resume, resumeFrom } from "./resume.ts";
 
 export interface GoesOn {
@@ -28,6 +30,21 @@ export function goesOn(config: Config, preset: string | null, requeued: Requeued
     ? `${head}: the run ${again} begins again, as it ended before its first save`
     : `${head}, and it had not begun this run yet`;
   return { resume, again, said: [said] };
+}
+
+/**
+ * Checkpoints of single epochs that only a preset asks for are not kept where another run has some: they would be written
+ * over. Gives the line that says so.
+ */
+export function whyNoEpochs(
+  { config, layer }: Resolved,
+  { resume, again }: Pick<GoesOn, "resume" | "again">,
+): string | null {
+  const fresh = resume?.run == null && again === null;
+  if (!config.output.save_every_epoch || layer("output.save_every_epoch") !== "preset" || !fresh) return null;
+  if (!hasEpochs(config)) return null;
+  return "No checkpoint_epoch_N is kept of this run, because another run's lie there and would be written over: give it a " +
+    "--save-dir of its own to have them, or --save-every-epoch to write over them.";
 }
 
 /** `own`: the run of this job. Else one that was given a name is known by it. */

@@ -115,6 +115,10 @@ export const bestPath = (p: Places): string => join(p.checkpoints, `${p.run}_bes
 export const epochPath = (p: Places, epoch: number): string =>
   join(p.checkpoints, `checkpoint_epoch_${epoch}.${p.ending}`);
 
+/** Whether there are checkpoints of single epochs, whose names have no run in them. */
+export const hasEpochs = ({ output: { save_dir, model_dir } }: Config): boolean =>
+  listed(model_dir || join(save_dir, "checkpoints")).some((name) => /^checkpoint_epoch_\d+\./.test(name));
+
 function baseName(config: Config, preset: string | null, asked: string): string {
   if (asked) return asked;
   if (preset) return preset;

@@ -13,7 +13,7 @@ cd -- "${PBS_O_WORKDIR:?is not set. Submit this script with qsub}" || exit 7
 mkdir -p -- logs/pbs
 output=logs/pbs/cpu-cluster.$PBS_JOBID.out
 started_before=$([[ -s $output ]] && echo yes)
-exec >>"$output" 2>&1
+exec >>"$output" 2>>"${output%.out}.err"
 module load openmpi || exit 7
 
 set -euo pipefail

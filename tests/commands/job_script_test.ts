@@ -287,3 +287,32 @@ Deno.test("what the job's command would refuse is refused before the job waits f
     ]
   ) assertStringIncludes(prepare(line).script, line.split(" ")[1]);
 });
+
+Deno.test("what a job writes to stderr has a file of its own by one setting, which the presets of clusters have", async () => {
+  const slurm = (line: string) => directives(line).filter((text) => /--(output|error)=/.test(text));
+  assertEquals(slurm("sbatch --model mlp"), ["#SBATCH --output=logs/slurm/%x_%j.out"]);
+  assertEquals(slurm("sbatch --model mlp --err-file"), [
+    "#SBATCH --output=logs/slurm/%x_%j.out",
+    "#SBATCH --error=logs/slurm/%x_%j.err",
+  ]);
+  for (const preset of ["single-gpu", "multi-gpu", "multi-node", "cpu-cluster"]) {
+    assert(slurm(`sbatch --preset ${preset}`).includes("#SBATCH --error=logs/slurm/%x_%j.err"), preset);
+    assertEquals(slurm(`sbatch --preset ${preset} --no-err-file`).length, 1);
+  }
+  // PBS's script sends them there itself.
+  const folder = Deno.makeTempDirSync();
+  try {
+    for (const [flag, err] of [["--err-file", "oops\n"], ["--no-err-file", null]] as const) {
+      const line = prepare(`qsub --model mlp ${flag}`).script.split("\n").find((text) =>
+        text.startsWith("exec ")
+      )!;
+      const output = join(folder, `${flag}.out`);
+      const script = `output=${output}\n${line}\necho said; echo oops >&2`;
+      await new Deno.Command("bash", { args: ["-c", script] }).output();
+      assertEquals(Deno.readTextFileSync(output), err === null ? "said\noops\n" : "said\n");
+      if (err !== null) assertEquals(Deno.readTextFileSync(join(folder, `${flag}.err`)), err);
+    }
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+});

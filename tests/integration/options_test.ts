@@ -51,6 +51,25 @@ Deno.test("--save-interval saves that often, besides at the end of each epoch", 
     assertEquals(others.map(({ step }) => step).sort((a, b) => Number(a) - Number(b)), [5, 10]);
   }));
 
+Deno.test("a preset for clusters keeps each epoch's checkpoint, but never writes over another run's unasked", () =>
+  after(["--preset=cpu-cluster", "--any-layout", "--epochs=2"], async (_, cwd, { stdout }) => {
+    const folder = join(cwd, "checkpoints"), epochs = ["checkpoint_epoch_1.pt", "checkpoint_epoch_2.pt"];
+    assertEquals(filesIn(folder), [...epochs, "r_best.pt", "r_latest.pt"]);
+    assert(!stdout.includes("No checkpoint_epoch_N is kept"), stdout);
+    const before = epochs.map((name) => Deno.statSync(join(folder, name)).ino);
+    const flags = [...TINY, "--preset=cpu-cluster", "--any-layout", "--epochs=2", "--run-name=other"];
+    const other = await succeed(flags, { cwd });
+    assertMatch(other.stdout, /^No checkpoint_epoch_N is kept of this run, because another run's lie there/m);
+    assertEquals(epochs.map((name) => Deno.statSync(join(folder, name)).ino), before);
+    assert(filesIn(folder).includes("other_latest.pt"));
+    await succeed([...flags, "--save-every-epoch"], { cwd });
+    assertNotEquals(epochs.map((name) => Deno.statSync(join(folder, name)).ino), before);
+    const own = await succeed([...flags, "--resume=checkpoints/r_latest.pt", "--epochs=3", "--run-name=r"], {
+      cwd,
+    });
+    assert(!own.stdout.includes("No checkpoint_epoch_N is kept"), "a run that goes on keeps its own");
+  }));
+
 Deno.test("--save-every-epoch --keep-last 2 keeps the last two epochs, the latest and the best", () =>
   after(["--save-every-epoch", "--keep-last=2", "--epochs=4"], (_, cwd) => {
     assertEquals(filesIn(join(cwd, "checkpoints")), [

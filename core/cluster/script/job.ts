@@ -25,6 +25,8 @@ export interface Job {
   readonly ending: Ending;
   /** Folder of the output, below which slurm/ or pbs/ is. */
   readonly logs: string;
+  /** Whether stderr has a file of its own there. */
+  readonly errFile: boolean;
   /** One job for each number from 0 to `last`, at most so many at once. */
   readonly array?: { readonly last: number; readonly atOnce?: number };
 }

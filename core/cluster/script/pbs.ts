@@ -142,14 +142,14 @@ function refuseForeign({ limits, site }: Job): void {
 
 /** PBS keeps output to itself until the job has ended. */
 function output(job: Job): string[] {
-  const logs = quote(pbsLogs(job));
+  const logs = quote(pbsLogs(job)), to = job.ending.openMode === "append" ? ">>" : ">";
   return [
     "",
     'cd -- "${PBS_O_WORKDIR:?is not set. Submit this script with qsub}" || exit 7',
     `mkdir -p -- ${logs}`,
     `output=${logs}/${slug(job.name)}.$PBS_JOBID.out`,
     ...(job.words[0] === "train" ? ["started_before=$([[ -s $output ]] && echo yes)"] : []),
-    `exec ${job.ending.openMode === "append" ? ">>" : ">"}"$output" 2>&1`,
+    `exec ${to}"$output" 2${job.errFile ? `${to}"\${output%.out}.err"` : ">&1"}`,
   ];
 }
 

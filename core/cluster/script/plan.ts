@@ -58,6 +58,7 @@ export function planJob(request: Request): Job {
       openMode: cluster.open_mode,
     },
     logs: join(output.save_dir, "logs"),
+    errFile: cluster.err_file,
   };
 }
 

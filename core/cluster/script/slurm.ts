@@ -45,6 +45,9 @@ export function renderSlurm(job: Job): string {
 /** Where sbatch writes what the job prints; nothing makes this folder but who submits. */
 export const slurmOutput = ({ logs, array }: Job): string => `${logs}/slurm/%x_${array ? "%A_%a" : "%j"}.out`;
 
+/** Where what it writes to stderr goes, if not there too. */
+export const errBeside = (output: string): string => output.replace(/\.out$/, ".err");
+
 /** In the whole path of its output SLURM takes %j and the like for what it puts in, and knows no way to say a % itself. */
 export function refuseFolder(folder: string): void {
   if (!/[%\\]/.test(folder)) return;
@@ -79,6 +82,7 @@ function directives(job: Job): string[] {
     ["exclusive", limits.exclusive],
     ["array", array ? `0-${array.last}${array.atOnce ? `%${array.atOnce}` : ""}` : ""],
     ["output", slurmOutput(job)],
+    ["error", job.errFile && errBeside(slurmOutput(job))],
     ["open-mode", ending.openMode],
     ["mail-user", site.mail],
     ["mail-type", site.mail && site.mailType],

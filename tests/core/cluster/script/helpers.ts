@@ -43,6 +43,7 @@ export const JOB: Job = {
     mpi: "auto",
     pbs: { dialect: "pro", launch: "mpiexec", place: "" },
   },
+  errFile: false,
   ending: { signal: "USR1@120", requeue: true, maxRequeues: 3, openMode: "append" },
   logs: "logs",
 };
