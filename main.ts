@@ -1,6 +1,7 @@
 // The executable: argv -> command -> exit code. Imports the errors and the table of commands; the rest when needed.
 import { findCommand } from "./commands/mod.ts";
 import { EXIT, refused, UserError } from "./core/errors.ts";
+import { cleanConsole } from "./core/terminal.ts";
 
 export async function main(given: string[]): Promise<number> {
   const argv = traceErrors(given);
@@ -84,6 +85,7 @@ async function mainOfRank(folder: string): Promise<number> {
 }
 
 if (import.meta.main) {
+  cleanConsole();
   const folder = Deno.env.get("HPCTRAIN_LAUNCH");
   Deno.exit(folder ? await mainOfRank(folder) : await main(Deno.args).catch(report));
 }

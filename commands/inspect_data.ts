@@ -1,4 +1,5 @@
 // `hpctrain inspect` of a data set. Imports core/data/preview, core/data/packed, core/errors.
+import { printColoured } from "../core/terminal.ts";
 import { inkOf } from "../core/data/preview/terminal.ts";
 import { summaryLines } from "../core/data/preview/lines.ts";
 import { withPreview } from "../core/data/preview/open.ts";
@@ -54,7 +55,7 @@ function show(pictures: Pictures, chosen: number | null): void {
   const isTerminal = Deno.stdout.isTerminal();
   const ink = inkOf(isTerminal, (name) => Deno.env.get(name));
   const columns = isTerminal ? Deno.consoleSize().columns || 80 : 80;
-  for (const line of terminalLines(pictures, chosen, columns, ink)) console.log(line);
+  for (const line of terminalLines(pictures, chosen, columns, ink)) printColoured(line);
 }
 
 function sampleNumber(text: string, { path, samples, pictures, fields }: Preview): number {

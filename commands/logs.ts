@@ -1,4 +1,5 @@
 // `hpctrain logs`: what a run or a job has printed, and with -f what it goes on to print. May import core, @std/path.
+import { clean } from "../core/terminal.ts";
 import { join } from "../deps/path.ts";
 import { meantBy } from "../core/cluster/jobs/of_run.ts";
 import { errBeside } from "../core/cluster/script/slurm.ts";
@@ -73,11 +74,23 @@ export function outputIn(folder: string, job: string): string | null {
   }
 }
 
+/** As it is, but for a terminal: what a rank has printed may hold anything. */
 async function copy(file: Deno.FsFile): Promise<void> {
   const chunk = new Uint8Array(CHUNK);
-  for (let got = await file.read(chunk); got !== null; got = await file.read(chunk)) {
-    for (let done = 0; done < got;) done += Deno.stdout.writeSync(chunk.subarray(done, got));
+  if (Deno.stdout.isTerminal()) {
+    const decoder = new TextDecoder();
+    for (let got = await file.read(chunk); got !== null; got = await file.read(chunk)) {
+      writeAll(new TextEncoder().encode(clean(decoder.decode(chunk.subarray(0, got), { stream: true }))));
+    }
+    return;
   }
+  for (let got = await file.read(chunk); got !== null; got = await file.read(chunk)) {
+    writeAll(chunk.subarray(0, got));
+  }
+}
+
+function writeAll(bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += Deno.stdout.writeSync(bytes.subarray(done));
 }
 
 function isFile(path: string): boolean {

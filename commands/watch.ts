@@ -1,4 +1,5 @@
 // `hpctrain watch`: how a run stands, from its files, as they grow. Imports core/track, core/config, core/errors.
+import { printColoured } from "../core/terminal.ts";
 import { parseOptions } from "../core/config/options.ts";
 import { UserError } from "../core/errors.ts";
 import { findRun, NEWEST } from "../core/track/find_run.ts";
@@ -73,7 +74,7 @@ function printOnce(reader: RunReader, terminal: boolean): void {
   const size = terminal ? openScreen().size() : PAGE;
   const lines = render(look(reader), size.width, size.height - 1, style).slice(0, -1);
   while (lines.at(-1)?.trim() === "") lines.pop();
-  console.log(lines.map((line) => line.trimEnd()).join("\n"));
+  printColoured(lines.map((line) => line.trimEnd()).join("\n"));
 }
 
 /** Lines now and then, until the run has ended. */

@@ -1,4 +1,5 @@
 // Bytes of a file by position, so that a checkpoint is never read whole. Imports core/errors.ts.
+import { clean } from "../terminal.ts";
 import { UserError } from "../errors.ts";
 
 /** A fault in what a checkpoint file holds. Names out of the file may be in the sentence. */
@@ -6,9 +7,11 @@ export function damaged(path: string, what: string): UserError {
   return new UserError("checkpoint", `${path}: ${printable(what)}${/[.?]$/.test(what) ? "" : "."}`);
 }
 
-/** Text out of a file, without what could steer a terminal. */
+/** Text out of a file on one line, without what could steer a terminal. */
 export function printable(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+  return clean(
+    text.replaceAll(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`),
+  );
 }
 
 export class FileBytes {

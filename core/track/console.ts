@@ -1,4 +1,5 @@
 // What a run says on stdout and stderr: plain lines, warnings, the live line, or events as JSON. May import lines.ts and progress.ts.
+import { clean } from "../terminal.ts";
 import { stepLine, type StepState } from "./lines.ts";
 import { openProgress, type ProgressLine } from "./progress.ts";
 
@@ -49,19 +50,22 @@ export function openConsole(options: ConsoleOptions): Console {
   let plainAt = now();
 
   return {
-    line(text) {
+    line(given) {
+      const text = clean(given);
       told?.(text, "stdout");
       if (quiet || json) return;
       live?.clear();
       write(text + "\n");
     },
-    final(text) {
+    final(given) {
+      const text = clean(given);
       told?.(text, "stdout");
       if (json) return;
       live?.clear();
       write(text + "\n");
     },
-    warn(text) {
+    warn(given) {
+      const text = clean(given);
       told?.(`warning: ${text}`, "stderr");
       live?.clear();
       writeError(`warning: ${text}\n`);
@@ -75,7 +79,7 @@ export function openConsole(options: ConsoleOptions): Console {
       write(text + "\n");
     },
     event(line) {
-      if (json) write(line + "\n");
+      if (json) write(clean(line) + "\n");
     },
     close() {
       live?.clear();

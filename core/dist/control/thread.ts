@@ -1,5 +1,6 @@
 // The control thread: talks to the server while the training thread is inside native calls, and ends this process when
 // that thread can't. Rank 0's is the server too. May import its siblings, flight, where, ffi/end_process.
+import { cleanConsole } from "../../terminal.ts";
 import { endProcess } from "../../../ffi/end_process.ts";
 import { EXIT, refused, UserError } from "../../errors.ts";
 import { openFlight, progress } from "../flight.ts";
@@ -13,6 +14,8 @@ import { type News, openNews } from "./news.ts";
 import { PHASES } from "./phases.ts";
 import { CHANGES, PHASE, type Shared, STEP } from "./words.ts";
 import type { ThreadScope } from "../../thread_scope.ts";
+
+cleanConsole(); // this thread has one of its own
 
 declare const self: ThreadScope;
 

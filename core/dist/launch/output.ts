@@ -1,5 +1,6 @@
 // What ranks print: to the screen, with the rank before it where it is not rank 0, and into logs/<run>/rank-K.log.
 // Imports nothing of ours.
+import { clean } from "../../terminal.ts";
 import { join } from "../../../deps/path.ts";
 
 export type Stream = "out" | "err";
@@ -51,7 +52,7 @@ const withoutRank = (sentence: string): string =>
 
 function toScreen(stream: Stream, text: string): void {
   const to = stream === "out" ? Deno.stdout : Deno.stderr;
-  const bytes = new TextEncoder().encode(text);
+  const bytes = new TextEncoder().encode(clean(text));
   try {
     for (let at = 0; at < bytes.length;) at += to.writeSync(bytes.subarray(at));
   } catch { /* nobody reads any more: the run goes on */ }

@@ -26,11 +26,14 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** Right in text and in quoted attributes. Control characters are nothing that HTML can say; half characters are none. */
+/**
+ * Right in text and in quoted attributes. Control characters are nothing that HTML can say, what turns the
+ * direction of text round would do it to all that follows, and half characters are none.
+ */
 export const escaped = (text: string): string =>
   text.toWellFormed()
     // deno-lint-ignore no-control-regex
-    .replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/g, "\ufffd")
+    .replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "\ufffd")
     .replace(/[&<>"']/g, (character) => ENTITIES[character]);
 
 /** JSON that can stand in a script element: nothing in it ends the element or opens a comment. */

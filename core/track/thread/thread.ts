@@ -1,5 +1,6 @@
 // The thread that writes down what a run tells: events.jsonl, the W&B run, and how the machine is. A disk that is slow or
 // hangs holds this thread and no step. It sleeps between two looks, so it has no event loop. May import track; never libtorch.
+import { cleanConsole } from "../../terminal.ts";
 import { openEventFile } from "../event_file.ts";
 import { type Done, openLosses, rewindFile } from "../events.ts";
 import { encodeEvent } from "../event_types.ts";
@@ -11,6 +12,8 @@ import { newStepNumbers, takeStep } from "./step_numbers.ts";
 import type { ThreadScope } from "../../thread_scope.ts";
 
 declare const self: ThreadScope;
+
+cleanConsole(); // this thread has one of its own
 
 /** Between two looks: what a kill may take with it. */
 const LOOK_MS = 50;

@@ -1,4 +1,5 @@
 // Puts screens on a terminal without flicker, and gives the terminal back as it was. Imports nothing.
+import { cleanButColours } from "../../terminal.ts";
 
 export interface Screen {
   /** Draws over what is there: lines as wide as the screen, of which only those that differ are sent. */
@@ -20,7 +21,8 @@ export function openScreen(write: (text: string) => void = writeAll): Screen {
   let shown: readonly string[] = [];
   let entered = false;
   return {
-    draw(lines) {
+    draw(given) {
+      const lines = given.map(cleanButColours);
       const out = [entered ? "" : ENTER];
       entered = true;
       lines.forEach((line, i) => {
