@@ -20,6 +20,9 @@ export function requireGrad(t: Tensor, on = true): Tensor {
 /** A leaf that shares t's memory and asks for a gradient: what passes between blocks. */
 export const boundary = (t: Tensor): Tensor => requireGrad(detach(t));
 
+/** Whether operations remember how their results were computed. */
+export const gradEnabled = (): boolean => native.gradMode();
+
 /** Runs `body` without remembering how its results were computed. */
 export function noGrad<R>(body: () => R): R {
   const before = native.gradMode();

@@ -84,7 +84,7 @@ export function build(
     metrics: isCode(training.metric) ? userMetrics(userFile(training.metric), facts) : null,
     cast,
     onGpu: device !== "cpu",
-    seeds: keyedSeeds(model, training.seed),
+    seeds: keyedSeeds(model, training.seed, isCode(config.model.name) || isCode(training.loss)),
   } as const;
   const channelsLast = training.channels_last === "on" ||
     (training.channels_last === "auto" &&

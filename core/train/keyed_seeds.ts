@@ -15,10 +15,13 @@ export interface KeyedSeeds {
   seed(block: number): void;
 }
 
-/** Null for a model that draws nothing (no module with a share `p` to drop): seeding costs a microsecond a block. */
-export function keyedSeeds(model: Model, seed: number): KeyedSeeds | null {
-  const draws = model.root.modules().some((m) => "p" in m && (m.p as number) > 0);
-  if (!draws) return null;
+/**
+ * Null for a model that draws nothing: no module with a share `p` to drop, no operation that draws. `unknown`: what its code
+ * draws can't be told, so it is seeded: that costs a microsecond a block.
+ */
+export function keyedSeeds(model: Model, seed: number, unknown = false): KeyedSeeds | null {
+  const dropped = model.root.modules().some((m) => "p" in m && (m.p as number) > 0);
+  if (!dropped && !model.draws && !unknown) return null;
   return {
     step: 0,
     share: 0,

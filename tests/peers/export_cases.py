@@ -144,6 +144,78 @@ class Scalars(nn.Module):
         return torch.cat([r.reshape(-1) for r in [*results, y, z]])
 
 
+class Scaled(nn.Module):
+    """Weights standardised by batch norm without running statistics, as NFNets do; one that looks at its own batch, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.gain = nn.Conv2d(1, 4, 3, padding=1), nn.Parameter(torch.full((4,), 0.7))
+        self.norm, self.head = nn.BatchNorm2d(4, track_running_stats=False), nn.Linear(4, 2)
+
+    def forward(self, x):
+        w = self.conv.weight
+        w = F.batch_norm(w.reshape(1, 4, -1), None, None, weight=self.gain, training=True, momentum=0.0).reshape_as(w)
+        return self.head(F.relu(self.norm(F.conv2d(x, w, self.conv.bias, padding=1))).mean((2, 3)))
+
+
+class Deep(nn.Module):
+    """Stochastic depth as transformers and timm write it."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.layers, self.head = how, nn.ModuleList([nn.Linear(3, 3) for _ in range(3)]), nn.Linear(3, 2)
+
+    def dropped(self, x, keep):
+        if not self.training:
+            return x
+        shape = (x.shape[0],) + (1,) * (x.ndim - 1)
+        if self.how == "floor":
+            mask = keep + torch.rand(shape, dtype=x.dtype, device=x.device)
+            mask.floor_()
+            return x.div(keep) * mask
+        return x * x.new_empty(shape).bernoulli_(keep).div_(keep)
+
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = x + self.dropped(torch.tanh(layer(x)), 0.9 - 0.2 * i)
+        return self.head(x)
+
+
+class Drawing(nn.Module):
+    """Draws in every way there is."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x):
+        y = self.layer(x)
+        some = y.detach().abs() + 0.5
+        drawn = [
+            torch.empty_like(y).exponential_(), torch.bernoulli(some.clamp(max=1)), torch.empty_like(y).uniform_(0.1, 0.2),
+            torch.multinomial(some, 2, replacement=True).float(), torch.poisson(some), torch._standard_gamma(some),
+            torch.empty_like(y).log_normal_(), torch.empty_like(y).geometric_(0.3), torch.normal(some, 0.1),
+        ]
+        return y + sum(drawn) * 0.01
+
+
+class Spectral(nn.Module):
+    """Weights divided by a norm whose vectors forward moves."""
+
+    def __init__(self):
+        super().__init__()
+        def part():
+            layer = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 6))
+            return nn.Sequential(layer, nn.GELU(), nn.LayerNorm(6), nn.Tanh())
+
+        self.parts, self.head = nn.ModuleList([part() for _ in range(3)]), nn.Linear(6, 2)
+
+    def forward(self, x):
+        for part in self.parts:
+            x = x + part(x)
+        return self.head(x)
+
+
 def old_layout(program, path):
     """As torch.export.save wrote it before PyTorch 2.8."""
     parts = serialize(program)
@@ -184,6 +256,11 @@ torch.manual_seed(1)
 lowered = export(Net().train(), (image,), dynamic_shapes={"x": batch}).run_decompositions({})
 save(lowered, os.path.join(folder, "lowered.pt2"))
 
+made("scaled", Scaled, (image,), {"x": batch})
+made("deep_floor", lambda: Deep("floor"), (row,), {"x": batch})
+made("deep_bernoulli", lambda: Deep("bernoulli"), (row,), {"x": batch})
+made("drawing", Drawing, (row,), {"x": batch})
+made("spectral", Spectral, (torch.randn(4, 6),), {"x": batch})
 made("scalars", Scalars, (torch.randn(6, 5),))
 
 # What PyTorch itself gives for some of them.
@@ -202,4 +279,23 @@ for name, model, example in [("counting", Counting, row), ("sizes", Sizes, None)
         x = torch.randn(4, 3) if name == "counting" else torch.randn(3, 10, 4)
         outputs.append([float(v) for v in m(x).flatten()])
     answers[name] = {"outputs": outputs, "buffers": {k: v.flatten().tolist() for k, v in m.named_buffers()}}
+for name, model, shape in [("scaled", Scaled, (4, 1, 8, 8)), ("deep_floor", lambda: Deep("floor"), (4, 3)),
+                           ("deep_bernoulli", lambda: Deep("bernoulli"), (4, 3))]:
+    torch.manual_seed(1)
+    m = model().train(False)
+    torch.manual_seed(10)
+    answers[name] = {"evaluated": m(torch.randn(shape)).flatten().tolist()}
+torch.manual_seed(1)
+m = Spectral()
+torch.manual_seed(10)
+x = torch.randn(4, 6)
+F.mse_loss(m(x), torch.randn(4, 2)).backward()
+answers["spectral"] = {"gradients": {k: p.grad.flatten().tolist() for k, p in m.named_parameters()},
+                       "buffers": {k: b.flatten().tolist() for k, b in m.named_buffers()}}
+tagged = []
+for packet in dir(torch.ops.aten):
+    for overload in getattr(torch.ops.aten, packet).overloads() if hasattr(getattr(torch.ops.aten, packet), "overloads") else []:
+        if torch.Tag.nondeterministic_seeded in getattr(getattr(torch.ops.aten, packet), overload).tags:
+            tagged.append([packet, "" if overload == "default" else overload])
+answers["drawing"] = {"tagged": tagged}
 json.dump({"torch": torch.__version__, "answers": answers}, sys.stdout)

@@ -12,6 +12,8 @@ export interface Frame {
   training: boolean;
   /** Forward is gone through once more for the same batch: buffers stay as they are. */
   again: boolean;
+  /** What forward writes to is a copy already: of the buffers as the first pass found them. */
+  copies: boolean;
 }
 
 export type Getter = (frame: Frame) => unknown;

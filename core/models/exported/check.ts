@@ -8,8 +8,10 @@ import type { Facts } from "../model.ts";
 import type { Archive } from "./archive.ts";
 import type { Meta, Program, Size } from "./graph.ts";
 import { symbolIn } from "./numbers.ts";
+import { resolve } from "./operators.ts";
 import { placeOf } from "./place.ts";
 import type { Problem } from "./plan.ts";
+import { draws, stillDrawing } from "./random.ts";
 
 const MAX_LINES = 30;
 
@@ -166,8 +168,27 @@ export function checkFixedBatch(
   if (short !== undefined) throw fixedSize(path, input, 0, fixed, short % fixed);
 }
 
-/** What is odd about a graph but no fault: exported with model.eval(), for instance. */
+/** What is odd about a graph but no fault: exported with model.eval(), or random in evaluation. */
 export function warningsOf({ path, program }: Archive): string[] {
+  return [...frozen(path, program), ...drawnInEvaluation(path, program)];
+}
+
+function drawnInEvaluation(path: string, program: Program): string[] {
+  const nodes = stillDrawing(program, ({ target }) => {
+    const found = resolve(target);
+    return found.kind === "op" && draws(found.name, found.op);
+  });
+  const places = new Set(nodes.map((node) => {
+    const place = placeOf(node), name = node.target.replace("torch.ops.", "");
+    return place === "" ? name : `${name} (${place})`;
+  }));
+  return [...places].map((place) =>
+    `Warning: ${path} draws random numbers in evaluation, too: ${place}. Its predictions and validation loss hang on them; ` +
+    "where only training is to draw, use torch.nn.Dropout, or torchvision's StochasticDepth."
+  );
+}
+
+function frozen(path: string, program: Program): string[] {
   const flag = (target: RegExp, names: readonly string[], on: boolean) =>
     program.nodes.filter((node) =>
       target.test(node.target) &&

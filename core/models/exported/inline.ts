@@ -1,7 +1,7 @@
 // Graphs inside a graph that only say how a part of it is run (torch.no_grad, torch.autocast in forward): put in its place,
 // node by node.
 // May import graph (types).
-import type { Graph, Mode, Node, Size, Value } from "./graph.ts";
+import type { Graph, Meta, Mode, Node, Size, Value } from "./graph.ts";
 
 const PARTS = /^torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_autocast)$/;
 const DEEPEST = 16;
@@ -14,13 +14,43 @@ export function inlined<G extends Graph>(graph: G): G {
     ...output,
     value: renamed(output.value, (n) => done.latest(n)),
   }));
-  return { ...graph, nodes, outputs, tensors: done.tensors, symbols: done.symbols };
+  const tensors = done.tensors;
+  return { ...graph, nodes: withoutOut(nodes, tensors), outputs, tensors, symbols: done.symbols };
+}
+
+const OUT = /^(torch\.ops\.aten\.\w+)\.out$/;
+
+/**
+ * What writes to a tensor that is given for its result (out=) is the same operation without it, and a copy to there: which can
+ * give that tensor no other size.
+ */
+function withoutOut(nodes: readonly Node[], tensors: Map<string, Meta>): Node[] {
+  return nodes.flatMap((node) => {
+    const [, name] = OUT.exec(node.target) ?? [];
+    const place = node.inputs.at(-1), [result] = node.outputs;
+    if (!name || place?.name !== "out" || node.outputs.length !== 1 || result.kind !== "tensor") {
+      return [node];
+    }
+    const inputs = node.inputs.slice(0, -1),
+      made = { kind: "tensor", name: `${result.name} before` } as const;
+    const meta = tensors.get(result.name);
+    if (meta) tensors.set(made.name, meta);
+    const overload = inputs.some((input) => input.name === "other") ? "Tensor" : "default";
+    return [
+      { ...node, target: `${name}.${overload}`, inputs, outputs: [made] },
+      {
+        ...node,
+        target: "torch.ops.aten.copy_.default",
+        inputs: [{ name: "self", value: place.value }, { name: "src", value: made }],
+      },
+    ];
+  });
 }
 
 type Rename = (name: string) => string;
 
 class Inliner {
-  readonly tensors: Map<string, Graph["tensors"] extends ReadonlyMap<string, infer M> ? M : never>;
+  readonly tensors: Map<string, Meta>;
   readonly symbols: Map<string, Size>;
   /** Of results that are an input of the inner graph, or another result: what they are. */
   readonly #same = new Map<string, string>();

@@ -108,7 +108,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   if (facts && !loss) {
     checkOutput(archive, signature.prediction?.meta, facts, options.outputs ?? facts.outputs);
   }
-  const root = new ExportedModule(archive, dropped(program));
+  const root = new ExportedModule(archive);
   const halves = halvesOf(plan, path, target?.slot ?? -1, loss?.slot ?? -1);
   const prediction = predictionSlot(path, signature, halves, program);
   const updates = updatesOf(program, plan, root);
@@ -125,6 +125,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     blocks,
     convolutional: program.nodes.some(({ target }) => /\.(conv[23]d|convolution)\./.test(target)),
     describe: () => said(archive, blocks, signature, [parameterCount(root), plan.steps.length], warnings),
+    draws: plan.draws,
     warnings,
     inputs: inputs.map(({ label, meta }) => ({ name: label, meta })),
     loss: loss && graphLoss(runner, signature, facts),
@@ -187,16 +188,4 @@ function predictionSlot(path: string, signature: Signature, halves: Halves, prog
     );
   }
   return prediction.slot;
-}
-
-function dropped(program: Program): number {
-  let most = 0;
-  for (const { target, inputs } of program.nodes) {
-    if (/\.bernoulli_|\.rand|\.normal/.test(target)) most = Math.max(most, 0.5);
-    if (!/dropout|attention|lstm|gru|rnn/.test(target)) continue;
-    for (const { name, value } of inputs) {
-      if (/^(p|dropout_p|dropout)$/.test(name) && value.kind === "number") most = Math.max(most, value.value);
-    }
-  }
-  return most;
 }

@@ -15,8 +15,7 @@ export class ExportedModule extends Module {
   readonly tensors = new Map<string, Tensor>();
   readonly #order: [name: string, tensor: Tensor][] = [];
 
-  /** `p`: the largest share that the graph drops; the trainer seeds models that draw numbers. */
-  constructor(archive: Archive, readonly p: number) {
+  constructor(archive: Archive) {
     super();
     const { program, weights, constants, path } = archive;
     const trained = new Set(program.inputs.flatMap((i) => i.kind === "parameter" ? [i.of] : []));

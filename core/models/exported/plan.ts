@@ -4,7 +4,6 @@ import { autocast, type Half } from "../../../ffi/autocast.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { type Operator, operator } from "../../../ffi/dispatch.ts";
 import { NativeError, UseAfterFree } from "../../../ffi/errors.ts";
-import { fill_ } from "../../../ffi/make.ts";
 import { clone, copy_ } from "../../../ffi/ops.ts";
 import type { Schema } from "../../../ffi/schema.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -15,6 +14,7 @@ import type { Mode, Node, Program, Value } from "./graph.ts";
 import { mayReturn } from "./admitted.ts";
 import { resolve } from "./operators.ts";
 import { placeOf } from "./place.ts";
+import { averaged, draws, keptShares } from "./random.ts";
 
 export type SlotKind = "parameter" | "buffer" | "constant" | "input" | "made" | "number";
 
@@ -42,6 +42,8 @@ export interface Plan {
   /** Of each slot: the slot whose memory it shares. */
   readonly roots: readonly number[];
   slotOf(name: string): number;
+  /** Something in it draws random numbers. */
+  readonly draws: boolean;
   readonly problems: readonly Problem[];
 }
 
@@ -59,8 +61,11 @@ class Planner {
   readonly #tied = new Set<number>();
   readonly #steps: Step[] = [];
   readonly #problems: Problem[] = [];
+  readonly #kept: ReadonlyMap<string, number>;
+  #draws = false;
 
   constructor(readonly program: Program, readonly path: string) {
+    this.#kept = keptShares(program);
     for (const input of program.inputs) {
       if (input.kind === "user") {
         if (input.value.kind === "tensor") this.#slot(input.value.name, "input");
@@ -196,7 +201,9 @@ class Planner {
       for (const slot of out.flat()) this.#tied.add(slot);
     }
     const plain = numbers && op.numbers ? op.numbers : op.call!;
-    const call = statistics(name, op, this.#tied.has(target) ? byCopy(op, plain) : plain);
+    this.#draws ||= draws(name, op);
+    const average = averaged(name, schema.overload, this.#kept.get(nameIn(node.outputs[0])));
+    const call = statistics(op, this.#tied.has(target) ? byCopy(op, plain) : plain, average);
     const store = storeOf(out, schema.returns.length === 1 && schema.returns[0].list);
     const guarded = written >= 0 && this.#keeps(root);
     const run = stepOf(call, sources, store, guarded ? written : -1);
@@ -280,6 +287,7 @@ class Planner {
       kinds: this.#kinds,
       roots: this.#roots,
       slotOf: this.#find,
+      draws: this.#draws,
       problems: this.#problems,
     };
   }
@@ -302,6 +310,7 @@ function sizeElsewhere({ inputs, tensors }: Program, { target, inputs: [of, dim]
   return null;
 }
 
+const nameIn = (value: Value | undefined): string => value?.kind === "tensor" ? value.name : "";
 const isNumber = (value: Value | undefined): boolean => value?.kind === "number" || value?.kind === "symbol";
 
 /** Those in place that are called without a net: what they throw would end the process. */
@@ -360,30 +369,35 @@ function stepOf(
       const { at, slot, get } = fill[i];
       args[at] = slot >= 0 ? values[slot] : get(frame);
     }
-    if (guarded >= 0 && (frame.again || !frame.training)) args[guarded] = clone(args[guarded] as Tensor);
+    if (guarded >= 0 && !frame.copies && (frame.again || !frame.training)) {
+      args[guarded] = clone(args[guarded] as Tensor);
+    }
     store(frame, call(frame)(...args));
   };
 }
 
 /** Ops that read or write statistics, or draw: what they do differently in evaluation or in a second pass. */
-function statistics(name: string, { schema }: Operator, plain: Call): (frame: Frame) => Call {
+function statistics({ schema }: Operator, plain: Call, average: Call | null): (frame: Frame) => Call {
+  const { name, overload } = schema;
   if (name === "batch_norm" || name === "instance_norm") {
     const still: Call = (...args) => {
       args[3] = args[4] = null; // the running mean and variance moved in the first pass
       return plain(...args);
     };
     const kept: Call = (...args) => {
-      if (args[3]) args[5] = false; // instance norm calls its flag use_input_stats
+      args[5] = !args[3]; // without running statistics it is the batch's own; instance norm calls its flag use_input_stats
       return plain(...args);
     };
     return ({ again, training }) => again && training ? still : training ? plain : kept;
   }
-  if (name === "bernoulli_" && schema.overload === "float") {
-    // A share that is kept (stochastic depth): in evaluation what it is on average.
-    const average: Call = (x, p) => fill_(x as Tensor, p === undefined ? 0.5 : p as number);
-    return ({ training }) => training ? plain : average;
+  if (name === "_native_batch_norm_legit" && overload === "no_stats") {
+    const own: Call = (...args) => {
+      args[3] = true;
+      return plain(...args);
+    };
+    return () => own;
   }
-  return () => plain;
+  return average ? ({ training }) => training ? plain : average : () => plain;
 }
 
 /** As torch.no_grad and torch.autocast around it say; autocast for another kind of device changes nothing. */

@@ -1,6 +1,6 @@
 // Runs a graph block by block, and its loss behind the last one. May import ffi, model, nn (batch_norm), losses (types), its
 // siblings.
-import { noGrad } from "../../../ffi/autograd.ts";
+import { gradEnabled, noGrad } from "../../../ffi/autograd.ts";
 import { toDevice } from "../../../ffi/make.ts";
 import { clone, copy_, reshape, toDtype } from "../../../ffi/ops.ts";
 import { describe, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -56,7 +56,13 @@ export class Runner {
 
   constructor(readonly parts: Parts) {
     const { program, root, signature, halves: { body, tail } } = parts;
-    this.#frame = { values: new Array(body.slots), device: "cpu", training: true, again: false };
+    this.#frame = {
+      values: new Array(body.slots),
+      device: "cpu",
+      training: true,
+      again: false,
+      copies: false,
+    };
     this.#written = new Set([...body.steps, ...tail.steps].map(({ writes }) => writes));
     const late = new Set(tail.steps.flatMap(({ defines }) => defines));
     this.#late = parts.updates.filter(({ slot }) => late.has(slot));
@@ -74,13 +80,15 @@ export class Runner {
     const kept = new Set([out, ...between, ...(last ? updates.map(({ slot }) => slot) : [])]);
     if (from > 0) kept.add(input); // the caller's
     freeAfterLastUse(body, from, to, kept);
+    const moved = this.#movedIn(from, to), found: Tensor[] = [];
     const frame = this.#frame, early = updates.filter((update) => !this.#late.includes(update));
     const forward = (x: Activation): Activation => {
       frame.training = root.training;
       frame.again = recomputing();
       if (from === 0) this.#bind(x);
       else frame.values[input] = x as Tensor;
-      runSteps(body.steps, from, to, frame, path);
+      if (moved.length === 0) runSteps(body.steps, from, to, frame, path);
+      else this.#movingBuffers(moved, found, () => runSteps(body.steps, from, to, frame, path));
       if (last) {
         this.#update(early);
         this.#leave(out, input);
@@ -89,6 +97,40 @@ export class Runner {
       return result === x ? clone(result) : result;
     };
     return { name, module: this.#partOf(from, last ? Infinity : to), forward };
+  }
+
+  /** Slots of buffers that steps from..to look at and that forward writes to somewhere. */
+  #movedIn(from: number, to: number): number[] {
+    const { steps, roots, kinds } = this.parts.halves.body;
+    const used = new Set(steps.slice(from, to).flatMap(({ uses }) => uses.map((slot) => roots[slot])));
+    return [...used].filter((slot) =>
+      this.#written.has(slot) && (kinds[slot] === "buffer" || kinds[slot] === "constant")
+    );
+  }
+
+  /**
+   * A block that is computed twice (gradient checkpointing) finds its buffers the second time as it found them the first
+   * time: they are copied in the first pass, which is the one without a gradient.
+   */
+  #movingBuffers(moved: readonly number[], found: Tensor[], run: () => void): void {
+    const { values, again, training } = this.#frame;
+    if (!again) {
+      for (const copy of found.splice(0)) copy.free();
+      if (training && !gradEnabled()) {
+        for (const slot of moved) found.push(keep(clone(values[slot] as Tensor)));
+      }
+      return run();
+    }
+    if (found.length === 0) return run();
+    const before = moved.map((slot) => values[slot]);
+    moved.forEach((slot, i) => values[slot] = found[i]);
+    this.#frame.copies = true;
+    try {
+      run();
+    } finally {
+      this.#frame.copies = false;
+      moved.forEach((slot, i) => values[slot] = before[i]);
+    }
   }
 
   /** The loss of the batch whose prediction was made last: it may want more of the graph than that. */
