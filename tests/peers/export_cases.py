@@ -199,6 +199,20 @@ class Drawing(nn.Module):
         return y + sum(drawn) * 0.01
 
 
+class Waves(nn.Module):
+    """Weights that are complex numbers, as Fourier neural operators have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift, self.head = nn.Linear(3, 8), nn.Linear(8, 2)
+        self.weight = nn.Parameter(torch.randn(5, 5, dtype=torch.cfloat) * 0.3)
+        self.turn = nn.Parameter(torch.tensor(0.5 + 0.25j))
+
+    def forward(self, x):
+        waves = torch.fft.rfft(torch.tanh(self.lift(x))) @ self.weight
+        return self.head(torch.fft.irfft(waves * self.turn, n=8))
+
+
 class Spectral(nn.Module):
     """Weights divided by a norm whose vectors forward moves."""
 
@@ -260,6 +274,7 @@ made("scaled", Scaled, (image,), {"x": batch})
 made("deep_floor", lambda: Deep("floor"), (row,), {"x": batch})
 made("deep_bernoulli", lambda: Deep("bernoulli"), (row,), {"x": batch})
 made("drawing", Drawing, (row,), {"x": batch})
+made("waves", Waves, (row,), {"x": batch})
 made("spectral", Spectral, (torch.randn(4, 6),), {"x": batch})
 made("scalars", Scalars, (torch.randn(6, 5),))
 
@@ -292,6 +307,20 @@ x = torch.randn(4, 6)
 F.mse_loss(m(x), torch.randn(4, 2)).backward()
 answers["spectral"] = {"gradients": {k: p.grad.flatten().tolist() for k, p in m.named_parameters()},
                        "buffers": {k: b.flatten().tolist() for k, b in m.named_buffers()}}
+torch.manual_seed(1)
+m = Waves()
+optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
+losses = []
+for step in range(5):
+    torch.manual_seed(10 + step)
+    x, y = torch.randn(4, 3), torch.randn(4, 2)
+    loss = F.mse_loss(m(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+answers["waves"] = {"losses": losses, "state": {k: [str(v.dtype), torch.view_as_real(v).flatten().tolist()]
+                                                for k, v in m.state_dict().items() if v.is_complex()}}
 tagged = []
 for packet in dir(torch.ops.aten):
     for overload in getattr(torch.ops.aten, packet).overloads() if hasattr(getattr(torch.ops.aten, packet), "overloads") else []:

@@ -1,6 +1,7 @@
 // The module of an exported program: parameters and buffers under the names they have in Python. May import ffi,
 // core/checkpoint, nn/module, its siblings.
 import { borrowBytes } from "../../../ffi/make.ts";
+import { detach, viewAsComplex, viewAsReal } from "../../../ffi/ops.ts";
 import { stayingUninitialised } from "../../../ffi/staying.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { isContiguous } from "../../checkpoint/tensor_bytes.ts";
@@ -13,6 +14,8 @@ import type { Archive, EntryStorage } from "./archive.ts";
 export class ExportedModule extends Module {
   /** By the names of the graph's signature. */
   readonly tensors = new Map<string, Tensor>();
+  /** Of these parameters: the ones that are complex in Python. They are trained as pairs of real numbers, as PyTorch does. */
+  readonly complex = new Set<Tensor>();
   readonly #order: [name: string, tensor: Tensor][] = [];
 
   constructor(archive: Archive) {
@@ -26,10 +29,20 @@ export class ExportedModule extends Module {
       if (!tensor) loaded.set(key, tensor = tensorOf(data));
       return tensor;
     };
+    const pairs = (name: string, tensor: Tensor): Tensor => {
+      const wanted = program.inputs.some((i) =>
+        i.kind === "parameter" && i.of === name && program.tensors.get(i.name)?.requiresGrad !== false
+      );
+      if (tensor.dtype !== "c64" || !wanted) return tensor;
+      const real = keep(viewAsReal(tensor));
+      this.complex.add(real);
+      return real;
+    };
     for (const [name, data] of weights) {
       const meta = program.inputs.find((i) => i.kind === "parameter" && i.of === name);
       const known = loaded.has(placeIn(data));
-      const tensor = made(data);
+      const tensor = pairs(name, made(data));
+      loaded.set(placeIn(data), tensor);
       this.#order.push([name, tensor]);
       this.tensors.set(name, tensor);
       if (known) continue; // tied: trained under its first name
@@ -40,8 +53,9 @@ export class ExportedModule extends Module {
         n !== name && trained.has(n) && placeIn(d) === placeIn(data)
       );
       if ((trained.has(name) && asks) || (tied && !trained.has(name))) {
-        if (tensor.dtype !== "f32") throw notFloat(path, name, tensor);
-        this.parameter(name, tensor);
+        if (this.complex.has(tensor)) this.parameter(name, tensor);
+        else if (tensor.dtype !== "f32") throw notFloat(path, name, tensor);
+        else this.parameter(name, tensor);
       } else this.buffer(name, tensor);
     }
     for (const [name, data] of constants) {
@@ -60,7 +74,7 @@ export class ExportedModule extends Module {
 
   /** In Python's order, tied tensors under each of their names. */
   override stateDict(): [string, Tensor][] {
-    return this.#order.map(([name, tensor]) => [name, tensor]);
+    return this.#order.map(([name, t]) => [name, this.complex.has(t) ? keep(detach(viewAsComplex(t))) : t]);
   }
 
   override free(): void {

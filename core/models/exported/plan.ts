@@ -260,6 +260,7 @@ class Planner {
 
   /** A slot per result, or a list of slots for a list; -1 for what has no name. */
   #outputs(node: Node, { schema }: Operator, target: number, root: number): (number | number[])[] {
+    refuseOutputs(node.outputs, schema.returns);
     const one = (name: string | null): number => {
       if (!name) return -1;
       if (target >= 0 && !this.#keeps(root)) { // written in place: the same tensor under a new name
@@ -291,6 +292,24 @@ class Planner {
       problems: this.#problems,
     };
   }
+}
+
+/** A node names what its operation gives: as many, a list for a list, or several under one list. */
+function refuseOutputs(outputs: readonly Value[], returns: readonly { list: boolean; base: string }[]): void {
+  const [only] = outputs, together = outputs.length === 1 && only.kind === "tensors" && returns.length > 1;
+  if (together || (returns.length === 0 && outputs.every(({ kind }) => kind === "none"))) return;
+  if (outputs.length !== returns.length) {
+    throw new Unfit(`it gives ${returns.length} results, and ${outputs.length} are named here`);
+  }
+  outputs.forEach(({ kind }, i) => {
+    if (kind !== "none" && (kind === "tensors") !== returns[i].list) {
+      throw new Unfit(
+        returns[i].list
+          ? "it gives a list, and one tensor is named here"
+          : "it gives one tensor, and a list is named here",
+      );
+    }
+  });
 }
 
 /**

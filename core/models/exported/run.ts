@@ -2,7 +2,7 @@
 // siblings.
 import { gradEnabled, noGrad } from "../../../ffi/autograd.ts";
 import { toDevice } from "../../../ffi/make.ts";
-import { clone, copy_, reshape, toDtype } from "../../../ffi/ops.ts";
+import { clone, copy_, reshape, toDtype, viewAsComplex } from "../../../ffi/ops.ts";
 import { describe, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../errors.ts";
 import type { Activation, Block } from "../model.ts";
@@ -14,7 +14,7 @@ import type { Program } from "./graph.ts";
 import type { Halves } from "./halves.ts";
 import type { Unpack } from "./inputs.ts";
 import { type ExportedModule, Part } from "./module.ts";
-import { freeAfterLastUse, type Plan, runSteps } from "./plan.ts";
+import { freeAfterLastUse, type Plan, runSteps, type Step } from "./plan.ts";
 import type { Signature, UserInput } from "./signature.ts";
 
 export interface Update {
@@ -80,6 +80,7 @@ export class Runner {
     const kept = new Set([out, ...between, ...(last ? updates.map(({ slot }) => slot) : [])]);
     if (from > 0) kept.add(input); // the caller's
     freeAfterLastUse(body, from, to, kept);
+    const complex = this.#complexIn(body.steps.slice(from, to));
     const moved = this.#movedIn(from, to), found: Tensor[] = [];
     const frame = this.#frame, early = updates.filter((update) => !this.#late.includes(update));
     const forward = (x: Activation): Activation => {
@@ -87,6 +88,7 @@ export class Runner {
       frame.again = recomputing();
       if (from === 0) this.#bind(x);
       else frame.values[input] = x as Tensor;
+      for (const [slot, pairs] of complex) frame.values[slot] = viewAsComplex(pairs);
       if (moved.length === 0) runSteps(body.steps, from, to, frame, path);
       else this.#movingBuffers(moved, found, () => runSteps(body.steps, from, to, frame, path));
       if (last) {
@@ -97,6 +99,18 @@ export class Runner {
       return result === x ? clone(result) : result;
     };
     return { name, module: this.#partOf(from, last ? Infinity : to), forward };
+  }
+
+  /** Slots of parameters that these steps take as complex numbers, and the pairs that they are trained as. */
+  #complexIn(steps: readonly Step[]): [number, Tensor][] {
+    const { program, root, halves: { body } } = this.parts;
+    if (root.complex.size === 0) return [];
+    const used = new Set(steps.flatMap(({ uses }) => uses));
+    return program.inputs.flatMap((input): [number, Tensor][] => {
+      if (input.kind !== "parameter") return [];
+      const slot = body.slotOf(input.name), pairs = root.tensors.get(input.of)!;
+      return used.has(slot) && root.complex.has(pairs) ? [[slot, pairs]] : [];
+    });
   }
 
   /** Slots of buffers that steps from..to look at and that forward writes to somewhere. */
@@ -144,6 +158,7 @@ export class Runner {
         bindSizes(path, wanted.label, wanted.meta, fitted, program, this.#symbols);
         frame.values[wanted.slot] = fitted;
       }
+      for (const [slot, pairs] of this.#complexIn(tail.steps)) frame.values[slot] = viewAsComplex(pairs);
       runSteps(tail.steps, 0, tail.steps.length, frame, path);
       this.#update(this.#late);
       const made = frame.values[slot] as Tensor;

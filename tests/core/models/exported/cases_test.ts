@@ -255,6 +255,34 @@ Deno.test("a view may look at its own tensor alone, not at what lies beside it i
   }
 });
 
+Deno.test("a node that names other results than its operation gives is refused before anything runs", () => {
+  const entries = entriesOf(pathOf("net"));
+  const name = [...entries.keys()].find((key) => key.includes("models/") && key.endsWith(".json"))!;
+  const text = new TextDecoder().decode(entries.get(name));
+  const odd: [string, (outputs: unknown[]) => unknown[], string][] = [
+    [
+      "relu.default",
+      (all) => [...all, { as_tensor: { name: "more" } }],
+      "it gives 1 results, and 2 are named here",
+    ],
+    [
+      "relu.default",
+      (all) => [{ as_tensors: [(all[0] as { as_tensor: unknown }).as_tensor] }],
+      "a list is named here",
+    ],
+    ["linear.default", () => [], "it gives 1 results, and 0 are named here"],
+  ];
+  for (const [target, change, why] of odd) {
+    const tree = JSON.parse(text);
+    const node = tree.graph_module.graph.nodes.find((n: { target: string }) => n.target.endsWith(target));
+    node.outputs = change(node.outputs);
+    const path = pathOf("odd");
+    writeEntries(path, new Map([...entries, [name, new TextEncoder().encode(JSON.stringify(tree))]]));
+    const { message } = assertThrows(() => exportedModel(path), UserError);
+    assertStringIncludes(message, why);
+  }
+});
+
 Deno.test("--blocks makes fewer blocks, which compute the same", () => {
   const [one, all] = [1, 0].map((blocks) => {
     const model = exportedModel(pathOf("net"), { blocks });
