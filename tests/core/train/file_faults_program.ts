@@ -20,7 +20,18 @@ export interface Told {
 
 const MLP = "--data-type synthetic --model mlp --train-samples 64 --val-samples 16 --batch-size 8 --epochs 3"
   .split(" ");
-const FLAGS = [...MLP, "--save-every-epoch", "--keep-last", "2", "--hidden-size", "8"];
+const FLAGS = [
+  ...MLP,
+  "--save-every-epoch",
+  "--keep-last",
+  "2",
+  "--hidden-size",
+  "8",
+  "--layers",
+  "1",
+  "--optimizer",
+  "sgd",
+];
 const faults = steerFaults(Deno.env.get("FILE_FAULTS")!);
 const every = Deno.args.includes("all");
 const FORMATS = ["pt", "safetensors", "sharded"];
