@@ -45,12 +45,18 @@ export function limitsOf({ proc }: Places = HERE): Limit[] {
 /** Memory that the machine would still find by moving what is not used to a disk. */
 export const freeSwap = ({ proc }: Places = HERE): number => kib(readOr(`${proc}/meminfo`), "SwapFree") ?? 0;
 
-/** How many processes the kernel has killed for memory, in this process's control groups and on the machine, until now. */
+/**
+ * How many processes the kernel has killed for memory until now, in this process's control groups and on the machine. Some
+ * may be counted in several groups: what counts is whether there are more than before.
+ */
 export function killsForMemory({ proc }: Places = HERE): { readonly job: number; readonly machine: number } {
   const kills = groupsOf(proc).map(({ folder, version }) =>
     word(readOr(`${folder}/${version === 2 ? "memory.events" : "memory.oom_control"}`), "oom_kill") ?? 0
   );
-  return { job: Math.max(0, ...kills), machine: word(readOr(`${proc}/vmstat`), "oom_kill") ?? 0 };
+  return {
+    job: kills.reduce((sum, count) => sum + count, 0),
+    machine: word(readOr(`${proc}/vmstat`), "oom_kill") ?? 0,
+  };
 }
 
 function machine(meminfo: string): Limit {

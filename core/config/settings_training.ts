@@ -200,6 +200,11 @@ const execution = {
     spellings: ["torch-compile"],
     help: "capture and replay the step where the device can",
   }),
+  memory_check: choice(["refuse", "warn", "off"], "refuse", {
+    flag: "memory-check",
+    help:
+      "what to do on a CPU before the first step where training can't fit into memory; where it may not it is told",
+  }),
   gradient_checkpointing: bool(false, {
     flag: "gradient-checkpointing",
     help: "compute activations twice instead of keeping them: less memory, more time",

@@ -76,6 +76,8 @@ export interface Prepared {
   readonly resumedFrom: string | null;
   /** Whether it begins again under the name of a run that ended before its first save. */
   readonly again: boolean;
+  /** Why memory may run out; null where it will not. */
+  readonly shortage: string | null;
   /** Lines about what was decided, in order. */
   readonly notes: readonly string[];
 }
@@ -87,7 +89,7 @@ const LEAST_PATIENCE = 600;
 
 export function prepare(start: Start): Prepared {
   const { config, device, team = null, control = null } = start;
-  const trained = openTrained(config, device, team);
+  const trained = openTrained(config, device, team, start.ranksHere ?? team?.world ?? 1);
   const { built, plan, schedule, zero, ema, parts } = trained;
   const { model, data, pass } = built;
   const rate = start.origin ? [rateLine(config.training, plan.global, start.origin)] : [];
@@ -162,7 +164,16 @@ export function prepare(start: Start): Prepared {
     ranksHere: start.ranksHere ?? team?.world ?? 1,
     memory: () => memoryInUse(device),
   };
-  return { run, places, built, notes, resumedFrom: start.resume?.path ?? null, again: !!start.again };
+  const shortage = first ? trained.shortage : null; // all ranks have the same
+  return {
+    run,
+    places,
+    built,
+    shortage,
+    notes,
+    resumedFrom: start.resume?.path ?? null,
+    again: !!start.again,
+  };
 }
 
 // Of these the W&B run alone hears, which rank 0 writes.

@@ -23,7 +23,7 @@ interface Context {
 }
 
 export function announce(
-  { run, places, built, notes, resumedFrom, again }: Prepared,
+  { run, places, built, shortage, notes, resumedFrom, again }: Prepared,
   { argv, libtorch, world, master, origins }: Context,
 ): void {
   const { console, events, config, cursor } = run;
@@ -52,6 +52,9 @@ export function announce(
     steps_per_epoch: run.plan.stepsPerEpoch,
   });
   events.emit({ kind: "config", config, origins });
+  if (shortage === null) return;
+  console.warn(shortage);
+  events.emit({ kind: "warning", step: cursor.step, about: "memory", message: shortage });
 }
 
 /** The last event of a run, however it ended, with the account of its time. */

@@ -7,6 +7,7 @@ import type { Team } from "../dist/team.ts";
 import { type BatchPlan, planBatches } from "./batch_math.ts";
 import { build, type Built } from "./build.ts";
 import { createEma, type Ema } from "./ema.ts";
+import { checkMemory } from "./memory_need.ts";
 import { precisionNote, shardsNote } from "./notes.ts";
 import { createOptimizer, type Optimizer } from "./optimizers/optimizer.ts";
 import { openZero, type Zero } from "./parallel/zero.ts";
@@ -25,15 +26,19 @@ export interface Trained {
   readonly scaler: LossScaler | null;
   readonly ema: Ema | null;
   readonly parts: Parts;
+  /** Why memory may run out; null where it will not. */
+  readonly shortage: string | null;
   /** Lines about what was decided, in order. */
   readonly notes: string[];
 }
 
-export function openTrained(config: Config, device: Device, team: Team | null): Trained {
+/** `ranksHere`: those that share this machine's memory. */
+export function openTrained(config: Config, device: Device, team: Team | null, ranksHere = 1): Trained {
   const { training } = config;
   const world = team?.world ?? 1;
   const built = build(config, device, world, null, team?.collectives.shared);
   const { arena, model, data } = built;
+  const shortage = device === "cpu" ? checkMemory(config, built, ranksHere, world) : null;
   const plan = planBatches(training, data.train.length, world);
   const peak = scaledLearningRate(training, plan.global);
   const schedule = scheduleOf(training, peak, plan, data.train.facts);
@@ -56,7 +61,7 @@ export function openTrained(config: Config, device: Device, team: Team | null): 
     ...precisionNote(built),
     ...shardsNote(config, plan),
   ];
-  return { built, plan, schedule, zero, optimizer, scaler, ema, parts, notes };
+  return { built, plan, schedule, zero, optimizer, scaler, ema, parts, shortage, notes };
 }
 
 const scalerOf = ({ training }: Config, device: Device) =>

@@ -45,12 +45,17 @@ Deno.test(
       ...group("cg/memory/slurm/uid_7/job_12/step_0", {
         limit_in_bytes: "9223372036854771712",
         usage_in_bytes: 1,
+        oom_control: "oom_kill_disable 0\nunder_oom 0\noom_kill 1",
       }),
       "proc/vmstat": "pgmajfault 3\noom_kill 5\n",
     });
     assertEquals(tightestLimit(places), { of: "job", limit: 3 * MIB, used: 1.5 * MIB });
     assertEquals(freeMemory(places), 1.5 * MIB);
-    assertEquals(killsForMemory(places), { job: 2, machine: 5 });
+    assertEquals(
+      killsForMemory(places),
+      { job: 3, machine: 5 },
+      "a group above that has counted more hides none",
+    );
   }),
 );
 

@@ -1,7 +1,7 @@
 // A real kernel that kills for memory, in a real control group: somebody says so, before and after.
 import { assertEquals, assertMatch } from "@std/assert";
 import { HAS_GROUPS, inGroup, NEEDS_GROUPS } from "../control_group.ts";
-import { eventsOf, finish, inTemp, run, start, succeed, until } from "./program.ts";
+import { eventsOf, filesIn, finish, inTemp, run, start, succeed, until } from "./program.ts";
 
 const MIB = 2 ** 20;
 const RUN = [
@@ -17,13 +17,40 @@ Deno.test({
     inTemp((cwd) =>
       inGroup(700 * MIB, async ({ through }) => {
         // 129 MiB of weights have gradients and two averages beside them, and a copy at a save.
-        const large = ["launch", "-n", "1", "--", ...RUN, "--layers=3", "--hidden-size=4096"];
+        const large = [
+          "launch",
+          "-n",
+          "1",
+          "--",
+          ...RUN,
+          "--layers=3",
+          "--hidden-size=4096",
+          "--memory-check=off",
+        ];
         const { code, stderr } = await run(large, { cwd, through, timeout: 120 });
         assertMatch(
           stderr,
           /Rank 0 .*the kernel killed it because the memory of this job's control group was used up/,
         );
         assertEquals(code, 4, stderr);
+      })
+    ),
+});
+
+Deno.test({
+  name:
+    `a batch that can't fit into a job's memory is refused with code 4 before a run is begun${NEEDS_GROUPS}`,
+  ignore: !HAS_GROUPS,
+  fn: () =>
+    inTemp((cwd) =>
+      inGroup(600 * MIB, async ({ through }) => {
+        const unet = ["--model=unet", "--set=model.image_size=128", "--batch-size=32", "--train-samples=32"];
+        const { code, stderr } = await run([...RUN, ...unet], { cwd, through, timeout: 120 });
+        assertMatch(
+          stderr,
+          /^hpctrain: This can't fit into memory\. .* for a batch of 32\), and \S+ MiB are free/m,
+        );
+        assertEquals([code, filesIn(cwd)], [4, []]);
       })
     ),
 });

@@ -35,14 +35,18 @@ export interface ModelCost {
 
 const sumOf = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
 
-/** `shape` is one sample's. Two rows at a time: batch norm can't tell the variance of one. */
+/**
+ * `shape` is one sample's. Two rows at a time: batch norm can't tell the variance of one. A model that is to be trained is
+ * not in training here: no running statistics move, and nothing is drawn.
+ */
 export function costOf(
   model: Model,
   { shape, dtype }: { shape: readonly number[]; dtype: DType },
   rows = 2,
+  training = true,
 ): ModelCost {
   const seen = new Set<Tensor>();
-  model.root.train();
+  model.root.train(training);
   const found: BlockCost[] = [];
   const parts = forwardCost((end) =>
     scope(() => {

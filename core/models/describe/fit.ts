@@ -15,23 +15,41 @@ export interface Fit {
 const RESERVED = 1 << 30;
 const USABLE = 0.9;
 
-export function fitOf(cost: ModelCost, gpuBytes: number): Fit {
-  const fixed = 4 * cost.weights + cost.buffers;
+/** Bytes that one sample takes of memory while it is trained with, by how that is done. */
+export interface PerSample {
+  readonly plain: number;
+  readonly bf16: number;
+  readonly checkpointing: number;
+}
+
+export function perSampleOf(cost: ModelCost): PerSample {
   const largest = Math.max(0, ...cost.blocks.map(({ activations }) => activations));
   const between = cost.blocks.reduce((sum, { handedOn }) => sum + handedOn, 0);
-  const room = (gpuBytes - RESERVED) * USABLE - fixed;
-  const way = (name: string, activations: number) => {
-    // A loss keeps something as large as the output, and makes its gradient.
-    const perSample = cost.inputBytes + activations + 2 * cost.outputBytes;
-    return { name, perSample, batch: Math.max(0, Math.floor(room / perSample)) };
+  // A loss keeps something as large as the output, and makes its gradient.
+  const with_ = (activations: number) => cost.inputBytes + activations + 2 * cost.outputBytes;
+  return {
+    plain: with_(cost.activations),
+    bf16: with_(cost.activations / 2),
+    checkpointing: with_(between + largest),
   };
+}
+
+export function fitOf(cost: ModelCost, gpuBytes: number): Fit {
+  const fixed = 4 * cost.weights + cost.buffers;
+  const room = (gpuBytes - RESERVED) * USABLE - fixed;
+  const way = (name: string, perSample: number) => ({
+    name,
+    perSample,
+    batch: Math.max(0, Math.floor(room / perSample)),
+  });
+  const { plain, bf16, checkpointing } = perSampleOf(cost);
   return {
     gpuBytes,
     fixed,
     ways: [
-      way("as it is (f32)", cost.activations),
-      way("--amp bf16", cost.activations / 2),
-      way("--gradient-checkpointing", between + largest),
+      way("as it is (f32)", plain),
+      way("--amp bf16", bf16),
+      way("--gradient-checkpointing", checkpointing),
     ],
   };
 }
