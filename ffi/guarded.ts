@@ -60,10 +60,16 @@ const KNOWN = new Set(["Tensor", "Scalar", "int", "bool", "float", "ScalarType",
 // ---- the verb -----------------------------------------------------------------------------------------------
 
 const VERB = "aoti_torch_proxy_executor_call_function";
-/** Pushes, room on the stack, "is it null?", then at once the call of the third virtual function: no register is touched. */
+/**
+ * Pushes, maybe a frame pointer, room on the stack, "is it null?", then at once the call of the third virtual function: no
+ * register that carries an argument is touched.
+ */
 const CODE = new RegExp(
-  "^(f30f1efa)?(5[0-7]|415[0-7])*(4883ec..|4881ec.{8})4885ff(74..|0f84.{8})488b07ff5010",
+  "^(f30f1efa)?(5[0-7]|415[0-7]|4889e5)*(4883ec..|4881ec.{8})4885ff(74..|0f84.{8})488b07ff5010",
 );
+
+/** Whether this, in hexadecimal digits, is how the verb begins. */
+export const handsOn = (code: string): boolean => CODE.test(code);
 
 let known: boolean | undefined;
 
@@ -72,7 +78,7 @@ function guards(): boolean {
   if (known !== undefined) return known;
   const at = Deno.build.arch === "x86_64" ? Deno.UnsafePointer.create(addressOf(VERB)) : null;
   const code = at ? new Uint8Array(new Deno.UnsafePointerView(at).getArrayBuffer(64)) : [];
-  return known = CODE.test([...code].map((byte) => byte.toString(16).padStart(2, "0")).join(""));
+  return known = handsOn([...code].map((byte) => byte.toString(16).padStart(2, "0")).join(""));
 }
 
 type Verb = (...args: (bigint | number)[]) => number;

@@ -2,7 +2,7 @@
 import { check, native, out, outAt, outI32, outI64 } from "./abi.ts";
 import { type DType, dtypeCode } from "./dtype.ts";
 import { NativeError } from "./errors.ts";
-import { contiguous, empty, emptyLike, mul, onesOp, toCopy, zerosOp } from "./ops.ts";
+import { contiguous, empty, emptyLike, expand, mul, onesOp, stack, sumDim, toCopy, zerosOp } from "./ops.ts";
 import type { Place } from "./shared_memory.ts";
 import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
 
@@ -182,6 +182,7 @@ export function add(a: Tensor, b: Tensor): Tensor {
     native.addUnboxed(handle, ha, hb, oneAt);
     return new Tensor(handle);
   }
+  if (whole(ha) && whole(hb)) return addWhole(a, b, 1);
   check(native.subtract(ha, hb, -1, outAt), "add", () => `${describe(a)}, ${describe(b)}`);
   return new Tensor(out[0]);
 }
@@ -189,8 +190,25 @@ export function add(a: Tensor, b: Tensor): Tensor {
 /** a - scale * b. */
 export function sub(a: Tensor, b: Tensor, scale = 1): Tensor {
   const ha = alive(a, "sub"), hb = alive(b, "sub");
+  if (whole(ha) && whole(hb)) return addWhole(a, b, -scale);
   check(native.subtract(ha, hb, scale, outAt), "sub", () => `${describe(a)}, ${describe(b)}`);
   return new Tensor(out[0]);
+}
+
+const LAST_WHOLE = 4, BOOL = 11; // c10::ScalarType: u8, i8, i16, i32, i64
+
+function whole(handle: bigint): boolean {
+  native.dtype(handle, outAt);
+  return outI32[0] <= LAST_WHOLE || outI32[0] === BOOL;
+}
+
+/** a + factor * b of whole numbers, whose factor libtorch takes no fraction for, not even 1.0. */
+function addWhole(a: Tensor, b: Tensor, factor: number): Tensor {
+  return scope(() => {
+    const { shape, dtype } = mul(a, b); // as they stretch, in the type that holds both
+    const terms = [a, factor === 1 ? b : mul(b, constant(factor, dtype, b.device))];
+    return sumDim(stack(terms.map((t) => expand(toCopy(t, dtype), shape))), [0], false, dtype);
+  });
 }
 
 const BF16 = 15, LAST_PLAIN = 11; // c10::ScalarType: beyond are quantised types and the wider unsigned, which have no add

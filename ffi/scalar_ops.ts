@@ -5,6 +5,7 @@ import { add, constant, fill_, sub, tensor, toDevice, uninitialised } from "./ma
 import { NativeError } from "./errors.ts";
 import { guardedCall } from "./guarded.ts";
 import * as ops from "./ops.ts";
+import { composed } from "./composed.ts";
 import { moreScalars } from "./scalar_more.ts";
 import {
   beside,
@@ -156,6 +157,7 @@ const logic = ["floor_divide", "atan2", "maximum", "minimum", "logical_and", "lo
 /** By libtorch's names; arguments in the schema's order, undefined where the schema's default is meant. */
 const table: Readonly<Record<string, Call>> = {
   ...normsAndSpreads,
+  ...composed,
   ...moreScalars,
   ...Object.fromEntries(
     [...comparisons, ...arithmetic, ...bits].flatMap((name) => [

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { operator } from "../../ffi/dispatch.ts";
 import { NativeError, UseAfterFree } from "../../ffi/errors.ts";
-import { guardedCall } from "../../ffi/guarded.ts";
+import { guardedCall, handsOn } from "../../ffi/guarded.ts";
 import { tensor, toNumbers } from "../../ffi/make.ts";
 import { callSymbol } from "../../ffi/mangle.ts";
 import { toDtype } from "../../ffi/ops.ts";
@@ -116,4 +116,21 @@ Deno.test({
       assertThrows(() => call("clamp", "", x, float(0), null), UseAfterFree);
     });
   },
+});
+
+/** How the verb begins in the wheels of 2.10 to 2.15, up to its call. */
+const BEGINNINGS = [
+  "415455534881ec900100004885ff0f84c57274fb488b07ff5010", // 2.10.0
+  "554889e5415641 54534881ec080200004885ff0f84fa2171fb488b07ff5010", // 2.11.0, 2.12.0
+  "4154555 34883ec204885ff0f84f1b288fb488b07ff5010", // 2.13.0, 2.14.0
+  "55534883ec284885ff7415488b07ff5010", // 2.15.0
+].map((code) => code.replaceAll(" ", ""));
+
+Deno.test("the verb's code is known in each libtorch from 2.10 to 2.15, and none that touches an argument's register is", () => {
+  for (const code of BEGINNINGS) {
+    assertEquals(handsOn(code + "31c0"), true, code);
+    assertEquals(handsOn(code.replace("4885ff", "4889f74885ff")), false); // mov %rsi,%rdi
+    assertEquals(handsOn(code.replace("488b07", "31f6488b07")), false); // xor %esi,%esi
+    assertEquals(handsOn(code.replace("ff5010", "ff5018")), false); // another of its functions
+  }
 });

@@ -190,3 +190,17 @@ Deno.test("a constant is made once a value, type and device, and outlives scopes
   });
   assertEquals([liveTensors(), first.item()], [live + 1, 0.25]);
 });
+
+Deno.test("whole numbers are added and subtracted whatever their shapes and types, as on a device without the C++ function", () =>
+  scope(() => {
+    const a = tensor(BigInt64Array.of(1n, 2n ** 60n, -3n)), b = tensor(Int32Array.of(10), [1]);
+    assertEquals([...toBigInts(add(a, b))], [11n, 2n ** 60n + 10n, 7n]);
+    assertEquals([...toBigInts(sub(a, b))], [-9n, 2n ** 60n - 10n, -13n]);
+    assertEquals([...toBigInts(sub(a, b, 2))], [-19n, 2n ** 60n - 20n, -23n]);
+    assertEquals([add(a, b).dtype, add(b, b).dtype, add(b, tensor(Uint8Array.of(1, 2))).dtype], [
+      "i64",
+      "i32",
+      "i32",
+    ]);
+    assertEquals(sub(tensor(Int32Array.of(1, 2), [2, 1]), tensor(Int32Array.of(1, 2, 3))).shape, [2, 3]);
+  }));

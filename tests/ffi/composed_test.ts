@@ -1,0 +1,74 @@
+import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import { op } from "../../core/user/op.ts";
+import { backward, gradSlotOf, requireGrad, takeGrad } from "../../ffi/autograd.ts";
+import { composed } from "../../ffi/composed.ts";
+import { add, tensor, toNumbers } from "../../ffi/make.ts";
+import { mul, randn, sum } from "../../ffi/ops.ts";
+import { manualSeed } from "../../ffi/random.ts";
+import { numberOf } from "../../ffi/scalar_numbers.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { useLibtorch } from "../libtorch.ts";
+
+useLibtorch();
+
+/** By name: shapes of its tensors, then its numbers. */
+const CASES: Readonly<
+  Record<string, readonly [shapes: readonly (readonly number[])[], ...numbers: number[]]>
+> = {
+  "pow.Tensor_Scalar": [[[40]], 3],
+  leaky_relu: [[[40]], 0.2],
+  elu: [[[40]], 1.5, 0.7, 2],
+  celu: [[[40]], 1.3],
+  softplus: [[[40]], 2, 1],
+  hardtanh: [[[40]], -0.4, 0.6],
+  threshold: [[[40]], 0.1, -3],
+  hardshrink: [[[40]], 0.4],
+  softshrink: [[[40]], 0.4],
+  addcmul: [[[40], [40], [40]], 0.3],
+  addcdiv: [[[40], [40], [40]], 0.3],
+  addmm: [[[5, 7], [5, 3], [3, 7]], 0.5, 2],
+  baddbmm: [[[2, 5, 7], [2, 5, 3], [2, 3, 7]], 0.5, 2],
+  addmv: [[[5], [5, 3], [3]], 0.5, 2],
+};
+
+/** What it gives, and its gradients. */
+function worth(
+  call: (...tensors: Tensor[]) => Tensor,
+  inputs: readonly number[][],
+  shapes: readonly (readonly number[])[],
+) {
+  const leaves = inputs.map((values, i) => requireGrad(tensor(Float32Array.from(values), shapes[i])));
+  const found = scope(() => {
+    const y = call(...leaves);
+    backward(sum(mul(y, add(y, y))));
+    return [[...toNumbers(y)], ...leaves.map((leaf) => [...toNumbers(takeGrad(gradSlotOf(leaf)))])];
+  });
+  leaves.forEach((leaf) => leaf.free());
+  return found;
+}
+
+Deno.test("what is composed of ops with tensors has the values and gradients of libtorch's op with numbers", {
+  sanitizeResources: false, // the registry of operations stays open
+}, () => {
+  assertEquals(Object.keys(composed).sort(), Object.keys(CASES).sort());
+  manualSeed(0n);
+  for (const [name, [shapes, ...numbers]] of Object.entries(CASES)) {
+    const inputs = shapes.map((shape) => scope(() => [...toNumbers(randn(shape))]));
+    const own = worth((...tensors) => op(name)(...tensors, ...numbers), inputs, shapes);
+    const ours = worth(
+      (...tensors) => composed[name](...tensors, ...numbers.map(numberOf)) as Tensor,
+      inputs,
+      shapes,
+    );
+    own.flat().forEach((value, i) =>
+      assertAlmostEquals(ours.flat()[i], value, 2e-5 * Math.max(1, Math.abs(value)), name)
+    );
+  }
+});
+
+Deno.test("far from 0 nothing becomes infinite, and no gradient NaN", () => {
+  for (const name of ["elu", "celu", "softplus"]) {
+    const [values, gradients] = worth((x) => composed[name](x) as Tensor, [[-200, 200]], [[2]]);
+    assert([...values, ...gradients].every(Number.isFinite), `${name}: ${values} ${gradients}`);
+  }
+});
