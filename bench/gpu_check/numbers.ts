@@ -107,7 +107,10 @@ const trainingChecks: Check[] = Object.entries(SMALL).map(([name, flags]) => ({
   name: `${name} trains to the CPU's losses`,
   run({ device, quick }) {
     const run = (where: Device, nudge = 1, layout = "auto") => {
-      const more = settings({ "training.optimizer.learning_rate": rateOf(flags) * nudge, "training.channels_last": layout });
+      const more = settings({
+        "training.optimizer.learning_rate": rateOf(flags) * nudge,
+        "training.channels_last": layout,
+      });
       return losses(where, [...flags, ...EXACT, ...more], quick ? 2 : 20);
     };
     const [there, here, nudged] = [run(device), run("cpu"), run("cpu", 1 + 1e-6, "on")];
@@ -115,7 +118,8 @@ const trainingChecks: Check[] = Object.entries(SMALL).map(([name, flags]) => ({
     const all = relative(there, here), limit = Math.max(1e-3, 10 * relative(nudged, here));
     return {
       ok: early <= 1e-3 && all <= limit,
-      figure: `${early.toExponential(1)} relative in ${CLOSE} steps (at most 1e-3), ${all.toExponential(1)} in ` +
+      figure:
+        `${early.toExponential(1)} relative in ${CLOSE} steps (at most 1e-3), ${all.toExponential(1)} in ` +
         `${here.length} (at most ${limit.toExponential(0)})`,
       detail: { there, here, nudged },
     };
