@@ -254,12 +254,27 @@ export function formsOf(schema: Schema): Forms {
   const key = schema.overload === "" ? schema.name : `${schema.name}.${schema.overload}`;
   const listed = Object.hasOwn(table, key) ? table[key] : null;
   const scalars = schema.args.some(({ base }) => base === "Scalar");
-  const exact = scalars ? guardedCall(schema) : null;
+  const made = scalars ? guardedCall(schema) : null;
+  const exact = made && schema.name === "masked_fill" ? withinType(made) : made;
   return {
     call: scalars ? exact ?? unboxedInto(key, byCopy(schema)) ?? listed ?? byCopy(schema) : null,
     numbers: numberForm(schema, listed),
   };
 }
+
+/**
+ * Masks are filled with the least number of a type (torch.finfo), which was f32's when the graph was made: in mixed precision
+ * it is the least number of the half that it goes into, which PyTorch would have asked for.
+ */
+function withinType(call: Call): Call {
+  return (x: Tensor, mask: Tensor, n: Num) => {
+    const least = Math.abs(n.value) === MOST_F32 ? MOST[x.dtype] : undefined;
+    return call(x, mask, least === undefined ? n : new Num(Math.sign(n.value) * least, n.kind));
+  };
+}
+
+const MOST_F32 = 2 ** 128 - 2 ** 104;
+const MOST: Readonly<Record<string, number>> = { bf16: 2 ** 128 - 2 ** 120, f16: 65504 };
 
 /** An op in place from the one that makes something new: its result is written to what was there. */
 function byCopy(schema: Schema): Into | null {

@@ -95,7 +95,7 @@ def NOGRAD(x):
 MIXED = """
 x @ m ; torch.addmm(v, x, m) ; torch.addmm(v.bfloat16(), x, m, beta=0.5) ; torch.baddbmm(i[0], i[0].bfloat16(), i[1]) ; torch.bmm(i[0], i[1])
 F.linear(x, m, v) ; F.conv2d(i, i[:, :, :3, :3]) ; F.scaled_dot_product_attention(i, i, i) ; torch.einsum("ab,bc->ac", x, m) ; h @ m ; AUTOCAST(x, m)
-torch.addbmm(m, i[0], i[1].bfloat16()) ; torch.addmv(x[:, 0], x.bfloat16(), v) ; F.mse_loss(x @ m, x) ; (x @ m).softmax(1) ; F.layer_norm(x @ m, (6,)) ; (x @ m) * 0.1 + 0.3 ; torch.lerp(x @ m, h, 0.3)
+torch.addbmm(m, i[0], i[1].bfloat16()) ; torch.addmv(x[:, 0], x.bfloat16(), v) ; F.mse_loss(x @ m, x) ; (x @ m).softmax(1) ; F.layer_norm(x @ m, (6,)) ; (x @ m) * 0.1 + 0.3 ; (x @ m).masked_fill(b, torch.finfo((x @ m).dtype).min) * 0.5 ; torch.lerp(x @ m, h, 0.3)
 """
 
 
