@@ -45,6 +45,8 @@ export function makeSegment(bytes: number): Segment | string {
     const { memfd_create, posix_fallocate, close, putThere } = native();
     const limit = fileLimit();
     if (bytes > limit) return `this process may make files of ${limit} bytes at most (ulimit -f)`;
+    // The system would go on giving until nothing was left for anybody.
+    if (bytes > memoryLeft()) return `this host has no ${bytes} bytes of memory left to share`;
     const descriptor = memfd_create(cString("hpctrain"), MFD_CLOEXEC);
     if (descriptor < 0) return "the system gives no memory to share (memfd_create)";
     const failed = posix_fallocate(descriptor, 0n, BigInt(bytes));
@@ -106,6 +108,11 @@ function sizeOf(descriptor: number): number {
   } catch {
     return 0;
   }
+}
+
+function memoryLeft(): number {
+  const [, kibibytes] = /^MemAvailable:\s+(\d+) kB/m.exec(Deno.readTextFileSync("/proc/meminfo")) ?? [];
+  return kibibytes === undefined ? Infinity : 1024 * Number(kibibytes);
 }
 
 /** Beyond it the system would not refuse, but send a signal that ends the process. */

@@ -36,6 +36,7 @@ export function startByHand(
   cwd: string,
   ranks: number,
   args: readonly string[],
+  through: (rank: number) => string[] = () => [],
 ): Deno.ChildProcess[] {
   const port = freePort(), none = withoutMpi(cwd);
   return Array.from({ length: ranks }, (_, rank) => {
@@ -45,7 +46,7 @@ export function startByHand(
       MASTER_ADDR: "localhost",
       MASTER_PORT: `${port}`,
     };
-    return start([...args], { cwd, env: { ...none, ...place } });
+    return start([...args], { cwd, env: { ...none, ...place }, through: through(rank) });
   });
 }
 

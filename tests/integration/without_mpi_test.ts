@@ -192,3 +192,15 @@ Deno.test({
       }
     }),
 });
+
+Deno.test({
+  name: "ranks of one machine in containers of their own can't share memory, and take TCP (needs root)",
+  ignore: Deno.uid() !== 0,
+  fn: () =>
+    inTemp(async (cwd) => {
+      const contained = (rank: number) => rank === 1 ? ["unshare", "--pid", "--fork", "--kill-child"] : [];
+      const bench = ["bench", "allreduce", "--device=cpu", "--sizes=64KiB"];
+      const said = await allWell(startByHand(cwd, 2, bench, contained));
+      assertMatch(said, /^Communication: 2 CPU ranks on 2 nodes by TCP; no MPI was found\.$/m);
+    }),
+});

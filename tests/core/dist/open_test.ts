@@ -4,10 +4,13 @@ import { openCollectives, type OpenOptions } from "../../../core/dist/open.ts";
 import { whereAmI } from "../../../core/dist/where.ts";
 import { UserError } from "../../../core/errors.ts";
 import { tensor, toNumbers } from "../../../ffi/make.ts";
+import { offerMemory } from "../../../ffi/ranks/shared.ts";
+import { listen } from "../../../ffi/ranks/sockets.ts";
 import { inTemp } from "../../integration/program.ts";
 import { useLibtorch } from "../../libtorch.ts";
 
 useLibtorch();
+for (const open of [offerMemory, () => listen(true)]) open(); // libraries stay open, once they are
 
 const options = (env: Record<string, string>, more: Partial<OpenOptions> = {}): OpenOptions => ({
   where: whereAmI(env),
@@ -102,6 +105,24 @@ Deno.test("ranks take shared memory where one of them found no MPI, and say whos
     });
     assertEquals(exitCode, 2);
     assertMatch(message, /^--distributed-backend shm is for ranks of one node, and these 2 are on 2:/);
+  }));
+
+Deno.test("where one rank has no room for shared memory, all take TCP; where shared memory was asked for, it is told why", () =>
+  withoutMpi(async (none) => {
+    const env = { ...none, RANK: "0", WORLD_SIZE: "2" };
+    const full = { "shared memory": () => ({ why: "there is no room" }) };
+    const offers: unknown[] = [];
+    const stop = (own: unknown) => {
+      offers.push(own);
+      throw new UserError("communication", "Enough is known.");
+    };
+    await refusal(env, { meeting: meeting({ ...full, TCP: stop }) });
+    assertMatch(JSON.stringify(offers), /"port":\d+,"addresses":\["127\.0\.0\.1"\]/);
+    const { message } = await refusal(env, { backend: "shm", meeting: meeting(full) });
+    assertMatch(
+      message,
+      /^The ranks of this node can't share memory: there is no room\. Leave --distributed-backend shm out/,
+    );
   }));
 
 Deno.test("ranks on GPUs without a usable NCCL are told where to get one", async () => {
