@@ -102,7 +102,7 @@ export type { Env } from "./core/dist/launchers.ts";
 export type { PlaceFlags } from "./core/dist/place.ts";
 export { type Surroundings, type Where, whereAmI } from "./core/dist/where.ts";
 export { type Joined, joinRanks } from "./core/train/parallel/join.ts";
-export type { Collectives, ReduceOp, Ticket } from "./core/dist/collectives.ts";
+export type { Backend, Collectives, ReduceOp, Ticket } from "./core/dist/collectives.ts";
 export type { Team } from "./core/dist/team.ts";
 
 // Checkpoints: .pt files that PyTorch reads and writes, and .safetensors.

@@ -1,14 +1,17 @@
 // What ranks do together, whatever engine does it: NCCL on GPUs; MPI, shared memory or TCP on CPUs.
 import type { Tensor } from "../../ffi/tensor.ts";
 
-/** What a person calls each engine. */
-export const BACKENDS = {
+/** What moves data between ranks; alone is one rank by itself. */
+export type Backend = "mpi" | "shm" | "tcp" | "nccl" | "alone";
+
+/** What a person calls each. */
+export const BACKENDS: Readonly<Record<Backend, string>> = {
   mpi: "MPI",
   shm: "shared memory",
   tcp: "TCP",
   nccl: "NCCL",
   alone: "itself",
-} as const;
+};
 
 /** How numbers of all ranks become one. */
 export type ReduceOp = "sum" | "max" | "min";
@@ -19,7 +22,7 @@ export type Ticket = number;
 /** What ranks do together. Every rank calls the same methods in the same order. */
 export interface Collectives {
   /** Which engine does it. */
-  readonly backend: keyof typeof BACKENDS;
+  readonly backend: Backend;
   /** This one's number. */
   readonly rank: number;
   /** How many ranks there are. */
