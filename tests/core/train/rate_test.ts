@@ -1,5 +1,6 @@
 // The learning rate: what somebody typed is what is used, and a preset scales its own.
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { getMultiNodeConfig } from "../../../core/config/library.ts";
 import { isTyped, originsOf, resolve } from "../../../core/config/resolve.ts";
 import { rateLine, scaledLearningRate } from "../../../core/train/rate.ts";
 import { fromArgv, withFile } from "../config/helpers.ts";
@@ -46,6 +47,15 @@ Deno.test("a run that goes on keeps its rate, and one that is typed anew is used
   assertEquals(again(typed, "--lr", "0.01"), 0.01, "a job that is started again");
   assertEquals(again(own), 1.2e-3);
   assertEquals(again(own, "--lr", "0.02"), 0.02);
+});
+
+Deno.test("a rate that a program sets is used as it is, and a preset's own is scaled", () => {
+  const config = getMultiNodeConfig({ numNodes: 2, gpusPerNode: 4 });
+  const asked = () =>
+    peak(resolve({ argv: [], env: {}, program: { config, preset: "multi-node" }, ranks: 8 }));
+  assertEquals(asked(), 1.2e-3);
+  config.training.optimizer.learning_rate = 0.01;
+  assertEquals(asked(), 0.01);
 });
 
 Deno.test("a value's layer is a field, and its words are for people", () => {
