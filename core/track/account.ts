@@ -88,7 +88,7 @@ export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => p
     lap(part) {
       const time = now();
       const from = last;
-      let seconds = (time - from) / 1000, begins = from;
+      let seconds = (time - from) / 1000, heard = part;
       last = time;
       const dataNow = waits.data(), communicationNow = waits.communication();
       if (part === SAVE || part === EVALUATION) { // what they wait for is theirs
@@ -96,21 +96,22 @@ export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => p
         communication = communicationNow;
       } else {
         // A GPU's stream may have waited longer than this lap: what is left is the next one's. Never more than there was.
-        const forData = Math.min(seconds, dataNow - data);
-        data += forData;
-        spent[DATA] += forData;
-        seconds -= forData;
-        if (account.hearer !== null && forData > 0) {
-          begins = Math.min(time, from + 1000 * forData); // what is waited for comes first
-          account.hearer(DATA, from, begins);
+        if (dataNow !== data) {
+          const forData = Math.min(seconds, dataNow - data);
+          data += forData;
+          spent[DATA] += forData;
+          seconds -= forData;
+          if (forData > seconds) heard = DATA; // what was mostly waited for is shown as that
         }
-        const forOthers = Math.min(seconds, communicationNow - communication);
-        communication += forOthers;
-        spent[COMMUNICATION] += forOthers;
-        seconds -= forOthers;
+        if (communicationNow !== communication) {
+          const forOthers = Math.min(seconds, communicationNow - communication);
+          communication += forOthers;
+          spent[COMMUNICATION] += forOthers;
+          seconds -= forOthers;
+        }
       }
       spent[part] += seconds;
-      if (account.hearer !== null) account.hearer(part, begins, time);
+      if (account.hearer !== null) account.hearer(heard, from, time);
     },
     look() {
       account.lap(REST);

@@ -228,7 +228,7 @@ Deno.test("without a terminal there are plain lines, each warning once, and it e
     assert(said.length >= 2, stdout);
     assertMatch(
       said[0],
-      /^going: running \| Step 3000\/3000 \| Epoch 10\/10 \| Loss: 0\.\d{4} \| Val Loss: .* \| rank 2 of 4 slowest by 31%$/,
+      /^going: running \| Step 3000\/3000 \| Epoch 10\/10 \| Loss: 0\.\d{4} \| Val Loss: .* \| rank 2 of 4 slowest by 31% \| Time: compute .*, rest \d+\.\d%$/,
     );
     assertEquals(lines.at(-1), "Stopped on request (exit code 75).");
     // deno-lint-ignore no-control-regex
