@@ -127,7 +127,7 @@ Deno.test(
     // The superuser may read everything, so it asks as nobody, from a copy that nobody may read.
     const core = new URL("../../../core/", import.meta.url);
     Deno.mkdirSync(`${folder}/core/checkpoint`, { recursive: true });
-    for (const name of ["errors.ts", "checkpoint/file_bytes.ts"]) {
+    for (const name of ["errors.ts", "terminal.ts", "checkpoint/file_bytes.ts"]) {
       Deno.copyFileSync(new URL(name, core), `${folder}/core/${name}`);
     }
     const program = `${folder}/open.ts`;
