@@ -15,7 +15,11 @@ export function cellsOf({ equal, resumed, checkpointed, half, predicted, misses 
     yes(resumed),
     yes(checkpointed),
     half === null ? (missed("bf16") ? "**no**" : "-") : bold(figure(half.far), missed("bf16")),
-    predicted === null ? (missed("predict") ? "**no**" : "-") : bold(figure(predicted), missed("predict")),
+    predicted === null
+      ? (missed("predict") ? "**no**" : "-")
+      : predicted === "random"
+      ? "random"
+      : bold(figure(predicted), missed("predict")),
   ];
 }
 
@@ -39,7 +43,8 @@ export function totalsOf(rows: readonly Row[]): Record<string, number> {
     resumed: count(({ resumed }) => resumed === true),
     checkpointed: count(({ checkpointed }) => checkpointed === true),
     bf16: count((row) => row.half !== null && free("bf16")(row)),
-    predicted: count((row) => row.predicted !== null && free("predict")(row)),
+    predicted: count((row) => typeof row.predicted === "number" && free("predict")(row)),
+    random: count(({ predicted }) => predicted === "random"),
     all: count(({ misses }) => misses.length === 0),
   };
 }
@@ -137,7 +142,8 @@ export function pageOf({ rows, versions }: Results): string {
     `Of ${t.models} models PyTorch exports ${t.exported}. Of these ${t.trained} train, ${t.sameBits} with PyTorch's loss bits in all ` +
     `${STEPS} steps; ${t.resumed} go on to the same bits from a checkpoint in the middle of an epoch, ${t.checkpointed} have the same ` +
     `bits with \`--gradient-checkpointing\`, ${t.bf16} have the losses of \`torch.autocast\` under \`--amp bf16\`, and ${t.predicted} ` +
-    `predict what the Python module does with the checkpoint's weights. ${t.all} hold all of it.`,
+    `predict what the Python module does with the checkpoint's weights (${t.random} draw in evaluation, in PyTorch as well). ${t.all} ` +
+    "hold all of it.",
     `Models tried: ${commits}; libtorch ${versions.libtorch}, PyTorch ${versions.torch}.`,
     ...tables,
     "### What does not hold",

@@ -18,6 +18,8 @@ export interface Told {
 export interface Distances {
   readonly weights: number;
   readonly predicted: number | null;
+  /** Its predictions are random in PyTorch, too, so there is nothing to compare. */
+  readonly drawn: boolean;
 }
 
 /** PyTorch's own refusal, or ours. */

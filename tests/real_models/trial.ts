@@ -27,8 +27,8 @@ export interface Row {
   readonly checkpointed: boolean | null;
   /** Under bf16: the largest distance of a loss from PyTorch's, and how many have its bits. */
   readonly half: { readonly far: number; readonly equal: number } | null;
-  /** The largest distance of a prediction from PyTorch's, in units of the largest prediction. */
-  readonly predicted: number | null;
+  /** The largest distance of a prediction from PyTorch's, in units of the largest; or its own is random in evaluation. */
+  readonly predicted: number | "random" | null;
   /** What did not hold, and why. */
   readonly misses: readonly Miss[];
 }
@@ -221,7 +221,7 @@ async function predictedRight(
   name: string,
   folder: string,
   miss: Missed,
-): Promise<number | null> {
+): Promise<Row["predicted"]> {
   const weights = join(folder, "checkpoints", `${name}-whole_latest.pt`);
   const out = `${name}-predicted.npz`;
   const { code, stderr } = await run(["predict", weights, "--all", "--out", out], {
@@ -237,7 +237,8 @@ async function predictedRight(
     miss("predict", answer.error);
     return null;
   }
-  const { predicted } = answer;
+  const { predicted, drawn } = answer;
+  if (drawn) return "random";
   if (!(predicted! <= PREDICTED_TOLERANCE)) {
     miss("predict", `off by ${predicted!.toExponential(1)} of the largest prediction`);
   }

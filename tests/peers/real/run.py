@@ -135,19 +135,22 @@ def compare(name, folder, steps, weights, file):
     eager = torch.load(os.path.join(folder, f"{name}.eager.pt"), weights_only=True)
     apart = max((far(state[key].float(), eager[key].float()) for key in eager), default=0.0)
     if file is None:
-        return {"weights": apart, "predicted": None}
+        return {"weights": apart, "predicted": None, "drawn": False}
     ours = torch.from_numpy(np.load(file)["prediction"])
     model.eval()
-    theirs = []
+
+    def evaluated(seed):
+        torch.manual_seed(seed)
+        parts = [slice(step * case.batch, (step + 1) * case.batch) for step in range(steps)]
+        return torch.cat([predicted(model(**given(case, columns, target, part))).float() for part in parts])
+
     with torch.no_grad():
-        for step in range(steps):
-            part = slice(step * case.batch, (step + 1) * case.batch)
-            torch.manual_seed(0)
-            theirs.append(predicted(model(**given(case, columns, target, part))).float())
-    theirs = torch.cat(theirs)
+        theirs, again = evaluated(0), evaluated(1)
     if ours.numel() != theirs.numel():
         raise ValueError(f"predictions of shape {list(ours.shape)}, PyTorch's are {list(theirs.shape)}")
-    return {"weights": apart, "predicted": far(ours.reshape(theirs.shape), theirs)}
+    # What a model draws in evaluation is drawn anew each time, in PyTorch as well: no two predictions are the same.
+    drawn = not torch.equal(theirs, again)
+    return {"weights": apart, "predicted": None if drawn else far(ours.reshape(theirs.shape), theirs), "drawn": drawn}
 
 
 def answer(asked):
