@@ -2,7 +2,9 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { startPython } from "../real_models/python.ts";
 import { type Row, STEPS, tryModel } from "../real_models/trial.ts";
-import { eventsOf, run } from "./program.ts";
+import { join } from "@std/path";
+import { PAGE, pageOf, readResults } from "../real_models/page.ts";
+import { eventsOf, ROOT, run } from "./program.ts";
 
 const folder = Deno.makeTempDirSync();
 globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
@@ -17,6 +19,7 @@ const SHAPES = {
   tagger:
     "classes of each token, the last of the scores, are learnt from whole numbers of an npz; -100 does not count",
   signal: "classes of each moment, the second of the scores, are learnt as PyTorch's cross_entropy has them",
+  quarter: "scores at a quarter of the labels' size are brought to it",
   denoiser: "a loss in the graph that takes no targets needs none in the data",
 };
 
@@ -55,5 +58,18 @@ Deno.test("data without targets is refused where nothing judges without them", a
     const { code, stderr } = await run(["--model", `${model}.pt2`, ...data, ...more], { cwd: folder });
     assertEquals(code, 3, stderr);
     assertStringIncludes(stderr, why);
+  }
+});
+
+Deno.test("the page of real models is the file of their results, and each that does not hold says why", async () => {
+  const results = readResults(), { rows, totals } = results;
+  assert(totals.exported >= 80, `${totals.exported} models`);
+  const page = await Deno.readTextFile(join(ROOT, PAGE));
+  const words = (text: string) => text.replaceAll(/[\s|:-]+/g, " ");
+  assertStringIncludes(words(page), words(pageOf(results)).trim());
+  for (const { name, equal, resumed, checkpointed, half, predicted, misses } of rows) {
+    const held = equal === STEPS && resumed === true && checkpointed === true && half !== null &&
+      predicted !== null;
+    assert(held || misses.length > 0, `${name} says no reason`);
   }
 });

@@ -7,6 +7,8 @@ export interface Told {
   readonly losses: readonly string[];
   readonly halves: readonly string[];
   readonly batch: number;
+  /** What the outputs are compared with: "numbers", "classes", "maps" of them, "tokens", or "graph" for a loss of its own. */
+  readonly judge: string;
   /** The sizes of batches that the program takes: "any", or the one. */
   readonly sizes: string;
   readonly features: readonly string[];

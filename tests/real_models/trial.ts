@@ -111,7 +111,8 @@ async function trained(
 ): Promise<Trained> {
   const data = ["--data-path", `${name}.npz`, "--features", told.features.join(",")];
   const target = told.target === null ? [] : ["--targets", told.target];
-  const start = ["--model", `${name}.pt2`, ...data, ...target, "--batch-size", String(told.batch)];
+  const loss = told.judge === "numbers" ? ["--loss", "mse"] : []; // a graph may have other losses among its outputs
+  const start = ["--model", `${name}.pt2`, ...data, ...target, ...loss, "--batch-size", String(told.batch)];
   const run_name = `${name}-${kind}`;
   const steps = more.includes("--max-steps") ? [] : ["--max-steps", String(STEPS)];
   const args = [...start, ...FLAGS.split(" "), ...steps, "--run-name", run_name, ...more];

@@ -69,5 +69,6 @@ MODELS = {
     "series": Case(Series, {"series": numbers(7, 4)}, "numbers", numbers(2)),
     "tagger": Case(Tagger, {"input_ids": whole(20, 9), "attention_mask": mask(9)}, "tokens", labels(3, 9)),
     "signal": Case(Signal, {"x": numbers(2, 11)}, "classes", labels(3, 11)),
+    "quarter": Case(Quarter, {"x": image(16)}, "maps", whole(3, 16, 16)),
     "denoiser": Case(Denoiser, {"x": numbers(6)}, "graph"),
 }

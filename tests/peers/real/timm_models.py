@@ -15,7 +15,6 @@ small = dict(img_size=64, embed_dim=48, depth=2, num_heads=3)
 MODELS = {
     "resnet10t": of("resnet10t"),
     "nf_resnet26": of("nf_resnet26"),
-    "eca_nfnet_l0": of("eca_nfnet_l0"),
     "efficientnetv2": of("tf_efficientnetv2_b0", drop_path_rate=0.1),
     "mobilenetv4": of("mobilenetv4_conv_small"),
     "mobilenetv3_timm": of("mobilenetv3_small_050"),
@@ -32,7 +31,6 @@ MODELS = {
     "regnety": of("regnety_002"),
     "ghostnet": of("ghostnet_050"),
     "edgenext": of("edgenext_xx_small"),
-    "hrnet": of("hrnet_w18_small"),
     "repvgg": of("repvgg_a0"),
     "levit": of("levit_128s", img_size=64),
 }
