@@ -1,6 +1,7 @@
 """diffusers: what is denoised, and what latents are made by."""
 import diffusers as d
 from case import Case, image, numbers, whole
+from diffusers.models.unets.uvit_2d import UVit2DModel
 
 LIBRARY = "diffusers"
 
@@ -42,7 +43,7 @@ MODELS = {
         joint_attention_dim=16, caption_projection_dim=16, pooled_projection_dim=12, out_channels=4, pos_embed_max_size=8),
         {**latents(), "encoder_hidden_states": numbers(5, 16), "pooled_projections": numbers(12)}, "numbers",
         numbers(4, 8, 8)),
-    "uvit": Case(lambda: d.models.unets.uvit_2d.UVit2DModel(
+    "uvit": Case(lambda: UVit2DModel(
         hidden_size=16, cond_embed_dim=12, micro_cond_encode_dim=8, micro_cond_embed_dim=40, encoder_hidden_size=14,
         vocab_size=30, codebook_size=20, in_channels=16, block_out_channels=16, num_res_blocks=1, block_num_heads=2,
         num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, sample_size=4),
