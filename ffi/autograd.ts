@@ -1,7 +1,7 @@
 // Backward, gradient slots and grad mode. May import abi, library, ops, tensor.
 import { check, native, out, outAt } from "./abi.ts";
 import { need } from "./library.ts";
-import { backwardOp, detach } from "./ops.ts";
+import { alias, backwardOp, detach, isLeaf } from "./ops.ts";
 import { alive, describe, Tensor } from "./tensor.ts";
 
 const none: readonly Tensor[] = [];
@@ -16,6 +16,9 @@ export function requireGrad(t: Tensor, on = true): Tensor {
   check(native.requireGrad(alive(t, "requireGrad"), on), "requireGrad", () => describe(t));
   return t;
 }
+
+/** Whether backward can start at t: it was computed of something that asks for a gradient, or asks itself. */
+export const asksForGradient = (t: Tensor): boolean => !isLeaf(t) || !isLeaf(alias(t)); // a leaf tells by what is made of it
 
 /** A leaf that shares t's memory and asks for a gradient: what passes between blocks. */
 export const boundary = (t: Tensor): Tensor => requireGrad(detach(t));

@@ -44,6 +44,8 @@ export const bernoulli_ = aten(
 );
 export const copy_ = aten("copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)");
 export const detach = aten("detach(Tensor(a) self) -> Tensor(a)");
+export const alias = aten("alias(Tensor(a) self) -> Tensor(a)");
+export const isLeaf = aten("is_leaf(Tensor self) -> bool");
 export const clone = aten("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor");
 export const contiguous = aten(
   "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",

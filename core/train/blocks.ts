@@ -1,7 +1,7 @@
 // Forward and backward through a model's blocks: straight through, or recomputing each block's activations in
 // the backward pass (gradient checkpointing). May import ffi, models.
 import { autocast } from "../../ffi/autocast.ts";
-import { backward, boundary, gradOf, noGrad } from "../../ffi/autograd.ts";
+import { asksForGradient, backward, boundary, gradOf, noGrad } from "../../ffi/autograd.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { add } from "../../ffi/make.ts";
 import { detach, mul, sum } from "../../ffi/ops.ts";
@@ -116,16 +116,18 @@ function leaf(x: Activation): Activation {
 
 const gradient = (t: Tensor): Tensor | null => isFloating(t.dtype) ? gradOf(t) : null;
 
-/** Backward from several outputs at once: sum(y * dy) has the gradient dy for each y, exactly. */
+/**
+ * Backward from several outputs at once: sum(y * dy) has the gradient dy for each y, exactly. An output without a graph
+ * has nothing to send back: nothing before it learns (what an encoder makes is rounded to bytes, say).
+ */
 export function backwardFrom(
   outputs: readonly Tensor[],
   gradients: readonly (Tensor | null)[],
   again = false,
 ): void {
-  const pairs = outputs.map((y, i) => [y, gradients[i]] as const).filter((p) => p[1] !== null) as [
-    Tensor,
-    Tensor,
-  ][];
+  const pairs = outputs.map((y, i) => [y, gradients[i]] as const)
+    .filter(([y, dy]) => dy !== null && asksForGradient(y)) as [Tensor, Tensor][];
+  if (pairs.length === 0) return;
   if (pairs.length === 1) return backward(pairs[0][0], pairs[0][1], again);
   const products = pairs.map(([y, dy]) => sum(mul(y, dy)));
   backward(products.reduce((a, b) => add(a, b)), null, again);

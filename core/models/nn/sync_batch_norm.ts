@@ -1,7 +1,7 @@
 // Batch norm over all ranks' samples (--sync-bn). Autograd knows nothing of other ranks, so the normalised values are a
 // leaf of their own: its gradient, and the sums of all ranks, give the gradient of what was normalised.
 // May import ffi.
-import { backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
+import { asksForGradient, backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
 import { add, constant, ones, scalar, sub, zeros } from "../../../ffi/make.ts";
 import {
   cat,
@@ -120,7 +120,7 @@ export function backwardThroughNorms(norms: readonly Norm[]): void {
         );
         return toDtype(mul(sub(sub(g, a), mul(normal, b)), scale), x.dtype);
       });
-      backward(x, gradient, true);
+      if (asksForGradient(x)) backward(x, gradient, true); // the data itself does not
     });
     for (const t of [x, normal, scale, count]) t.free();
   }

@@ -48,9 +48,12 @@ export function segmented(
   backwardThroughNorms(norms[last]);
   done?.(last);
   for (let i = last - 1; i >= 0; i--) {
-    scope(() => backwardThrough(cuts[i], norms[i].length > 0));
+    const cut = cuts[i];
+    scope(() =>
+      backwardFrom(cut.map(({ made }) => made), cut.map(({ leaf }) => gradOf(leaf)), norms[i].length > 0)
+    );
     backwardThroughNorms(norms[i]);
-    for (const { made, leaf } of cuts[i]) {
+    for (const { made, leaf } of cut) {
       made.free();
       leaf.free();
     }
@@ -68,11 +71,4 @@ function through(made: Activation, before: readonly Tensor[], cut: Cut[]): Activ
     return leaf;
   };
   return Array.isArray(made) ? made.map(one) : one(made as Tensor);
-}
-
-function backwardThrough(cut: readonly Cut[], again: boolean): void {
-  const gradients = cut.map(({ leaf }) => gradOf(leaf));
-  if (gradients.some((gradient) => gradient !== null)) {
-    backwardFrom(cut.map(({ made }) => made), gradients, again);
-  }
 }

@@ -1,9 +1,12 @@
 // Models that stress how a pass goes through blocks: dropout, batch norm, skip connections, autocast. Test helper.
-import type { Facts, Model } from "../../../core/models/model.ts";
+import { block, type Facts, type Model, model } from "../../../core/models/model.ts";
+import { Linear } from "../../../core/models/nn/linear.ts";
+import { Group } from "../../../core/models/nn/module.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { resnet } from "../../../core/models/zoo/resnet.ts";
 import { unet } from "../../../core/models/zoo/unet.ts";
-import { randint, randn } from "../../../ffi/ops.ts";
+import { div, mul, randint, randn, sigmoid, toDtype } from "../../../ffi/ops.ts";
+import { scalar } from "../../../ffi/make.ts";
 import { manualSeed } from "../../../ffi/random.ts";
 import { liveTensors, type Tensor } from "../../../ffi/tensor.ts";
 import { assertEquals } from "@std/assert";
@@ -52,6 +55,24 @@ export const CASES: Case[] = [
     target: () => randint(0, 3, [2, 16, 16], "i64"),
   },
 ];
+
+/** An autoencoder whose encoder's result is rounded to bytes, as diffusers' AutoencoderTiny does: its decoder alone learns. */
+export const ROUNDED: Case = {
+  title: "an autoencoder with bytes in its middle",
+  make: () => {
+    const encoder = new Linear(7, 5), decoder = new Linear(5, 6), last = new Linear(6, 7);
+    return model("rounded", new Group({ encoder, decoder, last }), [
+      block("encoder", encoder, (x) => encoder.forward(x)),
+      block("bytes", null, (x) => toDtype(mul(sigmoid(x), scalar(255)), "u8")),
+      block("numbers", null, (x) => div(toDtype(x, "f32"), scalar(255))),
+      block("decoder", decoder, (x) => decoder.forward(x)),
+      block("last", last, (x) => last.forward(x)),
+    ], { layers: "7-5-6-7" });
+  },
+  facts: { task: "regression", input: { shape: [7], dtype: "f32" }, outputs: 7 },
+  input: () => randn([4, 7]),
+  target: () => randn([4, 7]),
+};
 
 /** Losses, gradients and at the end weights with running statistics, of 5 steps. */
 export async function train(

@@ -1,6 +1,7 @@
 """timm's image models: the smallest of their families, on images of 64x64."""
 import timm
 from case import Case, image, whole
+from timm.models.mlp_mixer import MlpMixer
 
 LIBRARY = "timm"
 
@@ -27,7 +28,9 @@ MODELS = {
     "swinv2": of("swinv2_cr_tiny_224", img_size=64, window_size=2, embed_dim=16, depths=(1, 1), num_heads=(2, 2)),
     "coatnet": of("coatnet_nano_rw_224", img_size=64),
     "maxvit": of("maxvit_rmlp_pico_rw_256", img_size=64),
-    "mixer": of("mixer_s32_224", img_size=64, embed_dim=48, num_blocks=2),
+    # Built by its class: the named ones fix how many blocks they have, and how wide.
+    "mixer": Case(lambda: MlpMixer(num_classes=5, img_size=64, patch_size=16, embed_dim=48, num_blocks=2),
+                  {"x": image(64)}, "classes", whole(5)),
     "regnety": of("regnety_002"),
     "ghostnet": of("ghostnet_050"),
     "edgenext": of("edgenext_xx_small"),

@@ -7,12 +7,12 @@ import { readBytes, zero_ } from "../../../../ffi/make.ts";
 import { manualSeed } from "../../../../ffi/random.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { open, rig } from "../rig.ts";
-import { CASES, train } from "../zoo_cases.ts";
+import { CASES, ROUNDED, train } from "../zoo_cases.ts";
 import { firstBlocks } from "../../../../core/train/parallel/buckets.ts";
 
 open();
 
-for (const zooCase of CASES) {
+for (const zooCase of [...CASES, ROUNDED]) {
   Deno.test(`${zooCase.title} has the same bits when backward goes block by block`, async () => {
     const whole = await train(zooCase, {});
     const reduced = (model: Parameters<typeof openReducer>[1], arena: Parameters<typeof openReducer>[0]) =>
