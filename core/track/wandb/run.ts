@@ -34,9 +34,11 @@ export function openWandbRun(setup: WandbSetup): WandbRun {
     state.file.append({ kind: "history", items });
     state.summary.seen(row);
   }
-  const tellSummary = (all = false) => {
+  /** Gives whether there was anything to tell. */
+  const tellSummary = (all = false): boolean => {
     const update = state.summary.changed(all);
     if (update.length > 0) state.file.append({ kind: "summary", update });
+    return update.length > 0;
   };
   const linkFiles = () => {
     const now = setup.files.map((file) => link(folder, file)).filter((name) => name !== null);
@@ -78,8 +80,9 @@ export function openWandbRun(setup: WandbSetup): WandbRun {
           state.rows.event(event);
           if (event.kind === "epoch") lookAfter();
           else if (event.t - summaryAt < SUMMARY_S && event.t >= summaryAt) return;
-          summaryAt = event.t;
-          return tellSummary();
+          // The first summary comes with the first row, though times of no step came before it.
+          if (tellSummary()) summaryAt = event.t;
+          return;
         case "system":
           return state.file.append({ kind: "stats", t: event.t, items: systemItems(event) });
         case "ranks":

@@ -106,6 +106,14 @@ Deno.test("the summary has the last values and the best evaluation, not the last
     assertEquals([summary["val/loss"], summary._step, summary["best/accuracy"]], [0.4, 40, 0.2]);
   }));
 
+Deno.test("a run that is killed at once has the summary of its first step, though times of no step came before it", () =>
+  inTemp((folder) => {
+    const setup = setupIn(folder);
+    const start: Event = { t: at(0.5), kind: "times", step: 0, steps: 0, seconds: 0.5, ...byPart(() => 0) };
+    write(setup, [start, step(1), { ...step(2), t: at(1.1) }], false);
+    assertEquals(summaryOf(setup.path)._step, 1);
+  }));
+
 Deno.test("NaN and infinities, names with dots, slashes, emoji and 10 KB, and a clock that is set back are written as they are", () =>
   inTemp((folder) => {
     const setup = setupIn(folder);
