@@ -17,6 +17,8 @@ export function openedLibtorch(): Libtorch {
   return opened;
 }
 
+export const libtorchIsOpen = (): boolean => opened !== undefined;
+
 export function openLibtorch(lib: Libtorch): void {
   if (opened?.dir === lib.dir) return;
   if (opened) throw new Error(`internal: libtorch is open already, from ${opened.dir}.`);

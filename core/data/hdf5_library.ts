@@ -2,6 +2,7 @@
 // It is WebAssembly and waits to be loaded until a file needs it: no other command pays for it. Of its builds only
 // dist/node is in the executable (scripts/build): it reads files where they are.
 import type { Dataset, h5wasm as H5wasm } from "../../deps/h5wasm.ts";
+import { resolve } from "../../deps/path.ts";
 import { UserError } from "../errors.ts";
 import { formatBytes } from "../format.ts";
 
@@ -46,7 +47,7 @@ function guardFiles({ FS }: { readonly FS: FileCalls }): void {
   FS.open = (path, flags, ...rest) => {
     // It writes nothing but notes of its own faults, in files that it has just made.
     const reads = typeof flags === "number" ? (flags & WRITING) === 0 : flags === "r";
-    if (reads && !outside && !own.has(path)) {
+    if (reads && !outside && !own.has(resolve(path))) {
       refused ??= path;
       throw new FS.ErrnoError(DENIED);
     }
@@ -56,7 +57,7 @@ function guardFiles({ FS }: { readonly FS: FileCalls }): void {
 
 /** A file of the user's choice. */
 export function openFileOf(library: Pick<Library, "File">, path: string) {
-  own.add(path);
+  own.add(resolve(path)); // the library asks for a relative path by its whole one
   try {
     return new library.File(path, "r");
   } finally {

@@ -8,14 +8,21 @@ import { within } from "../cpu_time.ts";
 async function refused(
   args: string[],
   says: RegExp,
-  { files = {}, env }: { files?: Record<string, string>; env?: Record<string, string> } = {},
+  { files = {}, env, mistakes = 1 }: {
+    files?: Record<string, string>;
+    env?: Record<string, string>;
+    mistakes?: number;
+  } = {},
 ): Promise<void> {
   await inTemp(async (cwd) => {
     for (const [name, text] of Object.entries(files)) Deno.writeTextFileSync(join(cwd, name), text);
     const { code, stdout, stderr } = await run(args, { cwd, env, timeout: 120 });
     assertMatch(stderr, says);
     assertEquals([code, stdout], [2, ""], stderr);
-    assertMatch(stderr, /^hpctrain: [^\n]+[.?]\n$/, "one line, a whole sentence");
+    const whole = mistakes === 1 ? /^hpctrain: [^\n]+[.?]\n$/ : new RegExp(
+      `^hpctrain: The configuration has ${mistakes} mistakes[^\\n]*\\n( {2}[^\\n]+[.?]\\n){${mistakes}}$`,
+    );
+    assertMatch(stderr, whole, "one line, a whole sentence, for each mistake");
     assertEquals(filesIn(cwd), Object.keys(files).sort());
   });
 }
@@ -103,6 +110,7 @@ Deno.test("an alias bomb is refused at once, wherever in the file it goes off", 
   const atTop = [...levels, ""].join("\n");
   await refused(["--config", "run.yaml"], /run\.yaml:1:1: unknown key "a0"/, {
     files: { "run.yaml": atTop },
+    mistakes: 20, // no more are told
   });
   const inList = `data:\n  features:\n${
     levels.map((level) => `    - &${level.split("&")[1]}\n`).join("")

@@ -55,7 +55,7 @@ Deno.test("a loss in the graph trains, goes on, is evaluated and predicts from t
   assertEquals(losses("parts"), answers.fields_judged);
   const held = ["--validation-split", "0.25"];
   assertStringIncludes(
-    (await succeed(["eval", path, ...held, "--force"], { cwd: folder })).stdout,
+    (await succeed(["eval", path, ...held], { cwd: folder })).stdout,
     "Val Loss",
   );
   await succeed(["predict", path, "--all", "--out", "predicted.npz"], { cwd: folder });

@@ -38,7 +38,6 @@ Deno.test("of classes of positions the accuracy counts those that count", async 
     "checkpoints/tagger-whole_latest.pt",
     "--validation-split",
     "0.25",
-    "--force",
     "--json",
   ];
   const { code, stdout, stderr } = await run(args, { cwd: folder });

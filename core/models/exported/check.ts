@@ -1,6 +1,6 @@
 // An exported program against what is there: libtorch's operations, the data, the batch. Each fault is one sentence.
 // May import core/errors, model (types), its siblings.
-import { openedLibtorch } from "../../../ffi/library.ts";
+import { libtorchIsOpen, openedLibtorch } from "../../../ffi/library.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../errors.ts";
@@ -173,7 +173,9 @@ export function warningsOf({ path, program }: Archive): string[] {
   return [...frozen(path, program), ...drawnInEvaluation(path, program)];
 }
 
+/** What an operation draws is read from its schema, which libtorch has: without it, as for `inspect`, nothing is said. */
 function drawnInEvaluation(path: string, program: Program): string[] {
+  if (!libtorchIsOpen()) return [];
   const nodes = stillDrawing(program, ({ target }) => {
     const found = resolve(target);
     return found.kind === "op" && draws(found.name, found.op);

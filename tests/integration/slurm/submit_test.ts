@@ -1,4 +1,5 @@
 // What a user does: the executable in a folder of its own, and docs/slurm.md's first commands, in a real SLURM.
+import { isThere } from "../../../core/there.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { blocksOf } from "../docs_blocks.ts";
@@ -74,7 +75,10 @@ function scriptFor(line: string, program: readonly string[], cwd: string): strin
 async function outcome(cwd: string, name: string, args: readonly string[], env: Record<string, string> = {}) {
   const id = Number(await bed.done(["sbatch", "--parsable", ...args], { cwd, env }));
   const { state, code } = await bed.end(id, 120);
-  return { state, code, said: Deno.readTextFileSync(join(cwd, `logs/slurm/${name}_${id}.out`)) };
+  // The presets for clusters keep stderr in a file of its own.
+  const said = ["out", "err"].map((end) => join(cwd, `logs/slurm/${name}_${id}.${end}`)).filter(isThere)
+    .map((path) => Deno.readTextFileSync(path)).join("");
+  return { state, code, said };
 }
 
 Deno.test({
