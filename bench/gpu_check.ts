@@ -11,11 +11,12 @@ import type { Device } from "../ffi/tensor.ts";
 import type { Check, Context, Outcome } from "./gpu_check/check.ts";
 import { deviceName, facts } from "./gpu_check/facts.ts";
 import { numbers } from "./gpu_check/numbers.ts";
+import { gpuSection, slugOf } from "./gpu_check/page.ts";
 import { program } from "./gpu_check/program.ts";
 import { ranks } from "./gpu_check/ranks.ts";
 import { speed } from "./gpu_check/speed.ts";
 import { streams } from "./gpu_check/streams.ts";
-import { machine, table } from "./report.ts";
+import { machine, table, writeSection } from "./report.ts";
 
 const USAGE = "Usage: scripts/gpu-check [--device cuda|cpu] [--quick] [--only WORDS] [--out FOLDER]";
 const root = new URL("..", import.meta.url).pathname;
@@ -122,13 +123,16 @@ const text = table(
   rows.map((row) => [row.name, row.figure, row.ok ? "yes" : "NO"]),
 );
 const failures = rows.filter((row) => !row.ok).length;
-const command = ["scripts/gpu-check", ...Deno.args].join(" ");
+// Where the results go says nothing of them.
+const said = Deno.args.filter((word, i) => word !== "--out" && Deno.args[i - 1] !== "--out");
+const command = ["scripts/gpu-check", ...said].join(" ");
 console.log(`\n${text}\n\n${rows.length - failures} passed, ${failures} failed on ${name}`);
 if (asked.out !== null) {
   Deno.mkdirSync(asked.out, { recursive: true });
-  const file = join(asked.out, `gpu-check-${name.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-")}`);
+  const file = join(asked.out, `gpu-check-${slugOf(name)}`);
   const about = {
     command,
+    date: new Date().toISOString().slice(0, 10),
     device: name,
     hpctrain: VERSION,
     libtorch: libtorch.versionText,
@@ -138,5 +142,8 @@ if (asked.out !== null) {
   const head =
     `# GPU check: ${name}\n\n\`${command}\`, hpctrain ${VERSION}, libtorch ${libtorch.versionText}.\n\n`;
   Deno.writeTextFileSync(`${file}.md`, `${head}${text}\n`);
+  if (said.length === 0 && device !== "cpu") {
+    writeSection(`gpu-check-${slugOf(name)}`, gpuSection({ ...about, rows }), undefined, "scripts/gpu-check");
+  }
 }
 Deno.exit(failures > 0 ? 1 : 0);
