@@ -239,7 +239,6 @@ Deno.test("what can't be is refused with what to change", () => {
     "sbatch --preset multi-node --ntasks-per-node 2":
       /Give --gpus-per-node 2, or leave --ntasks-per-node out/,
     "sbatch --preset multi-node --ntasks-per-node 1": /give --layout task-per-node/,
-    "qsub --preset cpu-cluster --layout task-per-node": /Leave the layout out, with --ntasks-per-node 4/,
     "sbatch --preset multi-node --env NAME": /takes NAME=VALUE/,
     "sbatch --preset multi-nod": /Did you mean "multi-node"/,
     "sbatch --sumbit": /Unknown flag --sumbit\. Did you mean "--submit"/,

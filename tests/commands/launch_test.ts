@@ -16,11 +16,6 @@ for (
       'launch starts train, predict, doctor, bench, pack, generate-data, but "pak" was given. Did you mean "pack"?',
     ],
     [["-n=2", ...CPU, "--epochs=many"], "usage", "--epochs"],
-    [
-      ["-n=4", "--nodes=2", "--node-rank=0", "--rendezvous=node1:1234", ...CPU],
-      "environment", // there is no MPI but by variables that this test does not set
-      "srun --nodes=2 --ntasks-per-node=4 hpctrain ",
-    ],
   ] as const
 ) {
   Deno.test(`launch ${words.join(" ")} is refused: ${sentence}`, async () => {
