@@ -31,7 +31,7 @@ Deno.test("Ctrl-C is heard between two micro-batches, and the step is left", () 
 
 for (
   const [what, stops, flags] of [
-    ["gpt", 2, [
+    ["gpt", 4, [
       "--model=gpt",
       "--layers=1",
       "--embed=32",
