@@ -64,7 +64,7 @@ function groupsOf(files: string[]): Group[] {
   const name = (file: string) => room(file) === "integration" ? file.slice("tests/".length) : room(file);
   const groups: Group[] = [...Map.groupBy(files, name)].map(([name, files]) => ({ name, files }));
   const oldest = Deno.env.get("HPCTRAIN_LIBTORCH_OLDEST");
-  const native = files.filter((file) => /^tests\/ffi\/(?!libraries\/|mpi\/)/.test(file)); // these load none
+  const native = files.filter((file) => /^tests\/ffi\/(?!libraries\/|mpi\/|ranks\/)/.test(file)); // these load none
   if (oldest && native.length > 0) {
     groups.push({ name: "ffi on the oldest libtorch", files: native, env: { HPCTRAIN_LIBTORCH: oldest } });
   }

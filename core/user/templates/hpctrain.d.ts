@@ -267,6 +267,8 @@ export interface Model {
     readonly convolutional: boolean;
     /** Measured to be faster so on a CPU, too. */
     readonly channelsLastOnCpu?: boolean;
+    /** Its forward draws random numbers, beside what its modules drop. */
+    readonly draws?: boolean;
     /** One line: layers, parameters. */
     describe(): string;
 }

@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { exportedModel } from "../../../../core/models/exported/model.ts";
 import { randn, viewAsReal } from "../../../../ffi/ops.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
-import { manualSeed } from "../../../../ffi/random.ts";
+import { manualSeed, setThreads } from "../../../../ffi/random.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
 import { open, rig, run } from "../../train/rig.ts";
@@ -20,6 +20,7 @@ exportedModel(join(folder, "waves.pt2")).root.free(); // what is opened once is 
 
 for (const checkpointing of [false, true]) {
   Deno.test(`complex weights train to PyTorch's losses and values${checkpointing ? ", also block by block" : ""}`, () => {
+    setThreads(1); // as the peer
     const model = exportedModel(join(folder, "waves.pt2"));
     const facts = { task: "regression", input: { shape: [3], dtype: "f32" }, outputs: 2 } as const;
     const flags = ["--optimizer", "sgd", "--weight-decay", "0", "--set", "training.optimizer.momentum=0"];

@@ -12,7 +12,7 @@ import { noGrad } from "../../../../ffi/autograd.ts";
 import { operator } from "../../../../ffi/dispatch.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { randn } from "../../../../ffi/ops.ts";
-import { manualSeed } from "../../../../ffi/random.ts";
+import { manualSeed, setThreads } from "../../../../ffi/random.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
 import { open, rig, run } from "../../train/rig.ts";
@@ -54,6 +54,7 @@ for (
   ] as const
 ) {
   Deno.test(`evaluation of a graph of training is PyTorch's evaluation: ${what}`, () => {
+    setThreads(1); // as the peer
     const model = opened(name);
     model.root.train(false);
     manualSeed(10n);
@@ -115,6 +116,7 @@ Deno.test("every admitted operation that PyTorch says is random is known to draw
 });
 
 Deno.test("gradients of a block that is computed twice are those of its first pass, where forward moves buffers", () => {
+  setThreads(1); // as the peer
   const [whole, twice] = [straight, checkpointed].map((way) => {
     const model = opened("spectral");
     assert(model.blocks.length >= 3, `${model.blocks.length} blocks`);
