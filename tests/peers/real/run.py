@@ -111,7 +111,8 @@ def train(name, folder, steps, seeds):
     exported = time.perf_counter() - began
     losses, model = trained(case, columns, target, steps, seeds, False)
     halves, _ = trained(case, columns, target, steps, seeds, True)
-    torch.save(model.state_dict(), os.path.join(folder, f"{name}.eager.pt"))
+    weights = {key: value for key, value in model.state_dict().items() if isinstance(value, torch.Tensor)}  # neuraloperator's has more
+    torch.save(weights, os.path.join(folder, f"{name}.eager.pt"))
     return {
         "losses": losses, "halves": halves, "batch": case.batch, "sizes": sizes, "judge": case.judge,
         "features": list(case.inputs), "target": None if target is None else case.labels or "target",
