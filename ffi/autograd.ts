@@ -23,9 +23,6 @@ export const asksForGradient = (t: Tensor): boolean => !isLeaf(t) || !isLeaf(ali
 /** A leaf that shares t's memory and asks for a gradient: what passes between blocks. */
 export const boundary = (t: Tensor): Tensor => requireGrad(detach(t));
 
-/** Whether operations remember how their results were computed. */
-export const gradEnabled = (): boolean => native.gradMode();
-
 /** Runs `body` without remembering how its results were computed. */
 export function noGrad<R>(body: () => R): R {
   const before = native.gradMode();

@@ -1,7 +1,7 @@
 // Forward and backward through a model's blocks: straight through, or recomputing each block's activations in
 // the backward pass (gradient checkpointing). May import ffi, models.
 import { autocast } from "../../ffi/autocast.ts";
-import { asksForGradient, backward, boundary, gradOf, noGrad } from "../../ffi/autograd.ts";
+import { asksForGradient, backward, boundary, gradOf } from "../../ffi/autograd.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { add } from "../../ffi/make.ts";
 import { detach, mul, sum } from "../../ffi/ops.ts";
@@ -10,7 +10,7 @@ import type { Loss } from "../models/losses.ts";
 import type { UserMetrics } from "../user/judging.ts";
 import type { KeyedSeeds } from "./keyed_seeds.ts";
 import type { Activation, Model } from "../models/model.ts";
-import { recompute } from "../models/nn/batch_norm.ts";
+import { firstPass, recompute } from "../models/nn/batch_norm.ts";
 
 /** How a batch goes through the model. */
 export interface Pass {
@@ -75,8 +75,9 @@ export function checkpointed(
       return blocks[i].forward(x);
     });
   const inputs: Activation[] = [input];
-  noGrad(() => {
-    for (let i = 0; i < last; i++) inputs.push(scope(() => run(i, inputs[i])));
+  // With a graph, which goes at the block's end: without one libtorch chooses other kernels, of other bits, for some.
+  firstPass(() => {
+    for (let i = 0; i < last; i++) inputs.push(scope(() => withoutGraph(inputs[i], (x) => run(i, x))));
   });
   const top = scope(() => {
     const x = leaf(inputs[last]);
@@ -112,6 +113,15 @@ export const list = (x: Activation): readonly Tensor[] => Array.isArray(x) ? x :
 function leaf(x: Activation): Activation {
   const one = (t: Tensor) => isFloating(t.dtype) ? boundary(t) : t;
   return Array.isArray(x) ? x.map(one) : one(x as Tensor);
+}
+
+/** What a block makes of x, detached; what it only hands on stays the same object. */
+function withoutGraph(x: Activation, forward: (x: Activation) => Activation): Activation {
+  const start = leaf(x);
+  const before = list(x), handed = list(start);
+  const one = (t: Tensor) => handed.includes(t) ? before[handed.indexOf(t)] : detach(t);
+  const made = forward(start);
+  return Array.isArray(made) ? made.map(one) : one(made as Tensor);
 }
 
 const gradient = (t: Tensor): Tensor | null => isFloating(t.dtype) ? gradOf(t) : null;

@@ -1,12 +1,12 @@
 // Runs a graph block by block, and its loss behind the last one. May import ffi, model, nn (batch_norm), losses (types), its
 // siblings.
-import { gradEnabled, noGrad } from "../../../ffi/autograd.ts";
+import { noGrad } from "../../../ffi/autograd.ts";
 import { toDevice } from "../../../ffi/make.ts";
 import { clone, copy_, reshape, toDtype, viewAsComplex } from "../../../ffi/ops.ts";
 import { describe, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../errors.ts";
 import type { Activation, Block } from "../model.ts";
-import { recomputing } from "../nn/batch_norm.ts";
+import { recomputing, toBeRecomputed } from "../nn/batch_norm.ts";
 import type { Frame } from "./arguments.ts";
 import { bindSizes, fit } from "./check.ts";
 import type { Piece } from "./cuts.ts";
@@ -124,13 +124,13 @@ export class Runner {
 
   /**
    * A block that is computed twice (gradient checkpointing) finds its buffers the second time as it found them the first
-   * time: they are copied in the first pass, which is the one without a gradient.
+   * time: they are copied in the first pass.
    */
   #movingBuffers(moved: readonly number[], found: Tensor[], run: () => void): void {
     const { values, again, training } = this.#frame;
     if (!again) {
       for (const copy of found.splice(0)) copy.free();
-      if (training && !gradEnabled()) {
+      if (training && toBeRecomputed()) {
         for (const slot of moved) found.push(keep(clone(values[slot] as Tensor)));
       }
       return run();

@@ -12,20 +12,28 @@ export interface BatchNormOptions {
   affine?: boolean;
 }
 
-let again = false;
+let pass: "only" | "first" | "second" = "only";
 
-/** Runs forward a second time over the same batch (gradient checkpointing): running statistics stay as they are. */
-export function recompute<R>(body: () => R): R {
-  again = true;
+function during<R>(which: "first" | "second", body: () => R): R {
+  pass = which;
   try {
     return body();
   } finally {
-    again = false;
+    pass = "only";
   }
 }
 
+/** Runs forward over a batch that `recompute` goes over again (gradient checkpointing). */
+export const firstPass = <R>(body: () => R): R => during("first", body);
+
+/** Runs forward a second time over the same batch (gradient checkpointing): running statistics stay as they are. */
+export const recompute = <R>(body: () => R): R => during("second", body);
+
+/** True inside firstPass: what the second must find as it is now is to be put aside. */
+export const toBeRecomputed = (): boolean => pass === "first";
+
 /** True inside recompute: whatever else keeps statistics leaves them, too. */
-export const recomputing = (): boolean => again;
+export const recomputing = (): boolean => pass === "second";
 
 export class BatchNorm extends Module {
   readonly features: number;
@@ -62,7 +70,7 @@ export class BatchNorm extends Module {
       return syncedBatchNorm(x, { weight, bias, mean, variance, momentum, eps });
     }
     if (x.shape[0] === 1) refuseLonely(x);
-    if (again) return batchNorm(x, weight, bias, null, null, true, this.#momentum, this.#eps, true);
+    if (recomputing()) return batchNorm(x, weight, bias, null, null, true, this.#momentum, this.#eps, true);
     this.#count();
     return batchNorm(x, weight, bias, this.#mean, this.#variance, true, this.#momentum, this.#eps, true);
   }

@@ -1,11 +1,11 @@
 // Gradient checkpointing: the same bits as without, in less memory.
 import { assert, assertEquals } from "@std/assert";
 import { open } from "./rig.ts";
-import { CASES, ROUNDED, train } from "./zoo_cases.ts";
+import { BIASED, CASES, ROUNDED, train } from "./zoo_cases.ts";
 
 open();
 
-for (const zooCase of [...CASES, ROUNDED]) {
+for (const zooCase of [...CASES, BIASED, ROUNDED]) {
   for (const direct of [false, true]) {
     const way = direct ? "autograd's own gradients" : "a gradient arena";
     Deno.test(`${zooCase.title} has the same bits with gradient checkpointing, with ${way}`, async () => {

@@ -5,8 +5,19 @@ import { Group } from "../../../core/models/nn/module.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { resnet } from "../../../core/models/zoo/resnet.ts";
 import { unet } from "../../../core/models/zoo/unet.ts";
-import { div, mul, randint, randn, sigmoid, toDtype } from "../../../ffi/ops.ts";
-import { scalar } from "../../../ffi/make.ts";
+import {
+  div,
+  meanDim,
+  mul,
+  randint,
+  randn,
+  reshape,
+  scaledDotProductAttention as attention,
+  sigmoid,
+  toDtype,
+  transpose,
+} from "../../../ffi/ops.ts";
+import { add, scalar } from "../../../ffi/make.ts";
 import { manualSeed } from "../../../ffi/random.ts";
 import { liveTensors, type Tensor } from "../../../ffi/tensor.ts";
 import { assertEquals } from "@std/assert";
@@ -71,6 +82,26 @@ export const ROUNDED: Case = {
   },
   facts: { task: "regression", input: { shape: [7], dtype: "f32" }, outputs: 7 },
   input: () => randn([4, 7]),
+  target: () => randn([4, 7]),
+};
+
+/** Attention with a learnt bias, as swin and levit have: another kernel, of other bits, where the bias asks for no gradient. */
+export const BIASED: Case = {
+  title: "attention with a learnt bias",
+  make: () => {
+    const layers = [0, 1, 2].map(() => new Linear(40, 40)), last = new Linear(40, 7);
+    const attend = (layer: Linear, x: Tensor) => {
+      const heads = reshape(x, [4, 40, 2, 20]), h = transpose(heads, 1, 2);
+      const y = attention(h, h, h, sigmoid(layer.weight), 0, false, null, false);
+      return add(x, layer.forward(reshape(transpose(y, 1, 2), [4, 40, 40])));
+    };
+    return model("biased", new Group({ ...layers, last }), [
+      ...layers.map((layer, i) => block(`attention ${i}`, layer, (x) => attend(layer, x))),
+      block("last", last, (x) => last.forward(meanDim(x, [1]))),
+    ], { layers: "40-40-40-7" });
+  },
+  facts: { task: "regression", input: { shape: [40, 40], dtype: "f32" }, outputs: 7 },
+  input: () => randn([4, 40, 40]),
   target: () => randn([4, 7]),
 };
 
