@@ -95,7 +95,7 @@ export const BIASED: Case = {
       const y = attention(h, h, h, sigmoid(layer.weight), 0, false, null, false);
       return add(x, layer.forward(reshape(transpose(y, 1, 2), [4, 40, 40])));
     };
-    return model("biased", new Group({ ...layers, last }), [
+    return model("biased", new Group({ ...Object.fromEntries(layers.entries()), last }), [
       ...layers.map((layer, i) => block(`attention ${i}`, layer, (x) => attend(layer, x))),
       block("last", last, (x) => last.forward(meanDim(x, [1]))),
     ], { layers: "40-40-40-7" });
