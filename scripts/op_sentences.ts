@@ -17,6 +17,7 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   bernoulli_: "Fills `self` with ones, drawn with probability `p`, and zeros.",
   copy_: "Copies the values of `src` into `self`, across types and devices; `src` is repeated to its shape.",
   alias: "The same memory as another tensor; gradients pass through.",
+  isLeaf: "Whether this tensor was not computed from others that ask for a gradient.",
   detach: "The same memory, without the way back to what it was computed from.",
   clone: "A copy in memory of its own; gradients pass through.",
   contiguous:

@@ -43,6 +43,10 @@ export const bernoulli_: (self: Tensor, p?: number, generator?: null) => Tensor 
 export const copy_: (self: Tensor, src: Tensor, nonBlocking?: boolean) => Tensor = own.copy_;
 /** The same memory, without the way back to what it was computed from. */
 export const detach: (self: Tensor) => Tensor = own.detach;
+/** The same memory as another tensor; gradients pass through. */
+export const alias: (self: Tensor) => Tensor = own.alias;
+/** Whether this tensor was not computed from others that ask for a gradient. */
+export const isLeaf: (self: Tensor) => boolean = own.isLeaf;
 /** A copy in memory of its own; gradients pass through. */
 export const clone: (self: Tensor, memoryFormat?: MemoryFormat | null) => Tensor = own.clone;
 /** The same values in row-major order, or in another format of memory; itself where it is so already. */

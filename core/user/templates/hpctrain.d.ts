@@ -328,6 +328,10 @@ export const bernoulli_: (self: Tensor, p?: number, generator?: null) => Tensor;
 export const copy_: (self: Tensor, src: Tensor, nonBlocking?: boolean) => Tensor;
 /** The same memory, without the way back to what it was computed from. */
 export const detach: (self: Tensor) => Tensor;
+/** The same memory as another tensor; gradients pass through. */
+export const alias: (self: Tensor) => Tensor;
+/** Whether this tensor was not computed from others that ask for a gradient. */
+export const isLeaf: (self: Tensor) => boolean;
 /** A copy in memory of its own; gradients pass through. */
 export const clone: (self: Tensor, memoryFormat?: MemoryFormat | null) => Tensor;
 /** The same values in row-major order, or in another format of memory; itself where it is so already. */
