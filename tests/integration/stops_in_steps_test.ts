@@ -104,9 +104,9 @@ Deno.test("two ranks, one of which waits for data that never comes, stop when th
 
 let stillSince = 0;
 
-/** Whoever opens it waits for ever. */
+/** Whoever opens it waits for ever. At no moment it is not there. */
 function hang(path: string): void {
-  Deno.removeSync(path);
-  const { success } = new Deno.Command("mkfifo", { args: [path] }).outputSync();
+  const { success } = new Deno.Command("mkfifo", { args: [`${path}.fifo`] }).outputSync();
   assert(success);
+  Deno.renameSync(`${path}.fifo`, path);
 }
