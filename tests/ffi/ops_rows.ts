@@ -202,7 +202,7 @@ const short = {
     "relu",
     "relu_",
   ),
-  ...ofOne(x(2, 3), "silu", "mish", "hardswish", "hardsigmoid", "logSigmoid", "isPinned"),
+  ...ofOne(x(2, 3), "alias", "silu", "mish", "hardswish", "hardsigmoid", "logSigmoid", "isPinned", "isLeaf"),
   ...ofOne(positive(5), "log", "log1p", "sqrt", "rsqrt", "reciprocal"),
   ...ofOne(bool(1, 0, 1), "allTrue", "anyTrue", "logicalNot"),
   ...ofOne(f32(1, NaN, -Infinity), "isfinite", "isnan"),
