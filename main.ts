@@ -1,7 +1,7 @@
-// The executable: argv -> command -> exit code. Imports the errors and the table of commands; the rest when needed.
+// The executable: argv -> command -> exit code.
 import { findCommand } from "./commands/mod.ts";
-import { EXIT, refused, UserError } from "./core/errors.ts";
-import { cleanConsole } from "./core/terminal.ts";
+import { EXIT, refused, UserError } from "./core/base/errors.ts";
+import { cleanConsole } from "./core/base/terminal.ts";
 
 export async function main(given: string[]): Promise<number> {
   const argv = traceErrors(given);
@@ -11,7 +11,7 @@ export async function main(given: string[]): Promise<number> {
     return EXIT.done;
   }
   if (first === "--version" || first === "-V") {
-    console.log(`hpctrain ${(await import("./core/version.ts")).VERSION}`);
+    console.log(`hpctrain ${(await import("./core/base/version.ts")).VERSION}`);
     return EXIT.done;
   }
   if (first === "help") return await main([...rest, "--help"]);
@@ -29,7 +29,7 @@ export async function main(given: string[]): Promise<number> {
 
 async function unknownCommand(name: string): Promise<UserError> {
   const { COMMANDS } = await import("./commands/mod.ts");
-  const { didYouMean } = await import("./core/config/suggest.ts");
+  const { didYouMean } = await import("./core/base/suggest.ts");
   const names = COMMANDS.map((command) => command.name);
   const hint = /\.ya?ml$/i.test(name)
     ? ` To train with this file: hpctrain --config ${name}.`
@@ -75,7 +75,7 @@ function isOfPrinting({ message, stack = "" }: Error): boolean {
 
 /** As one of the ranks that `hpctrain launch` started in this folder. */
 async function mainOfRank(folder: string): Promise<number> {
-  const { enterRank, leaveEnd } = await import("./core/dist/launch/rank.ts");
+  const { enterRank, writeEnd: leaveEnd } = await import("./core/ranks/launch/rank.ts");
   enterRank(folder);
   try {
     return leaveEnd(folder, await main(Deno.args));

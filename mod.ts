@@ -19,7 +19,7 @@
 // Tensors and operations. What is made inside a scope is freed at its end, unless it is returned or kept.
 export { type Device, keep, liveTensors, scope, Tensor } from "./ffi/tensor.ts";
 export type { DType } from "./ffi/dtype.ts";
-export * as ops from "./core/user/ops.ts";
+export * as ops from "./core/models/user/ops.ts";
 export type { MemoryFormat } from "./ffi/schema.ts";
 export {
   add,
@@ -39,8 +39,8 @@ export {
   zeros,
 } from "./ffi/make.ts";
 export { backward, noGrad, requireGrad } from "./ffi/autograd.ts";
-export { autocast, type Half } from "./ffi/autocast.ts";
-export { manualSeed, setThreads } from "./ffi/random.ts";
+export { autocast, type Half } from "./ffi/context.ts";
+export { manualSeed, setThreads } from "./ffi/context.ts";
 
 // Models: modules have PyTorch's names, and draw PyTorch's weights from the same seed.
 export * as nn from "./core/models/nn/mod.ts";
@@ -73,18 +73,14 @@ export {
 export { type InMemory, memorySource } from "./core/data/memory.ts";
 export { globalBatch, type Order, order } from "./core/data/order.ts";
 export type { Normalisation } from "./core/data/transforms/values.ts";
-export { key } from "./core/random.ts";
+export { key } from "./core/base/random.ts";
 
 // Training: a whole run, or its parts.
 export { train, type Trained } from "./commands/train_config.ts";
 export { openDevice } from "./core/train/device.ts";
-export type { Libtorch } from "./ffi/libraries/types.ts";
-export { type Arena, packParameters } from "./core/train/arena.ts";
-export {
-  createOptimizer,
-  type Optimizer,
-  type OptimizerSettings,
-} from "./core/train/optimizers/optimizer.ts";
+export type { Libtorch } from "./ffi/libraries/find.ts";
+export { type Arena, packParameters } from "./core/train/gradients/arena.ts";
+export { createOptimizer, type Optimizer, type OptimizerSettings } from "./core/train/optimizers.ts";
 export { learningRate, type Schedule } from "./core/train/schedule.ts";
 export type { Outcome, Pass } from "./core/train/blocks.ts";
 export type { LossScaler } from "./core/train/precision.ts";
@@ -98,17 +94,17 @@ export {
 } from "./core/train/step.ts";
 
 // Ranks: over NCCL on GPUs, over MPI on CPUs.
-export type { Env } from "./core/dist/launchers.ts";
-export type { PlaceFlags } from "./core/dist/place.ts";
-export { type Surroundings, type Where, whereAmI } from "./core/dist/where.ts";
-export { type Joined, joinRanks } from "./core/train/parallel/join.ts";
-export type { Backend, Collectives, ReduceOp, Ticket } from "./core/dist/collectives.ts";
-export type { Team } from "./core/dist/team.ts";
+export type { Env } from "./core/ranks/launchers.ts";
+export type { PlaceFlags } from "./core/ranks/context.ts";
+export { type RankContext as Where, type Surroundings, whereAmI } from "./core/ranks/context.ts";
+export { type Joined, joinRanks } from "./core/train/session.ts";
+export type { Backend, Collectives, ReduceOp, Ticket } from "./core/ranks/collectives.ts";
+export type { Team } from "./core/ranks/team.ts";
 
 // Checkpoints: .pt files that PyTorch reads and writes, and .safetensors.
 export { type CheckpointFile, openCheckpoint } from "./core/checkpoint/open.ts";
 export { type PtFile, readPt, writePt } from "./core/checkpoint/pt.ts";
-export type { WriteOptions } from "./core/checkpoint/write_options.ts";
+export type { WriteOptions } from "./core/checkpoint/value.ts";
 export {
   type Key,
   OrderedDict,
@@ -119,17 +115,17 @@ export {
   type Value,
 } from "./core/checkpoint/value.ts";
 export { loadWeights } from "./core/checkpoint/training_state.ts";
-export { saveWeights } from "./core/user/weights.ts";
+export { saveWeights } from "./core/models/model.ts";
 
 // Settings
-export type { Config } from "./core/config/settings.ts";
+export type { Config } from "./core/settings/settings.ts";
 export {
   getDebugConfig,
   getMultiGpuConfig,
   getMultiNodeConfig,
   getSingleGpuConfig,
-} from "./core/config/library.ts";
-export { type ExitKind, UserError } from "./core/errors.ts";
+} from "./core/settings/resolve.ts";
+export { type ExitKind, UserError } from "./core/base/errors.ts";
 
 // What the function of a user's file is given, and what it gives.
 export type {
@@ -145,4 +141,4 @@ export type {
   ModelLibrary,
   ModelSettings,
   Samples,
-} from "./core/user/library.ts";
+} from "./core/models/user/library.ts";

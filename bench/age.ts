@@ -13,11 +13,11 @@ export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   save: ["ffi", "core/checkpoint", "core/train"],
   shards: ["ffi", "core/models", "core/train"],
   files: ["main.ts", "commands", "core", "ffi"],
-  ddp: ["ffi", "core/dist", "core/models", "core/train"],
-  allreduce: ["ffi", "core/dist"],
-  track: ["core/track", "core/train"],
+  ddp: ["ffi", "core/ranks", "core/models", "core/train"],
+  allreduce: ["ffi", "core/ranks"],
+  track: ["core/run", "core/outputs", "core/train"],
   exported: ["ffi", "core/models/exported", "core/train"],
-  overlap: ["ffi", "core/dist", "core/train"],
+  overlap: ["ffi", "core/ranks", "core/train"],
 };
 
 /** What a result says of the code that it measured. */

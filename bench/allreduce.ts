@@ -1,14 +1,13 @@
 // `scripts/bench allreduce`: `hpctrain bench allreduce` by Open MPI and by MPICH, beside PyTorch over Gloo.
-// May import its siblings, core's sizes and formats.
 import { join } from "@std/path";
-import { type Measured, SIZES } from "../core/dist/bench_allreduce.ts";
-import { formatBytes } from "../core/format.ts";
+import { ALL_REDUCE_SIZES, type AllReduceTiming } from "../core/ranks/team.ts";
+import { formatBytes } from "../core/base/format.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
 
 const RANKS = 2, ROUNDS = 3;
 
-type Times = Pick<Measured, "bytes" | "seconds">[];
+type Times = Pick<AllReduceTiming, "bytes" | "seconds">[];
 
 /** The folders of both kinds of MPI. */
 export async function allreduceBenchmark(p: Programs, openmpi: string, mpich: string): Promise<void> {
@@ -25,9 +24,11 @@ export async function allreduceBenchmark(p: Programs, openmpi: string, mpich: st
   const found = Object.fromEntries(
     Object.entries(rounds).map((
       [side, all],
-    ) => [side, SIZES.map((_, i) => median(all.map((of) => of[i].seconds)))]),
+    ) => [side, ALL_REDUCE_SIZES.map((_, i) => median(all.map((of) => of[i].seconds)))]),
   );
-  const rows = SIZES.map((size, i) => rowOf(size, Object.values(found).map((seconds) => seconds[i])));
+  const rows = ALL_REDUCE_SIZES.map((size, i) =>
+    rowOf(size, Object.values(found).map((seconds) => seconds[i]))
+  );
   for (const row of rows) console.log(row.join("  "));
   write(p, about, found, rows, Object.keys(sides));
 }
@@ -60,7 +61,7 @@ async function pytorch(python: string): Promise<Times> {
     `${RANKS}`,
     "--standalone",
     peer,
-    JSON.stringify(SIZES),
+    JSON.stringify(ALL_REDUCE_SIZES),
   ];
   const said = await run(python, args, { OMP_NUM_THREADS: "1" });
   return JSON.parse(said.split("\n").find((line) => line.startsWith("["))!);
@@ -103,7 +104,7 @@ function write(
     date,
     machine: about,
     versions,
-    sizes: SIZES,
+    sizes: ALL_REDUCE_SIZES,
     found,
   });
   const [open, mpich] = sides;

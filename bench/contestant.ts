@@ -1,4 +1,8 @@
-// A long-lived process that does as many steps (or epochs) as it is told, whoever it is. May import nothing.
+// A long-lived process that answers rounds of steps, both its ends, and the turns of a comparison, which are taken
+// again when the virtual machine's host took too much of them.
+import type { Tensor } from "../ffi/tensor.ts";
+
+// A long-lived process that does as many steps (or epochs) as it is told, whoever it is.
 
 export interface Round {
   readonly seconds: number;
@@ -59,4 +63,105 @@ export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerat
     held = lines.pop()!;
     yield* lines;
   }
+}
+
+// What a contestant of ours does: trains as many steps as each line of its input says, answers with a line of JSON.
+// contestant.ts is the other end.
+
+/** Trains that many steps; returns the last one's loss, the one value of a round that is read back. */
+export type Train = (steps: number) => number;
+
+/** `step` gets the number of each step since the start. */
+export function trainer(step: (number: number) => { loss: Tensor }): Train {
+  let number = 0;
+  return (steps) => {
+    let last = NaN;
+    for (let i = 1; i <= steps; i++) {
+      const { loss } = step(number++);
+      if (i === steps) last = loss.item();
+      loss.free();
+    }
+    return last;
+  };
+}
+
+/** Says that it is ready, then answers until its input ends. */
+export async function answerRounds(
+  train: (steps: number) => number | Promise<number>,
+  more: () => Record<string, number> = () => ({}),
+): Promise<void> {
+  const answer = (value: unknown) => console.log(JSON.stringify(value));
+  answer({ ready: true });
+  const chunk = new Uint8Array(64);
+  for (let read = Deno.stdin.readSync(chunk); read !== null; read = Deno.stdin.readSync(chunk)) {
+    const steps = Number(new TextDecoder().decode(chunk.subarray(0, read)));
+    const began = performance.now();
+    const loss = await train(steps);
+    answer({ seconds: (performance.now() - began) / 1000, loss, peak: peakMemory(), ...more() });
+  }
+}
+
+/** Seconds of processor time that this process has used so far: what a step costs, whatever else the machine does. */
+export function processorTime(): number {
+  const ticks = Deno.readTextFileSync("/proc/self/stat").split(") ")[1].split(" ");
+  return (Number(ticks[11]) + Number(ticks[12])) / 100;
+}
+
+/** Most memory that this process ever held, in bytes. */
+function peakMemory(): number {
+  const status = Deno.readTextFileSync("/proc/self/status");
+  return Number(/VmHWM:\s*(\d+) kB/.exec(status)![1]) * 1024;
+}
+
+// The host of a virtual machine gives its processors to others too. What it took away in a turn is no time of any
+// side that is compared, so a turn that lost much is taken again.
+
+/** Of the processor time that was asked for in a turn. */
+export const MOST = 0.01;
+const TRIES = 4;
+
+export interface Host {
+  /** What the turn gives, or the one of several that lost least. */
+  turn<T>(take: () => Promise<T>): Promise<T>;
+  /** Of each turn that counts, the share of processor time that the host took. */
+  readonly taken: readonly number[];
+  /** A sentence about them. */
+  said(): string;
+}
+
+/** `stolen`: processor time so far that was asked for, and what of it went to others. */
+export function openHost(stolen = stolenSoFar, tries = TRIES): Host {
+  const taken: number[] = [];
+  return {
+    taken,
+    async turn(take) {
+      let best: { value: Awaited<ReturnType<typeof take>>; share: number } | null = null;
+      for (let i = 0; i < tries && (best === null || best.share > MOST); i++) {
+        const before = stolen();
+        const value = await take();
+        const after = stolen();
+        const share = (after.others - before.others) / Math.max(after.asked - before.asked, 1);
+        if (best === null || share < best.share) best = { value, share };
+      }
+      taken.push(best!.share);
+      return best!.value;
+    },
+    said() {
+      const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
+      const mean = taken.reduce((sum, share) => sum + share, 0) / Math.max(taken.length, 1);
+      return `Others on the machine's host took ${
+        percent(mean)
+      } of its processor time in the turns that count, at most ${
+        percent(Math.max(0, ...taken))
+      } in one: a turn that loses more than ${percent(MOST)} is taken again, ${tries - 1} times at most.`;
+    },
+  };
+}
+
+/** The first line of /proc/stat: ticks of user, nice, system, idle, waiting, interrupts (2), and stolen by the host. */
+export function stolenSoFar(text = Deno.readTextFileSync("/proc/stat")): { asked: number; others: number } {
+  const [user, nice, system, , , hard, soft, others = 0] = text.split("\n")[0].split(/ +/).slice(1).map(
+    Number,
+  );
+  return { asked: user + nice + system + hard + soft + others, others };
 }

@@ -1,20 +1,19 @@
-// `scripts/bench ddp`: two ranks of one thread each, beside PyTorch's DistributedDataParallel over Gloo, beside one rank,
-// and beside two runs of one rank that have nothing to tell each other: what the machine itself has to give. May import
-// its siblings.
+// `scripts/bench ddp`: two ranks of one thread each, beside PyTorch's DistributedDataParallel over Gloo, beside one
+// rank, and beside two runs of one rank that have nothing to tell each other: what the machine itself has to give.
 import { join } from "@std/path";
-import { type Host, openHost } from "./host.ts";
+import { type Host, openHost } from "./contestant.ts";
 import {
   inFolder,
+  type RankWorkload,
+  rankWorkloads,
   rateBeside,
   rateInStep,
   run,
   stepsIn,
   TORCHRUN_ENV,
-  torchrunSaid,
-  torchrunWords,
-  trainWords,
-  type Workload,
-  workloads,
+  torchrunArguments,
+  torchrunOutput,
+  trainArguments,
 } from "./ranks.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
@@ -52,7 +51,7 @@ export async function ddpBenchmark(p: Programs, mpi: string, quick = false): Pro
   }
   const found: Record<string, Rounds> = {};
   const host = openHost();
-  for (const [name, workload] of Object.entries(workloads)) {
+  for (const [name, workload] of Object.entries(rankWorkloads)) {
     const rounds: Rounds = { one: [], apart: [], two: [], torchrun: [] };
     for (let round = quick ? 1 : 0; round <= extent.rounds; round++) {
       for (const side of sides) {
@@ -71,20 +70,20 @@ function sideOf(
   mpi: string,
   side: Side,
   name: string,
-  workload: Workload,
+  workload: RankWorkload,
   { steps, warm }: Extent,
 ): Promise<Timed> {
   const began = Date.now() / 1000;
   if (side === "torchrun") {
-    return run(python, torchrunWords(RANKS, name, steps), TORCHRUN_ENV).then((said) => {
-      const { done, batch } = torchrunSaid(said);
+    return run(python, torchrunArguments(RANKS, name, steps), TORCHRUN_ENV).then((said) => {
+      const { done, batch } = torchrunOutput(said);
       return timedOf([done], began, batch, warm);
     });
   }
   const launcher = side === "two" ? [join(mpi, "bin/mpiexec"), "-n", `${RANKS}`] : [];
   const runOne = () =>
     inFolder(async (folder) => {
-      const [program, ...args] = [...launcher, exe, ...trainWords(workload, steps, folder)];
+      const [program, ...args] = [...launcher, exe, ...trainArguments(workload, steps, folder)];
       await run(program, args);
       return stepsIn(folder);
     });
@@ -115,7 +114,7 @@ export function efficiencies({ one, apart, two }: Omit<Rounds, "torchrun">) {
   };
 }
 
-function rowOf({ title }: Workload, rounds: Rounds): string[] {
+function rowOf({ title }: RankWorkload, rounds: Rounds): string[] {
   const rate = (side: Side) => `${Math.round(median(rounds[side].map(({ rate }) => rate)))}`;
   const first = (side: Side) => `${median(rounds[side].map(({ first }) => first)).toFixed(2)} s`;
   const { efficiency, roof, ours } = efficiencies(rounds);
@@ -166,7 +165,7 @@ function write(
           "First step: hpctrain, PyTorch",
         ],
         Object.entries(found).map(([name, rounds]) =>
-          rowOf(workloads[name as keyof typeof workloads], rounds)
+          rowOf(rankWorkloads[name as keyof typeof rankWorkloads], rounds)
         ),
       ),
     ].join("\n\n"),

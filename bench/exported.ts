@@ -1,8 +1,7 @@
 // `scripts/bench exported`: a step of an exported model beside the zoo's own and Python's, and how soon a program of
-// 100 MB has done its first step. May import its siblings.
+// 100 MB has done its first step.
 import { join } from "@std/path";
-import { type Contestant, linesOf, type Round, startContestant } from "./contestant.ts";
-import { type Host, openHost } from "./host.ts";
+import { type Contestant, type Host, linesOf, openHost, type Round, startContestant } from "./contestant.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
 import { type Name, workloads } from "./workloads.ts";

@@ -1,15 +1,15 @@
-// `scripts/bench files`: how many files two ranks open until their first step has ended, beside torchrun with PyTorch's
-// DistributedDataParallel. A job of many nodes asks a shared file system for each of them. May import its siblings.
+// `scripts/bench files`: how many files two ranks open until their first step has ended, beside torchrun with
+// PyTorch's DistributedDataParallel. A job of many nodes asks a shared file system for each of them.
 import { join } from "@std/path";
 import {
   inFolder,
+  rankWorkloads,
   run,
   stepsIn,
   TORCHRUN_ENV,
-  torchrunSaid,
-  torchrunWords,
-  trainWords,
-  workloads,
+  torchrunArguments,
+  torchrunOutput,
+  trainArguments,
 } from "./ranks.ts";
 import { machine, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
@@ -49,17 +49,17 @@ export function countCalls(trace: string, until: number): Counted {
 /** `quick`: nothing is written. */
 export async function filesBenchmark(p: Programs, mpi: string, quick = false): Promise<void> {
   await mustTrace();
-  const workload = workloads.convnet;
+  const workload = rankWorkloads.convnet;
   const ours = await inFolder(async (folder) => {
-    const words = ["launch", "-n", `${RANKS}`, "--", ...trainWords(workload, STEPS, folder)];
+    const words = ["launch", "-n", `${RANKS}`, "--", ...trainArguments(workload, STEPS, folder)];
     const env = { HPCTRAIN_MPI: join(mpi, "lib/libmpi.so.12") };
     const traced = await trace(join(folder, "trace"), p.exe, words, env);
     return countCalls(traced.trace, stepsIn(folder)[0]);
   });
   const python = await inFolder(async (folder) => {
-    const words = torchrunWords(RANKS, "convnet", STEPS);
+    const words = torchrunArguments(RANKS, "convnet", STEPS);
     const traced = await trace(join(folder, "trace"), p.python, words, TORCHRUN_ENV);
-    return countCalls(traced.trace, torchrunSaid(traced.said).done[0]);
+    return countCalls(traced.trace, torchrunOutput(traced.said).done[0]);
   });
   const rows = rowsOf(ours, python);
   for (const row of rows) console.log(row.join("  "));

@@ -1,22 +1,122 @@
-// `scripts/gpu-check`: everything that needs a GPU, each check a row. May import core, ffi, its folder, report.
-import { join } from "@std/path";
-import { EXIT } from "../core/errors.ts";
-import { VERSION } from "../core/version.ts";
-import { cudaDevices, setCudaDevice, whyNoCuda } from "../ffi/cuda.ts";
-import { findLibtorch } from "../ffi/libraries/find.ts";
-import type { Libtorch } from "../ffi/libraries/types.ts";
-import { openLibtorch } from "../ffi/library.ts";
-import { setThreads } from "../ffi/random.ts";
+// `scripts/gpu-check`: every check that needs a GPU, and the page of its results.
+import {
+  cudaCapability,
+  cudaCapabilityMinor,
+  cudaDevices,
+  cudaMemory,
+  cudaVersions,
+  setCudaDevice,
+  whyNoCuda,
+} from "../ffi/cuda.ts";
 import type { Device } from "../ffi/tensor.ts";
 import type { Check, Context, Outcome } from "./gpu_check/check.ts";
-import { deviceName, facts } from "./gpu_check/facts.ts";
+import { machine, table, writeSection } from "./report.ts";
+import { join } from "@std/path";
+import { EXIT } from "../core/base/errors.ts";
+import { VERSION } from "../core/base/version.ts";
+import { findLibtorch, type Libtorch } from "../ffi/libraries/find.ts";
+import { openLibtorch } from "../ffi/library.ts";
+import { setThreads } from "../ffi/context.ts";
 import { numbers } from "./gpu_check/numbers.ts";
-import { gpuSection, slugOf } from "./gpu_check/page.ts";
 import { program } from "./gpu_check/program.ts";
 import { ranks } from "./gpu_check/ranks.ts";
 import { speed } from "./gpu_check/speed.ts";
 import { streams } from "./gpu_check/streams.ts";
-import { machine, table, writeSection } from "./report.ts";
+
+// What the device, its driver and libtorch are.
+
+/** The driver's own list names the model; without it the capability must do. */
+function deviceName(device: Device): string {
+  if (device === "cpu") return "CPU";
+  try {
+    const [first] = Deno.readDirSync("/proc/driver/nvidia/gpus");
+    const text = Deno.readTextFileSync(`/proc/driver/nvidia/gpus/${first.name}/information`);
+    const name = /^Model:\s*(.+)$/m.exec(text)?.[1].trim();
+    if (name && !/unknown/i.test(name)) return name;
+  } catch (error) {
+    if (error instanceof RangeError) throw error; // a container may hide the list; anything else is ours
+  }
+  return `NVIDIA GPU of capability ${cudaCapability()}.${cudaCapabilityMinor()}`;
+}
+
+const facts: Check = {
+  name: "device",
+  run({ device, libtorch }) {
+    const torch = `libtorch ${libtorch.versionText}`;
+    if (device === "cpu") {
+      return { ok: true, figure: `CPU, ${torch}`, detail: { libtorch: libtorch.versionText } };
+    }
+    const { driver, runtime } = cudaVersions();
+    const capability = `${cudaCapability()}.${cudaCapabilityMinor()}`;
+    const gib = Math.round(cudaMemory().total / 2 ** 30);
+    return {
+      ok: true,
+      figure: `${deviceName(device)}, ${gib} GiB, capability ${capability}, driver for CUDA ${driver}, ` +
+        `runtime ${runtime}, ${torch}, ${cudaDevices()} here`,
+      detail: { capability, driver, runtime, libtorch: libtorch.versionText, gib },
+    };
+  },
+};
+
+// What docs/benchmarks.md says of a check of a GPU.
+
+interface Row {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly figure: string;
+  readonly detail?: unknown;
+}
+
+export interface GpuResults {
+  readonly command: string;
+  readonly device: string;
+  readonly libtorch: string;
+  readonly date?: string;
+  readonly rows: readonly Row[];
+}
+
+interface StepTime {
+  readonly spec: { readonly title: string };
+  readonly medians: Readonly<Record<string, number>>;
+  readonly memory: Readonly<Record<string, number>>;
+  readonly missing: Readonly<Record<string, string>>;
+}
+
+const SIDES = ["hpctrain", "eager", "compile"];
+
+/** "nvidia-h100-80gb-hbm3": for files and marks. */
+const slugOf = (device: string): string => device.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-");
+
+function gpuSection({ command, device, libtorch, date, rows }: GpuResults): string {
+  const passed = rows.filter(({ ok }) => ok).length;
+  const steps = rows.filter(({ name }) => name.startsWith("step time: ")).map(({ detail }) =>
+    detail as StepTime
+  );
+  const lines = steps.map(({ spec, medians, memory }) => [
+    spec.title,
+    ...SIDES.map((side) =>
+      medians[side] === undefined
+        ? ""
+        : `${medians[side].toFixed(3)} ms (${(medians.eager / medians[side]).toFixed(2)}x), ${
+          (memory[side] / 2 ** 30).toFixed(2)
+        } GiB`
+    ),
+  ]);
+  return `## On a GPU: ${device}
+
+\`${command}\`${
+    date ? ` on ${date}` : ""
+  }, libtorch ${libtorch}: ${passed} of ${rows.length} checks passed; all of them and ` +
+    `their figures are in bench/results/gpu-check-${
+      slugOf(device)
+    }.md. Step times beside PyTorch on the same machine, in ` +
+    "rounds that take turns; in brackets the speed against eager. Dispatching takes most of a small model's step, on every " +
+    `side.
+
+${table(["Training step", "hpctrain", "PyTorch eager", "PyTorch torch.compile"], lines)}`;
+}
+
+// `scripts/gpu-check`: everything that needs a GPU, each check a row.
 
 const USAGE = "Usage: scripts/gpu-check [--device cuda|cpu] [--quick] [--only WORDS] [--out FOLDER]";
 const root = new URL("..", import.meta.url).pathname;

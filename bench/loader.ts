@@ -1,14 +1,95 @@
-// `scripts/bench loader`: reading data beside PyTorch's DataLoader, on the same files and cores. May import its siblings.
+// `scripts/bench loader`: samples a second beside PyTorch's DataLoader, and how long steps wait for data.
 import { join } from "@std/path";
-import { type Host, openHost } from "./host.ts";
-import { bestOfPytorch, type Firsts, measureFirst } from "./loader_first.ts";
-import { measureMemory, type Memory } from "./loader_memory.ts";
-import { COMMON, type DataSet, dataSets, IMAGES } from "./loader_sets.ts";
-import type { Sides } from "./loader_sides.ts";
-import { type Effort, measureSpeed, type Speed } from "./loader_speed.ts";
-import { measureWait, type Wait } from "./loader_wait.ts";
+import type { Event, StepEvent } from "../core/run/events.ts";
+import { type Host, openHost } from "./contestant.ts";
+import {
+  bestOfPytorch,
+  COMMON,
+  type DataSet,
+  dataSets,
+  type Effort,
+  type Firsts,
+  IMAGES,
+  measureFirst,
+  measureMemory,
+  measureSpeed,
+  type Memory,
+  type Sides,
+  type Speed,
+} from "./loader_sides.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
+
+// How much of a training run is waiting for data: the run's own figures.
+
+interface Wait {
+  readonly steps: number;
+  readonly millisecondsPerStep: number;
+  /** Of the time from the first step's end to the last one's. */
+  readonly share: number;
+}
+
+/** simple-convnet on packed images, with these settings besides. */
+function measureWait(
+  program: readonly string[],
+  images: string,
+  steps: number,
+  flags: string[],
+): Wait {
+  const saveDir = Deno.makeTempDirSync();
+  const args = [
+    ["train", "--model", "simple-convnet", "--data-type", "packed", "--data-path", images, "--device", "cpu"],
+    [
+      "--batch-size",
+      "64",
+      "--epochs",
+      "100",
+      "--max-steps",
+      `${steps}`,
+      "--log-interval",
+      "1",
+      "--val-samples",
+      "0",
+    ],
+    [
+      "--normalise",
+      "imagenet",
+      "--run-name",
+      "wait",
+      "--save-dir",
+      saveDir,
+      "--no-wandb",
+      "--quiet",
+      ...flags,
+    ],
+  ].flat();
+  try {
+    const { success, stderr } = new Deno.Command(program[0], { args: [...program.slice(1), ...args] })
+      .outputSync();
+    if (!success) {
+      throw new Error(`the training run failed: ${new TextDecoder().decode(stderr).slice(-2000)}`);
+    }
+    return waitIn(Deno.readTextFileSync(join(saveDir, "logs", "wait", "events.jsonl")));
+  } finally {
+    Deno.removeSync(saveDir, { recursive: true });
+  }
+}
+
+/** From the lines of events.jsonl. The first step's wait is the start's: its data could not be asked for before. */
+export function waitIn(lines: string): Wait {
+  const events: Event[] = lines.trim().split("\n").map((line) => JSON.parse(line));
+  const steps = events.filter((event): event is StepEvent & { t: number } => event.kind === "step");
+  if (steps.length < 2) throw new Error(`a run of ${steps.length} steps says nothing about waiting`);
+  const seconds = steps.at(-1)!.t - steps[0].t;
+  const waited = steps.slice(1).reduce((sum, step) => sum + step.data_s!, 0);
+  return {
+    steps: steps.length,
+    millisecondsPerStep: 1000 * seconds / (steps.length - 1),
+    share: waited / seconds,
+  };
+}
+
+// `scripts/bench loader`: reading data beside PyTorch's DataLoader, on the same files and cores.
 
 const FULL: Effort = { rounds: 7, seconds: 1.5 }, QUICK: Effort = { rounds: 1, seconds: 0.05 };
 const FIRST_ROUNDS = 5, MEMORY_WORKERS = 4, WAIT_STEPS = 40;

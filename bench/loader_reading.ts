@@ -1,17 +1,14 @@
 // What our side of the loader benchmark does, by the training loop's own feed; loader_worker.ts begins it.
-// May import core, ffi, rounds.
-import type { Resolved } from "../core/config/resolve.ts";
+import type { Resolved } from "../core/settings/resolve.ts";
 import { loadReader, openData } from "../core/data/open.ts";
-import { order } from "../core/data/order.ts";
-import { partsOf } from "../core/data/part.ts";
+import { order, partsOf } from "../core/data/order.ts";
 import { createLoss } from "../core/models/losses.ts";
-import { openDeviceBeside } from "../core/train/device.ts";
+import { loaderThreads, openDeviceBeside } from "../core/train/device.ts";
 import { openFeed } from "../core/train/feed.ts";
-import { loaderThreads } from "../core/train/loader_threads.ts";
 import type { MicroBatch } from "../core/train/step.ts";
 import { mean, mul, toDtype } from "../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../ffi/tensor.ts";
-import { answerRounds } from "./rounds.ts";
+import { answerRounds } from "./contestant.ts";
 
 type Each = (batch: MicroBatch) => boolean | void;
 

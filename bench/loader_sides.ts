@@ -1,7 +1,83 @@
-// The two programs of the loader benchmark, as commands. May import its siblings.
+// The two sides of the loader benchmark and what is measured of them: data sets, speed, time to the first batch,
+// memory.
 import { join } from "@std/path";
-import { linesOf } from "./contestant.ts";
-import { COMMON, type DataSet } from "./loader_sets.ts";
+import { type Contestant, type Host, linesOf, startContestant } from "./contestant.ts";
+import { median } from "./report.ts";
+
+// What the loader benchmark reads: the same files on both sides.
+
+export interface DataSet {
+  readonly title: string;
+  /** What it is to PyTorch's side, and its file or folder there. */
+  readonly kind: "mnist" | "imagefolder" | "hdf5" | "netcdf" | "npz";
+  readonly file: string;
+  /** What of it is read on our side, where that is not the same file: made from it by `hpctrain pack`. */
+  readonly packed?: string;
+  readonly flags: readonly string[];
+  /** Variables of our side's environment. */
+  readonly variables?: readonly string[];
+  /** How many times PyTorch's speed is asked for. */
+  readonly floor: number;
+}
+
+const MAPS = ["--features", "maps", "--targets", "parameters", "--normalise", "none", "--in-memory", "no"];
+const chunked = (kind: "hdf5" | "netcdf", file: string, chunk: string): DataSet => ({
+  title: `${
+    kind === "hdf5" ? "HDF5" : "NetCDF-4"
+  }, deflated, streamed: 3,000 maps of 4 x 64 x 64, ${chunk} a chunk`,
+  kind,
+  file,
+  flags: ["--data-type", kind, ...MAPS],
+  floor: 2,
+});
+const packed = (what: string, name: string): DataSet => ({
+  title: `Packed from npz: ${what}`,
+  kind: "npz",
+  file: `${name}.npz`,
+  packed: `${name}.packed`,
+  flags: ["--data-type", "packed", "--normalise", "none"],
+  floor: 5,
+});
+
+export const IMAGES = "imagefolder";
+const jpegs = {
+  title: "Folders of JPEGs: 5,000 images of 224 x 224",
+  kind: "imagefolder",
+  file: "images",
+  flags: ["--data-type", "imagefolder", "--normalise", "imagenet"],
+} as const;
+
+// bench/peers/loader_data.py writes the files.
+export const dataSets: Readonly<Record<string, DataSet>> = {
+  mnist: {
+    title: "MNIST in memory: 60,000 images of 28 x 28",
+    kind: "mnist",
+    file: "mnist",
+    flags: ["--data-type", "mnist"],
+    floor: 5,
+  },
+  [IMAGES]: { ...jpegs, title: `${jpegs.title}, with libturbojpeg`, floor: 2 },
+  images_own: {
+    ...jpegs,
+    title: `${jpegs.title}, without it`,
+    variables: ["HPCTRAIN_TURBOJPEG=none"],
+    floor: 1.5,
+  },
+  hdf5: chunked("hdf5", "each.h5", "one"),
+  hdf5_16: chunked("hdf5", "sixteen.h5", "sixteen"),
+  netcdf: chunked("netcdf", "each.nc", "one"),
+  netcdf_16: chunked("netcdf", "sixteen.nc", "sixteen"),
+  packed_vectors: packed("200,000 samples of 32 features", "vectors"),
+  packed_maps: packed("20,000 maps of 64 x 64", "maps"),
+};
+
+/** Settings that make our side read what PyTorch's reads: every sample, in batches of 64. */
+export const COMMON = [
+  ["--device", "cpu", "--batch-size", "64", "--validation-split", "0"],
+  ["--train-samples", "1000000", "--val-samples", "0"],
+].flat();
+
+// The two programs of the loader benchmark, as commands.
 
 export interface Sides {
   /** What bench/loader_worker.ts was compiled to, or how it is run. */
@@ -18,7 +94,7 @@ type Command = [program: string, args: string[]];
 const peer = new URL("peers/loader.py", import.meta.url).pathname;
 
 /** With a loader thread for each core, unless told. */
-export function ours(
+function ours(
   { worker, data }: Sides,
   set: DataSet,
   what: What,
@@ -29,7 +105,7 @@ export function ours(
   return ["env", [...set.variables ?? [], ...worker, what, ...flags]];
 }
 
-export function pytorch(
+function pytorch(
   { python, data }: Sides,
   { kind, file }: DataSet,
   what: What,
@@ -53,4 +129,171 @@ export async function answerOf<T>([program, args]: Command): Promise<{ said: T; 
   const { success } = await child.status;
   if (success && said !== undefined) return { said, seconds };
   throw new Error(`${[program, ...args].join(" ")} failed: ${(await complaint).trim().slice(-2000)}`);
+}
+
+// Samples a second that are read from one set by each side, and whether both read the same.
+
+const WORKERS = [0, 2, 4];
+
+export interface Speed {
+  /** Samples a second with each number of PyTorch's workers; the best is who competes. */
+  readonly sweep: Readonly<Record<string, number>>;
+  readonly workers: number;
+  /** Samples a second in each round. */
+  readonly rounds: { readonly hpctrain: number[]; readonly pytorch: number[] };
+}
+
+export interface Effort {
+  readonly rounds: number;
+  /** How long a round is at least; whole epochs, each begun with nothing read ahead. */
+  readonly seconds: number;
+}
+
+export async function measureSpeed(sides: Sides, set: DataSet, effort: Effort, host: Host): Promise<Speed> {
+  await sameSamples(sides, set);
+  const mine = await startContestant(...ours(sides, set, "rounds"));
+  const sweep: Record<string, number> = {};
+  let best: { workers: number; contestant: Contestant } | null = null;
+  for (const workers of WORKERS) {
+    const contestant = await startContestant(...pytorch(sides, set, "rounds", workers));
+    await contestant.round(1); // workers start, files come into the page cache
+    sweep[workers] = await host.turn(() => speedOf(contestant, 1));
+    const better = best === null || sweep[workers] > sweep[best.workers];
+    await (better ? best?.contestant : contestant)?.end();
+    if (better) best = { workers, contestant };
+  }
+  const { workers, contestant } = best!;
+  const racers = [
+    { side: "hpctrain", contestant: mine, epochs: await epochsFor(mine, effort) },
+    { side: "pytorch", contestant, epochs: await epochsFor(contestant, effort) },
+  ] as const;
+  const rounds: Speed["rounds"] = { hpctrain: [], pytorch: [] };
+  for (let round = 0; round < effort.rounds; round++) {
+    for (const { side, contestant, epochs } of round % 2 === 0 ? racers : racers.toReversed()) {
+      rounds[side].push(await host.turn(() => speedOf(contestant, epochs)));
+    }
+  }
+  for (const { contestant } of racers) await contestant.end();
+  return { sweep, workers, rounds };
+}
+
+async function speedOf(contestant: Contestant, epochs: number): Promise<number> {
+  const { loss: samples, seconds } = await contestant.round(epochs);
+  return Math.round(samples / seconds);
+}
+
+/** Whole epochs that take about as long as a round should. */
+async function epochsFor(contestant: Contestant, { seconds }: Effort): Promise<number> {
+  await contestant.round(1);
+  return Math.max(1, Math.ceil(seconds / (await contestant.round(1)).seconds));
+}
+
+interface Moments {
+  readonly samples: number;
+  readonly shape: readonly number[];
+  readonly types: readonly string[];
+  readonly input: number;
+  readonly square: number;
+  readonly target: number;
+}
+
+/** A comparison is one only if both read the same: every sample once, with the same values in the same layout. */
+export async function sameSamples(sides: Sides, set: DataSet): Promise<void> {
+  const { said: mine } = await answerOf<Moments>(ours(sides, set, "moments"));
+  const { said: theirs } = await answerOf<Moments>(pytorch(sides, set, "moments", 2));
+  const layout = ({ samples, shape, types }: Moments) => JSON.stringify({ samples, shape, types });
+  const near = (name: "input" | "square" | "target") => Math.abs(mine[name] - theirs[name]) <= 1e-4;
+  if (layout(mine) === layout(theirs) && near("input") && near("square") && near("target")) return;
+  throw new Error(
+    `${set.title}: the sides read different samples: ${JSON.stringify(mine)}, ${JSON.stringify(theirs)}`,
+  );
+}
+
+// How long the first batch takes, from a program's start and from where its data begins to be opened.
+
+export interface First {
+  /** Seconds from the start of the program, and from the construction of data set and loader, of each round. */
+  readonly start: number[];
+  readonly construction: number[];
+}
+
+export interface Firsts {
+  readonly hpctrain: First;
+  /** By the number of workers. */
+  readonly pytorch: Readonly<Record<string, First>>;
+}
+
+export async function measureFirst(sides: Sides, set: DataSet, rounds: number, host: Host): Promise<Firsts> {
+  const found: Firsts = {
+    hpctrain: { start: [], construction: [] },
+    pytorch: Object.fromEntries(WORKERS.map((workers) => [workers, { start: [], construction: [] }])),
+  };
+  const starters = [
+    { command: ours(sides, set, "first"), first: found.hpctrain },
+    ...WORKERS.map((n) => ({ command: pytorch(sides, set, "first", n), first: found.pytorch[n] })),
+  ];
+  for (const { command } of starters) await answerOf(command); // everything is in the page cache then
+  for (let round = 0; round < rounds; round++) {
+    for (const { command, first } of starters) {
+      const { said, seconds } = await host.turn(() => answerOf<{ seconds: number }>(command));
+      first.start.push(seconds);
+      first.construction.push(said.seconds);
+    }
+  }
+  return found;
+}
+
+/** The median with the number of workers that serves PyTorch best. */
+export function bestOfPytorch({ pytorch }: Firsts, from: keyof First): number {
+  return Math.min(...Object.values(pytorch).map((first) => median(first[from])));
+}
+
+// The memory of a program and all processes it started, each shared page counted once.
+
+export interface Memory {
+  readonly hpctrain: number;
+  readonly pytorch: number;
+}
+
+/** Most bytes that each side held while it read two epochs with that many workers. */
+export async function measureMemory(sides: Sides, set: DataSet, workers: number): Promise<Memory> {
+  const peak = async (command: [string, string[]]) => {
+    const contestant = await startContestant(...command);
+    const done = contestant.round(2).then(() => true);
+    let most = 0;
+    do most = Math.max(most, memoryOf(contestant.pid)); while (!await Promise.race([done, later(100)]));
+    await contestant.end();
+    return most;
+  };
+  return {
+    hpctrain: await peak(ours(sides, set, "rounds", workers)),
+    pytorch: await peak(pytorch(sides, set, "rounds", workers)),
+  };
+}
+
+const later = (ms: number) => new Promise<false>((resolve) => setTimeout(() => resolve(false), ms));
+
+/** Bytes: the proportional set sizes (PSS) of a process and of what it started, added up. */
+export function memoryOf(pid: number): number {
+  const children = new Map<number, number[]>();
+  for (const { name } of Deno.readDirSync("/proc")) {
+    const parent = /^\d+$/.test(name)
+      ? Number(/\nPPid:\s*(\d+)/.exec(read(`/proc/${name}/status`))?.[1])
+      : NaN;
+    if (!Number.isNaN(parent)) children.set(parent, [...children.get(parent) ?? [], Number(name)]);
+  }
+  const of = (pid: number): number => {
+    const own = Number(/\nPss:\s*(\d+) kB/.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? 0) * 1024;
+    return (children.get(pid) ?? []).reduce((sum, child) => sum + of(child), own);
+  };
+  return of(pid);
+}
+
+/** A process may end while it is looked at. */
+function read(path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return "";
+  }
 }

@@ -1,11 +1,11 @@
-// Our side of the loader benchmark. Arguments: what to do, then settings as on the command line. bench/peers/loader.py is
-// the other side and says what there is to do. It begins as `hpctrain train` does, libtorch on its way while the rest of the
-// program is loaded. May import core/config, train/libtorch; loader_reading.ts when needed.
-import { resolve } from "../core/config/resolve.ts";
+// Our side of the loader benchmark. Arguments: what to do, then settings as on the command line.
+// bench/peers/loader.py is the other side and says what there is to do. It begins as `hpctrain train` does, libtorch
+// on its way while the rest of the program is loaded.
+import { resolveSettings } from "../core/settings/resolve.ts";
 import { beginLoading } from "../core/train/libtorch.ts";
 
 const [what, ...argv] = Deno.args;
-const resolved = resolve({ argv, env: {} });
+const resolved = resolveSettings({ argv, env: {} });
 beginLoading(resolved.config);
 const { readAs } = await import("./loader_reading.ts");
 await readAs(what, resolved);

@@ -1,4 +1,4 @@
-// The benchmarks by name. Started by scripts/bench, which sets up what they compare. May import its siblings.
+// The benchmarks by name. Started by scripts/bench, which sets up what they compare.
 import { markPage } from "./age.ts";
 import { allreduceBenchmark } from "./allreduce.ts";
 import { ddpBenchmark } from "./ddp.ts";
@@ -6,9 +6,8 @@ import { exportedBenchmark } from "./exported.ts";
 import { filesBenchmark } from "./files.ts";
 import { loaderBenchmark } from "./loader.ts";
 import { overlapBenchmark } from "./overlap.ts";
-import { shardsBenchmark } from "./shards.ts";
+import { type Programs, shardsBenchmark, stepBenchmark } from "./step.ts";
 import { saveBenchmark } from "./save.ts";
-import { type Programs, stepBenchmark } from "./step.ts";
 import { trackBenchmark } from "./track.ts";
 
 const benchmarks: Record<string, (programs: Programs) => Promise<void>> = {

@@ -1,20 +1,102 @@
-// `scripts/bench overlap`: how much of the communication of two ranks hides behind backward, on a network that is slow
-// enough to be felt: two network namespaces and 4 Gbit/s between them. May import its siblings.
+// `scripts/bench overlap`: how much of the all-reduce the backward pass hides, on one host and on two simulated ones.
 import { join } from "@std/path";
-import { type Host, openHost } from "./host.ts";
+import { type Host, openHost } from "./contestant.ts";
 import {
   inFolder,
+  type RankWorkload,
+  rankWorkloads,
   run,
   stepBeside,
   stepsIn,
-  trainWords,
+  trainArguments,
   waitedIn,
-  type Workload,
-  workloads,
 } from "./ranks.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
-import { type Hosts, withHosts } from "./two_hosts.ts";
+
+// Two hosts on one machine: network namespaces, and between them a cable of a set speed. Needs root, ip and tc
+// (iproute2).
+
+interface Hosts {
+  /** Words that start a program there. */
+  readonly enter: readonly [readonly string[], readonly string[]];
+  readonly addresses: readonly [string, string];
+  readonly cards: readonly [string, string];
+  /** Bytes that the first one has sent to the other. */
+  sent(): number;
+}
+
+const said = (program: string, ...args: string[]): string => {
+  const { success, stdout, stderr } = new Deno.Command(program, { args, stdin: "null" }).outputSync();
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes).trim();
+  if (!success) throw new Error(`${program} ${args.join(" ")}: ${text(stderr)}`);
+  return text(stdout);
+};
+
+/** Tokens for what may be sent at once: as much as goes through in 2 ms, for a kernel whose clock ticks 500 times a second. */
+const BURST_SECONDS = 0.002;
+
+/** `rate`: bits a second, each way. The hosts are gone when `use` has ended. */
+async function withHosts<T>(rate: number, use: (hosts: Hosts) => Promise<T>): Promise<T> {
+  const id = Deno.pid;
+  const spaces = [`hpcbench-a-${id}`, `hpcbench-b-${id}`] as const;
+  const cards = [`hba${id}`, `hbb${id}`] as const;
+  const addresses = [
+    `10.${200 + id % 50}.${(id >> 6) % 250}.1`,
+    `10.${200 + id % 50}.${(id >> 6) % 250}.2`,
+  ] as const;
+  try {
+    connect(spaces, cards, addresses, rate);
+    return await use({
+      enter: [["ip", "netns", "exec", spaces[0]], ["ip", "netns", "exec", spaces[1]]],
+      addresses,
+      cards,
+      sent: () => {
+        const shown = JSON.parse(said("ip", "-n", spaces[0], "-s", "-j", "link", "show", cards[0]));
+        return shown[0].stats64.tx.bytes;
+      },
+    });
+  } finally {
+    for (const space of spaces) {
+      try {
+        said("ip", "netns", "delete", space);
+      } catch {
+        // it never was
+      }
+    }
+  }
+}
+
+function connect(
+  spaces: Hosts["addresses"],
+  cards: Hosts["cards"],
+  addresses: Hosts["addresses"],
+  rate: number,
+): void {
+  const burst = Math.max(64 * 1024, Math.round(rate / 8 * BURST_SECONDS));
+  try {
+    for (const space of spaces) said("ip", "netns", "add", space);
+    const [a, b] = cards;
+    said("ip", "link", "add", a, "netns", spaces[0], "type", "veth", "peer", "name", b, "netns", spaces[1]);
+    spaces.forEach((space, i) => {
+      said("ip", "-n", space, "address", "add", `${addresses[i]}/24`, "dev", cards[i]);
+      said("ip", "-n", space, "link", "set", cards[i], "up");
+      said("ip", "-n", space, "link", "set", "lo", "up");
+      const shape = ["root", "tbf", "rate", `${rate}bit`, "burst", `${burst}`, "latency", "50ms"];
+      said("tc", "-n", space, "qdisc", "add", "dev", cards[i], ...shape);
+    });
+  } catch (error) {
+    const why = error instanceof Deno.errors.NotFound
+      ? "ip or tc is not installed (apt-get install iproute2)"
+      : (error as Error).message;
+    throw new Error(
+      `Two hosts with a cable between them take root and the right to make namespaces: ${why}.`,
+    );
+  }
+}
+
+// `scripts/bench overlap`: how much of the communication of two ranks hides behind backward, on a network that is
+// slow enough to be felt: two network namespaces and 4 Gbit/s between them.
 
 const GBIT = 4;
 
@@ -27,14 +109,14 @@ interface Extent {
 const FULL: Extent = { rounds: 3, steps: 50, warm: 10 }, QUICK: Extent = { rounds: 1, steps: 14, warm: 4 };
 
 /** With its bytes of gradients, which cross the cable each way in each step. */
-const compared: readonly (Workload & { readonly gradients: number })[] = [
+const compared: readonly (RankWorkload & { readonly gradients: number })[] = [
   {
     title: "MLP 7-1536-1536-1536-1536-1, batch 256 a rank",
     batch: 256,
     flags: ["--model=mlp", "--hidden-size=1536", "--layers=4", "--train-samples=5120"],
     gradients: 4 * (7 * 1536 + 3 * 1536 * 1536 + 4 * 1536 + 1536 + 1),
   },
-  { ...workloads.convnet, gradients: 4 * 1_199_882 },
+  { ...rankWorkloads.convnet, gradients: 4 * 1_199_882 },
 ];
 
 /** `apart`: nothing is communicated; `after`: all gradients at once, when backward has ended; `during`: as it is. */
@@ -81,13 +163,13 @@ async function measure(
   mpi: string,
   hosts: Hosts,
   side: Side,
-  workload: Workload & { gradients: number },
+  workload: RankWorkload & { gradients: number },
   { steps, warm }: Extent,
 ): Promise<Measured> {
   if (side === "apart") {
     const alone = (core: number) =>
       inFolder(async (folder) => {
-        const [program, ...args] = [...on(core), exe, ...trainWords(workload, steps, folder)];
+        const [program, ...args] = [...on(core), exe, ...trainArguments(workload, steps, folder)];
         await run(program, args);
         return stepsIn(folder);
       });
@@ -119,14 +201,14 @@ async function together(
   { enter, addresses, cards }: Hosts,
   folder: string,
   side: Side,
-  workload: Workload,
+  workload: RankWorkload,
   steps: number,
 ): Promise<void> {
   const listener = Deno.listen({ port: 0 }); // free here, and so in an empty namespace
   const { port } = listener.addr as Deno.NetAddr;
   listener.close();
   const secret = crypto.randomUUID() + crypto.randomUUID();
-  const words = [...trainWords(workload, steps, folder), ...side === "after" ? ["--bucket-mb=4096"] : []];
+  const words = [...trainArguments(workload, steps, folder), ...side === "after" ? ["--bucket-mb=4096"] : []];
   await Promise.all(addresses.map((_, node) => {
     const launch = ["launch", "-n", "1", "--nodes", "2", "--node-rank", `${node}`];
     const [program, ...args] = [

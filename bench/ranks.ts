@@ -1,17 +1,16 @@
-// Training in processes of its own, timed by the events it writes: what the benchmarks of ranks have in common. May import
-// track's types, report.
+// Training in processes of its own, timed by the events it writes: what the benchmarks of ranks have in common.
 import { join } from "@std/path";
-import type { Event } from "../core/track/event_types.ts";
+import type { Event } from "../core/run/events.ts";
 import { median } from "./report.ts";
 
-export interface Workload {
+export interface RankWorkload {
   readonly title: string;
   /** Of one rank. */
   readonly batch: number;
   readonly flags: readonly string[];
 }
 
-export const workloads = {
+export const rankWorkloads = {
   convnet: {
     title: "simple-convnet, 28 x 28, batch 64 a rank",
     batch: 64,
@@ -25,7 +24,7 @@ export const workloads = {
       ...["--set=model.layers=4", "--set=model.embed=128", "--set=model.heads=4", "--dropout=0"],
     ],
   },
-} satisfies Readonly<Record<string, Workload>>;
+} satisfies Readonly<Record<string, RankWorkload>>;
 
 /** Of a run whose steps are compared. */
 const MOST_RANKS = 2;
@@ -34,7 +33,7 @@ const MOST_RANKS = 2;
  * `hpctrain train` on one thread a rank, with a line of events for each step. No epoch ends before its last one: the save
  * there would be a part of what is compared, and the other side makes none.
  */
-export const trainWords = ({ flags, batch }: Workload, steps: number, folder: string): string[] => [
+export const trainArguments = ({ flags, batch }: RankWorkload, steps: number, folder: string): string[] => [
   ...["train", ...flags, "--data-type=synthetic", `--train-samples=${MOST_RANKS * batch * steps}`],
   ...["--val-samples=0", "--device=cpu", "--threads=1"],
   ...[`--batch-size=${batch}`, "--epochs=1000", `--max-steps=${steps}`, "--log-interval=1"],
@@ -86,7 +85,7 @@ export async function run(
 }
 
 /** PyTorch's DistributedDataParallel under torchrun, as peers/ddp.py has it. */
-export const torchrunWords = (ranks: number, name: string, steps: number): string[] => [
+export const torchrunArguments = (ranks: number, name: string, steps: number): string[] => [
   ...["-m", "torch.distributed.run", "--nproc-per-node", `${ranks}`, "--standalone"],
   ...[new URL("peers/ddp.py", import.meta.url).pathname, name, `${steps}`],
 ];
@@ -94,7 +93,7 @@ export const torchrunWords = (ranks: number, name: string, steps: number): strin
 export const TORCHRUN_ENV = { OMP_NUM_THREADS: "1", PYTHONDONTWRITEBYTECODE: "1" };
 
 /** What peers/ddp.py printed: when its steps ended, and the samples of a step of all ranks. */
-export const torchrunSaid = (said: string): { done: number[]; batch: number } =>
+export const torchrunOutput = (said: string): { done: number[]; batch: number } =>
   JSON.parse(said.split("\n").find((line) => line.startsWith("{"))!);
 
 /** When all were warm and none had ended: a run that is alone at its end has the machine for itself there. */

@@ -1,4 +1,4 @@
-// Figures to a results file and to the table of docs/benchmarks.md. May import std.
+// Figures to a results file and to the table of docs/benchmarks.md.
 import { join } from "@std/path";
 import { codeOf } from "./age.ts";
 

@@ -1,10 +1,9 @@
 // `scripts/bench save`: a checkpoint of 500 MB, written beside training and with training waiting, and torch.save of
-// the same tensors to the same disk. May import its siblings.
+// the same tensors to the same disk.
 import { join } from "@std/path";
-import { type Contestant, startContestant } from "./contestant.ts";
-import { type Host, openHost } from "./host.ts";
+import { type Contestant, type Host, openHost, startContestant } from "./contestant.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
-import { type Saved, SIZES } from "./save_sizes.ts";
+import { SAVE_SIZES, type Saved } from "./workloads.ts";
 import type { Programs } from "./step.ts";
 
 const ROUNDS = 9;
@@ -38,7 +37,7 @@ export async function saveBenchmark(p: Programs): Promise<void> {
 
 /** Each side saves in turn, to a disk that has nothing else to write. */
 async function measure(p: Programs, host: Host, folder: string): Promise<Rounds> {
-  const { features, hidden, layers, batch } = SIZES;
+  const { features, hidden, layers, batch } = SAVE_SIZES;
   const peer = join(new URL("peers/", import.meta.url).pathname, "save.py");
   const running = new Map<Side, Contestant>();
   const rounds = Object.fromEntries(sides.map((side) => [side, [] as Saved[]])) as Rounds;
@@ -102,11 +101,11 @@ function write(p: Programs, about: ReturnType<typeof machine>, host: Host, round
     command: "./scripts/bench save",
     machine: about,
     versions,
-    sizes: SIZES,
+    sizes: SAVE_SIZES,
     taken: host.taken,
     rounds,
   });
-  const { features, hidden, layers } = SIZES;
+  const { features, hidden, layers } = SAVE_SIZES;
   const head = [
     "Save",
     "Training held",

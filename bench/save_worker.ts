@@ -1,26 +1,26 @@
 // Our side of the save benchmark. Arguments: what holds training ("training": nothing, it goes on beside the save;
 // "waiting": nothing, and nothing is trained; "synchronous": the save itself) and the folder to save to.
-// bench/peers/save.py is the other side. May import core, ffi, its siblings.
+// bench/peers/save.py is the other side.
 import { writePt } from "../core/checkpoint/pt.ts";
 import { type Cursor, type Facts, type Parts, toTree } from "../core/checkpoint/training_state.ts";
-import { resolve } from "../core/config/resolve.ts";
+import { resolveSettings } from "../core/settings/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
 import { createModel } from "../core/models/registry.ts";
-import { packParameters } from "../core/train/arena.ts";
+import { packParameters } from "../core/train/gradients/arena.ts";
 import { openDevice } from "../core/train/device.ts";
-import { latestPath } from "../core/train/names.ts";
-import { createOptimizer } from "../core/train/optimizers/optimizer.ts";
-import { openSaver } from "../core/train/saver.ts";
+import { latestPath } from "../core/train/run_folder.ts";
+import { createOptimizer } from "../core/train/optimizers.ts";
+import { openSaver } from "../core/train/save.ts";
 import { trainStep } from "../core/train/step.ts";
 import { randn } from "../ffi/ops.ts";
 import { scope } from "../ffi/tensor.ts";
-import { answerRounds, processorTime } from "./rounds.ts";
-import { type Saved, SIZES } from "./save_sizes.ts";
+import { answerRounds, processorTime } from "./contestant.ts";
+import { SAVE_SIZES, type Saved } from "./workloads.ts";
 
 const [how, folder] = Deno.args;
-const { hidden, layers, features, batch } = SIZES;
+const { hidden, layers, features, batch } = SAVE_SIZES;
 const flags = ["--model", "mlp", "--hidden-size", `${hidden}`, "--layers", `${layers}`, "--device", "cpu"];
-const { config } = resolve({ argv: flags, env: {} });
+const { config } = resolveSettings({ argv: flags, env: {} });
 openDevice(config);
 const facts = { task: "regression", input: { shape: [features], dtype: "f32" }, outputs: 1 } as const;
 const loss = createLoss(config.training, facts);

@@ -1,10 +1,86 @@
-// `scripts/bench step`: a training step, start-up and memory beside Python PyTorch, in one run. May import its siblings.
+// `scripts/bench step` and `scripts/bench shards`: time of a step beside PyTorch, time to the first step, and what
+// --deterministic=world costs.
+import { type Contestant, type Host, linesOf, openHost, type Round, startContestant } from "./contestant.ts";
 import { dirname, join } from "@std/path";
-import { type Contestant, type Round, startContestant } from "./contestant.ts";
-import { type Host, openHost } from "./host.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
-import { COLD, type Starter, startups } from "./startup.ts";
 import { type Name, workloads } from "./workloads.ts";
+
+// From starting a program to its first training step done, with its files in the page cache and not.
+
+export interface Starter {
+  readonly name: string;
+  readonly program: string;
+  readonly args: readonly string[];
+  /** The line that says that the first step is done. */
+  readonly says: RegExp;
+  /** Files and folders that a cold start must read again. */
+  readonly files: readonly string[];
+}
+
+/** Seconds until the line; the program is then left to end by itself. */
+async function start({ program, args, says, name }: Starter): Promise<number> {
+  const began = performance.now();
+  const child = new Deno.Command(program, {
+    args: [...args],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  })
+    .spawn();
+  const complaint = new Response(child.stderr).text();
+  let seconds = NaN;
+  for await (const line of linesOf(child.stdout)) {
+    if (Number.isNaN(seconds) && says.test(line)) seconds = (performance.now() - began) / 1000;
+  }
+  const { success } = await child.status;
+  if (!success || Number.isNaN(seconds)) {
+    throw new Error(`${name} made no step: ${(await complaint).slice(-2000)}`);
+  }
+  return seconds;
+}
+
+const COLD =
+  "before each cold start every file of both programs was dropped from the page cache with posix_fadvise(DONTNEED); " +
+  "pages that another process had mapped at the time stay";
+
+/** Drops the files' pages from the cache, which needs no rights. */
+async function forget(python: string, files: readonly string[]): Promise<void> {
+  const program = `
+import os, sys
+def drop(path):
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+for top in sys.argv[1:]:
+    drop(top) if os.path.isfile(top) else [drop(os.path.join(d, f)) for d, _, names in os.walk(top) for f in names]
+`;
+  const { success, stderr } = await new Deno.Command(python, { args: ["-S", "-c", program, ...files] })
+    .output();
+  if (!success) throw new Error(`the page cache could not be dropped: ${new TextDecoder().decode(stderr)}`);
+}
+
+/** Seconds of each start, by starter's name; the starters take turns. */
+export async function startups(
+  starters: readonly Starter[],
+  python: string,
+  rounds: number,
+  cold: boolean,
+): Promise<Record<string, number[]>> {
+  const seconds: Record<string, number[]> = Object.fromEntries(starters.map(({ name }) => [name, []]));
+  if (!cold) { for (const starter of starters) await start(starter); }
+  for (let round = 0; round < rounds; round++) {
+    for (const starter of starters) {
+      if (cold) await forget(python, starters.flatMap(({ files }) => files));
+      seconds[starter.name].push(await start(starter));
+    }
+  }
+  return seconds;
+}
+
+// `scripts/bench step`: a training step, start-up and memory beside Python PyTorch, in one run.
 
 const peers = new URL("peers/", import.meta.url).pathname;
 const ROUNDS = 9, COLD_ROUNDS = 5, WARM_UP = 20;
@@ -210,6 +286,89 @@ function write(
       stepTable,
       `Cold: ${COLD}. Medians of ${COLD_ROUNDS}.`,
       startTable,
+    ].join("\n\n"),
+  );
+}
+
+// `scripts/bench shards`: what --deterministic=world costs, beside the same step without it.
+
+const SHARD_ROUNDS = 5, SHARD_WARM_UP = 5;
+/** Numbers of virtual shards; 0 is a run without them. */
+const COUNTS = [0, 1, 4, 8];
+
+interface MeasuredShards {
+  /** Microseconds of processor time a step. */
+  readonly rounds: number[];
+  peak: number;
+}
+
+/** Rounds of each number of shards in turn. */
+async function measureShards({ worker }: Programs, name: Name): Promise<MeasuredShards[]> {
+  const steps = Math.ceil(workloads[name].steps / 2);
+  const running: Contestant[] = [];
+  for (const count of COUNTS) running.push(await startContestant(worker, [name, String(count)]));
+  const measured = COUNTS.map((): MeasuredShards => ({ rounds: [], peak: 0 }));
+  const losses: number[] = [];
+  const used: number[] = [];
+  for (const contestant of running) {
+    const { loss, cpu } = await contestant.round(SHARD_WARM_UP);
+    losses.push(loss);
+    used.push(cpu!);
+  }
+  const apart = Math.max(...losses.map((loss) => Math.abs(loss / losses[0] - 1)));
+  // Batch norm sees a shard at a time, so with it the losses are others.
+  if (name !== "resnet18" && apart > 1e-3) throw new Error(`${name} has the losses ${losses.join(", ")}`);
+  for (let round = 0; round < SHARD_ROUNDS; round++) {
+    for (
+      const [i, contestant] of round % 2 === 0 ? [...running.entries()] : [...running.entries()].reverse()
+    ) {
+      const { cpu, peak } = await contestant.round(steps);
+      measured[i].rounds.push(Math.round((cpu! - used[i]) / steps * 1e8) / 100);
+      measured[i].peak = peak;
+      used[i] = cpu!;
+    }
+  }
+  for (const contestant of running) await contestant.end();
+  return measured;
+}
+
+function rowsOf(name: Name, measured: readonly MeasuredShards[]): string[][] {
+  const [plain] = measured;
+  return measured.map(({ rounds, peak }, i) => {
+    const own = median(rounds);
+    const spread = (Math.max(...rounds) - Math.min(...rounds)) / own;
+    return [
+      i === 0 ? workloads[name].title : "",
+      i === 0 ? "off" : `${COUNTS[i]} ${COUNTS[i] === 1 ? "shard" : "shards"}`,
+      own < 10_000 ? `${own.toFixed(0)} us` : `${(own / 1000).toFixed(1)} ms`,
+      `${(100 * spread).toFixed(0)}%`,
+      `${(own / median(plain.rounds)).toFixed(2)}x`,
+      `${(peak / 2 ** 20).toFixed(0)} MB`,
+    ];
+  });
+}
+
+export async function shardsBenchmark(p: Programs): Promise<void> {
+  const about = machine(), versions = versionsOf(p);
+  const all = {} as Record<Name, MeasuredShards[]>;
+  for (const name of Object.keys(workloads) as Name[]) {
+    all[name] = await measureShards(p, name);
+    for (const row of rowsOf(name, all[name])) console.log(row.join("  "));
+  }
+  const date = new Date().toISOString().slice(0, 10);
+  const command = "./scripts/bench shards";
+  writeResults("shards", { command, date, machine: about, versions, shards: COUNTS, stepMicroseconds: all });
+  writeSection(
+    "shards",
+    [
+      "## The cost of --deterministic=world",
+      `\`${command}\` on ${date}: ${about.cpu}, ${about.cores} cores, load ${about.load} before; libtorch ` +
+      `${versions.libtorch}. Processor time of a step on one thread; one process computes all shards. Medians of ${SHARD_ROUNDS} rounds in which the numbers of ` +
+      "shards take turns; spread is the slowest round less the fastest, against the median.",
+      table(
+        ["Training step", "--deterministic=world", "Median", "Spread", "Against off", "Peak memory"],
+        (Object.keys(all) as Name[]).flatMap((name) => rowsOf(name, all[name])),
+      ),
     ].join("\n\n"),
   );
 }

@@ -1,14 +1,14 @@
-// One run of the track benchmark: trains, and tells of its steps for a while, then not, in turn. The last line of its output
-// is what each turn took. Arguments: the seconds to train, then flags of `hpctrain train`. May import core, ffi, its siblings.
-import { resolve } from "../core/config/resolve.ts";
+// One run of the track benchmark: trains, and tells of its steps for a while, then not, in turn. The last line of its
+// output is what each turn took. Arguments: the seconds to train, then flags of `hpctrain train`.
+import { resolveSettings } from "../core/settings/resolve.ts";
 import { loadReader } from "../core/data/open.ts";
-import { readEvents } from "../core/track/events.ts";
-import { trainLoop } from "../core/train/loop.ts";
+import { readEvents } from "../core/run/event_log.ts";
+import { trainLoop } from "../core/train/trainer.ts";
 import { prepare } from "../core/train/prepare.ts";
-import { checkLibtorch, isLibtorch } from "../ffi/libraries/check.ts";
+import { checkLibtorch, isLibtorch } from "../ffi/libraries/find.ts";
 import { openLibtorch } from "../ffi/library.ts";
-import { stolenSoFar } from "./host.ts";
-import { type Spent, type Turn, turnsOf, type Worked } from "./track_turns.ts";
+import { stolenSoFar } from "./contestant.ts";
+import { type Spent, type Turn, turnsOf, type Worked } from "./track.ts";
 
 /** Milliseconds of a turn, and those at its beginning that are not counted: the last one's lines are still being written. */
 const TURN_MS = 160, SETTLE_MS = 60;
@@ -17,7 +17,7 @@ const WARM_UP_MS = 3000;
 const NEVER = 1_000_000;
 
 const [seconds, ...flags] = Deno.args;
-const { config } = resolve({ argv: flags, env: {} });
+const { config } = resolveSettings({ argv: flags, env: {} });
 const found = checkLibtorch(Deno.env.get("HPCTRAIN_LIBTORCH")!, "HPCTRAIN_LIBTORCH");
 if (!isLibtorch(found)) throw new Error(found.reason);
 openLibtorch(found);

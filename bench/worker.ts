@@ -1,21 +1,20 @@
-// Our side of the step benchmark, bench/peers/step.py is the other. Arguments: a workload's name, and maybe the number of
-// virtual shards that its batch is cut into (--deterministic=world), 0 for none; with it, one thread computes. A third
-// argument is the file of an exported program, in place of the zoo's model.
-// May import core, ffi, its siblings.
-import { resolve } from "../core/config/resolve.ts";
+// Our side of the step benchmark, bench/peers/step.py is the other. Arguments: a workload's name, and maybe the
+// number of virtual shards that its batch is cut into (--deterministic=world), 0 for none; with it, one thread
+// computes. A third argument is the file of an exported program, in place of the zoo's model.
+import { resolveSettings } from "../core/settings/resolve.ts";
 import { createLoss } from "../core/models/losses.ts";
 import type { Facts } from "../core/models/model.ts";
 import { createModel } from "../core/models/registry.ts";
-import { packParameters } from "../core/train/arena.ts";
+import { packParameters } from "../core/train/gradients/arena.ts";
 import { needsWholeGradient } from "../core/train/build.ts";
 import { openDevice } from "../core/train/device.ts";
-import { createOptimizer } from "../core/train/optimizers/optimizer.ts";
+import { createOptimizer } from "../core/train/optimizers.ts";
 import { type MicroBatch, sharesOf, trainStep } from "../core/train/step.ts";
-import { alone, openVirtualShards } from "../core/train/virtual_shards.ts";
+import { alone, openVirtualShards } from "../core/train/gradients/virtual_shards.ts";
 import { narrow, randint, randn } from "../ffi/ops.ts";
-import { manualSeed } from "../ffi/random.ts";
+import { manualSeed } from "../ffi/context.ts";
 import { liveTensors } from "../ffi/tensor.ts";
-import { answerRounds, processorTime, type Train, trainer } from "./rounds.ts";
+import { answerRounds, processorTime, type Train, trainer } from "./contestant.ts";
 import { type Name, type Workload, workloads } from "./workloads.ts";
 
 function batchFor({ facts, batch }: Workload): MicroBatch {
@@ -45,7 +44,10 @@ function prepare(workload: Workload, count: number, file: string): Train {
     ...(count > 0 ? ["--deterministic=world"] : []),
   ];
   const threads = count >= 0 ? 1 : workload.threads || navigator.hardwareConcurrency;
-  const { config } = resolve({ argv: [...flags, "--threads", String(threads), "--device", "cpu"], env: {} });
+  const { config } = resolveSettings({
+    argv: [...flags, "--threads", String(threads), "--device", "cpu"],
+    env: {},
+  });
   openDevice(config);
   const loss = createLoss(config.training, facts);
   manualSeed(0n);

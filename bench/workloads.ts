@@ -1,5 +1,7 @@
-// What the step benchmark trains: the same three models, batches and optimizers on both sides. May import core's types.
+// The models, batches and sizes of checkpoints that benchmarks of the step and of saving use.
 import type { Facts } from "../core/models/model.ts";
+
+// What the step benchmark trains: the same three models, batches and optimizers on both sides.
 
 export type Name = "mlp" | "gpt" | "resnet18";
 
@@ -67,3 +69,18 @@ export const workloads: Readonly<Record<Name, Workload>> = {
     steps: 25,
   },
 };
+
+// What the save benchmark saves: a model of linear layers with AdamW's state, about 500 MB.
+
+/** bench/peers/save.py is given the same. */
+export const SAVE_SIZES = { features: 7, hidden: 2048, layers: 11, batch: 32 };
+
+/** What a side answers of one save. `seconds` ends when the file is in place. */
+export interface Saved {
+  readonly seconds: number;
+  /** How long training was held. */
+  readonly stall: number;
+  readonly bytes: number;
+  /** Seconds of processor time of the process: in an answer since its start, in results of this save. */
+  readonly cpu: number;
+}

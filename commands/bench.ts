@@ -1,31 +1,33 @@
-// `hpctrain bench allreduce`: how fast the ranks that were started add up tensors; `bench scaling` is next door. Imports core.
-import { ownWords, parseOptions } from "../core/config/options.ts";
-import { resolve } from "../core/config/resolve.ts";
-import { didYouMean } from "../core/config/suggest.ts";
-import { measureAllReduce, type Measured, SIZES } from "../core/dist/bench_allreduce.ts";
-import { BACKENDS } from "../core/dist/collectives.ts";
-import { placeFlags, whereAmI } from "../core/dist/where.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { formatBytes, formatPlural, formatRate } from "../core/format.ts";
+// `hpctrain bench`: how fast ranks add up their gradients here, and how runs on 1 to N ranks compare.
+import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
+import { resolveSettings } from "../core/settings/resolve.ts";
+import { didYouMean } from "../core/base/suggest.ts";
+import { ALL_REDUCE_SIZES, type AllReduceTiming, measureAllReduce } from "../core/ranks/team.ts";
+import { BACKENDS } from "../core/ranks/collectives.ts";
+import { placeFlags, whereAmI } from "../core/ranks/context.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { formatBytes, formatPlural, formatRate } from "../core/base/format.ts";
 import { openDevice } from "../core/train/device.ts";
-import { failed, joinRanks } from "../core/train/parallel/join.ts";
-import { benchScaling } from "./bench_scaling.ts";
-import { TAKES } from "./takes.ts";
-import { BENCH_OPTIONS } from "./options.ts";
+import { failed, joinRanks } from "../core/train/session.ts";
+import { BENCH_OPTIONS, COMMAND_SETTINGS } from "./options.ts";
+import { findRun } from "../core/run/run_data.ts";
+import { doubts, runSpeedOf, type Scaled, scaling } from "../core/outputs/scaling.ts";
+
+// `hpctrain bench allreduce`: how fast the ranks that were started add up tensors; `bench scaling` is next door.
 
 const USAGE = "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS] | scaling RUN RUN...";
 
 export async function bench(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const { own, rest } = ownWords(argv, BENCH_OPTIONS);
+  const { own, rest } = splitOwnOptions(argv, BENCH_OPTIONS);
   if (rest.includes("scaling") && own.length === 0) return benchScaling(rest);
   const sizes = sizesIn(parseOptions(own, BENCH_OPTIONS, USAGE).options.sizes);
-  const { config, positionals: [what] } = resolve({
+  const { config, positionals: [what] } = resolveSettings({
     argv: rest,
     env,
     positionals: 1,
     usage: USAGE,
-    takes: TAKES.bench,
+    takes: COMMAND_SETTINGS.bench,
   });
   if (what !== "allreduce") {
     const found = what === undefined
@@ -71,7 +73,7 @@ export async function bench(argv: string[]): Promise<number> {
 
 const HEAD = row("size", "time", "algorithm", "bus");
 
-const line = ({ bytes, seconds, algorithm, bus }: Measured): string =>
+const line = ({ bytes, seconds, algorithm, bus }: AllReduceTiming): string =>
   row(formatBytes(bytes), `${formatRate(1e6 * seconds)} us`, gigabytes(algorithm), gigabytes(bus));
 
 const gigabytes = (perSecond: number): string => `${formatRate(perSecond / 1e9)} GB/s`;
@@ -84,7 +86,7 @@ const UNITS: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20,
 
 /** "4KiB,1MB,64m": powers of 1024, as in what is printed. */
 function sizesIn(text: string | undefined): readonly number[] {
-  if (text === undefined) return SIZES;
+  if (text === undefined) return ALL_REDUCE_SIZES;
   return text.split(",").map((word) => {
     const [, number, unit] = /^\s*(\d+)\s*([kmg]?)(?:i?b)?\s*$/i.exec(word) ?? [];
     const size = Number(number) * UNITS[(unit ?? "").toLowerCase()];
@@ -94,4 +96,57 @@ function sizesIn(text: string | undefined): readonly number[] {
       `--sizes has "${word.trim()}" in it: sizes such as 4KiB,64KiB,16MiB are expected, from 4 bytes on.`,
     );
   });
+}
+
+// `hpctrain bench scaling RUN RUN...`: recorded runs on 1 to N ranks beside what would be ideal.
+
+const SCALING_USAGE = "hpctrain bench scaling RUN RUN... [--save-dir DIR] [--json]";
+const MOST = 1000;
+
+function benchScaling(argv: string[]): number {
+  const { config, positionals } = resolveSettings({
+    argv,
+    env: Deno.env.toObject(),
+    positionals: MOST,
+    usage: SCALING_USAGE,
+  });
+  const names = positionals.slice(1);
+  if (names.length < 2) {
+    throw new UserError(
+      "usage",
+      `bench scaling compares two runs or more, on different numbers of ranks. Usage: ${SCALING_USAGE}`,
+    );
+  }
+  const speeds = names.map((name) => runSpeedOf(findRun(name, config.output.save_dir)));
+  const doubt = doubts(speeds);
+  const rows = scaling(speeds);
+  if (config.output.json) {
+    console.log(JSON.stringify({ bench: "scaling", doubt, runs: rows }));
+    return EXIT.done;
+  }
+  if (doubt !== null) console.error(`warning: ${doubt}`);
+  const width = Math.max(3, ...rows.map(({ run }) => run.length));
+  const line = (first: string, ...cells: string[]) =>
+    first.padEnd(width) + cells.map((cell) => cell.padStart(15)).join("");
+  console.log(
+    line("run", "ranks", "samples/s", "a rank", "speed-up", "ideal", "efficiency", "communication", "loader"),
+  );
+  for (const row of rows) console.log(line(row.run, ...cellsOf(row)));
+  return EXIT.done;
+}
+
+function cellsOf(
+  { ranks, samplesPerSecond, speedUp, ideal, efficiency, communication, loader }: Scaled,
+): string[] {
+  const percent = (share: number | null) => share === null ? "-" : `${(100 * share).toFixed(1)}%`;
+  return [
+    `${ranks}`,
+    formatRate(samplesPerSecond),
+    formatRate(samplesPerSecond / ranks),
+    `${speedUp.toFixed(2)}x`,
+    `${ideal.toFixed(2)}x`,
+    percent(efficiency),
+    percent(communication),
+    percent(loader),
+  ];
 }

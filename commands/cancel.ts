@@ -1,11 +1,10 @@
-// `hpctrain cancel`: a run is asked to stop after a save; a job that has no run is ended by its scheduler. May import core.
+// `hpctrain cancel`: a run is asked to stop after a save; a job that has no run is ended by its scheduler.
 import { join } from "../deps/path.ts";
-import { cancel as cancelJob } from "../core/cluster/jobs/ask.ts";
-import { meantBy } from "../core/cluster/jobs/of_run.ts";
-import { parseOptions } from "../core/config/options.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { openRun } from "../core/track/run_data.ts";
-import { standingOf } from "../core/track/standing.ts";
+import { cancel as cancelJob, findRunOrJob } from "../core/cluster/jobs.ts";
+import { parseOptions } from "../core/settings/options.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { openRun } from "../core/run/run_data.ts";
+import { runStatusOf } from "../core/run/status.ts";
 import { CANCEL_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain cancel RUN | JOB [--now] [--save-dir DIR]";
@@ -14,7 +13,7 @@ const OVER = ["done", "stopped", "failed", "gone"];
 export async function cancel(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, CANCEL_OPTIONS, USAGE);
   if (positionals.length !== 1) throw new UserError("usage", `Which run or job should end? Usage: ${USAGE}`);
-  const { folder, job } = meantBy(positionals[0], options["save-dir"]);
+  const { folder, job } = findRunOrJob(positionals[0], options["save-dir"]);
   if (job !== null && (options.now || folder === null)) {
     console.log(`${await cancelJob(job)} ends job ${job}.`);
     return EXIT.done;
@@ -40,7 +39,7 @@ function standing(folder: string) {
   const reader = openRun(folder);
   try {
     reader.poll();
-    return standingOf(reader.data, Date.now() / 1000);
+    return runStatusOf(reader.data, Date.now() / 1000);
   } finally {
     reader.close();
   }

@@ -1,11 +1,15 @@
-// `hpctrain config`: each value of the effective configuration, and where it came from. Imports core/config.
+// `hpctrain config`: each setting's value and its origin. `hpctrain presets`: the embedded presets.
 import { stringify } from "../deps/yaml.ts";
-import { settingsPage } from "../core/config/docs.ts";
-import { parseOptions } from "../core/config/options.ts";
-import { resolve, type Resolved } from "../core/config/resolve.ts";
-import { jsonSchema } from "../core/config/schema.ts";
-import { ALL, type Declared, read, write } from "../core/config/tree.ts";
+import { jsonSchema, settingsPage } from "../core/settings/reference.ts";
+import { parseOptions } from "../core/settings/options.ts";
+import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
+import { ALL_SETTINGS, type Declared, readSetting, writeSetting } from "../core/settings/settings.ts";
 import { CONFIG_OPTIONS } from "./options.ts";
+import { UserError } from "../core/base/errors.ts";
+import { helpLine } from "../core/settings/help.ts";
+import { describeLayout, loadPreset, PRESET_NAMES } from "../core/settings/presets.ts";
+
+// `hpctrain config`: each value of the effective configuration, and where it came from.
 
 const USAGE = "hpctrain config [FLAGS] [--changed] [--json | --yaml | --schema | --docs]";
 
@@ -17,23 +21,25 @@ export async function config(argv: string[]): Promise<number> {
   const { options } = parseOptions(own, CONFIG_OPTIONS, USAGE);
   if (options.schema) return print(JSON.stringify(jsonSchema(), null, 2));
   if (options.docs) return print(settingsPage().trimEnd());
-  const resolved = resolve({
+  const resolved = resolveSettings({
     argv: argv.filter((word) => !own.includes(word)),
     env: Deno.env.toObject(),
     usage: USAGE,
   });
-  const shown = options.changed ? ALL.filter((declared) => differs(resolved, declared)) : ALL;
+  const shown = options.changed
+    ? ALL_SETTINGS.filter((declared) => differs(resolved, declared))
+    : ALL_SETTINGS;
   if (options.yaml) return print(stringify(valuesOf(resolved, shown)).trimEnd());
   if (options.json) return print(JSON.stringify(asJson(resolved, shown), null, 2));
   return print(shown.length > 0 ? table(resolved, shown) : "Every setting has its default.");
 }
 
 const differs = ({ config }: Resolved, { path, setting }: Declared): boolean =>
-  JSON.stringify(read(config, path)) !== JSON.stringify(setting.default);
+  JSON.stringify(readSetting(config, path)) !== JSON.stringify(setting.default);
 
 function valuesOf({ config }: Resolved, shown: readonly Declared[]): object {
   const values = {};
-  for (const { path } of shown) write(values, path, read(config, path));
+  for (const { path } of shown) writeSetting(values, path, readSetting(config, path));
   return values;
 }
 
@@ -44,9 +50,9 @@ function asJson(resolved: Resolved, shown: readonly Declared[]) {
 }
 
 /** Grouped by section, in three aligned columns. */
-export function table({ config, origin }: Resolved, listed: readonly Declared[] = ALL): string {
+export function table({ config, origin }: Resolved, listed: readonly Declared[] = ALL_SETTINGS): string {
   const rows = listed.map(({ path, setting }) => {
-    const value = read(config, path);
+    const value = readSetting(config, path);
     const plain = Array.isArray(value) ? value.join(",") : String(value);
     const stands = setting.empty && JSON.stringify(value) === JSON.stringify(setting.default);
     const shown = stands ? `${plain} (${setting.empty})`.trim() : plain;
@@ -64,4 +70,24 @@ export function table({ config, origin }: Resolved, listed: readonly Declared[] 
 function print(text: string): number {
   console.log(text);
   return 0;
+}
+
+// `hpctrain presets`: lists the embedded presets, or prints one.
+
+const PRESETS_USAGE = "hpctrain presets [NAME]";
+
+// deno-lint-ignore require-await
+export async function presets(argv: string[]): Promise<number> {
+  const { positionals: [name, extra] } = parseOptions(argv, {}, PRESETS_USAGE);
+  if (extra !== undefined) {
+    throw new UserError("usage", `Unexpected argument "${extra}". Usage: ${PRESETS_USAGE}`);
+  }
+  console.log(name === undefined ? tableOfPresets() : loadPreset(name, "hpctrain presets").source.trimEnd());
+  return 0;
+}
+
+function tableOfPresets(): string {
+  return PRESET_NAMES.map((name) => loadPreset(name))
+    .map(({ name, about, layout }) => helpLine(name, `${about} [${describeLayout(layout)}]`))
+    .join("\n");
 }

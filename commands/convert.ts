@@ -1,17 +1,15 @@
-// `hpctrain convert`: from .pt to .safetensors and back, one file or several. Imports core/checkpoint, core/config/options.
-import { fromJson, type Json, toJson } from "../core/checkpoint/describe.ts";
-import { printable } from "../core/checkpoint/file_bytes.ts";
-import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
+// `hpctrain convert`: from .pt to .safetensors and back, one file or several.
+import { type CheckpointFile, fromJson, type Json, openCheckpoint, toJson } from "../core/checkpoint/open.ts";
+import { printable } from "../core/base/file_bytes.ts";
 import { writePt } from "../core/checkpoint/pt.ts";
-import { writeWhole } from "../core/checkpoint/safetensors_whole.ts";
-import { writeSafetensors } from "../core/checkpoint/safetensors_writer.ts";
-import { writeAllShards } from "../core/checkpoint/sharded/all.ts";
-import { flatten } from "../core/checkpoint/safetensors_tree.ts";
+import { writeSafetensors, writeWhole } from "../core/checkpoint/safetensors_writer.ts";
+import { writeAllShards } from "../core/checkpoint/sharded_writer.ts";
+import { flatten } from "../core/checkpoint/safetensors.ts";
 import { findStateDict } from "../core/checkpoint/state_dict.ts";
 import { type Key, OrderedDict, type TensorData, type Value } from "../core/checkpoint/value.ts";
-import { parseOptions } from "../core/config/options.ts";
-import { UserError } from "../core/errors.ts";
-import { formatBytes, formatPlural } from "../core/format.ts";
+import { parseOptions } from "../core/settings/options.ts";
+import { UserError } from "../core/base/errors.ts";
+import { formatBytes, formatPlural } from "../core/base/format.ts";
 
 const USAGE = "hpctrain convert IN OUT [--whole] [--shards N] [--strip PREFIX] [--force]";
 const HELP =

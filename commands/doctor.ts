@@ -1,22 +1,20 @@
-// `hpctrain doctor`: what is here, what would fail, and what to do about it. Imports core.
-import { ownWords, parseOptions } from "../core/config/options.ts";
-import { resolve } from "../core/config/resolve.ts";
-import { examine, judge } from "../core/cluster/doctor/examine.ts";
-import type { Line } from "../core/cluster/doctor/line.ts";
-import { exitCode, table, verdict } from "../core/cluster/doctor/report.ts";
-import { EXIT } from "../core/errors.ts";
-import { VERSION } from "../core/version.ts";
-import { TAKES } from "./takes.ts";
-import { DOCTOR_OPTIONS } from "./options.ts";
+// `hpctrain doctor`: what is here, what would fail, and what to do about it.
+import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
+import { resolveSettings } from "../core/settings/resolve.ts";
+import { examine, judgeFacts } from "../core/cluster/doctor/examine.ts";
+import { exitCode, type Finding, findingsSummary, findingsTable } from "../core/cluster/doctor/check.ts";
+import { EXIT } from "../core/base/errors.ts";
+import { VERSION } from "../core/base/version.ts";
+import { COMMAND_SETTINGS, DOCTOR_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain doctor [--full] [--json] [FLAGS]";
 
 /** 0, or 1 where training here would fail. */
 export async function doctor(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const { own, rest } = ownWords(argv, DOCTOR_OPTIONS);
+  const { own, rest } = splitOwnOptions(argv, DOCTOR_OPTIONS);
   const { full } = parseOptions(own, DOCTOR_OPTIONS, USAGE).options;
-  const resolved = resolve({ argv: rest, env, usage: USAGE, takes: TAKES.doctor });
+  const resolved = resolveSettings({ argv: rest, env, usage: USAGE, takes: COMMAND_SETTINGS.doctor });
   const { json, quiet } = resolved.config.output;
   const show = { json, quiet };
   const began = performance.now();
@@ -29,16 +27,16 @@ export async function doctor(argv: string[]): Promise<number> {
   const facts = await examine(resolved, env);
   // Ranks of one node would all say the same.
   if (facts.allocation.localRank > 0) return EXIT.done;
-  return tell(judge(facts), { facts }, show);
+  return tell(judgeFacts(facts), { facts }, show);
 }
 
 /** Quiet: what is wrong, and the verdict. */
 function tell(
-  lines: readonly Line[],
+  lines: readonly Finding[],
   more: { exclude?: readonly string[] } & Record<string, unknown>,
   { json, quiet }: { json: boolean; quiet: boolean },
 ): number {
-  const host = Deno.hostname(), said = verdict(lines), code = exitCode(lines);
+  const host = Deno.hostname(), said = findingsSummary(lines), code = exitCode(lines);
   if (json) {
     const told = { doctor: VERSION, host, good: code === 0, verdict: said, lines, ...more };
     console.log(JSON.stringify(told, null, 2));
@@ -46,7 +44,7 @@ function tell(
   }
   const shown = quiet ? lines.filter(({ state }) => state !== "good") : lines;
   if (!quiet) console.log(`hpctrain ${VERSION} on ${host}\n`);
-  if (shown.length > 0) console.log(`${table(shown)}\n`);
+  if (shown.length > 0) console.log(`${findingsTable(shown)}\n`);
   console.log(said);
   const { exclude = [] } = more;
   if (exclude.length > 0) console.log(`Without those nodes: sbatch --exclude=${exclude.join(",")} ...`);

@@ -1,22 +1,18 @@
-// `hpctrain eval CHECKPOINT`: the model and data of a checkpoint, every validation sample once. May import core.
+// `hpctrain eval CHECKPOINT`: the model and data of a checkpoint, every validation sample once.
 import { openCheckpoint } from "../core/checkpoint/open.ts";
-import { judgedWeights } from "../core/checkpoint/judged_weights.ts";
-import { loadWeights } from "../core/checkpoint/training_state.ts";
-import { resolve } from "../core/config/resolve.ts";
-import { variablesTold } from "../core/config/told.ts";
+import { judgedWeights, loadWeights } from "../core/checkpoint/training_state.ts";
+import { resolveSettings } from "../core/settings/resolve.ts";
+import { environmentLines } from "../core/settings/environment.ts";
 import { loadReader } from "../core/data/open.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { openBreath } from "../core/train/breath.ts";
-import { build } from "../core/train/build.ts";
-import { asUserError, openDevice } from "../core/train/device.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { openEventLoopTurn } from "../core/train/pauses.ts";
+import { build, numberedAs, savedAnswers } from "../core/train/build.ts";
+import { asUserError, loaderThreads, openDevice } from "../core/train/device.ts";
 import { evaluate as evaluateAll, type Evaluation, lessAtOnce } from "../core/train/evaluate.ts";
 import { openFeed } from "../core/train/feed.ts";
-import { withOwnFigures } from "../core/train/figures.ts";
-import { knownAnswers, numberedAs } from "../core/train/known.ts";
-import { loaderThreads } from "../core/train/loader_threads.ts";
-import { savedConfig } from "../core/train/resume.ts";
-import { formatValue } from "../core/format.ts";
-import { TAKES } from "./takes.ts";
+import { savedConfig, withOwnStatistics } from "../core/train/resume.ts";
+import { formatValue } from "../core/base/format.ts";
+import { COMMAND_SETTINGS } from "./options.ts";
 import { withUserCode } from "./user_code.ts";
 
 const LABELS: Record<string, string> = {
@@ -38,8 +34,8 @@ const USAGE = "hpctrain eval CHECKPOINT [FLAGS]";
 
 export async function evaluate(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const asked = { argv, env, positionals: 1, usage: USAGE, takes: TAKES.eval };
-  const [path] = resolve(asked).positionals;
+  const asked = { argv, env, positionals: 1, usage: USAGE, takes: COMMAND_SETTINGS.eval };
+  const [path] = resolveSettings(asked).positionals;
   if (path === undefined) {
     throw new UserError(
       "usage",
@@ -48,15 +44,15 @@ export async function evaluate(argv: string[]): Promise<number> {
   }
   const saved = savedConfig(path);
   const resolved = await withUserCode(
-    resolve({ ...asked, checkpoint: saved }),
+    resolveSettings({ ...asked, checkpoint: saved }),
   );
-  for (const line of variablesTold(resolved)) console.error(line);
+  for (const line of environmentLines(resolved)) console.error(line);
   try {
     using file = openCheckpoint(path);
-    const config = withOwnFigures(resolved.config, file.root);
+    const config = withOwnStatistics(resolved.config, file.root);
     const { device } = openDevice(config);
     await loadReader(config.data);
-    const answers = knownAnswers(file.root);
+    const answers = savedAnswers(file.root);
     const { data, model, pass, channelsLast } = build(config, device, 1, { answers });
     const { root, averaged } = judgedWeights(file.root);
     loadWeights(model.root.stateDict(), root, path);
@@ -67,7 +63,7 @@ export async function evaluate(argv: string[]): Promise<number> {
       );
     }
     const val = answers ? numberedAs(data.val, answers) : data.val;
-    const breath = openBreath();
+    const breath = openEventLoopTurn();
     const size = config.training.eval_batch_size || config.training.batch_size;
     const { loaders } = loaderThreads(resolved, device);
     const threads = {

@@ -1,14 +1,12 @@
-// `hpctrain export CHECKPOINT OUT`: weights for Python, or an exported program with the trained weights in it. Imports
-// core.
+// `hpctrain export CHECKPOINT OUT`: weights for Python, or an exported program with the trained weights in it.
 import { openCheckpoint } from "../core/checkpoint/open.ts";
 import { writePt } from "../core/checkpoint/pt.ts";
 import { writeSafetensors } from "../core/checkpoint/safetensors_writer.ts";
-import { parseOptions } from "../core/config/options.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { writeProgram } from "../core/export/program.ts";
-import { stateDictOf, type Weights, weightsOf } from "../core/export/weights.ts";
-import { formatBytes, formatPlural } from "../core/format.ts";
-import { refuseForeign } from "../core/user/named_by_checkpoint.ts";
+import { parseOptions } from "../core/settings/options.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { stateDictOf, type Weights, weightsOf, writeProgram } from "../core/export/export.ts";
+import { formatBytes, formatPlural } from "../core/base/format.ts";
+import { refuseForeign } from "../core/models/user/code.ts";
 import { savedConfig } from "../core/train/resume.ts";
 import { EXPORT_OPTIONS } from "./options.ts";
 

@@ -1,19 +1,19 @@
-// `hpctrain generate-data`: made universes, or the quickstart's fields, as packed shards. May import core.
-import { defaultInWords, helpLine, placeholder } from "../core/config/help.ts";
-import { choice, type ConfigOf, int, path, type Setting } from "../core/config/kinds.ts";
-import { type OptionSpec, parseOptions } from "../core/config/options.ts";
-import { didYouMean } from "../core/config/suggest.ts";
-import { defaults } from "../core/config/tree.ts";
-import { fromText } from "../core/config/values.ts";
-import { OPTIONS, type SimulationSpec } from "../core/cosmology/options.ts";
-import { bytesOf, gaussianFields, type Made, universes } from "../core/data/generated/made.ts";
-import { packMade } from "../core/data/generated/pack.ts";
-import { openProgress } from "../core/data/packed/progress.ts";
-import type { Report } from "../core/data/packed/write.ts";
-import { cpusHere } from "../core/dist/cpus.ts";
-import { type Where, whereAmI } from "../core/dist/where.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { formatBytes, formatDuration, formatPlural } from "../core/format.ts";
+// `hpctrain generate-data`: made universes, or the quickstart's fields, as packed shards.
+import { describeDefault, helpLine, placeholder } from "../core/settings/help.ts";
+import { choice, type ConfigOf, int, path, type Setting } from "../core/settings/setting.ts";
+import { type OptionSpec, parseOptions } from "../core/settings/options.ts";
+import { didYouMean } from "../core/base/suggest.ts";
+import { defaultConfig } from "../core/settings/settings.ts";
+import { fromText } from "../core/settings/values.ts";
+import { OPTIONS, type SimulationSpec } from "../core/data/cosmology/options.ts";
+import { bytesOf, gaussianFields, type Made, universes } from "../core/data/cosmology/source.ts";
+import { packMade } from "../core/data/cosmology/generate.ts";
+import { openProgress } from "../core/data/progress.ts";
+import type { Report } from "../core/data/formats/packed/write.ts";
+import { cpusHere } from "../core/base/cores.ts";
+import { type RankContext, whereAmI } from "../core/ranks/context.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { formatBytes, formatDuration, formatPlural } from "../core/base/format.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
 
 const USAGE = "hpctrain generate-data --data-type 2lpt|des|synthetic --samples N --out DIR [OPTIONS]";
@@ -68,7 +68,7 @@ export async function generateData(argv: string[]): Promise<number> {
   const { common, own } = read(argv);
   const place = whereAmI(Deno.env.toObject());
   try {
-    const config = defaults();
+    const config = defaultConfig();
     config.environment.libtorch = common.libtorch;
     config.training.device = "cpu";
     const { libtorch } = openDevice(config);
@@ -99,7 +99,7 @@ function madeOf({ data_type: kind, samples, val_samples, seed }: Common, own: Re
   return gaussianFields(samples, val_samples, seed, grid, maps);
 }
 
-function intent(made: Made, out: string, { world, said: where }: Where): string {
+function intent(made: Made, out: string, { world, said: where }: RankContext): string {
   const { train, val, said, targets } = made;
   const samples = formatPlural(train.length + (val?.length ?? 0), "sample");
   return `Generating ${samples} of [${train.input.shape.join(", ")}] (${
@@ -185,7 +185,7 @@ export function read(
 function help(): string {
   const lines = (options: Options) =>
     Object.entries(options).map(([name, setting]) =>
-      helpLine(`--${flagOf(name)} ${placeholder(setting)}`, `${setting.help} [${defaultInWords(setting)}]`)
+      helpLine(`--${flagOf(name)} ${placeholder(setting)}`, `${setting.help} [${describeDefault(setting)}]`)
     ).join("\n");
   const blocks = Object.entries(OF_TYPE).map(([type, options]) => `Of ${type}\n${lines(options)}`);
   return [

@@ -1,6 +1,6 @@
-// What `hpctrain` alone and `--help` print. May import the table of commands and core/config.
-import { helpLine, settingsHelp } from "../core/config/help.ts";
-import { VERSION } from "../core/version.ts";
+// What `hpctrain` alone and `--help` print.
+import { helpLine, settingsHelp } from "../core/settings/help.ts";
+import { VERSION } from "../core/base/version.ts";
 import { type Command, COMMANDS } from "./mod.ts";
 
 /** What commands are for -> their names, for the guide. A name that is no command yet is passed over. */

@@ -1,15 +1,12 @@
-// `hpctrain inspect` of a data set. Imports core/data/preview, core/data/packed, core/errors.
-import { printColoured } from "../core/terminal.ts";
-import { inkOf } from "../core/data/preview/terminal.ts";
-import { summaryLines } from "../core/data/preview/lines.ts";
+// `hpctrain inspect` of a data set.
+import { printColoured } from "../core/base/terminal.ts";
+import { checkPngName, inkOf, terminalLines, writeSheet } from "../core/data/preview/show.ts";
+import { summarise, summaryLines } from "../core/data/preview/summary.ts";
 import { withPreview } from "../core/data/preview/open.ts";
 import type { Pictures, Preview } from "../core/data/preview/preview.ts";
-import { checkPngName, terminalLines, writeSheet } from "../core/data/preview/show.ts";
-import { summarise } from "../core/data/preview/summary.ts";
-import { looksPacked } from "../core/data/packed/index_file.ts";
-import { verifyShards } from "../core/data/packed/verify.ts";
-import { UserError } from "../core/errors.ts";
-import { formatPlural } from "../core/format.ts";
+import { looksPacked, verifyShards } from "../core/data/formats/packed/index.ts";
+import { UserError } from "../core/base/errors.ts";
+import { formatPlural } from "../core/base/format.ts";
 
 export interface DataOptions {
   readonly type: string;

@@ -1,12 +1,16 @@
-// `hpctrain inspect` of a .wandb file: the run that is in it, and how far it can be read. Imports core/track/wandb/sync,
-// core/checkpoint/file_bytes, core/errors, core/format.
-import { printable } from "../core/checkpoint/file_bytes.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { formatBytes, formatDuration, formatPlural } from "../core/format.ts";
-import { type Contents, openContents } from "../core/track/wandb/sync/contents.ts";
-import { type Damage, openReading, type Reading } from "../core/track/wandb/sync/follow.ts";
-import { textOfJson, type Tree } from "../core/track/wandb/sync/json_text.ts";
-import { isBeingWritten, isSynced, uploadedStep } from "../core/track/wandb/sync/state.ts";
+// `hpctrain inspect` of a .wandb file: the run that is in it, and how far it can be read.
+import { printable } from "../core/base/file_bytes.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { formatBytes, formatDuration, formatPlural } from "../core/base/format.ts";
+import {
+  type Contents,
+  type Damage,
+  openContents,
+  openWandbReader,
+  type WandbReader,
+} from "../core/outputs/wandb/sync/contents.ts";
+import { textOfJson, type Tree } from "../core/outputs/wandb/sync/json_text.ts";
+import { isBeingWritten, isSynced, uploadedStep } from "../core/outputs/wandb/sync/state.ts";
 
 /** Of waiting lines in memory; they are counted, and let go. */
 const MANY = 4 * 2 ** 20;
@@ -42,9 +46,9 @@ function readWhole(path: string): Read {
   }
 }
 
-function opened(path: string): Reading {
+function opened(path: string): WandbReader {
   try {
-    return openReading(path, false);
+    return openWandbReader(path, false);
   } catch (cause) {
     throw new UserError("data", `${path}: ${(cause as Error).message}.`, { cause });
   }

@@ -1,19 +1,17 @@
-// `hpctrain launch`: several ranks on this node, under one supervisor. May import core, ffi/libraries.
+// `hpctrain launch`: several ranks on this node, under one supervisor.
 import { findLibtorch } from "../ffi/libraries/find.ts";
 import { findMpi } from "../ffi/mpi/find.ts";
-import { thisProgram } from "../core/cluster/script/program.ts";
-import { looksLikeFlag, ownWords } from "../core/config/options.ts";
-import { resolve } from "../core/config/resolve.ts";
-import { didYouMean } from "../core/config/suggest.ts";
-import { type Asked, readAsked, USAGE } from "../core/dist/launch/asked.ts";
-import { shareCores, usableCores } from "../core/dist/launch/cores.ts";
-import { gpusHere } from "../core/dist/launch/gpus.ts";
-import { type MpiLauncher, mpiLauncher } from "../core/dist/launch/mpi_launcher.ts";
-import { secretOf } from "../core/dist/launch/exchange.ts";
-import type { Across } from "../core/dist/launch/start.ts";
-import { supervise } from "../core/dist/launch/supervise.ts";
-import { UserError } from "../core/errors.ts";
-import { formatPlural } from "../core/format.ts";
+import { thisProgram } from "../core/base/shell.ts";
+import { looksLikeFlag, splitOwnOptions } from "../core/settings/options.ts";
+import { resolveSettings } from "../core/settings/resolve.ts";
+import { didYouMean } from "../core/base/suggest.ts";
+import { LAUNCH_USAGE, type LaunchOptions, readLaunchOptions } from "../core/ranks/launch/options.ts";
+import { gpusHere, shareCores, usableCores } from "../core/base/cores.ts";
+import { type MpiLauncher, mpiLauncher, type NodePorts } from "../core/ranks/launch/start.ts";
+import { secretOf } from "../core/ranks/launch/pmi.ts";
+import { supervise } from "../core/ranks/launch/supervise.ts";
+import { UserError } from "../core/base/errors.ts";
+import { formatPlural } from "../core/base/format.ts";
 import { BENCH_OPTIONS, DOCTOR_OPTIONS, PREDICT_OPTIONS, TRAIN_OPTIONS } from "./options.ts";
 
 type Env = Record<string, string>;
@@ -23,7 +21,7 @@ const STARTS = ["train", "predict", "doctor", "bench", "pack", "generate-data"];
 
 export async function launch(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const asked = readAsked(argv, env);
+  const asked = readLaunchOptions(argv, env);
   const words = commandOf(asked.words);
   const gpus = gpusHere(env);
   const local = ranksHere(asked, gpus);
@@ -64,11 +62,11 @@ function commandOf(words: readonly string[]): string[] {
     "usage",
     `launch starts ${STARTS.join(", ")}, but "${first}" was given.${
       didYouMean(first, STARTS)
-    } Usage: ${USAGE}`,
+    } Usage: ${LAUNCH_USAGE}`,
   );
 }
 
-function ranksHere({ ranks }: Asked, gpus: number): number {
+function ranksHere({ ranks }: LaunchOptions, gpus: number): number {
   if (typeof ranks === "number") return ranks;
   if (ranks === "cpu" || (ranks === "auto" && gpus === 0)) return usableCores().length;
   if (gpus > 0) return gpus;
@@ -81,17 +79,17 @@ function ranksHere({ ranks }: Asked, gpus: number): number {
 /** What decides how ranks are started. Wrong settings are told here, once, before anything is. */
 function settingsOf([command, ...words]: string[], ranks: number, gpus: number, env: Env) {
   const argv = command === "bench"
-    ? ownWords(words.slice(1), BENCH_OPTIONS).rest
+    ? splitOwnOptions(words.slice(1), BENCH_OPTIONS).rest
     : command === "doctor"
-    ? ownWords(words, DOCTOR_OPTIONS).rest
+    ? splitOwnOptions(words, DOCTOR_OPTIONS).rest
     : command === "predict"
-    ? ownWords(words, PREDICT_OPTIONS).rest
+    ? splitOwnOptions(words, PREDICT_OPTIONS).rest
     : command === "train"
-    ? ownWords(words, TRAIN_OPTIONS).rest
+    ? splitOwnOptions(words, TRAIN_OPTIONS).rest
     : words;
   const positionals = command === "predict" ? 1 : 0; // its checkpoint
   const { training, environment, distributed: { backend } } =
-    resolve({ argv, env, ranks, positionals }).config;
+    resolveSettings({ argv, env, ranks, positionals }).config;
   const usable = () => findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.cuda ?? false;
   const onGpus = training.device === "auto" ? gpus > 0 && usable() : training.device === "cuda";
   return { onGpus, backend };
@@ -109,14 +107,14 @@ function refuseTooMany(local: number, gpus: number, env: Env): void {
 
 interface ByMpi {
   readonly mpi: MpiLauncher | null;
-  readonly across: Across | null;
+  readonly across: NodePorts | null;
 }
 
 /** Ranks find each other by themselves then, and communicate by shared memory or TCP. */
 const WITHOUT_MPI: ByMpi = { mpi: null, across: null };
 
 /** `needed`: it was asked for. Without it ranks do with less, unless what was named can't be used. */
-function mpiFor(asked: Asked, local: number, env: Env, needed: boolean): ByMpi {
+function mpiFor(asked: LaunchOptions, local: number, env: Env, needed: boolean): ByMpi {
   try {
     return asked.nodes > 1
       ? { mpi: null, across: acrossNodes(asked, local, env) }
@@ -129,7 +127,7 @@ function mpiFor(asked: Asked, local: number, env: Env, needed: boolean): ByMpi {
 }
 
 /** We are MPI's launcher then, in the language of MPICH's family; Open MPI's has daemons of its own on every node. */
-function acrossNodes(asked: Asked, local: number, env: Env): Across {
+function acrossNodes(asked: LaunchOptions, local: number, env: Env): NodePorts {
   const { chosen } = findMpi({ ...env, PMI_SIZE: "1" });
   if (chosen && chosen.abi !== "openmpi") return { library: chosen, secret: secretOf(env) };
   const { nodes, words } = asked;

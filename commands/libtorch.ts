@@ -1,12 +1,13 @@
 // `hpctrain libtorch`: lists, installs and chooses the libtorch to use; installs an MPI where there is none.
-// Imports ffi/libraries, ffi/mpi/find and core/errors.
 
-import { UserError } from "../core/errors.ts";
-import { chooseLibtorch, findLibtorch, noLibtorchSentence } from "../ffi/libraries/find.ts";
-import { installMpich } from "../ffi/libraries/install_mpich.ts";
-import { installLibtorch } from "../ffi/libraries/install.ts";
-import { NEWEST, RELEASES } from "../ffi/libraries/pins.ts";
-import type { Found } from "../ffi/libraries/types.ts";
+import { UserError } from "../core/base/errors.ts";
+import {
+  chooseLibtorch,
+  findLibtorch,
+  type FoundLibtorch,
+  noLibtorchSentence,
+} from "../ffi/libraries/find.ts";
+import { installLibtorch, installMpich, NEWEST, RELEASES } from "../ffi/libraries/install.ts";
 import { findMpi } from "../ffi/mpi/find.ts";
 
 const HELP = `hpctrain libtorch: which PyTorch library to use
@@ -46,7 +47,7 @@ function list(args: string[]): number {
 }
 
 /** One block a library: the chosen one is marked, and each rejected place has its reason under it. */
-export function table({ chosen, usable, rejected }: Found): string {
+export function table({ chosen, usable, rejected }: FoundLibtorch): string {
   const width = Math.max(...usable.map((u) => u.versionText.length));
   const lines = usable.map((u) => {
     const mark = u === chosen ? "*" : " ";

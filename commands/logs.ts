@@ -1,10 +1,10 @@
-// `hpctrain logs`: what a run or a job has printed, and with -f what it goes on to print. May import core, @std/path.
-import { clean } from "../core/terminal.ts";
+// `hpctrain logs`: what a run or a job has printed, and with -f what it goes on to print.
+import { clean } from "../core/base/terminal.ts";
 import { join } from "../deps/path.ts";
-import { meantBy } from "../core/cluster/jobs/of_run.ts";
+import { findRunOrJob } from "../core/cluster/jobs.ts";
 import { errBeside } from "../core/cluster/script/slurm.ts";
-import { parseOptions } from "../core/config/options.ts";
-import { EXIT, UserError } from "../core/errors.ts";
+import { parseOptions } from "../core/settings/options.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
 import { LOGS_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain logs [RUN | JOB] [-f] [--rank K] [--save-dir DIR]";
@@ -17,7 +17,7 @@ export async function logs(argv: string[]): Promise<number> {
   const words = argv.map((word) => word === "-f" ? "--follow" : word);
   const { options, positionals } = parseOptions(words, LOGS_OPTIONS, USAGE);
   const saveDir = options["save-dir"] ?? ".";
-  const { folder, job } = meantBy(positionals[0], saveDir);
+  const { folder, job } = findRunOrJob(positionals[0], saveDir);
   const path = fileOf(folder, job, saveDir, options.rank ?? "0");
   using file = Deno.openSync(path);
   tellErrors(path);

@@ -1,9 +1,10 @@
-// The table of commands. Imports types, options and names only: a command is loaded when it is run.
-import type { OptionSpec } from "../core/config/options.ts";
-import { MODEL_NAMES } from "../core/config/settings_model.ts";
+// The table of commands.
+import type { OptionSpec } from "../core/settings/options.ts";
+import { MODEL_NAMES } from "../core/settings/sections/model.ts";
 import {
   BENCH_OPTIONS,
   CANCEL_OPTIONS,
+  COMMAND_SETTINGS,
   CONFIG_OPTIONS,
   DOCTOR_OPTIONS,
   EXPORT_OPTIONS,
@@ -15,13 +16,13 @@ import {
   QSUB_OPTIONS,
   REPORT_OPTIONS,
   SBATCH_OPTIONS,
+  type SettingsFilter,
   STATUS_OPTIONS,
   SWEEP_OPTIONS,
   SYNC_OPTIONS,
   TRAIN_OPTIONS,
   WATCH_OPTIONS,
 } from "./options.ts";
-import { TAKES, type Takes } from "./takes.ts";
 
 /** The arguments after the command's name -> the exit code. */
 export type Run = (argv: string[]) => Promise<number>;
@@ -32,7 +33,7 @@ export interface Command {
   readonly usage: string;
   readonly examples: readonly string[];
   /** Takes the flags of all settings, or of these. */
-  readonly settings?: true | Takes;
+  readonly settings?: true | SettingsFilter;
   /** Its settings are a checkpoint's, so it is no place for a preset. */
   readonly ofCheckpoint?: true;
   /** Prints its own help. */
@@ -64,7 +65,7 @@ export const COMMANDS: readonly Command[] = [
     summary: "evaluate a checkpoint, every sample exactly once",
     usage: "hpctrain eval CHECKPOINT [FLAGS]",
     examples: ["hpctrain eval checkpoints/quickstart_best.pt --val-samples 2000"],
-    settings: TAKES.eval,
+    settings: COMMAND_SETTINGS.eval,
     ofCheckpoint: true,
     load: async () => (await import("./eval.ts")).evaluate,
   },
@@ -77,7 +78,7 @@ export const COMMANDS: readonly Command[] = [
       "hpctrain predict checkpoints/ice_best.pt --data-path next-year.nc --out predicted.nc",
       "hpctrain launch -n 4 -- predict checkpoints/ice_best.pt --data-path new.nc --out ice.nc",
     ],
-    settings: TAKES.predict,
+    settings: COMMAND_SETTINGS.predict,
     ofCheckpoint: true,
     options: PREDICT_OPTIONS,
     load: async () => (await import("./predict.ts")).predict,
@@ -243,7 +244,7 @@ export const COMMANDS: readonly Command[] = [
       "hpctrain pack ice.nc packed --features wind,temperature --targets drift",
       "hpctrain pack ice.nc ice.npz",
     ],
-    settings: TAKES.pack,
+    settings: COMMAND_SETTINGS.pack,
     options: PACK_OPTIONS,
     load: async () => (await import("./pack.ts")).pack,
   },
@@ -256,7 +257,7 @@ export const COMMANDS: readonly Command[] = [
       "hpctrain doctor --full --save-dir /scratch/me",
       "srun hpctrain doctor --full",
     ],
-    settings: TAKES.doctor,
+    settings: COMMAND_SETTINGS.doctor,
     options: DOCTOR_OPTIONS,
     load: async () => (await import("./doctor.ts")).doctor,
   },
@@ -269,7 +270,7 @@ export const COMMANDS: readonly Command[] = [
       "srun hpctrain bench allreduce --json",
       "hpctrain bench scaling one-gpu four-gpus eight-gpus",
     ],
-    settings: TAKES.bench,
+    settings: COMMAND_SETTINGS.bench,
     options: BENCH_OPTIONS,
     words: ["allreduce", "scaling"],
     load: async () => (await import("./bench.ts")).bench,
@@ -287,7 +288,7 @@ export const COMMANDS: readonly Command[] = [
     summary: "print what such a file imports its types from, for editors",
     usage: "hpctrain types > hpctrain.d.ts",
     examples: ["hpctrain types > hpctrain.d.ts"],
-    load: async () => (await import("./types.ts")).types,
+    load: async () => (await import("./new.ts")).types,
   },
   {
     name: "config",
@@ -310,7 +311,7 @@ export const COMMANDS: readonly Command[] = [
       "hpctrain models resnet50 --gpu 80GB",
       "hpctrain models gpt --layers 12 --heads 12 --embed 768",
     ],
-    settings: TAKES.models,
+    settings: COMMAND_SETTINGS.models,
     options: MODELS_OPTIONS,
     words: MODEL_NAMES,
     load: async () => (await import("./models.ts")).models,
@@ -320,7 +321,7 @@ export const COMMANDS: readonly Command[] = [
     summary: "list the presets, or print one",
     usage: "hpctrain presets [NAME]",
     examples: ["hpctrain presets", "hpctrain presets cpu > run.yaml"],
-    load: async () => (await import("./presets.ts")).presets,
+    load: async () => (await import("./config.ts")).presets,
   },
   {
     name: "libtorch",

@@ -1,21 +1,18 @@
-// `hpctrain models [NAME]`: the models there are, or one of them block by block. Imports core, user_code.
-import { ownWords, parseOptions } from "../core/config/options.ts";
-import { resolve, type Resolved } from "../core/config/resolve.ts";
+// `hpctrain models [NAME]`: the models there are, or one of them block by block.
+import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
+import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
 import { loadReader, openData } from "../core/data/open.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { formatBytes, formatCount } from "../core/format.ts";
-import { type BlockCost, costOf, type ModelCost } from "../core/models/describe/cost.ts";
-import { type Fit, fitOf, memorySize } from "../core/models/describe/fit.ts";
-import { aboutModel, factsFor } from "../core/models/describe/sizes.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { formatBytes, formatCount } from "../core/base/format.ts";
+import { type BlockCost, costOf, type Fit, fitOf, memorySize, type ModelCost } from "../core/models/cost.ts";
+import { aboutModel, createModel, factsFor, MODELS } from "../core/models/registry.ts";
 import { type ExportedModel, exportedModel, isExported } from "../core/models/exported/model.ts";
 import { createLoss } from "../core/models/losses.ts";
 import { type Model, parameterCount } from "../core/models/model.ts";
-import { createModel, MODELS } from "../core/models/registry.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
-import { manualSeed } from "../ffi/random.ts";
+import { manualSeed } from "../ffi/context.ts";
 import type { DType } from "../ffi/dtype.ts";
-import { MODELS_OPTIONS } from "./options.ts";
-import { TAKES } from "./takes.ts";
+import { COMMAND_SETTINGS, MODELS_OPTIONS } from "./options.ts";
 import { withUserCode } from "./user_code.ts";
 
 const USAGE = "hpctrain models [NAME] [--gpu 80GB] [FLAGS]";
@@ -26,15 +23,15 @@ interface Sample {
 }
 
 export async function models(argv: string[]): Promise<number> {
-  const { own, rest } = ownWords(argv, MODELS_OPTIONS);
+  const { own, rest } = splitOwnOptions(argv, MODELS_OPTIONS);
   const { options } = parseOptions(own, MODELS_OPTIONS, USAGE);
   const gpu = options.gpu === undefined ? undefined : memorySize(options.gpu);
-  const asked = resolve({
+  const asked = resolveSettings({
     argv: rest,
     env: Deno.env.toObject(),
     positionals: 1,
     usage: USAGE,
-    takes: TAKES.models,
+    takes: COMMAND_SETTINGS.models,
   });
   const [named] = asked.positionals;
   const given = asked.layer("model.name") !== "default";

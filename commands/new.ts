@@ -1,8 +1,16 @@
-// `hpctrain new`: a commented, working file to begin with. Imports core/user, core/config.
-import { parseOptions } from "../core/config/options.ts";
-import { didYouMean } from "../core/config/suggest.ts";
-import { UserError } from "../core/errors.ts";
-import { type Kind, KINDS, writeNew } from "../core/user/new.ts";
+// `hpctrain new`: a commented, working file to begin with. `hpctrain types`: the declarations that such files import
+// their types from.
+import { parseOptions } from "../core/settings/options.ts";
+import { didYouMean } from "../core/base/suggest.ts";
+import { UserError } from "../core/base/errors.ts";
+import {
+  TEMPLATE_KINDS,
+  type TemplateKind,
+  typeDeclarations,
+  writeTemplate,
+} from "../core/models/user/templates.ts";
+
+// `hpctrain new`: a commented, working file to begin with.
 
 const USAGE = "hpctrain new model|data|loss|metric [FILE]";
 
@@ -11,8 +19,8 @@ export async function newFile(argv: string[]): Promise<number> {
   const { positionals: [kind, file = `my_${kind}.ts`, extra] } = parseOptions(argv, {}, USAGE);
   if (extra !== undefined) throw new UserError("usage", `Unexpected argument "${extra}". Usage: ${USAGE}`);
   if (kind === undefined) throw new UserError("usage", `What is the file for? Usage: ${USAGE}`);
-  if (!Object.hasOwn(KINDS, kind)) {
-    const names = Object.keys(KINDS);
+  if (!Object.hasOwn(TEMPLATE_KINDS, kind)) {
+    const names = Object.keys(TEMPLATE_KINDS);
     throw new UserError(
       "usage",
       `There is no template of a "${kind}".${didYouMean(kind, names)} Usage: ${USAGE}`,
@@ -24,8 +32,22 @@ export async function newFile(argv: string[]): Promise<number> {
       `${file} should end in .ts: hpctrain new ${kind} ${file.replace(/\.\w*$/, "")}.ts.`,
     );
   }
-  writeNew(kind as Kind, file);
-  console.log(`Wrote ${file}. Train with it: hpctrain ${KINDS[kind as Kind]} ${file}`);
+  writeTemplate(kind as TemplateKind, file);
+  console.log(`Wrote ${file}. Train with it: hpctrain ${TEMPLATE_KINDS[kind as TemplateKind]} ${file}`);
   console.log("For an editor that knows the library: hpctrain types > hpctrain.d.ts, in the same folder.");
+  return 0;
+}
+
+// `hpctrain types`: prints the declarations that users' files import their types from.
+
+const TYPES_USAGE = "hpctrain types > hpctrain.d.ts";
+
+// deno-lint-ignore require-await
+export async function types(argv: string[]): Promise<number> {
+  const { positionals: [extra] } = parseOptions(argv, {}, TYPES_USAGE);
+  if (extra !== undefined) {
+    throw new UserError("usage", `Unexpected argument "${extra}". Usage: ${TYPES_USAGE}`);
+  }
+  console.log(typeDeclarations().trimEnd());
   return 0;
 }

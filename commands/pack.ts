@@ -1,35 +1,47 @@
-// `hpctrain pack`: any readable data set -> packed shards. Imports core and pack_npz.
-import { ownWords, parseOptions } from "../core/config/options.ts";
-import { resolve } from "../core/config/resolve.ts";
-import type { Config } from "../core/config/settings.ts";
-import { loadReader, openData } from "../core/data/open.ts";
-import { asPacked, originOf, refuseInside } from "../core/data/packed/asked.ts";
-import { imagesOf } from "../core/data/packed/from_images.ts";
-import { packingOf } from "../core/data/packed/from_source.ts";
-import { openProgress } from "../core/data/packed/progress.ts";
+// `hpctrain pack`: any data set as packed shards, or a table as npz.
+import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
+import { resolveSettings } from "../core/settings/resolve.ts";
+import type { Config } from "../core/settings/settings.ts";
+import { hasColumns, loadReader, openData } from "../core/data/open.ts";
+import {
+  asPacked,
+  kindOf,
+  originOf,
+  refuseInside,
+  withColumns,
+} from "../core/data/formats/packed/request.ts";
+import { imagesOf, packingOf } from "../core/data/formats/packed/samples.ts";
+import { openProgress } from "../core/data/progress.ts";
 import {
   type Progress,
   type Report,
   type Who,
   writeEncoded,
   writeShards,
-} from "../core/data/packed/write.ts";
-import { cpusHere } from "../core/dist/cpus.ts";
-import { placeFlags, whereAmI } from "../core/dist/where.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { formatBytes, formatDuration, formatPlural, formatRate } from "../core/format.ts";
+} from "../core/data/formats/packed/write.ts";
+import { cpusHere } from "../core/base/cores.ts";
+import { placeFlags, whereAmI } from "../core/ranks/context.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { formatBytes, formatDuration, formatPlural, formatRate } from "../core/base/format.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
-import { PACK_OPTIONS } from "./options.ts";
-import { TAKES } from "./takes.ts";
-import { packNpz } from "./pack_npz.ts";
+import { COMMAND_SETTINGS, PACK_OPTIONS } from "./options.ts";
+import { writeColumns, writeSamples, type Written } from "../core/data/formats/npz/write.ts";
+
+// `hpctrain pack`: any readable data set -> packed shards.
 
 const USAGE = "hpctrain pack SRC OUT [FLAGS]";
 
 export async function pack(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const { own, rest } = ownWords(argv, PACK_OPTIONS);
+  const { own, rest } = splitOwnOptions(argv, PACK_OPTIONS);
   const { options } = parseOptions(own, PACK_OPTIONS, USAGE);
-  const resolved = resolve({ argv: rest, env, positionals: 2, usage: USAGE, takes: TAKES.pack });
+  const resolved = resolveSettings({
+    argv: rest,
+    env,
+    positionals: 2,
+    usage: USAGE,
+    takes: COMMAND_SETTINGS.pack,
+  });
   const [from, out] = resolved.positionals;
   if (out === undefined) {
     throw new UserError(
@@ -126,4 +138,34 @@ function shardSize(text: string | undefined): number | undefined {
   const size = text === undefined ? undefined : Number(text);
   if (size === undefined || (Number.isSafeInteger(size) && size >= 1)) return size;
   throw new UserError("usage", `--samples-per-shard must be a whole number from 1 on, but got "${text}".`);
+}
+
+// `hpctrain pack SRC OUT.npz`: a table's columns by their names, any other data as x and y.
+
+function packNpz(config: Config, out: string, threads: number, say: (line: string) => void): void {
+  const began = performance.now();
+  const { arrays, bytes } = hasColumns(config.data)
+    ? withColumns(kindOf(config.data), config.data, (columns, notes) => {
+      notes.forEach(say);
+      return writeColumns(out, columns);
+    })
+    : samplesTo(out, config, threads, say);
+  const seconds = (performance.now() - began) / 1000;
+  if (config.output.json) return console.log(JSON.stringify({ out, arrays, bytes, seconds }));
+  const names = arrays.map(({ name, shape }) => `${name} [${shape.join(", ")}]`).join(", ");
+  console.log(`Wrote ${names} to ${out}: ${formatBytes(bytes)} in ${formatDuration(seconds)}.`);
+}
+
+function samplesTo(out: string, config: Config, threads: number, say: (line: string) => void): Written {
+  const { data, training, model, output } = config;
+  const { train, val, notes } = openData(data, training, model);
+  notes.forEach(say);
+  const packing = packingOf(train, val, threads);
+  const progress = openProgress("Writing", { quiet: output.quiet || output.json });
+  try {
+    return writeSamples(out, packing, progress.update);
+  } finally {
+    progress.clear();
+    packing.close();
+  }
 }

@@ -1,44 +1,38 @@
-// `hpctrain predict CHECKPOINT --out FILE`: what a model says of each sample, on one rank or several. May import core,
-// @std/path.
-import { variablesTold } from "../core/config/told.ts";
+// `hpctrain predict CHECKPOINT --out FILE`: what a model says of each sample, on one rank or several.
+import { environmentLines } from "../core/settings/environment.ts";
 import { resolve as absolute } from "../deps/path.ts";
 import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
-import { judgedWeights } from "../core/checkpoint/judged_weights.ts";
-import { loadWeights } from "../core/checkpoint/training_state.ts";
-import { ownWords, parseOptions } from "../core/config/options.ts";
-import { isTyped, resolve, type Resolved } from "../core/config/resolve.ts";
-import type { Config } from "../core/config/settings.ts";
+import { judgedWeights, loadWeights } from "../core/checkpoint/training_state.ts";
+import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
+import { isTyped, type Resolved, resolveSettings } from "../core/settings/resolve.ts";
+import type { Config } from "../core/settings/settings.ts";
 import { hasColumns, loadReader } from "../core/data/open.ts";
-import { openProgress } from "../core/data/packed/progress.ts";
+import { openProgress } from "../core/data/progress.ts";
 import type { Source } from "../core/data/source.ts";
-import type { Team } from "../core/dist/team.ts";
-import { placeFlags, whereAmI } from "../core/dist/where.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { formatPlural } from "../core/format.ts";
+import type { Team } from "../core/ranks/team.ts";
+import { placeFlags, whereAmI } from "../core/ranks/context.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { formatPlural } from "../core/base/format.ts";
 import { checkOut } from "../core/predict/file.ts";
-import { predictToFile } from "../core/predict/to_file.ts";
-import { openBreath } from "../core/train/breath.ts";
-import { build } from "../core/train/build.ts";
-import { asUserError, openDevice } from "../core/train/device.ts";
+import { predictToFile } from "../core/predict/predict.ts";
+import { openEventLoopTurn } from "../core/train/pauses.ts";
+import { type Answers, build, relabelled, savedAnswers } from "../core/train/build.ts";
+import { asUserError, loaderThreads, openDevice } from "../core/train/device.ts";
 import { openFeed } from "../core/train/feed.ts";
-import { withOwnFigures } from "../core/train/figures.ts";
-import { type Answers, knownAnswers, relabelled } from "../core/train/known.ts";
-import { loaderThreads } from "../core/train/loader_threads.ts";
-import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
-import { failed, joinRanks } from "../core/train/parallel/join.ts";
-import { savedConfig } from "../core/train/resume.ts";
-import { PREDICT_OPTIONS } from "./options.ts";
-import { TAKES } from "./takes.ts";
+import { savedConfig, withOwnStatistics } from "../core/train/resume.ts";
+import { ranksSharingCores, shareCores } from "../core/train/rank_group.ts";
+import { failed, joinRanks } from "../core/train/session.ts";
+import { COMMAND_SETTINGS, PREDICT_OPTIONS } from "./options.ts";
 import { withUserCode } from "./user_code.ts";
 
 const USAGE = "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [--no-targets] [FLAGS]";
 
 export async function predict(argv: string[]): Promise<number> {
-  const { own, rest } = ownWords(argv, PREDICT_OPTIONS);
+  const { own, rest } = splitOwnOptions(argv, PREDICT_OPTIONS);
   const { options } = parseOptions(own, PREDICT_OPTIONS, USAGE);
   const env = Deno.env.toObject();
-  const words = { argv: rest, env, positionals: 1, usage: USAGE, takes: TAKES.predict };
-  const { positionals: [path], config: { distributed } } = resolve(words);
+  const words = { argv: rest, env, positionals: 1, usage: USAGE, takes: COMMAND_SETTINGS.predict };
+  const { positionals: [path], config: { distributed } } = resolveSettings(words);
   if (path === undefined || options.out === undefined) {
     const what = path === undefined ? "Which checkpoint should predict?" : "Where should the predictions go?";
     throw new UserError("usage", `${what} Usage: ${USAGE}`);
@@ -46,8 +40,8 @@ export async function predict(argv: string[]): Promise<number> {
   const where = whereAmI(env, placeFlags(distributed));
   checkOut(options.out);
   const saved = savedConfig(path);
-  const resolved = await withUserCode(resolve({ ...words, ranks: where.world, checkpoint: saved }));
-  if (where.rank === 0) variablesTold(resolved).forEach((line) => console.error(line));
+  const resolved = await withUserCode(resolveSettings({ ...words, ranks: where.world, checkpoint: saved }));
+  if (where.rank === 0) environmentLines(resolved).forEach((line) => console.error(line));
   const asked = { path, out: options.out, all: options.all, targets: !options["no-targets"], saved, argv };
   try {
     if (where.world === 1) {
@@ -101,7 +95,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   const { team, device } = place;
   using file = openCheckpoint(path);
   const others = othersData(resolved.config, saved);
-  const config = whole(withOwnFigures(resolved.config, file.root), resolved, others);
+  const config = whole(withOwnStatistics(resolved.config, file.root), resolved, others);
   const { quiet, json } = config.output;
   await loadReader(config.data);
   const answers = others || !targets ? knownFrom(file, targets) : null;
@@ -118,7 +112,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   const feed = openFeed({ device, channelsLast, loss: pass.loss, threads });
   const first = (team?.rank ?? 0) === 0;
   const progress = openProgress("Predicting", { quiet: quiet || json || !first });
-  const breath = openBreath();
+  const breath = openEventLoopTurn();
   const samples = roles.reduce((sum, { source }) => sum + source.length, 0);
   const total = Math.ceil(samples / (team?.world ?? 1));
   const poll = async (done: number) => {
@@ -168,7 +162,7 @@ function withAdvice<R>(useful: boolean, open: () => R): R {
 
 /** What the model answers, from its checkpoint. Only who has no targets can't do without. */
 function knownFrom(file: CheckpointFile, targets: boolean): Answers | null {
-  const known = knownAnswers(file.root);
+  const known = savedAnswers(file.root);
   if (known || targets) return known;
   throw new UserError(
     "usage",

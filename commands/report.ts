@@ -1,11 +1,10 @@
-// `hpctrain report`: runs as one HTML file, and their curves as a picture. Imports core/track, core/config, core/errors.
-import { writeAll, writeAtomically } from "../core/checkpoint/atomic.ts";
-import { parseOptions } from "../core/config/options.ts";
-import { UserError } from "../core/errors.ts";
-import { formatBytes } from "../core/format.ts";
-import { findRun, NEWEST } from "../core/track/find_run.ts";
-import { reportPage } from "../core/track/report/page.ts";
-import { readRun, type RunData } from "../core/track/run_data.ts";
+// `hpctrain report`: runs as one HTML file, and their curves as a picture.
+import { writeAll, writeAtomically } from "../core/base/atomic.ts";
+import { parseOptions } from "../core/settings/options.ts";
+import { UserError } from "../core/base/errors.ts";
+import { formatBytes } from "../core/base/format.ts";
+import { findRun, NEWEST_RUN, readRun, type RunData } from "../core/run/run_data.ts";
+import { reportPage } from "../core/outputs/report/page.ts";
 import { REPORT_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain report [RUN ...] [--out FILE] [--png FILE] [--save-dir DIR]";
@@ -14,7 +13,7 @@ const MOST_RUNS = 32;
 
 export async function report(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, REPORT_OPTIONS, USAGE);
-  const words = positionals.length > 0 ? positionals : [NEWEST];
+  const words = positionals.length > 0 ? positionals : [NEWEST_RUN];
   const folders = [...new Set(words.map((word) => findRun(word, options["save-dir"])))];
   if (folders.length > MOST_RUNS) {
     throw new UserError("usage", `report compares ${MOST_RUNS} runs at most, but got ${folders.length}.`);
@@ -31,7 +30,7 @@ export async function report(argv: string[]): Promise<number> {
     write(path, new TextEncoder().encode(await reportPage(runs, now)), "--out");
   }
   if (options.png !== undefined) {
-    const { slide } = await import("../core/track/report/slide.ts");
+    const { slide } = await import("../core/outputs/report/slide.ts");
     write(options.png, slide(runs), "--png");
   }
   return 0;

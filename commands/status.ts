@@ -1,11 +1,10 @@
-// `hpctrain status`: in a few lines how a run stands, from its files and the scheduler. May import core.
-import { type JobState, stateOf } from "../core/cluster/jobs/ask.ts";
-import { meantBy } from "../core/cluster/jobs/of_run.ts";
-import { parseOptions } from "../core/config/options.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { formatDuration, formatValue } from "../core/format.ts";
-import { openRun, type RunData } from "../core/track/run_data.ts";
-import { progressOf, standingOf } from "../core/track/standing.ts";
+// `hpctrain status`: in a few lines how a run stands, from its files and the scheduler.
+import { findRunOrJob, type JobState, stateOf } from "../core/cluster/jobs.ts";
+import { parseOptions } from "../core/settings/options.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { formatDuration, formatValue } from "../core/base/format.ts";
+import { openRun, type RunData } from "../core/run/run_data.ts";
+import { progressOf, runStatusOf } from "../core/run/status.ts";
 import { STATUS_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain status [RUN | JOB] [--save-dir DIR] [--json]";
@@ -13,7 +12,7 @@ const USAGE = "hpctrain status [RUN | JOB] [--save-dir DIR] [--json]";
 export async function status(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, STATUS_OPTIONS, USAGE);
   if (positionals.length > 1) throw new UserError("usage", `status takes one run or job. Usage: ${USAGE}`);
-  const { folder, job } = meantBy(positionals[0], options["save-dir"]);
+  const { folder, job } = findRunOrJob(positionals[0], options["save-dir"]);
   const asked = job === null ? null : await stateOf(job);
   const facts = folder === null ? null : factsOf(folder);
   if (facts === null && asked === null) {
@@ -33,7 +32,7 @@ function factsOf(folder: string) {
   try {
     reader.poll();
     const { data } = reader;
-    const { state, why } = standingOf(data, Date.now() / 1000);
+    const { state, why } = runStatusOf(data, Date.now() / 1000);
     const { lineage, best } = data;
     return {
       run: data.name,

@@ -1,20 +1,27 @@
-// `hpctrain sweep`: one training for each combination of values, as one job array or on this machine; `sweep status` and
-// `sweep best` look at them, `sweep run` is what the jobs do. May import core, @std/path.
+// `hpctrain sweep`: one training for each combination of values, as one job array or on this machine; `sweep status`
+// and `sweep best` look at them, `sweep run` is what the jobs do.
 import { join } from "../deps/path.ts";
-import { readAxes, type Words } from "../core/cluster/sweep/axes.ts";
-import { findSweep, namesIn, readSweep, type Sweep, writeSweep } from "../core/cluster/sweep/manifest.ts";
-import { namesOf } from "../core/cluster/sweep/names.ts";
-import { drawn, grid } from "../core/cluster/sweep/points.ts";
-import { ranked, type Row, rowsOf, table } from "../core/cluster/sweep/table.ts";
-import { thisProgram } from "../core/cluster/script/program.ts";
-import { ownWords, parseOptions, splitFlag } from "../core/config/options.ts";
-import { resolve } from "../core/config/resolve.ts";
-import { FLAGS, lookUp } from "../core/config/tree.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { formatPlural } from "../core/format.ts";
-import { isThere } from "../core/there.ts";
-import { readEvents } from "../core/track/events.ts";
-import { VERSION } from "../core/version.ts";
+import { drawn, grid, namesOf, readAxes, type SweepRequest } from "../core/cluster/sweep/axes.ts";
+import {
+  findSweep,
+  ranked,
+  readSweep,
+  rowsOf,
+  type Sweep,
+  sweepNames,
+  type SweepRow,
+  sweepTable,
+  writeSweep,
+} from "../core/cluster/sweep/runs.ts";
+import { thisProgram } from "../core/base/shell.ts";
+import { parseOptions, splitFlag, splitOwnOptions } from "../core/settings/options.ts";
+import { resolveSettings } from "../core/settings/resolve.ts";
+import { findSetting, FLAGS } from "../core/settings/settings.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { formatPlural } from "../core/base/format.ts";
+import { pathExists } from "../core/base/files.ts";
+import { readEvents } from "../core/run/event_log.ts";
+import { VERSION } from "../core/base/version.ts";
 import { SWEEP_OPTIONS } from "./options.ts";
 
 export const USAGE =
@@ -27,16 +34,16 @@ const optionsOf = (words: readonly string[]) => parseOptions(words, SWEEP_OPTION
 export async function sweep(argv: string[]): Promise<number> {
   const [verb, ...words] = argv;
   if (verb === "run") return await runOne(words);
-  const { own, rest } = ownWords(argv, SWEEP_OPTIONS);
+  const { own, rest } = splitOwnOptions(argv, SWEEP_OPTIONS);
   const options = optionsOf(own);
   if (verb === "status" || verb === "best") return show(verb, rest.slice(1), options);
   const planned = planSweep(rest, options, ["hpctrain", "sweep", ...argv], USAGE);
   const { sweep, folder, todo, fixed } = planned;
   if (planned.made) writeSweep(folder, sweep);
   console.log(planned.said);
-  if (todo.length === 0) return tellEnd(sweep, folder);
+  if (todo.length === 0) return printSweepEnd(sweep, folder);
   if (options.local) return await locally(sweep, folder, todo, jobsOf(options));
-  const { asArray } = await import("./sweep_job.ts");
+  const { asArray } = await import("./sbatch.ts");
   const { pbs, jobs, submit } = options;
   const typed = ["hpctrain", "sweep", ...argv];
   return await asArray({
@@ -51,7 +58,7 @@ export async function sweep(argv: string[]): Promise<number> {
   });
 }
 
-export interface Planned {
+export interface PlannedSweep {
   readonly sweep: Sweep;
   readonly folder: string;
   /** Numbers of the runs that are not done. */
@@ -69,7 +76,7 @@ export function planSweep(
   options: Pick<Own, "name" | "random" | "metric">,
   typed: readonly string[],
   usage: string,
-): Planned {
+): PlannedSweep {
   const axes = readAxes(words, usage);
   if (axes.axes.length === 0) {
     throw new UserError(
@@ -77,7 +84,7 @@ export function planSweep(
       "A sweep needs a setting with several values, such as --lr 1e-4,3e-4,1e-3 or --set model.hidden_size=64,128.",
     );
   }
-  const { config } = resolve({ argv: [...axes.fixed], env: Deno.env.toObject(), usage });
+  const { config } = resolveSettings({ argv: [...axes.fixed], env: Deno.env.toObject(), usage });
   const asked = sweepOf(axes, options, typed, config.output.save_dir);
   const { folder, sweep, made } = place(asked, config.output.save_dir, options.name);
   const rows = rowsOf(sweep);
@@ -88,13 +95,15 @@ export function planSweep(
 }
 
 function sweepOf(
-  { fixed, axes }: Words,
+  { fixed, axes }: SweepRequest,
   { name, random, metric }: Pick<Own, "name" | "random" | "metric">,
   command: readonly string[],
   saveDir: string,
 ): Sweep {
   const seed = fixed.find((word) => word.startsWith("--seed="))?.split("=")[1] ?? "0";
-  const points = random === undefined ? grid(axes) : drawn(axes, whole("random", random), Number(seed));
+  const points = random === undefined
+    ? grid(axes)
+    : drawn(axes, parseWholeOption("random", random), Number(seed));
   const called = name ?? "sweep";
   if (!/^[\w][\w.+-]{0,60}$/.test(called)) {
     throw new UserError(
@@ -114,7 +123,7 @@ function sweepOf(
 /** A longer time, another queue: the same runs all the same. */
 const isOfTheJob = (word: string): boolean => {
   const { name, value = "" } = splitFlag(word);
-  const path = name === "set" ? lookUp(value.split("=")[0])?.path : FLAGS.get(name)?.declared.path;
+  const path = name === "set" ? findSetting(value.split("=")[0])?.path : FLAGS.get(name)?.declared.path;
   return path?.startsWith("cluster.") ?? false;
 };
 
@@ -154,11 +163,11 @@ async function locally(
     command: [...program, "sweep", "run", folder, String(i)],
   }));
   const code = await runLocally(runs, { atOnce, folder, say: (line) => console.log(line) });
-  tellEnd(sweep, folder);
+  printSweepEnd(sweep, folder);
   return code;
 }
 
-export function tellEnd(sweep: Sweep, folder: string): number {
+export function printSweepEnd(sweep: Sweep, folder: string): number {
   const [best] = ranked(rowsOf(sweep), sweep.metric);
   if (best) console.log(`Best ${sweep.metric}: ${best.metric} of ${best.run}`);
   console.log(`All of them: hpctrain sweep status ${folder}`);
@@ -181,7 +190,7 @@ async function runOne([folder, number, ...more]: string[]): Promise<number> {
 }
 
 function show(verb: "status" | "best", words: readonly string[], options: Own): number {
-  const { config, positionals } = resolve({
+  const { config, positionals } = resolveSettings({
     argv: [...words],
     env: Deno.env.toObject(),
     positionals: 1,
@@ -195,7 +204,7 @@ function show(verb: "status" | "best", words: readonly string[], options: Own): 
   const shown = verb === "best" ? ranked(rows, metric) : rows;
   if (options.json) {
     console.log(JSON.stringify({ sweep: sweep.name, folder, metric, runs: shown.map(numbered) }));
-  } else if (shown.length > 0) { for (const line of table(shown, metric)) console.log(line); }
+  } else if (shown.length > 0) { for (const line of sweepTable(shown, metric)) console.log(line); }
   if (verb === "best" && shown.length === 0) {
     throw new UserError(
       "usage",
@@ -214,17 +223,17 @@ function weightsOf({ saveDir }: Sweep, run: string): string {
     .flatMap((event) => event.kind === "save" ? [event.path] : []).at(-1);
   if (saved === undefined) return "none is saved yet";
   const best = saved.replace(/_latest(\.\w+)$/, "_best$1");
-  return isThere(best) ? best : saved;
+  return pathExists(best) ? best : saved;
 }
 
 /** JSON has no NaN. */
-const numbered = (row: Row) => ({
+const numbered = (row: SweepRow) => ({
   ...row,
   metric: row.metric !== null && Number.isFinite(row.metric) ? row.metric : null,
 });
 
 function onlyOne(sweeps: string): string {
-  const names = namesIn(sweeps);
+  const names = sweepNames(sweeps);
   if (names.length === 1) return names[0];
   throw new UserError(
     "usage",
@@ -232,9 +241,9 @@ function onlyOne(sweeps: string): string {
   );
 }
 
-const jobsOf = ({ jobs }: Own) => jobs === undefined ? 1 : whole("jobs", jobs);
+const jobsOf = ({ jobs }: Own) => jobs === undefined ? 1 : parseWholeOption("jobs", jobs);
 
-export function whole(name: string, text: string): number {
+export function parseWholeOption(name: string, text: string): number {
   const value = Number(text);
   if (Number.isSafeInteger(value) && value >= 1) return value;
   throw new UserError("usage", `--${name} should be a whole number from 1 on, but got "${text}".`);

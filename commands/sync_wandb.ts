@@ -1,22 +1,24 @@
-// `hpctrain sync-wandb`: uploads offline runs to a W&B server. Imports core/track/wandb/sync, core/config/options, core/errors,
-// core/format, core/version and @std/path.
+// `hpctrain sync-wandb`: uploads offline runs to a W&B server.
 import { basename, dirname, join } from "../deps/path.ts";
-import { parseOptions } from "../core/config/options.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { formatDuration, formatPlural } from "../core/format.ts";
-import { openApi } from "../core/track/wandb/sync/api.ts";
-import { caCertsOf, findServer, type Server } from "../core/track/wandb/sync/credentials.ts";
-import { findRuns, type Head, headOf, inOrder } from "../core/track/wandb/sync/find.ts";
-import { type Http, openHttp } from "../core/track/wandb/sync/http.ts";
+import { parseOptions } from "../core/settings/options.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { formatDuration, formatPlural } from "../core/base/format.ts";
+import { openApi } from "../core/outputs/wandb/sync/api.ts";
+import { caCertsOf, findWandbServer, type WandbServer } from "../core/outputs/wandb/sync/credentials.ts";
 import {
-  type Outcome,
-  type Progress,
+  findRuns,
+  inOrder,
+  type OfflineRun,
+  offlineRunOf,
   syncMany,
   type SyncOptions,
+  type SyncOutcome,
+  type SyncProgress,
+  verifyRun,
   watchMany,
-} from "../core/track/wandb/sync/sync_many.ts";
-import { verifyRun } from "../core/track/wandb/sync/verify.ts";
-import { VERSION } from "../core/version.ts";
+} from "../core/outputs/wandb/sync/offline_runs.ts";
+import { type Http, openHttp } from "../core/outputs/wandb/sync/http.ts";
+import { VERSION } from "../core/base/version.ts";
 import { SYNC_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain sync-wandb [DIR..] [FLAGS]";
@@ -43,7 +45,7 @@ export async function syncWandb(argv: string[]): Promise<number> {
   if (online > 0) printer.say(`${formatPlural(online, "run")} of W&B's online mode passed over.`);
   if (options["dry-run"]) return dryRun(heads, options);
 
-  const server = findServer(Deno.env.toObject(), {
+  const server = findWandbServer(Deno.env.toObject(), {
     baseUrl: options["base-url"],
     keyFile: options["key-file"],
   });
@@ -68,7 +70,7 @@ export async function syncWandb(argv: string[]): Promise<number> {
 
 interface Tools {
   readonly options: Asked;
-  readonly server: Server;
+  readonly server: WandbServer;
   readonly http: Http;
   readonly parallel: number;
   readonly interval: number | undefined;
@@ -77,13 +79,13 @@ interface Tools {
 }
 
 async function upload(
-  heads: readonly Head[],
+  heads: readonly OfflineRun[],
   places: () => readonly string[],
   tools: Tools,
 ): Promise<number> {
   const { options, server, http, parallel, interval, stop, printer } = tools;
   const api = openApi(server, http);
-  const outcomes: Outcome[] = [];
+  const outcomes: SyncOutcome[] = [];
   const sync: SyncOptions & { stop: AbortSignal } = {
     api,
     server: server.url,
@@ -115,21 +117,21 @@ async function upload(
 }
 
 /** The first failure's; damage is told where nothing failed. */
-function codeOf(outcomes: readonly Outcome[]): number {
+function codeOf(outcomes: readonly SyncOutcome[]): number {
   const error = outcomes.find(({ error }) => error !== null)?.error;
   if (error) return error.exitCode;
-  const isBad = ({ result }: Outcome) => result?.state === "damaged" || result?.state === "empty";
+  const isBad = ({ result }: SyncOutcome) => result?.state === "damaged" || result?.state === "empty";
   return outcomes.some(isBad) ? EXIT.data : EXIT.done;
 }
 
 async function verify(
-  heads: readonly Head[],
-  outcomes: readonly Outcome[],
+  heads: readonly OfflineRun[],
+  outcomes: readonly SyncOutcome[],
   sync: SyncOptions,
   printer: Printer,
 ): Promise<number> {
   let code: number = EXIT.done;
-  const isThere = ({ path }: Head) =>
+  const isThere = ({ path }: OfflineRun) =>
     outcomes.some((one) => one.path === path && /synced$/.test(one.result?.state ?? ""));
   for (const group of inOrder(heads.filter(isThere))) {
     const paths = group.map(({ path }) => path);
@@ -154,15 +156,18 @@ function isFolder(path: string): boolean {
   }
 }
 
-function readHead(path: string): Head {
+function readHead(path: string): OfflineRun {
   try {
-    return headOf(path);
+    return offlineRunOf(path);
   } catch (error) {
     throw new UserError("data", `${path} can't be read: ${(error as Error).message}.`, { cause: error });
   }
 }
 
-function dryRun(heads: readonly Head[], { json, project, entity, "include-synced": again }: Asked): number {
+function dryRun(
+  heads: readonly OfflineRun[],
+  { json, project, entity, "include-synced": again }: Asked,
+): number {
   const plans = heads.map(({ path, run, synced }) => ({
     path,
     run: run?.id ?? null,
@@ -213,14 +218,14 @@ function openPrinter({ json, quiet }: Asked) {
   return {
     warn,
     say: (text: string) => json || quiet ? undefined : line(text),
-    progress({ runs, done, rows, share }: Progress) {
+    progress({ runs, done, rows, share }: SyncProgress) {
       if (!live || performance.now() - last < LIVE_MS) return;
       last = performance.now();
       const text = `Uploading: ${done} of ${runs} runs | ${Math.floor(100 * share)}% | ${rows} rows`;
       Deno.stderr.writeSync(new TextEncoder().encode(ERASE + text));
       drawn = true;
     },
-    outcome(outcome: Outcome, url: string) {
+    outcome(outcome: SyncOutcome, url: string) {
       if (json) return line(JSON.stringify(asJson(outcome)));
       const { path, result, error } = outcome;
       if (error) return warn(`${nameOf(path)}: ${error.message}`);
@@ -237,7 +242,7 @@ function openPrinter({ json, quiet }: Asked) {
         } read back`,
       );
     },
-    end(outcomes: readonly Outcome[]) {
+    end(outcomes: readonly SyncOutcome[]) {
       clear();
       if (json || quiet) return;
       const count = (...states: string[]) =>
@@ -262,7 +267,7 @@ function nameOf(path: string): string {
   return folder.startsWith("offline-run-") ? folder : path;
 }
 
-function told({ result }: Outcome, url: string): string {
+function told({ result }: SyncOutcome, url: string): string {
   const { state, rows, files, place } = result!;
   if (state === "was synced") return "was uploaded before (--include-synced looks at it again)";
   if (state === "busy") return "another process is uploading it";
@@ -282,7 +287,7 @@ const pageOf = (
     [entity, project].map(encodeURIComponent).join("/")
   }/runs/${encodeURIComponent(run)}`;
 
-function asJson({ path, result, error }: Outcome): Record<string, unknown> {
+function asJson({ path, result, error }: SyncOutcome): Record<string, unknown> {
   if (error) return { path, state: "failed", error: error.message, code: error.exitCode };
   const { state, rows, files, damages, place, run } = result!;
   return { path, state, run: run?.id ?? null, ...place ?? {}, rows, files, damages };

@@ -1,8 +1,7 @@
 // `train(config)` of the library: a run as the program does it, from a program of the user's own.
-import { presetOf } from "../core/config/library.ts";
-import { resolve } from "../core/config/resolve.ts";
-import type { Config } from "../core/config/settings.ts";
-import { EXIT } from "../core/errors.ts";
+import { presetOf, resolveSettings } from "../core/settings/resolve.ts";
+import type { Config } from "../core/settings/settings.ts";
+import { EXIT } from "../core/base/errors.ts";
 import { begin } from "./train.ts";
 
 /** How a run that `train` did has ended, and where its files are. */
@@ -35,7 +34,7 @@ export async function train(config: Config): Promise<Trained> {
   const env = Deno.env.toObject();
   const program = { config: structuredClone(config), preset: presetOf(config) };
   const { code, places } = await begin({
-    ask: (more) => resolve({ argv: [], env, program, ...more }),
+    ask: (more) => resolveSettings({ argv: [], env, program, ...more }),
     argv: null,
     env,
   });

@@ -1,29 +1,27 @@
 // `hpctrain train --dry-run`: everything that a run decides before its first step, told; nothing is trained or written.
-import { refuseIdleGpus, refuseJobLayout, wishesIn } from "../core/cluster/layout.ts";
-import { variablesTold } from "../core/config/told.ts";
+import { layoutRequest, refuseIdleGpus, refuseJobLayout } from "../core/ranks/job/layout.ts";
+import { environmentLines } from "../core/settings/environment.ts";
 import { loadReader } from "../core/data/open.ts";
-import { placeFlags, whereAmI } from "../core/dist/where.ts";
-import { planBatches } from "../core/train/batch_math.ts";
+import { placeFlags, whereAmI } from "../core/ranks/context.ts";
+import { planBatches, precisionNote, shardsNote } from "../core/train/batches.ts";
 import { build } from "../core/train/build.ts";
-import { changesSince } from "../core/train/changes.ts";
+import { changesSince, refuseGpus, refuseLayout, unitsTaken, withoutEffect } from "../core/train/checks.ts";
 import { asUserError, openDevice, whyNoCuda } from "../core/train/device.ts";
-import { goesOn } from "../core/train/goes_on.ts";
-import { refuseGpus, refuseLayout, unitsTaken, withoutEffect } from "../core/train/limits.ts";
-import { precisionNote, shardsNote } from "../core/train/notes.ts";
-import { refuseZero } from "../core/train/parallel/zero.ts";
-import { rateLine } from "../core/train/rate.ts";
-import { startLine } from "../core/track/lines.ts";
-import type { Asking } from "./train.ts";
+import { chooseResume } from "../core/train/restart.ts";
+import { refuseZero } from "../core/train/gradients/zero.ts";
+import { rateLine } from "../core/train/schedule.ts";
+import { startLine } from "../core/run/console.ts";
+import type { TrainRequest } from "./train.ts";
 import { refuseOtherLayout } from "./train_here.ts";
 import { withUserCode } from "./user_code.ts";
 
-export async function dryRun({ ask, env }: Asking): Promise<void> {
+export async function dryRun({ ask, env }: TrainRequest): Promise<void> {
   const settings = ask();
   const where = whereAmI(env, placeFlags(settings.config.distributed));
-  refuseJobLayout(env, where, wishesIn(settings.config));
+  refuseJobLayout(env, where, layoutRequest(settings.config));
   const first = await withUserCode(ask({ ranks: where.world }));
   refuseLayout(first, where);
-  const { resume, said } = goesOn(first.config, first.preset, null);
+  const { resume, said } = chooseResume(first.config, first.preset, null);
   const resolved = resume ? await withUserCode(ask({ ranks: where.world, checkpoint: resume.saved })) : first;
   const { config } = resolved;
   try {
@@ -32,7 +30,7 @@ export async function dryRun({ ask, env }: Asking): Promise<void> {
     refuseZero(config);
     const { device, libtorch } = openDevice(config, where.localRank);
     const kind = device === "cpu" ? "cpu" : "cuda";
-    refuseIdleGpus(env, kind, whyNoCuda, wishesIn(config));
+    refuseIdleGpus(env, kind, whyNoCuda, layoutRequest(config));
     refuseGpus(resolved, where, kind);
     const world = refuseOtherLayout(resolved, where, kind);
     await loadReader(config.data);
@@ -42,7 +40,7 @@ export async function dryRun({ ask, env }: Asking): Promise<void> {
     const lines = [
       startLine(world),
       `libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`,
-      ...variablesTold(resolved),
+      ...environmentLines(resolved),
       ...withoutEffect(resolved),
       ...unitsTaken(resolved),
       ...said,

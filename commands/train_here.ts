@@ -1,44 +1,40 @@
-// `hpctrain train`: settings -> a run -> its end, told to the user. train.ts loads it. May import core.
-import { asUserError, openDevice, openDeviceBeside, whyNoCuda } from "../core/train/device.ts";
-import { originsOf, type Resolved } from "../core/config/resolve.ts";
-import { variablesTold } from "../core/config/told.ts";
-import { checkLayout, loadPreset, type World } from "../core/config/presets.ts";
-import { generateMissing } from "../core/data/generated/missing.ts";
+// `hpctrain train`: settings -> a run -> its end, told to the user. train.ts loads it.
+import { asUserError, loaderThreads, openDevice, openDeviceBeside, whyNoCuda } from "../core/train/device.ts";
+import { originsOf, type Resolved } from "../core/settings/resolve.ts";
+import { environmentLines } from "../core/settings/environment.ts";
+import { checkLayout, loadPreset, type World } from "../core/settings/presets.ts";
+import { generateMissing } from "../core/data/cosmology/generate.ts";
 import { loadReader } from "../core/data/open.ts";
-import { refuseIdleGpus, wishesIn } from "../core/cluster/layout.ts";
-import { type Requeued, requeuedIn, tellScript } from "../core/cluster/requeue.ts";
-import type { Config } from "../core/config/settings.ts";
-import { cpusHere, spinSentence } from "../core/dist/cpus.ts";
-import type { Control } from "../core/dist/control/control.ts";
-import { tellRun } from "../core/dist/launch/rank.ts";
-import type { Team } from "../core/dist/team.ts";
-import type { Where } from "../core/dist/where.ts";
-import { EXIT, UserError } from "../core/errors.ts";
-import { changesSince } from "../core/train/changes.ts";
-import { watchJobTime } from "../core/train/job_time.ts";
-import { loaderThreads } from "../core/train/loader_threads.ts";
-import { trainLoop } from "../core/train/loop.ts";
-import { outOfMemory } from "../core/train/out_of_memory.ts";
-import { refuseGpus, refuseLayout, unitsTaken, withoutEffect } from "../core/train/limits.ts";
-import { ranksSharingCores, shareCores } from "../core/train/parallel/cores.ts";
-import { asFirst, failed, joinRanks } from "../core/train/parallel/join.ts";
-import { refuseZero } from "../core/train/parallel/zero.ts";
+import { layoutRequest, refuseIdleGpus } from "../core/ranks/job/layout.ts";
+import { notifyScript, type Requeued, requeuedIn } from "../core/train/requeue.ts";
+import type { Config } from "../core/settings/settings.ts";
+import { cpusHere } from "../core/base/cores.ts";
+import type { Control } from "../core/ranks/control/control.ts";
+import { writeRun } from "../core/ranks/launch/rank.ts";
+import type { Team } from "../core/ranks/team.ts";
+import type { RankContext } from "../core/ranks/context.ts";
+import { EXIT, UserError } from "../core/base/errors.ts";
+import { changesSince, refuseGpus, refuseLayout, unitsTaken, withoutEffect } from "../core/train/checks.ts";
+import { chooseResume, type ResumeChoice, watchJobTime, whyNoEpochs } from "../core/train/restart.ts";
+import { trainLoop } from "../core/train/trainer.ts";
+import { outOfMemory } from "../core/train/memory.ts";
+import { ranksSharingCores, shareCores } from "../core/train/rank_group.ts";
+import { asFirst, failed, joinRanks } from "../core/train/session.ts";
+import { refuseZero } from "../core/train/gradients/zero.ts";
 import { prepare, type Prepared } from "../core/train/prepare.ts";
-import { type GoesOn, goesOn, whyNoEpochs } from "../core/train/goes_on.ts";
-import { endByOneself, hearEarly, stopSignals, unlessAsked } from "../core/train/stop.ts";
-import { type Started, startedBy } from "../core/train/next.ts";
-import { announce, conclude, exit } from "../core/train/story.ts";
-import { settleSpin } from "../ffi/spin.ts";
+import { catchEarlySignals, endByOneself, stopSignals, unlessStopped } from "../core/train/stop.ts";
+import { announce, conclude, exit, type Started, startedBy } from "../core/train/summary.ts";
+import { settleSpin, spinSentence } from "../ffi/preload.ts";
 import type { Device } from "../ffi/tensor.ts";
-import type { Asking, Ended } from "./train.ts";
+import type { TrainEnd, TrainRequest } from "./train.ts";
 import { withUserCode } from "./user_code.ts";
 
-export async function trainHere({ settings, ...asked }: Asked): Promise<Ended> {
+export async function trainHere({ settings, ...asked }: StartedRequest): Promise<TrainEnd> {
   const { ask, env, where } = asked;
   const again = () => ask({ ranks: where.world });
   const first = await withUserCode(where.world === 1 && !settings.preset ? settings : again());
   refuseLayout(first, where);
-  hearEarly(stopSignals(first.config.cluster.stop_signals));
+  catchEarlySignals(stopSignals(first.config.cluster.stop_signals));
   try {
     const call = { ...asked, requeued: where.rank === 0 ? await requeuedIn(env) : null };
     return where.world === 1 ? await trainAlone(first, call) : await trainTogether(first, call);
@@ -48,18 +44,18 @@ export async function trainHere({ settings, ...asked }: Asked): Promise<Ended> {
 }
 
 /** What train.ts knows already. */
-export interface Asked extends Asking {
+export interface StartedRequest extends TrainRequest {
   /** Unix seconds at which the process was started. */
   readonly began: number;
   readonly settings: Resolved;
-  readonly where: Where;
+  readonly where: RankContext;
 }
 
-interface Call extends Omit<Asked, "settings"> {
+interface Call extends Omit<StartedRequest, "settings"> {
   readonly requeued: Requeued | null;
 }
 
-async function trainAlone(first: Resolved, call: Call): Promise<Ended> {
+async function trainAlone(first: Resolved, call: Call): Promise<TrainEnd> {
   const decided = await decide(first, call);
   const { config } = decided.resolved;
   // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
@@ -71,11 +67,11 @@ async function trainAlone(first: Resolved, call: Call): Promise<Ended> {
 }
 
 /** Rank 0 decides what depends on files that a run writes, and the others follow. */
-async function trainTogether(first: Resolved, call: Call): Promise<Ended> {
+async function trainTogether(first: Resolved, call: Call): Promise<TrainEnd> {
   const { where, env, ask } = call;
   const { config } = first;
   const opened = openDevice(config, where.localRank);
-  const { team, control, notes } = await unlessAsked(
+  const { team, control, notes } = await unlessStopped(
     joinRanks({ where, config, env, ...opened }),
   );
   try {
@@ -105,7 +101,7 @@ async function trainTogether(first: Resolved, call: Call): Promise<Ended> {
   }
 }
 
-interface Decided extends Pick<GoesOn, "resume" | "again"> {
+interface Decided extends Pick<ResumeChoice, "resume" | "again"> {
   /** Lines about what goes on, and about settings that differ from the checkpoint's. */
   readonly changed: readonly string[];
   /** Why no checkpoints of single epochs are kept, though a preset asks for them. */
@@ -115,7 +111,7 @@ interface Decided extends Pick<GoesOn, "resume" | "again"> {
 
 /** Going on without other settings means going on with the run's own. */
 async function decide(first: Resolved, { ask, where, requeued }: Call): Promise<Decided> {
-  const { resume, again, said } = goesOn(first.config, first.preset, requeued);
+  const { resume, again, said } = chooseResume(first.config, first.preset, requeued);
   if (!resume) {
     return {
       resume,
@@ -149,13 +145,13 @@ async function trainOn(
   { resume, again, changed, noEpochs, resolved }: Decided,
   { device, libtorch, team, control, sharing, notes }: Opened,
   { argv, env, where, began }: Call,
-): Promise<Ended> {
+): Promise<TrainEnd> {
   refuseZero(resolved.config);
   if (noEpochs !== null) resolved.config.output.save_every_epoch = false;
-  refuseIdleGpus(env, device === "cpu" ? "cpu" : "cuda", whyNoCuda, wishesIn(resolved.config));
+  refuseIdleGpus(env, device === "cpu" ? "cpu" : "cuda", whyNoCuda, layoutRequest(resolved.config));
   refuseGpus(resolved, where, device === "cpu" ? "cpu" : "cuda");
   const world = refuseOtherLayout(resolved, where, device === "cpu" ? "cpu" : "cuda");
-  const ready = await unlessAsked(generateMissing(resolved.config, libtorch, where));
+  const ready = await unlessStopped(generateMissing(resolved.config, libtorch, where));
   await loadReader(ready.config.data);
   const loading = loaderThreads(resolved, device, sharing);
   const prepared = prepare({
@@ -172,7 +168,7 @@ async function trainOn(
     origin: resolved.origin,
     notes: [
       ...notes,
-      ...variablesTold(resolved),
+      ...environmentLines(resolved),
       ...withoutEffect(resolved),
       ...unitsTaken(resolved),
       ...ready.notes,
@@ -183,7 +179,7 @@ async function trainOn(
     ],
     began,
   });
-  tellRun(prepared.places);
+  writeRun(prepared.places);
   if (where.rank === 0 && ready.config.cluster.watch_time) watchJobTime(prepared.run, env, began);
   control?.runFolder(prepared.places.logs);
   const { host: master } = where.master;
@@ -200,7 +196,7 @@ const waiting = ({ training }: Config, device: Device): string[] =>
 
 export function refuseOtherLayout(
   { preset, config }: Resolved,
-  { nodes, world: ranks }: Where,
+  { nodes, world: ranks }: RankContext,
   device: World["device"],
 ): World {
   const world: World = { nodes, ranks, device };
@@ -219,7 +215,7 @@ async function run(
     const ending = await trainLoop(run);
     if (ending.stopped) {
       endByOneself();
-      tellScript(Deno.env.toObject(), ending.outcome);
+      notifyScript(Deno.env.toObject(), ending.outcome);
     }
     conclude(prepared, ending, context.argv, started);
     return ending.stopped ? EXIT.stopped : EXIT.done;

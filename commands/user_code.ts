@@ -1,10 +1,8 @@
-// The user's TypeScript files that the settings name, opened with the library. May import core, mod.ts.
-import type { Resolved } from "../core/config/resolve.ts";
-import { openUserCode } from "../core/user/code.ts";
-import { isExported } from "../core/models/exported/name.ts";
-import { isCode } from "../core/user/export.ts";
-import type { Library } from "../core/user/library.ts";
-import { codeHash, refuseForeignCode } from "../core/user/named_by_checkpoint.ts";
+// The user's TypeScript files that the settings name, opened with the library.
+import type { Resolved } from "../core/settings/resolve.ts";
+import { codeHash, openUserCode, refuseForeignCode } from "../core/models/user/code.ts";
+import { isCode, isExported } from "../core/models/user/file.ts";
+import type { Library } from "../core/models/user/library.ts";
 
 /** Notes the files' hash in the settings, so that ranks and checkpoints are compared by it. Without such files it is nothing. */
 export async function withUserCode(resolved: Resolved): Promise<Resolved> {

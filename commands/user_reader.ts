@@ -1,6 +1,6 @@
-// What a loader thread reads a user's own data with: its library is this program's. May import core/user, mod.ts.
-import type { Library } from "../core/user/library.ts";
-import { threadKind } from "../core/user/reader.ts";
+// What a loader thread reads a user's own data with: its library is this program's.
+import type { Library } from "../core/models/user/library.ts";
+import { threadKind } from "../core/data/user/reader.ts";
 
 export const address: string = import.meta.url;
 

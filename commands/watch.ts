@@ -1,15 +1,11 @@
-// `hpctrain watch`: how a run stands, from its files, as they grow. Imports core/track, core/config, core/errors.
-import { printColoured } from "../core/terminal.ts";
-import { parseOptions } from "../core/config/options.ts";
-import { UserError } from "../core/errors.ts";
-import { findRun, NEWEST } from "../core/track/find_run.ts";
-import { openRun, type RunReader } from "../core/track/run_data.ts";
-import { progressOf, standingOf } from "../core/track/standing.ts";
-import type { View } from "../core/track/watch/panels.ts";
-import { newWarnings, plainLine } from "../core/track/watch/plain.ts";
-import { render } from "../core/track/watch/screen.ts";
-import { leaveKeys, openScreen, readKeys } from "../core/track/watch/terminal.ts";
-import type { Style } from "../core/track/watch/text.ts";
+// `hpctrain watch`: how a run stands, from its files, as they grow.
+import { printColoured } from "../core/base/terminal.ts";
+import { parseOptions } from "../core/settings/options.ts";
+import { UserError } from "../core/base/errors.ts";
+import { findRun, NEWEST_RUN, openRun, type RunReader } from "../core/run/run_data.ts";
+import { progressOf, runStatusOf } from "../core/run/status.ts";
+import { newWarnings, plainLine, renderScreen, type WatchView } from "../core/outputs/watch/screen.ts";
+import { leaveKeys, openScreen, readKeys, type TextStyle } from "../core/outputs/watch/terminal.ts";
 import { WATCH_OPTIONS } from "./options.ts";
 
 const USAGE = "hpctrain watch [RUN] [--save-dir DIR] [--interval SECONDS] [--once]";
@@ -26,7 +22,7 @@ export async function watch(argv: string[]): Promise<number> {
   if (positionals.length > 1) {
     throw new UserError("usage", `watch takes one run, but got ${positionals.length}. Usage: ${USAGE}`);
   }
-  const folder = findRun(positionals[0] ?? NEWEST, options["save-dir"]);
+  const folder = findRun(positionals[0] ?? NEWEST_RUN, options["save-dir"]);
   const terminal = Deno.stdout.isTerminal() && Deno.env.get("TERM") !== "dumb";
   const seconds = secondsOf(options.interval) ?? (terminal ? ON_TERMINAL : ON_PIPE);
   const reader = openRun(folder, { sample: true });
@@ -48,18 +44,18 @@ function secondsOf(text: string | undefined): number | null {
 }
 
 /** Reads what is new. */
-function look(reader: RunReader): View {
+function look(reader: RunReader): WatchView {
   reader.poll();
   const now = Date.now() / 1000;
   return {
     data: reader.data,
-    standing: standingOf(reader.data, now),
+    standing: runStatusOf(reader.data, now),
     progress: progressOf(reader.data),
     now,
   };
 }
 
-function styleOf(terminal: boolean): Style {
+function styleOf(terminal: boolean): TextStyle {
   const env = (name: string) => Deno.env.get(name) || "";
   const locale = env("LC_ALL") || env("LC_CTYPE") || env("LANG");
   return {
@@ -72,7 +68,7 @@ function styleOf(terminal: boolean): Style {
 function printOnce(reader: RunReader, terminal: boolean): void {
   const style = styleOf(terminal);
   const size = terminal ? openScreen().size() : PAGE;
-  const lines = render(look(reader), size.width, size.height - 1, style).slice(0, -1);
+  const lines = renderScreen(look(reader), size.width, size.height - 1, style).slice(0, -1);
   while (lines.at(-1)?.trim() === "") lines.pop();
   printColoured(lines.map((line) => line.trimEnd()).join("\n"));
 }
@@ -100,7 +96,7 @@ async function onTerminal(reader: RunReader, seconds: number): Promise<void> {
   const left = new Promise<void>((resolve) => leave = resolve);
   const show = () => {
     const { width, height } = screen.size();
-    screen.draw(render(look(reader), width, height, style));
+    screen.draw(renderScreen(look(reader), width, height, style));
   };
   const again = () => {
     screen.stale();

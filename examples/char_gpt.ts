@@ -1,6 +1,6 @@
 // A text, letter by letter, as data of one's own for the gpt of the zoo:
 //   hpctrain --model gpt --data examples/char_gpt.ts --data-path shakespeare.txt --context 128 --layers 4 --epochs 5
-import type { DataLibrary, MadeData, Samples } from "../core/user/templates/hpctrain.d.ts";
+import type { DataLibrary, MadeData, Samples } from "../core/models/user/templates/hpctrain.d.ts";
 
 const CONTEXT = 64;
 

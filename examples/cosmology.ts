@@ -1,6 +1,6 @@
 // Two parameters of a universe from a map of it: periodic convolutions, and the mean over the map, which has no edge.
 //   hpctrain --model examples/cosmology.ts --data-type 2lpt --loss gaussian_nll --epochs 20
-import type { MadeModel, ModelLibrary, Tensor } from "../core/user/templates/hpctrain.d.ts";
+import type { MadeModel, ModelLibrary, Tensor } from "../core/models/user/templates/hpctrain.d.ts";
 
 export default function ({ nn, ops, facts, outputs, settings }: ModelLibrary): MadeModel {
   const width = settings.width || 16;

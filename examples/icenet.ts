@@ -1,7 +1,7 @@
 // Ice or open water, pixel by pixel, from maps of the weather: residual layers that keep the size of the map.
 //   hpctrain --model examples/icenet.ts --data-path ice.npz --epochs 20, with a class for each pixel as targets
 // Its blocks are what --gradient-checkpointing keeps the ends of.
-import type { MadeModel, ModelLibrary, Tensor } from "../core/user/templates/hpctrain.d.ts";
+import type { MadeModel, ModelLibrary, Tensor } from "../core/models/user/templates/hpctrain.d.ts";
 
 export default function ({ nn, ops, model, block, facts, outputs, settings }: ModelLibrary): MadeModel {
   if (facts.input.shape.length !== 3) {

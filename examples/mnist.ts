@@ -1,6 +1,6 @@
 // Digits by a small convolutional network, as one TypeScript file. Put MNIST's four files into a folder, then:
 //   hpctrain --model examples/mnist.ts --data-type mnist --data-path mnist --epochs 5 --batch-size 64
-import type { MadeModel, ModelLibrary, Tensor } from "../core/user/templates/hpctrain.d.ts";
+import type { MadeModel, ModelLibrary, Tensor } from "../core/models/user/templates/hpctrain.d.ts";
 
 export default function ({ nn, ops, facts, outputs }: ModelLibrary): MadeModel {
   const [channels, height, width] = facts.input.shape;

@@ -1,7 +1,7 @@
-// The calling convention: one stack of 64-bit values, lists, strings, boxes for optionals, error texts.
-// Hot: nothing here allocates per call. May import symbols, errors.
+// The calling convention: one stack of 64-bit values, lists, strings, boxes for optionals, error texts. Hot: nothing
+// here allocates per call.
 import { NativeError } from "./errors.ts";
-import type { cAbi, libc, libstdcpp, mangledC10, mangledTorch, sinceAbi213 } from "./symbols.ts";
+import type { cAbi, libc, libstdcpp, mangledC10, mangledTorch, sinceAbi213 } from "./library.ts";
 
 type Calls<I extends Deno.ForeignLibraryInterface> = Deno.DynamicLibrary<I>["symbols"];
 type Bound =

@@ -1,6 +1,5 @@
 // schema -> a tight typed function. The function's source is written once per op, so that a call is straight-line
-// code: no loop over arguments, no look-up, no allocation but the result. May import abi, dtype, errors, schema,
-// tensor.
+// code: no loop over arguments, no look-up, no allocation but the result.
 import * as abi from "./abi.ts";
 import { dtypeCode, dtypeName } from "./dtype.ts";
 import { NativeError, UseAfterFree } from "./errors.ts";

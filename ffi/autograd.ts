@@ -1,4 +1,4 @@
-// Backward, gradient slots and grad mode. May import abi, library, ops, tensor.
+// Backward, gradient slots and grad mode.
 import { check, native, out, outAt } from "./abi.ts";
 import { need } from "./library.ts";
 import { alias, backwardOp, detach, isLeaf } from "./ops.ts";

@@ -1,9 +1,14 @@
-// The GPU: is there one, memory, streams, events. libtorch's C interface where it has the verb, libcudart (plain C)
-// where not. Nothing here is loaded on a machine without libtorch_cuda.so. May import abi, errors, library, loaded.
+// CUDA as libtorch sees it: devices, memory, streams, events, and values that are copied back to the host while the
+// device goes on.
 import { native, out, outAt, outI32 } from "./abi.ts";
 import { LibraryError } from "./errors.ts";
 import { openedLibtorch } from "./library.ts";
-import { libraryNamed } from "./loaded.ts";
+import { libraryNamed } from "./libraries/elf.ts";
+import { toDevice } from "./make.ts";
+import { keep, type Tensor } from "./tensor.ts";
+
+// The GPU: is there one, memory, streams, events. libtorch's C interface where it has the verb, libcudart (plain C)
+// where not. Nothing here is loaded on a machine without libtorch_cuda.so.
 
 const torchCuda = {
   currentStream: {
@@ -268,3 +273,37 @@ export function setNumerics(o: { tf32: boolean; deterministic: boolean; searchKe
 }
 
 const WORKSPACE = "CUBLAS_WORKSPACE_CONFIG";
+
+// Values on their way from the device to the host.
+
+export interface Readback {
+  /** Waits for the values alone, not for what was queued behind them, and frees them after `read`. Once. */
+  take<R>(read: (host: Tensor) => R): R;
+}
+
+/**
+ * Starts the copy, and owns `t` from here on. Asking `t` itself later, by item(), would wait for everything that
+ * the device has been given in between: the copy of a value queues where the work does.
+ */
+export function startReadback(t: Tensor): Readback {
+  if (t.device === "cpu") return { take: (read) => readAndFree(t, read) };
+  const host = keep(toDevice(t, "cpu", true)); // into pinned memory, as libtorch copies without waiting
+  const there = newEvent();
+  recordEvent(there, currentStream());
+  t.free();
+  return {
+    take(read) {
+      synchroniseEvent(there);
+      destroyEvent(there);
+      return readAndFree(host, read);
+    },
+  };
+}
+
+function readAndFree<R>(host: Tensor, read: (host: Tensor) => R): R {
+  try {
+    return read(host);
+  } finally {
+    host.free();
+  }
+}

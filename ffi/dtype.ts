@@ -1,4 +1,4 @@
-// Data types by name, with libtorch's codes and sizes. May import nothing.
+// Data types by name, with libtorch's codes and sizes.
 
 /**
  * Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never change.

@@ -1,4 +1,4 @@
-// Errors that begin in native memory. Imports nothing.
+// Errors that begin in native memory.
 
 /** libtorch refused a call. The message names the op, its shapes and the library's own first line. */
 export class NativeError extends Error {

@@ -1,4 +1,7 @@
-// What the machine's own libraries say of themselves, without libtorch: the C library and NVIDIA's driver. Imports nothing.
+// What the machine's own libraries say without libtorch: the C library's version, NVIDIA's driver, and the state of
+// its GPUs (NVML).
+
+// What the machine's own libraries say of themselves, without libtorch: the C library and NVIDIA's driver.
 
 /** "2.36"; null where the C library is not glibc. */
 export function glibcVersion(): string | null {
@@ -34,3 +37,97 @@ function ask<I extends Deno.ForeignLibraryInterface, R>(
     return null;
   }
 }
+
+// What NVIDIA's management library says of one GPU: load, memory, power, temperature, clocks, and why it is slowed
+// down. For any thread; where there is no library, or it does not know the GPU, there is nothing.
+
+export interface GpuState {
+  readonly gpu_percent?: number;
+  readonly gpu_memory_percent?: number;
+  readonly gpu_memory_bytes?: number;
+  readonly gpu_memory_total_bytes?: number;
+  readonly gpu_power_w?: number;
+  readonly gpu_temperature_c?: number;
+  readonly gpu_clock_mhz?: number;
+  readonly gpu_memory_clock_mhz?: number;
+  readonly gpu_throttle?: readonly string[];
+}
+
+export interface Nvml {
+  read(): GpuState;
+  close(): void;
+}
+
+const verbs = {
+  nvmlInit_v2: { parameters: [], result: "i32" },
+  nvmlShutdown: { parameters: [], result: "i32" },
+  nvmlDeviceGetHandleByUUID: { parameters: ["buffer", "buffer"], result: "i32" },
+  nvmlDeviceGetUtilizationRates: { parameters: ["u64", "buffer"], result: "i32" },
+  nvmlDeviceGetMemoryInfo: { parameters: ["u64", "buffer"], result: "i32" },
+  nvmlDeviceGetPowerUsage: { parameters: ["u64", "buffer"], result: "i32" },
+  nvmlDeviceGetTemperature: { parameters: ["u64", "u32", "buffer"], result: "i32" },
+  nvmlDeviceGetClockInfo: { parameters: ["u64", "u32", "buffer"], result: "i32" },
+  nvmlDeviceGetCurrentClocksThrottleReasons: { parameters: ["u64", "buffer"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+const ON_DIE = 0, SM = 1, MEMORY = 2;
+
+/** Bits of nvmlClocksThrottleReasons that mean less speed than the GPU has: not idleness, not clocks that were asked for. */
+const REASONS: readonly (readonly [bit: bigint, name: string])[] = [
+  [0x4n, "power cap"],
+  [0x8n, "hardware slowdown"],
+  [0x10n, "slowest GPU of a group"],
+  [0x20n, "software thermal slowdown"],
+  [0x40n, "hardware thermal slowdown"],
+  [0x80n, "power brake"],
+];
+
+/** `uuid` as CUDA names it: "GPU-8f6f...". */
+export function openNvml(uuid: string, path = "libnvidia-ml.so.1"): Nvml | null {
+  let library;
+  try {
+    library = Deno.dlopen(path, verbs);
+  } catch {
+    return null; // no driver, or a container without its tools
+  }
+  const { symbols: nvml } = library;
+  const words = new Uint32Array(2), longs = new BigUint64Array(3);
+  if (nvml.nvmlInit_v2() !== 0) return library.close(), null;
+  const name = new TextEncoder().encode(uuid + "\0");
+  if (nvml.nvmlDeviceGetHandleByUUID(name, longs) !== 0) {
+    nvml.nvmlShutdown();
+    library.close();
+    return null;
+  }
+  const gpu = longs[0];
+  /** A number that a driver of this kind does not tell is left out. */
+  const asked = <T>(code: number, value: () => T): T | undefined => code === 0 ? value() : undefined;
+  const word = (code: number) => asked(code, () => words[0]);
+  return {
+    read() {
+      const use = asked(nvml.nvmlDeviceGetUtilizationRates(gpu, words), () => [...words]);
+      const memory = asked(nvml.nvmlDeviceGetMemoryInfo(gpu, longs), () => [...longs].map(Number));
+      const milliwatts = word(nvml.nvmlDeviceGetPowerUsage(gpu, words));
+      return {
+        gpu_percent: use?.[0],
+        gpu_memory_percent: use?.[1],
+        gpu_memory_bytes: memory?.[2],
+        gpu_memory_total_bytes: memory?.[0],
+        gpu_power_w: milliwatts === undefined ? undefined : milliwatts / 1000,
+        gpu_temperature_c: word(nvml.nvmlDeviceGetTemperature(gpu, ON_DIE, words)),
+        gpu_clock_mhz: word(nvml.nvmlDeviceGetClockInfo(gpu, SM, words)),
+        gpu_memory_clock_mhz: word(nvml.nvmlDeviceGetClockInfo(gpu, MEMORY, words)),
+        gpu_throttle: asked(
+          nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu, longs),
+          () => reasons(longs[0]),
+        ),
+      };
+    },
+    close() {
+      nvml.nvmlShutdown();
+      library.close();
+    },
+  };
+}
+
+const reasons = (bits: bigint): string[] => REASONS.filter(([bit]) => bits & bit).map(([, name]) => name);

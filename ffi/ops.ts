@@ -1,6 +1,6 @@
-// The ops, one line each: libtorch's own schema is the whole description. Those that nothing here calls are for users'
-// own models (mod.ts hands all of them out as `ops`). May import aten.
-// Names are libtorch's in camel case; where TypeScript or clarity needs another, the schema says which op it is.
+// The ops, one line each: libtorch's own schema is the whole description. Those that nothing here calls are for
+// users' own models (mod.ts hands all of them out as `ops`). Names are libtorch's in camel case; where TypeScript or
+// clarity needs another, the schema says which op it is.
 import { aten } from "./aten.ts";
 
 export const backwardOp = aten(

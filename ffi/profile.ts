@@ -1,12 +1,17 @@
-// Times each native op while somebody wants to know: the call itself is replaced for that long, and costs nothing before.
-// May import abi.
-import { native } from "./abi.ts";
+// Replaces the native calls for a while: to time each op, to count the FLOPs of a forward pass, and to add up what it
+// keeps in memory.
+import { native, out, outAt, outI64, stack } from "./abi.ts";
+import { dtypeBytes, dtypeName } from "./dtype.ts";
+import type { Tensor } from "./tensor.ts";
+
+// Times each native op while somebody wants to know: the call itself is replaced for that long, and costs nothing
+// before.
 
 /** Hears of each op: its name, beginning and end in milliseconds of `performance.now`. */
-export type OpHearer = (name: string, from: number, to: number) => void;
+export type OnOpTimed = (name: string, from: number, to: number) => void;
 
 /** Begins; what it gives ends it. On a GPU an op only queues its work: its time here is the host's. */
-export function timeOps(hear: OpHearer): () => void {
+export function timeOps(hear: OnOpTimed): () => void {
   const { call, itemF64, addUnboxed } = native;
   const names = new Map<Deno.PointerValue, string>();
   const nameOf = (at: Deno.PointerValue): string => {
@@ -27,4 +32,204 @@ export function timeOps(hear: OpHearer): () => void {
   native.itemF64 = timed(() => "item", itemF64);
   if (addUnboxed) native.addUnboxed = timed(() => "add", addUnboxed);
   return () => Object.assign(native, { call, itemF64, addUnboxed });
+}
+
+// Counts what a model computes forward: multiplications and additions of its products (linear, convolution,
+// attention), read from the arguments of the native calls of one pass, up to its backward.
+
+/** Watches the next forward pass; `done` hears how many operations it took, when its backward begins. */
+export function countFlops(done: (operations: number) => void): void {
+  const { call } = native;
+  const names = new Map<Deno.PointerValue, string>();
+  let operations = 0;
+  native.call = (name, overload, at, version) => {
+    let op = names.get(name);
+    if (op === undefined) {
+      op = name === null ? "" : new Deno.UnsafePointerView(name).getCString().replace(/^aten::/, "");
+      names.set(name, op);
+    }
+    if (op === "_backward") {
+      native.call = call;
+      done(operations);
+      return call(name, overload, at, version);
+    }
+    const count = COUNTS[op];
+    if (count === undefined) return call(name, overload, at, version);
+    const of = count(); // the call takes its arguments with it
+    const code = call(name, overload, at, version);
+    if (code === 0) operations += typeof of === "number" ? of : of(numelOf(stack[0]));
+    return code;
+  };
+}
+
+/** Of the arguments that lie on the stack; some need to know how many numbers come out. */
+const COUNTS: Readonly<Record<string, (() => number | ((made: number) => number)) | undefined>> = {
+  linear: () => 2 * numelOf(stack[0]) * sizeOf(stack[1], 0),
+  matmul: () => product(0, 1),
+  mm: () => product(0, 1),
+  bmm: () => product(0, 1),
+  addmm: () => product(1, 2),
+  conv1d: () => convolution(),
+  conv2d: () => convolution(),
+  conv3d: () => convolution(),
+  convolution: () => convolution(),
+  conv_transpose1d: () => transposed(),
+  conv_transpose2d: () => transposed(),
+  conv_transpose3d: () => transposed(),
+  // Queries with keys, then weights with values; all of it, since few kernels make use of a mask.
+  scaled_dot_product_attention: () =>
+    2 * numelOf(stack[0]) * sizeOf(stack[1], -2) + 2 * numelOf(stack[0]) * sizeOf(stack[2], -2),
+};
+
+const product = (a: number, b: number): number =>
+  2 * numelOf(stack[a]) * (dimOf(stack[b]) > 1 ? sizeOf(stack[b], -1) : 1);
+
+/** Each number that comes out is a sum over a filter. */
+function convolution(): (made: number) => number {
+  const filter = numelOf(stack[1]) / sizeOf(stack[1], 0);
+  return (made) => 2 * made * filter;
+}
+
+/** Each number that goes in is spread over a filter. */
+const transposed = (): number => 2 * numelOf(stack[0]) * numelOf(stack[1]) / sizeOf(stack[1], 0);
+
+function numelOf(handle: bigint): number {
+  native.numel(handle, outAt);
+  return Number(outI64[0]);
+}
+
+function dimOf(handle: bigint): number {
+  native.dim(handle, outAt);
+  return Number(outI64[0]);
+}
+
+function sizeOf(handle: bigint, dimension: number): number {
+  const at = dimension < 0 ? dimension + dimOf(handle) : dimension;
+  native.size(handle, BigInt(at), outAt);
+  return Number(outI64[0]);
+}
+
+// What a forward pass takes: its operations, and the memory that autograd would keep of it for the backward pass,
+// read from the native calls and from where their results lie.
+
+export interface ForwardCost {
+  readonly operations: number;
+  /** Bytes kept for the backward pass, without parameters and without the input. */
+  readonly kept: number;
+}
+
+/** Their gradient needs no argument's values: sums, copies, views; and those that need their result instead. */
+const NEEDS_NO_INPUT = new Set(
+  ("add add_ sub sub_ neg sum mean cat stack pad view reshape flatten permute transpose t select narrow split chunk slice " +
+    "squeeze unsqueeze expand contiguous clone to _to_copy detach alias unbind movedim roll flip dropout dropout_ " +
+    "embedding adaptive_avg_pool2d avg_pool2d upsample_nearest2d upsample_bilinear2d relu relu_ sigmoid sigmoid_ tanh " +
+    "tanh_ exp exp_ sqrt softmax log_softmax _softmax _log_softmax empty_like zeros_like ones_like").split(
+      " ",
+    ),
+);
+const NEEDS_RESULT = new Set(
+  ("relu relu_ sigmoid sigmoid_ tanh tanh_ exp exp_ sqrt softmax log_softmax _softmax _log_softmax " +
+    "scaled_dot_product_attention").split(" "),
+);
+/** Kept beside it, in bytes per number of the result: where a maximum was found; what was dropped, as GPUs keep it. */
+const BESIDE: Readonly<Record<string, number>> = { max_pool2d: 8, max_pool3d: 8, dropout: 1, dropout_: 1 };
+
+/** Ends a part of the pass, with what it hands on. */
+export type EndPart = (results: readonly Tensor[]) => void;
+
+/** Runs `body` and judges its native calls, part by part. No tensor is freed before the end: each place means one thing. */
+export function forwardCost(body: (end: EndPart) => void): ForwardCost[] {
+  const { call, newHandle, deleteTensor } = native;
+  const parts: { operations: number; kept: number }[] = [{ operations: 0, kept: 0 }];
+  const made = new Map<bigint, number>(), needed = new Set<bigint>();
+  const note = (handle: bigint) => made.has(handle) || made.set(handle, parts.length - 1);
+  const nameOf = namesOfOps();
+  let given: bigint[] = [];
+  native.newHandle = (handle, at) => {
+    given.push(handle as bigint);
+    return newHandle(handle, at);
+  };
+  native.deleteTensor = (handle) => {
+    note(handle as bigint);
+    return 0;
+  };
+  native.call = (name, overload, at, version) => {
+    const op = nameOf(name), part = parts.at(-1)!;
+    if (!NEEDS_NO_INPUT.has(op)) { for (const handle of given) needed.add(addressOf(handle)); }
+    given = [];
+    const count = COUNTS[op]?.();
+    const code = call(name, overload, at, version);
+    if (code !== 0) return code;
+    const first = stack[0];
+    if (count !== undefined) {
+      part.operations += typeof count === "number" ? count : count(numelOfHandle(first));
+    }
+    if (NEEDS_RESULT.has(op)) needed.add(addressOf(first));
+    if (Object.hasOwn(BESIDE, op)) part.kept += BESIDE[op] * numelOfHandle(first);
+    return code;
+  };
+  try {
+    body((results) => {
+      for (const { h } of results) note(h);
+      parts.push({ operations: 0, kept: 0 });
+    });
+    for (const { part, bytes } of keptOf(made, needed)) parts[part].kept += bytes;
+    return parts.slice(0, -1);
+  } finally {
+    Object.assign(native, { call, newHandle, deleteTensor });
+    for (const handle of made.keys()) deleteTensor(handle);
+  }
+}
+
+function namesOfOps(): (at: Deno.PointerValue) => string {
+  const names = new Map<Deno.PointerValue, string>();
+  return (at) => {
+    let name = names.get(at);
+    if (name === undefined) {
+      name = at === null ? "" : new Deno.UnsafePointerView(at).getCString().replace(/^aten::/, "");
+      names.set(at, name);
+    }
+    return name;
+  };
+}
+
+/** Tensors that lie in one another are one piece of memory; it is kept whole if any of it is needed. */
+function keptOf(
+  made: ReadonlyMap<bigint, number>,
+  needed: ReadonlySet<bigint>,
+): { part: number; bytes: number }[] {
+  const places = [...made].map(([handle, part]) => {
+    const from = addressOf(handle);
+    return { part, from, to: from + BigInt(bytesOf(handle)) };
+  }).filter(({ from, to }) => from !== 0n && to > from);
+  places.sort((a, b) => a.from < b.from ? -1 : a.from > b.from ? 1 : 0);
+  const wanted = [...needed].sort((a, b) => a < b ? -1 : a > b ? 1 : 0);
+  const kept: { part: number; bytes: number }[] = [];
+  for (let i = 0, at = 0; i < places.length;) {
+    const { from } = places[i];
+    let { to, part } = places[i];
+    while (++i < places.length && places[i].from < to) {
+      if (places[i].to > to) to = places[i].to;
+      part = Math.min(part, places[i].part);
+    }
+    while (at < wanted.length && wanted[at] < from) at++;
+    if (at < wanted.length && wanted[at] < to) kept.push({ part, bytes: Number(to - from) });
+  }
+  return kept;
+}
+
+function addressOf(handle: bigint): bigint {
+  native.dataPointer(handle, outAt);
+  return out[0];
+}
+
+function numelOfHandle(handle: bigint): number {
+  native.numel(handle, outAt);
+  return Number(outI64[0]);
+}
+
+function bytesOf(handle: bigint): number {
+  native.dtype(handle, outAt);
+  const width = dtypeBytes(dtypeName(Number(outI64[0] & 0xffffffffn)));
+  return width * numelOfHandle(handle);
 }

@@ -1,5 +1,5 @@
-// ATen schema strings, read twice: by the type checker (Fn<S> is the op's TypeScript signature) and once at
-// start (parseSchema gives the argument list). There is no second description of an op. May import tensor, dtype.
+// ATen schema strings, read twice: by the type checker (Fn<S> is the op's TypeScript signature) and once at start
+// (parseSchema gives the argument list). There is no second description of an op.
 import type { DType } from "./dtype.ts";
 import type { Device, Tensor } from "./tensor.ts";
 

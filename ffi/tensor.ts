@@ -1,5 +1,4 @@
 // Tensor: a native handle with a known owner. Scopes own tensors; nothing waits for the garbage collector.
-// May import abi, dtype, errors.
 import { check, native, out, outAt, outF64, outI32, outI64 } from "./abi.ts";
 import { type DType, dtypeBytes, dtypeName } from "./dtype.ts";
 import { UseAfterFree } from "./errors.ts";

@@ -1,4 +1,4 @@
-// The linter of the error style: what a user reads must be a whole sentence that says what to do. Imports nothing.
+// The linter of the error style: what a user reads must be a whole sentence that says what to do.
 
 export interface Finding {
   file: string;

@@ -1,5 +1,5 @@
-// The linter of imports: packages are named in deps/ alone, a file each, so that mod.ts works from any folder, where the
-// import map of deno.json is not in force, and so that one line swaps a package's source. Imports nothing.
+// The linter of imports: packages are named in deps/ alone, a file each, so that mod.ts works from any folder, where
+// the import map of deno.json is not in force, and so that one line swaps a package's source.
 
 export interface Finding {
   readonly line: number;
@@ -25,7 +25,7 @@ function sourceFiles(path: string): string[] {
 
 if (import.meta.main) {
   const findings = ["core", "commands", "ffi", "main.ts", "mod.ts"].flatMap(sourceFiles)
-    .filter((file) => !file.startsWith("core/user/templates/")) // what users' files look like
+    .filter((file) => !file.startsWith("core/models/user/templates/")) // what users' files look like
     .flatMap((file) => lintImports(Deno.readTextFileSync(file)).map((finding) => ({ file, ...finding })));
   for (const { file, line, specifier } of findings) {
     console.error(`${file}:${line}: "${specifier}" is a package: import it from its file in deps/.`);

@@ -1,5 +1,5 @@
-// What each op does, in a sentence: scripts/user_ops.ts writes them above the ops that users see. Imports nothing.
-// Sizes are written as (rows, columns); "..." is any number of sizes.
+// What each op does, in a sentence: scripts/user_ops.ts writes them above the ops that users see. Sizes are written
+// as (rows, columns); "..." is any number of sizes.
 
 export const SENTENCES: Readonly<Record<string, string>> = {
   backwardOp: "Adds to each input's gradient that of `self`; `backward` is the shorter way.",

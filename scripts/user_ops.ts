@@ -1,4 +1,4 @@
-// Writes core/user/ops.ts, all operations under one name with their signatures and what they do, from ffi/ops.ts:
+// Writes core/models/user/ops.ts, all operations under one name with their signatures and what they do, from ffi/ops.ts:
 //   deno run --allow-all --no-lock scripts/user_ops.ts [OUT]
 // May import ffi's schema, op_sentences, @std/path.
 import { fromFileUrl } from "@std/path";
@@ -21,8 +21,7 @@ const VERBS = [
 ];
 const HEAD =
   `// All operations under one name, as users' files and mod.ts have them: libtorch's, and the verbs that take numbers.
-// Made by: deno run --allow-all --no-lock scripts/user_ops.ts. May import ffi.
-// deno-fmt-ignore-file
+// Made by: deno run --allow-all --no-lock scripts/user_ops.ts.
 
 /**
  * Operations on tensors, named as libtorch names them, in camel case: relu, crossEntropyLoss, scaledDotProductAttention.
@@ -30,14 +29,14 @@ const HEAD =
  *
  * @module
  */
-import type { DType } from "../../ffi/dtype.ts";
-import * as own from "../../ffi/ops.ts";
-import type { Options } from "../../ffi/make.ts";
-import type { MemoryFormat } from "../../ffi/schema.ts";
-import type { Device, Tensor } from "../../ffi/tensor.ts";
-import { operand } from "../../ffi/scalar_numbers.ts";
+import type { DType } from "../../../ffi/dtype.ts";
+import * as own from "../../../ffi/ops.ts";
+import type { Options } from "../../../ffi/make.ts";
+import type { MemoryFormat } from "../../../ffi/schema.ts";
+import type { Device, Tensor } from "../../../ffi/tensor.ts";
+import { operand } from "../../../ffi/scalar.ts";
 export { add, op, sub } from "./op.ts";
-export { ${VERBS.join(", ")} } from "../../ffi/make.ts";
+export { ${VERBS.join(", ")} } from "../../../ffi/make.ts";
 
 `;
 /** Users have shorter ones: zeros, ones. */
@@ -141,5 +140,5 @@ export function userOps(source: string): string {
 
 if (import.meta.main) {
   const made = userOps(Deno.readTextFileSync(at("ffi/ops.ts")));
-  Deno.writeTextFileSync(Deno.args[0] ?? at("core/user/ops.ts"), made);
+  Deno.writeTextFileSync(Deno.args[0] ?? at("core/models/user/ops.ts"), made);
 }

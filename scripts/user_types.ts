@@ -1,11 +1,11 @@
-// Writes core/user/templates/hpctrain.d.ts, what users' files see of the library, from core/user/library.ts:
+// Writes core/models/user/templates/hpctrain.d.ts, what users' files see of the library, from core/models/user/library.ts:
 //   deno run --allow-all --no-lock scripts/user_types.ts [OUT]
 // May import the TypeScript compiler, which is used for this alone and no part of the program.
 import ts from "npm:typescript@5.9.2"; // not in deno.lock: what is there is put into the executable
 import { dirname, fromFileUrl, join } from "@std/path";
 
 const ROOT = fromFileUrl(new URL("../", import.meta.url));
-const ENTRY = join(ROOT, "core/user/library.ts");
+const ENTRY = join(ROOT, "core/models/user/library.ts");
 const ENTRIES = [
   "ModelLibrary",
   "DataLibrary",
@@ -39,7 +39,7 @@ function declarations(): Map<string, string> {
   const needed = new Map<string, string>();
   const visit = (path: string) => {
     const text = all.get(path);
-    if (text === undefined || needed.has(path) || path.endsWith("/ffi/ops.ts")) return; // in core/user/ops.ts
+    if (text === undefined || needed.has(path) || path.endsWith("/ffi/ops.ts")) return; // in core/models/user/ops.ts
     needed.set(path, text);
     for (const [, name] of text.matchAll(/(?:from |import\()"(\.[^"]+)"/g)) visit(join(dirname(path), name));
   };
@@ -51,7 +51,7 @@ function declarations(): Map<string, string> {
 function home(path: string): "" | "ops" | "nn" | "init" {
   if (path.endsWith("/nn/init.ts")) return "init";
   if (path.includes("/core/models/nn/")) return "nn";
-  return /\/core\/user\/ops?\.ts$/.test(path) ? "ops" : "";
+  return /\/core\/models\/user\/ops?\.ts$/.test(path) ? "ops" : "";
 }
 
 /** A source's declarations without what ties it to files. */
@@ -94,8 +94,8 @@ function reached(text: string): string {
 
 const homes = { "": "", ops: "", nn: "", init: "" };
 for (const [path, text] of declarations()) homes[home(path)] += loose(text);
-const verbs = /export \{ ([^}]*?),? \} from "..\/..\/ffi\/make.ts"/.exec(
-  Deno.readTextFileSync(join(ROOT, "core/user/ops.ts")).replace(/\s+/g, " "),
+const verbs = /export \{ ([^}]*?),? \} from "..\/..\/..\/ffi\/make.ts"/.exec(
+  Deno.readTextFileSync(join(ROOT, "core/models/user/ops.ts")).replace(/\s+/g, " "),
 )![1].split(", ");
 const top = homes[""].replace(/^export declare (const|function) /gm, "declare $1 ");
 const body = [
@@ -105,4 +105,4 @@ const body = [
   "type Module = nn.Module;\n",
 ].join("");
 const made = `${HEAD}${reached(top + body)}export {};\n`;
-Deno.writeTextFileSync(Deno.args[0] ?? join(ROOT, "core/user/templates/hpctrain.d.ts"), made);
+Deno.writeTextFileSync(Deno.args[0] ?? join(ROOT, "core/models/user/templates/hpctrain.d.ts"), made);

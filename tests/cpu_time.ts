@@ -1,5 +1,5 @@
-// Processor time, for tests of how much work something is: other programs on the machine make the clock's time longer,
-// and this stays as it is. Test helper; may import nothing.
+// Processor time, for tests of how much work something is: other programs on the machine make the clock's time
+// longer, and this stays as it is.
 
 /** A kernel that counts no nanoseconds of threads has this file all the same, with a zero. */
 const SCHEDULED = "/proc/thread-self/schedstat";

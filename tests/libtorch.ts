@@ -1,11 +1,8 @@
-// Opens the libtorch under test, the one that HPCTRAIN_LIBTORCH names. Test helper: may import ffi, and what finds
-// libturbojpeg.
-import { closeFile, openForReading } from "../ffi/files.ts";
-import { openInflate } from "../ffi/inflate.ts";
-import { checkLibtorch, isLibtorch } from "../ffi/libraries/check.ts";
-import type { Libtorch } from "../ffi/libraries/types.ts";
-import { turboJpeg } from "../core/data/images/turbo.ts";
-import { openTurboJpeg } from "../ffi/jpeg.ts";
+// Opens the libtorch under test, the one that HPCTRAIN_LIBTORCH names.
+import { closeFile, openForReading } from "../ffi/libc.ts";
+import { openInflate, openTurboJpeg } from "../ffi/codecs.ts";
+import { checkLibtorch, isLibtorch, type Libtorch } from "../ffi/libraries/find.ts";
+import { turboJpeg } from "../core/data/formats/images/imagefolder.ts";
 import { openLibtorch } from "../ffi/library.ts";
 
 /** Opens libtorch if it is not open yet, and says which it is. */

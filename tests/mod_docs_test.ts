@@ -26,7 +26,7 @@ Deno.test("the operations that users see are those of ffi/ops.ts, each with a se
   const source = Deno.readTextFileSync(join(ROOT, "ffi/ops.ts"));
   const made = userOps(source);
   assertEquals(
-    Deno.readTextFileSync(join(ROOT, "core/user/ops.ts")),
+    Deno.readTextFileSync(join(ROOT, "core/models/user/ops.ts")),
     made,
     "make them anew: deno run --allow-all --no-lock scripts/user_ops.ts",
   );

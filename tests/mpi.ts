@@ -1,5 +1,4 @@
-// Starts ranks of a program with real MPI libraries: those that HPCTRAIN_OPENMPI and HPCTRAIN_MPICH name. Test helper;
-// may import integration/program.
+// Starts ranks of a program with real MPI libraries: those that HPCTRAIN_OPENMPI and HPCTRAIN_MPICH name.
 import { join } from "@std/path";
 import { finish, type Result, ROOT } from "./integration/program.ts";
 

@@ -1,4 +1,4 @@
-// Runs a Python program of tests/peers beside the code under test. Test helper: imports nothing of the program.
+// Runs a Python program of tests/peers beside the code under test.
 
 /** What tests/peers/<program> answers to `input`, both as JSON. HPCTRAIN_PYTHON names the Python. */
 export async function askPeer<T>(program: string, input: unknown): Promise<T> {
@@ -6,7 +6,7 @@ export async function askPeer<T>(program: string, input: unknown): Promise<T> {
   if (!python) {
     throw new Error("set HPCTRAIN_PYTHON to a Python with torch, torchvision, numpy and scikit-learn");
   }
-  const path = new URL(`peers/${program}`, import.meta.url).pathname;
+  const path = new URL(`./peers/${program}`, import.meta.url).pathname;
   const pipes = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
   const process = new Deno.Command(python, { args: ["-B", path], ...pipes }).spawn();
   const writer = process.stdin.getWriter();

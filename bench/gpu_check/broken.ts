@@ -1,6 +1,6 @@
 // Looks up an index outside of its table, as a class or a token that a model has no place for does: the device then fails
 // for good. Ends as a training would, with the sentence and its exit code.
-import { UserError } from "../../core/errors.ts";
+import { UserError } from "../../core/base/errors.ts";
 import { asUserError } from "../../core/train/device.ts";
 import { setCudaDevice } from "../../ffi/cuda.ts";
 import { findLibtorch } from "../../ffi/libraries/find.ts";

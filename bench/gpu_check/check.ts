@@ -1,6 +1,17 @@
-// What a check is, and what it is given. May import ffi types.
-import type { Libtorch } from "../../ffi/libraries/types.ts";
-import type { Device } from "../../ffi/tensor.ts";
+// What the GPU's checks share: a check and its outcome, the models whose steps are timed, and a small training.
+import type { Libtorch } from "../../ffi/libraries/find.ts";
+import { type Device, scope } from "../../ffi/tensor.ts";
+import type { Facts } from "../../core/models/model.ts";
+import { resolveSettings } from "../../core/settings/resolve.ts";
+import { order, partsOf } from "../../core/data/order.ts";
+import { build } from "../../core/train/build.ts";
+import { openFeed } from "../../core/train/feed.ts";
+import { createOptimizer } from "../../core/train/optimizers.ts";
+import { LossScaler } from "../../core/train/precision.ts";
+import { trainStep } from "../../core/train/step.ts";
+import { setNumerics } from "../../ffi/cuda.ts";
+
+// What a check is, and what it is given.
 
 export interface Context {
   readonly device: Device;
@@ -46,3 +57,160 @@ export const within = (error: number, limit: number): Outcome => ({
   figure: `${error.toExponential(1)} relative (at most ${limit.toExponential(0)})`,
   detail: error,
 });
+
+// What the step times are of: one description for our worker and for PyTorch's, handed over as JSON.
+
+export interface Spec {
+  readonly title: string;
+  readonly model: "mlp" | "resnet18" | "gpt";
+  readonly batch: number;
+  /** Pixels a side (resnet18), tokens (gpt). */
+  readonly size: number;
+  readonly layers: number;
+  readonly width: number;
+  readonly heads: number;
+  readonly outputs: number;
+  readonly bf16: boolean;
+  /** Steps of one round. */
+  readonly steps: number;
+  /** Ours alone. */
+  readonly checkpointing?: boolean;
+  readonly dropout?: number;
+}
+
+const plain = { size: 0, layers: 0, width: 0, heads: 0, bf16: false };
+
+/** What takes longest to compile comes first, while there is time for it. */
+export const FULL: readonly Spec[] = [
+  {
+    title: "GPT 12 x 768, 8 x 1024 tokens, bf16",
+    model: "gpt",
+    batch: 8,
+    size: 1024,
+    layers: 12,
+    width: 768,
+    heads: 12,
+    outputs: 50304,
+    bf16: true,
+    steps: 10,
+  },
+  {
+    ...plain,
+    title: "ResNet-18, 128 x 3 x 224 x 224",
+    model: "resnet18",
+    batch: 128,
+    size: 224,
+    outputs: 10,
+    steps: 15,
+  },
+  {
+    ...plain,
+    title: "ResNet-18, 128 x 3 x 32 x 32",
+    model: "resnet18",
+    batch: 128,
+    size: 32,
+    outputs: 10,
+    steps: 60,
+  },
+  {
+    ...plain,
+    title: "MLP 7-128-128-1, batch 32",
+    model: "mlp",
+    batch: 32,
+    width: 128,
+    outputs: 1,
+    steps: 1000,
+  },
+];
+
+export const QUICK: readonly Spec[] = [{ ...FULL[3], steps: 50 }];
+
+/** For gradient checkpointing: what the activations fill. */
+export const DEEP: Spec = {
+  title: "GPT 8 x 256 at 512 tokens",
+  model: "gpt",
+  batch: 16,
+  size: 512,
+  layers: 8,
+  width: 256,
+  heads: 8,
+  outputs: 65,
+  bf16: false,
+  steps: 5,
+  dropout: 0.1,
+};
+
+export const factsOf = ({ model, size, outputs }: Spec): Facts =>
+  model === "mlp"
+    ? { task: "regression", input: { shape: [7], dtype: "f32" }, outputs }
+    : model === "gpt"
+    ? { task: "language", input: { shape: [size], dtype: "i64" }, outputs }
+    : { task: "classification", input: { shape: [3, size, size], dtype: "f32" }, outputs };
+
+// A model in training as a run has it, without files: losses of its first steps.
+
+/** The losses of `steps` optimizer steps with these settings; the next batch is on its way while one is trained. */
+export function losses(device: Device, flags: readonly string[], steps: number): number[] {
+  const { training, ...config } = resolveSettings({ argv: [...flags], env: {} }).config;
+  setNumerics({ tf32: training.tf32, deterministic: training.deterministic !== "off", searchKernels: false });
+  const { data: { train }, arena, pass, amp, channelsLast } = build({ training, ...config }, device);
+  const scaler = amp === "fp16"
+    ? new LossScaler({ init: 65536, growthInterval: 2000, min: 1, maxSkipped: 20 }, device)
+    : null;
+  const options = {
+    pass,
+    arena,
+    optimizer: createOptimizer(training.optimizer, arena),
+    scaler,
+    checkpointing: training.gradient_checkpointing,
+    clipNorm: training.clip_norm,
+    observe: null,
+  };
+  const supply = openFeed({ device, channelsLast, loss: pass.loss }).of(train);
+  const size = training.batch_size, perEpoch = Math.floor(train.length / size);
+  const samples = (epoch: number) => order(train.length, training.seed, epoch, true);
+  let asked = 0;
+  supply.begin(() => {
+    const epoch = Math.floor(asked / perEpoch), step = asked++ % perEpoch;
+    return partsOf(samples(epoch), step, { global: size, micro: size }, epoch, false);
+  });
+  const found: number[] = [];
+  for (let step = 0; step < steps; step++) {
+    const { loss } = scope(() =>
+      trainStep(options, supply.take()!, [1], training.optimizer.learning_rate, false, step)
+    );
+    supply.ahead();
+    found.push(loss.item());
+    loss.free();
+  }
+  return found;
+}
+
+export const settings = (more: Record<string, string | number>): string[] =>
+  Object.entries(more).flatMap(([key, value]) => ["--set", `${key}=${value}`]);
+
+/** The models that every training check takes, small enough for a CPU to follow. */
+export const SMALL: Readonly<Record<string, readonly string[]>> = {
+  mlp: ["--model", "mlp", "--batch-size", "64"],
+  // Dropout's draws on a GPU are other than the CPU's: without it there is one right answer.
+  "simple-convnet": ["--model", "simple-convnet", "--batch-size", "32", ...settings({ "model.dropout": 0 })],
+  // AdamW's first steps are the signs of gradients, which rounding changes where they are next to nothing.
+  resnet18: ["--model", "resnet18", "--batch-size", "16", "--optimizer", "sgd"],
+  unet: ["--model", "unet", "--batch-size", "4", ...settings({ "model.width": 16 })],
+  gpt: [
+    "--model",
+    "gpt",
+    "--batch-size",
+    "8",
+    ...settings({ "model.layers": 2, "model.embed": 64, "model.heads": 4 }),
+  ],
+};
+for (const [name, flags] of Object.entries(SMALL)) {
+  (SMALL as Record<string, readonly string[]>)[name] = [
+    ...flags,
+    "--train-samples",
+    "512",
+    "--val-samples",
+    "16",
+  ];
+}

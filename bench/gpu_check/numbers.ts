@@ -1,15 +1,14 @@
-// Checks of what is computed: ops and training on the device against the CPU. May import core, ffi, its siblings.
-import { op as opNamed } from "../../core/user/op.ts";
-import { packParameters } from "../../core/train/arena.ts";
+// Checks of what is computed: ops and training on the device against the CPU.
+import { op as opNamed } from "../../core/models/user/op.ts";
+import { packParameters } from "../../core/train/gradients/arena.ts";
 import { LossScaler } from "../../core/train/precision.ts";
 import { cudaCapability, setNumerics } from "../../ffi/cuda.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import { fill_, ones, toDevice, toNumbers } from "../../ffi/make.ts";
 import * as op from "../../ffi/ops.ts";
-import { manualSeed } from "../../ffi/random.ts";
+import { manualSeed } from "../../ffi/context.ts";
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
-import { type Check, relative, within } from "./check.ts";
-import { losses, settings, SMALL } from "./trainer.ts";
+import { type Check, losses, relative, settings, SMALL, within } from "./check.ts";
 
 type Op = readonly [shapes: readonly (readonly number[])[], run: (...inputs: Tensor[]) => Tensor];
 

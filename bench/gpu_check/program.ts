@@ -1,8 +1,6 @@
-// Checks of the whole program on the device: runs, checkpoints both ways, same bits twice, out of memory. May import its siblings.
+// Checks of the whole program on the device: runs, checkpoints both ways, same bits twice, out of memory.
 import { join } from "@std/path";
-import type { Check, Context, Outcome } from "./check.ts";
-import { relative, within } from "./check.ts";
-import { settings, SMALL } from "./trainer.ts";
+import { type Check, type Context, type Outcome, relative, settings, SMALL, within } from "./check.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 

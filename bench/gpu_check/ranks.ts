@@ -1,9 +1,9 @@
 // Checks of ranks that communicate by NCCL: one rank in this process, and two by the whole program, on one GPU where
-// there is but one. May import core, ffi, its siblings.
-import { openFlight } from "../../core/dist/flight.ts";
-import { type NcclCollectives, openNcclEngine } from "../../core/dist/nccl/engine.ts";
+// there is but one.
+import { openFlightRecorder } from "../../core/ranks/flight_recorder.ts";
+import { type NcclCollectives, openNcclEngine } from "../../core/ranks/nccl/engine.ts";
 import * as cuda from "../../ffi/cuda.ts";
-import { libraryNamed } from "../../ffi/loaded.ts";
+import { libraryNamed } from "../../ffi/libraries/elf.ts";
 import { ones, tensor, toDevice, toNumbers, zeros } from "../../ffi/make.ts";
 import { findNccl, noNcclSentence } from "../../ffi/nccl/find.ts";
 import { openNccl } from "../../ffi/nccl/nccl.ts";
@@ -30,7 +30,7 @@ async function alone(c: Context): Promise<NcclCollectives> {
     device,
     rank: 0,
     world: 1,
-    flight: openFlight(),
+    flight: openFlightRecorder(),
     timeout: 60,
     share: (id) => id!,
     stream: cuda.poolStream(device, true),

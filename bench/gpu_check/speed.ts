@@ -1,10 +1,8 @@
 // Checks of time and memory, each side a process of its own: step times beside PyTorch, gradient checkpointing.
-// May import ffi, its siblings, contestant, report.
 import { cudaMemory } from "../../ffi/cuda.ts";
 import { type Contestant, type Round, startContestant } from "../contestant.ts";
 import { median } from "../report.ts";
-import type { Check, Context } from "./check.ts";
-import { DEEP, FULL, QUICK, type Spec } from "./specs.ts";
+import { type Check, type Context, DEEP, FULL, QUICK, type Spec } from "./check.ts";
 
 const here = new URL(".", import.meta.url).pathname;
 /** After this many seconds nothing is compiled any more: the whole stays under eight minutes. */

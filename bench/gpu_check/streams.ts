@@ -1,18 +1,16 @@
 // Checks of what runs beside what: events, copies under computation, late reading, the feed, memory.
-// May import core, ffi, its siblings.
-import { resolve } from "../../core/config/resolve.ts";
+import { resolveSettings } from "../../core/settings/resolve.ts";
 import { batchOf, plainPart } from "../../core/data/source.ts";
 import { build } from "../../core/train/build.ts";
 import { memoryInUse } from "../../core/train/device.ts";
 import { evaluate } from "../../core/train/evaluate.ts";
 import { openFeed } from "../../core/train/feed.ts";
-import { arriving } from "../../ffi/arriving.ts";
+import { startReadback } from "../../ffi/cuda.ts";
 import * as cuda from "../../ffi/cuda.ts";
 import { ones, readBytes, uninitialised, zeros } from "../../ffi/make.ts";
 import { clone, copy_, mm } from "../../ffi/ops.ts";
 import { type Device, keep, liveTensors, scope } from "../../ffi/tensor.ts";
-import type { Check } from "./check.ts";
-import { SMALL } from "./trainer.ts";
+import { type Check, SMALL } from "./check.ts";
 
 /** Milliseconds of what `queue` puts on the computing stream, by two events. */
 function timed(queue: () => void): number {
@@ -82,7 +80,7 @@ const late: Check = {
     scope(() => {
       const products = compute(device, 8192, 12);
       const work = [timed(products), timed(products)][1]; // cuBLAS makes itself at home in the first
-      const value = arriving(keep(ones([1], { device })));
+      const value = startReadback(keep(ones([1], { device })));
       products();
       const began = performance.now();
       const read = value.take((host) => host.item());
@@ -96,7 +94,7 @@ const late: Check = {
 const feed: Check = {
   name: "50 batches come through the feed as they are",
   run({ device }) {
-    const { config } = resolve({ argv: [...SMALL.mlp], env: {} });
+    const { config } = resolveSettings({ argv: [...SMALL.mlp], env: {} });
     const { data: { train }, pass } = build(config, device);
     const supply = openFeed({ device, channelsLast: false, loss: pass.loss }).of(train);
     const sizes = [64, 17, 33, 64, 128];
@@ -136,7 +134,10 @@ const evaluations: Check = {
   name: "50 evaluations leave streams, events, tensors and memory as they were",
   gpuOnly: true,
   async run({ device }) {
-    const { config } = resolve({ argv: [...SMALL["simple-convnet"], "--val-samples", "2048"], env: {} });
+    const { config } = resolveSettings({
+      argv: [...SMALL["simple-convnet"], "--val-samples", "2048"],
+      env: {},
+    });
     const { data: { val }, pass } = build(config, device);
     const feed = openFeed({ device, channelsLast: false, loss: pass.loss });
     const counts = () => {

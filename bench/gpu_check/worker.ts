@@ -1,20 +1,19 @@
 // Our side of the step times. Arguments: a Spec as JSON, the device, "deterministic" or nothing. peer.py is the other
-// side. May import core, ffi, rounds, its siblings.
-import { resolve } from "../../core/config/resolve.ts";
+// side.
+import { resolveSettings } from "../../core/settings/resolve.ts";
 import { createLoss } from "../../core/models/losses.ts";
 import { createModel } from "../../core/models/registry.ts";
-import { packParameters } from "../../core/train/arena.ts";
+import { packParameters } from "../../core/train/gradients/arena.ts";
 import { openDevice } from "../../core/train/device.ts";
-import { keyedSeeds } from "../../core/train/keyed_seeds.ts";
-import { createOptimizer } from "../../core/train/optimizers/optimizer.ts";
+import { keyedSeeds } from "../../core/train/blocks.ts";
+import { createOptimizer } from "../../core/train/optimizers.ts";
 import { trainStep } from "../../core/train/step.ts";
 import { toDevice } from "../../ffi/make.ts";
 import { contiguous, randint, randn } from "../../ffi/ops.ts";
-import { manualSeed } from "../../ffi/random.ts";
+import { manualSeed } from "../../ffi/context.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import { answerRounds, type Train, trainer } from "../rounds.ts";
-import { factsOf, type Spec } from "./specs.ts";
-import { settings } from "./trainer.ts";
+import { answerRounds, type Train, trainer } from "../contestant.ts";
+import { factsOf, settings, type Spec } from "./check.ts";
 
 function batchOf(spec: Spec, device: Device): { input: Tensor; target: Tensor; items: number } {
   const { model, batch, size, outputs } = spec;
@@ -41,7 +40,7 @@ function prepare(spec: Spec, asked: string, deterministic: boolean): Train {
     : ["--optimizer", "adamw"];
   const flags = ["--model", spec.model, ...shape, ...optimizer, "--weight-decay", "0.01", "--device", asked];
   if (deterministic) flags.push("--deterministic");
-  const { config } = resolve({ argv: [...flags, "--dropout", String(spec.dropout ?? 0)], env: {} });
+  const { config } = resolveSettings({ argv: [...flags, "--dropout", String(spec.dropout ?? 0)], env: {} });
   const { device } = openDevice(config);
   const facts = factsOf(spec);
   const loss = createLoss(config.training, facts);

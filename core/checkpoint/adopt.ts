@@ -1,11 +1,10 @@
-// Training checkpoints that loadTraining can't take as they are, made into ones that it can: those that PyTorch programs
-// wrote, and our own of another optimizer. May import value, state_dict, tensor_bytes, training_state, core/errors.ts.
-import { UserError } from "../errors.ts";
-import { formatPlural } from "../format.ts";
+// Training checkpoints that loadTraining can't take as they are, made into ones that it can: those that PyTorch
+// programs wrote, and our own of another optimizer.
+import { UserError } from "../base/errors.ts";
+import { formatPlural } from "../base/format.ts";
 import { findStateDict } from "./state_dict.ts";
-import { tensorBytes } from "./tensor_bytes.ts";
+import { dict, field, type Key, OrderedDict, tensorBytes, TensorData, type Value } from "./value.ts";
 import { type Cursor, type Parts, plain } from "./training_state.ts";
-import { dict, field, type Key, OrderedDict, TensorData, type Value } from "./value.ts";
 
 /** The run that is to go on. */
 export interface Adopter {

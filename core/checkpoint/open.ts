@@ -1,12 +1,12 @@
-// Opens a checkpoint of any format by looking at its first bytes. Imports the formats of this folder.
-import { damaged, FileBytes } from "./file_bytes.ts";
+// Opens a checkpoint of any format by its first bytes, and describes it as plain data.
+import { damaged, FileBytes } from "../base/file_bytes.ts";
 import { readPt } from "./pt.ts";
-import { isSafetensors, readSafetensors } from "./safetensors.ts";
-import { SUMS_KEY } from "./safetensors_sums.ts";
-import { TREE_KEY, unflatten } from "./safetensors_tree.ts";
-import { indexOf, readSharded } from "./sharded/read.ts";
-import { TensorData, type Value } from "./value.ts";
-import { isZip } from "./zip_reader.ts";
+import { isSafetensors, readSafetensors, SUMS_KEY, TREE_KEY, unflatten } from "./safetensors.ts";
+import { indexOf, readSharded } from "./sharded_reader.ts";
+import { type Key, type Storage, TensorData, TorchName, Tuple, type Value } from "./value.ts";
+import { isZip } from "../base/zip.ts";
+
+// Opens a checkpoint of any format by looking at its first bytes.
 
 /** A checkpoint that is open for reading. */
 export interface CheckpointFile {
@@ -71,4 +71,123 @@ function openSafetensors(path: string, fileBytes: number): CheckpointFile {
     file.close();
     throw error;
   }
+}
+
+// What is in a checkpoint, as plain data for a person or a program.
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+export interface NamedTensor {
+  name: string;
+  dtype: string;
+  shape: readonly number[];
+  bytes: number;
+}
+
+export interface Description {
+  path: string;
+  format: CheckpointFile["format"];
+  fileBytes: number;
+  /** What stands at the top that is no tensor: epoch, val_loss, config, ... */
+  values: { [key: string]: Json };
+  metadata: Readonly<Record<string, string>>;
+  tensors: NamedTensor[];
+  totals: { tensors: number; elements: number; bytes: number };
+}
+
+const MAX_DEPTH = 64;
+
+export function describeCheckpoint(file: CheckpointFile): Description {
+  const found = findTensors(file.root, file.path);
+  const storages = new Set<Storage>(found.map(({ tensor }) => tensor.storage));
+  const values: { [key: string]: Json } = {};
+  if (file.root instanceof Map) {
+    for (const [key, value] of file.root) {
+      const json = toJson(value, true);
+      if (json !== undefined) values[String(key)] = json;
+    }
+  }
+  return {
+    path: file.path,
+    format: file.format,
+    fileBytes: file.fileBytes,
+    values,
+    metadata: file.metadata,
+    tensors: found.map(({ name, tensor: { dtype, shape, byteLength } }) => ({
+      name,
+      dtype,
+      shape,
+      bytes: byteLength,
+    })),
+    totals: {
+      tensors: found.length,
+      elements: found.reduce((sum, { tensor }) => sum + tensor.numel, 0),
+      // Shared memory is on disk once.
+      bytes: [...storages].reduce((sum, { byteLength }) => sum + byteLength, 0),
+    },
+  };
+}
+
+/** Every tensor with its path, such as "model_state_dict.fc.weight". A container met twice is walked once. */
+function findTensors(root: Value, path: string): { name: string; tensor: TensorData }[] {
+  const found: { name: string; tensor: TensorData }[] = [];
+  const seen = new Set<Value>();
+  const walk = (value: Value, name: string, depth: number) => {
+    if (value instanceof TensorData) found.push({ name, tensor: value });
+    const children = childrenOf(value);
+    if (!children || seen.has(value)) return;
+    if (depth > MAX_DEPTH) throw damaged(path, `nests its values more than ${MAX_DEPTH} deep`);
+    seen.add(value);
+    for (const [key, child] of children) walk(child, name === "" ? String(key) : `${name}.${key}`, depth + 1);
+  };
+  walk(root, "", 0);
+  return found;
+}
+
+function childrenOf(value: Value): Iterable<[Key, Value]> | undefined {
+  if (value instanceof Map) return value;
+  if (value instanceof Tuple) return value.items.entries();
+  return Array.isArray(value) ? value.entries() : undefined;
+}
+
+/**
+ * The value as JSON, or undefined where it holds what JSON can't say (tensors, very much).
+ * `forReading` leaves tensors out and shows what would not come back as it was: nan, huge integers, bytes.
+ */
+export function toJson(root: Value, forReading = false): Json | undefined {
+  let budget = 100_000; // shared lists can unfold without end
+  const convert = (value: Value, depth: number): Json | undefined => {
+    if (budget-- === 0 || depth > MAX_DEPTH) throw NO_JSON;
+    if (value === null || typeof value === "boolean" || typeof value === "string") return value;
+    if (typeof value === "number" && Number.isFinite(value)) return value;
+    if (value instanceof Tuple) return convert(value.items, depth);
+    if (Array.isArray(value)) return value.map((item) => convert(item, depth + 1) ?? "tensors");
+    if (value instanceof Map && (forReading || value.keys().every((key) => typeof key === "string"))) {
+      const entries = [...value].map(([key, item]) => [String(key), convert(item, depth + 1)] as const);
+      const shown = entries.filter((entry): entry is [string, Json] => entry[1] !== undefined);
+      return shown.length === 0 && value.size > 0 ? undefined : Object.fromEntries(shown);
+    }
+    if (!forReading || value instanceof Map) throw NO_JSON;
+    if (value instanceof TensorData) return undefined;
+    if (value instanceof TorchName) return value.name;
+    if (value instanceof Uint8Array) return `${value.length} bytes`;
+    return value instanceof Set ? convert([...value], depth) : String(value);
+  };
+  try {
+    return convert(root, 0);
+  } catch (error) {
+    if (error === NO_JSON) return undefined;
+    throw error;
+  }
+}
+
+const NO_JSON = Symbol("no JSON for this");
+
+/** Back from JSON: objects become dicts. */
+export function fromJson(value: Json): Value {
+  if (Array.isArray(value)) return value.map(fromJson);
+  if (typeof value === "object" && value !== null) {
+    return new Map(Object.entries(value).map(([key, item]) => [key, fromJson(item)]));
+  }
+  return value;
 }

@@ -1,7 +1,15 @@
-// Values as a protocol 2 pickle, in the few operations that torch.load(weights_only=True) reads. Imports value, torch_names.
-import { UserError } from "../errors.ts";
-import { STORAGE_NAMES, TORCH_DTYPES } from "./torch_names.ts";
-import { DTYPE_BYTES, OrderedDict, type Storage, TensorData, Tuple, type Value } from "./value.ts";
+// Values as a protocol 2 pickle, in the few operations that torch.load(weights_only=True) reads.
+import { UserError } from "../base/errors.ts";
+import {
+  DTYPE_BYTES,
+  OrderedDict,
+  type Storage,
+  STORAGE_NAMES,
+  TensorData,
+  TORCH_DTYPES,
+  Tuple,
+  type Value,
+} from "./value.ts";
 
 const MAX_DEPTH = 200;
 

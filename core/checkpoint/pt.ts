@@ -1,16 +1,22 @@
-// PyTorch's .pt files: a zip of one pickle and the storages it names. Imports the formats of this folder.
+// PyTorch's .pt files: a zip of one pickle and the storages it names.
 import { createHash } from "node:crypto";
-import { writeAtomically } from "./atomic.ts";
-import { damaged, FileBytes } from "./file_bytes.ts";
-import { LEAST_MEMORY, memoryFor } from "./pickle_cost.ts";
+import { writeAtomically } from "../base/atomic.ts";
+import { damaged, FileBytes } from "../base/file_bytes.ts";
+import { LEAST_MEMORY, memoryFor } from "./memory_cost.ts";
 import { readPickle } from "./pickle_reader.ts";
 import { writePickle } from "./pickle_writer.ts";
-import { STORAGE_DTYPES } from "./torch_names.ts";
-import { DTYPE_BYTES, memoryStorage, type Storage, TensorData, TorchName, type Value } from "./value.ts";
-import { isZip, openZip, type ZipReader } from "./zip_reader.ts";
-import type { WriteOptions } from "./write_options.ts";
-import { WrittenFile } from "./written_file.ts";
-import { zipWriterTo } from "./zip_writer.ts";
+import {
+  DTYPE_BYTES,
+  memoryStorage,
+  type Storage,
+  STORAGE_DTYPES,
+  TensorData,
+  TorchName,
+  type Value,
+  type WriteOptions,
+} from "./value.ts";
+import { isZip, openZip, type ZipReader } from "../base/zip.ts";
+import { WrittenFile, zipWriterTo } from "./zip_writer.ts";
 
 /** A .pt file that is open for reading. */
 export interface PtFile {

@@ -1,15 +1,20 @@
-// Writes safetensors files. Imports the formats of this folder.
+// Writes safetensors files: named tensors, or a whole checkpoint.
 import { createHash } from "node:crypto";
-import { writeAtomically } from "./atomic.ts";
-import { damaged } from "./file_bytes.ts";
-import { readSafetensors } from "./safetensors.ts";
-import { NAMES, RANK } from "./safetensors_names.ts";
-import { NO_SUM, sumOf, SUMS_KEY } from "./safetensors_sums.ts";
-import { isContiguous, tensorBytes } from "./tensor_bytes.ts";
-import type { TensorData } from "./value.ts";
-import type { Sums, WriteOptions } from "./write_options.ts";
-import { WrittenFile } from "./written_file.ts";
-import { CHUNK_BYTES } from "./zip_format.ts";
+import { writeAtomically } from "../base/atomic.ts";
+import { damaged } from "../base/file_bytes.ts";
+import { flatten, NAMES, NO_SUM, RANK, readSafetensors, sumOf, SUMS_KEY } from "./safetensors.ts";
+import {
+  isContiguous,
+  type Sums,
+  tensorBytes,
+  type TensorData,
+  type Value,
+  type WriteOptions,
+} from "./value.ts";
+import { WrittenFile } from "./zip_writer.ts";
+import { CHUNK_BYTES } from "../base/zip.ts";
+
+// Writes safetensors files.
 
 interface Placed {
   readonly name: string;
@@ -112,4 +117,12 @@ function rank(path: string, name: string, { dtype }: TensorData): number {
       ? `the safetensors format has no type for ${name}, which is ${dtype}; write a .pt file instead`
       : `a tensor can't be named ${name} in the safetensors format; write a .pt file instead`,
   );
+}
+
+// A whole checkpoint as one safetensors file.
+
+/** Stock readers find the weights as model.NAME. Gives the size of the file. */
+export function writeWhole(path: string, root: Value, options: WriteOptions = {}): number {
+  const { tensors, metadata } = flatten(root, path);
+  return writeSafetensors(path, tensors, { ...options, metadata, sums: true });
 }

@@ -1,5 +1,5 @@
-// Finds a model's weights in a checkpoint and compares them with what a model expects. Imports value, core/errors.ts.
-import { UserError } from "../errors.ts";
+// Finds a model's weights in a checkpoint and compares them with what a model expects.
+import { UserError } from "../base/errors.ts";
 import { type Key, TensorData, type Value } from "./value.ts";
 
 export interface StateDict {

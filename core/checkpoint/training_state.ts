@@ -1,12 +1,38 @@
-// What a training checkpoint holds, as one tree: PyTorch's own keys, so that torch.load and load_state_dict take
-// it as it is, and ours under "hpctrain". May import ffi, value, tensors, state_dict.
+// Converts between live training state and a checkpoint's tree, under PyTorch's own keys.
 import { noGrad } from "../../ffi/autograd.ts";
+import { borrowBytes, readBytes, toDevice, uninitialised, writeBytes } from "../../ffi/make.ts";
 import { copy_ } from "../../ffi/ops.ts";
-import type { Tensor } from "../../ffi/tensor.ts";
-import { UserError } from "../errors.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { dict, field, memoryStorage, OrderedDict, tensorBytes, TensorData, type Value } from "./value.ts";
+import { UserError } from "../base/errors.ts";
 import { compareStateDicts, findStateDict, withoutWrappers } from "./state_dict.ts";
-import { copyInto, scalarData, toData } from "./tensors.ts";
-import { dict, OrderedDict, TensorData, type Value } from "./value.ts";
+
+// Between live tensors and what checkpoint files hold.
+
+/** A live tensor as file data. On the CPU without a copy: write it before the tensor changes. */
+export function toData(t: Tensor): TensorData {
+  const bytes = t.device === "cpu" && t.contiguous ? borrowBytes(t) : readBytes(t);
+  return new TensorData(t.dtype, [...t.shape], memoryStorage(bytes));
+}
+
+/** A number as the 0-dim f32 tensor that PyTorch's optimizers keep their step count in. */
+function scalarData(value: number): TensorData {
+  return new TensorData("f32", [], memoryStorage(new Uint8Array(Float32Array.of(value).buffer)));
+}
+
+/** Copies file data into a live tensor of the same shape; the element type and device are the tensor's own. */
+export function copyInto(t: Tensor, data: TensorData): void {
+  const bytes = tensorBytes(data);
+  if (t.device === "cpu" && t.contiguous && t.dtype === data.dtype) return writeBytes(t, bytes);
+  scope(() => {
+    const host = uninitialised(data.shape, { dtype: data.dtype });
+    writeBytes(host, bytes);
+    noGrad(() => copy_(t, t.device === "cpu" ? host : toDevice(host, t.device)));
+  });
+}
+
+// What a training checkpoint holds, as one tree: PyTorch's own keys, so that torch.load and load_state_dict take it
+// as it is, and ours under "hpctrain".
 
 /** Where a run stands: all that resuming needs beside tensors. Plain data. */
 export interface Cursor {
@@ -175,8 +201,8 @@ export interface Resumed {
 
 /** Puts a whole training checkpoint back. Nothing is changed before everything was found. */
 export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
-  const own = field(root, "hpctrain");
-  const place = own && field(own, "cursor");
+  const own = fieldOf(root, "hpctrain");
+  const place = own && fieldOf(own, "cursor");
   if (!own || !(place instanceof Map)) {
     throw new UserError(
       "checkpoint",
@@ -186,7 +212,7 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   }
   const cursor = readCursor(place, path);
   const weights = match(parts.stateDict, root, path);
-  const saved = field(own, "ema_state_dict");
+  const saved = fieldOf(own, "ema_state_dict");
   const averages = parts.ema && saved instanceof Map ? match(parts.ema, saved, path) : null;
   checkOptimizer(parts, root, own, path);
 
@@ -194,12 +220,12 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   if (averages) averages.put();
   else if (parts.ema) startAverages(parts.ema, parts.stateDict);
   loadOptimizer(parts, root);
-  const scaler = field(root, "scaler_state_dict");
-  const scaled = scaler !== undefined && typeof field(scaler, "scale") === "number";
+  const scaler = fieldOf(root, "scaler_state_dict");
+  const scaled = scaler !== undefined && typeof fieldOf(scaler, "scale") === "number";
   if (parts.scaler && scaled) {
-    parts.scaler.scale = field(scaler, "scale") as number;
-    parts.scaler.goodSteps = Number(field(scaler, "_growth_tracker") ?? 0);
-    parts.scaler.skipped = Number(field(scaler, "skipped") ?? 0);
+    parts.scaler.scale = fieldOf(scaler, "scale") as number;
+    parts.scaler.goodSteps = Number(fieldOf(scaler, "_growth_tracker") ?? 0);
+    parts.scaler.skipped = Number(fieldOf(scaler, "skipped") ?? 0);
   }
   const notices = [
     weights.notice,
@@ -223,19 +249,19 @@ function readCursor(place: Value, path: string): Cursor {
     );
   };
   const count = (name: string): number => {
-    const value = field(place, name);
+    const value = fieldOf(place, name);
     return Number.isSafeInteger(value) && (value as number) >= 0 ? value as number : wrong(name);
   };
   const number = (from: Value, name: string): number => {
-    const value = field(from, name);
+    const value = fieldOf(from, name);
     return typeof value === "number" ? value : wrong(name);
   };
-  const sums = field(place, "sums");
+  const sums = fieldOf(place, "sums");
   if (!Array.isArray(sums) || !sums.every((sum) => typeof sum === "number")) return wrong("sums");
-  const best = field(place, "best") ?? null;
+  const best = fieldOf(place, "best") ?? null;
   // Version 0.1 could call an infinite loss the best.
   const isBest = best !== null && Number.isFinite(number(best, "valLoss"));
-  const valLoss = field(place, "valLoss") ?? null;
+  const valLoss = fieldOf(place, "valLoss") ?? null;
   return {
     epoch: count("epoch"),
     step: count("step"),
@@ -254,7 +280,7 @@ function startAverages(averages: Named, stateDict: Named): void {
 }
 
 function checkOptimizer(parts: Parts, root: Value, own: Value, path: string): void {
-  const type = field(own, "optimizer");
+  const type = fieldOf(own, "optimizer");
   if (type !== parts.optimizer.type) {
     throw new UserError(
       "checkpoint",
@@ -263,8 +289,8 @@ function checkOptimizer(parts: Parts, root: Value, own: Value, path: string): vo
     );
   }
   const steps = optimizerSteps(root);
-  const state = field(field(root, "optimizer_state_dict") ?? null, "state");
-  const groups = field(field(root, "optimizer_state_dict") ?? null, "param_groups");
+  const state = fieldOf(fieldOf(root, "optimizer_state_dict") ?? null, "state");
+  const groups = fieldOf(fieldOf(root, "optimizer_state_dict") ?? null, "param_groups");
   if (!(state instanceof Map) || !Array.isArray(groups) || !(steps >= 0)) {
     throw new UserError(
       "checkpoint",
@@ -274,7 +300,7 @@ function checkOptimizer(parts: Parts, root: Value, own: Value, path: string): vo
   if (parts.optimizer.slots.size === 0 || state.size === 0) return;
   parts.names.forEach((name, i) => {
     for (const [slot, tensors] of parts.optimizer.slots) {
-      const found = field(state.get(i) ?? null, slot);
+      const found = fieldOf(state.get(i) ?? null, slot);
       const shape = tensors[i].shape.join(", ");
       if (!(found instanceof TensorData) || found.shape.join(", ") !== shape) {
         throw new UserError(
@@ -289,21 +315,31 @@ function checkOptimizer(parts: Parts, root: Value, own: Value, path: string): vo
 }
 
 function optimizerSteps(root: Value): number {
-  return Number(field(field(root, "scheduler_state_dict") ?? null, "last_epoch") ?? 0);
+  return Number(fieldOf(fieldOf(root, "scheduler_state_dict") ?? null, "last_epoch") ?? 0);
 }
 
 function loadOptimizer(parts: Parts, root: Value): void {
-  const tree = field(root, "optimizer_state_dict") as Map<string, Value>;
+  const tree = fieldOf(root, "optimizer_state_dict") as Map<string, Value>;
   const state = tree.get("state") as Map<number, Value>;
   parts.optimizer.steps = optimizerSteps(root);
   if (state.size === 0) return;
   parts.names.forEach((_, i) => {
     for (const [slot, tensors] of parts.optimizer.slots) {
-      copyInto(tensors[i], field(state.get(i)!, slot) as TensorData);
+      copyInto(tensors[i], fieldOf(state.get(i)!, slot) as TensorData);
     }
   });
 }
 
-function field(value: Value, key: string): Value | undefined {
+function fieldOf(value: Value, key: string): Value | undefined {
   return value instanceof Map ? value.get(key) : undefined;
+}
+
+// Which of a checkpoint's weights a run was judged by.
+
+/** The averages (--ema) where the run kept some, in place of the weights they average: validation saw those. */
+export function judgedWeights(root: Value): { root: Value; averaged: boolean } {
+  const averages = field(field(root, "hpctrain"), "ema_state_dict");
+  const weights = field(root, "model_state_dict");
+  if (!(averages instanceof Map) || !(weights instanceof Map)) return { root, averaged: false };
+  return { root: new OrderedDict([...weights, ...averages]), averaged: true };
 }

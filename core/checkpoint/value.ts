@@ -1,4 +1,8 @@
-// What a checkpoint holds, as plain values that need no libtorch. Imports nothing.
+// What a checkpoint holds, as plain values that need no libtorch: tensors by description, their bytes, PyTorch's
+// names of types.
+import { UserError } from "../base/errors.ts";
+
+// What a checkpoint holds, as plain values that need no libtorch.
 
 /**
  * Element types, under the names that ffi uses.
@@ -103,7 +107,7 @@ export type Value =
   | TorchName;
 
 /** The strides of a tensor laid out row by row. */
-export function contiguousStrides(shape: readonly number[]): number[] {
+function contiguousStrides(shape: readonly number[]): number[] {
   const strides = new Array<number>(shape.length);
   let step = 1;
   for (let i = shape.length - 1; i >= 0; i--) {
@@ -126,4 +130,138 @@ export function dict(entries: Record<string, Value>): Map<Key, Value> {
 /** What a dictionary has under this key; undefined where it has not, or is none. */
 export function field(value: Value | undefined, key: string): Value | undefined {
   return value instanceof Map ? value.get(key) : undefined;
+}
+
+// Between our element types and PyTorch's names for them.
+
+/** torch.<name>Storage for the types that have one; the others are saved as untyped bytes. */
+export const STORAGE_NAMES: Partial<Record<DType, string>> = {
+  f32: "FloatStorage",
+  f64: "DoubleStorage",
+  f16: "HalfStorage",
+  bf16: "BFloat16Storage",
+  i8: "CharStorage",
+  i16: "ShortStorage",
+  i32: "IntStorage",
+  i64: "LongStorage",
+  u8: "ByteStorage",
+  bool: "BoolStorage",
+  c64: "ComplexFloatStorage",
+  c128: "ComplexDoubleStorage",
+};
+
+export const TORCH_DTYPES: Record<DType, string> = {
+  f32: "float32",
+  f64: "float64",
+  f16: "float16",
+  bf16: "bfloat16",
+  i8: "int8",
+  i16: "int16",
+  i32: "int32",
+  i64: "int64",
+  u8: "uint8",
+  u16: "uint16",
+  u32: "uint32",
+  u64: "uint64",
+  bool: "bool",
+  c64: "complex64",
+  c128: "complex128",
+};
+
+const invert = (names: Partial<Record<DType, string>>): ReadonlyMap<string, DType> =>
+  new Map(Object.entries(names).map(([dtype, name]) => [`torch.${name}`, dtype as DType]));
+
+/** "torch.FloatStorage" -> "f32". Untyped storages count bytes. */
+export const STORAGE_DTYPES: ReadonlyMap<string, DType> = new Map([
+  ...invert(STORAGE_NAMES),
+  ["torch.storage.UntypedStorage", "u8"],
+  ["torch.UntypedStorage", "u8"],
+]);
+
+/** "torch.float32" -> "f32". */
+export const DTYPE_NAMES: ReadonlyMap<string, DType> = invert(TORCH_DTYPES);
+
+// How a checkpoint is written, whatever its format.
+
+/** How a checkpoint is written. */
+export interface WriteOptions {
+  /** Read all of it back before it takes its place. */
+  verify?: boolean;
+  /** Those whose SHA-256 another thread makes, and how to wait for it. All others are summed where they are written. */
+  known?: Sums;
+  /** Is given the temporary file when it is whole, right before it takes its place. An exception keeps the old one there. */
+  ready?: (temporary: string) => void;
+}
+
+/**
+ * Waits for the SHA-256 of a storage, as hexadecimal digits.
+ * @internal
+ */
+export type Sums = ReadonlyMap<Storage, () => string>;
+
+// The bytes of a described tensor, row by row whatever its strides.
+
+// An expanded tensor can claim any size for a few bytes of file.
+const MAX_EXPANDED_BYTES = 2 ** 30;
+
+export function isContiguous({ shape, strides }: TensorData): boolean {
+  const expected = contiguousStrides(shape);
+  return shape.includes(0) || shape.every((size, i) => size === 1 || strides[i] === expected[i]);
+}
+
+/** May be a view of the storage's memory: copy it to keep it. */
+export function tensorBytes(tensor: TensorData): Uint8Array {
+  const { shape, strides, storage, byteLength } = tensor;
+  if (byteLength === 0) return new Uint8Array();
+  const item = DTYPE_BYTES[tensor.dtype];
+  if (isContiguous(tensor)) return storage.read(tensor.offset * item, byteLength);
+  if (byteLength > Math.max(storage.byteLength, MAX_EXPANDED_BYTES)) {
+    throw new UserError(
+      "checkpoint",
+      `a tensor of shape [${shape}] repeats ${storage.byteLength} bytes of file into ${byteLength}; refused as too large.`,
+    );
+  }
+  const last = shape.reduce((sum, size, i) => sum + (size - 1) * strides[i], 0);
+  const source = storage.read(tensor.offset * item, (last + 1) * item);
+  return gather(source, shape, strides, item);
+}
+
+function gather(
+  source: Uint8Array,
+  shape: readonly number[],
+  strides: readonly number[],
+  item: number,
+): Uint8Array {
+  // Typed arrays need aligned bytes; a complex128 moves as two 8-byte words.
+  const aligned = source.byteOffset % 8 === 0 ? source : source.slice();
+  const Words = item === 1
+    ? Uint8Array
+    : item === 2
+    ? Uint16Array
+    : item === 4
+    ? Uint32Array
+    : BigUint64Array;
+  const words = Math.max(1, item / 8);
+  const from = new Words(
+    aligned.buffer as ArrayBuffer,
+    aligned.byteOffset,
+    aligned.byteLength / Words.BYTES_PER_ELEMENT,
+  );
+  const to = new Words(shape.reduce((product, size) => product * size, words));
+  const inner = shape.length - 1;
+  const index = new Array<number>(shape.length).fill(0);
+  let base = 0;
+  for (let at = 0; at < to.length;) {
+    for (let i = 0, position = base * words; i < shape[inner]; i++, position += strides[inner] * words) {
+      for (let word = 0; word < words; word++) to[at++] = from[position + word];
+    }
+    // Steps to the next row, carrying like an odometer.
+    for (let axis = inner - 1; axis >= 0; axis--) {
+      base += strides[axis];
+      if (++index[axis] < shape[axis]) break;
+      base -= strides[axis] * shape[axis];
+      index[axis] = 0;
+    }
+  }
+  return new Uint8Array(to.buffer);
 }

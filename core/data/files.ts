@@ -1,7 +1,11 @@
-// Data files by position, in the voice of data: every fault is of the kind "data". May import errors, checkpoint's
-// reader of files.
-import { FileBytes } from "../checkpoint/file_bytes.ts";
-import { UserError } from "../errors.ts";
+// Data files: opened for one look, or kept open and read by rows while training goes on, when they have to stay as
+// they were.
+import { FileBytes } from "../base/file_bytes.ts";
+import { UserError } from "../base/errors.ts";
+import { closeFile, openForReading, pread } from "../../ffi/libc.ts";
+import { type FileMark, type FileRows, type ReadsRows, swapBytes } from "./columns/rows.ts";
+
+// Data files by position, in the voice of data: every fault is of the kind "data".
 
 /** Runs `use` with a way to open files; all of them are closed when it ends. */
 export function withFiles<R>(use: (open: (path: string) => FileBytes) => R): R {
@@ -35,4 +39,116 @@ export function namesIn(folder: string): string[] {
   } catch (cause) {
     throw new UserError("data", `${folder} can't be listed: this user may not read the folder.`, { cause });
   }
+}
+
+// A data file that is read a piece at a time while training goes on: it has to stay as it was when the data was
+// opened.
+
+export function markOf(path: string): FileMark {
+  const { size, mtime } = Deno.statSync(path);
+  return { path, size, changed: mtime?.getTime() ?? 0 };
+}
+
+export interface OpenFile {
+  /** All of `into` from `offset` on. */
+  read(into: Uint8Array, offset: number): void;
+  close(): void;
+}
+
+export function openFile(mark: FileMark): OpenFile {
+  const { path } = mark;
+  const descriptor = openForReading(path);
+  if (descriptor < 0) throw unreadable(path, -descriptor);
+  try {
+    const now = markOf(path);
+    if (now.size !== mark.size || now.changed !== mark.changed) {
+      throw new UserError(
+        "data",
+        `${path} was changed after training began (${mark.size} bytes then, ${now.size} now): is something else ` +
+          "writing it? Go on with the last checkpoint when it is whole.",
+      );
+    }
+  } catch (error) {
+    closeFile(descriptor);
+    throw error;
+  }
+  return {
+    read(into, offset) {
+      const count = pread(descriptor, into, offset);
+      if (count === into.length) return;
+      if (count < 0) throw unreadable(path, -count);
+      throw new UserError(
+        "data",
+        `${path} became shorter while it was being read: bytes ${offset + count} to ${
+          offset + into.length
+        } are gone. ` +
+          "Is something else writing it?",
+      );
+    },
+    close: () => closeFile(descriptor),
+  };
+}
+
+const NOT_THERE = 2, DENIED = 13;
+const REASONS: Readonly<Record<number, string>> = {
+  [NOT_THERE]: "it is not there any more",
+  [DENIED]: "this user may not read it",
+  5: "the disk or the network failed (input/output error)",
+  24: "this process has too many files open (see: ulimit -n)",
+  116: "the file server has it no more (stale handle)",
+};
+
+const unreadable = (path: string, error: number) =>
+  new UserError("data", `${path} can't be read: ${REASONS[error] ?? `error ${error} of the system`}.`);
+
+// Rows that lie in a file as they are.
+
+/** `width` is the bytes of an element; the file stays its opener's to close. */
+export function openFileRows(rows: FileRows, width: number, file: OpenFile): ReadsRows {
+  const placeOf = placer(rows);
+  return {
+    read(row, into) {
+      file.read(into, placeOf(row));
+      if (rows.swapped) swapBytes(into, width);
+    },
+  };
+}
+
+const placer = ({ begin, step, blocks }: FileRows) =>
+  blocks
+    ? (row: number) => begin + Math.floor(row / blocks.rows) * blocks.step + row % blocks.rows * step
+    : (row: number) => begin + row * step;
+
+const BLOCK = 8 * 2 ** 20;
+
+/** All rows: what lies between them is skipped in memory, as a read for each would take longer. */
+export function readAllRows(rows: FileRows, count: number, width: number): Uint8Array {
+  const { bytes, step, blocks } = rows;
+  const values = new Uint8Array(count * bytes);
+  const file = openFile(rows.file);
+  const placeOf = placer(rows);
+  const most = Math.max(1, Math.floor(BLOCK / step));
+  const block = new Uint8Array(bytes === step ? 0 : Math.min(most, count) * step);
+  try {
+    for (let first = 0; first < count;) {
+      const left = blocks ? blocks.rows - first % blocks.rows : count;
+      const many = Math.min(most, count - first, left);
+      const into = values.subarray(first * bytes, (first + many) * bytes);
+      if (bytes === step) file.read(into, placeOf(first));
+      else {
+        const found = block.subarray(0, (many - 1) * step + bytes);
+        file.read(found, placeOf(first));
+        for (let i = 0; i < many; i++) copy(found, i * step, into, i * bytes, bytes);
+      }
+      first += many;
+    }
+  } finally {
+    file.close();
+  }
+  if (rows.swapped) swapBytes(values, width);
+  return values;
+}
+
+function copy(from: Uint8Array, at: number, to: Uint8Array, place: number, bytes: number): void {
+  for (let i = 0; i < bytes; i++) to[place + i] = from[at + i];
 }

@@ -1,11 +1,14 @@
-// Samples held in memory: one tensor a field, gathered by index. May import errors, format, source, ffi.
+// Data held in memory: a source of tensors, and how much memory data may take on this machine.
 import { isFloating } from "../../ffi/dtype.ts";
 import { tensor, toNumbers } from "../../ffi/make.ts";
 import { allTrue, amin, indexSelect, isfinite, reshape, toDtype } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import { UserError } from "../errors.ts";
-import { formatPlural } from "../format.ts";
+import { UserError } from "../base/errors.ts";
+import { formatBytes, formatPlural } from "../base/format.ts";
 import { type Ids, type Source, source, type SourceParts } from "./source.ts";
+import { freeMemory } from "../base/memory.ts";
+
+// Samples held in memory: one tensor a field, gathered by index.
 
 /** Samples that lie in memory. */
 export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
@@ -56,4 +59,36 @@ export function checkFinite(source: string, field: string, values: Tensor): void
         `sample ${rows.indexOf(0)} (counted from 0). Repair these samples or leave them out of the data.`,
     );
   });
+}
+
+// How much memory data may take on this machine, and the sentence where it would take more.
+
+/** Half of what is free: the other half is for the model, the optimizer and whoever else is there. */
+const SHARE = 0.5;
+/** Of what is free, that data takes without being told to: other ranks of this machine hold theirs beside it. */
+const QUARTER = 0.25;
+
+/** Refuses data that doesn't fit, before any of it is read. `samples` is how many it has, where that is known. */
+export function checkRoom(
+  what: string,
+  bytes: number,
+  samples: number | null,
+  advice: string,
+  free = freeMemory(),
+): void {
+  const most = SHARE * free;
+  if (bytes <= most) return;
+  const fitting = samples === null
+    ? ""
+    : `, enough for ${Math.floor(samples * most / bytes)} of its ${formatPlural(samples, "sample")}`;
+  throw new UserError(
+    "memory",
+    `${what} would take ${formatBytes(bytes)} of memory; data may take half of what is free, and that is ` +
+      `${formatBytes(most)}${fitting}. ${advice}`,
+  );
+}
+
+/** Whether data is held in memory, or read a sample at a time: as the user says (data.in_memory), or by what is free. */
+export function heldInMemory(mode: "auto" | "yes" | "no", bytes: number, free = freeMemory()): boolean {
+  return mode === "auto" ? bytes <= QUARTER * free : mode === "yes";
 }

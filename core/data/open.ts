@@ -1,30 +1,29 @@
-// data.type -> the sources to train and validate with. May import errors, config, the kinds of data.
-import type { Config } from "../config/settings.ts";
-import { didYouMean } from "../config/suggest.ts";
-import { isSimulated } from "../cosmology/options.ts";
-import { UserError } from "../errors.ts";
-import { formatPlural } from "../format.ts";
-import { csv } from "./csv.ts";
-import { imagefolder, looksLikeImages } from "./imagefolder.ts";
-import { generated } from "./generated/open.ts";
-import { looksLikeMnist, mnist } from "./mnist.ts";
-import { loadReader as loadHdf5Reader, netcdf } from "./netcdf.ts";
-import { looksLikeArrays, npz } from "./npz.ts";
-import { looksPacked } from "./packed/index_file.ts";
-import { packed, readersOf } from "./packed/packed.ts";
-import { stage } from "./packed/stage.ts";
+// data.type -> the sources to train and validate with.
+import type { Config } from "../settings/settings.ts";
+import { didYouMean } from "../base/suggest.ts";
+import { isSimulated } from "./cosmology/options.ts";
+import { UserError } from "../base/errors.ts";
+import { formatPlural } from "../base/format.ts";
+import { csv } from "./formats/csv/csv.ts";
+import { imagefolder, looksLikeImages } from "./formats/images/imagefolder.ts";
+import { generated } from "./cosmology/source.ts";
+import { looksLikeMnist, mnist } from "./formats/mnist/mnist.ts";
+import { loadReader as loadHdf5Reader, netcdf } from "./formats/netcdf/netcdf.ts";
+import { looksLikeArrays, npz } from "./formats/npz/npz.ts";
+import { looksPacked } from "./formats/packed/index.ts";
+import { packed, readersOf } from "./formats/packed/packed.ts";
+import { stage } from "./formats/packed/stage.ts";
 import { order, orderHash } from "./order.ts";
-import { loadKind } from "./reading/kinds.ts";
+import { loadKind } from "./reading/reader.ts";
 import type { Source } from "./source.ts";
-import { synthetic } from "./synthetic/choose.ts";
+import { synthetic } from "./synthetic/synthetic.ts";
 import { checkCount, type Spec } from "./synthetic/draw.ts";
 import { fields } from "./synthetic/fields.ts";
-import { looksLikeTokens, tokens } from "./tokens.ts";
+import { looksLikeTokens, tokens } from "./formats/tokens/tokens.ts";
 import { transformed } from "./transforms/apply.ts";
 import type { Normalisation } from "./transforms/values.ts";
-import { userData } from "../user/data.ts";
-import { isCode } from "../user/export.ts";
-import { userFile } from "../user/opened.ts";
+import { userData } from "./user/data.ts";
+import { isCode, userFile } from "../models/user/file.ts";
 
 const READY = [
   "synthetic",

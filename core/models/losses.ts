@@ -1,5 +1,4 @@
 // What is minimised: PyTorch's losses, each the mean over the valid items of one micro-batch.
-// May import ffi, core/errors, model (types), config (types).
 import { isFloating } from "../../ffi/dtype.ts";
 import { constant, scale, sub, zeros } from "../../ffi/make.ts";
 import {
@@ -25,11 +24,10 @@ import {
   upsampleTrilinear3d,
 } from "../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
-import type { Config } from "../config/settings.ts";
-import { UserError } from "../errors.ts";
-import { isCode } from "../user/export.ts";
-import { userLoss } from "../user/judging.ts";
-import { userFile } from "../user/opened.ts";
+import type { Config } from "../settings/settings.ts";
+import { UserError } from "../base/errors.ts";
+import { isCode, userFile } from "./user/file.ts";
+import { userLoss } from "./user/made.ts";
 import type { Facts } from "./model.ts";
 
 /** A loss that training can take the mean of over batches of any size, and over ranks. */

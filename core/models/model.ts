@@ -1,7 +1,12 @@
-// What a model is to the trainer: a list of blocks over one tree of modules. May import ffi, nn/module.
+// A model: its root module, its blocks and what describes them; running it, and writing its weights to a .pt file.
 import type { DType } from "../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Module } from "./nn/module.ts";
+import { writePt } from "../checkpoint/pt.ts";
+import { toData } from "../checkpoint/training_state.ts";
+import { OrderedDict } from "../checkpoint/value.ts";
+
+// What a model is to the trainer: a list of blocks over one tree of modules.
 
 /**
  * What passes between blocks: one tensor, or a few (skip connections). The first is the block's own work; behind it
@@ -102,4 +107,11 @@ export function model(
     channelsLastOnCpu: more.channelsLastOnCpu,
     describe: () => `${name}: ${more.layers}, ${parameterCount(root).toLocaleString("en-US")} parameters`,
   };
+}
+
+// A module's weights to a file that PyTorch's torch.load reads, for programs with a training loop of their own.
+
+/** Writes the state dict to a .pt file, whole or not at all: `model.load_state_dict(torch.load(path))` takes it. */
+export function saveWeights(path: string, module: Module): void {
+  writePt(path, new OrderedDict(module.stateDict().map(([name, tensor]) => [name, toData(tensor)])));
 }

@@ -1,21 +1,20 @@
-// Models by name: from settings and what the data says to a model. May import core/errors, config, model, zoo.
-import { MODEL_NAMES } from "../config/settings_model.ts";
-import type { Config } from "../config/settings.ts";
-import { didYouMean } from "../config/suggest.ts";
-import { isCode } from "../user/export.ts";
-import { userModel } from "../user/model.ts";
-import { userFile } from "../user/opened.ts";
-import { UserError } from "../errors.ts";
+// Models by name: built from the settings and the facts of the data, whose sizes must agree.
+import { MODEL_NAMES } from "../settings/sections/model.ts";
+import type { Config } from "../settings/settings.ts";
+import { didYouMean } from "../base/suggest.ts";
+import { isCode, userFile } from "./user/file.ts";
+import { userModel } from "./user/made.ts";
+import { UserError } from "../base/errors.ts";
 import { exportedModel, isExported } from "./exported/model.ts";
 import type { Facts, Model } from "./model.ts";
-import { atLeast, attentionSizes, imageSizes, patchSize, refuse, sized } from "./sizes.ts";
-import { cosmoCnn } from "./zoo/cosmo_cnn.ts";
+import { cosmoCnn, simpleConvnet } from "./zoo/convnets.ts";
 import { gpt } from "./zoo/gpt.ts";
 import { mlp } from "./zoo/mlp.ts";
 import { resnet, type ResnetName } from "./zoo/resnet.ts";
-import { simpleConvnet } from "./zoo/simple_convnet.ts";
 import { unet } from "./zoo/unet.ts";
 import { vit } from "./zoo/vit.ts";
+
+// Models by name: from settings and what the data says to a model.
 
 /** @internal */
 type Settings = Config["model"];
@@ -32,7 +31,7 @@ const resnetBuilder = (name: ResnetName): Build => (settings, facts, outputs) =>
 const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
   mlp(settings, facts, outputs) {
     if (facts.task === "language" || facts.task === "segmentation") {
-      refuse("mlp", facts, "one answer per sample");
+      refuseData("mlp", facts, "one answer per sample");
     }
     const shape = facts.input.shape;
     const inputs = sized("input_size", settings.input_size, product(shape), "features per sample");
@@ -53,12 +52,12 @@ const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
   resnet50: resnetBuilder("resnet50"),
   resnet101: resnetBuilder("resnet101"),
   unet(settings, facts, outputs) {
-    if (facts.task === "classification") refuse("unet", facts, "an answer per pixel");
+    if (facts.task === "classification") refuseData("unet", facts, "an answer per pixel");
     const { channels } = imageSizes(settings, facts);
     return unet({ channels, filters: settings.width || 32, outputs });
   },
   gpt(settings, facts, outputs) {
-    if (facts.task !== "language") refuse("gpt", facts, "sequences of tokens");
+    if (facts.task !== "language") refuseData("gpt", facts, "sequences of tokens");
     return gpt({
       vocabulary: atLeast("vocab_size", settings.vocab_size, outputs, "tokens in its vocabulary"),
       context: atLeast("context", settings.context, facts.input.shape[0], "tokens in a sequence"),
@@ -106,4 +105,157 @@ export function createModel(settings: Settings, facts: Facts, outputs = facts.ou
     outputs = settings.output_size; // classes that this data lacks do no harm
   } else sized("output_size", settings.output_size, facts.outputs, what);
   return builders[settings.name as keyof typeof builders](settings, facts, outputs);
+}
+
+// Sizes that settings and data must agree on.
+
+/** The data's size; a setting of 0 takes it, any other must equal it. */
+function sized(key: string, setting: number, found: number, what: string): number {
+  if (setting !== 0 && setting !== found) {
+    throw new UserError(
+      "usage",
+      `model.${key} is ${setting}, but the data has ${found} ${what}: set model.${key} to ${found}, ` +
+        "or leave it out.",
+    );
+  }
+  return found;
+}
+
+/** The data's size; a setting of 0 takes it, any other must be as large. */
+function atLeast(key: string, setting: number, found: number, what: string): number {
+  if (setting !== 0 && setting < found) {
+    throw new UserError(
+      "usage",
+      `model.${key} is ${setting}, but the data has ${found} ${what}: set model.${key} to ${found} or more, ` +
+        "or leave it out.",
+    );
+  }
+  return setting || found;
+}
+
+/** Channels, height and width of the data's images, checked against the settings. */
+function imageSizes(
+  settings: { name: string; channels: number; image_size: number },
+  facts: Facts,
+): { channels: number; height: number; width: number } {
+  const shape = facts.input.shape;
+  if (shape.length !== 3) refuseData(settings.name, facts, "images [channels, height, width]");
+  const [channels, height, width] = shape;
+  sized("channels", settings.channels, channels, "channels");
+  for (const side of [height, width]) sized("image_size", settings.image_size, side, "pixels a side");
+  return { channels, height, width };
+}
+
+/** Width and heads of a transformer, small by default. */
+function attentionSizes(settings: { embed: number; heads: number }): { embed: number; heads: number } {
+  const embed = settings.embed || 128, heads = settings.heads || 4;
+  if (embed % heads !== 0) {
+    throw new UserError(
+      "usage",
+      `model.embed ${embed} can't be shared by ${heads} heads: set model.embed to a multiple of model.heads, ` +
+        `e.g. ${Math.ceil(embed / heads) * heads}.`,
+    );
+  }
+  return { embed, heads };
+}
+
+/** The patch side of the settings; 0 takes the largest that leaves at least 16 patches. */
+function patchSize(setting: number, height: number, width: number): number {
+  const divides = (side: number) => height % side === 0 && width % side === 0;
+  const fitting = [16, 8, 4, 2, 1].filter(divides);
+  if (setting === 0) return fitting.find((side) => height * width >= 16 * side * side) ?? 1;
+  if (!divides(setting)) {
+    throw new UserError(
+      "usage",
+      `model.patch_size ${setting} doesn't divide images of ${height} x ${width}: ` +
+        `set it to ${fitting.join(", ")}, or leave it out.`,
+    );
+  }
+  return setting;
+}
+
+/** The data is not of the kind the model is for. */
+function refuseData(name: string, facts: Facts, wanted: string): never {
+  throw new UserError(
+    "usage",
+    `the model ${name} needs ${wanted}, but this data is for ${facts.task} ` +
+      `with samples of shape [${facts.input.shape.join(", ")}]: choose another --model or other data.`,
+  );
+}
+
+// The samples that a model is described for where no data is given: the settings' sizes, or those it is known for.
+
+type SizeSettings = Config["model"];
+type Task = Facts["task"];
+
+interface Known {
+  /** In a few words, for the list. */
+  readonly about: string;
+  readonly task: Task;
+  readonly shape: readonly number[];
+  readonly outputs: number;
+}
+
+/** What each is best known with: digits, ImageNet, GPT-2's tokens. */
+const KNOWN: Readonly<Record<string, Known>> = {
+  mlp: { about: "hidden layers of one width, for tables", task: "regression", shape: [7], outputs: 1 },
+  "simple-convnet": {
+    about: "two convolutions, for digits",
+    task: "classification",
+    shape: [1, 28, 28],
+    outputs: 10,
+  },
+  "cosmo-cnn": {
+    about: "four stages of convolutions, for maps",
+    task: "regression",
+    shape: [1, 64, 64],
+    outputs: 2,
+  },
+  ...Object.fromEntries(
+    ["resnet18", "resnet34", "resnet50", "resnet101"].map((name): [string, Known] => [name, {
+      about: "residual network, as torchvision has it",
+      task: "classification",
+      shape: [3, 224, 224],
+      outputs: 1000,
+    }]),
+  ),
+  unet: { about: "an answer per pixel", task: "segmentation", shape: [3, 128, 128], outputs: 2 },
+  gpt: { about: "GPT-2, with nanoGPT's names", task: "language", shape: [1024], outputs: 50257 },
+  vit: { about: "vision transformer", task: "classification", shape: [3, 224, 224], outputs: 1000 },
+};
+
+export const aboutModel = (name: string): string => KNOWN[name]?.about ?? "";
+
+/** The sizes that the settings give come first. */
+export function factsFor(settings: SizeSettings): Facts {
+  const known = KNOWN[settings.name] ?? unknown(settings);
+  const { task } = known;
+  const outputs = (task === "language" ? settings.vocab_size : settings.output_size) || known.outputs;
+  return {
+    task,
+    outputs,
+    input: { shape: shapeFor(settings, known), dtype: task === "language" ? "i64" : "f32" },
+  };
+}
+
+function shapeFor(settings: SizeSettings, { task, shape }: Known): readonly number[] {
+  if (task === "language") return [settings.context || shape[0]];
+  if (shape.length === 1) return [settings.input_size || shape[0]];
+  const [channels, height, width] = shape;
+  const { image_size: side } = settings;
+  return [settings.channels || channels, side || height, side || width];
+}
+
+/** A file's author knows what it takes; the settings may say it. */
+function unknown({ name, input_size: inputs, channels, image_size: side }: SizeSettings): Known {
+  if (!isCode(name)) return KNOWN.mlp; // a name that nothing has: the registry says which there are
+  if (inputs > 0) return { about: "", task: "regression", shape: [inputs], outputs: 1 };
+  if (channels > 0 && side > 0) {
+    return { about: "", task: "classification", shape: [channels, side, side], outputs: 10 };
+  }
+  throw new UserError(
+    "usage",
+    `${name}: say what a sample is, with its data (--data-type, --data-path), with --input-size N, ` +
+      "or with --set model.channels=3 --set model.image_size=224.",
+  );
 }

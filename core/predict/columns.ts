@@ -1,8 +1,14 @@
-// Predictions as columns with names, read piece by piece: what every kind of file is written from. May import spool
-// (types).
-import type { Kept, Spool } from "./spool.ts";
+// Predictions as named columns that are read piece by piece. Rows are spooled to disk as they are predicted, so
+// memory holds one batch of them at most.
+import { join } from "../../deps/path.ts";
+import { temporaryFor, writeAll } from "../base/atomic.ts";
+import { reading, writing } from "../base/new_file.ts";
+import { UserError } from "../base/errors.ts";
+import type { PredictedColumn } from "./predict.ts";
 
-export interface Column {
+// Predictions as columns with names, read piece by piece: what every kind of file is written from.
+
+export interface PredictionColumn {
   readonly name: string;
   readonly dtype: "i32" | "f32";
   /** Samples first. */
@@ -16,32 +22,33 @@ export interface Column {
 /** Rows of which a chunk has at most so many numbers, but one row at least. */
 const CHUNK = 1 << 18;
 
-export const elementsOf = ({ shape }: Pick<Column, "shape">): number =>
+export const elementsOf = ({ shape }: Pick<PredictionColumn, "shape">): number =>
   shape.slice(1).reduce((product, size) => product * size, 1);
 
-export const bytesOf = (column: Pick<Column, "shape">): number => 4 * column.shape[0] * elementsOf(column);
+export const columnBytesOf = (column: Pick<PredictionColumn, "shape">): number =>
+  4 * column.shape[0] * elementsOf(column);
 
 /** All rows, in pieces. */
-export function* piecesOf(column: Column): Generator<Int32Array | Float32Array> {
+export function* piecesOf(column: PredictionColumn): Generator<Int32Array | Float32Array> {
   const samples = column.shape[0], rows = Math.max(1, Math.floor(CHUNK / Math.max(1, elementsOf(column))));
   for (let from = 0; from < samples; from += rows) yield column.read(from, Math.min(rows, samples - from));
 }
 
-export interface Part {
+export interface PredictedPart {
   /** "train" or "val". */
   readonly role: string;
   /** One for each rank, in their order. */
   readonly spools: readonly Spool[];
 }
 
-export interface Order {
+export interface RowOrder {
   /** Samples in the data's order: all parts are of one table. Else one part stands after the other. */
   readonly oneTable: boolean;
   /** Whether a column tells which part a sample is of. */
   readonly split: boolean;
 }
 
-export interface Names {
+export interface ColumnNames {
   /** Of the classes, or of the numbers, as the model knows them. */
   readonly predicted: readonly string[];
   /** Of the numbers in the data. */
@@ -57,15 +64,20 @@ interface Run {
 }
 
 /** What the columns of this many samples will look like, when the first rows are there. */
-export function outlineOf(kept: readonly Kept[], samples: number, split: boolean, names: Names): Column[] {
+export function outlineOf(
+  kept: readonly SpooledColumn[],
+  samples: number,
+  split: boolean,
+  names: ColumnNames,
+): PredictionColumn[] {
   const classes = kept.some(({ name }) => name === "label");
-  const column = ({ name, shape, dtype }: Kept): Column => {
+  const column = ({ name, shape, dtype }: SpooledColumn): PredictionColumn => {
     const called = calledIn(name, dtype, classes, names);
     const of = called.length > 0 ? { names: called } : {};
     return { name, dtype, shape: [samples, ...shape], read: () => new Int32Array(0), ...of };
   };
   const [id, ...others] = kept;
-  const role: Kept = { name: "split", shape: [], dtype: "i32" };
+  const role: SpooledColumn = { name: "split", shape: [], dtype: "i32" };
   return [
     column(id),
     ...(split ? [{ ...column(role), names: ["train", "val"] }] : []),
@@ -73,13 +85,22 @@ export function outlineOf(kept: readonly Kept[], samples: number, split: boolean
   ];
 }
 
-function calledIn(name: string, dtype: Kept["dtype"], classes: boolean, names: Names): readonly string[] {
+function calledIn(
+  name: string,
+  dtype: SpooledColumn["dtype"],
+  classes: boolean,
+  names: ColumnNames,
+): readonly string[] {
   if (name === "label" || (name === "target" && classes && dtype === "i32")) return names.predicted;
   if (classes) return [];
   return name === "prediction" ? names.predicted : name === "target" ? names.target : [];
 }
 
-export function columnsOf(parts: readonly Part[], { oneTable, split }: Order, names: Names): Column[] {
+export function predictionColumns(
+  parts: readonly PredictedPart[],
+  { oneTable, split }: RowOrder,
+  names: ColumnNames,
+): PredictionColumn[] {
   const spools = parts.flatMap(({ spools }, part) => spools.map((spool) => ({ spool, part })));
   const kept = spools.find(({ spool }) => spool.rows() > 0)!.spool.columns();
   const samples = spools.reduce((sum, { spool }) => sum + spool.rows(), 0);
@@ -144,4 +165,113 @@ function inOrder(spools: readonly { spool: Spool; part: number }[]): Run[] {
     i += count;
   }
   return runs;
+}
+
+// Rows are put on disk as they are predicted, a file a column, until all are there: no more than a batch of them is
+// ever in memory.
+
+/** A column as it was put down: all of its rows have this shape. */
+export interface SpooledColumn {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly dtype: "i32" | "f32";
+}
+
+export interface Spool {
+  add(rows: readonly PredictedColumn[]): void;
+  /** What was put down; nothing yet before the first rows. */
+  columns(): readonly SpooledColumn[];
+  rows(): number;
+  /** Rows of one column, from the file. */
+  read(column: string, from: number, count: number): Int32Array | Float32Array;
+  close(): void;
+}
+
+interface ColumnFile {
+  readonly kept: SpooledColumn;
+  readonly file: Deno.FsFile;
+}
+
+/** Beside `out`, in files that have no name: they are gone with this process, however it ends. */
+export function openSpool(out: string): Spool {
+  return spool(out, () => {
+    const path = temporaryFor(out);
+    return writing(out, () => {
+      const file = Deno.openSync(path, { read: true, write: true, createNew: true });
+      Deno.removeSync(path);
+      return file;
+    });
+  }, null);
+}
+
+/** In this folder, for another rank to read. */
+export function openNamedSpool(folder: string, name: string): Spool {
+  return spool(folder, (column) => {
+    const path = join(folder, `${name}.${column}`);
+    return writing(path, () => Deno.openSync(path, { read: true, write: true, createNew: true }));
+  }, null);
+}
+
+/** What another rank has put down there. */
+export function readSpool(
+  folder: string,
+  name: string,
+  columns: readonly SpooledColumn[],
+  rows: number,
+): Spool {
+  const open = (column: string) => {
+    const path = join(folder, `${name}.${column}`);
+    return reading(path, () => Deno.openSync(path, { read: true }));
+  };
+  return spool(folder, open, { columns: rows === 0 ? [] : columns, rows });
+}
+
+function spool(
+  where: string,
+  open: (column: string) => Deno.FsFile,
+  there: { columns: readonly SpooledColumn[]; rows: number } | null,
+): Spool {
+  let count = there?.rows ?? 0;
+  const files = new Map<string, ColumnFile>();
+  for (const kept of there?.columns ?? []) files.set(kept.name, { kept, file: open(kept.name) });
+  const fileOf = ({ name, shape, values }: PredictedColumn): ColumnFile => {
+    const kept = { name, shape, dtype: values instanceof Int32Array ? "i32" : "f32" } as const;
+    const found = files.get(name) ?? { kept, file: open(name) };
+    files.set(name, found);
+    if (found.kept.shape.join() === shape.join()) return found;
+    throw new UserError(
+      "data",
+      `The model's ${name} has the shape [${found.kept.shape.join(", ")}] for the first samples and [${
+        shape.join(", ")
+      }] for some after sample ${count}: a file has room for one shape. Predict samples of one size at a time.`,
+    );
+  };
+  return {
+    add(rows) {
+      for (const some of rows) {
+        const { file } = fileOf(some);
+        const { buffer, byteOffset, byteLength } = some.values;
+        writing(where, () => writeAll(file, new Uint8Array(buffer, byteOffset, byteLength)));
+      }
+      count += rows[0].values.length;
+    },
+    columns: () => [...files.values()].map(({ kept }) => kept),
+    rows: () => count,
+    read(column, from, count) {
+      const { kept: { shape, dtype }, file } = files.get(column)!;
+      const each = shape.reduce((product, size) => product * size, 1);
+      const made = new (dtype === "i32" ? Int32Array : Float32Array)(count * each);
+      const bytes = new Uint8Array(made.buffer);
+      reading(where, () => file.seekSync(from * each * 4, Deno.SeekMode.Start));
+      for (let done = 0; done < bytes.length;) {
+        const got = reading(where, () => file.readSync(bytes.subarray(done)));
+        if (!got) throw new UserError("data", `${where}: what was predicted is no longer all there.`);
+        done += got;
+      }
+      return made;
+    },
+    close() {
+      for (const { file } of files.values()) file.close();
+    },
+  };
 }

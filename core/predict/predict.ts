@@ -1,18 +1,156 @@
-// What a model says of each sample of a part, batch by batch. May import ffi, data, models, train.
+// Predicts every sample of a data set, on one rank or several, batch by batch, and writes the predictions to one
+// file.
+import { temporaryFor } from "../base/atomic.ts";
+import { writing } from "../base/new_file.ts";
+import { plainPart, type Source } from "../data/source.ts";
+import type { Team } from "../ranks/team.ts";
+import { UserError } from "../base/errors.ts";
+import { pathExists } from "../base/files.ts";
+import {
+  type ColumnNames,
+  openNamedSpool,
+  openSpool,
+  outlineOf,
+  type PredictionColumn,
+  predictionColumns,
+  readSpool,
+  type RowOrder,
+  type Spool,
+  type SpooledColumn,
+} from "./columns.ts";
+import { checkRoomFor, writePredictions } from "./file.ts";
 import { isFloating } from "../../ffi/dtype.ts";
-import { autocast } from "../../ffi/autocast.ts";
+import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { readBytes, toNumbers } from "../../ffi/make.ts";
 import { argmax, reshape, softmax, toDtype } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import { plainPart, type Source } from "../data/source.ts";
 import { forward } from "../models/model.ts";
 import type { Pass } from "../train/blocks.ts";
 import type { Feed } from "../train/feed.ts";
-import { evaluationOutOfMemory } from "../train/out_of_memory.ts";
+import { evaluationOutOfMemory } from "../train/memory.ts";
+
+// Predictions of all samples, by this rank or by several, to one file.
+
+export interface DataRole {
+  /** "train" or "val". */
+  readonly role: string;
+  readonly source: Source;
+}
+
+export interface PredictToFileOptions {
+  readonly out: string;
+  readonly roles: readonly DataRole[];
+  readonly order: RowOrder;
+  readonly names: ColumnNames;
+  readonly job: Omit<PredictOptions, "take">;
+  /** Null for one rank. */
+  readonly team: Team | null;
+  /** Of the command that was given. */
+  readonly command: string;
+}
+
+/** What the file has in it, on the rank that wrote it; null on the others. */
+export async function predictToFile(
+  given: PredictToFileOptions,
+): Promise<readonly PredictionColumn[] | null> {
+  const { team } = given;
+  const folder = team ? sharedFolder(team, given.out) : null;
+  const rank = team?.rank ?? 0, world = team?.world ?? 1;
+  const open = ({ role }: DataRole, rank: number) =>
+    folder ? openNamedSpool(folder, `${role}-${rank}`) : openSpool(given.out);
+  const own = given.roles.map((role) => ({ ...role, spool: open(role, rank) }));
+  try {
+    await predictShare(given, own, rank, world);
+    if (!team) return write(given, own.map(({ role, spool }) => ({ role, spools: [spool] })));
+    for (const { spool } of own) spool.close(); // a shared file system shows others what was closed
+    const all = team.hear(
+      own.map(({ spool }) => ({ rows: spool.rows(), columns: spool.columns() })),
+      "predict",
+    );
+    return rank === 0 ? merge(given, folder!, all) : null;
+  } finally {
+    if (!team) { for (const { spool } of own) spool.close(); }
+    else if (rank === 0) removeAll(folder!);
+  }
+}
+
+async function predictShare(
+  { out, roles, order, names, job }: PredictToFileOptions,
+  own: readonly { source: Source; spool: Spool }[],
+  rank: number,
+  world: number,
+): Promise<void> {
+  const samples = roles.reduce((sum, { source }) => sum + source.length, 0);
+  let before = 0, looked = false;
+  for (const { source, spool } of own) {
+    const range = shareOf(source.length, job.batchSize, rank, world);
+    await predictSamples(source, range, {
+      ...job,
+      poll: (done) => job.poll(before + done),
+      take(rows) {
+        spool.add(rows);
+        if (looked) return;
+        looked = true;
+        checkRoomFor(out, outlineOf(spool.columns(), samples, order.split && roles.length > 1, names));
+      },
+    });
+    before += range.end - range.from;
+  }
+}
+
+/** A folder beside the file, which rank 0 makes and all see. */
+function sharedFolder(team: Team, out: string): string {
+  const made = team.rank === 0 ? temporaryFor(out) : "";
+  if (team.rank === 0) writing(out, () => Deno.mkdirSync(made, { recursive: true }));
+  const [folder] = team.hear(made, "predict");
+  if (pathExists(folder)) return folder;
+  throw new UserError(
+    "usage",
+    `Rank ${team.rank} (${Deno.hostname()}) does not see ${folder}, which rank 0 has made: ranks put their predictions together ` +
+      "beside --out, so it must be on a file system that all nodes share.",
+  );
+}
+
+type RankShare = readonly { readonly rows: number; readonly columns: readonly SpooledColumn[] }[];
+
+function merge(
+  given: PredictToFileOptions,
+  folder: string,
+  all: readonly RankShare[],
+): readonly PredictionColumn[] {
+  const parts = given.roles.map(({ role }, i) => ({
+    role,
+    spools: all.map((told, rank) => readSpool(folder, `${role}-${rank}`, told[i].columns, told[i].rows)),
+  }));
+  try {
+    return write(given, parts);
+  } finally {
+    for (const { spools } of parts) for (const spool of spools) spool.close();
+  }
+}
+
+function write(
+  { out, order, names, command }: PredictToFileOptions,
+  parts: Parameters<typeof predictionColumns>[0],
+): readonly PredictionColumn[] {
+  const columns = predictionColumns(parts, order, names);
+  writePredictions(out, columns, command);
+  return columns;
+}
+
+function removeAll(folder: string): void {
+  try {
+    Deno.removeSync(folder, { recursive: true });
+  } catch {
+    // It is in nobody's way.
+  }
+}
+
+// What a model says of each sample of a part, batch by batch.
 
 /** One column of some samples' rows: what each sample has of it, and its numbers. */
-export interface Some {
+export interface PredictedColumn {
   readonly name: string;
   /** Of one sample. */
   readonly shape: readonly number[];
@@ -20,12 +158,12 @@ export interface Some {
 }
 
 /** Samples by their place in the source: from the first up to the end, without it. */
-export interface Range {
+export interface SampleRange {
   readonly from: number;
   readonly end: number;
 }
 
-export interface Job {
+interface PredictOptions {
   readonly pass: Pass;
   readonly feed: Feed;
   readonly batchSize: number;
@@ -34,7 +172,7 @@ export interface Job {
   /** From a class's number in the data to the model's, where they are not the same; -1 for one that it does not know. */
   readonly relabel?: readonly number[] | null;
   /** Gets each batch's columns, in order. */
-  take(rows: readonly Some[]): void;
+  take(rows: readonly PredictedColumn[]): void;
   /** Called between batches and while data is waited for. */
   poll(done: number): Promise<void> | void;
 }
@@ -42,13 +180,17 @@ export interface Job {
 const WAIT_MS = 50;
 
 /** The part that a rank takes: whole batches, the same whatever the number of ranks, so that they have the same bits. */
-export function shareOf(length: number, batchSize: number, rank: number, world: number): Range {
+export function shareOf(length: number, batchSize: number, rank: number, world: number): SampleRange {
   const batches = Math.ceil(length / batchSize);
   const at = (rank: number) => Math.min(length, Math.floor(rank * batches / world) * batchSize);
   return { from: at(rank), end: at(rank + 1) };
 }
 
-export async function predict(source: Source, { from, end }: Range, job: Job): Promise<void> {
+async function predictSamples(
+  source: Source,
+  { from, end }: SampleRange,
+  job: PredictOptions,
+): Promise<void> {
   const { pass, feed, batchSize, targets, relabel = null, take, poll } = job;
   if (from === end) return;
   const classes = source.facts.task === "classification";
@@ -88,22 +230,22 @@ export async function predict(source: Source, { from, end }: Range, job: Job): P
   }
 }
 
-const floats = (name: string, rows: Tensor): Some => ({
+const floats = (name: string, rows: Tensor): PredictedColumn => ({
   name,
   shape: rows.shape.slice(1),
   values: new Float32Array(readBytes(toDtype(rows, "f32")).buffer),
 });
 
-const labels = (target: Tensor, relabel: readonly number[] | null): Some => ({
+const labels = (target: Tensor, relabel: readonly number[] | null): PredictedColumn => ({
   name: "target",
   shape: target.shape.slice(1),
   values: Int32Array.from(toNumbers(target), (label) => relabel ? relabel[label] ?? -1 : label),
 });
 
 /** Of one logit the classes are 0 and 1, as the loss bce has it. */
-function likeliest(output: Tensor): Some[] {
+function likeliest(output: Tensor): PredictedColumn[] {
   const logits = reshape(toDtype(output, "f32"), [output.shape[0], -1]);
-  const some = (label: Float64Array, probability: Float64Array): Some[] => [
+  const some = (label: Float64Array, probability: Float64Array): PredictedColumn[] => [
     { name: "label", shape: [], values: Int32Array.from(label) },
     { name: "probability", shape: [], values: Float32Array.from(probability) },
   ];

@@ -1,16 +1,19 @@
-// Forward and backward through a model's blocks: straight through, or recomputing each block's activations in
-// the backward pass (gradient checkpointing). May import ffi, models.
-import { autocast } from "../../ffi/autocast.ts";
+// Forward and backward through a model's blocks, straight or with gradient checkpointing; seeds keyed by step and
+// block.
+import { autocast, manualSeed } from "../../ffi/context.ts";
 import { asksForGradient, backward, boundary, gradOf } from "../../ffi/autograd.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { add } from "../../ffi/make.ts";
 import { detach, mul, sum } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
-import type { UserMetrics } from "../user/judging.ts";
-import type { KeyedSeeds } from "./keyed_seeds.ts";
+import type { UserMetrics } from "../models/user/made.ts";
 import type { Activation, Model } from "../models/model.ts";
-import { firstPass, recompute } from "../models/nn/batch_norm.ts";
+import { firstPass, recompute } from "../models/nn/norms.ts";
+import { key } from "../base/random.ts";
+
+// Forward and backward through a model's blocks: straight through, or recomputing each block's activations in the
+// backward pass (gradient checkpointing).
 
 /** How a batch goes through the model. */
 export interface Pass {
@@ -141,4 +144,35 @@ export function backwardFrom(
   if (pairs.length === 1) return backward(pairs[0][0], pairs[0][1], again);
   const products = pairs.map(([y, dy]) => sum(mul(y, dy)));
   backward(products.reduce((a, b) => add(a, b)), null, again);
+}
+
+// Random numbers inside the model (dropout) are a function of (seed, step, share, micro-batch, block): a resumed or
+// recomputed block draws the same ones, and no generator state is ever saved.
+
+/** @internal */
+interface KeyedSeeds {
+  step: number;
+  /** Which share of the global batch is under way: the number of its virtual shard, or of its rank where there are none. */
+  share: number;
+  /** The micro-batch of it. */
+  micro: number;
+  /** Before a block runs. */
+  seed(block: number): void;
+}
+
+/**
+ * Null for a model that draws nothing: no module with a share `p` to drop, no operation that draws. `unknown`: what its code
+ * draws can't be told, so it is seeded: that costs a microsecond a block.
+ */
+export function keyedSeeds(model: Model, seed: number, unknown = false): KeyedSeeds | null {
+  const dropped = model.root.modules().some((m) => "p" in m && (m.p as number) > 0);
+  if (!dropped && !model.draws && !unknown) return null;
+  return {
+    step: 0,
+    share: 0,
+    micro: 0,
+    seed(block) {
+      manualSeed(key(seed, "dropout", this.step, this.share, this.micro, block));
+    },
+  };
 }

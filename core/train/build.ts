@@ -1,24 +1,24 @@
-// From settings and data to a model on the device, with its loss and arena: what training and evaluation share.
-// May import ffi, models, data, its siblings.
-import { manualSeed } from "../../ffi/random.ts";
-import { toDevice } from "../../ffi/make.ts";
-import type { Device } from "../../ffi/tensor.ts";
-import type { Config } from "../config/settings.ts";
+// Builds the model, loss and arena from settings and data, with the class names that a checkpoint knows.
+import { manualSeed } from "../../ffi/context.ts";
+import { tensor, toDevice } from "../../ffi/make.ts";
+import type { Device, Tensor } from "../../ffi/tensor.ts";
+import type { Config } from "../settings/settings.ts";
 import { openData, type Opened } from "../data/open.ts";
-import { UserError } from "../errors.ts";
+import { UserError } from "../base/errors.ts";
 import { createLoss } from "../models/losses.ts";
-import type { Model } from "../models/model.ts";
-import { lossFor } from "../models/exported/loss.ts";
-import { checkRun } from "../models/exported/model.ts";
+import type { Facts, Model } from "../models/model.ts";
+import { checkRun, lossFor } from "../models/exported/model.ts";
 import { createModel } from "../models/registry.ts";
-import { isCode } from "../user/export.ts";
-import { userMetrics } from "../user/judging.ts";
-import { userFile } from "../user/opened.ts";
-import { type Arena, packParameters, type Shared } from "./arena.ts";
-import type { Pass } from "./blocks.ts";
-import { keyedSeeds } from "./keyed_seeds.ts";
-import { answering, type Answers } from "./known.ts";
+import { isCode, userFile } from "../models/user/file.ts";
+import { userMetrics } from "../models/user/made.ts";
+import { type Arena, packParameters, type Shared } from "./gradients/arena.ts";
+import { keyedSeeds, type Pass } from "./blocks.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
+import { indexSelect, toDtype } from "../../ffi/ops.ts";
+import { field, type Value } from "../checkpoint/value.ts";
+import type { Source } from "../data/source.ts";
+
+// From settings and data to a model on the device, with its loss and arena: what training and evaluation share.
 
 export interface Built {
   readonly data: Opened;
@@ -113,3 +113,79 @@ export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
   return accumulates || t.deterministic === "world" || t.clip_norm > 0 || amp === "fp16" ||
     t.optimizer.type === "lamb";
 }
+
+// What a checkpoint knows of the answers that its model gives, where the data at hand can't say.
+
+export interface Answers {
+  readonly task: Facts["task"];
+  /** Classes, numbers to predict, or tokens in the vocabulary. */
+  readonly outputs: number;
+  /** Of the classes, or of the numbers; empty where they have none. */
+  readonly names: readonly string[];
+}
+
+/** More names than these are no help to anybody. */
+const MOST_NAMES = 10_000;
+
+export const answersOf = ({ facts: { task, outputs }, names = [] }: Source): Answers => ({
+  task,
+  outputs,
+  names: names.length > MOST_NAMES ? [] : names,
+});
+
+/** Null in a checkpoint that was written before this was, or by another program. */
+export function savedAnswers(root: Value): Answers | null {
+  const known = field(field(root, "hpctrain"), "answers");
+  const task = field(known, "task"), outputs = field(known, "outputs"), names = field(known, "names");
+  if (typeof task !== "string" || typeof outputs !== "number") return null;
+  return { task: task as Facts["task"], outputs, names: Array.isArray(names) ? names.map(String) : [] };
+}
+
+/**
+ * From a class's number in the data to the model's, -1 for one that it does not know; null where they are the same. Classes
+ * that are texts are numbered in each file by itself.
+ */
+export function relabelled(data: readonly string[], model: readonly string[]): number[] | null {
+  if (data.length === 0 || model.length === 0 || data.join("\n") === model.join("\n")) return null;
+  return data.map((name) => model.indexOf(name));
+}
+
+/** The same samples with their classes by the model's numbers. */
+export function numberedAs(source: Source, { task, names }: Answers): Source {
+  const map = task === "classification" ? relabelled(source.names ?? [], names) : null;
+  if (map === null) return source;
+  const strange = source.names!.filter((_, i) => map[i] < 0);
+  if (strange.length > 0) {
+    throw new UserError(
+      "data",
+      `${source.name} has ${strange.length === 1 ? "the class" : "classes"} ${
+        shown(strange)
+      }, which the run did not have ` +
+        `(its classes: ${shown(names)}). Leave those samples out, or use hpctrain predict: it says -1 there.`,
+    );
+  }
+  const numbers = toDtype(tensor(map), "i64");
+  return withNumbers(source, numbers);
+}
+
+function withNumbers(source: Source, numbers: Tensor): Source {
+  const onDevice = (device: Device) => device === "cpu" ? numbers : toDevice(numbers, device);
+  return {
+    ...source,
+    finish: (raw, part) => {
+      const { input, target } = source.finish(raw, part);
+      return { input, target: indexSelect(onDevice(target.device), 0, target) };
+    },
+    host: source.host && withNumbers(source.host, numbers),
+  };
+}
+
+const shown = (names: readonly string[]) =>
+  names.slice(0, 10).join(", ") + (names.length > 10 ? `, and ${names.length - 10} more` : "");
+
+/** The same samples for a model of these answers. */
+const answering = (source: Source, { task, outputs }: Answers): Source => ({
+  ...source,
+  facts: { ...source.facts, task, outputs },
+  host: source.host && answering(source.host, { task, outputs, names: [] }),
+});

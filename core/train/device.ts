@@ -1,14 +1,18 @@
-// Opens libtorch and settles where and how to compute. May import ffi, errors, config.
+// Opens libtorch, chooses device, numerics and the number of loader threads.
 import { cudaDevices, cudaMemory, setCudaDevice, setNumerics, whyNoCuda } from "../../ffi/cuda.ts";
 import { LibraryError, NativeError } from "../../ffi/errors.ts";
-import type { Libtorch } from "../../ffi/libraries/types.ts";
+import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../ffi/library.ts";
-import { setThreads } from "../../ffi/random.ts";
+import { setThreads } from "../../ffi/context.ts";
 import type { Device } from "../../ffi/tensor.ts";
-import type { Config } from "../config/settings.ts";
-import { asMistake } from "../user/mistakes.ts";
-import { refused, UserError } from "../errors.ts";
+import type { Config } from "../settings/settings.ts";
+import { asMistake } from "../models/user/file.ts";
+import { refused, UserError } from "../base/errors.ts";
 import { beginLoading, chooseLibtorch, loaded } from "./libtorch.ts";
+import type { Resolved } from "../settings/resolve.ts";
+import { cpusHere, workersFor } from "../base/cores.ts";
+
+// Opens libtorch and settles where and how to compute.
 
 export { whyNoCuda };
 
@@ -102,4 +106,19 @@ function deviceFailed(error: NativeError): UserError {
     }. ${why} Checkpoints from before it are kept.`,
     { cause: error },
   );
+}
+
+// How many threads read data.
+
+/** Never more than this process has cores; who asked for more is told. `sharing`: ranks that use the same cores. */
+export function loaderThreads(
+  { config, layer }: Pick<Resolved, "config" | "layer">,
+  device: Device,
+  sharing = 1,
+): { loaders: number; notes: string[] } {
+  const cpus = Math.max(1, Math.floor(cpusHere() / sharing));
+  const training = device === "cpu" ? config.training.threads || cpus : 1;
+  const mentioned = !["default", "preset"].includes(layer("data.num_workers"));
+  const { workers, note } = workersFor(config.data.num_workers, cpus, training, mentioned);
+  return { loaders: workers, notes: note ? [note] : [] };
 }

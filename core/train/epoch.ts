@@ -1,24 +1,33 @@
-// The steps of one epoch: data is waited for, a step is made, and what is due after it is done. May import ffi, data, track,
-// its siblings.
+// The steps of one epoch, its running sums over ranks, and what waits for the second step.
 import { scope } from "../../ffi/tensor.ts";
-import { type Order, order } from "../data/order.ts";
-import { partsOf, partsOfShards } from "../data/part.ts";
+import { type Order, order, partsOf, partsOfShards } from "../data/order.ts";
 import type { Part } from "../data/source.ts";
-import { COPY, type Look, REST } from "../track/account.ts";
-import type { Throughput } from "../track/throughput.ts";
-import { type Asked, enough, save, stopped } from "./asked.ts";
+import { COPY, REST, type TimeMark } from "../run/account.ts";
+import type { Throughput } from "./throughput.ts";
+import {
+  type BoundaryRequests,
+  enough,
+  type EventLoopTurn,
+  type Pauses,
+  save,
+  StepAborted,
+  stopped,
+} from "./pauses.ts";
 import type { Outcome } from "./blocks.ts";
-import type { Breath } from "./breath.ts";
-import { emptySums, sumsOf, sumsSoFar } from "./epoch_sums.ts";
 import type { Supply } from "./feed.ts";
-import { loggedSteps } from "./batch_math.ts";
-import { rewind } from "./guards/rewind.ts";
-import { type Late, openLate } from "./late.ts";
-import type { RunningMetrics } from "./running_metrics.ts";
-import { Left, type Pauses } from "./pauses.ts";
+import { loggedSteps } from "./batches.ts";
+import { rewind } from "./guards/spikes.ts";
+import { type DeferredMetrics, openDeferredMetrics } from "./deferred_metrics.ts";
+import { type RunningMetrics, runningMetrics } from "./running_metrics.ts";
 import type { Ending, Run } from "./run.ts";
 import { learningRate } from "./schedule.ts";
 import { itemsOf, type MicroBatch, sharesOf, type StepOptions, type StepResult, trainStep } from "./step.ts";
+import { measureOf } from "./metrics.ts";
+import type { VirtualShards } from "./gradients/virtual_shards.ts";
+import { keepAllFreedMemory } from "../../ffi/library.ts";
+import { freeMemory } from "../base/memory.ts";
+
+// The steps of one epoch: data is waited for, a step is made, and what is due after it is done.
 
 /** Longest wait for data before signals and requests are looked at. */
 const WAIT_MS = 50;
@@ -28,9 +37,9 @@ export interface Common {
   readonly run: Run;
   readonly supply: Supply;
   readonly pace: Throughput;
-  readonly breath: Breath;
+  readonly breath: EventLoopTurn;
   readonly pauses: Pauses;
-  readonly asked: (here: boolean) => Asked;
+  readonly asked: (here: boolean) => BoundaryRequests;
   readonly beforeStep: () => void;
 }
 
@@ -40,9 +49,9 @@ export interface Epoch extends Common {
   /** Whether this step is written down. */
   readonly logged: (step: number) => boolean;
   readonly options: StepOptions;
-  readonly late: Late;
+  readonly late: DeferredMetrics;
   /** Where the run's account was when it began. */
-  readonly began: Look;
+  readonly began: TimeMark;
   /** Others after training has gone back. */
   running: RunningMetrics;
 }
@@ -66,7 +75,7 @@ export function openEpoch(common: Common): Epoch {
     logged: loggedSteps(training, run.plan),
     running: sumsSoFar(run),
     options: { ...run.step, observe, hold: run.saver.hold, pauses },
-    late: openLate(run, number, pace),
+    late: openDeferredMetrics(run, number, pace),
     began: run.account.look(),
   };
   pace.startEpoch();
@@ -120,7 +129,7 @@ export async function trainSteps(e: Epoch): Promise<Ending | null> {
 }
 
 /** Hot: nothing is read from the device but through `late`, nothing is logged. Gives where the step was left, if it was. */
-function oneStep(e: Epoch, ready: boolean): Left | null {
+function oneStep(e: Epoch, ready: boolean): StepAborted | null {
   const { run, late, logged } = e;
   const { cursor, plan, together, account, step: { norms } } = run;
   together?.control.phase("forward");
@@ -130,7 +139,7 @@ function oneStep(e: Epoch, ready: boolean): Left | null {
   const world = together?.team.world ?? 1;
   if (norms) norms.passes = Math.ceil(Math.ceil(count / world) / plan.micro);
   const result = computed(e, ready, rate, log);
-  if (result instanceof Left) return result;
+  if (result instanceof StepAborted) return result;
   run.ema?.update();
   cursor.step++;
   together?.control.step(cursor.step);
@@ -144,7 +153,7 @@ function oneStep(e: Epoch, ready: boolean): Left | null {
 }
 
 /** Hot too. A step that is left between two micro-batches has changed nothing that lasts, but for what is undone. */
-function computed(e: Epoch, ready: boolean, rate: number, log: boolean): StepResult | Left {
+function computed(e: Epoch, ready: boolean, rate: number, log: boolean): StepResult | StepAborted {
   const { run, supply, running, pauses, options } = e;
   const { cursor, together, account, step: { pass: { loss } } } = run;
   try {
@@ -158,13 +167,13 @@ function computed(e: Epoch, ready: boolean, rate: number, log: boolean): StepRes
       return trainStep(options, batches, shares, rate, log, cursor.step);
     });
   } catch (thrown) {
-    if (thrown instanceof Left) return thrown;
+    if (thrown instanceof StepAborted) return thrown;
     throw thrown;
   }
 }
 
 /** The run stops within a step: it is as if that had not been begun. */
-async function leave(e: Epoch, left: Left): Promise<Ending> {
+async function leave(e: Epoch, left: StepAborted): Promise<Ending> {
   const { run, running, pauses } = e;
   if (left.begun) run.console.line(`Step ${run.cursor.step + 1} is left in its midst, to be begun anew.`);
   pauses.undo();
@@ -185,4 +194,62 @@ async function goBack(e: Epoch): Promise<void> {
   await rewind(e.run);
   e.running.close();
   e.running = emptySums(e.run); // what was seen before is not what these weights have learnt
+}
+
+// An epoch's running metrics where virtual shards and ranks keep parts of them: begun, gone on with, put together.
+
+/** With --deterministic=world the sums of each virtual shard are kept apart, and added up in the tree's order. */
+export const emptySums = ({ train, step: { shards, pass } }: Run): RunningMetrics =>
+  runningMetrics(measureOf(train, { loss: pass.loss, full: false, own: pass.metrics }), shards?.count ?? 1);
+
+/** With what a checkpoint says of the epoch, where the run goes on within it. */
+export function sumsSoFar(run: Run): RunningMetrics {
+  const { cursor, step: { shards }, together } = run;
+  const running = emptySums(run);
+  if (cursor.stepInEpoch === 0) return running;
+  const all = cursor.sums, rank = together?.team.rank ?? 0;
+  const same = shards && all.length === running.sums().length; // else from a run that was cut into other shards
+  running.restore(same ? ownPart(all, shards) : rank === 0 ? all : []);
+  return running;
+}
+
+/** Of all ranks, each of which has to call it. */
+export const sumsOf = ({ together }: Run, running: RunningMetrics): number[] =>
+  together?.sumsOf(running) ?? running.sums();
+
+/** The metrics of all ranks; `sums` are theirs. */
+export function wholeOf(run: Run, running: RunningMetrics, sums: readonly number[]): RunningMetrics {
+  if (!run.together) return running;
+  const whole = emptySums(run);
+  whole.restore(sums);
+  return whole;
+}
+
+/** Of the sums of all shards in a checkpoint those of this rank's own. */
+function ownPart(sums: readonly number[], { count, own: { from, to } }: VirtualShards): readonly number[] {
+  const size = sums.length / count;
+  return sums.map((value, i) => i >= from * size && i < to * size ? value : 0);
+}
+
+// What waits for a run's first step to be over: what would delay it, and what only it can tell.
+
+/** To be called before each step; does something before the second. */
+export function beforeSecondStep({ saver, step: { pass }, ranksHere }: Run): () => void {
+  let steps = 0;
+  return () => {
+    if (++steps !== 2) return;
+    saver.ready();
+    if (!pass.onGpu && isRoomy(mostMemory(), ranksHere)) keepAllFreedMemory();
+  };
+}
+
+/**
+ * Whether each rank of this machine could take as much memory again as a step has taken. What is kept lies in pieces
+ * between what is used: up to a third more was seen.
+ */
+export const isRoomy = (taken: number, ranks: number, free = freeMemory()): boolean => ranks * taken <= free;
+
+/** That this process ever had, in bytes; NaN where the kernel does not say, for which there is never room. */
+function mostMemory(): number {
+  return 1024 * Number(/^VmHWM:\s*(\d+) kB$/m.exec(Deno.readTextFileSync("/proc/self/status"))?.[1]);
 }

@@ -1,15 +1,29 @@
-// Batches on the device, step by step. Raw rows come from memory or from loader threads (data/loader); here they are
-// brought to the device and finished. May import ffi, data, types of models.
-import { asStrided, contiguous, narrow, toDtype } from "../../ffi/ops.ts";
+// Brings batches to the device, step by step; on a GPU the next step's rows are copied while this one computes.
+import { asStrided, contiguous, copy_, narrow, toDtype } from "../../ffi/ops.ts";
 import { isFloating } from "../../ffi/dtype.ts";
-import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
-import { openLoader } from "../data/loader/loader.ts";
-import { type Rows, rowsOf } from "../data/loader/rows.ts";
+import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { openLoader, type Rows, rowsOf } from "../data/loader/loader.ts";
 import type { Part, Source } from "../data/source.ts";
 import type { Loss } from "../models/losses.ts";
-import { overlapped } from "./feed_gpu.ts";
-import { groupsOf } from "./groups.ts";
 import type { MicroBatch } from "./step.ts";
+import {
+  currentStream,
+  type Event,
+  newEvent,
+  onStream,
+  poolStream,
+  recordEvent,
+  type Stream,
+  synchroniseEvent,
+  waitForEvent,
+} from "../../ffi/cuda.ts";
+import { uninitialised } from "../../ffi/make.ts";
+import type { Config } from "../settings/settings.ts";
+import type { BatchPlan } from "./batches.ts";
+import type { Built } from "./build.ts";
+
+// Batches on the device, step by step. Raw rows come from memory or from loader threads (data/loader); here they are
+// brought to the device and finished.
 
 /** One source's batches, in the order they were begun with. */
 export interface Supply {
@@ -132,9 +146,198 @@ function clocked(rows: Rows, clock: { seconds: number }): Rows {
 }
 
 /** The items that a part's loss is a mean over, counted on the host, where it costs no wait. */
-export function itemsIn(target: Tensor, part: Part, loss: Loss): number {
+function itemsIn(target: Tensor, part: Part, loss: Loss): number {
   return scope(() => {
     const own = narrow(target, 0, 0, part.count);
     return loss.validCount(isFloating(own.dtype) ? own : toDtype(own, "i64"));
   });
+}
+
+// Batches on a GPU: the next step's rows are copied, from pinned memory and on a stream of their own, while this step
+// computes; they are finished on the device.
+
+const FIELDS = ["input", "target"] as const;
+type Place = Record<typeof FIELDS[number], Tensor>;
+
+/** One of two places a step's rows are copied through; while one is computed with, the other is filled. */
+interface Slot {
+  /** Page-locked, for rows that are not. */
+  readonly pinned: Place[];
+  readonly device: Place[];
+  readonly copied: Event;
+  /** Recorded when the step that reads the device half was queued: it must be over before the next copy. */
+  readonly used: Event;
+}
+
+/** `pinned`: the rows come in page-locked memory, and it is theirs until their copy is over. */
+function overlapped(
+  source: Source,
+  rows: Rows,
+  pinned: boolean,
+  device: Device,
+  layout: (b: MicroBatch) => MicroBatch,
+  loss: Loss,
+): Supply {
+  const copying: Stream = poolStream();
+  const groups = groupsOf(rows);
+  const slots: Slot[] = [0, 1].map(() => ({ pinned: [], device: [], copied: newEvent(), used: newEvent() }));
+  let turn = 0; // the slot to fill next; it passes to the other when its rows are taken
+  let staged: { parts: readonly Part[]; items: number[] } | null = null;
+  let held = 0; // parts whose rows are still being copied
+
+  const stage = () => {
+    const slot = slots[turn];
+    synchroniseEvent(slot.copied); // the pinned half may still be read by its last copy
+    synchroniseEvent(slots[1 - turn].copied);
+    rows.release(held);
+    held = 0;
+    const parts = groups.take();
+    if (parts === null) return;
+    waitForEvent(copying, slot.used);
+    const items = parts.map((part, i) =>
+      scope(() => {
+        const host = rows.take(part);
+        for (const field of FIELDS) {
+          grow(slot, i, field, host[field], device, copying, !pinned);
+          const from = pinned
+            ? host[field]
+            : copy_(first(slot.pinned[i][field], part.ids.length), host[field]);
+          onStream(copying, () => copy_(first(slot.device[i][field], part.ids.length), from, true));
+        }
+        return itemsIn(host.target, part, loss);
+      })
+    );
+    recordEvent(slot.copied, copying);
+    held = parts.length;
+    staged = { parts, items };
+  };
+  return {
+    begin(steps) {
+      if (staged !== null) { for (const { copied } of slots) synchroniseEvent(copied); }
+      staged = null;
+      held = 0;
+      groups.begin(steps);
+    },
+    ready: (milliseconds) => staged !== null || groups.ready(milliseconds),
+    ahead() {
+      if (staged === null && groups.peek() !== null && groups.ready(0)) stage();
+    },
+    take() {
+      if (staged === null) stage();
+      if (staged === null) return null;
+      const { parts, items } = staged;
+      staged = null;
+      const slot = slots[turn];
+      turn = 1 - turn;
+      const compute = currentStream();
+      waitForEvent(compute, slot.copied);
+      // The other slot's readers are all queued by now: what is copied into its buffers next waits for them.
+      recordEvent(slots[turn].used, compute);
+      return parts.map((part, i) => {
+        const there = {
+          input: first(slot.device[i].input, part.ids.length),
+          target: first(slot.device[i].target, part.ids.length),
+        };
+        return layout({ ...scope(() => source.finish(there, part)), items: items[i], shard: part.shard });
+      });
+    },
+  };
+}
+
+const first = (t: Tensor, count: number): Tensor => narrow(t, 0, 0, count);
+
+/** Makes room for rows where there is none yet, or too little. */
+function grow(
+  slot: Slot,
+  i: number,
+  field: keyof Place,
+  host: Tensor,
+  device: Device,
+  copying: Stream,
+  stagedHere: boolean,
+): void {
+  const pinned = slot.pinned[i] ??= {} as Place;
+  const there = slot.device[i] ??= {} as Place;
+  if (there[field]?.shape[0] >= host.shape[0]) return;
+  pinned[field]?.free();
+  there[field]?.free();
+  const { dtype, shape } = host;
+  if (stagedHere) pinned[field] = keep(uninitialised(shape, { dtype, pinned: true }));
+  // Memory belongs to the stream it was asked for on: from the computing one, kernels queued there could still write it.
+  there[field] = onStream(copying, () => keep(uninitialised(shape, { dtype, device })));
+}
+
+// The parts of steps to come: asked for one by one by who reads them ahead, taken a step at a time.
+
+export interface Groups {
+  begin(steps: () => readonly Part[] | null): void;
+  /** Whether all rows of the next step are here, or there is no next step. */
+  ready(milliseconds: number): boolean;
+  /** The next step's parts, null after the last; their rows are to be taken now, in order. */
+  take(): readonly Part[] | null;
+  /** The next step's parts, without taking them. */
+  peek(): readonly Part[] | null;
+}
+
+function groupsOf(rows: Rows): Groups {
+  let steps: () => readonly Part[] | null = () => null;
+  const pulled: (readonly Part[])[] = []; // steps asked for and not yet taken
+  let group = 0, at = 0; // which of them, and which of its parts, is given out next
+  const pull = (): boolean => {
+    const next = steps();
+    if (next === null) steps = () => null;
+    else pulled.push(next);
+    return next !== null;
+  };
+  const nextPart = (): Part | null => {
+    for (;;) {
+      if (group >= pulled.length && !pull()) return null;
+      if (at < pulled[group].length) return pulled[group][at++];
+      group++; // read to its end, or without parts: a rank can have no sample of a short last batch
+      at = 0;
+    }
+  };
+  const peek = () => pulled.length > 0 || pull() ? pulled[0] : null;
+  return {
+    begin(next) {
+      pulled.length = group = at = 0;
+      steps = () => null; // nobody reads on in the old ones while the rows are begun anew
+      rows.begin(() => null);
+      steps = next;
+      rows.begin(nextPart);
+    },
+    ready(milliseconds) {
+      const end = performance.now() + milliseconds;
+      const parts = peek()?.length ?? 0;
+      for (let i = 0; i < parts; i++) {
+        if (!rows.ready(i, Math.max(0, end - performance.now()))) return false;
+      }
+      return true;
+    },
+    peek,
+    take() {
+      if (peek() === null) return null;
+      if (group > 0) group--;
+      else at = 0; // nobody has read beyond this step
+      return pulled.shift()!;
+    },
+  };
+}
+
+// How large the parts are that the feed reads ahead: one lane a source.
+
+/** Rows of the samples that a part's first and last may be mixed with, read beside its own. */
+const MATES = 2;
+
+export function lanesOf({ data }: Built, { training }: Config, plan: BatchPlan, world: number) {
+  const { micro, global } = plan;
+  const size = training.eval_batch_size || training.batch_size;
+  const shards = training.deterministic === "world" ? training.virtual_shards / world : 1;
+  const largest = Math.ceil(global / world / shards); // samples of a shard
+  const train = {
+    source: data.train,
+    rows: Math.min(micro, largest) + MATES,
+    parts: Math.min(shards, global) * Math.ceil(largest / micro),
+  };
+  return data.val ? [train, { source: data.val, rows: size, parts: 1 }] : [train];
 }

@@ -1,10 +1,9 @@
-// Which libtorch a run takes, and its loading, which is begun before most of this program is there: it takes as long as all
-// the rest of the start. May import ffi/libraries, ffi/preload, errors, config (types).
-import { findLibtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
-import type { Libtorch } from "../../ffi/libraries/types.ts";
+// Which libtorch a run takes, and its loading, which is begun before most of this program is there: it takes as long
+// as all the rest of the start.
+import { findLibtorch, type Libtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
 import { loadBeside } from "../../ffi/preload.ts";
-import type { Config } from "../config/settings.ts";
-import { UserError } from "../errors.ts";
+import type { Config } from "../settings/settings.ts";
+import { UserError } from "../base/errors.ts";
 
 type Chosen = Pick<Config, "environment">;
 

@@ -25,9 +25,9 @@ import {
 } from "../../ffi/ops.ts";
 import { describe, type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Source } from "../data/source.ts";
-import { UserError } from "../errors.ts";
+import { UserError } from "../base/errors.ts";
 import { classesSecond, isSoft, type Loss, toLabels } from "../models/losses.ts";
-import type { UserMetrics } from "../user/judging.ts";
+import type { UserMetrics } from "../models/user/made.ts";
 
 /** By their names in events: r2, mae, accuracy, ...; of one target or class "r2/NAME". */
 export type Metrics = Record<string, number>;

@@ -1,16 +1,20 @@
-// The places within a step at which a request to stop is heard: after each micro-batch but the last. A step of many long ones
-// is left there, as if it had not been begun; the run that goes on begins it anew. Every rank has the same number of
-// places, all of them before the ranks' gradients meet. May import ffi, its siblings.
+// The places within and between steps where a stop or a save is taken.
 import { currentStream, newEvent, recordEvent, synchroniseEvent } from "../../ffi/cuda.ts";
 import { clone, copy_ } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
-import type { BatchPlan } from "./batch_math.ts";
-import type { Together } from "./parallel/together.ts";
-import type { Run } from "./run.ts";
-import type { VirtualShards } from "./virtual_shards.ts";
+import type { BatchPlan } from "./batches.ts";
+import type { RankGroup } from "./rank_group.ts";
+import type { Ending, Run } from "./run.ts";
+import type { VirtualShards } from "./gradients/virtual_shards.ts";
+import { REST, SAVE } from "../run/account.ts";
+import { parseDuration } from "../settings/setting.ts";
+
+// The places within a step at which a request to stop is heard: after each micro-batch but the last. A step of many
+// long ones is left there, as if it had not been begun; the run that goes on begins it anew. Every rank has the same
+// number of places, all of them before the ranks' gradients meet.
 
 /** Thrown out of a step that is left. */
-export class Left {
+export class StepAborted {
   /** `begun`: micro-batches of it were done. */
   constructor(readonly reason: string, readonly begun: boolean) {}
 }
@@ -50,9 +54,9 @@ export function openPauses({ plan, requests, together, step }: Of): Pauses {
 
   const look = () => {
     const stop = together ? agreed(together) : requests.stop();
-    if (stop !== null) throw new Left(stop, left < count);
+    if (stop !== null) throw new StepAborted(stop, left < count);
   };
-  const agreed = ({ control, wish }: Together): string | null => {
+  const agreed = ({ control, wish }: RankGroup): string | null => {
     wish(requests, false);
     const now = control.here();
     if (now?.what === "save") save = now.reason;
@@ -110,6 +114,97 @@ function openPace(): { wait(): void } {
     wait() {
       synchroniseEvent(done); // of the micro-batch before this one, which keeps the device busy meanwhile
       recordEvent(done, currentStream());
+    },
+  };
+}
+
+// What is due between two steps: a stop, a save, an end after so many steps; and how a save or a stop is done.
+
+/** Reasons; null where nothing is due. */
+export interface BoundaryRequests {
+  readonly stop: string | null;
+  readonly save: string | null;
+}
+
+/**
+ * `here`: a step is done, or an epoch; else data is waited for. With other ranks it gives what all of them do, at the same
+ * step.
+ */
+export function openBoundaryRequests(run: Run, pauses: Pauses): (here: boolean) => BoundaryRequests {
+  const { config: { training }, cursor, plan, requests, together } = run;
+  const saveDue = every(training.save_interval, plan.stepsPerEpoch);
+  const timed = isTimed(training.save_interval);
+  return (here) => {
+    const due = here && !(together && timed) && saveDue(cursor.step) ? "interval" : null;
+    if (!together) return { stop: requests.stop(), save: requests.takeSave() ? "request" : due };
+    together.wish(requests, timed && together.team.rank === 0 && saveDue(cursor.step));
+    const agreed = here ? together.control.here() : null;
+    const within = here ? pauses.takeSave() : null;
+    if (agreed?.what === "stop") return { stop: agreed.reason, save: null };
+    return { stop: null, save: agreed?.reason ?? within ?? due };
+  };
+}
+
+/** Whether --max-steps are done. */
+export const enough = ({ config: { training }, cursor }: Run): boolean =>
+  training.max_steps > 0 && cursor.step >= training.max_steps;
+
+export async function save(run: Run, reason: string, better: boolean): Promise<void> {
+  run.together?.control.phase("save");
+  run.account.lap(REST);
+  await run.saver.save(reason, better);
+  run.account.lap(SAVE);
+}
+
+export async function stopped(run: Run, reason: string): Promise<Ending> {
+  await save(run, "stop", false);
+  return stoppedFor(reason);
+}
+
+/** Of a run whose last save has all of it. */
+export const stoppedFor = (reason: string): Ending => ({
+  outcome: `Stopped on request (${reason})`,
+  stopped: true,
+});
+
+// "500steps", "2ep", "10min" -> is a save due now?
+
+/** Asks after each step; true when the interval has passed since it last said so. Empty or zero: never. */
+export function every(text: string, stepsPerEpoch: number): (step: number) => boolean {
+  const { count, unit } = parseDuration(text)!; // the settings checked it
+  if (count === 0) return () => false;
+  if (unit === "seconds") {
+    let last = performance.now();
+    return () => {
+      const passed = performance.now() - last >= count * 1000;
+      if (passed) last = performance.now();
+      return passed;
+    };
+  }
+  const steps = Math.max(1, Math.round(unit === "epochs" ? count * stepsPerEpoch : count));
+  return (step) => step % steps === 0;
+}
+
+/** Whether it goes by the clock, which differs from rank to rank. */
+const isTimed = (text: string): boolean => parseDuration(text)!.unit === "seconds";
+
+// Lets the event loop run now and then, so that signals and timers are seen although training never waits.
+
+/** Longest time a Ctrl-C goes unnoticed between two steps. */
+const EVERY_MS = 50;
+
+export interface EventLoopTurn {
+  due(): boolean;
+  take(): Promise<void>;
+}
+
+export function openEventLoopTurn(): EventLoopTurn {
+  let last = performance.now();
+  return {
+    due: () => performance.now() - last > EVERY_MS,
+    async take() {
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      last = performance.now();
     },
   };
 }

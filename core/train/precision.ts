@@ -1,11 +1,11 @@
-// Mixed precision: which type, and the dynamic loss scale of fp16. May import ffi, errors, arena, non_finite.
+// Mixed precision: which type, and the dynamic loss scale of fp16.
 import { cudaCapability } from "../../ffi/cuda.ts";
 import { constant, fill_, scalar } from "../../ffi/make.ts";
 import { checkAndUnscale_ } from "../../ffi/ops.ts";
 import { type Device, keep, type Tensor } from "../../ffi/tensor.ts";
-import { UserError } from "../errors.ts";
-import type { Arena } from "./arena.ts";
-import { firstNonFinite } from "./non_finite.ts";
+import { UserError } from "../base/errors.ts";
+import type { Arena } from "./gradients/arena.ts";
+import { firstNonFinite } from "./gradients/norm.ts";
 
 export type Amp = "bf16" | "fp16" | "off";
 

@@ -1,48 +1,45 @@
-// Puts a run together: what is trained, the checkpoint it goes on from, how a step is made, and where its files go.
-// May import everything in core but commands.
-import type { Libtorch } from "../../ffi/libraries/types.ts";
-import { endOnInterrupt } from "../../ffi/signals.ts";
-import type { Device } from "../../ffi/tensor.ts";
-import { parseDuration } from "../config/duration.ts";
-import type { Config } from "../config/settings.ts";
-import type { Parts } from "../checkpoint/training_state.ts";
+// Puts a run together: model, optimizer, schedule, checkpoint, instruments and files.
+import type { Libtorch } from "../../ffi/libraries/find.ts";
+import { endOnInterrupt } from "../../ffi/libc.ts";
+import type { Device, Tensor } from "../../ffi/tensor.ts";
+import { parseDuration } from "../settings/setting.ts";
+import type { Config } from "../settings/settings.ts";
+import type { Cursor, Parts } from "../checkpoint/training_state.ts";
 import type { Source } from "../data/source.ts";
-import type { Control } from "../dist/control/control.ts";
-import type { Team } from "../dist/team.ts";
-import type { Console } from "../track/console.ts";
-import { isUnfinished } from "./batch_math.ts";
-import type { Built } from "./build.ts";
-import { abandon, claim } from "./claim.ts";
+import type { Control } from "../ranks/control/control.ts";
+import type { Team } from "../ranks/team.ts";
+import type { Console } from "../run/console.ts";
+import { type BatchPlan, isUnfinished, planBatches, precisionNote, shardsNote } from "./batches.ts";
+import { answersOf, build, type Built } from "./build.ts";
+import { abandon, claim, latestPath, type RunPaths } from "./run_folder.ts";
 import { memoryInUse } from "./device.ts";
-import { openFeed } from "./feed.ts";
-import { openHistograms } from "./histograms.ts";
-import { answersOf } from "./known.ts";
-import { lanesOf } from "./lanes.ts";
-import { latestPath, type Places } from "./names.ts";
-import { type Measured, openMeasured } from "./measured.ts";
+import { lanesOf, openFeed } from "./feed.ts";
+import { openHistograms, openPictures } from "./wandb_media.ts";
 import { pausesIn } from "./pauses.ts";
-import type { GoBack } from "./guards/rewind.ts";
-import { openProfile, type Profile, stepsIn } from "../track/profile/profile.ts";
-import { combineOver } from "./parallel/combine.ts";
-import { openReducer } from "./parallel/reducer.ts";
-import { openSharing, refuseSeparate, type Sharing } from "./parallel/sharing.ts";
-import { noSaver } from "./parallel/silent.ts";
-import { startTogether } from "./parallel/start.ts";
-import { openSyncNorms } from "./parallel/sync_norms.ts";
-import { openTogether } from "./parallel/together.ts";
-import { openPictures } from "./pictures.ts";
-import { type Origin, rateLine } from "./rate.ts";
-import { openRecord, type Record, recordOfRank } from "./record.ts";
-import type { Resume } from "./resume.ts";
+import { type GoBack, type Guard, openGuard } from "./guards/spikes.ts";
+import { openProfile, type Profile, profiledSteps } from "./profile.ts";
+import { alone, combineOver, openVirtualShards, type VirtualShards } from "./gradients/virtual_shards.ts";
+import { openReducer } from "./gradients/overlapped.ts";
+import { openSaver, openSharing, refuseSeparate, type Sharing } from "./save.ts";
+import { noSaver, openRankGroup, startTogether } from "./rank_group.ts";
+import { openSyncNorms } from "./gradients/sync_norms.ts";
+import { type Origin, rateLine, scaledLearningRate, type Schedule, scheduleOf } from "./schedule.ts";
+import { openRecord, type Record, recordOfRank, wandbOf } from "./record.ts";
+import { freshCursor, type Resume, startFrom } from "./resume.ts";
 import type { Run } from "./run.ts";
-import { openSaver } from "./saver.ts";
-import { freshCursor, startFrom } from "./start_from.ts";
 import type { StepOptions } from "./step.ts";
 import { stopSignals, watchRequests } from "./stop.ts";
-import { openTrained, type Trained } from "./trained.ts";
-import { wandbOf } from "./wandb_of.ts";
-import { alone, openVirtualShards, type VirtualShards } from "./virtual_shards.ts";
-import { isThere } from "../there.ts";
+import { pathExists } from "../base/files.ts";
+import { createEma, createOptimizer, type Ema, type Optimizer } from "./optimizers.ts";
+import { checkMemory } from "./memory.ts";
+import { openZero, type Zero } from "./gradients/zero.ts";
+import { type Amp, LossScaler } from "./precision.ts";
+import { cudaName } from "../../ffi/cuda.ts";
+import type { Facts } from "../models/model.ts";
+import { type Account, openAccount, openTimes, type Times, type Waits } from "../run/account.ts";
+import { type Flops, openFlops, peakOf } from "./throughput.ts";
+
+// Puts a run together: what is trained, the checkpoint it goes on from, how a step is made, and where its files go.
 
 export interface Start {
   readonly config: Config;
@@ -70,7 +67,7 @@ export interface Start {
 
 export interface Prepared {
   readonly run: Run;
-  readonly places: Places;
+  readonly places: RunPaths;
   readonly built: Built;
   /** The checkpoint it goes on from. */
   readonly resumedFrom: string | null;
@@ -107,7 +104,7 @@ export function prepare(start: Start): Prepared {
       lanes: lanesOf(built, config, plan, team?.world ?? 1),
     },
   });
-  const measured = openMeasured(config, data.train.facts, cursor, {
+  const measured = openInstruments(config, data.train.facts, cursor, {
     device,
     amp: built.amp,
     world: team?.world ?? 1,
@@ -160,7 +157,7 @@ export function prepare(start: Start): Prepared {
         sharing,
       })
       : noSaver(zero?.gather),
-    together: team && control && openTogether(team, control, buffersOf(model), device),
+    together: team && control && openRankGroup(team, control, buffersOf(model), device),
     ranksHere: start.ranksHere ?? team?.world ?? 1,
     memory: () => memoryInUse(device),
   };
@@ -187,7 +184,7 @@ const picturesOf = (config: Config, { wandb, events }: Record, val: Source | nul
 /** Where that fails, a new run's name is free again. */
 function orAbandon(
   { resume, again, team }: Start,
-  places: Places,
+  places: RunPaths,
   open: () => [Sharing | null, Record],
 ): [Sharing | null, Record] {
   try {
@@ -212,13 +209,13 @@ function begin(start: Start, { built, plan, parts, zero, ema }: Trained, notes: 
 
 function profileOf(
   { config: { training }, team = null }: Start,
-  { account }: Measured,
-  { logs }: Places,
+  { account }: Instruments,
+  { logs }: RunPaths,
   { line, warn }: Console,
 ): Profile | null {
   if (!training.profile_training) return null;
   return openProfile({
-    steps: stepsIn(training.profile_steps),
+    steps: profiledSteps(training.profile_steps),
     account,
     team,
     flight: team?.flight ?? null,
@@ -231,7 +228,7 @@ function profileOf(
 /** The checkpoint's weights once more, on every rank; null where there is none yet. */
 function goBack(start: Start, trained: Trained, path: string): ReturnType<GoBack> {
   const { team } = start;
-  const here = (team?.rank ?? 0) === 0 && isThere(path);
+  const here = (team?.rank ?? 0) === 0 && pathExists(path);
   if (!(team?.hear(here, "a checkpoint to go back to")[0] ?? here)) return null;
   const { step } = begin({ ...start, resume: { path, run: null } }, trained, []);
   return { step, path };
@@ -240,7 +237,7 @@ function goBack(start: Start, trained: Trained, path: string): ReturnType<GoBack
 function stepOf(
   { config, device, team = null }: Start,
   { built, optimizer, scaler, zero }: Trained,
-  { account, guard }: Measured,
+  { account, guard }: Instruments,
 ): StepOptions {
   const { arena, model, pass } = built;
   const { training } = config;
@@ -290,10 +287,123 @@ const requestsOf = (
 
 function shareSaves(
   { config, team = null, control = null }: Start,
-  { checkpoints }: Places,
+  { checkpoints }: RunPaths,
   parts: Parts,
 ): Sharing {
   if (team) refuseSeparate(checkpoints, team);
   const timeout = parseDuration(config.distributed.timeout, "seconds")!.count;
   return openSharing(parts, team, control, Math.max(timeout, LEAST_PATIENCE));
+}
+
+// What is trained, and by what: model, data, batches, schedule, optimizer, and all of it that a checkpoint holds.
+
+export interface Trained {
+  readonly built: Built;
+  readonly plan: BatchPlan;
+  readonly schedule: Schedule;
+  /** Set where each rank updates its own part of the weights. */
+  readonly zero: Zero | null;
+  readonly optimizer: Optimizer;
+  readonly scaler: LossScaler | null;
+  readonly ema: Ema | null;
+  readonly parts: Parts;
+  /** Why memory may run out; null where it will not. */
+  readonly shortage: string | null;
+  /** Lines about what was decided, in order. */
+  readonly notes: string[];
+}
+
+/** `ranksHere`: those that share this machine's memory. */
+function openTrained(config: Config, device: Device, team: Team | null, ranksHere = 1): Trained {
+  const { training } = config;
+  const world = team?.world ?? 1;
+  const built = build(config, device, world, null, team?.collectives.shared);
+  const { arena, model, data } = built;
+  const shortage = device === "cpu" ? checkMemory(config, built, ranksHere, world) : null;
+  const plan = planBatches(training, data.train.length, world);
+  const peak = scaledLearningRate(training, plan.global);
+  const schedule = scheduleOf(training, peak, plan, data.train.facts);
+  const zero = team && config.distributed.zero > 0 ? openZero(config, arena, model, team) : null;
+  const optimizer = zero?.optimizer ?? createOptimizer(training.optimizer, arena);
+  const scaler = built.amp === "fp16" ? scalerOf(config, device) : null;
+  const ema = training.ema > 0 ? createEma(arena, training.ema) : null;
+  const parts: Parts = {
+    names: arena.names,
+    stateDict: model.root.stateDict(),
+    optimizer,
+    scaler,
+    ema: ema && averagesByName(arena.names, arena.viewsOf(ema.average)),
+  };
+  const notes = [
+    ...data.notes,
+    model.describe(),
+    plan.said,
+    ...(zero ? [zero.said] : []),
+    ...precisionNote(built),
+    ...shardsNote(config, plan),
+  ];
+  return { built, plan, schedule, zero, optimizer, scaler, ema, parts, shortage, notes };
+}
+
+const scalerOf = ({ training }: Config, device: Device) =>
+  new LossScaler({
+    init: training.loss_scale_init,
+    growthInterval: training.loss_scale_growth_interval,
+    min: training.loss_scale_min,
+    maxSkipped: training.max_skipped_steps,
+  }, device);
+
+function averagesByName(names: readonly string[], views: readonly Tensor[]): [string, Tensor][] {
+  return names.map((name, i) => [name, views[i]]);
+}
+
+// What watches over a run's steps: the account of its time, where their time goes, a loss that jumps.
+
+interface Instruments {
+  readonly account: Account;
+  readonly times: Times;
+  readonly guard: Guard;
+  readonly flops: Flops;
+}
+
+export interface InstrumentOptions {
+  readonly device: Device;
+  readonly amp: Amp;
+  /** How many devices there are of this kind. */
+  readonly world: number;
+  readonly waits: Waits;
+}
+
+function openInstruments(
+  { training }: Config,
+  facts: Facts,
+  done: Cursor,
+  where: InstrumentOptions,
+): Instruments {
+  const account = openAccount(where.waits), flops = openFlops();
+  const tokens = facts.task === "language" ? facts.input.shape[0] : 0;
+  return {
+    account,
+    flops,
+    times: openTimes({
+      account,
+      done: { step: done.step, samples: done.samples },
+      tokens,
+      perSample: () => flops.perSample,
+      peak: 1e12 * where.world * (training.peak_tflops || knownPeak(training.tf32, where)),
+    }),
+    guard: openGuard({
+      on: training.on_spike,
+      zscore: training.spike_zscore,
+      window: training.spike_window,
+      mostSkipped: training.max_skipped_steps,
+    }),
+  };
+}
+
+/** What the device can do by its name, in 1e12 operations a second; 0 where that is not known. */
+function knownPeak(tf32: boolean, { device, amp }: InstrumentOptions): number {
+  if (device === "cpu") return 0;
+  const kind = amp !== "off" ? "half" : tf32 ? "tf32" : "fp32";
+  return peakOf(cudaName(Number(device.slice("cuda:".length))), kind) ?? 0;
 }

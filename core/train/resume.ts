@@ -1,12 +1,16 @@
-// Which checkpoint `--resume` means, whose run goes on from it, and the settings in it. May import checkpoint, config, errors.
-import { openCheckpoint } from "../checkpoint/open.ts";
-import { toJson } from "../checkpoint/describe.ts";
-import type { Value } from "../checkpoint/value.ts";
-import type { Config } from "../config/settings.ts";
-import { FILE_NAME } from "../config/settings_run.ts";
-import { RUN_ID } from "../config/settings_wandb.ts";
-import { UserError } from "../errors.ts";
-import { checkpointsOf, latestOf, newestRun } from "./names.ts";
+// Which checkpoint --resume means, its settings, and where the run begins.
+import { openCheckpoint, toJson } from "../checkpoint/open.ts";
+import { field, type Value } from "../checkpoint/value.ts";
+import type { Config } from "../settings/settings.ts";
+import { FILE_NAME, RUN_ID } from "../settings/sections/run.ts";
+import { UserError } from "../base/errors.ts";
+import { checkpointsOf, latestOf, newestRun } from "./run_folder.ts";
+import { adopt } from "../checkpoint/adopt.ts";
+import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoint/training_state.ts";
+import type { BatchPlan } from "./batches.ts";
+import type { Start } from "./prepare.ts";
+
+// Which checkpoint `--resume` means, whose run goes on from it, and the settings in it.
 
 export interface Resume {
   readonly path: string;
@@ -125,3 +129,66 @@ function look(path: string, verify = true): Found {
       `to start from its weights, use --init-from ${path}.`,
   );
 }
+
+// Where a run begins: at a checkpoint, at the first step with somebody's weights, or with new ones.
+
+export const freshCursor = (): Cursor => ({
+  epoch: 0,
+  step: 0,
+  stepInEpoch: 0,
+  samples: 0,
+  sums: [],
+  best: null,
+  valLoss: null,
+});
+
+interface Beginning {
+  readonly parts: Parts;
+  readonly plan: BatchPlan;
+  /** Training samples in an epoch. */
+  readonly samples: number;
+  readonly resetEma: (() => void) | undefined;
+}
+
+/** Loads what the run goes on from, or the weights it starts with. */
+export function startFrom(
+  start: Pick<Start, "resume" | "config">,
+  { parts, plan, samples, resetEma }: Beginning,
+  notes: string[],
+): Cursor {
+  const { resume, config: { training } } = start;
+  if (resume) {
+    const { path, notices = [] } = resume;
+    using file = openCheckpoint(path);
+    const { force } = training;
+    const adopted = adopt(file.root, path, { parts, stepsPerEpoch: plan.stepsPerEpoch, samples, force });
+    const { cursor, notices: more } = loadTraining(parts, adopted.root, path);
+    notes.push(...notices, ...adopted.notices, ...more);
+    notes.push(`Resuming from ${path}: epoch ${cursor.epoch}, step ${cursor.step}`);
+    return cursor;
+  }
+  if (training.resume === "auto") notes.push("Nothing to resume yet: this run starts afresh (--resume auto)");
+  if (training.init_from) {
+    using file = openCheckpoint(training.init_from);
+    const { notice } = loadWeights(parts.stateDict, file.root, training.init_from);
+    notes.push(...(notice ? [notice] : []), `Weights from ${training.init_from}`);
+    resetEma?.();
+  }
+  return freshCursor();
+}
+
+// A model sees other data through the figures of its own training data.
+
+/** The settings with the mean and deviation that the run has measured, where it has and nobody gives others. */
+export function withOwnStatistics(config: Config, root: Value): Config {
+  const { data } = config;
+  const figures = field(field(root, "hpctrain"), "normalisation");
+  const mean = texts(field(figures, "mean")), std = texts(field(figures, "std"));
+  if (data.normalise !== "measured" || data.mean.length > 0 || data.std.length > 0 || !mean || !std) {
+    return config;
+  }
+  return { ...config, data: { ...data, mean, std } };
+}
+
+/** Numbers as settings have them: no digit is lost. */
+const texts = (value: Value | undefined): string[] | null => Array.isArray(value) ? value.map(String) : null;

@@ -1,22 +1,20 @@
 // A run: everything the loop works with, put together once. Types only, so that every part may import it.
-import type { Config } from "../config/settings.ts";
+import type { Config } from "../settings/settings.ts";
 import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Source } from "../data/source.ts";
-import type { Console } from "../track/console.ts";
-import type { EventLog } from "../track/events.ts";
-import type { LineageWriter } from "../track/lineage_writer.ts";
-import type { Flops } from "../track/profile/flops.ts";
-import type { Account } from "../track/account.ts";
-import type { Profile } from "../track/profile/profile.ts";
-import type { Times } from "../track/profile/times.ts";
-import type { BatchPlan } from "./batch_math.ts";
+import type { Console } from "../run/console.ts";
+import type { EventLog } from "../run/event_log.ts";
+import type { LineageWriter } from "../run/lineage.ts";
+import type { Flops } from "./throughput.ts";
+import type { Account, Times } from "../run/account.ts";
+import type { Profile } from "./profile.ts";
+import type { BatchPlan } from "./batches.ts";
 import type { Pass } from "./blocks.ts";
-import type { Ema } from "./ema.ts";
+import type { Ema } from "./optimizers.ts";
 import type { Feed } from "./feed.ts";
-import type { GoBack } from "./guards/rewind.ts";
-import type { Guard } from "./guards/spikes.ts";
-import type { Together } from "./parallel/together.ts";
-import type { Saver } from "./saver.ts";
+import type { GoBack, Guard } from "./guards/spikes.ts";
+import type { RankGroup } from "./rank_group.ts";
+import type { Saver } from "./save.ts";
 import type { Schedule } from "./schedule.ts";
 import type { StepOptions } from "./step.ts";
 import type { Requests } from "./stop.ts";
@@ -51,7 +49,7 @@ export interface Run {
   readonly guard: Guard;
   readonly goBack: GoBack;
   /** Set where there are other ranks. */
-  readonly together: Together | null;
+  readonly together: RankGroup | null;
   /** Ranks on this machine, this one included. */
   readonly ranksHere: number;
   /** Bytes in use: resident on a CPU, on the device on a GPU. */

@@ -2,12 +2,12 @@
 // pass over many steps' at once makes sums of them, and the host hears of these when the next pass begins: nothing in a
 // step waits, and what a step costs hardly grows. Each batch's sums have the same bits however many are measured at once.
 import { noGrad } from "../../ffi/autograd.ts";
-import { type Arriving, arriving } from "../../ffi/arriving.ts";
+import { type Readback, startReadback } from "../../ffi/cuda.ts";
 import { toNumbers, zeros } from "../../ffi/make.ts";
 import { cat, copy_, narrow, reshape, toDtype } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Measure, Measured } from "./metrics.ts";
-import { treeSum } from "./sum_tree.ts";
+import { treeSum } from "./gradients/virtual_shards.ts";
 
 /** One batch as the model answered it. */
 export interface Observed {
@@ -76,7 +76,7 @@ interface Row extends Entry {
 }
 
 interface Passing {
-  readonly values: Arriving;
+  readonly values: Readback;
   readonly batches: readonly Entry[];
 }
 
@@ -124,7 +124,7 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
       const own = measure.looks ? [measure.rows(output, target, 1, mask)] : [];
       return keep(cat([...own, reshape(toDtype(loss, "f64"), [1, 1])], 1));
     });
-    passing.push({ values: arriving(sums), batches: [entry] });
+    passing.push({ values: startReadback(sums), batches: [entry] });
   };
   const trayFor = (batch: Observed): Tray | null => {
     const known = trays.find((tray) => fits(tray, batch));
@@ -260,7 +260,7 @@ function passOver(measure: Measure, tray: Tray): Passing {
       return keep(cat(rows, 1));
     })
   );
-  return { values: arriving(values), batches: batches.splice(0) };
+  return { values: startReadback(values), batches: batches.splice(0) };
 }
 
 const freeTray = (tray: Tray): void => tensorsOf(tray).forEach((t) => t.free());

@@ -1,4 +1,12 @@
-// The learning rate as a pure function of the optimizer step. Imports nothing of ours but types.
+// The learning rate as a function of the step, and the schedule that the settings ask for.
+import { parseDuration } from "../settings/setting.ts";
+import type { Config } from "../settings/settings.ts";
+import type { Facts } from "../models/model.ts";
+import { type BatchPlan, stepsInAll } from "./batches.ts";
+import type { Resolved } from "../settings/resolve.ts";
+import { formatLearningRate } from "../base/format.ts";
+
+// The learning rate as a pure function of the optimizer step.
 
 /** How the learning rate goes over a run. */
 export interface Schedule {
@@ -45,4 +53,67 @@ function oneCycle(s: Schedule, step: number): number {
   return step < up
     ? between(start, s.peak, step / up)
     : between(s.peak, s.min, (step - up) / Math.max(1, s.total - up));
+}
+
+// The schedule that settings ask for, in optimizer steps.
+
+export function scheduleOf(
+  training: Config["training"],
+  peak: number,
+  plan: BatchPlan,
+  facts: Facts,
+): Schedule {
+  const { type, min_lr, step_size, gamma, warmup } = training.scheduler;
+  return {
+    type,
+    peak,
+    min: min_lr,
+    warmup: inSteps(warmup, plan, facts),
+    total: stepsInAll(training, plan),
+    every: step_size * plan.stepsPerEpoch,
+    gamma,
+  };
+}
+
+/** "500steps", "1ep", "1e6samples", "2e9tok" -> optimizer steps. */
+function inSteps(text: string, plan: BatchPlan, facts: Facts): number {
+  const { count, unit } = parseDuration(text)!; // the settings checked it
+  const perStep = {
+    steps: 1,
+    epochs: 1 / plan.stepsPerEpoch,
+    samples: plan.global,
+    tokens: tokens(plan, facts),
+    seconds: 1,
+  };
+  return Math.round(count / perStep[unit]);
+}
+
+function tokens(plan: BatchPlan, facts: Facts): number {
+  return facts.task === "language" ? plan.global * facts.input.shape[0] : plan.global;
+}
+
+// The highest learning rate of a run, and where it came from in words.
+
+type Rate = Pick<Config["training"], "lr_scaling" | "base_batch_size"> & {
+  readonly optimizer: Pick<Config["training"]["optimizer"], "learning_rate">;
+};
+
+/** Times the global batch over the batch that the rate was chosen for, where that is asked for. */
+export function scaledLearningRate(t: Rate, global: number): number {
+  const { learning_rate: base } = t.optimizer;
+  return t.lr_scaling === "linear" ? base * global / t.base_batch_size : base;
+}
+
+export type Origin = Resolved["origin"];
+
+/** "Learning rate: 1.2e-3 = 0.0003 (default) x 4: ..." */
+export function rateLine(t: Rate, global: number, origin: Origin): string {
+  const { learning_rate: base } = t.optimizer;
+  const from = `${base} (${origin("training.optimizer.learning_rate")})`;
+  if (t.lr_scaling === "none") return `Learning rate: ${from}, not scaled with the batch`;
+  const factor = Number((global / t.base_batch_size).toPrecision(4));
+  return `Learning rate: ${formatLearningRate(scaledLearningRate(t, global))} = ${from} x ${factor}: ` +
+    `${global} samples a step / ${t.base_batch_size}, as lr_scaling is linear (${
+      origin("training.lr_scaling")
+    })`;
 }

@@ -1,21 +1,20 @@
-// One optimizer step: micro-batches -> gradient arena -> unscale, clip -> update. The hot path: no allocation
-// but tensors, no reading back from the device. May import ffi, models, track's account, its siblings.
+// One optimizer step: micro-batches -> gradient arena -> unscale, clip -> update. The hot path: no allocation but
+// tensors, no reading back from the device.
 import { add, scalar, zero_ } from "../../ffi/make.ts";
 import { detach, mul } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
-import { type Account, COMMUNICATION, COMPUTE, OPTIMIZER, SAVE } from "../track/account.ts";
-import { type Arena, takeGradients } from "./arena.ts";
+import { type Account, COMMUNICATION, COMPUTE, OPTIMIZER, SAVE } from "../run/account.ts";
+import { type Arena, takeGradients } from "./gradients/arena.ts";
 import { type BlockDone, checkpointed, type Outcome, type Pass, straight, type Weight } from "./blocks.ts";
-import { clip, gradientNorm } from "./clip.ts";
-import type { Optimizer } from "./optimizers/optimizer.ts";
-import type { Reducer } from "./parallel/reducer.ts";
-import { segmented } from "./parallel/segmented.ts";
-import type { SyncNorms } from "./parallel/sync_norms.ts";
-import type { Zero } from "./parallel/zero.ts";
+import { clip, gradientNorm } from "./gradients/norm.ts";
+import type { Optimizer } from "./optimizers.ts";
+import { type Reducer, segmented } from "./gradients/overlapped.ts";
+import type { SyncNorms } from "./gradients/sync_norms.ts";
+import type { Zero } from "./gradients/zero.ts";
 import type { Pauses } from "./pauses.ts";
 import type { LossScaler } from "./precision.ts";
-import { summedOverShards, type VirtualShards } from "./virtual_shards.ts";
+import { summedOverShards, type VirtualShards } from "./gradients/virtual_shards.ts";
 
 /** Samples of one pass through the model. */
 export interface MicroBatch {

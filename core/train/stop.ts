@@ -1,6 +1,7 @@
-// Requests to stop or save: signals, files and the clock set a flag, the loop polls it. May import errors, ears.
-import { UserError } from "../errors.ts";
-import { type Ears, openEars } from "./ears.ts";
+// Requests to stop or save: signals, files and the clock set a flag that the loop polls.
+import { UserError } from "../base/errors.ts";
+
+// Requests to stop or save: signals, files and the clock set a flag, the loop polls it.
 
 export interface Requests {
   /** Why the run should stop after a save, or null. */
@@ -15,7 +16,7 @@ export interface Requests {
   close(): void;
 }
 
-export interface Hearers {
+export interface RequestHandlers {
   /** Ctrl-C, when there was a request to stop before. */
   readonly secondInterrupt: () => void;
   /** Hears of the first signal at once, long before the loop looks, and of time that is short. */
@@ -59,7 +60,7 @@ let early: Early | null = null;
  * From here on a scheduler's warning does not kill a process that has nothing to save yet: the run stops before its first
  * step. Who asks twice, or by Ctrl-C or SIGTERM, means at once: these keep their effect until there is something to save.
  */
-export function hearEarly(signals: readonly Deno.Signal[]): void {
+export function catchEarlySignals(signals: readonly Deno.Signal[]): void {
   early?.end();
   const handlers = signals.filter((name) => name !== "SIGINT" && name !== "SIGTERM").map((name) => {
     const handler = () => {
@@ -76,7 +77,7 @@ export function hearEarly(signals: readonly Deno.Signal[]): void {
 }
 
 /** What has to be done before the first step, and may take long: a warning does not wait for its end. */
-export const unlessAsked = <R>(work: Promise<R>): Promise<R> =>
+export const unlessStopped = <R>(work: Promise<R>): Promise<R> =>
   early === null ? work : Promise.race([work, early.asked.promise]);
 
 const nothingYet = (name: string) =>
@@ -89,7 +90,7 @@ const nothingYet = (name: string) =>
 /** Without `runDir` signals alone count. */
 export function watchRequests(
   runDir: string | null,
-  { secondInterrupt, asked = () => {}, busy = false }: Hearers,
+  { secondInterrupt, asked = () => {}, busy = false }: RequestHandlers,
   signals: readonly Deno.Signal[] = stopSignals([]),
 ): Requests {
   let reason: string | null = null;
@@ -103,7 +104,7 @@ export function watchRequests(
     asked(why, by);
   };
   let echo: Deno.Signal | null = null; // heard by the ears, and not yet here
-  const ears: Ears | null = busy ? openEars(signals) : null;
+  const ears: SignalThread | null = busy ? openSignalThread(signals) : null;
   const called = (name: Deno.Signal) => name === "SIGINT" ? BY_HAND.keys : name;
   const handlers = signals.map((name) => {
     const handler = () => {
@@ -169,4 +170,32 @@ function remove(path: string): boolean {
   } catch {
     return false; // not there: nobody asked
   }
+}
+
+// Signals, for a training thread that has no time to hear them: within a step no JavaScript of ours runs but the
+// step's own. Another thread hears them, and leaves the first where it is found by a look.
+
+interface SignalThread {
+  /** The first signal that came, or null. Costs a look at a word. */
+  heard(): Deno.Signal | null;
+  close(): void;
+}
+
+/** What the thread is started with. */
+export interface Listen {
+  readonly signals: readonly Deno.Signal[];
+  /** 0, or 1 + the place of the signal that came first. */
+  readonly word: SharedArrayBuffer;
+}
+
+function openSignalThread(signals: readonly Deno.Signal[]): SignalThread {
+  const word = new SharedArrayBuffer(4);
+  const first = new Int32Array(word);
+  const thread = new Worker(new URL("./signal_thread.ts", import.meta.url), { type: "module", name: "ears" });
+  thread.onerror = (event) => event.preventDefault(); // without it, signals are heard after the step
+  thread.postMessage({ signals, word } satisfies Listen);
+  return {
+    heard: () => signals[Atomics.load(first, 0) - 1] ?? null,
+    close: () => thread.terminate(),
+  };
 }

@@ -1,4 +1,7 @@
-// Reads the few parts of an ELF file that say whether it can be loaded here. Imports nothing.
+// Shared libraries as files: what an ELF file says of itself, and which file a library that is already loaded came
+// from.
+
+// Reads the few parts of an ELF file that say whether it can be loaded here.
 
 export interface Elf {
   /** The libraries it needs, by name. */
@@ -131,4 +134,15 @@ function readAt(file: Deno.FsFile, offset: number, length: number, short = false
   }
   if (filled < length && !short) throw new RangeError();
   return new DataView(bytes.buffer, 0, filled);
+}
+
+// Which file a library that is loaded already came from.
+
+/** The path of a loaded library whose file name begins with `name`, from /proc/self/maps; else the bare name. */
+export function libraryNamed(name: string): string {
+  for (const line of Deno.readTextFileSync("/proc/self/maps").split("\n")) {
+    const path = line.slice(line.indexOf("/"));
+    if (path.includes(`/${name}`)) return path.trim();
+  }
+  return name;
 }

@@ -1,10 +1,229 @@
-// Finds the libtorch to use, in a fixed order of places, and says why the others were not taken. Loads nothing.
+// Finds a libtorch: the folders where one may be, in order of preference, and whether it is one that this program can
+// load.
+import { basename, dirname, join, normalize, resolve } from "../../deps/path.ts";
+import { type Elf, namesSymbols, readElf } from "./elf.ts";
+import { UserError } from "../../core/base/errors.ts";
 
-import { dirname, join, resolve } from "../../deps/path.ts";
-import { UserError } from "../../core/errors.ts";
-import { checkLibtorch, isLibtorch } from "./check.ts";
-import { choiceFile, holdsTorch, installedFolders, libraryFolder } from "./places.ts";
-import type { Env, Found, Rejected } from "./types.ts";
+// What is known of a libtorch on this machine.
+
+/** A libtorch that this program can load. */
+export interface Libtorch {
+  /** The folder that holds libtorch_cpu.so. */
+  dir: string;
+  /** Major, minor, patch. */
+  version: readonly [number, number, number];
+  /** As the library's own files spell it, e.g. "2.15.0+cu132". */
+  versionText: string;
+  /** libtorch_cuda.so is there and finds what it needs; whether there is a driver is not asked here. */
+  cuda: boolean;
+  /** The place that named it, as the user would: "HPCTRAIN_LIBTORCH", "the active virtual environment", ... */
+  from: string;
+}
+
+/** A place that was looked at and can't be used, with the reason as a clause: "it is too old: ...". */
+export interface Rejected {
+  dir: string;
+  from: string;
+  reason: string;
+}
+
+export interface FoundLibtorch {
+  chosen: Libtorch | null;
+  usable: Libtorch[];
+  rejected: Rejected[];
+}
+
+export type Env = Record<string, string>;
+
+// Where a libtorch may be: our own folders, and how a path that a person gives becomes a library folder.
+
+/** The cache that the set-up scripts share: ours alone, safe to delete. */
+export function cacheFolder(env: Env): string {
+  return env.HPCTRAIN_CACHE || join(env.XDG_CACHE_HOME || join(env.HOME || "/tmp", ".cache"), "hpctrain");
+}
+
+/** The file that remembers `hpctrain libtorch use DIR`. */
+function choiceFile(env: Env): string {
+  return join(env.XDG_CONFIG_HOME || join(env.HOME || "/tmp", ".config"), "hpctrain", "libtorch");
+}
+
+/** A library folder, torch package, site-packages, environment or libtorch_cpu.so: the folder it means, or null. */
+export function libraryFolder(path: string): string | null {
+  if (basename(path) === "libtorch_cpu.so") return dirname(path);
+  if (path.endsWith("/share/cmake/Torch")) return join(path, "../../../lib"); // what Torch_DIR names
+  const fixed = [path, join(path, "lib"), join(path, "torch/lib"), join(path, "lib64")];
+  return fixed.find(holdsTorch) ?? pythonFolders(path).find(holdsTorch) ?? null;
+}
+
+function pythonFolders(prefix: string): string[] {
+  return ["lib", "lib64"].flatMap((lib) =>
+    listFolder(join(prefix, lib))
+      .filter((name) => name.startsWith("python3"))
+      .flatMap((name) =>
+        ["site-packages", "dist-packages"].map((p) => join(prefix, lib, name, p, "torch/lib"))
+      )
+  );
+}
+
+/** Versions that `hpctrain libtorch install` put into the cache, newest first. */
+function installedFolders(env: Env): string[] {
+  const root = join(cacheFolder(env), "libtorch");
+  return listFolder(root)
+    .filter((name) => /^\d+\.\d+\.\d+-cpu$/.test(name))
+    .sort((a, b) => b.localeCompare(a, "en", { numeric: true }))
+    .map((name) => join(root, name, "lib"));
+}
+
+export function listFolder(path: string): string[] {
+  try {
+    return [...Deno.readDirSync(path)].map((entry) => entry.name);
+  } catch {
+    return [];
+  }
+}
+
+function holdsTorch(dir: string): boolean {
+  try {
+    Deno.statSync(join(dir, "libtorch_cpu.so"));
+    return true;
+  } catch (error) {
+    // A folder we may not look into is reported as such later, rather than as holding nothing.
+    return error instanceof Deno.errors.PermissionDenied;
+  }
+}
+
+// Decides whether a folder holds a libtorch that this program can load. Loads nothing.
+
+export const OLDEST_LIBTORCH = [2, 10, 0] as const;
+
+/** The libtorch in `dir`, or the reason why it can't be used. */
+export function checkLibtorch(
+  dir: string,
+  from: string,
+  env: Env = Deno.env.toObject(),
+): Libtorch | Rejected {
+  const reject = (reason: string): Rejected => ({ dir, from, reason });
+  try {
+    Deno.statSync(join(dir, "libtorch_cpu.so"));
+  } catch (error) {
+    if (error instanceof Deno.errors.PermissionDenied) return reject("it can't be read: permission denied");
+    return reject(exists(dir) ? "there is no libtorch_cpu.so in it" : "there is no such folder");
+  }
+  const cpu = readElf(join(dir, "libtorch_cpu.so"));
+  if (typeof cpu === "string") return reject(cpu);
+  const c10 = readElf(join(dir, "libc10.so"));
+  if (typeof c10 === "string") return reject(c10);
+  const found = versionOf(dir, cpu);
+  if (!found) {
+    return reject("its version can't be told: there is no version.py, build-version or cmake file beside it");
+  }
+  if (older(found.version, OLDEST_LIBTORCH)) {
+    return reject(`it is too old: version ${found.versionText}, and 2.10 or newer is needed`);
+  }
+  const search = searchFolders(env);
+  const missing = [...missingNeeds(dir, cpu, search), ...missingNeeds(dir, c10, search)];
+  if (missing.length > 0) {
+    const places = [...originFolders(dir, cpu), "LD_LIBRARY_PATH", "the system's library folders"];
+    return reject(`it needs ${missing.join(", ")}, which is not in ${places.join(", ")}`);
+  }
+  return { dir, ...found, cuda: hasCuda(dir, search), from };
+}
+
+export function isLibtorch(result: Libtorch | Rejected): result is Libtorch {
+  return "version" in result;
+}
+
+function hasCuda(dir: string, search: Search): boolean {
+  const cuda = readElf(join(dir, "libtorch_cuda.so"));
+  return typeof cuda !== "string" && missingNeeds(dir, cuda, search).length === 0;
+}
+
+interface Version {
+  version: readonly [number, number, number];
+  versionText: string;
+}
+
+export function older(a: readonly number[], b: readonly number[]): boolean {
+  const i = a.findIndex((part, at) => part !== b[at]);
+  return i >= 0 && a[i] < b[i];
+}
+
+// The wheels carry version.py, the libtorch zip build-version, distributions only the cmake file.
+function versionOf(dir: string, cpu: Elf): Version | null {
+  const sources: [path: string, pattern: RegExp][] = [
+    ["version.py", /^__version__\s*=\s*['"]([^'"]+)/m],
+    ["../version.py", /^__version__\s*=\s*['"]([^'"]+)/m],
+    ["../build-version", /^(\S+)/],
+    ["../share/cmake/Torch/TorchConfigVersion.cmake", /PACKAGE_VERSION "([^"]+)"/],
+    ["../../share/cmake/Torch/TorchConfigVersion.cmake", /PACKAGE_VERSION "([^"]+)"/],
+  ];
+  for (const [path, pattern] of sources) {
+    const text = readText(join(dir, path));
+    const versionText = text && pattern.exec(text)?.[1];
+    const parts = versionText && /^(\d+)\.(\d+)(?:\.(\d+))?/.exec(versionText);
+    if (parts) {
+      return { version: [Number(parts[1]), Number(parts[2]), Number(parts[3] ?? 0)], versionText };
+    }
+  }
+  return versionFromSymbols(dir, cpu);
+}
+
+// The stable C ABI says at least which version it is as old as: enough to call it safely.
+function versionFromSymbols(dir: string, cpu: Elf): Version | null {
+  const symbols = ["torch_call_dispatcher", "torch_new_stable_ivalue"];
+  const [since210, since213] = namesSymbols(join(dir, "libtorch_cpu.so"), cpu, symbols);
+  if (since213) return { version: [2, 13, 0], versionText: "2.13 or newer" };
+  return since210 ? { version: [2, 10, 0], versionText: "2.10 or newer" } : null;
+}
+
+interface Search {
+  folders: string[];
+  /** The loader's cache of the system's libraries, as text to search in. */
+  cache: string;
+}
+
+function searchFolders(env: Env): Search {
+  const triple = `${Deno.build.arch}-linux-gnu`;
+  const system = ["/lib64", "/usr/lib64", `/lib/${triple}`, `/usr/lib/${triple}`, "/lib", "/usr/lib"];
+  return {
+    folders: [...(env.LD_LIBRARY_PATH ?? "").split(":").filter(Boolean), ...system],
+    cache: readText("/etc/ld.so.cache", "latin1") ?? "",
+  };
+}
+
+function originFolders(dir: string, elf: Elf): string[] {
+  const folders = elf.searchPath.map((p) => normalize(p.replace(/\$\{?ORIGIN\}?/, dir)));
+  return [...new Set([dir, ...folders])];
+}
+
+// glibc's own parts are there or this program would not run, so they are not looked for.
+const GLIBC = /^(ld-linux.*|lib(c|m|dl|rt|pthread|util)\.so\.\d+)$/;
+
+function missingNeeds(dir: string, elf: Elf, search: Search): string[] {
+  const folders = [...originFolders(dir, elf), ...search.folders];
+  return elf.needed.filter((name) =>
+    !GLIBC.test(name) && !search.cache.includes(`/${name}\0`) && !folders.some((f) => exists(join(f, name)))
+  );
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function readText(path: string, encoding = "utf-8"): string | null {
+  try {
+    return new TextDecoder(encoding).decode(Deno.readFileSync(path));
+  } catch {
+    return null;
+  }
+}
+
+// Finds the libtorch to use, in a fixed order of places, and says why the others were not taken. Loads nothing.
 
 export interface FindOptions {
   /** What --libtorch said. */
@@ -39,9 +258,9 @@ const MODULE_VARIABLES = [
   "PYTORCH_DIR",
 ];
 
-export function findLibtorch(options: FindOptions = {}): Found {
+export function findLibtorch(options: FindOptions = {}): FoundLibtorch {
   const env = options.env ?? Deno.env.toObject();
-  const found: Found = { chosen: null, usable: [], rejected: [] };
+  const found: FoundLibtorch = { chosen: null, usable: [], rejected: [] };
   const seen = new Set<string>();
   let refused = false; // the user named one that can't be used: no other may take its place
   for (const place of places(options, env)) {

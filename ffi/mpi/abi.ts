@@ -1,5 +1,8 @@
-// The three ways in which MPI libraries spell their handles and constants.
+// The binary interfaces of MPI (MPICH, Open MPI, the standard ABI): their constants, and their calls under one
+// signature.
 import type { ReduceOp } from "../ranks/transport.ts";
+
+// The three ways in which MPI libraries spell their handles and constants.
 
 /** Open MPI; MPICH and what keeps to its interface (Intel, Cray, MVAPICH); the interface that MPI 5 fixes for all. */
 export type MpiAbi = "openmpi" | "mpich" | "standard";
@@ -91,4 +94,139 @@ export function constantsOf(abi: MpiAbi, addressOf: (symbol: string) => bigint):
     infoNull: addressOf(OPEN_MPI.infoNull),
     funneled: 1,
   };
+}
+
+// MPI's C interface, as far as it is called.
+
+/** `H`: what a handle is. Counts of the plain functions are 32 bits wide, so large buffers go in pieces. */
+const interfaceOf = <H extends "i32" | "usize">(H: H) => ({
+  MPI_Init_thread: { parameters: ["usize", "usize", "i32", "buffer"], result: "i32" },
+  MPI_Finalize: { parameters: [], result: "i32" },
+  MPI_Comm_rank: { parameters: [H, "buffer"], result: "i32" },
+  MPI_Comm_size: { parameters: [H, "buffer"], result: "i32" },
+  MPI_Comm_set_errhandler: { parameters: [H, H], result: "i32" },
+  MPI_Comm_split: { parameters: [H, "i32", "i32", "buffer"], result: "i32" },
+  MPI_Comm_free: { parameters: ["buffer"], result: "i32" },
+  MPI_Comm_split_type: { parameters: [H, "i32", "i32", H, "buffer"], result: "i32" },
+  MPI_Win_allocate_shared: { parameters: ["usize", "i32", H, H, "buffer", "buffer"], result: "i32" },
+  MPI_Win_shared_query: { parameters: [H, "i32", "buffer", "buffer", "buffer"], result: "i32" },
+  MPI_Reduce_local: { parameters: ["usize", "usize", "i32", H, H], result: "i32" },
+  MPI_Error_string: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
+  MPI_Get_library_version: { parameters: ["buffer", "buffer"], result: "i32" },
+  MPI_Barrier: { parameters: [H], result: "i32" },
+  MPI_Ibarrier: { parameters: [H, "buffer"], result: "i32" },
+  MPI_Iallreduce: { parameters: ["usize", "usize", "i32", H, H, H, "buffer"], result: "i32" },
+  MPI_Ireduce: { parameters: ["usize", "usize", "i32", H, H, "i32", H, "buffer"], result: "i32" },
+  MPI_Ibcast: { parameters: ["usize", "i32", H, "i32", H, "buffer"], result: "i32" },
+  MPI_Iallgather: { parameters: ["usize", "i32", H, "usize", "i32", H, H, "buffer"], result: "i32" },
+  MPI_Ireduce_scatter_block: { parameters: ["usize", "usize", "i32", H, H, H, "buffer"], result: "i32" },
+  MPI_Test: { parameters: ["buffer", "buffer", "usize"], result: "i32" },
+  MPI_Allreduce: { parameters: ["usize", "usize", "i32", H, H, H], result: "i32" },
+  MPI_Reduce: { parameters: ["usize", "usize", "i32", H, H, "i32", H], result: "i32" },
+  MPI_Bcast: { parameters: ["usize", "i32", H, "i32", H], result: "i32" },
+  MPI_Allgather: { parameters: ["usize", "i32", H, "usize", "i32", H, H], result: "i32" },
+  MPI_Reduce_scatter_block: { parameters: ["usize", "usize", "i32", H, H, H], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface);
+
+type Out =
+  | Uint8Array<ArrayBuffer>
+  | Int32Array<ArrayBuffer>
+  | BigUint64Array<ArrayBuffer>
+  | BigInt64Array<ArrayBuffer>;
+
+/** The same for handles of either kind; each gives 0, or a code that MPI_Error_string knows. */
+export interface Calls {
+  MPI_Init_thread(argc: bigint, argv: bigint, level: number, given: Out): number;
+  MPI_Finalize(): number;
+  MPI_Comm_rank(comm: Handle, rank: Out): number;
+  MPI_Comm_size(comm: Handle, size: Out): number;
+  MPI_Comm_set_errhandler(comm: Handle, handler: Handle): number;
+  MPI_Comm_split(comm: Handle, colour: number, key: number, into: Out): number;
+  MPI_Comm_free(comm: Out): number;
+  MPI_Comm_split_type(comm: Handle, type: number, key: number, info: Handle, into: Out): number;
+  MPI_Win_allocate_shared(
+    bytes: bigint,
+    unit: number,
+    info: Handle,
+    comm: Handle,
+    at: Out,
+    into: Out,
+  ): number;
+  MPI_Win_shared_query(window: Handle, rank: number, bytes: Out, unit: Out, at: Out): number;
+  MPI_Reduce_local(from: bigint, into: bigint, count: number, type: Handle, op: Handle): number;
+  MPI_Error_string(code: number, text: Out, length: Out): number;
+  MPI_Get_library_version(text: Out, length: Out): number;
+  MPI_Barrier(comm: Handle): number;
+  MPI_Allreduce(from: bigint, into: bigint, count: number, type: Handle, op: Handle, comm: Handle): number;
+  MPI_Reduce(
+    from: bigint,
+    into: bigint,
+    count: number,
+    type: Handle,
+    op: Handle,
+    root: number,
+    comm: Handle,
+  ): number;
+  MPI_Bcast(at: bigint, count: number, type: Handle, root: number, comm: Handle): number;
+  MPI_Allgather(
+    from: bigint,
+    count: number,
+    type: Handle,
+    into: bigint,
+    intoCount: number,
+    intoType: Handle,
+    comm: Handle,
+  ): number;
+  MPI_Reduce_scatter_block(
+    from: bigint,
+    into: bigint,
+    count: number,
+    type: Handle,
+    op: Handle,
+    comm: Handle,
+  ): number;
+}
+
+/** `rest`: called between looks at a collective that goes on; without it MPI spins. */
+export function openCalls(
+  path: string,
+  handle: "i32" | "usize",
+  noStatus: bigint,
+  rest: ((looks: number) => void) | null,
+): Calls {
+  const calls = Deno.dlopen(path, interfaceOf(handle)).symbols as unknown as Calls & Begun;
+  if (rest === null) return calls;
+  const request = new Int32Array(2), flag = new Int32Array(1); // a request is one word or two
+  const ended = (code: number) => {
+    for (let looks = 1; code === 0; looks++) {
+      code = calls.MPI_Test(request, flag, noStatus);
+      if (flag[0] !== 0) break;
+      rest(looks);
+    }
+    return code;
+  };
+  return {
+    ...calls,
+    MPI_Barrier: (comm) => ended(calls.MPI_Ibarrier(comm, request)),
+    MPI_Allreduce: (from, into, count, type, op, comm) =>
+      ended(calls.MPI_Iallreduce(from, into, count, type, op, comm, request)),
+    MPI_Reduce: (from, into, count, type, op, root, comm) =>
+      ended(calls.MPI_Ireduce(from, into, count, type, op, root, comm, request)),
+    MPI_Bcast: (at, count, type, root, comm) => ended(calls.MPI_Ibcast(at, count, type, root, comm, request)),
+    MPI_Allgather: (from, count, type, into, intoCount, intoType, comm) =>
+      ended(calls.MPI_Iallgather(from, count, type, into, intoCount, intoType, comm, request)),
+    MPI_Reduce_scatter_block: (from, into, count, type, op, comm) =>
+      ended(calls.MPI_Ireduce_scatter_block(from, into, count, type, op, comm, request)),
+  };
+}
+
+/** The same, begun and not waited for. */
+interface Begun {
+  MPI_Ibarrier(...all: [...Parameters<Calls["MPI_Barrier"]>, Out]): number;
+  MPI_Iallreduce(...all: [...Parameters<Calls["MPI_Allreduce"]>, Out]): number;
+  MPI_Ireduce(...all: [...Parameters<Calls["MPI_Reduce"]>, Out]): number;
+  MPI_Ibcast(...all: [...Parameters<Calls["MPI_Bcast"]>, Out]): number;
+  MPI_Iallgather(...all: [...Parameters<Calls["MPI_Allgather"]>, Out]): number;
+  MPI_Ireduce_scatter_block(...all: [...Parameters<Calls["MPI_Reduce_scatter_block"]>, Out]): number;
+  MPI_Test(request: Out, flag: Out, status: bigint): number;
 }

@@ -1,18 +1,100 @@
-// Opens an MPI library and makes its calls, all of them in the thread that opened it. May import its siblings, errors,
-// preload.
-import { LibraryError } from "../errors.ts";
-import { preload } from "../preload.ts";
+// MPI as a transport between ranks, with shared windows inside a node.
+import { HEAD, openHostMemory, openWindow as openOn, prepareHead, type Window } from "../ranks/window.ts";
+import { BYTES, type Combine, type Transport } from "../ranks/transport.ts";
 import {
+  type Calls,
   type Constants,
   constantsOf,
   type Handle,
   type MpiAbi,
   type MpiType,
   OPEN_MPI_SYMBOLS,
+  openCalls,
 } from "./abi.ts";
-import { type Calls, openCalls } from "./calls.ts";
-import { BYTES, type Transport } from "../ranks/transport.ts";
-import { type MpiWindow, openWindow } from "./window.ts";
+import { LibraryError } from "../errors.ts";
+import { preload } from "../preload.ts";
+
+// An MPI window as the memory that the ranks of one host see of each other.
+
+interface MpiWindow extends Pick<Window, "takes" | "allReduce" | "barrier"> {
+  /** Where this rank's part begins that is for its caller. */
+  readonly address: bigint;
+}
+
+/** What a window needs of an open MPI. */
+export interface MpiForWindow {
+  readonly calls: Calls;
+  readonly constants: Constants;
+  /** The width of a handle. */
+  readonly wide: boolean;
+  readonly rank: number;
+  readonly size: number;
+  readonly check: (code: number, verb: string) => void;
+  /** The least of all ranks' numbers. */
+  readonly least: (value: number) => number;
+}
+
+const PAGE = 4096;
+/** Bytes that are summed and handed out while they are in the caches. */
+const CHUNK = 64 * 1024;
+
+/** Every rank calls it; null on all where they are not all on one host, or its shared memory has no room for it. */
+function openMpiWindow(host: MpiForWindow, bytes: number): MpiWindow | null {
+  const { calls, constants, wide, rank, size, check, least } = host;
+  const own = HEAD + Math.ceil(bytes / PAGE) * PAGE;
+  const memory = openHostMemory();
+  if (least(memory !== null && memory.room(own * size) ? 1 : 0) === 0) return null;
+  const word = () => wide ? new BigUint64Array(1) : new Int32Array(2);
+  const node = word(), window = word(), count = new Int32Array(1);
+  const { world, commShared, infoNull } = constants;
+  check(calls.MPI_Comm_split_type(world, commShared, rank, infoNull, node), "Comm_split_type");
+  const comm = node[0] as Handle;
+  check(calls.MPI_Comm_size(comm, count), "Comm_size");
+  if (least(count[0]) < size) return null;
+  const at = new BigUint64Array(1);
+  const failed = calls.MPI_Win_allocate_shared(BigInt(own), 1, infoNull, comm, at, window);
+  if (least(failed === 0 ? 1 : 0) === 0) return null;
+  const heads = Array.from({ length: size }, (_, of) => {
+    const length = new BigInt64Array(1), unit = new Int32Array(1);
+    check(calls.MPI_Win_shared_query(window[0] as Handle, of, length, unit, at), "Win_shared_query");
+    return at[0];
+  });
+  prepareHead(heads[rank], memory!);
+  check(calls.MPI_Barrier(world), "Barrier");
+  const data = heads.map((head) => head + BigInt(HEAD));
+  const combine = combineBy(host, memory!.copy);
+  return {
+    ...openOn({ rank, heads, data, bytes: own - HEAD, host: memory!, combine, bank: 0 }),
+    address: data[rank],
+  };
+}
+
+/** By MPI's own reckoning, in the memory that the result is for. */
+function combineBy(
+  { calls, constants: { types, ops }, check }: MpiForWindow,
+  copy: (into: bigint, from: bigint, bytes: bigint) => void,
+): Combine {
+  return (sources, [into, ...copies], count, type, op) => {
+    const wide = BYTES[type], step = CHUNK / wide;
+    for (let from = 0; from < count; from += step) {
+      const part = Math.min(step, count - from), at = BigInt(from * wide), bytes = BigInt(part * wide);
+      if (into !== sources[0]) copy(into + at, sources[0] + at, bytes);
+      for (let i = 1; i < sources.length; i++) {
+        const code = calls.MPI_Reduce_local(
+          sources[i] + at,
+          into + at,
+          part,
+          types[type as MpiType],
+          ops[op],
+        );
+        check(code, "Reduce_local");
+      }
+      for (const to of copies) copy(to + at, into + at, bytes);
+    }
+  };
+}
+
+// Opens an MPI library and makes its calls, all of them in the thread that opened it.
 
 /** Of numbers of 16 bits it knows none: not every library has them. */
 export interface Mpi extends Transport {
@@ -23,10 +105,10 @@ export interface Mpi extends Transport {
 const MOST = 2 ** 31 - 1;
 
 /** Called between looks at a collective that goes on. */
-export type Rest = (looks: number) => void;
+export type OnWait = (looks: number) => void;
 
 /** Without `rest` MPI spins while it waits, which is fastest. `most` elements a call: fewer in tests only. */
-export function openMpi(path: string, rest: Rest | null = null, most = MOST): Mpi {
+export function openMpi(path: string, rest: OnWait | null = null, most = MOST): Mpi {
   preload(path);
   const { calls, abi, constants } = load(path, rest);
   const check = (code: number, verb: string) => {
@@ -76,7 +158,7 @@ interface Group {
   readonly split: (colour: number) => void;
   /** Where there is one, and all ranks are meant. */
   readonly window: () => MpiWindow | null;
-  readonly open: (...all: Parameters<typeof openWindow>) => bigint;
+  readonly open: (...all: Parameters<typeof openMpiWindow>) => bigint;
 }
 
 /** The communicator of the moment: all ranks, or a part of them. It inherits that errors come back as codes. */
@@ -93,7 +175,7 @@ function openGroup(
     comm: () => comm,
     window: () => comm === world ? window : null,
     open(host, bytes) {
-      window = openWindow(host, bytes);
+      window = openMpiWindow(host, bytes);
       return window?.address ?? 0n;
     },
     split(colour) {
@@ -159,7 +241,7 @@ function verbs(
   return { allReduce, broadcast, allGather, reduceScatter };
 }
 
-function load(path: string, rest: Rest | null): { calls: Calls; abi: MpiAbi; constants: Constants } {
+function load(path: string, rest: OnWait | null): { calls: Calls; abi: MpiAbi; constants: Constants } {
   try {
     const statics = Deno.dlopen(
       path,
@@ -219,3 +301,28 @@ export const shortVersion = (text: string): string =>
   text.replace(/\0[^]*/, "").split("\n")[0].split(/,| for | \(/)[0]
     .replace(/^MPI VERSION\s*:\s*/i, "").replace(/\bversion\s*:?\s*/i, "").replace(/\bv(?=\d)/, "")
     .replaceAll(/\s+/g, " ").trim();
+
+// What an MPI library says it is, before anybody starts it: MPI allows this one question.
+
+const ROOM = 8192; // MPI_MAX_LIBRARY_VERSION_STRING of MPICH, the largest
+
+/** "Open MPI 5.0.11"; or null where the library can't be loaded. */
+export function mpiVersion(path: string): string | null {
+  try {
+    const { symbols, close } = libraryAt(path);
+    const text = new Uint8Array(ROOM), length = new Int32Array(1);
+    const code = symbols.MPI_Get_library_version(text, length);
+    if (code !== 0) close();
+    return code === 0 ? shortVersion(new TextDecoder().decode(text.subarray(0, length[0]))) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Left open once it has answered: some MPI libraries don't survive being closed. */
+function libraryAt(path: string) {
+  const library = Deno.dlopen(path, {
+    MPI_Get_library_version: { parameters: ["buffer", "buffer"], result: "i32" },
+  });
+  return { symbols: library.symbols, close: () => library.close() };
+}

@@ -1,11 +1,8 @@
 // Finds the NCCL library: the one that libtorch has loaded, else the one beside it, else the system's. Loads nothing.
-// May import loaded, ffi/libraries, errors.
 import { basename, dirname, join } from "../../deps/path.ts";
-import { UserError } from "../../core/errors.ts";
-import { readElf } from "../libraries/elf.ts";
-import { listFolder } from "../libraries/places.ts";
-import type { Env, Rejected } from "../libraries/types.ts";
-import { libraryNamed } from "../loaded.ts";
+import { UserError } from "../../core/base/errors.ts";
+import { libraryNamed, readElf } from "../libraries/elf.ts";
+import { type Env, listFolder, type Rejected } from "../libraries/find.ts";
 
 export interface NcclLibrary {
   /** The file to load. */
@@ -19,18 +16,18 @@ export interface FoundNccl {
   readonly rejected: readonly Rejected[];
 }
 
-export const FILE = "libnccl.so.2";
+export const NCCL_FILE = "libnccl.so.2";
 
 /** `torch`: the folder with libtorch_cpu.so. `loaded`: the library that this process has already, or the bare name. */
 export function findNccl(
   torch: string,
   env: Env = Deno.env.toObject(),
-  loaded = libraryNamed(FILE),
+  loaded = libraryNamed(NCCL_FILE),
 ): FoundNccl {
   const named = env.HPCTRAIN_NCCL;
   if (named) return { chosen: theNamed(named), rejected: [] };
   // A second copy in one process would not see the first's settings.
-  if (loaded !== FILE) return { chosen: { path: loaded, from: "loaded by libtorch" }, rejected: [] };
+  if (loaded !== NCCL_FILE) return { chosen: { path: loaded, from: "loaded by libtorch" }, rejected: [] };
   const rejected: Rejected[] = [];
   for (const { path, from } of placesOf(torch, env)) {
     if (!exists(path)) continue;
@@ -49,18 +46,18 @@ export function noNcclSentence(rejected: readonly Rejected[]): string {
     : "No NCCL, by which ranks on GPUs communicate, was found beside libtorch or on this machine.\n") +
     `PyTorch with CUDA from PyPI or conda brings it along. To get it: take that libtorch (--libtorch DIR), ` +
     `\`pip install nvidia-nccl-cu13\` into its environment, or load your site's module (\`module load nccl\`, say), or name ` +
-    `it with HPCTRAIN_NCCL=/path/to/${FILE}.`;
+    `it with HPCTRAIN_NCCL=/path/to/${NCCL_FILE}.`;
 }
 
 function theNamed(named: string): NcclLibrary {
   const isFile = /\.so(\.|$)/.test(basename(named));
-  const candidates = isFile ? [named] : [named, join(named, "lib")].map((folder) => join(folder, FILE));
+  const candidates = isFile ? [named] : [named, join(named, "lib")].map((folder) => join(folder, NCCL_FILE));
   const path = candidates.find(exists) ?? candidates[0];
   const elf = readElf(path);
   if (typeof elf !== "string") return { path, from: "HPCTRAIN_NCCL" };
   throw new UserError(
     "environment",
-    `The NCCL library given by HPCTRAIN_NCCL can't be used (${named}): ${elf}. Give the file ${FILE}, or the folder that holds it.`,
+    `The NCCL library given by HPCTRAIN_NCCL can't be used (${named}): ${elf}. Give the file ${NCCL_FILE}, or the folder that holds it.`,
   );
 }
 
@@ -77,12 +74,12 @@ function* placesOf(torch: string, env: Env): Generator<NcclLibrary> {
       .map((name) => join(packages, "nvidia", name, "lib")),
     ...(/\/python3[^/]*\/[^/]+$/.test(packages) ? [join(packages, "../..")] : []), // conda: …/lib/python3.12/site-packages
   ];
-  for (const folder of beside) yield { path: join(folder, FILE), from: "beside libtorch" };
+  for (const folder of beside) yield { path: join(folder, NCCL_FILE), from: "beside libtorch" };
   for (const folder of (env.LD_LIBRARY_PATH ?? "").split(":").filter((folder) => folder.startsWith("/"))) {
-    yield { path: join(folder, FILE), from: "LD_LIBRARY_PATH" };
+    yield { path: join(folder, NCCL_FILE), from: "LD_LIBRARY_PATH" };
   }
   for (const name of VARIABLES.filter((name) => env[name])) {
-    for (const below of ["lib", "lib64"]) yield { path: join(env[name], below, FILE), from: name };
+    for (const below of ["lib", "lib64"]) yield { path: join(env[name], below, NCCL_FILE), from: name };
   }
   for (const path of systemLibraries(env)) yield { path, from: "the system's libraries" };
 }
@@ -99,7 +96,7 @@ function systemLibraries(env: Env): string[] {
       }).outputSync();
       if (!success) continue;
       return new TextDecoder().decode(stdout).split("\n")
-        .filter((line) => line.trim().startsWith(`${FILE} `))
+        .filter((line) => line.trim().startsWith(`${NCCL_FILE} `))
         .map((line) => line.slice(line.indexOf("=>") + 3).trim())
         .filter((path) => path.startsWith("/"));
     } catch { /* not there: the next one */ }

@@ -1,18 +1,90 @@
-// Opens NCCL and makes its calls. Collectives are queued on a CUDA stream. May import symbols, ffi errors.
+// NCCL's calls, checked, and CUDA's events for the threads that run and watch them. Libraries are given by path, so
+// that any thread can open them.
 import { LibraryError } from "../errors.ts";
-import {
-  ID_BYTES,
-  IN_PROGRESS,
-  knownAgainst,
-  type NcclOp,
-  type NcclType,
-  notBlocking,
-  OLDEST,
-  OPS,
-  symbols,
-  TYPES,
-  versionText,
-} from "./symbols.ts";
+
+// NCCL's C interface, as far as it is called: functions, numbers, the struct of settings.
+
+/** ncclUniqueId: 128 bytes, by value. */
+const ID_BYTES = 128;
+const uniqueId = { struct: Array<"u64">(ID_BYTES / 8).fill("u64") } as const;
+
+/** Communicators, streams and buffers are addresses, as numbers. */
+const ncclSymbols = {
+  ncclGetVersion: { parameters: ["buffer"], result: "i32" },
+  ncclGetUniqueId: { parameters: ["buffer"], result: "i32" },
+  ncclCommInitRankConfig: { parameters: ["buffer", "i32", uniqueId, "i32", "buffer"], result: "i32" },
+  ncclCommGetAsyncError: { parameters: ["u64", "buffer"], result: "i32" },
+  ncclCommFinalize: { parameters: ["u64"], result: "i32" },
+  ncclCommDestroy: { parameters: ["u64"], result: "i32" },
+  ncclCommAbort: { parameters: ["u64"], result: "i32" },
+  ncclGetErrorString: { parameters: ["i32"], result: "pointer" },
+  ncclGetLastError: { parameters: ["u64"], result: "pointer" },
+  ncclGroupStart: { parameters: [], result: "i32" },
+  ncclGroupEnd: { parameters: [], result: "i32" },
+  /** from, to, count, type, op, communicator, stream */
+  ncclAllReduce: { parameters: ["u64", "u64", "usize", "i32", "i32", "u64", "u64"], result: "i32" },
+  /** from, to, count, type, root, communicator, stream */
+  ncclBroadcast: { parameters: ["u64", "u64", "usize", "i32", "i32", "u64", "u64"], result: "i32" },
+  /** from, to, count a rank, type, communicator, stream */
+  ncclAllGather: { parameters: ["u64", "u64", "usize", "i32", "u64", "u64"], result: "i32" },
+  /** from, to, count a rank, type, op, communicator, stream */
+  ncclReduceScatter: { parameters: ["u64", "u64", "usize", "i32", "i32", "u64", "u64"], result: "i32" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+/** ncclInProgress: the call goes on in a thread of NCCL's; the communicator may not be used before it is done. */
+const IN_PROGRESS = 7;
+
+/** ncclDataType_t, by our names. */
+export const TYPES = { u8: 1, i32: 2, i64: 4, f16: 6, f32: 7, f64: 8, bf16: 9 } as const;
+export type NcclType = keyof typeof TYPES;
+
+/** ncclRedOp_t. */
+const OPS = { sum: 0, max: 2, min: 3 } as const;
+type NcclOp = keyof typeof OPS;
+
+const MAGIC = 0xcafebeef, UNDEFINED = -(2 ** 31);
+
+/**
+ * ncclConfig_t as NCCL 2.14 had it, which every later one reads: its size, a magic number, its version, `blocking`. Not
+ * blocking: a rank that waits for one that never comes can still give up.
+ */
+export function notBlocking(): Uint8Array<ArrayBuffer> {
+  const config = new DataView(new ArrayBuffer(24));
+  config.setBigUint64(0, 24n, true);
+  config.setUint32(8, MAGIC, true);
+  config.setUint32(12, OLDEST_NCCL, true);
+  config.setInt32(16, 0, true);
+  config.setInt32(20, UNDEFINED, true); // padding then, a field since: "not said"
+  return new Uint8Array(config.buffer);
+}
+
+/** 2.14.0, as NCCL writes versions. */
+const OLDEST_NCCL = 21400;
+
+export const versionText = (code: number): string =>
+  [Math.floor(code / 10000), Math.floor(code / 100) % 100, code % 100].join(".");
+
+interface Known {
+  /** The first version without it. */
+  readonly before: number;
+  readonly arch?: typeof Deno.build.arch;
+  readonly what: string;
+}
+
+/** What is known of released versions, from their own notes. */
+const KNOWN: readonly Known[] = [
+  {
+    before: 22903,
+    arch: "aarch64",
+    what: "its ranks can wait for one another for ever on ARM (fixed in 2.29.3)",
+  },
+];
+
+/** Why a version may disappoint here; null where nothing is known against it. */
+export const knownAgainst = (code: number, arch = Deno.build.arch): string | null =>
+  KNOWN.find(({ before, arch: only = arch }) => code < before && only === arch)?.what ?? null;
+
+// Opens NCCL and makes its calls. Collectives are queued on a CUDA stream.
 
 /** A communicator, by address. */
 export type Comm = bigint;
@@ -100,15 +172,15 @@ export function openNccl(path: string): Nccl {
 /** Asked before the rest is bound: an older one lacks functions. */
 function load(path: string) {
   try {
-    const { ncclGetVersion } = symbols;
+    const { ncclGetVersion } = ncclSymbols;
     const first = Deno.dlopen(path, { ncclGetVersion });
     const code = new Int32Array(1);
     first.symbols.ncclGetVersion(code);
     const [version] = code;
-    if (version < OLDEST) {
+    if (version < OLDEST_NCCL) {
       throw new Error(`it is version ${versionText(version)}, and 2.14 is the oldest to use`);
     }
-    return { symbols: Deno.dlopen(path, symbols).symbols, version };
+    return { symbols: Deno.dlopen(path, ncclSymbols).symbols, version };
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new LibraryError(
@@ -119,3 +191,66 @@ function load(path: string) {
 }
 
 export const inProgress = (code: number): boolean => code === IN_PROGRESS;
+
+// CUDA's events, for any thread: a library is given by path, and nothing here is of the process.
+
+const verbs = {
+  cudaSetDevice: { parameters: ["i32"], result: "i32" },
+  cudaEventCreateWithFlags: { parameters: ["buffer", "u32"], result: "i32" },
+  cudaEventRecord: { parameters: ["u64", "u64"], result: "i32" },
+  cudaStreamWaitEvent: { parameters: ["u64", "u64", "u32"], result: "i32" },
+  cudaEventQuery: { parameters: ["u64"], result: "i32" },
+  cudaEventElapsedTime: { parameters: ["buffer", "u64", "u64"], result: "i32" },
+  cudaThreadExchangeStreamCaptureMode: { parameters: ["buffer"], result: "i32" },
+  cudaGetErrorString: { parameters: ["i32"], result: "pointer" },
+} as const satisfies Deno.ForeignLibraryInterface;
+
+export interface CudaEvents {
+  /** For the calling thread: without it, CUDA would open device 0 for it. */
+  useDevice(index: number): void;
+  create(timing: boolean): bigint;
+  record(event: bigint, stream: bigint): void;
+  /** What is queued on the stream from here on begins after the event. */
+  wait(stream: bigint, event: bigint): void;
+  done(event: bigint): boolean;
+  /** Seconds between two events that were made with timing and are done. */
+  seconds(from: bigint, to: bigint): number;
+  /** Another thread may capture a graph meanwhile: its capture shall not break by what this one asks. */
+  besideCapture(): void;
+}
+
+const NOT_READY = 600, DISABLE_TIMING = 2, RELAXED = 2;
+
+/** `path` of libcudart. */
+export function openCudaEvents(path: string): CudaEvents {
+  const { symbols: c } = Deno.dlopen(path, verbs);
+  const made = new BigUint64Array(1), ms = new Float32Array(1), mode = new Int32Array(1);
+  const check = (code: number, what: string) => {
+    if (code === 0) return;
+    const at = c.cudaGetErrorString(code);
+    const text = at ? new Deno.UnsafePointerView(at).getCString() : `error ${code}`;
+    throw new LibraryError(`CUDA could not ${what}: ${text}.`);
+  };
+  return {
+    useDevice: (index) => check(c.cudaSetDevice(index), `use device ${index}`),
+    create(timing) {
+      check(c.cudaEventCreateWithFlags(made, timing ? 0 : DISABLE_TIMING), "make an event");
+      return made[0];
+    },
+    record: (event, stream) => check(c.cudaEventRecord(event, stream), "record an event"),
+    wait: (stream, event) => check(c.cudaStreamWaitEvent(stream, event, 0), "wait for an event"),
+    done(event) {
+      const code = c.cudaEventQuery(event);
+      if (code !== NOT_READY) check(code, "finish what was queued");
+      return code === 0;
+    },
+    seconds(from, to) {
+      check(c.cudaEventElapsedTime(ms, from, to), "time its work");
+      return ms[0] / 1000;
+    },
+    besideCapture() {
+      mode[0] = RELAXED;
+      check(c.cudaThreadExchangeStreamCaptureMode(mode), "leave a capture alone");
+    },
+  };
+}

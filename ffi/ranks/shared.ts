@@ -1,9 +1,137 @@
-// Ranks of one host that communicate by memory which they map of each other: what an MPI window is to MPI, without MPI.
-import { openArithmetic, roomOf } from "./arithmetic.ts";
-import { openHostMemory } from "./host_memory.ts";
-import { type Claim, makeSegment, mapSegment, PREFACE, type Segment, unmap } from "./segment.ts";
-import type { Transport } from "./transport.ts";
-import { HEAD, openWindow, prepareHead, type Window } from "./window.ts";
+// The transport through POSIX shared memory: its segments, and the ranks of one node that map them.
+import { fixedBytes, openArithmetic, type Transport } from "./transport.ts";
+import { HEAD, openHostMemory, openWindow, prepareHead, type Window } from "./window.ts";
+
+// Memory that one process makes and others of the same user and host map. It has no name: it is found through its
+// maker's own descriptor, so that nothing is left of it however its processes end, and the size of /dev/shm is no
+// limit.
+
+/** For another process: where it is found, and what tells it from anything else there. */
+export interface SegmentHandle {
+  readonly pid: number;
+  readonly descriptor: number;
+  readonly bytes: number;
+  readonly token: string;
+}
+
+export interface Segment {
+  readonly address: bigint;
+  readonly claim: SegmentHandle;
+  /** When all have mapped it, who comes later has no business there. */
+  seal(): void;
+  /** Gives it back; for one that was made in vain. */
+  free(): void;
+}
+
+/** What its maker and those who map it may not use: the first bytes tell it. */
+const PREFACE = 4096;
+const TOKEN_AT = 2048, TOKEN_BYTES = 16;
+
+const SYMBOLS = {
+  memfd_create: { parameters: ["buffer", "u32"], result: "i32" },
+  posix_fallocate: { parameters: ["i32", "i64", "i64"], result: "i32" },
+  mmap: { parameters: ["usize", "usize", "i32", "i32", "i32", "i64"], result: "isize" },
+  munmap: { parameters: ["usize", "usize"], result: "i32" },
+  open: { parameters: ["buffer", "i32"], result: "i32" },
+  close: { parameters: ["i32"], result: "i32" },
+  putThere: { name: "memcpy", parameters: ["usize", "buffer", "usize"], result: "usize" },
+  takeThence: { name: "memcpy", parameters: ["buffer", "usize", "usize"], result: "usize" },
+} as const;
+
+const MFD_CLOEXEC = 1, PROT_READ_WRITE = 3, MAP_SHARED = 1;
+const O_RDWR = 2, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
+
+let libc: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
+const native = () => libc ??= Deno.dlopen("libc.so.6", SYMBOLS).symbols;
+
+/** All zeros but for its preface, and there as a whole: who writes to it is never killed for want of room. Or why it can't be. */
+export function makeSegment(bytes: number): Segment | string {
+  try {
+    const { memfd_create, posix_fallocate, close, putThere } = native();
+    const limit = fileLimit();
+    if (bytes > limit) return `this process may make files of ${limit} bytes at most (ulimit -f)`;
+    // The system would go on giving until nothing was left for anybody.
+    if (bytes > memoryLeft()) return `this host has no ${bytes} bytes of memory left to share`;
+    const descriptor = memfd_create(cString("hpctrain"), MFD_CLOEXEC);
+    if (descriptor < 0) return "the system gives no memory to share (memfd_create)";
+    const failed = posix_fallocate(descriptor, 0n, BigInt(bytes));
+    const address = failed === 0 ? map(descriptor, bytes) : null;
+    if (address === null) {
+      close(descriptor);
+      return `there is no room for ${bytes} bytes of shared memory (error ${failed || "of mmap"})`;
+    }
+    const token = crypto.getRandomValues(new Uint8Array(TOKEN_BYTES));
+    putThere(address + BigInt(TOKEN_AT), token, BigInt(TOKEN_BYTES));
+    let open = true;
+    const seal = () => {
+      if (open) close(descriptor);
+      open = false;
+    };
+    return {
+      address,
+      claim: { pid: Deno.pid, descriptor, bytes, token: hex(token) },
+      seal,
+      free() {
+        seal();
+        unmap(address, bytes);
+      },
+    };
+  } catch (error) {
+    return `the system gives no memory to share (${(error as Error).message})`; // an old libc
+  }
+}
+
+/** Another process's, at its address here; null where it can't be reached, or is something else. */
+export function mapSegment({ pid, descriptor, bytes, token }: SegmentHandle): bigint | null {
+  const { open, close, takeThence } = native();
+  // Without waiting: where process ids are of another container it may be a pipe.
+  const here = open(cString(`/proc/${pid}/fd/${descriptor}`), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (here < 0) return null;
+  const address = sizeOf(here) >= bytes ? map(here, bytes) : null;
+  close(here);
+  if (address === null) return null;
+  const found = new Uint8Array(TOKEN_BYTES);
+  takeThence(found, address + BigInt(TOKEN_AT), BigInt(TOKEN_BYTES));
+  if (hex(found) === token) return address;
+  unmap(address, bytes);
+  return null;
+}
+
+function unmap(address: bigint, bytes: number): void {
+  native().munmap(address, BigInt(bytes));
+}
+
+function map(descriptor: number, bytes: number): bigint | null {
+  const at = BigInt(native().mmap(0n, BigInt(bytes), PROT_READ_WRITE, MAP_SHARED, descriptor, 0n));
+  return at === -1n ? null : at;
+}
+
+/** Beyond a file's end there is nothing to map, and a look there would end the process. */
+function sizeOf(descriptor: number): number {
+  try {
+    return Deno.statSync(`/proc/self/fd/${descriptor}`).size;
+  } catch {
+    return 0;
+  }
+}
+
+function memoryLeft(): number {
+  const [, kibibytes] = /^MemAvailable:\s+(\d+) kB/m.exec(Deno.readTextFileSync("/proc/meminfo")) ?? [];
+  return kibibytes === undefined ? Infinity : 1024 * Number(kibibytes);
+}
+
+/** Beyond it the system would not refuse, but send a signal that ends the process. */
+function fileLimit(): number {
+  const [, soft] = /^Max file size\s+(\S+)/m.exec(Deno.readTextFileSync("/proc/self/limits")) ?? [];
+  return soft === undefined || soft === "unlimited" ? Infinity : Number(soft);
+}
+
+const cString = (text: string) => new TextEncoder().encode(`${text}\0`);
+
+const hex = (bytes: Uint8Array): string => [...bytes].map((b) => b.toString(16).padStart(2, "0")).join("");
+
+// Ranks of one host that communicate by memory which they map of each other: what an MPI window is to MPI, without
+// MPI.
 
 /** Each rank's own memory, mapped in this process: numbers, so that another thread can be told of it. */
 export interface SharedMemory {
@@ -22,7 +150,11 @@ export function offerMemory(): Segment | string {
 }
 
 /** When each rank has made its offer. Null where one can't be mapped. */
-export function acceptMemory(rank: number, own: Segment, claims: readonly Claim[]): SharedMemory | null {
+export function acceptMemory(
+  rank: number,
+  own: Segment,
+  claims: readonly SegmentHandle[],
+): SharedMemory | null {
   const heads = mapAll(rank, own, claims);
   return heads && { rank, heads };
 }
@@ -80,7 +212,7 @@ export function openShared({ rank, heads }: SharedMemory): Transport {
   };
 }
 
-function mapAll(rank: number, own: Segment, claims: readonly Claim[]): bigint[] | null {
+function mapAll(rank: number, own: Segment, claims: readonly SegmentHandle[]): bigint[] | null {
   const all: bigint[] = [];
   for (const [of, claim] of claims.entries()) {
     const address = of === rank ? own.address : mapSegment(claim);
@@ -97,7 +229,7 @@ const ROOM = 1024;
 
 /** What each rank says, in few words. */
 function gather(window: Window, size: number, text: string): string[] {
-  const { bytes: all, address: at } = roomOf(ROOM * size);
+  const { bytes: all, address: at } = fixedBytes(ROOM * size);
   new TextEncoder().encodeInto(text, all.subarray(0, ROOM - 1));
   window.allGather(at, at, ROOM); // one's own is read before anything is written
   return Array.from({ length: size }, (_, of) => {

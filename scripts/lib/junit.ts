@@ -1,4 +1,4 @@
-// Reads the test results that `deno test --junit-path` writes. Imports nothing.
+// Reads the test results that `deno test --junit-path` writes.
 
 export interface TestResult {
   file: string;

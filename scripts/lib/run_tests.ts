@@ -1,5 +1,4 @@
 // Runs the checks and the tests, group by group, and ends with the line that counts them. Started by scripts/test.
-// May import junit.
 
 import { parseJunit, type TestResult } from "./junit.ts";
 

@@ -1,7 +1,7 @@
-// Makes docs/screenshots/ anew, of made-up runs: `deno run -A scripts/lib/screenshots.ts`, with HPCTRAIN_CHROMIUM naming a
-// browser. May import the tests' helpers.
+// Makes docs/screenshots/ anew, of made-up runs: `deno run -A scripts/lib/screenshots.ts`, with HPCTRAIN_CHROMIUM
+// naming a browser.
 import { join, toFileUrl } from "@std/path";
-import { makeRun } from "../../tests/core/track/made_run.ts";
+import { makeRun } from "../../tests/core/run/made_run.ts";
 import { onPage, type Size } from "../../tests/integration/browser.ts";
 import { inTemp, ROOT, succeed } from "../../tests/integration/program.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { openHost, stolenSoFar } from "../../bench/host.ts";
+import { openHost, stolenSoFar } from "../../bench/contestant.ts";
 
 /** Each turn asks for a hundred ticks, of which others get so many. */
 function hostThatTakes(shares: readonly number[]) {

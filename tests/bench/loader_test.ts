@@ -1,12 +1,15 @@
 import { assert, assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { openHost } from "../../bench/host.ts";
-import { bestOfPytorch } from "../../bench/loader_first.ts";
-import { memoryOf } from "../../bench/loader_memory.ts";
-import { dataSets } from "../../bench/loader_sets.ts";
-import { answerOf, type Sides } from "../../bench/loader_sides.ts";
-import { measureSpeed, sameSamples } from "../../bench/loader_speed.ts";
-import { waitIn } from "../../bench/loader_wait.ts";
-import { linesOf } from "../../bench/contestant.ts";
+import { linesOf, openHost } from "../../bench/contestant.ts";
+import {
+  answerOf,
+  bestOfPytorch,
+  dataSets,
+  measureSpeed,
+  memoryOf,
+  sameSamples,
+  type Sides,
+} from "../../bench/loader_sides.ts";
+import { waitIn } from "../../bench/loader.ts";
 
 const { mnist, hdf5 } = dataSets;
 

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { linesOf, startContestant } from "../../bench/contestant.ts";
-import { type Starter, startups } from "../../bench/startup.ts";
+import { type Starter, startups } from "../../bench/step.ts";
 
 const shell = (name: string, script: string): Starter => ({
   name,

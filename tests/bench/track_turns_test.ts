@@ -1,5 +1,5 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { medianWithin, moreOf, type Turn, turnsOf } from "../../bench/track_turns.ts";
+import { medianWithin, moreOf, type Turn, turnsOf } from "../../bench/track.ts";
 
 /** Turns of a machine whose steps take this long, 10 us more where they are told. */
 const turns = (count: number, stepOf: (turn: number) => number): Turn[] =>

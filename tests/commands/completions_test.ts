@@ -1,7 +1,7 @@
 // `hpctrain completions`: bash's are used by a real bash; zsh's and fish's are read.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { COMMANDS } from "../../commands/mod.ts";
-import { FLAGS } from "../../core/config/tree.ts";
+import { FLAGS } from "../../core/settings/settings.ts";
 import { hpctrain } from "./helpers.ts";
 
 /** From a file: all completions are more than an argument may hold. */

@@ -1,6 +1,6 @@
 // `hpctrain config`.
 import { assert, assertEquals } from "@std/assert";
-import { ALL } from "../../core/config/tree.ts";
+import { ALL_SETTINGS } from "../../core/settings/settings.ts";
 import { hpctrain } from "./helpers.ts";
 
 Deno.test("config shows each value and its origin, aligned", async () => {
@@ -14,7 +14,7 @@ Deno.test("config shows each value and its origin, aligned", async () => {
   assert(/epochs +3 +preset debug$/.test(line("epochs")));
   assert(/max_steps +0 \(no limit\) +default$/.test(line("max_steps")));
   assertEquals(line("seed").indexOf("env"), line("epochs").indexOf("preset"));
-  for (const { path } of ALL) assert(line(path.slice(path.indexOf(".") + 1)), path);
+  for (const { path } of ALL_SETTINGS) assert(line(path.slice(path.indexOf(".") + 1)), path);
 });
 
 Deno.test("config --json is one document with every value and every origin", async () => {
@@ -25,7 +25,7 @@ Deno.test("config --json is one document with every value and every origin", asy
     7,
     "--set training.epochs",
   ]);
-  assertEquals(Object.keys(origin).length, ALL.length);
+  assertEquals(Object.keys(origin).length, ALL_SETTINGS.length);
   assertEquals(config.output.json, false);
 });
 

@@ -2,7 +2,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { convert } from "../../commands/convert.ts";
 import { readPt } from "../../core/checkpoint/pt.ts";
-import { UserError } from "../../core/errors.ts";
+import { UserError } from "../../core/base/errors.ts";
 import type { Key, Value } from "../../core/checkpoint/value.ts";
 import { inFolder, python } from "../core/checkpoint/python.ts";
 import { printed } from "./printed.ts";

@@ -2,8 +2,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { commandHelp, GROUPS, guide } from "../../commands/help.ts";
 import { COMMANDS } from "../../commands/mod.ts";
-import { ALL, FLAGS } from "../../core/config/tree.ts";
-import { VERSION } from "../../core/version.ts";
+import { ALL_SETTINGS, FLAGS } from "../../core/settings/settings.ts";
+import { VERSION } from "../../core/base/version.ts";
 import { hpctrain } from "./helpers.ts";
 
 Deno.test("no arguments, --help and help print the same guide of one screen", async () => {
@@ -116,6 +116,6 @@ Deno.test("a command's help and completions list what it takes, and other flags 
   );
   for (const { name, settings } of COMMANDS) {
     if (typeof settings !== "function") continue;
-    assert(ALL.some(({ path }) => settings(path)) && !settings("training.epochs"), name);
+    assert(ALL_SETTINGS.some(({ path }) => settings(path)) && !settings("training.epochs"), name);
   }
 });

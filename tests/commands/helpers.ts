@@ -1,4 +1,4 @@
-// Runs the program as a user does. Imports nothing of the program.
+// Runs the program as a user does.
 
 const MAIN = new URL("../../main.ts", import.meta.url).pathname;
 

@@ -2,10 +2,10 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { inspect } from "../../commands/inspect.ts";
 import type { FieldSummary, Summary } from "../../core/data/preview/summary.ts";
-import { UserError } from "../../core/errors.ts";
+import { UserError } from "../../core/base/errors.ts";
 import { inFolder, python } from "../core/checkpoint/python.ts";
-import { writeEncoded } from "../../core/data/packed/write.ts";
-import { pack } from "../core/data/packed/make.ts";
+import { writeEncoded } from "../../core/data/formats/packed/write.ts";
+import { pack } from "../core/data/formats/packed/make.ts";
 import { useLibtorch } from "../libtorch.ts";
 import { printed } from "./printed.ts";
 

@@ -3,7 +3,7 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { inspect } from "../../commands/inspect.ts";
 import { writePt } from "../../core/checkpoint/pt.ts";
 import { dict, memoryStorage, OrderedDict, TensorData } from "../../core/checkpoint/value.ts";
-import { UserError } from "../../core/errors.ts";
+import { UserError } from "../../core/base/errors.ts";
 import { inFolder } from "../core/checkpoint/python.ts";
 import { printed } from "./printed.ts";
 

@@ -1,12 +1,11 @@
 // Words -> job scripts: the ready ones in docs/scripts, and what is refused.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { prepareJob } from "../../commands/job_script.ts";
+import { prepareJob, SLURM } from "../../commands/sbatch.ts";
 import { PBS } from "../../commands/qsub.ts";
-import { SLURM } from "../../commands/sbatch.ts";
 import { renderPbs } from "../../core/cluster/script/pbs.ts";
 import { renderSlurm } from "../../core/cluster/script/slurm.ts";
-import { UserError } from "../../core/errors.ts";
+import { UserError } from "../../core/base/errors.ts";
 import { HOSTILE } from "../core/cluster/script/hostile.ts";
 import { ROOT } from "../integration/program.ts";
 

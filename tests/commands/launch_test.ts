@@ -1,9 +1,9 @@
 // What `hpctrain launch` refuses before it starts anything.
 import { assertEquals, assertRejects } from "@std/assert";
 import { launch } from "../../commands/launch.ts";
-import { gpusHere } from "../../core/dist/launch/gpus.ts";
-import { mpiLauncher } from "../../core/dist/launch/mpi_launcher.ts";
-import { UserError } from "../../core/errors.ts";
+import { gpusHere } from "../../core/base/cores.ts";
+import { mpiLauncher } from "../../core/ranks/launch/start.ts";
+import { UserError } from "../../core/base/errors.ts";
 import { mpich, openMpi } from "../mpi.ts";
 
 const CPU = ["--", "--model=mlp", "--data-type=synthetic", "--device=cpu"];

@@ -2,8 +2,8 @@
 
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { libtorch, table } from "../../commands/libtorch.ts";
-import { UserError } from "../../core/errors.ts";
-import type { Libtorch } from "../../ffi/libraries/types.ts";
+import { UserError } from "../../core/base/errors.ts";
+import type { Libtorch } from "../../ffi/libraries/find.ts";
 
 const newer: Libtorch = {
   dir: "/a",

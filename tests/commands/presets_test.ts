@@ -1,6 +1,6 @@
 // `hpctrain presets`.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { PRESET_NAMES } from "../../core/config/presets.ts";
+import { PRESET_NAMES } from "../../core/settings/presets.ts";
 import { hpctrain } from "./helpers.ts";
 
 Deno.test("presets lists each with the layout it is for", async () => {

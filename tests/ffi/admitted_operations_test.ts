@@ -1,9 +1,8 @@
 // Which operations a graph may call, against all that the loaded libtorch knows. Run with the oldest and the newest one.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { admittedNames, guardOf, refusedName, refusedSchema } from "../../core/models/exported/admitted.ts";
-import { resolve } from "../../core/models/exported/operators.ts";
-import { operator } from "../../ffi/dispatch.ts";
-import { schemaText } from "../../ffi/registry.ts";
+import { resolveOperator } from "../../core/models/exported/operators.ts";
+import { operator, schemaText } from "../../ffi/operators.ts";
 import { useLibtorch } from "../libtorch.ts";
 import { registered } from "./registry.ts";
 
@@ -94,7 +93,7 @@ Deno.test("what opens files, takes memory, waits, prints or belongs to another l
     ..."mkldnn._linear_pointwise.default quantized.linear.default higher_order.while_loop".split(" "),
   ];
   for (const target of targets) {
-    const found = resolve(`torch.ops.${target}`);
+    const found = resolveOperator(`torch.ops.${target}`);
     assertEquals(found.kind, "missing", target);
   }
 });

@@ -1,6 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { arriving } from "../../ffi/arriving.ts";
-import { cudaDevices } from "../../ffi/cuda.ts";
+import { cudaDevices, startReadback } from "../../ffi/cuda.ts";
 import { fill_, scalar, toNumbers } from "../../ffi/make.ts";
 import { keep, liveTensors, scope } from "../../ffi/tensor.ts";
 import { useLibtorch } from "../libtorch.ts";
@@ -10,9 +9,9 @@ const gpu = cudaDevices() > 0;
 
 Deno.test("what arrives is read once and then freed, also when reading fails", () => {
   const before = liveTensors();
-  const value = arriving(keep(scalar(3)));
+  const value = startReadback(keep(scalar(3)));
   assertEquals(value.take((host) => host.item()), 3);
-  const other = arriving(keep(scalar(4)));
+  const other = startReadback(keep(scalar(4)));
   assertThrows(() => other.take(() => JSON.parse("")), SyntaxError);
   assertEquals(liveTensors(), before);
 });
@@ -24,7 +23,7 @@ Deno.test(
     const before = liveTensors();
     scope(() => {
       const there = keep(scalar(3, "f32", "cuda:0"));
-      const value = arriving(there);
+      const value = startReadback(there);
       const next = fill_(scalar(0, "f32", "cuda:0"), 4); // may take the memory that was just given up
       assertEquals([[...value.take(toNumbers)], next.item()], [[3], 4]);
     });

@@ -1,5 +1,5 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { autocast } from "../../ffi/autocast.ts";
+import { autocast } from "../../ffi/context.ts";
 import { backward, gradOf, requireGrad } from "../../ffi/autograd.ts";
 import { fill_, ones, toNumbers, zeros } from "../../ffi/make.ts";
 import { layerNorm, linear, matmul, randn, sum } from "../../ffi/ops.ts";

@@ -15,7 +15,7 @@ import {
   sum,
   view,
 } from "../../ffi/ops.ts";
-import { manualSeed } from "../../ffi/random.ts";
+import { manualSeed } from "../../ffi/context.ts";
 import { liveTensors, scope, type Tensor } from "../../ffi/tensor.ts";
 import { python } from "../core/checkpoint/python.ts";
 import { useLibtorch } from "../libtorch.ts";

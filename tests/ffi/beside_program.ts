@@ -1,6 +1,6 @@
 // A program of its own for preload_test.ts: loads libtorch beside its own work, in a process that has none yet.
 // Argument: the folder. Says in JSON how it went.
-import { checkLibtorch, isLibtorch } from "../../ffi/libraries/check.ts";
+import { checkLibtorch, isLibtorch } from "../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../ffi/library.ts";
 import { loadBeside } from "../../ffi/preload.ts";
 import { add, tensor, toNumbers } from "../../ffi/make.ts";

@@ -1,11 +1,10 @@
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { op } from "../../core/user/op.ts";
+import { op } from "../../core/models/user/op.ts";
 import { backward, gradSlotOf, requireGrad, takeGrad } from "../../ffi/autograd.ts";
-import { composed } from "../../ffi/composed.ts";
+import { composed, numberOf } from "../../ffi/scalar.ts";
 import { add, tensor, toNumbers } from "../../ffi/make.ts";
 import { mul, randn, sum } from "../../ffi/ops.ts";
-import { manualSeed } from "../../ffi/random.ts";
-import { numberOf } from "../../ffi/scalar_numbers.ts";
+import { manualSeed } from "../../ffi/context.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { useLibtorch } from "../libtorch.ts";
 

@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { NativeError } from "../../ffi/errors.ts";
-import { LibraryError } from "../../ffi/errors.ts";
+import { LibraryError, NativeError } from "../../ffi/errors.ts";
 import * as cuda from "../../ffi/cuda.ts";
 import { ones, readBytes, toDevice, toNumbers } from "../../ffi/make.ts";
 import { isPinned, pinMemory } from "../../ffi/ops.ts";

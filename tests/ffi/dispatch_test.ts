@@ -1,13 +1,11 @@
 // Ops by their names: what libtorch's own registry says of them, and what is done with lists, gaps and numbers.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { operator } from "../../ffi/dispatch.ts";
+import { Num, operator, schemaText } from "../../ffi/operators.ts";
 import { NativeError, UseAfterFree } from "../../ffi/errors.ts";
 import { tensor, toBigInts, toNumbers } from "../../ffi/make.ts";
 import { transpose } from "../../ffi/ops.ts";
-import { schemaText } from "../../ffi/registry.ts";
-import { Num } from "../../ffi/scalar_ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import { broadcast } from "../../ffi/unboxed.ts";
+import { broadcast } from "../../ffi/scalar_calls.ts";
 import { useLibtorch } from "../libtorch.ts";
 
 useLibtorch();

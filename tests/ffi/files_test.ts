@@ -1,6 +1,6 @@
 // Bytes at a position: all of them, those up to the end, and the system's word for what can't be.
 import { assertEquals } from "@std/assert";
-import { closeFile, openForReading, pread } from "../../ffi/files.ts";
+import { closeFile, openForReading, pread } from "../../ffi/libc.ts";
 import { useLibtorch } from "../libtorch.ts";
 
 useLibtorch();

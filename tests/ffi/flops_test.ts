@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { backward } from "../../ffi/autograd.ts";
-import { countFlops } from "../../ffi/flops.ts";
+import { countFlops } from "../../ffi/profile.ts";
 import { ones } from "../../ffi/make.ts";
 import { bmm, mul, sum } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { requireGrad } from "../../ffi/autograd.ts";
-import { forwardCost } from "../../ffi/forward_cost.ts";
+import { forwardCost } from "../../ffi/profile.ts";
 import { add, ones } from "../../ffi/make.ts";
 import { gelu, maxPool2d, relu, relu_, sum, transpose } from "../../ffi/ops.ts";
 import { liveTensors, scope, type Tensor } from "../../ffi/tensor.ts";

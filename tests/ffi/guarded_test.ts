@@ -1,14 +1,12 @@
 // Ops with numbers by their C++ functions: found by their names, called with registers, and refused without an end of the
 // process.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { operator } from "../../ffi/dispatch.ts";
+import { operator, schemaText } from "../../ffi/operators.ts";
 import { NativeError, UseAfterFree } from "../../ffi/errors.ts";
-import { guardedCall, handsOn } from "../../ffi/guarded.ts";
+import { callSymbol, guardedCall, handsOn } from "../../ffi/scalar_calls.ts";
 import { tensor, toNumbers } from "../../ffi/make.ts";
-import { callSymbol } from "../../ffi/mangle.ts";
 import { toDtype } from "../../ffi/ops.ts";
-import { schemaText } from "../../ffi/registry.ts";
-import { Num } from "../../ffi/scalar_numbers.ts";
+import { Num } from "../../ffi/scalar.ts";
 import { parseSchema, type Schema } from "../../ffi/schema.ts";
 import { liveTensors, scope, type Tensor } from "../../ffi/tensor.ts";
 import { useLibtorch } from "../libtorch.ts";

@@ -1,7 +1,7 @@
 // Zlib data unpacked by either library: what was packed, or no.
 import { assert, assertEquals } from "@std/assert";
 import { deflateSync } from "node:zlib";
-import { byRuntime, openInflate } from "../../ffi/inflate.ts";
+import { byRuntime, openInflate } from "../../ffi/codecs.ts";
 import { useLibtorch } from "../libtorch.ts";
 
 useLibtorch();

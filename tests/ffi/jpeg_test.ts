@@ -1,12 +1,9 @@
 // The machine's libturbojpeg beside Pillow and our own fast code. HPCTRAIN_TURBOJPEG names it where the loader does not
 // find it; ./scripts/test fetches one where there is none.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { openFastJpeg } from "../../core/data/images/fast_jpeg.ts";
-import { headerOf } from "../../core/data/images/header.ts";
-import { openJpeg } from "../../core/data/images/jpeg.ts";
-import { openRoom } from "../../core/data/images/room.ts";
-import { openTurboWasm } from "../../core/data/images/turbo_wasm.ts";
-import { findTurboJpeg, openTurboJpeg, TJPF } from "../../ffi/jpeg.ts";
+import { openFastJpeg, openJpeg, openTurboWasm } from "../../core/data/formats/images/jpeg.ts";
+import { headerOf, openRoom } from "../../core/data/formats/images/header.ts";
+import { findTurboJpeg, openTurboJpeg, TJPF } from "../../ffi/codecs.ts";
 import { inFolder } from "../core/checkpoint/python.ts";
 import {
   damaged,
@@ -15,7 +12,7 @@ import {
   outcome,
   throughHeader,
   unlikePillow,
-} from "../core/data/images/help.ts";
+} from "../core/data/formats/images/help.ts";
 
 const turbo = findTurboJpeg([Deno.env.get("HPCTRAIN_TURBOJPEG") ?? "", "libturbojpeg.so.0"].filter(Boolean));
 if (turbo) openTurboJpeg(turbo); // stays open: opened by a test, it would count as left behind by it

@@ -1,9 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { native } from "../../ffi/abi.ts";
 import { LibraryError } from "../../ffi/errors.ts";
-import { need, openedLibtorch, openLibtorch } from "../../ffi/library.ts";
-import { libraryNamed } from "../../ffi/loaded.ts";
-import { cAbi, mangledC10, mangledTorch } from "../../ffi/symbols.ts";
+import { cAbi, mangledC10, mangledTorch, need, openedLibtorch, openLibtorch } from "../../ffi/library.ts";
+import { libraryNamed } from "../../ffi/libraries/elf.ts";
 import { useLibtorch } from "../libtorch.ts";
 
 Deno.test("using libtorch before it was opened is a bug that says so", () => {

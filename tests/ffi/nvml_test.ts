@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { openNvml } from "../../ffi/nvml.ts";
-import { openSampler } from "../../core/track/system/sampler.ts";
+import { openNvml } from "../../ffi/machine.ts";
+import { openSampler } from "../../core/run/system.ts";
 import { inTemp } from "../integration/program.ts";
 import { buildNvmlDouble, COMPILER } from "../native/double.ts";
 

@@ -1,7 +1,7 @@
 import { assertAlmostEquals, assertEquals } from "@std/assert";
 import { toNumbers } from "../../ffi/make.ts";
 import * as ops from "../../ffi/ops.ts";
-import { manualSeed } from "../../ffi/random.ts";
+import { manualSeed } from "../../ffi/context.ts";
 import { parseSchema, type Schema } from "../../ffi/schema.ts";
 import { scope, Tensor } from "../../ffi/tensor.ts";
 import { useLibtorch } from "../libtorch.ts";

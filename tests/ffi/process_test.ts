@@ -1,8 +1,8 @@
 // What the system does for processes that belong together.
 import { assert, assertEquals } from "@std/assert";
-import { endWithPipe, makePipe } from "../../ffi/process.ts";
+import { endWithPipe, makePipe } from "../../ffi/libc.ts";
 
-const MODULE = new URL("../../ffi/process.ts", import.meta.url).href;
+const MODULE = new URL("../../ffi/libc.ts", import.meta.url).href;
 
 async function inFolder(body: (folder: string) => Promise<void>): Promise<void> {
   const folder = Deno.makeTempDirSync();

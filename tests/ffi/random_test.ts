@@ -1,7 +1,7 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { ones, toNumbers } from "../../ffi/make.ts";
 import { dropout, rand, randint, randn } from "../../ffi/ops.ts";
-import { manualSeed, setThreads, threads } from "../../ffi/random.ts";
+import { manualSeed, setThreads, threads } from "../../ffi/context.ts";
 import { scope } from "../../ffi/tensor.ts";
 import { python } from "../core/checkpoint/python.ts";
 import { useLibtorch } from "../libtorch.ts";

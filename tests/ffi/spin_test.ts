@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { type CoresSeen, spinFor } from "../../ffi/spin.ts";
+import { type CoresSeen, spinFor } from "../../ffi/preload.ts";
 
 const seen = (more: Partial<CoresSeen> = {}) =>
   spinFor({ env: {}, allowed: "0-7", online: "0-7", others: () => 0, ...more });
@@ -38,7 +38,9 @@ Deno.test("what the user has set is left as it is", () => {
 });
 
 const program = `
-  const { settleSpin } = await import(${JSON.stringify(new URL("../../ffi/spin.ts", import.meta.url).href)});
+  const { settleSpin } = await import(${
+  JSON.stringify(new URL("../../ffi/preload.ts", import.meta.url).href)
+});
   const began = performance.now(), { cores } = settleSpin(), ms = performance.now() - began;
   console.log(JSON.stringify({ cores, ms, set: Deno.env.get("GOMP_SPINCOUNT") ?? null, again: settleSpin().cores }));
 `;

@@ -1,8 +1,7 @@
 // Memory that stays: that it is what it says, and on large pages where this machine gives them.
 import { assert, assertEquals } from "@std/assert";
-import { placeOf, toNumbers } from "../../ffi/make.ts";
+import { longLivedUninitialised, longLivedZeros, memoryBlockOf, toNumbers } from "../../ffi/make.ts";
 import { sum } from "../../ffi/ops.ts";
-import { stayingUninitialised, stayingZeros } from "../../ffi/staying.ts";
 import { scope } from "../../ffi/tensor.ts";
 import { useLibtorch } from "../libtorch.ts";
 
@@ -22,18 +21,18 @@ function largePagesAt(address: bigint): number {
 
 Deno.test("zeros that stay are zeros of the shape and type that were asked for, large and small", () => {
   scope(() => {
-    const large = stayingZeros([3 << 20]);
+    const large = longLivedZeros([3 << 20]);
     assertEquals([large.shape, large.dtype, sum(large).item()], [[3 << 20], "f32", 0]);
-    assertEquals([...toNumbers(stayingZeros([2, 2], { dtype: "i64" }))], [0, 0, 0, 0]);
-    assertEquals(stayingUninitialised([5]).shape, [5]);
-    assertEquals(stayingZeros([0]).numel, 0);
+    assertEquals([...toNumbers(longLivedZeros([2, 2], { dtype: "i64" }))], [0, 0, 0, 0]);
+    assertEquals(longLivedUninitialised([5]).shape, [5]);
+    assertEquals(longLivedZeros([0]).numel, 0);
   });
 });
 
 Deno.test("they lie on large pages where the machine gives them to who asks", () => {
   const enabled = Deno.readTextFileSync("/sys/kernel/mm/transparent_hugepage/enabled");
   scope(() => {
-    const { address, bytes } = placeOf(stayingZeros([16 << 20]));
+    const { address, bytes } = memoryBlockOf(longLivedZeros([16 << 20]));
     const found = largePagesAt(address + BigInt(bytes / 2)); // the edges lie in small ones
     if (enabled.includes("[never]")) assertEquals(found, 0);
     else assert(found > 32 << 10, `${found} KiB of 65536 are in large pages`); // the rest may be short of them

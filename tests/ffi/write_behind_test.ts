@@ -1,6 +1,6 @@
 // A file's space is there before its bytes are, and what can't be had is passed over.
 import { assert, assertEquals } from "@std/assert";
-import { writeBehind } from "../../ffi/write_behind.ts";
+import { writeBehind } from "../../ffi/libc.ts";
 
 const MIB = 1 << 20;
 

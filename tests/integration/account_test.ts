@@ -1,8 +1,8 @@
 // The account of a run's time on two ranks, of which one is slow: closed, and told alike everywhere.
 import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { PARTS } from "../../core/track/account.ts";
-import { recordsOf } from "../core/track/wandb/runs.ts";
+import { TIME_PARTS } from "../../core/run/account.ts";
+import { recordsOf } from "../core/outputs/wandb/runs.ts";
 import { openMpi } from "../mpi.ts";
 import { environment, eventsOf, filesIn, inTemp, succeed } from "./program.ts";
 import { train } from "./ranks.ts";
@@ -26,7 +26,7 @@ export default function ({ tensor }) {
 }`;
 
 const sum = (event: Record<string, unknown>) =>
-  PARTS.reduce((all, name) => all + Number(event[`${name}_s`]), 0);
+  TIME_PARTS.reduce((all, name) => all + Number(event[`${name}_s`]), 0);
 
 Deno.test("where one rank of two is slow, the other's account says so in its last line, report, watch and W&B", () =>
   inTemp(async (cwd) => {
@@ -74,7 +74,7 @@ Deno.test("where one rank of two is slow, the other's account says so in its las
     const file = filesIn(join(cwd, "logs")).find((name) => name.endsWith(".wandb"))!;
     const rows = recordsOf(join(cwd, "logs", file)).filter((record) => record.kind === "history");
     const names = rows.flatMap((row) => JSON.stringify(row).match(/time\/\w+_ms/g) ?? []);
-    assertEquals([...new Set(names)].sort(), PARTS.map((name) => `time/${name}_ms`).sort());
+    assertEquals([...new Set(names)].sort(), TIME_PARTS.map((name) => `time/${name}_ms`).sort());
     // What it says to run next starts two ranks again, wherever it is pasted in this folder.
     const next = /^ {2}train on +(.*)$/m.exec(stdout)![1];
     assertMatch(next, / launch -n 2 -- /);

@@ -1,4 +1,4 @@
-// A real browser without a window, asked over its debugging protocol. Test helper; may import @std/path.
+// A real browser without a window, asked over its debugging protocol.
 import { join } from "@std/path";
 
 /** The browser that HPCTRAIN_CHROMIUM names, or null. */

@@ -1,4 +1,4 @@
-// Takes the fenced blocks out of a Markdown page, and the hpctrain commands out of a block. Imports nothing.
+// Takes the fenced blocks out of a Markdown page, and the hpctrain commands out of a block.
 
 export interface Block {
   language: string;

@@ -1,5 +1,4 @@
-// Machines for the tests of doctor: nodes by name, a cable that is cut, a core that is kept from working. Test helper; may
-// import program.
+// Machines for the tests of doctor: nodes by name, a cable that is cut, a core that is kept from working.
 import { inTemp } from "./program.ts";
 
 /**

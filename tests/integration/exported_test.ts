@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { readPt, writePt } from "../../core/checkpoint/pt.ts";
-import { toData } from "../../core/checkpoint/tensors.ts";
+import { toData } from "../../core/checkpoint/training_state.ts";
 import type { Value } from "../../core/checkpoint/value.ts";
 import { table, writeSection } from "../../bench/report.ts";
 import type { ExportedModel } from "../../core/models/exported/model.ts";

@@ -2,7 +2,7 @@
 // no attempt at it.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { lineagePath, readLineage } from "../../core/track/lineage.ts";
+import { lineagePath, readLineage } from "../../core/run/lineage.ts";
 import { eventsOf, filesIn, inTemp, run, succeed, TINY } from "./program.ts";
 
 /** Fails in its first forward pass, or not at all. */

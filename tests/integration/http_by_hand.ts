@@ -1,5 +1,4 @@
-// A small HTTP/1.1 server on bare connections, so that tests can cut, stall and garble answers as no library would. Test helper;
-// imports nothing.
+// A small HTTP/1.1 server on bare connections, so that tests can cut, stall and garble answers as no library would.
 
 export interface Asked {
   readonly method: string;

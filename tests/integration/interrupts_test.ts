@@ -2,8 +2,7 @@
 import { assert, assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { join } from "@std/path";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
-import { tensorBytes } from "../../core/checkpoint/tensor_bytes.ts";
-import type { TensorData, Value } from "../../core/checkpoint/value.ts";
+import { tensorBytes, type TensorData, type Value } from "../../core/checkpoint/value.ts";
 import { eventsOf, filesIn, finish, inTemp, lastEventsOf, start, succeed, TINY, until } from "./program.ts";
 import { within } from "../cpu_time.ts";
 

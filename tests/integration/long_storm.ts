@@ -3,7 +3,7 @@
 import { parseArgs } from "node:util";
 import { join } from "@std/path";
 import { machine, writeResults, writeSection } from "../../bench/report.ts";
-import { VERSION } from "../../core/version.ts";
+import { VERSION } from "../../core/base/version.ts";
 import { inTemp, ROOT } from "./program.ts";
 import { killsOf, storm, STORMS, type Tally } from "./storm.ts";
 import { nextSeed, type Part, rowsOf, sectionOf, withPart, wrongIn } from "./storm_parts.ts";

@@ -1,7 +1,7 @@
 // --profile-training from outside: a trace that its readers take, of all ranks on one clock.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { type Complete, validate } from "../core/track/profile/validate.ts";
+import { type Complete, validate } from "../core/train/validate.ts";
 import { mpich } from "../mpi.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";
 import { train } from "./ranks.ts";

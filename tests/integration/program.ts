@@ -1,4 +1,4 @@
-// The program from outside: the executable that HPCTRAIN_EXE names, else the sources. Test helper; may import @std/path.
+// The program from outside: the executable that HPCTRAIN_EXE names, else the sources.
 import { fromFileUrl, join, resolve } from "@std/path";
 
 /** The executable under test, or null: then the sources are run. */

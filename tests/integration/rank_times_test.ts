@@ -1,6 +1,6 @@
 // What a run of several ranks tells of them while it trains.
 import { assert, assertEquals } from "@std/assert";
-import { ownWork, PARTS, spentOfRank, type SpentOfRanks } from "../../core/track/account.ts";
+import { ownWork, spentOfRank, type SpentOfRanks, TIME_PARTS } from "../../core/run/account.ts";
 import { openMpi } from "../mpi.ts";
 import { eventsOf, inTemp } from "./program.ts";
 import { trained } from "./ranks.ts";
@@ -17,7 +17,7 @@ Deno.test("every hundred steps the events say which rank was the slowest, and wh
     assertEquals(told.map(({ step }) => step), [101, 201]);
     for (const event of told) {
       const { slowest, spread } = event;
-      const times = PARTS.map((name) => event[`${name}_s`] as number[]);
+      const times = TIME_PARTS.map((name) => event[`${name}_s`] as number[]);
       assert(times.every((of) => of.length === 2 && of.every((seconds) => seconds >= 0 && seconds < most)));
       const own = [0, 1].map((rank) => ownWork(spentOfRank(event as unknown as SpentOfRanks, rank)));
       assertEquals(slowest, own[0] >= own[1] ? 0 : 1);

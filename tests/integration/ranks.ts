@@ -1,8 +1,7 @@
 // The program on several ranks of a real MPI, and what its runs left. Test helper.
 import { join } from "@std/path";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
-import { tensorBytes } from "../../core/checkpoint/tensor_bytes.ts";
-import { TensorData, type Value } from "../../core/checkpoint/value.ts";
+import { tensorBytes, TensorData, type Value } from "../../core/checkpoint/value.ts";
 import type { MpiUnderTest } from "../mpi.ts";
 import { COMMAND, eventsOf, type Options, type Result, run } from "./program.ts";
 

@@ -1,7 +1,7 @@
 // `hpctrain report` from outside, its pages opened in a real browser.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join, toFileUrl } from "@std/path";
-import { type MadeRun, makeRun } from "../core/track/made_run.ts";
+import { type MadeRun, makeRun } from "../core/run/made_run.ts";
 import { CHROMIUM, needsChromium, onPage, type Page, type Size } from "./browser.ts";
 import { inTemp, run, succeed, TINY } from "./program.ts";
 

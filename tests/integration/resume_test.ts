@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { writePt } from "../../core/checkpoint/pt.ts";
 import { dict, type Value } from "../../core/checkpoint/value.ts";
-import type { Lineage } from "../../core/track/lineage.ts";
+import type { Lineage } from "../../core/run/lineage.ts";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 
 const RUN = [...TINY, "--run-name=r", "--hidden-size=8", "--log-interval=1"];

@@ -1,6 +1,6 @@
 // The promise of the README: the same seed and batches give PyTorch's losses to the last bit. Live PyTorch is the judge.
 import { assertEquals, assertNotEquals } from "@std/assert";
-import { manualSeed, setThreads } from "../../ffi/random.ts";
+import { manualSeed, setThreads } from "../../ffi/context.ts";
 import { randint, randn } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { print } from "../core/models/native.ts";

@@ -1,8 +1,8 @@
 // hpctrain sync-wandb beside W&B's own program: the same state at the server, and either finishes what the other began.
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import { dirname, join } from "@std/path";
-import { range, stepsOf, writeRun } from "../core/track/wandb/sync/rig.ts";
-import { sync, WANDBS } from "../core/track/wandb/runs.ts";
+import { range, stepsOf, writeRun } from "../core/outputs/wandb/sync/rig.ts";
+import { sync, WANDBS } from "../core/outputs/wandb/runs.ts";
 import { eventsOf, filesIn, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 import { syncs } from "./syncs.ts";
 import { KEY, openWandbServer, type WandbServer } from "./wandb_server.ts";

@@ -2,8 +2,8 @@
 // `scripts/storm wandb` runs.
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
-import { key, uniform } from "../../core/random.ts";
-import { parsed, pythonOf, stepsOf, sync, WANDBS } from "../core/track/wandb/runs.ts";
+import { key, uniform } from "../../core/base/random.ts";
+import { parsed, pythonOf, stepsOf, sync, WANDBS } from "../core/outputs/wandb/runs.ts";
 import { eventsOf, filesIn, finish, inTemp, start, succeed, until } from "./program.ts";
 import { openWandbServer } from "./wandb_server.ts";
 

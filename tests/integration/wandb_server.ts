@@ -1,4 +1,4 @@
-// A stand-in for the W&B server: keeps what clients upload, and fails on demand. Test helper; imports its store and HTTP only.
+// A stand-in for the W&B server: keeps what clients upload, and fails on demand.
 import { type Asked, type HandOptions, listenByHand, type Reply } from "./http_by_hand.ts";
 import { openStore, type Placing, type StoredRun } from "./wandb_store.ts";
 

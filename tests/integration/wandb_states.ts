@@ -1,5 +1,5 @@
-// What a server got from an upload, in a form in which the same is equal: where W&B leaves an order open, names are sorted, and
-// what each upload makes anew is left out. Numbers and texts stay as they were spelled. Test helper; imports nothing.
+// What a server got from an upload, in a form in which the same is equal: where W&B leaves an order open, names are
+// sorted, and what each upload makes anew is left out. Numbers and texts stay as they were spelled.
 import type { StoredRun } from "./wandb_store.ts";
 
 type Tokens = string | Map<string, Tokens> | Tokens[];

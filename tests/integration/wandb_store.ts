@@ -1,4 +1,4 @@
-// What a W&B server keeps of runs, as far as uploads tell. Test helper; imports nothing.
+// What a W&B server keeps of runs, as far as uploads tell.
 
 export interface StoredRun {
   readonly id: string;

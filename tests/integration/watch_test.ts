@@ -1,8 +1,8 @@
 // `hpctrain watch` from outside: its screen in a real terminal, and its lines where there is none.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { columnsOf } from "../../core/track/watch/text.ts";
-import { type MadeRun, makeRun } from "../core/track/made_run.ts";
+import { terminalWidthOf } from "../../core/outputs/watch/terminal.ts";
+import { type MadeRun, makeRun } from "../core/run/made_run.ts";
 import { COMMAND, finish, inTemp, run, start, succeed, TINY, until } from "./program.ts";
 
 const TMUX = Deno.env.get("HPCTRAIN_TMUX") || null;
@@ -99,7 +99,7 @@ terminalTest(
       const lines = await terminal.shows("q leaves");
       const text = lines.join("\n");
       assertEquals(lines.length, 24);
-      for (const line of lines) assert(columnsOf(line) <= 80, line);
+      for (const line of lines) assert(terminalWidthOf(line) <= 80, line);
       assertMatch(lines[0], /^going {40,}.*● running$/);
       assertMatch(lines[1], /^gpt, 124\.4M parameters · 4 ranks on GPU · node001/);
       assertMatch(lines[3], /^█+ +100% +step 3000\/3000 +epoch 10\/10/);
@@ -120,7 +120,7 @@ terminalTest(
     await inTerminal(cwd, { command: WATCH, width: 200, height: 60 }, async (terminal) => {
       const lines = await terminal.shows("q leaves"), text = lines.join("\n");
       assertEquals(lines.length, 60);
-      for (const line of lines) assert(columnsOf(line) <= 200, line);
+      for (const line of lines) assert(terminalWidthOf(line) <= 200, line);
       for (const title of ["Loss", "perplexity", "accuracy", "Learning rate", "Gradient norm", "Samples/s"]) {
         assertStringIncludes(text, title);
       }

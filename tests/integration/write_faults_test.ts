@@ -5,7 +5,7 @@ import { join } from "@std/path";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { readPt, writePt } from "../../core/checkpoint/pt.ts";
 import { memoryStorage, type Storage, TensorData } from "../../core/checkpoint/value.ts";
-import { UserError } from "../../core/errors.ts";
+import { UserError } from "../../core/base/errors.ts";
 import { resumeFrom } from "../../core/train/resume.ts";
 import { settings } from "../core/train/rig.ts";
 import { contents } from "../core/train/started.ts";

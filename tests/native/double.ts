@@ -1,4 +1,4 @@
-// Builds the stand-ins for NVIDIA's libraries with this machine's C compiler. Test helper; may import std/path.
+// Builds the stand-ins for NVIDIA's libraries with this machine's C compiler.
 import { fromFileUrl } from "@std/path";
 
 /** The machine's compiler, or null: tests that need the double are skipped then, and fail where CI=true. */

@@ -1,19 +1,26 @@
-// Has checkpoints written by a thread of this process, one at a time. May import its siblings.
-import type { Place } from "../../../ffi/shared_memory.ts";
-import { errorOf } from "./failure.ts";
-import type { Job, Written } from "./job.ts";
+// Snapshots the training state and has a thread write it. Runs on the training thread.
+import type { MemoryBlock } from "../../../ffi/libc.ts";
+import { errorOf } from "../../base/failure.ts";
+import type { SaveJob, Written } from "./job.ts";
 import type { Answer, Order } from "./thread.ts";
+import { currentStream, newEvent, recordEvent, synchroniseEvent } from "../../../ffi/cuda.ts";
+import { borrowBytes, memoryBlockOf, uninitialised } from "../../../ffi/make.ts";
+import { copy_ } from "../../../ffi/ops.ts";
+import { keep, type Tensor } from "../../../ffi/tensor.ts";
+import { memoryStorage, type Storage, TensorData } from "../value.ts";
+
+// Has checkpoints written by a thread of this process, one at a time.
 
 export interface Writer {
   /** Starts the thread, which holds this one for as long as it takes, some 50 ms. Else the first save does. */
   ready(): void;
   /** Comes to its end when the checkpoint is in place, or with the reason why it is not. */
-  write(job: Job): Promise<Written>;
+  write(job: SaveJob): Promise<Written>;
   close(): void;
 }
 
 /** `memory` is where jobs' storages will be: the thread has it ready before the first of them. */
-export function openWriter(memory: readonly Place[]): Writer {
+export function openWriter(memory: readonly MemoryBlock[]): Writer {
   let thread: Worker | null = null;
   const start = () => {
     thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "checkpoints" });
@@ -35,5 +42,69 @@ export function openWriter(memory: readonly Place[]): Writer {
       });
     },
     close: () => thread?.terminate(),
+  };
+}
+
+// A copy of the training state, of between two steps, which is written while training goes on.
+
+export interface Copy {
+  readonly from: MemoryBlock;
+  readonly to: MemoryBlock;
+}
+
+export interface Snapshot {
+  /** Copies one tensor, or puts that off. What it gives holds until the tensor is copied again. */
+  data(t: Tensor): TensorData;
+  /** Those that were put off, once: to be made by the thread that writes. */
+  takeCopies(): Copy[];
+  /** The copies of tensors on a device are complete. */
+  settle(): void;
+  /** Where a storage of such a tensor is. */
+  placeOf(storage: Storage): MemoryBlock | undefined;
+  /** The memory of all copies. */
+  readonly places: readonly MemoryBlock[];
+}
+
+/**
+ * Memory for copies of these tensors is asked for now, and used by every snapshot. The tensors in `still` keep their
+ * values for a while after a snapshot, and whoever changes them waits for the copies: where they are in this
+ * process's memory, another thread copies them meanwhile. Those in `idle` change between saves alone: they are no copies'
+ * originals, but what is written.
+ */
+export function openSnapshot(
+  tensors: ReadonlySet<Tensor>,
+  still: ReadonlySet<Tensor>,
+  idle: ReadonlySet<Tensor> = new Set(),
+): Snapshot {
+  const twins = new Map<Tensor, { twin: Tensor; data: TensorData }>();
+  const places = new Map<Storage, MemoryBlock>();
+  const later: Copy[] = [];
+  const onDevice = [...tensors].some(({ device }) => device !== "cpu");
+  for (const t of tensors) {
+    const twin = idle.has(t)
+      ? t
+      : keep(uninitialised(t.shape, { dtype: t.dtype, pinned: t.device !== "cpu" }));
+    const storage = memoryStorage(borrowBytes(twin));
+    twins.set(t, { twin, data: new TensorData(t.dtype, [...t.shape], storage) });
+    places.set(storage, memoryBlockOf(twin));
+  }
+  const copied = onDevice ? newEvent() : null;
+  return {
+    data(t) {
+      const { twin, data } = twins.get(t)!;
+      if (twin === t) return data;
+      if (still.has(t) && t.device === "cpu" && t.contiguous) {
+        later.push({ from: memoryBlockOf(t), to: places.get(data.storage)! });
+      } else copy_(twin, t, true);
+      return data;
+    },
+    takeCopies: () => later.splice(0),
+    settle() {
+      if (copied === null) return;
+      recordEvent(copied, currentStream());
+      synchroniseEvent(copied);
+    },
+    placeOf: (storage) => places.get(storage),
+    places: [...places.values()],
   };
 }

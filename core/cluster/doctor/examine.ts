@@ -1,24 +1,49 @@
-// All checks of this machine: first the facts, which can be kept and judged elsewhere, then the judgements, which are
-// functions of them. May import the checks, config, dist.
+// All checks of this machine: first facts are gathered, which can be kept and judged elsewhere; then pure functions
+// judge them.
 import { join } from "../../../deps/path.ts";
-import type { Resolved } from "../../config/resolve.ts";
-import { gpusHere } from "../../dist/launch/gpus.ts";
-import { placeFlags } from "../../dist/where.ts";
-import { type AllocationFacts, gatherAllocation, judgeAllocation } from "./allocation.ts";
-import { type ClockFacts, judgeClock } from "./clock.ts";
-import { type CoresFacts, gatherCores, judgeCores } from "./cores.ts";
-import { gatherSystem, judgeSystem, type SystemFacts } from "./glibc.ts";
+import type { Resolved } from "../../settings/resolve.ts";
+import { gpusHere } from "../../base/cores.ts";
+import { placeFlags } from "../../ranks/context.ts";
+import {
+  type AllocationFacts,
+  gatherAllocation,
+  gatherScheduler,
+  judgeAllocation,
+  judgeScheduler,
+  type SchedulerFacts,
+} from "./job.ts";
+import {
+  type ClockFacts,
+  type CoresFacts,
+  gatherCores,
+  gatherLimits,
+  gatherMemory,
+  gatherSystem,
+  judgeClock,
+  judgeCores,
+  judgeLimits,
+  judgeMemory,
+  judgeSystem,
+  type LimitsFacts,
+  type MemoryFacts,
+  type SystemFacts,
+} from "./system.ts";
 import { gatherGpu, type GpuFacts, judgeGpu } from "./gpu.ts";
-import { gatherLibtorch, judgeLibtorch, type LibtorchFacts } from "./libtorch.ts";
-import { gatherLimits, judgeLimits, type LimitsFacts } from "./limits.ts";
-import type { Line } from "./line.ts";
-import { gatherMemory, judgeMemory, type MemoryFacts } from "./memory.ts";
-import { gatherMpi, judgeMpi, type MpiFacts } from "./mpi.ts";
-import { gatherNccl, judgeNccl, type NcclFacts } from "./nccl.ts";
+import {
+  gatherLibtorch,
+  gatherMpi,
+  gatherNccl,
+  judgeLibtorch,
+  judgeMpi,
+  judgeNccl,
+  type LibtorchFacts,
+  type MpiFacts,
+  type NcclFacts,
+} from "./libraries.ts";
+import type { Finding } from "./check.ts";
 import { gatherNetwork, judgeNetwork, type NetworkFacts } from "./network.ts";
-import { gatherScheduler, judgeScheduler, type SchedulerFacts } from "./scheduler.ts";
-import { type Asked, gatherStorage, judgeStorage, type StorageFacts } from "./storage.ts";
-import { isThere } from "../../there.ts";
+import { type CheckedFolder, gatherStorage, judgeStorage, type StorageFacts } from "./storage.ts";
+import { pathExists } from "../../base/files.ts";
 
 /** Plain data: what --json prints, and what tests have of machines that are not theirs. */
 export interface Facts {
@@ -82,10 +107,10 @@ export async function examine(
 }
 
 /** What a run with these settings would write, and read. */
-function foldersOf({ output, data }: Resolved["config"]): Asked[] {
+function foldersOf({ output, data }: Resolved["config"]): CheckedFolder[] {
   const inside = (name: string) => {
     const folder = join(output.save_dir, name);
-    return isThere(folder) ? folder : output.save_dir;
+    return pathExists(folder) ? folder : output.save_dir;
   };
   const kept = ["checkpoints", "logs"].map(inside);
   const written = kept[0] === kept[1]
@@ -98,7 +123,7 @@ function foldersOf({ output, data }: Resolved["config"]): Asked[] {
   ];
 }
 
-export const judge = (facts: Facts): Line[] => [
+export const judgeFacts = (facts: Facts): Finding[] => [
   ...judgeLibtorch(facts.libtorch),
   ...judgeSystem(facts.system),
   ...judgeGpu(facts.gpu),

@@ -1,4 +1,4 @@
-// GPUs: the driver, what it serves, what libtorch makes of it. May import ffi, line, ask, launch/gpus.
+// Checks of GPUs: the driver, what it serves, and what libtorch makes of it.
 import {
   cudaCapability,
   cudaCapabilityMinor,
@@ -9,10 +9,9 @@ import {
   whyNoCuda,
 } from "../../../ffi/cuda.ts";
 import { driversCuda } from "../../../ffi/machine.ts";
-import { gpusHere } from "../../dist/launch/gpus.ts";
-import { formatBytes, formatPlural } from "../../format.ts";
-import { namesIn, textOf } from "./ask.ts";
-import { bad, good, type Line, olderVersion, warn } from "./line.ts";
+import { gpusHere } from "../../base/cores.ts";
+import { formatBytes, formatPlural } from "../../base/format.ts";
+import { bad, type Finding, good, namesIn, olderVersion, textOf, warn } from "./check.ts";
 
 export interface GpuFacts {
   /** --device: what a run here would ask for. */
@@ -86,7 +85,7 @@ const LEAST: Readonly<Record<string, string>> = { "11": "450", "12": "525", "13"
 
 const NAME = "GPU";
 
-export function judgeGpu(facts: GpuFacts): Line[] {
+export function judgeGpu(facts: GpuFacts): Finding[] {
   const { files, asked, driver, driverCuda, devices, visible } = facts;
   if (devices.length > 0) return [good(NAME, devicesIn(facts)), ...judgeDriver(facts)];
   const worse = asked === "cuda" ? bad : warn;
@@ -139,7 +138,7 @@ function devicesIn({ devices, driver, builtFor, files }: GpuFacts): string {
   }, libtorch for CUDA ${builtFor}`;
 }
 
-function judgeDriver({ driver, builtFor }: GpuFacts): Line[] {
+function judgeDriver({ driver, builtFor }: GpuFacts): Finding[] {
   if (driver === null) return [];
   const known = KNOWN.find(({ from, before }) => !olderVersion(driver, from) && olderVersion(driver, before));
   if (known) {

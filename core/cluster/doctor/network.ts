@@ -1,8 +1,7 @@
-// The network as this machine shows it: interfaces and addresses, InfiniBand, and which names are known here. What it
-// carries is measured by --full. May import line, ask.
-import { formatPlural } from "../../format.ts";
-import { namesIn, onPath, said, textOf } from "./ask.ts";
-import { bad, good, type Line, warn } from "./line.ts";
+// Checks of the network as this machine shows it: interfaces, addresses, InfiniBand, and known names. `--full`
+// measures what it carries.
+import { formatPlural } from "../../base/format.ts";
+import { bad, type Finding, good, namesIn, onPath, programOutput, textOf, warn } from "./check.ts";
 
 export interface NetworkFacts {
   readonly hostname: string;
@@ -79,7 +78,7 @@ function misnamedIn(
 /** As programs in C see it: /etc/hosts, DNS, whatever else the site uses. */
 async function addressesOf(name: string, getent: string | null): Promise<string[] | null> {
   if (getent === null) return null;
-  const found = await said(getent, ["ahosts", name]);
+  const found = await programOutput(getent, ["ahosts", name]);
   return [...new Set((found ?? "").split("\n").map((line) => line.split(/\s/)[0]).filter(Boolean))];
 }
 
@@ -95,9 +94,9 @@ function adaptersIn(folder: string): Adapter[] {
 
 const NAME = "network";
 
-export function judgeNetwork(facts: NetworkFacts): Line[] {
+export function judgeNetwork(facts: NetworkFacts): Finding[] {
   const { hostname, resolved, interfaces, adapters, unknown, nodes, asked, misnamed } = facts;
-  const lines: Line[] = [];
+  const lines: Finding[] = [];
   if (interfaces.length === 0 && nodes > 1) {
     lines.push(bad(
       NAME,

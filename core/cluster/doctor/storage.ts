@@ -1,17 +1,20 @@
-// Where a run here would write, and where its data is: room, files that are left, quota, speed. May import line, ask,
-// write_probe.
+// Checks of the folders that a run here writes and reads: free space, files, quota, and speed, by a small file that
+// is written, synced, renamed and removed.
 import { statfsSync } from "node:fs";
-import { formatBytes, formatDuration } from "../../format.ts";
-import { onPath, said, textOf } from "./ask.ts";
-import { bad, good, type Line, warn } from "./line.ts";
-import { nearestFolder, type Probe, probe } from "./write_probe.ts";
+import { formatBytes, formatDuration } from "../../base/format.ts";
+import { bad, type Finding, good, onPath, programOutput, textOf, warn } from "./check.ts";
+import { dirname, join, resolve } from "../../../deps/path.ts";
+import { remove, syncFolder } from "../../base/atomic.ts";
+import { refusalOf } from "../../base/errors.ts";
+
+// Where a run here would write, and where its data is: room, files that are left, quota, speed.
 
 export interface StorageFacts {
-  readonly places: readonly PlaceFacts[];
+  readonly places: readonly FolderFacts[];
   readonly quotas: readonly Quota[];
 }
 
-export interface PlaceFacts {
+export interface FolderFacts {
   /** What it is for: "checkpoints and logs", "data". */
   readonly what: string;
   /** The flag that names another. */
@@ -41,7 +44,7 @@ export interface Quota {
   readonly of: "space" | "files";
 }
 
-export interface Asked {
+export interface CheckedFolder {
   readonly what: string;
   readonly flag: string;
   readonly path: string;
@@ -50,12 +53,12 @@ export interface Asked {
 
 /** `bytes` to write into each folder that is written. */
 export async function gatherStorage(
-  asked: readonly Asked[],
+  asked: readonly CheckedFolder[],
   bytes: number,
   seconds: number,
   env: Readonly<Record<string, string>>,
 ): Promise<StorageFacts> {
-  const places = asked.map(({ what, flag, path, written }): PlaceFacts => {
+  const places = asked.map(({ what, flag, path, written }): FolderFacts => {
     const folder = nearestFolder(path);
     const room = roomIn(folder);
     const size = Math.max(2 ** 20, Math.min(bytes, (room.free ?? bytes) / 10));
@@ -73,7 +76,7 @@ export async function gatherStorage(
   return { places, quotas: await quotasOf(places, env) };
 }
 
-function roomIn(folder: string): Pick<PlaceFacts, "free" | "used" | "filesFree" | "files"> {
+function roomIn(folder: string): Pick<FolderFacts, "free" | "used" | "filesFree" | "files"> {
   try {
     const { bsize, blocks, bfree, bavail, files, ffree } = statfsSync(folder);
     const known = blocks > 0, counted = files > 0; // some network file systems do not say
@@ -112,7 +115,7 @@ export function kindOf(folder: string, mounts: string): string {
 }
 
 async function quotasOf(
-  places: readonly PlaceFacts[],
+  places: readonly FolderFacts[],
   env: Readonly<Record<string, string>>,
 ): Promise<Quota[]> {
   const quota = onPath("quota", env), lfs = onPath("lfs", env);
@@ -120,8 +123,8 @@ async function quotasOf(
   const onLustre = places.filter(({ kind }) => kind === "lustre").map(({ folder }) => folder);
   const answers = await Promise.all([
     // It ends with code 1 where a quota is used up: what it prints counts.
-    ...quota ? [said("/bin/sh", ["-c", '"$0" -w -p; true', quota])] : [],
-    ...lfs ? onLustre.map((folder) => said(lfs, ["quota", "-q", "-u", user, folder])) : [],
+    ...quota ? [programOutput("/bin/sh", ["-c", '"$0" -w -p; true', quota])] : [],
+    ...lfs ? onLustre.map((folder) => programOutput(lfs, ["quota", "-q", "-u", user, folder])) : [],
   ]);
   return answers.flatMap((text) => quotasIn(text ?? ""));
 }
@@ -144,11 +147,11 @@ const FULL = 0.9, NOTHING = 16 * 2 ** 20, PLENTY = 2 ** 40;
 /** Bytes a second, under which checkpoints hold training up; seconds for the smallest file to reach the disk. */
 const SLOW = 30e6, SLOW_RENAME = 2;
 
-export function judgeStorage({ places, quotas }: StorageFacts): Line[] {
-  return [...places.flatMap(judgePlace), ...quotas.flatMap(judgeQuota)];
+export function judgeStorage({ places, quotas }: StorageFacts): Finding[] {
+  return [...places.flatMap(judgeFolder), ...quotas.flatMap(judgeQuota)];
 }
 
-function judgePlace(place: PlaceFacts): Line[] {
+function judgeFolder(place: FolderFacts): Finding[] {
   const { what, flag, path, folder, kind, free, probe: made, readable } = place;
   const at = `${what} in ${path}`;
   const another = `name another folder with ${flag}`;
@@ -169,8 +172,8 @@ function judgePlace(place: PlaceFacts): Line[] {
   return [good(NAME, `${at}${kind && ` (${kind})`}: ${left}, written at ${rateOf(made)}`)];
 }
 
-function judgeRoom({ what, path, free, used, files, filesFree }: PlaceFacts, another: string): Line[] {
-  const lines: Line[] = [];
+function judgeRoom({ what, path, free, used, files, filesFree }: FolderFacts, another: string): Finding[] {
+  const lines: Finding[] = [];
   const share = free === null || used === null ? 0 : used / Math.max(1, used + free);
   if (free !== null && free < NOTHING) {
     lines.push(
@@ -198,7 +201,7 @@ function judgeRoom({ what, path, free, used, files, filesFree }: PlaceFacts, ano
   return lines;
 }
 
-function judgeSpeed({ what, path }: PlaceFacts, made: Probe, another: string): Line[] {
+function judgeSpeed({ what, path }: FolderFacts, made: Probe, another: string): Finding[] {
   const slow = speedOf(made) < SLOW, late = made.renameSeconds > SLOW_RENAME;
   if (!slow && !late) return [];
   const saw = slow
@@ -234,7 +237,7 @@ function sentenceOf(refused: string): string {
   return refused === "EACCES" || refused === "EPERM" ? "Ask who owns it, or " : "Ask the site why, and ";
 }
 
-function judgeQuota({ fileSystem, used, limit, of }: Quota): Line[] {
+function judgeQuota({ fileSystem, used, limit, of }: Quota): Finding[] {
   if (limit === 0 || used < FULL * limit) return [];
   const show = of === "space" ? formatBytes : String;
   const judge = used >= limit ? bad : warn;
@@ -244,4 +247,84 @@ function judgeQuota({ fileSystem, used, limit, of }: Quota): Line[] {
   return [
     judge(NAME, whole, "Remove what you don't need there, or name a folder elsewhere with --save-dir."),
   ];
+}
+
+// A small file written, synced, renamed and removed again: whether a folder takes files, and how fast.
+
+export interface Probe {
+  /** Why nothing can be written: "EROFS". Null where it can. */
+  readonly refused: string | null;
+  /** Which step was refused. */
+  readonly at: "write" | "fsync" | "rename" | null;
+  readonly bytes: number;
+  /** Of writing and of bringing it to the disk. */
+  readonly writeSeconds: number;
+  readonly syncSeconds: number;
+  readonly renameSeconds: number;
+  /** How far the file's time is from this machine's clock, in seconds: the file server's clock. */
+  readonly skew: number;
+}
+
+const PIECE = 2 ** 20;
+
+/** The nearest folder above a path that is there: a run makes the rest. */
+export function nearestFolder(path: string): string {
+  for (let at = resolve(path);; at = dirname(at)) {
+    try {
+      Deno.statSync(at);
+      return at;
+    } catch {
+      if (at === dirname(at)) return at;
+    }
+  }
+}
+
+/** Writes `bytes`, or fewer where `seconds` are over; leaves nothing behind. */
+export function probe(folder: string, bytes: number, seconds: number): Probe {
+  const owner = `${Deno.hostname()}-${Deno.pid}-${crypto.randomUUID().slice(0, 8)}`;
+  const first = join(folder, `.hpctrain-doctor-${owner}`), second = `${first}-renamed`;
+  const result = { refused: null, bytes: 0, writeSeconds: 0, syncSeconds: 0, renameSeconds: 0, skew: 0 };
+  let at: Probe["at"] = "write";
+  const lap = stopwatch();
+  try {
+    using file = Deno.openSync(first, { write: true, createNew: true });
+    const piece = new Uint8Array(PIECE);
+    for (let i = 0; i < PIECE; i += 65536) crypto.getRandomValues(piece.subarray(i, i + 65536));
+    const before = Date.now();
+    lap();
+    while (result.bytes < bytes && (result.writeSeconds < seconds || result.bytes === 0)) {
+      for (let done = 0; done < PIECE;) done += file.writeSync(piece.subarray(done));
+      result.bytes += PIECE;
+      result.writeSeconds += lap();
+    }
+    at = "fsync";
+    file.syncSync();
+    result.syncSeconds = lap();
+    const time = (file.statSync().mtime?.getTime() ?? before) / 1000;
+    // Within the time of writing there is no telling.
+    result.skew = time < before / 1000
+      ? Math.min(0, time - before / 1000)
+      : Math.max(0, time - Date.now() / 1000);
+    at = "rename";
+    lap();
+    Deno.renameSync(first, second);
+    syncFolder(folder);
+    result.renameSeconds = lap();
+    return { ...result, at: null };
+  } catch (error) {
+    return { ...result, refused: refusalOf(error)?.code ?? (error as Error).message, at };
+  } finally {
+    remove(first);
+    remove(second);
+  }
+}
+
+/** Each call gives the seconds since the one before. */
+function stopwatch(): () => number {
+  let last = performance.now();
+  return () => {
+    const now = performance.now(), seconds = (now - last) / 1000;
+    last = now;
+    return seconds;
+  };
 }

@@ -1,9 +1,16 @@
-// The parts that scripts of both schedulers share. May import job, quote.
-import type { Job } from "./job.ts";
-import { quote, quoteAll, quoteLines } from "./quote.ts";
+// The parts that scripts of both schedulers share: directives, the surroundings of the command, and variables of the
+// job's environment that override flags.
+import type { ScriptJob } from "./job.ts";
+import { quote, quoteAll, quoteLines } from "../../base/shell.ts";
+import { UserError } from "../../base/errors.ts";
+import { prefixedOf } from "../../settings/environment.ts";
+import type { Resolved } from "../../settings/resolve.ts";
+import { ALL_SETTINGS } from "../../settings/settings.ts";
+
+// The parts that scripts of both schedulers share.
 
 /** A login shell knows `module` even where the job gets nothing of the submitter's environment. */
-export function head({ made: { version, command }, site }: Job, lines: readonly string[]): string[] {
+export function head({ made: { version, command }, site }: ScriptJob, lines: readonly string[]): string[] {
   return [
     site.modules.length > 0 ? "#!/bin/bash -l" : "#!/bin/bash",
     `# Made by hpctrain ${version} with:`,
@@ -13,7 +20,7 @@ export function head({ made: { version, command }, site }: Job, lines: readonly 
 }
 
 /** What the site needs. Not under `set -eu`: neither modules nor people's own files are written for it. */
-export function surroundings({ site: { modules, env, setup }, inherited }: Job): string[] {
+export function surroundings({ site: { modules, env, setup }, inherited }: ScriptJob): string[] {
   const lines = [
     ...(modules.length > 0 ? [`module load ${quoteAll(modules)} || exit 7`] : []),
     ...env.map((pair) => {
@@ -47,7 +54,7 @@ export const ADDRESSES = [
 export const REFUSE = ["", 'refuse() { echo "hpctrain: $*" >&2; exit 2; }'];
 
 /** Words after the script's name come last, so they count most. */
-export function overriding({ overrides, words, useless, gaveWay }: Job): string[] {
+export function overriding({ overrides, words, useless, gaveWay }: ScriptJob): string[] {
   const given = gaveWay.map(([name, value]) =>
     `if [[ \${${name}:-} == ${quote(value)} ]]; then unset ${name}; fi`
   );
@@ -80,7 +87,7 @@ export function overriding({ overrides, words, useless, gaveWay }: Job): string[
 }
 
 /** NODES and GPUS take a part of `nodes` and `tasks`. More than the job has is another job, and the sentence says which. */
-export function partly({ layout }: Job, submit: { NODES: string; GPUS: string }): string[] {
+export function partly({ layout }: ScriptJob, submit: { NODES: string; GPUS: string }): string[] {
   const part = (name: "NODES" | "GPUS", has: string, what: string) => [
     `if [[ -n \${${name}:-} ]]; then`,
     `  if [[ ! $${name} =~ ^[1-9][0-9]{0,5}$ ]]; then refuse "${name}=$${name} is no number of ${what}."; fi`,
@@ -120,7 +127,7 @@ export const ENDED = [
 ];
 
 /** The starter's words, then the program's, then what was changed for this job. */
-export function command(job: Job, starter: readonly string[]): string[] {
+export function command(job: ScriptJob, starter: readonly string[]): string[] {
   const own = quoteLines([...job.program, ...job.words, ...(job.overrides.length > 0 ? [ARGS] : [])]);
   return ["code=0", `${starter.join(" \\\n  ")} \\\n  ${own} || code=$?`];
 }
@@ -136,3 +143,111 @@ export function wrapped(start: string, words: readonly string[], end: string, wi
   }
   return lines.map((line, i) => i < lines.length - 1 ? `${line} \\` : line + end);
 }
+
+// Lines that a scheduler reads: #SBATCH and #PBS.
+
+const PLAIN_WORD = /^[\w@%+=:,./()[\]*&|!<>~^-]*$/;
+
+/** `#SBATCH --name=value`; sbatch takes quotes off, and a backslash before any letter. */
+export function sbatchLine(name: string, value: string | number | true): string {
+  if (value === true) return `#SBATCH --${name}`;
+  const text = String(value);
+  refuseLines(`--${name}`, text);
+  return `#SBATCH --${name}=${PLAIN_WORD.test(text) ? text : `"${text.replace(/["\\]/g, "\\$&")}"`}`;
+}
+
+/** An option that is passed on untouched: "--gres=gpu:2" or "-p short". */
+export function sbatchOption(option: string): string {
+  refuseLines("--sbatch-arg", option);
+  refuseWord("--sbatch-arg", option);
+  const equals = option.indexOf("=");
+  if (!option.startsWith("--") || equals < 0) return `#SBATCH ${option}`;
+  return sbatchLine(option.slice(2, equals), option.slice(equals + 1));
+}
+
+/** `#PBS -x value`. PBS has no way to quote, so what it would cut in two is refused. */
+export function pbsLine(option: string, value: string): string {
+  refuseLines(option, value);
+  if (PLAIN_WORD.test(value)) return `#PBS ${option} ${value}`;
+  throw new UserError(
+    "usage",
+    `${option} ${
+      JSON.stringify(value)
+    } can't stand in a #PBS line, which ends at blanks, quotes and #. Give it without them.`,
+  );
+}
+
+/** Passed on untouched; blanks part it into words, as PBS parts them. */
+export function pbsOption(option: string): string {
+  refuseLines("--qsub-arg", option);
+  refuseWord("--qsub-arg", option);
+  return `#PBS ${option}`;
+}
+
+function refuseLines(name: string, text: string): void {
+  // deno-lint-ignore no-control-regex
+  if (!/[\u0000-\u001f\u007f]/.test(text)) return;
+  throw new UserError(
+    "usage",
+    `${name} ${
+      JSON.stringify(text)
+    }: the scheduler reads it from a comment line of the script, which can't hold a ` +
+      "line break or another control character. Remove it.",
+  );
+}
+
+function refuseWord(name: string, option: string): void {
+  if (/^-{1,2}[A-Za-z]/.test(option)) return;
+  throw new UserError(
+    "usage",
+    `${name} ${
+      JSON.stringify(option)
+    } is no option: ${name} takes one as it stands on the command line, with its ` +
+      `dashes: ${name}=${name === "--qsub-arg" ? "'-l software=x'" : "--nice=100"}.`,
+  );
+}
+
+// The variables of a job's environment that stand for flags, so that `sbatch --export=ALL,EPOCHS=200 FILE` does what
+// it says: those that need no prefix, and our own of the settings that the script gives by flags, which would win
+// else.
+
+type Overrides = readonly (readonly [variable: string, flag: string])[];
+
+/** The size of a job: the script itself sees to these, for every command. */
+export const OF_THE_SIZE = ["NODES", "GPUS"];
+
+/** Every variable without a prefix that is about training. */
+const PLAIN_OVERRIDES: Overrides = ALL_SETTINGS.flatMap(({ setting: { plain = [], flag } }) =>
+  plain.filter((name) => !OF_THE_SIZE.includes(name)).map((name) => [name, flag!] as const)
+);
+
+const GENERATE_OVERRIDES: Overrides = [
+  ["DATA_TYPE", "data-type"],
+  ["TRAIN_SAMPLES", "samples"],
+  ["HPCTRAIN_SAMPLES", "samples"],
+  ["HPCTRAIN_VAL_SAMPLES", "val-samples"],
+  ["HPCTRAIN_SEED", "seed"],
+  ["HPCTRAIN_OUT", "out"],
+];
+
+export function overridesOf(command: string, { layer }: Resolved): Overrides {
+  if (command === "generate-data") return GENERATE_OVERRIDES;
+  if (command !== "train") return [];
+  const typed = ALL_SETTINGS.filter(({ path, setting }) =>
+    setting.flag && layer(path) === "flag" && !/^(cluster|distributed)\./.test(path)
+  );
+  return [
+    ...PLAIN_OVERRIDES,
+    ...typed.flatMap((declared) =>
+      prefixedOf(declared).map((name) => [name, declared.setting.flag!] as const)
+    ),
+  ];
+}
+
+/** Variables that a job of this command has no use for, and refuses. */
+export const uselessFor = (command: string): readonly string[] =>
+  command !== "generate-data"
+    ? []
+    : PLAIN_OVERRIDES.map(([name]) => name).filter((name) =>
+      !GENERATE_OVERRIDES.some(([used]) => used === name)
+    );

@@ -1,8 +1,8 @@
-// A job as the scripts of SLURM and PBS are made from it: plain data, complete, and the same for the same request.
-// May import quote.
-import type { Word } from "./quote.ts";
+// A job from which the scripts of SLURM and PBS are rendered: plain data, complete, and the same for the same
+// request.
+import type { ShellWord } from "../../base/shell.ts";
 
-export interface Job {
+export interface ScriptJob {
   /** For the head of the script. */
   readonly made: { readonly version: string; readonly command: readonly string[] };
   /** As the user calls it; a directive gets what is a name for a scheduler too. */
@@ -10,7 +10,7 @@ export interface Job {
   /** The executable, or what runs the sources. */
   readonly program: readonly string[];
   /** What it is to do: "train" and its flags, say. */
-  readonly words: readonly Word[];
+  readonly words: readonly ShellWord[];
   /** Variables of the job's environment that stand for a flag of the command: [["EPOCHS", "epochs"], ...]. */
   readonly overrides: readonly (readonly [variable: string, flag: string])[];
   /** Variables that training understands and this command does not: refused where they are set. */
@@ -19,8 +19,8 @@ export interface Job {
   readonly gaveWay: readonly (readonly [variable: string, value: string])[];
   /** What was in the environment when the job was made; the job's own counts more. */
   readonly inherited: readonly (readonly [variable: string, value: string])[];
-  readonly layout: Layout;
-  readonly limits: Limits;
+  readonly layout: JobLayout;
+  readonly limits: JobLimits;
   readonly site: Site;
   readonly ending: Ending;
   /** Folder of the output, below which slurm/ or pbs/ is. */
@@ -31,7 +31,7 @@ export interface Job {
   readonly array?: { readonly last: number; readonly atOnce?: number };
 }
 
-export interface Layout {
+export interface JobLayout {
   readonly nodes: number;
   readonly ranksPerNode: number;
   /** A task is a rank, or one that starts the ranks of its node. */
@@ -47,7 +47,7 @@ export interface Layout {
 }
 
 /** An empty text leaves it to the site. */
-export interface Limits {
+export interface JobLimits {
   readonly time: string;
   readonly mem: string;
   readonly partition: string;
@@ -89,7 +89,7 @@ export interface Ending {
 }
 
 /** CPUs, memory and ranks are shared out among what a scheduler calls tasks. */
-export function tasksOf({ nodes, ranksPerNode, tasks, cpusPerRank }: Layout) {
+export function tasksOf({ nodes, ranksPerNode, tasks, cpusPerRank }: JobLayout) {
   return tasks === "per-rank"
     ? { perNode: ranksPerNode, all: nodes * ranksPerNode, cpus: cpusPerRank }
     : { perNode: 1, all: nodes, cpus: ranksPerNode * cpusPerRank };

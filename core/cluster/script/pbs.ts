@@ -1,13 +1,27 @@
-// A job as a script for qsub, of PBS Pro and OpenPBS or of Torque: pure. May import errors, its siblings.
-import { UserError } from "../../errors.ts";
-import { ADDRESSES, ENDED, head, overriding, REFUSE, STRICT, surroundings, wrapped } from "./body.ts";
-import { pbsLine, pbsOption } from "./directive.ts";
-import { type Job, slug, tasksOf } from "./job.ts";
-import { OF_THE_SIZE } from "./overrides.ts";
-import { startPbs } from "./pbs_start.ts";
-import { quote } from "./quote.ts";
+// Renders a job as a script for qsub, of PBS Pro, OpenPBS or Torque; ranks are started by mpiexec of the site,
+// mpiexec of PALS, or pbsdsh. Pure.
+import { UserError } from "../../base/errors.ts";
+import {
+  ADDRESSES,
+  command,
+  ENDED,
+  head,
+  OF_THE_SIZE,
+  overriding,
+  partly,
+  pbsLine,
+  pbsOption,
+  REFUSE,
+  STRICT,
+  surroundings,
+  wrapped,
+} from "./body.ts";
+import { type ScriptJob, slug, tasksOf } from "./job.ts";
+import { quote } from "../../base/shell.ts";
 
-export function renderPbs(job: Job): string {
+// A job as a script for qsub, of PBS Pro and OpenPBS or of Torque: pure.
+
+export function renderPbs(job: ScriptJob): string {
   refuseForeign(job);
   return [
     ...head(job, [
@@ -31,12 +45,12 @@ export function renderPbs(job: Job): string {
 }
 
 /** The folder that the job's output is written to while it runs. */
-export const pbsLogs = ({ logs }: Job): string => `${logs}/pbs`;
+export const pbsLogs = ({ logs }: ScriptJob): string => `${logs}/pbs`;
 
 /** The file: `PBS_JOBID` is its part that is not known before. */
-export const pbsOutput = (job: Job): string => `${pbsLogs(job)}/${slug(job.name)}.PBS_JOBID.out`;
+export const pbsOutput = (job: ScriptJob): string => `${pbsLogs(job)}/${slug(job.name)}.PBS_JOBID.out`;
 
-function directives(job: Job): string[] {
+function directives(job: ScriptJob): string[] {
   const { layout, limits, ending, site, array } = job;
   const torque = site.pbs.dialect === "torque";
   const lines: [string, string][] = [
@@ -60,7 +74,7 @@ function directives(job: Job): string[] {
     ...limits.more.map(pbsOption),
   ];
 
-  function proSize({ layout: { nodes, gpusPerNode, gpuType, cpusPerRank }, limits, site }: Job) {
+  function proSize({ layout: { nodes, gpusPerNode, gpuType, cpusPerRank }, limits, site }: ScriptJob) {
     const { perNode, cpus } = tasksOf(layout);
     const chunk = [
       `select=${nodes}`,
@@ -80,7 +94,7 @@ function directives(job: Job): string[] {
   }
 }
 
-function torqueSize({ layout, limits }: Job): [string, string][] {
+function torqueSize({ layout, limits }: ScriptJob): [string, string][] {
   const { nodes, gpusPerNode } = layout;
   const { perNode, cpus } = tasksOf(layout);
   const node = [
@@ -125,7 +139,7 @@ function mailWhen(types: string): string {
   return [...new Set(all)].sort().join("");
 }
 
-function refuseForeign({ limits, site }: Job): void {
+function refuseForeign({ limits, site }: ScriptJob): void {
   const { qos, exclude, reservation } = limits;
   const foreign = [
     [
@@ -141,7 +155,7 @@ function refuseForeign({ limits, site }: Job): void {
 }
 
 /** PBS keeps output to itself until the job has ended. */
-function output(job: Job): string[] {
+function output(job: ScriptJob): string[] {
   const logs = quote(pbsLogs(job)), to = job.ending.openMode === "append" ? ">>" : ">";
   return [
     "",
@@ -154,7 +168,7 @@ function output(job: Job): string[] {
 }
 
 /** A job that PBS starts again, and one that goes on for another, continue the same run. */
-function again({ words }: Job): string[] {
+function again({ words }: ScriptJob): string[] {
   if (words[0] !== "train") return [];
   return [
     "",
@@ -163,10 +177,10 @@ function again({ words }: Job): string[] {
   ];
 }
 
-const goesBack = ({ ending, array }: Job): boolean => ending.requeue && !array;
+const goesBack = ({ ending, array }: ScriptJob): boolean => ending.requeue && !array;
 
 /** Only operators may requeue under PBS, so a job that was stopped submits the next one. */
-function ending(job: Job): string[] {
+function ending(job: ScriptJob): string[] {
   const { ending: { maxRequeues }, overrides } = job;
   if (!goesBack(job)) return ["", 'exit "$code"'];
   const names = [...OF_THE_SIZE, ...overrides.map(([variable]) => variable), '"${!HPCTRAIN_@}"'];
@@ -185,5 +199,117 @@ function ending(job: Job): string[] {
     "fi",
     'rm -f -- "$HPCTRAIN_ENDED"',
     'exit "$code"',
+  ];
+}
+
+// How a PBS script starts ranks: mpiexec of the site, mpiexec of PALS, or pbsdsh. Pure.
+
+function startPbs(job: ScriptJob): string[] {
+  const { layout, site: { pbs } } = job;
+  const bySlots = pbs.launch === "pbsdsh";
+  const anew = "hpctrain qsub makes it, with";
+  const counted = [
+    ...["# Nodes in the job's order; how many of them are used, and the ranks on each."],
+    "mapfile -t hosts < <(awk '!seen[$0]++' \"$PBS_NODEFILE\")",
+    `nodes=\${#hosts[@]} tasks=${layout.ranksPerNode}`,
+    ...partly(job, { NODES: `${anew} --nodes $NODES.`, GPUS: `${anew} --gpus-per-node $GPUS.` }),
+    ...passed(job),
+  ];
+  if (bySlots) return [...counted, ...byPbsdsh(job)];
+  return [...counted, ...byMpiexec(job)];
+}
+
+/** Not every mpiexec hands the environment on to other nodes, and pbsdsh hands on nothing. */
+function passed({ site, inherited }: ScriptJob): string[] {
+  const own = [
+    ...site.env.map((pair) => pair.slice(0, pair.indexOf("="))),
+    ...inherited.map(([name]) => name),
+  ];
+  const names = [...new Set(["PATH", "LD_LIBRARY_PATH", "PBS_JOBID", "HPCTRAIN_ENDED", ...own])];
+  return [
+    "environment=()",
+    `for name in ${names.join(" ")} "\${!HPCTRAIN_@}"; do`,
+    '  if [[ -n ${!name:-} && $name != HPCTRAIN_SECRET ]]; then environment+=("$name=${!name}"); fi', // `ps` shows it
+    "done",
+  ];
+}
+
+/** In its one task on each node, which knows its number from whoever started it. */
+function launched(job: ScriptJob): ScriptJob {
+  const [n, nodes] = [{ shell: '"$tasks"' }, { shell: '"$nodes"' }];
+  const rendezvous = { shell: '"${hosts[0]}:$port"' };
+  const words = ["launch", "-n", n, "--nodes", nodes, "--rendezvous", rendezvous, "--", ...job.words];
+  return { ...job, words };
+}
+
+const NUMBERED =
+  'bash -c "NODE_RANK=\\${OMPI_COMM_WORLD_RANK:-\\${PMI_RANK:-\\${PALS_RANKID:-0}}} exec \\"\\$@\\"" bash';
+
+function byMpiexec(job: ScriptJob): string[] {
+  const perNode = job.layout.tasks === "per-node";
+  const own = perNode ? launched(job) : job;
+  const starter = [PBS_ENVIRONMENT, ...(perNode ? [NUMBERED] : asCommand(job))];
+  const all = perNode ? '"$nodes"' : '"$((nodes * tasks))"';
+  const port = perNode ? [PORT] : [];
+  if (job.site.pbs.launch === "pals") {
+    const ppn = perNode ? "1" : '"$tasks"';
+    return [
+      "",
+      ...port,
+      ...command(own, [`mpiexec -n ${all} --ppn ${ppn} --hostfile "$PBS_NODEFILE"`, ...starter]),
+    ];
+  }
+  const once = '  echo "$host"';
+  return [
+    "",
+    `# Each node once${
+      perNode ? "" : " for each of its ranks"
+    }. No rank is to be bound to a single core: it has threads.`,
+    ...port,
+    "hostfile=$(mktemp)",
+    'for host in "${hosts[@]:0:nodes}"; do',
+    perNode ? once : `  for ((i = 0; i < tasks; i++)); do echo "$host"; done`,
+    'done >"$hostfile"',
+    "export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none",
+    ...command(own, [`mpiexec --hostfile "$hostfile" -n ${all}`, ...starter]),
+    'rm -f -- "$hostfile"',
+  ];
+}
+
+const asCommand = ({ program: [file] }: ScriptJob) => file.includes("=") ? [AS_COMMAND] : [];
+
+/** Ranks of two jobs on a node are not to meet. */
+const PORT = "port=$((20000 + ${PBS_JOBID%%[!0-9]*} % 12000))";
+
+const PBS_ENVIRONMENT = 'env "${environment[@]}"';
+/** env would take a path with an equals sign in it for one more variable. */
+const AS_COMMAND = 'bash -c "exec \\"\\$@\\"" bash';
+
+/** A task of pbsdsh has a number in the list of nodes, no environment, and its owner's home as its folder. */
+function byPbsdsh(job: ScriptJob): string[] {
+  const own: ScriptJob = {
+    ...job,
+    words: [
+      ...["launch", "-n", { shell: '"$tasks"' }, "--nodes", { shell: '"$nodes"' }],
+      ...["--node-rank", { shell: '"$node"' }, "--rendezvous", { shell: '"${hosts[0]}:$port"' }],
+      ...["--", ...job.words],
+    ],
+  };
+  const [, line] = command(own, [
+    'pbsdsh -n "$slot" -- "$(command -v env)" -C "$PWD" "${environment[@]}"',
+    ...asCommand(job),
+  ]);
+  return [
+    "",
+    "# One task on each node, which starts the ranks there.",
+    PORT,
+    "node=0 pids=()",
+    "while read -r slot; do",
+    "  if ((node == nodes)); then break; fi",
+    ...line.replace(/ \|\| code=\$\?$/, " </dev/null &").split("\n").map((text) => `  ${text}`),
+    "  pids+=($!) node=$((node + 1))",
+    "done < <(awk '!seen[$0]++ {print NR - 1}' \"$PBS_NODEFILE\")",
+    "code=0",
+    'for pid in "${pids[@]}"; do wait "$pid" || code=$?; done',
   ];
 }

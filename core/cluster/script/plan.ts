@@ -1,22 +1,26 @@
-// Settings and typed words -> a job, or a sentence about what can't be. Pure. May import config, errors, its siblings.
+// Plans a job from settings and options, or says why it can't be; and prints its arithmetic: what it asks for, and
+// what each step trains on.
 import { join } from "../../../deps/path.ts";
-import type { Env } from "../../config/environment.ts";
-import { checkLayout, loadPreset } from "../../config/presets.ts";
-import type { Resolved } from "../../config/resolve.ts";
-import type { Config } from "../../config/settings.ts";
-import { ALL } from "../../config/tree.ts";
-import { UserError } from "../../errors.ts";
-import { formatPlural } from "../../format.ts";
-import type { Job, Layout, Limits, Site } from "./job.ts";
-import { overridesOf, uselessFor } from "./overrides.ts";
-import type { Word } from "./quote.ts";
+import type { Env } from "../../settings/environment.ts";
+import { checkLayout, loadPreset } from "../../settings/presets.ts";
+import type { Resolved } from "../../settings/resolve.ts";
+import { ALL_SETTINGS, type Config } from "../../settings/settings.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatPlural } from "../../base/format.ts";
+import { type JobLayout, type JobLimits, type ScriptJob, type Site, tasksOf } from "./job.ts";
+import { overridesOf, uselessFor } from "./body.ts";
+import type { ShellWord } from "../../base/shell.ts";
+import { planBatches } from "../../train/batches.ts";
+import { rateLine } from "../../train/schedule.ts";
 
-export interface Request {
+// Settings and typed words -> a job, or a sentence about what can't be. Pure.
+
+export interface JobRequest {
   readonly resolved: Resolved;
   /** "train" or another command that a job can run. */
   readonly command: string;
   /** After the command's name. */
-  readonly words: readonly Word[];
+  readonly words: readonly ShellWord[];
   /** The whole line that asks for the script. */
   readonly typed: readonly string[];
   readonly program: readonly string[];
@@ -32,7 +36,7 @@ export interface Request {
   readonly scheduler: "slurm" | "pbs";
 }
 
-export function planJob(request: Request): Job {
+export function planJob(request: JobRequest): ScriptJob {
   const { resolved, command, words, typed, program, version, env, scheduler, also = {} } = request;
   const { cluster, output } = resolved.config;
   const trains = command === "train";
@@ -77,7 +81,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
 };
 const CPUS = { gpu: 8, "cpu-cluster": 4, other: 4 } as const;
 
-function layoutOf(resolved: Resolved, command: string): Layout {
+function layoutOf(resolved: Resolved, command: string): JobLayout {
   const { config, preset, origin, layer } = resolved;
   const { cluster, distributed, training } = config;
   const wantsGpu = command === "train" && training.device === "cuda";
@@ -115,7 +119,7 @@ function layoutOf(resolved: Resolved, command: string): Layout {
   };
 }
 
-function limitsOf(cluster: Config["cluster"], more: readonly string[]): Limits {
+function limitsOf(cluster: Config["cluster"], more: readonly string[]): JobLimits {
   const { time, mem, partition, account, qos, constraint, exclude, reservation, exclusive } = cluster;
   return {
     time,
@@ -131,7 +135,7 @@ function limitsOf(cluster: Config["cluster"], more: readonly string[]): Limits {
   };
 }
 
-function siteOf(cluster: Config["cluster"], also: NonNullable<Request["also"]>): Site {
+function siteOf(cluster: Config["cluster"], also: NonNullable<JobRequest["also"]>): Site {
   const env = [...cluster.env, ...(also.env ?? [])];
   for (const pair of env) {
     if (/^[A-Za-z_]\w*=/.test(pair)) continue;
@@ -162,7 +166,7 @@ const OURS = [
 
 /** A job that is submitted with another --export gets none of it by itself. */
 function inheritedFrom({ variable }: Resolved, env: Env, settings: boolean): [string, string][] {
-  const given = ALL.filter(({ path }) =>
+  const given = ALL_SETTINGS.filter(({ path }) =>
     settings ? !/^(cluster|distributed)\./.test(path) : path === "environment.libtorch"
   )
     .map(({ path }) => variable(path))
@@ -223,3 +227,48 @@ const noGpu = (origin: string) =>
     "usage",
     `${origin} computes on GPUs, and the job asks for none. Add --gpus-per-node 4, say.`,
   );
+
+// The arithmetic of a job, in lines: what it asks for, what each step trains on. Pure.
+
+/** Throws where the numbers can't be: a batch that is larger than the data, say. */
+export function arithmetic(job: ScriptJob, trains: Pick<Resolved, "config" | "origin"> | null): string[] {
+  const { layout, limits } = job;
+  const { nodes, ranksPerNode, gpusPerNode, gpuType } = layout;
+  const { perNode, cpus, all } = tasksOf(layout);
+  const world = nodes * ranksPerNode;
+  const gpus = gpusPerNode > 0
+    ? `, ${formatPlural(gpusPerNode, `${gpuType}${gpuType && " "}GPU`)} on each (${
+      nodes * gpusPerNode
+    } in all)`
+    : "";
+  return [
+    `Nodes: ${formatPlural(nodes, "node")}${gpus}`,
+    `Tasks: ${formatPlural(perNode, "task")} on each node, ${all} in all; ${formatPlural(world, "rank")}`,
+    `Cores: ${cpus} a task, ${perNode * cpus} on each node, ${all * cpus} in all`,
+    `Memory: ${
+      limits.mem === ""
+        ? "the site's own for a node"
+        : limits.mem === "0"
+        ? "all of each node"
+        : memoryText(limits.mem, nodes)
+    }`,
+    `Time: ${limits.time || "the site's own limit"}`,
+    ...(trains ? trainingLines(trains, world) : []),
+  ];
+}
+
+function memoryText(mem: string, nodes: number): string {
+  const [, count, unit] = /^(\d+)(.*)$/.exec(mem)!;
+  return `${count}${unit || "M"} on each node, ${Number(count) * nodes}${unit || "M"} in all`;
+}
+
+/** How many samples data in files has is seen by the job. */
+function trainingLines({ config, origin }: Pick<Resolved, "config" | "origin">, world: number): string[] {
+  const { training, data } = config;
+  const made = data.data_path === "" && ["auto", "synthetic", "fields"].includes(data.type);
+  const plan = planBatches(training, made ? data.train_samples : Number.MAX_SAFE_INTEGER, world);
+  return [
+    made ? plan.said : plan.said.replace(/, [^,]*$/, ""),
+    rateLine(training, plan.global, origin),
+  ];
+}

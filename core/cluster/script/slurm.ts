@@ -1,5 +1,5 @@
-// A job as a script for sbatch: pure, the same script for the same job. May import errors, its siblings.
-import { UserError } from "../../errors.ts";
+// Renders a job as a script for sbatch. Pure: the same script for the same job.
+import { UserError } from "../../base/errors.ts";
 import {
   ADDRESSES,
   command,
@@ -8,15 +8,16 @@ import {
   overriding,
   partly,
   REFUSE,
+  sbatchLine,
+  sbatchOption,
   SECRET,
   STRICT,
   surroundings,
   wrapped,
 } from "./body.ts";
-import { sbatchLine, sbatchOption } from "./directive.ts";
-import { type Job, slug, tasksOf } from "./job.ts";
+import { type ScriptJob, slug, tasksOf } from "./job.ts";
 
-export function renderSlurm(job: Job): string {
+export function renderSlurm(job: ScriptJob): string {
   const file = "sbatch FILE";
   return [
     ...head(job, [
@@ -43,7 +44,8 @@ export function renderSlurm(job: Job): string {
 }
 
 /** Where sbatch writes what the job prints; nothing makes this folder but who submits. */
-export const slurmOutput = ({ logs, array }: Job): string => `${logs}/slurm/%x_${array ? "%A_%a" : "%j"}.out`;
+export const slurmOutput = ({ logs, array }: ScriptJob): string =>
+  `${logs}/slurm/%x_${array ? "%A_%a" : "%j"}.out`;
 
 /** Where what it writes to stderr goes, if not there too. */
 export const errBeside = (output: string): string => output.replace(/\.out$/, ".err");
@@ -60,7 +62,7 @@ export function refuseFolder(folder: string): void {
   );
 }
 
-function directives(job: Job): string[] {
+function directives(job: ScriptJob): string[] {
   const { layout, limits, ending, site, array } = job;
   const { perNode, cpus } = tasksOf(layout);
   const gpus = layout.gpusPerNode > 0 && layout.gres === "" ? layout.gpusPerNode : 0;
@@ -97,7 +99,7 @@ function directives(job: Job): string[] {
 }
 
 /** srun has to speak MPI's language, and how each family's is called is the same everywhere. */
-function mpi({ layout, site }: Job): string[] {
+function mpi({ layout, site }: ScriptJob): string[] {
   if (!layout.mpi || layout.tasks === "per-node" || site.mpi !== "auto") return [];
   return [
     "",
@@ -115,7 +117,7 @@ function mpi({ layout, site }: Job): string[] {
  * number of tasks from what is left in the environment: so all of it is said. --export=ALL is for jobs that were
  * submitted with another --export, whose tasks would have no PATH.
  */
-function start(job: Job): string[] {
+function start(job: ScriptJob): string[] {
   const { layout, site } = job;
   const flags = (tasks: string, perNode: string) => [
     `srun --export=ALL --nodes="$nodes" --ntasks=${tasks} --ntasks-per-node=${perNode}`,
@@ -137,7 +139,7 @@ function start(job: Job): string[] {
   return [...size(job), ...command(job, flags('"$((nodes * tasks))"', '"$tasks"'))];
 }
 
-function size(job: Job): string[] {
+function size(job: ScriptJob): string[] {
   const { layout: { gpusPerNode, ranksPerNode, tasks, gres } } = job;
   const known = gpusPerNode > 0 ? "SLURM_GPUS_ON_NODE" : "SLURM_NTASKS_PER_NODE";
   const more = gres === "" ? "--gpus-per-node=$GPUS" : `--gres=${gres.replace(/\d+$/, "$GPUS")}`;
@@ -203,13 +205,13 @@ function misplaced(): string[] {
 }
 
 /** The ranks of a node are started by `launch` in its one task. */
-function launched({ layout, words }: Job): Job["words"] {
+function launched({ layout, words }: ScriptJob): ScriptJob["words"] {
   const ranks = layout.gpusPerNode > 0 ? { shell: '"$tasks"' } : String(layout.ranksPerNode);
   return ["launch", "-n", ranks, "--nodes", { shell: '"$nodes"' }, "--", ...words];
 }
 
 /** Code 75: stopped on request, with a checkpoint to go on from. */
-function ending({ ending: { requeue, maxRequeues }, array }: Job): string[] {
+function ending({ ending: { requeue, maxRequeues }, array }: ScriptJob): string[] {
   if (!requeue) return ['exit "$code"'];
   // In an array SLURM_JOB_ID can be the number of the whole array.
   const id = array ? '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' : '"$SLURM_JOB_ID"';

@@ -1,12 +1,16 @@
-// The words of a sweep: flags with one value are fixed, those with several are axes. Pure. May import config, errors.
-import { SOURCE_FLAGS, takesValue } from "../../config/flags.ts";
-import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "../../config/options.ts";
-import type { Setting } from "../../config/kinds.ts";
-import { FLAGS, hintForPath, lookUp } from "../../config/tree.ts";
-import { fromText } from "../../config/values.ts";
-import { UserError } from "../../errors.ts";
+// The axes of a sweep and the runs that follow from them: flags with several values are axes, their combinations
+// (all, or some drawn at random) are runs, named after their values. Pure.
+import { SOURCE_FLAGS, takesValue } from "../../settings/flags.ts";
+import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "../../settings/options.ts";
+import type { Setting } from "../../settings/setting.ts";
+import { findSetting, FLAGS, hintForPath } from "../../settings/settings.ts";
+import { fromText } from "../../settings/values.ts";
+import { UserError } from "../../base/errors.ts";
+import { key, uniform } from "../../base/random.ts";
 
-export interface Axis {
+// The words of a sweep: flags with one value are fixed, those with several are axes. Pure.
+
+interface Axis {
   /** The last part of the setting's path: "learning_rate". */
   readonly name: string;
   readonly setting: Setting;
@@ -17,7 +21,7 @@ export interface Axis {
   readonly range: { readonly low: number; readonly high: number } | null;
 }
 
-export interface Words {
+export interface SweepRequest {
   readonly fixed: readonly string[];
   readonly axes: readonly Axis[];
 }
@@ -31,7 +35,7 @@ const NOT_SWEPT: Readonly<Record<string, string>> = {
   "training.resume": "each run goes on from its own checkpoint by itself",
 };
 
-export function readAxes(argv: readonly string[], usage: string): Words {
+export function readAxes(argv: readonly string[], usage: string): SweepRequest {
   const fixed: string[] = [], axes: Axis[] = [];
   const rest = [...argv];
   while (rest.length > 0) {
@@ -67,7 +71,7 @@ function ofSetting(pair: string): Axis | null {
   if (equals < 1) {
     throw new UserError("usage", `--set needs KEY=VALUE, such as training.epochs=10, but got "${pair}".`);
   }
-  const declared = lookUp(path);
+  const declared = findSetting(path);
   if (!declared) throw new UserError("usage", `--set: unknown setting "${path}".${hintForPath(path)}`);
   return axisOf(declared.path, `--set=${path}=`, pair.slice(equals + 1));
 }
@@ -75,7 +79,7 @@ function ofSetting(pair: string): Axis | null {
 /** Null where there is one value. Values are parted by commas, those of lists by semicolons; `\,` is a comma. */
 function axisOf(path: string, before: string, given: string): Axis | null {
   if (path.startsWith("cluster.")) return null; // about the job: a list of partitions, of nodes to stay away from
-  const declared = lookUp(path)!;
+  const declared = findSetting(path)!;
   const { setting } = declared;
   const numeric = setting.kind === "int" || setting.kind === "float";
   const [, low, high] = numeric ? /^([^,]+?)\.\.([^,]+)$/.exec(given) ?? [] : [];
@@ -110,3 +114,80 @@ function refuseTwice(axes: readonly Axis[]): void {
     throw new UserError("usage", `The sweep has two lists of values for ${twice.name}: put them into one.`);
   }
 }
+
+// Axes -> the runs of a sweep: all combinations, or so many drawn at random. Pure.
+
+/** One value for each axis, in their order. */
+type Point = readonly string[];
+
+const MOST_RUNS = 10_000;
+/** From this factor between its ends on, a range is drawn from by its logarithm. */
+const WIDE = 10;
+
+export function grid(axes: readonly Axis[]): Point[] {
+  const range = axes.find((axis) => axis.range);
+  if (range) {
+    throw new UserError(
+      "usage",
+      `${
+        range.before.replace(/=$/, "")
+      } is a range, from which runs are drawn at random: say how many with --random N.`,
+    );
+  }
+  const size = axes.reduce((product, { choices }) => product * choices.length, 1);
+  if (size > MOST_RUNS) {
+    throw new UserError(
+      "usage",
+      `That would be ${size} runs, and a sweep may have ${MOST_RUNS}: draw some with --random N.`,
+    );
+  }
+  return axes.reduce<Point[]>(
+    (points, { choices }) => points.flatMap((point) => choices.map((value) => [...point, value])),
+    [[]],
+  );
+}
+
+/** The same seed draws the same runs, and more runs begin with those of fewer. No run is drawn twice. */
+export function drawn(axes: readonly Axis[], count: number, seed: number): Point[] {
+  const points = new Map<string, Point>();
+  for (let i = 0; points.size < count && i < 100 * count; i++) {
+    const point = axes.map((axis) => draw(axis, uniform(key(seed, "sweep", axis.name))(i)));
+    points.set(point.join("\0"), point);
+  }
+  return [...points.values()];
+}
+
+function draw({ choices, range, setting }: Axis, u: number): string {
+  if (!range) return choices[Math.floor(u * choices.length)];
+  const { low, high } = range;
+  const whole = setting.kind === "int";
+  const value = low > 0 && high / low >= WIDE ? low * (high / low) ** u : low + (high - low) * u;
+  return String(whole ? Math.round(value) : Number(value.toPrecision(4)));
+}
+
+// What the runs of a sweep are called: by their values. Pure.
+
+/** Long names make long paths. */
+const LONGEST_NAME = 100;
+const SHORT_NAMES: Readonly<Record<string, string>> = {
+  learning_rate: "lr",
+  batch_size: "bs",
+  weight_decay: "wd",
+  hidden_size: "hidden",
+  type: "opt",
+  name: "",
+};
+
+/** Every name is a file's name, and no two are alike. */
+export function namesOf(sweep: string, axes: readonly Axis[], points: readonly Point[]): string[] {
+  const plain = points.map((point) => {
+    const parts = point.map((value, i) => (SHORT_NAMES[axes[i].name] ?? axes[i].name) + slugOf(value));
+    return [sweep, ...parts].join("-").slice(0, LONGEST_NAME).replace(/[-.+]+$/, "");
+  });
+  const seen = new Map<string, number>();
+  for (const name of plain) seen.set(name, (seen.get(name) ?? 0) + 1);
+  return plain.map((name, i) => seen.get(name)! > 1 ? `${name}-run${i}` : name);
+}
+
+const slugOf = (value: string) =>
+  value.split("/").at(-1)!.normalize("NFKD").replace(/[^\w.+]+/g, "-").replace(/^-+|-+$/g, "");

@@ -1,8 +1,8 @@
-// The runs of a sweep on this machine, one after the other or several at a time, each a process with its own output file.
-// May import errors, format, manifest (types), @std/path.
+// Runs a sweep on this machine, one run after the other or several at a time, each a process with its own output
+// file.
 import { join } from "../../../deps/path.ts";
-import { EXIT } from "../../errors.ts";
-import { formatDuration } from "../../format.ts";
+import { EXIT } from "../../base/errors.ts";
+import { formatDuration } from "../../base/format.ts";
 
 export interface LocalRun {
   readonly run: string;

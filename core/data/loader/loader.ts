@@ -1,12 +1,10 @@
-// The training thread's side of the loader: parts go into a ring in the order they are wanted, threads fill them, and
-// they are taken in that order whoever was faster. May import ffi, its siblings, source.
-import { placeOf, uninitialised } from "../../../ffi/make.ts";
+// The loader: threads read the rows of coming batches into shared memory while the current step runs.
+import type { Batch, Field, Part, Source } from "../source.ts";
+import { memoryBlockOf, uninitialised } from "../../../ffi/make.ts";
 import { narrow } from "../../../ffi/ops.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { dtypeBytes } from "../../../ffi/dtype.ts";
-import { type ExitKind, UserError } from "../../errors.ts";
-import type { Field, Part, Source } from "../source.ts";
-import type { Rows } from "./rows.ts";
+import { type ExitKind, UserError } from "../../base/errors.ts";
 import {
   CLAIMED,
   CLOSED,
@@ -17,7 +15,7 @@ import {
   HEAD,
   IDS,
   type LaneWords,
-  LAST_WORDS,
+  LAST_MESSAGE_BYTES,
   layOut,
   NEXT,
   QUIT,
@@ -25,9 +23,31 @@ import {
   SKIPPED,
   slotAt,
 } from "./ring.ts";
-import type { Orders } from "./thread.ts";
+import type { LoaderThreadOptions } from "./thread.ts";
 
-export interface Wanted {
+// Where the raw rows of a source come from, part by part in the order they are asked for: read by threads, or made
+// when they are taken.
+
+export interface Rows {
+  /** What will be taken, in order; asked for as early as there is room, until it gives null. Forgets what was begun before. */
+  begin(next: () => Part | null): void;
+  /** Whether the part `ahead` places behind the next to be taken is here; waits for it no longer than that. */
+  ready(ahead: number, milliseconds: number): boolean;
+  /** The rows of the next part, which this is, on the host: until they are released, and no longer than the caller's scope. */
+  take(part: Part): Batch;
+  /** The oldest so many of those taken are needed no more. */
+  release(count: number): void;
+}
+
+/** Made by the training thread itself: a gather in memory, or reading where there are no threads. */
+export function rowsOf(source: Source): Rows {
+  return { begin: () => {}, ready: () => true, take: source.raw, release: () => {} };
+}
+
+// The training thread's side of the loader: parts go into a ring in the order they are wanted, threads fill them, and
+// they are taken in that order whoever was faster.
+
+export interface LoaderOptions {
   readonly source: Source;
   /** Rows of its largest part. */
   readonly rows: number;
@@ -45,7 +65,7 @@ export interface Loader {
 
 /** `prefetch` is the most bytes that are read ahead in all; `pinned` memory is what a GPU copies from beside its work. */
 export function openLoader(
-  wanted: readonly Wanted[],
+  wanted: readonly LoaderOptions[],
   threads: number,
   prefetch: number,
   pinned: boolean,
@@ -57,10 +77,10 @@ export function openLoader(
   }));
   const layout = layOut(shapes);
   const words = new Int32Array(new SharedArrayBuffer(4 * layout.words));
-  const lastWords = new SharedArrayBuffer(threads * LAST_WORDS);
+  const lastWords = new SharedArrayBuffer(threads * LAST_MESSAGE_BYTES);
   const lanes = wanted.map((one, i) => openLane(one, layout.lanes[i], words, lastWords, pinned, () => dead));
   const workers = Array.from({ length: threads }, (_, i) => {
-    const orders: Orders = {
+    const orders: LoaderThreadOptions = {
       thread: i + 1,
       threads,
       words: words.buffer,
@@ -98,7 +118,11 @@ const LITTLE = 16 * 2 ** 20, MOST_SLOTS = 32;
  * Two parts for each thread are enough to keep all at work; more take memory for nothing, but where the samples of a
  * chunk are looked for among all that are to come. Never more than the bytes allow, nor less than a whole step.
  */
-function slotsOf({ source: { threaded }, rows, held }: Wanted, threads: number, prefetch: number): number {
+function slotsOf(
+  { source: { threaded }, rows, held }: LoaderOptions,
+  threads: number,
+  prefetch: number,
+): number {
   const { input, target, reader } = threaded!;
   const within = (bytes: number) => Math.floor(bytes / (rows * (bytesOf(input) + bytesOf(target))));
   const useful = reader.grouped ? MOST_SLOTS : Math.min(Math.max(2 * threads, within(LITTLE)), MOST_SLOTS);
@@ -109,7 +133,7 @@ const bytesOf = ({ shape, dtype }: Field): number =>
   shape.reduce((product, size) => product * size, dtypeBytes(dtype));
 
 function openLane(
-  { source, rows, held }: Wanted,
+  { source, rows, held }: LoaderOptions,
   lane: LaneWords,
   words: Int32Array<SharedArrayBuffer>,
   lastWords: SharedArrayBuffer,
@@ -188,7 +212,10 @@ function openLane(
     },
     release,
   };
-  const places = buffers.map(({ input, target }) => ({ input: placeOf(input), target: placeOf(target) }));
+  const places = buffers.map(({ input, target }) => ({
+    input: memoryBlockOf(input),
+    target: memoryBlockOf(target),
+  }));
   const close = () => {
     if (!abandon()) return; // a thread hangs in a file and may yet write: its memory stays
     for (const { input, target } of buffers) {
@@ -219,7 +246,7 @@ function settle(words: Int32Array, at: number): boolean {
 function failure(words: Int32Array, at: number, lastWords: SharedArrayBuffer): Error {
   let thread: number;
   while ((thread = Atomics.load(words, at + FAILED)) < 0); // it is writing
-  const start = (thread - 1) * LAST_WORDS;
+  const start = (thread - 1) * LAST_MESSAGE_BYTES;
   const length = new DataView(lastWords).getUint32(start, true);
   const said = new TextDecoder().decode(new Uint8Array(lastWords, start + 4, length).slice());
   const { kind, text } = JSON.parse(said) as { kind: ExitKind | ""; text: string };

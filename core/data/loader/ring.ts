@@ -1,8 +1,8 @@
-// What the training thread and the loader threads share: words in shared memory. Imports nothing.
-// A lane is a ring of slots for one source; a slot takes one part of a batch. The training thread writes a slot's
-// words and opens it; threads claim rows of open slots, oldest slot first, and count what they have done. A row is
-// claimed by putting CLAIMED in place of its id: who finds the id there does the row, be it a thread whose turn it is
-// (NEXT only says where to look), one that has its file's chunk at hand, or the training thread, which takes it back.
+// What the training thread and the loader threads share: words in shared memory. A lane is a ring of slots for one
+// source; a slot takes one part of a batch. The training thread writes a slot's words and opens it; threads claim
+// rows of open slots, oldest slot first, and count what they have done. A row is claimed by putting CLAIMED in place
+// of its id: who finds the id there does the row, be it a thread whose turn it is (NEXT only says where to look), one
+// that has its file's chunk at hand, or the training thread, which takes it back.
 
 /** Words for all: how often something was published; 1 to end; samples that were replaced. */
 export const SIGNAL = 0, QUIT = 1, SKIPPED = 2;
@@ -16,7 +16,7 @@ export const NEXT = 0, COUNT = 1, DONE = 2, EPOCH = 3, FAILED = 4, IDS = 5;
 export const CLOSED = 0x3fffffff, CLAIMED = -1;
 
 /** Bytes a thread has for its last words, as UTF-8 behind their length. */
-export const LAST_WORDS = 4096;
+export const LAST_MESSAGE_BYTES = 4096;
 
 export interface LaneShape {
   readonly slots: number;

@@ -1,10 +1,8 @@
 // A loader thread: claims rows, reads them, writes them where they belong. It sleeps when there is nothing to do.
-// May import reading, ffi's shared memory; libtorch is for the kinds of reader that open it (a user's own code).
-import { bytesAt, type Place } from "../../../ffi/shared_memory.ts";
-import { refused, UserError } from "../../errors.ts";
-import { loadKind } from "../reading/kinds.ts";
+import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
+import { refused, UserError } from "../../base/errors.ts";
+import { loadKind, type Threaded } from "../reading/reader.ts";
 import { openPipeline, type Pipeline } from "../reading/pipeline.ts";
-import type { Threaded } from "../reading/threaded.ts";
 import {
   chunkOf,
   CLAIMED,
@@ -15,41 +13,41 @@ import {
   HEAD,
   IDS,
   type LaneWords,
-  LAST_WORDS,
+  LAST_MESSAGE_BYTES,
   NEXT,
   QUIT,
   SIGNAL,
   SKIPPED,
   slotAt,
 } from "./ring.ts";
-import type { ThreadScope } from "../../thread_scope.ts";
+import type { ThreadScope } from "../../base/threads.ts";
 
 declare const self: ThreadScope;
 
 /** What a thread is sent when it is started. */
-export interface Orders {
+export interface LoaderThreadOptions {
   /** From 1 on. */
   readonly thread: number;
   readonly threads: number;
   readonly words: SharedArrayBuffer;
   readonly lastWords: SharedArrayBuffer;
-  readonly lanes: readonly LaneOrders[];
+  readonly lanes: readonly LaneOptions[];
 }
 
-export interface LaneOrders extends LaneWords {
+export interface LaneOptions extends LaneWords {
   readonly threaded: Threaded;
   /** Of each slot: its rows' inputs and targets. */
-  readonly places: readonly { readonly input: Place; readonly target: Place }[];
+  readonly places: readonly { readonly input: MemoryBlock; readonly target: MemoryBlock }[];
   /** How many slots, from the oldest on, are worked at where rows are read in groups: more of a group come in sight. */
   readonly reach: number;
 }
 
-interface Lane extends LaneOrders {
+interface Lane extends LaneOptions {
   readonly buffers: readonly { readonly input: Uint8Array; readonly target: Uint8Array }[];
   pipeline: Pipeline | null;
 }
 
-self.onmessage = async ({ data: orders }: MessageEvent<Orders>) => {
+self.onmessage = async ({ data: orders }: MessageEvent<LoaderThreadOptions>) => {
   const words = new Int32Array(orders.words);
   const lanes = orders.lanes.map((lane): Lane => ({
     ...lane,
@@ -69,7 +67,7 @@ self.onmessage = async ({ data: orders }: MessageEvent<Orders>) => {
 };
 
 /** Does a few rows of the lane's oldest open slot; false when there are none. */
-function work(orders: Orders, words: Int32Array, lane: Lane, failed: unknown): boolean {
+function work(orders: LoaderThreadOptions, words: Int32Array, lane: Lane, failed: unknown): boolean {
   const groupOf = lane.pipeline?.groupOf, { whole } = lane.threaded.reader;
   const head = Atomics.load(words, lane.base + HEAD);
   for (let i = 0; i < (groupOf ? lane.reach : lane.slots); i++) {
@@ -141,7 +139,13 @@ function counted(words: Int32Array, at: number, rows: number): void {
 }
 
 /** Brings a sample to its row, or says why not. */
-function fill(orders: Orders, words: Int32Array, lane: Lane, { slot, row, id }: Row, failed: unknown): void {
+function fill(
+  orders: LoaderThreadOptions,
+  words: Int32Array,
+  lane: Lane,
+  { slot, row, id }: Row,
+  failed: unknown,
+): void {
   const at = slotAt(lane, slot);
   try {
     if (failed) throw failed;
@@ -162,7 +166,7 @@ function fill(orders: Orders, words: Int32Array, lane: Lane, { slot, row, id }: 
 
 /** Brings all samples of a slot to their rows, unless the training thread took some back. How many were claimed. */
 function fillPart(
-  orders: Orders,
+  orders: LoaderThreadOptions,
   words: Int32Array,
   lane: Lane,
   slot: number,
@@ -190,16 +194,23 @@ function fillPart(
 }
 
 /** The first thread that fails in a slot says why, for the training thread to say to the user. */
-function say({ thread, lastWords }: Orders, words: Int32Array, at: number, cause: unknown): void {
+function say(
+  { thread, lastWords }: LoaderThreadOptions,
+  words: Int32Array,
+  at: number,
+  cause: unknown,
+): void {
   if (Atomics.compareExchange(words, at + FAILED, 0, -thread) !== 0) return;
-  const mine = new Uint8Array(lastWords, (thread - 1) * LAST_WORDS, LAST_WORDS);
+  const mine = new Uint8Array(lastWords, (thread - 1) * LAST_MESSAGE_BYTES, LAST_MESSAGE_BYTES);
   const error = refused(cause, "data");
   const [kind, text] = error instanceof UserError
     ? [error.kind, error.message]
     : ["", error instanceof Error ? error.stack ?? error.message : String(error)];
-  const bytes = new TextEncoder().encode(JSON.stringify({ kind, text: text.slice(0, LAST_WORDS / 4) }));
-  const length = Math.min(bytes.length, LAST_WORDS - 4);
+  const bytes = new TextEncoder().encode(
+    JSON.stringify({ kind, text: text.slice(0, LAST_MESSAGE_BYTES / 4) }),
+  );
+  const length = Math.min(bytes.length, LAST_MESSAGE_BYTES - 4);
   mine.set(bytes.subarray(0, length), 4);
-  new DataView(lastWords).setUint32((thread - 1) * LAST_WORDS, length, true);
+  new DataView(lastWords).setUint32((thread - 1) * LAST_MESSAGE_BYTES, length, true);
   Atomics.store(words, at + FAILED, thread);
 }

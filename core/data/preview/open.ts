@@ -1,21 +1,20 @@
-// A path -> the preview of the data there. May import errors, the kinds of data, its siblings, ffi's finder of libtorch.
+// A path -> the preview of the data there.
 import { findLibtorch, noLibtorchSentence } from "../../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../../ffi/library.ts";
-import { didYouMean } from "../../config/suggest.ts";
-import { UserError } from "../../errors.ts";
-import type { Column } from "../columns.ts";
-import { readTable } from "../csv.ts";
-import { loadReader, withVariables } from "../netcdf.ts";
-import { FORTRAN, withArrays } from "../npz.ts";
+import { didYouMean } from "../../base/suggest.ts";
+import { UserError } from "../../base/errors.ts";
+import type { Column } from "../columns/columns.ts";
+import { readTable } from "../formats/csv/csv.ts";
+import { loadReader, withVariables } from "../formats/netcdf/netcdf.ts";
+import { FORTRAN, withArrays } from "../formats/npz/npz.ts";
 import { detect } from "../open.ts";
 import { BadSample } from "../reading/reader.ts";
-import { columnField, commonLength } from "./columns.ts";
-import { idxPreview, looksLikeIdx, mnistPreview } from "./idx.ts";
-import { withImages } from "./images.ts";
-import { withPacked } from "./packed.ts";
-import type { Preview } from "./preview.ts";
-import { picturesOf } from "./rasters.ts";
-import { withTokens } from "./tokens.ts";
+import { columnField, commonLength } from "../columns/preview.ts";
+import { idxPreview, looksLikeIdx, mnistPreview } from "../formats/mnist/mnist.ts";
+import { withImages } from "../formats/images/imagefolder.ts";
+import { withPacked } from "../formats/packed/preview.ts";
+import { picturesOf, type Preview } from "./preview.ts";
+import { withTokens } from "../formats/tokens/tokens.ts";
 
 const KINDS = ["mnist", "imagefolder", "packed", "tokens", "csv", "npz", "netcdf", "hdf5"];
 

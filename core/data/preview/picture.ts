@@ -1,6 +1,32 @@
+// Samples as pictures: pixels of an image, values of a map by colour, many pictures as one sheet, and the PNG file of
+// it.
+import { crc32, deflateSync } from "node:zlib";
+
+// From a share between 0 and 1 to a colour whose lightness grows with it: viridis.
+
+/** Its colours at 0, 0.1, ..., 1; between them go straight lines. */
+const STOPS = [
+  0x440154,
+  0x482475,
+  0x414487,
+  0x355f8d,
+  0x2a788e,
+  0x21918c,
+  0x22a884,
+  0x44bf70,
+  0x7ad151,
+  0xbddf26,
+  0xfde725,
+].map((colour) => [colour >> 16, (colour >> 8) & 255, colour & 255]);
+
+/** Writes red, green and blue to `rgb` from `at` on. */
+export function viridis(share: number, rgb: Uint8Array, at: number): void {
+  const place = Math.min(Math.max(share, 0), 1) * (STOPS.length - 1);
+  const low = Math.min(Math.floor(place), STOPS.length - 2), part = place - low;
+  for (let i = 0; i < 3; i++) rgb[at + i] = Math.round(STOPS[low][i] * (1 - part) + STOPS[low + 1][i] * part);
+}
+
 // Samples as pictures: pixels of an image as they are, values of a map by colour, many pictures as one sheet.
-// Imports colours.
-import { viridis } from "./colours.ts";
 
 /** Red, green and blue of each pixel, row by row. */
 export interface Picture {
@@ -18,12 +44,12 @@ export interface Raster {
   /** Of one or three channels of bytes; anything else is maps, one for each channel. */
   readonly isImage: boolean;
   /** Of each channel of maps the values that have the first and the last colour; its own least and largest unless told. */
-  readonly ranges?: readonly Range[];
+  readonly ranges?: readonly ValueRange[];
 }
 
-export type Range = readonly [least: number, most: number];
+export type ValueRange = readonly [least: number, most: number];
 
-export interface Size {
+export interface PictureSize {
   readonly width: number;
   readonly height: number;
 }
@@ -36,7 +62,7 @@ export const rowMajor = (shape: readonly number[]): number[] =>
   shape.map((_, i) => shape.slice(i + 1).reduce((product, size) => product * size, 1));
 
 /** No larger than `most`; the first channels beside each other, where they are no colours. */
-export function paint(raster: Raster, most: Size): Picture {
+export function paint(raster: Raster, most: PictureSize): Picture {
   const { shape: [channels], isImage, ranges = [] } = raster;
   if (isImage) {
     const size = fitted(raster, most);
@@ -55,13 +81,17 @@ export function paint(raster: Raster, most: Size): Picture {
   );
 }
 
-function fitted({ shape: [, height, width] }: Raster, most: Size): Size {
+function fitted({ shape: [, height, width] }: Raster, most: PictureSize): PictureSize {
   const scale = Math.min(1, most.width / width, most.height / height);
   return { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) };
 }
 
 /** One channel, each pixel the mean of the values it covers that are there. */
-function shrunk({ values, shape, strides }: Raster, channel: number, { width, height }: Size): Float64Array {
+function shrunk(
+  { values, shape, strides }: Raster,
+  channel: number,
+  { width, height }: PictureSize,
+): Float64Array {
   const plane = new Float64Array(width * height);
   const from = (i: number, size: number, of: number) => Math.floor(i * of / size);
   for (let y = 0, at = 0; y < height; y++) {
@@ -84,7 +114,7 @@ function shrunk({ values, shape, strides }: Raster, channel: number, { width, he
 }
 
 /** The least and the largest of values that are numbers. */
-export function rangeOf(values: Float64Array): Range {
+export function rangeOf(values: Float64Array): ValueRange {
   let least = Infinity, most = -Infinity;
   for (const value of values) {
     if (value < least) least = value;
@@ -94,7 +124,7 @@ export function rangeOf(values: Float64Array): Range {
 }
 
 /** From the least value to the largest; what is missing has the colour of the background. */
-function coloured(plane: Float64Array, size: Size, range = rangeOf(plane)): Picture {
+function coloured(plane: Float64Array, size: PictureSize, range = rangeOf(plane)): Picture {
   const [least, most] = range;
   const rgb = new Uint8Array(3 * plane.length).fill(BACKGROUND);
   plane.forEach((value, i) => {
@@ -135,4 +165,44 @@ export function enlarged({ width, height, rgb }: Picture, times: number): Pictur
     }
   }
   return { width: width * times, height: height * times, rgb: wide };
+}
+
+// A picture as a PNG file.
+
+const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
+
+export function encodePng({ width, height, rgb }: Picture): Uint8Array<ArrayBuffer> {
+  const header = new DataView(new ArrayBuffer(13));
+  header.setUint32(0, width);
+  header.setUint32(4, height);
+  header.setUint8(8, 8); // bits a channel
+  header.setUint8(9, 2); // red, green, blue
+  // Before each row stands how it is filtered: not at all.
+  const rows = new Uint8Array(height * (1 + 3 * width));
+  for (let y = 0; y < height; y++) {
+    rows.set(rgb.subarray(y * 3 * width, (y + 1) * 3 * width), y * (1 + 3 * width) + 1);
+  }
+  const parts = [
+    Uint8Array.from(SIGNATURE),
+    chunk("IHDR", new Uint8Array(header.buffer)),
+    chunk("IDAT", deflateSync(rows)),
+    chunk("IEND", new Uint8Array(0)),
+  ];
+  const file = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    file.set(part, at);
+    at += part.length;
+  }
+  return file;
+}
+
+/** Length, name, bytes, and the checksum of name and bytes. */
+function chunk(name: string, bytes: Uint8Array): Uint8Array {
+  const made = new Uint8Array(bytes.length + 12), view = new DataView(made.buffer);
+  view.setUint32(0, bytes.length);
+  made.set(new TextEncoder().encode(name), 4);
+  made.set(bytes, 8);
+  view.setUint32(8 + bytes.length, crc32(made.subarray(4, 8 + bytes.length)));
+  return made;
 }

@@ -1,14 +1,111 @@
-// A sample's way from its file to its row of a batch: read, geometry, check. The same code in every thread.
-// May import the readers, transforms, random.
-import { type DType, isFloating } from "../../../ffi/dtype.ts";
-import { UserError } from "../../errors.ts";
+// The way of a sample from its file to its row of a batch: read, geometry, check. Every thread runs the same code,
+// and random numbers are functions of seed, epoch and sample.
+import { key, uniform } from "../../base/random.ts";
+import { BadSample, type Draw, type Numbers, openReader, openWholeReader, type Threaded } from "./reader.ts";
 import { openGeometry } from "../transforms/geometry.ts";
-import { drawsOf } from "./draws.ts";
-import { openReader, openWholeReader } from "./kinds.ts";
-import { openLevels } from "./levels.ts";
-import { BadSample, type Numbers } from "./reader.ts";
-import type { Threaded } from "./threaded.ts";
-import { openWhole } from "./whole.ts";
+import { type DType, isFloating } from "../../../ffi/dtype.ts";
+import { UserError } from "../../base/errors.ts";
+
+// A sample's random numbers: functions of (seed, epoch, sample).
+
+/** Random numbers a sample may ask for. */
+const DRAWS = 16;
+
+/** Null where no random choices are made; else the numbers of this sample in this epoch, until the next are asked for. */
+export function drawsOf(seed: number | null): (sample: number, epoch: number) => Draw | null {
+  if (seed === null) return () => null;
+  let of = -1, now = 0;
+  let at = (_: number) => 0;
+  const draw: Draw = (k) => at(now * DRAWS + k);
+  return (sample, epoch) => {
+    if (epoch !== of) at = uniform(key(seed, "augment", of = epoch));
+    now = sample;
+    return draw;
+  };
+}
+
+// Bytes -> floats as threads do it: one look-up each.
+
+/**
+ * Writes what each byte of a row becomes: 256 floats a channel, whose bytes lie together in the row. Floats are moved
+ * as the words they are, which is twice as fast as by way of doubles.
+ */
+function openLevels(levels: Float32Array): (bytes: Uint8Array, into: Uint8Array) => void {
+  const words = new Int32Array(levels.buffer, levels.byteOffset, levels.length);
+  const channels = words.length / 256;
+  return (bytes, into) => {
+    const out = new Int32Array(into.buffer, into.byteOffset, into.byteLength / 4);
+    const plane = bytes.length / channels;
+    for (let c = 0; c < channels; c++) {
+      const of = words.subarray(256 * c, 256 * (c + 1));
+      for (let i = c * plane, end = i + plane; i < end; i++) out[i] = of[bytes[i]];
+    }
+  };
+}
+
+// Readers that are asked for all samples of a part at once, such as a user's own code: whoever reads, and however
+// many threads do, the calls are the same.
+
+/** Reads all samples of a part. Never used by two threads: each opens its own. */
+export interface WholeReader {
+  /** Writes each sample's row; throws what ends the run. */
+  readPart(indices: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array): void;
+  /** Of one stored input, before it is cropped or turned. */
+  readonly stored: readonly number[];
+  readonly path: string;
+  close(): void;
+}
+
+function openWhole(t: Threaded, reader: WholeReader): Pipeline {
+  const arrange = t.geometry ? openGeometry(t.geometry, t.input.shape) : null;
+  const draws = drawsOf(t.seed);
+  const finite = finiteCheck(t.input.dtype);
+  const elements = (shape: readonly number[]) => shape.reduce((product, size) => product * size, 1);
+  const indexOf = (id: number) => t.indices === null ? id : t.indices[id];
+  const rowsOf = (bytes: Uint8Array, count: number) => {
+    const each = bytes.length / count;
+    return Array.from({ length: count }, (_, row) => bytes.subarray(row * each, (row + 1) * each));
+  };
+  const read = (ids: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array) => {
+    if (!arrange) return reader.readPart(ids.map(indexOf), epoch, inputs, targets);
+    const each = inputs.length / ids.length / elements(t.input.shape) * elements(reader.stored);
+    const stored = new Uint8Array(ids.length * each);
+    reader.readPart(ids.map(indexOf), epoch, stored, targets);
+    const into = rowsOf(inputs, ids.length);
+    rowsOf(stored, ids.length).forEach((row, i) => {
+      const data = numbersOf(t.input.dtype, row);
+      arrange({ data, shape: reader.stored }, numbersOf(t.input.dtype, into[i]), draws(ids[i], epoch));
+    });
+  };
+  const row = (id: number, epoch: number, input: Uint8Array, target: Uint8Array, unread: boolean): number => {
+    for (let passed = 0;; passed++) {
+      const now = (id + passed) % t.length;
+      try {
+        if (unread || passed > 0) read([now], epoch, input, target);
+        finite(numbersOf(t.input.dtype, input), reader.path);
+        return passed;
+      } catch (error) {
+        if (!(error instanceof BadSample)) throw error;
+        if (t.bad === "fail") throw bad(error, indexOf(now));
+        if (passed + 1 >= Math.min(PATIENCE, t.length)) throw allBad(error, passed + 1);
+      }
+    }
+  };
+  return {
+    row: (id, epoch, input, target) => row(id, epoch, input, target, true),
+    part(ids, epoch, inputs, targets) {
+      read(ids, epoch, inputs, targets);
+      const ofTarget = rowsOf(targets, ids.length);
+      return rowsOf(inputs, ids.length).reduce(
+        (passed, input, i) => passed + row(ids[i], epoch, input, ofTarget[i], false),
+        0,
+      );
+    },
+    close: () => reader.close(),
+  };
+}
+
+// A sample's way from its file to its row of a batch: read, geometry, check. The same code in every thread.
 
 export interface Pipeline {
   /** Writes sample `id` of the source, as it is seen in this epoch. The number of samples passed over on the way. */

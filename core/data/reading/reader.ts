@@ -1,4 +1,10 @@
-// Reader: one sample at a time from files, in whatever thread opened it. May import nothing of ours but errors.
+// Reader: brings one sample at a time from files, in the thread that opened it. The kinds of reader are loaded by
+// name, and what a thread needs to open one is plain data.
+import type { WholeReader } from "./pipeline.ts";
+import type { Geometry } from "../transforms/geometry.ts";
+import type { Field } from "../source.ts";
+
+// Reader: one sample at a time from files, in whatever thread opened it.
 
 export type Numbers =
   | Uint8Array
@@ -43,4 +49,80 @@ export class BadSample extends Error {
   constructor(readonly path: string, readonly reason: string, options?: ErrorOptions) {
     super(`${path} ${reason}`, options);
   }
+}
+
+// The kinds of reader, by name: what a thread needs to open one is plain data.
+
+/** Plain data that a thread is sent: which reader to open, and on what. Large lists are shared memory, not copied. */
+export interface ReaderSpec {
+  readonly kind: string;
+  /** Whether several samples share a chunk of the file (Reader.groupOf), so that seeing more of them ahead saves work. */
+  readonly grouped?: boolean;
+  /** Whether it is asked for all samples of a part at once (WholeReader), in one thread. */
+  readonly whole?: boolean;
+}
+
+/** One kind: `load` brings what takes time (WebAssembly, libraries) into this thread, before `open`. */
+export interface Kind<S extends ReaderSpec = ReaderSpec> {
+  readonly kind: S["kind"];
+  load?(spec?: S): Promise<void>;
+  open?(spec: S): Reader;
+  /** In place of it, where the spec says `whole`. */
+  openWhole?(spec: S): WholeReader;
+}
+
+/** Each is imported when the first of its specs is opened: a thread that reads npz never loads a JPEG decoder. */
+const KINDS: Readonly<Record<string, () => Promise<Kind<any>>>> = {
+  arrays: async () => (await import("../columns/reader.ts")).arrays,
+  hdf5: async () => (await import("../columns/reader.ts")).hdf5,
+  images: async () => (await import("../formats/images/reader.ts")).images,
+  tokens: async () => (await import("../formats/tokens/reader.ts")).tokens,
+  packed: async () => (await import("../formats/packed/reader.ts")).packed,
+  "packed-encoded": async () => (await import("../formats/packed/encoded_reader.ts")).encoded,
+};
+
+const loaded = new Map<string, Kind>();
+
+/** A kind that this thread has by other ways. */
+export const noteKind = (kind: Kind<any>): void => void loaded.set(kind.kind, kind);
+
+/** Must have come to its end, in this thread, before a reader of this kind is opened. */
+export async function loadKind(name: string, spec?: ReaderSpec): Promise<void> {
+  if (loaded.has(name)) return;
+  const bring = KINDS[name] ?? (async () => (await import(name)).default); // the address of a module that is one
+  const kind = (await bring()) as Kind;
+  await kind.load?.(spec);
+  loaded.set(name, kind);
+}
+
+export const openReader = (spec: ReaderSpec): Reader => found(spec.kind).open!(spec);
+
+export const openWholeReader = (spec: ReaderSpec): WholeReader => found(spec.kind).openWhole!(spec);
+
+function found(name: string): Kind {
+  const kind = loaded.get(name);
+  if (!kind) throw new Error(`internal: the reader of ${name} was not loaded.`);
+  return kind;
+}
+
+// What threads need to know to read a source's rows: plain data, sent to each.
+
+/** @internal */
+export interface Threaded {
+  readonly reader: ReaderSpec;
+  /** From a sample's number in the source to its index in the files; the same where it is null. In shared memory. */
+  readonly indices: Int32Array | null;
+  /** Samples in the source. */
+  readonly length: number;
+  /** One row of a raw batch. */
+  readonly input: Field;
+  readonly target: Field;
+  /** What each byte of each channel becomes (levels.ts), where threads make floats of bytes; in shared memory. */
+  readonly levels: Float32Array | null;
+  /** Applied to each sample as it is read; null where the stored sample is the row. */
+  readonly geometry: Geometry | null;
+  /** The seed of its random choices; null in validation, which makes none. */
+  readonly seed: number | null;
+  /** What becomes of a sample that can't be read. */
+  readonly bad: "fail" | "skip";
 }

@@ -1,12 +1,11 @@
 // What the made-up data sets share: their specification, its limits, and keyed draws.
-// May import errors, format, random, ffi.
 import { rand, randn } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
-import type { Config } from "../../config/settings.ts";
-import { UserError } from "../../errors.ts";
-import { formatBytes, formatPlural } from "../../format.ts";
-import { MOST_POSITIONS } from "../../random.ts";
+import type { Config } from "../../settings/settings.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatBytes, formatPlural } from "../../base/format.ts";
+import { MOST_POSITIONS } from "../../base/random.ts";
 
 /** One made-up set of samples. All that its task consists of depends on the seed, only its samples on the role. */
 export interface Spec {

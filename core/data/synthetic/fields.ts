@@ -1,9 +1,8 @@
 // Gaussian random fields: maps whose power spectrum depends on the two parameters a model must infer.
-// May import random, memory, ffi.
 import { add, constant, scale, sub, tensor, uninitialised } from "../../../ffi/make.ts";
 import { copy_, exp, fftIrfft2, fftRfft2, mul, narrow, reshape, sqrt } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { key } from "../../random.ts";
+import { key } from "../../base/random.ts";
 import { memorySource } from "../memory.ts";
 import type { Source } from "../source.ts";
 import { checkSamples, normals, type Spec, uniforms } from "./draw.ts";

@@ -1,21 +1,57 @@
-// What the settings ask to be done to samples, put on the sources: geometry as they are read, values and mixing where
-// the batch is. May import ffi, config, its siblings, reading, statistics, source.
-import { borrowBytes, uninitialised } from "../../../ffi/make.ts";
-import { contiguous } from "../../../ffi/ops.ts";
+// Puts the transforms of the settings on the sources: geometry where samples are read, values and mixing where the
+// batch is. Loader threads write floats for a model on the CPU.
+import { borrowBytes, readBytes, tensor, uninitialised, zero_ } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import type { Config } from "../../config/settings.ts";
-import { UserError } from "../../errors.ts";
-import { drawsOf } from "../reading/draws.ts";
-import { numbersOf } from "../reading/pipeline.ts";
-import { readRows } from "../reading/threaded_source.ts";
-import { type Batch, batchOf, type Part, plainPart, type Source } from "../source.ts";
-import { statisticsOf } from "../statistics/statistics.ts";
-import { openGeometry, sampleShape } from "./geometry.ts";
-import type { Geometry } from "./geometry_plan.ts";
-import { IMAGENET } from "./usual.ts";
+import { type Batch, batchOf, type Part, plainPart, readRows, type Source } from "../source.ts";
+import { contiguous } from "../../../ffi/ops.ts";
+import type { Config } from "../../settings/settings.ts";
+import { UserError } from "../../base/errors.ts";
+import { drawsOf, numbersOf } from "../reading/pipeline.ts";
+import { statisticsOf } from "../statistics.ts";
+import { type Geometry, openGeometry, sampleShape } from "./geometry.ts";
+import { givenIn, IMAGENET, type Normalisation, valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
-import { onHost } from "./on_host.ts";
-import { givenIn, type Normalisation, valuesOf } from "./values.ts";
+
+// Images for a model on the CPU: loader threads write the floats that the model sees, while a row of them is in their
+// cache. Bytes go to a GPU as they are, and become floats there.
+
+/** The source with a `host` beside it, where each byte's float hangs on its channel alone. */
+function onHost(source: Source): Source {
+  const { threaded, bytewise } = source;
+  if (!bytewise || threaded?.input.dtype !== "u8") return source;
+  const levels = levelsOf(source, threaded.input.shape);
+  const now = { ...threaded, levels, input: { ...threaded.input, dtype: "f32" as const } };
+  const [channels, ...rest] = threaded.input.shape;
+  const finish = ({ input, target }: Batch, part: Part): Batch => {
+    // The targets are finished as ever, beside images of no pixels.
+    const none = uninitialised([target.shape[0], channels, ...rest.map(() => 0)], { dtype: "u8" });
+    return { input, target: source.finish({ input: none, target }, part).target };
+  };
+  return { ...source, host: { ...source, threaded: now, finish, ...readRows(now) } };
+}
+
+/** What `finish` makes of 256 images that have all pixels alike: so its own bits. In memory that threads share. */
+function levelsOf(source: Source, [channels, ...rest]: readonly number[]): Float32Array {
+  return scope(() => {
+    const { shape, dtype } = source.threaded!.target;
+    const ones = rest.map(() => 1);
+    const bytes = tensor(Uint8Array.from({ length: 256 * channels }, (_, i) => Math.floor(i / channels)), [
+      256,
+      channels,
+      ...ones,
+    ]);
+    const target = zero_(uninitialised([256, ...shape], { dtype }));
+    const ids = new Int32Array(256);
+    const { input } = source.finish({ input: bytes, target }, plainPart(ids));
+    const found = new Float32Array(readBytes(input).buffer);
+    const levels = new Float32Array(new SharedArrayBuffer(4 * found.length));
+    for (let i = 0; i < found.length; i++) levels[i % channels * 256 + Math.floor(i / channels)] = found[i];
+    return levels;
+  });
+}
+
+// What the settings ask to be done to samples, put on the sources: geometry as they are read, values and mixing where
+// the batch is.
 
 export interface Pair {
   readonly train: Source;

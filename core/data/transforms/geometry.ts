@@ -1,10 +1,136 @@
-// From a stored image or map to the pixels of a sample: resize, crops, flips, turns, in one pass where nothing is
-// resized. May import errors, the reader's types, its siblings.
-import { UserError } from "../../errors.ts";
+// From a stored image or map to the pixels of a sample: resize, crops, flips and turns, in one pass where nothing is
+// resized.
 import { BadSample, type Draw, type Numbers, type Stored } from "../reading/reader.ts";
-import type { Geometry } from "./geometry_plan.ts";
-import { copyPlanes, cut, type Planes, planesOf, type Target } from "./planes.ts";
+import { UserError } from "../../base/errors.ts";
 import { openResize, resizedSize, type Size } from "./resize.ts";
+
+// Which pixels of a stored image or map become a sample: the plan, as plain data that threads are sent.
+
+export interface Geometry {
+  /** The shorter side becomes this long (bilinear, with Pillow's antialiasing); 0 leaves the size. */
+  readonly resize: number;
+  /** The middle square of this side; 0 for all of it. */
+  readonly centreCrop: number;
+  /** A square of this side from a random place, after `padding` zeros on every side; 0 for none. */
+  readonly randomCrop: number;
+  readonly padding: number;
+  readonly flip: "none" | "horizontal" | "both";
+  /** By 0, 90, 180 or 270 degrees. */
+  readonly rotate: boolean;
+}
+
+// Planes of pixels in any layout, and how they are copied to rows one after another.
+
+/** Equal planes, such as the channels of an image, with the steps in `data` from one row or column to the next. */
+export interface Planes {
+  readonly data: Numbers;
+  /** Where each plane begins. */
+  readonly starts: readonly number[];
+  readonly height: number;
+  readonly width: number;
+  readonly row: number;
+  readonly column: number;
+}
+
+/** Where planes go: the steps in the target, which are 1 and a row's length in one order or the other, of any sign. */
+interface Target {
+  /** Of the first pixel of the first plane. */
+  readonly start: number;
+  readonly plane: number;
+  readonly row: number;
+  readonly column: number;
+}
+
+/** The last two dimensions are the planes' own; each index of those before is a plane. */
+function planesOf({ data, shape, strides = rowMajor(shape) }: Stored): Planes {
+  const from = Math.max(0, shape.length - 2);
+  let starts = [0];
+  for (let k = 0; k < from; k++) {
+    starts = starts.flatMap((start) => Array.from({ length: shape[k] }, (_, i) => start + i * strides[k]));
+  }
+  const [height, width] = [1, 1, ...shape].slice(-2), [row, column] = [0, 0, ...strides].slice(-2);
+  return { data, starts, height, width, row, column };
+}
+
+export function rowMajor(shape: readonly number[]): number[] {
+  const strides = new Array<number>(shape.length);
+  for (let k = shape.length - 1, step = 1; k >= 0; step *= shape[k--]) strides[k] = step;
+  return strides;
+}
+
+/** A part of each plane. */
+function cut(from: Planes, top: number, left: number, height: number, width: number): Planes {
+  const offset = top * from.row + left * from.column;
+  return { ...from, starts: from.starts.map((start) => start + offset), height, width };
+}
+
+function copyPlanes(from: Planes, into: Numbers, to: Target): void {
+  const [source, target] = alongTarget(from, to);
+  const { starts } = source;
+  if (source.column === 1 && source.width >= LONG) return copyRows(source, into, target);
+  if (starts.length === 3) return copyThree(source, into, target);
+  starts.forEach((start, i) => copyOne(source, start, into, target, target.start + i * target.plane));
+}
+
+/** From this length on a row is sooner copied as a whole. */
+const LONG = 64;
+
+/** The same pixels, with the target's neighbours in the inner loop and in ascending order. */
+function alongTarget(from: Planes, to: Target): [Planes, Target] {
+  if (Math.abs(to.column) !== 1) {
+    from = { ...from, height: from.width, width: from.height, row: from.column, column: from.row };
+    to = { ...to, row: to.column, column: to.row };
+  }
+  if (to.column > 0) return [from, to];
+  const last = from.width - 1;
+  const starts = from.starts.map((start) => start + last * from.column);
+  return [{ ...from, starts, column: -from.column }, { ...to, start: to.start - last, column: 1 }];
+}
+
+function copyRows({ data, starts, height, width, row }: Planes, into: Numbers, to: Target): void {
+  const whole = row === width && to.row === width;
+  const [rows, length] = whole ? [1, height * width] : [height, width];
+  starts.forEach((start, i) => {
+    for (let r = 0; r < rows; r++) {
+      const at = start + r * row;
+      (into as Uint8Array).set(
+        data.subarray(at, at + length) as Uint8Array,
+        to.start + i * to.plane + r * to.row,
+      );
+    }
+  });
+}
+
+/** Three at once: the usual image, whose colours stand side by side. */
+function copyThree({ data, starts, height, width, row, column }: Planes, into: Numbers, to: Target): void {
+  const from = data as Uint8Array, out = into as Uint8Array; // or any other of the types: they are used alike
+  const [a, b, c] = starts, { plane } = to;
+  for (let r = 0; r < height; r++) {
+    let s = r * row, t = to.start + r * to.row;
+    for (const end = t + width; t < end; t++, s += column) {
+      out[t] = from[a + s];
+      out[t + plane] = from[b + s];
+      out[t + 2 * plane] = from[c + s];
+    }
+  }
+}
+
+function copyOne(
+  { data, height, width, row, column }: Planes,
+  start: number,
+  into: Numbers,
+  to: Target,
+  first: number,
+): void {
+  const from = data as Uint8Array, out = into as Uint8Array;
+  for (let r = 0; r < height; r++) {
+    let s = start + r * row, t = first + r * to.row;
+    for (const end = t + width; t < end; t++, s += column) out[t] = from[s];
+  }
+}
+
+// From a stored image or map to the pixels of a sample: resize, crops, flips, turns, in one pass where nothing is
+// resized.
 
 /** Which random number of a sample decides what. */
 const TOP = 0, LEFT = 1, MIRROR = 2, UPSIDE_DOWN = 3, TURN = 4;
@@ -55,7 +181,7 @@ function misfit(plan: Geometry, stored: Size): string | null {
   const least = Math.min(...size);
   const after = plan.resize ? " after --resize" : "";
   const small = (flag: string, crop: number, added = "") =>
-    `is ${said(size)}${after}${added}, smaller than --${flag} ${crop}: ` +
+    `is ${sizeText(size)}${after}${added}, smaller than --${flag} ${crop}: ` +
     `add --resize ${crop} (or more), or take a smaller crop`;
   if (centreCrop > least) return small("centre-crop", centreCrop);
   if (centreCrop && randomCrop > centreCrop + 2 * padding) {
@@ -67,14 +193,14 @@ function misfit(plan: Geometry, stored: Size): string | null {
   const [height, width] = outcome(plan, stored);
   if (rotate && height !== width) {
     return `is ${
-      said([height, width])
+      sizeText([height, width])
     }${after}, and --rotate needs squares: add --random-crop N or --centre-crop N ` +
       `with at most ${least}, or leave --rotate out`;
   }
   return null;
 }
 
-const said = ([height, width]: Size) => `${height} pixels high and ${width} wide`;
+const sizeText = ([height, width]: Size) => `${height} pixels high and ${width} wide`;
 
 function outcome({ resize, centreCrop, randomCrop }: Geometry, stored: Size): Size {
   const side = randomCrop || centreCrop;

@@ -1,7 +1,7 @@
-// Resizing as Pillow does it: bilinear, with a wider filter where an image shrinks, one direction after the other. Bytes come out
-// equal to Pillow's, floats equal to PyTorch's interpolate with antialias. May import the reader's types, planes.
+// Resizing as Pillow does it: bilinear, with a wider filter where an image shrinks, one direction after the other.
+// Bytes come out equal to Pillow's, floats equal to PyTorch's interpolate with antialias.
 import { BadSample, type Numbers } from "../reading/reader.ts";
-import type { Planes } from "./planes.ts";
+import type { Planes } from "./geometry.ts";
 
 export type Size = readonly [height: number, width: number];
 
@@ -10,7 +10,7 @@ export const resizedSize = ([height, width]: Size, side: number): Size =>
   width <= height ? [Math.floor(side * height / width), side] : [side, Math.floor(side * width / height)];
 
 /** The pixels of the resized image that are wanted. */
-export interface Wanted {
+export interface ResizeWindow {
   readonly top: number;
   readonly left: number;
   readonly rows: number;
@@ -18,7 +18,7 @@ export interface Wanted {
 }
 
 /** A function from planes to a part of their resized selves, in memory of its own that its next call overwrites. */
-export function openResize(): (from: Planes, size: Size, wanted: Wanted) => Planes {
+export function openResize(): (from: Planes, size: Size, wanted: ResizeWindow) => Planes {
   let between: Numbers = new Uint8Array(0), result: Numbers = between;
   return ({ data, starts, height, width, row, column }, size, { top, left, rows, columns }) => {
     if (data instanceof BigInt64Array || data instanceof BigUint64Array) {

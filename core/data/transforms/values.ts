@@ -1,12 +1,14 @@
-// What is done to each value of a finished batch: scaling, then each channel to mean 0 and deviation 1.
-// May import errors, format, config (types), ffi.
+// Values of a finished batch: scaling, then normalisation of each channel, with the usual means and deviations for
+// photographs.
 import { isFloating } from "../../../ffi/dtype.ts";
 import { constant, sub, tensor, toDevice } from "../../../ffi/make.ts";
 import { asinh, div, div_, log1p, minValue } from "../../../ffi/ops.ts";
 import { describe, type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import type { Config } from "../../config/settings.ts";
-import { UserError } from "../../errors.ts";
-import { formatPlural } from "../../format.ts";
+import type { Config } from "../../settings/settings.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatPlural } from "../../base/format.ts";
+
+// What is done to each value of a finished batch: scaling, then each channel to mean 0 and deviation 1.
 
 /** One number for all channels, or one for each. */
 export interface Normalisation {
@@ -129,3 +131,14 @@ function normaliser({ mean, std }: Normalisation, shape: readonly number[], note
     return div_(sub(x, centre), deviation);
   };
 }
+
+// What kinds of data are normalised with where the settings leave it open, of values from 0 to 1.
+
+/** torchvision's figures for models that see photographs. */
+export const IMAGENET: Normalisation = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
+
+/** By kind of data; other kinds are left as they are. */
+export const USUAL: Readonly<Record<string, Normalisation>> = {
+  mnist: { mean: [0.1307], std: [0.3081] },
+  imagefolder: IMAGENET,
+};

@@ -1,11 +1,24 @@
-// Which operations of libtorch the graph of an exported program may call. libtorch knows thousands, and some of them open
-// files, take raw memory or look at indices that nobody checks: a graph comes in a file from anywhere, so only what is named
-// here is run. To admit another operation, add its name to its group, and a guard where libtorch itself does not look at
-// what it is given. tests/ffi/admitted_operations_test.ts walks all that libtorch 2.10 and 2.15 know: none that is admitted
-// may take the name of a file, memory, or a view without bounds. tests/core/models/exported/storm_test.ts runs programs whose
-// graphs were changed, `./scripts/storm exported` thousands of them: none may end the process.
+// Which operations of libtorch the graph of an exported program may call, and which of them draw random numbers. Some
+// of libtorch's operations open files, take raw memory or look at indices that nobody checks, and a graph comes in a
+// file from anywhere: only what is named here is run. To admit another operation, add its name to its group, and a
+// guard where libtorch itself does not check what it is given. tests/ffi/admitted_operations_test.ts walks all
+// operations of libtorch 2.10 and 2.15: none that is admitted may take the name of a file, memory, or a view without
+// bounds. tests/core/models/exported/storm_test.ts runs programs whose graphs were changed (`./scripts/storm
+// exported` runs thousands): none may end the process.
 import type { Schema } from "../../../ffi/schema.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
+import type { Operator } from "../../../ffi/operators.ts";
+import { fill_ } from "../../../ffi/make.ts";
+import { emptyLike } from "../../../ffi/ops.ts";
+import type { GraphNode, Program } from "./graph.ts";
+
+// Which operations of libtorch the graph of an exported program may call. libtorch knows thousands, and some of them
+// open files, take raw memory or look at indices that nobody checks: a graph comes in a file from anywhere, so only
+// what is named here is run. To admit another operation, add its name to its group, and a guard where libtorch itself
+// does not look at what it is given. tests/ffi/admitted_operations_test.ts walks all that libtorch 2.10 and 2.15
+// know: none that is admitted may take the name of a file, memory, or a view without bounds.
+// tests/core/models/exported/storm_test.ts runs programs whose graphs were changed, `./scripts/storm exported`
+// thousands of them: none may end the process.
 
 /**
  * Names without their overload. The operation in place ("relu_") comes with its name, and so do the Tensor, Scalar and other
@@ -345,3 +358,84 @@ export const mayReturn = (name: string): number => MAY_RETURN.has(name) ? (name 
 
 /** All names, for the test that walks them. */
 export const admittedNames = (): readonly string[] => [...NAMES];
+
+// What in a graph draws random numbers, and what becomes of it in evaluation: it is off, or what it is on average, or
+// the user is told of it.
+
+/** Those without a generator among their arguments, by the names of the operations that are not in place. */
+const WITHOUT_GENERATOR = new Set(
+  ("rand randn randint rand_like randn_like randint_like randperm dropout feature_dropout alpha_dropout " +
+    "feature_alpha_dropout native_dropout bernoulli normal scaled_dot_product_attention " +
+    "_scaled_dot_product_attention_math _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention " +
+    "_scaled_dot_product_flash_attention_for_cpu lstm gru rnn_tanh rnn_relu").split(" "),
+);
+
+/** Whether an operation may draw from libtorch's generator. */
+export const draws = (name: string, { schema }: Pick<Operator, "schema">): boolean =>
+  WITHOUT_GENERATOR.has(name.replace(/_$/, "")) || schema.args.some(({ base }) => base === "Generator");
+
+/** Those that evaluation turns off, by a flag or a share of theirs, or that it averages. */
+const STILL_IN_EVALUATION = new Set(
+  ("dropout feature_dropout alpha_dropout feature_alpha_dropout native_dropout rrelu scaled_dot_product_attention " +
+    "_scaled_dot_product_attention_math _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention " +
+    "_scaled_dot_product_flash_attention_for_cpu lstm gru rnn_tanh rnn_relu rrelu_with_noise_functional")
+    .split(" "),
+);
+
+/** Of a node "torch.ops.aten.rand.default": "rand". */
+const nameOf = ({ target }: GraphNode): string => /^torch\.ops\.aten\.(\w+)/.exec(target)?.[1] ?? "";
+const tensorIn = (node: GraphNode, at: number): string => {
+  const value = node.inputs[at]?.value;
+  return value?.kind === "tensor" ? value.name : "";
+};
+const tensorOf = ({ outputs: [value] }: GraphNode): string => value?.kind === "tensor" ? value.name : "";
+
+/**
+ * Stochastic depth as timm and transformers write it: floor(rand + share that is kept). By the name of what floor gives: the
+ * share, which is what it is on average.
+ */
+export function keptShares({ nodes }: Pick<Program, "nodes">): Map<string, number> {
+  const found = new Map<string, number>();
+  const uses = new Map<string, GraphNode[]>();
+  for (const node of nodes) {
+    for (const { value } of node.inputs) {
+      if (value.kind === "tensor") uses.set(value.name, [...(uses.get(value.name) ?? []), node]);
+    }
+  }
+  const only = (name: string): GraphNode | undefined =>
+    uses.get(name)?.length === 1 ? uses.get(name)![0] : undefined;
+  for (const drawn of nodes) {
+    if (!/^rand(_like)?$/.test(nameOf(drawn))) continue;
+    const sum = only(tensorOf(drawn));
+    if (!sum || !/^add_?$/.test(nameOf(sum)) || tensorIn(sum, 0) !== tensorOf(drawn)) continue;
+    const share = sum.inputs[1]?.value, floor = only(tensorOf(sum));
+    if (share?.kind !== "number" || share.value < 0 || share.value > 1 || sum.inputs.length > 2) continue;
+    if (floor && /^floor_?$/.test(nameOf(floor))) found.set(tensorOf(floor), share.value);
+  }
+  return found;
+}
+
+type Call = (...args: unknown[]) => unknown;
+
+/** What stands for a draw in evaluation; null where it is drawn there, too. */
+export function averaged(name: string, overload: string, kept: number | undefined): Call | null {
+  if (kept !== undefined) return (x) => fill_(emptyLike(x as Tensor), kept);
+  // A share that is kept (stochastic depth).
+  if (name === "bernoulli_" && overload === "float") return (x, p = 0.5) => fill_(x as Tensor, p as number);
+  if (name === "bernoulli" && overload === "p") return (x, p) => fill_(emptyLike(x as Tensor), p as number);
+  return null;
+}
+
+/** Nodes that evaluation draws in, too, each of which the user should know of. */
+export function stillDrawing(program: Program, isDrawing: (node: GraphNode) => boolean): GraphNode[] {
+  const kept = keptShares(program), depths = new Set<string>();
+  for (const node of program.nodes) if (kept.has(tensorOf(node))) depths.add(tensorIn(node, 0));
+  const feeds = (node: GraphNode) =>
+    program.nodes.some((next) => depths.has(tensorOf(next)) && tensorIn(next, 0) === tensorOf(node));
+  return program.nodes.filter((node) => {
+    const name = nameOf(node);
+    if (name === "" || !isDrawing(node) || STILL_IN_EVALUATION.has(name.replace(/_$/, ""))) return false;
+    const overload = node.target.split(".").at(-1)!;
+    return averaged(name, overload, undefined) === null && !feeds(node);
+  });
+}

@@ -1,14 +1,12 @@
-// What torch.export.save writes: a zip of a graph in JSON, weights and constants. Two layouts: that of PyTorch 2.8 and
-// later (models/, data/), and the flat one of before. Nothing in it is executed. May import core/checkpoint, its siblings.
+// What torch.export.save writes: a zip of a graph in JSON, weights and constants. Two layouts: that of PyTorch 2.8
+// and later (models/, data/), and the flat one of before. Nothing in it is executed.
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { damaged, FileBytes } from "../../checkpoint/file_bytes.ts";
+import { damaged, FileBytes } from "../../base/file_bytes.ts";
 import { readPt } from "../../checkpoint/pt.ts";
 import { type Storage, TensorData, type Value } from "../../checkpoint/value.ts";
-import { STORED } from "../../checkpoint/zip_format.ts";
-import { isZip, openZip, type ZipEntry, type ZipReader } from "../../checkpoint/zip_reader.ts";
-import { type Meta, type Program, readMeta, readProgram } from "./graph.ts";
-import { Reader } from "./json.ts";
+import { isZip, openZip, STORED, type ZipEntry, type ZipReader } from "../../base/zip.ts";
+import { JsonReader, type Program, readMeta, readProgram, type TensorMeta } from "./graph.ts";
 
 export interface Archive {
   readonly path: string;
@@ -66,7 +64,7 @@ export function openExported(path: string): Archive {
 }
 
 class Parts {
-  readonly #json: Reader;
+  readonly #json: JsonReader;
   readonly #byName = new Map<string, ZipEntry>();
   readonly #storages = new Map<string, Storage>();
 
@@ -74,7 +72,7 @@ class Parts {
 
   constructor(readonly path: string, readonly file: FileBytes, readonly closing: (() => void)[]) {
     this.zip = openZip(file);
-    this.#json = new Reader(path);
+    this.#json = new JsonReader(path);
     // The newer layout has one folder around everything, named after the file.
     const names = [...this.zip.entries.keys()];
     const mark = names.find((name) => /(^|\/)(archive_format|models\/[^/]+\.json)$/.test(name));
@@ -145,7 +143,7 @@ class Parts {
     return found;
   }
 
-  #tensor(path: string, meta: Meta, name: string): TensorData {
+  #tensor(path: string, meta: TensorMeta, name: string): TensorData {
     const { dtype, sizes, strides, offset } = meta;
     const numbers = (values: readonly unknown[]): values is readonly number[] =>
       values.every((v) => typeof v === "number" && v >= 0);

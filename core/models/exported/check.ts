@@ -1,22 +1,19 @@
 // An exported program against what is there: libtorch's operations, the data, the batch. Each fault is one sentence.
-// May import core/errors, model (types), its siblings.
 import { libtorchIsOpen, openedLibtorch } from "../../../ffi/library.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
-import { UserError } from "../../errors.ts";
+import { UserError } from "../../base/errors.ts";
 import type { Facts } from "../model.ts";
 import type { Archive } from "./archive.ts";
-import type { Meta, Program, Size } from "./graph.ts";
-import { symbolIn } from "./numbers.ts";
-import { resolve } from "./operators.ts";
-import { placeOf } from "./place.ts";
-import type { Problem } from "./plan.ts";
-import { draws, stillDrawing } from "./random.ts";
+import { type Program, sourceLineOf, type SymbolicSize, type TensorMeta } from "./graph.ts";
+import { resolveOperator, symbolIn } from "./operators.ts";
+import type { GraphProblem } from "./plan.ts";
+import { draws, stillDrawing } from "./admitted.ts";
 
 const MAX_LINES = 30;
 
 /** All that this libtorch can't run, before anything is trained. */
-export function refuseProblems(path: string, problems: readonly Problem[]): void {
+export function refuseProblems(path: string, problems: readonly GraphProblem[]): void {
   if (problems.length === 0) return;
   const groups = Map.groupBy(problems, ({ target, why }) => `${target}: ${why}`);
   const lines = [...groups].map(([what, all]) => {
@@ -40,10 +37,10 @@ export const sizesText = (sizes: readonly (number | string)[]): string =>
   `[${sizes.map((size) => typeof size === "number" ? size : "any").join(", ")}]`;
 
 /** The data's samples against the graph's input, but for the batch. */
-export function checkInput({ path }: Archive, name: string, meta: Meta, facts: Facts): void {
+export function checkInput({ path }: Archive, name: string, meta: TensorMeta, facts: Facts): void {
   const { shape, dtype } = facts.input;
   const sizes = meta.sizes.slice(1);
-  if (!fit(shape, sizes)) {
+  if (!fitSizes(shape, sizes)) {
     throw new UserError(
       "usage",
       `${path}: its input ${name} takes samples of shape ${sizesText(sizes)}, and the data's are ${
@@ -67,7 +64,7 @@ export function checkInput({ path }: Archive, name: string, meta: Meta, facts: F
 }
 
 /** The shape with dimensions of 1 put in or left out so that it has these sizes; null where it can't. */
-export function fit(shape: readonly number[], sizes: readonly Size[]): number[] | null {
+export function fitSizes(shape: readonly number[], sizes: readonly SymbolicSize[]): number[] | null {
   const fitted: number[] = [];
   let i = 0;
   for (const size of sizes) {
@@ -86,7 +83,12 @@ export function fit(shape: readonly number[], sizes: readonly Size[]): number[] 
 }
 
 /** The output's last sizes against what the loss wants. */
-export function checkOutput({ path }: Archive, meta: Meta | undefined, facts: Facts, outputs: number): void {
+export function checkOutput(
+  { path }: Archive,
+  meta: TensorMeta | undefined,
+  facts: Facts,
+  outputs: number,
+): void {
   if (!meta || facts.task === "segmentation") return;
   const { sizes } = meta;
   const at = facts.task === "language" ? sizes.length - 1 : 1;
@@ -110,7 +112,7 @@ export function checkOutput({ path }: Archive, meta: Meta | undefined, facts: Fa
 export function bindSizes(
   path: string,
   name: string,
-  meta: Meta,
+  meta: TensorMeta,
   tensor: Tensor,
   { ranges }: Program,
   symbols: Map<string, number>,
@@ -177,11 +179,11 @@ export function warningsOf({ path, program }: Archive): string[] {
 function drawnInEvaluation(path: string, program: Program): string[] {
   if (!libtorchIsOpen()) return [];
   const nodes = stillDrawing(program, ({ target }) => {
-    const found = resolve(target);
+    const found = resolveOperator(target);
     return found.kind === "op" && draws(found.name, found.op);
   });
   const places = new Set(nodes.map((node) => {
-    const place = placeOf(node), name = node.target.replace("torch.ops.", "");
+    const place = sourceLineOf(node), name = node.target.replace("torch.ops.", "");
     return place === "" ? name : `${name} (${place})`;
   }));
   return [...places].map((place) =>
@@ -205,7 +207,7 @@ function frozen(path: string, program: Program): string[] {
     ...(norms.length > 0 ? [`batch norm is frozen in ${norms.length} places`] : []),
     ...(drops.length > 0 ? [`dropout is off in ${drops.length}`] : []),
   ];
-  const first = placeOf([...norms, ...drops][0]);
+  const first = sourceLineOf([...norms, ...drops][0]);
   return [
     `Warning: ${path} was exported in evaluation mode: ${parts.join(", and ")}` +
     `${

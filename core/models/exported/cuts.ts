@@ -1,8 +1,13 @@
-// Where a graph can be cut into blocks: between two modules, where one tensor is all that passes. May import plan (types).
-import type { Plan } from "./plan.ts";
+// Where a graph can be cut: into blocks between modules, where one tensor is all that passes, and into the half that
+// runs without targets and the rest.
+import type { GraphPlan, GraphStep } from "./plan.ts";
+import { UserError } from "../../base/errors.ts";
+import { sourceLineOf } from "./graph.ts";
+
+// Where a graph can be cut into blocks: between two modules, where one tensor is all that passes.
 
 /** Steps from..to, and the slot of the tensor that it hands on: the next block's only input. */
-export interface Piece {
+export interface GraphPiece {
   readonly from: number;
   readonly to: number;
   readonly out: number;
@@ -20,12 +25,12 @@ const DEEPEST = 8;
  * behind the last block, too.
  */
 export function cutsOf(
-  plan: Plan,
+  plan: GraphPlan,
   output: number,
   floating: (slot: number) => boolean,
   most = 0,
   wanted: readonly number[] = [],
-): Piece[] {
+): GraphPiece[] {
   const passes = passing(plan, [output, ...wanted], floating);
   let best: number[] = [];
   for (let depth = 1; depth <= DEEPEST; depth++) {
@@ -46,7 +51,7 @@ export function cutsOf(
 }
 
 /** For each step: the slot of the one tensor that passes from it to those behind, or -1 where more than one does. */
-function passing(plan: Plan, wanted: readonly number[], floating: (slot: number) => boolean): number[] {
+function passing(plan: GraphPlan, wanted: readonly number[], floating: (slot: number) => boolean): number[] {
   const { steps, kinds, roots } = plan;
   const last = new Map<number, number>();
   const lastWrite = new Map<number, number>();
@@ -76,7 +81,7 @@ function passing(plan: Plan, wanted: readonly number[], floating: (slot: number)
 }
 
 /** Steps after which another module of this depth goes on. */
-function boundaries({ steps }: Plan, depth: number): number[] {
+function boundaries({ steps }: GraphPlan, depth: number): number[] {
   const key = (i: number) => steps[i].node.module.split(".").slice(0, depth).join(".");
   const found: number[] = [];
   for (let i = 0; i + 1 < steps.length; i++) if (key(i) !== key(i + 1)) found.push(i);
@@ -103,7 +108,7 @@ function fewer(found: readonly number[], blocks: number, steps: number): number[
 }
 
 /** What the modules of these steps have in common, or the first of them. */
-function nameOf({ steps }: Plan, from: number, to: number, index: number): string {
+function nameOf({ steps }: GraphPlan, from: number, to: number, index: number): string {
   const paths = steps.slice(from, to).map(({ node }) => node.module).filter((path) => path !== "")
     .map((path) => path.split("."));
   if (paths.length === 0) return `block ${index}`;
@@ -111,4 +116,53 @@ function nameOf({ steps }: Plan, from: number, to: number, index: number): strin
   let common = 0;
   while (common < first.length && paths.every((path) => path[common] === first[common])) common++;
   return first.slice(0, Math.max(common, 1)).join(".");
+}
+
+// A graph that takes the targets, too, in two halves: what can be run without them, and the rest.
+
+export interface Halves {
+  /** Gives the prediction: the model. */
+  readonly body: GraphPlan;
+  /** Behind it: the loss. Empty where nothing waits for targets. */
+  readonly tail: GraphPlan;
+  /** Slots that the tail uses, beside the targets, that the body makes or is given. */
+  readonly between: readonly number[];
+}
+
+/** `target` is the slot of the targets, -1 for none; `loss` that of the loss. */
+export function graphHalves(plan: GraphPlan, path: string, target: number, loss: number): Halves {
+  const { steps, roots, kinds } = plan;
+  const body: GraphStep[] = [], tail: GraphStep[] = [];
+  const late = new Set<number>([target]), lateMemory = new Set<number>();
+  const read = new Set<number>();
+  for (const step of steps) {
+    const waits = target >= 0 &&
+      step.uses.some((slot) => late.has(slot) || lateMemory.has(roots[slot]));
+    if (!waits) {
+      if (step.writes >= 0 && read.has(step.writes)) throw tangled(path, step);
+      body.push(step);
+      continue;
+    }
+    tail.push(step);
+    for (const slot of step.uses) read.add(roots[slot]);
+    for (const slot of step.defines) late.add(slot);
+    if (step.writes >= 0) lateMemory.add(step.writes);
+  }
+  const made = new Set(tail.flatMap(({ defines }) => defines));
+  const used = new Set(tail.flatMap(({ uses }) => uses));
+  if (loss >= 0 && !made.has(loss)) used.add(loss);
+  const between = [...used].filter((slot) =>
+    slot !== target && !made.has(slot) && (kinds[slot] === "made" || kinds[slot] === "input")
+  );
+  return { body: { ...plan, steps: body }, tail: { ...plan, steps: tail }, between };
+}
+
+/** The loss is computed last here, so it may not look at what the model writes over before. */
+function tangled(path: string, { node }: GraphStep): UserError {
+  const place = sourceLineOf(node);
+  return new UserError(
+    "usage",
+    `${path}: forward writes over what its loss has looked at before${place === "" ? "" : ` (${place})`}: ` +
+      "write that without the operation in place, and export it again.",
+  );
 }

@@ -1,21 +1,82 @@
-// The graph of an exported program as plain, checked values: what torch.export's schema (major version 8 and before)
-// says in JSON. May import ffi/dtype (types), json.
+// The graph of an exported program as plain, checked values: torch.export's JSON (schema major version 8 and before),
+// and the line of the user's Python that made a node.
+import { damaged } from "../../base/file_bytes.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 import { inlined } from "./inline.ts";
-import { type Dict, type Json, Reader } from "./json.ts";
+
+// Looks into parsed JSON that somebody else wrote: every step is checked, and what does not fit is one sentence.
+
+type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+type JsonDict = { readonly [key: string]: Json };
+
+/** What a file's JSON should hold and does not. */
+export class JsonReader {
+  constructor(readonly path: string) {}
+
+  refuse(what: string): never {
+    throw damaged(this.path, `is not an exported program that can be read: ${what}`);
+  }
+  dict(value: Json | undefined, where: string): JsonDict {
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonDict;
+    return this.refuse(`${where} is no object`);
+  }
+  list(value: Json | undefined, where: string): readonly Json[] {
+    return Array.isArray(value) ? value : this.refuse(`${where} is no list`);
+  }
+  text(value: Json | undefined, where: string): string {
+    return typeof value === "string" ? value : this.refuse(`${where} is no text`);
+  }
+  /** A whole number. The largest that 64 bits hold stands for "to the end"; the largest that is exact here does, too. */
+  int(value: Json | undefined, where: string): number {
+    if (!Number.isInteger(value)) return this.refuse(`${where} is no whole number`);
+    return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value as number));
+  }
+  /** PyTorch writes what JSON lacks as text. */
+  float(value: Json | undefined, where: string): number {
+    if (typeof value === "number") return value;
+    if (typeof value === "string") {
+      const found = /^([+-]?)(inf|infinity|nan)$/i.exec(value);
+      if (found) return /nan/i.test(found[2]) ? NaN : found[1] === "-" ? -Infinity : Infinity;
+    }
+    return this.refuse(`${where} is no number`);
+  }
+  bool(value: Json | undefined, where: string): boolean {
+    return typeof value === "boolean" ? value : this.refuse(`${where} is neither true nor false`);
+  }
+  /** A union is an object of which one key counts; others are absent or null. */
+  union(value: Json | undefined, where: string): [key: string, value: Json] {
+    const found = Object.entries(this.dict(value, where)).filter(([, v]) => v !== null);
+    return found.length === 1 ? found[0] : this.refuse(`${where} should be one of its kinds, and is not`);
+  }
+  parse(bytes: Uint8Array, where: string): Json {
+    const text = new TextDecoder().decode(bytes);
+    try {
+      return JSON.parse(text);
+    } catch {
+      try { // Python writes numbers that JSON does not know
+        return JSON.parse(text.replaceAll(/([:[,]\s*)(-?Infinity|NaN)(?=\s*[,\]}])/g, '$1"$2"'));
+      } catch {
+        return this.refuse(`${where} is no JSON`);
+      }
+    }
+  }
+}
+
+// The graph of an exported program as plain, checked values: what torch.export's schema (major version 8 and before)
+// says in JSON.
 
 /** A size: a number, or the name or expression of one that is known when the graph runs. */
-export type Size = number | string;
+export type SymbolicSize = number | string;
 
-export interface Meta {
+export interface TensorMeta {
   readonly dtype: DType | null;
-  readonly sizes: readonly Size[];
-  readonly strides: readonly Size[];
+  readonly sizes: readonly SymbolicSize[];
+  readonly strides: readonly SymbolicSize[];
   readonly offset: number;
   readonly requiresGrad: boolean;
 }
 
-export type Value =
+export type GraphValue =
   | { readonly kind: "none" }
   | { readonly kind: "tensor"; readonly name: string }
   | { readonly kind: "tensors"; readonly names: readonly (string | null)[] }
@@ -27,7 +88,11 @@ export type Value =
     readonly imaginary?: number;
   }
   | { readonly kind: "symbol"; readonly name: string; readonly as: "int" | "float" | "bool" }
-  | { readonly kind: "numbers"; readonly values: readonly Size[]; readonly as: "int" | "float" | "bool" }
+  | {
+    readonly kind: "numbers";
+    readonly values: readonly SymbolicSize[];
+    readonly as: "int" | "float" | "bool";
+  }
   | { readonly kind: "text"; readonly value: string }
   | { readonly kind: "dtype"; readonly value: DType | null }
   | { readonly kind: "device" }
@@ -38,20 +103,20 @@ export type Value =
   /** What no op of libtorch takes: a custom object, nested lists. */
   | { readonly kind: "other"; readonly what: string };
 
-export interface Node {
+export interface GraphNode {
   readonly target: string;
-  readonly inputs: readonly { readonly name: string; readonly value: Value }[];
-  readonly outputs: readonly Value[];
+  readonly inputs: readonly { readonly name: string; readonly value: GraphValue }[];
+  readonly outputs: readonly GraphValue[];
   /** The module it belongs to, as a path: "layer1.0.conv1". */
   readonly module: string;
   /** Python's stack at the place that made it. */
   readonly trace: string;
   /** In which way it is run, whatever is around it. */
-  readonly mode?: Mode;
+  readonly mode?: GraphMode;
 }
 
 /** What torch.no_grad and torch.autocast say of a part of forward. */
-export interface Mode {
+export interface GraphMode {
   readonly grad?: false;
   /** Of autocast: the type it computes in, or null where it is off; and on which kind of device. */
   readonly autocast?: { readonly dtype: DType | null; readonly gpu: boolean };
@@ -59,22 +124,22 @@ export interface Mode {
 
 /** What a program and a graph inside one have in common. */
 export interface Graph {
-  readonly inputs: readonly Value[];
-  readonly outputs: readonly { readonly value: Value }[];
-  readonly nodes: readonly Node[];
-  readonly tensors: ReadonlyMap<string, Meta>;
+  readonly inputs: readonly GraphValue[];
+  readonly outputs: readonly { readonly value: GraphValue }[];
+  readonly nodes: readonly GraphNode[];
+  readonly tensors: ReadonlyMap<string, TensorMeta>;
   /** Symbolic sizes by name: an expression, or a number. */
-  readonly symbols: ReadonlyMap<string, Size>;
+  readonly symbols: ReadonlyMap<string, SymbolicSize>;
 }
 
-export type Input =
-  | { readonly kind: "user"; readonly value: Value }
+export type GraphInput =
+  | { readonly kind: "user"; readonly value: GraphValue }
   | { readonly kind: "parameter" | "buffer" | "constant"; readonly name: string; readonly of: string }
   | { readonly kind: "other"; readonly name: string };
 
-export interface Output {
+export interface GraphOutput {
   readonly kind: "user" | "loss" | "buffer" | "input" | "other";
-  readonly value: Value;
+  readonly value: GraphValue;
   /** Of a mutation: the buffer's or input's name. */
   readonly of: string;
 }
@@ -82,12 +147,12 @@ export interface Output {
 export interface Program {
   readonly version: string;
   readonly torch: string;
-  readonly inputs: readonly Input[];
-  readonly outputs: readonly Output[];
-  readonly nodes: readonly Node[];
-  readonly tensors: ReadonlyMap<string, Meta>;
+  readonly inputs: readonly GraphInput[];
+  readonly outputs: readonly GraphOutput[];
+  readonly nodes: readonly GraphNode[];
+  readonly tensors: ReadonlyMap<string, TensorMeta>;
   /** Symbolic sizes by name: an expression, or a number. */
-  readonly symbols: ReadonlyMap<string, Size>;
+  readonly symbols: ReadonlyMap<string, SymbolicSize>;
   readonly ranges: ReadonlyMap<string, { readonly min: number; readonly max: number }>;
   /** Of each output and each input of the user's: its name in the dict or dataclass that it is in, "" elsewhere. */
   readonly outputNames: readonly string[];
@@ -122,10 +187,10 @@ const FORMATS: Readonly<Record<number, string>> = {
   4: "preserve",
 };
 
-export const dtypeOf = (code: number): DType | null => DTYPES[code] ?? null;
+export const dtypeOfCode = (code: number): DType | null => DTYPES[code] ?? null;
 
 export function readProgram(json: Json, path: string): Program {
-  const r = new Reader(path);
+  const r = new JsonReader(path);
   const root = r.dict(json, "the program");
   const version = r.dict(root.schema_version, "schema_version");
   const major = r.int(version.major, "the schema's major version");
@@ -152,7 +217,7 @@ export function readProgram(json: Json, path: string): Program {
   };
 }
 
-function readNodes(r: Reader, graph: Dict): Pick<Graph, "nodes" | "tensors" | "symbols"> {
+function readNodes(r: JsonReader, graph: JsonDict): Pick<Graph, "nodes" | "tensors" | "symbols"> {
   const metas = Object.entries(r.dict(graph.tensor_values, "tensor_values"));
   return {
     nodes: r.list(graph.nodes, "the nodes").map((node, i) => readNode(r, node, `node ${i}`)),
@@ -161,7 +226,7 @@ function readNodes(r: Reader, graph: Dict): Pick<Graph, "nodes" | "tensors" | "s
   };
 }
 
-function readInner(r: Reader, json: Json, where: string): Graph {
+function readInner(r: JsonReader, json: Json, where: string): Graph {
   const graph = r.dict(r.dict(json, where).graph, `the graph in ${where}`);
   const values = (key: string) =>
     r.list(graph[key], `the ${key} in ${where}`).map((v) => readValue(r, v, where));
@@ -172,8 +237,8 @@ function readInner(r: Reader, json: Json, where: string): Graph {
   };
 }
 
-function readSymbols(r: Reader, graph: Dict): Map<string, Size> {
-  const found = new Map<string, Size>();
+function readSymbols(r: JsonReader, graph: JsonDict): Map<string, SymbolicSize> {
+  const found = new Map<string, SymbolicSize>();
   for (const kind of ["sym_int_values", "sym_bool_values", "sym_float_values"]) {
     for (const [name, value] of Object.entries(r.dict(graph[kind] ?? {}, kind))) {
       const [, given] = r.union(value, name);
@@ -184,7 +249,7 @@ function readSymbols(r: Reader, graph: Dict): Map<string, Size> {
   return found;
 }
 
-function readRanges(r: Reader, json: Json | undefined): Map<string, { min: number; max: number }> {
+function readRanges(r: JsonReader, json: Json | undefined): Map<string, { min: number; max: number }> {
   const bound = (value: Json | undefined, otherwise: number) => typeof value === "number" ? value : otherwise;
   return new Map(
     Object.entries(r.dict(json ?? {}, "range_constraints")).map(([name, value]) => {
@@ -195,10 +260,10 @@ function readRanges(r: Reader, json: Json | undefined): Map<string, { min: numbe
 }
 
 /** Names that only help to say what is what: where they can't be read, there are none. */
-function readCalling(module: Dict): Pick<Program, "outputNames" | "inputNames"> {
+function readCalling(module: JsonDict): Pick<Program, "outputNames" | "inputNames"> {
   const names = (key: string): string[] => {
     try {
-      const r = new Reader("");
+      const r = new JsonReader("");
       const calls = r.list(module.module_call_graph, "");
       const signature = r.dict(r.dict(calls[0], "").signature, "");
       const [, tree] = r.list(JSON.parse(r.text(signature[key], "")), "");
@@ -213,7 +278,7 @@ function readCalling(module: Dict): Pick<Program, "outputNames" | "inputNames"> 
 const DEEPEST_TREE = 64;
 
 /** Of a tree as torch.utils._pytree writes it: the keys on the way to each leaf. Lists and tuples have none. */
-function leafNames(r: Reader, json: Json, path: string, depth: number): string[] {
+function leafNames(r: JsonReader, json: Json, path: string, depth: number): string[] {
   const { type, context, children_spec } = r.dict(json, "");
   if (type === null || depth > DEEPEST_TREE) return [path];
   const children = r.list(children_spec, "");
@@ -232,15 +297,15 @@ function keysIn(context: Json, count: number): string[] | null {
   return keys.length === count && keys.every((key: unknown) => typeof key === "string") ? keys : null;
 }
 
-export function readMeta(r: Reader, json: Json | undefined, where: string): Meta {
+export function readMeta(r: JsonReader, json: Json | undefined, where: string): TensorMeta {
   const meta = r.dict(json, where);
-  const size = (value: Json): Size => {
+  const size = (value: Json): SymbolicSize => {
     const [kind, given] = r.union(value, `a size of ${where}`);
     return kind === "as_int" ? r.int(given, where) : r.text(r.dict(given, where).expr_str, where);
   };
   const offset = size(meta.storage_offset ?? { as_int: 0 });
   return {
-    dtype: dtypeOf(r.int(meta.dtype, `the type of ${where}`)),
+    dtype: dtypeOfCode(r.int(meta.dtype, `the type of ${where}`)),
     sizes: r.list(meta.sizes, `the sizes of ${where}`).map(size),
     strides: r.list(meta.strides, `the strides of ${where}`).map(size),
     offset: typeof offset === "number" ? offset : 0,
@@ -248,7 +313,7 @@ export function readMeta(r: Reader, json: Json | undefined, where: string): Meta
   };
 }
 
-function readInput(r: Reader, json: Json): Input {
+function readInput(r: JsonReader, json: Json): GraphInput {
   const [kind, value] = r.union(json, "an input");
   const spec = r.dict(value, "an input");
   const name = () => r.text(r.dict(spec.arg, "an input").name, "an input's name");
@@ -268,15 +333,15 @@ function readInput(r: Reader, json: Json): Input {
   }
 }
 
-function readOutput(r: Reader, json: Json): Output {
+function readOutput(r: JsonReader, json: Json): GraphOutput {
   const [kind, value] = r.union(json, "an output");
   const spec = r.dict(value, "an output");
-  const given = (): Value =>
+  const given = (): GraphValue =>
     kind === "user_output"
       ? readValue(r, spec.arg, "an output")
       : { kind: "tensor", name: r.text(r.dict(spec.arg, "an output").name, "an output's name") };
   const of = String(spec.buffer_name ?? spec.user_input_name ?? spec.parameter_name ?? "");
-  const kinds: Record<string, Output["kind"]> = {
+  const kinds: Record<string, GraphOutput["kind"]> = {
     user_output: "user",
     loss_output: "loss",
     buffer_mutation: "buffer",
@@ -285,7 +350,7 @@ function readOutput(r: Reader, json: Json): Output {
   return { kind: kinds[kind] ?? "other", value: given(), of };
 }
 
-function readNode(r: Reader, json: Json, where: string): Node {
+function readNode(r: JsonReader, json: Json, where: string): GraphNode {
   const node = r.dict(json, where);
   const target = r.text(node.target, `the target of ${where}`);
   const metadata = r.dict(node.metadata ?? {}, `the metadata of ${where}`);
@@ -312,7 +377,7 @@ function moduleOf(stack: string): string {
   return path.replace(/^L\['self'\]\.?/, "").replaceAll(/@\d+/g, "");
 }
 
-export function readValue(r: Reader, json: Json | undefined, where: string): Value {
+export function readValue(r: JsonReader, json: Json | undefined, where: string): GraphValue {
   const [kind, given] = r.union(json, where);
   const items = () => r.list(given, where);
   switch (kind) {
@@ -331,7 +396,7 @@ export function readValue(r: Reader, json: Json | undefined, where: string): Val
     case "as_string":
       return { kind: "text", value: r.text(given, where) };
     case "as_scalar_type":
-      return { kind: "dtype", value: dtypeOf(r.int(given, where)) };
+      return { kind: "dtype", value: dtypeOfCode(r.int(given, where)) };
     case "as_memory_format":
       return { kind: "format", value: FORMATS[r.int(given, where)] ?? null };
     case "as_layout":
@@ -352,29 +417,43 @@ export function readValue(r: Reader, json: Json | undefined, where: string): Val
 /** Of torch.export's Layout. */
 const STRIDED = 7;
 
-const nameIn = (r: Reader, json: Json, where: string) => r.text(r.dict(json, where).name, where);
+const nameIn = (r: JsonReader, json: Json, where: string) => r.text(r.dict(json, where).name, where);
 
-function optionalName(r: Reader, json: Json, where: string): string | null {
+function optionalName(r: JsonReader, json: Json, where: string): string | null {
   const [kind, given] = r.union(json, where);
   return kind === "as_none" ? null : nameIn(r, given, where);
 }
 
 /** "as_int", "as_floats", "as_sym_bool" and the like; null for what is none of them. */
-function readNumbers(r: Reader, kind: string, given: Json, where: string): Value | null {
+function readNumbers(r: JsonReader, kind: string, given: Json, where: string): GraphValue | null {
   const found = /^as_(sym_)?(int|float|bool)(s?)$/.exec(kind);
   if (!found) return null;
   const [, symbols, type, several] = found;
   const as = type as "int" | "float" | "bool";
   const plain = (v: Json): number =>
     as === "int" ? r.int(v, where) : as === "float" ? r.float(v, where) : Number(r.bool(v, where));
-  const one = (v: Json): Size => symbols ? symbolic(r, v, where) : plain(v);
+  const one = (v: Json): SymbolicSize => symbols ? symbolic(r, v, where) : plain(v);
   if (several) return { kind: "numbers", values: r.list(given, where).map(one), as };
   const value = one(given);
   return typeof value === "string" ? { kind: "symbol", name: value, as } : { kind: "number", value, as };
 }
 
-function symbolic(r: Reader, json: Json, where: string): Size {
+function symbolic(r: JsonReader, json: Json, where: string): SymbolicSize {
   const [kind, given] = r.union(json, where);
   if (kind === "as_name") return r.text(given, where);
   return kind === "as_bool" ? Number(r.bool(given, where)) : r.float(given, where);
+}
+
+// Where in the user's Python a node was made.
+
+const FRAME = /File "([^"]*)", line (\d+), in (\S+)\n\s*(.*)/g;
+
+/** 'model.py, line 12: x = torch.cond(...)': the innermost line that is not PyTorch's own; "" where nothing is known. */
+export function sourceLineOf(node: Pick<GraphNode, "trace" | "module">): string {
+  const frames = [...node.trace.matchAll(FRAME)].map(([, file, line, , code]) => ({ file, line, code }));
+  // Neither PyTorch's own files nor code that it made up.
+  const own = frames.filter(({ file }) => !/^<|[/\\](torch|torchvision)[/\\]/.test(file)).at(-1) ??
+    frames.at(-1);
+  if (own) return `${own.file.split(/[/\\]/).at(-1)}, line ${own.line}: ${own.code.trim()}`;
+  return node.module === "" ? "" : `in ${node.module}`;
 }

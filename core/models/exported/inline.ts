@@ -1,7 +1,6 @@
-// Graphs inside a graph that only say how a part of it is run (torch.no_grad, torch.autocast in forward): put in its place,
-// node by node.
-// May import graph (types).
-import type { Graph, Meta, Mode, Node, Size, Value } from "./graph.ts";
+// Graphs inside a graph that only say how a part of it is run (torch.no_grad, torch.autocast in forward): put in its
+// place, node by node.
+import type { Graph, GraphMode, GraphNode, GraphValue, SymbolicSize, TensorMeta } from "./graph.ts";
 
 const PARTS = /^torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_autocast)$/;
 const DEEPEST = 16;
@@ -24,7 +23,7 @@ const OUT = /^(torch\.ops\.aten\.\w+)\.out$/;
  * What writes to a tensor that is given for its result (out=) is the same operation without it, and a copy to there: which can
  * give that tensor no other size.
  */
-function withoutOut(nodes: readonly Node[], tensors: Map<string, Meta>): Node[] {
+function withoutOut(nodes: readonly GraphNode[], tensors: Map<string, TensorMeta>): GraphNode[] {
   return nodes.flatMap((node) => {
     const [, name] = OUT.exec(node.target) ?? [];
     const place = node.inputs.at(-1), [result] = node.outputs;
@@ -50,8 +49,8 @@ function withoutOut(nodes: readonly Node[], tensors: Map<string, Meta>): Node[] 
 type Rename = (name: string) => string;
 
 class Inliner {
-  readonly tensors: Map<string, Meta>;
-  readonly symbols: Map<string, Size>;
+  readonly tensors: Map<string, TensorMeta>;
+  readonly symbols: Map<string, SymbolicSize>;
   /** Of results that are an input of the inner graph, or another result: what they are. */
   readonly #same = new Map<string, string>();
   #count = 0;
@@ -66,7 +65,12 @@ class Inliner {
     return name;
   }
 
-  nodes(nodes: readonly Node[], rename: Rename, mode: Mode | undefined, depth: number): Node[] {
+  nodes(
+    nodes: readonly GraphNode[],
+    rename: Rename,
+    mode: GraphMode | undefined,
+    depth: number,
+  ): GraphNode[] {
     return nodes.flatMap((node) => {
       const part = depth < DEEPEST ? partOf(node, mode) : null;
       if (part) {
@@ -82,11 +86,11 @@ class Inliner {
 
   #inner(
     graph: Graph,
-    given: readonly Value[],
-    wanted: readonly Value[],
-    mode: Mode,
+    given: readonly GraphValue[],
+    wanted: readonly GraphValue[],
+    mode: GraphMode,
     depth: number,
-  ): Node[] {
+  ): GraphNode[] {
     const prefix = `inner ${this.#count++} `;
     const names = new Map<string, string>();
     const from = graph.inputs.flatMap(namesIn), to = given.flatMap(namesIn);
@@ -110,9 +114,9 @@ class Inliner {
 
 /** The graph in such a node, what it is given, and in which way it is run; null for any other node. */
 function partOf(
-  { target, inputs }: Node,
-  around: Mode | undefined,
-): { graph: Graph; given: Value[]; mode: Mode } | null {
+  { target, inputs }: GraphNode,
+  around: GraphMode | undefined,
+): { graph: Graph; given: GraphValue[]; mode: GraphMode } | null {
   const [, kind] = PARTS.exec(target) ?? [];
   const values = inputs.map(({ value }) => value), at = values.findIndex((value) => value.kind === "graph");
   const graph = values[at];
@@ -135,12 +139,12 @@ function partOf(
   return { graph: graph.graph, given, mode: { ...around, autocast } };
 }
 
-function namesIn(value: Value): string[] {
+function namesIn(value: GraphValue): string[] {
   if (value.kind === "tensor" || value.kind === "symbol") return [value.name];
   return value.kind === "tensors" ? value.names.map((name) => name ?? "") : [];
 }
 
-function renamed(value: Value, rename: Rename): Value {
+function renamed(value: GraphValue, rename: Rename): GraphValue {
   switch (value.kind) {
     case "tensor":
     case "symbol":

@@ -1,24 +1,22 @@
-// --model my.pt2: a model from an exported program, run through libtorch's own autograd. May import ffi, model, its
-// siblings.
+// An exported program (.pt2) as a model like any other, and the loss that is inside its graph.
 import { isFloating } from "../../../ffi/dtype.ts";
-import { damaged } from "../../checkpoint/file_bytes.ts";
-import { UserError } from "../../errors.ts";
+import { damaged } from "../../base/file_bytes.ts";
+import { UserError } from "../../base/errors.ts";
 import type { Loss } from "../losses.ts";
 import { type Block, type Facts, type Model, parameterCount } from "../model.ts";
 import { type Archive, openExported } from "./archive.ts";
-import { Unfit } from "./arguments.ts";
+import { Unfit } from "./operators.ts";
 import { checkFixedBatch, checkInput, checkOutput, refuseProblems, warningsOf } from "./check.ts";
-import { cutsOf } from "./cuts.ts";
-import type { Meta, Program } from "./graph.ts";
-import { type Halves, halvesOf } from "./halves.ts";
-import { readAsked, takesAll, unpackFor } from "./inputs.ts";
-import { graphLoss } from "./loss.ts";
-import { ExportedModule } from "./module.ts";
-import { type Plan, planOf } from "./plan.ts";
-import { Runner, updatesOf } from "./run.ts";
-import { type Signature, signatureOf } from "./signature.ts";
+import { cutsOf, graphHalves, type Halves } from "./cuts.ts";
+import type { Program, TensorMeta } from "./graph.ts";
+import { readRequestedColumns, type Signature, signatureOf, takesAll, unpackFor } from "./signature.ts";
+import { ExportedModule, Runner, updatesOf } from "./run.ts";
+import { type GraphPlan, planGraph } from "./plan.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
 
-export { isExported } from "./name.ts";
+// --model my.pt2: a model from an exported program, run through libtorch's own autograd.
+
+export { isExported } from "../user/file.ts";
 
 export interface ExportedOptions {
   /** What the data says, to be compared with the graph; left out where somebody else gives the inputs. */
@@ -36,7 +34,7 @@ export interface ExportedModel extends Model {
   /** What a user should hear of: frozen batch norm, for instance. */
   readonly warnings: readonly string[];
   /** What it takes of the features. */
-  readonly inputs: readonly { readonly name: string; readonly meta: Meta }[];
+  readonly inputs: readonly { readonly name: string; readonly meta: TensorMeta }[];
   /** The graph's own; null where it has none. */
   readonly loss: Loss | null;
   /** The input that its loss takes the targets as, or null. */
@@ -96,9 +94,9 @@ export function exportedModel(path: string, options: ExportedOptions = {}): Expo
 
 function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const { path, program } = archive;
-  const plan = planOf(program, path);
+  const plan = planGraph(program, path);
   const { facts } = options;
-  const asked = readAsked(path, options.inputs ?? []);
+  const asked = readRequestedColumns(path, options.inputs ?? []);
   const signature = signatureOf(program, path, plan, asked, facts?.input.columns);
   refuseProblems(path, plan.problems);
   const { inputs, loss, target } = signature;
@@ -109,7 +107,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     checkOutput(archive, signature.prediction?.meta, facts, options.outputs ?? facts.outputs);
   }
   const root = new ExportedModule(archive);
-  const halves = halvesOf(plan, path, target?.slot ?? -1, loss?.slot ?? -1);
+  const halves = graphHalves(plan, path, target?.slot ?? -1, loss?.slot ?? -1);
   const prediction = predictionSlot(path, signature, halves, program);
   const updates = updatesOf(program, plan, root);
   const names = namesOf(program, plan);
@@ -157,7 +155,7 @@ function said(
 }
 
 /** The name of what a step makes, by its slot. */
-function namesOf(program: Program, plan: Plan): Map<number, string> {
+function namesOf(program: Program, plan: GraphPlan): Map<number, string> {
   const names = new Map<number, string>();
   for (const name of program.tensors.keys()) {
     try {
@@ -189,3 +187,71 @@ function predictionSlot(path: string, signature: Signature, halves: Halves, prog
   }
   return prediction.slot;
 }
+
+// A loss that is in the graph: to training a loss like any other.
+
+/** Taken for a mean over the samples: a batch weighs as much as it has of them. */
+function graphLoss(runner: Runner, signature: Signature, facts: Facts | undefined): Loss {
+  return {
+    name: "graph",
+    outputs: facts?.outputs ?? 0,
+    like: facts ? likeness(signature, facts) : "none",
+    apply: (_, target: Tensor) => runner.loss(target),
+    validCount: (target) => target.shape[0],
+  };
+}
+
+/** What the prediction can be compared with the targets as, for metrics. */
+function likeness(
+  { prediction }: Signature,
+  { task, outputs, targetless }: Facts,
+): NonNullable<Loss["like"]> {
+  if (targetless) return "none";
+  const sizes = prediction?.meta.sizes ?? [];
+  const enough = (size: unknown) => typeof size === "number" && size >= outputs;
+  switch (task) {
+    case "classification":
+      return sizes.length === 2 && enough(sizes[1]) ? "cross_entropy" : "none";
+    case "segmentation":
+      return sizes.length === 4 && enough(sizes[1]) ? "cross_entropy" : "none";
+    case "language":
+      return sizes.length === 3 && enough(sizes[2]) ? "cross_entropy" : "none";
+    case "regression":
+      return sizes.length === 2 && sizes[1] === outputs ? "mse" : "none";
+  }
+}
+
+/** The loss to train with: the graph's own where it has one and no other was asked for. */
+export function lossFor(model: Model, asked: string, chosen: Loss, facts: Facts): Loss {
+  const { loss = null, labels = null, predicts = true, name } = model as Partial<ExportedModel>;
+  if (asked === "graph" && !loss) {
+    throw new UserError(
+      "usage",
+      `--loss graph takes the loss that an exported program (.pt2) has among its outputs, and ${name} has none: name ` +
+        "one, such as --loss mse, or give an output the name loss in Python.",
+    );
+  }
+  if (loss && (asked === "auto" || asked === "graph")) {
+    if (facts.targetless && labels !== null) {
+      throw nothingToPredict(`the loss of ${name} takes targets as ${labels}`);
+    }
+    return loss;
+  }
+  if (facts.targetless) {
+    const why = loss ? `--loss ${asked} judges by targets` : `${name} has no loss of its own`;
+    throw nothingToPredict(why);
+  }
+  if (loss && !predicts) {
+    throw new UserError(
+      "usage",
+      `${name}: forward gives its loss alone, so --loss ${asked} has nothing to judge: leave --loss out.`,
+    );
+  }
+  return chosen;
+}
+
+const nothingToPredict = (why: string) =>
+  new UserError(
+    "data",
+    `All columns of the data are features, and ${why}: name what it predicts with --targets.`,
+  );

@@ -1,11 +1,14 @@
-// From a node's target to what runs it.
-import { type Operator, operator } from "../../../ffi/dispatch.ts";
-import type { Tensor } from "../../../ffi/tensor.ts";
+// The operators that a graph names, and their arguments: from the graph's values, symbolic numbers included, to what
+// an operator's function takes.
+import { Num, numberLike, type Operator, operator } from "../../../ffi/operators.ts";
+import type { Device, Tensor } from "../../../ffi/tensor.ts";
 import { guardOf, refusedName, refusedSchema } from "./admitted.ts";
-import { Unfit } from "./arguments.ts";
-import { numberFunction } from "./numbers.ts";
+import type { Argument } from "../../../ffi/schema.ts";
+import type { GraphValue } from "./graph.ts";
 
-export type Resolved =
+// From a node's target to what runs it.
+
+export type ResolvedOperator =
   | { readonly kind: "op"; readonly op: Operator; readonly name: string }
   /** Takes what its inputs are, in their order: numbers, or one tensor and numbers. */
   | { readonly kind: "numbers"; readonly run: (...args: never[]) => number }
@@ -57,7 +60,7 @@ export function refusedTarget(target: string): string {
     : "an operation on whole functions is not supported: leave it out of forward";
 }
 
-export function resolve(target: string): Resolved {
+export function resolveOperator(target: string): ResolvedOperator {
   const python = numberFunction(target);
   if (python) return { kind: "numbers", run: python as (...args: never[]) => number };
   const parts = partsOf(target);
@@ -88,3 +91,199 @@ function guarded(op: Operator): Operator {
 }
 
 const UNKNOWN = "an operation on whole functions is not supported: leave it out of forward";
+
+// From what a graph says of an argument to what the op's function takes.
+
+/** What a graph's run goes through: the values made so far, by slot, and how it is run. */
+export interface GraphFrame {
+  readonly values: unknown[];
+  device: Device;
+  /** Batch statistics and dropout are on. */
+  training: boolean;
+  /** Forward is gone through once more for the same batch: buffers stay as they are. */
+  again: boolean;
+  /** What forward writes to is a copy already: of the buffers as the first pass found them. */
+  copies: boolean;
+}
+
+export type Getter = (frame: GraphFrame) => unknown;
+/** A value that is the same at every run, or how to get it. */
+export type ArgumentSource = { readonly fixed: unknown } | { readonly get: Getter; readonly slot?: number };
+
+export class Unfit extends Error {}
+
+type SlotOf = (name: string) => number;
+
+const fixed = (value: unknown): ArgumentSource => ({ fixed: value });
+const fromSlot = (slot: number): ArgumentSource => ({ slot, get: (frame) => frame.values[slot] });
+
+/** Flags that evaluation turns off, by the schema's names. */
+const FLAGS = new Set(["training", "train"]);
+
+export function argumentSource(a: Argument, value: GraphValue | undefined, slotOf: SlotOf): ArgumentSource {
+  if (value === undefined) {
+    if (a.fallback === undefined) throw new Unfit(`its argument ${a.name} is missing`);
+    return fixed(undefined);
+  }
+  if (value.kind === "none") {
+    if (!a.optional && a.base !== "Generator") throw new Unfit(`its argument ${a.name} can't be None`);
+    return fixed(null);
+  }
+  if (value.kind === "device") return { get: (frame) => frame.device };
+  if (a.base === "Layout" || a.base === "Generator") {
+    if (value.kind === "layout" && !value.strided) throw new Unfit("sparse layouts are not supported");
+    return fixed(null);
+  }
+  return a.list ? listSource(a, value, slotOf) : plainSource(a, value, slotOf);
+}
+
+function plainSource(a: Argument, value: GraphValue, slotOf: SlotOf): ArgumentSource {
+  switch (a.base) {
+    case "Tensor":
+      if (value.kind === "tensor") return fromSlot(slotOf(value.name));
+      return numberSource(value, slotOf);
+    case "Scalar":
+      return numberSource(value, slotOf);
+    case "int":
+    case "float":
+      if (value.kind === "symbol") return fromSlot(slotOf(value.name));
+      if (value.kind !== "number") break;
+      return a.name === "dropout_p"
+        ? { get: (frame) => frame.training ? value.value : 0 }
+        : fixed(value.value);
+    case "bool":
+      if (value.kind !== "number") break;
+      return FLAGS.has(a.name) && value.value !== 0
+        ? { get: (frame) => frame.training }
+        : fixed(value.value !== 0);
+    case "str":
+      if (value.kind === "text") return fixed(value.value);
+      break;
+    case "ScalarType":
+      if (value.kind === "dtype" && value.value !== null) return fixed(value.value);
+      throw new Unfit("it makes tensors of a type that is not supported");
+    case "MemoryFormat":
+      if (value.kind === "format" && value.value !== null) return fixed(value.value);
+  }
+  throw new Unfit(`its argument ${a.name} is ${describeArgument(value)}, and ${a.base} is expected`);
+}
+
+function numberSource(value: GraphValue, slotOf: SlotOf): ArgumentSource {
+  if (value.kind === "number") return fixed(new Num(value.value, value.as, value.imaginary));
+  if (value.kind !== "symbol") {
+    throw new Unfit(`${describeArgument(value)} stands where a number is expected`);
+  }
+  const slot = slotOf(value.name), { as } = value;
+  return { get: (frame) => new Num(frame.values[slot] as number, as) };
+}
+
+function listSource(a: Argument, value: GraphValue, slotOf: SlotOf): ArgumentSource {
+  if (a.base === "Tensor" && value.kind === "tensors") {
+    const slots = value.names.map((name) => name === null ? -1 : slotOf(name));
+    return { get: ({ values }) => slots.map((slot) => slot < 0 ? null : values[slot]) };
+  }
+  if (value.kind === "number" && a.base !== "Tensor") { // one number for all of them
+    const one = a.base === "bool" ? value.value !== 0 : value.value;
+    return fixed(new Array(a.length || 1).fill(one));
+  }
+  if (value.kind !== "numbers") {
+    throw new Unfit(`its argument ${a.name} is ${describeArgument(value)}, and a list is expected`);
+  }
+  const numbers = value.values;
+  if (numbers.every((n) => typeof n === "number")) {
+    return fixed(a.base === "bool" ? numbers.map((n) => n !== 0) : numbers);
+  }
+  const parts = numbers.map((n) => typeof n === "string" ? { slot: slotOf(n), n: 0 } : { slot: -1, n });
+  return { get: ({ values }) => parts.map(({ slot, n }) => slot < 0 ? n : values[slot]) };
+}
+
+/** For ops that take no number in place of a tensor: the 0-dim tensor that stands for it, like the one in slot `first`. */
+export function asTensor(source: ArgumentSource, first: number): ArgumentSource {
+  if (!("fixed" in source) || !(source.fixed instanceof Num)) return source;
+  const n = source.fixed;
+  if (first < 0) throw new Unfit("it has only numbers where tensors are expected");
+  return {
+    get: ({ values }) => {
+      const like = values[first] as Tensor;
+      return numberLike(n, like, like.device);
+    },
+  };
+}
+
+export function describeArgument(value: GraphValue): string {
+  switch (value.kind) {
+    case "none":
+      return "None";
+    case "number":
+    case "symbol":
+      return "a number";
+    case "numbers":
+      return "a list of numbers";
+    case "graph":
+      return "a graph of its own";
+    case "other":
+      return value.what;
+    case "text":
+      return "a text";
+    default:
+      return `a ${value.kind}`;
+  }
+}
+
+// What a graph does with sizes: Python's arithmetic on whole numbers, and symbolic expressions.
+
+type Numbers = (...args: number[]) => number;
+
+const floorDiv: Numbers = (a, b) => Math.floor(a / b);
+const mod: Numbers = (a, b) => a - b * Math.floor(a / b);
+
+/** Targets in a graph that are functions of Python and take numbers. */
+export const FUNCTIONS: Readonly<Record<string, Numbers>> = {
+  "_operator.add": (a, b) => a + b,
+  "_operator.sub": (a, b) => a - b,
+  "_operator.mul": (a, b) => a * b,
+  "_operator.floordiv": floorDiv,
+  "_operator.truediv": (a, b) => a / b,
+  "_operator.mod": mod,
+  "_operator.pow": (a, b) => a ** b,
+  "_operator.neg": (a) => -a,
+  "_operator.pos": (a) => a,
+  "_operator.eq": (a, b) => Number(a === b),
+  "_operator.ne": (a, b) => Number(a !== b),
+  "_operator.le": (a, b) => Number(a <= b),
+  "_operator.ge": (a, b) => Number(a >= b),
+  "_operator.lt": (a, b) => Number(a < b),
+  "_operator.gt": (a, b) => Number(a > b),
+  "_operator.and_": (a, b) => a & b,
+  "_operator.or_": (a, b) => a | b,
+  "_operator.lshift": (a, b) => a * 2 ** b,
+  "_operator.rshift": (a, b) => Math.floor(a / 2 ** b),
+  "math.trunc": Math.trunc,
+  "math.ceil": Math.ceil,
+  "math.floor": Math.floor,
+  "torch.sym_int": Math.trunc,
+  "torch.sym_float": (a) => a,
+  "torch.sym_max": Math.max,
+  "torch.sym_min": Math.min,
+  "torch.sym_sqrt": Math.sqrt,
+  "torch._sym_sqrt": Math.sqrt,
+  "torch.sym_not": (a) => Number(!a),
+  "torch.sym_ite": (c, a, b) => c ? a : b,
+};
+
+/** Python's functions by any of their names. */
+export function numberFunction(target: string): Numbers | null {
+  const name = target.replace(/^operator\./, "_operator.");
+  return Object.hasOwn(FUNCTIONS, name) ? FUNCTIONS[name] : null;
+}
+
+/**
+ * One symbol, or a multiple of one; null for anything that has to be worked out. Expressions are written as "2*s77", and
+ * by later versions as "Mul(Integer(2), Symbol('s77', positive=True, integer=True))".
+ */
+export function symbolIn(expression: string): { symbol: string; times: number } | null {
+  const plain = expression.replaceAll(/Symbol\('(\w+)'[^()]*\)/g, "$1")
+    .replace(/^Mul\(Integer\((\d+)\), (\w+)\)$/, "$1*$2");
+  const found = /^(?:(\d+)\*)?([a-z_]\w*)$/i.exec(plain);
+  return found && { symbol: found[2], times: Number(found[1] ?? 1) };
+}

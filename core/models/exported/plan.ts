@@ -1,26 +1,30 @@
-// A graph made ready to run: names become slots, nodes become steps, and what a step is the last to use is freed after
-// it. All that can be wrong is found here, before anything runs. May import ffi, its siblings.
-import { autocast, type Half } from "../../../ffi/autocast.ts";
+// A graph made ready to run: names become slots, nodes become steps, and what a step is the last to use is freed
+// after it. All that can be wrong is found here, before anything runs.
+import { autocast, type Half } from "../../../ffi/context.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
-import { type Operator, operator } from "../../../ffi/dispatch.ts";
+import { type Operator, operator } from "../../../ffi/operators.ts";
 import { NativeError, UseAfterFree } from "../../../ffi/errors.ts";
 import { clone, copy_ } from "../../../ffi/ops.ts";
 import type { Schema } from "../../../ffi/schema.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { damaged } from "../../checkpoint/file_bytes.ts";
-import { UserError } from "../../errors.ts";
-import { asTensor, type Frame, type Source, sourceOf, Unfit } from "./arguments.ts";
-import type { Mode, Node, Program, Value } from "./graph.ts";
-import { mayReturn } from "./admitted.ts";
-import { resolve } from "./operators.ts";
-import { placeOf } from "./place.ts";
-import { averaged, draws, keptShares } from "./random.ts";
+import { damaged } from "../../base/file_bytes.ts";
+import { UserError } from "../../base/errors.ts";
+import {
+  type ArgumentSource,
+  argumentSource,
+  asTensor,
+  type GraphFrame,
+  resolveOperator,
+  Unfit,
+} from "./operators.ts";
+import { type GraphMode, type GraphNode, type GraphValue, type Program, sourceLineOf } from "./graph.ts";
+import { averaged, draws, keptShares, mayReturn } from "./admitted.ts";
 
 export type SlotKind = "parameter" | "buffer" | "constant" | "input" | "made" | "number";
 
-export interface Step {
-  readonly node: Node;
-  run(frame: Frame): void;
+export interface GraphStep {
+  readonly node: GraphNode;
+  run(frame: GraphFrame): void;
   /** Slots that no later step uses. */
   dead: readonly number[];
   readonly uses: readonly number[];
@@ -29,14 +33,14 @@ export interface Step {
   readonly writes: number;
 }
 
-export interface Problem {
+export interface GraphProblem {
   readonly target: string;
   readonly why: string;
   readonly place: string;
 }
 
-export interface Plan {
-  readonly steps: Step[];
+export interface GraphPlan {
+  readonly steps: GraphStep[];
   readonly slots: number;
   readonly kinds: readonly SlotKind[];
   /** Of each slot: the slot whose memory it shares. */
@@ -44,10 +48,10 @@ export interface Plan {
   slotOf(name: string): number;
   /** Something in it draws random numbers. */
   readonly draws: boolean;
-  readonly problems: readonly Problem[];
+  readonly problems: readonly GraphProblem[];
 }
 
-export function planOf(program: Program, path: string): Plan {
+export function planGraph(program: Program, path: string): GraphPlan {
   const planner = new Planner(program, path);
   for (const node of program.nodes) planner.add(node);
   return planner.plan();
@@ -59,8 +63,8 @@ class Planner {
   readonly #roots: number[] = [];
   /** Slots that autograd lets nobody write to where they have a gradient: it throws, which only the dispatcher catches. */
   readonly #tied = new Set<number>();
-  readonly #steps: Step[] = [];
-  readonly #problems: Problem[] = [];
+  readonly #steps: GraphStep[] = [];
+  readonly #problems: GraphProblem[] = [];
   readonly #kept: ReadonlyMap<string, number>;
   #draws = false;
 
@@ -95,8 +99,8 @@ class Planner {
     return slot;
   };
 
-  add(node: Node): void {
-    const found = resolve(node.target);
+  add(node: GraphNode): void {
+    const found = resolveOperator(node.target);
     try {
       if (found.kind === "missing") throw new Unfit(found.why);
       if (found.kind === "nothing" || this.#changesNothing(node)) return;
@@ -107,7 +111,7 @@ class Planner {
       );
     } catch (error) {
       if (!(error instanceof Unfit)) throw error;
-      this.#problems.push({ target: node.target, why: error.message, place: placeOf(node) });
+      this.#problems.push({ target: node.target, why: error.message, place: sourceLineOf(node) });
       this.#declare(node); // so that what follows is judged for itself
     }
   }
@@ -116,7 +120,7 @@ class Planner {
    * Losses stretch prediction and targets over each other, most often to the shape that both have: then each stays what
    * it was, which is what lets the prediction do without the targets.
    */
-  #changesNothing({ target, inputs, outputs }: Node): boolean {
+  #changesNothing({ target, inputs, outputs }: GraphNode): boolean {
     const [given] = inputs, [made] = outputs;
     if (target !== "torch.ops.aten.broadcast_tensors.default") return false;
     if (given?.value.kind !== "tensors" || made?.kind !== "tensors") return false;
@@ -130,14 +134,14 @@ class Planner {
     return true;
   }
 
-  #declare(node: Node): void {
+  #declare(node: GraphNode): void {
     const names = node.outputs.flatMap((v) =>
       v.kind === "tensor" || v.kind === "symbol" ? [v.name] : v.kind === "tensors" ? v.names : []
     );
     for (const name of names) if (name && !this.#slots.has(name)) this.#slot(name, "made");
   }
 
-  #numberStep(node: Node, run: (...args: never[]) => number): Step {
+  #numberStep(node: GraphNode, run: (...args: never[]) => number): GraphStep {
     const uses: number[] = [];
     const slotOf = (name: string) => {
       const slot = this.#find(name);
@@ -166,7 +170,7 @@ class Planner {
     };
   }
 
-  #opStep(node: Node, op: Operator, name: string): Step {
+  #opStep(node: GraphNode, op: Operator, name: string): GraphStep {
     const { schema } = op;
     const given = new Map(node.inputs.map((input) => [input.name, input.value]));
     const unknown = [...given.keys()].find((key) => !schema.args.some((a) => a.name === key));
@@ -179,7 +183,7 @@ class Planner {
       uses.push(slot);
       return slot;
     };
-    let sources = schema.args.map((a) => sourceOf(a, given.get(a.name), slotOf));
+    let sources = schema.args.map((a) => argumentSource(a, given.get(a.name), slotOf));
     const first = sources.flatMap((s) => "slot" in s && s.slot !== undefined ? [s.slot] : [])
       .find((slot) => this.#kinds[slot] !== "number") ?? -1;
     const numbers = schema.args.some((a) => a.base === "Tensor" && isNumber(given.get(a.name)));
@@ -218,7 +222,7 @@ class Planner {
   }
 
   /** The slot whose memory an argument's views share: of a list, that which must be left alone most. */
-  #baseOf(at: number, args: Schema["args"], given: ReadonlyMap<string, Value>): number {
+  #baseOf(at: number, args: Schema["args"], given: ReadonlyMap<string, GraphValue>): number {
     const value = at < 0 ? undefined : given.get(args[at].name);
     const names = value?.kind === "tensor" ? [value.name] : value?.kind === "tensors" ? value.names : [];
     const slots = names.flatMap((name) => name === null ? [] : [this.#find(name)]);
@@ -231,7 +235,7 @@ class Planner {
   }
 
   /** Batch norm moves its running statistics, which its schema does not tell. */
-  #refuseStatistics(name: string, sources: readonly Source[]): void {
+  #refuseStatistics(name: string, sources: readonly ArgumentSource[]): void {
     if (!/^(batch_norm|instance_norm)$/.test(name)) return;
     for (const slot of [slotIn(sources[3]), slotIn(sources[4])]) {
       const kind = slot < 0 ? "buffer" : this.#kinds[this.#roots[slot]];
@@ -259,7 +263,7 @@ class Planner {
   }
 
   /** A slot per result, or a list of slots for a list; -1 for what has no name. */
-  #outputs(node: Node, { schema }: Operator, target: number, root: number): (number | number[])[] {
+  #outputs(node: GraphNode, { schema }: Operator, target: number, root: number): (number | number[])[] {
     refuseOutputs(node.outputs, schema.returns);
     const one = (name: string | null): number => {
       if (!name) return -1;
@@ -272,7 +276,7 @@ class Planner {
     if (node.outputs.length === 1 && node.outputs[0].kind === "tensors" && schema.returns.length > 1) {
       return node.outputs[0].names.map(one); // several results under one list
     }
-    return node.outputs.map((value: Value) => {
+    return node.outputs.map((value: GraphValue) => {
       if (value.kind === "tensors") return value.names.map(one);
       if (value.kind === "tensor") return one(value.name);
       if (value.kind === "none") return -1;
@@ -281,7 +285,7 @@ class Planner {
     });
   }
 
-  plan(): Plan {
+  plan(): GraphPlan {
     return {
       steps: this.#steps,
       slots: this.#kinds.length,
@@ -295,7 +299,10 @@ class Planner {
 }
 
 /** A node names what its operation gives: as many, a list for a list, or several under one list. */
-function refuseOutputs(outputs: readonly Value[], returns: readonly { list: boolean; base: string }[]): void {
+function refuseOutputs(
+  outputs: readonly GraphValue[],
+  returns: readonly { list: boolean; base: string }[],
+): void {
   const [only] = outputs, together = outputs.length === 1 && only.kind === "tensors" && returns.length > 1;
   if (together || (returns.length === 0 && outputs.every(({ kind }) => kind === "none"))) return;
   if (outputs.length !== returns.length) {
@@ -316,7 +323,10 @@ function refuseOutputs(outputs: readonly Value[], returns: readonly { list: bool
  * A size of one input that is one of an earlier input, too, is read there: which of the two was looked at is chance, and the
  * targets are not there yet when a prediction is made.
  */
-function sizeElsewhere({ inputs, tensors }: Program, { target, inputs: [of, dim] }: Node): Value[] | null {
+function sizeElsewhere(
+  { inputs, tensors }: Program,
+  { target, inputs: [of, dim] }: GraphNode,
+): GraphValue[] | null {
   if (!/^torch\.ops\.aten\.sym_size\./.test(target) || of?.value.kind !== "tensor") return null;
   const { name } = of.value, at = dim?.value.kind === "number" ? dim.value.value : 0;
   const user = inputs.flatMap((i) => i.kind === "user" && i.value.kind === "tensor" ? [i.value.name] : []);
@@ -329,8 +339,9 @@ function sizeElsewhere({ inputs, tensors }: Program, { target, inputs: [of, dim]
   return null;
 }
 
-const nameIn = (value: Value | undefined): string => value?.kind === "tensor" ? value.name : "";
-const isNumber = (value: Value | undefined): boolean => value?.kind === "number" || value?.kind === "symbol";
+const nameIn = (value: GraphValue | undefined): string => value?.kind === "tensor" ? value.name : "";
+const isNumber = (value: GraphValue | undefined): boolean =>
+  value?.kind === "number" || value?.kind === "symbol";
 
 /** Those in place that are called without a net: what they throw would end the process. */
 const WITHOUT_NET = new Set(["add_", "sub_", "leaky_relu_", "elu_", "hardtanh_", "threshold_"]);
@@ -344,17 +355,17 @@ function byCopy({ schema }: Operator, plain: Call): Call {
   return (x, ...rest) => scope(() => (copy_(x as Tensor, call(x, ...rest) as Tensor), x));
 }
 
-const slotIn = (source: Source): number => "slot" in source ? source.slot ?? -1 : -1;
+const slotIn = (source: ArgumentSource): number => "slot" in source ? source.slot ?? -1 : -1;
 
 type Call = (...args: unknown[]) => unknown;
-type Store = (frame: Frame, result: unknown) => void;
+type Store = (frame: GraphFrame, result: unknown) => void;
 
 function storeOf(out: (number | number[])[], list: boolean): Store {
-  const put = (frame: Frame, slot: number, value: unknown) => {
+  const put = (frame: GraphFrame, slot: number, value: unknown) => {
     if (slot >= 0) frame.values[slot] = value;
     else (value as Tensor)?.free?.();
   };
-  const putAll = (frame: Frame, slots: readonly number[], values: readonly unknown[]) => {
+  const putAll = (frame: GraphFrame, slots: readonly number[], values: readonly unknown[]) => {
     for (let i = 0; i < values.length; i++) put(frame, slots[i] ?? -1, values[i]);
   };
   if (list) return (frame, result) => putAll(frame, [out[0] ?? []].flat(), result as Tensor[]);
@@ -375,11 +386,11 @@ function storeOf(out: (number | number[])[], list: boolean): Store {
 
 /** `guarded`: the argument that is replaced by a copy where buffers must stay as they are; -1 for none. */
 function stepOf(
-  call: (frame: Frame) => Call,
-  sources: readonly Source[],
+  call: (frame: GraphFrame) => Call,
+  sources: readonly ArgumentSource[],
   store: Store,
   guarded: number,
-): Step["run"] {
+): GraphStep["run"] {
   const args = sources.map((s) => "fixed" in s ? s.fixed : undefined);
   const fill = sources.flatMap((s, at) => "fixed" in s ? [] : [{ at, slot: s.slot ?? -1, get: s.get }]);
   return (frame) => {
@@ -396,7 +407,7 @@ function stepOf(
 }
 
 /** Ops that read or write statistics, or draw: what they do differently in evaluation or in a second pass. */
-function statistics({ schema }: Operator, plain: Call, average: Call | null): (frame: Frame) => Call {
+function statistics({ schema }: Operator, plain: Call, average: Call | null): (frame: GraphFrame) => Call {
   const { name, overload } = schema;
   if (name === "batch_norm" || name === "instance_norm") {
     const still: Call = (...args) => {
@@ -420,8 +431,8 @@ function statistics({ schema }: Operator, plain: Call, average: Call | null): (f
 }
 
 /** As torch.no_grad and torch.autocast around it say; autocast for another kind of device changes nothing. */
-function inMode({ grad, autocast: cast }: Mode, run: Step["run"]): Step["run"] {
-  const graded: Step["run"] = grad === false ? (frame) => noGrad(() => run(frame)) : run;
+function inMode({ grad, autocast: cast }: GraphMode, run: GraphStep["run"]): GraphStep["run"] {
+  const graded: GraphStep["run"] = grad === false ? (frame) => noGrad(() => run(frame)) : run;
   if (!cast) return graded;
   const { gpu } = cast, dtype = cast.dtype as Half | null;
   return (frame) =>
@@ -429,7 +440,7 @@ function inMode({ grad, autocast: cast }: Mode, run: Step["run"]): Step["run"] {
 }
 
 /** After which step each value is freed; `kept` are slots that are wanted at the end of the steps from..to. */
-export function freeAfterLastUse(plan: Plan, from: number, to: number, kept: ReadonlySet<number>): void {
+export function freeAfterLastUse(plan: GraphPlan, from: number, to: number, kept: ReadonlySet<number>): void {
   const seen = new Set<number>(kept);
   for (let i = to - 1; i >= from; i--) {
     const step = plan.steps[i];
@@ -444,16 +455,16 @@ export function freeAfterLastUse(plan: Plan, from: number, to: number, kept: Rea
 }
 
 /** A buffer that was written to under another name is still the buffer. */
-function owned({ kinds, roots }: Plan, slot: number): boolean {
+function owned({ kinds, roots }: GraphPlan, slot: number): boolean {
   const root = kinds[roots[slot]];
   return root === "made" || root === "input" || root === "parameter";
 }
 
 export function runSteps(
-  steps: readonly Step[],
+  steps: readonly GraphStep[],
   from: number,
   to: number,
-  frame: Frame,
+  frame: GraphFrame,
   path: string,
 ): void {
   const { values } = frame;
@@ -469,8 +480,8 @@ export function runSteps(
   }
 }
 
-function told(error: unknown, node: Node, path: string): unknown {
-  const place = placeOf(node);
+function told(error: unknown, node: GraphNode, path: string): unknown {
+  const place = sourceLineOf(node);
   // What no file that PyTorch wrote asks for: a number where a tensor belongs, a value that no step has made.
   const odd = error instanceof Unfit || error instanceof TypeError || error instanceof RangeError ||
     error instanceof UseAfterFree;

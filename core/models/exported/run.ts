@@ -1,21 +1,135 @@
-// Runs a graph block by block, and its loss behind the last one. May import ffi, model, nn (batch_norm), losses (types), its
-// siblings.
-import { noGrad } from "../../../ffi/autograd.ts";
-import { toDevice } from "../../../ffi/make.ts";
-import { clone, copy_, reshape, toDtype, viewAsComplex } from "../../../ffi/ops.ts";
+// Running an exported program: its weights as a module, and the steps of its graph in training and evaluation.
+import { borrowBytes, longLivedUninitialised, toDevice } from "../../../ffi/make.ts";
+import { clone, copy_, detach, reshape, toDtype, viewAsComplex, viewAsReal } from "../../../ffi/ops.ts";
 import { describe, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
-import { UserError } from "../../errors.ts";
+import { isContiguous, type TensorData } from "../../checkpoint/value.ts";
+import { copyInto } from "../../checkpoint/training_state.ts";
+import { UserError } from "../../base/errors.ts";
+import { Module } from "../nn/module.ts";
+import type { Archive, EntryStorage } from "./archive.ts";
+import { noGrad } from "../../../ffi/autograd.ts";
 import type { Activation, Block } from "../model.ts";
-import { recomputing, toBeRecomputed } from "../nn/batch_norm.ts";
-import type { Frame } from "./arguments.ts";
-import { bindSizes, fit } from "./check.ts";
-import type { Piece } from "./cuts.ts";
+import { recomputing, toBeRecomputed } from "../nn/norms.ts";
+import type { GraphFrame } from "./operators.ts";
+import { bindSizes, fitSizes } from "./check.ts";
+import type { GraphPiece, Halves } from "./cuts.ts";
 import type { Program } from "./graph.ts";
-import type { Halves } from "./halves.ts";
-import type { Unpack } from "./inputs.ts";
-import { type ExportedModule, Part } from "./module.ts";
-import { freeAfterLastUse, type Plan, runSteps, type Step } from "./plan.ts";
-import type { Signature, UserInput } from "./signature.ts";
+import type { Signature, UnpackInputs, UserInput } from "./signature.ts";
+import { freeAfterLastUse, type GraphPlan, type GraphStep, runSteps } from "./plan.ts";
+
+// The module of an exported program: parameters and buffers under the names they have in Python.
+
+export class ExportedModule extends Module {
+  /** By the names of the graph's signature. */
+  readonly tensors = new Map<string, Tensor>();
+  /** Of these parameters: the ones that are complex in Python. They are trained as pairs of real numbers, as PyTorch does. */
+  readonly complex = new Set<Tensor>();
+  readonly #order: [name: string, tensor: Tensor][] = [];
+
+  constructor(archive: Archive) {
+    super();
+    const { program, weights, constants, path } = archive;
+    const trained = new Set(program.inputs.flatMap((i) => i.kind === "parameter" ? [i.of] : []));
+    const loaded = new Map<string, Tensor>();
+    const made = (data: TensorData): Tensor => {
+      const key = placeIn(data);
+      let tensor = loaded.get(key);
+      if (!tensor) loaded.set(key, tensor = tensorOf(data));
+      return tensor;
+    };
+    const pairs = (name: string, tensor: Tensor): Tensor => {
+      const wanted = program.inputs.some((i) =>
+        i.kind === "parameter" && i.of === name && program.tensors.get(i.name)?.requiresGrad !== false
+      );
+      if (tensor.dtype !== "c64" || !wanted) return tensor;
+      const real = keep(viewAsReal(tensor));
+      this.complex.add(real);
+      return real;
+    };
+    for (const [name, data] of weights) {
+      const meta = program.inputs.find((i) => i.kind === "parameter" && i.of === name);
+      const known = loaded.has(placeIn(data));
+      const tensor = pairs(name, made(data));
+      loaded.set(placeIn(data), tensor);
+      this.#order.push([name, tensor]);
+      this.tensors.set(name, tensor);
+      if (known) continue; // tied: trained under its first name
+      const asks = meta?.kind === "parameter"
+        ? program.tensors.get(meta.name)?.requiresGrad !== false
+        : false;
+      const tied = [...weights].some(([n, d]) =>
+        n !== name && trained.has(n) && placeIn(d) === placeIn(data)
+      );
+      if ((trained.has(name) && asks) || (tied && !trained.has(name))) {
+        if (this.complex.has(tensor)) this.parameter(name, tensor);
+        else if (tensor.dtype !== "f32") throw notFloat(path, name, tensor);
+        else this.parameter(name, tensor);
+      } else this.buffer(name, tensor);
+    }
+    for (const [name, data] of constants) {
+      if (!this.tensors.has(name)) this.tensors.set(name, keep(made(data)));
+    }
+    const missing = program.inputs.flatMap((i) =>
+      i.kind !== "user" && i.kind !== "other" && !this.tensors.has(i.of) ? [i.of] : []
+    );
+    if (missing.length > 0) {
+      throw new UserError(
+        "checkpoint",
+        `${path}: the values of ${missing.slice(0, 5).join(", ")} are missing.`,
+      );
+    }
+  }
+
+  /** In Python's order, tied tensors under each of their names. */
+  override stateDict(): [string, Tensor][] {
+    return this.#order.map(([name, t]) => [name, this.complex.has(t) ? keep(detach(viewAsComplex(t))) : t]);
+  }
+
+  override free(): void {
+    for (const tensor of this.tensors.values()) tensor.free();
+  }
+}
+
+/** The part of the parameters that one block uses. */
+class ExportedPart extends Module {
+  constructor(named: readonly (readonly [string, Tensor])[]) {
+    super();
+    for (const [name, tensor] of named) this.parameter(name, tensor);
+  }
+}
+
+let next = 0;
+const storages = new WeakMap<object, number>();
+
+/** Equal for tensors that are the same memory in the same shape. */
+function placeIn({ storage, offset, shape, strides, dtype }: TensorData): string {
+  let id = storages.get(storage);
+  if (id === undefined) storages.set(storage, id = next++);
+  return `${id} ${offset} ${shape} ${strides} ${dtype}`;
+}
+
+/** Large weights take most of the time to the first step: their bytes go from the file to their place at once. */
+function tensorOf(data: TensorData): Tensor {
+  const tensor = longLivedUninitialised(data.shape, { dtype: data.dtype });
+  const { readInto } = data.storage as Partial<EntryStorage>;
+  if (
+    readInto && data.byteLength > SMALL && data.byteLength === data.storage.byteLength && isContiguous(data)
+  ) {
+    readInto(borrowBytes(tensor));
+  } else copyInto(tensor, data);
+  return keep(tensor);
+}
+
+const SMALL = 1 << 20;
+
+const notFloat = (path: string, name: string, { dtype }: Tensor) =>
+  new UserError(
+    "usage",
+    `${path}: its parameter ${name} is ${dtype}, and weights are trained in f32: call model.float() before ` +
+      "torch.export.export (--amp bf16 computes in half precision).",
+  );
+
+// Runs a graph block by block, and its loss behind the last one.
 
 export interface Update {
   readonly slot: number;
@@ -25,7 +139,7 @@ export interface Update {
 }
 
 /** Of graphs whose writes were turned into outputs: which value belongs into which buffer. */
-export function updatesOf(program: Program, plan: Plan, root: ExportedModule): Update[] {
+export function updatesOf(program: Program, plan: GraphPlan, root: ExportedModule): Update[] {
   return program.outputs.flatMap(({ kind, value, of }) => {
     const buffer = root.tensors.get(of);
     if (kind !== "buffer" || value.kind !== "tensor" || !buffer) return [];
@@ -35,7 +149,7 @@ export function updatesOf(program: Program, plan: Plan, root: ExportedModule): U
   });
 }
 
-export interface Parts {
+export interface RunnerParts {
   readonly path: string;
   readonly program: Program;
   readonly root: ExportedModule;
@@ -45,16 +159,16 @@ export interface Parts {
   /** The slot of what the last block gives. */
   readonly prediction: number;
   /** Null where a batch is the input, or the list of them. */
-  readonly unpack: Unpack | null;
+  readonly unpack: UnpackInputs | null;
 }
 
 export class Runner {
-  readonly #frame: Frame;
+  readonly #frame: GraphFrame;
   readonly #written: ReadonlySet<number>;
   readonly #late: readonly Update[];
   #symbols = new Map<string, number>();
 
-  constructor(readonly parts: Parts) {
+  constructor(readonly parts: RunnerParts) {
     const { program, root, signature, halves: { body, tail } } = parts;
     this.#frame = {
       values: new Array(body.slots),
@@ -74,7 +188,7 @@ export class Runner {
     }
   }
 
-  block({ from, to, out, name }: Piece, input: number): Block {
+  block({ from, to, out, name }: GraphPiece, input: number): Block {
     const { halves: { body, between }, root, path, updates } = this.parts;
     const last = to === body.steps.length;
     const kept = new Set([out, ...between, ...(last ? updates.map(({ slot }) => slot) : [])]);
@@ -102,7 +216,7 @@ export class Runner {
   }
 
   /** Slots of parameters that these steps take as complex numbers, and the pairs that they are trained as. */
-  #complexIn(steps: readonly Step[]): [number, Tensor][] {
+  #complexIn(steps: readonly GraphStep[]): [number, Tensor][] {
     const { program, root, halves: { body } } = this.parts;
     if (root.complex.size === 0) return [];
     const used = new Set(steps.flatMap(({ uses }) => uses));
@@ -184,7 +298,7 @@ export class Runner {
     }
   }
 
-  #partOf(from: number, to: number): Part | null {
+  #partOf(from: number, to: number): ExportedPart | null {
     const { program, root, halves: { body, tail } } = this.parts;
     const steps = to === Infinity ? [...body.steps.slice(from), ...tail.steps] : body.steps.slice(from, to);
     const used = new Set(steps.flatMap(({ uses }) => uses.map((slot) => body.roots[slot])));
@@ -194,7 +308,7 @@ export class Runner {
       const tensor = root.tensors.get(input.of)!;
       return trained.has(tensor) ? [[trained.get(tensor)!, tensor]] : [];
     });
-    return named.length > 0 ? new Part(named) : null;
+    return named.length > 0 ? new ExportedPart(named) : null;
   }
 
   /** The batch, checked against what the graph was exported for. */
@@ -241,7 +355,7 @@ export class Runner {
 
 /** The targets in the shape and type that the graph wants: [N] stands for [N, 1] and back. */
 function fittedTarget(path: string, { label, meta }: UserInput, target: Tensor): Tensor {
-  const shape = fit(target.shape.slice(1), meta.sizes.slice(1));
+  const shape = fitSizes(target.shape.slice(1), meta.sizes.slice(1));
   if (!shape) {
     throw new UserError(
       "usage",

@@ -1,5 +1,5 @@
-// Activations: functions where they hold nothing, modules where they do. May import ffi, user's ops, module.
-// Not here: ELU, SELU, Softplus, Hardtanh, whose ops take a Scalar, which the native interface doesn't carry.
+// Activations: functions where they hold nothing, modules where they do. Not here: ELU, SELU, Softplus, Hardtanh,
+// whose ops take a Scalar, which the native interface doesn't carry.
 import { constant, fill_, uninitialised } from "../../../ffi/make.ts";
 import { prelu } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
@@ -18,7 +18,7 @@ export {
   silu,
   softmax,
   tanh,
-} from "../../user/ops.ts";
+} from "../user/ops.ts";
 
 /** x, or `negativeSlope` times x where it is negative. */
 export class LeakyReLU extends Module {

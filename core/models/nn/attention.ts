@@ -1,5 +1,4 @@
 // nn.MultiheadAttention(batch_first=True) of a sequence over itself, without attention weights as a result.
-// May import ffi, init, linear, module.
 import { uninitialised, zeros } from "../../../ffi/make.ts";
 import {
   contiguous,

@@ -1,5 +1,5 @@
-// Initial weights as torch.nn.init computes them: the same draws in the same order, bounds in float64, so that a
-// seed gives PyTorch's weights to the last bit. May import ffi.
+// Initial weights as torch.nn.init computes them: the same draws in the same order, bounds in float64, so that a seed
+// gives PyTorch's weights to the last bit.
 import { noGrad } from "../../../ffi/autograd.ts";
 import { constant, fill_ } from "../../../ffi/make.ts";
 import { anyTrue, clamp, copy_, emptyLike, ne, normal_, uniform_, where } from "../../../ffi/ops.ts";

@@ -1,9 +1,11 @@
-// nn.Linear. May import ffi, init, module.
+// nn.Linear, nn.Embedding and nn.Dropout.
 import { uninitialised } from "../../../ffi/make.ts";
-import { linear } from "../../../ffi/ops.ts";
-import type { Tensor } from "../../../ffi/tensor.ts";
-import { biasUniform, kaimingUniform } from "./init.ts";
+import { dropout, embedding, linear, select } from "../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { biasUniform, fill, kaimingUniform, normal } from "./init.ts";
 import { Module } from "./module.ts";
+
+// nn.Linear.
 
 /** torch.nn.Linear: x times the transposed weight, and the bias. */
 export class Linear extends Module {
@@ -29,5 +31,41 @@ export class Linear extends Module {
   /** (..., inFeatures) -> (..., outFeatures). */
   forward(x: Tensor): Tensor {
     return linear(x, this.weight, this.bias);
+  }
+}
+
+// nn.Embedding.
+
+/** A learnt row for each token or class. */
+export class Embedding extends Module {
+  /** (rows, width). */
+  readonly weight: Tensor;
+  readonly #padding: number;
+
+  /** The row `paddingIdx` is zero and gets no gradient. */
+  constructor(numEmbeddings: number, embeddingDim: number, options: { paddingIdx?: number } = {}) {
+    super();
+    const weight = normal(uninitialised([numEmbeddings, embeddingDim]), 0, 1);
+    this.#padding = options.paddingIdx ?? -1;
+    if (this.#padding >= 0) scope(() => void fill(select(weight, 0, this.#padding), 0));
+    this.weight = this.parameter("weight", weight);
+  }
+  /** (...) of numbers of rows -> (..., width). */
+  forward(indices: Tensor): Tensor {
+    return embedding(this.weight, indices, this.#padding);
+  }
+}
+
+// nn.Dropout.
+
+/** In training, numbers become 0 with probability `p` and the others grow by 1 / (1 - p). */
+export class Dropout extends Module {
+  /** `p` is the share that is dropped. */
+  constructor(readonly p = 0.5) {
+    super();
+  }
+  /** Of any shape; in evaluation as it is. */
+  forward(x: Tensor): Tensor {
+    return this.training && this.p > 0 ? dropout(x, this.p, true) : x;
   }
 }

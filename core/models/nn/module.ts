@@ -1,6 +1,9 @@
-// A module: named parameters, buffers and children, registered by hand in PyTorch's order. May import ffi.
+// A module: named parameters, buffers and children, registered in PyTorch's order; and sizes per dimension as layers
+// take them.
 import { requireGrad } from "../../../ffi/autograd.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
+
+// A module: named parameters, buffers and children, registered by hand in PyTorch's order.
 
 /** @internal */
 type Named<T> = [name: string, value: T];
@@ -85,4 +88,14 @@ export class Group extends Module {
 function distinct(named: Named<Tensor>[]): Named<Tensor>[] {
   const seen = new Set<Tensor>();
   return named.filter(([, tensor]) => !seen.has(tensor) && seen.add(tensor));
+}
+
+// Sizes per dimension, as PyTorch's layers take them.
+
+/** One number for all dimensions, or one each. */
+export type Size = number | readonly number[];
+
+/** A list of `dims` numbers, made once so that forward allocates none. */
+export function perDimension(size: Size, dims: number): readonly number[] {
+  return typeof size === "number" ? new Array<number>(dims).fill(size) : size;
 }

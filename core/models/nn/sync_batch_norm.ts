@@ -1,6 +1,5 @@
-// Batch norm over all ranks' samples (--sync-bn). Autograd knows nothing of other ranks, so the normalised values are a
-// leaf of their own: its gradient, and the sums of all ranks, give the gradient of what was normalised.
-// May import ffi.
+// Batch norm over all ranks' samples (--sync-bn). Autograd knows nothing of other ranks, so the normalised values are
+// a leaf of their own: its gradient, and the sums of all ranks, give the gradient of what was normalised.
 import { asksForGradient, backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
 import { add, constant, ones, scalar, sub, zeros } from "../../../ffi/make.ts";
 import {
@@ -19,7 +18,7 @@ import {
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 
 /** What ranks do together, in the same order on each. */
-export interface Ranks {
+export interface NormRanks {
   /** Every rank's vector as a row. */
   gather(own: Tensor): Tensor;
   /** The sum over ranks, in place. */
@@ -27,7 +26,7 @@ export interface Ranks {
 }
 
 /** One application, until its backward. */
-export interface Norm {
+export interface SyncedNorm {
   /** What was normalised, and the leaf with its normalised values. */
   readonly x: Tensor;
   readonly normal: Tensor;
@@ -35,18 +34,18 @@ export interface Norm {
   readonly count: Tensor;
 }
 
-let ranks: Ranks | null = null;
-let applied: Norm[] = [];
+let ranks: NormRanks | null = null;
+let applied: SyncedNorm[] = [];
 
 /** Null: each rank normalises by its own samples. */
-export function synchronise(over: Ranks | null): void {
+export function synchronise(over: NormRanks | null): void {
   ranks = over;
 }
 
 export const synchronised = (): boolean => ranks !== null;
 
 /** The norms that were applied since this was last asked, in their order. */
-export function takeNorms(): readonly Norm[] {
+export function takeNorms(): readonly SyncedNorm[] {
   const taken = applied;
   applied = [];
   return taken;
@@ -83,7 +82,7 @@ export function syncedBatchNorm(x: Tensor, s: State): Tensor {
 }
 
 /** Mean, sum of squared differences from it, and number of values per channel, of all ranks (Chan's rule). */
-function statistics(x: Tensor, ranks: Ranks): { mean: Tensor; spread: Tensor; count: Tensor } {
+function statistics(x: Tensor, ranks: NormRanks): { mean: Tensor; spread: Tensor; count: Tensor } {
   const channels = x.shape[1], dims = allBut1(x);
   const own = scope(() => {
     const f = toDtype(x, "f32");
@@ -106,7 +105,7 @@ function statistics(x: Tensor, ranks: Ranks): { mean: Tensor; spread: Tensor; co
 const allBut1 = (x: Tensor): number[] => x.shape.map((_, i) => i).filter((i) => i !== 1);
 
 /** Backward through norms whose values' gradients are there, the last first. */
-export function backwardThroughNorms(norms: readonly Norm[]): void {
+export function backwardThroughNorms(norms: readonly SyncedNorm[]): void {
   for (const { x, normal, scale, count } of norms.toReversed()) {
     scope(() => {
       const channels = x.shape[1], dims = allBut1(x);

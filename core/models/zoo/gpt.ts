@@ -1,5 +1,4 @@
 // gpt: GPT-2's shape with nanoGPT's names and initialisation; the output layer shares the token embedding.
-// May import ffi, nn, model.
 import { add } from "../../../ffi/make.ts";
 import {
   gelu,
@@ -12,10 +11,8 @@ import {
 } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { block, type Model, model } from "../model.ts";
-import { Dropout } from "../nn/dropout.ts";
-import { Embedding } from "../nn/embedding.ts";
+import { Dropout, Embedding, Linear } from "../nn/linear.ts";
 import { fill, normal } from "../nn/init.ts";
-import { Linear } from "../nn/linear.ts";
 import { Group, Module } from "../nn/module.ts";
 import { LayerNorm } from "../nn/norms.ts";
 

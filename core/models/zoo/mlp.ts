@@ -1,10 +1,8 @@
 // mlp: linear layers with ReLU between them, named as in nn.Sequential(Linear, ReLU, ..., Linear).
-// May import ffi, nn, model.
 import { flatten, relu_ } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { type Block, block, type Model, model } from "../model.ts";
-import { Dropout } from "../nn/dropout.ts";
-import { Linear } from "../nn/linear.ts";
+import { Dropout, Linear } from "../nn/linear.ts";
 import { Group } from "../nn/module.ts";
 
 export interface MlpSizes {

@@ -1,9 +1,9 @@
-// resnet18, 34, 50, 101: torchvision's architecture, parameter names and initialisation. May import ffi, nn, model.
+// resnet18, 34, 50, 101: torchvision's architecture, parameter names and initialisation.
 import { add } from "../../../ffi/make.ts";
 import { adaptiveAvgPool2d, flatten, maxPool2d, relu_ } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { type Block, block, type Model, model } from "../model.ts";
-import { BatchNorm } from "../nn/batch_norm.ts";
+import { BatchNorm } from "../nn/norms.ts";
 import { Conv2d } from "../nn/conv.ts";
 import { kaimingNormalFanOut } from "../nn/init.ts";
 import { Linear } from "../nn/linear.ts";
@@ -20,14 +20,14 @@ const SHAPES = {
 export type ResnetName = keyof typeof SHAPES;
 export const RESNETS = Object.keys(SHAPES) as ResnetName[];
 
-interface Place {
+interface BlockShape {
   readonly into: number;
   readonly planes: number;
   readonly stride: number;
 }
 
 /** 1x1 where the shape changes. Made before the block it belongs to, as torchvision draws it. */
-function shortcut({ into, stride }: Place, out: number): Group | null {
+function shortcut({ into, stride }: BlockShape, out: number): Group | null {
   if (stride === 1 && into === out) return null;
   return new Group({ "0": new Conv2d(into, out, 1, { stride, bias: false }), "1": new BatchNorm(out) });
 }
@@ -44,7 +44,7 @@ class Residual extends Module {
   readonly #steps: Step[] = [];
   readonly #shortcut: Step | null;
 
-  constructor(place: Place, bottleneck: boolean) {
+  constructor(place: BlockShape, bottleneck: boolean) {
     super();
     const { into, planes, stride } = place;
     const out = bottleneck ? 4 * planes : planes;

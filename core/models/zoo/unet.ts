@@ -1,12 +1,11 @@
 // unet: one output map per class or target. Skip connections pass between the blocks behind the main activation, as
-// [x, newest skip, older skip, ...]. May import ffi, core/errors, nn, model.
+// [x, newest skip, older skip, ...].
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { cat, maxPool2d, relu_ } from "../../../ffi/ops.ts";
-import { UserError } from "../../errors.ts";
+import { UserError } from "../../base/errors.ts";
 import { type Activation, type Block, block, type Model, model } from "../model.ts";
-import { BatchNorm } from "../nn/batch_norm.ts";
-import { Conv2d } from "../nn/conv.ts";
-import { ConvTranspose2d } from "../nn/conv_transpose.ts";
+import { BatchNorm } from "../nn/norms.ts";
+import { Conv2d, ConvTranspose2d } from "../nn/conv.ts";
 import { Group, Module } from "../nn/module.ts";
 
 export interface UnetSizes {

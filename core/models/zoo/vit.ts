@@ -1,13 +1,12 @@
-// vit: torchvision's VisionTransformer, its names and initialisation, for any image size. May import ffi, nn, model.
+// vit: torchvision's VisionTransformer, its names and initialisation, for any image size.
 import { add, uninitialised, zeros } from "../../../ffi/make.ts";
 import { cat, expand, gelu, permute, reshape, select } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { block, type Model, model } from "../model.ts";
 import { MultiheadAttention } from "../nn/attention.ts";
 import { Conv2d } from "../nn/conv.ts";
-import { Dropout } from "../nn/dropout.ts";
+import { Dropout, Linear } from "../nn/linear.ts";
 import { fans, fill, normal, truncNormal, xavierUniform } from "../nn/init.ts";
-import { Linear } from "../nn/linear.ts";
 import { Group, Module } from "../nn/module.ts";
 import { LayerNorm } from "../nn/norms.ts";
 

@@ -1,6 +1,6 @@
-// The command that a user wants to be told by: each event worth an alert goes to it as JSON on its input. It runs beside
-// training, one at a time, and is killed when it takes too long. May import event types.
-import type { Emitted } from "../../track/event_types.ts";
+// The command that a user wants to be told by: each event worth an alert goes to it as JSON on its input. It runs
+// beside training, one at a time, and is killed when it takes too long.
+import type { Emitted } from "../../run/events.ts";
 
 export interface AlertOptions {
   /** For /bin/sh. */

@@ -1,8 +1,10 @@
-// A loss that jumps: found by how far it is above the last ones, and what is done about it. May import ffi (types), errors,
-// format, run.ts's parts.
+// Finds a loss that jumps, and goes back to the last checkpoint where asked.
 import type { Tensor } from "../../../ffi/tensor.ts";
-import { UserError } from "../../errors.ts";
-import { formatValue } from "../../format.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatValue } from "../../base/format.ts";
+import type { Run } from "../run.ts";
+
+// A loss that jumps: found by how far it is above the last ones, and what is done about it.ts's parts.
 
 export type OnSpike = "off" | "warn" | "skip" | "rewind";
 
@@ -126,3 +128,39 @@ const gaveUp = (what: string) =>
     "numerics",
     `${what}. Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.`,
   );
+
+// Back to the last checkpoint after a spike: its weights and optimizer's state are taken again, the batches since are
+// left out, and steps go on counting. Every rank calls it at the same step.
+
+/** Where a run's weights can be taken from again: gives the step they are of, or null when there is no checkpoint yet. */
+export type GoBack = () => { step: number; path: string } | null;
+
+export async function rewind(run: Run): Promise<void> {
+  const { guard, cursor, events, console, saver } = run;
+  const spike = guard.pending!;
+  run.together?.control.phase("starting");
+  await saver.settle().catch(() => {}); // a disk that refused a save has told so; what was saved before is there
+  const back = run.goBack();
+  if (back === null) {
+    guard.pending = null;
+    return warn(run, `${spike.message}. There is no checkpoint to go back to yet (--on-spike rewind).`);
+  }
+  guard.wentBack(back.step);
+  const message = `${spike.message}: going back to the weights of step ${back.step}; the batches of steps ` +
+    `${back.step + 1} to ${cursor.step} are left out (--on-spike rewind).`;
+  console.warn(message);
+  events.emit({
+    kind: "rewind",
+    step: cursor.step,
+    epoch: cursor.epoch + 1,
+    to_step: back.step,
+    path: back.path,
+    reason: spike.message,
+  });
+  events.emit({ kind: "warning", step: spike.step, message, about: "spike" });
+}
+
+function warn({ console, events }: Run, message: string): void {
+  console.warn(message);
+  events.emit({ kind: "warning", message, about: "spike" });
+}

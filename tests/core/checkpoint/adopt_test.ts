@@ -3,9 +3,9 @@ import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { adopt } from "../../../core/checkpoint/adopt.ts";
 import { readPt, writePt } from "../../../core/checkpoint/pt.ts";
 import { loadTraining, type Parts, toTree } from "../../../core/checkpoint/training_state.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import { open, rig, rows } from "../train/rig.ts";
 import { python } from "./python.ts";
 

@@ -1,12 +1,17 @@
 // Damaged checkpoints of both formats: each is read or refused with a sentence; none crashes, hangs or eats memory.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { describeCheckpoint } from "../../../core/checkpoint/describe.ts";
-import { openCheckpoint } from "../../../core/checkpoint/open.ts";
+import { describeCheckpoint, openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { readPt, writePt } from "../../../core/checkpoint/pt.ts";
 import { writeSafetensors } from "../../../core/checkpoint/safetensors_writer.ts";
-import { tensorBytes } from "../../../core/checkpoint/tensor_bytes.ts";
-import { dict, memoryStorage, OrderedDict, TensorData, type Value } from "../../../core/checkpoint/value.ts";
-import { UserError } from "../../../core/errors.ts";
+import {
+  dict,
+  memoryStorage,
+  OrderedDict,
+  tensorBytes,
+  TensorData,
+  type Value,
+} from "../../../core/checkpoint/value.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { inFolder } from "./python.ts";
 
 /** Numbers that look random and are the same each time. */
@@ -125,7 +130,7 @@ Deno.test(
     makeFile(path);
     Deno.chmodSync(path, 0);
     // The superuser may read everything, so it asks as nobody, from a copy that nobody may read.
-    const core = new URL("../../../core/", import.meta.url);
+    const core = new URL("../../../core/base/", import.meta.url);
     Deno.mkdirSync(`${folder}/core/checkpoint`, { recursive: true });
     for (const name of ["errors.ts", "terminal.ts", "checkpoint/file_bytes.ts"]) {
       Deno.copyFileSync(new URL(name, core), `${folder}/core/${name}`);

@@ -2,23 +2,22 @@
 // sentence. None crashes, hangs, eats memory or runs anything.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { createHash } from "node:crypto";
-import { describeCheckpoint, toJson } from "../../../core/checkpoint/describe.ts";
-import { openCheckpoint } from "../../../core/checkpoint/open.ts";
+import { describeCheckpoint, openCheckpoint, toJson } from "../../../core/checkpoint/open.ts";
 import { writePt } from "../../../core/checkpoint/pt.ts";
-import { writeWhole } from "../../../core/checkpoint/safetensors_whole.ts";
-import { flatten } from "../../../core/checkpoint/safetensors_tree.ts";
-import { writeAllShards } from "../../../core/checkpoint/sharded/all.ts";
-import { INDEX } from "../../../core/checkpoint/sharded/plan.ts";
-import { tensorBytes } from "../../../core/checkpoint/tensor_bytes.ts";
+import { writeWhole } from "../../../core/checkpoint/safetensors_writer.ts";
+import { flatten } from "../../../core/checkpoint/safetensors.ts";
+import { writeAllShards } from "../../../core/checkpoint/sharded_writer.ts";
+import { INDEX } from "../../../core/checkpoint/sharded_reader.ts";
 import {
   dict,
   memoryStorage,
   OrderedDict,
+  tensorBytes,
   TensorData,
   Tuple,
   type Value,
 } from "../../../core/checkpoint/value.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { run } from "../../integration/program.ts";
 import { below, DAMAGE, dice, forgedPt, forgedSafetensors, joined, type Mutation } from "./mutations.ts";
 import { inFolder, python } from "./python.ts";

@@ -1,7 +1,7 @@
-// Damage and malice done to checkpoint files, the same for the same seed. Test helper: imports the zip writer and reader.
-import { FileBytes } from "../../../core/checkpoint/file_bytes.ts";
+// Damage and malice done to checkpoint files, the same for the same seed.
+import { FileBytes } from "../../../core/base/file_bytes.ts";
 import { memoryStorage } from "../../../core/checkpoint/value.ts";
-import { openZip } from "../../../core/checkpoint/zip_reader.ts";
+import { openZip } from "../../../core/base/zip.ts";
 import { zipWriter } from "../../../core/checkpoint/zip_writer.ts";
 
 /** Numbers in [0, 1) that look random and are the same each time (mulberry32). */

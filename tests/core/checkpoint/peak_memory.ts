@@ -1,8 +1,7 @@
 // Opens the checkpoint that is named and prints what became of it and how much memory that took at its peak. A program
 // of its own, because a process's peak never falls.
-import { describeCheckpoint } from "../../../core/checkpoint/describe.ts";
-import { openCheckpoint } from "../../../core/checkpoint/open.ts";
-import { UserError } from "../../../core/errors.ts";
+import { describeCheckpoint, openCheckpoint } from "../../../core/checkpoint/open.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { threadSeconds } from "../../cpu_time.ts";
 
 /** The most memory that this process ever had, in bytes. */

@@ -10,7 +10,7 @@ import {
   Tuple,
   type Value,
 } from "../../../core/checkpoint/value.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { readPt } from "../../../core/checkpoint/pt.ts";
 import { inFolder, python } from "./python.ts";
 import { measured } from "../../cpu_time.ts";

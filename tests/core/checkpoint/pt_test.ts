@@ -1,20 +1,20 @@
 // .pt files both ways against live PyTorch.
 import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { readPt, writePt } from "../../../core/checkpoint/pt.ts";
-import { tensorBytes } from "../../../core/checkpoint/tensor_bytes.ts";
-import { TORCH_DTYPES } from "../../../core/checkpoint/torch_names.ts";
 import {
   dict,
   type DType,
   DTYPE_BYTES,
   memoryStorage,
   OrderedDict,
+  tensorBytes,
   TensorData,
+  TORCH_DTYPES,
   Tuple,
   type Value,
 } from "../../../core/checkpoint/value.ts";
-import { CHUNK_BYTES } from "../../../core/checkpoint/zip_format.ts";
-import { UserError } from "../../../core/errors.ts";
+import { CHUNK_BYTES } from "../../../core/base/zip.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { inFolder, python } from "./python.ts";
 
 const tensor = (dtype: DType, bytes: Uint8Array, shape: number[]) =>

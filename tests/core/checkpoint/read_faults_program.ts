@@ -1,7 +1,7 @@
 // Opens a checkpoint while each of its first file calls fails, with every errno; prints what went otherwise than promised.
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { writePt } from "../../../core/checkpoint/pt.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { ERRNOS, steerFaults } from "../../native/file_faults.ts";
 
 using faults = steerFaults(Deno.env.get("FILE_FAULTS")!);

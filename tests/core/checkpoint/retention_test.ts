@@ -1,8 +1,8 @@
 // Second names of a checkpoint: what they hold when the first name gets other content.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { writeAll, writeAtomically } from "../../../core/checkpoint/atomic.ts";
-import { linkOrCopy, removeOld } from "../../../core/checkpoint/retention.ts";
-import { UserError } from "../../../core/errors.ts";
+import { writeAll, writeAtomically } from "../../../core/base/atomic.ts";
+import { linkOrCopy, removeOld } from "../../../core/checkpoint/sharded_writer.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { inFolder } from "./python.ts";
 
 const names = (folder: string) => [...Deno.readDirSync(folder)].map(({ name }) => name).sort();

@@ -2,9 +2,14 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { readSafetensors } from "../../../core/checkpoint/safetensors.ts";
 import { writeSafetensors } from "../../../core/checkpoint/safetensors_writer.ts";
-import { tensorBytes } from "../../../core/checkpoint/tensor_bytes.ts";
-import { type DType, DTYPE_BYTES, memoryStorage, TensorData } from "../../../core/checkpoint/value.ts";
-import { UserError } from "../../../core/errors.ts";
+import {
+  type DType,
+  DTYPE_BYTES,
+  memoryStorage,
+  tensorBytes,
+  TensorData,
+} from "../../../core/checkpoint/value.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { inFolder, python } from "./python.ts";
 
 const KNOWN = (Object.keys(DTYPE_BYTES) as DType[]).filter((dtype) => dtype !== "c128");

@@ -7,7 +7,7 @@ import {
   withoutWrappers,
 } from "../../../core/checkpoint/state_dict.ts";
 import { dict, memoryStorage, OrderedDict, TensorData, type Value } from "../../../core/checkpoint/value.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 
 const tensor = (shape: number[]) => new TensorData("f32", shape, memoryStorage(new Uint8Array(4096)));
 const shapes = (entries: Record<string, number[]>): TensorShape[] =>

@@ -9,13 +9,13 @@ import {
   toTree,
 } from "../../../core/checkpoint/training_state.ts";
 import { dict, memoryStorage, OrderedDict, TensorData, type Value } from "../../../core/checkpoint/value.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
-import { createEma } from "../../../core/train/ema.ts";
+import { createEma } from "../../../core/train/optimizers.ts";
 import { LossScaler } from "../../../core/train/precision.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { randn } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { print } from "../models/native.ts";
 import { open, rig, rows, run } from "../train/rig.ts";

@@ -4,11 +4,10 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { convert } from "../../../commands/convert.ts";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { writePt } from "../../../core/checkpoint/pt.ts";
-import { flatten, TREE_KEY } from "../../../core/checkpoint/safetensors_tree.ts";
-import { writeWhole } from "../../../core/checkpoint/safetensors_whole.ts";
-import { writeSafetensors } from "../../../core/checkpoint/safetensors_writer.ts";
-import { INDEX, planShards } from "../../../core/checkpoint/sharded/plan.ts";
-import { writeIndex, writeShard } from "../../../core/checkpoint/sharded/write.ts";
+import { flatten, TREE_KEY } from "../../../core/checkpoint/safetensors.ts";
+import { writeSafetensors, writeWhole } from "../../../core/checkpoint/safetensors_writer.ts";
+import { INDEX, planShards } from "../../../core/checkpoint/sharded_reader.ts";
+import { writeIndex, writeShard } from "../../../core/checkpoint/sharded_writer.ts";
 import {
   dict,
   type DType,
@@ -19,7 +18,7 @@ import {
   Tuple,
   type Value,
 } from "../../../core/checkpoint/value.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { printed } from "../../commands/printed.ts";
 import { inFolder, python } from "./python.ts";
 

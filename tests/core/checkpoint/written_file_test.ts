@@ -1,7 +1,7 @@
 // What was written is read back: all of it, once, and what differs is told by its name.
 import { assertEquals, assertThrows } from "@std/assert";
-import { UserError } from "../../../core/errors.ts";
-import { WrittenFile } from "../../../core/checkpoint/written_file.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { WrittenFile } from "../../../core/checkpoint/zip_writer.ts";
 import { inFolder } from "./python.ts";
 
 const bytes = (length: number, seed: number) => new Uint8Array(length).map((_, i) => i * seed);

@@ -1,10 +1,10 @@
 // Zip files: ours read by Python's zipfile, Python's read by us, and files that lie.
 import { assertEquals, assertThrows } from "@std/assert";
-import { FileBytes } from "../../../core/checkpoint/file_bytes.ts";
+import { FileBytes } from "../../../core/base/file_bytes.ts";
 import { memoryStorage } from "../../../core/checkpoint/value.ts";
-import { openZip } from "../../../core/checkpoint/zip_reader.ts";
+import { openZip } from "../../../core/base/zip.ts";
 import { zipWriter } from "../../../core/checkpoint/zip_writer.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { inFolder, python } from "./python.ts";
 
 const text = (content: string) => new TextEncoder().encode(content);

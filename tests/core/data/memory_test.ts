@@ -2,7 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { batchOf, plainPart } from "../../../core/data/source.ts";
 import { memorySource } from "../../../core/data/memory.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { tensor, toNumbers } from "../../../ffi/make.ts";
 import { liveTensors, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { useLibtorch } from "../../libtorch.ts";

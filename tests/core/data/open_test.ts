@@ -1,11 +1,11 @@
 // data.type -> sources, and the sentences for types that are not there.
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import type { Config } from "../../../core/config/settings.ts";
+import type { Config } from "../../../core/settings/settings.ts";
 import { openData } from "../../../core/data/open.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { inFolder } from "../checkpoint/python.ts";
-import { settings } from "./help.ts";
+import { settings } from "./columns/help.ts";
 
 useLibtorch();
 

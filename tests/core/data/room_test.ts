@@ -1,7 +1,7 @@
 // What data may take of the memory, and what is said when it would take more.
 import { assertEquals, assertThrows } from "@std/assert";
-import { checkRoom, heldInMemory } from "../../../core/data/room.ts";
-import { UserError } from "../../../core/errors.ts";
+import { checkRoom, heldInMemory } from "../../../core/data/memory.ts";
+import { UserError } from "../../../core/base/errors.ts";
 
 const GIB = 2 ** 30;
 

@@ -2,11 +2,11 @@
 import { assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { createLoss } from "../../../core/models/losses.ts";
 import type { Facts } from "../../../core/models/model.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { tensor, zeros } from "../../../ffi/make.ts";
 import { randint, randn, softmax } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { open, peer, print } from "./native.ts";
 

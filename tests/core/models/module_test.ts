@@ -1,8 +1,7 @@
 // What a module promises to a trainer: names, shared tensors, lives.
 import { assert, assertEquals } from "@std/assert";
-import { BatchNorm, recompute } from "../../../core/models/nn/batch_norm.ts";
-import { Embedding } from "../../../core/models/nn/embedding.ts";
-import { Linear } from "../../../core/models/nn/linear.ts";
+import { BatchNorm, recompute } from "../../../core/models/nn/norms.ts";
+import { Embedding, Linear } from "../../../core/models/nn/linear.ts";
 import { Group } from "../../../core/models/nn/module.ts";
 import { constant, readBytes, zeros } from "../../../ffi/make.ts";
 import { randn } from "../../../ffi/ops.ts";

@@ -1,7 +1,7 @@
 // Opens libtorch for a test file and runs the Python peer beside it. Test helper.
 import { openedLibtorch } from "../../../ffi/library.ts";
 import { readBytes } from "../../../ffi/make.ts";
-import { setThreads } from "../../../ffi/random.ts";
+import { setThreads } from "../../../ffi/context.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { askPeer } from "../../peer.ts";

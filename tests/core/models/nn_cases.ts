@@ -1,17 +1,19 @@
 // The modules that are compared with torch.nn's, with PyTorch's name and arguments for each. Test data.
 import * as act from "../../../core/models/nn/activations.ts";
 import { MultiheadAttention } from "../../../core/models/nn/attention.ts";
-import { BatchNorm } from "../../../core/models/nn/batch_norm.ts";
-import { Conv1d, Conv2d, Conv3d } from "../../../core/models/nn/conv.ts";
-import { ConvTranspose1d, ConvTranspose2d, ConvTranspose3d } from "../../../core/models/nn/conv_transpose.ts";
-import { Dropout } from "../../../core/models/nn/dropout.ts";
-import { Embedding } from "../../../core/models/nn/embedding.ts";
+import { BatchNorm, GroupNorm, LayerNorm, RMSNorm } from "../../../core/models/nn/norms.ts";
+import {
+  Conv1d,
+  Conv2d,
+  Conv3d,
+  ConvTranspose1d,
+  ConvTranspose2d,
+  ConvTranspose3d,
+} from "../../../core/models/nn/conv.ts";
+import { Dropout, Embedding, Linear } from "../../../core/models/nn/linear.ts";
 import { truncNormal } from "../../../core/models/nn/init.ts";
-import { Linear } from "../../../core/models/nn/linear.ts";
 import { Module } from "../../../core/models/nn/module.ts";
-import { GroupNorm, LayerNorm, RMSNorm } from "../../../core/models/nn/norms.ts";
-import { AdaptiveAvgPool, AvgPool, MaxPool } from "../../../core/models/nn/pooling.ts";
-import { Upsample } from "../../../core/models/nn/upsample.ts";
+import { AdaptiveAvgPool, AvgPool, MaxPool, Upsample } from "../../../core/models/nn/pooling.ts";
 import { uninitialised } from "../../../ffi/make.ts";
 import { mul } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";

@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { normal } from "../../../core/models/nn/init.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { mean, mul, randint, randn } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { open, peer, print } from "./native.ts";
 import { CASES, type NnCase } from "./nn_cases.ts";

@@ -1,7 +1,7 @@
 // Models from settings: every name makes a model that takes the data's shape; what doesn't fit is refused in words.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { type Config, SETTINGS } from "../../../core/config/settings.ts";
-import { UserError } from "../../../core/errors.ts";
+import { type Config, SETTINGS } from "../../../core/settings/settings.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { type Facts, forward, parameterCount } from "../../../core/models/model.ts";
 import { createModel, MODELS } from "../../../core/models/registry.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";

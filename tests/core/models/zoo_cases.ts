@@ -1,10 +1,9 @@
 // The models that are compared with PyTorch, small enough for one core. Test data.
 import type { Facts, Model } from "../../../core/models/model.ts";
-import { cosmoCnn } from "../../../core/models/zoo/cosmo_cnn.ts";
+import { cosmoCnn, simpleConvnet } from "../../../core/models/zoo/convnets.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { resnet, RESNETS } from "../../../core/models/zoo/resnet.ts";
-import { simpleConvnet } from "../../../core/models/zoo/simple_convnet.ts";
 import { unet } from "../../../core/models/zoo/unet.ts";
 import { vit } from "../../../core/models/zoo/vit.ts";
 

@@ -3,7 +3,7 @@ import { assertEquals } from "@std/assert";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { constant } from "../../../ffi/make.ts";
 import { randint, randn } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import { liveTensors, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { normal } from "../../../core/models/nn/init.ts";
 import { createLoss } from "../../../core/models/losses.ts";

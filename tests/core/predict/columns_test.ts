@@ -1,12 +1,19 @@
 // Rows that were put on disk batch by batch, by one rank or several, are columns in the samples' order again.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import { UserError } from "../../../core/errors.ts";
-import { columnsOf, outlineOf, type Part, piecesOf } from "../../../core/predict/columns.ts";
-import { checkCsv, writeCsv } from "../../../core/predict/csv.ts";
-import { checkNetcdf } from "../../../core/predict/netcdf.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import {
+  openNamedSpool,
+  openSpool,
+  outlineOf,
+  piecesOf,
+  type PredictedPart,
+  predictionColumns,
+  readSpool,
+  type Spool,
+} from "../../../core/predict/columns.ts";
+import { checkCsv, checkNetcdf, writeCsv } from "../../../core/predict/file.ts";
 import { shareOf } from "../../../core/predict/predict.ts";
-import { openNamedSpool, openSpool, readSpool, type Spool } from "../../../core/predict/spool.ts";
 import { inTemp } from "../../integration/program.ts";
 
 /** Rows as a model would give them for these samples: [id, id / 2] each. */
@@ -21,18 +28,18 @@ const filled = (spool: Spool, ...batches: readonly number[][]): Spool => {
 };
 
 const NO_NAMES = { predicted: [], target: [] };
-const all = (columns: ReturnType<typeof columnsOf>, name: string) =>
+const all = (columns: ReturnType<typeof predictionColumns>, name: string) =>
   [...piecesOf(columns.find((column) => column.name === name)!)].flatMap((piece) => [...piece]);
 
 Deno.test("samples of two parts, each on two ranks, come in the data's order with the part that they are of", () =>
   inTemp((folder) => {
     const out = join(folder, "p.csv");
     const spool = (...batches: number[][]) => filled(openSpool(out), ...batches);
-    const parts: Part[] = [
+    const parts: PredictedPart[] = [
       { role: "train", spools: [spool([0, 1, 4], [5]), spool([7, 8])] },
       { role: "val", spools: [spool([2]), spool([3, 6, 9])] },
     ];
-    const columns = columnsOf(parts, { oneTable: true, split: true }, NO_NAMES);
+    const columns = predictionColumns(parts, { oneTable: true, split: true }, NO_NAMES);
     const order = Array.from({ length: 10 }, (_, i) => i);
     assertEquals(all(columns, "id"), order);
     assertEquals(all(columns, "split"), [0, 0, 1, 1, 0, 0, 1, 0, 0, 1]);
@@ -46,7 +53,7 @@ Deno.test("samples of two parts, each on two ranks, come in the data's order wit
       "1,train,1,0.5",
       "2,val,2,1",
     ]);
-    const apart = columnsOf(parts, { oneTable: false, split: false }, NO_NAMES);
+    const apart = predictionColumns(parts, { oneTable: false, split: false }, NO_NAMES);
     assertEquals(all(apart, "id"), [0, 1, 4, 5, 7, 8, 2, 3, 6, 9]);
     assertEquals([...Deno.readDirSync(folder)].map(({ name }) => name), ["p.csv"]); // spools have no names
     for (const { spools } of parts) for (const spool of spools) spool.close();
@@ -58,7 +65,7 @@ Deno.test("what one rank puts down another reads, and a rank without samples has
     const columns = own.columns();
     own.close();
     const idle = readSpool(folder, "val-0", [], 0), there = readSpool(folder, "val-1", columns, 3);
-    const merged = columnsOf(
+    const merged = predictionColumns(
       [{ role: "val", spools: [idle, there] }],
       { oneTable: true, split: false },
       NO_NAMES,
@@ -75,7 +82,11 @@ Deno.test("pieces are small, however many rows there are, and rows of another sh
     const map = { name: "prediction", shape: [64, 64], values: new Float32Array(100 * 4096).fill(1) };
     const ids = { name: "id", shape: [], values: new Int32Array(100) };
     for (let i = 0; i < 10; i++) spool.add([ids, map]);
-    const columns = columnsOf([{ role: "val", spools: [spool] }], { oneTable: true, split: false }, NO_NAMES);
+    const columns = predictionColumns(
+      [{ role: "val", spools: [spool] }],
+      { oneTable: true, split: false },
+      NO_NAMES,
+    );
     const pieces = [...piecesOf(columns[1])].map(({ length }) => length);
     assertEquals(pieces.reduce((a, b) => a + b), 1000 * 4096);
     assert(Math.max(...pieces) <= 1 << 18, `${Math.max(...pieces)}`);

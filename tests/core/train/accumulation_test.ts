@@ -6,7 +6,7 @@ import { mlp } from "../../../core/models/zoo/mlp.ts";
 import type { MicroBatch } from "../../../core/train/step.ts";
 import { fill_, tensor, toNumbers } from "../../../ffi/make.ts";
 import { narrow, randint, randn } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import { keep, liveTensors } from "../../../ffi/tensor.ts";
 import { open, rig, rows, run } from "./rig.ts";
 

@@ -1,7 +1,7 @@
 // What is due between two steps, alone and with other ranks.
 import { assertEquals } from "@std/assert";
-import { enough, openAsked } from "../../../core/train/asked.ts";
-import type { Agreed } from "../../../core/dist/control/messages.ts";
+import { enough, openBoundaryRequests } from "../../../core/train/pauses.ts";
+import type { Agreed } from "../../../core/ranks/control/messages.ts";
 import type { Run } from "../../../core/train/run.ts";
 
 interface Case {
@@ -25,13 +25,13 @@ function due(c: Case, here: boolean, ...steps: readonly number[]) {
     wish: (_: unknown, save: boolean) => done.push(`wish ${save}`),
     control: { here: () => (done.push("here"), c.agreed ?? null) },
   };
-  const asked = openAsked({
+  const asked = openBoundaryRequests({
     config: { training: { save_interval: c.interval ?? "2steps" } },
     plan: { stepsPerEpoch: 10 },
     requests: { stop: () => c.stop ?? null, takeSave: () => c.save ?? false },
     cursor,
     together,
-  } as unknown as Run, pauses as unknown as Parameters<typeof openAsked>[1]);
+  } as unknown as Run, pauses as unknown as Parameters<typeof openBoundaryRequests>[1]);
   for (const since = performance.now(); performance.now() === since;); // what goes by the clock is due
   const given = steps.map((step) => {
     cursor.step = step;

@@ -1,6 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { UserError } from "../../../core/errors.ts";
-import { loggedSteps, placeInEpoch, planBatches, stepsInAll } from "../../../core/train/batch_math.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { loggedSteps, placeInEpoch, planBatches, stepsInAll } from "../../../core/train/batches.ts";
 
 const wanted = { batch_size: 16, global_batch_size: 0, grad_accum: 1 };
 

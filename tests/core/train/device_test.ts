@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { asUserError } from "../../../core/train/device.ts";
 import { NativeError } from "../../../ffi/errors.ts";
 

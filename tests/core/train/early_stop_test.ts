@@ -1,12 +1,12 @@
 import { assertEquals } from "@std/assert";
-import { type Best, judge } from "../../../core/train/early_stop.ts";
+import { type Best, judgeEpoch } from "../../../core/train/trainer.ts";
 
 /** The epochs that were the best so far, and the one that ended the run. */
 function follow(losses: number[], patience: number) {
   let best: Best | null = null;
   const better: number[] = [];
   for (const [i, valLoss] of losses.entries()) {
-    const verdict = judge(best, { epoch: i + 1, valLoss }, patience);
+    const verdict = judgeEpoch(best, { epoch: i + 1, valLoss }, patience);
     best = verdict.best;
     if (verdict.better) better.push(i + 1);
     if (verdict.stop) return { better, stopped: i + 1 };

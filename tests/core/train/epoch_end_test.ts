@@ -1,12 +1,12 @@
 // Where a request to stop meets an evaluation: no place is passed without a look at it, and none is looked at in vain.
 import { assertEquals, assertRejects } from "@std/assert";
-import type { Control } from "../../../core/dist/control/control.ts";
-import { openBreath } from "../../../core/train/breath.ts";
-import { Cut, evaluateEpoch } from "../../../core/train/epoch_end.ts";
-import { trainLoop } from "../../../core/train/loop.ts";
-import { latestPath } from "../../../core/train/names.ts";
+import type { Control } from "../../../core/ranks/control/control.ts";
+import { openEventLoopTurn } from "../../../core/train/pauses.ts";
+import { Cut, evaluateEpoch } from "../../../core/train/evaluate.ts";
+import { trainLoop } from "../../../core/train/trainer.ts";
+import { latestPath } from "../../../core/train/run_folder.ts";
 import type { Run } from "../../../core/train/run.ts";
-import { setThreads } from "../../../ffi/random.ts";
+import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { oneOfMany } from "./one_of_many.ts";
 import { contents, eventsIn, started, trained } from "./started.ts";
@@ -67,7 +67,7 @@ function asRank(folder: string, rank: number, control: Partial<Control>, change:
     let met = 0;
     const team = { ...together.team, rank, world: 2, reduce: (v: readonly number[]) => (met++, [...v]) };
     const both = { ...run, ...change, together: { ...together, team, shareBuffers() {} } };
-    return { result: await evaluateEpoch(both, 0, openBreath()), met };
+    return { result: await evaluateEpoch(both, 0, openEventLoopTurn()), met };
   });
 }
 

@@ -1,8 +1,8 @@
 // An epoch's sums, kept by ranks and shards, and taken up again from a checkpoint.
 import { assertEquals } from "@std/assert";
-import { emptySums, sumsOf, sumsSoFar, wholeOf } from "../../../core/train/epoch_sums.ts";
+import { emptySums, sumsOf, sumsSoFar, wholeOf } from "../../../core/train/epoch.ts";
 import type { Run } from "../../../core/train/run.ts";
-import { shardsOfRank } from "../../../core/train/sum_tree.ts";
+import { shardsOfRank } from "../../../core/train/gradients/virtual_shards.ts";
 
 /** Of a regression with one target a shard keeps its loss, items, and six sums more. */
 const SIZE = 8;

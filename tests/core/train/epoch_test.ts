@@ -1,12 +1,10 @@
 // The steps of an epoch: what comes after what in each, which is what ranks rely on that meet there. Whole runs: loop_test.ts.
 import { assertEquals } from "@std/assert";
-import { openAsked } from "../../../core/train/asked.ts";
-import { openBreath } from "../../../core/train/breath.ts";
+import { openBoundaryRequests, openEventLoopTurn, openPauses } from "../../../core/train/pauses.ts";
 import { type Common, openEpoch, settle, trainSteps } from "../../../core/train/epoch.ts";
-import { openPauses } from "../../../core/train/pauses.ts";
 import type { Run } from "../../../core/train/run.ts";
-import { COMMUNICATION, COMPUTE, COPY, DATA, OPTIMIZER, REST, SAVE } from "../../../core/track/account.ts";
-import { openThroughput } from "../../../core/track/throughput.ts";
+import { COMMUNICATION, COMPUTE, COPY, DATA, OPTIMIZER, REST, SAVE } from "../../../core/run/account.ts";
+import { openThroughput } from "../../../core/train/throughput.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { oneOfMany } from "./one_of_many.ts";
 import { started } from "./started.ts";
@@ -22,9 +20,9 @@ function commonOf(run: Run): Common {
     run,
     supply: run.feed.of(run.train),
     pace: openThroughput(),
-    breath: openBreath(),
+    breath: openEventLoopTurn(),
     pauses,
-    asked: openAsked(run, pauses),
+    asked: openBoundaryRequests(run, pauses),
     beforeStep() {},
   };
 }

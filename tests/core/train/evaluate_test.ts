@@ -2,12 +2,12 @@ import { assert, assertAlmostEquals, assertEquals, assertRejects } from "@std/as
 import { memorySource } from "../../../core/data/memory.ts";
 import type { Source } from "../../../core/data/source.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { evaluate, lessAtOnce } from "../../../core/train/evaluate.ts";
 import { openFeed } from "../../../core/train/feed.ts";
 import { NativeError } from "../../../ffi/errors.ts";
 import { randint, randn } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import { liveTensors } from "../../../ffi/tensor.ts";
 import { open, rig } from "./rig.ts";
 

@@ -1,9 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
-import { order } from "../../../core/data/order.ts";
-import { partsOf } from "../../../core/data/part.ts";
-import { loadKind } from "../../../core/data/reading/kinds.ts";
-import { threadedSource } from "../../../core/data/reading/threaded_source.ts";
-import type { Part, Source } from "../../../core/data/source.ts";
+import { order, partsOf } from "../../../core/data/order.ts";
+import { loadKind } from "../../../core/data/reading/reader.ts";
+import { type Part, type Source, threadedSource } from "../../../core/data/source.ts";
 import { createLoss } from "../../../core/models/losses.ts";
 import { openFeed, type Supply } from "../../../core/train/feed.ts";
 import { toNumbers } from "../../../ffi/make.ts";

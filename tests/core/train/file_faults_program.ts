@@ -1,8 +1,8 @@
 // Makes the file calls of a run's saves fail, one after the other, and prints what became of it as JSON: every call with a
 // few errnos in turn and every kind of call with all of them; with `all` every call with every errno. Needs file_faults.c.
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
-import { UserError } from "../../../core/errors.ts";
-import { latestPath } from "../../../core/train/names.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { latestPath } from "../../../core/train/run_folder.ts";
 import type { Prepared } from "../../../core/train/prepare.ts";
 import { type Call, CALLS, COMMON, ERRNOS, type Fault, steerFaults } from "../../native/file_faults.ts";
 import { started } from "./started.ts";

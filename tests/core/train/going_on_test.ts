@@ -2,8 +2,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import type { Source } from "../../../core/data/source.ts";
-import { trainLoop } from "../../../core/train/loop.ts";
-import { setThreads } from "../../../ffi/random.ts";
+import { trainLoop } from "../../../core/train/trainer.ts";
+import { setThreads } from "../../../ffi/context.ts";
 import { goodFiles, lay } from "../../integration/formats.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { contents, started, trained } from "./started.ts";

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { every } from "../../../core/train/interval.ts";
+import { every } from "../../../core/train/pauses.ts";
 
 const due = (text: string, stepsPerEpoch: number, steps: number) => {
   const is = every(text, stepsPerEpoch);

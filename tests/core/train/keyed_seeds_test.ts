@@ -1,9 +1,9 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
-import { simpleConvnet } from "../../../core/models/zoo/simple_convnet.ts";
+import { simpleConvnet } from "../../../core/models/zoo/convnets.ts";
 import { vit } from "../../../core/models/zoo/vit.ts";
-import { keyedSeeds } from "../../../core/train/keyed_seeds.ts";
+import { keyedSeeds } from "../../../core/train/blocks.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { randn } from "../../../ffi/ops.ts";
 import { open } from "./rig.ts";

@@ -1,11 +1,11 @@
-// A training step that leaves one tensor behind is a failing test. The long soak is bench/soak.ts, run here in full.
+// A training step that leaves one tensor behind is a failing test. The long soak is tests/core/train/soak_program.ts, run here in full.
 import { assert, assertEquals } from "@std/assert";
 import type { Facts } from "../../../core/models/model.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import type { MicroBatch } from "../../../core/train/step.ts";
 import { randint, randn } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import { liveTensors, scope } from "../../../ffi/tensor.ts";
 import { open, type Rig, rig, type RigOptions, rows, run } from "./rig.ts";
 
@@ -45,7 +45,7 @@ for (const options of [{}, { checkpointing: true }, { cast: "bf16", direct: true
 }
 
 Deno.test("10,000 steps of mlp and 500 of gpt: tensors constant from step 3, memory grows less than 2%", async () => {
-  const program = new URL("../../../bench/soak.ts", import.meta.url).pathname;
+  const program = new URL("./soak_program.ts", import.meta.url).pathname;
   const args = ["run", "-A", "--no-check", program];
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), { args }).output();
   const told = new TextDecoder().decode(stdout);

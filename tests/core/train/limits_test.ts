@@ -1,14 +1,14 @@
 // A run that is meant for many nodes and finds itself on fewer.
 import { assertEquals, assertThrows } from "@std/assert";
-import { resolve } from "../../../core/config/resolve.ts";
-import { placeFlags, whereAmI } from "../../../core/dist/where.ts";
-import { UserError } from "../../../core/errors.ts";
-import { refuseLayout, unitsTaken } from "../../../core/train/limits.ts";
-import { fromArgv, withFile } from "../config/helpers.ts";
-import { srun, type Variables } from "../dist/environments.ts";
+import { resolveSettings } from "../../../core/settings/resolve.ts";
+import { placeFlags, whereAmI } from "../../../core/ranks/context.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { refuseLayout, unitsTaken } from "../../../core/train/checks.ts";
+import { fromArgv, withFile } from "../settings/helpers.ts";
+import { srun, type Variables } from "../ranks/environments.ts";
 
 function check(argv: string[], env: Variables): void {
-  const resolved = resolve({ argv, env });
+  const resolved = resolveSettings({ argv, env });
   refuseLayout(resolved, whereAmI(env, placeFlags(resolved.config.distributed), { hostname: "gpu001" }));
 }
 

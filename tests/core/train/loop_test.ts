@@ -7,14 +7,14 @@ import {
   assertNotEquals,
   assertRejects,
 } from "@std/assert";
-import { UserError } from "../../../core/errors.ts";
-import { isThere } from "../../../core/there.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { pathExists } from "../../../core/base/files.ts";
 import { evaluate } from "../../../core/train/evaluate.ts";
 import type { Source } from "../../../core/data/source.ts";
-import { trainLoop } from "../../../core/train/loop.ts";
-import { bestPath, latestPath } from "../../../core/train/names.ts";
+import { trainLoop } from "../../../core/train/trainer.ts";
+import { bestPath, latestPath } from "../../../core/train/run_folder.ts";
 import type { Run } from "../../../core/train/run.ts";
-import { setThreads } from "../../../ffi/random.ts";
+import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { contents, eventsIn, started, type Trained, trained } from "./started.ts";
 
@@ -180,7 +180,7 @@ Deno.test(
       assertMatch(error.message, /^The validation loss is (Infinity|NaN) after the last step \(1\)/);
       assertMatch(error.message, /there is no best checkpoint/);
       const { places } = prepared;
-      assertEquals([isThere(bestPath(places)), isThere(latestPath(places))], [false, true]);
+      assertEquals([pathExists(bestPath(places)), pathExists(latestPath(places))], [false, true]);
       assertEquals(prepared.run.cursor.best, null);
       const events = await eventsIn(prepared);
       assertEquals(events.filter(({ kind }) => kind === "warning").length, 1);

@@ -1,9 +1,9 @@
 // What training will take of a CPU's memory, told before its first step.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { loadReader } from "../../../core/data/open.ts";
 import { build } from "../../../core/train/build.ts";
-import { checkMemory, judge } from "../../../core/train/memory_need.ts";
+import { checkMemory, judgeTrainingMemory } from "../../../core/train/memory.ts";
 import { toNumbers } from "../../../ffi/make.ts";
 import { randn } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
@@ -37,10 +37,10 @@ async function checked(free: number, ...flags: string[]): Promise<string | null>
 
 Deno.test("what fits with a tenth to spare is not spoken of; what is too much even halved is refused, but for swap and ranks", () => {
   const need = { state: 10, copy: 0, perSample: 5, batch: 16 }; // 90, and 50 at least
-  const verdict = (free: number, swap = 0, ranks = 1) => judge(need, { free, swap, ranks });
+  const verdict = (free: number, swap = 0, ranks = 1) => judgeTrainingMemory(need, { free, swap, ranks });
   assertEquals([101, 99, 51, 49].map((free) => verdict(free)), ["fits", "tight", "tight", "impossible"]);
   assertEquals(
-    judge({ ...need, copy: 90 }, { free: 101, swap: 0, ranks: 1 }),
+    judgeTrainingMemory({ ...need, copy: 90 }, { free: 101, swap: 0, ranks: 1 }),
     "tight",
     "a save can do without a copy",
   );

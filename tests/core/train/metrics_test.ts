@@ -3,14 +3,14 @@
 import { assert, assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
 import { memorySource } from "../../../core/data/memory.ts";
 import type { Source } from "../../../core/data/source.ts";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { createLoss, type Loss } from "../../../core/models/losses.ts";
 import type { Facts } from "../../../core/models/model.ts";
 import { type Measure, measureOf, type Metrics } from "../../../core/train/metrics.ts";
 import { runningMetrics } from "../../../core/train/running_metrics.ts";
 import { add, scalar, tensor, toNumbers } from "../../../ffi/make.ts";
 import { narrow, randint, randn, toDtype, zerosLike } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import { keep, liveTensors, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { peer } from "./peer.ts";
 import { open, settings } from "./rig.ts";

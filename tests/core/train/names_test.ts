@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { latestPath, newestRun, placesOf } from "../../../core/train/names.ts";
+import { latestPath, newestRun, runPathsOf } from "../../../core/train/run_folder.ts";
 import { settings } from "./rig.ts";
 
 async function inFolder(test: (folder: string) => void) {
@@ -19,7 +19,7 @@ const touch = (path: string, seconds = 0) => {
 Deno.test("a run is named by --run-name, else by its preset, else by model and data", () =>
   inFolder((folder) => {
     const name = (preset: string | null, ...flags: string[]) =>
-      placesOf(settings("--save-dir", folder, ...flags), preset, null).run;
+      runPathsOf(settings("--save-dir", folder, ...flags), preset, null).run;
     assertEquals(name("debug", "--run-name", "mine"), "mine");
     assertEquals(name("debug"), "debug");
     assertEquals(name(null, "--model", "resnet18", "--data-type", "mnist"), "resnet18-mnist");
@@ -31,23 +31,23 @@ Deno.test("a new run never takes a name that has logs or a checkpoint", () =>
   inFolder((folder) => {
     const config = settings("--save-dir", folder, "--run-name", "mine");
     touch(`${folder}/logs/mine/events.jsonl`);
-    assertEquals(placesOf(config, null, null).run, "mine-2");
+    assertEquals(runPathsOf(config, null, null).run, "mine-2");
     touch(`${folder}/checkpoints/mine-2_latest.pt`);
-    assertEquals(placesOf(config, null, null).run, "mine-3");
-    assertEquals(latestPath(placesOf(config, null, null)), `${folder}/checkpoints/mine-3_latest.pt`);
+    assertEquals(runPathsOf(config, null, null).run, "mine-3");
+    assertEquals(latestPath(runPathsOf(config, null, null)), `${folder}/checkpoints/mine-3_latest.pt`);
   }));
 
 Deno.test("a resumed run keeps its name and its files", () =>
   inFolder((folder) => {
     const config = settings("--save-dir", folder, "--run-name", "mine");
     touch(`${folder}/logs/mine-2/events.jsonl`);
-    assertEquals(placesOf(config, null, "mine-2").logs, `${folder}/logs/mine-2`);
+    assertEquals(runPathsOf(config, null, "mine-2").logs, `${folder}/logs/mine-2`);
   }));
 
 Deno.test("--model-dir takes the checkpoints, --save-dir the logs", () =>
   inFolder((folder) => {
     const config = settings("--save-dir", folder, "--model-dir", `${folder}/models`, "--run-name", "mine");
-    const places = placesOf(config, null, null);
+    const places = runPathsOf(config, null, null);
     assertEquals([places.checkpoints, places.logs], [`${folder}/models`, `${folder}/logs/mine`]);
   }));
 

@@ -1,7 +1,7 @@
 // How a command that goes on starts as many ranks again, by what started them.
 import { assertEquals } from "@std/assert";
-import { quoted } from "../../../core/cluster/script/shell_words.ts";
-import { startedBy } from "../../../core/train/next.ts";
+import { shellLine } from "../../../core/base/shell.ts";
+import { startedBy } from "../../../core/train/summary.ts";
 
 type Ranks = Parameters<typeof startedBy>[0];
 
@@ -43,7 +43,7 @@ Deno.test("a batch job's lines are read where nothing is trained: they submit an
 
 Deno.test("words reach a shell as they are", async () => {
   const odd = ["a b", "it's", "$HOME", "*", "~", "", "x=1", "é", "-n", "`id`", "!1", "a\nb"];
-  const { stdout } = await new Deno.Command("bash", { args: ["-c", `printf '%s\\0' ${quoted(odd)}`] })
+  const { stdout } = await new Deno.Command("bash", { args: ["-c", `printf '%s\\0' ${shellLine(odd)}`] })
     .output();
   assertEquals(new TextDecoder().decode(stdout).split("\0").slice(0, -1), odd);
 });

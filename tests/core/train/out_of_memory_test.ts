@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
-import { UserError } from "../../../core/errors.ts";
-import { outOfMemory } from "../../../core/train/out_of_memory.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { outOfMemory } from "../../../core/train/memory.ts";
 import { NativeError } from "../../../ffi/errors.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { started } from "./started.ts";

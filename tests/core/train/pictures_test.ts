@@ -2,13 +2,13 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { inflateSync } from "node:zlib";
 import { memorySource } from "../../../core/data/memory.ts";
-import { viridis } from "../../../core/data/preview/colours.ts";
+import { viridis } from "../../../core/data/preview/picture.ts";
 import type { Source } from "../../../core/data/source.ts";
 import { block, model } from "../../../core/models/model.ts";
 import { Linear } from "../../../core/models/nn/linear.ts";
 import type { Pass } from "../../../core/train/blocks.ts";
-import { openPictures } from "../../../core/train/pictures.ts";
-import type { PicturesNote } from "../../../core/track/wandb/types.ts";
+import { openPictures } from "../../../core/train/wandb_media.ts";
+import type { PicturesNote } from "../../../core/outputs/wandb/types.ts";
 import { add, scalar, scale, sub, tensor } from "../../../ffi/make.ts";
 import { toDtype } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";

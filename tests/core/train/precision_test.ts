@@ -1,14 +1,14 @@
 // The loss scale of fp16, on a CPU, with infinities put into the gradients; and bf16 autocast beside fp32.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { batchOf, plainPart } from "../../../core/data/source.ts";
-import { tokens } from "../../../core/data/synthetic/tokens.ts";
-import { UserError } from "../../../core/errors.ts";
+import { tokens } from "../../../core/data/synthetic/synthetic.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { chooseAmp, LossScaler, type ScaleSettings } from "../../../core/train/precision.ts";
 import { fill_, toNumbers } from "../../../ffi/make.ts";
 import { narrow, randn } from "../../../ffi/ops.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { peer } from "./peer.ts";
 import { open, type Rig, rig, rows, run, settings, weights } from "./rig.ts";

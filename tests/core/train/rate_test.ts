@@ -1,11 +1,10 @@
 // The learning rate: what somebody typed is what is used, and a preset scales its own.
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { getMultiNodeConfig } from "../../../core/config/library.ts";
-import { isTyped, originsOf, resolve } from "../../../core/config/resolve.ts";
-import { rateLine, scaledLearningRate } from "../../../core/train/rate.ts";
-import { fromArgv, withFile } from "../config/helpers.ts";
+import { getMultiNodeConfig, isTyped, originsOf, resolveSettings } from "../../../core/settings/resolve.ts";
+import { rateLine, scaledLearningRate } from "../../../core/train/schedule.ts";
+import { fromArgv, withFile } from "../settings/helpers.ts";
 
-const peak = (resolved: ReturnType<typeof resolve>, global = 256) =>
+const peak = (resolved: ReturnType<typeof resolveSettings>, global = 256) =>
   scaledLearningRate(resolved.config.training, global);
 const PRESETS = ["cpu-cluster", "single-gpu", "multi-gpu", "multi-node"];
 
@@ -21,7 +20,7 @@ Deno.test("a rate typed as a flag, in a file or as a variable is the rate that i
     assertEquals(peak(fromArgv(...argv)), 1.2e-3, `${preset} scales its own`);
     assertEquals(peak(fromArgv(...argv, "--lr", "0.01")), 0.01);
     assertEquals(peak(fromArgv(...argv, "--set", "training.lr=0.01")), 0.01);
-    assertEquals(peak(resolve({ argv, env: { HPCTRAIN_LR: "0.01" } })), 0.01);
+    assertEquals(peak(resolveSettings({ argv, env: { HPCTRAIN_LR: "0.01" } })), 0.01);
     withFile("training: { optimizer: { learning_rate: 0.01 } }", (path) => {
       assertEquals(peak(fromArgv(...argv, "--config", path)), 0.01);
     });
@@ -31,7 +30,7 @@ Deno.test("a rate typed as a flag, in a file or as a variable is the rate that i
 Deno.test("a typed rate is scaled where linear scaling was typed as well, wherever either stands", () => {
   const argv = ["--preset", "multi-node", "--lr", "0.01"];
   assertEquals(peak(fromArgv(...argv, "--lr-scaling", "linear")), 0.04);
-  assertEquals(peak(resolve({ argv, env: { HPCTRAIN_LR_SCALING: "linear" } })), 0.04);
+  assertEquals(peak(resolveSettings({ argv, env: { HPCTRAIN_LR_SCALING: "linear" } })), 0.04);
   withFile("training: { lr_scaling: linear }", (path) => {
     assertEquals(peak(fromArgv(...argv, "--config", path)), 0.04);
   });
@@ -42,7 +41,7 @@ Deno.test("a run that goes on keeps its rate, and one that is typed anew is used
   const preset = ["--preset", "multi-node"];
   const typed = fromArgv(...preset, "--lr", "0.01").config, own = fromArgv(...preset).config;
   const again = (checkpoint: unknown, ...more: string[]) =>
-    peak(resolve({ argv: [...preset, ...more], env: {}, checkpoint }));
+    peak(resolveSettings({ argv: [...preset, ...more], env: {}, checkpoint }));
   assertEquals(again(typed), 0.01);
   assertEquals(again(typed, "--lr", "0.01"), 0.01, "a job that is started again");
   assertEquals(again(own), 1.2e-3);
@@ -52,7 +51,7 @@ Deno.test("a run that goes on keeps its rate, and one that is typed anew is used
 Deno.test("a rate that a program sets is used as it is, and a preset's own is scaled", () => {
   const config = getMultiNodeConfig({ numNodes: 2, gpusPerNode: 4 });
   const asked = () =>
-    peak(resolve({ argv: [], env: {}, program: { config, preset: "multi-node" }, ranks: 8 }));
+    peak(resolveSettings({ argv: [], env: {}, program: { config, preset: "multi-node" }, ranks: 8 }));
   assertEquals(asked(), 1.2e-3);
   config.training.optimizer.learning_rate = 0.01;
   assertEquals(asked(), 0.01);
@@ -60,7 +59,7 @@ Deno.test("a rate that a program sets is used as it is, and a preset's own is sc
 
 Deno.test("a value's layer is a field, and its words are for people", () => {
   const env = { HPCTRAIN_EPOCHS: "3" };
-  const resolved = resolve({
+  const resolved = resolveSettings({
     argv: ["--preset", "multi-gpu", "--lr=1e-3"],
     env,
     checkpoint: { data: { flip: "both" } },

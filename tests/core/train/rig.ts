@@ -1,11 +1,11 @@
-// A model put together for training as a run does it, without files or lines. Test helper: may import core, ffi.
-import { resolve } from "../../../core/config/resolve.ts";
-import type { Config } from "../../../core/config/settings.ts";
+// A model put together for training as a run does it, without files or lines.
+import { resolveSettings } from "../../../core/settings/resolve.ts";
+import type { Config } from "../../../core/settings/settings.ts";
 import { createLoss } from "../../../core/models/losses.ts";
 import type { Facts, Model } from "../../../core/models/model.ts";
-import { type Arena, packParameters } from "../../../core/train/arena.ts";
-import { keyedSeeds } from "../../../core/train/keyed_seeds.ts";
-import { createOptimizer } from "../../../core/train/optimizers/optimizer.ts";
+import { type Arena, packParameters } from "../../../core/train/gradients/arena.ts";
+import { keyedSeeds } from "../../../core/train/blocks.ts";
+import { createOptimizer } from "../../../core/train/optimizers.ts";
 import { type MicroBatch, sharesOf, type StepOptions, trainStep } from "../../../core/train/step.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { open, print } from "../models/native.ts";
@@ -13,7 +13,7 @@ import { open, print } from "../models/native.ts";
 export { open };
 
 /** All settings, from the flags a user would give. */
-export const settings = (...argv: string[]): Config => resolve({ argv, env: {} }).config;
+export const settings = (...argv: string[]): Config => resolveSettings({ argv, env: {} }).config;
 
 export interface Rig {
   readonly model: Model;

@@ -1,8 +1,8 @@
 import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
-import { UserError } from "../../../core/errors.ts";
-import { bestPath, epochPath, latestPath } from "../../../core/train/names.ts";
-import { trainLoop } from "../../../core/train/loop.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { bestPath, epochPath, latestPath } from "../../../core/train/run_folder.ts";
+import { trainLoop } from "../../../core/train/trainer.ts";
 import type { Prepared } from "../../../core/train/prepare.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { fill_ } from "../../../ffi/make.ts";

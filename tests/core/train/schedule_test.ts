@@ -1,6 +1,5 @@
 import { assertAlmostEquals, assertEquals } from "@std/assert";
-import { learningRate, type Schedule } from "../../../core/train/schedule.ts";
-import { scheduleOf } from "../../../core/train/schedule_of.ts";
+import { learningRate, type Schedule, scheduleOf } from "../../../core/train/schedule.ts";
 import { peer } from "./peer.ts";
 import { rows, settings } from "./rig.ts";
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { beforeSecondStep, isRoomy } from "../../../core/train/second_step.ts";
+import { beforeSecondStep, isRoomy } from "../../../core/train/epoch.ts";
 import type { Run } from "../../../core/train/run.ts";
 
 Deno.test("what waits for the first step is done before the second, once", () => {

@@ -1,13 +1,12 @@
 // A whole run without the command line: settings, data, model, files in a folder that is removed. Test helper.
 import { createHash } from "node:crypto";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
-import { tensorBytes } from "../../../core/checkpoint/tensor_bytes.ts";
-import { TensorData } from "../../../core/checkpoint/value.ts";
-import { trainLoop } from "../../../core/train/loop.ts";
+import { tensorBytes, TensorData } from "../../../core/checkpoint/value.ts";
+import { trainLoop } from "../../../core/train/trainer.ts";
 import { loadReader } from "../../../core/data/open.ts";
 import { prepare, type Prepared } from "../../../core/train/prepare.ts";
 import type { Ending } from "../../../core/train/run.ts";
-import { latestPath } from "../../../core/train/names.ts";
+import { latestPath } from "../../../core/train/run_folder.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { settings } from "./rig.ts";
 

@@ -1,8 +1,8 @@
 // What makes a run stop or save from outside. Signals: tests/integration/interrupts_test.ts.
 import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
-import { UserError } from "../../../core/errors.ts";
-import { trainLoop } from "../../../core/train/loop.ts";
-import { hearEarly, stopSignals, unlessAsked, watchRequests } from "../../../core/train/stop.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { trainLoop } from "../../../core/train/trainer.ts";
+import { catchEarlySignals, stopSignals, unlessStopped, watchRequests } from "../../../core/train/stop.ts";
 import { until } from "../../integration/program.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { started } from "./started.ts";
@@ -51,15 +51,15 @@ Deno.test("signals are named with or without SIG, and what can't ask for a stop 
 });
 
 Deno.test("a warning that came before there was anything to save ends long work, and is not forgotten", async () => {
-  hearEarly(["SIGUSR2"]);
-  assertEquals(await unlessAsked(Promise.resolve("data")), "data");
+  catchEarlySignals(["SIGUSR2"]);
+  assertEquals(await unlessStopped(Promise.resolve("data")), "data");
   let came = false;
   const hear = () => void (came = true);
   Deno.addSignalListener("SIGUSR2", hear); // after those who were there before
   Deno.kill(Deno.pid, "SIGUSR2");
   await until("the signal", () => came);
   Deno.removeSignalListener("SIGUSR2", hear);
-  const asked = await assertRejects(() => unlessAsked(new Promise(() => {})), UserError);
+  const asked = await assertRejects(() => unlessStopped(new Promise(() => {})), UserError);
   assertEquals(asked.exitCode, 75);
   assertMatch(asked.message, /^SIGUSR2 came before the first step, while there was nothing to save\./);
   const heard: string[] = [];

@@ -1,11 +1,11 @@
 // Where a run's time goes, whatever is slow in it, and how much of it is left.
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
-import { PARTS, type Spent } from "../../../core/track/account.ts";
-import type { StepState } from "../../../core/track/lines.ts";
-import { trainLoop } from "../../../core/train/loop.ts";
+import { type Spent, TIME_PARTS } from "../../../core/run/account.ts";
+import type { StepState } from "../../../core/run/console.ts";
+import { trainLoop } from "../../../core/train/trainer.ts";
 import type { Run } from "../../../core/train/run.ts";
-import { exit } from "../../../core/train/story.ts";
-import { setThreads } from "../../../ffi/random.ts";
+import { exit } from "../../../core/train/summary.ts";
+import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { eventsIn, started } from "./started.ts";
 
@@ -34,7 +34,7 @@ function accountOf(folder: string, change: (run: Run) => Partial<Run>, more: rea
 
 type Line = { readonly [field: string]: any };
 
-const sum = (spent: Line) => PARTS.reduce((all, name) => all + spent[`${name}_s`], 0);
+const sum = (spent: Line) => TIME_PARTS.reduce((all, name) => all + spent[`${name}_s`], 0);
 
 const SLOW: Readonly<Record<string, [part: keyof Spent, least: number, (run: Run) => Partial<Run>]>> = {
   "a slow loader": ["data_s", STEPS * SLOW_MS, ({ train }) => ({
@@ -66,7 +66,7 @@ for (const [what, [part, least, change]] of Object.entries(SLOW)) {
       assert(last.seconds >= wall - 0.01, `${last.seconds} s of ${wall} s`);
       for (const event of [...times, ...epochs]) {
         assertAlmostEquals(sum(event), event.seconds, 1e-5);
-        for (const name of PARTS) assert(event[`${name}_s`] >= 0);
+        for (const name of TIME_PARTS) assert(event[`${name}_s`] >= 0);
       }
       assertAlmostEquals(
         times.reduce((all, { seconds }) => all + seconds, 0),

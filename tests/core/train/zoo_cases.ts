@@ -18,7 +18,7 @@ import {
   transpose,
 } from "../../../ffi/ops.ts";
 import { add, scalar } from "../../../ffi/make.ts";
-import { manualSeed } from "../../../ffi/random.ts";
+import { manualSeed } from "../../../ffi/context.ts";
 import { liveTensors, type Tensor } from "../../../ffi/tensor.ts";
 import { assertEquals } from "@std/assert";
 import { print } from "../models/native.ts";

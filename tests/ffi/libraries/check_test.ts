@@ -2,8 +2,7 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { checkLibtorch, isLibtorch } from "../../../ffi/libraries/check.ts";
-import { libraryFolder } from "../../../ffi/libraries/places.ts";
+import { checkLibtorch, isLibtorch, libraryFolder } from "../../../ffi/libraries/find.ts";
 import { type FakeElf, fakeElf, fakeTorch, inTemp } from "./fake_libtorch.ts";
 
 function reasonFor(dir: string): string {

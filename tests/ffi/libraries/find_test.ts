@@ -2,7 +2,7 @@
 
 import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { chooseLibtorch, findLibtorch, noLibtorchSentence } from "../../../ffi/libraries/find.ts";
 import { fakeTorch, inTemp } from "./fake_libtorch.ts";
 

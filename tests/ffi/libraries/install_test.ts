@@ -2,11 +2,9 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname, join } from "@std/path";
-import { UserError } from "../../../core/errors.ts";
-import { installMpich } from "../../../ffi/libraries/install_mpich.ts";
-import { installLibtorch } from "../../../ffi/libraries/install.ts";
-import { MPICH } from "../../../ffi/libraries/pins.ts";
-import type { Env } from "../../../ffi/libraries/types.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { installLibtorch, installMpich, MPICH } from "../../../ffi/libraries/install.ts";
+import type { Env } from "../../../ffi/libraries/find.ts";
 import { findMpi } from "../../../ffi/mpi/find.ts";
 import { fakeElf, fakeTorch, inTemp } from "./fake_libtorch.ts";
 

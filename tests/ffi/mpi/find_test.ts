@@ -1,9 +1,9 @@
 // Which MPI library is taken, on machines made of small files: each test has its own, with its own ldconfig.
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import { UserError } from "../../../core/errors.ts";
+import { UserError } from "../../../core/base/errors.ts";
 import { findMpi, noMpiSentence } from "../../../ffi/mpi/find.ts";
-import type { Env } from "../../../ffi/libraries/types.ts";
+import type { Env } from "../../../ffi/libraries/find.ts";
 import { fakeElf, inTemp } from "../libraries/fake_libtorch.ts";
 
 const OPEN_MPI = "libmpi.so.40", MPICH = "libmpi.so.12", STANDARD = "libmpi_abi.so.1";

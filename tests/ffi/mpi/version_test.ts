@@ -1,8 +1,8 @@
+// They stay open: not every MPI survives being closed.
 import { assertEquals, assertMatch } from "@std/assert";
-import { mpiVersion } from "../../../ffi/mpi/version.ts";
+import { mpiVersion } from "../../../ffi/mpi/mpi.ts";
 import { mpich, openMpi } from "../../mpi.ts";
 
-// They stay open: not every MPI survives being closed.
 Deno.test("MPI libraries say what they are without being started", { sanitizeResources: false }, () => {
   assertMatch(mpiVersion(openMpi().library)!, /^Open MPI \d+\.\d+/);
   assertMatch(mpiVersion(mpich().library)!, /^MPICH \d+\.\d+/);

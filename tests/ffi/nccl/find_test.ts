@@ -1,8 +1,8 @@
 // Which NCCL is taken, and what is said when there is none.
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { dirname } from "@std/path";
-import { UserError } from "../../../core/errors.ts";
-import { FILE, findNccl as find, noNcclSentence } from "../../../ffi/nccl/find.ts";
+import { UserError } from "../../../core/base/errors.ts";
+import { findNccl as find, NCCL_FILE, noNcclSentence } from "../../../ffi/nccl/find.ts";
 import { inTemp } from "../../integration/program.ts";
 
 /** Any library of this machine's will do: nothing is loaded. */
@@ -22,7 +22,7 @@ function put(path: string, from = LIBRARY): string {
 }
 
 /** In a process that has none yet: other tests may have loaded one. */
-const findNccl = (torch: string, env: Record<string, string>, loaded = FILE) => find(torch, env, loaded);
+const findNccl = (torch: string, env: Record<string, string>, loaded = NCCL_FILE) => find(torch, env, loaded);
 
 /** A machine whose loader knows nothing. */
 function bare(folder: string): Record<string, string> {

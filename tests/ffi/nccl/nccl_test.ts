@@ -9,9 +9,8 @@ import {
 } from "@std/assert";
 import { join } from "@std/path";
 import { LibraryError } from "../../../ffi/errors.ts";
-import { FILE, findNccl } from "../../../ffi/nccl/find.ts";
-import { inProgress, openNccl } from "../../../ffi/nccl/nccl.ts";
-import { knownAgainst, notBlocking, versionText } from "../../../ffi/nccl/symbols.ts";
+import { findNccl, NCCL_FILE } from "../../../ffi/nccl/find.ts";
+import { inProgress, knownAgainst, notBlocking, openNccl, versionText } from "../../../ffi/nccl/nccl.ts";
 import { finish, inTemp, ROOT } from "../../integration/program.ts";
 import { buildDouble, COMPILER } from "../../native/double.ts";
 
@@ -21,7 +20,8 @@ function real(): string | null {
   if (!python) return null;
   const lib = join(python, "../../lib");
   const name = [...Deno.readDirSync(lib)].map(({ name }) => name).find((name) => name.startsWith("python3"));
-  return findNccl(join(lib, name ?? "", "site-packages/torch/lib"), { PATH: "" }, FILE).chosen?.path ?? null;
+  return findNccl(join(lib, name ?? "", "site-packages/torch/lib"), { PATH: "" }, NCCL_FILE).chosen?.path ??
+    null;
 }
 
 const REAL = real();

@@ -1,9 +1,8 @@
 // One rank of the tests of transports, as a thread: what it is told to communicate by, it does everything with, and says what is
 // not what plain loops give. Test helper.
-import { openTransport } from "../../../core/dist/cpu/thread_transport.ts";
-import { roomOf } from "../../../ffi/ranks/arithmetic.ts";
-import type { ElementType, ReduceOp, Transport } from "../../../ffi/ranks/transport.ts";
-import type { ThreadScope } from "../../../core/thread_scope.ts";
+import { openTransport } from "../../../ffi/ranks/open_transport.ts";
+import { type ElementType, fixedBytes, type ReduceOp, type Transport } from "../../../ffi/ranks/transport.ts";
+import type { ThreadScope } from "../../../core/base/threads.ts";
 
 declare const self: ThreadScope;
 
@@ -53,7 +52,7 @@ function read(type: ElementType, bytes: Uint8Array<ArrayBuffer>): number[] {
 }
 
 function placed(values: Uint8Array): { bytes: Uint8Array<ArrayBuffer>; at: bigint } {
-  const { bytes, address: at } = roomOf(values.length);
+  const { bytes, address: at } = fixedBytes(values.length);
   bytes.set(values);
   return { bytes, at };
 }

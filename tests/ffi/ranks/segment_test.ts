@@ -1,6 +1,6 @@
 // Memory without a name, and who can't have it.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { makeSegment, mapSegment, type Segment } from "../../../ffi/ranks/segment.ts";
+import { makeSegment, mapSegment, type Segment } from "../../../ffi/ranks/shared.ts";
 
 function made(bytes: number): Segment {
   const segment = makeSegment(bytes);

@@ -1,11 +1,11 @@
 // What ranks communicate by where there is no MPI: every collective of every type, against plain loops.
 import { assert, assertEquals } from "@std/assert";
-import type { By } from "../../../core/dist/cpu/thread_transport.ts";
-import { accept, close, connect, listen } from "../../../ffi/ranks/sockets.ts";
+import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
+import { accept, close, connect, listen } from "../../../ffi/ranks/tcp.ts";
 import { acceptMemory, offerMemory } from "../../../ffi/ranks/shared.ts";
 import type { Report } from "./rank_thread.ts";
 
-type Opener = (world: number) => By[];
+type Opener = (world: number) => TransportOptions[];
 
 function offered() {
   const offer = offerMemory();

@@ -1,4 +1,4 @@
-// A real SLURM of two virtual nodes, made by scripts/slurm-testbed, and jobs in it. Test helper; may import integration/program.
+// A real SLURM of two virtual nodes, made by scripts/slurm-testbed, and jobs in it.
 import { join } from "@std/path";
 import { mpich } from "../../mpi.ts";
 import { environment, finish, type Result, ROOT } from "../program.ts";

@@ -1,10 +1,9 @@
 // What a user does: the executable in a folder of its own, and docs/slurm.md's first commands, in a real SLURM.
-import { isThere } from "../../../core/there.ts";
+import { pathExists } from "../../../core/base/files.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { blocksOf } from "../docs_blocks.ts";
-import { prepareJob } from "../../../commands/job_script.ts";
-import { SLURM } from "../../../commands/sbatch.ts";
+import { prepareJob, SLURM } from "../../../commands/sbatch.ts";
 import { COMMAND, eventsOf, EXE, ROOT } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
 
@@ -76,7 +75,7 @@ async function outcome(cwd: string, name: string, args: readonly string[], env: 
   const id = Number(await bed.done(["sbatch", "--parsable", ...args], { cwd, env }));
   const { state, code } = await bed.end(id, 120);
   // The presets for clusters keep stderr in a file of its own.
-  const said = ["out", "err"].map((end) => join(cwd, `logs/slurm/${name}_${id}.${end}`)).filter(isThere)
+  const said = ["out", "err"].map((end) => join(cwd, `logs/slurm/${name}_${id}.${end}`)).filter(pathExists)
     .map((path) => Deno.readTextFileSync(path)).join("");
   return { state, code, said };
 }

@@ -1,11 +1,13 @@
-// What measurements say: which rank or node is slow, wrong or late, against the others. Pure; may import line, format.
-import { formatBytes, formatDuration, formatPlural, formatRate } from "../../../format.ts";
-import { bad, good, type Line, warn } from "../line.ts";
-import { speedOf } from "../storage.ts";
-import type { PairResult, RankResult, Results } from "./results.ts";
+// Judges measurements: which rank or node is slow or wrong against the others. Findings of several nodes are merged
+// into one list. Pure.
+import { formatBytes, formatDuration, formatPlural, formatRate } from "../../../base/format.ts";
+import { bad, type Finding, good, warn } from "../check.ts";
+import { type Probe, speedOf } from "../storage.ts";
+
+// What measurements say: which rank or node is slow, wrong or late, against the others. Pure.
 
 export interface Judged {
-  readonly lines: Line[];
+  readonly lines: Finding[];
   /** Nodes to do without. */
   readonly exclude: string[];
 }
@@ -40,7 +42,7 @@ export const leaveOut = (nodes: readonly string[], hosts: readonly string[]): st
     : "Look at what else runs there (top, nvidia-smi), and whether it is throttled.";
 
 function judgeDevices(ranks: readonly RankResult[], hosts: readonly string[]): Judged {
-  const lines: Line[] = [], exclude: string[] = [];
+  const lines: Finding[] = [], exclude: string[] = [];
   for (const { rank, host, device, same } of ranks.filter(({ same }) => !same)) {
     lines.push(bad(
       "matmul",
@@ -77,7 +79,7 @@ const rate = (gflops: number): string =>
 
 function judgePairs(pairs: readonly PairResult[], left: number, hosts: readonly string[]): Judged {
   if (pairs.length === 0) return { lines: [], exclude: [] };
-  const lines: Line[] = [], exclude: string[] = [];
+  const lines: Finding[] = [], exclude: string[] = [];
   for (const { nodes } of pairs.filter(({ right }) => !right)) {
     lines.push(bad(
       "pairs",
@@ -160,7 +162,7 @@ function judgeWrites(ranks: readonly RankResult[], hosts: readonly string[]): Ju
       speed: speedOf(write),
       seconds: write.writeSeconds + write.syncSeconds,
     }));
-  const lines: Line[] = [], exclude: string[] = [];
+  const lines: Finding[] = [], exclude: string[] = [];
   for (const { rank, host, write } of failed) {
     lines.push(bad(
       "writes",
@@ -222,4 +224,80 @@ function judgeClocks(ranks: readonly RankResult[], hosts: readonly string[]): Ju
 /** The upper one of two in the middle: what is good is the measure. */
 function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1];
+}
+
+// The findings of several nodes as one list: what is the same everywhere once, what is a node's own with its name.
+// Pure.
+
+export interface OfNode {
+  readonly host: string;
+  readonly lines: readonly Finding[];
+  /** The version of the library that it computes by. */
+  readonly libtorch: string;
+}
+
+/** The first node's good lines stand for all. `exclude`: nodes on which alone training would fail. */
+export function mergeNodes(nodes: readonly OfNode[]): { lines: Finding[]; exclude: string[] } {
+  const [first, ...others] = nodes;
+  if (others.length === 0) return { lines: [...first.lines], exclude: [] };
+  const told = new Map<string, { line: Finding; hosts: string[] }>();
+  for (const { host, lines } of nodes) {
+    for (const line of lines) {
+      const key = JSON.stringify([line.name, line.state, line.said.replaceAll(host, "NODE")]);
+      const entry = told.get(key) ?? { line, hosts: [] };
+      entry.hosts.push(host);
+      told.set(key, entry);
+    }
+  }
+  const entries = [...told.values()].filter(({ line, hosts }) =>
+    line.state !== "good" || hosts[0] === first.host
+  );
+  const lines = entries.map(({ line, hosts }) => {
+    if (line.state === "good") return line;
+    const on = hosts.length === nodes.length ? `on all ${nodes.length} nodes` : `on ${hosts.join(", ")}`;
+    return { ...line, said: `${on}: ${line.said}` };
+  });
+  const own = entries.filter(({ line, hosts }) => line.state === "bad" && hosts.length < nodes.length);
+  return { lines, exclude: [...new Set(own.flatMap(({ hosts }) => hosts))] };
+}
+
+// What --full measures, as plain data.
+
+export interface RankResult {
+  readonly rank: number;
+  readonly host: string;
+  readonly device: string;
+  /** Billions of multiplications and additions a second, of matrices in f32. */
+  readonly gflops: number;
+  /** The same product came out twice as the same bits. */
+  readonly same: boolean;
+  /** A file of its own in the run's folder, with all ranks at it; null where it was not tried. */
+  readonly write: Probe | null;
+  /** Seconds by which its clock is ahead of rank 0's, and how far that can be wrong. */
+  readonly ahead: number;
+  readonly unsure: number;
+}
+
+/** An all-reduce of all ranks of two nodes. */
+export interface PairResult {
+  readonly nodes: readonly [string, string];
+  readonly bytes: number;
+  readonly seconds: number;
+  /** The sum was right. */
+  readonly right: boolean;
+}
+
+export interface AllResult {
+  readonly bytes: number;
+  readonly seconds: number;
+}
+
+export interface Results {
+  readonly ranks: readonly RankResult[];
+  readonly pairs: readonly PairResult[];
+  /** Pairs that there was no time for. */
+  readonly left: number;
+  readonly all: readonly AllResult[];
+  /** Since the program began. */
+  readonly seconds: number;
 }

@@ -1,28 +1,27 @@
-// `doctor --full`: the checks of every node, then what devices, network and storage do. On one rank this machine alone.
-// May import the checks, its siblings, dist, train.
+// `doctor --full`: the checks of every node, then measurements of devices, network and storage. On one rank, of this
+// machine alone.
 import { cudaDevices } from "../../../../ffi/cuda.ts";
 import type { Device } from "../../../../ffi/tensor.ts";
-import type { Resolved } from "../../../config/resolve.ts";
-import type { Config } from "../../../config/settings.ts";
-import { cpusHere } from "../../../dist/cpus.ts";
-import { placeFlags, type Where, whereAmI } from "../../../dist/where.ts";
-import { UserError } from "../../../errors.ts";
-import { formatDuration } from "../../../format.ts";
+import type { Resolved } from "../../../settings/resolve.ts";
+import type { Config } from "../../../settings/settings.ts";
+import { cpusHere } from "../../../base/cores.ts";
+import { placeFlags, type RankContext, whereAmI } from "../../../ranks/context.ts";
+import { UserError } from "../../../base/errors.ts";
+import { formatDuration } from "../../../base/format.ts";
 import { asUserError, openDevice } from "../../../train/device.ts";
-import { examine, type Facts, judge } from "../examine.ts";
-import { bad, good, type Line } from "../line.ts";
-import { nearestFolder, probe } from "../write_probe.ts";
-import { judgeResults } from "./judge.ts";
-import { matmulSpeed } from "./matmul.ts";
-import type { RankResult, Results } from "./results.ts";
-import type { Watch } from "./watchdog.ts";
+import { examine, type Facts, judgeFacts } from "../examine.ts";
+import { bad, type Finding, good } from "../check.ts";
+import { nearestFolder, probe } from "../storage.ts";
+import { judgeResults, type RankResult, type Results } from "./judge.ts";
+import { matmulSpeed } from "./speeds.ts";
+import type { WatchdogOptions } from "./watchdog.ts";
 
 type Env = Record<string, string>;
 
 export interface Outcome {
   readonly rank: number;
   /** On rank 0 for a person; on the others what their exit code follows from. */
-  readonly lines: readonly Line[];
+  readonly lines: readonly Finding[];
   /** Of this node. */
   readonly facts: Facts | null;
   readonly measured: Results | null;
@@ -42,11 +41,11 @@ export async function measure(resolved: Resolved, env: Env, began: number): Prom
     const where = whereOf(resolved, env);
     // Ranks of one node would all say the same of it.
     const facts = where === null || where.localRank === 0 ? await examine(resolved, env) : null;
-    const lines = facts ? judge(facts) : [];
+    const lines = facts ? judgeFacts(facts) : [];
     if (where === null) return { rank: 0, lines, facts, measured: null, exclude: [] };
     const ready = makeReady(config, where, lines);
     if (where.world === 1) return alone({ config, ready, lines, facts, began });
-    const { measureTogether } = await import("./together.ts");
+    const { measureRanks: measureTogether } = await import("./ranks.ts");
     return await measureTogether({ config, env, where, ready, lines, facts, began });
   } catch (error) {
     throw asUserError(error);
@@ -63,7 +62,7 @@ export interface Ready {
   readonly broken: string | null;
 }
 
-function makeReady(config: Config, where: Where, lines: readonly Line[]): Ready {
+function makeReady(config: Config, where: RankContext, lines: readonly Finding[]): Ready {
   const cause = lines.find(({ name, state }) =>
     state === "bad" && /^(libtorch|allocation|glibc)$/.test(name)
   );
@@ -81,7 +80,7 @@ function makeReady(config: Config, where: Where, lines: readonly Line[]): Ready 
 }
 
 /** Null where it can't be told: then the check of the allocation says why. */
-function whereOf({ config }: Resolved, env: Env): Where | null {
+function whereOf({ config }: Resolved, env: Env): RankContext | null {
   try {
     return whereAmI(env, placeFlags(config.distributed));
   } catch (error) {
@@ -95,7 +94,7 @@ function watch(seconds: number): Worker {
   const sentence =
     `hpctrain: doctor --full was not done after ${MOST_SECONDS} s on ${Deno.hostname()}: a device or a file ` +
     "system there does not answer. Try without --full, and --save-dir on another file system.";
-  thread.postMessage({ milliseconds: Math.max(0, 1000 * seconds), sentence } satisfies Watch);
+  thread.postMessage({ milliseconds: Math.max(0, 1000 * seconds), sentence } satisfies WatchdogOptions);
   return thread;
 }
 
@@ -108,14 +107,14 @@ export const speedHere = (device: Device) => matmulSpeed(device, MATMUL_SECONDS)
 interface Alone {
   readonly config: Config;
   readonly ready: Ready;
-  readonly lines: readonly Line[];
+  readonly lines: readonly Finding[];
   readonly facts: Facts | null;
   readonly began: number;
 }
 
 function alone({ config, ready: { device, broken }, lines, facts, began }: Alone): Outcome {
   if (broken !== null) {
-    const told = lines.some(({ state }) => state === "bad") ? [] : [lost(broken, [])];
+    const told = lines.some(({ state }) => state === "bad") ? [] : [lostFinding(broken, [])];
     return { rank: 0, lines: [...lines, ...told], facts, measured: null, exclude: [] };
   }
   const devices: Device[] = device === "cpu"
@@ -133,17 +132,18 @@ function alone({ config, ready: { device, broken }, lines, facts, began }: Alone
   }));
   const measured = { ranks, pairs: [], left: 0, all: [], seconds: (performance.now() - began) / 1000 };
   const judged = judgeResults(measured);
-  return { rank: 0, lines: [...lines, ...judged.lines, ended(measured)], facts, measured, exclude: [] };
+  return { rank: 0, lines: [...lines, ...judged.lines, timeFinding(measured)], facts, measured, exclude: [] };
 }
 
 /** What was refused before is not tried again. */
 export const canWrite = (facts: Facts | null): boolean =>
   facts === null || facts.storage.places.every(({ probe }) => probe === null || probe.refused === null);
 
-export const ended = ({ seconds }: Results): Line => good("time", `measured in ${formatDuration(seconds)}`);
+export const timeFinding = ({ seconds }: Results): Finding =>
+  good("time", `measured in ${formatDuration(seconds)}`);
 
 /** For a rank or a node that is lost on the way. */
-export const lost = (said: string, exclude: readonly string[]): Line =>
+export const lostFinding = (said: string, exclude: readonly string[]): Finding =>
   bad(
     "ranks",
     said.replace(/\.$/, ""),

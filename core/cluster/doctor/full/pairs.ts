@@ -1,15 +1,19 @@
-// All-reduces between every two nodes, as many pairs at a time as there can be. May import ffi, dist, rounds, limit.
+// All-reduces between every two nodes, as many pairs at a time as there can be, each pair a world of its own, within
+// a limit of time.
 import { synchroniseCuda } from "../../../../ffi/cuda.ts";
 import { ones, toDevice, toNumbers } from "../../../../ffi/make.ts";
 import { type Device, scope } from "../../../../ffi/tensor.ts";
-import type { Collectives } from "../../../dist/collectives.ts";
-import type { Team } from "../../../dist/team.ts";
-import type { Limit } from "./limit.ts";
-import type { PairResult } from "./results.ts";
-import { type Pair, tournament } from "./rounds.ts";
+import type { Collectives } from "../../../ranks/collectives.ts";
+import type { Team } from "../../../ranks/team.ts";
+import type { PairResult } from "./judge.ts";
+import { openFlightRecorder } from "../../../ranks/flight_recorder.ts";
+import { type Network, openNcclCollectives } from "../../../ranks/nccl/setup.ts";
+import type { RankContext } from "../../../ranks/context.ts";
+
+// All-reduces between every two nodes, as many pairs at a time as there can be.
 
 /** The ranks of a part talk among themselves until it is closed. */
-export interface Part {
+interface SubGroup {
   readonly collectives: Collectives;
   close(): Promise<void>;
 }
@@ -19,11 +23,11 @@ export interface PairsOptions {
   readonly device: Device;
   /** The host of each rank. */
   readonly hosts: readonly string[];
-  readonly limit: Limit;
+  readonly limit: TimeLimit;
   /** Seconds that all rounds may take. */
   readonly seconds: number;
   /** Every rank calls it; null: this one sits the round out. */
-  openPart(members: readonly number[] | null, number: number): Promise<Part | null>;
+  openPart(members: readonly number[] | null, number: number): Promise<SubGroup | null>;
 }
 
 const BYTES = 8 * 2 ** 20, TIMES = 3;
@@ -89,4 +93,104 @@ function time(
     });
     return { seconds: Math.min(...times), right };
   });
+}
+
+// Some of the ranks as a world of their own: where the engine can split itself, by that; else by another
+// communicator.
+
+export interface SubGroupOptions {
+  readonly team: Team;
+  readonly where: RankContext;
+  readonly device: Device;
+  readonly env: Record<string, string>;
+  readonly network: Network;
+  /** The folder for what NCCL_DEBUG brings. */
+  readonly logs: string;
+  readonly timeout: number;
+}
+
+/** Every rank calls what it gives, whether it takes part or sits out. */
+export function openSubGroups(options: SubGroupOptions) {
+  const { team } = options;
+  return team.collectives.split
+    ? (_: readonly number[] | null, number: number) => Promise.resolve(splitPart(team, number))
+    : (members: readonly number[] | null) => ncclPart(options, members);
+}
+
+function splitPart(team: Team, number: number): SubGroup {
+  const { collectives } = team;
+  collectives.wait(collectives.split!(number, "doctor: pairs"));
+  return {
+    collectives,
+    close() {
+      collectives.wait(collectives.split!(-1, "doctor: pairs"));
+      return Promise.resolve();
+    },
+  };
+}
+
+/** Its id goes by way of the whole world, so those who sit out take part in that. */
+async function ncclPart(
+  { team, where, device, env, network, logs, timeout }: SubGroupOptions,
+  members: readonly number[] | null,
+): Promise<SubGroup | null> {
+  const share = (bytes?: Uint8Array): Uint8Array => {
+    const heard = team.hear(bytes ? [...bytes] : null, "doctor: NCCL's id");
+    return Uint8Array.from(heard[members?.[0] ?? 0] ?? []);
+  };
+  if (members === null) {
+    share();
+    return null;
+  }
+  const rank = members.indexOf(team.rank);
+  const { collectives } = await openNcclCollectives({
+    where: { ...where, rank, world: members.length, nodes: 2 },
+    device,
+    env,
+    flight: openFlightRecorder(),
+    timeout,
+    share,
+    network,
+    logs,
+  });
+  return { collectives, close: () => collectives.close() };
+}
+
+// Every pair of nodes once, as many at a time as there can be: the rounds of a tournament. Pure.
+
+type Pair = readonly [number, number];
+
+/** Of each round the pairs, none of which share a node: n - 1 rounds for an even number of nodes, n for an odd one. */
+export function tournament(nodes: number): Pair[][] {
+  const seats = Array.from({ length: nodes + nodes % 2 }, (_, i) => i);
+  const rounds: Pair[][] = [];
+  for (let round = 0; round < seats.length - 1; round++) {
+    const pairs = Array.from({ length: seats.length / 2 }, (_, i) => [seats[i], seats[seats.length - 1 - i]]);
+    rounds.push(
+      pairs.filter((pair) => pair.every((node) => node < nodes)) // with an odd one out, who meets nobody rests
+        .map(([a, b]): Pair => a < b ? [a, b] : [b, a]),
+    );
+    seats.splice(1, 0, seats.pop()!); // the first stays, the others move on
+  }
+  return rounds;
+}
+
+// How long a measurement may take, with the sentence for when it takes longer: waits for other ranks ask for it.
+
+export interface TimeLimit {
+  /** Why nobody should wait any longer, or null. */
+  over(): string | null;
+  /** For what comes now. */
+  set(seconds: number, sentence: string): void;
+}
+
+export function openTimeLimit(now: () => number = () => performance.now()): TimeLimit {
+  let until = Infinity, why = "";
+  return {
+    over: () => now() > until ? why : null,
+    set(seconds, sentence) {
+      until = now() + 1000 * seconds;
+      why = sentence;
+    },
+  };
 }

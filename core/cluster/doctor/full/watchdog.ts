@@ -1,16 +1,16 @@
-// The thread that ends a --full which a native call does not come back from: a dead file server, a GPU that hangs. May
-// import ffi/end_process.
-import { endProcess } from "../../../../ffi/end_process.ts";
-import type { ThreadScope } from "../../../thread_scope.ts";
+// The watchdog thread (entry of a Worker): it ends a `--full` that a native call does not return from, because of a
+// dead file server or a GPU that hangs.
+import { endProcess } from "../../../../ffi/libc.ts";
+import type { ThreadScope } from "../../../base/threads.ts";
 
 declare const self: ThreadScope;
 
-export interface Watch {
+export interface WatchdogOptions {
   readonly milliseconds: number;
   readonly sentence: string;
 }
 
-self.onmessage = ({ data: { milliseconds, sentence } }: MessageEvent<Watch>) => {
+self.onmessage = ({ data: { milliseconds, sentence } }: MessageEvent<WatchdogOptions>) => {
   setTimeout(() => {
     console.error(sentence);
     endProcess(1);

@@ -2,13 +2,23 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { basename } from "@std/path";
 import { Buffer } from "node:buffer";
-import { type FileJob, newFlag, write } from "../../../../core/checkpoint/background/job.ts";
-import { help, type Work } from "../../../../core/checkpoint/background/team.ts";
+import {
+  type FileJob,
+  help,
+  newFlag,
+  type SharedWork,
+  writeCheckpoint,
+} from "../../../../core/checkpoint/background/job.ts";
 import { openCheckpoint } from "../../../../core/checkpoint/open.ts";
 import { writePickle } from "../../../../core/checkpoint/pickle_writer.ts";
-import { tensorBytes } from "../../../../core/checkpoint/tensor_bytes.ts";
-import { dict, memoryStorage, TensorData, type Value } from "../../../../core/checkpoint/value.ts";
-import { UserError } from "../../../../core/errors.ts";
+import {
+  dict,
+  memoryStorage,
+  tensorBytes,
+  TensorData,
+  type Value,
+} from "../../../../core/checkpoint/value.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 import { filesIn } from "../../../integration/program.ts";
 import { inFolder } from "../python.ts";
 
@@ -48,7 +58,7 @@ for (const ending of ["pt", "safetensors"]) {
       const [a, b] = [numbers(LARGE, 0.5), numbers(LARGE, 3)];
       const files = [undefined, () => {}, help].map((callHelp, i) => {
         const path = `${folder}/${i}.${ending}`;
-        const { bytes } = write(jobAt(path, a, b), callHelp);
+        const { bytes } = writeCheckpoint(jobAt(path, a, b), callHelp);
         assertEquals(bytes, Deno.statSync(path).size);
         using file = openCheckpoint(path);
         file.verify();
@@ -64,11 +74,11 @@ for (const ending of ["pt", "safetensors"]) {
     `the sums in a large .${ending} are those of the other thread`,
     inFolder((folder) => {
       const path = `${folder}/a.${ending}`;
-      const wrongly = (work: Work) => {
+      const wrongly = (work: SharedWork) => {
         help(work);
         new Uint8Array(work.board, work.board.byteLength - 32).fill(1);
       };
-      write(jobAt(path, numbers(LARGE, 0.5), numbers(LARGE, 3)), wrongly);
+      writeCheckpoint(jobAt(path, numbers(LARGE, 0.5), numbers(LARGE, 3)), wrongly);
       using file = openCheckpoint(path);
       assertThrows(() => file.verify(), UserError, "SHA-256");
     }),
@@ -81,12 +91,16 @@ Deno.test(
     const path = `${folder}/a.pt`, other = numbers(64, 1);
     const weights = (at: number, number: number) => numbers(44, 0.25).fill(number, at, at + 1);
     for (const number of [3.4028234663852886e38, -3.4028234663852886e38, 1e-45, -0]) {
-      for (let at = 0; at < 11; at++) write(jobAt(path, weights(at, number), other));
+      for (let at = 0; at < 11; at++) writeCheckpoint(jobAt(path, weights(at, number), other));
     }
     const before = Deno.readFileSync(path);
     for (const number of [NaN, Infinity, -Infinity]) {
       for (let at = 0; at < 11; at++) {
-        const error = assertThrows(() => write(jobAt(path, weights(at, number), other)), UserError, "first");
+        const error = assertThrows(
+          () => writeCheckpoint(jobAt(path, weights(at, number), other)),
+          UserError,
+          "first",
+        );
         assertEquals(error.kind, "numerics");
       }
     }
@@ -102,7 +116,7 @@ function killedBeforeItsPlace(path: string, job: FileJob): void {
     renameSync(from, to);
   };
   try {
-    assertThrows(() => write(job), Error, "killed");
+    assertThrows(() => writeCheckpoint(job), Error, "killed");
   } finally {
     Deno.renameSync = renameSync;
   }
@@ -119,7 +133,7 @@ for (const ending of ["pt", "safetensors"]) {
         links: [best, epoch(n)],
         retire: { folder, keep: 1, epoch: n },
       });
-      write(job(1, 1));
+      writeCheckpoint(job(1, 1));
       const before = Deno.readFileSync(path);
       assertEquals(Deno.readFileSync(best), before);
       killedBeforeItsPlace(path, job(2, 2));
@@ -127,7 +141,7 @@ for (const ending of ["pt", "safetensors"]) {
       assertEquals(filesIn(folder), [best, epoch(2), path].map((path) => basename(path)));
       const left = Deno.readFileSync(best);
       assertEquals(Deno.readFileSync(epoch(2)), left);
-      write(job(2, 2)); // the run comes to that state again
+      writeCheckpoint(job(2, 2)); // the run comes to that state again
       for (const one of [path, best, epoch(2)]) assertEquals(Deno.readFileSync(one), left);
     }),
   );
@@ -139,7 +153,7 @@ Deno.test(
     const path = `${folder}/latest.pt`, taken = `${folder}/best.pt`;
     Deno.mkdirSync(`${taken}/full`, { recursive: true });
     const job = { ...jobAt(path, numbers(64, 1), numbers(64, 1)), links: [taken] };
-    assertEquals(assertThrows(() => write(job), UserError).kind, "checkpoint");
+    assertEquals(assertThrows(() => writeCheckpoint(job), UserError).kind, "checkpoint");
     openCheckpoint(path).close();
   }),
 );

@@ -3,20 +3,20 @@ import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import {
+  digestFor,
   help,
   leaveSums,
   makeCopies,
   makeSums,
-  sumOf,
-  type Work,
+  type SharedWork,
   workOf,
-} from "../../../../core/checkpoint/background/team.ts";
-import type { Place } from "../../../../ffi/shared_memory.ts";
+} from "../../../../core/checkpoint/background/job.ts";
+import type { MemoryBlock } from "../../../../ffi/libc.ts";
 
 const MIB = 1 << 20;
 
 /** Memory that stays where it is as long as the test has it. */
-function memory(length: number, seed: number): { bytes: Uint8Array<ArrayBuffer>; place: Place } {
+function memory(length: number, seed: number): { bytes: Uint8Array<ArrayBuffer>; place: MemoryBlock } {
   const words = new Uint32Array(Math.ceil(length / 4));
   for (let i = 0; i < words.length; i++) words[i] = seed === 0 ? 0 : Math.imul(i + seed, 2654435761);
   const bytes = new Uint8Array(words.buffer, 0, length);
@@ -36,7 +36,7 @@ function state() {
 function check({ work, from, to, sums }: ReturnType<typeof state>): void {
   makeCopies(work);
   to.forEach(({ bytes }, i) => assert(Buffer.compare(bytes, from[i].bytes) === 0, `copy ${i}`));
-  assertEquals(work.sum.map((_, i) => sumOf(work, i)), sums);
+  assertEquals(work.sum.map((_, i) => digestFor(work, i)), sums);
 }
 
 Deno.test("one thread alone makes all copies and sums", () => check(state()));
@@ -72,14 +72,14 @@ Deno.test("what the other thread has made is taken and not made again", () => {
   help(all.work);
   const { board, sum } = all.work;
   new Uint8Array(board, board.byteLength - 32 * sum.length).fill(0xab); // as if it had found other sums
-  assertEquals(sumOf(all.work, 2), "ab".repeat(32));
+  assertEquals(digestFor(all.work, 2), "ab".repeat(32));
 });
 
 Deno.test("a sum that the other thread has begun with and never ends is made here", () => {
   const all = state();
   makeCopies(all.work);
   new Int32Array(all.work.board)[2] = 1; // somebody has taken the first
-  assertEquals(sumOf(all.work, 0, 10), all.sums[0]);
+  assertEquals(digestFor(all.work, 0, 10), all.sums[0]);
 });
 
 Deno.test("sums that nobody needs any more are not made", () => {
@@ -92,5 +92,5 @@ Deno.test("sums that nobody needs any more are not made", () => {
 
 Deno.test("a small state is no work for two", () => {
   const { place } = memory(MIB, 1);
-  assertEquals(workOf([], [place, new Uint8Array(64 * MIB)]) satisfies Work | null, null);
+  assertEquals(workOf([], [place, new Uint8Array(64 * MIB)]) satisfies SharedWork | null, null);
 });

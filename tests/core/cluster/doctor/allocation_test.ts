@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { gatherAllocation, judgeAllocation } from "../../../../core/cluster/doctor/allocation.ts";
+import { gatherAllocation, judgeAllocation } from "../../../../core/cluster/doctor/job.ts";
 
 const judged = (env: Record<string, string>, gpus = 0) => judgeAllocation(gatherAllocation(env, {}, gpus))[0];
 const STEP = {

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { namesIn, onPath, said, textOf } from "../../../../core/cluster/doctor/ask.ts";
+import { namesIn, onPath, programOutput, textOf } from "../../../../core/cluster/doctor/check.ts";
 import { inTemp } from "../../../integration/program.ts";
 
 Deno.test("a program is found in the first folder of PATH that has it, if it may be executed", () =>
@@ -15,13 +15,16 @@ Deno.test("a program is found in the first folder of PATH that has it, if it may
   }));
 
 Deno.test("what a program prints is heard; one that fails, hangs or is not there has said nothing", async () => {
-  const sh = (script: string, patience?: number) => said("/bin/sh", ["-c", script], patience);
+  const sh = (script: string, patience?: number) => programOutput("/bin/sh", ["-c", script], patience);
   assertEquals(await sh("echo 1; echo 2 >&2"), "1\n2");
-  assertEquals(await Promise.all([sh("echo 1; exit 3"), sh("exec sleep 60", 100), said("/no/such", [])]), [
-    null,
-    null,
-    null,
-  ]);
+  assertEquals(
+    await Promise.all([sh("echo 1; exit 3"), sh("exec sleep 60", 100), programOutput("/no/such", [])]),
+    [
+      null,
+      null,
+      null,
+    ],
+  );
 });
 
 Deno.test("files and folders that are not there are empty", () => {

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { judgeClock } from "../../../../core/cluster/doctor/clock.ts";
+import { judgeClock } from "../../../../core/cluster/doctor/system.ts";
 
 const NOW = 1_800_000_000;
 

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { type CoresFacts, gatherCores, judgeCores } from "../../../../core/cluster/doctor/cores.ts";
+import { type CoresFacts, gatherCores, judgeCores } from "../../../../core/cluster/doctor/system.ts";
 
 const FACTS: CoresFacts = {
   usable: 8,

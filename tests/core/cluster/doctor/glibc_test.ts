@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { gatherSystem, judgeSystem } from "../../../../core/cluster/doctor/glibc.ts";
+import { gatherSystem, judgeSystem } from "../../../../core/cluster/doctor/system.ts";
 
 const on = (glibc: string | null) => judgeSystem({ glibc, kernel: "3.10.0", arch: "x86_64" })[0];
 

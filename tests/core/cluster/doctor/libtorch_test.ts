@@ -3,7 +3,7 @@ import {
   gatherLibtorch,
   judgeLibtorch,
   type LibtorchFacts,
-} from "../../../../core/cluster/doctor/libtorch.ts";
+} from "../../../../core/cluster/doctor/libraries.ts";
 import { fakeTorch } from "../../../ffi/libraries/fake_libtorch.ts";
 import { inTemp } from "../../../integration/program.ts";
 

@@ -4,7 +4,7 @@ import {
   judgeLimits,
   limitIn,
   type LimitsFacts,
-} from "../../../../core/cluster/doctor/limits.ts";
+} from "../../../../core/cluster/doctor/system.ts";
 
 const FACTS: LimitsFacts = {
   files: 65536,

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { judgeMemory } from "../../../../core/cluster/doctor/memory.ts";
-import type { Limit } from "../../../../core/memory.ts";
+import { judgeMemory } from "../../../../core/cluster/doctor/system.ts";
+import type { Limit } from "../../../../core/base/memory.ts";
 
 const GIB = 2 ** 30;
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { gatherMpi, judgeMpi, type MpiFacts } from "../../../../core/cluster/doctor/mpi.ts";
+import { gatherMpi, judgeMpi, type MpiFacts } from "../../../../core/cluster/doctor/libraries.ts";
 import { mpich, openMpi } from "../../../mpi.ts";
 
 const NONE: MpiFacts = {

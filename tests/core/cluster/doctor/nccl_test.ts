@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { judgeNccl } from "../../../../core/cluster/doctor/nccl.ts";
+import { judgeNccl } from "../../../../core/cluster/doctor/libraries.ts";
 
 const found = (version: string | null, more: Record<string, unknown> = {}) =>
   judgeNccl({

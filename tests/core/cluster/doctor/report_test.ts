@@ -1,6 +1,13 @@
 import { assertEquals } from "@std/assert";
-import { bad, good, olderVersion, warn } from "../../../../core/cluster/doctor/line.ts";
-import { exitCode, table, verdict } from "../../../../core/cluster/doctor/report.ts";
+import {
+  bad,
+  exitCode,
+  findingsSummary,
+  findingsTable,
+  good,
+  olderVersion,
+  warn,
+} from "../../../../core/cluster/doctor/check.ts";
 
 const LINES = [
   good("glibc", "2.36"),
@@ -9,7 +16,7 @@ const LINES = [
 ];
 
 Deno.test("each finding is one line, aligned, with what to do behind it", () => {
-  assertEquals(table(LINES).split("\n"), [
+  assertEquals(findingsTable(LINES).split("\n"), [
     "  good  glibc     2.36",
     "  warn  cores     one; of two. Ask for more.",
     "  bad   libtorch  none. Install it.",
@@ -17,9 +24,9 @@ Deno.test("each finding is one line, aligned, with what to do behind it", () => 
 });
 
 Deno.test("the verdict names what is wrong, and only bad ends with 1", () => {
-  assertEquals(verdict(LINES), "Verdict: training here would fail, for this: libtorch.");
-  assertEquals(verdict(LINES.slice(0, 2)), "Verdict: training works here, with 1 warning: cores.");
-  assertEquals(verdict(LINES.slice(0, 1)), "Verdict: good. Training works here.");
+  assertEquals(findingsSummary(LINES), "Verdict: training here would fail, for this: libtorch.");
+  assertEquals(findingsSummary(LINES.slice(0, 2)), "Verdict: training works here, with 1 warning: cores.");
+  assertEquals(findingsSummary(LINES.slice(0, 1)), "Verdict: good. Training works here.");
   assertEquals([1, 2, 3].map((n) => exitCode(LINES.slice(0, n))), [0, 0, 1]);
 });
 

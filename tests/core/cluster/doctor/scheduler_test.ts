@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { gatherScheduler, judgeScheduler } from "../../../../core/cluster/doctor/scheduler.ts";
+import { gatherScheduler, judgeScheduler } from "../../../../core/cluster/doctor/job.ts";
 import { inTemp } from "../../../integration/program.ts";
 
 /** A folder of programs that print what real ones do. */

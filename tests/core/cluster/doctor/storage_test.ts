@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { judgeStorage, kindOf, type PlaceFacts, quotasIn } from "../../../../core/cluster/doctor/storage.ts";
+import { type FolderFacts, judgeStorage, kindOf, quotasIn } from "../../../../core/cluster/doctor/storage.ts";
 
 const GIB = 2 ** 30;
 const PROBE = {
@@ -11,7 +11,7 @@ const PROBE = {
   renameSeconds: 0.001,
   skew: 0,
 };
-const PLACE: PlaceFacts = {
+const PLACE: FolderFacts = {
   what: "checkpoints and logs",
   flag: "--save-dir",
   path: "/scratch/me",
@@ -24,7 +24,7 @@ const PLACE: PlaceFacts = {
   probe: PROBE,
   readable: true,
 };
-const judged = (more: Partial<PlaceFacts>) =>
+const judged = (more: Partial<FolderFacts>) =>
   judgeStorage({ places: [{ ...PLACE, ...more }], quotas: [] })[0];
 
 Deno.test("a folder with room is good, with its file system and speed", () => {

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { nearestFolder, probe } from "../../../../core/cluster/doctor/write_probe.ts";
+import { nearestFolder, probe } from "../../../../core/cluster/doctor/storage.ts";
 import { filesIn, inTemp, onDisk, ROOT_USER } from "../../../integration/program.ts";
 
 Deno.test("a folder is written, measured and left as it was", () =>

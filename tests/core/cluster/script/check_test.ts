@@ -1,7 +1,7 @@
 // The arithmetic of a job, in lines.
 import { assertEquals } from "@std/assert";
-import { arithmetic } from "../../../../core/cluster/script/check.ts";
-import { defaults } from "../../../../core/config/tree.ts";
+import { arithmetic } from "../../../../core/cluster/script/plan.ts";
+import { defaultConfig } from "../../../../core/settings/settings.ts";
 import { JOB } from "./helpers.ts";
 
 Deno.test("what a job asks for is added up over tasks and nodes", () => {
@@ -23,7 +23,7 @@ Deno.test("what a job asks for is added up over tasks and nodes", () => {
 });
 
 Deno.test("steps of an epoch are told where the data's size is known", () => {
-  const config = defaults();
+  const config = defaultConfig();
   config.data.train_samples = 1000;
   const last = () => arithmetic(JOB, { config, origin: () => "default" }).slice(-2);
   assertEquals(last(), [

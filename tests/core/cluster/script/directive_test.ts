@@ -1,7 +1,7 @@
 // Lines that schedulers read: what can't stand in one is quoted, or refused.
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { pbsLine, pbsOption, sbatchLine, sbatchOption } from "../../../../core/cluster/script/directive.ts";
-import { UserError } from "../../../../core/errors.ts";
+import { pbsLine, pbsOption, sbatchLine, sbatchOption } from "../../../../core/cluster/script/body.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 import { HOSTILE } from "./hostile.ts";
 
 /** As sbatch reads the value of an option: up to a blank or # outside quotes, a backslash before any letter. */

@@ -1,9 +1,9 @@
-// Jobs to render, and a place where a rendered script runs: programs of a scheduler that only start what they are told to,
-// and an executable that writes down its arguments. Test helper; may import core, tests/integration/program.
+// Jobs to render, and a place where a rendered script runs: programs of a scheduler that only start what they are
+// told to, and an executable that writes down its arguments.
 import { join } from "@std/path";
-import type { Job } from "../../../../core/cluster/script/job.ts";
+import type { ScriptJob } from "../../../../core/cluster/script/job.ts";
 
-export const JOB: Job = {
+export const JOB: ScriptJob = {
   made: { version: "0.1.0", command: ["hpctrain", "sbatch"] },
   name: "run",
   program: ["./hpctrain"],

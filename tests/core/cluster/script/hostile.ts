@@ -1,4 +1,4 @@
-// 200 values that mean something to some shell, scheduler or formatter. Test helper; imports nothing.
+// 200 values that mean something to some shell, scheduler or formatter.
 
 const KNOWN = [
   "",

@@ -1,6 +1,6 @@
 // Scripts with hostile values in every place where a user's words go, executed by bash.
 import { assertEquals } from "@std/assert";
-import type { Job } from "../../../../core/cluster/script/job.ts";
+import type { ScriptJob } from "../../../../core/cluster/script/job.ts";
 import { renderPbs } from "../../../../core/cluster/script/pbs.ts";
 import { renderSlurm } from "../../../../core/cluster/script/slurm.ts";
 import { inPlace, JOB } from "./helpers.ts";
@@ -18,7 +18,7 @@ for (const [command, render] of Object.entries(RENDERERS)) {
       for (const [i, value] of HOSTILE.entries()) {
         const program = stub(`programs ${i}/${asFolder(value)}/hpctrain`);
         const words = ["train", "--wandb-run-name", value, `--data-path=${value}`, "--", value];
-        const job: Job = {
+        const job: ScriptJob = {
           ...JOB,
           made: { version: "0.1.0", command: ["hpctrain", command, ...words] },
           name: value,

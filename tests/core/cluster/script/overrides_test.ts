@@ -1,11 +1,11 @@
 // The variables that a script knows stand for flags that exist.
 import { assert, assertEquals } from "@std/assert";
-import { OF_THE_SIZE, overridesOf, uselessFor } from "../../../../core/cluster/script/overrides.ts";
-import { resolve } from "../../../../core/config/resolve.ts";
-import { ALL, FLAGS } from "../../../../core/config/tree.ts";
+import { OF_THE_SIZE, overridesOf, uselessFor } from "../../../../core/cluster/script/body.ts";
+import { resolveSettings } from "../../../../core/settings/resolve.ts";
+import { ALL_SETTINGS, FLAGS } from "../../../../core/settings/settings.ts";
 import { ROOT, run } from "../../../integration/program.ts";
 
-const plain = ALL.flatMap(({ setting }) => setting.plain ?? []);
+const plain = ALL_SETTINGS.flatMap(({ setting }) => setting.plain ?? []);
 
 Deno.test("the variables without a prefix are those of the contract, and docs/slurm.md names each", () => {
   const contract =
@@ -19,7 +19,7 @@ Deno.test("the variables without a prefix are those of the contract, and docs/sl
 Deno.test("a training job takes each of them, and our own of the flags that stand in the script", () => {
   const overrides = overridesOf(
     "train",
-    resolve({ argv: ["--seed", "3", "--nodes", "2", "--time", "1"], env: {} }),
+    resolveSettings({ argv: ["--seed", "3", "--nodes", "2", "--time", "1"], env: {} }),
   );
   const names = overrides.map(([name]) => name);
   assertEquals(
@@ -35,7 +35,7 @@ Deno.test("a training job takes each of them, and our own of the flags that stan
 
 Deno.test("every variable of a job that makes data is a flag of generate-data, and the others of the list are refused", async () => {
   const { stdout } = await run(["generate-data", "--help"]);
-  const overrides = overridesOf("generate-data", resolve({ argv: [], env: {} }));
+  const overrides = overridesOf("generate-data", resolveSettings({ argv: [], env: {} }));
   for (const [, flag] of overrides) assert(stdout.includes(`--${flag} `), flag);
   const known = [...overrides.map(([name]) => name), ...uselessFor("generate-data"), ...OF_THE_SIZE];
   for (const name of plain) assert(known.includes(name), name);

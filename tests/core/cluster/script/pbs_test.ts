@@ -1,16 +1,16 @@
 // Scripts for PBS Pro, OpenPBS and Torque: what their lines say, and what they do when they run.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import type { Job, Pbs } from "../../../../core/cluster/script/job.ts";
+import type { Pbs, ScriptJob } from "../../../../core/cluster/script/job.ts";
 import { renderPbs, walltime } from "../../../../core/cluster/script/pbs.ts";
-import { UserError } from "../../../../core/errors.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 import { inPlace, JOB, type Outcome } from "./helpers.ts";
 
-const directives = (job: Job) =>
+const directives = (job: ScriptJob) =>
   renderPbs(job).split("\n").filter((line) => line.startsWith("#PBS ")).map((line) => line.slice(5));
 const by = (pbs: Partial<Pbs>) => ({ site: { ...JOB.site, pbs: { ...JOB.site.pbs, ...pbs } } });
 const stubbed = (
   body: (
-    run: (job?: Partial<Job>, env?: Record<string, string>) => Promise<Outcome>,
+    run: (job?: Partial<ScriptJob>, env?: Record<string, string>) => Promise<Outcome>,
     folder: string,
   ) => Promise<void>,
 ) =>
@@ -67,7 +67,7 @@ Deno.test("days become hours, and what has none stays", () => {
 });
 
 Deno.test("what PBS does not have is refused with what it has instead", () => {
-  const refused = (limits: Partial<Job["limits"]>) => {
+  const refused = (limits: Partial<ScriptJob["limits"]>) => {
     try {
       renderPbs({ ...JOB, limits: { ...JOB.limits, ...limits } });
     } catch (error) {

@@ -1,14 +1,14 @@
 // Scripts for SLURM: what their lines say, and what they do when they run.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import type { Job } from "../../../../core/cluster/script/job.ts";
+import type { ScriptJob } from "../../../../core/cluster/script/job.ts";
 import { renderSlurm } from "../../../../core/cluster/script/slurm.ts";
 import { inPlace, JOB, type Outcome } from "./helpers.ts";
 
-const directives = (job: Job) =>
+const directives = (job: ScriptJob) =>
   renderSlurm(job).split("\n").filter((line) => line.startsWith("#SBATCH ")).map((line) => line.slice(8));
 const stubbed = (
   body: (
-    run: (job: Partial<Job>, env?: Record<string, string>, args?: string[]) => Promise<Outcome>,
+    run: (job: Partial<ScriptJob>, env?: Record<string, string>, args?: string[]) => Promise<Outcome>,
     folder: string,
   ) => Promise<void>,
 ) =>
@@ -121,7 +121,7 @@ Deno.test("srun starts a task for each GPU of the allocation as it is, and NODES
 Deno.test("more nodes or GPUs than the job has, or none at all, end it at once, with the line that submits one that has them", () =>
   stubbed(async (run) => {
     const FOUR = { SLURM_GPUS_ON_NODE: "4" };
-    const cases: [Record<string, string>, RegExp, Partial<Job>?][] = [
+    const cases: [Record<string, string>, RegExp, Partial<ScriptJob>?][] = [
       [
         { GPUS: "8" },
         /GPUS=8, and this job has 4 GPUs on each node\..* sbatch --gpus-per-node=8 --ntasks-per-node=8 FILE\n/,
@@ -234,7 +234,7 @@ Deno.test("ranks on CPUs are started as their MPI needs it, where the site has n
         `${folder}/bin/scontrol`,
         `#!/bin/sh\necho 'MpiDefault              = ${text}'\n`,
       );
-    const type = async (job: Job, env = {}) => (await run(renderSlurm(job), env)).env.SLURM_MPI_TYPE;
+    const type = async (job: ScriptJob, env = {}) => (await run(renderSlurm(job), env)).env.SLURM_MPI_TYPE;
     config("none");
     assertEquals(await type(job), "pmi2");
     assertEquals(await type(job, { SLURM_MPI_TYPE: "cray_shasta" }), "cray_shasta");

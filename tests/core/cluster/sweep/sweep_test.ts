@@ -1,10 +1,8 @@
 // Words -> axes -> points -> names: which runs a sweep has, and what they are called.
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { readAxes } from "../../../../core/cluster/sweep/axes.ts";
-import { namesOf } from "../../../../core/cluster/sweep/names.ts";
-import { drawn, grid } from "../../../../core/cluster/sweep/points.ts";
-import { ranked, type Row } from "../../../../core/cluster/sweep/table.ts";
-import { UserError } from "../../../../core/errors.ts";
+import { drawn, grid, namesOf, readAxes } from "../../../../core/cluster/sweep/axes.ts";
+import { ranked, type SweepRow } from "../../../../core/cluster/sweep/runs.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 
 const read = (...words: string[]) => readAxes(words, "hpctrain sweep");
 const refusal = (...words: string[]) => assertThrows(() => grid(read(...words).axes), UserError).message;
@@ -30,7 +28,9 @@ Deno.test("flags with one value are every run's, those with several make all com
 });
 
 Deno.test("a run whose metric is not finite is never a sweep's best", () => {
-  const rows = [Infinity, 0.5, NaN, -Infinity, 0.7].map((metric, i) => ({ run: `r${i}`, metric }) as Row);
+  const rows = [Infinity, 0.5, NaN, -Infinity, 0.7].map((metric, i) =>
+    ({ run: `r${i}`, metric }) as SweepRow
+  );
   assertEquals(ranked(rows, "val_r2").map(({ run }) => run), ["r4", "r1"]);
   assertEquals(ranked(rows, "val_loss").map(({ run }) => run), ["r1", "r4"]);
 });

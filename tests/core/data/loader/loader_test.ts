@@ -1,11 +1,9 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { openLoader } from "../../../../core/data/loader/loader.ts";
-import { order } from "../../../../core/data/order.ts";
-import { partsOf } from "../../../../core/data/part.ts";
-import { loadKind } from "../../../../core/data/reading/kinds.ts";
-import { threadedSource } from "../../../../core/data/reading/threaded_source.ts";
-import { type Part, plainPart, type Source } from "../../../../core/data/source.ts";
-import { UserError } from "../../../../core/errors.ts";
+import { order, partsOf } from "../../../../core/data/order.ts";
+import { loadKind } from "../../../../core/data/reading/reader.ts";
+import { type Part, plainPart, type Source, threadedSource } from "../../../../core/data/source.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../ffi/tensor.ts";
 import { open } from "../../train/rig.ts";

@@ -1,6 +1,5 @@
 // A reader for tests: sample i is four numbers made of i. It can be slow, and some samples can be bad.
-import type { Kind, ReaderSpec } from "../../../../core/data/reading/kinds.ts";
-import { BadSample } from "../../../../core/data/reading/reader.ts";
+import { BadSample, type Kind, type ReaderSpec } from "../../../../core/data/reading/reader.ts";
 
 export interface MadeSpec extends ReaderSpec {
   /** Most milliseconds that a read takes; how long it does hangs on the sample. */

@@ -1,12 +1,9 @@
 // The sequence of global batches as it is read, not as it is planned: by ranks, each with its own loader threads.
 import { assertEquals, assertNotEquals } from "@std/assert";
-import { openLoader } from "../../../../core/data/loader/loader.ts";
-import { rowsOf } from "../../../../core/data/loader/rows.ts";
-import { order } from "../../../../core/data/order.ts";
-import { partsOf } from "../../../../core/data/part.ts";
-import { loadKind } from "../../../../core/data/reading/kinds.ts";
-import { threadedSource } from "../../../../core/data/reading/threaded_source.ts";
-import type { Part } from "../../../../core/data/source.ts";
+import { openLoader, rowsOf } from "../../../../core/data/loader/loader.ts";
+import { order, partsOf } from "../../../../core/data/order.ts";
+import { loadKind } from "../../../../core/data/reading/reader.ts";
+import { type Part, threadedSource } from "../../../../core/data/source.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { open } from "../../train/rig.ts";

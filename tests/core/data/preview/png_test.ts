@@ -1,7 +1,7 @@
 // Pictures are written so that Pillow reads the same pixels.
 import { assertEquals } from "@std/assert";
-import { encodePng } from "../../../../core/data/preview/png.ts";
-import { key, uniformInt } from "../../../../core/random.ts";
+import { encodePng } from "../../../../core/data/preview/picture.ts";
+import { key, uniformInt } from "../../../../core/base/random.ts";
 import { inFolder, python } from "../../checkpoint/python.ts";
 
 const PILLOW = `

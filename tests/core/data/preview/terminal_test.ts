@@ -1,6 +1,6 @@
 // Pictures in a terminal: two pixels a character, in colours where it has them.
 import { assert, assertEquals } from "@std/assert";
-import { draw, inkOf } from "../../../../core/data/preview/terminal.ts";
+import { draw, inkOf } from "../../../../core/data/preview/show.ts";
 
 const picture = (width: number, height: number, grey: (x: number, y: number) => number) => ({
   width,

@@ -1,10 +1,9 @@
 // Resizing, cropping, flipping and turning against torchvision, Pillow and PyTorch; the sentences for what can't be.
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { BadSample, type Numbers, type Stored } from "../../../../core/data/reading/reader.ts";
-import type { Geometry } from "../../../../core/data/transforms/geometry_plan.ts";
-import { openGeometry, sampleShape } from "../../../../core/data/transforms/geometry.ts";
-import { UserError } from "../../../../core/errors.ts";
-import { key, uniform } from "../../../../core/random.ts";
+import { type Geometry, openGeometry, sampleShape } from "../../../../core/data/transforms/geometry.ts";
+import { UserError } from "../../../../core/base/errors.ts";
+import { key, uniform } from "../../../../core/base/random.ts";
 import { askPeer } from "../../../peer.ts";
 
 const NOTHING: Geometry = {

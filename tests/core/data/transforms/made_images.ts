@@ -1,5 +1,5 @@
 // A reader for tests: colour images of 9 x 11 in which every byte occurs. Test helper.
-import type { Kind, ReaderSpec } from "../../../../core/data/reading/kinds.ts";
+import type { Kind, ReaderSpec } from "../../../../core/data/reading/reader.ts";
 
 export const SHAPE = [3, 9, 11];
 

@@ -1,13 +1,19 @@
 // mixup and cutmix against torchvision, the Beta distribution against scipy, and batches cut in any way.
 import { assert, assertAlmostEquals, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { order } from "../../../../core/data/order.ts";
-import { partsOf } from "../../../../core/data/part.ts";
+import { order, partsOf } from "../../../../core/data/order.ts";
 import type { Batch, Part } from "../../../../core/data/source.ts";
-import { symmetricBeta } from "../../../../core/data/transforms/beta.ts";
-import { boxOf, drawn, mix, mixer, type Mixing, oneHot } from "../../../../core/data/transforms/mix.ts";
-import { UserError } from "../../../../core/errors.ts";
+import {
+  boxOf,
+  drawn,
+  mix,
+  mixer,
+  type Mixing,
+  oneHot,
+  symmetricBeta,
+} from "../../../../core/data/transforms/mix.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 import type { Facts } from "../../../../core/models/model.ts";
-import { key, uniform } from "../../../../core/random.ts";
+import { key, uniform } from "../../../../core/base/random.ts";
 import { tensor, toNumbers } from "../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";

@@ -1,13 +1,10 @@
 // For a model on the CPU the threads make the floats: the same bits as where the batch is finished by libtorch.
 import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
-import type { Config } from "../../../../core/config/settings.ts";
-import { order } from "../../../../core/data/order.ts";
-import { partsOf } from "../../../../core/data/part.ts";
-import { loadKind } from "../../../../core/data/reading/kinds.ts";
-import { threadedSource } from "../../../../core/data/reading/threaded_source.ts";
-import type { Batch, Source } from "../../../../core/data/source.ts";
-import { batchOf } from "../../../../core/data/source.ts";
+import type { Config } from "../../../../core/settings/settings.ts";
+import { order, partsOf } from "../../../../core/data/order.ts";
+import { loadKind } from "../../../../core/data/reading/reader.ts";
+import { type Batch, batchOf, type Source, threadedSource } from "../../../../core/data/source.ts";
 import { transformed } from "../../../../core/data/transforms/apply.ts";
 import { createLoss } from "../../../../core/models/losses.ts";
 import { openFeed } from "../../../../core/train/feed.ts";
@@ -15,7 +12,7 @@ import { constant, readBytes } from "../../../../ffi/make.ts";
 import { div, toDtype } from "../../../../ffi/ops.ts";
 import { liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
-import { settings } from "../help.ts";
+import { settings } from "../columns/help.ts";
 import { madeImages, SHAPE } from "./made_images.ts";
 
 useLibtorch();

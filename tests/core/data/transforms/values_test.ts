@@ -1,10 +1,10 @@
 // Scaling and normalising against PyTorch and torchvision, to the last bit; what the settings may and may not say.
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { givenIn, type Normalisation, valuesOf } from "../../../../core/data/transforms/values.ts";
-import { UserError } from "../../../../core/errors.ts";
-import { key, uniform } from "../../../../core/random.ts";
+import { UserError } from "../../../../core/base/errors.ts";
+import { key, uniform } from "../../../../core/base/random.ts";
 import { ones, tensor, toNumbers, zeros } from "../../../../ffi/make.ts";
-import { setThreads } from "../../../../ffi/random.ts";
+import { setThreads } from "../../../../ffi/context.ts";
 import { liveTensors, scope } from "../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../libtorch.ts";
 import { askPeer } from "../../../peer.ts";

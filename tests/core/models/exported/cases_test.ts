@@ -1,8 +1,8 @@
 // What an exported program may hold that is refused, warned of, or easily done wrong; and programs that are damaged.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import { describeProgram } from "../../../../commands/inspect_pt2.ts";
-import { UserError } from "../../../../core/errors.ts";
+import { describeProgram } from "../../../../commands/inspect.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 import { openExported } from "../../../../core/models/exported/archive.ts";
 import { type ExportedModel, exportedModel } from "../../../../core/models/exported/model.ts";
 import { forward } from "../../../../core/models/model.ts";
@@ -10,7 +10,7 @@ import { backward, gradOf } from "../../../../ffi/autograd.ts";
 import { NativeError } from "../../../../ffi/errors.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { mean, randn, reshape, slice, square, sum } from "../../../../ffi/ops.ts";
-import { manualSeed } from "../../../../ffi/random.ts";
+import { manualSeed } from "../../../../ffi/context.ts";
 import { liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
 import { open } from "../../train/rig.ts";

@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import { exportedModel } from "../../../../core/models/exported/model.ts";
 import { randn, viewAsReal } from "../../../../ffi/ops.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
-import { manualSeed, setThreads } from "../../../../ffi/random.ts";
+import { manualSeed, setThreads } from "../../../../ffi/context.ts";
 import { scope } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
 import { open, rig, run } from "../../train/rig.ts";

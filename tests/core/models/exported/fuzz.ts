@@ -1,7 +1,7 @@
 // Exported programs, damaged: bytes of the file, and what its JSON says behind right checksums. Test helper.
-import { FileBytes } from "../../../../core/checkpoint/file_bytes.ts";
+import { FileBytes } from "../../../../core/base/file_bytes.ts";
 import { memoryStorage } from "../../../../core/checkpoint/value.ts";
-import { openZip } from "../../../../core/checkpoint/zip_reader.ts";
+import { openZip } from "../../../../core/base/zip.ts";
 import { zipWriter } from "../../../../core/checkpoint/zip_writer.ts";
 
 // deno-lint-ignore no-explicit-any

@@ -1,9 +1,12 @@
 // The data's columns and the inputs of an exported program: who takes what, and what is refused.
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { UserError } from "../../../../core/errors.ts";
-import { fit } from "../../../../core/models/exported/check.ts";
-import { readAsked, unpackFor } from "../../../../core/models/exported/inputs.ts";
-import type { UserInput } from "../../../../core/models/exported/signature.ts";
+import { UserError } from "../../../../core/base/errors.ts";
+import { fitSizes } from "../../../../core/models/exported/check.ts";
+import {
+  readRequestedColumns,
+  unpackFor,
+  type UserInput,
+} from "../../../../core/models/exported/signature.ts";
 import type { Facts, InputColumn } from "../../../../core/models/model.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
 import { tensor, toNumbers } from "../../../../ffi/make.ts";
@@ -54,7 +57,7 @@ function taken(inputs: UserInput[], asked: string[], facts = flat) {
       2,
       ...facts.input.shape,
     ]);
-    const unpack = unpackFor("m.pt2", inputs, readAsked("m.pt2", asked), null, facts)!;
+    const unpack = unpackFor("m.pt2", inputs, readRequestedColumns("m.pt2", asked), null, facts)!;
     return unpack(features).map((t) => [t.shape, [...toNumbers(t)]]);
   });
 }
@@ -135,6 +138,6 @@ Deno.test("dimensions of 1 are put in or left out, all others must be the same",
     [[12], [3, 4], null],
   ] as const;
   for (const [shape, sizes, fitted] of cases) {
-    assertEquals(fit(shape, sizes), fitted as number[] | null, `${shape} -> ${sizes}`);
+    assertEquals(fitSizes(shape, sizes), fitted as number[] | null, `${shape} -> ${sizes}`);
   }
 });

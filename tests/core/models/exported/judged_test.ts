@@ -1,18 +1,17 @@
 // Programs that compute their own loss, trained here and by PyTorch.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import { UserError } from "../../../../core/errors.ts";
-import { lossFor } from "../../../../core/models/exported/loss.ts";
-import { type ExportedModel, exportedModel } from "../../../../core/models/exported/model.ts";
+import { UserError } from "../../../../core/base/errors.ts";
+import { type ExportedModel, exportedModel, lossFor } from "../../../../core/models/exported/model.ts";
 import { createLoss } from "../../../../core/models/losses.ts";
 import { type Facts, forward } from "../../../../core/models/model.ts";
-import { takeGradients } from "../../../../core/train/arena.ts";
+import { takeGradients } from "../../../../core/train/gradients/arena.ts";
 import { straight } from "../../../../core/train/blocks.ts";
-import { segmented } from "../../../../core/train/parallel/segmented.ts";
+import { segmented } from "../../../../core/train/gradients/overlapped.ts";
 import { noGrad } from "../../../../ffi/autograd.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { randint, randn } from "../../../../ffi/ops.ts";
-import { manualSeed } from "../../../../ffi/random.ts";
+import { manualSeed } from "../../../../ffi/context.ts";
 import { liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
 import { open, rig, run, settings } from "../../train/rig.ts";

@@ -1,6 +1,6 @@
 // Sizes in a graph: Python's arithmetic, and the expressions that PyTorch writes.
 import { assertEquals } from "@std/assert";
-import { numberFunction, symbolIn } from "../../../../core/models/exported/numbers.ts";
+import { numberFunction, symbolIn } from "../../../../core/models/exported/operators.ts";
 
 const of = (name: string, ...args: number[]) => numberFunction(name)!(...args);
 

@@ -1,8 +1,8 @@
 // Models of one operation each, as PyTorch exported them, run here against what PyTorch gave. Test helper.
-import { UserError } from "../../../../core/errors.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 import { exportedModel } from "../../../../core/models/exported/model.ts";
 import { forward } from "../../../../core/models/model.ts";
-import { autocast } from "../../../../ffi/autocast.ts";
+import { autocast } from "../../../../ffi/context.ts";
 import { backward, gradOf } from "../../../../ffi/autograd.ts";
 import { tensor, toNumbers } from "../../../../ffi/make.ts";
 import { mean, square } from "../../../../ffi/ops.ts";

@@ -1,7 +1,7 @@
 // Models of one operation each against PyTorch, bit by bit: those that are known to be hard and every fifteenth of the others;
 // all of some 600 with HPCTRAIN_EXPORTED=all (scripts/exported ops).
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { setThreads } from "../../../../ffi/random.ts";
+import { setThreads } from "../../../../ffi/context.ts";
 import { askPeer } from "../../../peer.ts";
 import { open } from "../../train/rig.ts";
 import { difference, type OneOp } from "./one_op.ts";

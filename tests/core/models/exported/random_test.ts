@@ -1,18 +1,16 @@
 // What graphs draw, in training and in evaluation, and what a block that is computed twice finds in its buffers.
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { refusedName } from "../../../../core/models/exported/admitted.ts";
+import { draws, refusedName } from "../../../../core/models/exported/admitted.ts";
 import { type ExportedModel, exportedModel } from "../../../../core/models/exported/model.ts";
-import { draws } from "../../../../core/models/exported/random.ts";
 import { type Facts, forward } from "../../../../core/models/model.ts";
-import { takeGradients } from "../../../../core/train/arena.ts";
-import { checkpointed, straight } from "../../../../core/train/blocks.ts";
-import { keyedSeeds } from "../../../../core/train/keyed_seeds.ts";
+import { takeGradients } from "../../../../core/train/gradients/arena.ts";
+import { checkpointed, keyedSeeds, straight } from "../../../../core/train/blocks.ts";
 import { noGrad } from "../../../../ffi/autograd.ts";
-import { operator } from "../../../../ffi/dispatch.ts";
+import { operator } from "../../../../ffi/operators.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { randn } from "../../../../ffi/ops.ts";
-import { manualSeed, setThreads } from "../../../../ffi/random.ts";
+import { manualSeed, setThreads } from "../../../../ffi/context.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { askPeer } from "../../../peer.ts";
 import { open, rig, run } from "../../train/rig.ts";

@@ -5,10 +5,10 @@
 import { join } from "@std/path";
 import { refusedName } from "../../../../core/models/exported/admitted.ts";
 import { exportedModel } from "../../../../core/models/exported/model.ts";
-import { UserError } from "../../../../core/errors.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 import { forward } from "../../../../core/models/model.ts";
 import { backward } from "../../../../ffi/autograd.ts";
-import { operator } from "../../../../ffi/dispatch.ts";
+import { operator } from "../../../../ffi/operators.ts";
 import { NativeError } from "../../../../ffi/errors.ts";
 import { randn, sum } from "../../../../ffi/ops.ts";
 import type { Argument } from "../../../../ffi/schema.ts";

@@ -1,7 +1,7 @@
-// Exported models and what Python made of the same ones. Test helper: may import core, ffi, other helpers.
+// Exported models and what Python made of the same ones.
 import { noGrad } from "../../../../ffi/autograd.ts";
 import { randint, randn, sum, toDtype } from "../../../../ffi/ops.ts";
-import { manualSeed } from "../../../../ffi/random.ts";
+import { manualSeed } from "../../../../ffi/context.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { type ExportedModel, exportedModel } from "../../../../core/models/exported/model.ts";
 import { type Facts, forward } from "../../../../core/models/model.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import type { Emitted } from "../../../../core/track/event_types.ts";
+import type { Emitted } from "../../../../core/run/events.ts";
 import { alertOf, openAlerts } from "../../../../core/train/guards/alerts.ts";
 import { inTemp } from "../../../integration/program.ts";
 

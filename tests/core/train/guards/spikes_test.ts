@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { UserError } from "../../../../core/errors.ts";
+import { UserError } from "../../../../core/base/errors.ts";
 import { openGuard, openJudge, type SpikeSettings } from "../../../../core/train/guards/spikes.ts";
 
 const SETTINGS: SpikeSettings = { on: "warn", zscore: 8, window: 100, mostSkipped: 3 };

@@ -1,7 +1,11 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { judgeResults } from "../../../../../core/cluster/doctor/full/judge.ts";
-import type { PairResult, RankResult, Results } from "../../../../../core/cluster/doctor/full/results.ts";
-import { tournament } from "../../../../../core/cluster/doctor/full/rounds.ts";
+import {
+  judgeResults,
+  type PairResult,
+  type RankResult,
+  type Results,
+} from "../../../../../core/cluster/doctor/full/judge.ts";
+import { tournament } from "../../../../../core/cluster/doctor/full/pairs.ts";
 
 const MIB = 2 ** 20;
 const write = (seconds: number, refused: string | null = null) => ({

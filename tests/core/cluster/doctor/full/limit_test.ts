@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { openLimit } from "../../../../../core/cluster/doctor/full/limit.ts";
+import { openTimeLimit } from "../../../../../core/cluster/doctor/full/pairs.ts";
 
 Deno.test("a limit says its sentence when its time is over, and a new one begins anew", () => {
   let now = 0;
-  const limit = openLimit(() => now);
+  const limit = openTimeLimit(() => now);
   assertEquals(limit.over(), null);
   limit.set(2, "too long");
   now = 1999;

@@ -1,5 +1,5 @@
 import { assert } from "@std/assert";
-import { matmulSpeed } from "../../../../../core/cluster/doctor/full/matmul.ts";
+import { matmulSpeed } from "../../../../../core/cluster/doctor/full/speeds.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 
 useLibtorch();

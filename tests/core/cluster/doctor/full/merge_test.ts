@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
-import { mergeNodes } from "../../../../../core/cluster/doctor/full/merge.ts";
-import { bad, good, warn } from "../../../../../core/cluster/doctor/line.ts";
+import { mergeNodes } from "../../../../../core/cluster/doctor/full/judge.ts";
+import { bad, good, warn } from "../../../../../core/cluster/doctor/check.ts";
 
 const libtorch = "2.15.0";
 

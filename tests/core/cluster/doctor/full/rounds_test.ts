@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { tournament } from "../../../../../core/cluster/doctor/full/rounds.ts";
+import { tournament } from "../../../../../core/cluster/doctor/full/pairs.ts";
 
 Deno.test("every two nodes meet once, and in no round does a node meet two", () => {
   for (const nodes of [0, 1, 2, 3, 4, 5, 8, 13, 64]) {

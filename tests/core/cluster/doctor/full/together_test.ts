@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { neverArrived } from "../../../../../core/cluster/doctor/full/together.ts";
+import { neverArrived } from "../../../../../core/cluster/doctor/full/ranks.ts";
 
 const SENTENCE = (who: string) =>
   `Of 8 ranks 4 came within 20 s; ${who} never arrived: look at their output, and whether the nodes reach rank 0's.`;

@@ -1,0 +1,187 @@
+// Writes a file so that at any moment either the old one or the complete new one is there.
+import { statfsSync } from "node:fs";
+import { basename, dirname, join } from "../../deps/path.ts";
+import { refusalOf, UserError, whyRefused } from "./errors.ts";
+import { formatBytes } from "./format.ts";
+
+export interface AtomicOptions {
+  /** How many bytes will be written, if known: too little space is then refused before anything is. */
+  needBytes?: number;
+  /** Looks at the finished temporary file; an exception keeps the old file in place. */
+  check?: (temporary: string) => void;
+  /** False leaves it to the system when the disk has it: a kill still finds a whole file, a power cut perhaps none. */
+  sync?: boolean;
+}
+
+// A run that was killed leaves its temporary file. One this old belongs to nobody, wherever it was made.
+const STALE_MS = 3600_000;
+
+/** A name beside the target that says whose it is: `.run_latest.pt.tmp-HOST-PID-RANDOM`. */
+export function temporaryFor(target: string): string {
+  const owner = `${Deno.hostname()}-${Deno.pid}`;
+  return join(dirname(target), `.${basename(target)}.tmp-${owner}-${crypto.randomUUID().slice(0, 8)}`);
+}
+
+/** Temporary file beside the target, fsync, check, rename, fsync of the folder. */
+export function writeAtomically(
+  path: string,
+  write: (file: Deno.FsFile, temporary: string) => void,
+  options: AtomicOptions = {},
+): void {
+  try {
+    const target = followLink(path);
+    const folder = dirname(target);
+    Deno.mkdirSync(folder, { recursive: true });
+    removeStale(target);
+    refuseIfFull(path, folder, options.needBytes);
+    const temporary = temporaryFor(target);
+    try {
+      const file = Deno.openSync(temporary, { read: true, write: true, createNew: true });
+      try {
+        write(file, temporary);
+        if (options.sync !== false) file.syncSync();
+      } finally {
+        file.close();
+      }
+      options.check?.(temporary);
+      Deno.renameSync(temporary, target);
+    } catch (error) {
+      remove(temporary);
+      throw error;
+    }
+    if (options.sync !== false) syncFolder(folder);
+  } catch (error) {
+    throw writeError(path, error, options.needBytes);
+  }
+}
+
+/** One write may take only a part. */
+export function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
+}
+
+/** A link to another disk stays a link: the file behind it is replaced. */
+function followLink(path: string): string {
+  try {
+    if (Deno.statSync(path).isDirectory) {
+      throw new UserError(
+        "checkpoint",
+        `${path}: is a folder, and a file is to be written there; name a file in it.`,
+      );
+    }
+    return Deno.realPathSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return path;
+    throw error;
+  }
+}
+
+/** Removes the target's temporary files that nobody will finish. */
+export function removeStale(target: string): void {
+  const prefix = `.${basename(target)}.tmp-`;
+  try {
+    for (const { name } of Deno.readDirSync(dirname(target))) {
+      if (!name.startsWith(prefix)) continue;
+      const old = join(dirname(target), name);
+      const time = Deno.lstatSync(old).mtime?.getTime() ?? Date.now();
+      if (Date.now() - time > STALE_MS || ownerIsGone(name.slice(prefix.length))) remove(old);
+    }
+  } catch {
+    // Another process tidied up first, or the folder can't be listed: neither is a reason not to write.
+  }
+}
+
+/** Only of this machine's processes can that be told. */
+function ownerIsGone(rest: string): boolean {
+  const [, host, pid] = /^(.*)-(\d+)-[0-9a-f]{8}$/.exec(rest) ?? [];
+  return host === Deno.hostname() && !isThere(`/proc/${pid}`) && isThere("/proc/self");
+}
+
+function isThere(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function remove(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch {
+    // Never written, or gone already: whatever led here is what to tell.
+  }
+}
+
+/** What may still be written to the disk that a folder is on. */
+export function freeBytes(folder: string): number | undefined {
+  try {
+    const { bavail, bsize, blocks } = statfsSync(folder);
+    return blocks > 0 ? bavail * bsize : undefined; // some network file systems do not say
+  } catch {
+    return undefined;
+  }
+}
+
+function hasNoFilesLeft(folder: string): boolean {
+  try {
+    const { ffree, files } = statfsSync(folder);
+    return files > 0 && ffree === 0;
+  } catch {
+    return false;
+  }
+}
+
+function refuseIfFull(path: string, folder: string, need?: number): void {
+  const free = freeBytes(folder);
+  if (need === undefined || free === undefined || free >= need) return;
+  throw new UserError(
+    "checkpoint",
+    `${path}: ${formatBytes(need)} are to be written and ${formatBytes(free)} are free there; ` +
+      "free some space or name another folder with --save-dir. Nothing was written.",
+  );
+}
+
+/** Without this a power cut can undo the rename. Some file systems can't; then the rename is as good as it gets. */
+export function syncFolder(folder: string): void {
+  try {
+    const handle = Deno.openSync(folder, { read: true });
+    try {
+      handle.syncSync();
+    } finally {
+      handle.close();
+    }
+  } catch {
+    // The file itself is on disk and in place.
+  }
+}
+
+function writeError(path: string, error: unknown, need?: number): unknown {
+  if (error instanceof UserError) return error;
+  const refusal = refusalOf(error);
+  if (refusal === undefined) return error;
+  const kept = "The file that was there before is untouched";
+  const sentences: Record<string, () => string> = {
+    ENOSPC: () =>
+      hasNoFilesLeft(dirname(path))
+        ? `the disk has space and takes no more files (see: df -i ${
+          dirname(path)
+        }); remove some, or name another folder with --save-dir`
+        : `the disk is full${
+          need === undefined ? "" : ` (${formatBytes(need)} were to be written)`
+        }; free some space or name another folder with --save-dir`,
+    EDQUOT: () => "your disk quota is used up; free some space or name another folder with --save-dir",
+    EFBIG: () =>
+      `a file of its size${
+        need === undefined ? "" : ` (${formatBytes(need)})`
+      } is more than this process may write; raise the limit (see: ulimit -f)`,
+    EROFS: () => "the file system is read-only; name another folder with --save-dir",
+    EACCES: () => `this user may not write to ${dirname(path)}; name another folder with --save-dir`,
+    EPERM: () => `this user may not write to ${dirname(path)}; name another folder with --save-dir`,
+    ENOTDIR: () => `a part of ${dirname(path)} is a file, not a folder`,
+    EEXIST: () => `a part of ${dirname(path)} is a file, not a folder`,
+  };
+  const why = sentences[refusal.code]?.() ?? `it can't be written: ${whyRefused(refusal)}`;
+  return new UserError("checkpoint", `${path}: ${why}. ${kept}.`, { cause: error });
+}

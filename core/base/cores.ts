@@ -1,0 +1,120 @@
+// The cores and GPUs that this process may use, and how cores are shared out among ranks and loader threads.
+import { formatPlural } from "./format.ts";
+
+// The cores that this process may use, and how many threads that load data fit there.
+
+/** Of the process's own cpuset and its cgroup's quota, not of the machine. */
+export const cpusHere = (): number => navigator.hardwareConcurrency;
+
+/**
+ * `mentioned`: somebody asked for that number, and is told when it is not to be had. A default takes what training
+ * leaves, and half of the cores where training would leave less: it waits for data as data waits for it.
+ */
+export function workersFor(
+  asked: number,
+  cpus: number,
+  trainingThreads: number,
+  mentioned: boolean,
+): { workers: number; note: string | null } {
+  const fitting = Math.max(cpus - trainingThreads, Math.ceil(cpus / 2));
+  if (!mentioned || asked <= cpus) {
+    return { workers: Math.min(asked, mentioned ? cpus : fitting), note: null };
+  }
+  const cpuset = allowedCores();
+  const note =
+    `Warning: ${asked} threads were asked to load data (--num-workers), but this process may use ` +
+    `${formatPlural(cpus, "core")}${cpuset && ` (its cpuset is ${cpuset})`}, so ${cpus} will. ` +
+    "Ask the scheduler for more cores: --cpus-per-task in SLURM, ncpus in PBS, --bind-to none with mpirun.";
+  return { workers: cpus, note };
+}
+
+/** "0-3,8" as Linux writes it; nothing where it tells nobody. */
+export function allowedCores(): string {
+  try {
+    return Deno.readTextFileSync("/proc/self/status").match(/^Cpus_allowed_list:\s*(\S+)/m)?.[1] ?? "";
+  } catch {
+    return "";
+  }
+}
+
+// Shares this node's usable cores out among ranks.
+
+export interface Shares {
+  /** Each local rank's cores; null leaves them to the system. */
+  readonly cores: readonly (readonly number[])[] | null;
+  /** In a sentence. */
+  readonly said: string;
+}
+
+/**
+ * Neighbours in the list share caches and memory, so each rank gets a stretch of it. With one core a rank nothing is
+ * bound: a rank has a thread for communication too, and the system knows better which of them can run.
+ */
+export function shareCores(usable: readonly number[], ranks: number): Shares {
+  const each = Math.floor(usable.length / ranks);
+  if (each < 2) {
+    return {
+      cores: null,
+      said: `${formatPlural(usable.length, "core")} are shared by ${
+        formatPlural(ranks, "rank")
+      }, 1 thread each`,
+    };
+  }
+  const cores = Array.from({ length: ranks }, (_, k) => usable.slice(k * each, (k + 1) * each));
+  const over = usable.length - ranks * each;
+  return {
+    cores,
+    said: `${each} cores to each rank of ${usable.length} (rank 0: ${coreList(cores[0])}${
+      over ? `; ${over} left over` : ""
+    })`,
+  };
+}
+
+/** The cores that this process may use, those of one package and the two halves of one core side by side. */
+export function usableCores(): number[] {
+  const place = (core: number, what: string) => {
+    try {
+      return Number(Deno.readTextFileSync(`/sys/devices/system/cpu/cpu${core}/topology/${what}`));
+    } catch {
+      return 0;
+    }
+  };
+  return expandCores(allowedCores())
+    .map((core) => ({ core, package: place(core, "physical_package_id"), id: place(core, "core_id") }))
+    .sort((a, b) => a.package - b.package || a.id - b.id || a.core - b.core)
+    .map(({ core }) => core);
+}
+
+/** "0-3,8" -> 0, 1, 2, 3, 8. Where Linux tells nobody: as many as there are. */
+export function expandCores(list: string): number[] {
+  if (list === "") return Array.from({ length: navigator.hardwareConcurrency }, (_, i) => i);
+  return list.split(",").flatMap((part) => {
+    const [first, last = first] = part.split("-").map(Number);
+    return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  });
+}
+
+/** 0, 1, 2, 3, 8 -> "0-3,8". */
+export function coreList(cores: readonly number[]): string {
+  const sorted = [...cores].sort((a, b) => a - b);
+  const runs: [number, number][] = [];
+  for (const core of sorted) {
+    const last = runs.at(-1);
+    if (last && core === last[1] + 1) last[1] = core;
+    else runs.push([core, core]);
+  }
+  return runs.map(([a, b]) => a === b ? `${a}` : `${a}-${b}`).join(",");
+}
+
+// How many GPUs this node shows, without loading what would use them.
+
+/** By CUDA_VISIBLE_DEVICES where it is set, else by the driver's device files. */
+export function gpusHere(env: Readonly<Record<string, string | undefined>>): number {
+  const visible = env.CUDA_VISIBLE_DEVICES;
+  if (visible !== undefined) return visible.split(",").filter((id) => id.trim() && id.trim() !== "-1").length;
+  try {
+    return [...Deno.readDirSync("/dev")].filter(({ name }) => /^nvidia\d+$/.test(name)).length;
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,91 @@
+// Bytes of a file by position, so that a checkpoint is never read whole.
+import { clean } from "./terminal.ts";
+import { UserError } from "./errors.ts";
+
+/** A fault in what a checkpoint file holds. Names out of the file may be in the sentence. */
+export function damaged(path: string, what: string): UserError {
+  return new UserError("checkpoint", `${path}: ${printable(what)}${/[.?]$/.test(what) ? "" : "."}`);
+}
+
+/** Text out of a file on one line, without what could steer a terminal. */
+export function printable(text: string): string {
+  return clean(
+    text.replaceAll(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`),
+  );
+}
+
+export class FileBytes {
+  readonly size: number;
+  readonly #file: Deno.FsFile;
+
+  constructor(readonly path: string) {
+    try {
+      // Asked before opening: opening a named pipe would wait for its writer.
+      const info = Deno.statSync(path);
+      if (info.isDirectory) {
+        throw damaged(
+          path,
+          "is a folder without a model.safetensors.index.json, so it is no checkpoint (name the .pt or .safetensors file in it)",
+        );
+      }
+      if (!info.isFile) throw damaged(path, "is not a regular file, so it can't be read as a checkpoint");
+      this.#file = Deno.openSync(path);
+      this.size = info.size;
+    } catch (error) {
+      throw openError(path, error);
+    }
+  }
+
+  /** Exactly `length` bytes from `offset`. */
+  read(offset: number, length: number): Uint8Array<ArrayBuffer> {
+    // Before the memory is taken: a hostile length must cost nothing.
+    this.#inside(offset, length);
+    const bytes = new Uint8Array(length);
+    this.readInto(offset, bytes);
+    return bytes;
+  }
+
+  readInto(offset: number, bytes: Uint8Array): void {
+    this.#inside(offset, bytes.length);
+    try {
+      this.#file.seekSync(offset, Deno.SeekMode.Start);
+      for (let done = 0; done < bytes.length;) {
+        const count = this.#file.readSync(bytes.subarray(done));
+        if (count === null) {
+          throw damaged(this.path, "became shorter while it was being read: is something else writing it?");
+        }
+        done += count;
+      }
+    } catch (error) {
+      throw openError(this.path, error);
+    }
+  }
+
+  #inside(offset: number, length: number): void {
+    if (offset >= 0 && length >= 0 && offset + length <= this.size) return;
+    throw damaged(
+      this.path,
+      `is truncated: ${length} bytes wanted at ${offset}, and the file ends at ${this.size}`,
+    );
+  }
+
+  close(): void {
+    try {
+      this.#file.close();
+    } catch {
+      // Closed already: closing twice is no fault.
+    }
+  }
+}
+
+function openError(path: string, error: unknown): unknown {
+  if (error instanceof UserError) return error;
+  if (error instanceof Deno.errors.NotFound) {
+    return new UserError("checkpoint", `${path}: there is no such file.`);
+  }
+  if (error instanceof Deno.errors.PermissionDenied) {
+    return new UserError("checkpoint", `${path}: this user may not read the file (see: ls -l ${path}).`);
+  }
+  const reason = error instanceof Error ? error.message : String(error);
+  return new UserError("checkpoint", `${path}: can't be read: ${reason}.`, { cause: error });
+}

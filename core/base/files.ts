@@ -1,0 +1,81 @@
+// Whether a path exists, and locks on files and folders that end with the process, however it ends.
+
+// Whether there is something at a path that can be looked at.
+
+export function pathExists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// A lock that ends with the process, however that ends.
+
+const O_RDONLY_CLOEXEC = 0o2000000, LOCK_EX_NB = 2 | 4;
+
+/**
+ * Locks a folder for as long as this process lives; false if another process has it. On a file system that has no
+ * locks it is true: nothing can be told there.
+ */
+export const lockFolder = (folder: string): boolean => holdFolder(folder) !== null;
+
+/** The same, until the function that it gives is called; null if somebody else has it. */
+export function holdFolder(folder: string): (() => void) | null {
+  return hold(folder, folder);
+}
+
+/** The same of a file, which is there; `beside` is its folder. */
+export const holdFile = (file: string, beside: string): (() => void) | null => hold(file, beside);
+
+function hold(path: string, folder: string): (() => void) | null {
+  const release = flock(path);
+  if (release) return release;
+  // Refused, or not to be had here? A folder that nobody else knows tells them apart.
+  let probe: string;
+  try {
+    probe = Deno.makeTempDirSync({ dir: folder, prefix: ".lock-" });
+  } catch {
+    return () => {}; // whoever writes there next says what is wrong with it
+  }
+  const possible = flock(probe);
+  possible?.();
+  return removed(probe) && !possible ? () => {} : null;
+}
+
+/** False when it was gone: whoever had the lock has removed the whole folder. */
+function removed(folder: string): boolean {
+  try {
+    Deno.removeSync(folder);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function flock(path: string): (() => void) | null {
+  return withLibc(({ open, flock, close }) => {
+    const descriptor = open(new TextEncoder().encode(`${path}\0`), O_RDONLY_CLOEXEC);
+    if (descriptor >= 0 && flock(descriptor, LOCK_EX_NB) === 0) {
+      return () => withLibc(({ close }) => close(descriptor)); // until then it stays open: closed, the lock ends
+    }
+    if (descriptor >= 0) close(descriptor);
+    return null;
+  });
+}
+
+const SYMBOLS = {
+  open: { parameters: ["buffer", "i32"], result: "i32" },
+  flock: { parameters: ["i32", "i32"], result: "i32" },
+  close: { parameters: ["i32"], result: "i32" },
+} as const;
+
+function withLibc<R>(use: (libc: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"]) => R): R {
+  const libc = Deno.dlopen("libc.so.6", SYMBOLS);
+  try {
+    return use(libc.symbols);
+  } finally {
+    libc.close();
+  }
+}

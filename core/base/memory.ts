@@ -1,0 +1,158 @@
+// How much memory this process may still take, and who says so: the machine, a control group (a job's, a container's; both
+// versions of them), or a limit of the process itself. Everything that asks for memory asks here.
+
+/** One limit: what it allows, and what is taken of it. Bytes. */
+export interface Limit {
+  readonly of: "machine" | "job" | "address space" | "data";
+  readonly limit: number;
+  readonly used: number;
+}
+
+export interface MemoryFiles {
+  /** Linux's own files of this process and the machine. */
+  readonly proc: string;
+}
+
+const HERE: MemoryFiles = { proc: "/proc" };
+
+/** What may still be taken without anybody being killed or refused. */
+export const freeMemory = (places?: MemoryFiles): number => freeOf(tightestLimit(places));
+
+export const freeOf = ({ limit, used }: Limit): number => Math.max(0, limit - used);
+
+/** The limit that leaves least. */
+export function tightestLimit(places: MemoryFiles = HERE): Limit {
+  const all = limitsOf(places);
+  return all.reduce((least, one) => freeOf(one) < freeOf(least) ? one : least);
+}
+
+export function limitsOf({ proc }: MemoryFiles = HERE): Limit[] {
+  const status = readOr(`${proc}/self/status`), limits = readOr(`${proc}/self/limits`);
+  const own = (of: Limit["of"], line: string, field: string): Limit[] => {
+    const limit = Number(new RegExp(`^${line} +(\\d+) `, "m").exec(limits)?.[1]);
+    return Number.isNaN(limit) ? [] : [{ of, limit, used: kib(status, field) ?? 0 }];
+  };
+  return [
+    machine(readOr(`${proc}/meminfo`)),
+    ...groupsOf(proc).flatMap(({ folder, version }) =>
+      version === 2 ? ofVersion2(folder) : ofVersion1(folder)
+    ),
+    ...own("address space", "Max address space", "VmSize"),
+    ...own("data", "Max data size", "VmData"),
+  ];
+}
+
+/** Memory that the machine would still find by moving what is not used to a disk. */
+export const freeSwap = ({ proc }: MemoryFiles = HERE): number =>
+  kib(readOr(`${proc}/meminfo`), "SwapFree") ?? 0;
+
+/**
+ * How many processes the kernel has killed for memory until now, in this process's control groups and on the machine. Some
+ * may be counted in several groups: what counts is whether there are more than before.
+ */
+export function killsForMemory(
+  { proc }: MemoryFiles = HERE,
+): { readonly job: number; readonly machine: number } {
+  const kills = groupsOf(proc).map(({ folder, version }) =>
+    word(readOr(`${folder}/${version === 2 ? "memory.events" : "memory.oom_control"}`), "oom_kill") ?? 0
+  );
+  return {
+    job: kills.reduce((sum, count) => sum + count, 0),
+    machine: word(readOr(`${proc}/vmstat`), "oom_kill") ?? 0,
+  };
+}
+
+function machine(meminfo: string): Limit {
+  const total = kib(meminfo, "MemTotal"), available = kib(meminfo, "MemAvailable");
+  if (total === undefined || available === undefined) return { of: "machine", limit: Infinity, used: 0 };
+  return { of: "machine", limit: total, used: total - available };
+}
+
+interface Group {
+  readonly folder: string;
+  readonly version: 1 | 2;
+}
+
+/** This process's own control group of memory and those above it: a limit holds for all that is below. */
+function groupsOf(proc: string): Group[] {
+  const own = readOr(`${proc}/self/cgroup`), mounts = readOr(`${proc}/self/mountinfo`).split("\n");
+  const at = (
+    version: Group["version"],
+    path: string | undefined,
+    is: (type: string, options: string) => boolean,
+  ) => {
+    if (path === undefined) return [];
+    return mounts.flatMap((line) => {
+      const [mount, after] = line.split(" - "), [, , , root, point] = mount.split(" ");
+      const [type, , options] = (after ?? "").split(" ");
+      return is(type, options)
+        ? foldersUp(point, inside(path, root)).map((folder): Group => ({ folder, version }))
+        : [];
+    });
+  };
+  return [
+    ...at(
+      1,
+      /^\d+:(?:[^:\n]*,)?memory(?:,[^:\n]*)?:(.*)$/m.exec(own)?.[1],
+      (type, options) => type === "cgroup" && options.split(",").includes("memory"),
+    ),
+    ...at(2, /^0::(.*)$/m.exec(own)?.[1], (type) => type === "cgroup2"),
+  ];
+}
+
+/** A container sees a part of the tree, whose root is not the tree's. */
+const inside = (path: string, root: string): string =>
+  root !== "/" && (path === root || path.startsWith(`${root}/`)) ? path.slice(root.length) : path;
+
+function foldersUp(point: string, path: string): string[] {
+  const parts = path.split("/").filter((part) => part !== "" && part !== "..");
+  return Array.from({ length: parts.length + 1 }, (_, depth) => [point, ...parts.slice(0, depth)].join("/"));
+}
+
+/** A group without a limit says a number of about 2^63. */
+const NO_LIMIT = 2 ** 60;
+
+/** The cache of files counts as used, and is given up when somebody wants the memory. */
+const cacheOf = (stat: string, prefix: string): number =>
+  (word(stat, `${prefix}active_file`) ?? 0) + (word(stat, `${prefix}inactive_file`) ?? 0);
+
+function ofVersion1(folder: string): Limit[] {
+  const limit = count(`${folder}/memory.limit_in_bytes`);
+  if (!(limit < NO_LIMIT)) return [];
+  const cache = cacheOf(readOr(`${folder}/memory.stat`), "total_");
+  return [{ of: "job", limit, used: Math.max(0, count(`${folder}/memory.usage_in_bytes`, 0) - cache) }];
+}
+
+/** Beyond "high" a group is not killed, but held up until it hardly moves. */
+function ofVersion2(folder: string): Limit[] {
+  const limit = Math.min(count(`${folder}/memory.max`), count(`${folder}/memory.high`));
+  if (!(limit < NO_LIMIT)) return [];
+  const cache = cacheOf(readOr(`${folder}/memory.stat`), "");
+  return [{ of: "job", limit, used: Math.max(0, count(`${folder}/memory.current`, 0) - cache) }];
+}
+
+/** "max", and a file that is not there, are no number. */
+function count(path: string, otherwise = Infinity): number {
+  const text = readOr(path).trim();
+  return /^\d+$/.test(text) ? Number(text) : otherwise;
+}
+
+/** "VmSize:   1234 kB" */
+function kib(text: string, name: string): number | undefined {
+  const found = new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(text)?.[1];
+  return found === undefined ? undefined : 1024 * Number(found);
+}
+
+/** "oom_kill 3" */
+function word(text: string, name: string): number | undefined {
+  const found = new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1];
+  return found === undefined ? undefined : Number(found);
+}
+
+function readOr(path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return ""; // another kernel, or a container that hides it
+  }
+}

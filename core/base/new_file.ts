@@ -1,0 +1,204 @@
+// New files and folders that appear whole or not at all, and the sentences for what a disk refuses.
+import { dirname, join, resolve } from "../../deps/path.ts";
+import { freeBytes, remove, removeStale, syncFolder, temporaryFor, writeAll } from "./atomic.ts";
+import { type Refusal, refusalOf, UserError, whyRefused } from "./errors.ts";
+import { formatBytes } from "./format.ts";
+import { createHash } from "node:crypto";
+
+// Why something can't be written or read, as a sentence, and what the disk has room for.
+
+const NO_FOLDER = "a part of the path is a file, not a folder. Name another folder";
+const WHY: Readonly<Record<string, string>> = {
+  ENOSPC: "the disk is full. Free some space there, and run the same command again",
+  EDQUOT: "your disk quota is used up. Free some space there, and run the same command again",
+  EROFS: "the file system is read-only. Name another folder",
+  EACCES: "this user may not write there. Name another folder",
+  EPERM: "this user may not write there. Name another folder",
+  ENOTDIR: NO_FOLDER,
+  EEXIST: NO_FOLDER,
+};
+
+/** Runs what writes at a path. */
+export const writing = <R>(path: string, act: () => R): R =>
+  telling(
+    act,
+    "usage",
+    (refusal) =>
+      `${path} can't be written: ${WHY[refusal.code] ?? `${whyRefused(refusal)}. Name another folder`}.`,
+  );
+
+/** Runs what reads at a path. */
+export const reading = <R>(path: string, act: () => R): R =>
+  telling(
+    act,
+    "data",
+    (refusal) =>
+      `${path} can't be read: ${
+        whyRefused(refusal)
+      }. Check that it is still there, and that this user may read it.`,
+  );
+
+function telling<R>(act: () => R, kind: "usage" | "data", say: (refusal: Refusal) => string): R {
+  try {
+    return act();
+  } catch (error) {
+    const refusal = refusalOf(error);
+    if (error instanceof UserError || refusal === undefined) throw error;
+    throw new UserError(kind, say(refusal), { cause: error });
+  }
+}
+
+/** Refuses before anything is written what the disk has no room for. The folder need not be there yet. */
+export function checkDisk(what: string, folder: string, needed: number, advice: string): void {
+  const free = freeAt(folder);
+  if (free === undefined || needed <= free) return;
+  throw new UserError(
+    "usage",
+    `${what} takes ${formatBytes(needed)}, and ${formatBytes(free)} are free in ${folder}. ${advice}`,
+  );
+}
+
+/** Bytes that are free where a folder is, or is going to be; undefined where nobody says. */
+export function freeAt(folder: string): number | undefined {
+  let there = resolve(folder);
+  while (!isThere(there) && dirname(there) !== there) there = dirname(there);
+  return freeBytes(there);
+}
+
+function isThere(path: string): boolean {
+  try {
+    return Deno.statSync(path) !== null;
+  } catch {
+    return false;
+  }
+}
+
+// A file that is there complete or not at all, and its checksum.
+
+export interface Written {
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+export type Put = (bytes: Uint8Array) => void;
+
+/** Temporary file beside it, then fsync, rename, fsync of the folder. */
+export async function writeNew(path: string, fill: (put: Put) => void | Promise<void>): Promise<Written> {
+  const file = openNew(path);
+  try {
+    await fill(file.put);
+    return file.keep();
+  } catch (error) {
+    file.drop();
+    throw error;
+  }
+}
+
+/** The same at once. `accept` may refuse what was written, by throwing. */
+export function writeNewSync(
+  path: string,
+  fill: (put: Put) => void,
+  accept: (written: Written) => void = () => {},
+): Written {
+  const file = openNew(path);
+  try {
+    fill(file.put);
+    return file.keep(accept);
+  } catch (error) {
+    file.drop();
+    throw error;
+  }
+}
+
+function openNew(path: string) {
+  const temporary = temporaryFor(path);
+  const file = writing(path, () => Deno.openSync(temporary, { write: true, createNew: true }));
+  const hash = createHash("sha256");
+  let bytes = 0, open = true;
+  const close = () => {
+    if (open) file.close();
+    open = false;
+  };
+  return {
+    put(part: Uint8Array): void {
+      writing(path, () => writeAll(file, part));
+      hash.update(part);
+      bytes += part.length;
+    },
+    keep(accept: (written: Written) => void = () => {}): Written {
+      const written = { bytes, sha256: hash.digest("hex") };
+      accept(written);
+      writing(path, () => {
+        file.syncSync();
+        close();
+        Deno.renameSync(temporary, path);
+      });
+      syncFolder(dirname(path));
+      return written;
+    },
+    drop(): void {
+      close();
+      remove(temporary);
+    },
+  };
+}
+
+/** A small file, complete or not at all. */
+export const writeText = (path: string, text: string): Promise<Written> =>
+  writeNew(path, (put) => put(new TextEncoder().encode(text)));
+
+/** The same where there is none yet; nothing where somebody was first. */
+export function writeFirst(path: string, text: string): void {
+  const temporary = temporaryFor(path);
+  try {
+    writing(path, () => Deno.writeTextFileSync(temporary, text, { createNew: true }));
+    try {
+      Deno.linkSync(temporary, path); // fails where there is one, and is never seen half written
+    } catch {
+      // Somebody was first, or the file system has no hard links: what is left is a rename.
+      if (sizeOf(path) < 0) writing(path, () => Deno.renameSync(temporary, path));
+    }
+  } finally {
+    remove(temporary);
+  }
+}
+
+/** With all the folders above it. */
+export const makeFolder = (path: string): void =>
+  writing(path, () => Deno.mkdirSync(path, { recursive: true }));
+
+/** -1 where there is no such file. */
+export function sizeOf(path: string): number {
+  try {
+    return Deno.statSync(path).size;
+  } catch {
+    return -1;
+  }
+}
+
+/** Removes what processes that were killed left unfinished in a folder. */
+export function tidy(folder: string): void {
+  for (const { name } of Deno.readDirSync(folder)) {
+    const target = /^\.(.+)\.tmp-/.exec(name)?.[1];
+    if (target) removeStale(join(folder, target));
+  }
+}
+
+const CHUNK = 4 << 20;
+
+/** A whole file in pieces. */
+export function eachChunk(path: string, use: Put): void {
+  using file = reading(path, () => Deno.openSync(path));
+  const chunk = new Uint8Array(CHUNK);
+  for (;;) {
+    const count = reading(path, () => file.readSync(chunk));
+    if (count === null) return;
+    use(chunk.subarray(0, count));
+  }
+}
+
+export function sha256Of(path: string): string {
+  const hash = createHash("sha256");
+  eachChunk(path, (part) => hash.update(part));
+  return hash.digest("hex");
+}

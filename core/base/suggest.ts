@@ -1,0 +1,38 @@
+// The nearest known name to one that was mistyped: "did you mean".
+
+/** The known name the user most likely meant, or null when none is near. */
+export function nearest(name: string, known: readonly string[]): string | null {
+  const plain = (text: string) => text.toLowerCase().replaceAll(/[-_ ]/g, "");
+  const wanted = plain(name);
+  let best: string | null = null;
+  let least = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  for (const candidate of known) {
+    const far = distance(wanted, plain(candidate));
+    if (far < least) [best, least] = [candidate, far];
+  }
+  if (best !== null || wanted.length < 3) return best;
+  const longer = known.filter((candidate) => plain(candidate).startsWith(wanted));
+  return longer.length === 1 ? longer[0] : null;
+}
+
+/** ` Did you mean "x"?`, or nothing: to be put after a sentence. */
+export function didYouMean(name: string, known: readonly string[]): string {
+  const best = nearest(name, known);
+  return best === null ? "" : ` Did you mean "${best}"?`;
+}
+
+/** Letters to insert, delete or replace, and neighbours to swap. */
+function distance(a: string, b: string): number {
+  const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)];
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1] ? 0 : 1;
+      row[j] = Math.min(rows[i - 1][j] + 1, row[j - 1] + 1, rows[i - 1][j - 1] + same);
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (swapped) row[j] = Math.min(row[j], rows[i - 2][j - 2] + 1);
+    }
+    rows.push(row);
+  }
+  return rows[a.length][b.length];
+}

@@ -1,0 +1,4 @@
+// The version of this program, from deno.json.
+import meta from "../../deno.json" with { type: "json" };
+
+export const VERSION: string = meta.version;

@@ -1,0 +1,306 @@
+// Reads a zip file's directory and entries by position, and refuses a file that lies. The format's numbers are here
+// for the writer too.
+import { createHash } from "node:crypto";
+import { constants, crc32, inflateRawSync } from "node:zlib";
+import { damaged, type FileBytes } from "./file_bytes.ts";
+
+// The numbers of the zip format that reader and writer share.
+
+export const LOCAL = { signature: 0x04034b50, bytes: 30 };
+export const CENTRAL = { signature: 0x02014b50, bytes: 46 };
+export const END = { signature: 0x06054b50, bytes: 22 };
+export const END64 = { signature: 0x06064b50, bytes: 56 };
+export const LOCATOR64 = { signature: 0x07064b50, bytes: 20 };
+/** The extra field that holds 64-bit sizes. */
+export const EXTRA64 = 0x0001;
+/** The extra field of padding that torch.save uses ("FB"), so that data can be aligned for mmap. */
+export const EXTRA_PADDING = 0x4246;
+export const MAX16 = 0xffff;
+export const MAX32 = 0xffffffff;
+export const STORED = 0;
+const DEFLATED = 8;
+const FLAG_ENCRYPTED = 1;
+/** Big enough to be fast, small enough to stay in the processor's cache between checksum and write. */
+export const CHUNK_BYTES = 256 << 10;
+
+// Reads a zip file's directory and its entries by position, and refuses one that lies.
+
+export interface ZipEntry {
+  readonly name: string;
+  readonly size: number;
+  readonly packedSize: number;
+  readonly method: number;
+  readonly crc: number;
+  readonly headerOffset: number;
+  /** Where the next entry (or the directory) begins: this entry's data ends before it. */
+  readonly limit: number;
+}
+
+export interface ZipReader {
+  readonly entries: ReadonlyMap<string, ZipEntry>;
+  /** Part of an entry. The checksum is compared when the whole entry is asked for. */
+  read(entry: ZipEntry, offset?: number, length?: number): Uint8Array<ArrayBuffer>;
+  /** The beginning of an entry, without unpacking the rest of it; no checksum is compared. */
+  peek(entry: ZipEntry, length: number): Uint8Array<ArrayBuffer>;
+  /** Where in the file the entry's bytes begin. */
+  startOf(entry: ZipEntry): number;
+  /** Compares the checksum of one entry, in small pieces; and its SHA-256, where one is given. */
+  verify(entry: ZipEntry, sha256?: string): void;
+}
+
+// Deflate reaches 1032:1; weights reach about 1.1:1. Above this, an entry is a bomb or not worth the risk.
+const MAX_RATIO = 200;
+const SMALL_BYTES = 1 << 20;
+// What an entry of the directory takes of memory, and how much any directory may.
+const ENTRY_MEMORY = 400;
+const SMALL_DIRECTORY = 20 << 20;
+
+export function isZip(file: FileBytes): boolean {
+  return file.size >= 4 && viewOf(file.read(0, 4)).getUint32(0, true) === LOCAL.signature;
+}
+
+export function openZip(file: FileBytes): ZipReader {
+  const entries = readDirectory(file);
+  // Per entry, found on first use: it takes a read of the entry's own header.
+  const starts = new Map<ZipEntry, number>();
+  const startOf = (entry: ZipEntry): number => {
+    let start = starts.get(entry);
+    if (start === undefined) starts.set(entry, start = dataStart(file, entry));
+    return start;
+  };
+  const inflate = (entry: ZipEntry): Uint8Array<ArrayBuffer> => {
+    const packed = file.read(startOf(entry), entry.packedSize);
+    try {
+      // One byte above the promise is enough to see that the promise was wrong.
+      const bytes = inflateRawSync(packed, { maxOutputLength: entry.size + 1 });
+      if (bytes.byteLength === entry.size) {
+        return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, entry.size);
+      }
+    } catch {
+      // Both faults get the same sentence below.
+    }
+    throw damaged(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
+  };
+  const wrong = (entry: ZipEntry, what: string) =>
+    damaged(
+      file.path,
+      `the ${what} of ${show(entry.name)} is wrong: the file was damaged after it was written`,
+    );
+  const checksum = (entry: ZipEntry, crc: number) => {
+    if (crc !== entry.crc) throw wrong(entry, "checksum");
+  };
+  return {
+    entries,
+    startOf,
+    read(entry, offset = 0, length = entry.size - offset) {
+      if (entry.method === STORED && length < entry.size) return file.read(startOf(entry) + offset, length);
+      const whole = entry.method === STORED ? file.read(startOf(entry), entry.size) : inflate(entry);
+      checksum(entry, crc32(whole));
+      return length === entry.size ? whole : whole.slice(offset, offset + length);
+    },
+    peek(entry, length) {
+      const count = Math.min(length, entry.size);
+      if (entry.method === STORED) return file.read(startOf(entry), count);
+      // What can't be compressed grows by less than this.
+      const packed = file.read(startOf(entry), Math.min(entry.packedSize, count + 1024));
+      try {
+        const bytes = inflateRawSync(packed, { finishFlush: constants.Z_SYNC_FLUSH });
+        return new Uint8Array(bytes).subarray(0, count);
+      } catch {
+        throw damaged(file.path, `the compressed entry ${show(entry.name)} is corrupt`);
+      }
+    },
+    verify(entry, sha256) {
+      const hash = sha256 === undefined ? null : createHash("sha256");
+      const digest = () => {
+        if (hash && hash.digest("hex") !== sha256) throw wrong(entry, "SHA-256");
+      };
+      if (entry.method !== STORED) {
+        const bytes = inflate(entry);
+        checksum(entry, crc32(bytes));
+        hash?.update(bytes);
+        return digest();
+      }
+      const start = startOf(entry);
+      const chunk = new Uint8Array(Math.min(CHUNK_BYTES, entry.size));
+      let crc = 0;
+      for (let at = 0; at < entry.size; at += chunk.length) {
+        const part = chunk.subarray(0, entry.size - at);
+        file.readInto(start + at, part);
+        crc = crc32(part, crc);
+        hash?.update(part);
+      }
+      checksum(entry, crc);
+      digest();
+    },
+  };
+}
+
+function readDirectory(file: FileBytes): Map<string, ZipEntry> {
+  const end = findDirectory(file);
+  if (end.offset + end.bytes > file.size) throw damaged(file.path, "its zip directory lies outside the file");
+  if (end.count * CENTRAL.bytes > end.bytes) {
+    throw damaged(file.path, "its zip directory is too small for its entries");
+  }
+  if (end.count * ENTRY_MEMORY > Math.max(SMALL_DIRECTORY, 1.25 * file.size)) {
+    throw damaged(file.path, `its zip directory has ${end.count} entries, too many for a file of its size`);
+  }
+  const directory = file.read(end.offset, end.bytes);
+  const view = viewOf(directory);
+  const found: (Omit<ZipEntry, "limit"> & { least: number })[] = [];
+  let at = 0;
+  for (let i = 0; i < end.count; i++) {
+    if (at + CENTRAL.bytes > directory.length || view.getUint32(at, true) !== CENTRAL.signature) {
+      throw damaged(file.path, `entry ${i + 1} of its zip directory is corrupt`);
+    }
+    const nameBytes = view.getUint16(at + 28, true);
+    const extraBytes = view.getUint16(at + 30, true);
+    const next = at + CENTRAL.bytes + nameBytes + extraBytes + view.getUint16(at + 32, true);
+    if (next > directory.length) throw damaged(file.path, `entry ${i + 1} of its zip directory is cut off`);
+    found.push(readEntry(file, directory, view, at, nameBytes, extraBytes));
+    at = next;
+  }
+  return withoutOverlaps(file, found, end.offset);
+}
+
+function readEntry(
+  file: FileBytes,
+  directory: Uint8Array,
+  view: DataView,
+  at: number,
+  nameBytes: number,
+  extraBytes: number,
+) {
+  const nameAt = at + CENTRAL.bytes;
+  const name = new TextDecoder().decode(directory.subarray(nameAt, nameAt + nameBytes));
+  const flags = view.getUint16(at + 8, true);
+  const method = view.getUint16(at + 10, true);
+  if (flags & FLAG_ENCRYPTED) {
+    throw damaged(file.path, `the entry ${show(name)} is encrypted; unpack it with its password first`);
+  }
+  if (method !== STORED && method !== DEFLATED) {
+    throw damaged(
+      file.path,
+      `the entry ${show(name)} is compressed by method ${method}; only stored and deflate can be read`,
+    );
+  }
+  let [packedSize, size, headerOffset] = [
+    view.getUint32(at + 20, true),
+    view.getUint32(at + 24, true),
+    view.getUint32(at + 42, true),
+  ];
+  if (size === MAX32 || packedSize === MAX32 || headerOffset === MAX32) {
+    // The 64-bit field holds only those numbers that did not fit, in this order.
+    let wide = findExtra64(view, nameAt + nameBytes, extraBytes);
+    const take = (fallback: number): number => {
+      if (fallback !== MAX32) return fallback;
+      if (wide.byteLength < 8) {
+        throw damaged(file.path, `the 64-bit sizes of the entry ${show(name)} are missing`);
+      }
+      const value = Number(wide.getBigUint64(0, true));
+      wide = new DataView(wide.buffer, wide.byteOffset + 8, wide.byteLength - 8);
+      return value;
+    };
+    size = take(size);
+    packedSize = take(packedSize);
+    headerOffset = take(headerOffset);
+  }
+  if (method === STORED && size !== packedSize) {
+    throw damaged(file.path, `the sizes of the entry ${show(name)} contradict each other`);
+  }
+  if (size > SMALL_BYTES && size / MAX_RATIO > packedSize) {
+    throw damaged(
+      file.path,
+      `the entry ${
+        show(name)
+      } would unpack ${packedSize} bytes into ${size}; repack the zip without compression if that is right`,
+    );
+  }
+  const least = LOCAL.bytes + nameBytes + packedSize;
+  return { name, size, packedSize, method, crc: view.getUint32(at + 16, true), headerOffset, least };
+}
+
+function findExtra64(view: DataView, from: number, length: number): DataView {
+  for (let at = from; at + 4 <= from + length;) {
+    const bytes = view.getUint16(at + 2, true);
+    if (at + 4 + bytes > from + length) break;
+    if (view.getUint16(at, true) === EXTRA64) {
+      return new DataView(view.buffer, view.byteOffset + at + 4, bytes);
+    }
+    at += 4 + bytes;
+  }
+  return new DataView(new ArrayBuffer(0));
+}
+
+function withoutOverlaps(
+  file: FileBytes,
+  found: (Omit<ZipEntry, "limit"> & { least: number })[],
+  end: number,
+): Map<string, ZipEntry> {
+  const order = found.toSorted((a, b) => a.headerOffset - b.headerOffset);
+  const entries = new Map<string, ZipEntry>();
+  order.forEach(({ least, ...entry }, i) => {
+    const limit = order[i + 1]?.headerOffset ?? end;
+    if (entry.headerOffset + least > limit) {
+      throw damaged(
+        file.path,
+        `the entry ${show(entry.name)} overlaps what follows it: the file is corrupt or was cut short`,
+      );
+    }
+    if (entries.has(entry.name)) throw damaged(file.path, `holds two entries named ${show(entry.name)}`);
+    entries.set(entry.name, { ...entry, limit });
+  });
+  return entries;
+}
+
+/** The directory's place and size, from the record at the end of the file. */
+function findDirectory(file: FileBytes): { offset: number; bytes: number; count: number } {
+  const tailBytes = Math.min(file.size, END.bytes + MAX16);
+  const tailAt = file.size - tailBytes;
+  const view = viewOf(file.read(tailAt, tailBytes));
+  let at = tailBytes - END.bytes;
+  while (
+    at >= 0 &&
+    !(view.getUint32(at, true) === END.signature &&
+      at + END.bytes + view.getUint16(at + 20, true) <= tailBytes)
+  ) at--;
+  if (at < 0) {
+    throw damaged(
+      file.path,
+      "is a truncated zip: its directory, which is written last, is missing. Copy it again, or take an older one",
+    );
+  }
+  const small = {
+    count: view.getUint16(at + 10, true),
+    bytes: view.getUint32(at + 12, true),
+    offset: view.getUint32(at + 16, true),
+  };
+  if (small.count !== MAX16 && small.bytes !== MAX32 && small.offset !== MAX32) return small;
+  const locatorAt = at - LOCATOR64.bytes;
+  if (locatorAt < 0 || view.getUint32(locatorAt, true) !== LOCATOR64.signature) return small;
+  const end64 = viewOf(file.read(Number(view.getBigUint64(locatorAt + 8, true)), END64.bytes));
+  if (end64.getUint32(0, true) !== END64.signature) {
+    throw damaged(file.path, "its 64-bit zip directory record is corrupt");
+  }
+  const [count, bytes, offset] = [32, 40, 48].map((field) => Number(end64.getBigUint64(field, true)));
+  return { count, bytes, offset };
+}
+
+/** An entry's data begins after its own header, whose extra field may differ from the directory's. */
+function dataStart(file: FileBytes, entry: ZipEntry): number {
+  const header = viewOf(file.read(entry.headerOffset, LOCAL.bytes));
+  const start = entry.headerOffset + LOCAL.bytes + header.getUint16(26, true) + header.getUint16(28, true);
+  if (header.getUint32(0, true) !== LOCAL.signature || start + entry.packedSize > entry.limit) {
+    throw damaged(file.path, `the header of the entry ${show(entry.name)} is corrupt`);
+  }
+  return start;
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** A name out of a file, safe to print. */
+function show(name: string): string {
+  return JSON.stringify(name.length > 100 ? name.slice(0, 100) + "..." : name);
+}

@@ -1,0 +1,80 @@
+// Estimates the memory that a pickle or a JSON text takes once it is read, before it is read.
+import { Tuple, type Value } from "./value.ts";
+
+// What each operation of a pickle takes of memory: one byte of pickle can make a dict of two hundred.
+
+/** Any file may take this much, however small it is. */
+export const LEAST_MEMORY = 20 << 20;
+
+const TENSOR_MEMORY = 2048;
+const MOST_FOR_TENSORS = 64 << 20;
+
+/** What a pickle may take: in proportion to its file, and more where that has many small tensors. */
+export function memoryFor(fileBytes: number, tensors: number): number {
+  return Math.max(LEAST_MEMORY, 1.25 * fileBytes) + Math.min(TENSOR_MEMORY * tensors, MOST_FOR_TENSORS);
+}
+
+/** Bytes, as measured in V8 or a little more; what is dropped again counts too, because it goes late. */
+export const EACH = {
+  character: 2,
+  /** A slot of an array that grows by half when it is full, or is copied. */
+  item: 12,
+  /** An array has room for 17 from its first item on. */
+  firstItem: 160,
+  /** Of a dict or set, which doubles when it is full. */
+  entry: 72,
+};
+
+const VALUE = 20;
+const CONTAINER = 240;
+const TENSOR = 200;
+
+/** By operation. All take something, so that no pickle is read for ever. */
+export const COST = new Uint16Array(256).fill(VALUE);
+const costs: [number, string | number[]][] = [
+  [48, "G"],
+  [64, "qr"],
+  [64, [0x94]],
+  [32, "("],
+  [72, "XTUci]l"],
+  [72, [0x8c, 0x8d, 0x93]],
+  [96, ")t"],
+  [120, [0x85, 0x86, 0x87, 0x8a, 0x8b]],
+  [192, "BC"],
+  [192, [0x8e, 0x96]],
+  [CONTAINER, "}"],
+  [CONTAINER, [0x8f, 0x91]],
+  [TENSOR, "QR"],
+  [TENSOR, [0x81]],
+];
+for (const [bytes, codes] of costs) {
+  for (const code of codes) COST[typeof code === "string" ? code.charCodeAt(0) : code] = bytes;
+}
+
+/** A call may copy what it is given, and can be given the same again and again. */
+export function costOfCall(args: Value): number {
+  return args instanceof Tuple ? args.items.reduce((sum: number, arg) => sum + costOfArgument(arg), 0) : 0;
+}
+
+function costOfArgument(arg: Value): number {
+  if (typeof arg === "string") return EACH.character * arg.length;
+  const items = arg instanceof Tuple ? arg.items : arg;
+  if (!Array.isArray(items)) return 0;
+  return (items.length > 16 ? EACH.entry : EACH.item) * items.length; // a shape is small, and may be read again and again
+}
+
+// What a JSON text takes of memory once it is read, without reading it.
+
+/** Bytes by what begins there: an object, an array, one more item or key. All else is a character of text. */
+const JSON_COST = new Uint8Array(256).fill(2);
+JSON_COST["{".charCodeAt(0)] = 120;
+JSON_COST["[".charCodeAt(0)] = 64;
+JSON_COST[",".charCodeAt(0)] = 12;
+JSON_COST[":".charCodeAt(0)] = 24;
+
+/** An estimate from above, in bytes: two characters of JSON can be an array. */
+export function costOfJson(json: Uint8Array): number {
+  let cost = 0;
+  for (let i = 0; i < json.length; i++) cost += JSON_COST[json[i]];
+  return cost;
+}

@@ -1,0 +1,188 @@
+// Reads a checkpoint that is a folder of safetensors shards and an index, ours or Hugging Face's.
+import { OrderedDict, TensorData, type Value } from "./value.ts";
+import { basename, dirname, join } from "../../deps/path.ts";
+import { damaged, FileBytes } from "../base/file_bytes.ts";
+import { costOfJson, LEAST_MEMORY } from "./memory_cost.ts";
+import {
+  headerSum,
+  isObject,
+  readSafetensors,
+  type SafetensorsFile,
+  SUMS_KEY,
+  sumWithout,
+  TREE_KEY,
+  unflatten,
+} from "./safetensors.ts";
+
+// Which tensors go into which file of a checkpoint in several.
+
+/** Stands beside the shards, named as Hugging Face's libraries look for it. */
+export const INDEX = "model.safetensors.index.json";
+
+/** `model-00001-of-00004.safetensors`; a generation keeps a save apart from the one whose place it takes. */
+export function shardName(rank: number, world: number, generation: string): string {
+  const [number, of] = [rank + 1, world].map((n) => String(n).padStart(5, "0"));
+  return `model-${generation === "" ? "" : `${generation}-`}${number}-of-${of}.safetensors`;
+}
+
+/** For each of these sizes in bytes one of `world` files: consecutive ones, about as many bytes in each. */
+export function shareOut(sizes: readonly number[], world: number): number[] {
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  let before = 0;
+  return sizes.map((size) => {
+    // By the middle of the tensor, so that a large one goes where most of it would.
+    const share = total === 0 ? 0 : (before + size / 2) / total;
+    before += size;
+    return Math.min(world - 1, Math.floor(share * world));
+  });
+}
+
+/** The tensors of each of `world` files, the same on every rank. `rankOf` tells it by name where that is decided. */
+export function planShards(
+  tensors: ReadonlyMap<string, TensorData>,
+  world: number,
+  rankOf?: (name: string) => number,
+): Map<string, TensorData>[] {
+  const shards = Array.from({ length: world }, () => new Map<string, TensorData>());
+  const shares = shareOut(tensors.values().map(({ byteLength }) => byteLength).toArray(), world);
+  [...tensors].forEach(([name, tensor], i) => shards[rankOf?.(name) ?? shares[i]].set(name, tensor));
+  return shards;
+}
+
+// Reads a checkpoint that is a folder of safetensors files and an index, ours or Hugging Face's.
+
+/** The index of the folder that is named, or the index itself; undefined where it is neither. */
+export function indexOf(path: string): string | undefined {
+  if (basename(path).endsWith(".safetensors.index.json")) return path;
+  try {
+    const index = join(path, INDEX);
+    return Deno.statSync(index).isFile ? index : undefined;
+  } catch {
+    return undefined; // no folder, or none with an index
+  }
+}
+
+interface Index {
+  readonly path: string;
+  readonly files: ReadonlySet<string>;
+  readonly placeOf: ReadonlyMap<string, string>;
+  readonly metadata: Record<string, unknown>;
+}
+
+export interface ShardedFile {
+  readonly path: string;
+  readonly root: Value;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly fileBytes: number;
+  readonly hasSums: boolean;
+  verify(): void;
+  close(): void;
+  [Symbol.dispose](): void;
+}
+
+export function readSharded(path: string, indexPath: string): ShardedFile {
+  const index = readIndex(indexPath);
+  const shards = new Map<string, SafetensorsFile>();
+  const close = () => shards.forEach((shard) => shard.close());
+  try {
+    for (const name of index.files) shards.set(name, openShard(index, name));
+    const tensors = new Map(
+      [...index.placeOf].map(([name, file]) => [name, tensorIn(shards.get(file)!, name)] as const),
+    );
+    const tree = index.metadata[TREE_KEY];
+    const root = typeof tree === "string" ? unflatten(tree, tensors, indexPath) : new OrderedDict(tensors);
+    const metadata = Object.fromEntries(
+      Object.entries(index.metadata).filter(([key]) => !OWN.has(key)).map((
+        [key, value],
+      ) => [key, String(value)]),
+    );
+    const fileBytes = [indexPath, ...shards.values().map((shard) => shard.path)]
+      .reduce((sum, file) => sum + Deno.statSync(file).size, 0);
+    const hasSums = shards.values().every((shard) => headerSum(shard.path, shard.metadata) !== undefined);
+    const verify = () => {
+      if (hasSums && index.metadata[SUMS_KEY] === undefined) {
+        throw damaged(
+          indexPath,
+          "its checksum is gone, and its files have theirs: it was damaged after it was written",
+        );
+      }
+      shards.forEach((shard) => shard.verify());
+    };
+    return { path, root, metadata, fileBytes, hasSums, verify, close, [Symbol.dispose]: close };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+const OWN = new Set([TREE_KEY, SUMS_KEY, "hpctrain_shards", "total_size"]);
+
+/** The files of the checkpoint that is in the folder; none where there is no whole one. */
+export function shardsInUse(folder: string): ReadonlySet<string> {
+  const index = indexOf(folder);
+  if (index === undefined) return new Set();
+  try {
+    return filesOf(index);
+  } catch {
+    return new Set(); // a damaged index keeps nothing
+  }
+}
+
+export const filesOf = (index: string): ReadonlySet<string> => readIndex(index).files;
+
+function openShard({ path, metadata }: Index, name: string): SafetensorsFile {
+  const shard = readSafetensors(join(dirname(path), name));
+  const sums = metadata.hpctrain_shards;
+  if (!isObject(sums) || headerSum(shard.path, shard.metadata) === sums[name]) return shard;
+  shard.close();
+  throw damaged(shard.path, `is not the file that ${path} was written for: they are of different saves`);
+}
+
+function tensorIn(shard: SafetensorsFile, name: string): TensorData {
+  const found = shard.root.get(name);
+  if (found instanceof TensorData) return found;
+  throw damaged(
+    shard.path,
+    `the index says that ${JSON.stringify(name.slice(0, 100))} is in it, and it is not`,
+  );
+}
+
+function readIndex(path: string): Index {
+  const file = new FileBytes(path);
+  const wrong = (what: string) => damaged(path, `is not an index of safetensors files: ${what}`);
+  try {
+    if (file.size > LEAST_MEMORY * 8) throw wrong(`it has ${file.size} bytes`);
+    const bytes = file.read(0, file.size);
+    if (costOfJson(bytes) > Math.max(LEAST_MEMORY, 3 * file.size)) {
+      throw wrong("it holds more values than one does");
+    }
+    const text = new TextDecoder().decode(bytes);
+    const parsed = parse(text, wrong);
+    const { metadata = {}, weight_map } = isObject(parsed) ? parsed : {};
+    if (!isObject(metadata) || !isObject(weight_map)) throw wrong("it has no weight_map");
+    const sum = metadata[SUMS_KEY];
+    if (sum !== undefined && (typeof sum !== "string" || sumWithout(text, sum) !== sum)) {
+      throw damaged(path, "its checksum is wrong: the file was damaged after it was written");
+    }
+    const placeOf = new Map(
+      Object.entries(weight_map).map(([name, place]) => [name, fileName(place, wrong)]),
+    );
+    return { path, files: new Set(placeOf.values()), placeOf, metadata };
+  } finally {
+    file.close();
+  }
+}
+
+function parse(text: string, wrong: (what: string) => Error): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw wrong("it is not JSON");
+  }
+}
+
+/** In the index's own folder: an index is no way to read other files. */
+function fileName(place: unknown, wrong: (what: string) => Error): string {
+  if (typeof place === "string" && /^\w[\w.-]*\.safetensors$/.test(place)) return place;
+  throw wrong(`${JSON.stringify(place)?.slice(0, 100)} is not the name of a safetensors file beside it`);
+}

@@ -1,0 +1,268 @@
+// Writes a sharded checkpoint from one process or from all ranks, links second names to it, and removes old ones.
+import { join } from "../../deps/path.ts";
+import { remove, removeStale, temporaryFor, writeAll, writeAtomically } from "../base/atomic.ts";
+import { damaged } from "../base/file_bytes.ts";
+import { headerSum, NO_SUM, readSafetensors, sumOf, SUMS_KEY } from "./safetensors.ts";
+import { writeSafetensors } from "./safetensors_writer.ts";
+import type { Storage, Sums, TensorData } from "./value.ts";
+import { filesOf, INDEX, indexOf, planShards, shardName, shardsInUse } from "./sharded_reader.ts";
+import { UserError } from "../base/errors.ts";
+import { formatPlural } from "../base/format.ts";
+import { errorOf, type Failure, failureOf } from "../base/failure.ts";
+
+// Writes a checkpoint as a folder of safetensors files and an index: each rank its own file, then one of them the
+// index. What the index names is the checkpoint, so it changes as a whole.
+
+export interface Shards {
+  readonly folder: string;
+  readonly world: number;
+  /** Differs from that of the checkpoint that is there, which stays whole until the index names the new one. */
+  readonly generation: string;
+}
+
+/** What is written: tensors by name, and text beside them. */
+interface Content {
+  readonly tensors: ReadonlyMap<string, TensorData>;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Whose file a tensor goes into, where that is not `planShards`'s to choose. */
+  readonly rankOf?: (name: string) => number;
+  /** See WriteOptions. */
+  readonly known?: Sums;
+  /** See WriteOptions; here it is the index, whose files are in their places. */
+  readonly ready?: (temporary: string) => void;
+}
+
+/** The file of one rank; gives its size. Every rank knows of all tensors, and has the bytes of those in its file. */
+export function writeShard({ folder, world, generation }: Shards, rank: number, content: Content): number {
+  const name = shardName(rank, world, generation);
+  if (shardsInUse(folder).has(name)) {
+    throw new Error(`internal: ${join(folder, name)} is in use by the checkpoint that is to be replaced`);
+  }
+  return writeSafetensors(join(folder, name), planShards(content.tensors, world, content.rankOf)[rank], {
+    metadata: { format: "pt" },
+    sums: true,
+    verify: true,
+    known: content.known,
+  });
+}
+
+/**
+ * When all ranks have written: what is there is looked at, then named by the index, and what it no longer names goes.
+ * Gives the size of all files.
+ */
+export function writeIndex({ folder, world, generation }: Shards, content: Content): number {
+  const { tensors, metadata, rankOf, ready } = content;
+  const path = join(folder, INDEX);
+  const sums: Record<string, string> = {};
+  const places: [string, string][] = [];
+  let size = 0;
+  planShards(tensors, world, rankOf).forEach((shard, rank) => {
+    const name = shardName(rank, world, generation);
+    using file = readSafetensors(join(folder, name));
+    const missing = [...shard.keys()].find((tensor) => !file.root.has(tensor));
+    if (missing !== undefined) throw damaged(file.path, `${JSON.stringify(missing)} is not in it`);
+    sums[name] = headerSum(file.path, file.metadata) ?? NO_SUM;
+    size += Deno.statSync(file.path).size;
+    for (const tensor of shard.keys()) places.push([tensor, name]);
+  });
+  const total_size = tensors.values().reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const render = (sum: string) => {
+    const all = { ...metadata, total_size, [SUMS_KEY]: sum, hpctrain_shards: sums };
+    const index = { metadata: all, weight_map: Object.fromEntries(places) };
+    return new TextEncoder().encode(JSON.stringify(index, null, 2) + "\n");
+  };
+  const bytes = render(sumOf(render(NO_SUM)));
+  writeAtomically(path, (file) => writeAll(file, bytes), { needBytes: bytes.length, check: ready });
+  removeUnnamed(folder, new Set(Object.keys(sums)));
+  return size + bytes.length;
+}
+
+/** What a save that nobody finished has left: it may be what fills the disk. One process at a time, at a save's begin. */
+function removeLeftovers({ folder, generation }: Shards): void {
+  try {
+    const index = indexOf(folder);
+    removeUnnamed(folder, index === undefined ? new Set() : filesOf(index), `-${generation}-`);
+  } catch {
+    // No folder yet, or an index that can't be read just now: what is there stays until the next one is written.
+  }
+}
+
+/** Shards that the index does not name. */
+function removeUnnamed(folder: string, named: ReadonlySet<string>, kept?: string): void {
+  for (const { name } of [...Deno.readDirSync(folder)]) {
+    const shard = /^\.?model-.*\d{5}-of-\d{5}\.safetensors/.test(name) && !named.has(name);
+    if (shard && !(kept && name.includes(kept))) remove(join(folder, name));
+  }
+}
+
+// A checkpoint in several files, all written by this process.
+
+/** Replaces the checkpoint that is in the folder, if one is, when the new one is complete. */
+export function writeAllShards(folder: string, world: number, content: Content): void {
+  // Plain names where nothing is in their place.
+  const generation = indexOf(folder) === undefined ? "" : crypto.randomUUID().slice(0, 8);
+  const shards = { folder, world, generation };
+  for (let rank = 0; rank < world; rank++) writeShard(shards, rank, content);
+  writeIndex(shards, content);
+}
+
+// One rank's part of a checkpoint that all ranks write, each in a thread of its own: they meet in the folder alone. A
+// file in place is a part that was read back; rank 0 waits for all of them, then writes the index.
+
+/** Plain data, so that a thread can be sent it. */
+export interface Part {
+  readonly rank: number;
+  readonly world: number;
+  /** The same on every rank, and of no other save. */
+  readonly generation: string;
+  /** Seconds that rank 0 waits for the others. */
+  readonly patience: number;
+  /** Set when ranks come to their end: then there is little more to wait for. */
+  readonly ending: SharedArrayBuffer;
+}
+
+/** In place of the bytes of a tensor that another rank writes. */
+export const ELSEWHERE: Storage = {
+  byteLength: 0,
+  read() {
+    throw new Error("internal: another rank has the bytes of this tensor.");
+  },
+};
+
+const LOOK_MS = 50;
+/** For parts that are nearly written when their ranks come to their end. */
+const GRACE_MS = 5000;
+
+/** Gives the size of the file; on rank 0, where the checkpoint is in place when it returns, of all files. */
+export function writePart(folder: string, part: Part, content: Content): number {
+  const shards = { folder, world: part.world, generation: part.generation };
+  if (part.rank === 0) removeLeftovers(shards);
+  const size = writeShard(shards, part.rank, content);
+  if (part.rank > 0) return size;
+  awaitParts(folder, part);
+  return writeIndex(shards, content);
+}
+
+/** Tells rank 0, which would wait for the file, why there is none. */
+export function reportFailure(folder: string, part: Part, error: unknown): void {
+  if (part.rank === 0) return;
+  const path = join(folder, wordName(part.rank, part));
+  const temporary = `${path}.tmp`;
+  try {
+    Deno.writeTextFileSync(temporary, JSON.stringify(failureOf(error)));
+    Deno.renameSync(temporary, path);
+  } catch {
+    remove(temporary);
+    try {
+      Deno.createSync(path).close(); // a full disk still takes an empty file
+    } catch {
+      // Rank 0 finds out by waiting.
+    }
+  }
+}
+
+const wordName = (rank: number, { world, generation }: Part): string =>
+  `.${shardName(rank, world, generation)}.failed`;
+
+function awaitParts(folder: string, part: Part): void {
+  const { world, generation, patience } = part;
+  const ending = new Int32Array(part.ending);
+  const missing = new Set(Array.from({ length: world - 1 }, (_, i) => i + 1));
+  let until = performance.now() + 1000 * patience, ended = false;
+  for (;;) {
+    // All names at once: a network's file system may remember that a single one was not there.
+    const names = new Set([...Deno.readDirSync(folder)].map(({ name }) => name));
+    for (const rank of missing) {
+      if (names.has(shardName(rank, world, generation))) missing.delete(rank);
+      else if (names.has(wordName(rank, part))) throw failureIn(folder, rank, part);
+    }
+    if (missing.size === 0) return;
+    if (!ended && Atomics.load(ending, 0) === 1) {
+      ended = true;
+      until = Math.min(until, performance.now() + GRACE_MS);
+    }
+    if (performance.now() > until) throw missed(folder, [...missing], ended ? null : patience);
+    Atomics.wait(ending, 0, ended ? 1 : 0, LOOK_MS);
+  }
+}
+
+function failureIn(folder: string, rank: number, part: Part): Error {
+  let failure: Failure;
+  try {
+    failure = JSON.parse(Deno.readTextFileSync(join(folder, wordName(rank, part))));
+  } catch {
+    const text = `its part could not be written to ${folder}, and why neither: is the disk full?`;
+    failure = { kind: "checkpoint", text };
+  }
+  return errorOf({ ...failure, text: `Rank ${rank}: ${failure.text}` });
+}
+
+function missed(folder: string, ranks: readonly number[], patience: number | null): UserError {
+  const [first, ...more] = ranks;
+  const whose = `Rank ${first}'s part${more.length === 0 ? "" : ` and ${more.length} more`}`;
+  return new UserError(
+    "checkpoint",
+    patience === null
+      ? `${folder}: ${whose} did not come before the ranks ended. The checkpoint from before is untouched.`
+      : `${folder}: ${whose} did not come within ${formatPlural(patience, "second")} (--timeout). ` +
+        "The checkpoint from before is untouched. Is the file system slow, or not the same one on all nodes?",
+  );
+}
+
+// Second names for a checkpoint that was written, and which old ones go.
+
+/**
+ * Gives a finished checkpoint a second name, replacing what had it; where links are not to be had, by a copy. Of a folder
+ * `index` may be one that is not in its place yet.
+ */
+export function linkOrCopy(from: string, to: string, index: string | undefined = indexOf(from)): void {
+  if (index === undefined) return linkOrCopyFile(from, to);
+  try {
+    Deno.mkdirSync(to, { recursive: true });
+  } catch {
+    // The first copy says what is wrong with the place.
+  }
+  // As it was written: what the index names is the checkpoint.
+  const shards = filesOf(index);
+  for (const name of shards) linkOrCopyFile(join(from, name), join(to, name));
+  linkOrCopyFile(index, join(to, INDEX));
+  removeUnnamed(to, shards);
+}
+
+function linkOrCopyFile(from: string, to: string): void {
+  const temporary = temporaryFor(to);
+  try {
+    removeStale(to);
+    // Of the file itself: a second name for a link would follow that link to every later checkpoint.
+    Deno.linkSync(Deno.realPathSync(from), temporary);
+    Deno.renameSync(temporary, to);
+  } catch {
+    remove(temporary);
+    copy(from, to); // a file system without hard links, or another disk; what else is wrong shows there
+  }
+}
+
+function copy(from: string, to: string): void {
+  const chunk = new Uint8Array(1 << 20);
+  writeAtomically(to, (file) => {
+    using source = Deno.openSync(from);
+    for (let got = source.readSync(chunk); got !== null; got = source.readSync(chunk)) {
+      writeAll(file, chunk.subarray(0, got));
+    }
+  });
+}
+
+/** Removes the checkpoints of single epochs that are `keep` or more before `epoch`: never those of a run beyond it. */
+export function removeOld(folder: string, keep: number, epoch: number): void {
+  for (const { name } of [...Deno.readDirSync(folder)]) {
+    const found = /^checkpoint_epoch_(\d+)\.(?:pt|safetensors|ckpt)$/.exec(name);
+    if (found && Number(found[1]) <= epoch - keep) removeCheckpoint(join(folder, name));
+  }
+}
+
+/** Of a folder its checkpoint alone: the index first, without which the rest is none. */
+function removeCheckpoint(path: string): void {
+  const shards = shardsInUse(path);
+  if (shards.size > 0) [INDEX, ...shards].forEach((name) => remove(join(path, name)));
+  remove(path);
+}

@@ -1,0 +1,130 @@
+// What every check uses: a finding with its fix, the table of findings and its summary, and ways to read files that
+// may not exist and programs that may hang.
+import { formatPlural } from "../../base/format.ts";
+
+// What a check has to say: one line, and where something is wrong what to do about it. Pure.
+
+/** Bad: training here would fail. Warn: it would work, slower or not for long. */
+export type FindingState = "good" | "warn" | "bad";
+
+export interface Finding {
+  /** The check: "libtorch", "storage". */
+  readonly name: string;
+  readonly state: FindingState;
+  readonly said: string;
+  /** What to do; null where nothing is wrong. */
+  readonly fix: string | null;
+}
+
+export const good = (name: string, said: string): Finding => ({ name, state: "good", said, fix: null });
+export const warn = (name: string, said: string, fix: string): Finding => ({
+  name,
+  state: "warn",
+  said,
+  fix,
+});
+export const bad = (name: string, said: string, fix: string): Finding => ({ name, state: "bad", said, fix });
+
+const worst = (lines: readonly Finding[]): FindingState =>
+  lines.some(({ state }) => state === "bad")
+    ? "bad"
+    : lines.some(({ state }) => state === "warn")
+    ? "warn"
+    : "good";
+
+/** "0.2.0" < "0.10": by numbers, as far as both have them. */
+export function olderVersion(a: string, b: string): boolean {
+  const [left, right] = [a, b].map((version) => version.split(/[^\d]+/).filter(Boolean).map(Number));
+  for (let i = 0; i < Math.min(left.length, right.length); i++) {
+    if (left[i] !== right[i]) return left[i] < right[i];
+  }
+  return false;
+}
+
+// The lines as a person reads them, and the verdict under them. Pure.
+
+/** One line a finding, whatever its length: greppable, and nothing is cut. */
+export function findingsTable(lines: readonly Finding[]): string {
+  const width = Math.max(...lines.map(({ name }) => name.length));
+  return lines.map(({ state, name, said, fix }) =>
+    `  ${state.padEnd(4)}  ${name.padEnd(width)}  ${capped(said)}${fix ? `. ${fix}` : ""}`
+  ).join("\n");
+}
+
+/** Of several lines, what others said may be more than one. */
+const capped = (text: string): string => text.replaceAll(/\s*\n\s*/g, "; ").trim();
+
+export function findingsSummary(lines: readonly Finding[]): string {
+  const named = (
+    state: Finding["state"],
+  ) => [...new Set(lines.filter((line) => line.state === state).map(({ name }) => name))];
+  const bad = named("bad"), warned = named("warn");
+  const warnings = lines.filter(({ state }) => state === "warn").length;
+  switch (worst(lines)) {
+    case "bad":
+      return `Verdict: training here would fail, for this: ${bad.join(", ")}.`;
+    case "warn":
+      return `Verdict: training works here, with ${formatPlural(warnings, "warning")}: ${warned.join(", ")}.`;
+    default:
+      return "Verdict: good. Training works here.";
+  }
+}
+
+export const exitCode = (lines: readonly Finding[]): number => worst(lines) === "bad" ? 1 : 0;
+
+// How checks ask the machine: files that may not be there, programs that may hang.
+
+/** A file's text, or nothing. */
+export function textOf(path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return "";
+  }
+}
+
+export function namesIn(folder: string): string[] {
+  try {
+    return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+  } catch {
+    return [];
+  }
+}
+
+/** The first program of this name on PATH. */
+export function onPath(name: string, env: Readonly<Record<string, string>>): string | null {
+  for (const folder of (env.PATH ?? "").split(":").filter((at) => at.startsWith("/"))) {
+    try {
+      const file = Deno.statSync(`${folder}/${name}`);
+      if (file.isFile && ((file.mode ?? 0o111) & 0o111) !== 0) return `${folder}/${name}`;
+    } catch { /* the next */ }
+  }
+  return null;
+}
+
+/** A scheduler whose server is gone lets its programs wait for minutes. */
+const PATIENCE_MS = 3000;
+
+/** What a program prints; null where it can't be started, fails, or takes too long. */
+export async function programOutput(
+  program: string,
+  args: string[],
+  patience = PATIENCE_MS,
+): Promise<string | null> {
+  const over = new AbortController();
+  const timer = setTimeout(() => over.abort(), patience);
+  try {
+    const { success, stdout, stderr } = await new Deno.Command(program, {
+      args,
+      stdin: "null",
+      signal: over.signal,
+      env: { OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1" },
+    }).output();
+    const text = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+    return success ? text.trim() : null;
+  } catch {
+    return null;
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,215 @@
+// Checks of the libraries that a run here would take: libtorch, MPI and NCCL, why others were rejected, and what is
+// known against a version.
+import { findLibtorch, type FoundLibtorch } from "../../../ffi/libraries/find.ts";
+import { openLibtorch } from "../../../ffi/library.ts";
+import { ones, toNumbers } from "../../../ffi/make.ts";
+import { matmul } from "../../../ffi/ops.ts";
+import { scope } from "../../../ffi/tensor.ts";
+import { bad, type Finding, good, olderVersion, onPath, warn } from "./check.ts";
+import { findMpi, type FoundMpi } from "../../../ffi/mpi/find.ts";
+import { mpiVersion } from "../../../ffi/mpi/mpi.ts";
+import { mpiLauncher } from "../../ranks/launch/start.ts";
+import { findNccl } from "../../../ffi/nccl/find.ts";
+import { openNccl } from "../../../ffi/nccl/nccl.ts";
+
+// Which libtorch a run here would take, why the others were not, and whether it can be loaded and computes.
+
+export interface LibtorchFacts extends FoundLibtorch {
+  /** Why the chosen one can't be loaded or does not compute; null when it does, or none was chosen. */
+  readonly broken: string | null;
+}
+
+export function gatherLibtorch(explicit: string): LibtorchFacts {
+  const found = findLibtorch({ explicit: explicit || undefined, all: true });
+  return { ...found, broken: found.chosen && whyBroken(found.chosen) };
+}
+
+const MATRIX_SIDE = 64;
+
+function whyBroken(chosen: NonNullable<FoundLibtorch["chosen"]>): string | null {
+  try {
+    openLibtorch(chosen);
+    const [sum] = scope(() => toNumbers(matmul(ones([1, MATRIX_SIDE]), ones([MATRIX_SIDE, 1]))));
+    return sum === MATRIX_SIDE ? null : `a sum of ${MATRIX_SIDE} ones comes to ${sum}`;
+  } catch (error) {
+    return (error instanceof Error ? error.message : String(error)).replace(/\.$/, "");
+  }
+}
+
+const LIBTORCH = "libtorch";
+const GET_LIBTORCH =
+  "Run `hpctrain libtorch install`, load your site's PyTorch module, or name one with --libtorch DIR";
+
+export function judgeLibtorch({ chosen, usable, rejected, broken }: LibtorchFacts): Finding[] {
+  const reasons = rejected.map(({ dir, from, reason }) => `${dir} (${from}): ${reason}`);
+  const passed = reasons.map((why) => good(LIBTORCH, `not used: ${why}`));
+  if (chosen === null) {
+    const [other] = usable;
+    const fix = other
+      ? `Unset what names it, and ${other.versionText} in ${other.dir} (${other.from}) is used.`
+      : `${GET_LIBTORCH}.`;
+    const what = reasons.length > 0
+      ? `no usable one: ${reasons.join("; ")}`
+      : "none was found on this machine";
+    return [bad(LIBTORCH, what, fix)];
+  }
+  const which = `${chosen.versionText}${
+    chosen.cuda ? " with CUDA" : " for CPUs"
+  }, ${chosen.dir} (${chosen.from})`;
+  if (broken !== null) {
+    return [bad(LIBTORCH, `${which} does not work: ${broken}`, `${GET_LIBTORCH}.`), ...passed];
+  }
+  return [good(LIBTORCH, which), ...passed];
+}
+
+// MPI: the library that ranks on CPUs would communicate by, those that don't fit, and the launchers on PATH.
+
+export interface MpiFacts {
+  readonly chosen: { readonly path: string; readonly from: string; readonly version: string | null } | null;
+  readonly rejected: FoundMpi["rejected"];
+  /** Why the library that was named can't be used. */
+  readonly named: string | null;
+  /** The program that `hpctrain launch` would start ranks with; null where there is none. */
+  readonly launcher: string | null;
+  /** What is on PATH. */
+  readonly programs: readonly string[];
+  /** Whether a run here has several ranks on CPUs. */
+  readonly needed: boolean;
+}
+
+const PROGRAMS = ["mpirun", "mpiexec", "srun", "aprun", "palsrun"];
+
+export function gatherMpi(needed: boolean, env: Record<string, string>): MpiFacts {
+  const programs = PROGRAMS.map((name) => onPath(name, env)).filter((path) => path !== null);
+  try {
+    const { chosen, rejected } = findMpi(env, true);
+    const library = chosen &&
+      { path: chosen.path, from: chosen.from, version: mpiVersion(chosen.path) };
+    const launcher = chosen && launcherOf(env);
+    return { chosen: library, rejected, named: null, launcher, programs, needed };
+  } catch (error) {
+    const named = error instanceof Error ? error.message : String(error);
+    return { chosen: null, rejected: [], named, launcher: null, programs, needed };
+  }
+}
+
+function launcherOf(env: Record<string, string>): string | null {
+  try {
+    return mpiLauncher(env).command[0];
+  } catch {
+    return null; // the library is there without it: srun may do
+  }
+}
+
+const MPI = "MPI";
+const GET_MPI =
+  "Load your site's MPI module (`module load openmpi`), or run `hpctrain libtorch install mpich`.";
+
+export function judgeMpi({ chosen, rejected, named, launcher, programs, needed }: MpiFacts): Finding[] {
+  if (named !== null) {
+    return [(needed ? bad : warn)(MPI, named.replace(/\.$/, ""), "Or unset HPCTRAIN_MPI.")];
+  }
+  const passed = rejected.map(({ dir, from, reason }) => good(MPI, `not used: ${dir} (${from}): ${reason}`));
+  if (chosen === null) {
+    const none = "none found: ranks on CPUs communicate by shared memory on one node, by TCP between nodes";
+    return [needed ? warn(MPI, `${none}, which is slower`, GET_MPI) : good(MPI, none), ...passed];
+  }
+  const which = `${chosen.version ?? "of unknown version"}, ${chosen.path} (${chosen.from})`;
+  if (chosen.version === null) {
+    return [
+      (needed ? bad : warn)(MPI, `${chosen.path} (${chosen.from}) can't be loaded`, GET_MPI),
+      ...passed,
+    ];
+  }
+  const srun = programs.find((path) => path.endsWith("/srun"));
+  if (launcher !== null) return [good(MPI, `${which}; ranks are started by ${launcher}`), ...passed];
+  if (srun) return [good(MPI, `${which}; ranks are started by ${srun}`), ...passed];
+  return [
+    warn(
+      MPI,
+      `${which}, but nothing that starts its ranks: no mpirun or mpiexec of it beside it or on PATH`,
+      GET_MPI,
+    ),
+    ...passed,
+  ];
+}
+
+// The NCCL that ranks on GPUs would use, and what is known against its version.
+
+export interface NcclFacts {
+  /** Null: no GPU here that libtorch can use, so none is needed. */
+  readonly found: {
+    readonly path: string | null;
+    readonly from: string;
+    /** "2.28.9"; null where it can't be opened. */
+    readonly version: string | null;
+    /** What is known against it on this machine, told by its own notes. */
+    readonly against: string | null;
+    /** Why there is none, or it can't be opened. */
+    readonly why: string;
+  } | null;
+}
+
+export function gatherNccl(torch: string | null, gpus: number, env: Record<string, string>): NcclFacts {
+  if (torch === null || gpus === 0) return { found: null };
+  let at: { path: string; from: string } | null = null;
+  try {
+    const { chosen, rejected } = findNccl(torch, env);
+    at = chosen;
+    if (!at) {
+      const why = rejected.map(({ dir, reason }) => `${dir}: ${reason}`).join("; ");
+      return { found: { path: null, from: "", version: null, against: null, why } };
+    }
+    const { version, against } = openNccl(at.path);
+    return { found: { ...at, version: version.replace(/^NCCL /, ""), against, why: "" } };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { found: { path: at?.path ?? null, from: at?.from ?? "", version: null, against: null, why } };
+  }
+}
+
+/** Faults of a range of versions whatever the machine, from their release notes. */
+const KNOWN_NCCL = [
+  {
+    from: "2.18.1",
+    before: "2.18.3",
+    what: "its Tree algorithm can corrupt data where one network card serves one GPU",
+    instead: "NCCL_PROTO=^LL128 avoids it",
+  },
+  {
+    from: "2.29.2",
+    before: "2.29.3",
+    what: "its ranks can wait for one another for ever",
+    instead: "2.29.3 mends it",
+  },
+];
+
+const NCCL = "NCCL";
+const ANOTHER_NCCL = "name another with HPCTRAIN_NCCL=/path/to/libnccl.so.2";
+
+export function judgeNccl({ found }: NcclFacts): Finding[] {
+  if (found === null) return [];
+  const { path, from, version, against, why } = found;
+  if (path === null) {
+    const reasons = why ? ` (${why})` : "";
+    return [warn(
+      NCCL,
+      `none was found${reasons}: several ranks on GPUs could not communicate, one rank can train`,
+      `Load the site's NCCL module, or ${ANOTHER_NCCL}.`,
+    )];
+  }
+  if (version === null) return [bad(NCCL, `${path} can't be used: ${why}`, `To get on, ${ANOTHER_NCCL}.`)];
+  const which = `${version}, ${path} (${from})`;
+  const known = KNOWN_NCCL.find(({ from, before }) =>
+    !olderVersion(version, from) && olderVersion(version, before)
+  );
+  if (against !== null) return [warn(NCCL, `${which}: ${against}`, `Take a newer one: ${ANOTHER_NCCL}.`)];
+  if (known) {
+    return [warn(
+      NCCL,
+      `${which} has a known fault (${known.from} to before ${known.before}): ${known.what}`,
+      `Take a newer one: ${ANOTHER_NCCL}; ${known.instead}.`,
+    )];
+  }
+  return [good(NCCL, which)];
+}

@@ -1,0 +1,288 @@
+// Checks of the system: C library and kernel, cores, memory, limits on files and processes, and the clock.
+import { glibcVersion } from "../../../ffi/machine.ts";
+import { bad, type Finding, good, namesIn, olderVersion, textOf, warn } from "./check.ts";
+import { settleSpin, type Spin, spinSentence } from "../../../ffi/preload.ts";
+import { allowedCores, cpusHere } from "../../base/cores.ts";
+import { formatBytes, formatDuration, formatPlural } from "../../base/format.ts";
+import { freeOf, type Limit, limitsOf, tightestLimit } from "../../base/memory.ts";
+import { statfsSync } from "node:fs";
+
+// The C library, the kernel and the architecture: what the executable and libtorch are built on.
+
+export interface SystemFacts {
+  readonly glibc: string | null;
+  readonly kernel: string;
+  readonly arch: string;
+}
+
+export const gatherSystem = (): SystemFacts => ({
+  glibc: glibcVersion(),
+  kernel: Deno.osRelease(),
+  arch: Deno.build.arch,
+});
+
+/** What libtorch's own builds are made for: of the systems in use, RHEL 8 has the oldest. */
+const OLDEST_GLIBC = "2.28";
+
+export function judgeSystem({ glibc, kernel, arch }: SystemFacts): Finding[] {
+  const on = `Linux ${kernel} on ${arch}`;
+  if (glibc === null) {
+    return [
+      bad("glibc", `${on} has no glibc (musl?)`, "Use a system or a container with glibc 2.28 or newer."),
+    ];
+  }
+  if (olderVersion(glibc, OLDEST_GLIBC)) {
+    return [bad(
+      "glibc",
+      `${glibc}, and libtorch needs ${OLDEST_GLIBC} or newer (${on})`,
+      "Use a newer login image, or a container (apptainer, enroot) of RHEL 8, Debian 10, Ubuntu 20.04 or newer.",
+    )];
+  }
+  return [good("glibc", `${glibc}, ${on}`)];
+}
+
+// The cores that this process may use, against what the machine has and what was asked to load data.
+
+export interface CoresFacts {
+  /** Of the process's cpuset and its control group's quota. */
+  readonly usable: number;
+  /** "0-3,8", as Linux writes it. */
+  readonly cpuset: string;
+  /** That the machine has. */
+  readonly online: number;
+  /** Ranks that share them. */
+  readonly sharing: number;
+  /** --num-workers, and whether somebody asked for just that. */
+  readonly workers: number;
+  readonly mentioned: boolean;
+  /** How threads wait for each other on these cores. */
+  readonly spin: Spin;
+}
+
+export function gatherCores(workers: number, mentioned: boolean, sharing: number): CoresFacts {
+  const online = (textOf("/proc/stat").match(/^cpu\d+ /gm) ?? []).length;
+  return {
+    usable: cpusHere(),
+    cpuset: allowedCores(),
+    online: Math.max(online, cpusHere()),
+    sharing,
+    workers,
+    mentioned,
+    spin: settleSpin(),
+  };
+}
+
+const CORES = "cores";
+const ASK_FOR_CORES =
+  "Ask the scheduler for more (--cpus-per-task in SLURM, ncpus in PBS), or --bind-to none with mpirun";
+
+export function judgeCores(
+  { usable, cpuset, online, sharing, workers, mentioned, spin }: CoresFacts,
+): Finding[] {
+  const set = cpuset && ` (cpuset ${cpuset})`;
+  const here = `${formatPlural(usable, "core")} of ${online}${set}`;
+  if (mentioned && workers > usable) {
+    return [warn(
+      CORES,
+      `${here} may be used, and ${workers} threads were asked to load data: ${usable} will, and training waits for data`,
+      `${ASK_FOR_CORES}; or give --num-workers ${usable}.`,
+    )];
+  }
+  if (usable === 1 && online > 1) {
+    return [warn(
+      CORES,
+      `${here} may be used: training and the threads that load data take turns on it`,
+      `${ASK_FOR_CORES}.`,
+    )];
+  }
+  if (sharing > usable) {
+    return [warn(
+      CORES,
+      `${here} for ${formatPlural(sharing, "rank")}: who waits for another keeps a core from it`,
+      `Start at most ${formatPlural(usable, "rank")} here, or ask for more cores.`,
+    )];
+  }
+  const ranks = sharing > 1 ? `, for ${formatPlural(sharing, "rank")}` : "";
+  return [good(CORES, `${here}${ranks}; ${spinSentence(spin)}`)];
+}
+
+// Memory: what is free, and what the job's control group or a limit lets this process take.
+
+export interface MemoryFacts {
+  /** Of the machine, in bytes. */
+  readonly total: number;
+  /** That this process may still take. */
+  readonly free: number;
+  /** Whose limit leaves so much, and what it allows in all. */
+  readonly by: Limit["of"];
+  readonly limit: number;
+}
+
+export function gatherMemory(): MemoryFacts {
+  const machine = limitsOf().find(({ of }) => of === "machine")!, tightest = tightestLimit();
+  return { total: machine.limit, free: freeOf(tightest), by: tightest.of, limit: tightest.limit };
+}
+
+const GIB = 2 ** 30, LEAST_MEMORY = GIB / 2, LITTLE_MEMORY = 2 * GIB;
+const MEMORY = "memory";
+
+const WHOSE: Readonly<Record<Limit["of"], readonly [said: string, todo: string]>> = {
+  "machine": ["", "End what else runs here, or take another node."],
+  "job": [
+    " by the limit of this job's control group",
+    "Ask for more: --mem in SLURM (--mem=0 is all of a node), mem in PBS, --memory of a container.",
+  ],
+  "address space": [" by the limit of the address space", "Raise it: `ulimit -v unlimited`."],
+  "data": [" by the limit of a process's data", "Raise it: `ulimit -d unlimited`."],
+};
+
+export function judgeMemory({ total, free, by, limit }: MemoryFacts): Finding[] {
+  const [whose, todo] = WHOSE[by];
+  const of = by === "machine" ? "" : ` (${formatBytes(limit)})`;
+  const said = `${formatBytes(free)} free${whose}${of}, of ${formatBytes(total)} in the machine`;
+  if (free < LEAST_MEMORY) return [bad(MEMORY, said, todo)];
+  if (free < LITTLE_MEMORY) return [warn(MEMORY, said, todo)];
+  return [good(MEMORY, said)];
+}
+
+// What the system lets this process take of files, locked memory, processes and shared memory.
+
+export interface LimitsFacts {
+  /** Soft limits; Infinity is written "unlimited". */
+  readonly files: number | "unlimited" | null;
+  /** Bytes. */
+  readonly memlock: number | "unlimited" | null;
+  readonly processes: number | "unlimited" | null;
+  /** Bytes: the largest file, of checkpoints too. */
+  readonly fileSize: number | "unlimited" | null;
+  /** /dev/shm in bytes: in all, and free. Null where there is none. */
+  readonly shm: { readonly total: number; readonly free: number } | null;
+  /** Names in /sys/class/infiniband: those need locked memory. */
+  readonly adapters: readonly string[];
+  readonly localWorld: number;
+}
+
+export function gatherLimits(localWorld: number): LimitsFacts {
+  const table = textOf("/proc/self/limits");
+  const limit = (name: string) => limitIn(table, name);
+  return {
+    files: limit("Max open files"),
+    memlock: limit("Max locked memory"),
+    processes: limit("Max processes"),
+    fileSize: limit("Max file size"),
+    shm: roomOf("/dev/shm"),
+    adapters: namesIn("/sys/class/infiniband"),
+    localWorld,
+  };
+}
+
+/** The soft limit of a line of /proc/self/limits. */
+export function limitIn(table: string, name: string): number | "unlimited" | null {
+  const soft = table.split("\n").find((line) => line.startsWith(name))?.slice(name.length).trim().split(
+    /\s+/,
+  )[0];
+  return soft === undefined ? null : soft === "unlimited" ? soft : Number(soft);
+}
+
+function roomOf(folder: string): LimitsFacts["shm"] {
+  try {
+    const { blocks, bavail, bsize } = statfsSync(folder);
+    return { total: blocks * bsize, free: bavail * bsize };
+  } catch {
+    return null;
+  }
+}
+
+const FEW_FILES = 1024, FEW_PROCESSES = 512, SMALL_FILE = 2 ** 32;
+/** A container's default, in which NCCL and MPI run out of room with a few ranks. */
+const SMALL_SHM = 64 * 2 ** 20, SHM_OF_RANK = 64 * 2 ** 20;
+const LIMITS = "limits";
+
+export function judgeLimits(facts: LimitsFacts): Finding[] {
+  const { files, memlock, processes, fileSize, shm, adapters, localWorld } = facts;
+  const lines: Finding[] = [];
+  const below = (limit: LimitsFacts["files"], least: number): limit is number =>
+    typeof limit === "number" && limit < least;
+  if (adapters.length > 0 && typeof memlock === "number") {
+    lines.push(warn(
+      LIMITS,
+      `locked memory is limited to ${formatBytes(memlock)}, and InfiniBand (${
+        adapters.join(", ")
+      }) needs more than that`,
+      "Raise it (`ulimit -l unlimited`); if that is refused, ask the site: SLURM needs PropagateResourceLimitsExcept=MEMLOCK.",
+    ));
+  }
+  if (below(files, FEW_FILES)) {
+    lines.push(warn(LIMITS, `${files} files may be open at once`, "Raise it: `ulimit -n 4096`."));
+  }
+  if (below(processes, FEW_PROCESSES)) {
+    lines.push(warn(
+      LIMITS,
+      `${processes} processes and threads may run`,
+      "Raise it (`ulimit -u 4096`): each rank has tens of threads.",
+    ));
+  }
+  if (below(fileSize, SMALL_FILE)) {
+    lines.push(warn(
+      LIMITS,
+      `a file may have ${formatBytes(fileSize)}, and checkpoints can be larger`,
+      "Raise it: `ulimit -f unlimited`.",
+    ));
+  }
+  if (shm === null || shm.free < Math.max(SMALL_SHM, localWorld > 1 ? localWorld * SHM_OF_RANK : 0)) {
+    lines.push(warn(
+      LIMITS,
+      shm === null
+        ? "there is no /dev/shm, by which ranks of one node talk"
+        : `/dev/shm has ${formatBytes(shm.free)} free of ${
+          formatBytes(shm.total)
+        }, by which ranks of one node talk`,
+      "Remove what nobody uses there, or give the container more (--shm-size=1g, --ipc=host).",
+    ));
+  }
+  if (lines.length > 0) return lines;
+  const words = (limit: LimitsFacts["files"], show: (n: number) => string) =>
+    typeof limit === "number" ? show(limit) : limit ?? "unknown";
+  return [good(
+    LIMITS,
+    `${words(files, String)} open files, ${words(memlock, formatBytes)} of locked memory, ${
+      shm ? formatBytes(shm.free) : "nothing"
+    } free in /dev/shm`,
+  )];
+}
+
+// The clock: of this machine against the file server's; of ranks against each other, which --full measures.
+
+export interface ClockFacts {
+  /** Unix seconds. */
+  readonly now: number;
+  /** How far file systems' clocks are ahead, in seconds. */
+  readonly servers: readonly { readonly folder: string; readonly ahead: number }[];
+}
+
+/** 2026-01-01: no machine that runs this is older. */
+const EARLIEST = 1767225600, MOST_SKEW = 2;
+const CLOCK = "clock";
+
+export function judgeClock({ now, servers }: ClockFacts): Finding[] {
+  if (now < EARLIEST) {
+    return [warn(
+      CLOCK,
+      `this machine's clock says ${new Date(1000 * now).toISOString()}`,
+      "Have it set (chronyc makestep): certificates and logs go by it.",
+    )];
+  }
+  const odd = servers.filter(({ ahead }) => Math.abs(ahead) > MOST_SKEW);
+  if (odd.length === 0) {
+    return [good(CLOCK, `${new Date(1000 * now).toISOString().slice(0, 19)}Z, and files agree`)];
+  }
+  return odd.map(({ folder, ahead }) =>
+    warn(
+      CLOCK,
+      `files in ${folder} get times that are ${formatDuration(Math.abs(ahead))} ${
+        ahead > 0 ? "ahead of" : "behind"
+      } this machine's clock`,
+      "Have the clocks of this node and of the file server set (chronyc tracking).",
+    )
+  );
+}

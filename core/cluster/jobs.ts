@@ -1,0 +1,180 @@
+// Jobs in the scheduler's queue: a script is written and submitted, a run or a job's id leads to the job, its state
+// is read, it is cancelled.
+import { dirname, join } from "../../deps/path.ts";
+import { findRun, NEWEST_RUN, runsIn } from "../run/run_data.ts";
+import { readLineage } from "../run/lineage.ts";
+import { UserError } from "../base/errors.ts";
+import { askProgram } from "../ranks/job/scheduler.ts";
+
+// From what a user typed, a run's name or a job's id, to the run and its job.
+
+export interface RunOrJob {
+  /** The run's folder; null where a job has not begun one, or not here. */
+  readonly folder: string | null;
+  /** The scheduler's; null where the run was started without one. */
+  readonly job: string | null;
+}
+
+/** SLURM's 17 and 17_3; PBS's 17.server and 17[3].server. */
+const JOB_ID = /^\d+(_\d+|\[\d*\])?(\.[\w.-]+)?$/;
+
+export function findRunOrJob(word: string = NEWEST_RUN, saveDir = "."): RunOrJob {
+  const runs = runsIn(join(saveDir, "logs"));
+  const named = runs.some(({ name }) => name === word);
+  if (!JOB_ID.test(word) || named) {
+    const folder = findRun(word, saveDir);
+    return { folder, job: jobOf(folder) };
+  }
+  const found = runs.find(({ name }) => {
+    const job = jobOf(join(saveDir, "logs", name));
+    return job !== null && (job === word || job.split(".")[0] === word);
+  });
+  return { folder: found ? join(saveDir, "logs", found.name) : null, job: word };
+}
+
+/** Of the last attempt. */
+function jobOf(folder: string): string | null {
+  try {
+    return readLineage(folder)?.attempts.at(-1)?.job_id ?? null;
+  } catch {
+    return null; // a damaged lineage says nothing
+  }
+}
+
+// What the scheduler says of a job, and how to end one.
+
+export interface JobState {
+  /** In the scheduler's own word: "RUNNING", "PENDING", "R". */
+  readonly state: string;
+  readonly left: string | null;
+  /** Why it waits, or where it runs. */
+  readonly why: string | null;
+  /** What it prints to, where that is told. */
+  readonly output: string | null;
+}
+
+type Ask = typeof askProgram;
+
+/** Null where no scheduler here knows the job: it has ended, or is another cluster's. */
+export async function stateOf(job: string, ask: Ask = askProgram): Promise<JobState | null> {
+  return ofSqueue(await ask(["squeue", "--noheader", "--jobs", job, "--format", "%T|%L|%R"])) ??
+    ofQstat(await ask(["qstat", "-f", job]));
+}
+
+export function ofSqueue(text: string | null): JobState | null {
+  const [state, left, why] = text?.trim().split("\n")[0].split("|") ?? [];
+  return state && why !== undefined
+    ? { state, left: left === "INVALID" ? null : left, why, output: null }
+    : null;
+}
+
+export function ofQstat(text: string | null): JobState | null {
+  const whole = (text ?? "").replace(/\n\t/g, "");
+  const field = (name: string) =>
+    new RegExp(`^\\s*${name.replace(".", "\\.")}\\s*=\\s*(.+)$`, "m").exec(whole)?.[1] ?? null;
+  const state = field("job_state");
+  if (state === null) return null;
+  return { state, left: null, why: field("comment") ?? field("exec_host"), output: field("Output_Path") };
+}
+
+/** Which program was asked. */
+export async function cancel(job: string): Promise<string> {
+  for (const program of ["scancel", "qdel"]) {
+    let answer: Deno.CommandOutput;
+    try {
+      answer = await new Deno.Command(program, { args: [job], stdin: "null" }).output();
+    } catch (cause) {
+      if (cause instanceof Deno.errors.NotFound) continue;
+      throw cause;
+    }
+    if (answer.success) return program;
+    const said = new TextDecoder().decode(answer.stderr).trim().split("\n")[0];
+    throw new UserError("usage", `${program} would not end the job ${job}: ${said}`);
+  }
+  throw new UserError(
+    "usage",
+    `There is neither scancel nor qdel here to end the job ${job}: do it on a login node.`,
+  );
+}
+
+// A script -> a file, a folder for what the job prints, and a job in the queue.
+
+const OURS = /^#!.*\n# Made by hpctrain /;
+
+/** Writes it, and keeps what was there. Returns what there is to say of that. */
+export function writeScript(path: string, script: string): string[] {
+  const before = textOf(path);
+  if (before === script) return [];
+  if (before !== null && !OURS.test(before)) {
+    throw new UserError(
+      "usage",
+      `--output ${path}: there is a file which hpctrain has not made. Name another, or move it away.`,
+    );
+  }
+  if (before !== null) guarded(path, () => Deno.renameSync(path, `${path}~`));
+  makeFolder(dirname(path));
+  guarded(path, () => Deno.writeTextFileSync(path, script, { mode: 0o755 }));
+  return before === null ? [] : [`What ${path} was before is in ${path}~.`];
+}
+
+/** The scheduler makes no folder: the output of a job without one goes nowhere. */
+export function makeFolder(path: string): void {
+  guarded(path, () => Deno.mkdirSync(path, { recursive: true }));
+}
+
+/** What the scheduler's program says; null where there is no such program. */
+export async function runSubmit(
+  program: string,
+  args: readonly string[],
+): Promise<{ code: number; stdout: string; stderr: string } | null> {
+  try {
+    const { code, stdout, stderr } = await new Deno.Command(program, { args: [...args], stdin: "null" })
+      .output();
+    const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes).trim();
+    return { code, stdout: text(stdout), stderr: text(stderr) };
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw new UserError("environment", `${program} can't be started: ${(error as Error).message}.`);
+  }
+}
+
+/** Submits the file, and returns what the scheduler printed. */
+export async function submit(program: string, args: readonly string[], path: string): Promise<string> {
+  const answer = await runSubmit(program, [...args, path]);
+  if (!answer) {
+    throw new UserError(
+      "environment",
+      `There is no ${program} in PATH: submit from a login node of the cluster. The script is in ${path}.`,
+    );
+  }
+  if (answer.code !== 0) throw submitRefused(program, answer, path);
+  if (answer.stderr) console.error(answer.stderr);
+  return answer.stdout;
+}
+
+export function submitRefused(
+  program: string,
+  { code, stderr, stdout }: { code: number; stderr: string; stdout: string },
+  path: string,
+): UserError {
+  const said = (stderr || stdout).split("\n").filter((line) => line).join("; ") || `exit code ${code}`;
+  return new UserError("usage", `${program} refused the job: ${said}. The script is in ${path}.`);
+}
+
+function textOf(path: string): string | null {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw new UserError("usage", `${path} can't be read: ${(error as Error).message}.`);
+  }
+}
+
+function guarded(path: string, action: () => void): void {
+  try {
+    action();
+  } catch (error) {
+    const why = (error as Error).message.replace(/ \(os error.*/, "");
+    throw new UserError("usage", `${path} can't be written: ${why}.`);
+  }
+}

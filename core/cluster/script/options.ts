@@ -1,0 +1,158 @@
+// The command line of `sbatch` and `qsub`: options of the job, and the command that the job runs.
+import { looksLikeFlag, type OptionSpec, splitFlag, takeValue, unknownFlag } from "../../settings/options.ts";
+import { SOURCE_FLAGS, takesValue } from "../../settings/flags.ts";
+import { findSetting, FLAGS } from "../../settings/settings.ts";
+import { UserError } from "../../base/errors.ts";
+
+/** What a job can run. `takes`: the flags of all settings, which are then checked before the job is submitted. */
+const RUNS: Readonly<Record<string, { takes: boolean }>> = {
+  train: { takes: true },
+  eval: { takes: true },
+  pack: { takes: false },
+  bench: { takes: false },
+  "generate-data": { takes: false },
+  doctor: { takes: false },
+};
+
+export interface JobOptions {
+  readonly command: string;
+  /** True when `words` are flags of settings. */
+  readonly takesSettings: boolean;
+  /** Of the command, in their order. */
+  readonly words: readonly string[];
+  /** About the job: flags of settings. */
+  readonly job: readonly string[];
+  /** Our own options; one that may be repeated has a list. */
+  readonly own: Readonly<Record<string, readonly string[]>>;
+}
+
+/** sbatch's own short spellings. */
+export const SHORT: Readonly<Record<string, string>> = {
+  "-N": "nodes",
+  "-t": "time",
+  "-p": "partition",
+  "-A": "account",
+  "-J": "job-name",
+  "-q": "qos",
+  "-C": "constraint",
+  "-c": "cpus-per-task",
+  "-x": "exclude",
+};
+
+const OF_THE_JOB = /^(cluster\.|distributed\.(nodes|gpus_per_node)$)/;
+
+/** `raw`: options whose value may begin with a dash. */
+export function readJobOptions(
+  argv: readonly string[],
+  spec: Readonly<Record<string, OptionSpec>>,
+  { usage, raw, short = {} }: {
+    usage: string;
+    raw: readonly string[];
+    short?: Readonly<Record<string, string>>;
+  },
+): JobOptions {
+  const words: string[] = [], job: string[] = [];
+  const own: Record<string, string[]> = {};
+  let command: string | undefined;
+  const rest = argv.map((word) => Object.hasOwn(short, word) ? `--${short[word]}` : word);
+  while (rest.length > 0) {
+    const word = rest.shift()!;
+    if (word === "--") {
+      if (command === undefined && Object.hasOwn(RUNS, rest[0] ?? "")) command = rest.shift();
+      words.push(...rest.splice(0));
+    } else if (!looksLikeFlag(word)) {
+      if (command === undefined && words.length === 0) command = known(word);
+      else words.push(word);
+    } else {
+      const { name, value } = splitFlag(word);
+      if (Object.hasOwn(spec, name) && word.startsWith("--")) {
+        (own[name] ??= []).push(ownValue(name, value, spec[name], raw.includes(name), rest));
+      } else readFlag(word, rest, words, job, { free: command !== undefined && !RUNS[command].takes });
+    }
+  }
+  const kind = own.kind?.at(-1);
+  if (kind !== undefined && command === undefined) command = known(kind);
+  const chosen = command ?? "train";
+  if (RUNS[chosen].takes) refuseUnknown(words, spec, usage);
+  return RUNS[chosen].takes
+    ? { command: chosen, takesSettings: true, words, job, own }
+    : { command: chosen, takesSettings: false, ...withoutSources(words, job), own };
+}
+
+/** Flags about the job are ours, wherever they stand; all others are the command's. `free`: whose flags we don't know. */
+function readFlag(
+  word: string,
+  rest: string[],
+  words: string[],
+  job: string[],
+  { free }: { free: boolean },
+): void {
+  const { name, value } = splitFlag(word);
+  const flag = FLAGS.get(name);
+  const path = flag?.declared.path ?? (name === "set" ? settingOf(value ?? rest[0] ?? "") : "");
+  const target = OF_THE_JOB.test(path) ? job : words;
+  const takes = value === undefined && takesValue(name);
+  const given = takes && rest.length > 0 && !looksLikeFlag(rest[0]) ? rest.shift()! : value;
+  if (name === "gpus-per-node" && /^[A-Za-z][\w.+-]*:\d+$/.test(given ?? "")) { // as SLURM takes it: a100:4
+    const [type, count] = given!.split(":");
+    target.push("--gpu-type", type, "--gpus-per-node", count);
+  } else if (target === words && free) {
+    words.push(word, ...(takes && given !== undefined ? [given] : []));
+  } else target.push(...(takes && given !== undefined ? [word, given] : [word]));
+}
+
+const settingOf = (pair: string): string => findSetting(pair.split("=")[0].trim())?.path ?? "";
+
+function ownValue(
+  name: string,
+  value: string | undefined,
+  { kind, value: called }: OptionSpec,
+  raw: boolean,
+  rest: string[],
+): string {
+  if (kind === "text") {
+    if (value !== undefined) return value;
+    return raw && rest.length > 0 ? rest.shift()! : takeValue(name, rest, called ?? "a value");
+  }
+  if (value === undefined) return "true";
+  throw new UserError("usage", `--${name} takes no value, but got "${value}".`);
+}
+
+function known(command: string): string {
+  if (Object.hasOwn(RUNS, command)) return command;
+  throw new UserError(
+    "usage",
+    `"${command}" is nothing that a job can be made for. A job runs ${
+      Object.keys(RUNS).join(", ")
+    } or, as the first ` +
+      "word, sweep; flags alone are train's.",
+  );
+}
+
+/** A preset and a file of settings are for the job where the command knows neither. */
+function withoutSources(typed: readonly string[], job: readonly string[]) {
+  const words: string[] = [], sources: string[] = [];
+  for (let i = 0; i < typed.length; i++) {
+    const { name, value } = splitFlag(typed[i]);
+    const source = typed[i].startsWith("--") && (name === "preset" || name === "config");
+    if (!source) words.push(typed[i]);
+    else if (value !== undefined) sources.push(typed[i]);
+    else sources.push(typed[i], ...typed.slice(++i, i + 1));
+  }
+  return { words, job: [...sources, ...job] };
+}
+
+function refuseUnknown(
+  words: readonly string[],
+  spec: Readonly<Record<string, OptionSpec>>,
+  usage: string,
+): void {
+  const names = [...FLAGS.keys(), ...Object.keys(SOURCE_FLAGS), ...Object.keys(spec)];
+  const end = words.indexOf("--");
+  for (const word of end < 0 ? words : words.slice(0, end)) {
+    if (!looksLikeFlag(word) || /\s/.test(word)) continue;
+    if (!word.startsWith("--") || !names.includes(splitFlag(word).name)) {
+      throw unknownFlag(word, names, usage);
+    }
+  }
+}

@@ -1,0 +1,181 @@
+// The runs of a sweep: sweep.json, written once, says what they are; the table shows their status from their own
+// files.
+import { join } from "../../../deps/path.ts";
+import { writeAll, writeAtomically } from "../../base/atomic.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatValue } from "../../base/format.ts";
+import { openRun, type RunData } from "../../run/run_data.ts";
+import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
+
+// sweep.json: what a sweep's runs are. Written once; how they stand is in the runs' own files.
+
+interface SweepRun {
+  readonly run: string;
+  /** Flags of train. */
+  readonly words: readonly string[];
+  /** By the settings' names. */
+  readonly values: Readonly<Record<string, string>>;
+}
+
+export interface Sweep {
+  readonly format: 1;
+  readonly version: string;
+  readonly name: string;
+  /** The command that made it. */
+  readonly command: readonly string[];
+  /** Parent of the runs' logs/ and checkpoints/. */
+  readonly saveDir: string;
+  readonly metric: string;
+  readonly runs: readonly SweepRun[];
+}
+
+export const manifestIn = (folder: string): string => join(folder, "sweep.json");
+
+export function writeSweep(folder: string, sweep: Sweep): void {
+  try {
+    Deno.mkdirSync(folder, { recursive: true });
+    const text = new TextEncoder().encode(JSON.stringify(sweep, null, 1) + "\n");
+    writeAtomically(manifestIn(folder), (file) => writeAll(file, text));
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message.split(" (os error")[0] : String(cause);
+    throw new UserError(
+      "usage",
+      `The sweep can't be noted in ${folder}: ${why}. Name another folder with --save-dir DIR.`,
+      { cause },
+    );
+  }
+}
+
+/** Null where there is none. */
+export function readSweep(folder: string): Sweep | null {
+  const path = manifestIn(folder);
+  let text: string;
+  try {
+    text = Deno.readTextFileSync(path);
+  } catch (cause) {
+    if (cause instanceof Deno.errors.NotFound || cause instanceof Deno.errors.NotADirectory) return null;
+    throw new UserError("usage", `${path} can't be read: ${(cause as Error).message}.`, { cause });
+  }
+  let sweep: Sweep;
+  try {
+    sweep = JSON.parse(text);
+  } catch (cause) {
+    throw new UserError(
+      "usage",
+      `${path} is damaged: it is no JSON. Make the sweep again in another folder.`,
+      { cause },
+    );
+  }
+  const good = sweep?.format === 1 && Array.isArray(sweep.runs) &&
+    sweep.runs.every(({ run, words }) => typeof run === "string" && Array.isArray(words));
+  if (!good) throw new UserError("usage", `${path} is no sweep of this version of hpctrain.`);
+  return sweep;
+}
+
+/** A sweep by its folder or its name below `sweeps`. */
+export function findSweep(word: string, sweeps: string): { folder: string; sweep: Sweep } {
+  for (const folder of [word, join(sweeps, word)]) {
+    const sweep = readSweep(folder);
+    if (sweep) return { folder, sweep };
+  }
+  const known = sweepNames(sweeps);
+  const hint = known.length > 0
+    ? `The sweeps there are ${known.join(", ")}.`
+    : `There is none below ${sweeps}.`;
+  throw new UserError("usage", `${word} is no sweep: it has no sweep.json. ${hint}`);
+}
+
+export function sweepNames(sweeps: string): string[] {
+  try {
+    return [...Deno.readDirSync(sweeps)].map(({ name }) => name).filter((name) =>
+      readSweep(join(sweeps, name))
+    ).sort();
+  } catch {
+    return []; // no such folder
+  }
+}
+
+// How the runs of a sweep stand, from their own files.
+
+export interface SweepRow {
+  readonly run: string;
+  readonly values: SweepRun["values"];
+  readonly state: RunState | "waiting";
+  readonly step: number;
+  readonly steps: number | null;
+  /** The sweep's metric, of the step with the best validation loss. */
+  readonly metric: number | null;
+  readonly epoch: number | null;
+  readonly folder: string;
+  readonly why: string;
+}
+
+export function rowsOf(sweep: Sweep, now = Date.now() / 1000): SweepRow[] {
+  return sweep.runs.map(({ run, values }) => {
+    const folder = join(sweep.saveDir, "logs", run);
+    const data = read(folder);
+    if (data === null) {
+      return {
+        run,
+        values,
+        state: "waiting",
+        step: 0,
+        steps: null,
+        metric: null,
+        epoch: null,
+        folder,
+        why: "Not begun",
+      };
+    }
+    const { state, why } = runStatusOf(data, now);
+    const { step, steps } = progressOf(data);
+    const metric = metricOf(data, sweep.metric);
+    return { run, values, state, step, steps, metric, epoch: data.best?.epoch ?? null, folder, why };
+  });
+}
+
+function read(folder: string): RunData | null {
+  try {
+    Deno.statSync(join(folder, "events.jsonl"));
+  } catch {
+    return null;
+  }
+  const reader = openRun(folder);
+  try {
+    reader.poll();
+    return reader.data;
+  } finally {
+    reader.close();
+  }
+}
+
+function metricOf({ best, bestMetrics }: RunData, metric: string): number | null {
+  const name = metric.replace(/^val_/, "");
+  return name === "loss" ? best?.loss ?? null : bestMetrics[name] ?? null;
+}
+
+const LARGER_IS_BETTER = /^(val_)?(acc|accuracy|top5|r2|f1|auc|iou|mean_iou|dice|precision|recall)/i;
+
+export const wantsLargest = (metric: string): boolean => LARGER_IS_BETTER.test(metric);
+
+/** Those with a number for the metric, best first. */
+export function ranked(rows: readonly SweepRow[], metric: string): SweepRow[] {
+  const sign = wantsLargest(metric) ? -1 : 1;
+  return rows.filter((row) => row.metric !== null && Number.isFinite(row.metric))
+    .sort((a, b) => sign * (a.metric! - b.metric!));
+}
+
+export function sweepTable(rows: readonly SweepRow[], metric: string): string[] {
+  const names = [...new Set(rows.flatMap(({ values }) => Object.keys(values)))];
+  const head = ["run", ...names, "state", "step", metric];
+  const lines = rows.map(({ run, values, state, step, steps, metric: value }) => [
+    run,
+    ...names.map((name) => values[name] ?? ""),
+    state,
+    steps === null ? String(step) : `${step}/${steps}`,
+    value === null ? "" : formatValue(value),
+  ]);
+  const all = [head, ...lines];
+  const widths = head.map((_, i) => Math.max(...all.map((line) => line[i].length)));
+  return all.map((line) => line.map((cell, i) => cell.padEnd(widths[i])).join("  ").trimEnd());
+}

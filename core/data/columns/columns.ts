@@ -1,0 +1,297 @@
+// Named columns of numbers -> samples to train and validate with: what npz, csv, NetCDF and HDF5 share.
+import { type DType, isFloating } from "../../../ffi/dtype.ts";
+import { zeros } from "../../../ffi/make.ts";
+import { toDtype } from "../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Config } from "../../settings/settings.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatBytes, formatPlural } from "../../base/format.ts";
+import { isCode, isExported } from "../../models/user/file.ts";
+import type { Facts, InputColumn } from "../../models/model.ts";
+import type { Rows } from "./rows.ts";
+import {
+  type ClassShapes,
+  classTargets,
+  type Field,
+  goodRows,
+  heldBytes,
+  joinColumns,
+  peakBytes,
+  readAlone,
+  streamColumns,
+  type Streamed,
+  streamedSource,
+} from "./tensors.ts";
+import {
+  canBeJoined,
+  checkTexts,
+  chooseColumns,
+  columnLayoutOf,
+  leavesNothing,
+  sampleCount,
+} from "./choose.ts";
+import { checkRoom, heldInMemory, memorySource } from "../memory.ts";
+import type { Rule } from "./variables.ts";
+import { heldOut, splitIndices } from "../order.ts";
+import { answerText, type Batch, type Source } from "../source.ts";
+
+export interface Column {
+  readonly name: string;
+  /** The first dimension is the sample. */
+  readonly shape: readonly number[];
+  /** Of what read() gives; NaN stands for a missing value. */
+  readonly dtype: DType;
+  /** All values, row-major, in this machine's byte order. Called once, and only for a column that was chosen. */
+  read(): ArrayBufferView;
+  /** Floats only because a missing value is NaN: the others are whole numbers, so they can be classes. */
+  readonly whole?: boolean;
+  /** Its numbers 0, 1, 2, ... stand for texts; such a column can be nothing but the one target. */
+  readonly text?: {
+    /** One of the texts and where it stands: '"red" in line 2'. */
+    readonly example: string;
+    classes(): readonly string[];
+  };
+  /** Neither feature nor target unless the user names it: a coordinate, say. */
+  readonly onlyByName?: boolean;
+  /** Why nobody can use it, to be put after its name: "holds Python objects". */
+  readonly unusable?: string;
+  /** How single rows of it are read; left out where it can only be read as a whole. */
+  readonly stream?: Stream;
+}
+
+export interface Stream {
+  /** Where they are; or why they have no place of their own, to be put after the column's name. */
+  rows(): Rows | string;
+  /** What is there, and what is done to it to get what read() gives. */
+  readonly raw: DType;
+  readonly rule: Rule | null;
+}
+
+export interface Table<C extends Column = Column> {
+  readonly path: string;
+  /** What a column is called there: "column", "array", "variable", "dataset". */
+  readonly noun: string;
+  readonly columns: readonly C[];
+  /** Known once all chosen columns were read: 1 for a row that is marked as no sample at all, such as land in a sea. */
+  absent?(): Uint8Array;
+}
+
+export interface ColumnSettings {
+  readonly data: Config["data"];
+  /** `untold`: no targets are asked for. */
+  readonly training: Pick<Config["training"], "seed" | "loss" | "ignore_index"> & {
+    readonly untold?: boolean;
+  };
+  readonly model: Config["model"];
+}
+
+export interface FromColumns {
+  readonly train: Source;
+  readonly val: Source | null;
+  readonly notes: readonly string[];
+}
+
+export function fromColumns(table: Table, settings: ColumnSettings): FromColumns {
+  const { path } = table, { data } = settings;
+  // What takes several inputs apart itself can be given columns that don't go together, and may judge itself.
+  const apart = isExported(settings.model.name);
+  const { untold = false } = settings.training;
+  const targetless = !untold && apart && leavesNothing(table, data);
+  const { features, targets } = chooseColumns(table, data, untold || targetless);
+  const samples = sampleCount(table, [...features, ...targets]);
+  checkTexts(table, features, targets);
+  const flat = apart && features.length > 1 && !canBeJoined(features);
+  const { streamed, notes } = whereToRead(table, features, targets, samples, data.in_memory, flat);
+  return scope(() => {
+    const held = streamed ? null : joinColumns(table, features, flat);
+    const target = targets.length === 0
+      ? nothing(samples)
+      : joinColumns(table, streamed ? targets.map(readAlone) : targets);
+    const fields = held ? [held, target] : [target];
+    notes.push(...fields.flatMap((field) => field.notes));
+    const kept = goodRows(table, fields, samples, data.bad_samples, notes);
+    const shape = held ? held.values.shape.slice(1) : streamed!.shape;
+    const places = { input: shape, lengths: lengthsOf(features, settings) };
+    const answer = targets.length === 0
+      ? unknown(target)
+      : taskOf(table, targets, places, target, settings, notes);
+    const { train, val } = split(kept, samples, settings, notes);
+    const facts = {
+      name: path,
+      task: answer.task,
+      outputs: answer.outputs,
+      targetless,
+      names: answer.names,
+      fields: ["features", "targets"] as const,
+      description: `${path}: ${
+        flat ? formatPlural(features.length, table.noun) : sizeOf(shape)
+      } -> ${answer.said}`,
+      ...(apart && { columns: { columns: features.map(inputColumn), flat } }),
+      finish: (raw: Batch): Batch => ({
+        input: toDtype(raw.input, "f32"),
+        target: toDtype(raw.target, answer.dtype),
+      }),
+    };
+    const make = held
+      ? (rows: Int32Array) =>
+        memorySource({ ...facts, input: held.values, target: answer.values, rows, indices: rows })
+      : streamedSource(streamed!, { ...facts, targets: answer.values, bad: data.bad_samples });
+    return { train: make(train), val: val.length > 0 ? make(val) : null, notes };
+  });
+}
+
+/** Null in place of parts that are streamed: in memory. */
+function whereToRead(
+  table: Table,
+  features: readonly Column[],
+  targets: readonly Column[],
+  samples: number,
+  mode: Config["data"]["in_memory"],
+  flat: boolean,
+): { streamed: Streamed | null; notes: string[] } {
+  const { path } = table;
+  const of = (bytes: typeof heldBytes, columns: readonly Column[]) => columns.length > 0 ? bytes(columns) : 0;
+  const held = of(heldBytes, features) + of(heldBytes, targets);
+  const peak = of(peakBytes, features) + of(peakBytes, targets);
+  const advice = "Choose fewer with --features.";
+  let because = "";
+  // A quarter of what is free in the end, a half on the way there.
+  if (!heldInMemory(mode, Math.max(held, peak / 2))) {
+    const streamed = streamColumns(table, features, flat);
+    if (typeof streamed !== "string") {
+      checkRoom(
+        `${path}: what is predicted`,
+        of(peakBytes, targets),
+        samples,
+        "Choose fewer with --targets.",
+      );
+      const why = mode === "no"
+        ? "--in-memory no"
+        : `in memory it would take ${formatBytes(held)}, and ${formatBytes(peak)} on the way there`;
+      return {
+        streamed,
+        notes: [`Features are read from the file a sample at a time: ${why}`, ...streamed.notes],
+      };
+    }
+    if (mode === "no") {
+      throw new UserError(
+        "data",
+        `${path}: ${streamed}. So single samples of it can't be read: hold it in memory (--in-memory yes), or pack ` +
+          "it once (hpctrain pack).",
+      );
+    }
+    because =
+      ` It can't be read a sample at a time, either: ${streamed}, or pack it once where there is more memory ` +
+      "(hpctrain pack).";
+  }
+  checkRoom(path, peak, samples, advice + because);
+  return { streamed: null, notes: [] };
+}
+
+const inputColumn = ({ name, shape, dtype, whole }: Column): InputColumn => ({
+  name,
+  shape: shape.slice(1),
+  layout: columnLayoutOf({ shape }).slice(1),
+  whole: whole ?? !isFloating(dtype),
+});
+
+/** A number in place of what nobody knows. */
+const nothing = (samples: number): Field => ({ values: zeros([samples, 1]), bad: [], notes: [] });
+
+const unknown = ({ values }: Field): TargetTensor => ({
+  values,
+  dtype: "f32",
+  task: "regression",
+  outputs: 1,
+  said: "what nobody has told",
+});
+
+interface TargetTensor {
+  readonly values: Tensor;
+  /** What the loss wants. */
+  readonly dtype: DType;
+  readonly task: Facts["task"];
+  readonly outputs: number;
+  readonly names?: readonly string[];
+  readonly said: string;
+}
+
+/** How many positions samples have, for models that may answer for each: those of a text, and of a series of whatever. */
+function lengthsOf(features: readonly Column[], { training, model }: ColumnSettings): number[] {
+  if (!(isExported(model.name) || isCode(model.name))) return [];
+  return features.flatMap(({ shape: [, ...sample], dtype, whole }) => {
+    const sides = sample.filter((side) => side > 1);
+    const text = whole || !isFloating(dtype) || training.loss === "cross_entropy";
+    const series = sample.length > 1 || text;
+    return series && sides.length <= 2 ? sides : []; // either side of a series may be its length
+  });
+}
+
+/** Classes when the one target is whole numbers, unless the loss or the model's outputs say that it is a quantity. */
+function taskOf(
+  table: Table,
+  targets: readonly Column[],
+  places: ClassShapes,
+  target: Field,
+  { training, model }: ColumnSettings,
+  notes: string[],
+): TargetTensor {
+  const { loss } = training;
+  const numeric = !["auto", "graph", "cross_entropy", "bce"].includes(loss) || model.output_size === 1;
+  const [first] = targets;
+  const whole = first.whole || first.text || !/^(f|bf)\d/.test(first.dtype);
+  const classes = targets.length === 1 && (first.text || (!numeric && (whole || loss === "cross_entropy")))
+    ? classTargets(table, first, target, places, training.ignore_index)
+    : null;
+  if (classes) {
+    notes.push(classes.note);
+    return {
+      ...classes,
+      names: first.text?.classes(),
+      dtype: "i64",
+      said: answerText(classes.task, classes.outputs, []),
+    };
+  }
+  const outputs = target.values.shape[1];
+  const names = outputs === targets.length ? targets.map(({ name }) => name) : undefined;
+  if (whole && numeric && targets.length === 1) {
+    const why = loss === "auto" ? `model.output_size is ${model.output_size}` : `the loss is ${loss}`;
+    notes.push(`Target ${first.name} is whole numbers, taken as a quantity because ${why}`);
+  }
+  return {
+    values: target.values,
+    dtype: "f32",
+    task: "regression",
+    outputs,
+    names,
+    said: answerText("regression", outputs, target.values.shape.slice(1)),
+  };
+}
+
+/** Seeded and disjoint, as rows of the table. */
+function split(
+  kept: Int32Array | null,
+  samples: number,
+  { data, training }: ColumnSettings,
+  notes: string[],
+) {
+  const total = kept?.length ?? samples;
+  const held = data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
+  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
+  const unused = total - part.train - part.val;
+  if (unused > 0) {
+    notes.push(
+      `Not used: ${formatPlural(unused, "sample")}, because train_samples is ${data.train_samples} and ` +
+        `val_samples ${data.val_samples}`,
+    );
+  }
+  const chosen = splitIndices(total, part, training.seed);
+  const rows = (ids: Int32Array) => kept ? ids.map((id) => kept[id]) : ids;
+  return { train: rows(chosen.train), val: rows(chosen.val) };
+}
+
+function sizeOf([channels, ...rest]: readonly number[]): string {
+  return rest.length === 0
+    ? formatPlural(channels, "feature")
+    : `maps of [${[channels, ...rest].join(", ")}]`;
+}

@@ -1,0 +1,87 @@
+// Columns as fields of a preview: their rows, without reading more of a large file than is looked at.
+import { dtypeBytes } from "../../../ffi/dtype.ts";
+import { readAllRows } from "../files.ts";
+import { openRows } from "./reader.ts";
+import type { Rows } from "./rows.ts";
+import type { Column, Stream } from "./columns.ts";
+import { applyRule, view } from "./variables.ts";
+import { freeMemory } from "../../base/memory.ts";
+import type { PreviewField, Values } from "../preview/preview.ts";
+
+type More = Pick<PreviewField, "dimensions" | "units">;
+type Read = NonNullable<PreviewField["read"]>;
+
+export function columnField(column: Column, more: More = {}): PreviewField {
+  const { name, shape, text, unusable, onlyByName, whole, stream } = column;
+  const dtype = whole && stream ? stream.raw : column.dtype; // as it is stored, not the floats that can be missing
+  const field = { name, shape, dtype: text ? "text" : dtype, texts: text?.classes(), ...more };
+  if (unusable) return { ...field, remark: unusable, read: null };
+  const remark = onlyByName && shape.length > 0 ? "describes others" : undefined;
+  const read = readerOf(column);
+  return typeof read === "string" ? { ...field, remark: read, read: null } : { ...field, remark, read };
+}
+
+/** The number of samples that all columns agree on. */
+export function commonLength(columns: readonly Column[]): number | null {
+  const lengths = columns.filter(({ unusable, onlyByName }) => !unusable && !onlyByName)
+    .map(({ shape }) => shape[0] ?? null);
+  return lengths.length > 0 && lengths.every((length) => length === lengths[0]) ? lengths[0] : null;
+}
+
+/** What is no larger is read as a whole, once: that is faster than row by row. */
+const SMALL_BYTES = 64 * 2 ** 20;
+
+/** Or why there is none. */
+function readerOf(column: Column): Read | string {
+  const { shape, dtype, stream } = column;
+  const row = shape.slice(1).reduce((product, size) => product * size, 1);
+  const bytes = (shape[0] ?? 1) * row * dtypeBytes(dtype);
+  if (bytes <= SMALL_BYTES) return wholeRows(column, row);
+  const rows = stream?.rows() ?? "is text";
+  if (typeof rows !== "string") return singleRows(column, stream!, rows, row);
+  return bytes <= freeMemory() / 4 ? wholeRows(column, row) : `${rows}; as a whole it takes too much memory`;
+}
+
+function wholeRows(column: Column, row: number): Read {
+  let whole: Values | null = null;
+  return (first, count) => slice(whole ??= readWhole(column), first * row, (first + count) * row);
+}
+
+function readWhole({ dtype, read }: Column): Values {
+  const values = read();
+  // What was scaled or has missing values comes as the floats it became.
+  if (values instanceof Float32Array || values instanceof Float64Array) return values;
+  const { buffer, byteOffset, byteLength } = values;
+  return view(new Uint8Array(buffer, byteOffset, byteLength), dtype);
+}
+
+const slice = (values: Values, from: number, to: number): Values =>
+  (values as Float64Array).subarray(from, to);
+
+/** Opened for each piece, so that none is left open: a piece is many rows, or one large one. */
+function singleRows({ name }: Column, { raw, rule }: Stream, rows: Rows, row: number): Read {
+  const width = dtypeBytes(raw), bytes = row * width;
+  return (first, count) => {
+    const values = view(readRows(name, raw, rows, first, count, bytes), raw);
+    if (!rule) return values;
+    const numbers = new Float64Array(values.length);
+    applyRule(rule, values, numbers);
+    return numbers;
+  };
+}
+
+function readRows(name: string, raw: Stream["raw"], rows: Rows, first: number, count: number, bytes: number) {
+  if (rows.layout === "file" && !rows.blocks) {
+    return readAllRows({ ...rows, begin: rows.begin + first * rows.step }, count, dtypeBytes(raw));
+  }
+  const reader = openRows({ name, rows, raw });
+  try {
+    const all = new Uint8Array(count * bytes);
+    for (let i = 0; i < count; i++) {
+      reader.read(first + i, all.subarray(i * bytes, (i + 1) * bytes));
+    }
+    return all;
+  } finally {
+    reader.close();
+  }
+}

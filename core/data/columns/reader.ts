@@ -1,0 +1,157 @@
+// The reader of arrays: the input of a sample is a row of each of some columns, converted to the type of the batch
+// and joined.
+import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
+import { applyRule, type Values, view } from "./variables.ts";
+import { BadSample, type Kind, type Numbers, type Reader, type ReaderSpec } from "../reading/reader.ts";
+import type { ColumnPart, FileMark, ReadsRows, RowReader } from "./rows.ts";
+import { loadHdf5, openLibraryRows } from "../formats/hdf5/library.ts";
+import { openChunkRows } from "../formats/hdf5/chunk_rows.ts";
+import { type OpenFile, openFile, openFileRows } from "../files.ts";
+
+// A row as it is stored in a file -> as it is stored in a batch: other types, missing values, channels first.
+
+/** Writes the part of a sample that a row is; `read` brings the row itself. */
+export type Convert = (read: (into: Uint8Array) => void, into: Uint8Array) => void;
+
+/** `stored` is the batch's type: the row's own, or one that holds its numbers. */
+function openConvert(part: ColumnPart, stored: DType): Convert {
+  const { raw, rule, count, channelsLast } = part;
+  const inPlace = raw === stored;
+  const bytes = new Uint8Array(inPlace ? 0 : count * dtypeBytes(raw));
+  const values = inPlace ? null : view(bytes, raw);
+  const scratch = channelsLast ? new Uint8Array(count * dtypeBytes(stored)) : null;
+  const toStored = openCast(raw, stored);
+  return (read, into) => {
+    const to = scratch ?? into;
+    read(inPlace ? to : bytes);
+    if (rule) {
+      const numbers = view(to, stored) as Float32Array;
+      const missing = applyRule(rule, values ?? numbers, numbers);
+      if (missing > 0) {
+        const what = count === 1
+          ? `no value of "${part.name}"`
+          : `${missing} missing values of "${part.name}"`;
+        throw new BadSample(part.rows.file.path, `has ${what}`);
+      }
+    } else if (!inPlace) toStored(values!, view(to, stored) as Numbers);
+    if (scratch) {
+      channelsFirst(view(scratch, stored) as Numbers, view(into, stored) as Numbers, channelsLast!);
+    }
+  };
+}
+
+type Cast = (from: Values, to: Numbers) => void;
+
+/** As libtorch casts. */
+function openCast(raw: DType, stored: DType): Cast {
+  if (stored === "i64") return (from, to) => each(from, to as BigInt64Array, (value) => BigInt(value));
+  if (raw === "i64" || raw === "u64") {
+    return (from, to) => each(from, to as Float32Array, (value) => nearestFloat(BigInt(value)));
+  }
+  return (from, to) => (to as Float32Array).set(from as ArrayLike<number>);
+}
+
+function each<T>(from: Values, to: { [i: number]: T }, cast: (value: number | bigint) => T): void {
+  for (let i = 0; i < from.length; i++) to[i] = cast(from[i]);
+}
+
+/** Rounded once: by way of a double it would be rounded twice, unless what is cut off leaves its mark on the last bit. */
+function nearestFloat(value: bigint): number {
+  if (value >= -(2n ** 53n) && value <= 2n ** 53n) return Number(value);
+  return Number(value >> 11n | (value & 2047n ? 1n : 0n)) * 2048;
+}
+
+function channelsFirst(from: Numbers, to: Numbers, [height, width, channels]: readonly number[]): void {
+  const pixels = height * width;
+  for (let c = 0; c < channels; c++) {
+    for (let i = 0, source = c; i < pixels; i++, source += channels) to[c * pixels + i] = from[source];
+  }
+}
+
+// The reader of arrays: a sample's input is a row of each of some columns, joined; its target is in memory.
+
+export interface ArraysSpec extends ReaderSpec {
+  /** "hdf5" where a part is read by its library, which has to be loaded. */
+  readonly kind: "arrays" | "hdf5";
+  readonly path: string;
+  readonly parts: readonly ColumnPart[];
+  /** Of a sample's input, as it is in a batch. */
+  readonly stored: DType;
+  readonly shape: readonly number[];
+  /** Those of all rows, in shared memory; bytes of one. */
+  readonly targets: Uint8Array;
+  readonly targetBytes: number;
+}
+
+function open({ path, parts, stored, shape, targets, targetBytes }: ArraysSpec): Reader {
+  const rows = openAll(parts);
+  let at = 0;
+  const joined = parts.map((part, i) => {
+    const convert = openConvert(part, stored);
+    const from = at, to = at += part.count * dtypeBytes(stored);
+    let row = 0;
+    const read = (into: Uint8Array) => rows.readers[i].read(row, into);
+    return (index: number, input: Uint8Array) => {
+      row = index;
+      convert(read, parts.length === 1 ? input : input.subarray(from, to));
+    };
+  });
+  const readInto = (index: number, input: Uint8Array, target: Uint8Array) => {
+    for (const part of joined) part(index, input);
+    target.set(targets.subarray(index * targetBytes, (index + 1) * targetBytes));
+  };
+  const scratch = new Uint8Array(at);
+  const whole = { data: view(scratch, stored) as Numbers, shape };
+  return {
+    readInto,
+    read(index, target) {
+      readInto(index, scratch, target);
+      return whole;
+    },
+    groupOf: rows.readers.find(({ groupOf }) => groupOf)?.groupOf,
+    close: rows.close,
+    path,
+  };
+}
+
+type ColumnRows = Pick<ColumnPart, "name" | "rows" | "raw">;
+
+/** The rows of one column. */
+export function openRows(part: ColumnRows): RowReader {
+  const { readers: [{ read }], close } = openAll([part]);
+  return { read, close };
+}
+
+/** A file is opened once for all parts in it: a process may have about a thousand open. */
+function openAll(parts: readonly ColumnRows[]) {
+  const files = new Map<string, OpenFile>(), readers: ReadsRows[] = [];
+  const fileOf = (mark: FileMark) => {
+    const file = files.get(mark.path) ?? openFile(mark);
+    files.set(mark.path, file);
+    return file;
+  };
+  const close = () => {
+    for (const { close } of [...readers, ...files.values()]) close?.();
+  };
+  try {
+    for (const part of parts) readers.push(readerOf(part, fileOf));
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return { readers, close };
+}
+
+function readerOf({ name, rows, raw }: ColumnRows, fileOf: (mark: FileMark) => OpenFile): ReadsRows {
+  switch (rows.layout) {
+    case "file":
+      return openFileRows(rows, dtypeBytes(raw), fileOf(rows.file));
+    case "chunks":
+      return openChunkRows(rows, name, fileOf(rows.file));
+    case "library":
+      return openLibraryRows(rows);
+  }
+}
+
+export const arrays: Kind<ArraysSpec> = { kind: "arrays", open };
+export const hdf5: Kind<ArraysSpec> = { kind: "hdf5", load: loadHdf5, open };

@@ -1,0 +1,370 @@
+// Columns as tensors of a field: read whole, or streamed a sample at a time. Rows without numbers are left out, and
+// whole numbers in a target become classes.
+import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
+import { borrowBytes, constant, readBytes, toNumbers, uninitialised, writeBytes } from "../../../ffi/make.ts";
+import {
+  allTrue,
+  amin,
+  contiguous,
+  copy_,
+  eq,
+  floor,
+  isfinite,
+  logicalNot,
+  maskedFill,
+  maxValue,
+  minValue,
+  narrow,
+  permute,
+  reshape,
+  toDtype,
+} from "../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { chunkGridOf, type ColumnPart, type FileRows, product } from "./rows.ts";
+import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
+import type { Column, Table } from "./columns.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatPlural } from "../../base/format.ts";
+import { type Source, type ThreadedParts, threadedSource } from "../source.ts";
+import { readAllRows } from "../files.ts";
+import type { ArraysSpec } from "./reader.ts";
+
+// Columns -> one tensor of a field, and the rows of it that are no numbers.
+
+export interface Field {
+  /** [samples, numbers], or [samples, channels, ...] of maps. */
+  readonly values: Tensor;
+  /** Columns with values that are not finite: for each row 1 if it is good. */
+  readonly bad: readonly { readonly name: string; readonly rows: Uint8Array }[];
+  readonly notes: readonly string[];
+}
+
+/** libtorch can hardly compute with unsigned numbers beyond bytes; f64 is more than training uses. */
+const STORED: Partial<Record<DType, DType>> = { f64: "f32", u16: "i32", u32: "i64", u64: "f32" };
+
+/** The type a field is held in: its column's own, where that is one; a batch is made f32 when it is gathered. */
+function storedType(columns: readonly Column[]): DType {
+  const { dtype } = columns[0];
+  return columns.length === 1 ? STORED[dtype] ?? dtype : "f32";
+}
+
+/** Puts columns side by side: numbers after numbers, maps as channels; with `flat` whatever they are as plain numbers. */
+export function joinColumns(table: Table, columns: readonly Column[], flat = false): Field {
+  const stored = storedType(columns);
+  const notes: string[] = [], bad: { name: string; rows: Uint8Array }[] = [];
+  const values = scope(() => {
+    const load = (column: Column) =>
+      scope(() => {
+        const own = channelsFirst(read(column), column.name, notes);
+        return toDtype(flat ? reshape(own, [own.shape[0], -1]) : own, stored);
+      });
+    const check = ({ name, dtype }: Column, part: Tensor) => {
+      if (/^[iu](32|64)$/.test(dtype) && beyondFloats(part)) {
+        notes.push(`${name} has whole numbers beyond 16,777,216, which become the nearest that f32 has`);
+      }
+      const rows = rowsOfNumbers(part);
+      if (rows) bad.push({ name, rows });
+    };
+    const first = load(columns[0]);
+    check(columns[0], first);
+    if (columns.length === 1) return contiguous(first);
+    const whole = uninitialised([first.shape[0], ...joinedShape(table, columns, flat)]);
+    let at = 0;
+    columns.forEach((column, i) =>
+      scope(() => {
+        const part = i === 0 ? first : load(column);
+        if (i > 0) check(column, part);
+        copy_(narrow(whole, 1, at, part.shape[1]), part);
+        at += part.shape[1];
+      })
+    );
+    return whole;
+  });
+  return { values, bad, notes };
+}
+
+function read(column: Column): Tensor {
+  const bytes = column.read();
+  const made = uninitialised(column.shape, { dtype: column.dtype });
+  writeBytes(made, new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+  return made;
+}
+
+function channelsFirst(t: Tensor, name: string, notes: string[]): Tensor {
+  const { shape } = t;
+  if (!channelsAreLast(shape)) return reshape(t, channelLayout(shape));
+  notes.push(channelsNote(name, shape));
+  return contiguous(permute(t, [0, 3, 1, 2]));
+}
+
+/** From there on not every whole number is a float. */
+const WHOLE_FLOATS = 2 ** 24;
+
+const beyondFloats = (t: Tensor): boolean =>
+  scope(() => maxValue(t).item() > WHOLE_FLOATS || minValue(t).item() < -WHOLE_FLOATS);
+
+/** Null when all values are finite. */
+function rowsOfNumbers(values: Tensor): Uint8Array | null {
+  if (!isFloating(values.dtype)) return null;
+  return scope(() => {
+    const finite = isfinite(values);
+    if (allTrue(finite).item() !== 0) return null;
+    return readBytes(amin(toDtype(reshape(finite, [values.shape[0], -1]), "u8"), [1]));
+  });
+}
+
+/** What columns take in memory when they are put together. */
+export const heldBytes = (columns: readonly Column[]): number => {
+  const stored = dtypeBytes(storedType(columns));
+  return columns.reduce((sum, { shape }) => sum + product(shape) * stored, 0);
+};
+
+/** While they are put together: beside that twice the largest column, as read and as a tensor. */
+export const peakBytes = (columns: readonly Column[]): number =>
+  heldBytes(columns) + 2 * Math.max(...columns.map(({ shape, dtype }) => product(shape) * dtypeBytes(dtype)));
+
+// Which rows of a table can be trained with.
+
+/** Rows without NaN or infinity; null where that is all of them. */
+export function goodRows(
+  { path, noun, absent: marked }: Table,
+  fields: readonly Field[],
+  samples: number,
+  mode: "fail" | "skip",
+  notes: string[],
+): Int32Array | null {
+  const absent = marked?.();
+  const bad = fields.flatMap((field) => field.bad).flatMap(({ name, rows }) => {
+    const judged = absent ? rows.map((ok, i) => ok | absent[i]) : rows;
+    return judged.includes(0) ? [{ name, rows: judged }] : [];
+  });
+  const without = absent?.reduce((sum, one) => sum + one, 0) ?? 0;
+  if (without > 0) notes.push(`Left out ${without} of ${formatPlural(samples, "sample")} marked as missing`);
+  if (bad.length === 0 && without === 0) return null;
+  const told = bad.map(({ name, rows }) => `${name} (${rows.reduce((sum, ok) => sum + 1 - ok, 0)})`);
+  if (mode === "fail" && bad.length > 0) {
+    const { name, rows } = bad[0];
+    throw new UserError(
+      "data",
+      `${path}: the ${noun} "${name}" is NaN, infinite or missing in ${
+        rows.reduce((sum, ok) => sum + 1 - ok, 0)
+      } ` +
+        `of ${formatPlural(samples, "sample")}, first in sample ${rows.indexOf(0)} (counted from 0)` +
+        `${bad.length > 1 ? `; so are others: ${told.slice(1).join(", ")}` : ""}. ` +
+        "Repair them, or leave such samples out with --bad-samples skip.",
+    );
+  }
+  const kept = Int32Array.from({ length: samples }, (_, i) => i).filter((i) =>
+    absent?.[i] !== 1 && bad.every(({ rows }) => rows[i] === 1)
+  );
+  if (kept.length === 0) {
+    throw new UserError(
+      "data",
+      `${path}: no sample is left without NaN or missing values` +
+        `${told.length > 0 ? `: ${told.join(", ")}` : ""}. Choose others with --features and --targets.`,
+    );
+  }
+  if (bad.length === 0) return kept;
+  notes.push(
+    `Left out ${samples - without - kept.length} of ${
+      formatPlural(samples, "sample")
+    } with NaN, infinite or missing ` +
+      `values (--bad-samples skip): ${told.join(", ")}`,
+  );
+  return kept;
+}
+
+// Whole numbers in a target -> classes.
+
+export interface ClassTargets {
+  readonly values: Tensor;
+  readonly task: "classification" | "segmentation";
+  readonly outputs: number;
+  readonly note: string;
+}
+
+const MOST_CLASSES = 1e6;
+
+/** What a class may be of, beside a sample. */
+export interface ClassShapes {
+  /** Of one sample's input: its pixels may have classes. */
+  readonly input: readonly number[];
+  /** Of one sample of a series or a text: its positions may have classes. */
+  readonly lengths: readonly number[];
+}
+
+/** Null when the target is no class: several numbers a sample, or fractions. */
+export function classTargets(
+  table: Table,
+  column: Column,
+  { values }: Field,
+  { input, lengths }: ClassShapes,
+  ignored: number,
+): ClassTargets | null {
+  const { name } = column, classes = column.text?.classes();
+  const [samples, channels, ...map] = values.shape;
+  const perPixel = map.length > 0 && channels === 1 && map.join() === input.slice(1).join();
+  const perPosition = map.length === 0 && channels > 1 && lengths.includes(channels);
+  if (!perPixel && !perPosition && (map.length > 0 || channels > 1)) return null;
+  return scope(() => {
+    const plain = perPosition ? values : reshape(values, perPixel ? [samples, ...map] : [samples]);
+    const numbers = counted(plain, ignored);
+    if (numbers === null) return null;
+    const least = minValue(numbers).item(), most = maxValue(numbers).item();
+    if (least < 0 || most >= MOST_CLASSES) throw outside(table, name, plain, ignored);
+    const outputs = classes?.length ?? most + 1;
+    const of = perPosition ? ` of each of ${channels} positions` : "";
+    const said = classes
+      ? `text, taken as classes in sorted order: ${shorten(classes)}`
+      : `whole numbers, taken as ${outputs} classes${of} (0 to ${most}); for a quantity say --loss mse`;
+    return {
+      values: toDtype(plain, "i32"),
+      task: perPixel || perPosition ? "segmentation" : "classification",
+      outputs,
+      note: `Target ${name} is ${said}`,
+    } as const;
+  });
+}
+
+/** With 0 in place of what doesn't count: bad rows, which nobody will see, and the class to ignore. */
+function counted(values: Tensor, ignored: number): Tensor | null {
+  const { dtype } = values;
+  const wide = dtype === "f32" || dtype === "i64"
+    ? values
+    : toDtype(values, isFloating(dtype) ? "f32" : "i64");
+  const floating = isFloating(dtype);
+  const zero = constant(0, wide.dtype);
+  const finite = floating ? maskedFill(wide, logicalNot(isfinite(wide)), zero) : wide;
+  if (floating && allTrue(eq(finite, floor(finite))).item() === 0) return null;
+  return maskedFill(finite, eq(finite, constant(ignored, wide.dtype)), zero);
+}
+
+function outside({ path, noun }: Table, name: string, values: Tensor, ignored: number): UserError {
+  const all = toNumbers(values);
+  const at = all.findIndex((value) => value !== ignored && (value < 0 || value >= MOST_CLASSES));
+  const sample = Math.floor(at * values.shape[0] / all.length);
+  return new UserError(
+    "data",
+    `${path}: the ${noun} "${name}" is whole numbers, so it is taken as classes, but in sample ${sample} ` +
+      `(counted from 0) it is ${all[at]}, and classes are numbered 0 to ${MOST_CLASSES - 1}. ` +
+      `If it is a quantity, say --loss mse; if ${
+        all[at]
+      } stands for "unknown", set training.ignore_index to it.`,
+  );
+}
+
+function shorten(classes: readonly string[]): string {
+  const shown = classes.slice(0, 10).map((text, i) => `${i} = ${text}`).join(", ");
+  return classes.length > 10 ? `${shown}, ... (${classes.length} in all)` : shown;
+}
+
+// Columns that are read a sample at a time.
+
+export interface Streamed {
+  readonly path: string;
+  readonly parts: readonly ColumnPart[];
+  /** One sample's input, as it is in a batch. */
+  readonly stored: DType;
+  readonly shape: readonly number[];
+  readonly notes: readonly string[];
+}
+
+/** How the features are read a sample at a time; in place of that, why they can't be. */
+export function streamColumns(table: Table, features: readonly Column[], flat = false): Streamed | string {
+  const shape = joinedShape(table, features, flat);
+  const parts: ColumnPart[] = [], notes: string[] = [];
+  for (const { name, shape, stream } of features) {
+    const rows = stream?.rows() ?? "is text, which has to be read from the beginning";
+    if (typeof rows === "string") return `the ${table.noun} "${name}" ${rows}`;
+    const { raw, rule } = stream!;
+    const channelsLast = channelsAreLast(shape) ? shape.slice(1) : null;
+    if (channelsLast) notes.push(channelsNote(name, shape));
+    parts.push({ name, rows, count: product(shape.slice(1)), raw, rule, channelsLast });
+  }
+  const usual = storedType(features);
+  // Halves have no arithmetic on the host: they are whole floats from the beginning.
+  const stored = usual === "f16" ? "f32" : usual;
+  return { path: table.path, parts: merged(parts), stored, shape, notes: [...notes, ...chunkNotes(parts)] };
+}
+
+/** Columns that lie side by side in the rows of one table are read at once. */
+function merged(parts: readonly ColumnPart[]): ColumnPart[] {
+  const found: ColumnPart[] = [];
+  for (const part of parts) {
+    const before = found.at(-1);
+    if (!before || !adjoin(before, part)) {
+      found.push(part);
+      continue;
+    }
+    const rows = before.rows as FileRows;
+    found[found.length - 1] = {
+      ...before,
+      rows: { ...rows, bytes: rows.bytes + (part.rows as FileRows).bytes },
+      count: before.count + part.count,
+    };
+  }
+  return found;
+}
+
+function adjoin({ rows: a, ...one }: ColumnPart, { rows: b, ...other }: ColumnPart): boolean {
+  return a.layout === "file" && b.layout === "file" && a.file.path === b.file.path &&
+    a.begin + a.bytes === b.begin && a.step === b.step && !a.blocks && !b.blocks &&
+    one.raw === other.raw && !one.rule && !other.rule && !one.channelsLast && !other.channelsLast;
+}
+
+function chunkNotes(parts: readonly ColumnPart[]): string[] {
+  return parts.flatMap((part) => {
+    const together = rowsUnpackedAtOnce(part);
+    return together === 1 ? [] : [
+      `${part.name} is packed in chunks of ${together} samples: for one, all of them are unpacked (hpctrain pack ` +
+      "makes a copy that is read faster)",
+    ];
+  });
+}
+
+/** Samples that are unpacked when one is read. */
+function rowsUnpackedAtOnce({ rows }: ColumnPart): number {
+  return rows.layout === "chunks"
+    ? chunkGridOf(rows).rowsInChunk
+    : rows.layout === "library"
+    ? rows.together
+    : 1;
+}
+
+/** The same column, but nothing else of its file is read for it. */
+export function readAlone(column: Column): Column {
+  const { stream, shape } = column;
+  const rows = stream && stream.rule === null ? stream.rows() : "";
+  if (typeof rows === "string" || rows.layout !== "file" || rows.bytes === rows.step) return column;
+  return { ...column, read: () => readAllRows(rows, shape[0], dtypeBytes(stream!.raw)) };
+}
+
+type Facts = Omit<ThreadedParts, "length" | "indices" | "reader" | "stored" | "target">;
+
+/** A source of some rows. `targets` are those of all rows. */
+export function streamedSource(
+  { path, parts, stored, shape }: Streamed,
+  { targets, ...facts }: Facts & { readonly targets: Tensor },
+): (rows: Int32Array) => Source {
+  const shared = new Uint8Array(new SharedArrayBuffer(targets.byteLength));
+  shared.set(borrowBytes(targets));
+  const reader: ArraysSpec = {
+    kind: parts.some(({ rows }) => rows.layout === "library") ? "hdf5" : "arrays",
+    grouped: parts.some((part) => rowsUnpackedAtOnce(part) > 1),
+    path,
+    parts,
+    stored,
+    shape,
+    targets: shared,
+    targetBytes: targets.byteLength / targets.shape[0],
+  };
+  return (rows) =>
+    threadedSource({
+      ...facts,
+      length: rows.length,
+      indices: rows,
+      reader,
+      stored: { name: "features", shape, dtype: stored },
+      target: { name: "targets", shape: targets.shape.slice(1), dtype: targets.dtype },
+    });
+}

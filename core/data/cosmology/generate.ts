@@ -1,0 +1,236 @@
+// Generates simulated samples into packed shards: made by a pool of threads, shared by ranks, continued after a kill,
+// and before training where it has no path.
+import type { Libtorch } from "../../../ffi/libraries/find.ts";
+import type { SimulationSpec } from "./options.ts";
+import { INDEX, inputOf, perShardOf, rowLayoutOf, targetOf } from "../formats/packed/format.ts";
+import {
+  type Make,
+  type Plan,
+  type Progress,
+  type Report,
+  type Who,
+  writeShards,
+} from "../formats/packed/write.ts";
+import type { SampleRequest, SimulatedSample, SimulationThreadOptions } from "./thread.ts";
+import { setThreads, threads as threadsNow } from "../../../ffi/context.ts";
+import { key } from "../../base/random.ts";
+import { packingOf } from "../formats/packed/samples.ts";
+import { freeMemory } from "../../base/memory.ts";
+import { bytesOf, type Made, madeFor } from "./source.ts";
+import { join } from "../../../deps/path.ts";
+import { parseDuration } from "../../settings/setting.ts";
+import type { Config } from "../../settings/settings.ts";
+import { cpusHere } from "../../base/cores.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatBytes, formatDuration, formatPlural, formatRate } from "../../base/format.ts";
+import { freeAt, sizeOf } from "../../base/new_file.ts";
+import { looksPacked } from "../formats/packed/index.ts";
+import { openProgress } from "../progress.ts";
+
+// Threads that make samples. Each takes the next one when it is done, and each sample is the same whoever makes it.
+
+export interface Pool {
+  make(plan: Plan): Make;
+  close(): void;
+}
+
+function openPool(spec: SimulationSpec, libtorch: Libtorch, threads: number): Pool {
+  const orders: SimulationThreadOptions = { spec, libtorch };
+  const workers = Array.from({ length: threads }, (_, i) => {
+    const worker = new Worker(new URL("./thread.ts", import.meta.url), {
+      type: "module",
+      name: `maker ${i + 1}`,
+    });
+    worker.postMessage(orders);
+    return worker;
+  });
+  const ask = (worker: Worker, wanted: SampleRequest) =>
+    new Promise<SimulatedSample>((resolve, reject) => {
+      worker.onmessage = ({ data }: MessageEvent<SimulatedSample>) => resolve(data);
+      worker.onerror = (event) => {
+        event.preventDefault();
+        reject(new Error(`internal: a thread that made sample ${wanted.id} ended: ${event.message}`));
+      };
+      worker.postMessage(wanted);
+    });
+  return {
+    make({ schema, samples, val = 0 }) {
+      const layout = rowLayoutOf(schema), train = samples - val;
+      return async (first, count, rows) => {
+        const role = first < train ? "train" : "val", start = role === "train" ? first : first - train;
+        let next = 0;
+        await Promise.all(workers.map(async (worker) => {
+          while (next < count) {
+            const i = next++;
+            const { maps, targets } = await ask(worker, { role, id: start + i });
+            inputOf(rows, layout, i).set(new Uint8Array(maps.buffer));
+            targetOf(rows, layout, i).set(new Uint8Array(targets.buffer));
+          }
+        }));
+      };
+    },
+    close() {
+      for (const worker of workers) worker.terminate();
+    },
+  };
+}
+
+// Packs made samples into shards: by threads where there are some, shared by ranks, going on after a kill.
+
+/** So many that 64 ranks have work and a kill costs little of it; but no files of a few samples. */
+const SHARDS = 64, FEWEST = 16;
+/** What making a sample takes at its peak, for each cell of the grid: measured. */
+const BYTES_A_CELL = 150;
+
+export interface PackOptions {
+  readonly out: string;
+  readonly perShard?: number;
+  readonly who: Who;
+  /** That make samples. */
+  readonly threads: number;
+  readonly libtorch: Libtorch;
+  progress(at: Progress): void;
+}
+
+export async function packMade(made: Made, work: PackOptions): Promise<Report> {
+  const { kind, said, facts, train, val, targets, spec } = made;
+  const { out, perShard, who, libtorch, progress } = work;
+  const threads = spec ? Math.min(work.threads, fitting(spec.values.grid), train.length) : 1;
+  const before = threadsNow();
+  setThreads(1); // a sample is too small to be shared out: each thread makes its own
+  const packing = packingOf(train, val, 0);
+  const plan: Plan = {
+    ...packing,
+    schema: { ...packing.schema, names: targets },
+    out,
+    perShard: perShard ??
+      Math.min(perShardOf(packing), Math.max(FEWEST, Math.ceil(packing.samples / SHARDS))),
+    atOnce: 16 * threads,
+    origin: { kind, said, facts, hash: hashOf(made) },
+  };
+  const pool = spec && threads > 1 ? openPool(spec, libtorch, threads) : null;
+  try {
+    return await writeShards(plan, who, pool ? pool.make(plan) : packing.make, progress);
+  } finally {
+    pool?.close();
+    packing.close();
+    setThreads(before);
+  }
+}
+
+/** So many threads that half of the free memory does for them. */
+const fitting = (grid: number): number =>
+  Math.max(1, Math.floor(freeMemory() / 2 / (BYTES_A_CELL * grid ** 3)));
+
+/** Of all that the samples depend on but their number. */
+const hashOf = ({ kind, facts }: Pick<Made, "kind" | "facts">): string =>
+  key(0, kind, JSON.stringify(facts)).toString(16).padStart(16, "0");
+
+// Training on made universes without a path: they are generated into the run's folder first, where they fit.
+
+/** Generated data takes no more of what is free on the disk. */
+const SHARE = 0.5;
+const POLL_MS = 100;
+
+export interface Ready {
+  readonly config: Config;
+  readonly notes: readonly string[];
+}
+
+/** Which part of the work is this process's. */
+export interface RankShare {
+  readonly rank: number;
+  readonly world: number;
+  readonly localWorld: number;
+}
+const ALONE: RankShare = { rank: 0, world: 1, localWorld: 1 };
+
+/** The settings with the folder as the data's path; as they were where there is nothing to generate. Ranks share the work. */
+export async function generateMissing(
+  config: Config,
+  libtorch: Libtorch,
+  who: RankShare = ALONE,
+  freeIn: (folder: string) => number | undefined = freeAt,
+): Promise<Ready> {
+  const { data, training: { seed }, model, output, distributed } = config;
+  const made = data.data_path === "" ? madeFor({ data, seed, model }) : null;
+  if (!made) return { config, notes: [] };
+  const out = folderOf(made, output.save_dir);
+  const bytes = bytesOf(made), said = `${formatPlural(samplesOf(made), "sample")} (${formatBytes(bytes)})`;
+  // What was begun once fitted then, and is a part of what is no longer free.
+  const free = looksPacked(out) ? undefined : freeIn(out);
+  if (free !== undefined && bytes > SHARE * free) {
+    return { config, notes: [`Not kept on disk: ${said}, where ${formatBytes(free)} are free`] };
+  }
+  const quiet = output.quiet || output.json || who.rank > 0;
+  const say = (line: string) => quiet ? undefined : console.log(line);
+  say(`Generating ${said} into ${out}, unless they are there`);
+  const began = performance.now();
+  const now = await generate(made, out, libtorch, who, quiet);
+  const seconds = (performance.now() - began) / 1000;
+  const patience = parseDuration(distributed.timeout, "seconds")!.count;
+  if (who.world > 1) await othersDone(out, who, patience, say);
+  const notes = [
+    now === 0
+      ? `Generated before: ${out}`
+      : `Generated ${formatPlural(now, "sample")} in ${formatDuration(seconds)}, ` +
+        `${formatRate(now / seconds)} a second; the next run finds them in ${out}`,
+  ];
+  return { config: { ...config, data: { ...data, data_path: out } }, notes };
+}
+
+/** This rank's share; how many samples it made now. */
+async function generate(
+  made: Made,
+  out: string,
+  libtorch: Libtorch,
+  who: RankShare,
+  quiet: boolean,
+): Promise<number> {
+  const progress = openProgress("Generating", { quiet });
+  const threads = Math.max(1, Math.floor(cpusHere() / who.localWorld));
+  let now = 0;
+  await packMade(made, {
+    out,
+    who,
+    threads,
+    libtorch,
+    progress(at) {
+      now = at.done - at.kept;
+      progress.update(at);
+    },
+  }).finally(progress.clear);
+  return now;
+}
+
+/** The last rank to end writes the index. As long as shards are added, somebody is at it. */
+async function othersDone(
+  out: string,
+  { rank, world }: RankShare,
+  patience: number,
+  say: (line: string) => void,
+): Promise<void> {
+  let seen = -1, since = performance.now();
+  while (sizeOf(join(out, INDEX)) < 0) {
+    if (seen < 0) say("Waiting for the other ranks, which generate theirs");
+    const there = [...Deno.readDirSync(out)].length;
+    if (there !== seen) [seen, since] = [there, performance.now()];
+    if (performance.now() - since > 1000 * patience) {
+      throw new UserError(
+        "communication",
+        `Rank ${rank} of ${world} has generated its share of ${out}, and for ${formatDuration(patience)} ` +
+          "(distributed.timeout) no other rank has added a shard: look at what those said. Started again, all " +
+          "go on where they were.",
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+const samplesOf = ({ train, val }: Made) => train.length + (val?.length ?? 0);
+
+/** The same samples have the same name. */
+const folderOf = (made: Made, saveDir: string): string => {
+  const hash = key(made.train.length, made.val?.length ?? 0, hashOf(made)).toString(16).padStart(16, "0");
+  return join(saveDir, "data", `${made.kind}-${hash.slice(0, 8)}`);
+};

@@ -1,0 +1,145 @@
+// Where the cells of a text table are, and what numbers they hold.
+import { UserError } from "../../../base/errors.ts";
+
+export interface Visitor {
+  /** The cell's bytes are those from `from` up to `to`, without its quotes. */
+  cell(column: number, from: number, to: number, line: number): void;
+  /** A line ended that began as the `line`th of the file, and had so many cells. Returning false ends the scan. */
+  line(line: number, cells: number, next: number): boolean | void;
+}
+
+const QUOTE = 34, NEWLINE = 10, RETURN = 13, SPACE = 32, TAB = 9;
+
+/** Visits the cells from `at` on; lines with nothing in them are passed over. */
+export function scanCells(
+  path: string,
+  bytes: Uint8Array,
+  delimiter: string,
+  at: number,
+  visitor: Visitor,
+): void {
+  const mark = delimiter.charCodeAt(0), end = bytes.length, spaced = mark === SPACE;
+  const isBlank = (byte: number) => byte === SPACE || byte === RETURN || (byte === TAB && mark !== TAB);
+  let line = 1;
+  while (at < end) {
+    const began = line;
+    let column = 0, more = true;
+    while (at < end && isBlank(bytes[at])) at++;
+    if (at < end && bytes[at] === NEWLINE) {
+      at++;
+      line++;
+      continue;
+    }
+    if (at >= end) return;
+    while (more) {
+      while (at < end && isBlank(bytes[at])) at++;
+      let from = at, to: number;
+      if (bytes[at] === QUOTE) {
+        from = ++at;
+        for (; at < end && !(bytes[at] === QUOTE && bytes[at + 1] !== QUOTE); at++) {
+          if (bytes[at] === NEWLINE) line++;
+          if (bytes[at] === QUOTE) at++;
+        }
+        if (at >= end) throw new UserError("data", `${path}: the quote in line ${began} is never closed.`);
+        to = at++;
+        while (at < end && bytes[at] !== mark && bytes[at] !== NEWLINE) at++;
+      } else {
+        while (at < end && bytes[at] !== mark && bytes[at] !== NEWLINE) at++;
+        to = at;
+        while (to > from && isBlank(bytes[to - 1])) to--;
+      }
+      visitor.cell(column++, from, to, began);
+      if (spaced) { while (at < end && isBlank(bytes[at])) at++; }
+      // Between words any number of spaces is one mark, and none at the end of a line is.
+      more = at < end && (spaced ? bytes[at] !== NEWLINE : bytes[at] === mark);
+      if (more && !spaced) at++;
+    }
+    if (at < end) at++;
+    line++;
+    if (visitor.line(began, column, at) === false) return;
+  }
+}
+
+/** The cell as text. */
+export function cellText(bytes: Uint8Array, from: number, to: number): string {
+  return decoder.decode(bytes.subarray(from, to)).replaceAll('""', '"');
+}
+
+const decoder = new TextDecoder();
+
+const POWERS = Array.from({ length: 23 }, (_, i) => Number(`1e${i}`));
+
+/** Ten times this, and a digit, is a whole number below 2^53. */
+const ENOUGH = 9e14;
+/** More than what the digits left out and two roundings can amount to. */
+const DOUBT = 4e-15;
+
+/**
+ * The number in a cell when it is written plainly: digits with a point and an exponent. NaN for everything else.
+ * Rounded to 32 bits it is the right one. A whole number below 2^53 times or over a power of ten up to 22 is rounded
+ * once, as it should be; digits beyond that are looked at only where they could change the 32-bit number.
+ */
+export function plainNumber(bytes: Uint8Array, from: number, to: number): number {
+  let at = from, whole = 0, digits = 0, scale = 0, dropped = 0;
+  const negative = bytes[at] === 45;
+  if (negative || bytes[at] === 43) at++;
+  for (let point = false; at < to; at++) {
+    const digit = bytes[at] - 48;
+    if (digit >= 0 && digit <= 9) {
+      digits++;
+      if (whole < ENOUGH) {
+        whole = whole * 10 + digit;
+        if (point) scale--;
+      } else {
+        dropped++;
+        if (!point) scale++;
+      }
+    } else if (digit === POINT && !point) point = true;
+    else break;
+  }
+  if (digits === 0) return NaN;
+  if (at < to) {
+    if ((bytes[at] | 32) !== 101) return NaN;
+    const minus = bytes[++at] === 45;
+    if (minus || bytes[at] === 43) at++;
+    if (at === to) return NaN;
+    let exponent = 0;
+    for (; at < to; at++) {
+      const digit = bytes[at] - 48;
+      if (digit < 0 || digit > 9) return NaN;
+      exponent = exponent * 10 + digit;
+    }
+    scale += minus ? -exponent : exponent;
+  }
+  const size = scale < 0 ? whole / POWERS[-scale] : whole * POWERS[scale];
+  const unsure = scale > 22 || scale < -22 ||
+    (dropped > 0 && Math.fround(size * (1 - DOUBT)) !== Math.fround(size * (1 + DOUBT)));
+  if (unsure) return Number(decoder.decode(bytes.subarray(from, to)));
+  return negative ? -size : size;
+}
+
+/** The point's place after "0". */
+const POINT = 46 - 48;
+
+const WORDS: Readonly<Record<string, number>> = {
+  "": NaN,
+  "?": NaN,
+  "na": NaN,
+  "n/a": NaN,
+  "nan": NaN,
+  "null": NaN,
+  "none": NaN,
+  "inf": Infinity,
+  "+inf": Infinity,
+  "infinity": Infinity,
+  "-inf": -Infinity,
+  "-infinity": -Infinity,
+  "true": 1,
+  "false": 0,
+};
+
+/** What a word means in a column of numbers, NaN being a missing one; undefined when it is just text. */
+export function wordValue(text: string): number | undefined {
+  const word = text.trim().toLowerCase();
+  return Object.hasOwn(WORDS, word) ? WORDS[word] : undefined;
+}

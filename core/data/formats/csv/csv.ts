@@ -1,0 +1,298 @@
+// Text tables (csv and its relatives) as columns. Their layout, that is the delimiter and the names, is found from
+// the first lines.
+import { UserError } from "../../../base/errors.ts";
+import { cellText, plainNumber, scanCells, wordValue } from "./cells.ts";
+import { formatPlural } from "../../../base/format.ts";
+import { type Column, type ColumnSettings, type FromColumns, fromColumns } from "../../columns/columns.ts";
+import { withFiles } from "../../files.ts";
+import { checkRoom } from "../../memory.ts";
+
+// How a text table is written, found out from its first lines: what divides its cells, where its names are.
+
+interface TableLayout {
+  readonly delimiter: string;
+  readonly names: readonly string[];
+  /** The first column has no name: what pandas writes there is the number of the row. */
+  readonly numbered: boolean;
+  /** Where the numbers begin, and how many lines are before them. */
+  readonly start: number;
+  readonly linesBefore: number;
+  /** One line for the user. */
+  readonly said: string;
+}
+
+interface Line {
+  readonly cells: readonly string[];
+  /** Where the line after it begins, and its number. */
+  readonly next: number;
+  readonly number: number;
+}
+
+/** Tried in this order: where something else divides cells, a comma may be in a number or a text. */
+const DELIMITERS: readonly [mark: string, name: string][] = [
+  [";", "semicolons"],
+  ["\t", "tabs"],
+  [",", "commas"],
+  [" ", "spaces"],
+];
+const LOOKED_AT = 20;
+const HASH = 35, LINE_FEED = 10;
+
+function tableLayoutOf(path: string, bytes: Uint8Array): TableLayout {
+  refuseOther(path, bytes);
+  let start = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0, linesBefore = 0;
+  // Remarks, of which the last may be the names, as numpy.savetxt writes them.
+  let remark = -1;
+  while (bytes[start] === HASH) {
+    remark = start + 1;
+    const newline = bytes.indexOf(LINE_FEED, start);
+    start = newline < 0 ? bytes.length : newline + 1;
+    linesBefore++;
+  }
+  const tried = DELIMITERS.map(([mark, name]) => ({
+    mark,
+    name,
+    lines: firstLines(path, bytes, mark, start),
+  }));
+  const { mark, name, lines } = tried.find(({ lines }) => areEven(lines)) ??
+    tried.reduce((best, other) => width(other.lines) > width(best.lines) ? other : best);
+  if (lines.length === 0) {
+    throw new UserError("data", `${path} has nothing in it but ${linesBefore} remarks or blanks.`);
+  }
+  const columns = width(lines);
+  const remarked = remark < 0 ? [] : firstLines(path, bytes.subarray(0, start), mark, remark)[0]?.cells ?? [];
+  const names = remarked.length === columns ? remarked : isHeader(lines) ? lines[0].cells : null;
+  if (names && names !== remarked) {
+    start = lines[0].next;
+    linesBefore += lines[0].number;
+  }
+  const numbered = names !== null && names[0] === "";
+  const said = names
+    ? `names in line ${linesBefore}`
+    : `no names in it, so columns are called 0 to ${columns - 1}`;
+  return {
+    delimiter: mark,
+    names: checkNames(path, names ?? lines[0].cells.map((_, i) => String(i)), linesBefore),
+    numbered,
+    start,
+    linesBefore,
+    said: `Read as text: ${name} between cells, ${said}${numbered ? ", column 0 without one left out" : ""}`,
+  };
+}
+
+const width = (lines: readonly Line[]) => lines.length === 0 ? 0 : lines[0].cells.length;
+
+const areEven = (lines: readonly Line[]) =>
+  width(lines) > 1 && lines.every(({ cells }) => cells.length === width(lines));
+
+function firstLines(path: string, bytes: Uint8Array, delimiter: string, start: number): Line[] {
+  const lines: Line[] = [];
+  let cells: string[] = [];
+  scanCells(path, bytes, delimiter, start, {
+    cell: (_, from, to) => void cells.push(cellText(bytes, from, to)),
+    line(number, _, next) {
+      lines.push({ cells, next, number });
+      cells = [];
+      return lines.length < LOOKED_AT;
+    },
+  });
+  return lines;
+}
+
+/**
+ * Names are words, and stand above numbers: in no column is the first line a number and the second a word, and in
+ * some it is the other way round. 0, 1, 2, ... are the names that pandas gives.
+ */
+function isHeader([first, second]: readonly Line[]): boolean {
+  if (first.cells.length > 2 && first.cells.every((cell, i) => cell === String(i))) return true;
+  const below = second?.cells ?? [];
+  return first.cells.some((cell, i) => isWord(cell) && !isWord(below[i] ?? "")) || first.cells.every(isWord);
+}
+
+function isWord(cell: string): boolean {
+  const bytes = new TextEncoder().encode(cell);
+  return Number.isNaN(plainNumber(bytes, 0, bytes.length)) && wordValue(cell) === undefined;
+}
+
+/** A column without a name is called by its place. */
+function checkNames(path: string, given: readonly string[], line: number): string[] {
+  const names = given.map((name, i) => name || String(i));
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice === undefined) return names;
+  throw new UserError(
+    "data",
+    `${path}: line ${line} names two columns "${twice}". Give each a name of its own.`,
+  );
+}
+
+function refuseOther(path: string, bytes: Uint8Array): void {
+  const [a, b] = bytes;
+  const found = bytes.length === 0
+    ? "is empty"
+    : a === 0x1f && b === 0x8b
+    ? "is a gzip file: unpack it first (gunzip)"
+    : a === 0x50 && b === 0x4b
+    ? "is a zip file (xlsx is one too): write it as csv"
+    : (a === 0xff && b === 0xfe) || (a === 0xfe && b === 0xff)
+    ? "is UTF-16 text: write it as UTF-8 (iconv -f utf-16 -t utf-8)"
+    : bytes.subarray(0, 4096).includes(0)
+    ? "is no text: it has zero bytes in it. Name its kind with --data-type"
+    : null;
+  if (found) throw new UserError("data", `${path} ${found}.`);
+}
+
+// Text tables (csv and its relatives) -> columns.
+
+export function csv(settings: ColumnSettings): FromColumns {
+  const path = settings.data.data_path;
+  const { layout, columns } = readTable(path);
+  const opened = fromColumns({ path, noun: "column", columns }, settings);
+  return { ...opened, notes: [layout.said, ...opened.notes] };
+}
+
+export function readTable(
+  path: string,
+): { readonly layout: TableLayout; readonly columns: readonly Column[] } {
+  return withFiles((open) => {
+    const file = open(path);
+    const room = (bytes: number, samples: number | null) =>
+      checkRoom(path, bytes, samples, "Write what is used of it as npz: that takes less.");
+    room(file.size, null);
+    const bytes = file.read(0, file.size);
+    const layout = tableLayoutOf(path, bytes);
+    const lines = countLines(bytes, layout.start);
+    room(file.size + 4 * lines * layout.names.length, lines);
+    return { layout, columns: readColumns(path, bytes, layout, lines) };
+  });
+}
+
+const NEWLINE = 10;
+
+/** At least as many as there are samples. */
+function countLines(bytes: Uint8Array, at: number): number {
+  let lines = 1;
+  for (; at < bytes.length; at++) if (bytes[at] === NEWLINE) lines++;
+  return lines;
+}
+
+interface Reading {
+  readonly values: Float32Array;
+  numbers: number;
+  /** A number was written with a point or an exponent. */
+  fraction: boolean;
+  /** The first cell that is neither a number nor missing, and its line. */
+  text: { readonly cell: string; readonly line: number } | null;
+}
+
+function readColumns(path: string, bytes: Uint8Array, layout: TableLayout, lines: number): Column[] {
+  const { delimiter, names, start, linesBefore } = layout;
+  const readings = names.map((): Reading => ({
+    values: new Float32Array(lines),
+    numbers: 0,
+    fraction: false,
+    text: null,
+  }));
+  const width = names.length;
+  let row = 0;
+  scanCells(path, bytes, delimiter, start, {
+    cell(column, from, to, line) {
+      if (column < width) readCell(readings[column], row, bytes, from, to, line + linesBefore);
+    },
+    line(line, cells) {
+      if (cells !== width) throw ragged(path, line + linesBefore, cells, width);
+      row++;
+    },
+  });
+  return names.map((name, i) => ({
+    ...toColumn(name, readings[i], row, () => texts(path, bytes, layout, i, row)),
+    onlyByName: i === 0 && layout.numbered,
+  }));
+}
+
+function readCell(
+  reading: Reading,
+  row: number,
+  bytes: Uint8Array,
+  from: number,
+  to: number,
+  line: number,
+): void {
+  let value = plainNumber(bytes, from, to);
+  if (Number.isNaN(value)) {
+    const text = cellText(bytes, from, to);
+    const word = wordValue(text);
+    if (word === undefined) reading.text ??= { cell: text, line };
+    value = word ?? NaN;
+  } else if (!reading.fraction) reading.fraction = !Number.isInteger(value) || hasPoint(bytes, from, to);
+  reading.values[row] = value;
+  if (!Number.isNaN(value)) reading.numbers++;
+}
+
+/** "5.0" is a quantity where "5" may be a class. */
+function hasPoint(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) if (bytes[at] === POINT || (bytes[at] | 32) === LETTER_E) return true;
+  return false;
+}
+
+const POINT = 46, LETTER_E = 101;
+
+function toColumn(
+  name: string,
+  { values, numbers, fraction, text }: Reading,
+  rows: number,
+  all: () => Texts,
+): Column {
+  const plain = { name, shape: [rows], dtype: "f32", read: () => values.subarray(0, rows) } as const;
+  if (!text) return { ...plain, whole: numbers > 0 && !fraction };
+  const example = `${JSON.stringify(text.cell.slice(0, 60))} in line ${text.line}`;
+  if (numbers > 0) return { ...plain, unusable: `has ${example} among its numbers${hint(text.cell)}` };
+  let found: Texts | undefined;
+  const once = () => found ??= all();
+  return { ...plain, text: { example, classes: () => once().classes }, read: () => once().codes };
+}
+
+const hint = (cell: string) =>
+  /^-?\d+,\d+$/.test(cell) ? " (numbers have a point where others write a comma)" : "";
+
+interface Texts {
+  /** Sorted. */
+  readonly classes: readonly string[];
+  /** For each row the place of its text among them. */
+  readonly codes: Float32Array;
+}
+
+/** The file is read again for it: most columns are numbers, and their texts need not be kept. */
+function texts(
+  path: string,
+  bytes: Uint8Array,
+  { delimiter, start }: TableLayout,
+  wanted: number,
+  rows: number,
+): Texts {
+  const seen = new Map<string, number>(), found = new Int32Array(rows);
+  let row = 0;
+  scanCells(path, bytes, delimiter, start, {
+    cell(column, from, to) {
+      if (column !== wanted) return;
+      const text = cellText(bytes, from, to);
+      if (wordValue(text) !== undefined) found[row] = -1;
+      else {
+        let code = seen.get(text);
+        if (code === undefined) seen.set(text, code = seen.size);
+        found[row] = code;
+      }
+    },
+    line: () => void row++,
+  });
+  const classes = [...seen.keys()].sort();
+  const place = new Map(classes.map((text, i) => [seen.get(text), i]));
+  return { classes, codes: Float32Array.from(found, (code) => place.get(code) ?? NaN) };
+}
+
+function ragged(path: string, line: number, found: number, expected: number): UserError {
+  return new UserError(
+    "data",
+    `${path}: line ${line} has ${formatPlural(found, "cell")}, but the lines before it have ${expected}. ` +
+      "Mend it; a text with the mark between cells in it has to stand in quotes.",
+  );
+}

@@ -1,0 +1,206 @@
+// Datatypes and dataspaces of HDF5, and what they mean here: a data type, text, a dimension, or a reason why a
+// dataset is not used.
+import { type Span, textOfName, unforeseen } from "./bytes.ts";
+import type { DType } from "../../../../ffi/dtype.ts";
+import type { Variable } from "../../columns/variables.ts";
+
+// Datatype messages: numbers and texts in all detail, of others what they are called.
+
+export const INTEGER = 0, FLOAT = 1, TEXT = 3, COMPOUND = 6, ENUM = 8, ROWS = 9;
+const KINDS = 11, BITS = 4;
+
+export interface Type {
+  readonly kind: number;
+  /** Of an element, in bytes. */
+  readonly size: number;
+  readonly signed: boolean;
+  readonly bigEndian: boolean;
+  /** Texts of any length, which stand in a heap. */
+  readonly variable: boolean;
+  readonly utf8: boolean;
+  /** Floats as IEEE 754 has them, whole numbers that use all their bits. */
+  readonly plain: boolean;
+  /** Of an enumeration. */
+  readonly names: ReadonlyMap<string, number> | null;
+}
+
+export function readType(span: Span, nested = false): Type {
+  const head = span.u8(), low = span.u8(), middle = span.u8(), high = span.u8(), size = span.u32();
+  const kind = head & 15, version = head >> 4;
+  if (version < 1 || version > 5 || kind >= KINDS || size === 0) unforeseen("a version of datatypes");
+  const other: Type = {
+    ...{
+      kind,
+      size,
+      signed: false,
+      bigEndian: false,
+      variable: false,
+      utf8: false,
+      plain: false,
+      names: null,
+    },
+  };
+  switch (kind) {
+    case INTEGER: {
+      const whole = span.u16() === 0 && span.u16() === 8 * size;
+      return { ...other, signed: (low & 8) !== 0, bigEndian: (low & 1) !== 0, plain: whole };
+    }
+    case FLOAT:
+      if (low & 0x40) unforeseen("the byte order of a VAX");
+      return { ...other, signed: true, bigEndian: (low & 1) !== 0, plain: isIeee(span, size, low, middle) };
+    case BITS:
+      return { ...other, bigEndian: (low & 1) !== 0 };
+    case TEXT:
+      return { ...other, utf8: low >> 4 === 1 };
+    case ROWS:
+      return (low & 15) === 1 ? { ...other, kind: TEXT, variable: true, utf8: (middle & 15) === 1 } : other;
+    case ENUM:
+      if (nested) unforeseen("an enumeration of enumerations");
+      return enumeration(span, other, version, low | middle << 8);
+  }
+  if (high !== 0 && kind !== COMPOUND) return { ...other, plain: false };
+  return other;
+}
+
+/** [exponent's place, its bits, mantissa's bits, bias], by the bytes of a float. */
+const IEEE: Readonly<Record<number, readonly number[]>> = {
+  2: [10, 5, 10, 15],
+  4: [23, 8, 23, 127],
+  8: [52, 11, 52, 1023],
+};
+
+function isIeee(span: Span, size: number, low: number, sign: number): boolean {
+  const offset = span.u16(), precision = span.u16();
+  const [place, exponent, mantissaPlace, mantissa] = [span.u8(), span.u8(), span.u8(), span.u8()];
+  const bias = span.u32(), expected = IEEE[size];
+  if (!expected) return false;
+  const found = [place, exponent, mantissa, bias];
+  const impliedOne = (low >> 4 & 3) === 2;
+  return offset === 0 && precision === 8 * size && sign === 8 * size - 1 && mantissaPlace === 0 &&
+    impliedOne &&
+    expected.every((value, i) => value === found[i]);
+}
+
+function enumeration(span: Span, other: Type, version: number, count: number): Type {
+  const base = readType(span, true);
+  if (base.kind !== INTEGER || base.size !== other.size || !base.plain || base.size > 8) {
+    unforeseen("an enumeration");
+  }
+  const keys = Array.from({ length: count }, () => {
+    const bytes = span.name();
+    // With its zero it fills eights, but in newer versions.
+    if (version < 3) span.skip((8 - (bytes.length + 1) % 8) % 8);
+    return textOfName(bytes);
+  });
+  const names = new Map<string, number>();
+  for (const key of keys) {
+    const { bytes } = span.take(base.size);
+    const [value] = base.size > 1 ? [NaN] : base.signed ? new Int8Array(bytes) : bytes; // longer ones are never asked for
+    names.set(key, value);
+  }
+  if (names.size !== count) unforeseen("a name twice in an enumeration");
+  return { ...other, signed: base.signed, bigEndian: base.bigEndian, plain: true, names };
+}
+
+// Dataspace messages: how many elements there are, and in what shape.
+
+const MOST_DIMENSIONS = 32;
+
+export interface Space {
+  /** Null for a dataspace without elements; [] for a single one. */
+  readonly shape: readonly number[] | null;
+  /** Whether it can have no other shape. */
+  readonly fixed: boolean;
+}
+
+export function readSpace(span: Span): Space {
+  const version = span.u8(), rank = span.u8(), flags = span.u8();
+  if (version !== 1 && version !== 2) unforeseen("a version of dataspaces");
+  if (rank > MOST_DIMENSIONS || flags > 1) unforeseen("a dataspace");
+  const kind = version === 2 ? span.u8() : rank === 0 ? SCALAR : SIMPLE;
+  if (version === 1) span.skip(5);
+  if (kind > NONE || kind === SIMPLE !== rank > 0) unforeseen("a kind of dataspace");
+  if (kind === NONE) return { shape: null, fixed: true };
+  const sizes = Array.from({ length: rank }, () => span.uint(8));
+  const fixed = flags === 0 || sizes.every((size) => span.address8() === size); // how far it may grow
+  // The library's interface tells sizes in 32 bits.
+  if (sizes.some((size) => size >= 2 ** 32) || elements(sizes) > 2 ** 50) unforeseen("a huge dataspace");
+  return { shape: sizes, fixed };
+}
+
+const SCALAR = 0, SIMPLE = 1, NONE = 2;
+
+export const elements = (shape: readonly number[]): number => shape.reduce((total, size) => total * size, 1);
+
+// What variables of HDF5 files are to us: their types, and why some can't be used.
+
+export interface Hdf5 {
+  readonly variables: readonly Variable[];
+  /** Written by the netCDF library, whose defaults hold then. */
+  readonly isNetcdf: boolean;
+}
+
+/** As HDF5's library and our own reader tell it. */
+export interface Facts {
+  readonly kind: number;
+  readonly size: number;
+  readonly signed: boolean;
+  /** Of an enumeration of bytes. */
+  readonly names: ReadonlyMap<string, number> | null;
+  /** Null where it holds nothing. */
+  readonly shape: readonly number[] | null;
+  /** Pieced together from other datasets. */
+  readonly virtual: boolean;
+  readonly filters: readonly { readonly id: number; readonly name: string }[];
+}
+
+const WORDS: Record<number, string> = {
+  2: "times",
+  4: "bit fields",
+  5: "opaque values",
+  6: "compound values",
+  7: "references",
+  9: "rows of unequal length",
+  10: "arrays",
+};
+
+export function dtypeOf(
+  { kind, size, signed, names }: Pick<Facts, "kind" | "size" | "signed" | "names">,
+): DType | null {
+  if (kind === ENUM && size === 1 && names?.get("FALSE") === 0 && names.size === 2) return "bool";
+  if (kind === FLOAT) return ({ 2: "f16", 4: "f32", 8: "f64" } as const)[size] ?? null;
+  if (kind !== INTEGER && kind !== ENUM) return null;
+  const bits = { 1: 8, 2: 16, 4: 32, 8: 64 }[size];
+  return bits ? `${signed ? "i" : "u"}${bits}` as DType : null;
+}
+
+/** gzip, shuffle, checksum, n-bit and scale-offset: what every build of the library has. */
+const FILTERS = [1, 2, 3, 5, 6];
+
+export function reasonAgainst(facts: Facts): string | undefined {
+  const { kind, size, shape, virtual, filters } = facts;
+  if (kind === TEXT) return "holds text";
+  if (!dtypeOf(facts)) {
+    return `holds ${kind === FLOAT ? `floats of ${8 * size} bits` : WORDS[kind] ?? "no numbers"}`;
+  }
+  if (!shape) return "is empty";
+  // Where a source of it is missing, the library would make up fill values.
+  if (virtual) return "is pieced together from other files, which is not supported";
+  const filter = filters.find(({ id }) => !FILTERS.includes(id));
+  return filter &&
+    `is compressed with ${filter.name || `filter ${filter.id}`}, which can't be read here (gzip can: ` +
+      "h5repack -f GZIP=4 OLD NEW)";
+}
+
+export const NUMBERS = /^(_FillValue|missing_value|valid_min|valid_max|valid_range|scale_factor|add_offset)$/;
+export const TEXTS = /^(_Unsigned|coordinates|bounds|grid_mapping|units)$/;
+
+/** Their names say that netCDF wrote the file. */
+export const NETCDFS = ["_Netcdf4Dimid", "_Netcdf4Coordinates"], NETCDFS_ROOT = "_NCProperties";
+
+/** The NAME of a dataset that is there for a dimension's length alone. */
+export const isBareDimension = (name: string): boolean =>
+  name.startsWith("This is a netCDF dimension but not a ");
+
+/** netCDF's name for a variable that is called like a dimension it doesn't belong to. */
+export const plainName = (name: string): string => name.replace(/(^|\/)_nc4_non_coord_/, "$1");

@@ -1,0 +1,309 @@
+// HDF5 files, and NetCDF-4 files, which are HDF5 inside: their datasets as variables. Our own reader finds them
+// first, and HDF5's library reads what that does not foresee.
+import { UserError } from "../../../base/errors.ts";
+import { Unforeseen } from "./bytes.ts";
+import { readHeader, readSuperblock } from "./header.ts";
+import { readLayout, storageOf } from "./storage.ts";
+import {
+  attempt,
+  elsewhere,
+  followsOtherFiles,
+  hdf5Library,
+  isLoaded,
+  type Library,
+  openFileOf,
+  readAll,
+  readSlice,
+} from "./library.ts";
+import {
+  type ChunkRows,
+  type FileMark,
+  type FileRows,
+  type LibraryRows,
+  product,
+  type Rows,
+  swapBytes,
+} from "../../columns/rows.ts";
+import { openChunkRows } from "./chunk_rows.ts";
+import { markOf, type OpenFile, openFile, openFileRows } from "../../files.ts";
+import type { Dataset, Entity, File } from "../../../../deps/h5wasm.ts";
+import { dtypeBytes } from "../../../../ffi/dtype.ts";
+import type { Variable } from "../../columns/variables.ts";
+import {
+  dtypeOf,
+  type Facts,
+  type Hdf5,
+  isBareDimension,
+  NETCDFS,
+  NETCDFS_ROOT,
+  NUMBERS,
+  plainName,
+  reasonAgainst,
+  TEXTS,
+} from "./datatype.ts";
+import { readOwn } from "./own_reader.ts";
+import { loadKind } from "../../reading/reader.ts";
+
+// How the rows of an HDF5 dataset are read: where they lie, if that can be found out, and by the library if not.
+
+export interface DatasetStorage {
+  readonly file: FileMark;
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly chunk: readonly number[] | null;
+  readonly width: number;
+  readonly bigEndian: boolean;
+  readonly filters: readonly { readonly id: number; readonly cd_values: readonly number[] }[];
+  /** Of its object header, from the beginning of what is HDF5 in the file. */
+  readonly address: number;
+  /** Part of it by the library, in this machine's byte order. */
+  slice(first: readonly number[], counts: readonly number[]): Uint8Array;
+}
+
+function hdf5Rows(dataset: DatasetStorage, lead: number): Rows {
+  const library = libraryRows(dataset, lead);
+  const file = openFile(dataset.file);
+  try {
+    const own = ownRows(dataset, lead, file);
+    return agrees(own, dataset, lead, file) ? own : library;
+  } catch (error) {
+    // An address that leads nowhere: the library knows better, or says what is wrong.
+    if (error instanceof Unforeseen || error instanceof UserError) return library;
+    throw error;
+  } finally {
+    file.close();
+  }
+}
+
+function ownRows(dataset: DatasetStorage, lead: number, file: OpenFile): FileRows | ChunkRows {
+  const { file: view } = readSuperblock(file, dataset.file.size);
+  const layout = readLayout(readHeader(view, dataset.address));
+  return storageOf(view, layout, dataset, (table, chunk) => fillOf(dataset, table.addresses, chunk))(lead);
+}
+
+/** What stands where no chunk was written. */
+function fillOf(
+  { shape, width, bigEndian, slice }: DatasetStorage,
+  addresses: Float64Array,
+  chunk: readonly number[],
+): Uint8Array {
+  let cell = addresses.indexOf(-1);
+  const grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
+  const first = shape.map(() => 0);
+  for (let d = shape.length - 1; d >= 0; d--) {
+    first[d] = cell % grid[d] * chunk[d];
+    cell = Math.floor(cell / grid[d]);
+  }
+  const element = slice(first, shape.map(() => 1));
+  if (bigEndian) swapBytes(element, width);
+  return element;
+}
+
+/** Whether the first, the middle and the last row are what the library finds there, or neither can read them. */
+function agrees(
+  rows: FileRows | ChunkRows,
+  { name, shape, width, slice }: DatasetStorage,
+  lead: number,
+  file: OpenFile,
+): boolean {
+  const { read } = rows.layout === "file" ? openFileRows(rows, width, file) : openChunkRows(rows, name, file);
+  const count = product(shape.slice(0, lead)), rest = shape.slice(lead);
+  return [0, Math.floor(count / 2), count - 1].every((row) => {
+    const found = new Uint8Array(product(rest) * width);
+    const first = rest.map(() => 0);
+    for (let d = lead - 1, left = row; d >= 0; d--) {
+      first.unshift(left % shape[d]);
+      left = Math.floor(left / shape[d]);
+    }
+    const ours = orNull(() => (read(row, found), found));
+    const theirs = orNull(() => slice(first, shape.map((size, d) => d < lead ? 1 : size)));
+    return ours === null || theirs === null ? ours === theirs : theirs.every((byte, i) => byte === ours[i]);
+  });
+}
+
+/** Null for what can't be read: in a damaged chunk, for example. */
+function orNull<T>(read: () => T): T | null {
+  try {
+    return read();
+  } catch {
+    return null;
+  }
+}
+
+/** The library opens a dataset anew for each slice, so several rows are read at once where they share chunks. */
+const SLAB = 16 * 2 ** 20;
+
+function libraryRows({ file, name, shape, chunk, width }: DatasetStorage, lead: number): LibraryRows {
+  const one = product(shape.slice(1)) * width;
+  const unit = Math.min(chunk?.[0] ?? 1, shape[0]);
+  return {
+    layout: "library",
+    file,
+    dataset: name,
+    shape,
+    lead,
+    width,
+    together: Math.max(1, Math.min(unit, Math.floor(SLAB / one))),
+    elsewhere: followsOtherFiles(),
+  };
+}
+
+// HDF5 files by HDF5's own library: all that our reader (own.ts) doesn't foresee.
+
+/** The file stays open while `use` runs. */
+export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
+  const library = hdf5Library();
+  const size = Deno.statSync(path).size;
+  const file = attempt(path, () => openFileOf(library, path));
+  try {
+    const result = use(attempt(path, () => contentOf(library, path, file)));
+    // The library takes what is missing at the end of a file for zeros.
+    if (Deno.statSync(path).size < size) {
+      throw new UserError(
+        "data",
+        `${path} became shorter while it was being read: is something else writing it?`,
+      );
+    }
+    return result;
+  } finally {
+    file.close();
+  }
+}
+
+function contentOf(library: Library, path: string, file: File): Hdf5 {
+  const { module } = library;
+  // Each link once, without what lies behind a second link to the same group: a way round a circle ends here.
+  const known = new Set(file.paths());
+  const variables: Variable[] = [];
+  let isNetcdf = module.get_attribute_names(file.file_id, "/").includes(NETCDFS_ROOT);
+  const visit = (prefix: string, names: readonly string[]) => {
+    for (const name of names.map((name) => prefix + name)) {
+      if (!known.has(name)) continue;
+      const entity = file.get(name);
+      if (entity instanceof library.Group) visit(`${name}/`, entity.keys());
+      else if (entity instanceof library.Dataset) {
+        const attributes = entity.attrs;
+        isNetcdf ||= NETCDFS.some((name) => name in attributes);
+        if (isBareDimension(textOf(attributes.NAME?.value))) continue;
+        variables.push(variableOf(library, path, entity, name));
+      } else if (!(entity instanceof library.Datatype)) variables.push(linkOf(name, entity));
+    }
+  };
+  visit("", file.keys());
+  return { variables, isNetcdf };
+}
+
+function variableOf(library: Library, path: string, dataset: Dataset, name: string): Variable {
+  const { attrs } = dataset;
+  const facts = factsOf(dataset);
+  const shape = facts.shape ?? [];
+  const dtype = dtypeOf(facts);
+  const isScale = textOf(attrs.CLASS?.value) === "DIMENSION_SCALE";
+  const unusable = reasonAgainst(facts);
+  const what = `${path}: ${name}`;
+  return {
+    name: plainName(name),
+    shape,
+    dimensions: shape.map((size, i) =>
+      isScale && shape.length === 1
+        ? name
+        : dataset.get_attached_scales(i)[0]?.replace(/^\//, "") ?? `size ${size}`
+    ),
+    dtype,
+    attributes: attributesOf(attrs),
+    auxiliary: isScale,
+    unusable,
+    read: () => attempt(what, () => readAll(what, dataset, dtypeBytes(dtype!))),
+    rows: (lead) =>
+      attempt(what, () => hdf5Rows(describe(library, what, path, dataset, dtypeBytes(dtype!)), lead)),
+  };
+}
+
+function describe({ module }: Library, what: string, path: string, dataset: Dataset, width: number) {
+  const { metadata: { shape, chunks, littleEndian }, filters } = dataset;
+  const reference = module.create_object_reference(dataset.file_id, dataset.path);
+  return {
+    file: markOf(path),
+    name: dataset.path,
+    shape: shape!,
+    chunk: chunks,
+    width,
+    bigEndian: !littleEndian && width > 1,
+    filters,
+    address: Number(new DataView(Uint8Array.from(reference).buffer).getBigUint64(0, true)),
+    slice: (first: readonly number[], counts: readonly number[]) =>
+      readSlice(what, dataset, first, counts, width),
+  };
+}
+
+const linkOf = (name: string, entity: Entity | null): Variable => ({
+  name,
+  shape: [],
+  dimensions: [],
+  dtype: null,
+  attributes: new Map(),
+  auxiliary: true,
+  unusable: entity !== null && "filename" in entity
+    ? followsOtherFiles()
+      ? `is a link into another file (${entity.filename}), which is not there`
+      : elsewhere(String(entity.filename))
+    : "is a link to nothing, or no dataset",
+  read: unusable,
+  rows: unusable,
+});
+
+function unusable(): never {
+  throw new Error("internal: something unusable is read");
+}
+
+function attributesOf(attrs: Dataset["attrs"]): Variable["attributes"] {
+  const found = new Map<string, readonly number[] | string>();
+  for (const [name, attribute] of Object.entries(attrs)) {
+    if (TEXTS.test(name)) found.set(name, textOf(attribute.value));
+    else if (NUMBERS.test(name)) {
+      const numbers = [attribute.value].flat().flatMap((part) =>
+        ArrayBuffer.isView(part) ? [...part] : [part]
+      );
+      if (numbers.every((value) => typeof value === "number" || typeof value === "bigint")) {
+        found.set(name, numbers.map(Number));
+      }
+    }
+  }
+  return found;
+}
+
+const textOf = (value: unknown): string => {
+  const text = Array.isArray(value) ? value[0] : value;
+  return typeof text === "string" ? text : "";
+};
+
+function factsOf({ metadata, filters }: Dataset): Facts {
+  const { type, size, signed, shape, enum_type, virtual_sources } = metadata;
+  return {
+    ...{ kind: type, size, signed, shape, filters },
+    names: enum_type ? new Map(Object.entries(enum_type.members)) : null,
+    virtual: (virtual_sources?.length ?? 0) > 0,
+  };
+}
+
+// HDF5 files, and NetCDF-4 files, which are HDF5 inside: their datasets as variables.
+
+export type { Hdf5 };
+
+const SIGNATURE = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
+
+/** Whether these first bytes of a file say HDF5. */
+export const isHdf5 = (head: Uint8Array): boolean => SIGNATURE.every((byte, i) => head[i] === byte);
+
+/** Must have come to its end before the file is opened: brings HDF5's library if this file needs it. */
+export async function loadHdf5For(path: string): Promise<void> {
+  if (readOwn(path) === null) await loadKind("hdf5");
+}
+
+/** Opens a file, which stays open while `use` runs. */
+export function withHdf5<R>(path: string, use: (content: Hdf5) => R): R {
+  const own = readOwn(path);
+  if (own) return use(own);
+  if (isLoaded()) return byLibrary(path, use);
+  throw new UserError("data", `${path} was changed while it was being opened: is something else writing it?`);
+}

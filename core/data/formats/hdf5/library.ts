@@ -1,0 +1,242 @@
+// HDF5's own library (WebAssembly, loaded when it is needed), and rows of a dataset read by it.
+import type { Dataset, h5wasm as H5wasm } from "../../../../deps/h5wasm.ts";
+import { resolve } from "../../../../deps/path.ts";
+import { UserError } from "../../../base/errors.ts";
+import { formatBytes } from "../../../base/format.ts";
+import { BadSample } from "../../reading/reader.ts";
+import { type LibraryRows, product, type RowReader } from "../../columns/rows.ts";
+
+// The HDF5 library and how values are asked of it. It is WebAssembly and waits to be loaded until a file needs it: no
+// other command pays for it. Of its builds only dist/node is in the executable (scripts/build): it reads files where
+// they are.
+
+export type Library = typeof H5wasm & { readonly module: Awaited<typeof H5wasm.ready> };
+
+let loaded: Library | null = null;
+
+/** Must have come to its end, in this thread, before a file is opened. */
+export async function loadHdf5(): Promise<void> {
+  if (loaded) return;
+  const { h5wasm } = await import("../../../../deps/h5wasm.ts");
+  const module = await h5wasm.ready;
+  module.activate_throwing_error_handler(); // without it each fault is printed, and some are only printed
+  loaded = { ...h5wasm, module };
+  guardFiles(module as unknown as { readonly FS: FileCalls });
+}
+
+// ---- other files -----------------------------------------------------------------------------------------------
+// A file can say that a dataset, or the bytes of one, lies in another file, by any path. HDF5's library follows that, so
+// which files it may open is decided here.
+
+interface FileCalls {
+  open(path: string, flags: number | string, ...rest: unknown[]): unknown;
+  readonly ErrnoError: new (code: number) => Error;
+}
+
+const WRITING = 3, DENIED = 2; // O_WRONLY and O_RDWR; EACCES as WebAssembly counts
+const own = new Set<string>();
+let outside = false;
+/** What was refused last, until it is told. */
+let refused: string | null = null;
+
+/** Whether links and storage in other files are followed, as the user asks with --external-files. In this thread. */
+export function followOtherFiles(asked: boolean): void {
+  outside = asked;
+}
+
+export const followsOtherFiles = (): boolean => outside;
+
+function guardFiles({ FS }: { readonly FS: FileCalls }): void {
+  const { open } = FS;
+  FS.open = (path, flags, ...rest) => {
+    // It writes nothing but notes of its own faults, in files that it has just made.
+    const reads = typeof flags === "number" ? (flags & WRITING) === 0 : flags === "r";
+    if (reads && !outside && !own.has(resolve(path))) {
+      refused ??= path;
+      throw new FS.ErrnoError(DENIED);
+    }
+    return open.call(FS, path, flags, ...rest);
+  };
+}
+
+/** A file of the user's choice. */
+export function openFileOf(library: Pick<Library, "File">, path: string) {
+  own.add(resolve(path)); // the library asks for a relative path by its whole one
+  try {
+    return new library.File(path, "r");
+  } finally {
+    refused = null;
+  }
+}
+
+/** Throws where a file was not opened that this would have needed. */
+function refuseElsewhere(what: string, cause: unknown): void {
+  const other = refused;
+  refused = null;
+  if (other !== null) throw new UserError("data", `${what} ${elsewhere(other)}.`, { cause });
+}
+
+/** Why a dataset of this link can't be used. */
+export const elsewhere = (path: string): string =>
+  `lies in another file (${path}), and a file may name any: those that are meant are read with --external-files`;
+
+export const isLoaded = (): boolean => loaded !== null;
+
+export function hdf5Library(): Library {
+  if (!loaded) throw new Error("internal: loadHdf5 has not run");
+  return loaded;
+}
+
+/** What a slice is read from: file_id and path of the library's own dataset. */
+type DatasetPath = Pick<Dataset, "file_id" | "path">;
+
+/** Part of a dataset as row-major bytes in this machine's order; `width` is the bytes of an element. */
+export function readSlice(
+  what: string,
+  dataset: DatasetPath,
+  first: readonly number[],
+  counts: readonly number[],
+  width: number,
+): Uint8Array<ArrayBuffer> {
+  const { module } = hdf5Library();
+  const bytes = counts.reduce((total, count) => total * count, width);
+  const values = new Uint8Array(bytes);
+  if (bytes === 0) return values;
+  const address = module._malloc(bytes);
+  if (address === 0) {
+    throw new UserError(
+      "memory",
+      `${what} needs ${formatBytes(bytes)} of memory at once, more than the HDF5 library has: ` +
+        "store it in smaller chunks (h5repack -l CHUNK=...).",
+    );
+  }
+  try {
+    const scalar = counts.length === 0;
+    const status = module.get_dataset_data(
+      dataset.file_id,
+      dataset.path,
+      scalar ? null : counts.map(BigInt),
+      scalar ? null : first.map(BigInt),
+      scalar ? null : counts.map(() => 1n),
+      BigInt(address),
+    );
+    if (status < 0) throw new UserError("data", `${what} can't be read as HDF5. Is the file damaged?`);
+    values.set(module.HEAPU8.subarray(address, address + bytes));
+  } finally {
+    module._free(address);
+  }
+  return values;
+}
+
+const SLAB = 32 * 2 ** 20;
+
+/** In slabs of whole chunks, so that the library's memory stays small and no chunk is unpacked twice. */
+export function readAll(what: string, dataset: Dataset, width: number): Uint8Array {
+  const { shape, chunks } = dataset.metadata;
+  const [rows, ...rest] = shape!;
+  if (rows === undefined) return readSlice(what, dataset, [], [], width);
+  const row = rest.reduce((total, size) => total * size, width);
+  const values = new Uint8Array(rows * row);
+  if (values.length === 0) return values;
+  const unit = chunks?.[0] ?? 1;
+  const together = Math.min(rows, unit * Math.max(1, Math.floor(SLAB / (row * unit))));
+  for (let first = 0; first < rows; first += together) {
+    const many = Math.min(together, rows - first);
+    values.set(readSlice(what, dataset, [first, ...rest.map(() => 0)], [many, ...rest], width), first * row);
+  }
+  return values;
+}
+
+/** The library's faults come as the frames of its stack: the innermost says what it was. */
+function reasonOf(cause: unknown): string {
+  if (cause instanceof RangeError) return "its groups lie too deep in one another";
+  const text = cause instanceof Error ? cause.message : String(cause);
+  return [...text.matchAll(/\(\): (.+)/g)].at(-1)?.[1] ?? text.split("\n")[0];
+}
+
+export function attempt<R>(what: string, act: () => R): R {
+  refused = null;
+  try {
+    const result = act();
+    refused = null; // what was only looked for
+    return result;
+  } catch (cause) {
+    if (cause instanceof UserError) throw cause;
+    refuseElsewhere(what, cause);
+    throw unreadable(what, reasonOf(cause), cause);
+  }
+}
+
+export const unreadable = (what: string, reason: string, cause?: unknown): UserError =>
+  new UserError(
+    "data",
+    `${what} can't be read as HDF5: ${reason}. If h5dump can't either, the file is damaged: copy it again.`,
+    { cause },
+  );
+
+/** One dataset of a file, open until it is closed; its slices throw what the library does. */
+function openHdf5(path: string, name: string, width: number) {
+  const library = hdf5Library();
+  const what = `${path}: ${name}`;
+  const file = attempt(path, () => openFileOf(library, path));
+  const place = { file_id: file.file_id, path: name };
+  return {
+    slice: (first: readonly number[], counts: readonly number[]) =>
+      readSlice(what, place, first, counts, width),
+    close: () => void file.close(),
+  };
+}
+
+// Rows of an HDF5 dataset by its library, for all that is not read in place: slabs of rows, of which some are kept.
+
+/** Slabs that are kept at most, beside the newest. */
+const KEPT_BYTES = 16 * 2 ** 20;
+
+export function openLibraryRows(rows: LibraryRows): RowReader {
+  const { file, dataset, shape, lead, width, together } = rows;
+  if (rows.elsewhere) followOtherFiles(true); // in this thread
+  const { slice, close } = openHdf5(file.path, dataset, width);
+  const [first, ...rest] = shape;
+  const bytes = product(shape.slice(lead)) * width;
+  const inSlab = together * product(shape.slice(1, lead));
+  const most = Math.max(1, Math.floor(KEPT_BYTES / (together * product(rest) * width)));
+  const kept = new Map<number, Uint8Array>();
+  const orBad = (read: () => Uint8Array): Uint8Array => {
+    try {
+      return read();
+    } catch (cause) {
+      if (cause instanceof UserError && cause.kind === "memory") throw cause;
+      refuseElsewhere(`${file.path}: ${dataset}`, cause);
+      throw new BadSample(
+        file.path,
+        `lies in a part of "${dataset}" that the HDF5 library can't read: ${reasonOf(cause)}`,
+        { cause },
+      );
+    }
+  };
+  const read = (slab: number): Uint8Array => {
+    const from = slab * together;
+    const values = orBad(() =>
+      slice([from, ...rest.map(() => 0)], [Math.min(together, first - from), ...rest])
+    );
+    // The library takes what is missing at the end of a file for zeros.
+    if (Deno.statSync(file.path).size >= file.size) return values;
+    throw new UserError(
+      "data",
+      `${file.path} became shorter while it was being read: is something else writing it?`,
+    );
+  };
+  return {
+    read(row, into) {
+      const slab = Math.floor(row / inSlab);
+      const values = kept.get(slab) ?? read(slab);
+      kept.delete(slab); // and in again, as the newest
+      kept.set(slab, values);
+      if (kept.size > most) kept.delete(kept.keys().next().value!);
+      const at = row % inSlab * bytes;
+      into.set(values.subarray(at, at + bytes));
+    },
+    groupOf: inSlab === 1 ? undefined : (row) => Math.floor(row / inSlab),
+    close,
+  };
+}

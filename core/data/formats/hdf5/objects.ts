@@ -1,0 +1,246 @@
+// Links of a group of an HDF5 file, and attributes of an object: numbers, texts, and the scales of a dataset's
+// dimensions.
+import { compareBytes, type FileView, Span, textOfName, unforeseen } from "./bytes.ts";
+import { readDense } from "./dense.ts";
+import {
+  ATTRIBUTE,
+  ATTRIBUTE_INFO,
+  globalHeap,
+  LINK,
+  LINK_INFO,
+  type Messages,
+  readLocalHeap,
+  SYMBOLS,
+} from "./header.ts";
+import { elements, ENUM, FLOAT, INTEGER, readSpace, readType, ROWS, TEXT, type Type } from "./datatype.ts";
+
+// The links of a group, in each of the ways that groups are stored.
+
+export interface Link {
+  readonly name: string;
+  /** Of an object header. */
+  readonly address: number;
+}
+
+interface Named extends Link {
+  readonly bytes: Uint8Array;
+  readonly order: number;
+}
+
+export const isGroup = (messages: Messages): boolean =>
+  messages.one(SYMBOLS) !== null || messages.one(LINK_INFO) !== null;
+
+const MOST_LINKS = 65536;
+
+/** In the order that the library tells them in: of their making where the group knows it, else by name. */
+export function readLinks(file: FileView, messages: Messages): Link[] {
+  const symbols = messages.one(SYMBOLS), info = messages.one(LINK_INFO);
+  if (symbols && info) unforeseen("a group of two kinds");
+  const { links, ordered } = symbols
+    ? { links: readSymbols(file, symbols), ordered: false }
+    : recent(file, messages, info!);
+  if (links.length > MOST_LINKS) unforeseen("a group with too many links");
+  links.sort((a, b) => ordered ? a.order - b.order : compareBytes(a.bytes, b.bytes));
+  for (const [i, link] of links.entries()) {
+    if (link.name === "" || link.name === "." || link.name.includes("/")) unforeseen("a link's name");
+    if (i > 0 && ordered && links[i - 1].order === link.order) unforeseen("two links of one order");
+  }
+  if (new Set(links.map(({ name }) => name)).size < links.length) unforeseen("a name twice in a group");
+  return links;
+}
+
+const BY_NAME = 5;
+
+function recent(file: FileView, messages: Messages, info: Span): { links: Named[]; ordered: boolean } {
+  if (info.u8() !== 0) unforeseen("a version of groups");
+  const flags = info.u8();
+  if (flags & 1) info.skip(8);
+  const heap = info.address8(), names = info.address8();
+  const links = messages.all(LINK).map(readLink);
+  if (heap !== null) {
+    if (names === null || links.length > 0) unforeseen("links in two places");
+    const id = (record: Span) => {
+      record.skip(4); // a hash of the name
+      return record.take(7);
+    };
+    links.push(...readDense(file, heap, names, BY_NAME, id).map(({ object }) => readLink(object)));
+  }
+  return { links, ordered: (flags & 2) !== 0 };
+}
+
+function readLink(span: Span): Named {
+  if (span.u8() !== 1) unforeseen("a version of links");
+  const flags = span.u8();
+  // Links to names, in this file or in others, are the library's.
+  if (flags & 0xe0 || (flags & 8 && span.u8() !== 0)) unforeseen("a link that is no object's");
+  const order = flags & 4 ? span.uint(8) : -1;
+  if (flags & 16 && span.u8() > 1) unforeseen("a character set");
+  const { bytes } = span.take(span.uint(1 << (flags & 3)));
+  if (bytes.includes(0)) unforeseen("a link's name");
+  return { name: textOfName(bytes), bytes, order, address: span.uint(8) };
+}
+
+function readSymbols(file: FileView, message: Span): Named[] {
+  const tree = message.uint(8), nameAt = readLocalHeap(file, message.uint(8));
+  const links: Named[] = [];
+  let left = 4096; // nodes
+  const visit = (address: number, below: number) => {
+    if (--left < 0) unforeseen("a tree without an end");
+    const head = file.at(address, 24);
+    head.sign("TREE", 0);
+    const level = head.u8(), count = head.u16();
+    if (level >= below) unforeseen("the levels of a tree");
+    const entries = file.at(address + 24, 16 * count + 8);
+    for (let i = 0; i < count; i++) {
+      entries.skip(8);
+      const child = entries.uint(8);
+      if (level > 0) visit(child, level);
+      else links.push(...readNode(file, child, nameAt));
+    }
+  };
+  visit(tree, 32);
+  // Out of order they could be listed, but not be found.
+  links.forEach(({ bytes }, i) => {
+    if (i > 0 && compareBytes(links[i - 1].bytes, bytes) >= 0) unforeseen("links out of order");
+  });
+  return links;
+}
+
+function readNode(
+  file: FileView,
+  address: number,
+  nameAt: (offset: number) => Uint8Array<ArrayBuffer>,
+): Named[] {
+  const head = file.at(address, 8);
+  head.sign("SNOD", 1);
+  head.skip(1);
+  const count = head.u16(), entries = file.at(address + 8, 40 * count);
+  return Array.from({ length: count }, () => {
+    const bytes = nameAt(entries.uint(8)), at = entries.uint(8), cached = entries.u32();
+    entries.skip(4 + 16);
+    if (cached > 1) unforeseen("a link that is no object's");
+    return { name: textOfName(bytes), bytes, order: -1, address: at };
+  });
+}
+
+// Attributes of an object: numbers and texts, and which scales a dataset's dimensions have.
+
+export interface Attribute {
+  readonly type: Type;
+  /** Null where it holds nothing. */
+  readonly shape: readonly number[] | null;
+  readonly data: Span;
+}
+
+export type Attributes = ReadonlyMap<string, Attribute>;
+
+const ATTRIBUTES_BY_NAME = 8;
+const MOST = 65536;
+
+export function readAttributes(file: FileView, messages: Messages): Attributes {
+  const found = new Map<string, Attribute>();
+  const add = (span: Span) => {
+    const [name, attribute] = readAttribute(span);
+    if (found.has(name) || found.size >= MOST) unforeseen("an attribute twice");
+    found.set(name, attribute);
+  };
+  messages.all(ATTRIBUTE).forEach(add);
+  const info = messages.one(ATTRIBUTE_INFO);
+  if (!info) return found;
+  if (info.u8() !== 0) unforeseen("a version of attributes");
+  if (info.u8() & 1) info.skip(2);
+  const heap = info.address8(), names = info.address8();
+  if (heap === null) return found;
+  if (names === null || found.size > 0) unforeseen("attributes in two places");
+  for (
+    const { object, record } of readDense(file, heap, names, ATTRIBUTES_BY_NAME, (record) => record.take(8))
+  ) {
+    if (record.u8() !== 0) unforeseen("an attribute that is shared");
+    add(object);
+  }
+  return found;
+}
+
+function readAttribute(span: Span): [string, Attribute] {
+  const version = span.u8(), flags = span.u8();
+  if (version < 1 || version > 3 || (version > 1 && flags !== 0)) unforeseen("a version of attributes");
+  const sizes = [span.u16(), span.u16(), span.u16()];
+  if (version === 3 && span.u8() > 1) unforeseen("a character set");
+  const [name, typed, spaced] = sizes.map((size) => {
+    const part = span.take(size);
+    if (version === 1) span.skip((8 - size % 8) % 8);
+    return part;
+  });
+  const type = readType(typed), { shape } = readSpace(spaced);
+  const bytes = shape === null ? 0 : elements(shape) * type.size;
+  return [textOfName(name.name()), { type, shape, data: span.take(bytes) }];
+}
+
+/** Reads attributes' values; longer ones are in the heaps of the file. */
+export function valuesIn(file: FileView) {
+  const heap = globalHeap(file);
+  const inHeap = (span: Span, width: number) => {
+    const count = span.u32(), address = span.uint(8), index = span.u32();
+    if (count === 0) return null;
+    const bytes = heap(address, index);
+    return count * width <= bytes.length
+      ? bytes.subarray(0, count * width)
+      : unforeseen("a short item of a heap");
+  };
+  return {
+    /** The first text, "" where there is none. */
+    text({ type, shape, data }: Attribute): string {
+      if (type.kind !== TEXT || shape === null || elements(shape) === 0) return "";
+      const all = type.variable ? inHeap(data, 1) ?? new Uint8Array(0) : data.take(type.size).bytes;
+      const end = all.indexOf(0), bytes = end < 0 ? all : all.slice(0, end);
+      if (type.utf8) return textOfName(bytes);
+      // Some write other letters than ASCII's and don't say so: taken as the library's interface takes them.
+      return new TextDecoder(type.variable ? "utf-16le" : "ascii").decode(
+        type.variable ? widened(bytes) : bytes,
+      );
+    },
+    /** All its numbers; null for what is none. */
+    numbers({ type, shape, data }: Attribute): number[] | null {
+      if (type.kind === TEXT || shape === null) return null;
+      if (![INTEGER, FLOAT, ENUM].includes(type.kind) || !type.plain) {
+        unforeseen("an attribute of another type");
+      }
+      return Array.from({ length: elements(shape) }, () => number(data.take(type.size), type));
+    },
+    /** For each dimension the object headers of its scales. */
+    scales({ type, shape, data }: Attribute): number[][] {
+      if (type.kind !== ROWS || type.size !== 16 || shape?.length !== 1) {
+        return unforeseen("a list of dimensions");
+      }
+      return Array.from({ length: shape[0] }, () => {
+        const bytes = inHeap(data, 8) ?? new Uint8Array(0), span = new Span(bytes.slice(), 0);
+        return Array.from({ length: bytes.length / 8 }, () => span.uint(8));
+      });
+    },
+  };
+}
+
+/** Letters of one byte as letters of two. */
+const widened = (bytes: Uint8Array) => Uint16Array.from(bytes);
+
+export type Values = ReturnType<typeof valuesIn>;
+
+function number({ bytes }: Span, { kind, size, signed, bigEndian }: Type): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, size), little = !bigEndian;
+  if (kind === FLOAT) {
+    return size === 8 ? view.getFloat64(0, little) : size === 4 ? view.getFloat32(0, little) : odd();
+  }
+  switch (size) {
+    case 1:
+      return signed ? view.getInt8(0) : view.getUint8(0);
+    case 2:
+      return signed ? view.getInt16(0, little) : view.getUint16(0, little);
+    case 4:
+      return signed ? view.getInt32(0, little) : view.getUint32(0, little);
+    case 8:
+      return Number(signed ? view.getBigInt64(0, little) : view.getBigUint64(0, little));
+  }
+  return odd();
+}
+
+const odd = (): never => unforeseen("numbers of an odd size");

@@ -1,0 +1,177 @@
+// HDF5 files by our own reader: their structure, as the file format has it, so that most files need no library. It is
+// strict: whatever it doesn't foresee, anywhere in what it looks at, leaves the whole file to HDF5's own library.
+import { dtypeBytes } from "../../../../ffi/dtype.ts";
+import { UserError } from "../../../base/errors.ts";
+import { markOf, withFiles } from "../../files.ts";
+import type { FileMark } from "../../columns/rows.ts";
+import { readWhole } from "./chunk_rows.ts";
+import { unreadable } from "./library.ts";
+import type { Variable } from "../../columns/variables.ts";
+import { type Attributes, isGroup, readAttributes, readLinks, type Values, valuesIn } from "./objects.ts";
+import { type FileView, Unforeseen, unforeseen } from "./bytes.ts";
+import { type Messages, readHeader, readSuperblock, SPACE, TYPE } from "./header.ts";
+import { readFill, readFilters, readLayout, type RowsAt, storageOf } from "./storage.ts";
+import {
+  dtypeOf,
+  elements,
+  ENUM,
+  FLOAT,
+  type Hdf5,
+  INTEGER,
+  isBareDimension,
+  NETCDFS,
+  NETCDFS_ROOT,
+  NUMBERS,
+  plainName,
+  readSpace,
+  readType,
+  reasonAgainst,
+  TEXTS,
+} from "./datatype.ts";
+
+let last: { readonly mark: FileMark; readonly content: Hdf5 | null } | null = null;
+
+/** What is in a file; null where the library has to say it. Asked again of the same file, it is not read again. */
+export function readOwn(path: string): Hdf5 | null {
+  const mark = markOf(path);
+  const { mark: known } = last ?? {};
+  if (known?.path !== path || known.size !== mark.size || known.changed !== mark.changed) {
+    last = { mark, content: contentOf(mark) };
+  }
+  return last!.content;
+}
+
+function contentOf(mark: FileMark): Hdf5 | null {
+  try {
+    // Not by pread: libtorch may be loading in another thread, and opening libc would wait for it.
+    return withFiles((open) => {
+      const bytes = open(mark.path);
+      const { root, file } = readSuperblock({ read: (into, at) => bytes.readInto(at, into) }, mark.size);
+      return readTree({ mark, file, values: valuesIn(file), cells: 0 }, root);
+    });
+  } catch (error) {
+    if (error instanceof Unforeseen || error instanceof UserError) return null;
+    throw error;
+  }
+}
+
+interface Opened {
+  readonly mark: FileMark;
+  readonly file: FileView;
+  readonly values: Values;
+  /** Chunks of the data sets that were met. */
+  cells: number;
+}
+
+/** A dataset, and what its variable still lacks: the names of its dimensions, which may be those of datasets to come. */
+interface Found {
+  readonly name: string;
+  readonly isScale: boolean;
+  readonly isBare: boolean;
+  variable(pathsOf: Map<number, Found[]>): Variable;
+}
+
+/** Of chunks: the library's way is to look for those of the chosen datasets alone. */
+const MOST_DEPTH = 64, MOST_OBJECTS = 65536, MOST_CELLS = 2 ** 22;
+
+function readTree(opened: Opened, root: number): Hdf5 {
+  const { file } = opened, all: Found[] = [], groups = new Set<number>();
+  const pathsOf = new Map<number, Found[]>();
+  let isNetcdf = false;
+  const visit = (prefix: string, address: number, messages: Messages, depth: number) => {
+    // A group with two names, or in itself: which of its paths counts is the library's to say.
+    if (groups.has(address) || depth > MOST_DEPTH) unforeseen("a group twice");
+    groups.add(address);
+    for (const { name, address } of readLinks(file, messages)) {
+      const child = readHeader(file, address), path = prefix + name;
+      if (isGroup(child)) visit(`${path}/`, address, child, depth + 1);
+      else if (child.one(SPACE) !== null) {
+        const attributes = readAttributes(file, child);
+        isNetcdf ||= NETCDFS.some((name) => attributes.has(name));
+        const found = readDataset(opened, path, child, attributes);
+        all.push(found);
+        pathsOf.set(address, [...pathsOf.get(address) ?? [], found]);
+      } else if (child.one(TYPE) === null) unforeseen("an object of another kind");
+      if (all.length + groups.size > MOST_OBJECTS) unforeseen("very many objects");
+    }
+  };
+  const messages = readHeader(file, root);
+  if (!isGroup(messages)) unforeseen("a root that is no group");
+  isNetcdf = readAttributes(file, messages).has(NETCDFS_ROOT);
+  visit("", root, messages, 0);
+  const variables = all.filter(({ isBare }) => !isBare).map(({ variable }) => variable(pathsOf));
+  return { variables, isNetcdf };
+}
+
+function readDataset(opened: Opened, name: string, messages: Messages, attributes: Attributes): Found {
+  const { mark, file, values } = opened;
+  const type = readType(messages.one(TYPE) ?? unforeseen("a dataset without a type"));
+  const space = readSpace(messages.one(SPACE)!);
+  const filters = readFilters(messages), layout = readLayout(messages);
+  const text = (key: string) => attributes.has(key) ? values.text(attributes.get(key)!) : "";
+  const isScale = text("CLASS") === "DIMENSION_SCALE", isBare = isBareDimension(text("NAME"));
+  const { kind, size, signed, bigEndian } = type;
+  const facts = { kind, size, signed, names: type.names, shape: space.shape, filters, virtual: false };
+  const unusable = reasonAgainst(facts), dtype = dtypeOf(facts);
+  if (dtype && !type.plain && [INTEGER, FLOAT, ENUM].includes(kind)) unforeseen("numbers of an odd kind");
+  const shape = space.shape ?? [];
+  const stored = { file: mark, shape, fixed: space.fixed, width: size, bigEndian, filters };
+  if (layout.kind === "chunks") {
+    opened.cells += elements(shape.map((size, d) => Math.ceil(size / layout.chunk[d])));
+    if (!(opened.cells <= MOST_CELLS)) unforeseen("very many chunks");
+  }
+  const rows = isBare || unusable !== undefined
+    ? null
+    : storageOf(file, layout, stored, () => readFill(messages, size));
+  const list = attributes.get("DIMENSION_LIST");
+  const scales = list && !(isScale && shape.length === 1) ? values.scales(list) : [];
+  const about = attributesOf(attributes, values);
+  return {
+    ...{ name, isScale, isBare },
+    variable: (pathsOf) => ({
+      name: plainName(name),
+      shape,
+      dimensions: isScale && shape.length === 1
+        ? [name]
+        : shape.map((size, i) => scaleOf(pathsOf, scales[i]) ?? `size ${size}`),
+      dtype,
+      attributes: about,
+      auxiliary: isScale,
+      unusable,
+      read: () => readAll(`${mark.path}: ${name}`, rows!, dtypeBytes(dtype!)),
+      rows: rows ?? unreachable,
+    }),
+  };
+}
+
+function unreachable(): never {
+  throw new Error("internal: something unusable is read");
+}
+
+/** The path of the first scale of a dimension. */
+function scaleOf(pathsOf: Map<number, Found[]>, scales: readonly number[] | undefined): string | undefined {
+  if (!scales || scales.length === 0) return undefined;
+  for (const address of scales) {
+    const found = pathsOf.get(address) ?? [];
+    if (found.length !== 1 || !found[0].isScale) unforeseen("a scale that is none, or has several names");
+  }
+  return pathsOf.get(scales[0])![0].name;
+}
+
+function attributesOf(attributes: Attributes, values: Values): Variable["attributes"] {
+  const found = new Map<string, readonly number[] | string>();
+  for (const [name, attribute] of attributes) {
+    if (TEXTS.test(name)) found.set(name, values.text(attribute));
+    else if (NUMBERS.test(name)) {
+      const numbers = values.numbers(attribute);
+      if (numbers) found.set(name, numbers);
+    }
+  }
+  return found;
+}
+
+function readAll(what: string, rows: RowsAt, width: number): Uint8Array {
+  const { values, wrong } = readWhole(rows(0), width);
+  if (wrong !== null) throw unreadable(what, wrong);
+  return values;
+}

@@ -1,0 +1,342 @@
+// Folders of images, one folder a class: their sizes, the JPEG library, the samples, and their preview.
+import type { Config } from "../../../settings/settings.ts";
+import { UserError } from "../../../base/errors.ts";
+import { BadSample, loadKind, openReader } from "../../reading/reader.ts";
+import { resizedSize } from "../../transforms/resize.ts";
+import { join, relative } from "../../../../deps/path.ts";
+import { findTurboJpeg } from "../../../../ffi/codecs.ts";
+import { openedLibtorch } from "../../../../ffi/library.ts";
+import { constant } from "../../../../ffi/make.ts";
+import { div, toDtype } from "../../../../ffi/ops.ts";
+import { formatPlural } from "../../../base/format.ts";
+import { foldersIn, IMAGE, imageCount, labelOf, type Listed, listImages, pathOf, sizeOf } from "./listing.ts";
+import type { ImagesSpec } from "./reader.ts";
+import { heldOut, splitIndices } from "../../order.ts";
+import { type Source, threadedSource } from "../../source.ts";
+import { USUAL } from "../../transforms/values.ts";
+import { imagesOf, openSamples, type Preview } from "../../preview/preview.ts";
+
+// How large the images of a set are, as far as their headers are looked at.
+
+/** Images whose sizes are compared before anything is read. */
+const LOOKED_AT = 16;
+
+export interface Sized {
+  readonly path: string;
+  readonly width: number;
+  readonly height: number;
+}
+
+/**
+ * The size of the first image; and, from the headers of a few, whether all come out in one size, which a batch needs.
+ * What the others are shows when they are read.
+ */
+export function sizes(sizeAt: (index: number) => Sized, indices: Int32Array, data: Config["data"]) {
+  const count = Math.min(indices.length, LOOKED_AT);
+  const looked: Sized[] = [];
+  for (let i = 0; i < count; i++) {
+    try {
+      looked.push(sizeAt(indices[Math.floor(i * indices.length / count)]));
+    } catch (error) {
+      if (!(error instanceof BadSample)) throw error;
+      if (data.bad_samples === "fail" || (i === count - 1 && looked.length === 0)) throw unreadable(error);
+    }
+  }
+  const [first] = looked;
+  const cropped = data.centre_crop > 0 || data.random_crop > 0;
+  const comesOut = ({ width, height }: Sized) =>
+    data.resize > 0 ? resizedSize([height, width], data.resize).join() : `${height},${width}`;
+  const other = looked.find((one) => comesOut(one) !== comesOut(first));
+  if (other && !cropped) throw mixed(first, other, data.resize);
+  const one = looked.every(({ width, height }) => width === first.width && height === first.height);
+  return { ...first, said: one ? `${first.height} x ${first.width}` : "various sizes" };
+}
+
+function mixed(a: Sized, b: Sized, resize: number): UserError {
+  const said = ({ path, width, height }: Sized) => `${path} is ${width} wide and ${height} high`;
+  return new UserError(
+    "data",
+    `The images have several sizes: ${said(a)}, ${said(b)}; a batch needs them in one. ` +
+      (resize > 0
+        ? `--resize ${resize} makes the shorter sides equal, not the longer: add --centre-crop ${resize}, or ` +
+          `--random-crop ${resize}.`
+        : "Add --resize 256 --centre-crop 224, or other lengths that suit the model."),
+  );
+}
+
+const unreadable = ({ path, reason }: BadSample) =>
+  new UserError(
+    "data",
+    `${path} ${reason}. Repair it, or have such images left out with --bad-samples skip.`,
+  );
+
+// Which libturbojpeg decodes JPEG, if any.
+
+/** HPCTRAIN_TURBOJPEG names one, or says "none"; else the machine's, or that of the environment libtorch is in. */
+export function turboJpeg(): string | null {
+  const named = Deno.env.get("HPCTRAIN_TURBOJPEG");
+  if (named === "none") return null;
+  if (named) {
+    const found = findTurboJpeg([named]);
+    if (found) return found;
+    throw new UserError(
+      "environment",
+      `HPCTRAIN_TURBOJPEG is ${named}, which can't be loaded as libturbojpeg. Give the path of libturbojpeg.so.0, ` +
+        'or "none".',
+    );
+  }
+  const conda = Deno.env.get("CONDA_PREFIX");
+  const name = "libturbojpeg.so.0";
+  return findTurboJpeg([
+    name,
+    ...(conda ? [join(conda, "lib", name)] : []),
+    join(openedLibtorch().dir, "../../../..", name), // from lib/python3.*/site-packages/torch/lib
+  ]);
+}
+
+// Images in folders, one folder a class, as torchvision's ImageFolder reads them.
+
+/** Names of the folders of a set that is divided already; the first that is there counts. */
+const TRAIN = ["train", "training"];
+const VAL = ["val", "valid", "validation", "test"];
+
+export interface ImageFolderSettings {
+  readonly data: Config["data"];
+  readonly seed: number;
+  readonly model: Config["model"];
+}
+
+interface Found {
+  readonly train: Source;
+  readonly val: Source | null;
+  readonly notes: readonly string[];
+}
+
+export function imagefolder({ data, seed, model }: ImageFolderSettings): Found {
+  const halves = halvesOf(data.data_path);
+  const train = listImages(halves.train);
+  const val = halves.val && data.val_samples > 0 ? listImages(halves.val) : null;
+  const notes = [...otherFiles(train), ...(val ? otherFiles(val) : [])];
+  if (val) notes.push(...sameClasses(halves.train, train, halves.val!, val));
+  const outputs = model.output_size || train.classes.length;
+  if (outputs < train.classes.length) {
+    throw new UserError(
+      "usage",
+      `${halves.train} has ${train.classes.length} classes, but model.output_size (--output-size) is ${outputs}. ` +
+        "Leave it out, and it is the number of classes.",
+    );
+  }
+  const turbo = turboJpeg();
+  notes.push(`JPEG is decoded by ${turbo ?? "this program itself, without libturbojpeg"}`);
+  const total = imageCount(train.listing);
+  const held = val || data.val_samples === 0 ? 0 : heldOut(total, data.validation_split);
+  const part = { train: Math.min(data.train_samples, total - held), val: Math.min(data.val_samples, held) };
+  const chosen = splitIndices(total, part, seed);
+  const valIndices = val
+    ? splitIndices(imageCount(val.listing), { train: data.val_samples, val: 0 }, seed).train
+    : chosen.val;
+  notes.push(...unused("train_samples", data.train_samples, total - held, part.train));
+  notes.push(
+    ...unused("val_samples", data.val_samples, val ? imageCount(val.listing) : held, valIndices.length),
+  );
+  const make = (listed: Listed, indices: Int32Array) => source(listed, indices, outputs, turbo, data);
+  return {
+    train: make(train, chosen.train),
+    val: valIndices.length > 0 ? make(val ? relabelled(val, train.classes) : train, valIndices) : null,
+    notes,
+  };
+}
+
+/** Whether `auto` should take this folder for one: there are images in one of its folders. */
+export function looksLikeImages(root: string): boolean {
+  const inside = (folder: string) =>
+    quietly(() => [...Deno.readDirSync(folder)].some(({ name }) => IMAGE.test(name)));
+  return quietly(() => {
+    const { train } = halvesOf(root);
+    return foldersIn(train).some((name) => inside(join(train, name)));
+  });
+}
+
+/** What can't be looked at is for whoever reads it to complain of. */
+function quietly(test: () => boolean): boolean {
+  try {
+    return test();
+  } catch {
+    return false;
+  }
+}
+
+/** What is divided already has folders of those names with the classes' folders in them. */
+function halvesOf(path: string): { train: string; val: string | null } {
+  const folders = foldersIn(path);
+  const named = (names: readonly string[]) =>
+    names.find((name) => folders.includes(name) && foldersIn(join(path, name)).length > 0);
+  const train = named(TRAIN), val = named(VAL);
+  if (train === undefined) return { train: path, val: null };
+  return { train: join(path, train), val: val === undefined ? null : join(path, val) };
+}
+
+function otherFiles({ listing, others: { count, example } }: Listed): string[] {
+  if (count === 0) return [];
+  return [
+    `Left out ${formatPlural(count, "file")} in ${listing.root} that are no images, such as ${example}`,
+  ];
+}
+
+/** A class to validate with that was never trained on is a mistake; one that is only missing there may be meant. */
+function sameClasses(path: string, train: Listed, valPath: string, val: Listed): string[] {
+  const unknown = val.classes.filter((name) => !train.classes.includes(name));
+  const missing = train.classes.filter((name) => !val.classes.includes(name));
+  if (unknown.length > 0) {
+    throw new UserError(
+      "data",
+      `${valPath} has ${formatPlural(unknown.length, "class folder")} that ${path} has not: ${
+        some(unknown)
+      }` +
+        `${
+          missing.length > 0 ? `; it lacks ${some(missing)}` : ""
+        }. The folders of both must have the same names.`,
+    );
+  }
+  const note = `${valPath} has no images of ${missing.length} of ${train.classes.length} classes: ${
+    some(missing)
+  }`;
+  return [`Validation is with ${valPath}`, ...(missing.length > 0 ? [note] : [])];
+}
+
+const some = (names: readonly string[]) => names.slice(0, 5).join(", ") + (names.length > 5 ? ", ..." : "");
+
+/** The numbers of the classes are those of training, whichever of them are there. */
+function relabelled(listed: Listed, classes: readonly string[]): Listed {
+  const labels = listed.listing.labels.map((label) => classes.indexOf(listed.classes[label]));
+  return { ...listed, listing: { ...listed.listing, labels } };
+}
+
+function unused(
+  setting: "train_samples" | "val_samples",
+  most: number,
+  there: number,
+  used: number,
+): string[] {
+  return used === there
+    ? []
+    : [`Not used: ${there - used} of ${there} images, because ${setting} is ${most}`];
+}
+
+function source(
+  { classes, listing }: Listed,
+  indices: Int32Array,
+  outputs: number,
+  turbo: string | null,
+  data: Config["data"],
+): Source {
+  const reader: ImagesSpec = { kind: "images", listing, turbo };
+  const { width, height, said } = sizes((index) => sizeOf(listing, index), indices, data);
+  return threadedSource({
+    name: listing.root,
+    length: indices.length,
+    indices: indices.length === imageCount(listing) ? null : indices,
+    reader,
+    stored: { name: "images", shape: [3, height, width], dtype: "u8" },
+    target: { name: "labels", shape: [], dtype: "i64" },
+    bad: data.bad_samples,
+    task: "classification",
+    outputs,
+    names: classes,
+    description: `${listing.root}: ${
+      formatPlural(indices.length, "image")
+    } of ${said} -> ${classes.length} classes`,
+    usual: USUAL.imagefolder,
+    bytewise: true,
+    finish: ({ input, target }) => ({
+      input: div(toDtype(input, "f32"), constant(255, "f32", input.device)),
+      target,
+    }),
+  });
+}
+
+// Preview of images in class folders.
+
+/** Images whose sizes are looked at, spread over all of them. */
+const PREVIEWED = 64;
+const LABEL = { shape: [], dtype: "i64" } as const;
+
+export async function withImages<R>(path: string, use: (preview: Preview) => R): Promise<R> {
+  const halves = halvesOf(path);
+  const { classes, listing, others } = listImages(halves.train);
+  const val = halves.val ? listImages(halves.val) : null;
+  const spec: ImagesSpec = { kind: "images", listing, turbo: null };
+  await loadKind(spec.kind);
+  const reader = openReader(spec);
+  const sampleAt = openSamples(reader, LABEL);
+  const count = imageCount(listing);
+  const { shape, said } = sizesOf(listing, count);
+  try {
+    return use({
+      path,
+      kind: "images in class folders",
+      bytes: null,
+      samples: count,
+      noun: "field",
+      facts: {
+        "train with": `${halves.train}: ${count} images of ${said}`,
+        ...(val ? { "validate with": `${halves.val}: ${imageCount(val.listing)} images` } : {}),
+        ...(others.count > 0
+          ? { "left out": `${others.count} files that are no images, such as ${others.example}` }
+          : {}),
+      },
+      fields: [
+        { name: "images", shape: [count, 3, ...shape], dtype: "u8", read: null },
+        { name: "labels", shape: [count], dtype: "i64", read: null },
+      ],
+      classes: classCounts(classes, listing, count),
+      pictures: {
+        field: "images",
+        count,
+        raster: imagesOf(sampleAt),
+        // The first ones are all of one class.
+        some: (many) => Array.from({ length: many }, (_, i) => Math.floor(i * count / many)),
+        caption: (sample) =>
+          `${classes[labelOf(listing, sample)]}, ${relative(listing.root, pathOf(listing, sample))}`,
+      },
+    });
+  } finally {
+    reader.close();
+  }
+}
+
+function classCounts(classes: readonly string[], listing: Listed["listing"], count: number) {
+  const counts = new Array<number>(classes.length).fill(0);
+  const { starts, labels } = listing;
+  labels.forEach((label, folder) => counts[label] += (starts[folder + 1] ?? count) - starts[folder]);
+  return classes.map((name, label) => ({ name, samples: counts[label] }));
+}
+
+/** Height and width where all that were looked at have the same; nothing where they differ. */
+function sizesOf(listing: Listed["listing"], count: number): { shape: readonly number[]; said: string } {
+  const looked = Math.min(count, PREVIEWED);
+  const sizes = Array.from({ length: looked }, (_, i) => {
+    try {
+      return sizeOf(listing, Math.floor(i * count / looked));
+    } catch (error) {
+      if (error instanceof BadSample) return null;
+      throw error;
+    }
+  });
+  const good = sizes.filter((size) => size !== null);
+  const bad = looked - good.length;
+  const told = (name: "height" | "width") => good.map((size) => size[name]);
+  const [least, most] = [Math.min, Math.max].map((of) => ({
+    height: of(...told("height")),
+    width: of(...told("width")),
+  }));
+  const one = good.length > 0 && least.height === most.height && least.width === most.width;
+  const where = looked < count ? ` (${looked} were looked at)` : "";
+  const broken = bad > 0 ? `; ${bad} can't be read` : "";
+  const said = one
+    ? `${most.height} x ${most.width}`
+    : good.length === 0
+    ? "no known size"
+    : `various sizes, ${least.height} to ${most.height} high and ${least.width} to ${most.width} wide`;
+  return { shape: one ? [most.height, most.width] : [], said: `${said}${where}${broken}` };
+}

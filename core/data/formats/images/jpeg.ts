@@ -1,0 +1,197 @@
+// JPEG files to pixels: by libjpeg-turbo of the machine where there is one, by WebAssembly otherwise.
+import { BadSample, type Stored } from "../../reading/reader.ts";
+import { TJFLAG_LIMITSCANS, TJPF, type TurboJpeg } from "../../../../ffi/codecs.ts";
+import { jpeg } from "../../../../deps/codecs.js";
+import { cutOff, type JpegHeader, refuseScans, type Room } from "./header.ts";
+
+// The fast way of most JPEG files, fast_jpeg.as: straight to planes, as batches have them.
+
+interface Exports {
+  readonly memory: WebAssembly.Memory;
+  room(bytes: number): number;
+  decode(bytes: number): number;
+  split(width: number, height: number): number;
+  planeBytes(): number;
+}
+
+interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface FastJpeg {
+  /** Null for a file that is not of the most usual kind, or not without fault. */
+  decode(file: Uint8Array, size: Size): Stored | null;
+  /** Room for a picture's pixels, red, green and blue in turn; the same as planes, once it is filled. */
+  pixels(bytes: number): Uint8Array;
+  split(size: Size): Stored;
+}
+
+export function openFastJpeg(): FastJpeg {
+  const code = Deno.readFileSync(new URL("./fast_jpeg.wasm", import.meta.url));
+  const library = new WebAssembly.Instance(new WebAssembly.Module(code)).exports as unknown as Exports;
+  const bytesAt = (at: number, length: number) => new Uint8Array(library.memory.buffer, at, length);
+  const planes = (at: number, { width, height }: Size): Stored => {
+    const plane = library.planeBytes();
+    return { data: bytesAt(at, 3 * plane), shape: [3, height, width], strides: [plane, width, 1] };
+  };
+  const room = (bytes: number) => bytesAt(library.room(bytes) >>> 0, bytes);
+  return {
+    decode(file, size) {
+      room(file.length).set(file);
+      try {
+        const at = library.decode(file.length) >>> 0;
+        return at === 0 ? null : planes(at, size);
+      } catch (error) {
+        if (error instanceof WebAssembly.RuntimeError) return null; // damaged beyond its memory
+        throw error;
+      }
+    },
+    pixels: room,
+    split: (size) => planes(library.split(size.width, size.height) >>> 0, size),
+  };
+}
+
+// libjpeg-turbo as WebAssembly: decodes JPEG where the machine has no libturbojpeg.
+
+interface TurboExports {
+  readonly memory: WebAssembly.Memory;
+  malloc(bytes: number): number;
+  free(at: number): void;
+  tjInitDecompress(): number;
+  tjDestroy(handle: number): number;
+  tjDecompress2(
+    ...args: [
+      handle: number,
+      file: number,
+      bytes: number,
+      into: number,
+      width: number,
+      pitch: number,
+      height: number,
+      format: number,
+      flags: number,
+    ]
+  ): number;
+}
+
+/** An error of the library jumps out of its own frames, which WebAssembly has no way to: here it is thrown. */
+class Fatal extends Error {}
+
+export function openTurboWasm(): TurboJpeg {
+  let library = start();
+  return {
+    decode(file, into, { width, height }, format) {
+      const pitch = width * (format === TJPF.cmyk ? 4 : 3);
+      const { exports } = library;
+      try {
+        const source = library.room(0, file.length), target = library.room(1, pitch * height);
+        new Uint8Array(exports.memory.buffer, source, file.length).set(file);
+        // One for each file: it would lend a file that has lost its tables those of the file before.
+        const handle = exports.tjInitDecompress();
+        const failed = exports.tjDecompress2(
+          handle,
+          source,
+          file.length,
+          target,
+          width,
+          pitch,
+          height,
+          format,
+          TJFLAG_LIMITSCANS,
+        );
+        exports.tjDestroy(handle);
+        into.set(new Uint8Array(exports.memory.buffer, target, pitch * height));
+        return failed === 0 ? "good" : "doubtful";
+      } catch (error) {
+        if (!(error instanceof Fatal || error instanceof WebAssembly.RuntimeError)) throw error;
+        library = start(); // its stack is as the jump left it
+        return "bad";
+      }
+    },
+    reason: () => "the decoder gave it up",
+  };
+}
+
+function start() {
+  const nothing = () => 0;
+  const instance = new WebAssembly.Instance(jpeg, {
+    env: {
+      setjmp: nothing,
+      longjmp() {
+        throw new Fatal();
+      },
+    },
+    // Its messages, which go nowhere.
+    wasi_snapshot_preview1: {
+      environ_sizes_get: nothing,
+      environ_get: nothing,
+      proc_exit: nothing,
+      fd_close: nothing,
+      fd_seek: nothing,
+      fd_write: nothing,
+    },
+  });
+  const exports = instance.exports as unknown as TurboExports;
+  const rooms = [{ at: 0, bytes: 0 }, { at: 0, bytes: 0 }];
+  /** The file's and the picture's place in its memory, which grow with the largest of them. */
+  const room = (which: 0 | 1, bytes: number): number => {
+    const now = rooms[which];
+    if (now.bytes >= bytes) return now.at;
+    if (now.bytes > 0) exports.free(now.at);
+    const at = exports.malloc(bytes);
+    if (at === 0) throw new Fatal();
+    rooms[which] = { at, bytes };
+    return at;
+  };
+  return { exports, room };
+}
+
+// JPEG -> RGB with Pillow's bits. The machine's libturbojpeg decodes where there is one; else our own vector code
+// takes what most files are, and libjpeg-turbo as WebAssembly the rest.
+
+/** WebAssembly keeps all memory that it once had: larger pictures go elsewhere. */
+const FAST_PIXELS = 2 ** 24;
+
+export function openJpeg(machines: TurboJpeg | null, room: Room) {
+  const fast = openFastJpeg();
+  let library = machines;
+  return (file: Uint8Array, header: JpegHeader): Stored => {
+    const { width, height, channels } = header;
+    // libjpeg paints what is missing grey; Pillow refuses such a file, and so do we. Bytes after the end mean nothing.
+    if (!hasEnd(file, header.scan)) throw cutOff(file, "before the end of its picture");
+    if (header.again) refuseScans(file, header);
+    const small = width * height <= FAST_PIXELS;
+    const picture = small && machines === null ? fast.decode(file, header) : null;
+    if (picture) return picture;
+    library ??= openTurboWasm();
+    const cmyk = channels === 4;
+    const bytes = width * height * (cmyk ? 4 : 3);
+    const pixels = cmyk || !small ? room(bytes) : fast.pixels(bytes);
+    if (library.decode(file, pixels, header, cmyk ? TJPF.cmyk : TJPF.rgb) === "bad") {
+      throw new BadSample("", `is a damaged JPEG: ${library.reason()}`);
+    }
+    if (cmyk) toRgb(pixels, width * height);
+    return cmyk || !small
+      ? { data: pixels, shape: [3, height, width], strides: [1, width * 3, 3] }
+      : fast.split(header);
+  };
+}
+
+function hasEnd(file: Uint8Array, from: number): boolean {
+  for (let at = file.length - 2; at >= from; at--) {
+    if (file[at] === 0xff && file[at + 1] === 0xd9) return true;
+  }
+  return false;
+}
+
+/** As Pillow does: ink is stored inverted, and black is taken from each colour. In place. */
+function toRgb(pixels: Uint8Array, count: number): void {
+  for (let i = 0; i < count; i++) {
+    const black = pixels[4 * i + 3];
+    for (let c = 0; c < 3; c++) {
+      const product = (255 - pixels[4 * i + c]) * black + 128;
+      pixels[3 * i + c] = black - ((product + (product >> 8)) >> 8);
+    }
+  }
+}

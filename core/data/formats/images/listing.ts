@@ -1,0 +1,239 @@
+// The images in a folder, by class and name, and how one of them is read from its file.
+import { join } from "../../../../deps/path.ts";
+import { UserError } from "../../../base/errors.ts";
+import { BadSample } from "../../reading/reader.ts";
+import { headerOf, openRoom, type Room } from "./header.ts";
+
+// The images of a folder of folders, in torchvision's order: class = folder. A million of them are a list of bytes
+// that threads share, not a million strings sent to each.
+
+/** Plain data, sent to threads. */
+export interface Listing {
+  readonly root: string;
+  /** Every folder with images in it, from the root; and a last, empty entry in `starts`. */
+  readonly folders: readonly string[];
+  /** Each folder's first image, and its class. */
+  readonly starts: Int32Array;
+  readonly labels: Int32Array;
+  /** Names in UTF-8, one behind the other, and where each ends. */
+  readonly names: Uint8Array;
+  readonly ends: Uint32Array;
+}
+
+export interface Listed {
+  readonly classes: readonly string[];
+  readonly listing: Listing;
+  /** Files that are no images: how many, and one of them. */
+  readonly others: { readonly count: number; readonly example: string };
+}
+
+export const ENDINGS = ".jpg, .jpeg, .png or .webp";
+export const IMAGE = /\.(jpe?g|png|webp)$/i;
+/** Deeper than anybody nests folders: a link leads back to where it is. */
+const DEEPEST = 40;
+
+interface Folder {
+  readonly path: string;
+  readonly label: number;
+  readonly names: readonly string[];
+}
+
+/** Images in the class's folder and in all folders below it. */
+export function listImages(root: string): Listed {
+  const classes = foldersIn(root).sort(byCodePoint);
+  if (classes.length === 0) throw noClasses(root);
+  const others = { count: 0, example: "" };
+  const folders = classes.flatMap((name, label) => {
+    const found: Folder[] = [];
+    walk(root, name, label, found, others);
+    if (!found.some(({ names }) => names.length > 0)) throw emptyClass(join(root, name), others.example);
+    return found.filter(({ names }) => names.length > 0).sort((a, b) => byCodePoint(a.path, b.path));
+  });
+  return { classes, listing: pack(root, folders), others };
+}
+
+export const imageCount = ({ ends }: Listing): number => ends.length;
+
+/** The class of an image. */
+export const labelOf = (listing: Listing, index: number): number => listing.labels[folderOf(listing, index)];
+
+/** Its path, from where the user said the root is. */
+export function pathOf(listing: Listing, index: number): string {
+  const { root, folders, names, ends } = listing;
+  const name = names.slice(index === 0 ? 0 : ends[index - 1], ends[index]);
+  return join(root, folders[folderOf(listing, index)], new TextDecoder().decode(name));
+}
+
+function folderOf({ starts, folders }: Listing, index: number): number {
+  let low = 0, high = folders.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (starts[middle] <= index) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+function walk(
+  root: string,
+  path: string,
+  label: number,
+  found: Folder[],
+  others: { count: number; example: string },
+): void {
+  if (path.split("/").length > DEEPEST) {
+    throw new UserError(
+      "data",
+      `${join(root, path)} is ${DEEPEST} folders deep: a link in it leads back to a folder that it is in. ` +
+        "Remove that link.",
+    );
+  }
+  const names: string[] = [];
+  for (const entry of entriesOf(join(root, path))) {
+    const inside = `${path}/${entry.name}`;
+    if (entry.isFile ? IMAGE.test(entry.name) : entry.isSymlink && isImage(root, inside)) {
+      names.push(entry.name);
+    } else if (isFolder(root, inside, entry)) walk(root, inside, label, found, others);
+    else if (others.count++ === 0) others.example = inside;
+  }
+  found.push({ path, label, names: names.sort(byCodePoint) });
+}
+
+const isImage = (root: string, path: string) => IMAGE.test(path) && !leadsToFolder(join(root, path));
+
+const isFolder = (root: string, path: string, entry: Deno.DirEntry) =>
+  entry.isDirectory || (entry.isSymlink && leadsToFolder(join(root, path)));
+
+function leadsToFolder(path: string): boolean {
+  try {
+    return Deno.statSync(path).isDirectory;
+  } catch {
+    return false; // whoever reads it says what is wrong with it
+  }
+}
+
+export const foldersIn = (root: string): string[] =>
+  entriesOf(root).filter((entry) => isFolder(root, entry.name, entry)).map(({ name }) => name);
+
+function entriesOf(path: string): Deno.DirEntry[] {
+  try {
+    return [...Deno.readDirSync(path)];
+  } catch (cause) {
+    const why = cause instanceof Deno.errors.PermissionDenied
+      ? `the folder ${path} can't be read: this user may not. Ask its owner for permission (chmod a+rX)`
+      : cause instanceof Deno.errors.NotFound
+      ? `there is no folder ${path}. Check data.data_path (--data-path)`
+      : cause instanceof Deno.errors.NotADirectory
+      ? `${path} is a file, and a folder with a folder for each class is needed. Check data.data_path (--data-path)`
+      : `the folder ${path} can't be read (${(cause as Error).message})`;
+    throw new UserError("data", `Images: ${why}.`, { cause });
+  }
+}
+
+function noClasses(root: string): UserError {
+  const images = entriesOf(root).filter(({ name }) => IMAGE.test(name));
+  return new UserError(
+    "data",
+    images.length > 0
+      ? `${root} has ${images.length} images (${
+        images[0].name
+      }, ...) but no folders in it: put the images of each ` +
+        "class into a folder that has the class's name."
+      : `${root} has no folders in it: a folder for each class is needed, with its images ` +
+        `(${ENDINGS}) in it.`,
+  );
+}
+
+function emptyClass(path: string, other: string): UserError {
+  const found = other === "" ? "" : ` (there are other files, such as ${other})`;
+  return new UserError(
+    "data",
+    `The class folder ${path} has no images in it: none of its files ends in ${ENDINGS}${found}. ` +
+      "Put images there, or remove the folder.",
+  );
+}
+
+/** As Python sorts: by the numbers of the characters, where JavaScript goes by UTF-16's halves of them. */
+function byCodePoint(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const x = a.charCodeAt(i), y = b.charCodeAt(i);
+    if (x === y) continue;
+    const isHalf = (code: number) => code >= 0xd800 && code <= 0xdfff;
+    return isHalf(x) === isHalf(y) ? x - y : isHalf(x) ? 1 : -1;
+  }
+  return a.length - b.length;
+}
+
+function pack(root: string, folders: readonly Folder[]): Listing {
+  const count = folders.reduce((sum, { names }) => sum + names.length, 0);
+  const ends = new Uint32Array(new SharedArrayBuffer(4 * count));
+  const starts = new Int32Array(folders.length), labels = new Int32Array(folders.length);
+  const encoder = new TextEncoder();
+  const parts = folders.map(({ names }) => encoder.encode(names.join("\0")));
+  let total = 0, image = 0;
+  folders.forEach(({ label, names }, folder) => {
+    starts[folder] = image;
+    labels[folder] = label;
+    const part = parts[folder];
+    for (let from = 0, i = 0; i < names.length; i++) {
+      const end = part.indexOf(0, from);
+      const to = end < 0 ? part.length : end;
+      ends[image++] = total += to - from;
+      from = to + 1;
+    }
+  });
+  const names = new Uint8Array(new SharedArrayBuffer(total));
+  let at = 0;
+  for (const part of parts) {
+    for (let from = 0; from < part.length;) {
+      const end = part.indexOf(0, from);
+      const name = part.subarray(from, end < 0 ? part.length : end);
+      names.set(name, at);
+      at += name.length;
+      from += name.length + 1;
+    }
+  }
+  return { root, folders: folders.map(({ path }) => path), starts, labels, names, ends };
+}
+
+// The files of a listing: their bytes, and what their headers say.
+
+/** Width and height of an image, without decoding it. */
+export function sizeOf(listing: Listing, index: number): { path: string; width: number; height: number } {
+  return naming(pathOf(listing, index), (path) => ({ path, ...headerOf(readFile(path, openRoom())) }));
+}
+
+/** A fault of the file that `use` reads becomes a fault of this path. */
+export function naming<T>(path: string, use: (path: string) => T): T {
+  try {
+    return use(path);
+  } catch (error) {
+    if (error instanceof BadSample) throw new BadSample(path, error.reason, { cause: error });
+    throw error;
+  }
+}
+
+/** A file's bytes, as many as it has by now. */
+export function readFile(path: string, room: Room): Uint8Array<ArrayBuffer> {
+  let file: Deno.FsFile | null = null;
+  try {
+    file = Deno.openSync(path);
+    const size = file.statSync().size;
+    const bytes = room(size).subarray(0, size);
+    let length = 0;
+    for (let more: number | null = 1; more && length < size; length += more ?? 0) {
+      more = file.readSync(bytes.subarray(length));
+    }
+    return bytes.subarray(0, length);
+  } catch (cause) {
+    const why = cause instanceof Deno.errors.PermissionDenied
+      ? "can't be read: this user may not"
+      : cause instanceof Deno.errors.NotFound
+      ? "is no longer there"
+      : `can't be read (${(cause as Error).message})`;
+    throw new BadSample("", why, { cause });
+  } finally {
+    file?.close();
+  }
+}

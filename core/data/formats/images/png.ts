@@ -1,0 +1,212 @@
+// PNG -> RGB with Pillow's bits: every colour type, depth, palette and interlacing. The format is small: what is work
+// in it, unpacking, others do.
+import { Buffer } from "node:buffer";
+import { crc32, inflateSync } from "node:zlib";
+import { openInflate } from "../../../../ffi/codecs.ts";
+import { BadSample, type Stored } from "../../reading/reader.ts";
+import { big32, cutOff, has, type Header, openRoom, type Room } from "./header.ts";
+
+const GREY = 0, COLOUR = 2, PALETTE = 3, GREY_ALPHA = 4, COLOUR_ALPHA = 6;
+const CHANNELS: Readonly<Record<number, number>> = {
+  [GREY]: 1,
+  [COLOUR]: 3,
+  [PALETTE]: 1,
+  [GREY_ALPHA]: 2,
+  [COLOUR_ALPHA]: 4,
+};
+const DEPTHS: Readonly<Record<number, readonly number[]>> = {
+  [GREY]: [1, 2, 4, 8, 16],
+  [COLOUR]: [8, 16],
+  [PALETTE]: [1, 2, 4, 8],
+  [GREY_ALPHA]: [8, 16],
+  [COLOUR_ALPHA]: [8, 16],
+};
+
+interface Picture {
+  readonly width: number;
+  readonly height: number;
+  readonly depth: number;
+  readonly type: number;
+  /** Of one pixel. */
+  readonly bits: number;
+}
+
+/** Where the passes of an interlaced picture begin, and their steps. */
+const PASSES = [
+  [0, 0, 8, 8],
+  [4, 0, 8, 8],
+  [0, 4, 4, 8],
+  [2, 0, 4, 4],
+  [0, 2, 2, 4],
+  [1, 0, 2, 2],
+  [0, 1, 1, 2],
+] as const;
+
+export function openPng(room: Room): (file: Uint8Array<ArrayBuffer>, header: Header) => Stored {
+  const unpacked = openRoom();
+  return (file, { width, height }) => {
+    const depth = file[24], type = file[25], interlaced = file[28];
+    if (!DEPTHS[type]?.includes(depth) || interlaced > 1) {
+      throw damaged(`colour type ${type} with ${depth} bits is none that there is`);
+    }
+    const picture = { width, height, depth, type, bits: depth * CHANNELS[type] };
+    const { data, palette } = chunksOf(file);
+    const size = interlaced ? sizeOfPasses(picture) : (1 + bytesOf(width, picture)) * height;
+    const rows = unpacked(size).subarray(0, size);
+    unpack(data, rows);
+    const [lines, pitch] = interlaced
+      ? [joinPasses(rows, picture), bytesOf(width, picture)]
+      : [unfilter(rows, width, height, picture).subarray(1), 1 + bytesOf(width, picture)];
+    const shape = [3, height, width];
+    if (depth < 8 || type === PALETTE || (type === GREY && depth === 16)) {
+      const data = room(3 * width * height);
+      expand(lines, pitch, picture, type === PALETTE ? palette : greys(depth), data);
+      return { data, shape, strides: [1, 3 * width, 3] };
+    }
+    // The rest is in its place already: of two bytes a value the first counts, and what says how clear it is does not.
+    const value = depth / 8;
+    return { data: lines, shape, strides: [type & COLOUR ? value : 0, pitch, picture.bits / 8] };
+  };
+}
+
+const damaged = (why: string) => new BadSample("", `is a damaged PNG: ${why}`);
+
+const bytesOf = (width: number, { bits }: Picture) => Math.ceil(width * bits / 8);
+
+function chunksOf(file: Uint8Array<ArrayBuffer>) {
+  const data: Uint8Array<ArrayBuffer>[] = [];
+  let palette = new Uint8Array(0);
+  for (let at = 8; at + 12 <= file.length;) {
+    const length = big32(file, at);
+    if (has(file, at + 4, "IEND")) break;
+    const isData = has(file, at + 4, "IDAT");
+    const content = file.subarray(at + 8, at + 8 + length);
+    if (isData) data.push(content);
+    else if (data.length > 0 && !isData) break;
+    else if (has(file, at + 4, "PLTE")) palette = content.slice();
+    if (at + 12 + length > file.length) break; // zlib then finds what is missing
+    // The data has a checksum of its own.
+    if (!isData && crc32(file.subarray(at + 4, at + 8 + length)) !== big32(file, at + 8 + length)) {
+      throw damaged(`the checksum of its part at byte ${at} does not fit`);
+    }
+    at += 12 + length;
+  }
+  if (data.length === 0) throw cutOff(file, "before its picture begins");
+  return { data, palette };
+}
+
+/** A few bytes can become gigabytes: never more than the picture has. */
+function unpack(parts: Uint8Array<ArrayBuffer>[], rows: Uint8Array<ArrayBuffer>): void {
+  const data = parts.length === 1 ? parts[0] : Buffer.concat(parts);
+  if (!openInflate()(data, rows)) throw whyNot(data, rows.length);
+}
+
+function whyNot(data: Uint8Array, size: number): BadSample {
+  try {
+    inflateSync(data, { maxOutputLength: size });
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code === "Z_BUF_ERROR") return new BadSample("", "is cut off before the end of its picture");
+    return damaged(
+      code === "ERR_BUFFER_TOO_LARGE" ? "it holds more than its picture" : "its data can't be unpacked",
+    );
+  }
+  return damaged("it holds less than its picture");
+}
+
+/** Undoes the filters, in place: each row is a byte that names its filter, then the values. */
+function unfilter(rows: Uint8Array, width: number, height: number, picture: Picture): Uint8Array {
+  const length = bytesOf(width, picture), left = Math.max(1, picture.bits >> 3);
+  for (let y = 0; y < height; y++) {
+    const from = y * (length + 1) + 1, to = from + length, above = length + 1;
+    const filter = rows[from - 1];
+    if (filter === 0) continue;
+    if (filter > 4) throw damaged(`row ${y} has a filter ${filter} that there is not`);
+    // Before the first pixel and above the first row there are zeros.
+    if (filter === 1) {
+      for (let i = from + left; i < to; i++) rows[i] += rows[i - left];
+    } else if (filter === 2) {
+      if (y > 0) { for (let i = from; i < to; i++) rows[i] += rows[i - above]; }
+    } else {
+      for (let i = from; i < to; i++) {
+        const a = i < from + left ? 0 : rows[i - left], b = y === 0 ? 0 : rows[i - above];
+        const c = i < from + left || y === 0 ? 0 : rows[i - above - left];
+        rows[i] += filter === 3 ? (a + b) >> 1 : paeth(a, b, c);
+      }
+    }
+  }
+  return rows;
+}
+
+function paeth(a: number, b: number, c: number): number {
+  const toA = Math.abs(b - c), toB = Math.abs(a - c), toC = Math.abs(a + b - 2 * c);
+  return toA <= toB && toA <= toC ? a : toB <= toC ? b : c;
+}
+
+function passesOf({ width, height }: Picture) {
+  return PASSES.map(([x, y, dx, dy]) => ({
+    x,
+    y,
+    dx,
+    dy,
+    width: Math.ceil((width - x) / dx),
+    height: Math.ceil((height - y) / dy),
+  })).filter((pass) => pass.width > 0 && pass.height > 0);
+}
+
+const sizeOfPasses = (picture: Picture): number =>
+  passesOf(picture).reduce((sum, { width, height }) => sum + height * (1 + bytesOf(width, picture)), 0);
+
+/** The passes of an interlaced picture put together, in rows without filters. */
+function joinPasses(rows: Uint8Array, picture: Picture): Uint8Array {
+  const { height, width, bits } = picture;
+  const pitch = bytesOf(width, picture), size = bits >> 3;
+  const joined = new Uint8Array(pitch * height);
+  let start = 0;
+  for (const pass of passesOf(picture)) {
+    const length = bytesOf(pass.width, picture) + 1;
+    const part = unfilter(
+      rows.subarray(start, start += length * pass.height),
+      pass.width,
+      pass.height,
+      picture,
+    );
+    for (let y = 0; y < pass.height; y++) {
+      const from = y * length + 1, to = (pass.y + y * pass.dy) * pitch;
+      for (let x = 0; x < pass.width; x++) {
+        const at = pass.x + x * pass.dx;
+        if (size > 0) {
+          for (let k = 0; k < size; k++) joined[to + at * size + k] = part[from + x * size + k];
+        } else joined[to + ((at * bits) >> 3)] |= bitsAt(part, from, x, bits) << shiftOf(at, bits);
+      }
+    }
+  }
+  return joined;
+}
+
+const shiftOf = (x: number, bits: number) => 8 - bits - ((x * bits) & 7);
+const bitsAt = (line: Uint8Array, from: number, x: number, bits: number) =>
+  (line[from + ((x * bits) >> 3)] >> shiftOf(x, bits)) & ((1 << bits) - 1);
+
+/** Red, green and blue of each value. Of 16 bits Pillow keeps what is below 256, and takes the rest for white. */
+function greys(depth: number): Uint8Array {
+  const most = depth === 16 ? 255 : (1 << depth) - 1;
+  return Uint8Array.from({ length: 3 * (most + 1) }, (_, i) => Math.floor(i / 3) * 255 / most);
+}
+
+function expand(
+  lines: Uint8Array,
+  pitch: number,
+  picture: Picture,
+  colours: Uint8Array,
+  into: Uint8Array,
+): void {
+  const { width, height, depth } = picture;
+  for (let y = 0, to = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, to += 3) {
+      const at = y * pitch + 2 * x;
+      const value = depth === 16 ? (lines[at] > 0 ? 255 : lines[at + 1]) : bitsAt(lines, y * pitch, x, depth);
+      for (let c = 0; c < 3; c++) into[to + c] = colours[3 * value + c]; // black beyond the palette
+    }
+  }
+}

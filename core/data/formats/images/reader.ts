@@ -1,0 +1,92 @@
+// The reader of image files, with the decoder for each format (WebP here, JPEG and PNG beside it).
+import { BadSample, type Kind, type Reader, type ReaderSpec, type Stored } from "../../reading/reader.ts";
+import { webp } from "../../../../deps/codecs.js";
+import { cutOff, type Header, headerOf, type JpegHeader, openRoom } from "./header.ts";
+import { openTurboJpeg } from "../../../../ffi/codecs.ts";
+import { openJpeg } from "./jpeg.ts";
+import { labelOf, type Listing, naming, pathOf, readFile } from "./listing.ts";
+import { openPng } from "./png.ts";
+
+// WebP -> RGB: libwebp as WebAssembly.
+
+interface Exports {
+  readonly memory: WebAssembly.Memory;
+  malloc(bytes: number): number;
+  free(at: number): void;
+  WebPDecodeRGBA(file: number, bytes: number, width: number, height: number): number;
+}
+
+function openWebp(): (file: Uint8Array, header: Header) => Stored {
+  let library: Exports | null = null; // for the first WebP, and there may be none
+  let last = 0; // the last picture's place, in the library's memory until the next
+  return (file, { width, height }) => {
+    if (file.length < 8 + little32(file, 4)) throw cutOff(file, "before the end of its picture");
+    library ??= start();
+    library.free(last);
+    const size = library.malloc(8), source = library.malloc(file.length);
+    if (source !== 0) new Uint8Array(library.memory.buffer, source, file.length).set(file);
+    last = source === 0 ? 0 : library.WebPDecodeRGBA(source, file.length, size, size + 4);
+    const [w, h] = new Int32Array(library.memory.buffer, size, 2);
+    library.free(source);
+    library.free(size);
+    if (last === 0 || w !== width || h !== height) throw new BadSample("", "is a damaged WebP");
+    const data = new Uint8Array(library.memory.buffer, last, 4 * width * height);
+    return { data, shape: [3, height, width], strides: [1, 4 * width, 4] };
+  };
+}
+
+function start(): Exports {
+  const refuse = () => 1;
+  const { exports } = new WebAssembly.Instance(webp, {
+    wasi_snapshot_preview1: { fd_close: refuse, fd_seek: refuse, fd_write: refuse },
+  });
+  return exports as unknown as Exports;
+}
+
+const little32 = (file: Uint8Array, at: number): number =>
+  new DataView(file.buffer, file.byteOffset).getUint32(at, true);
+
+// Reader of images in folders, one file a sample.
+
+export interface ImagesSpec extends ReaderSpec {
+  readonly kind: "images";
+  readonly listing: Listing;
+  /** The machine's libturbojpeg, where it has one. */
+  readonly turbo: string | null;
+}
+
+export const images: Kind<ImagesSpec> = { kind: "images", open: openImages };
+
+function openImages({ listing, turbo }: ImagesSpec): Reader {
+  const decode = openDecoder(turbo);
+  const room = openRoom();
+  return {
+    read(index, target) {
+      writeLabel(target, labelOf(listing, index));
+      return naming(pathOf(listing, index), (path) => decode(readFile(path, room)));
+    },
+    close: () => {},
+  };
+}
+
+/** RGB of whatever picture a file holds, as Pillow gives it; it stays until the next. */
+export function openDecoder(turbo: string | null): (file: Uint8Array<ArrayBuffer>) => Stored {
+  const room = openRoom();
+  const jpeg = openJpeg(turbo === null ? null : openTurboJpeg(turbo), room);
+  const png = openPng(room), webp = openWebp();
+  return (file) => {
+    const header = headerOf(file);
+    switch (header.format) {
+      case "jpeg":
+        return jpeg(file, header as JpegHeader);
+      case "png":
+        return png(file, header);
+      case "webp":
+        return webp(file, header);
+    }
+  };
+}
+
+function writeLabel(target: Uint8Array, label: number): void {
+  for (let i = 0; i < target.length; i++) target[i] = i < 4 ? label >>> (8 * i) : 0;
+}

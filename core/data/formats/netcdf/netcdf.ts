@@ -1,0 +1,161 @@
+// NetCDF and HDF5 files -> samples: which variables, and what of them is one sample.
+import type { Config } from "../../../settings/settings.ts";
+import { UserError } from "../../../base/errors.ts";
+import { chooseColumns, list } from "../../columns/choose.ts";
+import { type ColumnSettings, type FromColumns, fromColumns } from "../../columns/columns.ts";
+import { withFiles } from "../../files.ts";
+import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
+import { followOtherFiles } from "../hdf5/library.ts";
+import { loadKind } from "../../reading/reader.ts";
+import { classicVariables } from "./classic.ts";
+import { toColumn, type Variable, type VariableColumn } from "../../columns/variables.ts";
+
+type Kind = "netcdf" | "hdf5";
+
+/** What has to be loaded before the data is opened. */
+export async function loadReader(
+  { type, data_path, external_files = false }:
+    & Pick<Config["data"], "type" | "data_path">
+    & Partial<Pick<Config["data"], "external_files">>,
+): Promise<void> {
+  followOtherFiles(external_files);
+  if (!["auto", "netcdf", "hdf5"].includes(type) || data_path === "") return;
+  await loadKind("arrays");
+  try {
+    if (!Deno.statSync(data_path).isFile) return;
+  } catch {
+    return; // opening it says why it can't be read
+  }
+  if (formatOf(data_path) === "hdf5") await loadHdf5For(data_path);
+}
+
+export function netcdf(kind: Kind, settings: ColumnSettings): FromColumns {
+  const path = settings.data.data_path;
+  if (path === "") throw new UserError("usage", `data.type ${kind} needs --data-path: the file to read.`);
+  return withVariables(kind, path, (content) => samples(content, settings));
+}
+
+export interface Content {
+  /** What a column is called there. */
+  readonly noun: "variable" | "dataset";
+  readonly isNetcdf: boolean;
+  readonly columns: readonly VariableColumn[];
+}
+
+/** All that is in a file, which stays open while `use` runs; its reader must have been loaded. */
+export function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R): R {
+  switch (formatOf(path)) {
+    case "classic":
+      if (kind === "hdf5") {
+        throw new UserError("data", `${path} is a classic NetCDF file, not HDF5: use --data-type netcdf.`);
+      }
+      return withFiles((open) => {
+        const columns = columnsOf(classicVariables(open(path)), true);
+        return use({ noun: "variable", isNetcdf: true, columns });
+      });
+    case "hdf5":
+      return withHdf5(path, ({ variables, isNetcdf }) => {
+        const columns = columnsOf(variables, isNetcdf);
+        return use({ noun: kind === "hdf5" ? "dataset" : "variable", isNetcdf, columns });
+      });
+  }
+  const name = kind === "hdf5" ? "HDF5" : "NetCDF";
+  throw new UserError(
+    "data",
+    `${path} is no ${name} file: its first bytes are neither those of HDF5 nor "CDF". ` +
+      "Check that it was copied as a whole, or name the kind of data with --data-type.",
+  );
+}
+
+function formatOf(path: string): "classic" | "hdf5" | null {
+  return withFiles((open) => {
+    const file = open(path);
+    // What another format may have put before HDF5 takes 512 bytes, or twice, four times, ... as many.
+    for (let at = 0; at + 8 <= file.size; at = at === 0 ? 512 : at * 2) {
+      const head = file.read(at, 8);
+      if (isHdf5(head)) return "hdf5";
+      if (at === 0 && String.fromCharCode(...head.subarray(0, 3)) === "CDF") return "classic";
+    }
+    return null;
+  });
+}
+
+/** Models that take maps: for them a grid is one sample, for others each of its points is. */
+const TAKES_MAPS = /^(simple-convnet|cosmo-cnn|vit|unet|resnet\d+)$/;
+
+/** What others give as their coordinates is taken for no feature. */
+function columnsOf(variables: readonly Variable[], isNetcdf: boolean): VariableColumn[] {
+  const describing = described(variables);
+  return variables.map((variable) => {
+    const auxiliary = variable.auxiliary || describing.has(variable.name.split("/").at(-1)!);
+    return toColumn({ ...variable, auxiliary }, isNetcdf);
+  });
+}
+
+function samples({ noun, isNetcdf, columns }: Content, settings: ColumnSettings): FromColumns {
+  const { data, model } = settings;
+  const path = data.data_path;
+  const table = { path, noun, columns };
+  const { features, targets } = chooseColumns(table, data);
+  const chosen = [...features, ...targets];
+  const notes = data.features.length > 0 ? [] : aside(columns, chosen);
+  const grid = chosen[0].variable.dimensions;
+  const together = isNetcdf && grid.length > 0 && chosen.every((column) => sameGrid(column, grid));
+  if (together && (grid.length === 1 || !TAKES_MAPS.test(model.name))) {
+    const points = chosen[0].shape.reduce((total, size) => total * size, 1);
+    if (grid.length > 1) {
+      notes.push(`All are on (${grid.join(", ")}): each of the ${points} points is one sample`);
+    }
+    let marks: Uint8Array | undefined; // made when the first is read: by then there are not too many
+    const absent = () => marks ??= new Uint8Array(points);
+    const flat = columns.map((column) => {
+      if (!sameGrid(column, grid)) return column;
+      const rows = () => column.variable.rows(grid.length);
+      return {
+        ...column,
+        shape: [points],
+        read: () => column.readMarking(absent()),
+        stream: { ...column.stream, rows },
+      };
+    });
+    const found = fromColumns({ ...table, columns: flat, absent }, settings);
+    return { ...found, notes: [...notes, ...found.notes] };
+  }
+  const stranger = chosen.find(({ variable }) => isNetcdf && variable.dimensions[0] !== grid[0]);
+  if (stranger) {
+    notes.push(
+      `Samples are paired by position: ${chosen[0].name} is on (${
+        grid.join(", ")
+      }), but ${stranger.name} on ` +
+        `(${stranger.variable.dimensions.join(", ")})`,
+    );
+  }
+  const found = fromColumns(table, settings);
+  return { ...found, notes: [...notes, ...found.notes] };
+}
+
+const sameGrid = ({ variable }: VariableColumn, grid: readonly string[]) =>
+  variable.dimensions.join() === grid.join();
+
+/** The names that other variables give as their coordinates, bounds and projection. */
+function described(variables: readonly Variable[]): Set<string> {
+  const texts = variables.flatMap(({ attributes }) =>
+    ["coordinates", "bounds", "grid_mapping"].map((name) => attributes.get(name))
+  );
+  return new Set(texts.flatMap((text) => typeof text === "string" ? text.split(/[\s:]+/) : []));
+}
+
+/** What is there, but neither feature nor target unless somebody names it. */
+function aside(columns: readonly VariableColumn[], chosen: readonly VariableColumn[]): string[] {
+  const left = columns.filter((column) => column.onlyByName && !chosen.includes(column));
+  const of = (why: string, which: (column: VariableColumn) => boolean) => {
+    const these = left.filter(which);
+    return these.length > 0 ? [`${list(these)} (${why})`] : [];
+  };
+  const told = [
+    ...of("describes others", (column) => !column.unusable && column.shape.length > 0),
+    ...of("one number", (column) => !column.unusable && column.shape.length === 0),
+    ...of("no numbers that can be read", (column) => column.unusable !== undefined),
+  ];
+  return told.length > 0 ? [`Left aside: ${told.join("; ")}`] : [];
+}

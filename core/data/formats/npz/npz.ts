@@ -1,0 +1,277 @@
+// NumPy arrays, as .npy files, folders of them, or .npz archives, as columns.
+import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
+import { readBytes, uninitialised, writeBytes } from "../../../../ffi/make.ts";
+import { permute } from "../../../../ffi/ops.ts";
+import { scope } from "../../../../ffi/tensor.ts";
+import { UserError } from "../../../base/errors.ts";
+import { type FileRows, swapBytes } from "../../columns/rows.ts";
+import { basename, join } from "../../../../deps/path.ts";
+import type { FileBytes } from "../../../base/file_bytes.ts";
+import { isZip, openZip, STORED } from "../../../base/zip.ts";
+import { type Column, type ColumnSettings, type FromColumns, fromColumns } from "../../columns/columns.ts";
+import { isFolder, markOf, namesIn, withFiles } from "../../files.ts";
+
+// The npy format: a header that is a Python dictionary, then numbers.
+
+interface NpyHeader {
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  /** The first index varies fastest. */
+  readonly fortran: boolean;
+  readonly bigEndian: boolean;
+  /** Where the numbers begin. */
+  readonly start: number;
+  /** In place of numbers that can be read: why not, to be put after the array's name. */
+  readonly unusable?: string;
+}
+
+/** numpy's letter and size -> our name. */
+const TYPES: Readonly<Record<string, DType>> = {
+  b1: "bool",
+  i1: "i8",
+  i2: "i16",
+  i4: "i32",
+  i8: "i64",
+  u1: "u8",
+  u2: "u16",
+  u4: "u32",
+  u8: "u64",
+  f2: "f16",
+  f4: "f32",
+  f8: "f64",
+};
+
+/** The most bytes of a header that are looked at: numpy pads its own to a multiple of 64, and 128 is usual. */
+const HEADER_BYTES = 65_536 + 12;
+
+/** Reads the header at the beginning of `file`; `size` is the length of all of it. `where` names it in messages. */
+function readNpyHeader(where: string, file: Uint8Array, size: number): NpyHeader {
+  const magic = String.fromCharCode(...file.subarray(0, 6));
+  if (magic !== "\x93NUMPY" || file.length < 10) {
+    throw new UserError(
+      "data",
+      `${where} is ${size === 0 ? "empty" : "no npy file: it doesn't begin with \\x93NUMPY"}. ` +
+        "Write it again with numpy.save or numpy.savez.",
+    );
+  }
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  // Version 1 has two bytes of length, 2 and 3 have four.
+  const wide = file[6] > 1;
+  const textAt = wide ? 12 : 10;
+  const length = wide ? (file.length >= 12 ? view.getUint32(8, true) : Infinity) : view.getUint16(8, true);
+  const start = textAt + length;
+  if (file[6] > 3 || start > Math.min(size, file.length)) {
+    throw new UserError(
+      "data",
+      `${where} has a damaged npy header (version ${
+        file[6]
+      }, ${length} bytes). Copy it again, or write it anew.`,
+    );
+  }
+  return { ...parse(where, new TextDecoder().decode(file.subarray(textAt, start))), start };
+}
+
+/** What has to be in the dictionary, in whatever order and spacing. */
+function parse(where: string, text: string): Omit<NpyHeader, "start"> {
+  const descr = /['"]descr['"]\s*:\s*(?:['"]([^'"]*)['"]|(\[))/.exec(text);
+  const order = /['"]fortran_order['"]\s*:\s*(True|False)/.exec(text);
+  const dims = /['"]shape['"]\s*:\s*\(([\d\sL,]*)\)/.exec(text);
+  if (!descr || !order || !dims) {
+    throw new UserError(
+      "data",
+      `${where} has an npy header that can't be understood: ${JSON.stringify(text.trim().slice(0, 200))}. ` +
+        "Write it again with numpy.save.",
+    );
+  }
+  const shape = dims[1].split(",").map((size) => size.trim().replace(/L$/, "")).filter(Boolean).map(Number);
+  const facts = { shape, fortran: order[1] === "True" };
+  if (descr[2]) return { ...facts, dtype: "u8", bigEndian: false, unusable: "has records with named fields" };
+  const [, mark, type] = /^([<>|=]?)(.*)$/.exec(descr[1])!;
+  const dtype = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
+  if (dtype) return { ...facts, dtype, bigEndian: mark === ">" };
+  return { ...facts, dtype: "u8", bigEndian: false, unusable: reason(type, descr[1]) };
+}
+
+function reason(type: string, descr: string): string {
+  const kind = type[0];
+  if (kind === "O") {
+    return "holds Python objects, which only unpickling could read, and that would run whatever code is in the " +
+      "file: save it as numbers (array.astype(float))";
+  }
+  if (kind === "U" || kind === "S") return "holds text: save numbers in its place";
+  if (kind === "c") return "holds complex numbers: save their real and imaginary parts";
+  if (kind === "M" || kind === "m") return "holds dates or times: save them as numbers";
+  return `is of the type ${JSON.stringify(descr)}, which can't be trained with: save it as float32`;
+}
+
+/** Refuses numbers that the header promises and the file doesn't have, before any memory is taken for them. */
+function checkNpySize(
+  where: string,
+  { shape, dtype, start, unusable }: NpyHeader,
+  size: number,
+): void {
+  if (unusable) return;
+  const expected = start + shape.reduce((a, b) => a * b, dtypeBytes(dtype));
+  if (expected === size) return;
+  throw new UserError(
+    "data",
+    `${where} is ${
+      size < expected ? "truncated" : "longer than its header says"
+    }: ${expected} bytes expected for ` +
+      `[${shape.join(", ")}] of ${dtype}, ${size} found. Copy it again, or write it anew.`,
+  );
+}
+
+/** The numbers in this machine's byte order and in row-major order. May change `bytes`. */
+function npyNumbers({ shape, dtype, fortran, bigEndian }: NpyHeader, bytes: Uint8Array): Uint8Array {
+  const width = dtypeBytes(dtype);
+  const aligned = bytes.byteOffset % width === 0 ? bytes : bytes.slice();
+  if (bigEndian) swapBytes(aligned, width);
+  return fortran && shape.length > 1 ? rowMajor(aligned, shape, dtype) : aligned;
+}
+
+/** From the order in which the first index varies fastest to the one in which the last does: libtorch is good at it. */
+const rowMajor = (bytes: Uint8Array, shape: readonly number[], dtype: DType): Uint8Array =>
+  scope(() => {
+    const reversed = uninitialised(shape.toReversed(), { dtype });
+    writeBytes(reversed, bytes);
+    return readBytes(permute(reversed, shape.map((_, i) => shape.length - 1 - i)));
+  });
+
+// npz archives, npy files and folders of npy files -> columns.
+
+/** Arrays by name: those of an archive, the files of a folder, or the columns of one two-dimensional array. */
+export function npz(settings: ColumnSettings): FromColumns {
+  const path = settings.data.data_path;
+  return withFiles((open) => {
+    if (isFolder(path)) return fromColumns({ path, noun: "array", columns: folder(path, open) }, settings);
+    const file = open(path);
+    return isZip(file)
+      ? fromColumns({ path, noun: "array", columns: archive(file) }, settings)
+      : fromColumns({ path, noun: "column", columns: columnsOf(file) }, settings);
+  });
+}
+
+/** The arrays of an archive, a folder or a file, which are open while `use` runs; `kind` says which. */
+export function withArrays<R>(path: string, use: (kind: string, columns: readonly Column[]) => R): R {
+  return withFiles((open) => {
+    if (isFolder(path)) return use("folder of npy files", folder(path, open));
+    const file = open(path);
+    return isZip(file) ? use("npz archive", archive(file)) : use("npy file", [arrayFile(file)]);
+  });
+}
+
+function archive(file: FileBytes): Column[] {
+  const zip = openZip(file);
+  return [...zip.entries.values()].filter(({ name }) => isArray(name)).map((entry) => {
+    const name = entry.name.slice(0, -ENDING.length);
+    return array(name, `${file.path}: the array "${name}"`, {
+      size: entry.size,
+      peek: (length) => zip.peek(entry, length),
+      read: () => zip.read(entry),
+      file: file.path,
+      at: () => entry.method === STORED ? zip.startOf(entry) : null,
+    });
+  });
+}
+
+const ENDING = ".npy";
+const isArray = (name: string) => name.endsWith(ENDING);
+
+/** Whether `auto` should take this folder for arrays. */
+export const looksLikeArrays = (path: string): boolean => isFolder(path) && namesIn(path).some(isArray);
+
+function folder(path: string, open: (path: string) => FileBytes): Column[] {
+  return namesIn(path).filter(isArray).map((name) => arrayFile(open(join(path, name))));
+}
+
+const arrayFile = (file: FileBytes): Column =>
+  array(basename(file.path, ENDING), file.path, {
+    size: file.size,
+    peek: (length) => file.read(0, length),
+    read: () => file.read(0, file.size),
+    file: file.path,
+    at: () => 0,
+  });
+
+interface Bytes {
+  readonly size: number;
+  /** The first of them. */
+  peek(length: number): Uint8Array;
+  read(): Uint8Array;
+  /** The file they are in, and where they begin there; null where they are packed. */
+  readonly file: string;
+  at(): number | null;
+}
+
+function array(name: string, where: string, bytes: Bytes): Column {
+  const header = readNpyHeader(where, bytes.peek(Math.min(bytes.size, HEADER_BYTES)), bytes.size);
+  checkNpySize(where, header, bytes.size);
+  const { shape, dtype, unusable, start } = header;
+  return {
+    name,
+    shape,
+    dtype,
+    unusable,
+    read: () => npyNumbers(header, bytes.read().subarray(start)),
+    stream: { rows: () => rowsOf(header, bytes), raw: dtype, rule: null },
+  };
+}
+
+/** Reading all of such an array takes libtorch. */
+export const FORTRAN =
+  "is in Fortran order, where the numbers of a row lie far apart: write it as numpy.ascontiguousarray(x)";
+
+/** Where the rows are, or why they have no place of their own. */
+function rowsOf({ shape, dtype, fortran, bigEndian, start }: NpyHeader, bytes: Bytes): FileRows | string {
+  const at = bytes.at();
+  if (at === null) return "is compressed, and only all of it can be unpacked: write it with numpy.savez";
+  if (fortran && shape.length > 1) {
+    return FORTRAN;
+  }
+  const row = shape.slice(1).reduce((total, size) => total * size, dtypeBytes(dtype));
+  const begin = at + start, swapped = bigEndian && dtypeBytes(dtype) > 1;
+  return { layout: "file", file: markOf(bytes.file), begin, bytes: row, step: row, swapped };
+}
+
+/** The columns of a table, numbered from 0 as numpy does. */
+function columnsOf(file: FileBytes): Column[] {
+  const { shape, dtype, unusable, read, stream } = arrayFile(file);
+  if (unusable) throw new UserError("data", `${file.path} ${unusable}.`);
+  const [rows, columns] = shape;
+  if (shape.length !== 2 || columns < 2) {
+    throw new UserError(
+      "data",
+      `${file.path} is one array of the shape [${
+        shape.join(", ")
+      }]: a single array has to be a table, with the ` +
+        "target in its last column. Put features and targets into one file: " +
+        "numpy.savez('data.npz', x=x, y=y), or two files into one folder: x.npy, y.npy.",
+    );
+  }
+  const width = dtypeBytes(dtype);
+  let table: Uint8Array | undefined;
+  return Array.from({ length: columns }, (_, i) => ({
+    name: String(i),
+    shape: [rows],
+    dtype,
+    read: () => everyNth(table ??= read() as Uint8Array, i, columns, width),
+    stream: {
+      rows() {
+        const rows = stream!.rows() as FileRows | string;
+        return typeof rows === "string" ? rows : { ...rows, begin: rows.begin + i * width, bytes: width };
+      },
+      raw: dtype,
+      rule: null,
+    },
+  }));
+}
+
+/** One column of a row-major table, as bytes. */
+function everyNth(table: Uint8Array, first: number, step: number, width: number): Uint8Array {
+  const column = new Uint8Array(table.length / step);
+  for (let at = 0, from = first * width; at < column.length; at += width, from += step * width) {
+    for (let byte = 0; byte < width; byte++) column[at + byte] = table[from + byte];
+  }
+  return column;
+}

@@ -1,0 +1,170 @@
+// Writes npz: arrays by name, uncompressed, so that they can be read in place, and as they come, so that they need
+// not be held.
+import { dirname } from "../../../../deps/path.ts";
+import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
+import { remove, syncFolder, temporaryFor } from "../../../base/atomic.ts";
+import { zipWriter } from "../../../checkpoint/zip_writer.ts";
+import { UserError } from "../../../base/errors.ts";
+import type { Column } from "../../columns/columns.ts";
+import { checkRoom } from "../../memory.ts";
+import { checkDisk, makeFolder, sizeOf, writing } from "../../../base/new_file.ts";
+import { inputOf, rowLayoutOf, type StoredField, targetOf } from "../packed/format.ts";
+import type { Packing } from "../packed/samples.ts";
+import type { Progress } from "../packed/write.ts";
+
+export interface NpyArray {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  /** Its bytes in order, in whatever pieces. */
+  pieces(): Iterable<Uint8Array>;
+}
+
+export interface Written {
+  readonly arrays: readonly { readonly name: string; readonly shape: readonly number[] }[];
+  readonly bytes: number;
+}
+
+/** The columns of a table as they are, one held at a time. */
+export function writeColumns(path: string, columns: readonly Column[]): Written {
+  const size = ({ shape, dtype }: Column) =>
+    shape.reduce((product, size) => product * size, dtypeBytes(dtype));
+  const largest = columns.reduce((a, b) => size(a) >= size(b) ? a : b);
+  checkRoom(`"${largest.name}"`, 2 * size(largest), null, "Leave it out: name the others with --features.");
+  return writeArrays(
+    path,
+    columns.map((column) => ({
+      ...column,
+      *pieces() {
+        const { buffer, byteOffset, byteLength } = column.read();
+        yield new Uint8Array(buffer, byteOffset, byteLength);
+      },
+    })),
+  );
+}
+
+/** Samples that are no columns: x and y to train with, x_val and y_val to validate with. */
+export function writeSamples(path: string, packing: Packing, progress: (at: Progress) => void): Written {
+  const { schema: { input, target }, samples, val } = packing;
+  const sets = [["", 0, samples - val], ["_val", samples - val, samples]] as const;
+  const arrays = sets.filter(([, first, end]) => end > first)
+    .flatMap(([ending, first, end]) => setOf(packing, input, target, ending, first, end, progress));
+  return writeArrays(path, arrays);
+}
+
+/** The targets pass by with the inputs, and are kept until it is their turn. */
+function setOf(
+  { make, schema, samples }: Packing,
+  input: StoredField,
+  target: StoredField,
+  ending: string,
+  first: number,
+  end: number,
+  progress: (at: Progress) => void,
+): NpyArray[] {
+  const layout = rowLayoutOf(schema);
+  const count = end - first;
+  checkRoom("What is predicted", count * layout.targetBytes, count, "Pack it into a folder instead.");
+  const targets = new Uint8Array(count * layout.targetBytes);
+  const array = (name: string, { shape, dtype }: StoredField, pieces: NpyArray["pieces"]) => ({
+    name: name + ending,
+    shape: [count, ...shape],
+    dtype,
+    pieces,
+  });
+  return [
+    array("x", input, function* () {
+      for (let at = first; at < end; at += AT_ONCE) {
+        const some = Math.min(AT_ONCE, end - at);
+        const rows = new Uint8Array(some * layout.rowBytes);
+        make(at, some, rows);
+        for (let i = 0; i < some; i++) {
+          targets.set(targetOf(rows, layout, i), (at - first + i) * layout.targetBytes);
+          yield inputOf(rows, layout, i);
+        }
+        progress({ done: at + some, kept: 0, total: samples });
+      }
+    }),
+    array("y", target, function* () {
+      yield targets;
+    }),
+  ];
+}
+
+const AT_ONCE = 64;
+
+export function writeArrays(path: string, arrays: readonly NpyArray[]): Written {
+  const contents = arrays.map((array) => ({ name: `${array.name}.npy`, ...contentOf(array) }));
+  const bytes = contents.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  if (sizeOf(path) >= 0) {
+    throw new UserError("usage", `${path} exists already: name another file, or delete it first.`);
+  }
+  checkDisk(`Writing ${path}`, dirname(path), bytes, "Free some space, or name a file on another disk.");
+  makeFolder(dirname(path));
+  const temporary = temporaryFor(path);
+  try {
+    using file = writing(path, () => Deno.openSync(temporary, { write: true, createNew: true }));
+    const zip = zipWriter(file);
+    for (const content of contents) writing(path, () => zip.add(content.name, content));
+    writing(path, () => {
+      zip.finish();
+      file.syncSync();
+      Deno.renameSync(temporary, path);
+    });
+    syncFolder(dirname(path));
+  } catch (error) {
+    remove(temporary);
+    throw error;
+  }
+  return { arrays, bytes };
+}
+
+/** Read from beginning to end, as the zip's writer does. */
+function contentOf({ shape, dtype, pieces }: NpyArray) {
+  const header = npyHeader(shape, dtype);
+  let rest: Uint8Array = header, at = 0;
+  let more: Iterator<Uint8Array> | null = null;
+  return {
+    byteLength: header.length + shape.reduce((product, size) => product * size, dtypeBytes(dtype)),
+    read(offset: number, length: number): Uint8Array<ArrayBuffer> {
+      if (offset !== at) throw new Error("internal: an array is written out of order.");
+      const chunk = new Uint8Array(length);
+      for (let filled = 0; filled < length;) {
+        if (rest.length === 0) rest = (more ??= pieces()[Symbol.iterator]()).next().value!;
+        const part = rest.subarray(0, length - filled);
+        chunk.set(part, filled);
+        rest = rest.subarray(part.length);
+        filled += part.length;
+      }
+      at += length;
+      return chunk;
+    },
+  };
+}
+
+const DESCR: Readonly<Partial<Record<DType, string>>> = {
+  bool: "|b1",
+  u8: "|u1",
+  i8: "|i1",
+  u16: "<u2",
+  i16: "<i2",
+  u32: "<u4",
+  i32: "<i4",
+  u64: "<u8",
+  i64: "<i8",
+  f16: "<f2",
+  f32: "<f4",
+  f64: "<f8",
+};
+
+/** As numpy.save writes it: padded so that the numbers begin at a multiple of 64. */
+function npyHeader(shape: readonly number[], dtype: DType): Uint8Array {
+  const sizes = shape.length === 1 ? `${shape[0]},` : shape.join(", ");
+  const text = `{'descr': '${DESCR[dtype]}', 'fortran_order': False, 'shape': (${sizes}), }`;
+  const length = Math.ceil((10 + text.length + 1) / 64) * 64;
+  const header = new Uint8Array(length).fill(0x20);
+  header.set([0x93, ...new TextEncoder().encode("NUMPY"), 1, 0, (length - 10) & 255, (length - 10) >> 8]);
+  header.set(new TextEncoder().encode(text), 10);
+  header[length - 1] = 10;
+  return header;
+}

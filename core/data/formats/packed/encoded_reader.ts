@@ -1,0 +1,100 @@
+// Encoded images of packed shards, decoded as they are read.
+import { crc32 } from "node:zlib";
+import { headerOf } from "../images/header.ts";
+import { openDecoder } from "../images/reader.ts";
+import { BadSample, type Kind, type Reader, type ReaderSpec } from "../../reading/reader.ts";
+import type { Shard } from "./format.ts";
+import { damaged, openShards, rangeOf, startsOf } from "./reader.ts";
+
+export interface EncodedSpec extends ReaderSpec {
+  readonly kind: "packed-encoded";
+  readonly folder: string;
+  readonly names: readonly string[];
+  /** Of each shard: its length, and the number of its first sample; then the number of all. In shared memory. */
+  readonly bytes: Float64Array;
+  readonly starts: Int32Array;
+  readonly targetBytes: number;
+  /** The machine's libturbojpeg, where it has one. */
+  readonly turbo: string | null;
+}
+
+export function encodedSpec(
+  folder: string,
+  shards: readonly Shard[],
+  targetBytes: number,
+  turbo: string | null,
+): EncodedSpec {
+  const bytes = new Float64Array(new SharedArrayBuffer(8 * shards.length));
+  shards.forEach((shard, i) => bytes[i] = shard.bytes);
+  const names = shards.map(({ name }) => name);
+  return { kind: "packed-encoded", folder, names, bytes, starts: startsOf(shards), targetBytes, turbo };
+}
+
+export const encoded: Kind<EncodedSpec> = { kind: "packed-encoded", open: openEncoded };
+
+function openEncoded(spec: EncodedSpec): Reader {
+  const decode = openDecoder(spec.turbo);
+  const files = openRecords(spec);
+  return {
+    read(index, target) {
+      const { path, image, target: stored } = files.record(index);
+      target.set(stored);
+      return naming(path, () => decode(image));
+    },
+    close() {
+      files.close();
+    },
+  };
+}
+
+/** Width and height of an image, without decoding it. */
+export function encodedSize(
+  spec: EncodedSpec,
+  index: number,
+): { path: string; width: number; height: number } {
+  const files = openRecords(spec);
+  try {
+    const { path, image } = files.record(index);
+    return naming(path, () => ({ path, ...headerOf(image) }));
+  } finally {
+    files.close();
+  }
+}
+
+/** No image file is as large: a length that says so is damage. */
+const MOST_BYTES = 2 ** 30;
+
+function openRecords({ folder, names, bytes, starts, targetBytes }: EncodedSpec) {
+  const files = openShards(folder, names);
+  const ends = new BigUint64Array(2), endsBytes = new Uint8Array(ends.buffer);
+  let room = new Uint8Array(1 << 16);
+  return {
+    /** An image's file and its target; they hold until the next. */
+    record(index: number): { path: string; image: Uint8Array<ArrayBuffer>; target: Uint8Array } {
+      const shard = rangeOf(starts, index), path = files.path(shard);
+      const table = bytes[shard] - 8 * (starts[shard + 1] - starts[shard] + 1);
+      files.read(shard, endsBytes, table + 8 * (index - starts[shard]));
+      const [from, to] = [Number(ends[0]), Number(ends[1])];
+      const length = to - from;
+      if (!(length >= targetBytes + 4 && length < MOST_BYTES && to <= table)) throw damaged(path);
+      if (room.length < length) room = new Uint8Array(2 * length);
+      const record = room.subarray(0, length);
+      files.read(shard, record, from);
+      const image = record.subarray(0, length - targetBytes - 4);
+      const target = record.subarray(image.length, image.length + targetBytes);
+      const sum = new DataView(record.buffer, length - 4, 4).getUint32(0, true);
+      if (crc32(target, crc32(image)) !== sum) throw damaged(path);
+      return { path, image, target };
+    },
+    close: files.close,
+  };
+}
+
+function naming<T>(path: string, use: () => T): T {
+  try {
+    return use();
+  } catch (error) {
+    if (error instanceof BadSample) throw new BadSample(path, error.reason, { cause: error });
+    throw error;
+  }
+}

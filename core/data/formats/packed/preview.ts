@@ -1,0 +1,101 @@
+// Preview of packed shards: what their index says, and the samples.
+import { formatBytes, formatPlural } from "../../../base/format.ts";
+import { encodedSpec } from "./encoded_reader.ts";
+import { fieldBytes, type Index, type Schema, type Shard, spelled } from "./format.ts";
+import { readIndex } from "./index.ts";
+import { packedSpec } from "./reader.ts";
+import { loadKind, openReader } from "../../reading/reader.ts";
+import {
+  imagesOf,
+  openSamples,
+  type Pictures,
+  picturesOf,
+  type Preview,
+  type PreviewField,
+  rowsOf,
+  type SampleAt,
+} from "../../preview/preview.ts";
+
+export async function withPacked<R>(path: string, use: (preview: Preview) => R): Promise<R> {
+  const index = readIndex(path);
+  const { layout, schema, train, val } = index;
+  const shards = [...train, ...val];
+  // Those to validate with come after those to train with, as they are numbered in training too.
+  const spec = layout
+    ? packedSpec(path, shards, schema.input, layout)
+    : encodedSpec(path, shards, fieldBytes(schema.target), null);
+  await loadKind(spec.kind);
+  const reader = openReader(spec);
+  try {
+    const samples = count(shards), sampleAt = openSamples(reader, schema.target);
+    const fields = fieldsOf(schema, samples, sampleAt);
+    return use({
+      path,
+      kind: "packed shards",
+      bytes: shards.reduce((sum, { bytes }) => sum + bytes, 0),
+      samples,
+      noun: "field",
+      facts: factsOf(index),
+      fields,
+      classes: null,
+      pictures: samplePictures(schema, fields, sampleAt),
+    });
+  } finally {
+    reader.close();
+  }
+}
+
+function fieldsOf({ encoding, input, target, task, names }: Schema, samples: number, sampleAt: SampleAt) {
+  const field = ({ name, shape, dtype }: typeof input) => ({ name, shape: [samples, ...shape], dtype });
+  const texts = task === "classification" ? names : undefined;
+  const fields: PreviewField[] = [
+    encoding === "rows"
+      ? { ...field(input), read: rowsOf(sampleAt, (sample) => sample.input.data) }
+      : { ...field(input), shape: [samples], remark: "images as their files hold them", read: null },
+    // Of encoded images the targets alone are not worth decoding all of them.
+    {
+      ...field(target),
+      texts,
+      read: encoding === "rows" ? rowsOf(sampleAt, (sample) => sample.target) : null,
+    },
+  ];
+  return fields;
+}
+
+function samplePictures(
+  schema: Schema,
+  fields: readonly PreviewField[],
+  sampleAt: SampleAt,
+): Pictures | null {
+  const { encoding, input, target, task, names } = schema;
+  const pictures = encoding === "rows"
+    ? picturesOf(fields)
+    : { field: input.name, count: fields[0].shape[0], raster: imagesOf(sampleAt) };
+  if (!pictures || task !== "classification" || target.shape.length > 0) return pictures;
+  const caption = (sample: number) => {
+    const label = Number(sampleAt(sample).target[0]);
+    return names?.[label] ?? `class ${label}`;
+  };
+  return { ...pictures, caption };
+}
+
+function factsOf({ origin, schema, train, val, samplesPerShard }: Index): Preview["facts"] {
+  const { input, target, task, outputs, names } = schema;
+  const seen = ({ name, seen, divisor }: typeof input) =>
+    `${name} as ${spelled(seen)}${divisor ? ` divided by ${divisor}` : ""}`;
+  return {
+    origin: `${origin.kind}: ${origin.said} (${origin.hash.slice(0, 16)})`,
+    shards: `${setText(train)} to train with, ${
+      setText(val)
+    } to validate with, up to ${samplesPerShard} samples each`,
+    task: `${task}, ${formatPlural(outputs, "output")}${names ? `: ${names.join(", ")}` : ""}`,
+    seen: `${seen(input)}, ${seen(target)}`,
+  };
+}
+
+const count = (shards: readonly Shard[]) => shards.reduce((sum, { samples }) => sum + samples, 0);
+
+const setText = (shards: readonly Shard[]) =>
+  `${shards.length} with ${formatPlural(count(shards), "sample")} (${
+    formatBytes(shards.reduce((sum, { bytes }) => sum + bytes, 0))
+  })`;

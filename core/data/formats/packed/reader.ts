@@ -1,0 +1,121 @@
+// Rows of packed shards, read where they are; each is checked against its checksum before anybody sees it.
+import { crc32 } from "node:zlib";
+import { join } from "../../../../deps/path.ts";
+import { closeFile, openForReading, pread } from "../../../../ffi/libc.ts";
+import { BadSample, type Kind, type Reader, type ReaderSpec } from "../../reading/reader.ts";
+import { numbersOf } from "../../reading/pipeline.ts";
+import { HEADER_BYTES, type RowLayout, type Shard, type StoredField } from "./format.ts";
+
+export interface PackedSpec extends ReaderSpec {
+  readonly kind: "packed";
+  readonly folder: string;
+  readonly names: readonly string[];
+  /** The number of each shard's first sample, and of all samples. In shared memory. */
+  readonly starts: Int32Array;
+  readonly input: Pick<StoredField, "shape" | "dtype">;
+  readonly layout: RowLayout;
+}
+
+export function packedSpec(
+  folder: string,
+  shards: readonly Shard[],
+  input: StoredField,
+  layout: RowLayout,
+): PackedSpec {
+  return {
+    kind: "packed",
+    folder,
+    names: shards.map(({ name }) => name),
+    starts: startsOf(shards),
+    input,
+    layout,
+  };
+}
+
+export function startsOf(shards: readonly Shard[]): Int32Array {
+  const starts = new Int32Array(new SharedArrayBuffer(4 * (shards.length + 1)));
+  shards.forEach(({ samples }, i) => starts[i + 1] = starts[i] + samples);
+  return starts;
+}
+
+/** Which of the ranges that begin at `starts` a number is in. */
+export function rangeOf(starts: Int32Array, index: number): number {
+  let low = 0, high = starts.length - 1;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (starts[middle] <= index) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+export const packed: Kind<PackedSpec> = { kind: "packed", open: openRows };
+
+function openRows({ folder, names, starts, input, layout }: PackedSpec): Reader {
+  const { rowBytes, inputBytes, targetAt, targetBytes, crcAt } = layout;
+  const files = openShards(folder, names);
+  const tail = new Uint8Array(crcAt + 4 - targetAt), tailView = new DataView(tail.buffer);
+  const readInto = (index: number, into: Uint8Array, target: Uint8Array) => {
+    const shard = rangeOf(starts, index);
+    const at = HEADER_BYTES + (index - starts[shard]) * rowBytes;
+    files.read(shard, into, at);
+    files.read(shard, tail, at + targetAt);
+    const wanted = tailView.getUint32(crcAt - targetAt, true);
+    target.set(targetBytes === tail.length ? tail : tail.subarray(0, targetBytes));
+    if (crc32(target, crc32(into)) !== wanted) throw damaged(files.path(shard));
+  };
+  let row: Uint8Array | null = null;
+  return {
+    read(index, target) {
+      readInto(index, row ??= new Uint8Array(inputBytes), target);
+      return { data: numbersOf(input.dtype, row), shape: input.shape };
+    },
+    readInto,
+    close: files.close,
+  };
+}
+
+export const damaged = (path: string): BadSample =>
+  new BadSample(
+    path,
+    "is damaged: its checksum is wrong (delete the shard and run the same pack command again, and it is written anew)",
+  );
+
+/** Open at one time, in one thread. */
+const MOST_OPEN = 256;
+
+/** The shards' bytes, by their numbers. */
+export function openShards(folder: string, names: readonly string[]) {
+  const open = new Map<number, number>(); // in the order of their opening
+  const path = (shard: number) => join(folder, names[shard]);
+  const descriptorOf = (shard: number): number => {
+    const there = open.get(shard);
+    if (there !== undefined) return there;
+    if (open.size >= MOST_OPEN) {
+      const [oldest, descriptor] = open.entries().next().value!;
+      closeFile(descriptor);
+      open.delete(oldest);
+    }
+    const descriptor = openForReading(path(shard));
+    if (descriptor < 0) throw new BadSample(path(shard), `can't be opened (system error ${-descriptor})`);
+    open.set(shard, descriptor);
+    return descriptor;
+  };
+  return {
+    path,
+    read(shard: number, into: Uint8Array, at: number): void {
+      const count = pread(descriptorOf(shard), into, at);
+      if (count === into.length) return;
+      throw new BadSample(
+        path(shard),
+        count < 0
+          ? `can't be read (system error ${-count})`
+          : `is cut off: it ends before byte ${at + into.length}`,
+      );
+    },
+    close(): void {
+      for (const descriptor of open.values()) closeFile(descriptor);
+      open.clear();
+    },
+  };
+}

@@ -1,0 +1,108 @@
+// What the settings request of packing: which samples or columns, and what records their origin.
+import { isAbsolute, relative, resolve } from "../../../../deps/path.ts";
+import type { Resolved } from "../../../settings/resolve.ts";
+import type { Config } from "../../../settings/settings.ts";
+import { UserError } from "../../../base/errors.ts";
+import { asStored, detect } from "../../open.ts";
+import { digest, fingerprint } from "../../statistics.ts";
+import type { Origin, Plan } from "./format.ts";
+import { readIndex } from "./index.ts";
+import { chooseColumns, list } from "../../columns/choose.ts";
+import type { Column } from "../../columns/columns.ts";
+import { readTable } from "../csv/csv.ts";
+import { withVariables } from "../netcdf/netcdf.ts";
+import { withArrays } from "../npz/npz.ts";
+
+// What the settings say of packing: which samples, and what tells their origin.
+
+/** Settings that packed samples know nothing of. */
+const OF_TRAINING = [
+  ...["normalise", "mean", "std", "scaling", "softening", "mixup", "cutmix", "one_hot"],
+  ...["random_crop", "crop_padding", "flip", "rotate", "stage"],
+];
+
+/** Nor do images that are not decoded. */
+const OF_DECODING = ["resize", "centre_crop"];
+
+/** All samples there are, as they are before anything random; by the host alone. */
+export function asPacked({ config, origin, layer }: Resolved, from: string, encoded: boolean): Config {
+  const unfit = [...OF_TRAINING, ...(encoded ? OF_DECODING : [])].find((name) =>
+    layer(`data.${name}`) === "flag"
+  );
+  if (unfit) {
+    throw new UserError(
+      "usage",
+      `${origin(`data.${unfit}`)} is done in training, on whatever was packed: leave it out here.`,
+    );
+  }
+  const all = (setting: "train_samples" | "val_samples") =>
+    layer(`data.${setting}`) === "default" ? { [setting]: Number.MAX_SAFE_INTEGER } : {};
+  const still = { ...asStored(config.data), ...all("train_samples"), ...all("val_samples"), stage: "" };
+  const size = encoded ? { resize: 0, centre_crop: 1 } : {}; // any sizes will do
+  const data = { ...still, ...size, data_path: from };
+  return { ...config, data, training: { ...config.training, device: "cpu" } };
+}
+
+/** Its files would be taken for samples, and their number and times change as it grows. */
+export function refuseInside(from: string, out: string): void {
+  const path = relative(resolve(from), resolve(out));
+  if (path !== "" && (path.startsWith("..") || isAbsolute(path))) return;
+  const where = path === "" ? "is the data to be packed itself" : `is inside the data to be packed (${from})`;
+  throw new UserError("usage", `${out} ${where}: name a folder outside it.`);
+}
+
+export const kindOf = ({ type, data_path }: Config["data"]): string =>
+  type === "auto" ? detect(data_path) : type;
+
+/** Settings that change how data is read, but not what is read. */
+const OF_READING = ["num_workers", "in_memory", "prefetch_mib", "shuffle", "data_path"];
+
+export function originOf(
+  { data, training, model }: Config,
+  { schema, samples, val }: Pick<Plan, "schema" | "samples" | "val">,
+): Origin {
+  const from = Deno.realPathSync(data.data_path);
+  const kind = kindOf(data);
+  const chosen = Object.entries(data).filter(([key]) => !OF_READING.includes(key));
+  const { seed, loss, ignore_index } = training;
+  const { input_size, output_size } = model;
+  const facts = { kind, chosen, seed, loss, ignore_index, input_size, output_size, schema, samples, val };
+  return {
+    // Packed again, samples are still what they were: it says how they are normalised, for one.
+    kind: kind === "packed" ? readIndex(from).origin.kind : kind,
+    hash: digest(`${fingerprint(from)} ${JSON.stringify(facts)}`),
+    said: from,
+  };
+}
+
+// The columns of a table of any kind, for writing them elsewhere.
+
+/** The ones that are chosen, or all that have numbers; targets last, where a reader looks for them. */
+export function withColumns<R>(
+  kind: string,
+  data: Config["data"],
+  use: (columns: readonly Column[], notes: readonly string[]) => R,
+): R {
+  const path = data.data_path;
+  const chosen = (noun: string, columns: readonly Column[]) => {
+    const { features, targets } = chooseColumns({ path, noun, columns }, data);
+    const all = [...features, ...targets];
+    const left = columns.filter((column) => !all.includes(column));
+    const texts = all.filter(({ text }) => text).map((column) =>
+      `${column.name} is text, written as its numbers: ${
+        column.text!.classes().map((text, i) => `${i} = ${text}`).join(", ")
+      }`
+    );
+    return use(all, [...(left.length > 0 ? [`Left aside: ${list(left)}`] : []), ...texts]);
+  };
+  switch (kind) {
+    case "csv":
+      return chosen("column", readTable(path).columns);
+    case "npz":
+      return withArrays(path, (_, columns) => chosen("array", columns));
+    case "netcdf":
+    case "hdf5":
+      return withVariables(kind, path, ({ noun, columns }) => chosen(noun, columns));
+  }
+  throw new Error(`internal: ${kind} has no columns.`);
+}

@@ -1,0 +1,241 @@
+// Samples on their way into shards: from any source by the loader, or image files as they are.
+import { UserError } from "../../../base/errors.ts";
+import { headerOf } from "../images/header.ts";
+import { labelOf, type Listing, pathOf } from "../images/listing.ts";
+import type { ImagesSpec } from "../images/reader.ts";
+import { BadSample } from "../../reading/reader.ts";
+import { type Batch, type Part, plainPart, type Source } from "../../source.ts";
+import { rowLayoutOf, type Schema, type StoredField } from "./format.ts";
+import type { Encoded, Make } from "./write.ts";
+import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
+import { borrowBytes, constant, readBytes, tensor } from "../../../../ffi/make.ts";
+import { contiguous, div, toDtype } from "../../../../ffi/ops.ts";
+import { scope, type Tensor } from "../../../../ffi/tensor.ts";
+import { openLoader, type Rows, rowsOf } from "../../loader/loader.ts";
+
+// Images in folders -> what packing them as they are needs.
+
+export interface EncodedPacking {
+  readonly schema: Schema;
+  readonly samples: number;
+  readonly val: number;
+  readonly sampleBytes: number;
+  make(sample: number): Encoded;
+}
+
+/** Files whose lengths are looked at, to plan the shards with. */
+const LOOKED_AT = 256;
+
+export function imagesOf(train: Source, val: Source | null): EncodedPacking {
+  const sets = [train, ...(val ? [val] : [])].map(filesOf);
+  const samples = train.length + (val?.length ?? 0);
+  const at = (sample: number): File =>
+    sample < train.length ? sets[0](sample) : sets[1](sample - train.length);
+  const count = Math.min(samples, LOOKED_AT);
+  const sizes = Array.from(
+    { length: count },
+    (_, i) => Deno.statSync(at(Math.floor(i * samples / count)).path).size,
+  );
+  const { width, height } = headerOf(read(at(0)));
+  const { task, outputs } = train.facts;
+  return {
+    schema: {
+      encoding: "encoded",
+      input: { name: train.input.name, shape: [3, height, width], dtype: "u8", seen: "f32", divisor: 255 },
+      target: { name: train.target.name, shape: [], dtype: "i64", seen: "i64" },
+      task,
+      outputs,
+      names: train.names,
+    },
+    samples,
+    val: val?.length ?? 0,
+    sampleBytes: Math.ceil(sizes.reduce((sum, size) => sum + size, 0) / count),
+    make(sample) {
+      const file = at(sample);
+      const input = read(file);
+      return { input, target: new Uint8Array(BigInt64Array.of(BigInt(file.label)).buffer) };
+    },
+  };
+}
+
+interface File {
+  readonly path: string;
+  readonly label: number;
+}
+
+function filesOf(source: Source): (sample: number) => File {
+  const threaded = source.threaded;
+  if (threaded?.reader.kind !== "images") {
+    throw new UserError(
+      "usage",
+      `--keep-encoded is for images in class folders (JPEG, PNG, WebP), and ${source.name} holds no such: leave it out.`,
+    );
+  }
+  const listing: Listing = (threaded.reader as ImagesSpec).listing;
+  return (sample) => {
+    const index = threaded.indices?.[sample] ?? sample;
+    return { path: pathOf(listing, index), label: labelOf(listing, index) };
+  };
+}
+
+/** Its header is looked at: what is no image is found now and not in training. */
+function read({ path }: File): Uint8Array {
+  try {
+    const bytes = Deno.readFileSync(path);
+    headerOf(bytes);
+    return bytes;
+  } catch (error) {
+    const reason = error instanceof BadSample ? error.reason : `can't be read: ${(error as Error).message}`;
+    throw new UserError("data", `${path} ${reason}. Repair it, or take it out of the folder.`, {
+      cause: error,
+    });
+  }
+}
+
+// A source of any kind -> what packing needs: the fields as they are best stored, and the rows.
+
+/** How a field is stored, and which of a batch's two faces has it like that. */
+interface Way {
+  readonly field: StoredField;
+  readonly from: "raw" | "finished";
+}
+
+export interface Packing {
+  readonly schema: Schema;
+  readonly samples: number;
+  readonly val: number;
+  readonly make: Make;
+  /** Bad samples that others stood in for. */
+  passedOver(): number;
+  close(): void;
+}
+
+/** Samples to train with first, those to validate with behind them, each in the source's order. */
+export function packingOf(train: Source, val: Source | null, threads: number): Packing {
+  const ways = waysOf(train);
+  const { task, outputs } = train.facts;
+  const schema: Schema = {
+    encoding: "rows",
+    input: ways.input.field,
+    target: ways.target.field,
+    task,
+    outputs,
+    ...(train.names ? { names: train.names } : {}),
+  };
+  const supply = openSupply([train, ...(val ? [val] : [])], threads);
+  return {
+    schema,
+    samples: train.length + (val?.length ?? 0),
+    val: val?.length ?? 0,
+    make(first, count, rows) {
+      const ofVal = first >= train.length;
+      const [source, from] = ofVal ? [val!, first - train.length] : [train, first];
+      supply.batches(ofVal ? 1 : 0, from, count, (batch, part, at) => {
+        const finished = [ways.input, ways.target].some((way) => way.from === "finished")
+          ? source.finish(batch, part)
+          : batch;
+        const of = (way: Way) => way.from === "raw" ? batch : finished;
+        placeRow(rows, rowLayoutOf(schema), at, of(ways.input).input, of(ways.target).target);
+      });
+    },
+    passedOver: supply.passedOver,
+    close: supply.close,
+  };
+}
+
+/** Puts a batch's rows to their places, from row `at` on. */
+function placeRow(
+  rows: Uint8Array,
+  { rowBytes, inputBytes, targetAt, targetBytes }: ReturnType<typeof rowLayoutOf>,
+  at: number,
+  input: Tensor,
+  target: Tensor,
+): void {
+  const inputs = borrowBytes(contiguous(input)), targets = borrowBytes(contiguous(target));
+  const count = input.shape[0];
+  for (let i = 0; i < count; i++) {
+    const row = (at + i) * rowBytes;
+    rows.set(inputs.subarray(i * inputBytes, (i + 1) * inputBytes), row);
+    rows.set(targets.subarray(i * targetBytes, (i + 1) * targetBytes), row + targetAt);
+  }
+}
+
+/**
+ * Rows are stored as the source holds them where that is smaller, and what finish() makes of them can be told in a
+ * word: another type, a division by 255. Found out with numbers that show the difference, whatever the samples are.
+ */
+function waysOf(source: Source): { input: Way; target: Way } {
+  return scope(() => {
+    const part = plainPart([0]);
+    const real = source.raw(part);
+    const raw = { input: ramp(real.input), target: ramp(real.target) };
+    const seen = source.finish(raw, part);
+    return {
+      input: wayOf(source.input.name, raw.input, seen.input),
+      target: wayOf(source.target.name, raw.target, seen.target),
+    };
+  });
+}
+
+const ramp = ({ shape, dtype, numel }: Tensor): Tensor =>
+  toDtype(tensor(Float32Array.from({ length: numel }, (_, i) => (i + 3) % 100), shape), dtype);
+
+function wayOf(name: string, raw: Tensor, seen: Tensor): Way {
+  const field = (dtype: DType, { shape }: Tensor, divisor: number): StoredField => ({
+    name,
+    shape: shape.slice(1),
+    dtype,
+    seen: seen.dtype,
+    ...(divisor === 1 ? {} : { divisor }),
+  });
+  const numbers = toDtype(raw, seen.dtype);
+  const divisor = [1, 255].find((by) =>
+    equal(by === 1 ? numbers : div(numbers, constant(by, seen.dtype)), seen)
+  );
+  return divisor !== undefined && dtypeBytes(raw.dtype) <= dtypeBytes(seen.dtype)
+    ? { field: field(raw.dtype, raw, divisor), from: "raw" }
+    : { field: field(seen.dtype, seen, 1), from: "finished" };
+}
+
+const equal = (a: Tensor, b: Tensor): boolean =>
+  a.shape.join() === b.shape.join() && a.dtype === b.dtype && readBytes(a).toHex() === readBytes(b).toHex();
+
+/** Samples that threads read as one piece. */
+const PART = 16;
+
+/** Batches of the sources' raw rows, read by threads where that is possible. */
+function openSupply(sources: readonly Source[], threads: number) {
+  const threaded = sources.filter((source) => source.threaded);
+  const loader = threads > 0 && threaded.length > 0
+    ? openLoader(threaded.map((source) => ({ source, rows: PART, held: 1 })), threads, PREFETCH_BYTES, false)
+    : null;
+  const rows: Rows[] = sources.map((source) =>
+    loader && source.threaded ? loader.lanes[threaded.indexOf(source)] : rowsOf(source)
+  );
+  return {
+    /** `use` is given the batch, and how many of the samples came before it. */
+    batches(
+      source: number,
+      first: number,
+      count: number,
+      use: (batch: Batch, part: Part, at: number) => void,
+    ): void {
+      const parts: Part[] = [];
+      for (let at = 0; at < count; at += PART) {
+        const size = Math.min(PART, count - at);
+        parts.push(plainPart(Int32Array.from({ length: size }, (_, i) => first + at + i)));
+      }
+      const queue = parts.values();
+      rows[source].begin(() => queue.next().value ?? null);
+      parts.forEach((part, i) => {
+        scope(() => void use(rows[source].take(part), part, i * PART));
+        rows[source].release(1);
+      });
+    },
+    passedOver: () =>
+      sources.reduce((sum, { passedOver }) => sum + (passedOver?.() ?? 0), loader?.skipped() ?? 0),
+    close: () => loader?.close(),
+  };
+}
+
+const PREFETCH_BYTES = 128 << 20;

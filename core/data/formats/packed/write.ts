@@ -1,0 +1,329 @@
+// Writes packed shards: processes share the work by claims, and a killed run goes on where it stopped.
+import { join } from "../../../../deps/path.ts";
+import { holdFolder } from "../../../base/files.ts";
+import { UserError } from "../../../base/errors.ts";
+import {
+  checkDisk,
+  makeFolder,
+  type Put,
+  reading,
+  sha256Of,
+  sizeOf,
+  tidy,
+  writeFirst,
+  writeNew,
+  writeText,
+} from "../../../base/new_file.ts";
+import {
+  INDEX,
+  inputOf,
+  type Plan,
+  type PlannedShard,
+  roughBytes,
+  type RowLayout,
+  rowLayoutOf,
+  type Shard,
+  shardHeader,
+  shardsOf,
+  targetOf,
+} from "./format.ts";
+import { indexText, planText, readIndex, WORK } from "./index.ts";
+import { crc32 } from "node:zlib";
+
+// A folder to pack into: one plan, one process a rank.
+
+export interface Who {
+  readonly rank: number;
+  readonly world: number;
+}
+
+/** Makes the folder this plan's and its rank this process's; gives the function that ends the claim. */
+function claim(plan: Plan, { rank, world }: Who): () => void {
+  const { out } = plan;
+  const work = join(out, WORK), mine = join(work, `rank-${rank}`);
+  makeFolder(out);
+  refuseForeign(out);
+  makeFolder(mine);
+  const release = holdFolder(mine);
+  if (!release) {
+    throw new UserError(
+      "usage",
+      `Another process is packing into ${out}${world > 1 ? ` as rank ${rank}` : ""}. ` +
+        "Wait for it, or name another folder.",
+    );
+  }
+  try {
+    checkPlan(plan);
+    tidy(out);
+    tidy(work);
+  } catch (error) {
+    release();
+    throw error;
+  }
+  return release;
+}
+
+function refuseForeign(out: string): void {
+  const names = [...reading(out, () => Deno.readDirSync(out))].map(({ name }) => name).sort();
+  if (names.length === 0 || names.includes(WORK) || names.includes(INDEX)) return;
+  const found = names.slice(0, 3).join(", ") + (names.length > 3 ? ", ..." : "");
+  throw new UserError("usage", `${out} is not empty (${found}): name a new folder for the packed data.`);
+}
+
+/** Whoever comes first says what is packed there; all others have to mean the same. */
+function checkPlan(plan: Plan): void {
+  const mine = JSON.parse(planText(plan));
+  const index = join(plan.out, INDEX), first = join(plan.out, WORK, "plan.json");
+  if (sizeOf(index) < 0) writeFirst(first, planText(plan));
+  const theirs = readPlan(sizeOf(index) < 0 ? first : index);
+  const differing = [
+    "version",
+    "encoding",
+    "input",
+    "target",
+    "task",
+    "outputs",
+    "samples",
+    "samples_per_shard",
+  ]
+    .find((key) => JSON.stringify(theirs[key]) !== JSON.stringify(mine[key]));
+  if (!differing && theirs.origin?.hash === mine.origin.hash) return;
+  const short = (value: unknown) => String(JSON.stringify(value)).slice(0, 100);
+  const what = differing
+    ? `its ${differing.replaceAll("_", " ")} is ${short(theirs[differing])}, and now ${
+      short(mine[differing])
+    }`
+    : theirs.origin?.said === mine.origin.said
+    ? "its files or settings have changed since"
+    : `it comes from ${theirs.origin?.said}, and now from ${mine.origin.said}`;
+  throw new UserError(
+    "usage",
+    `${plan.out} holds other data, packed or half packed: ${what}. Name a new folder, or delete this one first.`,
+  );
+}
+
+function readPlan(path: string): Record<string, any> {
+  try {
+    return JSON.parse(Deno.readTextFileSync(path)) ?? {};
+  } catch (cause) {
+    throw new UserError(
+      "usage",
+      `${path} can't be read, so what is packed there can't be told. Name a new folder, or delete this one first.`,
+      { cause },
+    );
+  }
+}
+
+// Writes packed shards: work shared by ranks, the same bytes from any number of them, going on after any kill.
+
+export type { Plan };
+
+/**
+ * Fills the rows of the samples `first` to `first + count - 1` of the plan: each at `i * layout.rowBytes` with its
+ * input at 0 and its target at `layout.targetAt` (format.ts: inputOf, targetOf). The rest is zero, the checksum is
+ * filled in after. What it writes must depend on the sample's number alone.
+ */
+export type Make = (first: number, count: number, rows: Uint8Array) => void | Promise<void>;
+
+/** How far this rank is. */
+export interface Progress {
+  /** Of this rank's samples: those that are there, and those of them that an earlier run had packed. */
+  readonly done: number;
+  readonly kept: number;
+  readonly total: number;
+}
+
+export interface Report {
+  readonly shards: number;
+  /** By this rank, now; and those that were there already. */
+  readonly written: number;
+  readonly kept: number;
+  /** In all. */
+  readonly bytes: number;
+  /** False while other ranks have shards to write: the last of them writes the index. */
+  readonly complete: boolean;
+}
+
+export function writeShards(
+  plan: Plan,
+  who: Who,
+  make: Make,
+  progress: (at: Progress) => void = () => {},
+): Promise<Report> {
+  const layout = rowLayoutOf(plan.schema);
+  return writeAll(plan, who, progress, async ({ first, samples }, put, done) => {
+    put(shardHeader(samples, layout.rowBytes));
+    const most = Math.max(1, Math.min(plan.atOnce ?? 256, Math.floor(CHUNK_BYTES / layout.rowBytes)));
+    for (let at = 0; at < samples; at += most) {
+      const count = Math.min(most, samples - at);
+      const rows = new Uint8Array(count * layout.rowBytes);
+      await make(first + at, count, rows);
+      seal(rows, count, layout);
+      put(rows);
+      done(count);
+    }
+  });
+}
+
+const CHUNK_BYTES = 8 << 20;
+
+/** Puts each row's checksum to its place. */
+function seal(rows: Uint8Array, count: number, layout: RowLayout): void {
+  const view = new DataView(rows.buffer, rows.byteOffset);
+  for (let i = 0; i < count; i++) {
+    const sum = crc32(targetOf(rows, layout, i), crc32(inputOf(rows, layout, i)));
+    view.setUint32(i * layout.rowBytes + layout.crcAt, sum, true);
+  }
+}
+
+/** A sample of encoded shards: an image as its file holds it. */
+export interface Encoded {
+  readonly input: Uint8Array;
+  readonly target: Uint8Array;
+}
+
+/** The same with samples of any length: input, target, CRC-32; the shard ends with where each begins and the last ends. */
+export function writeEncoded(
+  plan: Plan,
+  who: Who,
+  make: (sample: number) => Encoded | Promise<Encoded>,
+  progress: (at: Progress) => void = () => {},
+): Promise<Report> {
+  return writeAll(plan, who, progress, async ({ first, samples }, put, done) => {
+    const header = shardHeader(samples, 0);
+    const starts = new BigUint64Array(samples + 1);
+    let at = header.length;
+    put(header);
+    for (let i = 0; i < samples; i++) {
+      const { input, target } = await make(first + i);
+      const sum = new Uint8Array(4);
+      new DataView(sum.buffer).setUint32(0, crc32(target, crc32(input)), true);
+      for (const part of [input, target, sum]) put(part);
+      starts[i] = BigInt(at);
+      at += input.length + target.length + 4;
+      done(1);
+    }
+    starts[samples] = BigInt(at);
+    put(new Uint8Array(starts.buffer));
+  });
+}
+
+type Fill = (shard: PlannedShard, put: Put, done: (samples: number) => void) => Promise<void>;
+
+async function writeAll(
+  plan: Plan,
+  who: Who,
+  progress: (at: Progress) => void,
+  fill: Fill,
+): Promise<Report> {
+  const wanted = shardsOf(plan);
+  const mine = wanted.filter((_, k) => k % who.world === who.rank);
+  const total = mine.reduce((sum, { samples }) => sum + samples, 0);
+  const end = (found: ReadonlyMap<string, Shard>, written: number): Report => ({
+    shards: wanted.length,
+    written,
+    kept: mine.length - written,
+    bytes: [...found.values()].reduce((sum, { bytes }) => sum + bytes, 0),
+    complete: found.size === wanted.length,
+  });
+  const before = found(plan, wanted);
+  if (before.size === wanted.length && sizeOf(join(plan.out, INDEX)) >= 0) {
+    checkPlan(plan); // and nothing is written, so that a folder that can't be written to will do
+    return end(before, 0);
+  }
+  checkSpace(plan, wanted);
+  const release = claim(plan, who);
+  try {
+    let done = 0, kept = 0, written = 0;
+    for (const shard of mine) {
+      if (isThere(plan, shard)) {
+        done += shard.samples;
+        kept += shard.samples;
+      } else {
+        await writeOne(plan, shard, fill, (samples) => progress({ done: done += samples, kept, total }));
+        written++;
+      }
+      progress({ done, kept, total });
+    }
+    return end(await finish(plan, wanted), written);
+  } finally {
+    release();
+  }
+}
+
+/** What all ranks have still to write has to fit. */
+function checkSpace(plan: Plan, wanted: readonly PlannedShard[]): void {
+  const missing = wanted.filter(({ name }) => sizeOf(join(plan.out, name)) < 0);
+  checkDisk(
+    `Packing ${missing.length < wanted.length ? "the rest " : ""}into ${plan.out}`,
+    plan.out,
+    missing.reduce((sum, shard) => sum + roughBytes(shard, plan), 0),
+    "Free some space, name a folder on another disk, or pack fewer samples with --train-samples.",
+  );
+}
+
+const noteOf = ({ out }: Plan, name: string) => join(out, WORK, name.replace(/\.bin$/, ".json"));
+
+/** Its note says what the shard is, and is written when that is in place. */
+async function writeOne(
+  plan: Plan,
+  shard: PlannedShard,
+  fill: Fill,
+  done: (samples: number) => void,
+): Promise<void> {
+  const { name, samples } = shard;
+  const written = await writeNew(join(plan.out, name), (put) => fill(shard, put, done));
+  makeFolder(join(plan.out, WORK));
+  await writeText(noteOf(plan, name), JSON.stringify({ name, samples, ...written }));
+}
+
+/** Whether an earlier run, or one that was killed, has written this shard whole. */
+function isThere(plan: Plan, shard: PlannedShard): boolean {
+  const path = join(plan.out, shard.name);
+  if (sizeOf(path) < 0) return false;
+  const known = found(plan, [shard]).get(shard.name);
+  return known !== undefined && known.sha256 === sha256Of(path);
+}
+
+/** Those of the wanted shards that are there as their notes, or the index, say. */
+function found(plan: Plan, wanted: readonly PlannedShard[]): ReadonlyMap<string, Shard> {
+  // Notes first: they go when the index is there.
+  const noted = wanted.map(({ name }) => readNote(plan, name));
+  const indexed = noted.includes(null) ? indexOf(plan) : new Map<string, Shard>();
+  const shards = wanted.map(({ name }, i) => noted[i] ?? indexed.get(name));
+  return new Map(
+    shards.flatMap((shard, i) =>
+      shard && shard.samples === wanted[i].samples && sizeOf(join(plan.out, shard.name)) === shard.bytes
+        ? [[shard.name, shard]]
+        : []
+    ),
+  );
+}
+
+function readNote(plan: Plan, name: string): Shard | null {
+  try {
+    return JSON.parse(Deno.readTextFileSync(noteOf(plan, name)));
+  } catch {
+    return null; // none was written
+  }
+}
+
+function indexOf({ out }: Plan): ReadonlyMap<string, Shard> {
+  if (sizeOf(join(out, INDEX)) < 0) return new Map();
+  const { train, val } = readIndex(out);
+  return new Map([...train, ...val].map((shard) => [shard.name, shard]));
+}
+
+/** The index is written by whoever finds all shards; what was only needed on the way is removed then. */
+async function finish(plan: Plan, wanted: readonly PlannedShard[]): Promise<ReadonlyMap<string, Shard>> {
+  const all = found(plan, wanted);
+  if (all.size < wanted.length) return all;
+  const path = join(plan.out, INDEX), text = indexText(plan, all);
+  if (sizeOf(path) < 0 || Deno.readTextFileSync(path) !== text) await writeText(path, text);
+  try {
+    Deno.removeSync(join(plan.out, WORK), { recursive: true });
+  } catch {
+    // Another rank is tidying up too.
+  }
+  return all;
+}

@@ -1,0 +1,140 @@
+// The reader of tokens: where the window of each sample begins, and the window with the token after it.
+import { key, MOST_POSITIONS, uniformInt } from "../../../base/random.ts";
+import { splitIndices } from "../../order.ts";
+import { type OpenFile, openFile } from "../../files.ts";
+import { BadSample, type Kind, type Reader, type ReaderSpec } from "../../reading/reader.ts";
+import { numbersOf, type Tokens, type Width } from "./file.ts";
+
+// Where the window of each sample begins in a row of token files.
+
+export interface Windows {
+  /** How many samples. */
+  readonly length: number;
+  /** A place in the files as they stand behind one another; no window goes on from one into the next. */
+  startOf(sample: number): number;
+}
+
+/** Plain data, to be sent to threads. */
+export interface WindowsPlan {
+  readonly kind: "random" | "tiled";
+  /** Tokens of each file. */
+  readonly lengths: readonly number[];
+  readonly context: number;
+  /** The most windows that are made. */
+  readonly most: number;
+  readonly seed: number;
+}
+
+export const planWindows = ({ kind, lengths, context, most, seed }: WindowsPlan): Windows =>
+  (kind === "random" ? randomWindows : tiledWindows)(lengths, context, most, seed);
+
+/** Drawn for each sample; as many as would stand side by side, so that an epoch reads about as many tokens as there are. */
+function randomWindows(
+  lengths: readonly number[],
+  context: number,
+  most: number,
+  seed: number,
+): Windows {
+  const starts = lengths.map((length) => Math.max(length - context, 0));
+  const draw = uniformInt(key(seed, "windows"), sum(starts));
+  const beside = sum(starts.map((count) => Math.ceil(count / context)));
+  const place = placer(lengths, starts, 1);
+  return { length: Math.min(beside, most, MOST_POSITIONS), startOf: (sample) => place(draw(sample)) };
+}
+
+/** Side by side, so that each token is predicted once; a random choice of them where there are more than `most`. */
+function tiledWindows(
+  lengths: readonly number[],
+  context: number,
+  most: number,
+  seed: number,
+): Windows {
+  const tiles = lengths.map((length) => Math.max(Math.floor((length - 1) / context), 0));
+  const total = Math.min(sum(tiles), MOST_POSITIONS);
+  const chosen = splitIndices(total, { train: Math.min(total, most), val: 0 }, seed).train;
+  const place = placer(lengths, tiles, context);
+  return { length: chosen.length, startOf: (sample) => place(chosen[sample]) };
+}
+
+/** From the `index`th window of all to its place, where each file has `counts` of them, `step` tokens apart. */
+function placer(lengths: readonly number[], counts: readonly number[], step: number) {
+  return (index: number): number => {
+    let file = 0, before = 0;
+    while (index >= counts[file]) {
+      index -= counts[file];
+      before += lengths[file++];
+    }
+    return before + index * step;
+  };
+}
+
+const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+
+// The reader of tokens: a window of a file and the token after it.
+
+export interface TokensSpec extends ReaderSpec {
+  readonly kind: "tokens";
+  /** As the plan's windows have them behind one another. */
+  readonly parts: readonly Tokens[];
+  readonly plan: WindowsPlan;
+  /** Bytes of a token in a batch. */
+  readonly width: 2 | 4;
+  readonly vocabulary: number;
+}
+
+/** Open at one time: every thread has its own, and a process may have about a thousand. */
+const MOST_FILES = 16;
+
+function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
+  const { context } = plan, { startOf } = planWindows(plan);
+  const files = new Map<number, OpenFile>();
+  const fileOf = (part: number): OpenFile => {
+    const file = files.get(part) ?? openFile(parts[part].mark);
+    files.delete(part); // and in again, as the newest
+    files.set(part, file);
+    if (files.size > MOST_FILES) {
+      const [oldest, old] = files.entries().next().value!;
+      files.delete(oldest);
+      old.close();
+    }
+    return file;
+  };
+  const window = new Uint8Array(width * (context + 1));
+  const short = { 1: new Uint8Array(context + 1), 2: new Uint8Array(2 * (context + 1)) };
+  const tokens = numbersOf(window, width);
+  const readInto = (index: number, input: Uint8Array, target: Uint8Array) => {
+    let part = 0, place = startOf(index);
+    while (place >= parts[part].length) place -= parts[part++].length;
+    const { mark, at, width: own } = parts[part];
+    const narrow = own === width || own === 4 ? null : short[own];
+    fileOf(part).read(narrow ?? window, at + place * own);
+    if (narrow) widenInto(narrow, own, window, width);
+    for (let i = 0; i < tokens.length; i++) {
+      if (tokens[i] < vocabulary) continue;
+      throw new BadSample(
+        mark.path,
+        `has the token ${tokens[i]} in it, outside of the vocabulary of ${vocabulary} (model.vocab_size)`,
+      );
+    }
+    input.set(window.subarray(0, width * context));
+    target.set(window.subarray(width));
+  };
+  const scratch = new Uint8Array(width * context);
+  return {
+    readInto,
+    read(index, target) {
+      readInto(index, scratch, target);
+      return { data: numbersOf(scratch, width), shape: [context] };
+    },
+    close() {
+      for (const file of files.values()) file.close();
+    },
+  };
+}
+
+/** Tokens of one or two bytes, as two or four. */
+export function widenInto(from: Uint8Array, own: Width, into: Uint8Array, width: 2 | 4): void {
+  numbersOf(into, width).set(numbersOf(from, own));
+}
+
+export const tokens: Kind<TokensSpec> = { kind: "tokens", open };

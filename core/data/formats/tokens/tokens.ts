@@ -1,0 +1,224 @@
+// Files of tokens: windows of them to train a language model with, and their preview.
+import { basename, join } from "../../../../deps/path.ts";
+import { borrowBytes, tensor, uninitialised } from "../../../../ffi/make.ts";
+import { asStrided, contiguous, indexSelect, narrow, toDtype } from "../../../../ffi/ops.ts";
+import { keep, type Tensor } from "../../../../ffi/tensor.ts";
+import type { FileBytes } from "../../../base/file_bytes.ts";
+import { UserError } from "../../../base/errors.ts";
+import { formatBytes, formatCount, formatPlural } from "../../../base/format.ts";
+import type { ColumnSettings } from "../../columns/columns.ts";
+import { isFolder, namesIn, withFiles } from "../../files.ts";
+import { type Batch, type Source, source, threadedSource } from "../../source.ts";
+import { checkRoom, heldInMemory } from "../../memory.ts";
+import { CONTEXT } from "../../synthetic/synthetic.ts";
+import { findTokens, largestToken, numbersOf, type TokenFile, type Tokens } from "./file.ts";
+import { planWindows, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
+import type { Preview } from "../../preview/preview.ts";
+
+// Files of tokens -> windows of them to train a language model with.
+
+/** Training windows begin anywhere, drawn for each sample; validation windows stand side by side. */
+export function tokens(
+  { data, training: { seed }, model }: ColumnSettings,
+): { train: Source; val: Source | null; notes: string[] } {
+  const path = data.data_path, context = model.context || CONTEXT;
+  return withFiles((open) => {
+    const names = filesOf(path);
+    const found = (name: string) => findTokens(open(name), data.token_type);
+    const train = names.train.map(found);
+    const val = names.val.map(found);
+    const all = [...train, ...val];
+    const width = all.some((tokens) => tokens.width === 4) ? 4 : 2;
+    const bytes = count(all) * width;
+    const inMemory = heldInMemory(data.in_memory, bytes);
+    if (inMemory) checkRoom(path, bytes, null, "Read it from its files (--in-memory no).");
+    // Where windows are read one by one, each is looked at then: a vocabulary that is known needs no look at all of them.
+    const largest = !inMemory && model.vocab_size > 0
+      ? null
+      : all.reduce((most, tokens) => Math.max(most, largestToken(open, tokens, model.vocab_size)), 0);
+    const bytesAlone = data.token_type === "uint8"; // another text may have any of them
+    const vocabulary = model.vocab_size || (bytesAlone ? 256 : largest! + 1);
+    const share = val.length === 0 && data.val_samples > 0 ? data.validation_split : 0;
+    const { kept, held } = cutEnds(train, val, share);
+    const make = inMemory ? fromMemory : fromFiles;
+    const windows = (kind: WindowsPlan["kind"], parts: readonly Tokens[], most: number): Source | null => {
+      const plan = { kind, lengths: parts.map(({ length }) => length), context, most, seed };
+      return planWindows(plan).length === 0
+        ? null
+        : make({ path, parts, plan, width, vocabulary, bad: data.bad_samples, open });
+    };
+    const random = windows("random", kept, data.train_samples);
+    if (random === null) throw tooFew(path, count(kept), context);
+    const why = data.in_memory === "no"
+      ? "--in-memory no"
+      : `${formatBytes(bytes)} is more than a quarter of what is free`;
+    return {
+      train: random,
+      val: windows("tiled", held, data.val_samples),
+      notes: [
+        `Tokens are ${[...new Set(all.map(({ said }) => said))].join(" and ")}` +
+        (largest === null ? "" : `, the largest is ${largest}`) + `; ${formatPlural(all.length, "file")}` +
+        (share > 0 ? `, of which the last ${formatCount(count(held))} tokens validate` : "") +
+        (model.context > 0 ? "" : ". --context sets the length of a window"),
+        ...(inMemory
+          ? []
+          : [`Windows are read from the ${all.length > 1 ? "files" : "file"} one by one: ${why}`]),
+      ],
+    };
+  });
+}
+
+/** The end of each file validates, where no file is there for it. */
+function cutEnds(
+  train: readonly TokenFile[],
+  val: readonly TokenFile[],
+  share: number,
+): { kept: readonly Tokens[]; held: readonly Tokens[] } {
+  if (share === 0) return { kept: train, held: val };
+  const cuts = train.map(({ length }) => length - Math.floor(length * share));
+  return {
+    kept: train.map((tokens, i) => ({ ...tokens, length: cuts[i] })),
+    held: train.map((tokens, i) => ({
+      ...tokens,
+      at: tokens.at + cuts[i] * tokens.width,
+      length: tokens.length - cuts[i],
+    })),
+  };
+}
+
+interface Parts {
+  readonly path: string;
+  readonly parts: readonly Tokens[];
+  readonly plan: WindowsPlan;
+  /** Of a token in a batch. */
+  readonly width: 2 | 4;
+  readonly vocabulary: number;
+  readonly bad: "fail" | "skip";
+  open(path: string): FileBytes;
+}
+
+const factsOf = ({ path, parts, plan, vocabulary }: Parts) => ({
+  name: path,
+  task: "language" as const,
+  outputs: vocabulary,
+  fields: ["tokens", "next tokens"] as const,
+  description: `${path}: windows of ${plan.context} in ${
+    formatCount(count(parts))
+  } tokens out of ${vocabulary}`,
+  finish: ({ input, target }: Batch) => ({ input: toDtype(input, "i64"), target: toDtype(target, "i64") }),
+});
+
+const dtypeOf = (width: 2 | 4) => width === 4 ? "u32" : "u16";
+
+function fromMemory(all: Parts): Source {
+  const { plan } = all, windows = planWindows(plan);
+  const row = keep(joined(all));
+  return source({
+    ...factsOf(all),
+    length: windows.length,
+    raw: (ids) => gather(row, BigInt64Array.from(ids, (id) => BigInt(windows.startOf(id))), plan.context),
+  });
+}
+
+/** The files behind one another. */
+function joined({ parts, width, open }: Parts): Tensor {
+  const row = uninitialised([count(parts)], { dtype: dtypeOf(width) });
+  const bytes = borrowBytes(row);
+  let place = 0;
+  for (const { mark, at, length, width: own } of parts) {
+    const into = bytes.subarray(place, place += length * width);
+    if (own === width) open(mark.path).readInto(at, into);
+    else widenInto(open(mark.path).read(at, length * own), own, into, width);
+  }
+  return row;
+}
+
+function fromFiles(all: Parts): Source {
+  const { parts, plan, width, vocabulary, bad } = all;
+  const reader: TokensSpec = { kind: "tokens", parts, plan, width, vocabulary };
+  const field = (name: string) => ({ name, shape: [plan.context], dtype: dtypeOf(width) } as const);
+  const facts = factsOf(all);
+  return threadedSource({
+    ...facts,
+    length: planWindows(plan).length,
+    indices: null,
+    reader,
+    stored: field(facts.fields[0]),
+    target: field(facts.fields[1]),
+    bad,
+  });
+}
+
+/** Row i of this view is the window that begins at i; each target is the token after its input. */
+function gather(row: Tensor, starts: BigInt64Array, context: number): Batch {
+  const windows = asStrided(row, [row.numel - context, context + 1], [1, 1]);
+  const rows = indexSelect(windows, 0, tensor(starts));
+  return { input: contiguous(narrow(rows, 1, 0, context)), target: contiguous(narrow(rows, 1, 1, context)) };
+}
+
+const NAMES = { train: /(^|_)train\w*\.bin$/, val: /(^|_)val\w*\.bin$/ };
+
+/** Whether `auto` should take this folder for tokens. */
+export const looksLikeTokens = (path: string): boolean => isFolder(path) && inside(path).train.length > 0;
+
+function inside(folder: string): { train: string[]; val: string[] } {
+  const names = namesIn(folder);
+  const matching = (name: RegExp) =>
+    names.filter((found) => name.test(found)).map((found) => join(folder, found));
+  return { train: matching(NAMES.train), val: matching(NAMES.val) };
+}
+
+function filesOf(path: string): { train: string[]; val: string[] } {
+  const found = isFolder(path) ? inside(path) : { train: [path], val: [] };
+  if (found.train.length > 0) return found;
+  throw new UserError(
+    "data",
+    `${path} has no file of training tokens in it: looked for train.bin, or names such as x_train_000001.bin.`,
+  );
+}
+
+const count = (parts: readonly Tokens[]) => parts.reduce((sum, { length }) => sum + length, 0);
+
+function tooFew(path: string, found: number, context: number): UserError {
+  return new UserError(
+    "data",
+    `${path} has ${
+      formatPlural(found, "token")
+    } to train with, too few for a window of ${context} and the token ` +
+      "after it: set a smaller --context, or use more text.",
+  );
+}
+
+// Preview of files of tokens.
+
+export function withTokens<R>(path: string, use: (preview: Preview) => R): R {
+  return withFiles((open) => {
+    const names = filesOf(path);
+    const found = [...names.train, ...names.val].map((name) => {
+      const bytes = open(name);
+      return { ...findTokens(bytes), name: basename(name), bytes };
+    });
+    return use({
+      path,
+      kind: "files of tokens",
+      bytes: found.reduce((sum, { bytes }) => sum + bytes.size, 0),
+      samples: null,
+      row: "token",
+      noun: "file",
+      facts: {
+        stored: [...new Set(found.map(({ said }) => said))].join(" and "),
+        "validate with": names.val.length > 0
+          ? names.val.map((name) => basename(name)).join(", ")
+          : "no file of its own",
+      },
+      fields: found.map(({ bytes, name, at, length, width }) => ({
+        name,
+        shape: [length],
+        dtype: width === 4 ? "u32" : width === 2 ? "u16" : "u8",
+        read: (first, count) => numbersOf(bytes.read(at + first * width, count * width), width),
+      })),
+      classes: null,
+      pictures: null,
+    });
+  });
+}

@@ -1,0 +1,46 @@
+// Where a long piece of work stands, with the time that is left: a live line, or now and then a plain one.
+import { formatDuration, formatRate } from "../base/format.ts";
+import type { Progress } from "./formats/packed/write.ts";
+
+const LIVE_MS = 100, PLAIN_MS = 10_000;
+const ERASE = "\r\x1b[2K";
+
+export interface ProgressOptions {
+  readonly quiet?: boolean;
+  readonly isTerminal?: boolean;
+  readonly write?: (text: string) => void;
+  readonly now?: () => number;
+}
+
+/** `verb` as in "Packing". */
+export function openProgress(verb: string, options: ProgressOptions = {}) {
+  const now = options.now ?? (() => performance.now());
+  const write = options.write ?? ((text) => void Deno.stdout.writeSync(new TextEncoder().encode(text)));
+  const live = (options.isTerminal ?? Deno.stdout.isTerminal()) && Deno.env.get("TERM") !== "dumb";
+  const began = now();
+  let said = live ? -Infinity : began, drawn = false;
+  return {
+    update(at: Progress): void {
+      const time = now();
+      if (options.quiet || time - said < (live ? LIVE_MS : PLAIN_MS)) return;
+      said = time;
+      drawn = live;
+      const line = progressLine(verb, at, (time - began) / 1000);
+      write(live ? ERASE + line : line + "\n");
+    },
+    /** Takes the live line away. */
+    clear(): void {
+      if (drawn) write(ERASE);
+      drawn = false;
+    },
+  };
+}
+
+/** What an earlier run had done says nothing of the rate. */
+export function progressLine(verb: string, { done, kept, total }: Progress, seconds: number): string {
+  const rate = (done - kept) / seconds;
+  const left = rate > 0 && Number.isFinite(rate)
+    ? ` | ${formatRate(rate)} samples/s | ${formatDuration((total - done) / rate)} left`
+    : "";
+  return `${verb}: ${done} of ${total} samples${left}`;
+}

@@ -1,0 +1,325 @@
+// Statistics of the training samples: measured in one pass, and remembered beside the data under a hash of what they
+// are of.
+import { constant, sub, toBigInts, toNumbers } from "../../ffi/make.ts";
+import { amax, amin, div, isfinite, reshape, square, sumDim, toDtype } from "../../ffi/ops.ts";
+import { isFloating } from "../../ffi/dtype.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { UserError } from "../base/errors.ts";
+import type { Batch, Source } from "./source.ts";
+import { createHash } from "node:crypto";
+import { join } from "../../deps/path.ts";
+import { cacheFolder } from "../../ffi/libraries/find.ts";
+import { writeAll, writeAtomically } from "../base/atomic.ts";
+import { isFolder } from "./files.ts";
+import { formatDuration, formatPlural } from "../base/format.ts";
+import { openProgress } from "./progress.ts";
+
+// Mean, spread and range of each channel, as sums that can be put together in parts.
+
+/** Of all values seen so far, one number a channel. Plain data: it can be sent and written down. */
+export interface Moments {
+  /** Values in each channel. */
+  readonly count: number;
+  readonly mean: readonly number[];
+  /** Sum of squares about the mean. */
+  readonly squares: readonly number[];
+  readonly min: readonly number[];
+  readonly max: readonly number[];
+}
+
+/** Of both together, after Chan, Golub and LeVeque: no large sums are subtracted, so a mean of 1e6 costs no digits. */
+function mergeTwo(a: Moments, b: Moments): Moments {
+  if (a.count === 0) return b;
+  if (b.count === 0) return a;
+  const count = a.count + b.count;
+  const apart = a.mean.map((mean, i) => b.mean[i] - mean);
+  return {
+    count,
+    mean: a.mean.map((mean, i) => mean + apart[i] * (b.count / count)),
+    squares: a.squares.map((sum, i) => sum + b.squares[i] + apart[i] ** 2 * (a.count * (b.count / count))),
+    min: a.min.map((least, i) => Math.min(least, b.min[i])),
+    max: a.max.map((most, i) => Math.max(most, b.max[i])),
+  };
+}
+
+/** In the order given: the same parts give the same bits. */
+export const mergeMoments = (parts: readonly Moments[]): Moments => parts.reduce(mergeTwo);
+
+/** Of the values as they are, not of what they were drawn from: numpy's default. */
+export const deviations = ({ squares, count }: Moments): number[] =>
+  squares.map((sum) => Math.sqrt(sum / count));
+
+// One pass over samples: the moments of each channel and how often each class occurs.
+
+/** What is measured: samples as the model would see them, if nothing were normalised or mixed. */
+export interface Measurable extends Pick<Source, "name" | "length" | "facts"> {
+  batch(ids: Int32Array): Batch;
+}
+
+/** Plain data, so that ranks can send it. */
+interface Measures {
+  readonly samples: number;
+  readonly input: Moments;
+  /** Targets of each class; null where the target is no class. */
+  readonly classes: readonly number[] | null;
+}
+
+/** Values looked at together: as doubles they take 8 MiB. */
+const VALUES_AT_ONCE = 2 ** 20;
+const MOST_SAMPLES = 4096;
+
+/** The contiguous share of one of `world` ranks; null where it has no sample. `seen` is told how many are done. */
+export function measure(
+  what: Measurable,
+  rank = 0,
+  world = 1,
+  seen: (done: number, of: number) => void = () => {},
+): Measures | null {
+  const { length, facts } = what;
+  const [first, end] = [rank, rank + 1].map((at) => Math.floor(at * length / world));
+  const size = facts.input.shape.reduce((total, side) => total * side, 1);
+  const together = Math.max(1, Math.min(MOST_SAMPLES, Math.floor(VALUES_AT_ONCE / size)));
+  const classes = classesOf(facts);
+  let input: Moments | null = null;
+  for (let from = first; from < end; from += together) {
+    const ids = Int32Array.from({ length: Math.min(together, end - from) }, (_, i) => from + i);
+    scope(() => {
+      const batch = what.batch(ids);
+      const part = momentsOf(batch.input);
+      if (!part.mean.every(Number.isFinite)) throw notFinite(what, batch.input, from);
+      input = input ? mergeTwo(input, part) : part;
+      if (classes) countClasses(batch.target, classes);
+    });
+    seen(Math.min(from + together, end) - first, end - first);
+  }
+  return input && { samples: end - first, input, classes };
+}
+
+/** The ranks' shares together, in the order of ranks. */
+export function mergeMeasures(shares: readonly (Measures | null)[]): Measures {
+  const parts = shares.filter((share) => share !== null);
+  return {
+    samples: parts.reduce((sum, { samples }) => sum + samples, 0),
+    input: mergeMoments(parts.map(({ input }) => input)),
+    classes: parts[0].classes &&
+      parts[0].classes.map((_, at) => parts.reduce((sum, { classes }) => sum + classes![at], 0)),
+  };
+}
+
+/** The first dimension of a sample is the channel. */
+export function momentsOf(values: Tensor): Moments {
+  const [samples, channels = 1] = values.shape;
+  return scope(() => {
+    const stored = reshape(values, [samples, channels, -1]);
+    const wide = toDtype(stored, "f64");
+    const count = samples * wide.shape[2];
+    const mean = div(sumDim(wide, [0, 2], true), constant(count, "f64"));
+    const squares = sumDim(square(sub(wide, mean)), [0, 2]);
+    const plain = (t: Tensor) => [...toNumbers(t)];
+    return {
+      count,
+      mean: plain(mean),
+      squares: plain(squares),
+      min: plain(amin(stored, [0, 2])),
+      max: plain(amax(stored, [0, 2])),
+    };
+  });
+}
+
+const classesOf = ({ task, outputs }: Source["facts"]): number[] | null =>
+  task === "classification" || task === "segmentation" ? Array<number>(outputs).fill(0) : null;
+
+/** Labels outside of the classes are those to ignore. Shares of classes (one-hot) are counted by their sums. */
+function countClasses(target: Tensor, counts: number[]): void {
+  if (isFloating(target.dtype)) {
+    toNumbers(sumDim(target, [0])).forEach((sum, label) => counts[label] += sum);
+    return;
+  }
+  for (const label of toBigInts(target)) if (label >= 0 && label < counts.length) counts[Number(label)]++;
+}
+
+function notFinite({ name }: Measurable, values: Tensor, from: number): UserError {
+  const rows = toNumbers(amin(toDtype(reshape(isfinite(values), [values.shape[0], -1]), "u8"), [1]));
+  return new UserError(
+    "data",
+    `${name}: training sample ${from + rows.indexOf(0)} (counted from 0) has NaN or infinity in it, ` +
+      "so its mean can't be measured. Repair it, or leave such samples out with --bad-samples skip.",
+  );
+}
+
+// Statistics kept beside the data: found again by a hash of what they are of.
+
+/** One number a channel. */
+export interface Statistics {
+  readonly samples: number;
+  readonly mean: readonly number[];
+  readonly std: readonly number[];
+  readonly min: readonly number[];
+  readonly max: readonly number[];
+  /** How often each class is the target; null where the target is no class. */
+  readonly classes: readonly number[] | null;
+}
+
+const FORMAT = "hpctrain statistics 1";
+/** Of so many splits and settings; the oldest goes first. */
+const MOST_ENTRIES = 16;
+/** Of a larger data set every name counts, and the size and time of so many files. */
+const MOST_LOOKED_AT = 10_000;
+
+interface Entry {
+  readonly of: string;
+  readonly sum: string;
+  readonly statistics: Statistics;
+}
+
+export const digest = (of: string | Uint8Array): string => createHash("sha256").update(of).digest("hex");
+
+/** Where they may be: beside the data, or in the user's cache where this user may not write there. */
+function cachePathsFor(path: string, env = Deno.env.toObject()): string[] {
+  const real = Deno.realPathSync(path);
+  const beside = isFolder(real)
+    ? join(real, ".hpctrain-statistics.json")
+    : `${real}.hpctrain-statistics.json`;
+  return [beside, join(cacheFolder(env), "statistics", `${digest(real).slice(0, 32)}.json`)];
+}
+
+/** Changes whenever a file at this path is added, removed, renamed or written. */
+export function fingerprint(path: string): string {
+  const names: string[] = [];
+  const visit = (name: string) => {
+    if (!isFolder(name)) return void names.push(name);
+    // Hidden files are nobody's samples, and one of them is the cache itself.
+    const inside = [...Deno.readDirSync(name)].filter((entry) => !entry.name.startsWith("."));
+    for (const entry of inside.sort((a, b) => a.name < b.name ? -1 : 1)) {
+      if (entry.isDirectory || entry.isSymlink) visit(join(name, entry.name));
+      else names.push(join(name, entry.name));
+    }
+  };
+  visit(path);
+  const hash = createHash("sha256");
+  const step = Math.ceil(names.length / MOST_LOOKED_AT);
+  names.forEach((name, i) => {
+    hash.update(`${name.slice(path.length)}\n`);
+    if (i % step !== 0) return;
+    const { size, mtime } = Deno.statSync(name);
+    hash.update(`${size} ${mtime?.getTime()}\n`);
+  });
+  return hash.digest("hex");
+}
+
+export interface CachedStatistics {
+  readonly statistics: Statistics | null;
+  /** A file that was no use, to be told. */
+  readonly damaged: string | null;
+}
+
+function lookUp(places: readonly string[], of: string): CachedStatistics {
+  let damaged: string | null = null;
+  for (const place of places) {
+    const entries = read(place);
+    const found = entries?.find((entry) => entry?.of === of);
+    if (found && found.sum === digest(JSON.stringify(found.statistics))) {
+      return { statistics: found.statistics, damaged };
+    }
+    if (found || entries === null) damaged = place;
+  }
+  return { statistics: null, damaged };
+}
+
+/** The place they were kept in, or null where none could be written: nothing is lost but time. */
+function remember(places: readonly string[], of: string, statistics: Statistics): string | null {
+  const entry: Entry = { of, sum: digest(JSON.stringify(statistics)), statistics };
+  for (const place of places) {
+    const others = (read(place) ?? []).filter((other) => other?.of !== of).slice(1 - MOST_ENTRIES);
+    const text = JSON.stringify({ format: FORMAT, entries: [...others, entry] }, null, 1) + "\n";
+    try {
+      writeAtomically(place, (file) => writeAll(file, new TextEncoder().encode(text)));
+      return place;
+    } catch {
+      continue;
+    }
+  }
+  return null;
+}
+
+/** Empty where there is no such file, null where it is none of ours. */
+function read(place: string): Entry[] | null {
+  let text: string;
+  try {
+    text = Deno.readTextFileSync(place);
+  } catch {
+    return [];
+  }
+  try {
+    const { format, entries } = JSON.parse(text);
+    return format === FORMAT && Array.isArray(entries) ? entries : null;
+  } catch {
+    return null;
+  }
+}
+
+// What the training samples are like: measured once, then remembered beside the data.
+
+export interface StatisticsScope {
+  /** The file or folder of the data; empty for data that is made up, which nobody remembers. */
+  readonly path: string;
+  /** All that decides which samples these are and what is done to them: plain data. */
+  readonly settings: unknown;
+  /** Which of the data's samples these are, where there is a list of them. */
+  readonly indices?: Int32Array | null;
+}
+
+export interface Stated {
+  readonly statistics: Statistics;
+  /** For the user: what was measured or found, and where it is kept. */
+  readonly notes: readonly string[];
+}
+
+/** Of these samples: the training samples, so that nothing of the others is known to the model. */
+export function statisticsOf(samples: Measurable, what: StatisticsScope, quiet = true): Stated {
+  if (what.path === "") return { statistics: measured(samples, quiet), notes: [] };
+  const of = hashOf(samples, what), places = cachePathsFor(what.path);
+  const { statistics, damaged } = lookUp(places, of);
+  if (statistics) {
+    return { statistics, notes: [`Statistics of ${samplesText(statistics)}, as measured before`] };
+  }
+  const start = performance.now();
+  const found = measured(samples, quiet);
+  const kept = remember(places, of, found);
+  const took = formatDuration((performance.now() - start) / 1000);
+  const where = kept ? `kept in ${kept}` : "kept nowhere, as neither its folder nor the cache can be written";
+  return {
+    statistics: found,
+    notes: [
+      `Statistics of ${samplesText(found)}, measured in ${took}, ${where}` +
+      (damaged ? `; what was kept in ${damaged} is damaged` : ""),
+    ],
+  };
+}
+
+/** All of large data is read for it: a line says how far it is. */
+function measured(samples: Measurable, quiet: boolean): Statistics {
+  const progress = openProgress("Measuring", { quiet });
+  try {
+    const all = measure(samples, 0, 1, (done, total) => progress.update({ done, kept: 0, total }));
+    return stated(mergeMeasures([all]));
+  } finally {
+    progress.clear();
+  }
+}
+
+const samplesText = ({ samples }: Statistics) => formatPlural(samples, "training sample");
+
+export const stated = ({ samples, input, classes }: Measures): Statistics => ({
+  samples,
+  mean: input.mean,
+  std: deviations(input),
+  min: input.min,
+  max: input.max,
+  classes,
+});
+
+function hashOf({ length, facts }: Measurable, { path, settings, indices }: StatisticsScope): string {
+  const which = indices ? digest(new Uint8Array(Int32Array.from(indices).buffer)) : null;
+  return digest(JSON.stringify({ files: fingerprint(path), length, facts, settings, which }));
+}

@@ -1,0 +1,267 @@
+// Synthetic data for a model and its loss: images of classes, masks, tokens and vectors, each a function of the seed
+// and the sample.
+import { add, constant, scalar, scale, sub, tensor } from "../../../ffi/make.ts";
+import {
+  amax,
+  argmax,
+  contiguous,
+  div,
+  gt,
+  indexSelect,
+  linear,
+  lt,
+  meanDim,
+  mul,
+  narrow,
+  randint,
+  reshape,
+  sin,
+  sqrt,
+  square,
+  stack,
+  toDtype,
+  upsampleBilinear2d,
+  variance,
+} from "../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { key, permute, uniform, uniformInt } from "../../base/random.ts";
+import { indexTensor, memorySource } from "../memory.ts";
+import { type Ids, type Source, source } from "../source.ts";
+import { checkMemory, checkSamples, normals, type Spec } from "./draw.ts";
+import { manualSeed } from "../../../ffi/context.ts";
+import { fields } from "./fields.ts";
+
+// White noise for any number of images, out of a small bank: nothing grows with the data set, and a sample's noise is
+// a function of its id.
+
+const MOST_BANK_BYTES = 32 * 2 ** 20;
+
+/**
+ * Standard normal noise of this shape for each id: the sum of two different images of the bank, over the square root of 2.
+ * Training and validation have banks of their own. At 32 x 32 x 3 there are a million pairs.
+ */
+export function noiseFor({ seed, role }: Spec, shape: readonly number[]): (ids: Ids) => Tensor {
+  const bytes = 4 * shape.reduce((a, b) => a * b, 1);
+  const count = Math.min(1024, Math.max(16, Math.floor(MOST_BANK_BYTES / bytes)));
+  checkMemory(`Noise for images of ${shape.join(" x ")}`, count * bytes, "set a smaller model.image_size");
+  const domain = (part: string) => key(seed, "noise", role, part);
+  const bank = keep(scope(() => scale(normals(domain("bank"), [count, ...shape]), Math.SQRT1_2)));
+  const first = uniformInt(domain("first"), count);
+  const further = uniformInt(domain("further"), count - 1);
+  return (ids) => {
+    const a = Int32Array.from(ids, first);
+    const b = Int32Array.from(ids, (id, i) => (a[i] + 1 + further(id)) % count);
+    return add(indexSelect(bank, 0, indexTensor(a)), indexSelect(bank, 0, indexTensor(b)));
+  };
+}
+
+// Images of classes: a smooth pattern for each class under white noise.
+
+const CLASSES = 10;
+/** Pixels along the side of a pattern before it is blown up. */
+const COARSE = 4;
+/** Height of the patterns; the noise has a standard deviation of 1. */
+const CONTRAST = 0.5;
+
+function images(spec: Spec): Source {
+  const { model, role, samples, seed } = spec;
+  const mnistLike = model.name === "simple-convnet";
+  const channels = model.channels || (mnistLike ? 1 : 3);
+  const size = model.image_size || (mnistLike ? 28 : 32);
+  const classes = model.output_size || CLASSES;
+  const noise = noiseFor(spec, [channels, size, size]);
+  const patterns = keep(scope(() => {
+    const coarse = normals(key(seed, "images", "patterns"), [classes, channels, COARSE, COARSE]);
+    return scale(upsampleBilinear2d(coarse, [size, size], false), CONTRAST);
+  }));
+  const classOf = uniformInt(key(seed, "images", role, "class"), classes);
+  return source({
+    name: "synthetic images",
+    length: samples,
+    task: "classification",
+    outputs: classes,
+    fields: ["image", "class"],
+    description: `synthetic images: ${channels} x ${size} x ${size} -> ${classes} classes`,
+    raw(ids) {
+      const target = tensor(Int32Array.from(ids, classOf));
+      return { input: add(indexSelect(patterns, 0, target), noise(ids)), target: toDtype(target, "i64") };
+    },
+  });
+}
+
+// Images of discs and the class of each pixel (unet).
+
+const MASK_SIZE = 32;
+const DISCS = 3;
+const MASK_NOISE = 0.3;
+
+/**
+ * Three discs a sample, their radii 1/16 to 1/4 of the side; each has a class from 1 to classes - 1, the background is 0.
+ * A pixel's brightness is its class / (classes - 1) plus noise; where discs overlap the higher class is in front.
+ */
+function masks(spec: Spec): Source {
+  const { model, role, samples, seed } = spec;
+  const channels = model.channels || 1;
+  const size = model.image_size || MASK_SIZE;
+  const classes = Math.max(2, model.output_size);
+  const noise = noiseFor(spec, [channels, size, size]);
+  const grid = (shape: number[]) =>
+    keep(tensor(Float32Array.from({ length: size }, (_, i) => (i + 0.5) / size), shape));
+  const x = grid([1, 1, 1, size]), y = grid([1, 1, size, 1]);
+  /** One random number for each disc of each id, as [ids, discs, 1, 1]. */
+  const perDisc = (part: string, from: (u: number) => number) => {
+    const at = uniform(key(seed, "masks", role, part));
+    return (ids: Ids): Tensor => {
+      const values = Float32Array.from(
+        { length: ids.length * DISCS },
+        (_, i) => from(at(ids[Math.floor(i / DISCS)] * DISCS + i % DISCS)),
+      );
+      return tensor(values, [ids.length, DISCS, 1, 1]);
+    };
+  };
+  const centreX = perDisc("x", (u) => u), centreY = perDisc("y", (u) => u);
+  const radius = perDisc("radius", (u) => 1 / 16 + u * 3 / 16);
+  const classOf = perDisc("class", (u) => 1 + Math.floor(u * (classes - 1)));
+  return source({
+    name: "synthetic masks",
+    length: samples,
+    task: "segmentation",
+    outputs: classes,
+    fields: ["image", "mask"],
+    description: `synthetic masks: ${channels} x ${size} x ${size} -> ${classes} classes a pixel`,
+    raw(ids) {
+      const distance = add(square(sub(x, centreX(ids))), square(sub(y, centreY(ids))));
+      const inside = toDtype(lt(distance, square(radius(ids))), "f32");
+      const mask = amax(mul(inside, classOf(ids)), [1]);
+      const brightness = reshape(scale(mask, 1 / (classes - 1)), [ids.length, 1, size, size]);
+      return { input: add(brightness, scale(noise(ids), MASK_NOISE)), target: toDtype(mask, "i64") };
+    },
+  });
+}
+
+// Sequences of tokens from a Markov chain (gpt).
+
+const VOCABULARY = 65;
+export const CONTEXT = 64;
+/** The chances of a token's four successors, in eighths: 4, 2, 1, 1. */
+const SUCCESSOR_OF_EIGHTH = [0, 0, 0, 0, 1, 1, 2, 3];
+/** Entropy of that choice in nats: the best possible loss once the first token is known. */
+export const BEST_LOSS = 1.75 * Math.LN2;
+
+/** Each token is followed by one of four others, drawn from the seed. The target is the next token. */
+export function tokens(spec: Spec): Source {
+  const { model, role, samples, seed } = spec;
+  const vocabulary = model.vocab_size || VOCABULARY;
+  const context = model.context || CONTEXT;
+  checkSamples(spec, "synthetic tokens", 2 * 4 * (context + 1));
+  checkMemory(
+    `A vocabulary of ${vocabulary}`,
+    4 * SUCCESSOR_OF_EIGHTH.length * vocabulary,
+    "set a smaller model.vocab_size",
+  );
+  const sequences = scope(() => {
+    const chances = SUCCESSOR_OF_EIGHTH.length;
+    const table = tensor(successors(seed, vocabulary));
+    const eighths = scalar(chances, "i32");
+    manualSeed(key(seed, "tokens", role));
+    const draw = (below: number) => randint(0, below, [samples], "i32");
+    const columns = [draw(vocabulary)];
+    for (let i = 0; i < context; i++) {
+      const chosen = add(mul(columns[i], eighths), draw(chances));
+      columns.push(indexSelect(table, 0, chosen));
+    }
+    return stack(columns, 1);
+  });
+  keep(sequences);
+  return source({
+    name: "synthetic tokens",
+    length: samples,
+    task: "language",
+    outputs: vocabulary,
+    fields: ["tokens", "next tokens"],
+    description: `synthetic tokens: sequences of ${context} out of ${vocabulary}, best possible loss ${
+      BEST_LOSS.toFixed(4)
+    }`,
+    raw(ids) {
+      const rows = indexSelect(sequences, 0, indexTensor(ids));
+      return {
+        input: contiguous(narrow(rows, 1, 0, context)),
+        target: contiguous(narrow(rows, 1, 1, context)),
+      };
+    },
+    finish: ({ input, target }) => ({ input: toDtype(input, "i64"), target: toDtype(target, "i64") }),
+  });
+}
+
+/** The token that follows token t on draw e from 0 to 7, at 8 t + e. */
+function successors(seed: number, vocabulary: number): Int32Array {
+  const table = new Int32Array(vocabulary * SUCCESSOR_OF_EIGHTH.length);
+  for (let token = 0, at = 0; token < vocabulary; token++) {
+    const shuffled = permute(vocabulary, key(seed, "tokens", "successors", token));
+    for (const successor of SUCCESSOR_OF_EIGHTH) table[at++] = shuffled(successor % vocabulary);
+  }
+  return table;
+}
+
+// Vectors of features with a smooth function of them as target (mlp).
+
+const FEATURES = 7;
+const WAVES = 8;
+/** Standard deviation of the noise, where that of the signal is 1. */
+const VECTOR_NOISE = 0.1;
+const REFERENCE_SAMPLES = 4096;
+
+/**
+ * Features x are standard normal. y = sum over 8 waves of a * sin(w.x + b), standardised, plus noise of 0.1: the
+ * best possible R2 is 1 / 1.01. With cross entropy the target is the largest of the y, with bce their signs.
+ */
+function vectors(spec: Spec): Source {
+  const { role, samples, seed, loss, model } = spec;
+  const features = model.input_size || FEATURES;
+  const classes = loss === "cross_entropy";
+  const outputs = model.output_size || (classes ? 3 : 1);
+  checkSamples(spec, "synthetic vectors", 4 * (features + Math.max(WAVES, outputs)));
+  const { input, target } = scope(() => {
+    const signal = teacher(seed, features, outputs);
+    const input = normals(key(seed, "vectors", role, "x"), [samples, features]);
+    const noise = normals(key(seed, "vectors", role, "noise"), [samples, outputs]);
+    const y = add(signal(input), scale(noise, VECTOR_NOISE));
+    const target = classes ? argmax(y, 1) : loss === "bce" ? toDtype(gt(y, constant(0)), "f32") : y;
+    return { input, target };
+  });
+  const kind = classes ? `${outputs} classes` : outputs === 1 ? "1 number" : `${outputs} numbers`;
+  return memorySource({
+    name: "synthetic vectors",
+    task: classes ? "classification" : "regression",
+    outputs,
+    description: `synthetic vectors: ${features} features -> ${kind}`,
+    input,
+    target,
+  });
+}
+
+/** The function to be learnt, standardised on samples of its own so that it depends on the seed alone. */
+function teacher(seed: number, features: number, outputs: number): (x: Tensor) => Tensor {
+  const draw = (part: string, shape: number[]) => normals(key(seed, "vectors", "teacher", part), shape);
+  const weight = scale(draw("w", [WAVES, features]), 1 / Math.sqrt(features));
+  const phase = draw("b", [WAVES]);
+  const height = draw("a", [outputs, WAVES]);
+  const raw = (x: Tensor) => linear(sin(linear(x, weight, phase)), height);
+  const reference = raw(draw("x", [REFERENCE_SAMPLES, features]));
+  const centre = meanDim(reference, [0]), spread = sqrt(variance(reference, [0]));
+  return (x) => div(sub(raw(x), centre), spread);
+}
+
+// Which made-up task fits a model and its loss.
+
+const IMAGE_MODEL = /^(simple-convnet|cosmo-cnn|vit|resnet\d+)$/;
+
+/** A task that this model can learn. A model that is not in the zoo gets vectors. */
+export function synthetic(spec: Spec): Source {
+  const { name } = spec.model;
+  if (name === "gpt") return tokens(spec);
+  if (name === "unet") return masks(spec);
+  if (!IMAGE_MODEL.test(name)) return vectors(spec);
+  const classes = spec.loss === "cross_entropy" || (spec.loss === "auto" && name !== "cosmo-cnn");
+  return classes ? images(spec) : fields(spec);
+}

@@ -1,0 +1,141 @@
+// What `export` writes: the weights of a checkpoint as a plain state dict, or an exported program with other weights
+// (the same zip, entry by entry, but for the tensors).
+import { writeAtomically } from "../base/atomic.ts";
+import { FileBytes } from "../base/file_bytes.ts";
+import { compareStateDicts, findStateDict, withoutWrappers } from "../checkpoint/state_dict.ts";
+import {
+  DTYPE_BYTES,
+  isContiguous,
+  memoryStorage,
+  OrderedDict,
+  type Storage,
+  tensorBytes,
+  TensorData,
+  type Value,
+} from "../checkpoint/value.ts";
+import { openZip } from "../base/zip.ts";
+import { zipWriter } from "../checkpoint/zip_writer.ts";
+import { UserError } from "../base/errors.ts";
+import { type Archive, type EntryStorage, openExported } from "../models/exported/archive.ts";
+
+// An exported program with other weights: the same zip, entry by entry, but for the tensors.
+
+/** Writes `from` to `to` with these weights; `path` is the checkpoint's, for messages. */
+export function writeProgram(
+  from: string,
+  to: string,
+  given: ReadonlyMap<string, TensorData>,
+  path: string,
+): number {
+  using archive = openExported(from);
+  const expected = [...archive.weights].map(([name, { shape }]) => ({ name, shape }));
+  const { tensors } = withoutWrappers(expected, given);
+  compareStateDicts(expected, tensors, path);
+  const written = entriesOf(archive, tensors, path);
+  const file = new FileBytes(from);
+  try {
+    const zip = openZip(file);
+    writeAtomically(to, (out) => {
+      const writer = zipWriter(out);
+      for (const [name, entry] of zip.entries) {
+        const same: Storage = {
+          byteLength: entry.size,
+          read: (offset, length) => zip.read(entry, offset, length),
+        };
+        writer.add(name, written.get(name) ?? same);
+      }
+      writer.finish();
+    }, { needBytes: file.size, check: (temporary) => openExported(temporary).close() });
+  } finally {
+    file.close();
+  }
+  return archive.weights.size;
+}
+
+/** The new content of each entry that holds weights. Tied ones, and views of one memory, share an entry. */
+function entriesOf(
+  { weights, path: program }: Archive,
+  tensors: ReadonlyMap<string, TensorData>,
+  path: string,
+): Map<string, Storage> {
+  const found = new Map<string, Uint8Array>();
+  for (const [name, place] of weights) {
+    const tensor = tensors.get(name)!;
+    if (tensor.dtype !== place.dtype) {
+      throw new UserError(
+        "checkpoint",
+        `${path}: ${name} is ${tensor.dtype}, and ${place.dtype} in ${program}: write the state dict (OUT.pt) instead.`,
+      );
+    }
+    if (place.byteLength === 0) continue;
+    const { entry, byteLength } = place.storage as Partial<EntryStorage> & Storage;
+    if (entry === undefined) throw tooOld(program);
+    let bytes = found.get(entry);
+    if (!bytes) found.set(entry, bytes = place.storage.read(0, byteLength).slice());
+    put(bytes, place, tensorBytes(tensor));
+  }
+  return new Map([...found].map(([entry, bytes]) => [entry, memoryStorage(bytes)]));
+}
+
+/** Numbers that come row by row into a tensor's place, whatever its strides. */
+function put(bytes: Uint8Array, place: TensorData, values: Uint8Array): void {
+  const width = DTYPE_BYTES[place.dtype], { shape, strides, offset } = place;
+  if (isContiguous(place)) return bytes.set(values, offset * width);
+  const index = new Array<number>(shape.length).fill(0);
+  for (let from = 0, at = offset; from < values.length; from += width) {
+    bytes.set(values.subarray(from, from + width), at * width);
+    for (let axis = shape.length - 1; axis >= 0; axis--) {
+      at += strides[axis];
+      if (++index[axis] < shape[axis]) break;
+      at -= strides[axis] * shape[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+const tooOld = (program: string) =>
+  new UserError(
+    "checkpoint",
+    `${program}: this PyTorch wrote its weights as a pickle, in which they can't be replaced. Write the state dict (OUT.pt): ` +
+      "the module takes it by load_state_dict. Or save the program with PyTorch 2.9 or later.",
+  );
+
+// The weights of a checkpoint as Python wants them: names and tensors, nothing else.
+
+export interface Weights {
+  readonly tensors: Map<string, TensorData>;
+  /** They are the averages that the run was judged by (--ema). */
+  readonly averaged: boolean;
+}
+
+/** `raw` takes the weights as trained, whatever was averaged. */
+export function weightsOf(root: Value, path: string, raw: boolean): Weights {
+  const { tensors } = findStateDict(root, path);
+  const averages = raw ? undefined : averagesIn(root);
+  if (!averages) return { tensors, averaged: false };
+  // Averages have a tied weight once, under its first name: its others are the same memory.
+  const found = new Map<string, TensorData>();
+  for (const [name, tensor] of tensors) {
+    const own = averages.get(name);
+    const tied = own ?? [...averages].find(([first]) => same(tensors.get(first), tensor))?.[1];
+    found.set(name, tied ?? tensor);
+  }
+  return { tensors: found, averaged: true };
+}
+
+/** What torch.load(weights_only=True) reads and load_state_dict(strict=True) takes. */
+export const stateDictOf = ({ tensors }: Weights): Value => new OrderedDict(tensors);
+
+function averagesIn(root: Value): Map<string, TensorData> | undefined {
+  const own = root instanceof Map ? root.get("hpctrain") : undefined;
+  const saved = own instanceof Map ? own.get("ema_state_dict") : undefined;
+  if (!(saved instanceof Map)) return undefined;
+  return new Map(
+    [...saved].flatMap(([name, tensor]): [string, TensorData][] =>
+      tensor instanceof TensorData ? [[String(name), tensor]] : []
+    ),
+  );
+}
+
+const same = (a: TensorData | undefined, b: TensorData) =>
+  a !== undefined && a.storage === b.storage && a.offset === b.offset && a.numel === b.numel;

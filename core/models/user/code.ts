@@ -1,0 +1,106 @@
+// The code that settings name is opened before anything is made of it. A checkpoint may come from anywhere: the code
+// that only it names runs where the user typed that path for this run, or where the file lies in the current folder
+// and is, byte by byte, what the run was made with.
+import type { Config } from "../../settings/settings.ts";
+import {
+  DATA_EXAMPLE,
+  hashOfFile,
+  isCode,
+  isExported,
+  isUserFileOpen,
+  type LibraryContext,
+  noteUserFile,
+  openUserFile,
+  userFile,
+} from "./file.ts";
+import { LOSS_EXAMPLE, METRICS_EXAMPLE, MODEL_EXAMPLE } from "./made.ts";
+import { resolve } from "../../../deps/path.ts";
+import { UserError } from "../../base/errors.ts";
+import type { Resolved } from "../../settings/resolve.ts";
+import { programHash } from "../exported/archive.ts";
+
+// The user's own files that the settings name are opened, before anything is made of them.
+
+type Named = Pick<Config, "model" | "training" | "data">;
+
+/**
+ * `library` is what the files' functions are given, and `reader` the address of the module that gives it in other
+ * threads. Returns what the settings note of the files: one hash.
+ */
+export async function openUserCode(
+  { model, training, data }: Named,
+  library: LibraryContext,
+  reader: string,
+): Promise<string> {
+  const wanted = [
+    [model.name, "model", MODEL_EXAMPLE],
+    [training.loss, "loss", LOSS_EXAMPLE],
+    [training.metric, "metrics", METRICS_EXAMPLE],
+    [data.code, "data", DATA_EXAMPLE],
+  ] as const;
+  const hashes: string[] = [];
+  for (const [path, what, like] of wanted) {
+    if (!isCode(path)) continue;
+    if (!isUserFileOpen(path)) noteUserFile({ ...await openUserFile(path, what, library, like), reader });
+    hashes.push(userFile(path).hash.slice(0, 16));
+  }
+  return hashes.join("-");
+}
+
+// Code that a checkpoint names: a checkpoint may come from anywhere, and the path in it with it. It is run where
+// somebody typed that path for this run, or where it lies in the folder one is in and is, byte by byte, what the run
+// was made with.
+
+/** The settings that may name code, and the flag that names it again. */
+const NAMES = [
+  { setting: "model.name", flag: "--model", of: ({ model }: Resolved["config"]) => model.name },
+  { setting: "training.loss", flag: "--loss", of: ({ training }: Resolved["config"]) => training.loss },
+  { setting: "training.metric", flag: "--metric", of: ({ training }: Resolved["config"]) => training.metric },
+  { setting: "data.code", flag: "--data", of: ({ data }: Resolved["config"]) => data.code },
+] as const;
+
+/** How much of a hash the settings keep. */
+export const HASH_LENGTH = 16;
+
+/** The hash of a file of the user's own or of an exported program, as the settings keep it. */
+export const codeHash = async (path: string): Promise<string> =>
+  (isExported(path) ? programHash(path) : await hashOfFile(path)).slice(0, HASH_LENGTH);
+
+/** Refuses what only a checkpoint names and nobody here has. Call it before any of it is opened. */
+export async function refuseForeignCode({ config, layer }: Resolved): Promise<void> {
+  const saved = layer("model.code") === "checkpoint" ? config.model.code.split("-") : [];
+  for (const { setting, flag, of } of NAMES) {
+    const path = of(config);
+    if (layer(setting) === "checkpoint" && (isCode(path) || isExported(path))) {
+      await refuseForeign(path, flag, saved);
+    }
+  }
+}
+
+/** `saved`: the hashes that the checkpoint has of its code. */
+export async function refuseForeign(path: string, flag: string, saved: readonly string[]): Promise<void> {
+  const refuse = (what: string): never => {
+    throw new UserError(
+      "usage",
+      `The checkpoint names ${path}, which ${what}, so it is not run: a checkpoint from somebody else could name anything. ` +
+        `If it is what you want, say so: ${flag} ${path}.`,
+    );
+  };
+  const place = realPathOf(path);
+  if (place === null) return; // what opens it says so
+  const here = Deno.realPathSync(".");
+  if (place !== here && !place.startsWith(here === "/" ? here : `${here}/`)) {
+    refuse("lies outside the folder you are in");
+  }
+  const known = saved.filter((hash) => hash !== "");
+  if (isExported(path) && known.length === 0) return; // of a version that noted none; its operations are ours in any case
+  if (!known.includes(await codeHash(path))) refuse("is not what the run was made with (its hash differs)");
+}
+
+function realPathOf(path: string): string | null {
+  try {
+    return Deno.realPathSync(resolve(path));
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,319 @@
+// A user's TypeScript file: found by its name, read with the files it imports, types replaced by spaces, imported,
+// and its default export called. Errors in it become sentences that name the line. Files are imported as data: URLs,
+// which a stack trace shortens to their ends: the last 15 bytes of each are its number.
+import { UserError } from "../../base/errors.ts";
+import { dirname, join } from "../../../deps/path.ts";
+import { NativeError } from "../../../ffi/errors.ts";
+
+// A model by the name of its file.
+
+/** Whether a model's name is the path of an exported program. */
+export const isExported = (name: string): boolean => /\.pt2$/i.test(name);
+
+// The default export of a user's file, called with the library.
+
+/** What a file's function is given beside the library. */
+export type LibraryContext = Readonly<Record<string, unknown>>;
+
+export interface UserFile {
+  readonly path: string;
+  readonly hash: string;
+  /** Of data: the address of the module that opens it in a loader thread; left out where only this thread reads it. */
+  readonly reader?: string;
+  /** What the exported function gives. */
+  make(context: LibraryContext): unknown;
+}
+
+/** `what` the file is for: "model". `like` shows what it should export. */
+export async function openUserFile(
+  path: string,
+  what: string,
+  library: LibraryContext,
+  like: string,
+): Promise<UserFile> {
+  let loaded: LoadedFile;
+  try {
+    loaded = await loadFile(path);
+  } catch (error) {
+    throw asMistake(named(error, path), path);
+  }
+  const build = loaded.exports.default;
+  if (typeof build !== "function") {
+    const others = Object.keys(loaded.exports).filter((name) => name !== "default");
+    const found = build !== undefined
+      ? `its default export is ${describeValue(build)}`
+      : others.length > 0
+      ? `it exports ${others.join(", ")} and no default`
+      : "it exports nothing";
+    throw new UserError(
+      "usage",
+      `${path} should export a function that makes the ${what}, and ${found}. ${like}`,
+    );
+  }
+  return {
+    path,
+    hash: loaded.hash,
+    make(context) {
+      let made: unknown;
+      try {
+        made = build({ ...library, ...context });
+      } catch (error) {
+        throw asMistake(aClass(error, path, like), path);
+      }
+      if (made instanceof Promise) {
+        made.catch(() => {}); // told here
+        throw new UserError(
+          "usage",
+          `${path}: the function that makes the ${what} is async, and it must not be: what it needs to wait for can be ` +
+            "waited for at the top of the file.",
+        );
+      }
+      return made;
+    },
+  };
+}
+
+function aClass(error: unknown, path: string, like: string): unknown {
+  const name = error instanceof TypeError && /^Class constructor (\w+) cannot/.exec(error.message)?.[1];
+  return name
+    ? new UserError(
+      "usage",
+      `${path}: its default export is the class ${name}, and not a function. ${like}`,
+      {
+        cause: error,
+      },
+    )
+    : error;
+}
+
+/** A mistake in how modules fit together: its text names URLs. */
+function named(error: unknown, path: string): unknown {
+  if (error instanceof TypeError && error.message.startsWith("Import ")) {
+    const wanted = /^Import "([^"]*)"/.exec(error.message)?.[1];
+    return new UserError("usage", `${path} imports "${wanted}", which is no file beside it.`, {
+      cause: error,
+    });
+  }
+  if (!(error instanceof SyntaxError)) return error;
+  const place = sourcePosition(error);
+  const at = place ? `${place.path}:${place.line}:${place.column}` : path;
+  const missing = /does not provide an export named '([^']*)'/.exec(error.message)?.[1];
+  const said = missing
+    ? `the imported file exports no ${missing}`
+    : error.message.replace(/'?data:\S+'?/g, "an imported file");
+  return new UserError("usage", `${at}: ${said}.`, { cause: error });
+}
+
+export function describeValue(value: unknown): string {
+  if (value === null || value === undefined) return `${value}`;
+  if (typeof value === "function") return "a function";
+  if (typeof value !== "object") return `the ${typeof value} ${JSON.stringify(value)}`;
+  if (Array.isArray(value)) return `a list of ${value.length}`;
+  const { name = "Object" } = value.constructor ?? {};
+  return `${name === "Object" ? "an object" : `a ${name}`} with ${
+    Object.keys(value).slice(0, 5).join(", ") || "nothing in it"
+  }`;
+}
+
+export const isCode = (name: string): boolean => CODE.test(name);
+
+// The files of the user's own code that were opened, by path.
+
+const opened = new Map<string, UserFile>();
+
+export const noteUserFile = (file: UserFile): void => void opened.set(file.path, file);
+
+export const isUserFileOpen = (path: string): boolean => opened.has(path);
+
+/** A file that was opened before anything is made of it. */
+export function userFile(path: string): UserFile {
+  const file = opened.get(path);
+  if (!file) {
+    throw new UserError("usage", `${path} can't be used here: this command takes no TypeScript files.`);
+  }
+  return file;
+}
+
+export const DATA_EXAMPLE =
+  'It should look like: export default ({ tensor }) => ({ task: "regression", outputs: 1, train: { input, target }, ' +
+  "val: { input, target } }). To begin with one: hpctrain new data.";
+
+// A user's TypeScript file and the files of theirs that it imports -> one module, and the hash of all of them.
+
+interface LoadedFile {
+  readonly path: string;
+  /** SHA-256 of the file and of those it imports, hexadecimal. */
+  readonly hash: string;
+  readonly exports: Readonly<Record<string, unknown>>;
+}
+
+/** How the names of such files end. */
+const CODE = /\.(ts|mts|js|mjs)$/;
+
+const IMPORT = /(\bfrom\s*|\bimport\s*\(?\s*)(["'])((?:\.{1,2}\/|\/)[^"'\n]+)\2/g;
+const FOREIGN = /(?:\bfrom\s*|^\s*import\s+|\bimport\s*\(\s*)(["'])((?:npm|jsr|node|https?):[^"'\n]+)\1/m;
+/** Frames of an error that are kept: the library's own may stand above the user's. */
+const FRAMES = 60;
+
+export async function loadFile(path: string): Promise<LoadedFile> {
+  Error.stackTraceLimit = FRAMES;
+  const { url, hash } = await prepared(path);
+  return { path, hash, exports: await import(url) };
+}
+
+/** What `loadFile` notes as its hash; nothing is run. */
+export const hashOfFile = async (path: string): Promise<string> => (await prepared(path)).hash;
+
+async function prepared(path: string): Promise<{ url: string; hash: string }> {
+  const files: string[] = [];
+  const url = await urlOfFile(path, [], files);
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(files.join("\0")));
+  return { url, hash: new Uint8Array(digest).toHex() };
+}
+
+/** Adds to `files` what was read, in order. */
+async function urlOfFile(path: string, above: readonly string[], files: string[]): Promise<string> {
+  if (above.includes(path)) {
+    throw new UserError(
+      "usage",
+      `${[...above, path].join(" imports ")}: files that import each other in a circle can't be loaded.`,
+    );
+  }
+  const source = await read(path, above.at(-1));
+  files.push(source);
+  const js = await stripTypes(source, path);
+  const foreign = FOREIGN.exec(js);
+  if (foreign) {
+    throw new UserError(
+      "usage",
+      `${path} imports ${foreign[2]}, and a file given to hpctrain can import only files beside it. ` +
+        "The library comes as the argument of the exported function; import its types with `import type`.",
+    );
+  }
+  let out = "", end = 0;
+  for (const found of js.matchAll(IMPORT)) {
+    const [whole, before, quote, name] = found;
+    const url = await urlOfFile(
+      name.startsWith("/") ? name : join(dirname(path), name),
+      [...above, path],
+      files,
+    );
+    out += js.slice(end, found.index) + before + quote + url + quote;
+    end = found.index + whole.length;
+  }
+  return codeUrl(out + js.slice(end), path);
+}
+
+async function read(path: string, from: string | undefined): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch (cause) {
+    const by = from ? `, which ${from} imports,` : "";
+    const why = cause instanceof Deno.errors.NotFound
+      ? "is not there"
+      : `can't be read (${cause instanceof Error ? cause.message.split(" (os error")[0] : cause})`;
+    throw new UserError("usage", `The file ${path}${by} ${why}.`, { cause });
+  }
+}
+
+// TypeScript -> JavaScript with the same lines and columns: types become spaces.
+
+interface Refusal {
+  readonly message: string;
+  readonly startLine: number;
+  readonly startColumn: number;
+}
+
+/** What to write instead of what can't be erased, because it is more than a type. */
+const INSTEAD: readonly (readonly [RegExp, string])[] = [
+  [/enum/, "Write a plain object instead: const Kind = { a: 0, b: 1 }."],
+  [/parameter propert/i, "Declare the field, and give it its value in the constructor."],
+  [/namespace|module/, "Put it into a file of its own, or a plain object."],
+];
+
+/** The stripper is loaded when the first file needs it. */
+async function stripTypes(source: string, path: string): Promise<string> {
+  const { transformSync } = await import("../../../deps/amaro.ts");
+  try {
+    return transformSync(source, { mode: "strip-only", filename: path }).code;
+  } catch (cause) {
+    const { message, startLine, startColumn } = cause as Refusal;
+    if (typeof startLine !== "number") throw cause;
+    const instead = INSTEAD.find(([pattern]) => pattern.test(message))?.[1];
+    throw new UserError(
+      "usage",
+      `${path}:${startLine}:${startColumn + 1}: ${message.replace(/\.$/, "")}.${
+        instead ? ` ${instead}` : ""
+      }`,
+      { cause },
+    );
+  }
+}
+
+// Where in a user's file an error came up. Files are imported as data: URLs, which a stack trace shows shortened to
+// their first and last characters: the last 15 bytes of each are its number.
+
+const known: string[] = [];
+
+/** What stands for the file is the base64 of 15 bytes, which begin on a whole group of it. */
+const FRAME = /data:text\/javascript;base64,\S*?([\w+/]{20}):(\d+):(\d+)/;
+
+/** The URL that this code, of the file at `path`, is imported by. */
+function codeUrl(code: string, path: string): string {
+  const bytes = new TextEncoder().encode(code);
+  const number = known.push(path) - 1;
+  const filler = " ".repeat((3 - bytes.length % 3) % 3);
+  const marker = new TextEncoder().encode(`${filler}\n//${String(number).padStart(12, "0")}`);
+  const whole = new Uint8Array(bytes.length + marker.length);
+  whole.set(bytes);
+  whole.set(marker, bytes.length);
+  return `data:text/javascript;base64,${whole.toBase64()}`;
+}
+
+interface SourcePosition {
+  readonly path: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** The innermost place in a user's file that is on this error's way; null where there is none. */
+export function sourcePosition(error: unknown): SourcePosition | null {
+  if (!(error instanceof Error)) return null;
+  const found = FRAME.exec(error.stack ?? "");
+  if (!found) return sourcePosition(error.cause);
+  const [, marker, line, column] = found;
+  const path = known[Number(atob(marker).slice(3))];
+  return path === undefined ? null : { path, line: Number(line), column: Number(column) };
+}
+
+// An error that came up in a user's file -> a sentence that names the line.
+
+/**
+ * The error itself, unless a user's file is on its way. Running out of memory is nobody's mistake. `path` is the file
+ * whose function was called, where one was: what is thrown and is no Error knows no place.
+ */
+export function asMistake(error: unknown, path?: string): unknown {
+  if (path !== undefined && !(error instanceof Error)) {
+    return new UserError(
+      "usage",
+      `${path}: it has thrown ${
+        thrown(error)
+      }, which doesn't say in which line: throw an Error with that text.`,
+      { cause: error },
+    );
+  }
+  if (error instanceof UserError || (error instanceof NativeError && error.outOfMemory)) return error;
+  const place = sourcePosition(error);
+  return place === null ? error : mistake(place, error as Error);
+}
+
+function thrown(value: unknown): string {
+  return typeof value === "string" ? JSON.stringify(value.slice(0, 200)) : `${value}`.slice(0, 200);
+}
+
+export function mistake(place: SourcePosition, error: Error): UserError {
+  const at = `${place.path}:${place.line}:${place.column}`;
+  const text = error.message.replace(/data:text\/javascript;base64,\S+/g, place.path).replace(/\.$/, "");
+  const kind = error instanceof NativeError || error.name === "Error" ? "" : `${error.name}: `;
+  return new UserError("usage", `${at}: ${kind}${text}.`, { cause: error });
+}

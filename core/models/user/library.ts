@@ -1,0 +1,114 @@
+// What the function of a user's file is given, as types: `hpctrain types` prints them.
+import type { noGrad } from "../../../ffi/autograd.ts";
+import type { tensor } from "../../../ffi/make.ts";
+import type { keep, scope, Tensor } from "../../../ffi/tensor.ts";
+import type { Activation, Block, block, Facts, Model, model } from "../model.ts";
+import type * as nn from "../nn/mod.ts";
+import type * as ops from "./ops.ts";
+
+export type { Activation, Block, Facts, Model, Tensor };
+
+/** Settings of the model section that a model of one's own may follow. */
+export interface ModelSettings {
+  /** --hidden-size */
+  readonly hidden_size: number;
+  /** --layers */
+  readonly layers: number;
+  /** --dropout; -1 where it is not given. */
+  readonly dropout: number;
+  /** 0 where it is not given; so are those below. */
+  readonly width: number;
+  /** --context */
+  readonly context: number;
+  /** --heads */
+  readonly heads: number;
+  /** --embed */
+  readonly embed: number;
+  /** Side of a patch, of models that cut images into patches. */
+  readonly patch_size: number;
+}
+
+/** Settings of the data section that data of one's own may follow. */
+export interface DataSettings {
+  /** --data-path; empty where it is not given. */
+  readonly data_path: string;
+  /** --train-samples */
+  readonly train_samples: number;
+  /** --val-samples */
+  readonly val_samples: number;
+}
+
+/** The library, as the argument of a file's function: `export default ({ nn, ops }: Library) => ...`. */
+export interface Library {
+  /** Modules: nn.Linear, nn.Conv2d, nn.LayerNorm, nn.Module to extend, nn.init. */
+  readonly nn: typeof nn;
+  /** Operations on tensors, named as libtorch names them, in camel case: ops.relu, ops.crossEntropyLoss. */
+  readonly ops: typeof ops;
+  /** A tensor of these numbers; a plain array becomes f32. */
+  readonly tensor: typeof tensor;
+  /** Makes a tensor outlive the step that it is made in. */
+  readonly keep: typeof keep;
+  /** Frees the tensors that are made inside, but for those returned. */
+  readonly scope: typeof scope;
+  /** Computes without remembering how, so that nothing is sent back through it. */
+  readonly noGrad: typeof noGrad;
+  /** A model from its blocks: the parts that --gradient-checkpointing keeps the ends of. */
+  readonly model: typeof model;
+  /** One such part. */
+  readonly block: typeof block;
+}
+
+/** What the function of a model's file is given. */
+export interface ModelLibrary extends Library {
+  /** What the data says: the task, the shape of a sample, how many classes or targets. */
+  readonly facts: Facts;
+  /** Numbers that the loss wants of the last layer for each sample: most often facts.outputs. */
+  readonly outputs: number;
+  /** What the user chose by flags, where the model wants to follow it. */
+  readonly settings: ModelSettings;
+}
+
+/** What the function of a file of data is given. */
+export interface DataLibrary extends Library {
+  /** What the user chose by flags, where the data wants to follow it. */
+  readonly settings: DataSettings;
+  /** The run's: what is drawn from it is the same on every rank, and in every run. */
+  readonly seed: number;
+}
+
+/** What the function of a file of a loss, or of metrics, is given. */
+export interface JudgeLibrary extends Library {
+  /** What the data says: the task, the shape of a sample, how many classes or targets. */
+  readonly facts: Facts;
+}
+
+/** What a model's file gives: a module with forward, or a model of several blocks. */
+export type MadeModel = Model | (InstanceType<typeof nn.Module> & { forward(x: Tensor): Tensor });
+
+/** Samples as two tensors with one row each, or read as they are asked for. */
+export type Samples = { readonly input: Tensor; readonly target: Tensor } | {
+  readonly length: number;
+  /** One row for each id, in their order, that hangs on the id, the epoch and the seed alone: any thread may be asked. */
+  batch(ids: readonly number[], epoch: number): { readonly input: Tensor; readonly target: Tensor };
+};
+
+/** What a file of data gives. */
+export interface MadeData {
+  /** What is learnt: it chooses the loss and the metrics. */
+  readonly task: Facts["task"];
+  /** Classes, targets, or tokens in the vocabulary. */
+  readonly outputs: number;
+  /** What is trained with. */
+  readonly train: Samples;
+  /** None to validate with where it is left out. */
+  readonly val?: Samples | null;
+}
+
+/** One number as a tensor: the mean over the samples of a batch. */
+export type Judge = (output: Tensor, target: Tensor) => Tensor;
+
+/** What a loss's file gives. `outputs`: numbers that the model is to give for each sample, where that is not the data's. */
+export type MadeLoss = Judge | { readonly outputs?: number; readonly loss: Judge };
+
+/** What a metrics' file gives: each by its name. */
+export type MadeMetrics = Readonly<Record<string, Judge>>;

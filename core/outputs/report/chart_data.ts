@@ -1,0 +1,278 @@
+// The curves of one run or several, thinned out so that the report opens at once.
+import type { Curve } from "../../run/curve.ts";
+import type { RunData } from "../../run/run_data.ts";
+
+/** How numbers of a chart are written: the page knows the same words. */
+export type ChartUnit = "value" | "rate" | "bytes" | "seconds" | "share" | "percent" | "count";
+
+export interface ChartLine {
+  readonly label: string;
+  /** Which colour; of several runs, one each. */
+  readonly hue: number;
+  readonly run: number;
+  /** Not noisy, so smoothing would say what never was. */
+  readonly steady?: boolean;
+  /** Index into `xs`. */
+  readonly x: number;
+  readonly y: readonly (number | null)[];
+  /** The least and the greatest of each stretch, where stretches are of more than one step. */
+  readonly lo?: readonly (number | null)[];
+  readonly hi?: readonly (number | null)[];
+  /** Steps whose value was no number, the first of them, and how many. */
+  readonly wrong?: readonly number[];
+  readonly wrongs?: number;
+}
+
+export interface Chart {
+  readonly title: string;
+  readonly note?: string;
+  readonly unit: ChartUnit;
+  /** Seen against nothing at all; or to a logarithmic scale where that is asked for. */
+  readonly zero?: boolean;
+  readonly log?: boolean;
+  /** Of the machines, and not of the training. */
+  readonly machine?: boolean;
+  readonly lines: readonly ChartLine[];
+}
+
+export interface ChartData {
+  readonly runs: readonly string[];
+  /** Steps: lines that were measured at the same ones share them. */
+  readonly xs: readonly (readonly number[])[];
+  readonly charts: readonly Chart[];
+}
+
+/** Points of all lines together: at some 20 bytes each, well below 2 MB. */
+const MOST_POINTS = 56_000;
+const MOST_A_LINE = 4096;
+const FEWEST_A_LINE = 300;
+/** Ranks, and metrics, that have lines of their own. */
+const MOST_LINES = 16;
+const MOST_CHARTS = 60;
+
+interface Planned {
+  readonly title: string;
+  readonly note?: string;
+  readonly unit: ChartUnit;
+  readonly zero?: boolean;
+  readonly log?: boolean;
+  /** Of the machines, and not of the training. */
+  readonly machine?: boolean;
+  readonly lines: readonly {
+    readonly label: string;
+    readonly hue: number;
+    readonly run: number;
+    readonly steady?: boolean;
+    readonly curve: Curve;
+  }[];
+}
+
+export function chartData(runs: readonly RunData[]): ChartData {
+  const planned = (runs.length === 1 ? chartsOfOne(runs[0]) : chartsOfSeveral(runs))
+    .filter(({ lines }) => lines.some(({ curve }) => isTelling(curve))).slice(0, MOST_CHARTS);
+  const most = pointsALine(planned.flatMap(({ lines }) => lines.map(({ curve }) => curve.length)));
+  const xs: number[][] = [], known = new Map<string, number>();
+  const charts = planned.map(({ lines, ...chart }): Chart => ({
+    ...chart,
+    lines: lines.map(({ curve, ...line }): ChartLine => {
+      const { x, ...values } = thinned(curve, most);
+      const key = x.join();
+      if (!known.has(key)) known.set(key, xs.push(x) - 1);
+      return { ...line, x: known.get(key)!, ...values };
+    }),
+  }));
+  return { runs: runs.map(({ name }) => name), xs, charts };
+}
+
+/** More than one point, and not always nothing. */
+const isTelling = (curve: Curve): boolean =>
+  curve.length > 1 && (curve.least !== 0 || curve.greatest !== 0 || curve.wrongs > 0);
+
+/** As many as all lines together may have, and short lines leave to long ones. */
+function pointsALine(lengths: readonly number[]): number {
+  let most = MOST_A_LINE;
+  const all = () => lengths.reduce((sum, length) => sum + Math.min(length, most), 0);
+  while (most > FEWEST_A_LINE && all() > MOST_POINTS) most *= 0.9;
+  return Math.max(FEWEST_A_LINE, Math.floor(most));
+}
+
+/** At most so many stretches; of each the mean, and what it had at least and at most. */
+export function thinned(
+  curve: Curve,
+  most: number,
+): Pick<ChartLine, "y" | "lo" | "hi" | "wrong" | "wrongs"> & { x: number[] } {
+  const each = Math.ceil(curve.length / most);
+  const x: number[] = [], y: (number | null)[] = [], lo: (number | null)[] = [], hi: (number | null)[] = [];
+  let spread = false;
+  for (let from = 0; from < curve.length; from += each) {
+    const to = Math.min(curve.length, from + each);
+    let sum = 0, count = 0, min = Infinity, max = -Infinity;
+    for (let i = from; i < to; i++) {
+      sum += curve.sum[i];
+      count += curve.count[i];
+      min = Math.min(min, curve.min[i]);
+      max = Math.max(max, curve.max[i]);
+    }
+    x.push(curve.step[to - 1]);
+    const mean = count === 0 ? null : rounded(sum / count, 5);
+    y.push(mean);
+    const low = mean === null ? null : Math.min(rounded(min, 4), mean);
+    const high = mean === null ? null : Math.max(rounded(max, 4), mean);
+    lo.push(low);
+    hi.push(high);
+    // A curve that is as smooth as a learning rate has no band worth its bytes.
+    spread ||= mean !== null && high! - low! > 0.02 * Math.abs(mean);
+  }
+  return {
+    x,
+    y,
+    ...(spread ? { lo, hi } : {}),
+    ...(curve.wrongs > 0 ? { wrong: curve.wrong, wrongs: curve.wrongs } : {}),
+  };
+}
+
+const rounded = (value: number, digits: number): number => Number(value.toPrecision(digits));
+
+type Sort = Pick<Planned, "unit" | "zero" | "log">;
+/** Curves with a title of their own, in the order in which they are shown. */
+const KNOWN: readonly (readonly [name: string, title: string, sort: Sort])[] = [
+  ["lr", "Learning rate", { unit: "value" }],
+  ["grad_norm", "Gradient norm", { unit: "value", log: true }],
+  ["loss_scale", "Loss scale", { unit: "count", log: true }],
+  ["skipped_steps", "Skipped steps", { unit: "count", zero: true }],
+  ["samples_per_s", "Samples a second", { unit: "rate", zero: true }],
+  ["tokens_per_s", "Tokens a second", { unit: "rate", zero: true }],
+  ["mfu", "Model FLOPs utilisation", { unit: "share", zero: true }],
+  ["ranks_spread", "Slowest rank behind the fastest", { unit: "share", zero: true }],
+  ["memory_bytes", "Memory of rank 0", { unit: "bytes", zero: true }],
+];
+/** Said elsewhere, or in another unit. */
+const OTHERWISE = new Set(["loss", "val_loss", "epoch_loss", "flops", ...KNOWN.map(([name]) => name)]);
+
+const SYSTEM: readonly (readonly [name: string, title: string, sort: Sort])[] = [
+  ["gpu_percent", "GPU busy", { unit: "percent", zero: true }],
+  ["gpu_memory_bytes", "GPU memory", { unit: "bytes", zero: true }],
+  ["device_bytes", "Memory of tensors", { unit: "bytes", zero: true }],
+  ["gpu_power_w", "GPU power, W", { unit: "rate", zero: true }],
+  ["gpu_temperature_c", "GPU temperature, °C", { unit: "rate" }],
+  ["gpu_clock_mhz", "GPU clock, MHz", { unit: "rate", zero: true }],
+  ["rss_bytes", "Resident memory", { unit: "bytes", zero: true }],
+  ["host_cpu_percent", "Processors of the machine busy", { unit: "percent", zero: true }],
+  ["cpu_percent", "Processors used by hpctrain, one being 100%", { unit: "percent", zero: true }],
+  ["disk_read_bytes_per_s", "Read from disk, a second", { unit: "bytes", zero: true }],
+  ["disk_write_bytes_per_s", "Written to disk, a second", { unit: "bytes", zero: true }],
+  ["network_in_bytes_per_s", "Network in, a second", { unit: "bytes", zero: true }],
+  ["network_out_bytes_per_s", "Network out, a second", { unit: "bytes", zero: true }],
+];
+
+function chartsOfOne(data: RunData): Planned[] {
+  const { curves } = data;
+  const line = (name: string, label: string, hue: number) => {
+    const curve = curves.get(name);
+    return curve && curve.length > 0 ? [{ label, hue, run: 0, curve, ...steady(name) }] : [];
+  };
+  const parts = [...curves.keys()].filter((name) =>
+    name.startsWith("time_") && curves.get(name)!.greatest > 0
+  )
+    .slice(0, MOST_LINES);
+  return [
+    {
+      title: "Loss",
+      unit: "value",
+      log: true,
+      lines: [...line("loss", "training", 0), ...line("val_loss", "validation", 1)],
+    },
+    ...metricsOf(data).map((metric): Planned => ({
+      title: metric,
+      unit: "value",
+      log: metric === "perplexity",
+      lines: [...line(`train_${metric}`, "training", 0), ...line(`val_${metric}`, "validation", 1)],
+    })),
+    ...byName(data).map(([metric, names]): Planned => ({
+      title: `Validation ${metric}, one by one`,
+      unit: "value",
+      lines: names.slice(0, MOST_LINES).flatMap((name, i) => line(`val_${metric}/${name}`, name, i)),
+      note: names.length > MOST_LINES ? `the first ${MOST_LINES} of ${names.length}` : undefined,
+    })),
+    ...KNOWN.map(([name, title, sort]) => ({ title, ...sort, lines: line(name, title, 0) })),
+    {
+      title: "Time of a step",
+      unit: "seconds",
+      zero: true,
+      lines: parts.length > 0
+        ? parts.flatMap((name, i) => line(name, name.slice(5), i))
+        : line("data_s", "waited for data", 0),
+    },
+    ...othersOf(data).map((name): Planned => ({ title: name, unit: "value", lines: line(name, name, 0) })),
+    ...systemCharts(data),
+  ];
+}
+
+/** One chart a measurement, one line a run. */
+function chartsOfSeveral(runs: readonly RunData[]): Planned[] {
+  const lines = (name: string) =>
+    runs.flatMap(({ name: label, curves }, run) => {
+      const curve = curves.get(name);
+      return curve && curve.length > 0 ? [{ label, hue: run, run, curve, ...steady(name) }] : [];
+    });
+  const metrics = [...new Set(runs.flatMap(metricsOf))];
+  return [
+    { title: "Training loss", unit: "value", log: true, lines: lines("loss") },
+    { title: "Validation loss", unit: "value", log: true, lines: lines("val_loss") },
+    ...metrics.map((metric): Planned => ({
+      title: `Validation ${metric}`,
+      unit: "value",
+      lines: lines(`val_${metric}`),
+    })),
+    ...KNOWN.map(([name, title, sort]) => ({ title, ...sort, lines: lines(name) })),
+  ];
+}
+
+const STEADY = /^(val_|train_|lr$|loss_scale$|skipped_steps$)/;
+const steady = (name: string) => STEADY.test(name) ? { steady: true } : {};
+
+const metricsOf = ({ metrics }: RunData): string[] => [...metrics].slice(0, MOST_LINES);
+
+const BY_NAME = /^val_([^/]+)\/(.*)$/;
+
+/** What evaluations measure of each target or class, and their names. */
+function byName({ curves }: RunData): [metric: string, names: string[]][] {
+  const found = new Map<string, string[]>();
+  for (const curve of curves.keys()) {
+    const [, metric, name] = BY_NAME.exec(curve) ?? [];
+    if (metric !== undefined) found.set(metric, [...found.get(metric) ?? [], name]);
+  }
+  return [...found];
+}
+
+/** Fields that this version knows nothing of. */
+function othersOf(data: RunData): string[] {
+  const metrics = metricsOf(data);
+  return [...data.curves.keys()].filter((name) =>
+    !OTHERWISE.has(name) && !name.startsWith("time_") && name !== "data_s" && !BY_NAME.test(name) &&
+    !metrics.some((metric) => name === `train_${metric}` || name === `val_${metric}`)
+  );
+}
+
+function systemCharts({ systemCurves }: RunData): Planned[] {
+  return SYSTEM.flatMap(([field, title, sort]) => {
+    const ranks = [...systemCurves.get(field) ?? []].sort(([a], [b]) => a - b);
+    if (ranks.length === 0) return [];
+    const shown = ranks.slice(0, MOST_LINES);
+    const note = shown.length < ranks.length
+      ? `the first ${shown.length} of ${ranks.length} ranks`
+      : undefined;
+    return [{
+      title,
+      ...sort,
+      note,
+      machine: true,
+      lines: shown.map(([rank, curve], hue) => ({
+        label: ranks.length === 1 ? title : `rank ${rank}`,
+        hue,
+        run: 0,
+        curve,
+      })),
+    }];
+  });
+}

@@ -1,0 +1,90 @@
+// HTML in which every value is text unless it is marked as HTML, and bars of shares drawn as SVG.
+
+// HTML in which everything is text until it is said to be HTML: names and messages of runs are anybody's.
+
+/** Text that is HTML already. */
+export class Html {
+  constructor(readonly text: string) {}
+}
+
+type Part = string | number | Html | readonly Part[] | null | false | undefined;
+
+/** A template whose values are escaped, unless they are HTML; lists are put together, and nothing is left out. */
+export function markup(strings: TemplateStringsArray, ...values: Part[]): Html {
+  return new Html(strings.reduce((out, string, i) => out + textOf(values[i - 1]) + string));
+}
+
+function textOf(part: Part): string {
+  if (part === null || part === undefined || part === false) return "";
+  if (part instanceof Html) return part.text;
+  return Array.isArray(part) ? part.map(textOf).join("") : escaped(String(part));
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+/**
+ * Right in text and in quoted attributes. Control characters are nothing that HTML can say, what turns the
+ * direction of text round would do it to all that follows, and half characters are none.
+ */
+export const escaped = (text: string): string =>
+  text.toWellFormed()
+    // deno-lint-ignore no-control-regex
+    .replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "\ufffd")
+    .replace(/[&<>"']/g, (character) => ENTITIES[character]);
+
+/** JSON that can stand in a script element: nothing in it ends the element or opens a comment. */
+export const jsonText = (value: unknown): string =>
+  JSON.stringify(value).replace(
+    /[<>&\u2028\u2029]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+
+// Shares as bars, drawn as SVG so that they need no script.
+
+export interface BarShare {
+  readonly name: string;
+  readonly value: number;
+  /** Which colour; 8 is the faint one. */
+  readonly hue: number;
+}
+
+/** Side by side; `whole` is what fills the bar. */
+export function shareBar(shares: readonly BarShare[], whole: number): Html {
+  let at = 0;
+  const parts = shares.map(({ name, value, hue }) => {
+    const width = whole > 0 ? Math.max(0, 1000 * value / whole) : 0;
+    const part = markup`
+      <rect class="h${hue}" x="${at.toFixed(1)}" y="0" width="${width.toFixed(1)}" height="18">
+        <title>${name}</title>
+      </rect>
+    `;
+    at += width;
+    return part;
+  });
+  return markup`
+    <svg class="bar" viewBox="0 0 1000 18" preserveAspectRatio="none" role="img" aria-label="${
+    shares.map((
+      { name },
+    ) => name).join(", ")
+  }">
+      ${parts}
+    </svg>
+  `;
+}
+
+export const shareLegend = (shares: readonly Pick<BarShare, "name" | "hue">[]): Html =>
+  markup`
+    <p class="legend">${
+    shares.map(({ name, hue }) =>
+      markup`
+        <span class="key"><i class="swatch h${hue}"></i>${name}</span>
+      `
+    )
+  }</p>
+  `;

@@ -1,0 +1,278 @@
+// The .wandb file: its frames (LevelDB's log with CRC-32), and writing it record by record, so that a kill leaves all
+// but the last record whole.
+import { crc32 } from "node:zlib";
+import { dirname } from "../../../deps/path.ts";
+import { encodeRecord, type WandbRecord } from "./records.ts";
+
+// The frame of a .wandb file: a header, then records in blocks of 32 KiB, each piece with its checksum (LevelDB's log
+// with zlib's CRC-32).
+
+/** ":W&B", a magic number, version 0. */
+export const HEADER = Uint8Array.of(0x3a, 0x57, 0x26, 0x42, 0xe1, 0xbe, 0x00);
+
+/** Counted from the file's begin: the header is a part of the first one. */
+const BLOCK = 32768;
+/** Checksum (4 bytes), length (2), type (1). */
+const CHUNK_HEAD = 7;
+const FULL = 1, FIRST = 2, MIDDLE = 3, LAST = 4;
+
+/** The bytes of a record that begins at this place of the file. They are good until the next call. */
+export function encodeFrame(record: Uint8Array, offset: number): Uint8Array<ArrayBuffer> {
+  const length = framedLength(record.length, offset);
+  if (length > room.length) room = new Uint8Array(2 * length);
+  let at = 0, left = BLOCK - offset % BLOCK;
+  if (left < CHUNK_HEAD) {
+    room.fill(0, 0, left);
+    at = left;
+    left = BLOCK;
+  }
+  for (let done = 0, first = true;; first = false, left = BLOCK) {
+    const piece = Math.min(record.length - done, left - CHUNK_HEAD), from = at + CHUNK_HEAD;
+    const last = done + piece === record.length;
+    room[at + 6] = first ? last ? FULL : FIRST : last ? LAST : MIDDLE;
+    room.set(first && last ? record : record.subarray(done, done + piece), from);
+    at = putHead(at, crc32(room.subarray(at + 6, from + piece)), piece);
+    done += piece;
+    if (last) return room.subarray(0, at);
+  }
+}
+
+let room = new Uint8Array(1024);
+
+/** Little-endian, by hand: a view would be made for each record. Gives where the piece ends. */
+function putHead(at: number, sum: number, length: number): number {
+  room[at] = sum;
+  room[at + 1] = sum >>> 8;
+  room[at + 2] = sum >>> 16;
+  room[at + 3] = sum >>> 24;
+  room[at + 4] = length;
+  room[at + 5] = length >>> 8;
+  return at + CHUNK_HEAD + length;
+}
+
+function framedLength(length: number, offset: number): number {
+  const left = BLOCK - offset % BLOCK;
+  const fill = left < CHUNK_HEAD ? left : 0;
+  const inFirst = (fill > 0 ? BLOCK : left) - CHUNK_HEAD;
+  const more = Math.max(0, Math.ceil((length - inFirst) / (BLOCK - CHUNK_HEAD)));
+  return fill + length + CHUNK_HEAD * (1 + more);
+}
+
+export interface WandbFrame {
+  readonly record: Uint8Array;
+  /** Where it begins in the file, and where the next one does. */
+  readonly start: number;
+  readonly end: number;
+}
+
+/** How reading came to its end. */
+export interface FrameEnd {
+  /** Where the last whole record ends: what a writer may keep. */
+  readonly end: number;
+  /** Set where bytes are left over: cut in the middle of a record (it may still be written), or not what was written. */
+  readonly damage: { readonly kind: "cut" | "damaged"; readonly at: number; readonly why: string } | null;
+}
+
+/** Reads up to `into.length` bytes at a place of the file; fewer only where it ends. */
+export type ReadAt = (into: Uint8Array, at: number) => number;
+
+export function readAtOf(file: Deno.FsFile): ReadAt {
+  return (into, at) => {
+    file.seekSync(at, Deno.SeekMode.Start);
+    let done = 0;
+    while (done < into.length) {
+      const got = file.readSync(into.subarray(done));
+      if (got === null || got === 0) break;
+      done += got;
+    }
+    return done;
+  };
+}
+
+export const readAtOfBytes = (bytes: Uint8Array): ReadAt => (into, at) => {
+  const found = bytes.subarray(Math.min(at, bytes.length), at + into.length);
+  into.set(found);
+  return found.length;
+};
+
+export interface ReadOptions {
+  /** The end of a record that was read before, to go on from there. */
+  readonly from?: number;
+  /** Told of each damage: reading goes on at the next block that a record begins in. Without it reading ends there. */
+  readonly resync?: (damage: NonNullable<FrameEnd["damage"]>) => void;
+}
+
+/** Every whole record up to the file's end or the first damage, one block in memory at a time. */
+export function* readFrames(
+  read: ReadAt,
+  { from, resync }: ReadOptions = {},
+): Generator<WandbFrame, FrameEnd> {
+  const block = new Uint8Array(BLOCK);
+  const view = new DataView(block.buffer);
+  let loaded = -1, size = 0; // which block is in memory, and how much of it there is
+  let at = from ?? HEADER.length;
+  let end = at; // of the last whole record
+  let start = at; // of the record under way
+  let pieces: Uint8Array[] | null = null;
+
+  if (from === undefined || from < HEADER.length) {
+    const found = read(block.subarray(0, HEADER.length), 0);
+    const wrong = HEADER.findIndex((byte, i) => i < found && block[i] !== byte);
+    if (wrong >= 0) return { end: 0, damage: { kind: "damaged", at: wrong, why: "it is not a .wandb file" } };
+    if (found < HEADER.length) {
+      return { end: 0, damage: { kind: "cut", at: found, why: "its header is cut" } };
+    }
+    at = end = start = HEADER.length;
+  }
+  for (;;) {
+    const base = at - at % BLOCK;
+    if (loaded !== base) {
+      size = read(block, base);
+      loaded = base;
+    }
+    const here = at - base;
+    const found = chunkAt(block, view, here, size);
+    if (found.is === "end") {
+      const open = pieces !== null;
+      return {
+        end,
+        damage: open || found.cut ? { kind: "cut", at: end, why: "the file ends within a record" } : null,
+      };
+    }
+    if (found.is === "fill") {
+      at = base + BLOCK;
+      if (pieces === null) start = at;
+      continue;
+    }
+    const order = found.is === "chunk" && (found.type === FULL || found.type === FIRST) !== (pieces === null);
+    if (found.is === "damaged" || order) {
+      const why = found.is === "damaged" ? found.why : "pieces of a record are missing";
+      const damage = { kind: "damaged" as const, at, why };
+      if (!resync) return { end, damage };
+      resync(damage);
+      pieces = null;
+      // After a wrong order this piece may begin a record; within a damaged block nothing can be told.
+      if (order && (found.type === FULL || found.type === FIRST)) continue;
+      at = order ? at + CHUNK_HEAD + found.length : base + BLOCK;
+      start = at;
+      continue;
+    }
+    const { type, length } = found;
+    if (pieces === null) start = at;
+    const piece = block.slice(here + CHUNK_HEAD, here + CHUNK_HEAD + length);
+    at += CHUNK_HEAD + length;
+    if (type === FIRST || type === MIDDLE) {
+      (pieces ??= []).push(piece);
+      continue;
+    }
+    end = at;
+    const record = pieces === null ? piece : joined([...pieces, piece]);
+    pieces = null;
+    yield { record, start, end };
+  }
+}
+
+type Found =
+  | { is: "end"; cut: boolean }
+  | { is: "fill" }
+  | { is: "damaged"; why: string }
+  | { is: "chunk"; type: number; length: number };
+
+/** What lies at a place of a block of which `size` bytes are there. */
+function chunkAt(block: Uint8Array, view: DataView, at: number, size: number): Found {
+  if (at >= size) return { is: "end", cut: false };
+  if (BLOCK - at < CHUNK_HEAD) {
+    if (block.subarray(at, size).some((byte) => byte !== 0)) {
+      return { is: "damaged", why: "a block's end is not empty" };
+    }
+    return size < BLOCK ? { is: "end", cut: false } : { is: "fill" };
+  }
+  if (size - at < CHUNK_HEAD) return { is: "end", cut: true };
+  const sum = view.getUint32(at, true), length = view.getUint16(at + 4, true), type = block[at + 6];
+  if (sum === 0 && length === 0 && type === 0) {
+    // Zeros after the last record: room that was set aside, or a crash of the machine.
+    if (block.subarray(at, size).some((byte) => byte !== 0)) {
+      return { is: "damaged", why: "zeros lie where a record is" };
+    }
+    return size < BLOCK ? { is: "end", cut: false } : { is: "fill" };
+  }
+  if (type < FULL || type > LAST || at + CHUNK_HEAD + length > BLOCK) {
+    return { is: "damaged", why: "a piece's head makes no sense" };
+  }
+  if (at + CHUNK_HEAD + length > size) return { is: "end", cut: true };
+  if (crc32(block.subarray(at + 6, at + CHUNK_HEAD + length)) !== sum) {
+    return { is: "damaged", why: "a checksum does not match" };
+  }
+  return { is: "chunk", type, length };
+}
+
+function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}
+
+// A .wandb file that is written record by record, each by one write: what a kill leaves is whole but for the last
+// one.ts, records.ts, @std/path.
+
+export interface WandbFile {
+  /** Throws where the disk refuses; the file then ends with the last whole record as soon as the disk lets it. */
+  append(record: WandbRecord): void;
+  /** Whether somebody has removed it: what is written goes nowhere then. */
+  readonly gone: boolean;
+  close(): void;
+}
+
+/** A new file; the folder is made where it is missing. */
+export function createWandbFile(path: string): WandbFile {
+  Deno.mkdirSync(dirname(path), { recursive: true });
+  const file = Deno.openSync(path, { write: true, create: true, truncate: true });
+  writeWhole(file, HEADER);
+  return writer(file, HEADER.length, 0);
+}
+
+/** Goes on behind the last whole record, which ends there and is the `count`-th. */
+export function continueWandbFile(path: string, end: number, count: number): WandbFile {
+  const file = Deno.openSync(path, { write: true });
+  file.truncateSync(end);
+  file.seekSync(end, Deno.SeekMode.Start);
+  return writer(file, end, count);
+}
+
+function writer(file: Deno.FsFile, offset: number, count: number): WandbFile {
+  let torn = false; // there may be a part of a record behind `offset`
+  return {
+    append(record) {
+      if (torn) mend();
+      const bytes = encodeFrame(encodeRecord(record, count + 1), offset);
+      torn = true;
+      writeWhole(file, bytes);
+      torn = false;
+      offset += bytes.length;
+      count++;
+    },
+    get gone() {
+      return file.statSync().nlink === 0;
+    },
+    close() {
+      try {
+        if (torn) mend();
+      } catch { /* readers pass over a cut record */ }
+      file.close();
+    },
+  };
+
+  function mend(): void {
+    file.truncateSync(offset);
+    file.seekSync(offset, Deno.SeekMode.Start);
+    torn = false;
+  }
+}
+
+function writeWhole(file: Deno.FsFile, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
+}

@@ -1,0 +1,88 @@
+// The files that go with a W&B run: pictures, links to its own files, and facts about the machine.
+import { createHash } from "node:crypto";
+import { Buffer } from "node:buffer";
+import { dirname, join, resolve } from "../../../deps/path.ts";
+import { jsonOf } from "./records.ts";
+import type { PicturesNote, WandbSetup } from "./types.ts";
+
+/** Writes the pictures; gives their names in the run's files, and what a row says of them. */
+export function writePictures(
+  folder: string,
+  { name, step, pictures }: PicturesNote,
+): { files: string[]; json: string } {
+  const files = pictures.map(({ png }) => {
+    const bytes = Buffer.from(png, "base64");
+    const sum = createHash("sha256").update(bytes).digest("hex").slice(0, 20);
+    const file = `media/images/${name}_${step}_${sum}.png`;
+    write(join(folder, file), bytes);
+    return file;
+  });
+  const { width, height } = pictures[0];
+  const json = jsonOf({
+    _type: "images/separated",
+    width,
+    height,
+    format: "png",
+    count: files.length,
+    filenames: files,
+    captions: pictures.map(({ caption }) => caption),
+  });
+  return { files, json };
+}
+
+/**
+ * Another name for a file, which costs no room: what is replaced later must be linked again. Null where it is not there
+ * (yet), or is a folder.
+ */
+export function link(folder: string, { name, source }: WandbSetup["files"][number]): string | null {
+  const path = join(folder, name);
+  try {
+    if (!Deno.statSync(source).isFile) return null;
+    Deno.mkdirSync(dirname(path), { recursive: true });
+    remove(path);
+    try {
+      Deno.linkSync(source, path);
+    } catch {
+      Deno.symlinkSync(resolve(source), path); // another disk
+    }
+    return name;
+  } catch {
+    return null;
+  }
+}
+
+export const METADATA = "wandb-metadata.json";
+
+/** As a file: newer programs also know a record of it, whose number meant something else in 2024, so that those stop there. */
+export function writeMetadata(folder: string, e: WandbSetup["environment"]): void {
+  const facts = {
+    os: e.os,
+    python: e.python,
+    startedAt: e.startedAt === undefined ? undefined : new Date(e.startedAt * 1000).toISOString(),
+    args: e.args,
+    program: e.program,
+    git: e.git,
+    root: e.root,
+    host: e.host,
+    username: e.user,
+    executable: e.executable,
+    cpu_count: e.cores,
+    cpu_count_logical: e.threads,
+    gpu: e.gpu,
+    gpu_count: e.gpus,
+    memory: e.memoryBytes === undefined ? undefined : { total: String(e.memoryBytes) },
+    slurm: e.slurm,
+  };
+  write(join(folder, METADATA), new TextEncoder().encode(JSON.stringify(facts, null, 2)));
+}
+
+function write(path: string, bytes: Uint8Array): void {
+  Deno.mkdirSync(dirname(path), { recursive: true });
+  Deno.writeFileSync(path, bytes);
+}
+
+function remove(path: string): void {
+  try {
+    Deno.removeSync(path);
+  } catch { /* it was not there */ }
+}

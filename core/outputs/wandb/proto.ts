@@ -1,0 +1,179 @@
+// The wire format of protocol buffers, as far as W&B's records need it.
+
+const VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5;
+
+/** Grows as it is written to; `reset` keeps its memory for the next message. */
+export interface ProtoWriter {
+  /** An integer, a flag or an enum. Zero is left out, as the format wants. */
+  int(field: number, value: number | boolean): void;
+  /** Left out when empty. */
+  text(field: number, value: string | undefined): void;
+  /** A message in the message: `body` writes its fields. It is written when empty, too. */
+  message(field: number, body: () => void): void;
+  /** What was written so far: a view that the next `reset` takes back. */
+  bytes(): Uint8Array<ArrayBuffer>;
+  reset(): void;
+}
+
+const START_BYTES = 1024;
+const SHORT = 64;
+
+export function protoWriter(): ProtoWriter {
+  const encoder = new TextEncoder();
+  let buffer = new Uint8Array(START_BYTES);
+  let at = 0;
+
+  const room = (bytes: number) => {
+    if (at + bytes <= buffer.length) return;
+    const larger = new Uint8Array(Math.max(2 * buffer.length, at + bytes));
+    larger.set(buffer.subarray(0, at));
+    buffer = larger;
+  };
+  /** Up to 2^53; what is negative takes ten bytes, as two's complement of 64 bits. */
+  const varint = (value: number) => {
+    room(10);
+    if (value < 0) return negative(value);
+    while (value > 127) {
+      buffer[at++] = (value % 128) | 128;
+      value = Math.floor(value / 128);
+    }
+    buffer[at++] = value;
+  };
+  const negative = (value: number) => {
+    let rest = BigInt.asUintN(64, BigInt(value));
+    for (; rest > 127n; rest >>= 7n) buffer[at++] = Number(rest & 127n) | 128;
+    buffer[at++] = Number(rest);
+  };
+  /** Writes the length of what was written since `from`, before it. One byte was left for it. */
+  const setLength = (from: number) => {
+    const length = at - from;
+    if (length < 128) {
+      buffer[from - 1] = length;
+      return;
+    }
+    const more = Math.ceil(Math.log2(length + 1) / 7) - 1;
+    room(more);
+    buffer.copyWithin(from + more, from, at);
+    const end = at + more;
+    at = from - 1;
+    varint(length);
+    at = end;
+  };
+  /** Most texts are short names and numbers: by hand that is several times faster. False leaves it to the encoder. */
+  const ascii = (value: string): boolean => {
+    if (value.length > SHORT) return false;
+    for (let i = 0; i < value.length; i++) {
+      const code = value.charCodeAt(i);
+      if (code > 127) return false;
+      buffer[at + i] = code;
+    }
+    at += value.length;
+    return true;
+  };
+  return {
+    int(field, value) {
+      const number = Number(value);
+      if (number === 0) return;
+      varint(field * 8 + VARINT);
+      varint(number);
+    },
+    text(field, value) {
+      if (!value) return;
+      varint(field * 8 + BYTES);
+      room(1 + 3 * value.length); // UTF-8 takes at most three bytes a UTF-16 unit
+      const from = ++at;
+      if (!ascii(value)) at = from + encoder.encodeInto(value, buffer.subarray(from)).written;
+      setLength(from);
+    },
+    message(field, body) {
+      varint(field * 8 + BYTES);
+      room(1);
+      const from = ++at;
+      body();
+      setLength(from);
+    },
+    bytes: () => buffer.subarray(0, at),
+    reset: () => void (at = 0),
+  };
+}
+
+/** A message that is not what the format allows. */
+export class ProtoError extends Error {}
+
+/** The fields of a message: integers as numbers (64 bits, signed), everything with a length as bytes. */
+export type ProtoFields = ReadonlyMap<number, readonly (number | Uint8Array)[]>;
+
+export function readProto(bytes: Uint8Array): ProtoFields {
+  const fields = new Map<number, (number | Uint8Array)[]>();
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let at = 0;
+  const varint = (): number => {
+    let value = 0n;
+    for (let shift = 0n; shift < 70n; shift += 7n) {
+      if (at >= bytes.length) throw new ProtoError("it ends within a number");
+      const byte = bytes[at++];
+      value |= BigInt(byte & 127) << shift;
+      if (byte < 128) return Number(BigInt.asIntN(64, value));
+    }
+    throw new ProtoError("a number has more than ten bytes");
+  };
+  const take = (length: number): number => {
+    if (length < 0 || at + length > bytes.length) throw new ProtoError("a field is longer than its message");
+    at += length;
+    return at - length;
+  };
+  while (at < bytes.length) {
+    const tag = varint();
+    const field = Math.floor(tag / 8);
+    if (tag < 8) throw new ProtoError(`field number ${field}`);
+    const list = fields.get(field) ?? [];
+    fields.set(field, list);
+    switch (tag % 8) {
+      case VARINT:
+        list.push(varint());
+        break;
+      case FIXED64:
+        list.push(view.getFloat64(take(8), true));
+        break;
+      case BYTES: {
+        const from = take(varint());
+        list.push(bytes.subarray(from, at));
+        break;
+      }
+      case FIXED32:
+        list.push(view.getUint32(take(4), true));
+        break;
+      default:
+        throw new ProtoError(`wire type ${tag % 8}`);
+    }
+  }
+  return fields;
+}
+
+// What a field has, where it has what is expected; else what the format says of a field that is not there.
+
+export function textField(fields: ProtoFields, field: number): string {
+  const value = fields.get(field)?.at(-1);
+  return value instanceof Uint8Array ? decoder.decode(value) : "";
+}
+
+export const textFields = (fields: ProtoFields, field: number): string[] =>
+  bytesOf(fields, field).map((bytes) => decoder.decode(bytes));
+
+export function numberField(fields: ProtoFields, field: number): number {
+  const value = fields.get(field)?.at(-1);
+  return typeof value === "number" ? value : 0;
+}
+
+export const messageField = (fields: ProtoFields, field: number): ProtoFields | null => {
+  const bytes = bytesOf(fields, field).at(-1);
+  return bytes ? readProto(bytes) : null;
+};
+
+export const messageFields = (fields: ProtoFields, field: number): ProtoFields[] =>
+  bytesOf(fields, field).map(readProto);
+
+const bytesOf = (fields: ProtoFields, field: number): Uint8Array[] =>
+  (fields.get(field) ?? []).filter((value) => value instanceof Uint8Array);
+
+const decoder = new TextDecoder();

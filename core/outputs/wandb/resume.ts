@@ -1,0 +1,147 @@
+// Continues a run's .wandb files on resume: what the server has, and the file rewritten without the steps that are
+// done again.
+import { writeAll, writeAtomically } from "../../base/atomic.ts";
+import { readEvents } from "../../run/event_log.ts";
+import { encodeFrame, HEADER, readAtOf, readFrames } from "./file.ts";
+import { METADATA } from "./media.ts";
+import { decodeRecord, encodeRecord, type Item, type WandbRecord } from "./records.ts";
+import { endsEpoch, type HistoryRow, type HistoryRows, type RowValues } from "./rows.ts";
+import type { ResumedRun, WandbSetup } from "./types.ts";
+
+export interface KeptRecords {
+  /** Rows in order, in the files of before or in this one: of the last, its step and time. */
+  readonly step: number;
+  readonly runtime: number;
+  /** An evaluation of the last step is to come: its row is not in the file. */
+  readonly held: HistoryRow | null;
+  /** Where the file ends, and how many records are in it; null where there is none to go on with. */
+  readonly file: { readonly end: number; readonly count: number } | null;
+}
+
+type Head = (before: WandbRecord & { kind: "run" } | null) => WandbRecord[];
+
+/** Looks at files that were uploaded: their rows stay where they are. */
+export function readUploaded(
+  setup: WandbSetup,
+  seen: (row: HistoryRow) => void,
+): { step: number; runtime: number } {
+  let step = setup.after, runtime = 0;
+  for (const path of setup.uploaded) {
+    for (const record of recordsIn(path)) {
+      if (record.kind !== "history") continue;
+      const row = rowOf(record);
+      seen(row);
+      step = Math.max(step, row.step);
+      runtime = Math.max(runtime, seconds(row));
+    }
+  }
+  return { step, runtime };
+}
+
+/**
+ * Writes the file anew, beginning with `head`, without its end, its summaries and the rows of steps that are done again.
+ * A kill leaves the old file or the new one.
+ */
+export function rewrite(
+  { path, pace, after }: WandbSetup,
+  { step }: ResumedRun,
+  head: Head,
+  seen: (row: HistoryRow) => void,
+): KeptRecords {
+  const state = { end: HEADER.length, count: 0 };
+  let last: HistoryRow | null = null, runtime = 0, held: HistoryRow | null = null;
+  const open = step > after && pace.stepInEpoch > 0 && pace.step === step && endsEpoch(step, pace);
+  writeAtomically(path, (out) => {
+    const batch = openBatch(out);
+    const put = (record: Uint8Array) => {
+      const bytes = encodeFrame(record, state.end);
+      batch.write(bytes);
+      state.end += bytes.length;
+      state.count++;
+    };
+    batch.write(HEADER);
+    const first = recordsIn(path).find((record) => record.kind === "run");
+    for (const record of head(first?.kind === "run" ? first : null)) {
+      put(encodeRecord(record, state.count + 1));
+    }
+    for (const { record: bytes } of framesIn(path)) {
+      const record = decodeRecord(bytes);
+      if (!KEPT.has(record.kind) || isRewritten(record)) continue;
+      if (record.kind === "history") {
+        const row = rowOf(record);
+        if (row.step > Math.max(step, after) || (last !== null && row.step <= last.step)) continue;
+        if (open && row.step === step) {
+          held = row;
+          continue;
+        }
+        seen(row);
+        last = row;
+        runtime = Math.max(runtime, seconds(row));
+      }
+      put(bytes);
+    }
+    batch.end();
+  }, { sync: false });
+  return { step: (last as HistoryRow | null)?.step ?? -1, runtime, held, file: state };
+}
+
+const isRewritten = (record: WandbRecord) =>
+  record.kind === "files" && record.files.every(({ path }) => path === METADATA);
+
+/** The rest is said anew. */
+const KEPT = new Set(["history", "files", "stats", "output", "alert", "other"]);
+
+/** Rows that a kill has taken from the file, though the run goes on after them: made from the run's events. */
+export function fillIn(rows: HistoryRows, { step, epoch }: ResumedRun, events: string): void {
+  const after = rows.last;
+  if (after >= step) return;
+  let found;
+  try {
+    found = readEvents(events);
+  } catch {
+    return; // the events are gone too
+  }
+  for (const event of found) {
+    if (event.kind !== "step" && event.kind !== "eval" && event.kind !== "epoch") continue;
+    if (event.step <= after || event.step > step) continue;
+    if (event.kind !== "step" && event.epoch > epoch) continue; // is done again
+    rows.event(event);
+  }
+}
+
+function* framesIn(path: string) {
+  using file = Deno.openSync(path);
+  yield* readFrames(readAtOf(file));
+}
+
+/** The whole records of a file, in order; a damaged one ends it. */
+export function* recordsIn(path: string): Generator<WandbRecord, undefined> {
+  for (const { record } of framesIn(path)) yield decodeRecord(record);
+}
+
+function rowOf({ items, step }: { items: readonly Item[]; step?: number }): HistoryRow {
+  const values: RowValues = new Map(items.map(({ key, json }) => [key.join("."), json]));
+  return { step: Number(values.get("_step") ?? step ?? 0), values };
+}
+
+const seconds = ({ values }: HistoryRow): number => Number(values.get("_runtime") ?? 0) || 0;
+
+const BATCH_BYTES = 1 << 18;
+
+function openBatch(out: Deno.FsFile) {
+  const buffer = new Uint8Array(BATCH_BYTES);
+  let used = 0;
+  const end = () => {
+    writeAll(out, buffer.subarray(0, used));
+    used = 0;
+  };
+  return {
+    write(bytes: Uint8Array): void {
+      if (used + bytes.length > buffer.length) end();
+      if (bytes.length > buffer.length) return writeAll(out, bytes);
+      buffer.set(bytes, used);
+      used += bytes.length;
+    },
+    end,
+  };
+}

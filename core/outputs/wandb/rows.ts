@@ -1,0 +1,313 @@
+// A run's events as W&B's data: rows of history in rising order, the summary, and system metrics.
+import type {
+  EpochEvent,
+  EvalEvent,
+  Event,
+  RanksEvent,
+  StepEvent,
+  SystemEvent,
+  TimesEvent,
+} from "../../run/events.ts";
+import type { EpochPosition } from "./types.ts";
+import type { Item } from "./records.ts";
+import { TIME_PARTS } from "../../run/account.ts";
+
+// A run's events as rows of history: one for a step, in rising order, never split.ts.
+
+/** Values by their names, as JSON text. */
+export type RowValues = Map<string, string>;
+
+export interface HistoryRow {
+  readonly step: number;
+  readonly values: RowValues;
+}
+
+export interface HistoryRows {
+  /** A step, an evaluation, the end of an epoch; others are passed over. */
+  event(event: Event): void;
+  /** Values of a step from elsewhere: they are in its row, or in the next one where it has none. */
+  add(step: number, t: number, values: RowValues): void;
+  /** Writes what is held back. */
+  flush(): void;
+  /** The step of the last row. */
+  readonly last: number;
+  /** Seconds that the run has taken. */
+  runtime(t: number): number;
+  /** Counts time from when the run went on: what was told until now is of before. */
+  restart(): void;
+}
+
+export interface RowsOptions {
+  /** Takes a row that is complete. */
+  put(row: HistoryRow): void;
+  readonly pace: EpochPosition;
+  /** Nothing is written of steps up to this one: they are where they belong. */
+  readonly after: number;
+  /** The step of the last row in the file. */
+  readonly last: number;
+  /** A row that is not complete: an evaluation of its step is to come. */
+  readonly held: HistoryRow | null;
+  /** Seconds that the run has taken so far, and when it went on. */
+  readonly runtime: number;
+  readonly began: number;
+}
+
+/** What changes slowly, or is noise from step to step, is in a row of a step this often. */
+const SLOW_S = 1;
+/** Numbers of a step: whether they are in every row. */
+const IN_EVERY_ROW: Readonly<Record<Exclude<keyof StepEvent, "kind" | "step" | "epoch">, boolean>> = {
+  loss: true,
+  lr: true,
+  grad_norm: true,
+  samples_per_s: false,
+  memory_bytes: false,
+  loss_scale: false,
+  skipped_steps: false,
+  data_s: false,
+};
+/** Names are put together once, not in each step. */
+const STEP_FIELDS = Object.entries(IN_EVERY_ROW).map(([field, quick]) => ({
+  field: field as keyof typeof IN_EVERY_ROW,
+  name: `train/${field}`,
+  quick,
+}));
+const NOT_MEASURED = ["t", "kind", "step", "epoch"];
+
+export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptions): HistoryRows {
+  let { held, runtime, last } = given;
+  let late: RowValues = new Map(); // of a step whose row is written
+  let early: { step: number; t: number; values: RowValues }[] = []; // told before what comes before them
+  let slowAt = -Infinity;
+  let before = began; // when the last event was
+
+  /** Counts time as it passes, so that a clock that is set back takes nothing away. */
+  const pass = (t: number) => {
+    if (t > before) runtime += t - before;
+    before = t;
+  };
+  const flush = () => {
+    if (held === null) return;
+    const row = held;
+    held = null;
+    last = row.step;
+    put(row);
+  };
+  const rowOf = (step: number, t: number): RowValues => {
+    if (held !== null && held.step >= step) return held.values;
+    flush();
+    held = { step, values: late };
+    late = new Map();
+    held.values.set("_step", String(step))
+      .set("_timestamp", shortSeconds(t))
+      .set("_runtime", shortSeconds(runtime));
+    for (const one of early.filter((one) => one.step <= step)) merge(held.values, one.values);
+    early = early.filter((one) => one.step > step);
+    return held.values;
+  };
+  /** The row that values of a step belong into; null where the server has it. */
+  const rowFor = (step: number, t: number): RowValues | null => {
+    if (step <= after) return null;
+    pass(t);
+    return step <= last && held === null ? late : rowOf(step, t);
+  };
+  const done = (step: number) => {
+    if (held?.step === step) flush();
+  };
+  return {
+    event(event) {
+      if (event.kind === "times") { // of many steps: whichever row comes next tells it
+        return putTimes(held?.values ?? late, event);
+      }
+      if (event.kind !== "step" && event.kind !== "eval" && event.kind !== "epoch") return;
+      const row = rowFor(event.step, event.t);
+      if (row === null) return;
+      switch (event.kind) {
+        case "step": {
+          const slow = event.t - slowAt >= SLOW_S || event.t < slowAt;
+          if (slow) slowAt = event.t;
+          putStep(row, event, slow);
+          // An evaluation follows the last step of an epoch, and belongs into its row.
+          return endsEpoch(event.step, pace) ? undefined : done(event.step);
+        }
+        case "eval":
+          return putEvaluation(row, event);
+        case "epoch":
+          putEpoch(row, event);
+          return done(event.step);
+      }
+    },
+    add(step, t, values) {
+      if (held?.step === step) merge(held.values, values);
+      else if (step > after) early.push({ step, t, values });
+    },
+    flush() {
+      const waiting = early.at(-1);
+      if (waiting) rowOf(Math.max(waiting.step, last + 1), waiting.t);
+      flush();
+    },
+    get last() {
+      return held?.step ?? last;
+    },
+    runtime(t) {
+      pass(t);
+      return runtime;
+    },
+    restart() {
+      before = began;
+    },
+  };
+}
+
+function merge(row: RowValues, values: RowValues): void {
+  for (const [name, value] of values) row.set(name, value);
+}
+
+export function endsEpoch(step: number, pace: EpochPosition): boolean {
+  const inEpoch = step - pace.step + pace.stepInEpoch;
+  return inEpoch % pace.stepsPerEpoch === 0 || step === pace.maxSteps;
+}
+
+function putStep(row: RowValues, event: StepEvent, slow: boolean): void {
+  row.set("epoch", String(event.epoch));
+  for (const { field, name, quick } of STEP_FIELDS) {
+    const value = event[field];
+    if (typeof value === "number" && (quick || slow)) row.set(name, shortNumber(value));
+  }
+}
+
+/** What a step takes, in milliseconds, and by which parts. */
+function putTimes(row: RowValues, event: TimesEvent): void {
+  if (!(event.steps > 0)) return; // before the first step, or after the last
+  for (const [name, value] of Object.entries(event)) {
+    if (typeof value !== "number" || NOT_MEASURED.includes(name) || name === "steps" || name === "seconds") {
+      continue;
+    }
+    const part = /^(.*(?<!per))_s$/.exec(name)?.[1];
+    if (part === undefined) row.set(`time/${name}`, shortNumber(value));
+    else row.set(`time/${part}_ms`, shortNumber(1000 * value / event.steps));
+  }
+}
+
+function putEvaluation(row: RowValues, event: EvalEvent): void {
+  row.set("epoch", String(event.epoch)).set("val/loss", String(event.val_loss));
+  for (const [name, value] of Object.entries(event.metrics)) row.set(`val/${name}`, String(value));
+  row.set("val/seconds", shortSeconds(event.seconds));
+}
+
+function putEpoch(row: RowValues, event: EpochEvent): void {
+  row.set("epoch", String(event.epoch)).set("train/epoch_loss", String(event.loss));
+  for (const [name, value] of Object.entries(event.metrics)) row.set(`train/${name}`, String(value));
+  row.set("train/epoch_seconds", shortSeconds(event.seconds));
+  if (event.samples_per_s !== undefined) {
+    row.set("train/epoch_samples_per_s", shortNumber(event.samples_per_s));
+  }
+}
+
+// Measured numbers as short JSON.
+
+/** Nine digits are every bit of a float of 32 bits, and half the bytes of a double. */
+const DIGITS = 9;
+
+/** What is no finite number is a bare word, as W&B writes it. */
+function shortNumber(x: number): string {
+  const text = String(x);
+  if (text.length <= DIGITS + 1 || Number.isInteger(x)) return text;
+  const short = String(Number(x.toPrecision(DIGITS)));
+  return short.length < text.length ? short : text;
+}
+
+/** Seconds to the millisecond. */
+const shortSeconds = (seconds: number): string => String(Math.round(seconds * 1000) / 1000);
+
+// What W&B shows of a run as a whole: each name's last value, and the best evaluation.
+
+export interface WandbSummary {
+  /** Hears of each row in order, also of those of a run's earlier attempts. */
+  seen(row: HistoryRow): void;
+  set(name: string, json: string): void;
+  /** What has changed since it was asked last; the whole where `all` is set. */
+  changed(all?: boolean): Item[];
+}
+
+export function openWandbSummary(): WandbSummary {
+  const values: RowValues = new Map();
+  let touched = new Set<string>();
+  let best = Infinity;
+  const set = (name: string, json: string) => {
+    if (values.get(name) === json) return;
+    values.set(name, json);
+    touched.add(name);
+  };
+  return {
+    set,
+    seen({ step, values: row }) {
+      for (const [name, json] of row) if (!json.startsWith('{"_type":"histogram"')) set(name, json);
+      const loss = Number(row.get("val/loss") ?? NaN);
+      if (!Number.isFinite(loss) || loss >= best) return;
+      best = loss;
+      set("best/step", String(step));
+      set("best/epoch", row.get("epoch") ?? "null");
+      for (const [name, json] of row) {
+        if (name.startsWith("val/") && name !== "val/seconds") set(`best/${name.slice(4)}`, json);
+      }
+    },
+    changed(all = false) {
+      const names = all ? [...values.keys()] : [...touched];
+      touched = new Set();
+      return names.map((name) => ({ key: [name], json: values.get(name)! }));
+    },
+  };
+}
+
+// Events about the machine as W&B's system metrics.ts.
+
+const MIB = 2 ** 20;
+
+/** Names that W&B draws its own panels of; the others go by the event's own names. */
+const NAMES: Readonly<Record<string, readonly [name: string, per?: number]>> = {
+  rss_bytes: ["proc.memory.rssMB", MIB],
+  cpu_percent: ["cpu"],
+  threads: ["proc.cpu.threads"],
+};
+/** One GPU a rank: W&B's number of a GPU is the rank's. */
+const OF_GPU: Readonly<Record<string, string>> = {
+  gpu_percent: "gpu",
+  gpu_memory_percent: "memory",
+  gpu_memory_bytes: "memoryAllocatedBytes",
+  gpu_temperature_c: "temp",
+  gpu_power_w: "powerWatts",
+  gpu_clock_mhz: "smClock",
+  gpu_memory_clock_mhz: "memoryClock",
+};
+const NOT_A_METRIC = ["t", "step", "rank", "gpu_memory_total_bytes", "host_memory_total_bytes"];
+
+/** What rank 0 measured is the run's; what others did is named after them. */
+export function systemItems(event: SystemEvent): Item[] {
+  const { rank = 0 } = event;
+  const prefix = rank > 0 ? `rank.${rank}.` : "";
+  const items: Item[] = [];
+  const put = (name: string, value: number) => items.push({ key: [name], json: shortNumber(value) });
+  for (const [field, value] of Object.entries(event)) {
+    if (typeof value !== "number" || NOT_A_METRIC.includes(field)) continue;
+    const [name, per = 1] = NAMES[field] ?? [field];
+    if (OF_GPU[field]) put(`gpu.${rank}.${OF_GPU[field]}`, value);
+    else put(prefix + name, value / per);
+  }
+  const share = (part?: number, whole?: number) =>
+    part === undefined || !whole ? undefined : 100 * part / whole;
+  const memory = share(event.host_memory_bytes, event.host_memory_total_bytes);
+  const gpu = share(event.gpu_memory_bytes, event.gpu_memory_total_bytes);
+  if (memory !== undefined) put(`${prefix}memory_percent`, memory);
+  if (gpu !== undefined) put(`gpu.${rank}.memoryAllocated`, gpu);
+  return items;
+}
+
+/** Milliseconds of a step, for each rank. */
+export function rankItems(event: RanksEvent): Item[] {
+  return TIME_PARTS.flatMap((part) =>
+    (event[`${part}_s`] ?? []).map((s, rank) => ({
+      key: [`rank.${rank}.${part}_ms`],
+      json: shortNumber(1000 * s / event.steps),
+    }))
+  );
+}

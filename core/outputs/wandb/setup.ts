@@ -1,0 +1,292 @@
+// Chooses the W&B run and the place of its file, and gathers the machine, program, commit and SLURM job that it
+// records. It runs on the training thread before the writing thread starts.
+import { dirname, join, resolve } from "../../../deps/path.ts";
+import { holdFolder, pathExists } from "../../base/files.ts";
+import type { Config } from "../../settings/settings.ts";
+import { UserError } from "../../base/errors.ts";
+import { recordsIn } from "./resume.ts";
+import { uploadedStep } from "./sync/state.ts";
+import type { EpochPosition, WandbSetup } from "./types.ts";
+import { VERSION } from "../../base/version.ts";
+import type { EnvironmentRecord } from "./records.ts";
+
+// Which W&B run this is and where its file lies: made on the training thread, before the one that writes it.ts,
+// config (types), errors, event types, its siblings.
+
+/** What training knows of the run. */
+export interface WandbOptions {
+  readonly config: Config;
+  readonly run: string;
+  /** The folders of the run's logs, and of all of them. */
+  readonly logs: string;
+  readonly checkpoints: { readonly best: string; readonly latest: string };
+  /** The id in the checkpoint that this run goes on from; null where there is none. */
+  readonly id: string | null;
+  /** Set where a run goes on: what is done. */
+  readonly resumed: { readonly step: number; readonly epoch: number } | null;
+  readonly pace: EpochPosition;
+  /** Facts beside the settings: model, parameters, ranks, libtorch. */
+  readonly facts: Readonly<Record<string, unknown>>;
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly began: number;
+  readonly gpus: number;
+}
+
+/** Whether a W&B run is to be written. */
+export const wantsWandb = ({ wandb }: Pick<Config, "wandb">): boolean =>
+  wandb.enabled && !wandb.disabled && wandb.mode !== "disabled";
+
+/** Null where none is wanted. */
+export function wandbSetup(of: WandbOptions): WandbSetup | null {
+  const { wandb } = of.config;
+  if (!wantsWandb(of.config)) return null;
+  const files = filesOf(of);
+  const parent = join(wandb.dir ? resolve(wandb.dir) : resolve(of.logs, ".."), "wandb");
+  const id = wandb.id || of.id || newId();
+  const before = foldersOf(parent, id);
+  const uploaded = before.filter(isUploaded);
+  const last = before.at(-1);
+  // An id that is given by hand may be that of a run that is over: that one stays whole.
+  const goesOn = last !== undefined && !isUploaded(last) && !(of.resumed === null && isFinished(last, id));
+  const folder = goesOn ? last : join(parent, `offline-run-${stamp(of.began)}-${id}`);
+  // Whoever removes a folder has sent it: the server has those rows.
+  const removed = before.length === 0 && of.resumed !== null && of.id === id;
+  hold(folder, id);
+  return {
+    path: fileIn(folder, id),
+    run: {
+      id,
+      entity: wandb.entity,
+      project: wandb.project,
+      group: wandb.group,
+      jobType: wandb.job_type || "train",
+      name: wandb.run_name || of.run,
+      notes: wandb.notes,
+      tags: wandb.tags,
+      host: Deno.hostname(),
+      startTime: of.began,
+      resume: !goesOn && (before.length > 0 || removed),
+    },
+    config: { ...of.config, run: { name: of.run, ...of.facts } },
+    environment: environmentOf(of),
+    again: of.resumed ?? (goesOn ? { step: 0, epoch: 0 } : null),
+    events: resolve(of.logs, "events.jsonl"),
+    after: removed ? of.resumed!.step : goesOn ? uploadedStep(fileIn(folder, id)) ?? -1 : -1,
+    uploaded: uploaded.map((folder) => fileIn(folder, id)),
+    pace: of.pace,
+    files,
+  };
+}
+
+const fileIn = (folder: string, id: string) => join(folder, `run-${id}.wandb`);
+
+/** W&B's own mark of a file that was sent; ours is the same. */
+const isUploaded = (folder: string): boolean => {
+  const id = folder.slice(folder.lastIndexOf("offline-run-")).replace(/^offline-run-\d{8}_\d{6}-/, "");
+  return pathExists(`${fileIn(folder, id)}.synced`);
+};
+
+function isFinished(folder: string, id: string): boolean {
+  let code: number | null = null;
+  try {
+    for (const record of recordsIn(fileIn(folder, id))) if (record.kind === "exit") code = record.code;
+  } catch { /* what can't be read is gone on with */ }
+  return code === 0;
+}
+
+/** Folders that have a file of this run, the oldest first: their names begin with the time. */
+function foldersOf(parent: string, id: string): string[] {
+  try {
+    return [...Deno.readDirSync(parent)]
+      .filter(({ name }) => /^offline-run-\d{8}_\d{6}-/.test(name) && name.slice(28) === id)
+      .map(({ name }) => join(parent, name))
+      .filter((folder) => pathExists(fileIn(folder, id)))
+      .sort();
+  } catch {
+    return []; // the first run here
+  }
+}
+
+/** Two writers of one file would be the end of it. The lock is this process's, until it ends. */
+function hold(folder: string, id: string): void {
+  try {
+    Deno.mkdirSync(folder, { recursive: true });
+  } catch {
+    return; // whoever writes there says what is wrong with it
+  }
+  if (holdFolder(folder)) return;
+  throw new UserError(
+    "usage",
+    `Another process is writing the W&B run ${id} (it holds ${folder}). Wait for it, or give this run an id of ` +
+      "its own: unset WANDB_RUN_ID, or use --wandb-id ID.",
+  );
+}
+
+function filesOf({ config, checkpoints, logs }: WandbOptions): WandbSetup["files"] {
+  const sources: Record<string, readonly [name: string, source: string]> = {
+    best: ["checkpoints/best", checkpoints.best],
+    latest: ["checkpoints/latest", checkpoints.latest],
+    report: ["report", join(logs, "report.html")],
+    lineage: ["lineage", join(logs, "lineage.json")],
+  };
+  return config.wandb.files.map((wanted) => {
+    const found = sources[wanted];
+    if (!found) {
+      throw new UserError(
+        "usage",
+        `wandb.files (--wandb-files) takes ${Object.keys(sources).join(", ")}, but got "${wanted}".`,
+      );
+    }
+    const [name, source] = found;
+    return { name: name + source.slice(source.lastIndexOf(".")), source: resolve(source) };
+  });
+}
+
+/** Local time, as W&B has it: 20260131_235959. */
+function stamp(t: number): string {
+  const d = new Date(t * 1000);
+  const two = (n: number) => String(n).padStart(2, "0");
+  const day = `${d.getFullYear()}${two(d.getMonth() + 1)}${two(d.getDate())}`;
+  return `${day}_${two(d.getHours())}${two(d.getMinutes())}${two(d.getSeconds())}`;
+}
+
+const LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+/** Eight letters and digits, as W&B's own. Not from the seed: two runs of one seed are two runs. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(8));
+  return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("");
+}
+
+// Where a run takes place: machine, program, commit, SLURM's job.ts, core/base/version.ts.
+
+export interface EnvironmentOptions {
+  readonly argv: readonly string[];
+  /** Unix seconds at which the process was started. */
+  readonly began: number;
+  readonly gpus: number;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+function environmentOf({ argv, began, gpus, env }: EnvironmentOptions): Omit<EnvironmentRecord, "kind"> {
+  const git = gitFacts(".");
+  return {
+    os: `Linux-${Deno.osRelease()}-${Deno.build.arch}`,
+    python: `none: hpctrain ${VERSION} (Deno ${Deno.version.deno})`,
+    startedAt: began,
+    args: withoutSecrets(argv),
+    program: "hpctrain",
+    git: git ? { remote: git.remote, commit: git.commit } : undefined,
+    root: Deno.cwd(),
+    host: Deno.hostname(),
+    user: env.USER ?? env.LOGNAME,
+    executable: Deno.execPath(),
+    ...processors(),
+    gpus: gpus || undefined,
+    memoryBytes: Deno.systemMemoryInfo().total,
+    slurm: slurmFacts(env),
+  };
+}
+
+/** A word that looks like a key or a password is nobody's business. */
+function withoutSecrets(argv: readonly string[]): string[] {
+  return argv.map((word) => word.replace(/^(.*(?:key|token|password|secret)[\w.-]*=).+/i, "$1***"));
+}
+
+/** As W&B has them: SLURM_JOB_ID is "job_id". */
+function slurmFacts(env: EnvironmentOptions["env"]): Record<string, string> | undefined {
+  const facts = Object.entries(env)
+    .filter(([name, value]) => name.startsWith("SLURM_") && value && !/TOKEN|KEY|SECRET|JWT/.test(name))
+    .map(([name, value]) => [name.slice("SLURM_".length).toLowerCase(), value!.slice(0, 1000)] as const);
+  return facts.length > 0 ? Object.fromEntries(facts.sort()) : undefined;
+}
+
+function processors(): { cores?: number; threads: number } {
+  const threads = navigator.hardwareConcurrency;
+  try {
+    const found = Deno.readTextFileSync("/proc/cpuinfo").split("\n\n").map((part) =>
+      `${/physical id\s*: (\d+)/.exec(part)?.[1]}/${/core id\s*: (\d+)/.exec(part)?.[1]}`
+    );
+    const cores = new Set(found.filter((core) => !core.includes("undefined"))).size;
+    return { cores: cores || undefined, threads };
+  } catch {
+    return { threads };
+  }
+}
+
+// The commit that a folder is at, and where it came from: read from .git, without a process.
+
+export interface GitFacts {
+  readonly commit?: string;
+  readonly remote?: string;
+  /** The folder that .git is in. */
+  readonly root: string;
+}
+
+/** Null where the folder is in no repository, or nothing can be read of it. */
+export function gitFacts(folder: string): GitFacts | null {
+  const root = rootOf(resolve(folder));
+  if (root === null) return null;
+  const git = gitFolder(root);
+  const commit = commitOf(git);
+  const remote = remoteOf(git);
+  return commit === undefined && remote === undefined ? null : { commit, remote, root };
+}
+
+function rootOf(folder: string): string | null {
+  for (let at = folder;; at = dirname(at)) {
+    if (pathExists(join(at, ".git"))) return at;
+    if (dirname(at) === at) return null;
+  }
+}
+
+/** In a worktree or a submodule .git is a file that names the folder. */
+function gitFolder(root: string): string {
+  const path = join(root, ".git");
+  const named = /^gitdir: (.+)/.exec(text(path) ?? "")?.[1];
+  return named ? resolve(root, named.trim()) : path;
+}
+
+/** Where branches are kept: a worktree shares them. */
+function commonFolder(git: string): string {
+  const common = text(join(git, "commondir"))?.trim();
+  return common ? resolve(git, common) : git;
+}
+
+const HASH = /^[0-9a-f]{40,64}$/;
+
+function commitOf(git: string): string | undefined {
+  const head = text(join(git, "HEAD"))?.trim() ?? "";
+  const branch = /^ref: (.+)$/.exec(head)?.[1];
+  if (branch === undefined) return HASH.test(head) ? head : undefined;
+  const common = commonFolder(git);
+  const loose = text(join(git, branch))?.trim() ?? text(join(common, branch))?.trim() ?? "";
+  if (HASH.test(loose)) return loose;
+  const packed = (text(join(common, "packed-refs")) ?? "").split("\n")
+    .find((line) => line.endsWith(` ${branch}`))?.split(" ")[0] ?? "";
+  return HASH.test(packed) ? packed : undefined;
+}
+
+/** The remote "origin", or the first; without a password that stands in it. */
+function remoteOf(git: string): string | undefined {
+  let remote: string | undefined, section = "";
+  for (const line of (text(join(commonFolder(git), "config")) ?? "").split("\n")) {
+    const title = /^\s*\[(.+)\]\s*$/.exec(line)?.[1];
+    if (title !== undefined) section = title;
+    const url = /^\s*url\s*=\s*(\S+)/.exec(line)?.[1];
+    if (url === undefined || !/^remote\s/.test(section)) continue;
+    if (remote === undefined || section === 'remote "origin"') remote = url;
+  }
+  return remote?.replace(/^(\w+:\/\/)[^/@]*@/, "$1");
+}
+
+/** Null for what is no file; a large one is not ours to read. */
+function text(path: string): string | null {
+  try {
+    const { isFile, size } = Deno.statSync(path);
+    return isFile && size < 16e6 ? Deno.readTextFileSync(path) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,479 @@
+// Reads a .wandb file, also while it grows, into what the server gets: history, system metrics, console output,
+// configuration, summary, files and exit.
+import { messageField, numberField, ProtoError, type ProtoFields, readProto } from "../proto.ts";
+import { decodeRecord, type FileItem, type Item, type RunRecord, type WandbRecord } from "../records.ts";
+import { ENVIRONMENT, type Internals, METRIC, openInternals, TELEMETRY } from "./internals.ts";
+import {
+  floatText,
+  type JsonValue,
+  mergeAt,
+  parseJson,
+  removeAt,
+  setAt,
+  textOfJson,
+  type Tree,
+} from "./json_text.ts";
+import { type FrameEnd, readAtOf, readFrames } from "../file.ts";
+
+// What a .wandb file says, as what the server is to get: lines of history, system metrics and output; configuration,
+// summary, files, exit../proto, ../records, json_text (types), internals, console_lines, take_records.
+
+/** Lines that are still to be sent; `first` counts from the file's begin. */
+export interface PendingLines {
+  first: number;
+  texts: string[];
+}
+
+/** A row of history, and its step: what tells whether the server has it. */
+export interface HistoryLine {
+  readonly step: number;
+  readonly text: string;
+}
+
+export interface Alert {
+  readonly title: string;
+  readonly text: string;
+  readonly level: string;
+}
+
+export interface Contents {
+  /** False where the bytes are no record: reading ends there. */
+  take(record: Uint8Array): boolean;
+  /** No more will come; what had no end has one. */
+  end(): void;
+  readonly run: RunRecord | null;
+  /** Once, after the run's record and before the first row: where the server wants its steps to begin. */
+  startAt(step: number): void;
+  readonly history: { first: number; rows: HistoryLine[] };
+  readonly events: PendingLines;
+  readonly output: PendingLines;
+  /** The output without times, for output.log. */
+  readonly printed: string[];
+  readonly config: Tree;
+  readonly summary: Tree;
+  /** With what W&B keeps of the run beside it. */
+  fullConfig(): Tree;
+  metadata(): Tree | null;
+  readonly files: ReadonlyMap<string, FileItem>;
+  readonly alerts: Alert[];
+  /** The run says that it is about to be stopped, and may go on later. */
+  readonly preempting: boolean;
+  readonly exit: { readonly code: number; readonly runtime: number } | null;
+  readonly steps: { readonly first: number; readonly last: number } | null;
+  /** What only W&B's own program can send, and how much of it there is: "artifacts made": 2. */
+  readonly unsent: ReadonlyMap<string, number>;
+  readonly counts: { rows: number; events: number; output: number; records: number; unreadable: number };
+  /** The newest value of each system metric. */
+  readonly system: Tree;
+  /** Bytes of lines that wait. */
+  pending: number;
+}
+
+export function openContents(version: string): Contents {
+  const internals = openInternals();
+  const console = openConsoleText();
+  const told: ContentsState["told"] = {
+    run: null,
+    history: { first: 0, rows: [] },
+    events: { first: 0, texts: [] },
+    output: { first: 0, texts: [] },
+    printed: [],
+    config: new Map(),
+    summary: new Map(),
+    files: new Map(),
+    alerts: [],
+    preempting: false,
+    exit: null,
+    steps: null,
+    unsent: new Map(),
+    counts: { rows: 0, events: 0, output: 0, records: 0, unreadable: 0 },
+    system: new Map(),
+    pending: 0,
+    take: (bytes) => take(reading, bytes),
+    end() {
+      console.end();
+      takeOutput(reading);
+    },
+    startAt: (step) => void (reading.nextStep = step),
+    fullConfig() {
+      const tree = new Map(told.config);
+      const own = tree.get("_wandb");
+      const added = internals.tree({ writer: told.run?.id ?? "", version });
+      tree.set("_wandb", new Map([...(own instanceof Map ? own : []), ...added]));
+      return tree;
+    },
+    metadata: internals.metadata,
+  };
+  const reading: ContentsState = { told, internals, console, nextStep: 0, began: { seconds: 0, nanos: 0 } };
+  return told;
+}
+
+function take(reading: ContentsState, bytes: Uint8Array): boolean {
+  try {
+    const record = decodeRecord(bytes);
+    reading.told.counts.records++;
+    takeRecord(reading, record, bytes);
+    return true;
+  } catch (error) {
+    if (error instanceof ProtoError) return false;
+    throw error;
+  }
+}
+
+// One record after the other is put where the server wants what it says../proto, ../records, contents (types),
+// json_text, internals, console_lines (types).
+
+/** A file that is being read. */
+interface ContentsState {
+  /** What it has said so far. */
+  readonly told: { -readonly [K in keyof Contents]: Contents[K] };
+  readonly internals: Internals;
+  readonly console: ConsoleText;
+  /** The least that the next row's step may be. */
+  nextStep: number;
+  /** When the run began. */
+  readonly began: { seconds: number; nanos: number };
+}
+
+/** A longer line is left out, as W&B leaves it out. */
+const MAX_LINE = 10_383_360;
+/** Records that need more than this program knows how to say. */
+const UNSENT: Readonly<Record<number, string>> = {
+  8: "artifacts made",
+  9: "folders of TensorBoard",
+  25: "artifacts used",
+};
+const STATS = 7, RUN = 17, RUN_START = 17, RUN_TELEMETRY = 19;
+
+function takeRecord(r: ContentsState, record: WandbRecord, bytes: Uint8Array): void {
+  const { told } = r;
+  if (told.exit !== null) return; // W&B drops what comes after it
+  if (record.kind === "run") return takeRun(r, record, bytes);
+  if (told.run === null) return; // and what comes before this one
+  switch (record.kind) {
+    case "history":
+      return takeRow(r, record.items);
+    case "summary":
+      return change(r, told.summary, record, setUnlessNull);
+    case "config":
+      return change(r, told.config, record, setLeaves);
+    case "stats":
+      return takeStats(r, messageField(readProto(bytes), STATS) ?? new Map(), record.items);
+    case "output":
+      r.console.write(record.stream, record.t, record.text);
+      return takeOutput(r);
+    case "files":
+      for (const file of record.files) (told.files as Map<string, FileItem>).set(file.path, file);
+      return;
+    case "alert":
+      told.alerts.push(record);
+      return;
+    case "preempting":
+      told.preempting = true;
+      return;
+    case "exit":
+      told.exit = record;
+      return;
+    case "telemetry":
+      return r.internals.telemetry(messageField(readProto(bytes), TELEMETRY) ?? new Map());
+    case "environment":
+      return r.internals.environment(messageField(readProto(bytes), ENVIRONMENT) ?? new Map());
+    case "other":
+      if (record.field in UNSENT) {
+        const what = UNSENT[record.field];
+        (told.unsent as Map<string, number>).set(what, 1 + (told.unsent.get(what) ?? 0));
+      }
+      if (record.field === METRIC) r.internals.metric(messageField(readProto(bytes), METRIC) ?? new Map());
+  }
+}
+
+function takeRun(r: ContentsState, record: RunRecord, bytes: Uint8Array): void {
+  const { told } = r;
+  const fields = messageField(readProto(bytes), RUN) ?? new Map();
+  const telemetry = messageField(fields, RUN_TELEMETRY);
+  if (telemetry) r.internals.telemetry(telemetry);
+  if (told.run === null) {
+    r.nextStep = record.startingStep ?? 0;
+    const time = messageField(fields, RUN_START) ?? new Map();
+    r.began.seconds = wholeOf(time, 1);
+    r.began.nanos = wholeOf(time, 2);
+  }
+  told.run = record;
+  change(r, told.config, { update: record.config ?? [] }, setLeaves);
+}
+
+function takeRow(r: ContentsState, items: readonly Item[]): void {
+  const { told } = r;
+  const row: Tree = new Map();
+  for (const { key, json } of items) {
+    const value = parsed(r, json);
+    if (value !== null) mergeAt(row, key, value);
+  }
+  const said = Number(row.get("_step") ?? "-1");
+  const step = Math.max(Number.isSafeInteger(said) ? said : -1, r.nextStep);
+  r.nextStep = step + 1;
+  row.set("_step", String(step));
+  told.steps = { first: told.steps?.first ?? step, last: step };
+  const text = textOfJson(row);
+  told.counts.rows++;
+  if (text.length > MAX_LINE) return void told.counts.unreadable++;
+  told.history.rows.push({ step, text });
+  told.pending += text.length;
+  told.summary.set("_step", String(step));
+}
+
+function takeStats(r: ContentsState, fields: ProtoFields, items: readonly Item[]): void {
+  const { told } = r;
+  const time = messageField(fields, 2) ?? new Map();
+  const seconds = wholeOf(time, 1), nanos = wholeOf(time, 2);
+  const row: Tree = new Map([
+    ["_wandb", "true"],
+    ["_timestamp", floatText(seconds + nanos / 1e9)],
+    ["_runtime", floatText(since(r.began, seconds, nanos))],
+  ]);
+  for (const { key, json } of items) {
+    const value = parsed(r, json);
+    if (value === null) continue;
+    row.set(`system.${key.join(".")}`, value);
+    told.system.set(key.join("."), value);
+  }
+  const text = textOfJson(row);
+  told.counts.events++;
+  if (text.length > MAX_LINE) return void told.counts.unreadable++;
+  told.events.texts.push(text);
+  told.pending += text.length;
+}
+
+function takeOutput(r: ContentsState): void {
+  const { told } = r;
+  for (const { stream, t, text } of r.console.take()) {
+    const line = `${stream === "stderr" ? "ERROR " : ""}${isoTime(t)} ${text}`;
+    told.output.texts.push(line);
+    told.printed.push(text);
+    told.counts.output++;
+    told.pending += line.length;
+  }
+}
+
+function parsed(r: ContentsState, json: string): JsonValue | null {
+  const { told } = r;
+  const value = parseJson(json);
+  if (value === null) told.counts.unreadable++;
+  return value;
+}
+
+function change(
+  r: ContentsState,
+  tree: Tree,
+  { update, remove }: { update: readonly Item[]; remove?: readonly Item[] },
+  set: typeof setAt,
+): void {
+  for (const { key, json } of update) {
+    const value = parsed(r, json);
+    if (value !== null) set(tree, key, value);
+  }
+  for (const { key } of remove ?? []) removeAt(tree, key);
+}
+
+/** The new object takes the old one's place; an empty one is nothing to W&B. */
+const setLeaves: typeof setAt = (tree, path, value) => {
+  removeAt(tree, path);
+  mergeAt(tree, path, value);
+};
+
+/** W&B's summaries have no null. */
+const setUnlessNull: typeof setAt = (tree, path, value) =>
+  value === "null" ? removeAt(tree, path) : setAt(tree, path, value);
+
+function wholeOf(fields: ProtoFields, field: number): number {
+  const value = numberField(fields, field);
+  return Number.isSafeInteger(value) ? value : 0;
+}
+
+/** As Go's durations are counted: in whole nanoseconds. */
+function since(began: { seconds: number; nanos: number }, seconds: number, nanos: number): number {
+  const total = BigInt(seconds - began.seconds) * 1_000_000_000n + BigInt(nanos - began.nanos);
+  return Number(total / 1_000_000_000n) + Number(total % 1_000_000_000n) / 1e9;
+}
+
+/** "2026-11-22T00:25:15.839332": UTC, without saying so. */
+function isoTime(t: number): string {
+  const micros = Math.round(t * 1e6);
+  const date = new Date(Math.floor(micros / 1000));
+  if (!Number.isFinite(date.getTime())) return "1970-01-01T00:00:00.000000";
+  return `${date.toISOString().slice(0, 23)}${String(micros % 1000).padStart(3, "0")}`;
+}
+
+// What a terminal would show of a run's output: pieces joined to lines, and what "\r" wrote over.
+
+export type OutputStream = "stdout" | "stderr";
+
+export interface ConsoleLine {
+  readonly stream: OutputStream;
+  /** Unix seconds of its first piece. */
+  readonly t: number;
+  text: string;
+  whole: boolean;
+}
+
+interface ConsoleText {
+  write(stream: OutputStream, t: number, text: string): void;
+  /** Lines that will not change any more, in their order, which are given once. */
+  take(): ConsoleLine[];
+  /** What is still open is whole now. */
+  end(): void;
+}
+
+/** As wide as W&B's own. */
+const MAX_COLUMNS = 4096;
+
+export function openConsoleText(): ConsoleText {
+  let lines: ConsoleLine[] = [];
+  const open: Partial<Record<OutputStream, { line: ConsoleLine; cells: string[]; column: number }>> = {};
+
+  function close(stream: OutputStream, t: number): void {
+    const at = open[stream];
+    if (at) at.line.whole = true;
+    else lines.push({ stream, t, text: "", whole: true });
+    delete open[stream];
+  }
+
+  function put(stream: OutputStream, t: number, cell: string): void {
+    let at = open[stream];
+    if (!at) {
+      at = { line: { stream, t, text: "", whole: false }, cells: [], column: 0 };
+      open[stream] = at;
+      lines.push(at.line);
+    }
+    if (at.column < MAX_COLUMNS) at.cells[at.column++] = cell;
+  }
+
+  return {
+    write(stream, t, text) {
+      for (const [cell] of text.matchAll(CELLS)) {
+        if (cell === "\n") finish(stream, t);
+        else if (cell === "\r") rewind(stream);
+        else if (ERASE.test(cell)) erase(stream);
+        else put(stream, t, cell);
+      }
+      const at = open[stream];
+      if (at) at.line.text = at.cells.join("");
+    },
+    take() {
+      const count = lines.findIndex(({ whole }) => !whole);
+      const whole = count < 0 ? lines : lines.slice(0, count);
+      lines = count < 0 ? [] : lines.slice(count);
+      return whole;
+    },
+    end() {
+      for (const stream of ["stdout", "stderr"] as const) if (open[stream]) close(stream, 0);
+    },
+  };
+
+  function finish(stream: OutputStream, t: number): void {
+    const at = open[stream];
+    if (at) at.line.text = at.cells.join("");
+    close(stream, t);
+  }
+
+  function rewind(stream: OutputStream): void {
+    const at = open[stream];
+    if (at) at.column = 0;
+  }
+
+  function erase(stream: OutputStream): void {
+    const at = open[stream];
+    if (at) at.cells.length = at.column;
+  }
+}
+
+/** One character, with the escape sequences before it, which take no place. */
+// deno-lint-ignore no-control-regex
+const CELLS = /\n|\r|\x1b\[[0-2]?K|(?:\x1b\[[0-9;]*m)*[^\n\r\x1b]|(?:\x1b\[[0-9;]*m)+/gu;
+// deno-lint-ignore no-control-regex
+const ERASE = /^\x1b\[[0-2]?K$/;
+
+// Reads a .wandb file record by record, to its end or on while it grows../frames, contents.
+
+export type Damage = NonNullable<FrameEnd["damage"]>;
+
+export interface WandbReader {
+  /** Takes records until it is enough, or there are no more: then it is true. */
+  read(into: Contents, enough: () => boolean): boolean;
+  /** From now on nothing is waited for: what is damaged is passed over. */
+  last(): void;
+  /** Another file lies at the path now: all that was read is to be read again. */
+  replaced(): boolean;
+  /** Whether bytes came since it was last asked. */
+  grew(): boolean;
+  readonly damages: readonly Damage[];
+  /** What can't be read while more may come: it may yet be mended. */
+  readonly stuck: Damage | null;
+  /** Read so far, and in all. */
+  readonly at: number;
+  readonly size: number;
+  /** Milliseconds since the file was last written to. */
+  quietFor(): number;
+  close(): void;
+}
+
+export function openWandbReader(path: string, growing: boolean): WandbReader {
+  const file = Deno.openSync(path);
+  const { ino, dev } = file.statSync();
+  const readAt = readAtOf(file);
+  const damages: Damage[] = [];
+  let at: number | undefined, lastSize = 0;
+  let waits = growing;
+  let stuck: Damage | null = null;
+
+  return {
+    damages,
+    get stuck() {
+      return stuck;
+    },
+    get at() {
+      return at ?? 0;
+    },
+    get size() {
+      return file.statSync().size;
+    },
+    read(into, enough) {
+      const frames = readFrames(readAt, {
+        from: at,
+        resync: waits ? undefined : (damage) => damages.push(damage),
+      });
+      for (;;) {
+        if (enough()) return false;
+        const next = frames.next();
+        if (next.done) {
+          const { damage } = next.value;
+          if (damage && !waits) damages.push(damage);
+          stuck = waits && damage?.kind === "damaged" ? damage : null;
+          return true;
+        }
+        const { record, start, end } = next.value;
+        if (!into.take(record)) {
+          damages.push({ kind: "damaged", at: start, why: "a record can't be read" });
+        }
+        at = end;
+      }
+    },
+    last: () => void (waits = false),
+    replaced() {
+      try {
+        const now = Deno.statSync(path);
+        return now.ino !== ino || now.dev !== dev;
+      } catch {
+        return false; // gone: what is open can still be read
+      }
+    },
+    grew() {
+      const { size } = file.statSync();
+      const more = size > lastSize;
+      lastSize = size;
+      return more;
+    },
+    quietFor: () => Date.now() - (file.statSync().mtime?.getTime() ?? 0),
+    close: () => file.close(),
+  };
+}

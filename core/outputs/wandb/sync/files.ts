@@ -1,0 +1,211 @@
+// The files of a W&B run: those that its records name, and those that are made from the records (config.yaml,
+// wandb-summary.json, wandb-metadata.json, output.log).
+import { isAbsolute, join, normalize } from "../../../../deps/path.ts";
+import { UserError } from "../../../base/errors.ts";
+import { formatBytes } from "../../../base/format.ts";
+import type { Api, ServerRun } from "./api.ts";
+import type { Contents } from "./contents.ts";
+import { stringify } from "../../../../deps/yaml.ts";
+import { type JsonValue, parseJson, quotedJson, textOfJson, type Tree } from "./json_text.ts";
+
+// The files of a run: those that its records name, and those that are made from the records.
+
+/** What is larger is left out: it would have to lie in memory. */
+const MAX_FILE = 2 ** 31 - 1;
+const AT_ONCE = 4, NAMES_AT_ONCE = 200;
+
+export interface RunFiles {
+  /** Uploads what was not yet; `all` also what changes up to the run's end. Paths that are at the server now. */
+  upload(contents: Contents, place: ServerRun, all: boolean): Promise<readonly string[]>;
+}
+
+export function openRunFiles(api: Api, folder: string, say: (sentence: string) => void): RunFiles {
+  const there = new Set<string>();
+  const told = new Set<string>();
+  const tell = (path: string, sentence: string) => {
+    if (!told.has(path)) say(sentence);
+    told.add(path);
+  };
+
+  return {
+    async upload(contents, place, all) {
+      const made = all ? madeFiles(contents) : new Map<string, Uint8Array<ArrayBuffer>>();
+      const named = [...contents.files.values()]
+        .filter(({ path, policy }) => !there.has(path) && !made.has(path) && (all || policy === "now"))
+        .map(({ path }) => path);
+      const found = named.filter((path) => isReadable(folder, path, all ? tell : () => {}));
+      const paths = [...made.keys(), ...found];
+      for (let i = 0; i < paths.length; i += NAMES_AT_ONCE) {
+        const some = paths.slice(i, i + NAMES_AT_ONCE);
+        const { urls, headers } = await api.uploadUrls(place, some);
+        await inTurns(some, async (path) => {
+          const bytes = made.get(path) ?? read(folder, path);
+          if (bytes === null) {
+            return tell(path, `The file ${path} can't be read any more; the run goes without.`);
+          }
+          await api.put(urls.get(path)!, headers, bytes, path);
+          there.add(path);
+        });
+      }
+      return [...there];
+    },
+  };
+}
+
+/** Below the run's own folder, and a file: a damaged or hostile .wandb file may name any other. */
+function isReadable(folder: string, path: string, tell: (path: string, sentence: string) => void): boolean {
+  const shown = JSON.stringify(path.slice(0, 200));
+  if (path === "" || isAbsolute(path) || normalize(path).startsWith("..") || path.includes("\0")) {
+    tell(path, `The file ${shown} lies outside of the run's folder; it is not uploaded.`);
+    return false;
+  }
+  try {
+    const place = join(folder, path);
+    if (!isInside(folder, place)) {
+      tell(path, `The file ${shown} is a link out of the run's folder; it is not uploaded.`);
+      return false;
+    }
+    const { isFile, size } = Deno.statSync(place);
+    if (!isFile) return false;
+    if (size <= MAX_FILE) return true;
+    tell(path, `The file ${shown} has ${formatBytes(size)}, more than can be uploaded; it is left out.`);
+  } catch {
+    tell(path, `The file ${shown} is not there (any more); the run goes without.`);
+  }
+  return false;
+}
+
+/** Where all links end: on the way to a file, too, a folder may be one. */
+function isInside(folder: string, path: string): boolean {
+  return Deno.realPathSync(path).startsWith(`${Deno.realPathSync(folder)}/`);
+}
+
+function read(folder: string, path: string): Uint8Array<ArrayBuffer> | null {
+  try {
+    const place = join(folder, path);
+    return isInside(folder, place) ? Deno.readFileSync(Deno.realPathSync(place)) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** A few at once; the first failure is told when the others have ended. */
+async function inTurns<T>(list: readonly T[], each: (one: T) => Promise<void>): Promise<void> {
+  const rest = [...list];
+  const turn = async () => {
+    for (let one = rest.shift(); one !== undefined; one = rest.shift()) await each(one);
+  };
+  const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, turn));
+  const failed = ended.find((end) => end.status === "rejected");
+  if (failed) {
+    throw failed.reason instanceof Error
+      ? failed.reason
+      : new UserError("communication", String(failed.reason));
+  }
+}
+
+// The files that `wandb sync` makes from the records and uploads with a run: config.yaml, wandb-summary.json,
+// wandb-metadata.json, output.log.
+
+/** By their paths. A file of the same name that the run has itself stays, where W&B's own does. */
+export function madeFiles(contents: Contents): Map<string, Uint8Array<ArrayBuffer>> {
+  const made = new Map<string, Uint8Array<ArrayBuffer>>();
+  const add = (name: string, text: string) => void made.set(name, new TextEncoder().encode(text));
+  add("config.yaml", yamlOf(wandbConfigOf(contents.fullConfig())));
+  const metadata = contents.metadata();
+  if (metadata !== null) add("wandb-metadata.json", indented(metadata));
+  if (contents.printed.length > 0) add("output.log", contents.printed.join("\n") + "\n");
+  if (contents.summary.size > 0) add("wandb-summary.json", textOfJson(contents.summary));
+  return made;
+}
+
+/** Each value of a configuration as W&B wants it. */
+export const wandbConfigOf = (config: Tree): Tree =>
+  new Map([...config].map(([key, value]) => [key, new Map([["value", value]])]));
+
+/** Sorted by name, each level at the next column that is a multiple of four. */
+export function yamlOf(value: JsonValue): string {
+  return block(value, 0).join("\n") + "\n";
+}
+
+/** The lines of a value that begins at a column; the first one goes without its indentation. */
+function block(value: JsonValue, column: number): string[] {
+  if (typeof value === "string") {
+    if (!isFilledList(value)) return scalar(value, column);
+    return elements(value).flatMap((one, i) => {
+      const [first, ...rest] = block(one, column + 2);
+      return [`${i === 0 ? "" : " ".repeat(column)}- ${first}`, ...rest];
+    });
+  }
+  if (value.size === 0) return ["{}"];
+  const below = 4 * Math.floor((column + 4) / 4);
+  return [...value].sort(([a], [b]) => byName(a, b)).flatMap(([key, inner], i) => {
+    const name = `${i === 0 ? "" : " ".repeat(column)}${plainKey(key)}:`;
+    const opens = typeof inner === "string" ? isFilledList(inner) : inner.size > 0;
+    const [first, ...rest] = block(inner, below);
+    return opens ? [name, " ".repeat(below) + first, ...rest] : [`${name} ${first}`, ...rest];
+  });
+}
+
+const isFilledList = (text: string): boolean => text.startsWith("[") && text !== "[]";
+
+/** A list's elements, each parsed. */
+function elements(list: string): JsonValue[] {
+  const found: JsonValue[] = [];
+  let depth = 0, from = 1, inText = false;
+  for (let i = 1; i < list.length; i++) {
+    const mark = list[i];
+    if (inText) {
+      if (mark === "\\") i++;
+      else if (mark === '"') inText = false;
+    } else if (mark === '"') inText = true;
+    else if (mark === "[" || mark === "{") depth++;
+    else if (depth > 0 && (mark === "]" || mark === "}")) depth--;
+    else if (depth === 0 && (mark === "," || mark === "]")) {
+      const value = parseJson(list.slice(from, i));
+      if (value !== null) found.push(value);
+      from = i + 1;
+    }
+  }
+  return found;
+}
+
+/** Numbers in names count as numbers: "3" comes before "12". */
+function byName(a: string, b: string): number {
+  if (/^\d+$/.test(a) && /^\d+$/.test(b)) return Number(a) - Number(b);
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function scalar(json: string, column: number): string[] {
+  if (!json.startsWith('"')) return [{ NaN: ".nan", Infinity: ".inf", "-Infinity": "-.inf" }[json] ?? json];
+  const text: string = JSON.parse(json);
+  return /\n/.test(text) && IN_LINES.test(text) ? literal(text, column) : [oneLine(text)];
+}
+
+const plainKey = (key: string): string => oneLine(key);
+
+/** What can't stand bare is quoted. */
+function oneLine(text: string): string {
+  if (TAKEN_FOR_OTHERS.test(text)) return quotedJson(text);
+  const plain = stringify(text, { lineWidth: 0 }).trimEnd();
+  return plain.includes("\n") ? quotedJson(text) : plain;
+}
+
+/** Printable, and nothing at a line's begin or end that a reader would take away. */
+const IN_LINES = /^[^\s\p{C}](?:[^\p{C}]|\n)*$/u;
+
+function literal(text: string, column: number): string[] {
+  const ends = /\n*$/.exec(text)![0].length;
+  const lines = text.replace(/\n$/, "").split("\n").map((line) => line && " ".repeat(column) + line);
+  return [`|${["-", ""][ends] ?? "+"}`, ...lines];
+}
+
+/** Times and old words for true and false, which some readers would not take for texts. */
+const TAKEN_FOR_OTHERS = /^(\d{4}-\d\d?-\d\d?([Tt ].*)?|y|n|yes|no|on|off|[-+]?\d+(:[0-5]?\d)+(\.\d*)?)$/i;
+
+function indented(value: JsonValue, depth = 1): string {
+  if (typeof value === "string") return value;
+  const pad = "  ".repeat(depth);
+  const parts = [...value].map(([key, inner]) => `${pad}${quotedJson(key)}: ${indented(inner, depth + 1)}`);
+  return parts.length === 0 ? "{}" : `{\n${parts.join(",\n")}\n${"  ".repeat(depth - 1)}}`;
+}

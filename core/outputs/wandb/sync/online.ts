@@ -1,0 +1,44 @@
+// Starts the upload thread of --wandb-online from the training thread, and ends it.
+import type { GrowingRun } from "./upload.ts";
+import type { FromThread, ToThread } from "./online_thread.ts";
+
+export interface OnlineUpload {
+  /** After the run's last record was written: waits until all is uploaded, but no longer than this. */
+  end(limitMs: number): Promise<"synced" | "open" | null>;
+}
+
+/** Returns at once; `warn` is called when the thread that trains has time to listen. */
+export function startOnlineUpload(run: GrowingRun, warn: (sentence: string) => void): OnlineUpload {
+  const thread = new Worker(new URL("./online_thread.ts", import.meta.url), {
+    type: "module",
+    name: "upload",
+  });
+  const send = (message: ToThread) => thread.postMessage(message);
+  const state = new Promise<"synced" | "open" | null>((resolve) => {
+    thread.onmessage = ({ data }: MessageEvent<FromThread>) => {
+      if ("warning" in data) warn(data.warning);
+      else resolve(data.state);
+    };
+    thread.onerror = (event) => {
+      event.preventDefault(); // training goes on
+      warn(`The upload to W&B has ended (${event.message}). Later: hpctrain sync-wandb`);
+      resolve(null);
+    };
+  });
+  send({ run });
+  return {
+    async end(limitMs) {
+      send({ ended: limitMs });
+      let timer = 0;
+      const late = new Promise<"open">((resolve) =>
+        timer = setTimeout(() => resolve("open"), limitMs + 1000)
+      );
+      try {
+        return await Promise.race([state, late]);
+      } finally {
+        clearTimeout(timer);
+        thread.terminate();
+      }
+    },
+  };
+}

@@ -1,0 +1,28 @@
+// The upload thread of --wandb-online (a Worker's entry); it has an event loop of its own.
+import { type GrowingRun, uploadWhileTraining } from "./upload.ts";
+import type { ThreadScope } from "../../../base/threads.ts";
+
+declare const self: ThreadScope;
+
+/** First the run; then how many milliseconds are left once training has ended. */
+export type ToThread = { run: GrowingRun } | { ended: number };
+export type FromThread = { warning: string } | { state: "synced" | "open" | null };
+
+const ended = new AbortController(), giveUp = new AbortController();
+const tell = (message: FromThread) => self.postMessage(message);
+
+self.onmessage = async ({ data }: MessageEvent<ToThread>) => {
+  if ("ended" in data) {
+    ended.abort();
+    setTimeout(() => giveUp.abort(), data.ended);
+    return;
+  }
+  const state = await uploadWhileTraining(data.run, {
+    env: Deno.env.toObject(),
+    ended: ended.signal,
+    giveUp: giveUp.signal,
+    warn: (warning) => tell({ warning }),
+  });
+  tell({ state });
+  self.close();
+};

@@ -1,0 +1,137 @@
+// The state of an upload, kept beside the .wandb file: the markers of `wandb sync`, and a file that also locks the
+// upload.
+import { dirname } from "../../../../deps/path.ts";
+import { holdFile, holdFolder } from "../../../base/files.ts";
+
+/** Where the server wants the run's steps and its clock to begin: as `wandb sync` writes it. */
+export interface SyncStart {
+  readonly step: number;
+  /** Milliseconds. */
+  readonly runtime: number;
+}
+
+/** Counts of lines, each kind on its own. */
+export interface LineCounts {
+  history: number;
+  events: number;
+  output: number;
+}
+
+export interface UploadState {
+  /** Address, entity, project and id: what is kept for another one says nothing. */
+  readonly to: string;
+  /** The server's line that the file's first one is (or would be, where others were left out). */
+  base: LineCounts;
+  /** Lines that the server has said it has. */
+  sent: LineCounts;
+  lastStep: number | null;
+  alerts: number;
+}
+
+export const syncedPath = (wandb: string): string => `${wandb}.synced`;
+const startPath = (wandb: string): string => `${wandb}.syncstate`;
+const uploadedPath = (wandb: string): string => `${wandb}.uploaded.json`;
+
+export const isSynced = (wandb: string): boolean => read(syncedPath(wandb)) !== null;
+
+export const markSynced = (wandb: string): void => Deno.writeTextFileSync(syncedPath(wandb), "");
+
+export function readStart(wandb: string): SyncStart | null {
+  const found = object(read(startPath(wandb)));
+  if (!Number.isSafeInteger(found?.starting_step)) return null;
+  const runtime = found?.starting_runtime;
+  return { step: found!.starting_step as number, runtime: typeof runtime === "number" ? runtime : 0 };
+}
+
+export const writeStart = (wandb: string, { step, runtime }: SyncStart): void =>
+  Deno.writeTextFileSync(
+    startPath(wandb),
+    JSON.stringify({ starting_step: step, starting_runtime: runtime }),
+  );
+
+/** The largest step of this file that a server has; null where nothing is known of one. */
+export const uploadedStep = (wandb: string): number | null =>
+  uploadedOf(object(read(uploadedPath(wandb))))?.lastStep ?? null;
+
+export interface UploadLock {
+  readonly known: UploadState | null;
+  /** False where nothing can be written there: the upload goes on, and an interrupted one asks the server alone. */
+  write(state: UploadState): boolean;
+  close(): void;
+}
+
+/** Null where another process uploads this file now. */
+export function lockUpload(wandb: string): UploadLock | null {
+  const path = uploadedPath(wandb);
+  let file: Deno.FsFile;
+  try {
+    file = Deno.openSync(path, { read: true, write: true, create: true });
+  } catch {
+    // A folder that may only be read: nothing to lock, and nothing that another upload could write either.
+    return { known: uploadedOf(object(read(path))), write: () => false, close() {} };
+  }
+  const release = holdFile(path, dirname(path));
+  if (release === null) {
+    file.close();
+    return null;
+  }
+  return {
+    known: uploadedOf(object(read(path))),
+    write(state) {
+      try {
+        const bytes = new TextEncoder().encode(JSON.stringify(state) + "\n");
+        file.seekSync(0, Deno.SeekMode.Start);
+        for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
+        file.truncateSync(bytes.length);
+        return true;
+      } catch {
+        return false;
+      }
+    },
+    close() {
+      file.close();
+      release();
+    },
+  };
+}
+
+/** Whether a training process writes into the file's folder now. */
+export function isBeingWritten(wandb: string): boolean {
+  const release = holdFolder(dirname(wandb));
+  release?.();
+  return release === null;
+}
+
+function read(path: string): string | null {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return null;
+  }
+}
+
+function object(text: string | null): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text ?? "null");
+    return typeof value === "object" && value !== null ? value as Record<string, unknown> : null;
+  } catch {
+    return null; // cut by a kill: the server is asked
+  }
+}
+
+function uploadedOf(found: Record<string, unknown> | null): UploadState | null {
+  if (found === null) return null;
+  const { to, base, sent, lastStep, alerts } = found;
+  const isCounts = (value: unknown): value is LineCounts =>
+    ["history", "events", "output"].every((kind) =>
+      Number.isSafeInteger((value as LineCounts | null)?.[kind as keyof LineCounts])
+    );
+  if (typeof to !== "string" || !isCounts(base) || !isCounts(sent)) return null;
+  return {
+    to,
+    base,
+    sent,
+    lastStep: Number.isSafeInteger(lastStep) ? lastStep as number : null,
+    alerts: Number.isSafeInteger(alerts) ? alerts as number : 0,
+  };
+}

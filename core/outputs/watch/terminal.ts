@@ -1,0 +1,164 @@
+// The terminal of `watch`: drawing screens without flicker, reading keys, and fitting coloured text into columns.
+import { cleanButColours } from "../../base/terminal.ts";
+
+// Puts screens on a terminal without flicker, and gives the terminal back as it was.
+
+export interface Screen {
+  /** Draws over what is there: lines as wide as the screen, of which only those that differ are sent. */
+  draw(lines: readonly string[]): void;
+  /** Forgets what is there: after a resize, or when another program had the terminal. */
+  stale(): void;
+  size(): { width: number; height: number };
+  close(): void;
+}
+
+const ESC = "\x1b[";
+/** Another buffer, empty; no cursor, no wrapping at the last column. */
+const ENTER = `${ESC}?1049h${ESC}?25l${ESC}?7l${ESC}2J`;
+const LEAVE = `${ESC}?7h${ESC}?25h${ESC}?1049l`;
+/** Terminals that know it show everything between the two at once. */
+const [BEGIN, END] = [`${ESC}?2026h`, `${ESC}?2026l`];
+
+export function openScreen(write: (text: string) => void = writeAll): Screen {
+  let shown: readonly string[] = [];
+  let entered = false;
+  return {
+    draw(given) {
+      const lines = given.map(cleanButColours);
+      const out = [entered ? "" : ENTER];
+      entered = true;
+      lines.forEach((line, i) => {
+        if (line !== shown[i]) out.push(`${ESC}${i + 1};1H${line}`);
+      });
+      shown = [...lines];
+      if (out.join("") !== "") write(BEGIN + out.join("") + END);
+    },
+    stale() {
+      shown = [];
+      entered = false;
+    },
+    size() {
+      try {
+        const { columns, rows } = Deno.consoleSize();
+        return { width: columns || 80, height: rows || 24 };
+      } catch {
+        return { width: 80, height: 24 };
+      }
+    },
+    close() {
+      if (entered) write(LEAVE);
+      entered = false;
+    },
+  };
+}
+
+function writeAll(text: string): void {
+  const bytes = new TextEncoder().encode(text);
+  for (let done = 0; done < bytes.length;) done += Deno.stdout.writeSync(bytes.subarray(done));
+}
+
+/** Calls `pressed` for each key; false where keys can't be had (a pipe). */
+export function readKeys(pressed: (key: string) => void): boolean {
+  if (!Deno.stdin.isTerminal()) return false;
+  Deno.stdin.setRaw(true, { cbreak: true }); // Ctrl-C and Ctrl-Z stay signals
+  const bytes = new Uint8Array(64);
+  const next = () =>
+    Deno.stdin.read(bytes).then((got) => {
+      if (got === null) return;
+      pressed(new TextDecoder().decode(bytes.subarray(0, got)));
+      next();
+    }).catch(() => {}); // the terminal went away
+  next();
+  return true;
+}
+
+/** Line by line again, as a shell expects. */
+export function leaveKeys(): void {
+  try {
+    if (Deno.stdin.isTerminal()) Deno.stdin.setRaw(false);
+  } catch {
+    // the terminal went away
+  }
+}
+
+// Text that fits a number of terminal columns, with or without colours. Pure.
+
+/** What the terminal can show. */
+export interface TextStyle {
+  readonly colour: boolean;
+  /** Lines and bars of Unicode; else ASCII. */
+  readonly unicode: boolean;
+}
+
+/** The sixteen colours of every terminal, which its owner has chosen to be readable. */
+const CODES = { dim: 2, bold: 1, red: 31, green: 32, yellow: 33, blue: 34, magenta: 35, cyan: 36 } as const;
+export type Colour = keyof typeof CODES;
+
+export function painted(text: string, colour: Colour | null, style: TextStyle): string {
+  return colour && style.colour && text !== "" ? `\x1b[${CODES[colour]}m${text}\x1b[0m` : text;
+}
+
+/** What a run calls itself, or says, must not move the cursor. */
+export const harmless = (text: string): string => text.replace(/[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu, " ");
+
+const WIDE =
+  /\p{Script=Han}|\p{Script=Hangul}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Emoji_Presentation}|[\u3000-\u303e\uff01-\uff60]/u;
+
+function columnsOfOne(character: string): number {
+  if (character < "\u0300") return 1;
+  return /\p{M}/u.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
+}
+
+// deno-lint-ignore no-control-regex
+const PARTS = /\x1b\[[0-9;]*m|[^\x1b]/gu;
+
+/** Columns that a text takes; colours take none. */
+export function terminalWidthOf(text: string): number {
+  let columns = 0;
+  for (const [part] of text.matchAll(PARTS)) if (part[0] !== "\x1b") columns += columnsOfOne(part);
+  return columns;
+}
+
+/** Cut to so many columns, with a mark where something is missing; colours end where the text does. */
+export function clipText(text: string, width: number, style: TextStyle): string {
+  if (width <= 0) return "";
+  if (terminalWidthOf(text) <= width) return text;
+  const mark = style.unicode ? "…" : "~";
+  let out = "", columns = 0, open = false;
+  for (const [part] of text.matchAll(PARTS)) {
+    if (part[0] === "\x1b") {
+      out += part;
+      open = part !== "\x1b[0m";
+      continue;
+    }
+    const wide = columnsOfOne(part);
+    if (columns + wide > width - 1) break;
+    out += part;
+    columns += wide;
+  }
+  return out + (open ? "\x1b[0m" : "") + mark;
+}
+
+/** Exactly so many columns. */
+export function padded(text: string, width: number, style: TextStyle): string {
+  const cut = clipText(text, width, style);
+  return cut + " ".repeat(Math.max(0, width - terminalWidthOf(cut)));
+}
+
+/** One text at the left, one at the right; the right one goes first where there is no room. */
+export function spread(left: string, right: string, width: number, style: TextStyle): string {
+  const room = width - terminalWidthOf(right) - 2;
+  if (room < Math.min(12, terminalWidthOf(left))) return padded(left, width, style);
+  return padded(left, room, style) + "  " + right;
+}
+
+/** Parts from left to right as far as they fit; each is dropped whole. */
+export function fitted(parts: readonly string[], between: string, width: number): string {
+  let line = "";
+  for (const part of parts.filter((part) => part !== "")) {
+    const next = line === "" ? part : line + between + part;
+    if (terminalWidthOf(next) > width) break;
+    line = next;
+  }
+  return line;
+}

@@ -1,0 +1,182 @@
+// Where rank 0 listens and where the others look for it: addresses and ports, and the private file in which rank 0
+// publishes them with the job's secret.
+import { UserError } from "../../base/errors.ts";
+import type { Env } from "../launchers.ts";
+import type { RankContext } from "../context.ts";
+import { numberFrom, type Secret } from "./channel.ts";
+import { dirname, join } from "../../../deps/path.ts";
+import { remove, temporaryFor } from "../../base/atomic.ts";
+
+// Where rank 0 listens, and where the others look for it.
+
+export interface Address {
+  readonly hostname: string;
+  readonly port: number;
+}
+
+/** Below the ports that systems give to outgoing connections, so that a free one stays free. */
+const FIRST_PORT = 20_000, PORTS = 12_000, TRIES = 8;
+
+/** Everyone who has the secret finds the same. */
+const derivedPorts = (secret: Secret): number[] =>
+  Array.from({ length: TRIES }, (_, i) => FIRST_PORT + numberFrom(secret, `port ${i}`, PORTS));
+
+/** The port that somebody asked for. torchrun's own store listens at the one that it gives to its ranks. */
+export const givenPort = ({ master, launcher }: RankContext, env: Env): number | null =>
+  launcher === "torchrun" && env.TORCHELASTIC_RUN_ID ? null : master.port;
+
+const onOneHost = ({ nodes }: RankContext) => nodes === 1;
+
+export function listen(where: RankContext, env: Env, secret: Secret): Deno.TcpListener {
+  const given = givenPort(where, env);
+  // Ranks of one host need no port that other hosts can reach. "::" takes both families where there are both.
+  const hostnames = onOneHost(where) ? ["127.0.0.1"] : ["::", "0.0.0.0"];
+  for (const port of given === null ? [...derivedPorts(secret), 0] : [given]) {
+    for (const hostname of hostnames) {
+      try {
+        return Deno.listen({ hostname, port });
+      } catch (error) {
+        if (error instanceof Deno.errors.AddrInUse) break;
+        if (error instanceof Deno.errors.PermissionDenied && given !== null) throw notAllowed(given);
+        if (hostname === hostnames.at(-1)) throw error;
+      }
+    }
+  }
+  throw taken(given!);
+}
+
+const taken = (port: number) =>
+  new UserError(
+    "communication",
+    `Rank 0 was told to listen at port ${port} (MASTER_PORT, --master-port) on ${Deno.hostname()}, which another ` +
+      "program has taken. Leave the port out, and rank 0 takes a free one and tells the others; or name another " +
+      `(ss -ltnp 'sport = :${port}' says who has it).`,
+  );
+
+const notAllowed = (port: number) =>
+  new UserError(
+    "communication",
+    `Rank 0 was told to listen at port ${port} (MASTER_PORT, --master-port), which needs root. Name one above 1023, ` +
+      "or leave it out to have one chosen.",
+  );
+
+/** Where other hosts may reach this one, the likeliest first. */
+export function ownAddresses(where: RankContext, port: number): Address[] {
+  const at = (hostname: string) => ({ hostname, port });
+  if (onOneHost(where)) return [at("127.0.0.1")];
+  const named = [where.master.host, Deno.hostname()].filter((name) => name !== null);
+  return [...new Set([...named, ...ownIps()])].map(at);
+}
+
+/** This host's own addresses, as numbers. */
+export const ownIps = (): string[] =>
+  Deno.networkInterfaces()
+    .filter(({ address }) => !/^(127\.|::1$|fe80:|169\.254\.)/.test(address))
+    .toSorted((a, b) => likelihood(a) - likelihood(b))
+    .map(({ address }) => address);
+
+/** Bridges of containers and virtual machines have the same addresses on every host. */
+const likelihood = ({ name, family }: Deno.NetworkInterfaceInfo) =>
+  (/^(docker|br-|virbr|veth|cni|podman)/.test(name) ? 2 : 0) + (family === "IPv6" ? 1 : 0);
+
+/** Without having heard from rank 0: what the launcher said. */
+export function likelyAddresses(where: RankContext, env: Env, secret: Secret): Address[] {
+  const { master, nodeNames } = where;
+  const hosts = onOneHost(where) ? ["127.0.0.1"] : [master.host, nodeNames[0]];
+  const known = [...new Set(hosts.filter((host) => host !== null && host !== undefined))];
+  const given = givenPort(where, env);
+  const ports = given === null ? derivedPorts(secret) : [given];
+  return known.flatMap((hostname) => ports.map((port) => ({ hostname, port })));
+}
+
+/** What tells this job from the others of the same folder, the same on each of its ranks. */
+export function jobKey(where: RankContext, env: Env): string {
+  const { SLURM_JOB_ID, SLURM_STEP_ID, PBS_JOBID, PALS_APID, PMIX_NAMESPACE, TORCHELASTIC_RUN_ID } = env;
+  const scheduler = SLURM_JOB_ID
+    ? `slurm-${SLURM_JOB_ID}.${SLURM_STEP_ID ?? ""}`
+    : PBS_JOBID
+    ? `pbs-${PBS_JOBID}`
+    : "";
+  const launcher = where.launcher === "openmpi"
+    ? PMIX_NAMESPACE ?? ""
+    : where.launcher === "pals"
+    ? PALS_APID ?? ""
+    : where.launcher === "torchrun" || where.launcher === "flags"
+    ? [TORCHELASTIC_RUN_ID, where.master.host, where.master.port].filter((part) => part).join("-")
+    : "";
+  // On one host a launcher's ranks have the launcher as their parent.
+  const parent = onOneHost(where) && scheduler === "" && launcher === ""
+    ? `${Deno.hostname()}-${Deno.ppid}`
+    : "";
+  return [scheduler, launcher, parent].filter((part) => part !== "").join("-").replace(/[^\w.-]+/g, "_") ||
+    "job";
+}
+
+export const addressText = ({ hostname, port }: Address): string =>
+  `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
+
+// The file by which rank 0 tells the others where it listens, and the job's secret where the environment has none:
+// for its owner's eyes alone.
+
+export interface Published {
+  readonly addresses: readonly Address[];
+  readonly host: string;
+  readonly pid: number;
+  /** Null: it is in HPCTRAIN_SECRET. */
+  readonly secret: string | null;
+  /** Why rank 0 gave up before anybody could come. */
+  readonly refused?: string;
+}
+
+export const rendezvousFile = (folder: string, job: string): string =>
+  join(folder, `.rendezvous-${job}.json`);
+
+export function publish(path: string, published: Published): void {
+  const temporary = temporaryFor(path);
+  try {
+    Deno.mkdirSync(dirname(path), { recursive: true });
+    Deno.writeTextFileSync(temporary, JSON.stringify(published), { mode: 0o600, createNew: true });
+    Deno.renameSync(temporary, path);
+  } catch (cause) {
+    remove(temporary);
+    throw new UserError(
+      "communication",
+      `${path}: rank 0 can't tell the other ranks there where it is: ${
+        (cause as Error).message
+      }. Name a folder that ` +
+        "this user may write to with --save-dir.",
+    );
+  }
+}
+
+/** Null where it is not there yet, or is not whole. */
+export function published(path: string): Published | null {
+  let info: Deno.FileInfo, text: string;
+  try {
+    info = Deno.statSync(path);
+    text = Deno.readTextFileSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return null;
+    throw unreadable(path, (error as Error).message);
+  }
+  // Somebody else's file would lead to somebody else's server.
+  if (info.uid !== Deno.uid()) throw unreadable(path, "it belongs to another user");
+  if (((info.mode ?? 0) & 0o077) !== 0) {
+    throw unreadable(
+      path,
+      `other users may read or write it (mode ${((info.mode ?? 0) & 0o777).toString(8)})`,
+    );
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+const unreadable = (path: string, why: string) =>
+  new UserError(
+    "communication",
+    `${path}: rank 0 writes there where it is, but ${why}. Remove it, or give all ranks HPCTRAIN_SECRET, MASTER_ADDR ` +
+      "and MASTER_PORT.",
+  );

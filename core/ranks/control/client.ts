@@ -1,0 +1,291 @@
+// A rank's end of its connection to the server: it tries every address that may lead there until one has proved that
+// it has this job's secret, introduces itself, and exchanges messages.
+import { EXIT, UserError } from "../../base/errors.ts";
+import {
+  type Channel,
+  close,
+  encode,
+  type Fault,
+  FrameError,
+  greetServer,
+  keyOf,
+  type Secret,
+} from "./channel.ts";
+import { type Address, addressText } from "./address.ts";
+import { wholeSeconds } from "./hang.ts";
+import type { FirstError, Hello, Seat, Settings, ToRank, ToServer } from "./messages.ts";
+
+// A rank's end of its connection to the server: the introduction, then messages both ways.
+
+export interface Client {
+  readonly seats: readonly Seat[];
+  /** Where the server answered. */
+  readonly address: Address;
+  /** What this job's ranks alone know, for connections of their own. It is never sent. */
+  readonly key: Uint8Array;
+  /** The addresses at both ends of this connection. */
+  readonly ends: FoundServer["ends"];
+  send(message: ToServer): void;
+  flushed(): Promise<void>;
+  /** Until the connection ends: true after a goodbye. */
+  listen(heard: (message: ToRank) => void): Promise<boolean>;
+  /** Milliseconds since the server's last message. */
+  silence(): number;
+  close(): void;
+}
+
+export interface JoinOptions {
+  readonly hello: Hello;
+  /** Sent when its hash differs from rank 0's, so that the server can name what differs. */
+  readonly settings: Settings;
+  look(): ServerCandidates;
+  /** Milliseconds for finding the server, and for hearing nothing from it. */
+  readonly arrive: number;
+  readonly silence: number;
+}
+
+/** The job has ended before it began, or while this rank was in it. */
+export class JobFailed extends Error {
+  constructor(readonly first: FirstError) {
+    super(first.told);
+  }
+}
+
+export async function join(options: JoinOptions): Promise<Client> {
+  const { hello, settings } = options;
+  const { channel, address, secret, ends } = await findServer(
+    options.look,
+    performance.now() + options.arrive,
+  );
+  const send = (message: ToServer) => channel.send(encode(message));
+  let heard = performance.now();
+  const receive = async () => {
+    const message = await channel.receive().catch(() => null) as ToRank | null;
+    heard = performance.now();
+    return message;
+  };
+  send({ is: "hello", hello });
+  const seats = await seated(receive, () => send({ is: "settings", settings }), channel, options.silence)
+    .catch((error) => {
+      channel.close();
+      throw error;
+    });
+  return {
+    seats,
+    address,
+    key: keyOf(secret),
+    ends,
+    send,
+    flushed: channel.flushed,
+    async listen(tell) {
+      for (let message; (message = await receive());) {
+        if (message.is === "goodbye") return true;
+        tell(message);
+      }
+      return false;
+    },
+    silence: () => performance.now() - heard,
+    close: channel.close,
+  };
+}
+
+async function seated(
+  receive: () => Promise<ToRank | null>,
+  sendSettings: () => void,
+  channel: Channel,
+  silence: number,
+): Promise<readonly Seat[]> {
+  let timer = 0;
+  const again = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => channel.close(), silence);
+  };
+  try {
+    for (again();; again()) {
+      const message = await receive();
+      if (message === null) {
+        throw new JobFailed(
+          zeroIsGone("", `is gone before all had come, or silent for ${wholeSeconds(silence)}`),
+        );
+      }
+      if (message.is === "table") {
+        return message.seats.map(([localRank, host, pid, device], rank) => ({
+          rank,
+          localRank,
+          host,
+          pid,
+          device,
+        }));
+      }
+      if (message.is === "error") throw new JobFailed(message.error);
+      if (message.is === "settings?") sendSettings();
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The one failure of which no server can tell. */
+export function zeroIsGone(host: string, why: string): FirstError {
+  const told = `Rank 0${host && ` on ${host}`} ${why}: look at its own output first.`;
+  const code = EXIT.communication;
+  return { rank: 0, host, step: 0, sentence: told, code, told, others: code };
+}
+
+// A rank's way to the server: every address that may lead there is tried, a little after one another, until one of
+// them has proved that it has this job's secret.
+
+/** What is known at the moment; it is asked for anew in each round. */
+export interface ServerCandidates {
+  /** Null: not known yet. */
+  readonly secret: Secret | null;
+  readonly addresses: readonly Address[];
+  /** Why there is no secret or no address. */
+  readonly lacking: string;
+}
+
+interface FoundServer {
+  readonly channel: Channel;
+  /** By which both have proved themselves. */
+  readonly secret: Secret;
+  readonly address: Address;
+  /** The addresses at both ends, as numbers. */
+  readonly ends: { readonly own: string; readonly server: string };
+}
+
+/** The next address is tried when this one has not answered after so long. */
+const STAGGER_MS = 300;
+/** Hosts that can't be reached don't always say so. */
+const CONNECT_MS = 4000;
+const FIRST_PAUSE_MS = 50, LONGEST_PAUSE_MS = 1000;
+/** An answer with another secret may be of the job before, which is just ending. */
+const OTHER_SECRET_MS = 5000;
+
+export async function findServer(look: () => ServerCandidates, deadline: number): Promise<FoundServer> {
+  const answers = new Map<string, string>();
+  let otherSecret: { readonly since: number; readonly address: string } | null = null;
+  let lacking = "";
+  for (let pause = FIRST_PAUSE_MS;; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+    const outlook = look();
+    lacking = outlook.lacking;
+    if (outlook.secret) {
+      const round = await tryAll(outlook.addresses, outlook.secret);
+      if (round.found) return round.found;
+      for (const { address, why } of round.failures) answers.set(addressText(address), faultText(why));
+      const stranger = round.failures.find(({ why }) => why === "secret");
+      otherSecret = stranger
+        ? otherSecret ?? { since: performance.now(), address: addressText(stranger.address) }
+        : null;
+      if (otherSecret && performance.now() - otherSecret.since > OTHER_SECRET_MS) {
+        throw anotherSecret(otherSecret.address);
+      }
+    }
+    if (performance.now() > deadline) throw notFound(answers, lacking);
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}
+
+type Why = Fault | "refused" | "unreachable" | "unknown";
+
+interface Failure {
+  readonly address: Address;
+  readonly why: Why;
+}
+
+interface FindRound {
+  readonly found: FoundServer | null;
+  readonly failures: readonly Failure[];
+}
+
+/** The first that gets through; the others are broken off. */
+function tryAll(addresses: readonly Address[], secret: Secret): Promise<FindRound> {
+  const failures: Failure[] = [];
+  const over = new AbortController();
+  return new Promise((resolve) => {
+    const one = async (address: Address, i: number) => {
+      if (i > 0) await aWhile(i * STAGGER_MS, over.signal, () => failures.length >= i);
+      if (over.signal.aborted) return;
+      try {
+        const { channel, ends } = await connect(address, secret, over.signal);
+        if (over.signal.aborted) return channel.close();
+        over.abort();
+        resolve({ found: { channel, secret, address, ends }, failures });
+      } catch (error) {
+        failures.push({ address, why: whyOf(error) });
+      }
+    };
+    Promise.all(addresses.map(one)).then(() => resolve({ found: null, failures }));
+  });
+}
+
+/** Over sooner when all before it have failed. */
+async function aWhile(ms: number, signal: AbortSignal, enough: () => boolean): Promise<void> {
+  const until = performance.now() + ms;
+  while (performance.now() < until && !signal.aborted && !enough()) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** Not by Deno.connect's own signal, which leaves something behind for each name that can't be resolved. */
+async function connect(
+  address: Address,
+  secret: Secret,
+  over: AbortSignal,
+): Promise<Pick<FoundServer, "channel" | "ends">> {
+  const connecting = Deno.connect(address);
+  let give: () => void = () => {};
+  const given = new Promise<never>((_, reject) => give = () => reject(new FrameError("slow")));
+  const timer = setTimeout(give, CONNECT_MS);
+  over.addEventListener("abort", give);
+  try {
+    const conn = await Promise.race([connecting, given]);
+    const channel = await greetServer(conn, secret);
+    return { channel, ends: { own: plain(conn.localAddr), server: plain(conn.remoteAddr) } };
+  } catch (error) {
+    connecting.then(close, () => {});
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    over.removeEventListener("abort", give);
+  }
+}
+
+const plain = ({ hostname }: Deno.NetAddr): string => hostname.replace(/^::ffff:/, "");
+
+function whyOf(error: unknown): Why {
+  if (error instanceof FrameError) return error.fault;
+  if (error instanceof Deno.errors.ConnectionRefused) return "refused";
+  return error instanceof Error && /lookup|resolve|name or service/i.test(error.message)
+    ? "unknown"
+    : "unreachable";
+}
+
+const FAULT_TEXT: Record<Why, string> = {
+  refused: "nobody listens there",
+  unreachable: "can't be reached",
+  unknown: "a name that this host does not know",
+  secret: "answers with another secret",
+  stranger: "is another program",
+  oversized: "is another program",
+  slow: "says nothing",
+  cut: "closes the connection",
+  silent: "closes the connection",
+};
+const faultText = (why: Why): string => FAULT_TEXT[why];
+
+const anotherSecret = (address: string) =>
+  new UserError(
+    "communication",
+    `The server at ${address} has another secret than this rank: it is another job's, or HPCTRAIN_SECRET differs ` +
+      "between the nodes. Set it once in the job script, before the ranks start (mpirun -x HPCTRAIN_SECRET).",
+  );
+
+function notFound(answers: ReadonlyMap<string, string>, lacking: string): UserError {
+  const tried = [...answers].map(([address, why]) => `${address} (${why})`).join(", ");
+  const what = [tried && `tried ${tried}`, lacking].filter((part) => part !== "").join("; ");
+  return new UserError(
+    "communication",
+    `Rank 0 was not found: ${what}. Does it run, and do all nodes see the same folder? --master-addr and ` +
+      "--master-port name an address by hand.",
+  );
+}

@@ -1,0 +1,286 @@
+// The training thread's end of the control plane. Everything here works without an event loop. A world of one has
+// neither thread nor socket.
+import * as shared from "./shared.ts";
+import { EXIT, type ExitKind, UserError } from "../../base/errors.ts";
+import type { RankContext } from "../context.ts";
+import type { ControlTimeouts } from "./job.ts";
+import type { Agreed, FirstError, Hello, Seat, Settings, Wish } from "./messages.ts";
+import { NUMBER_OF, type Phase } from "./shared.ts";
+import type { ControlThreadOptions, ThreadAnswer, ThreadQuestion, ThreadRequest } from "./thread.ts";
+import { createHash } from "node:crypto";
+
+// The training thread's end of the control plane: everything here works without an event loop.
+
+/** @internal */
+export interface Control {
+  /** Every rank, in order. */
+  readonly seats: readonly Seat[];
+  /** Where ranks met, for the log. */
+  readonly met: string;
+  /** What reports say of this rank. Cheap: called in each step. */
+  step(step: number): void;
+  phase(phase: Phase): void;
+  /**
+   * Called by every rank at the same places of the program. What all ranks do here, now: stop, save, or nothing. Throws
+   * when another rank has failed.
+   */
+  here(): Agreed | null;
+  /** What is agreed on and yet to come: the last of how many places it is at. Null where nothing is. */
+  ahead(): { readonly what: Wish; readonly reason: string; readonly places: number } | null;
+  /** Asks all ranks to do it at the next place that nobody has passed. */
+  wish(what: Wish, reason: string): void;
+  /** Returns when every rank has come. */
+  barrier(name: string): void;
+  /** The same, and each rank tells all what it has to say there: as JSON has it, 1 MiB of all ranks at most. In their order. */
+  gather<T>(name: string, value: T): T[];
+  /** What this job's ranks alone know, for connections of their own; never sent. */
+  readonly key: Uint8Array;
+  /** The addresses at both ends of this rank's connection with rank 0, as numbers. */
+  readonly ends: { readonly own: string; readonly server: string };
+  /** Rank 0's value, on every rank: as JSON has it. */
+  broadcast<T>(value?: T): T;
+  /** The same for bytes: NCCL's id. */
+  broadcastBytes(bytes?: Uint8Array): Uint8Array;
+  /** Tells the others why this rank ends; returns when they have been told. Without effect when another was first. */
+  fail(sentence: string, code: number): void;
+  /** The first failure in the job, if there is one. */
+  error(): FirstError | null;
+  /** Where reports of hangs go from now on: the run may have got its name after ranks met. */
+  runFolder(folder: string): void;
+  /** From here on this rank needs no other. */
+  close(): Promise<void>;
+}
+
+export interface ControlOptions {
+  readonly where: RankContext;
+  /** A folder that all nodes see, the same for every rank; null where there is none. */
+  readonly folder: string | null;
+  /** Reports of hangs go there, until another folder is named. */
+  readonly runFolder: string;
+  readonly device: string | null;
+  readonly versions: Readonly<Record<string, string>>;
+  /** What must be the same on every rank. */
+  readonly settings: Settings;
+  /** Seconds. */
+  readonly timeout: number;
+  readonly flight?: SharedArrayBuffer;
+  readonly limits?: Partial<ControlTimeouts>;
+}
+
+/** Before the first step there is data to open, a graph to capture; a save may not count at all. */
+const FIRST_STEP_MS = 30 * 60_000;
+/** Missed wake-ups cost no more than this. */
+const LOOK_MS = 500;
+/** For the others to be told of a failure here. */
+const NOTIFY_MS = 2000;
+const ARRIVE_MS = 10 * 60_000, SILENCE_MS = 8000;
+
+export async function openControl(options: ControlOptions): Promise<Control> {
+  const hello = helloOf(options);
+  if (options.where.world === 1) return aloneControl(hello);
+  const stall = 1000 * options.timeout;
+  const limits = {
+    arrive: Math.min(ARRIVE_MS, stall),
+    stall,
+    firstStall: Math.max(FIRST_STEP_MS, stall),
+    silence: SILENCE_MS,
+    ...options.limits,
+  };
+  const { where, folder, runFolder, settings, flight = null } = options;
+  const orders: ControlThreadOptions = {
+    where,
+    folder,
+    runFolder,
+    hello,
+    settings,
+    limits,
+    flight,
+    shared: shared.newShared(),
+  };
+  const thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "control" });
+  const answered = answers(thread);
+  thread.postMessage(orders);
+  const said = await answered();
+  if ("open" in said) return handle(thread, answered, orders, said.open);
+  thread.terminate();
+  if ("failed" in said) throw errorOf(said.failed, hello.rank);
+  const { kind, text } = (said as Extract<ThreadAnswer, { wrong: unknown }>).wrong;
+  throw kind ? new UserError(kind, text) : new Error(`internal: the control thread: ${text}`);
+}
+
+function helloOf({ where, device, versions, settings }: ControlOptions): Hello {
+  const { rank, world, localRank } = where;
+  return {
+    rank,
+    world,
+    localRank,
+    host: Deno.hostname(),
+    pid: Deno.pid,
+    device,
+    versions,
+    settings: settingsHash(settings),
+  };
+}
+
+const answers = (thread: Worker) => (): Promise<ThreadAnswer> =>
+  new Promise((resolve) => {
+    thread.onmessage = ({ data }: MessageEvent<ThreadAnswer>) => resolve(data);
+    thread.onerror = (event) => {
+      event.preventDefault();
+      resolve({ wrong: { kind: null, text: event.message } });
+    };
+  });
+
+function handle(
+  thread: Worker,
+  answered: () => Promise<ThreadAnswer>,
+  orders: ControlThreadOptions,
+  { seats, met, key, ends }: Pick<Control, "seats" | "met" | "key" | "ends">,
+): Control {
+  const words = new Int32Array(orders.shared.words);
+  const { rank } = orders.hello;
+  const failure = failureIn(orders.shared, words, rank);
+  const asking = openAsking(thread, words, failure);
+  const order = (ask: ThreadRequest) => thread.postMessage(ask);
+  let count = 0;
+  const broadcast = <T>(value?: T): T => {
+    // Room for the answer is limited, and every rank has as much.
+    if (rank === 0 && !shared.put(orders.shared, shared.ANSWER, value)) {
+      throw new Error("internal: a broadcast of more than 1 MiB.");
+    }
+    asking.wait((id, n) => ({ id, ask: "value", n, ...rank === 0 ? { value: value ?? null } : {} }));
+    return shared.take<T>(orders.shared, shared.ANSWER);
+  };
+  return {
+    seats,
+    met,
+    key,
+    ends,
+    step(step) {
+      words[shared.STEP] = step;
+      words[shared.CHANGES]++;
+    },
+    phase: (phase) => setPhase(words, NUMBER_OF[phase]),
+    here() {
+      Atomics.store(words, shared.COUNT, ++count);
+      while (Atomics.load(words, shared.HOLD) === 1 && !failure.there()) {
+        Atomics.wait(words, shared.HOLD, 1, LOOK_MS);
+      }
+      failure.check();
+      if (Atomics.load(words, shared.AT) !== count) return null;
+      Atomics.store(words, shared.AT, 0);
+      return shared.take<Agreed>(orders.shared, shared.AGREED);
+    },
+    ahead() {
+      const at = Atomics.load(words, shared.AT);
+      if (at === 0) return null;
+      const { what, reason } = shared.take<Agreed>(orders.shared, shared.AGREED);
+      return { what, reason, places: at - count };
+    },
+    wish: (what, reason) => order({ ask: "wish", what, reason: reason.slice(0, 400) }),
+    barrier: (name) => asking.wait((id, n) => ({ id, ask: "barrier", n, name })),
+    gather<T>(name: string, value: T): T[] {
+      asking.wait((id, n) => ({ id, ask: "barrier", n, name, value }));
+      return shared.take<T[]>(orders.shared, shared.ANSWER);
+    },
+    broadcast,
+    broadcastBytes: (bytes) => Uint8Array.from(broadcast(bytes && [...bytes])),
+    fail(sentence, code) {
+      if (!failure.there()) asking.tell(sentence.slice(0, 4000), code);
+    },
+    error: failure.get,
+    runFolder: (folder) => order({ ask: "run folder", folder }),
+    async close() {
+      Atomics.store(words, shared.LEAVING, 1);
+      const closed = answered();
+      order({ ask: "close" });
+      await closed;
+      thread.terminate();
+    },
+  };
+}
+
+function failureIn(room: shared.Shared, words: Int32Array, rank: number) {
+  const there = () => Atomics.load(words, shared.FAILED) !== 0;
+  const get = () => there() ? shared.take<FirstError>(room, shared.ERROR) : null;
+  const check = () => {
+    if (there()) throw errorOf(get()!, rank);
+  };
+  return { there, get, check };
+}
+
+/** Questions to the control thread, one at a time. Barriers and values are counted together: ranks meet in one order. */
+function openAsking(thread: Worker, words: Int32Array, failure: ReturnType<typeof failureIn>) {
+  let asked = 0, meetings = 0;
+  const ask = (question: ThreadQuestion, mostMs = Infinity) => {
+    const until = performance.now() + mostMs;
+    thread.postMessage(question);
+    while (Atomics.load(words, shared.ANSWERED) !== question.id) {
+      if (failure.there() || performance.now() > until) return;
+      Atomics.wait(words, shared.ANSWERED, question.id - 1, LOOK_MS);
+    }
+  };
+  return {
+    tell: (sentence: string, code: number) => ask({ id: ++asked, ask: "failed", sentence, code }, NOTIFY_MS),
+    /** In a phase of its own, so that reports say that this rank is the one that waits. */
+    wait(question: (id: number, n: number) => ThreadQuestion) {
+      const before = words[shared.PHASE];
+      setPhase(words, NUMBER_OF["waiting for ranks"]);
+      ask(question(++asked, ++meetings));
+      failure.check();
+      setPhase(words, before);
+    },
+  };
+}
+
+function setPhase(words: Int32Array, number: number): void {
+  if (words[shared.PHASE] === number) return; // said again while it waits: that is no headway
+  words[shared.PHASE] = number;
+  words[shared.CHANGES]++;
+}
+
+/** The rank that failed is told its own sentence; all others, whose it was. */
+function errorOf(error: FirstError, rank: number): UserError {
+  const [code, sentence] = error.rank === rank ? [error.code, error.sentence] : [error.others, error.told];
+  const kind = (Object.keys(EXIT) as ExitKind[]).find((kind) => EXIT[kind] === code) ?? "communication";
+  return new UserError(kind, sentence);
+}
+
+// The control plane of a world of one: no thread, no socket.
+
+export function aloneControl(hello: Hello): Control {
+  let due: Agreed | null = null;
+  let count = 0;
+  return {
+    seats: [hello],
+    met: "",
+    step() {},
+    phase() {},
+    here() {
+      count++;
+      const now = due;
+      due = null;
+      return now && { ...now, at: count };
+    },
+    ahead: () => due && { what: due.what, reason: due.reason, places: 1 },
+    wish: (what, reason) => void (due = due?.what === "stop" ? due : { at: 0, what, reason }),
+    barrier() {},
+    gather: (_, value) => [value],
+    key: new Uint8Array(0),
+    ends: { own: "127.0.0.1", server: "127.0.0.1" },
+    broadcast: <T>(value?: T) => value as T,
+    broadcastBytes: (bytes) => bytes!,
+    fail() {},
+    error: () => null,
+    runFolder() {},
+    close: () => Promise.resolve(),
+  };
+}
+
+// One number for all settings, to be compared between ranks.
+
+/** Whatever the order in which they were given. */
+export function settingsHash(settings: Settings): string {
+  const sorted = Object.keys(settings).sort().map((path) => [path, settings[path] ?? null]);
+  return createHash("sha256").update(JSON.stringify(sorted)).digest("hex").slice(0, 16);
+}

@@ -1,0 +1,223 @@
+// Detection of hangs: the server notices ranks that fall silent or stand still, and finds who holds up the others
+// from their phases and last collectives.
+import { EXIT } from "../../base/errors.ts";
+import type { RecordedCollective } from "../flight_recorder.ts";
+import type { Ras } from "../nccl/ras.ts";
+import {
+  active,
+  type ControlJob,
+  endJob,
+  type From,
+  full,
+  type Member,
+  rankLost,
+  ranksIn,
+  send,
+} from "./job.ts";
+import { PATIENT } from "./shared.ts";
+import type { Beat } from "./messages.ts";
+
+// Who has fallen silent, and whether all stand still.
+
+/** Answers with the last collectives are waited for this long. */
+const ANSWERS_MS = 3000;
+
+/** Looks are a second apart. */
+const ASLEEP_MS = 3000;
+
+export interface HangWatch {
+  flight(member: Member, message: From<"flight">): void;
+  look(): void;
+}
+
+/** Keeps a report for the user and says where. */
+export type Keep = (name: string, report: unknown) => string;
+
+/** What the engine itself knows of a stall; comes to an end in any case. */
+export type AskEngine = () => Promise<Ras | null>;
+
+interface PendingReport {
+  readonly since: number;
+  readonly flights: Map<number, readonly RecordedCollective[]>;
+  /** Undefined: it has not answered yet. */
+  engine: Ras | null | undefined;
+}
+
+export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine | null = null): HangWatch {
+  let looked = job.now();
+  let suspended = job.now();
+  let asked: PendingReport | null = null;
+
+  const conclude = () => {
+    if (!asked || job.error) return;
+    const { flights, since, engine } = asked;
+    if (engine === undefined) return;
+    if (active(job).some(({ hello }) => !flights.has(hello.rank)) && job.now() - since < ANSWERS_MS) return;
+    asked = null;
+    const ranks = standings(active(job), flights);
+    if (ranks.length > 0) endStalledJob(job, ranks, engine, keep);
+  };
+  const ask = () => {
+    const begun: PendingReport = {
+      since: job.now(),
+      flights: new Map(),
+      engine: askEngine ? undefined : null,
+    };
+    asked = begun;
+    send(job, { is: "flight?" });
+    askEngine?.().catch(() => null).then((engine) => {
+      begun.engine = engine;
+      conclude();
+    });
+  };
+  return {
+    flight({ hello }, { flight }) {
+      asked?.flights.set(hello.rank, flight);
+      conclude();
+    },
+    look() {
+      const now = job.now();
+      // This process itself was stopped (a debugger, a frozen machine): it can't say who was silent meanwhile.
+      if (now - looked > ASLEEP_MS) job.members.forEach((member) => member.heard = now);
+      looked = now;
+      if (!full(job)) {
+        // Heartbeats begin when all are here.
+        suspended = now;
+        return job.members.forEach((member) => member.heard = now);
+      }
+      const here = active(job);
+      const mute = here.find(({ heard }) => now - heard > job.limits.silence);
+      if (mute) {
+        const since = wholeSeconds(now - mute.heard);
+        return void endJob(
+          job,
+          rankLost(mute, `was not heard of for ${since}: its node or the network is down`),
+        );
+      }
+      if (here.some(({ beat }) => !beat || beat.phase === PATIENT)) suspended = now;
+      const limit = here.every(({ moved }) => moved) ? job.limits.stall : job.limits.firstStall;
+      const still = Math.min(now - suspended, ...here.map(({ beat }) => beat?.still ?? 0));
+      if (!asked && here.length > 0 && still > limit) ask();
+      conclude();
+    },
+  };
+}
+
+const standings = (
+  members: readonly Member[],
+  flights: ReadonlyMap<number, readonly RecordedCollective[]>,
+): Standing[] =>
+  members.flatMap(({ hello: { rank, host }, beat }) =>
+    beat ? [{ rank, host, ...beat, flight: flights.get(rank) ?? [] }] : []
+  );
+
+function endStalledJob(job: ControlJob, ranks: Standing[], engine: Ras | null, keep: Keep): void {
+  const { rank, sentence } = hangVerdict(ranks);
+  const { host, step } = ranks.find((standing) => standing.rank === rank)!;
+  const name = `hang-${step}.json`;
+  let told = sentence;
+  try {
+    const report = { verdict: sentence, at: new Date().toISOString(), ranks };
+    told += ` All ranks: ${keep(name, engine ? { ...report, nccl: engine.text.split("\n") } : report)}.`;
+  } catch (error) {
+    told += ` (${name} can't be written: ${(error as Error).message}.)`;
+  }
+  if (engine) told += ` ${engine.line}.`;
+  const code = EXIT.communication;
+  endJob(job, { rank, host, step, sentence: told, code, told, others: code });
+}
+
+// Who holds up the others: from where each rank is and its last collectives. Pure.
+
+export interface Standing extends Beat {
+  readonly rank: number;
+  readonly host: string;
+  /** Oldest first; empty where the rank did not answer. */
+  readonly flight: readonly RecordedCollective[];
+}
+
+export interface HangVerdict {
+  readonly rank: number;
+  readonly sentence: string;
+}
+
+/** `ranks` is not empty. */
+export function hangVerdict(ranks: readonly Standing[]): HangVerdict {
+  const newest = Math.max(...ranks.map((rank) => rank.queued));
+  const oldest = Math.min(...ranks.map((rank) => rank.queued));
+  const apart = disagreement(ranks);
+  if (apart) return apart;
+  if (oldest < newest) return absent(ranks, oldest);
+  const ended = Math.min(...ranks.map((rank) => rank.ended));
+  return ended < newest ? stuck(ranks, ended + 1) : slowest(ranks);
+}
+
+/** The same number, but not the same collective: the ranks have not run the same program. */
+function disagreement(ranks: readonly Standing[]): HangVerdict | null {
+  const sequence = Math.min(...ranks.map((rank) => rank.ended)) + 1;
+  const seen = ranks.flatMap((rank) => {
+    const found = at(rank, sequence);
+    return found ? [{ rank, found }] : [];
+  });
+  const [first] = seen;
+  const other = seen.find(({ found }) => found.op !== first.found.op || found.bytes !== first.found.bytes);
+  if (!other) return null;
+  const entered = ({ rank, found }: typeof first) =>
+    `rank ${rank.rank} on ${rank.host} entered ${found.op} ${sequence} of ${found.bytes} bytes (${found.phase})`;
+  return {
+    rank: other.rank.rank,
+    sentence: `${capital(entered(other))}, but ${entered(first)}: ranks must do the same in the same order.`,
+  };
+}
+
+function absent(ranks: readonly Standing[], oldest: number): HangVerdict {
+  const behind = ranks.filter((rank) => rank.queued === oldest).sort((a, b) => b.still - a.still);
+  const [first] = behind;
+  const missed = ranks.map((rank) => at(rank, oldest + 1)).find((found) => found !== undefined);
+  const what = missed ? `${missed.op} ${missed.sequence} (${missed.phase})` : `collective ${oldest + 1}`;
+  const also = behind.length > 1 ? ` (nor did ${ranksIn(behind.slice(1).map(({ rank }) => rank))})` : "";
+  return {
+    rank: first.rank,
+    sentence: `${name(first)} never entered ${what}${also}: ${whereabouts(first)}.`,
+  };
+}
+
+/** Everyone is in it, and it does not end. */
+function stuck(ranks: readonly Standing[], sequence: number): HangVerdict {
+  const waiting = ranks.filter((rank) => rank.ended < sequence).sort((a, b) => a.begun - b.begun);
+  const [first] = waiting;
+  const found = ranks.map((rank) => at(rank, sequence)).find((found) => found !== undefined);
+  const what = found ? `${found.op} ${sequence} (${found.phase})` : `collective ${sequence}`;
+  const since = wholeSeconds(Math.max(...waiting.map(({ still }) => still)));
+  const idle = waiting.filter((rank) => rank.begun < sequence);
+  const why = idle.length > 0
+    ? `the engine of ${ranksIn(idle.map(({ rank }) => rank))} never began it`
+    : "look at the network between the nodes (hpctrain doctor --full measures it)";
+  return {
+    rank: first.rank,
+    sentence: `Every rank entered ${what}, and ${
+      ranksIn(waiting.map(({ rank }) => rank))
+    } did not come out for ${since}: ${why}.`,
+  };
+}
+
+/** No collective is under way. */
+function slowest(ranks: readonly Standing[]): HangVerdict {
+  const waits = ({ phase }: Standing) => phase === "waiting for ranks" ? 1 : 0;
+  const [first] = ranks.toSorted((a, b) => waits(a) - waits(b) || a.step - b.step || b.still - a.still);
+  return {
+    rank: first.rank,
+    sentence: `${name(first)} makes no headway: ${whereabouts(first)}, at step ${first.step}.`,
+  };
+}
+
+const at = ({ flight }: Standing, sequence: number): RecordedCollective | undefined =>
+  flight.find((found) => found.sequence === sequence);
+
+const name = ({ rank, host }: Standing): string => `Rank ${rank} on ${host}`;
+
+const whereabouts = ({ phase, still }: Standing): string => `in ${phase} for ${wholeSeconds(still)}`;
+
+export const wholeSeconds = (ms: number): string => `${Math.round(ms / 1000)} s`;
+
+const capital = (text: string): string => text[0].toUpperCase() + text.slice(1);

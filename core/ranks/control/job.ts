@@ -1,0 +1,207 @@
+// The job as rank 0's server sees it: who is here, which ranks can work together, how they are, and the one way to
+// end the job for all.
+import { EXIT } from "../../base/errors.ts";
+import { type Channel, encode } from "./channel.ts";
+import type { Beat, FirstError, Hello, Settings, ToRank, ToServer } from "./messages.ts";
+
+// The job as rank 0's server sees it: who is here, how they are, and the one way to end it for all.
+
+export interface Member {
+  readonly hello: Hello;
+  readonly channel: Channel;
+  /** When the last message came, in milliseconds. */
+  heard: number;
+  beat: Beat | null;
+  /** A step has ended since it came. */
+  moved: boolean;
+  /** It has said goodbye. */
+  left: boolean;
+}
+
+/** Milliseconds until a wait is a failure. */
+export interface ControlTimeouts {
+  /** For all to arrive. */
+  readonly arrive: number;
+  /** Without headway, and before the first step has ended. */
+  readonly stall: number;
+  readonly firstStall: number;
+  /** Without a heartbeat. */
+  readonly silence: number;
+}
+
+export interface ControlJob {
+  readonly world: number;
+  readonly limits: ControlTimeouts;
+  readonly members: Map<number, Member>;
+  error: FirstError | null;
+  say(line: string): void;
+  now(): number;
+}
+
+export type From<Is extends ToServer["is"]> = Extract<ToServer, { is: Is }>;
+
+export const full = ({ members, world }: ControlJob): boolean => members.size === world;
+
+/** Those who are here and have not said goodbye. */
+export const active = ({ members }: ControlJob): Member[] =>
+  [...members.values()].filter(({ left }) => !left);
+
+export function send(job: ControlJob, message: ToRank, to: Iterable<Member> = active(job)): void {
+  const bytes = encode(message);
+  for (const { channel } of to) channel.send(bytes);
+}
+
+/** A rank that listens to nothing must not keep the others from hearing. */
+const FLUSH_MS = 1000;
+
+export async function flushed(members: readonly Member[]): Promise<void> {
+  let timer = 0;
+  const late = new Promise<void>((resolve) => timer = setTimeout(resolve, FLUSH_MS));
+  await Promise.race([Promise.all(members.map(({ channel }) => channel.flushed())), late]);
+  clearTimeout(timer);
+}
+
+/**
+ * The first failure counts; what fails later fails because of it. Rank 0 hears of it last: this server ends with it.
+ */
+export async function endJob(job: ControlJob, error: FirstError): Promise<void> {
+  if (job.error) return;
+  job.error = error;
+  const [zero, others] = [active(job).filter(isZero), active(job).filter((member) => !isZero(member))];
+  send(job, { is: "error", error }, others);
+  await flushed(others);
+  send(job, { is: "error", error }, zero);
+}
+
+const isZero = ({ hello }: Member) => hello.rank === 0;
+
+/** Nobody has begun: all end in the same way. */
+export const refused = (refusal: Refusal, { rank, host }: Hello): FirstError => ({
+  rank,
+  host,
+  step: 0,
+  sentence: refusal.sentence,
+  code: refusal.code,
+  told: refusal.sentence,
+  others: refusal.code,
+});
+
+/** A rank that could still say what was wrong. */
+export const failed = ({ hello }: Member, { sentence, step, code }: From<"failed">): FirstError => ({
+  rank: hello.rank,
+  host: hello.host,
+  step,
+  sentence,
+  code,
+  told: `${rankOnHost(hello)} failed first, at step ${step}: ${sentence}`,
+  others: EXIT.communication,
+});
+
+/** A rank that can't: `why` completes "Rank 3 on node07". */
+export function rankLost({ hello, beat }: Pick<Member, "hello" | "beat">, why: string): FirstError {
+  const last = beat ? ` It was in ${beat.phase}, at step ${beat.step}.` : "";
+  const sentence = `${rankOnHost(hello)} ${why}.${last}`;
+  const { rank, host } = hello;
+  const code = EXIT.communication;
+  return { rank, host, step: beat?.step ?? 0, sentence, code, told: sentence, others: code };
+}
+
+/** Waits are told after 10 s, 20 s, 40 s, ... */
+export const FIRST_REPORT_MS = 10_000;
+
+// Which ranks can work together: each introduction is judged against rank 0's and against those who came before.
+
+export interface Refusal {
+  readonly sentence: string;
+  readonly code: number;
+}
+
+/** What is wrong with a newcomer; its settings are looked at elsewhere. */
+export function refusalOf(came: Hello, first: Hello, others: readonly Hello[]): Refusal | null {
+  const { rank, world, host } = came;
+  const usage = (sentence: string): Refusal => ({ sentence, code: EXIT.usage });
+  if (world !== first.world) {
+    return usage(
+      `${rankOnHost(came)} takes the job for one of ${world} ranks, ${
+        rankOnHost(first)
+      } for one of ${first.world}: start all ranks ` +
+        "by one command, and don't set WORLD_SIZE by hand.",
+    );
+  }
+  if (!(Number.isInteger(rank) && rank >= 0 && rank < world)) {
+    return usage(`A process on ${host} says that it is rank ${rank}: they go from 0 to ${world - 1}.`);
+  }
+  const twin = others.find((other) => other.rank === rank);
+  if (twin) {
+    return usage(
+      `Two processes are rank ${rank}: process ${twin.pid} on ${twin.host} and process ${came.pid} on ${host}. Start ` +
+        "each rank once: by srun, mpirun or hpctrain launch, without setting RANK by hand.",
+    );
+  }
+  const sharer = came.device === null
+    ? undefined
+    : others.find((other) => other.device === came.device && other.host === host);
+  if (sharer) {
+    const [a, b] = [sharer, came].sort((a, b) => a.rank - b.rank);
+    return usage(
+      `Ranks ${a.rank} and ${b.rank} on ${host} both use ${came.device}: give each rank its own GPU, with as many ` +
+        "tasks on a node as it has GPUs (#SBATCH --ntasks-per-node and --gpus-per-node the same), and without a " +
+        "--gpu-bind that gives two tasks the same one.",
+    );
+  }
+  return differentVersions(came, first);
+}
+
+function differentVersions(came: Hello, first: Hello): Refusal | null {
+  const names = [...new Set([...Object.keys(first.versions), ...Object.keys(came.versions)])];
+  const name = names.find((name) => first.versions[name] !== came.versions[name]);
+  if (!name) return null;
+  const of = (hello: Hello) =>
+    hello.versions[name] === undefined ? `no ${name}` : `${name} ${hello.versions[name]}`;
+  return {
+    sentence: `${rankOnHost(came)} runs ${of(came)}, ${rankOnHost(first)} ${of(first)}: ${
+      name === "hpctrain"
+        ? "start the same executable on every node."
+        : `let every node find the same (hpctrain doctor, run there, says what it finds and why).`
+    }`,
+    code: EXIT.environment,
+  };
+}
+
+/** Most users have changed one thing. */
+const MOST_NAMED = 5;
+
+export function differentSettings(came: Hello, theirs: Settings, first: Hello, ours: Settings): Refusal {
+  const paths = [...new Set([...Object.keys(ours), ...Object.keys(theirs)])].sort()
+    .filter((path) => JSON.stringify(ours[path]) !== JSON.stringify(theirs[path]));
+  const value = (of: Settings, path: string) => path in of ? JSON.stringify(of[path]) : "not set";
+  const named = paths.slice(0, MOST_NAMED)
+    .map((path) => `${path} is ${value(theirs, path)} there and ${value(ours, path)} here`);
+  const more = paths.length > MOST_NAMED ? `, and ${paths.length - MOST_NAMED} more` : "";
+  return {
+    sentence:
+      `${rankOnHost(came)} was started with other settings than ${rankOnHost(first)}: ${
+        named.join(", ")
+      }${more}. Start every ` +
+      "rank with the same flags, files and environment.",
+    code: EXIT.usage,
+  };
+}
+
+/** "Rank 3 on node07". */
+export const rankOnHost = ({ rank, host }: { readonly rank: number; readonly host: string }): string =>
+  `Rank ${rank} on ${host}`;
+
+/** "rank 3", "ranks 0-2, 7 and 9": never more than a line. */
+export function ranksIn(ranks: readonly number[]): string {
+  const runs: [number, number][] = [];
+  for (const rank of ranks.toSorted((a, b) => a - b)) {
+    const last = runs.at(-1);
+    if (last && last[1] === rank - 1) last[1] = rank;
+    else runs.push([rank, rank]);
+  }
+  const parts = runs.slice(0, 12).map(([from, to]) => from === to ? `${from}` : `${from}-${to}`);
+  if (runs.length > parts.length) parts.push("more");
+  const list = parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts[0];
+  return `rank${ranks.length === 1 ? "" : "s"} ${list}`;
+}

@@ -1,0 +1,93 @@
+// The messages between ranks and their server. Types only.
+import type { RecordedCollective } from "../flight_recorder.ts";
+import type { Phase } from "./shared.ts";
+
+/** A rank, as it introduces itself. */
+export interface Hello {
+  readonly rank: number;
+  readonly world: number;
+  readonly localRank: number;
+  readonly host: string;
+  readonly pid: number;
+  /** What no other rank may have: a GPU's name on its host, or its UUID. Null: this rank shares what it has. */
+  readonly device: string | null;
+  /** Of hpctrain, libtorch, the engine that moves data. */
+  readonly versions: Readonly<Record<string, string>>;
+  /** A hash of its settings. */
+  readonly settings: string;
+}
+
+export type Settings = Readonly<Record<string, unknown>>;
+
+/** A line of the table that every rank gets. */
+export type Seat = Pick<Hello, "rank" | "localRank" | "host" | "pid" | "device">;
+
+/** A seat on the wire, by rank: a table of 1,000 ranks goes to 1,000 ranks. */
+export type SeatRow = readonly [localRank: number, host: string, pid: number, device: string | null];
+
+/** Once a second. */
+export interface Beat {
+  readonly step: number;
+  readonly phase: Phase;
+  /** Milliseconds since anything changed. */
+  readonly still: number;
+  /** The newest collective that was queued, begun, ended. */
+  readonly queued: number;
+  readonly begun: number;
+  readonly ended: number;
+}
+
+/** The first failure in the job: what ended it, whatever failed after it. */
+export interface FirstError {
+  /** -1: of no rank alone. */
+  readonly rank: number;
+  readonly host: string;
+  readonly step: number;
+  /** As the rank itself said it. */
+  readonly sentence: string;
+  /** The exit code of the rank that failed. */
+  readonly code: number;
+  /** A whole sentence for the other ranks to print, and the code they end with. */
+  readonly told: string;
+  readonly others: number;
+}
+
+/** What ranks can agree to do at the same place. */
+export type Wish = "stop" | "save";
+
+export interface Agreed {
+  readonly at: number;
+  readonly what: Wish;
+  readonly reason: string;
+}
+
+export type ToServer =
+  | { readonly is: "hello"; readonly hello: Hello }
+  | { readonly is: "settings"; readonly settings: Settings }
+  | { readonly is: "beat"; readonly beat: Beat }
+  | {
+    readonly is: "barrier";
+    readonly n: number;
+    readonly name: string;
+    /** What this rank tells all the others there. */
+    readonly value?: unknown;
+  }
+  | { readonly is: "value"; readonly n: number; readonly value: unknown }
+  | { readonly is: "failed"; readonly step: number; readonly sentence: string; readonly code: number }
+  | { readonly is: "wish"; readonly what: Wish; readonly reason: string }
+  | { readonly is: "held"; readonly id: number; readonly count: number }
+  | { readonly is: "flight"; readonly flight: readonly RecordedCollective[] }
+  | { readonly is: "goodbye" };
+
+export type ToRank =
+  | { readonly is: "settings?" }
+  | { readonly is: "table"; readonly seats: readonly SeatRow[] }
+  | { readonly is: "beat" }
+  | { readonly is: "passed"; readonly n: number; readonly values: readonly unknown[] | null }
+  | { readonly is: "value"; readonly n: number; readonly value: unknown }
+  | { readonly is: "error"; readonly error: FirstError }
+  | { readonly is: "noted" }
+  | { readonly is: "hold"; readonly id: number }
+  | { readonly is: "agreed"; readonly agreed: Agreed }
+  | { readonly is: "flight?" }
+  | { readonly is: "goodbye" };

@@ -1,0 +1,119 @@
+// The rendezvous: rank 0 listens and publishes its address, the other ranks look for it.
+import { join } from "../../../deps/path.ts";
+import { remove } from "../../base/atomic.ts";
+import { UserError } from "../../base/errors.ts";
+import type { Env } from "../launchers.ts";
+import { askRas } from "../nccl/ras.ts";
+import type { RankContext } from "../context.ts";
+import {
+  jobKey,
+  likelyAddresses,
+  listen,
+  ownAddresses,
+  publish,
+  published,
+  rendezvousFile,
+} from "./address.ts";
+import { MAKE_SECRET, newSecret, secretIn } from "./channel.ts";
+import type { ServerCandidates } from "./client.ts";
+import type { ControlTimeouts } from "./job.ts";
+import type { Hello, Settings } from "./messages.ts";
+import { openServer } from "./server.ts";
+
+export interface RendezvousOptions {
+  readonly where: RankContext;
+  /** A folder that all nodes see. Null: there is none. */
+  readonly folder: string | null;
+  readonly runFolder: string;
+  readonly hello: Hello;
+  readonly settings: Settings;
+  readonly limits: ControlTimeouts;
+}
+
+export interface RankZero {
+  look(): ServerCandidates;
+  readonly said: string;
+  /** Where reports go. */
+  keepIn(folder: string): void;
+  close(): Promise<void>;
+}
+
+export function openRankZero(meeting: RendezvousOptions, env: Env = Deno.env.toObject()): RankZero {
+  const { where, hello, settings, limits } = meeting;
+  let { runFolder } = meeting;
+  const path = fileOf(meeting, env);
+  const given = secretIn(env);
+  const fresh = given ? null : newSecret();
+  const secret = given ?? new TextEncoder().encode(fresh!);
+  const { pid, host } = hello;
+  if (path) remove(path); // of a job that could not tidy up
+  let listener: Deno.TcpListener;
+  try {
+    listener = listen(where, env, secret);
+  } catch (error) {
+    if (path && error instanceof UserError) {
+      publish(path, { addresses: [], host, pid, secret: null, refused: error.message });
+    }
+    throw error;
+  }
+  const { port } = listener.addr as Deno.NetAddr;
+  if (path) publish(path, { addresses: ownAddresses(where, port), host, pid, secret: fresh });
+  const server = openServer({
+    listener,
+    secret,
+    own: hello,
+    settings,
+    limits,
+    nodeOf: (rank) => where.nodeNames[Math.floor(rank / where.localWorld)] ?? null,
+    say: (line) => console.error(line),
+    keep: (name, report) => keep(runFolder, name, report),
+    // Ranks with a GPU talk by NCCL. Its addresses may be set after this thread began.
+    askEngine: hello.device === null ? undefined : () => askRas(Deno.env.toObject()),
+  });
+  return {
+    look: () => ({ secret, addresses: [{ hostname: "127.0.0.1", port }], lacking: "" }),
+    said: `Rank 0 on ${host} listens at port ${port}.`,
+    keepIn: (folder) => void (runFolder = folder),
+    async close() {
+      await server.close();
+      if (path && published(path)?.pid === pid) remove(path);
+    },
+  };
+}
+
+/** For the other ranks. */
+export function lookFor(meeting: RendezvousOptions, env: Env = Deno.env.toObject()): () => ServerCandidates {
+  const { where } = meeting;
+  const path = fileOf(meeting, env);
+  const given = secretIn(env);
+  return () => {
+    const found = path ? published(path) : null;
+    if (found?.refused) throw new UserError("communication", found.refused);
+    const secret = given ?? (found?.secret ? new TextEncoder().encode(found.secret) : null);
+    if (!secret) return { secret, addresses: [], lacking: `${path}, which rank 0 writes, is not there` };
+    const all = [...found?.addresses ?? [], ...likelyAddresses(where, env, secret)];
+    const addresses = [...new Map(all.map((address) => [JSON.stringify(address), address])).values()];
+    return { secret, addresses, lacking: found || !path ? "" : `${path}, which rank 0 writes, is not there` };
+  };
+}
+
+/** Where there is neither a folder nor a secret, ranks of one host have this user's own temporary folder. */
+function fileOf({ where, folder }: RendezvousOptions, env: Env): string | null {
+  if (folder !== null) return rendezvousFile(folder, jobKey(where, env));
+  if (where.nodes === 1) {
+    return rendezvousFile(env.XDG_RUNTIME_DIR || env.TMPDIR || "/tmp", jobKey(where, env));
+  }
+  if (env.HPCTRAIN_SECRET) return null;
+  throw new UserError(
+    "communication",
+    `${where.world} ranks on ${where.nodes} nodes need a secret of their own, or a folder that all of them see. In the ` +
+      `job script, before the ranks start: ${MAKE_SECRET}.`,
+  );
+}
+
+function keep(folder: string, name: string, report: unknown): string {
+  const path = join(folder, name);
+  Deno.mkdirSync(folder, { recursive: true });
+  Deno.writeTextFileSync(path, JSON.stringify(report, null, 2));
+  return path;
+}

@@ -1,0 +1,252 @@
+// The control thread (entry of a Worker): it talks to the server while the training thread is inside native calls,
+// and ends this process when that thread can't. On rank 0 it runs the server too.
+import * as shared from "./shared.ts";
+import { cleanConsole } from "../../base/terminal.ts";
+import { endProcess } from "../../../ffi/libc.ts";
+import { EXIT, refused, UserError } from "../../base/errors.ts";
+import { type FlightRecorder, lastRecorded, openFlightRecorder, progress } from "../flight_recorder.ts";
+import type { RankContext } from "../context.ts";
+import { type Client, JobFailed, join, zeroIsGone } from "./client.ts";
+import { lookFor, openRankZero, type RankZero } from "./rendezvous.ts";
+import { wholeSeconds } from "./hang.ts";
+import type { ControlTimeouts } from "./job.ts";
+import type { FirstError, Hello, Seat, Settings, ToRank, Wish } from "./messages.ts";
+import { CHANGES, PATIENT, PHASE, PHASES, type Shared, STEP } from "./shared.ts";
+import type { ThreadScope } from "../../base/threads.ts";
+import { writeEarlyEnd } from "../launch/rank.ts";
+
+// The control thread: talks to the server while the training thread is inside native calls, and ends this process
+// when that thread can't. Rank 0's is the server too.
+
+cleanConsole(); // this thread has one of its own
+
+declare const self: ThreadScope;
+
+/** What a thread is started with. */
+export interface ControlThreadOptions {
+  readonly where: RankContext;
+  readonly folder: string | null;
+  readonly runFolder: string;
+  readonly hello: Hello;
+  readonly settings: Settings;
+  readonly limits: ControlTimeouts;
+  readonly shared: Shared;
+  readonly flight: SharedArrayBuffer | null;
+}
+
+/** What the training thread waits for. */
+export type ThreadQuestion =
+  | {
+    readonly id: number;
+    readonly ask: "barrier";
+    readonly n: number;
+    readonly name: string;
+    readonly value?: unknown;
+  }
+  | { readonly id: number; readonly ask: "value"; readonly n: number; readonly value?: unknown }
+  | { readonly id: number; readonly ask: "failed"; readonly sentence: string; readonly code: number };
+
+export type ThreadRequest =
+  | ThreadQuestion
+  | { readonly ask: "wish"; readonly what: Wish; readonly reason: string }
+  | { readonly ask: "run folder"; readonly folder: string }
+  | { readonly ask: "close" };
+
+export type ThreadAnswer =
+  | {
+    readonly open: { readonly seats: readonly Seat[]; readonly met: string } & Pick<Client, "key" | "ends">;
+  }
+  | { readonly failed: FirstError }
+  | { readonly wrong: { readonly kind: UserError["kind"] | null; readonly text: string } }
+  | { readonly closed: true };
+
+const BEAT_MS = 1000;
+
+const post = (said: ThreadAnswer) => self.postMessage(said);
+
+self.onmessage = async ({ data: orders }: MessageEvent<ControlThreadOptions>) => {
+  try {
+    const zero = orders.hello.rank === 0 ? openRankZero(orders) : null;
+    const look = zero?.look ?? lookFor(orders);
+    const { arrive, silence } = orders.limits;
+    const client = await join({ ...orders, look, arrive, silence }).catch(async (error) => {
+      await zero?.close();
+      throw error;
+    });
+    const met = zero
+      ? zero.said
+      : `Rank ${orders.hello.rank} met rank 0 at ${client.address.hostname}:${client.address.port}.`;
+    serve(orders, client, zero);
+    post({ open: { seats: client.seats, met, key: client.key, ends: client.ends } });
+  } catch (cause) {
+    const error = refused(cause, "communication");
+    if (error instanceof JobFailed) post({ failed: error.first });
+    else if (error instanceof UserError) post({ wrong: { kind: error.kind, text: error.message } });
+    else post({ wrong: { kind: null, text: error instanceof Error ? `${error.stack}` : String(error) } });
+  }
+};
+
+function serve(orders: ControlThreadOptions, client: Client, zero: RankZero | null): void {
+  const words = new Int32Array(orders.shared.words);
+  const flight = orders.flight && openFlightRecorder(orders.flight);
+  const news = openServerMessages(orders.shared, orders.hello.rank, client, flight);
+  let leaving = false;
+
+  // Without this thread the training thread would wait for ever.
+  for (const event of ["error", "unhandledrejection"]) self.addEventListener(event, broken);
+  const zeroIsLost = (why: string) => leaving || news.fail(zeroIsGone(client.seats[0].host, why));
+  const beat = openBeat(words, flight, client);
+  beat();
+  let ticked = performance.now();
+  const ticks = setInterval(() => {
+    beat();
+    const asleep = performance.now() - ticked > 3 * BEAT_MS; // stopped itself: what came meanwhile is still unread
+    ticked = performance.now();
+    if (asleep || client.silence() < orders.limits.silence) return;
+    zeroIsLost(`was not heard of for ${wholeSeconds(client.silence())} (its node or the network is down)`);
+  }, BEAT_MS);
+  client.listen(news.heard).then((goodbye) => {
+    if (goodbye) clearInterval(ticks); // rank 0 has ended well, and nobody listens any more
+    else zeroIsLost("is gone: its process ended without a word (killed, or out of memory?)");
+  });
+
+  self.onmessage = async ({ data }: MessageEvent<ThreadRequest>) => {
+    if (data.ask === "run folder") return zero?.keepIn(data.folder);
+    if (data.ask === "wish") return client.send({ is: "wish", what: data.what, reason: data.reason });
+    if (data.ask !== "close") return answer(data, words, client, news);
+    leaving = true;
+    client.send({ is: "goodbye" });
+    await client.flushed();
+    await zero?.close();
+    clearInterval(ticks);
+    client.close();
+    post({ closed: true });
+  };
+}
+
+/** A question for which the training thread waits. */
+function answer(question: ThreadQuestion, words: Int32Array, client: Client, news: ServerMessages): void {
+  const { id, ask } = question;
+  if (ask === "barrier") {
+    news.expect(`barrier ${question.n}`, id);
+    const { n, name, value } = question;
+    client.send({ is: "barrier", n, name, value });
+  } else if (ask === "failed") {
+    news.expect("noted", id);
+    const { sentence, code } = question;
+    client.send({ is: "failed", step: words[STEP], sentence, code });
+  } else {
+    news.expect(`value ${question.n}`, id);
+    if (!("value" in question)) return;
+    client.send({ is: "value", n: question.n, value: question.value });
+    news.came(`value ${question.n}`, question.value);
+  }
+}
+
+function broken(event: Event): never {
+  const { error, reason = error } = event as Event & { error?: unknown; reason?: unknown };
+  console.error(`internal: the control thread: ${reason instanceof Error ? reason.stack : reason}`);
+  endProcess(EXIT.internal);
+}
+
+/** Sends where the training thread is, and for how long it has been there. */
+function openBeat(
+  words: Int32Array,
+  flight: ReturnType<typeof openFlightRecorder> | null,
+  client: Client,
+): () => void {
+  let last = "", since = performance.now();
+  return () => {
+    const step = Atomics.load(words, STEP), changes = Atomics.load(words, CHANGES);
+    const { queued, begun, ended } = flight ? progress(flight) : { queued: 0, begun: 0, ended: 0 };
+    const now = [step, changes, queued, begun, ended].join();
+    if (now !== last) since = performance.now();
+    last = now;
+    const phase = PHASES[Atomics.load(words, PHASE)];
+    const still = Math.round(performance.now() - since);
+    client.send({ is: "beat", beat: { step, phase, still, queued, begun, ended } });
+  };
+}
+
+// What the server tells this rank, put where its training thread finds it without an event loop.
+
+interface ServerMessages {
+  heard(message: ToRank): void;
+  fail(error: FirstError): void;
+  /** The training thread waits for it, under this number. It may have come before. */
+  expect(what: string, id: number): void;
+  came(what: string, value?: unknown): void;
+}
+
+/** For the training thread to end by itself after a failure; longer when it is saving. */
+const GRACE_MS = 3000, SAVING_MS = 60_000;
+
+function openServerMessages(
+  room: shared.Shared,
+  rank: number,
+  client: Client,
+  flight: FlightRecorder | null,
+): ServerMessages {
+  const words = new Int32Array(room.words);
+  const expected = new Map<string, number>();
+  const early = new Map<string, unknown>();
+
+  const came = (what: string, value?: unknown) => {
+    const id = expected.get(what);
+    if (id === undefined) return void early.set(what, value);
+    expected.delete(what);
+    shared.put(room, shared.ANSWER, value);
+    Atomics.store(words, shared.ANSWERED, id);
+    Atomics.notify(words, shared.ANSWERED);
+  };
+  const fail = (error: FirstError) => {
+    if (Atomics.load(words, shared.FAILED) !== 0) return;
+    shared.put(room, shared.ERROR, error);
+    Atomics.store(words, shared.FAILED, 1);
+    for (const word of [shared.ANSWERED, shared.HOLD]) Atomics.notify(words, word);
+    const code = error.rank === rank ? error.code : error.others;
+    writeEarlyEnd(code, error.told);
+    endLater(words, error.told, code);
+  };
+  return {
+    came,
+    fail,
+    expect(what, id) {
+      expected.set(what, id);
+      if (!early.has(what)) return;
+      came(what, early.get(what));
+      early.delete(what);
+    },
+    heard(message) {
+      if (message.is === "error") fail(message.error);
+      else if (message.is === "noted") came("noted");
+      else if (message.is === "passed") came(`barrier ${message.n}`, message.values);
+      else if (message.is === "value") came(`value ${message.n}`, message.value);
+      else if (message.is === "flight?") {
+        client.send({ is: "flight", flight: flight ? lastRecorded(flight) : [] });
+      } else if (message.is === "hold") {
+        Atomics.store(words, shared.HOLD, 1);
+        // After this store: a place that was passed without seeing it is in the count.
+        client.send({ is: "held", id: message.id, count: Atomics.load(words, shared.COUNT) });
+      } else if (message.is === "agreed") {
+        const { agreed } = message;
+        if (agreed.at > 0) shared.put(room, shared.AGREED, agreed);
+        if (agreed.at > 0) Atomics.store(words, shared.AT, agreed.at);
+        Atomics.store(words, shared.HOLD, 0);
+        Atomics.notify(words, shared.HOLD);
+      }
+    },
+  };
+}
+
+/** A training thread that hangs in a native call, because another rank is no more, can't end this process. */
+function endLater(words: Int32Array, told: string, code: number): void {
+  const began = performance.now();
+  const timer = setInterval(() => {
+    if (Atomics.load(words, shared.LEAVING) === 1) return clearInterval(timer);
+    const saving = PHASES[Atomics.load(words, shared.PHASE)] === PATIENT;
+    if (performance.now() - began < (saving ? SAVING_MS : GRACE_MS)) return;
+    console.error(`hpctrain: ${told}`);
+    endProcess(code || EXIT.communication);
+  }, 100);
+}

@@ -1,0 +1,368 @@
+// Chooses and opens the backend of ranks on CPUs: MPI where it started them, else shared memory on one host, else
+// TCP. Findings may differ between ranks, so they exchange them and all take the same.
+import { findMpi, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
+import {
+  acceptMemory,
+  offerMemory,
+  type SegmentHandle,
+  type SharedMemory,
+} from "../../../ffi/ranks/shared.ts";
+import { type Connections, listen } from "../../../ffi/ranks/tcp.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatPlural } from "../../base/format.ts";
+import type { Collectives } from "../collectives.ts";
+import { ownIps } from "../control/address.ts";
+import { keyOf, newSecret } from "../control/channel.ts";
+import type { FlightRecorder } from "../flight_recorder.ts";
+import type { RankContext } from "../context.ts";
+import { openCpuEngine, type OpenedTransport } from "./engine.ts";
+import { connectTcp } from "./tcp.ts";
+import type { CpuThreadAnswer } from "./thread.ts";
+import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
+import { MPI_TYPES } from "./ring.ts";
+import { cpusHere } from "../../base/cores.ts";
+import type { Env } from "../launchers.ts";
+
+// Opens what ranks on CPUs communicate by: MPI where it started them, else memory that they share on one host, else
+// TCP. What is found may differ between ranks, so each tells the others and all take the same.
+
+/** How ranks that have nothing in common yet but the control plane tell each other what they need. */
+export interface OutOfBand {
+  gather<T>(name: string, value: T): T[];
+  /** What this job's ranks alone know. */
+  readonly key: Uint8Array;
+  /** This rank's address and rank 0's, as their connection has them. */
+  readonly ends: { readonly own: string; readonly server: string };
+}
+
+export type CpuBackend = "auto" | "mpi" | "shm" | "tcp" | "gloo";
+
+export interface CpuOptions {
+  readonly where: RankContext;
+  readonly backend: CpuBackend;
+  readonly env: Record<string, string>;
+  readonly flight: FlightRecorder;
+  readonly timeout: number;
+  readonly failed: () => string | null;
+  /** Not needed for MPI, whose ranks find each other. */
+  readonly meeting?: OutOfBand;
+}
+
+type OpenedCollectives = { readonly collectives: Collectives; readonly said: string };
+
+/** Every rank calls it, with the same backend. */
+export async function openOnCpus(options: CpuOptions): Promise<OpenedCollectives> {
+  const { where, backend, env, meeting } = options;
+  if (backend === "mpi") return await openMpiCollectives({ ...options, library: namedMpi(where, env) });
+  const mpi: MpiAvailability = backend === "auto"
+    ? mpiAvailability(where, env)
+    : { library: null, why: `--distributed-backend ${backend}` };
+  if (!meeting && mpi.library) return await openMpiCollectives({ ...options, library: mpi.library });
+  if (!meeting) throw new Error("internal: ranks without MPI have no way to meet.");
+  const why = mpi.library ? null : mpi.why;
+  const all = meeting.gather("how ranks reach each other", { host: hostIdentity(), why });
+  const lacking = all.findIndex((other) => other.why !== null);
+  const tried = lacking < 0 && mpi.library ? await tryMpi(options, meeting, mpi.library) : null;
+  if (tried !== null && typeof tried !== "string") return tried;
+  const reason = tried ??
+    (all.every((other) => other.why !== null)
+      ? all[lacking].why!
+      : `for rank ${lacking} ${all[lacking].why}`);
+  return await openOwn({ ...options, meeting }, all.map(({ host }) => host), reason);
+}
+
+/** Not every launcher that could tell MPI of the ranks has done so: then why it can't be had, the same on every rank. */
+async function tryMpi(
+  options: CpuOptions,
+  meeting: OutOfBand,
+  library: MpiLibrary,
+): Promise<OpenedCollectives | string> {
+  const opened = await openMpiCollectives({ ...options, library }).catch((error: unknown) => {
+    if (error instanceof SingletonMpi && !options.env.HPCTRAIN_MPI) return error;
+    throw error;
+  });
+  const alone = meeting.gather("MPI is open", opened instanceof SingletonMpi);
+  if (!(opened instanceof SingletonMpi)) return opened;
+  if (!alone.every(Boolean)) throw opened;
+  return `what started them does not tell ${opened.version} of them${
+    options.where.launcher === "slurm" ? " (srun --mpi=pmix or pmi2 would)" : ""
+  }`;
+}
+
+/** What was asked for by name, or why it can't be. */
+function namedMpi(where: RankContext, env: Record<string, string>) {
+  const { world, said } = where;
+  if (!startedByMpi(where, env)) {
+    throw new UserError(
+      "usage",
+      `--distributed-backend mpi, and nothing of MPI started these ${world} ranks. ${said} Start them with \`mpirun -n ` +
+        `${world} hpctrain ...\` or \`srun -n ${world} hpctrain ...\`; or leave the backend out, and they communicate by ` +
+        "shared memory on one node and by TCP between nodes.",
+    );
+  }
+  const { chosen, rejected } = findMpi(env);
+  if (!chosen) throw new UserError("environment", noMpiSentence(rejected));
+  return chosen;
+}
+
+type RendezvousedOptions = CpuOptions & { readonly meeting: OutOfBand };
+
+async function openOwn(
+  options: RendezvousedOptions,
+  of: readonly HostIdentity[],
+  reason: string,
+): Promise<OpenedCollectives> {
+  const { where: { world }, backend, meeting } = options;
+  const hosts = new Set(of.map(({ memory }) => memory)).size;
+  const loopback = new Set(of.map(({ loopback }) => loopback)).size === 1;
+  const ranks = `${formatPlural(world, "CPU rank")}${hosts > 1 ? ` on ${hosts} nodes` : ""}`;
+  if (backend === "shm" && hosts > 1) {
+    throw new UserError(
+      "usage",
+      `--distributed-backend shm is for ranks of one node, and these ${world} are on ${hosts}: leave it out, or give tcp.`,
+    );
+  }
+  if (backend !== "tcp" && hosts === 1) {
+    const memory = shareMemory(options.where.rank, meeting);
+    if (typeof memory !== "string") {
+      const collectives = await engine(options, { by: "shm", memory });
+      return { collectives, said: `Communication: ${ranks} by shared memory; ${reason}.` };
+    }
+    if (backend === "shm") throw noSharedMemory(memory);
+    reason = `they can't share memory, since ${memory}; ${reason}`;
+  }
+  const connections = connectAll(options, loopback);
+  const collectives = await engine(options, { by: "tcp", connections });
+  return { collectives, said: `Communication: ${ranks} by TCP; ${reason}.` };
+}
+
+const noSharedMemory = (why: string) =>
+  new UserError(
+    "environment",
+    `The ranks of this node can't share memory: ${why}. Leave --distributed-backend shm out, and they communicate by TCP.`,
+  );
+
+/** What a rank tells the others of itself, so that they can connect with it. */
+interface Offer {
+  readonly host: string;
+  readonly port: number;
+  readonly addresses: readonly string[];
+  /** Where this rank has reached rank 0. */
+  readonly zero: string;
+  /** Of rank 0 it is what tells this run from another with the same secret. */
+  readonly salt: string;
+}
+
+function connectAll(
+  { where: { rank }, meeting, timeout, failed }: RendezvousedOptions,
+  loopback: boolean,
+): Connections {
+  const listener = listen(loopback);
+  const { own, server } = meeting.ends;
+  const offers = meeting.gather<Offer | null>(
+    "TCP",
+    listener && {
+      host: Deno.hostname(),
+      port: listener.port,
+      addresses: loopback ? ["127.0.0.1"] : [...new Set([own, ...ownIps()])].filter(isOutside),
+      zero: server,
+      salt: newSecret(),
+    },
+  );
+  const without = offers.indexOf(null);
+  if (!listener || without >= 0) {
+    throw new UserError(
+      "environment",
+      `Rank ${without} can listen at no TCP port: has its process too many open files?`,
+    );
+  }
+  // Rank 0 has reached itself by the loopback: the others know better where it is.
+  const seen = loopback ? [] : [...new Set(offers.map((offer) => offer!.zero))].filter(isOutside);
+  const peers = offers.map((offer, of) => ({
+    name: `rank ${of} on ${offer!.host}`,
+    port: offer!.port,
+    addresses: of === 0 ? [...new Set([...seen, ...offer!.addresses])] : offer!.addresses,
+  }));
+  const key = keyOf(new Uint8Array([...meeting.key, ...new TextEncoder().encode(offers[0]!.salt)]));
+  const descriptors = connectTcp({
+    rank,
+    peers,
+    listener: listener.descriptor,
+    key,
+    patience: 1000 * Math.min(timeout, MOST_PATIENCE),
+    failed,
+    say: (line) => console.error(line),
+  });
+  return { rank, descriptors, names: peers.map(({ name }) => name) };
+}
+
+/** Seconds for all connections, when all ranks are known to be there. */
+const MOST_PATIENCE = 60;
+
+const isOutside = (address: string) => !/^(127\.|::1$)/.test(address);
+
+/** All ranks have it, or none: then why. */
+function shareMemory(rank: number, meeting: OutOfBand): SharedMemory | string {
+  const own = offerMemory();
+  const offer: { claim: SegmentHandle } | { why: string } = typeof own === "string"
+    ? { why: own }
+    : { claim: own.claim };
+  const offers = meeting.gather("shared memory", offer);
+  const without = offers.findIndex((other) => "why" in other);
+  const memory = without < 0 && typeof own !== "string"
+    ? acceptMemory(rank, own, offers.map((other) => (other as { claim: SegmentHandle }).claim))
+    : null;
+  const mapped = meeting.gather("shared memory is mapped", memory !== null);
+  if (typeof own !== "string") own.seal();
+  if (memory && mapped.every(Boolean)) return memory;
+  if (typeof own !== "string") own.free();
+  return without >= 0
+    ? (offers[without] as { why: string }).why
+    : `rank ${
+      mapped.indexOf(false)
+    } does not reach the other ranks' memory: are they in containers of their own?`;
+}
+
+async function engine(options: CpuOptions, transport: TransportOptions): Promise<Collectives> {
+  const { where: { rank, world }, flight, timeout, failed } = options;
+  return await openCpuEngine({ transport, rank, world, flight, timeout, failed }, opened);
+}
+
+function opened(answer: CpuThreadAnswer): OpenedTransport {
+  if ("version" in answer) return answer;
+  throw new UserError(
+    "environment",
+    `Communication between ranks could not be opened: ${
+      "failed" in answer ? answer.failed : "it was closed"
+    }`,
+  );
+}
+
+// Which ranks are on one host, whatever name each gives it: they can map each other's memory, or reach each other at
+// 127.0.0.1.
+
+interface HostIdentity {
+  /** The same for processes of one kernel that see each other, and for no others. */
+  readonly memory: string;
+  /** The same for processes that have one loopback device. */
+  readonly loopback: string;
+}
+
+function hostIdentity(): HostIdentity {
+  try {
+    const boot = Deno.readTextFileSync("/proc/sys/kernel/random/boot_id").trim();
+    const [memory, loopback] = ["pid", "net"].map((kind) =>
+      `${boot} ${Deno.readLinkSync(`/proc/self/ns/${kind}`)}`
+    );
+    return { memory, loopback };
+  } catch {
+    return { memory: Deno.hostname(), loopback: Deno.hostname() }; // a sandbox that hides them
+  }
+}
+
+// From a rank on a CPU to its collectives by MPI: whether MPI can know these ranks, which library fits, what came of
+// opening it.
+
+/** MPI as one rank finds it. */
+type MpiAvailability =
+  | { readonly library: MpiLibrary }
+  | { readonly library: null; readonly why: string };
+
+/** Only a launcher of MPI's can tell a rank of the others: by itself each would be a world of one. */
+function startedByMpi({ launcher, world }: RankContext, env: Env): boolean {
+  // srun may have a plug-in that speaks to MPI and sets no variable of its own.
+  if (launcher !== "torchrun" && launcher !== "flags" && launcher !== "alone") return true;
+  return ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PALS_SIZE"].some((name) => Number(env[name]) === world);
+}
+
+function mpiAvailability(where: RankContext, env: Record<string, string>): MpiAvailability {
+  const started = startedByMpi(where, env);
+  const { chosen, rejected } = findMpi(env);
+  if (chosen && started) return { library: chosen };
+  const why = chosen
+    ? "MPI did not start them"
+    : started && rejected.length > 0
+    ? "no MPI was found that fits what started them"
+    : "no MPI was found";
+  return { library: null, why };
+}
+
+export interface MpiOptions {
+  readonly where: RankContext;
+  readonly library: MpiLibrary;
+  readonly flight: FlightRecorder;
+  readonly timeout: number;
+  readonly failed: () => string | null;
+}
+
+async function openMpiCollectives(
+  { where, library: { path, from }, flight, timeout, failed }: MpiOptions,
+): Promise<{ collectives: Collectives; said: string }> {
+  const { rank, world, said } = where;
+  const transport = { by: "mpi", path, crowded: where.localWorld > cpusHere() } as const;
+  const collectives = await openCpuEngine(
+    { transport, rank, world, flight, timeout, types: MPI_TYPES, failed },
+    (answer) => checkOpened(answer, { path, rank, world, said }),
+  );
+  return { collectives, said: `Communication: ${collectives.version} (${path}, ${from}).` };
+}
+
+// Whether MPI sees the ranks that were started: a launcher and a library that don't match give as many silent worlds
+// of one.
+
+/** The library and the place that it must agree with. */
+export interface MpiStart {
+  readonly path: string;
+  readonly rank: number;
+  readonly world: number;
+  /** Who numbered the ranks, in a sentence. */
+  readonly said: string;
+}
+
+/** MPI works, and knows nothing of the other ranks. */
+class SingletonMpi extends UserError {
+  constructor(sentence: string, readonly version: string) {
+    super("environment", sentence);
+  }
+}
+
+/** What is right is given back; else a sentence about what is wrong. */
+function checkOpened(answer: CpuThreadAnswer, { path, rank, world, said }: MpiStart): OpenedTransport {
+  if ("failed" in answer) {
+    throw new UserError(
+      "environment",
+      `MPI could not be started: ${answer.failed} (${path}). ` +
+        "HPCTRAIN_MPI=/path/to/libmpi.so names another library; it must be that of the launcher.",
+    );
+  }
+  if ("closed" in answer) throw new Error("internal: MPI was closed before it was open.");
+  const { version, size } = answer;
+  if (size !== world) {
+    throw new SingletonMpi(
+      `${world} ranks were started, but MPI counts ${size}: what started them and the MPI library don't match, and ` +
+        `each would train alone. ${said} The library is ${version}, ${path}. ${
+          srunMpi(said, version)
+        }Start the ranks with ` +
+        `that library's own mpiexec, or with \`hpctrain launch -n ${world} -- ...\`; or name the library of your launcher with ` +
+        "HPCTRAIN_MPI=/path/to/libmpi.so.",
+      version,
+    );
+  }
+  if (answer.rank !== rank) {
+    throw new UserError(
+      "environment",
+      `This is rank ${rank} by what started it and rank ${answer.rank} to MPI (${version}): every rank must have one ` +
+        `number. ${said} Don't give --rank or RANK to processes that mpirun or srun numbers.`,
+    );
+  }
+  return answer;
+}
+
+/** srun speaks several languages, and each family of MPI understands one. */
+const srunMpi = (said: string, version: string): string =>
+  /^Ranks: from srun /.test(said)
+    ? `Start them with srun --mpi=${
+      /Open MPI/.test(version) ? "pmix" : "pmi2"
+    } (\`srun --mpi=list\` says which this ` +
+      "SLURM has). Or: "
+    : "";

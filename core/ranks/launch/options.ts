@@ -1,0 +1,134 @@
+// The launch options: flags of `launch` in our spelling and torchrun's, and the command that each rank runs.
+import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "../../settings/options.ts";
+import { UserError } from "../../base/errors.ts";
+import type { Env } from "../launchers.ts";
+
+export interface LaunchOptions {
+  /** Ranks on this node; or as many as it has of something. */
+  readonly ranks: number | "gpu" | "cpu" | "auto";
+  readonly nodes: number;
+  readonly nodeRank: number;
+  /** Where rank 0 can be reached; null on one node. */
+  readonly master: { readonly host: string; readonly port: number } | null;
+  readonly maxRestarts: number;
+  /** What is started: a command and its arguments, or flags for `train`. */
+  readonly words: readonly string[];
+}
+
+export const LAUNCH_USAGE =
+  "hpctrain launch -n N [--nodes M --node-rank K --rendezvous HOST:PORT --max-restarts R] -- [FLAGS]";
+
+type Name = "ranks" | "nodes" | "node-rank" | "rendezvous" | "master-addr" | "master-port" | "max-restarts";
+
+/** Dashes and underscores are the same. */
+const SPELLINGS: Readonly<Record<string, Name | "nothing" | "bare">> = {
+  n: "ranks",
+  np: "ranks",
+  "nproc-per-node": "ranks",
+  nodes: "nodes",
+  nnodes: "nodes",
+  "node-rank": "node-rank",
+  rendezvous: "rendezvous",
+  "rdzv-endpoint": "rendezvous",
+  "master-addr": "master-addr",
+  "master-port": "master-port",
+  "max-restarts": "max-restarts",
+  // torchrun's, which have no meaning here: one job is one supervisor a node, and one node needs no meeting place.
+  "rdzv-id": "nothing",
+  "rdzv-backend": "nothing",
+  "monitor-interval": "nothing",
+  standalone: "bare",
+};
+
+const KNOWN = ["nproc-per-node", "nodes", "node-rank", "rendezvous", "max-restarts"];
+
+const PORT = 29500; // torchrun's
+
+export function readLaunchOptions(argv: readonly string[], env: Env): LaunchOptions {
+  const { given, words } = split(argv);
+  const nodes = nodeCount(given.nodes ?? "1");
+  const nodeRank = whole("--node-rank", given["node-rank"] ?? nodeRankIn(env, nodes), 0);
+  if (nodeRank >= nodes) {
+    throw new UserError(
+      "usage",
+      `--node-rank ${nodeRank} of --nodes ${nodes}: nodes are numbered from 0 to ${nodes - 1}.`,
+    );
+  }
+  return {
+    ranks: rankCount(given.ranks),
+    nodes,
+    nodeRank,
+    master: masterOf(given, nodes, env),
+    maxRestarts: whole("--max-restarts", given["max-restarts"] ?? "0", 0),
+    words,
+  };
+}
+
+function split(argv: readonly string[]): { given: Partial<Record<Name, string>>; words: string[] } {
+  const given: Partial<Record<Name, string>> = {};
+  const words = [...argv];
+  while (words.length > 0 && words[0] !== "--" && looksLikeFlag(words[0])) {
+    const { name, value } = splitFlag(words[0]);
+    const is = SPELLINGS[name.replaceAll("_", "-")];
+    if (is === undefined && words.includes("--")) throw unknownFlag(words[0], KNOWN, LAUNCH_USAGE);
+    if (is === undefined) break; // the first of train's
+    words.shift();
+    if (is === "bare") continue;
+    const text = value ?? takeValue(name, words, `a value. Usage: ${LAUNCH_USAGE}`);
+    if (is !== "nothing") given[is] = text;
+  }
+  return { given, words: words[0] === "--" ? words.slice(1) : words };
+}
+
+function rankCount(text: string | undefined): LaunchOptions["ranks"] {
+  if (text === undefined) {
+    throw new UserError(
+      "usage",
+      `launch needs the number of ranks: -n N, or --nproc-per-node gpu for one on each GPU. Usage: ${LAUNCH_USAGE}`,
+    );
+  }
+  return text === "gpu" || text === "cpu" || text === "auto" ? text : whole("-n", text, 1);
+}
+
+/** torchrun's "2:2" is 2; a number of nodes that changes is not to be had. */
+function nodeCount(text: string): number {
+  const [least, most = least] = text.split(":");
+  if (least === most) return whole("--nodes", least, 1);
+  throw new UserError(
+    "usage",
+    `--nodes ${text}: a run has the same number of nodes from beginning to end. Give one number; a run that was stopped ` +
+      "goes on with another by --resume auto.",
+  );
+}
+
+function nodeRankIn(env: Env, nodes: number): string {
+  if (nodes === 1) return "0";
+  const told = env.NODE_RANK || env.SLURM_NODEID;
+  if (told) return told;
+  throw new UserError(
+    "usage",
+    `--nodes ${nodes} needs --node-rank: 0 on the node of --rendezvous, 1 on the next, and so on ` +
+      "(in a SLURM step it is SLURM_NODEID).",
+  );
+}
+
+function masterOf(given: Partial<Record<Name, string>>, nodes: number, env: Env): LaunchOptions["master"] {
+  const endpoint = given.rendezvous ?? given["master-addr"] ?? (nodes > 1 ? env.MASTER_ADDR : undefined);
+  if (endpoint === undefined && nodes === 1) return null;
+  const [, host, own] = /^(.+?)(?::(\d+))?$/.exec(endpoint ?? "") ?? [];
+  if (host === undefined) {
+    throw new UserError(
+      "usage",
+      `--nodes ${nodes} needs --rendezvous HOST:PORT, the same on every node: the host of --node-rank 0, and a port that ` +
+        "is free there.",
+    );
+  }
+  const port = own ?? given["master-port"] ?? env.MASTER_PORT ?? String(PORT);
+  return { host, port: whole("the port of --rendezvous", port, 0) || PORT };
+}
+
+function whole(name: string, text: string, least: number): number {
+  if (/^\d{1,6}$/.test(text) && Number(text) >= least) return Number(text);
+  const names = name === "-n" ? ", or gpu, cpu or auto" : "";
+  throw new UserError("usage", `${name} is "${text}": a whole number from ${least} on is expected${names}.`);
+}

@@ -1,0 +1,284 @@
+// The PMI-1 server that MPICH's family of libraries expects of its launcher, and the exchange by which supervisors of
+// several nodes pass on what their ranks have to know.
+import {
+  type Channel,
+  close as closeConnection,
+  encode,
+  greetClient,
+  MAKE_SECRET,
+  type Secret,
+  secretIn,
+} from "../control/channel.ts";
+import { findServer } from "../control/client.ts";
+import { UserError } from "../../base/errors.ts";
+
+// What a library of MPICH's family asks of its launcher when it starts (the simple form of PMI, version 1): who it
+// is, and to pass addresses on to the others. Served to the ranks of this node at a loopback port, so that ranks on
+// several nodes come together although no launcher of MPI's own reaches them.
+
+export interface Pmi {
+  /** For a rank's environment. */
+  env(rank: number): Record<string, string>;
+  close(): void;
+}
+
+export interface PmiOptions {
+  /** Of this node. */
+  readonly ranks: readonly number[];
+  readonly world: number;
+  readonly nodes: number;
+  readonly exchange: Exchange;
+  /** Hears why the nodes did not come together; the ranks of this one can't go on then. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** All ranks share one space of names, and it has to be called something. */
+const SPACE = "hpctrain";
+const LONGEST_NAME = 64, LONGEST_VALUE = 1024;
+/** No request of the library's is longer. */
+const LONGEST_LINE = 4 * LONGEST_VALUE;
+
+export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): Pmi {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr as Deno.NetAddr;
+  const known = new Map<string, string>([["PMI_process_mapping", `(vector,(0,${nodes},${ranks.length}))`]]);
+  const connections = new Map<number, Deno.Conn>();
+  let put: [string, string][] = [];
+  let waiting: (() => void)[] = [];
+  let closed = false;
+
+  /** When all of this node are here, it is for the other nodes. */
+  const barrier = async (go: () => void) => {
+    waiting.push(go);
+    if (waiting.length < ranks.length) return;
+    const mine = put, here = waiting;
+    put = [];
+    waiting = [];
+    try {
+      for (const [name, value] of await exchange.all(mine)) known.set(name, value);
+      here.forEach((pass) => pass());
+    } catch (error) {
+      if (closed) return;
+      failed(error);
+      connections.forEach(closeQuietly); // their library tells them that its launcher has gone
+    }
+  };
+  const answer = ({ cmd, key = "", value = "" }: Record<string, string>): string | null => {
+    switch (cmd) {
+      case "init":
+        return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0";
+      case "get_maxes":
+        return `cmd=maxes kvsname_max=${LONGEST_NAME} keylen_max=${LONGEST_NAME} vallen_max=${LONGEST_VALUE} rc=0`;
+      case "get_appnum":
+        return "cmd=appnum appnum=0 rc=0";
+      case "get_my_kvsname":
+        return `cmd=my_kvsname kvsname=${SPACE} rc=0`;
+      case "get_universe_size":
+        return `cmd=universe_size size=${world} rc=0`;
+      case "put":
+        put.push([key, value]);
+        return "cmd=put_result rc=0 msg=success";
+      case "get":
+        return known.has(key)
+          ? `cmd=get_result rc=0 msg=success value=${known.get(key)}`
+          : "cmd=get_result rc=-1 msg=key_not_found value=unknown";
+      case "finalize":
+        return "cmd=finalize_ack rc=0";
+      default:
+        return null; // nothing that a training run needs
+    }
+  };
+  const serve = async (connection: Deno.Conn) => {
+    const say = (...lines: string[]) => write(connection, lines.map((line) => `${line}\n`).join(""));
+    let rank: number | null = null;
+    for await (const line of linesOf(connection)) {
+      const fields = fieldsOf(line);
+      if (rank === null) {
+        rank = fields.cmd === "initack" ? Number(fields.pmiid) : NaN;
+        if (!ranks.includes(rank) || connections.has(rank)) return closeQuietly(connection); // none of ours
+        connections.set(rank, connection);
+        await say("cmd=initack rc=0", `cmd=set size=${world}`, `cmd=set rank=${rank}`, "cmd=set debug=0");
+      } else if (fields.cmd === "barrier_in") {
+        barrier(() => void say("cmd=barrier_out rc=0").catch(() => {}));
+      } else await say(answer(fields) ?? `cmd=${fields.cmd}_result rc=-1 msg=unknown_command`);
+    }
+  };
+  (async () => {
+    for await (const connection of listener) {
+      if (isOwn(connection)) serve(connection).catch(() => {}); // it has ended
+      else closeQuietly(connection);
+    }
+  })().catch(() => {}); // closed
+  return {
+    env: (rank) => ({
+      PMI_PORT: `127.0.0.1:${port}`,
+      PMI_ID: String(rank),
+      PMI_RANK: String(rank),
+      PMI_SIZE: String(world),
+    }),
+    close() {
+      closed = true;
+      listener.close();
+      exchange.close();
+    },
+  };
+}
+
+/** Whether the other end is this user's: others on this machine can connect too. The kernel knows. */
+function isOwn(connection: Deno.Conn): boolean {
+  const end = (address: Deno.Addr) =>
+    `0100007F:${(address as Deno.NetAddr).port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const from = end(connection.remoteAddr), to = end(connection.localAddr);
+  try {
+    const table = Deno.readTextFileSync("/proc/net/tcp").split("\n").map((line) => line.trim().split(/\s+/));
+    return Number(table.find(([, local, remote]) => local === from && remote === to)?.[7]) === Deno.uid();
+  } catch {
+    return true; // a system that does not tell
+  }
+}
+
+/** "cmd=put kvsname=x key=a value=b". */
+const fieldsOf = (line: string): Record<string, string> =>
+  Object.fromEntries(
+    line.trim().split(/\s+/).map((word) => {
+      const at = word.indexOf("=");
+      return [word.slice(0, at), word.slice(at + 1)];
+    }),
+  );
+
+async function* linesOf(connection: Deno.Conn): AsyncGenerator<string, void> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const bytes of connection.readable) {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+    rest = lines.pop()!;
+    if (rest.length > LONGEST_LINE) return closeQuietly(connection);
+    yield* lines;
+  }
+}
+
+function closeQuietly(connection: Deno.Conn): void {
+  try {
+    connection.close();
+  } catch { /* closed before */ }
+}
+
+async function write(connection: Deno.Conn, text: string): Promise<void> {
+  const bytes = new TextEncoder().encode(text);
+  for (let done = 0; done < bytes.length;) done += await connection.write(bytes.subarray(done));
+}
+
+// The supervisors of several nodes pass on to each other what their ranks have to know: the first node's listens, and
+// each proves that it has the job's secret.
+
+/** What ranks put there: a name and a value each. */
+export type Entries = readonly (readonly [string, string])[];
+
+export interface Exchange {
+  /** Gives the entries of all nodes, when each has given its own; as often as one likes. */
+  all(mine: Entries): Promise<Entries>;
+  close(): void;
+}
+
+export interface ExchangeOptions {
+  readonly node: number;
+  readonly nodes: number;
+  /** Where the first node's supervisor listens. */
+  readonly master: { readonly host: string; readonly port: number };
+  readonly secret: Secret;
+  /** Milliseconds to wait for the first node. */
+  readonly patience?: number;
+}
+
+const PATIENCE_MS = 600_000;
+
+/** Without it anybody on the network could give ranks wrong addresses. */
+export function secretOf(env: { readonly HPCTRAIN_SECRET?: string }): Secret {
+  const secret = secretIn(env);
+  if (secret) return secret;
+  throw new UserError(
+    "usage",
+    "Ranks on CPUs of several nodes need HPCTRAIN_SECRET, the same on each node, by which they know each other. Make one " +
+      `(${MAKE_SECRET}) and export it on every node.`,
+  );
+}
+
+export const openExchange = (options: ExchangeOptions): Exchange =>
+  options.node === 0 ? openFirstNode(options) : openOtherNode(options);
+
+/** Gathers what the nodes send; who comes again has lost its connection and its ranks. */
+function openFirstNode({ nodes, master: { port }, secret }: ExchangeOptions): Exchange {
+  let listener: Deno.TcpListener;
+  try {
+    listener = Deno.listen({ hostname: "0.0.0.0", port });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    throw new UserError(
+      "communication",
+      `Port ${port} of --rendezvous is taken on this node: name another one, on every node.`,
+      { cause: error },
+    );
+  }
+  const channels = new Map<number, Channel>();
+  const open = new Set<Deno.TcpConn>();
+  const given = new Map<number, Entries>();
+  let mine: ((all: Entries) => void) | null = null;
+  const give = (node: number, entries: Entries) => {
+    given.set(node, entries);
+    if (given.size < nodes) return;
+    const all = [...given.values()].flat();
+    given.clear();
+    for (const channel of channels.values()) channel.send(encode(all));
+    mine?.(all);
+  };
+  const serve = async (conn: Deno.TcpConn) => {
+    open.add(conn);
+    try {
+      const channel = await greetClient(conn, secret);
+      for (let message = await channel.receive(); message !== null; message = await channel.receive()) {
+        const { node, entries } = message as { node: number; entries: Entries };
+        channels.set(node, channel);
+        give(node, entries);
+      }
+    } finally {
+      open.delete(conn);
+      closeConnection(conn);
+    }
+  };
+  (async () => {
+    for await (const conn of listener) serve(conn).catch(() => {}); // a stranger, or a node that has ended
+  })().catch(() => {}); // closed
+  return {
+    all: (entries) =>
+      new Promise((resolve) => {
+        mine = resolve;
+        give(0, entries);
+      }),
+    close() {
+      listener.close();
+      open.forEach(closeConnection);
+    },
+  };
+}
+
+function openOtherNode(
+  { node, master: { host, port }, secret, patience = PATIENCE_MS }: ExchangeOptions,
+): Exchange {
+  const address = { hostname: host, port };
+  let channel: Channel | null = null;
+  return {
+    async all(entries) {
+      channel ??= (await findServer(
+        () => ({ secret, addresses: [address], lacking: "" }),
+        performance.now() + patience,
+      )).channel;
+      channel.send(encode({ node, entries }));
+      const all = await channel.receive();
+      if (all === null) {
+        throw new UserError("communication", `The supervisor of the first node (${host}) has ended.`);
+      }
+      return all as Entries;
+    },
+    close: () => channel?.close(),
+  };
+}

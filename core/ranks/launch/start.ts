@@ -1,0 +1,262 @@
+// Starts this node's ranks: through the launcher of the MPI library where ranks use MPI, else each by itself.
+import { dirname, join } from "../../../deps/path.ts";
+import { makePipe } from "../../../ffi/libc.ts";
+import { findMpi, MPI_NAMES, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
+import { refusalOf, UserError, whyRefused } from "../../base/errors.ts";
+import type { Secret } from "../control/channel.ts";
+import { openExchange, openPmi, type Pmi } from "./pmi.ts";
+import { COMMAND_FILE, LAUNCH_VARIABLE, LEASH, RANK_FILES, rankFolder } from "./rank.ts";
+
+// Starts this node's ranks: through MPI's launcher where they talk by MPI, else each by itself.
+
+type Env = Record<string, string>;
+
+export interface LaunchJob {
+  /** Of this node, by their number in the world. */
+  readonly ranks: readonly number[];
+  readonly world: number;
+  readonly node: number;
+  readonly nodes: number;
+  readonly master: { readonly host: string; readonly port: number } | null;
+  /** `launch` and its own flags. */
+  readonly called: readonly string[];
+  /** The program, without its arguments. */
+  readonly program: readonly string[];
+  readonly cores: readonly (readonly number[])[] | null;
+  /** Null: there is none, or it is not needed, or ranks find each other by `across`. */
+  readonly mpi: MpiLauncher | null;
+  /** Set where ranks on several nodes talk by MPI: we are its launcher then. */
+  readonly across?: NodePorts | null;
+  readonly env: Env;
+}
+
+export interface NodePorts {
+  readonly library: MpiLibrary;
+  readonly secret: Secret;
+}
+
+export interface StartedRanks {
+  readonly pmi: Pmi | null;
+  /** Private, with a folder for each rank. */
+  readonly folder: string;
+  /** MPI's launcher; or the ranks themselves, in their order. */
+  readonly processes: readonly Deno.ChildProcess[];
+  /** Held as long as the ranks may live. */
+  readonly leash: Deno.FsFile;
+}
+
+/**
+ * A shell that says its process id, turns to the rank's own pipes, and becomes the rank: its text reaches us as it is, not
+ * through daemons that cut and delay it, and what MPI's launcher handed down (descriptors) stays open.
+ */
+const BECOME = [
+  "r=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}} d=$0/$r",
+  `echo $$ >"$d/${RANK_FILES.pid}"`,
+  `${LAUNCH_VARIABLE}=$d exec "$@" >"$d/${RANK_FILES.out}" 2>"$d/${RANK_FILES.err}"`,
+].join("\n");
+
+export function startRanks(job: LaunchJob, args: readonly string[]): StartedRanks {
+  const folder = makeFolder(job);
+  const held = Deno.openSync(join(folder, LEASH), { read: true, write: true });
+  const rank = ["/bin/sh", "-c", BECOME, folder, ...job.program, ...args];
+  const pmi = job.across ? pmiOf(job) : null;
+  const processes = job.mpi ? [throughMpi(job, rank)] : directly(job, rank, pmi);
+  return { folder, leash: held, processes, pmi };
+}
+
+/** Pipes and notes: what is wrong with its place is the machine's fault, before anything has begun. */
+function makeFolder({ ranks, cores, called }: LaunchJob): string {
+  let folder = Deno.env.get("TMPDIR") ?? "/tmp";
+  try {
+    folder = Deno.makeTempDirSync({ prefix: "hpctrain-launch-" });
+    Deno.writeTextFileSync(join(folder, COMMAND_FILE), JSON.stringify(called));
+    const pipes = [join(folder, LEASH)];
+    ranks.forEach((rank, local) => {
+      const own = rankFolder(folder, rank);
+      Deno.mkdirSync(own);
+      pipes.push(join(own, RANK_FILES.out), join(own, RANK_FILES.err));
+      if (cores) Deno.writeTextFileSync(join(own, RANK_FILES.cores), cores[local].join(","));
+    });
+    if (pipes.every(makePipe)) return folder;
+  } catch (error) {
+    const refusal = refusalOf(error);
+    if (refusal === undefined) throw error;
+    throw unusable(folder, whyRefused(refusal), error);
+  }
+  throw unusable(folder, "its file system has no pipes with names", null);
+}
+
+const unusable = (folder: string, why: string, cause: unknown) =>
+  new UserError(
+    "environment",
+    `The ranks can't be started from ${folder}: ${why}. Name a local folder with TMPDIR=DIR, or make room there.`,
+    { cause },
+  );
+
+function throughMpi({ mpi, ranks, env }: LaunchJob, rank: readonly string[]): Deno.ChildProcess {
+  const { command: [program, ...words], library } = mpi!;
+  return spawn(program, [...words, "-n", String(ranks.length), ...rank], {
+    ...withoutLauncherVariables(env),
+    ...mpi!.env,
+    HPCTRAIN_MPI: library.path,
+  });
+}
+
+function pmiOf({ ranks, world, node, nodes, master, across }: LaunchJob): Pmi {
+  const exchange = openExchange({ node, nodes, master: master!, secret: across!.secret });
+  const failed = (error: unknown) =>
+    console.error(`hpctrain: ${error instanceof Error ? error.message : String(error)}`);
+  return openPmi({ ranks, world, nodes, exchange, failed });
+}
+
+/** With `pmi` the port of the master is the supervisors', and ranks take one that follows from the secret. */
+function directly(
+  { ranks, world, node, nodes, master, across, env }: LaunchJob,
+  [shell, ...words]: readonly string[],
+  pmi: Pmi | null,
+) {
+  return ranks.map((rank, local) =>
+    spawn(shell, words, {
+      ...withoutLauncherVariables(env),
+      RANK: String(rank),
+      WORLD_SIZE: String(world),
+      LOCAL_RANK: String(local),
+      LOCAL_WORLD_SIZE: String(ranks.length),
+      GROUP_RANK: String(node),
+      GROUP_WORLD_SIZE: String(nodes),
+      ...(master ? { MASTER_ADDR: master.host } : {}),
+      ...(master && !pmi ? { MASTER_PORT: String(master.port) } : {}),
+      ...(pmi ? { ...pmi.env(rank), HPCTRAIN_MPI: across!.library.path } : {}),
+    })
+  );
+}
+
+/** In a session of its own: Ctrl-C at the terminal is for the supervisor, which tells the ranks. */
+function spawn(program: string, args: readonly string[], env: Env): Deno.ChildProcess {
+  return new Deno.Command(program, {
+    args: [...args],
+    env,
+    clearEnv: true,
+    detached: true,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
+/** What another launcher said of this process is not true of its ranks. */
+const LAUNCHER_VARIABLES =
+  /^(PMI_|PMIX_|PALS_|OMPI_(COMM_WORLD|UNIVERSE)_|PRTE_LAUNCHED|MPI_LOCAL|HYDI_|MASTER_(ADDR|PORT)$|(LOCAL_|GROUP_|NODE_)?RANK$|(LOCAL_|GROUP_)?WORLD_SIZE$)/;
+
+const withoutLauncherVariables = (env: Env): Env =>
+  Object.fromEntries(Object.entries(env).filter(([name]) => !LAUNCHER_VARIABLES.test(name)));
+
+// The program that starts ranks which can talk by an MPI library: found beside the library, with what it has to be
+// told so that it neither binds ranks to one core, nor refuses root, nor counts cores.
+
+export interface MpiLauncher {
+  readonly library: MpiLibrary;
+  /** The program, and its words before -n. */
+  readonly command: readonly string[];
+  /** Added to its environment. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+type LauncherEnv = Record<string, string>;
+type Family = "openmpi" | "mpich";
+
+const NAMES: Readonly<Record<Family, readonly string[]>> = {
+  openmpi: ["mpirun", "mpiexec", "orterun", "mpirun.openmpi"],
+  mpich: ["mpiexec.hydra", "mpiexec", "mpirun", "mpiexec.mpich"],
+};
+
+/** What each says of itself when it is asked for its version. */
+const SAYS: Readonly<Record<Family, RegExp>> = {
+  openmpi: /Open MPI|OpenRTE|PRRTE/i,
+  mpich: /HYDRA|MPICH|Intel\(R\) MPI|MVAPICH/i,
+};
+
+const ARGUMENTS: Readonly<Record<Family, readonly string[]>> = {
+  openmpi: ["--bind-to", "none", "--oversubscribe"],
+  mpich: [],
+};
+
+/**
+ * Ranks are for this node, whatever allocation it is in: schedulers' own ways to start processes are left aside.
+ * OMPI_ and PRTE_MCA_ are Open MPI's before and since version 5.
+ */
+const ENVIRONMENT: Readonly<Record<Family, LauncherEnv>> = {
+  openmpi: {
+    OMPI_ALLOW_RUN_AS_ROOT: "1",
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1",
+    OMPI_MCA_ras: "^slurm,tm,lsf,gridengine,alps",
+    PRTE_MCA_ras: "^slurm,pbs,lsf,gridengine,flux",
+    OMPI_MCA_plm: "^slurm,tm,lsf,alps",
+    PRTE_MCA_plm: "^slurm,pbs,lsf",
+  },
+  mpich: { HYDRA_LAUNCHER: "fork", HYDRA_RMK: "user", I_MPI_HYDRA_BOOTSTRAP: "fork", I_MPI_PIN: "off" },
+};
+
+/**
+ * Looking for networks takes a second, and there is none to cross. PMIx's tables in shared memory want one address in
+ * every process, which now and then is taken: the start fails. Whoever has chosen keeps their choice.
+ */
+const TUNING: Readonly<Record<Family, LauncherEnv>> = {
+  openmpi: { OMPI_MCA_btl: "^ofi", OMPI_MCA_mtl: "^ofi", PMIX_MCA_gds: "hash" },
+  mpich: {},
+};
+
+export function mpiLauncher(env: LauncherEnv): MpiLauncher {
+  const { chosen, rejected } = findMpi(env);
+  if (!chosen) throw new UserError("environment", noMpiSentence(rejected));
+  const family: Family = chosen.abi === "openmpi" ? "openmpi" : "mpich";
+  const tuning = Object.fromEntries(Object.entries(TUNING[family]).filter(([name]) => !env[name]));
+  const folders = [...beside(chosen.path), ...(env.PATH ?? "").split(":").filter((at) => at.startsWith("/"))];
+  for (const folder of folders) {
+    for (const name of NAMES[family]) {
+      const program = join(folder, name);
+      if (!isFile(program) || !SAYS[family].test(versionOf(program, env))) continue;
+      return {
+        library: chosen,
+        command: [program, ...ARGUMENTS[family]],
+        env: { ...tuning, ...ENVIRONMENT[family] },
+      };
+    }
+  }
+  throw new UserError(
+    "environment",
+    `${
+      MPI_NAMES[chosen.abi]
+    } was found (${chosen.path}, ${chosen.from}), but not what starts its ranks: there is no ` +
+      `${NAMES[family].slice(0, 2).join(" or ")} of it in ${
+        beside(chosen.path).join(", ")
+      } or PATH. Load the site's MPI module; ` +
+      "or `hpctrain libtorch install mpich` downloads one with all it needs.",
+  );
+}
+
+function beside(library: string): string[] {
+  const lib = dirname(library);
+  return ["../bin", "../../bin", "../../../bin"].map((up) => join(lib, up));
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+function versionOf(program: string, env: LauncherEnv): string {
+  try {
+    const { stdout, stderr } = new Deno.Command(program, {
+      args: ["--version"],
+      env: { ...env, ...ENVIRONMENT.openmpi },
+      clearEnv: true,
+    }).outputSync();
+    return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  } catch {
+    return ""; // not for this machine, or not to be started
+  }
+}

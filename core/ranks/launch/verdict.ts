@@ -1,0 +1,174 @@
+// Which rank failed first and why: a pure function of what ranks wrote and what MPI's launcher printed.
+import { EXIT } from "../../base/errors.ts";
+import type { RankEnding } from "./rank.ts";
+
+export interface RankEnd {
+  readonly rank: number;
+  /** Unix milliseconds at which its pipes were seen closed; null if it never began. */
+  readonly at: number | null;
+  /** Null: it left no word. */
+  readonly note: RankEnding | null;
+  /** Told by the system, of a process that we started ourselves. */
+  readonly signal?: string | null;
+  readonly code?: number | null;
+  readonly pid: number | null;
+  /** It was sent a signal by us. */
+  readonly ended: boolean;
+}
+
+export interface Evidence {
+  readonly ends: readonly RankEnd[];
+  readonly host: string;
+  /** What MPI's launcher itself printed. */
+  readonly launcher: string;
+  /** The signal by which the supervisor was asked to stop. */
+  readonly stop: "SIGINT" | "SIGTERM" | "SIGHUP" | null;
+  /** The last step in the run's events; null before the first. */
+  readonly step: number | null;
+  /** What is known of memory; null where nobody can have been killed for it. */
+  readonly memory: MemoryEvidence | null;
+}
+
+export interface MemoryEvidence {
+  /** How many processes the kernel has killed for memory since the ranks began: in this job's control group, here. */
+  readonly kills: { readonly job: number; readonly machine: number };
+  /** What the run said of it last, "it was probably killed for memory: ..."; null where it was well. */
+  readonly said: string | null;
+}
+
+export interface LaunchVerdict {
+  readonly code: number;
+  /** For the last line; null where there is nothing to say. */
+  readonly sentence: string | null;
+}
+
+/** With which `doctor` ends that has found and printed what would fail: nobody has anything to add. */
+const FOUND = 1;
+
+export function judgeEnds({ ends, host, launcher: text, stop, step, memory }: Evidence): LaunchVerdict {
+  const launcher = text.replace(/\s+/g, " "); // it wraps its lines
+  const codes = ends.map(({ note }) => note?.code ?? null);
+  if (codes.every((code) => code === EXIT.done)) return { code: EXIT.done, sentence: null };
+  if (codes.every((code) => code === EXIT.done || code === EXIT.stopped)) {
+    return { code: EXIT.stopped, sentence: null };
+  }
+  const first = firstFailure(ends, launcher);
+  // What comes after a request to stop, from ranks that could not heed it yet, is what was asked for.
+  if (stop && !first?.note) {
+    return {
+      code: stop === "SIGINT" ? 130 : 143,
+      sentence: `Stopped by ${stop === "SIGINT" ? "Ctrl-C" : stop} at once, without a save.`,
+    };
+  }
+  if (!first) {
+    const said = text.trim().split("\n").slice(-12).join("\n  ");
+    return {
+      code: EXIT.environment,
+      sentence: `The ranks could not be started${said ? `. Their launcher said:\n  ${said}` : "."}`,
+    };
+  }
+  const when = step === null ? "before the first step" : `after step ${step}`;
+  const who = `Rank ${first.rank} on ${first.note?.host ?? host} failed first, ${when}`;
+  if (first.note) {
+    const { code, reason } = first.note;
+    if (code === FOUND && reason === "") return { code, sentence: null };
+    if (isHearsay(first) || spokenOf(first) === first.rank) return { code, sentence: reason };
+    return { code, sentence: `${who}, with exit code ${code}: ${reason || "it gave no reason."}` };
+  }
+  const signal = signalOf(first, launcher);
+  // The others may have been told what it had no time to leave here.
+  const told = ends.find((end) => spokenOf(end) === first.rank)?.note;
+  if (!signal && told) return { code: told.code, sentence: told.reason };
+  if (signal === "SIGKILL" && memory) {
+    const { code, why } = killed(memory);
+    return { code, sentence: `${who}: ${why}` };
+  }
+  return { code: EXIT.communication, sentence: `${who}: ${wayOut(first, signal)}` };
+}
+
+/**
+ * Ranks fall over each other: one that is killed takes those with it that wait for it, some of which still say that
+ * communication failed. MPI's launcher knows whose end it saw first; else it is who was gone first.
+ */
+function firstFailure(ends: readonly RankEnd[], launcher: string): RankEnd | null {
+  const failed = ends.filter(({ at, note, ended }) =>
+    at !== null && (note ? note.code !== EXIT.done && note.code !== EXIT.stopped : !ended)
+  );
+  const named = failed.find((end) => !end.note && namedIn(launcher, end));
+  if (named) return named;
+  const when = ({ at, note }: RankEnd) => note?.at ?? at!;
+  const [first = null] = failed.toSorted((a, b) =>
+    Number(isHearsay(a)) - Number(isHearsay(b)) || when(a) - when(b)
+  );
+  return first;
+}
+
+/** Ranks tell each other of a failure, so the others' last words can come before those of the one that failed. */
+function isHearsay(end: RankEnd): boolean {
+  const of = spokenOf(end);
+  return of !== null && of !== end.rank;
+}
+
+/** The rank that a note is about, where it says so: "Rank 3 on node7 was not heard of for 8 s". */
+function spokenOf({ note }: RankEnd): number | null {
+  const of = /^Rank (\d+) on \S+ /.exec(note?.reason ?? "")?.[1];
+  return of === undefined ? null : Number(of);
+}
+
+/** "process rank 1 with PID 0 on node x exited on signal 9"; "PID 4711 RUNNING AT x". */
+function namedIn(launcher: string, { rank, pid }: Pick<RankEnd, "rank" | "pid">): boolean {
+  const byRank = /process rank (\d+) .*exited on signal/.exec(launcher)?.[1] ??
+    /RANK (\d+) PID \d+ RUNNING AT/.exec(launcher)?.[1];
+  if (byRank !== undefined) return Number(byRank) === rank;
+  const byPid = /PID (\d+) RUNNING AT/.exec(launcher)?.[1];
+  return byPid !== undefined && Number(byPid) === pid;
+}
+
+const SIGNALS: Readonly<Record<number, string>> = {
+  4: "SIGILL",
+  5: "SIGTRAP",
+  6: "SIGABRT",
+  7: "SIGBUS",
+  8: "SIGFPE",
+  9: "SIGKILL",
+  11: "SIGSEGV",
+  15: "SIGTERM",
+};
+
+function signalOf({ rank, signal, pid }: RankEnd, launcher: string): string | null {
+  const number = namedIn(launcher, { rank, pid }) ? /signal (\d+)/.exec(launcher)?.[1] : undefined;
+  return signal ?? (number === undefined ? null : SIGNALS[Number(number)] ?? `signal ${number}`);
+}
+
+const LESS = "Take a smaller --batch-size, --gradient-checkpointing or fewer ranks, or ask for more memory.";
+
+/** The kernel counts whom it kills, and a run says when its memory is nearly used up; else it is anybody's guess. */
+function killed({ kills, said }: MemoryEvidence): { code: number; why: string } {
+  if (kills.job > 0) {
+    const figures = said === null ? "" : ` (${said})`;
+    return {
+      code: EXIT.memory,
+      why:
+        `the kernel killed it because the memory of this job's control group was used up${figures}. ${LESS}`,
+    };
+  }
+  if (said !== null || kills.machine > 0) {
+    const why = said ??
+      "the kernel has killed a process of this machine for memory meanwhile, most likely this one";
+    return { code: EXIT.memory, why: `${why} (SIGKILL). ${LESS}` };
+  }
+  return { code: EXIT.communication, why: wayOut({ code: null }, "SIGKILL") };
+}
+
+function wayOut({ code }: Pick<RankEnd, "code">, signal: string | null): string {
+  if (signal === "SIGKILL") {
+    return "it was killed (SIGKILL), by somebody's kill -9 or by the system because memory ran out: `dmesg` or the " +
+      "job's accounting says which.";
+  }
+  if (signal === "SIGTRAP") {
+    return "it was ended by SIGTRAP, as the JavaScript engine does where it can't reserve its 33 GiB of address space: look " +
+      "at `ulimit -v` on that node, which should be unlimited.";
+  }
+  const how = signal ? `was ended by ${signal}` : code ? `ended with code ${code}` : "ended";
+  return `it ${how} without a word. Its own output has what it said last.`;
+}

@@ -1,0 +1,329 @@
+// Collectives by NCCL on tensors of a GPU: queued on a stream of their own behind what is computed so far, beside
+// what is computed next. Only the training thread calls this; another thread watches.
+import * as desk from "./shared.ts";
+import {
+  type Comm,
+  type CudaEvents,
+  inProgress,
+  type Nccl,
+  type NcclType,
+  openCudaEvents,
+  openNccl,
+  TYPES,
+} from "../../../ffi/nccl/nccl.ts";
+import { addressOf } from "../../../ffi/make.ts";
+import { describe, type Tensor } from "../../../ffi/tensor.ts";
+import { UserError } from "../../base/errors.ts";
+import type { Collectives, ReduceOp, Ticket } from "../collectives.ts";
+import {
+  begin,
+  busy,
+  type CollectiveName,
+  COLLECTIVES,
+  enter,
+  type FlightRecorder,
+  progress,
+} from "../flight_recorder.ts";
+import { openNcclShared, QUEUED, REQUEST } from "./shared.ts";
+import type { NcclThreadOptions } from "./watch_thread.ts";
+
+// Collectives by NCCL, on tensors of a GPU: queued on a stream of their own, beside what is computed. Called from the
+// training thread alone; another one watches.
+
+export interface NcclOrders extends Streams {
+  /** The library to load, and libcudart. */
+  readonly path: string;
+  readonly cudart: string;
+  readonly device: number;
+  readonly rank: number;
+  readonly world: number;
+  /** For this engine alone. */
+  readonly flight: FlightRecorder;
+  /** Seconds to wait for the other ranks. */
+  readonly timeout: number;
+  /** Rank 0's bytes, on every rank. */
+  readonly share: (bytes?: Uint8Array) => Uint8Array;
+  /** One element in the device's memory, for barriers. */
+  readonly one: Tensor;
+}
+
+export interface NcclCollectives extends Collectives {
+  /** "NCCL 2.30.7". */
+  readonly version: string;
+  /** What is known against this version. */
+  readonly against: string | null;
+}
+
+/** Comes to its end when every rank has come to it. */
+export async function openNcclEngine(orders: NcclOrders): Promise<NcclCollectives> {
+  const { path, cudart, rank, world, flight, one } = orders;
+  const nccl = openNccl(path), events = openCudaEvents(cudart);
+  const comm = await meet(nccl, orders);
+  const here = desk.openNcclShared();
+  for (let i = 0; i < here.events.length; i++) here.events[i] = events.create(i % 3 !== desk.READY);
+  for (let i = 0; i < here.pairs.length; i++) here.pairs[i] = events.create(true);
+  const watcher = openWatcher({ ...orders, nccl: path, comm, desk: here.shared, flight: flight.shared });
+  const queue = openNcclQueue({ ...orders, nccl, comm, events, here });
+  let closed = false;
+  return {
+    ...verbs(nccl, comm, queue.put, world, one),
+    backend: "nccl",
+    rank,
+    world,
+    version: nccl.version,
+    against: nccl.against,
+    done: queue.done,
+    wait: queue.wait,
+    waited: () => here.waited[0],
+    times: () => ({ waited: here.waited[0], busy: busy(flight) }),
+    abort(why) {
+      queue.stop(why);
+      watcher.tell(desk.ABORT);
+    },
+    async close() {
+      if (closed) return;
+      closed = true;
+      if (!queue.told()) {
+        queue.drain();
+        watcher.tell(desk.STOP);
+        await watcher.ended;
+        await finish(nccl, comm, orders.timeout);
+        queue.stop("internal: a collective after communication was closed.");
+      }
+      watcher.end();
+    },
+  };
+}
+
+function verbs(
+  nccl: Nccl,
+  comm: Comm,
+  put: Put,
+  world: number,
+  one: Tensor,
+): Pick<Collectives, "allReduce" | "broadcast" | "allGather" | "reduceScatter" | "barrier"> {
+  const { device } = one;
+  const at = (t: Tensor): bigint => {
+    if (t.device !== device) throw new Error(`internal: NCCL can't reach ${describe(t)} from ${device}.`);
+    return addressOf(t);
+  };
+  const reduced = (verb: CollectiveName, t: Tensor, op: ReduceOp, phase: string) => {
+    const to = at(t), { numel, byteLength } = t, type = typeOf(t);
+    return put(verb, phase, byteLength, (stream) => nccl.allReduce(to, numel, type, op, comm, stream));
+  };
+  return {
+    allReduce: (t, op, phase) => reduced("all-reduce", t, op, phase),
+    broadcast(t, root, phase) {
+      const to = at(t), bytes = t.byteLength;
+      return put("broadcast", phase, bytes, (stream) => nccl.broadcast(to, bytes, "u8", root, comm, stream));
+    },
+    allGather(into, own, phase) {
+      sizesFit(into, own, world);
+      const from = at(own), to = at(into), bytes = own.byteLength;
+      return put("all-gather", phase, bytes, (stream) => nccl.allGather(from, to, bytes, "u8", comm, stream));
+    },
+    reduceScatter(own, from, phase) {
+      sizesFit(from, own, world);
+      const of = at(from), to = at(own), { numel } = own, type = typeOf(own), bytes = from.byteLength;
+      const call = (stream: bigint) => nccl.reduceScatter(of, to, numel, type, comm, stream);
+      return put("reduce-scatter", phase, bytes, call);
+    },
+    barrier: (phase) => reduced("barrier", one, "max", phase),
+  };
+}
+
+/** Rank 0's id on every rank, and then a communicator of all. */
+async function meet(nccl: Nccl, { share, rank, world, timeout }: NcclOrders): Promise<Comm> {
+  const id = share(rank === 0 ? nccl.newId() : undefined);
+  const began = nccl.begin(world, id, rank);
+  const late = performance.now() + 1000 * timeout;
+  let code = began.code;
+  for (; inProgress(code); code = nccl.state(began.comm)) {
+    if (performance.now() > late) {
+      nccl.abort(began.comm);
+      throw new UserError(
+        "communication",
+        `Rank ${rank} of ${world} has waited ${timeout} s for the others to open NCCL (--timeout): one of them ended ` +
+          "before, never began, or can't be reached. What it said is in its own output; NCCL_DEBUG=INFO tells more.",
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  if (code === 0) return began.comm;
+  throw new UserError(
+    "communication",
+    `Rank ${rank} of ${world} can't open NCCL: ${
+      nccl.text(code, began.comm)
+    } (${nccl.version}). NCCL_DEBUG=INFO tells ` +
+      "more; hpctrain doctor shows the GPUs and the network.",
+  );
+}
+
+/** All ranks come to it together. */
+async function finish(nccl: Nccl, comm: Comm, timeout: number): Promise<void> {
+  const late = performance.now() + 1000 * timeout;
+  let code = nccl.finalize(comm);
+  for (; inProgress(code) && performance.now() < late; code = nccl.state(comm)) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  if (code === 0) code = nccl.destroy(comm);
+  if (code === 0) return;
+  const why = inProgress(code) ? `another rank did not come in ${timeout} s` : nccl.text(code, comm);
+  throw new UserError(
+    "communication",
+    `Communication between ranks could not be closed: ${why} (${nccl.version}).`,
+  );
+}
+
+function typeOf(t: Tensor): NcclType {
+  if (t.dtype in TYPES) return t.dtype as NcclType;
+  throw new Error(`internal: NCCL can't add up ${describe(t)}: it must be ${Object.keys(TYPES).join(", ")}.`);
+}
+
+function sizesFit(all: Tensor, own: Tensor, world: number): void {
+  if (all.numel === world * own.numel && all.dtype === own.dtype) return;
+  throw new Error(`internal: ${describe(all)} is not ${world} times ${describe(own)}.`);
+}
+
+// Puts collectives onto NCCL's stream, behind what is computed so far, and lets what is computed next wait for them.
+
+/** NCCL's own stream, and the one on which is computed now. */
+interface Streams {
+  readonly stream: bigint;
+  readonly computing: () => bigint;
+}
+
+interface Parts extends Streams {
+  readonly nccl: Nccl;
+  readonly comm: Comm;
+  readonly events: CudaEvents;
+  readonly here: desk.NcclShared;
+  readonly flight: FlightRecorder;
+  /** Seconds. */
+  readonly timeout: number;
+}
+
+type Put = (
+  verb: CollectiveName,
+  phase: string,
+  bytes: number,
+  call: (stream: bigint) => number,
+) => Ticket;
+
+export interface NcclQueue {
+  /** `call` gives NCCL's code. */
+  readonly put: Put;
+  done(ticket: Ticket): boolean;
+  /** The stream waits, not the host. */
+  wait(ticket: Ticket): void;
+  /** The host waits, for all. */
+  drain(): void;
+  /** Every later call but `done` throws this reason. */
+  stop(reason: string): void;
+  /** Whether somebody was told why it stopped. */
+  told(): boolean;
+}
+
+function openNcclQueue(parts: Parts): NcclQueue {
+  const { events, here, flight, stream, computing } = parts;
+  let reason: string | null = null, told = false, waits = 0;
+  const check = () => {
+    const why = reason ?? desk.failure(here);
+    if (why === null) return;
+    told = true;
+    throw new UserError("communication", why);
+  };
+  const done = (ticket: Ticket) =>
+    ticket <= progress(flight).ended || events.done(desk.eventOf(here, ticket, desk.DONE));
+  const until = (ticket: Ticket) => {
+    while (progress(flight).ended < ticket) {
+      check();
+      pause(here);
+    }
+  };
+  return {
+    put(verb, phase, bytes, call) {
+      check();
+      until(progress(flight).queued + 1 - desk.SLOTS); // whose slot it takes
+      const ticket = enter(flight, COLLECTIVES.indexOf(verb), bytes, phase);
+      const ready = desk.eventOf(here, ticket, desk.READY);
+      events.record(ready, computing());
+      events.wait(stream, ready);
+      events.record(desk.eventOf(here, ticket, desk.BEGUN), stream);
+      if (bytes > 0) accept(parts, call(stream), `${verb} ${ticket} (${phase})`, check);
+      begin(flight, ticket);
+      events.record(desk.eventOf(here, ticket, desk.DONE), stream);
+      Atomics.store(here.words, desk.QUEUED, ticket | 0);
+      Atomics.notify(here.words, desk.QUEUED);
+      return ticket;
+    },
+    done,
+    wait(ticket) {
+      check();
+      if (done(ticket)) return;
+      // More waits at once than can be measured: those beyond are waited for all the same.
+      const measured = desk.reached(here, desk.MEASURED, waits + 1 - desk.PAIRS) ? ++waits : 0;
+      const at = computing();
+      if (measured) events.record(desk.pairOf(here, measured, 0), at);
+      events.wait(at, desk.eventOf(here, ticket, desk.DONE));
+      if (!measured) return;
+      events.record(desk.pairOf(here, measured, 1), at);
+      Atomics.store(here.words, desk.WAITS, measured | 0);
+    },
+    drain() {
+      check(); // a stream does not throw: it may have failed since the last call
+      until(progress(flight).queued);
+    },
+    stop(why) {
+      reason ??= why;
+    },
+    told: () => told || reason !== null,
+  };
+}
+
+/** NCCL may go on with a call in a thread of its own (the first one connects the ranks): it is not to be hurried. */
+function accept({ nccl, comm, here, timeout }: Parts, code: number, what: string, check: () => void): void {
+  const late = performance.now() + 1000 * timeout;
+  const fail = (why: string) => desk.fail(here, `Communication between ranks failed in ${what}: ${why}.`);
+  for (; inProgress(code); code = nccl.state(comm)) {
+    if (performance.now() > late) fail(`NCCL did not begin it in ${timeout} s (--timeout)`);
+    check();
+    pause(here);
+  }
+  if (code !== 0) fail(`${nccl.text(code, comm)} (${nccl.version})`); // unless the watching thread was first
+  check();
+}
+
+const pause = ({ words }: desk.NcclShared): void => void Atomics.wait(words, desk.FAILED, 0, 1);
+
+// Starts the thread that watches NCCL, and tells it what to do.
+
+export interface Watcher {
+  /** STOP or ABORT. */
+  tell(what: number): void;
+  /** When it has done what it was told, or NCCL failed. */
+  readonly ended: Promise<unknown>;
+  end(): void;
+}
+
+function openWatcher({ nccl, cudart, device, comm, desk, flight }: NcclThreadOptions): Watcher {
+  const thread = new Worker(new URL("./watch_thread.ts", import.meta.url), { type: "module", name: "nccl" });
+  const { words } = openNcclShared(desk);
+  const ended = new Promise<unknown>((resolve) => {
+    thread.onmessage = resolve;
+    thread.onerror = (event) => {
+      event.preventDefault();
+      console.error(`hpctrain: internal: the thread that watches NCCL ended: ${event.message}`);
+      resolve(null);
+    };
+  });
+  thread.postMessage({ nccl, cudart, device, comm, desk, flight } satisfies NcclThreadOptions);
+  return {
+    tell(what) {
+      Atomics.store(words, REQUEST, what);
+      for (const word of [REQUEST, QUEUED]) Atomics.notify(words, word);
+    },
+    ended,
+    end: () => thread.terminate(),
+  };
+}

@@ -1,0 +1,122 @@
+// Prepares NCCL for a rank on a GPU: finds the library, sets the variables that `distributed.network` stands for, and
+// opens the engine.
+import { join } from "../../../deps/path.ts";
+import { currentStream, poolStream } from "../../../ffi/cuda.ts";
+import { openedLibtorch } from "../../../ffi/library.ts";
+import { libraryNamed } from "../../../ffi/libraries/elf.ts";
+import { zeros } from "../../../ffi/make.ts";
+import { findNccl, noNcclSentence } from "../../../ffi/nccl/find.ts";
+import { type Device, keep } from "../../../ffi/tensor.ts";
+import { UserError } from "../../base/errors.ts";
+import type { Collectives } from "../collectives.ts";
+import type { FlightRecorder } from "../flight_recorder.ts";
+import type { RankContext } from "../context.ts";
+import { openNcclEngine } from "./engine.ts";
+
+// From a rank on a GPU to its collectives by NCCL: finds the library, sets what the network needs, meets the others.
+
+/** What NCCL needs of a rank, beside what every engine does. */
+export interface NcclNeeds {
+  /** Rank 0's bytes, on every rank. */
+  readonly share: (bytes?: Uint8Array) => Uint8Array;
+  readonly network: Network;
+  /** The folder for what NCCL_DEBUG brings. */
+  readonly logs: string;
+}
+
+interface Options extends NcclNeeds {
+  readonly where: RankContext;
+  readonly device: Device;
+  readonly env: Record<string, string>;
+  readonly flight: FlightRecorder;
+  readonly timeout: number;
+}
+
+export async function openNcclCollectives(
+  { where, device, env, flight, timeout, share, network, logs }: Options,
+): Promise<{ collectives: Collectives; said: string }> {
+  const { rank, world, nodes } = where;
+  const { chosen, rejected } = findNccl(openedLibtorch().dir, env);
+  if (!chosen) throw new UserError("environment", noNcclSentence(rejected));
+  const debugFile = join(logs, `nccl-rank-${rank}.log`);
+  const { set, said } = networkVariables({ network, env, nodes, adapters: adapters(), debugFile });
+  for (const [name, value] of Object.entries(set)) Deno.env.set(name, value);
+  if (set.NCCL_DEBUG_FILE) Deno.mkdirSync(logs, { recursive: true });
+  const index = Number(device.slice("cuda:".length));
+  const collectives = await openNcclEngine({
+    path: chosen.path,
+    cudart: libraryNamed("libcudart"),
+    device: index,
+    rank,
+    world,
+    flight,
+    timeout,
+    share,
+    stream: poolStream(index, true),
+    computing: () => currentStream(index),
+    one: keep(zeros([1], { device })),
+  });
+  const { version, against } = collectives;
+  const lines = [`Communication: ${version} (${chosen.path}, ${chosen.from}).`, ...said];
+  if (against !== null) {
+    lines.push(`Known of ${version}: ${against}. Take a newer one, by HPCTRAIN_NCCL for example.`);
+  }
+  return { collectives, said: lines.join("\n") };
+}
+
+function adapters(): string[] {
+  try {
+    return [...Deno.readDirSync("/sys/class/infiniband")].map(({ name }) => name);
+  } catch {
+    return []; // none, or a container that hides them
+  }
+}
+
+// What distributed.network means to NCCL: the variables that a user would set by hand, and never over one that is
+// set. Pure.
+
+export type Network = "auto" | "infiniband" | "ethernet";
+
+export interface NetworkOptions {
+  readonly network: Network;
+  readonly env: Readonly<Record<string, string>>;
+  /** How many nodes take part. */
+  readonly nodes: number;
+  /** Names in /sys/class/infiniband. */
+  readonly adapters: readonly string[];
+  /** What NCCL_DEBUG brings goes there. */
+  readonly debugFile: string;
+}
+
+/** `said`: lines for the log. */
+export function networkVariables(
+  { network, env, nodes, adapters, debugFile }: NetworkOptions,
+): { set: Record<string, string>; said: string[] } {
+  const wanted: Record<string, string> = {
+    ...(network === "infiniband" ? INFINIBAND : network === "ethernet" ? ETHERNET : {}),
+    // On one node nothing else may be there but the loopback.
+    ...(network !== "auto" && nodes > 1 ? { NCCL_SOCKET_IFNAME: "^docker,lo" } : {}),
+    ...(env.NCCL_DEBUG ? { NCCL_DEBUG_FILE: debugFile } : {}),
+  };
+  const names = Object.keys(wanted);
+  const kept = names.filter((name) => env[name] !== undefined && env[name] !== wanted[name]);
+  const set = Object.fromEntries(
+    names.filter((name) => env[name] === undefined).map((name) => [name, wanted[name]]),
+  );
+  const said: string[] = [];
+  const list = (values: Readonly<Record<string, string>>, names: readonly string[]) =>
+    names.map((name) => `${name}=${values[name]}`).join(" ");
+  const mine = Object.keys(set);
+  if (mine.length > 0) said.push(`For NCCL: ${list(set, mine)}.`);
+  if (kept.length > 0) said.push(`From the environment, and kept: ${list(env, kept)}.`);
+  if (network === "infiniband" && adapters.length === 0) {
+    said.push(
+      "--network infiniband, but this node shows no InfiniBand adapter (/sys/class/infiniband): NCCL will use its sockets.",
+    );
+  }
+  return { set, said };
+}
+
+/** NCCL knows best how far adapters may read a GPU's memory and over how many queues: both hang some fabrics. */
+const INFINIBAND = { NCCL_IB_DISABLE: "0" };
+const ETHERNET = { NCCL_IB_DISABLE: "1" };

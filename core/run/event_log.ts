@@ -1,0 +1,447 @@
+// A run's events.jsonl: writing it line by line, reading it back, cutting it on resume, and following it while it
+// grows.
+import { decodeEvent, type Emitted, encodeEvent, type Event } from "./events.ts";
+import { dirname } from "../../deps/path.ts";
+import { writeAll, writeAtomically } from "../base/atomic.ts";
+import { UserError } from "../base/errors.ts";
+
+// A run's events.jsonl: how it is written, and its reader.ts and the event types.
+
+export type * from "./events.ts";
+
+export interface EventLog {
+  /** Appends one line. Never throws: a line that can't be written is counted, and `warn` hears of it now and then. */
+  emit(event: Emitted): void;
+  /** Plain data for the sinks beside events.jsonl, in order with the events. */
+  note(note: unknown): void;
+  /**
+   * Has what was emitted written now: before a save, since a run that goes on from it must find every step before it.
+   * Waits for a moment at most.
+   */
+  flush(): void;
+  /**
+   * On resume: forgets the records of what will be done again: steps beyond this one, and evaluations and ends of epochs
+   * beyond these epochs. A run that was saved before the evaluation of its last step evaluates again.
+   */
+  rewind(to: RunPosition): void;
+  /** Lines lost so far. */
+  readonly lost: number;
+  /** Comes to its end when all is written, or can't be. */
+  close(): void | Promise<void>;
+}
+
+export interface RunPosition {
+  readonly step: number;
+  readonly epoch: number;
+}
+
+export interface EventLogOptions {
+  /** Told about lost lines: at the first, the tenth, the hundredth, ... */
+  warn: (message: string) => void;
+  /** Also gets each line, without its end (what --json prints). */
+  mirror?: (line: string) => void;
+  /** Hears of each event, and of its time; of steps only where their lines are made in the thread that trains. */
+  observe?: (event: Emitted, t: number) => void;
+  /** Unix time in seconds. */
+  now?: () => number;
+}
+
+const READ_BYTES = 64 * 1024;
+
+/** Writes each line at once, in the calling thread. thread/track.ts has another thread do it. */
+export function openEvents(path: string, options: EventLogOptions): EventLog {
+  const now = options.now ?? (() => Date.now() / 1000);
+  const encoder = new TextEncoder();
+  const buffer = new Uint8Array(4096);
+  const losses = openLosses(path, options.warn);
+  const file = openEventFile(path, losses.lose);
+  return {
+    emit(event) {
+      const line = lineOf(event, now(), options, losses);
+      if (line === null) return;
+      const text = line + "\n";
+      // UTF-8 takes at most three bytes a UTF-16 unit, so a short line always fits the buffer.
+      file.append(
+        text.length * 3 <= buffer.length
+          ? buffer.subarray(0, encoder.encodeInto(text, buffer).written)
+          : encoder.encode(text),
+      );
+    },
+    note() {},
+    flush() {},
+    rewind(to) {
+      const warning = rewindFile(path, file.forget, to);
+      if (warning) options.warn(warning);
+    },
+    get lost() {
+      return losses.count;
+    },
+    close: () => file.close(),
+  };
+}
+
+export interface Losses {
+  readonly count: number;
+  lose(lines: number, cause: unknown): void;
+}
+
+/** Counts lines that were lost, and tells of them when there is another digit to their number. */
+export function openLosses(path: string, warn: (message: string) => void): Losses {
+  let count = 0;
+  return {
+    get count() {
+      return count;
+    },
+    lose(lines, cause) {
+      const digits = String(count).length;
+      const first = count === 0;
+      count += lines;
+      if (!first && String(count).length === digits) return;
+      const what = count === 1 ? "A line" : `${count} lines`;
+      warn(`${what} of ${path} could not be written (${reason(cause)}); training goes on without.`);
+    },
+  };
+}
+
+/** The line of an event, which its hearers have had; null where JSON can't hold it. */
+export function lineOf(event: Emitted, t: number, options: EventLogOptions, losses: Losses): string | null {
+  options.observe?.(event, t);
+  try {
+    const line = encodeEvent(event, t);
+    options.mirror?.(line);
+    return line;
+  } catch (cause) {
+    losses.lose(1, cause);
+    return null;
+  }
+}
+
+/** Forgets what comes after; gives a warning where that can't be done. */
+export function rewindFile(
+  path: string,
+  forget: (again: (line: string) => boolean) => void,
+  to: RunPosition,
+): string | null {
+  try {
+    forget((line) => comesAfter(line, to));
+    return null;
+  } catch (cause) {
+    return `${path} could not be rewound to step ${to.step} (${
+      reason(cause)
+    }); it keeps the later records too.`;
+  }
+}
+
+/** Kinds that there is one of each few steps: where there is no room, these are left out first. */
+export const SAMPLES: ReadonlySet<string> = new Set(["step", "system", "times", "ranks"]);
+
+function comesAfter(line: string, to: RunPosition): boolean {
+  const event = decodeEvent(line);
+  if (event === null) return true; // a line that was cut, and says nothing
+  const { kind } = event;
+  if (kind === "eval" || kind === "epoch") return event.step > to.step || event.epoch > to.epoch;
+  return SAMPLES.has(kind) && (event as { step: number }).step > to.step;
+}
+
+/** Every whole record of the file, in order. A cut last line, and a line that is not a record, is passed over. */
+export function readEvents(path: string): Event[] {
+  const events: Event[] = [];
+  for (const line of readEventLines(path)) {
+    const event = decodeEvent(line);
+    if (event !== null) events.push(event);
+  }
+  return events;
+}
+
+/** The last records, some hundreds of them, however long the file is. */
+export function readLastEvents(path: string): Event[] {
+  using file = Deno.openSync(path);
+  const end = file.seekSync(0, Deno.SeekMode.End);
+  const bytes = new Uint8Array(Math.min(end, READ_BYTES));
+  file.seekSync(end - bytes.length, Deno.SeekMode.Start);
+  for (let done = 0, got: number | null; done < bytes.length; done += got) {
+    got = file.readSync(bytes.subarray(done));
+    if (got === null) break;
+  }
+  return new TextDecoder().decode(bytes).split("\n").slice(0, -1).map(decodeEvent).filter((e) => e !== null);
+}
+
+// The file events.jsonl as lines of bytes: appended whole, cut lines removed, later ones forgotten. Writes to it by
+// one thread only.ts, checkpoint/atomic.ts and @std/path.
+
+const NEWLINE = 10;
+const FILE_CHUNK = 64 * 1024;
+
+export interface EventFile {
+  /** Appends whole lines with their ends. Never throws: gives the lines that could not be written. */
+  append(bytes: Uint8Array): number;
+  /** Begins the file anew where somebody has removed it; true if so. */
+  renew(): boolean;
+  /** Keeps the lines that `again` is false for. */
+  forget(again: (line: string) => boolean): void;
+  close(): void;
+}
+
+/** Opens it for appending; a last line that a kill has cut is removed. The folder is made where it is missing. */
+export function openEventFile(path: string, lost: (lines: number, cause: unknown) => void): EventFile {
+  let file = open(path);
+  let torn = false; // the file ends within a line that could not be written whole
+  return {
+    append(bytes) {
+      let done = 0;
+      try {
+        if (torn) file.writeSync(Uint8Array.of(NEWLINE)); // what a full disk has cut is over
+        torn = false;
+        while (done < bytes.length) done += file.writeSync(bytes.subarray(done));
+        return 0;
+      } catch (cause) {
+        const ended = done > 0 ? bytes.lastIndexOf(NEWLINE, done - 1) + 1 : 0;
+        torn ||= done > ended;
+        const lines = count(bytes.subarray(ended));
+        lost(lines, cause);
+        return lines;
+      }
+    },
+    renew() {
+      if (inodeOf(path) === file.statSync().ino) return false;
+      const fresh = open(path);
+      file.close();
+      file = fresh;
+      torn = false;
+      return true;
+    },
+    forget(again) {
+      if (!readEventLines(path).some(again)) return;
+      rewrite(path, (line) => !again(line));
+      file.close();
+      file = open(path);
+      torn = false;
+    },
+    close: () => file.close(),
+  };
+}
+
+function inodeOf(path: string): number | null {
+  try {
+    return Deno.statSync(path).ino;
+  } catch {
+    return null;
+  }
+}
+
+function count(bytes: Uint8Array): number {
+  let lines = 0;
+  for (const byte of bytes) if (byte === NEWLINE) lines++;
+  return lines;
+}
+
+function open(path: string): Deno.FsFile {
+  try {
+    Deno.mkdirSync(dirname(path), { recursive: true });
+    const file = Deno.openSync(path, { read: true, append: true, create: true });
+    if (file.statSync().isFile) cutTornTail(file); // a pipe has nothing to cut
+    return file;
+  } catch (cause) {
+    throw new UserError(
+      "usage",
+      `The event log ${path} can't be opened for writing: ${
+        reason(cause)
+      }. Name a folder that you may write to with --save-dir DIR.`,
+      { cause },
+    );
+  }
+}
+
+/** A line and its end are one write, so bytes after the last line end are a write that a kill has cut. */
+function cutTornTail(file: Deno.FsFile): void {
+  const size = file.seekSync(0, Deno.SeekMode.End);
+  const chunk = new Uint8Array(FILE_CHUNK);
+  let end = size;
+  while (end > 0) {
+    const start = Math.max(0, end - chunk.length);
+    file.seekSync(start, Deno.SeekMode.Start);
+    const got = file.readSync(chunk.subarray(0, end - start)) ?? 0;
+    const at = chunk.subarray(0, got).lastIndexOf(NEWLINE);
+    if (at >= 0) {
+      end = start + at + 1;
+      break;
+    }
+    end = start;
+  }
+  if (end < size) file.truncateSync(end);
+}
+
+/** Keeps the lines that `keep` wants; a kill leaves the file as it was, or as it should be. */
+function rewrite(path: string, keep: (line: string) => boolean): void {
+  const encoder = new TextEncoder();
+  writeAtomically(path, (out) => {
+    let pending = "";
+    for (const line of readEventLines(path)) {
+      if (keep(line)) pending += line + "\n";
+      if (pending.length <= FILE_CHUNK) continue;
+      writeAll(out, encoder.encode(pending));
+      pending = "";
+    }
+    writeAll(out, encoder.encode(pending));
+  });
+}
+
+/** Whole lines only; in chunks, because a long run's log outgrows the longest string. */
+export function* readEventLines(path: string): Generator<string, undefined> {
+  const file = Deno.openSync(path);
+  try {
+    const decoder = new TextDecoder();
+    const chunk = new Uint8Array(256 * 1024);
+    let rest = "";
+    for (let got = file.readSync(chunk); got !== null; got = file.readSync(chunk)) {
+      const lines = (rest + decoder.decode(chunk.subarray(0, got), { stream: true })).split("\n");
+      rest = lines.pop()!;
+      yield* lines;
+    }
+  } finally {
+    file.close();
+  }
+}
+
+/** Without the full stop at its end. */
+export const reason = (cause: unknown): string =>
+  (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, "");
+
+// Follows a file of events while it grows: what is new is read, and nothing twice.ts.
+
+const FOLLOW_CHUNK = 1 << 20;
+const LINE_END = 10;
+/** A line longer than this is none of ours, and is passed over. */
+const LONGEST = 16 << 20;
+
+export interface EventFollower {
+  /** Hands over the events that were added since; false where there were none. */
+  poll(): boolean;
+  close(): void;
+}
+
+/** A file beyond this is read in parts where a sample of it will do: its begin, some stretches, and its end. */
+const LARGE = 32 << 20;
+const HEAD = 256 << 10, STRETCH = 32 << 10, STRETCHES = 96, TAIL = 2 << 20;
+
+/**
+ * `again` is called when the file was written anew, as a resume does: all its events come once more after that. `gap`: of a
+ * large file that is there already a sample will do; it is called where events are left out, and the last of them all come.
+ */
+export function followEvents(
+  path: string,
+  hear: (event: Event) => void,
+  again: () => void,
+  gap: (() => void) | null = null,
+): EventFollower {
+  const chunk = new Uint8Array(FOLLOW_CHUNK);
+  const decoder = new TextDecoder();
+  let file: Deno.FsFile | null = null;
+  let inode: number | null = null;
+  let at = 0;
+  let rest = new Uint8Array(0); // a line without its end so far
+
+  function close(): void {
+    file?.close();
+    file = null;
+    at = 0;
+    rest = new Uint8Array(0);
+  }
+
+  /** Whether there is a file to read from; another one in its place, or a shorter one, starts over. */
+  function ready(): boolean {
+    let found: Deno.FileInfo;
+    try {
+      found = Deno.statSync(path);
+    } catch {
+      return false; // not there yet, or a file system that is away for a moment
+    }
+    if (file !== null && (found.ino !== inode || found.size < at)) {
+      close();
+      again();
+    }
+    try {
+      file ??= Deno.openSync(path);
+    } catch {
+      return false;
+    }
+    inode = found.ino;
+    return found.size > at;
+  }
+
+  function take(bytes: Uint8Array): boolean {
+    let heard = false;
+    for (let from = 0;;) {
+      const end = bytes.indexOf(LINE_END, from);
+      if (end < 0) {
+        const left = bytes.subarray(from);
+        rest = joined(rest, left);
+        if (rest.length > LONGEST) rest = new Uint8Array(0);
+        return heard;
+      }
+      const own = bytes.subarray(from, end);
+      const line = decoder.decode(rest.length > 0 ? joined(rest, own) : own);
+      rest = new Uint8Array(0);
+      from = end + 1;
+      const event = decodeEvent(line);
+      if (event === null || typeof event.t !== "number") continue;
+      hear(event);
+      heard = true;
+    }
+  }
+
+  /** From the first line that begins in these bytes of the file. */
+  function stretch(from: number, bytes: number): boolean {
+    rest = new Uint8Array(0);
+    file!.seekSync(from, Deno.SeekMode.Start);
+    let heard = false, begun = from === 0;
+    for (let left = bytes, got: number | null; left > 0; left -= got) {
+      got = file!.readSync(chunk.subarray(0, left));
+      if (got === null) break;
+      const start = begun ? 0 : chunk.subarray(0, got).indexOf(LINE_END) + 1;
+      if (!begun && start === 0) continue; // within one long line
+      begun = true;
+      heard = take(chunk.subarray(start, got)) || heard;
+    }
+    return heard;
+  }
+
+  /** The last stretch ends where reading goes on. */
+  function sample(size: number, gap: () => void): void {
+    stretch(0, HEAD);
+    const step = (size - HEAD - TAIL) / STRETCHES;
+    for (let i = 0; i < STRETCHES; i++) {
+      gap();
+      stretch(HEAD + Math.round(i * step), STRETCH);
+    }
+    gap();
+    stretch(size - TAIL, TAIL);
+    at = size;
+  }
+
+  return {
+    poll() {
+      if (!ready()) return false;
+      let heard = false;
+      const { size } = file!.statSync();
+      if (gap !== null && at === 0 && size > LARGE) {
+        sample(size, gap);
+        heard = true;
+      }
+      for (;;) {
+        const got = file!.readSync(chunk);
+        if (got === null) return heard;
+        at += got;
+        heard = take(chunk.subarray(0, got)) || heard;
+      }
+    },
+    close,
+  };
+}
+
+function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
+  const both = new Uint8Array(a.length + b.length);
+  both.set(a);
+  both.set(b, a.length);
+  return both;
+}

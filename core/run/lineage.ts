@@ -1,0 +1,396 @@
+// A run's lineage.json: every attempt at the run, why each one ended, and how much of their time was training.
+// Writing it is best effort and never ends a run.
+import { join } from "../../deps/path.ts";
+import { EXIT, UserError } from "../base/errors.ts";
+import { type Event, readLastEvents } from "./event_log.ts";
+import { writeAll, writeAtomically } from "../base/atomic.ts";
+import { formatDuration, formatPlural } from "../base/format.ts";
+import type { Emitted, RunEvent } from "./events.ts";
+import { killedFor, lastShortage } from "./memory_watch.ts";
+
+// What became of a run: every attempt at it, why each ended, and how much of their time was training. Pure, but for
+// reading lineage.json.ts, core/base/errors.ts and @std/path.
+
+/** "killed" is found out by the next attempt, when the one before has left no end. */
+export type EndReason = "done" | "stopped" | "killed" | "error";
+
+/** Times are Unix seconds, as in events.jsonl. */
+export interface Attempt {
+  attempt: number;
+  host: string;
+  /** Of the scheduler; null without one. */
+  job_id: string | null;
+  ranks: number;
+  pid: number;
+  started: number;
+  /** The checkpoint it went on from; null when it began afresh. */
+  resumed_from: string | null;
+  /** The first step it was to take, and the last that is known to be done: one less when none was. */
+  first_step: number;
+  last_step: number;
+  /** When its first step was done; null when none was. */
+  first_step_at: number | null;
+  /** When it was last heard of. */
+  last_seen: number;
+  ended: { why: EndReason; message: string; code: number | null; for_memory?: boolean } | null;
+  /** Its best loss of an evaluation. */
+  best?: { loss: number; step: number; epoch: number };
+  /** Where it went back to a checkpoint's weights, and left out the batches since. */
+  rewinds?: { at_step: number; to_step: number; reason: string }[];
+  lost: {
+    /** From the start to the first step's end. */
+    restart_s: number;
+    /** Saves that held up training. */
+    save_stall_s: number;
+    /** Steps of attempts before that were done again, and what they had taken. */
+    redone_steps: number;
+    redone_s: number;
+  };
+}
+
+export interface Lineage {
+  version: 1;
+  run: string;
+  /** Where a run under another name was continued from. */
+  parent: { run: string | null; checkpoint: string; step: number } | null;
+  /** Null before there was anything to measure. */
+  goodput_percent: number | null;
+  attempts: Attempt[];
+}
+
+export const lineagePath = (logs: string): string => join(logs, "lineage.json");
+
+/** Null where there is none. One that can't be read, or is not what was written, is a UserError. */
+export function readLineage(logs: string): Lineage | null {
+  const path = lineagePath(logs);
+  let text: string;
+  try {
+    text = Deno.readTextFileSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return null;
+    throw new UserError("data", `${path} can't be read: ${(error as Error).message}.`, { cause: error });
+  }
+  const found = parsed(text);
+  if (isLineage(found)) return found;
+  throw new UserError(
+    "checkpoint",
+    `${path}: is not what hpctrain writes there, so it was damaged or edited.`,
+  );
+}
+
+/** Whether each attempt at the run ended in an error before its first step. One that was killed may be another's that begins. */
+export function isFailedStart(logs: string): boolean {
+  try {
+    const attempts = readLineage(logs)?.attempts ?? [];
+    return attempts.length > 0 &&
+      attempts.every(({ first_step_at, ended }) => first_step_at === null && ended?.why === "error");
+  } catch {
+    return false; // who can read it may go on with it
+  }
+}
+
+/** As it stands now: what the last attempt did after it wrote the file is in the events. */
+export function lineageNow(logs: string): Lineage | null {
+  const lineage = readLineage(logs);
+  const last = lineage?.attempts.at(-1);
+  if (last && last.ended === null) updateAttempt(last, lastEvents(logs));
+  return lineage && { ...lineage, goodput_percent: goodput(lineage.attempts) };
+}
+
+/** Adds to an attempt without an end what its last events tell. */
+function updateAttempt(attempt: Attempt, events: readonly Event[]): void {
+  const { last_seen: before } = attempt;
+  for (const event of events) {
+    if (event.t < before) continue;
+    attempt.last_seen = event.t;
+    // Of the same millisecond a save is in the file already, and a step may not be.
+    if (event.kind === "save" && event.t > before) attempt.lost.save_stall_s += event.stall_s;
+    if (event.kind !== "step" && event.kind !== "save") continue;
+    attempt.last_step = Math.max(attempt.last_step, event.step);
+    attempt.first_step_at ??= event.t;
+  }
+  attempt.lost.restart_s = restartOf(attempt);
+}
+
+/** The last records of a run's log, as far as there are any. */
+export function lastEvents(logs: string): Event[] {
+  try {
+    return readLastEvents(join(logs, "events.jsonl"));
+  } catch {
+    return []; // no log, nothing more to tell
+  }
+}
+
+/** An attempt that took no step was all restart. */
+const restartOf = ({ started, first_step_at, last_seen }: Attempt): number =>
+  (first_step_at ?? last_seen) - started;
+
+/** Seconds from an attempt's start to its end, and those that went into steps, evaluations and the wait for data. */
+export const wallOf = ({ started, last_seen }: Attempt): number => last_seen - started;
+const busyOf = (attempt: Attempt): number =>
+  Math.max(0, wallOf(attempt) - attempt.lost.restart_s - attempt.lost.save_stall_s);
+
+/** What a step took in the newest attempt that did some. */
+function secondsPerStep(attempts: readonly Attempt[]): number {
+  const last = attempts.findLast(({ first_step, last_step }) => last_step >= first_step);
+  return last ? busyOf(last) / (last.last_step - last.first_step + 1) : 0;
+}
+
+/**
+ * Of all the time of all attempts, the share whose training was kept, in percent; `again` are seconds of it that will be
+ * done again. Waiting in a queue is not counted.
+ */
+export function goodput(attempts: readonly Attempt[], again = 0): number | null {
+  const sum = (of: (attempt: Attempt) => number) =>
+    attempts.reduce((total, attempt) => total + of(attempt), 0);
+  const wall = sum(wallOf);
+  if (wall <= 0) return null;
+  const useful = sum(busyOf) - sum(({ lost }) => lost.redone_s) - again;
+  return Math.round(1000 * Math.max(0, useful) / wall) / 10;
+}
+
+/** "was killed", "was stopped (SIGTERM)", "ended in an error (code 4)", "ended". */
+export function endOfAttempt({ ended }: Attempt): string {
+  if (ended === null) return "has no end yet";
+  switch (ended.why) {
+    case "killed":
+      return ended.for_memory ? "was killed, probably for memory," : "was killed";
+    case "stopped":
+      return `was stopped${/ \(.*\)$/.exec(ended.message)?.[0] ?? ""}`;
+    case "error":
+      return `ended in an error (code ${ended.code})`;
+    default:
+      return "ended";
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+const NUMBERS = ["attempt", "ranks", "started", "last_seen", "first_step", "last_step"] as const;
+const LOST = ["restart_s", "save_stall_s", "redone_steps", "redone_s"] as const;
+
+/** As far as the code here relies on it: somebody may have edited the file. */
+function isLineage(value: unknown): value is Lineage {
+  const { version, attempts } = (value ?? {}) as Partial<Lineage>;
+  const small = (value: unknown) => Number.isFinite(value) && Math.abs(value as number) < 1e12;
+  return version === 1 && Array.isArray(attempts) && attempts.every((one: Attempt | null) => {
+    const { ended, lost } = one ?? {};
+    return one !== null && NUMBERS.every((name) => small(one[name])) && LOST.every((name) =>
+      small(lost?.[name])
+    ) &&
+      (one.best === undefined || [one.best?.loss, one.best?.step, one.best?.epoch].every(small)) &&
+      (one.first_step_at === null || small(one.first_step_at)) &&
+      (ended === null || (typeof ended?.why === "string" && typeof ended.message === "string"));
+  });
+}
+
+// Keeps a run's lineage.json: written when an attempt starts, after its first step, at saves and at its end. Best
+// effort: it never ends a run.ts, lineage.ts, event types, core/base/errors.ts.
+
+export interface LineageOptions {
+  readonly run: string;
+  /** Unix seconds at which this process was started. */
+  readonly began: number;
+  /** The step that is done already, and the checkpoint that says so. */
+  readonly step: number;
+  readonly resumedFrom: string | null;
+  /** Whether nothing is left to do: then this is no attempt. */
+  readonly idle?: boolean;
+  /** Set when a run goes on under another name. */
+  readonly parent: Lineage["parent"];
+  warn(message: string): void;
+  /** Unix time in seconds. */
+  readonly now?: () => number;
+}
+
+export interface LineageWriter {
+  /** What to say of the attempts before, if there were any. */
+  readonly lines: readonly string[];
+  /** Hears of every event, and of its time. */
+  observe(event: Emitted, t: number): void;
+  /** A step is done. Called for each, so it does next to nothing. */
+  stepped(step: number): void;
+  /** A sentence for the end of a run that took several attempts. */
+  summary(): string | null;
+}
+
+/** At saves the file is written at most this often: events.jsonl has them all. */
+const WRITE_S = 1;
+
+const JOB_IDS = ["SLURM_JOB_ID", "PBS_JOBID"];
+
+export function openLineage(logs: string, options: LineageOptions): LineageWriter {
+  const { step, warn, idle = false } = options;
+  const path = lineagePath(logs);
+  const now = options.now ?? (() => Date.now() / 1000);
+  const before = attemptsBefore(logs, options);
+  const { parent } = before;
+  const past = before.attempts.map(asWritten);
+  const redone = Math.max(0, (past.at(-1)?.last_step ?? 0) - step);
+  const redoneSeconds = redone * secondsPerStep(past);
+  // What is long over is made text once, however many attempts there were.
+  const pastText = past.map((attempt) => textOf(attempt) + ",\n").join("");
+  let own: Attempt | null = null;
+  let writtenAt = 0;
+  let failed = false;
+
+  // What is told is worked out from what is written: whoever reads the file finds the same.
+  const all = () => own ? [...past, asWritten(own)] : past;
+  const write = (sync: boolean) => {
+    if (!own) return;
+    writtenAt = own.last_seen;
+    const head = { version: 1, run: options.run, parent, goodput_percent: goodput(all()) };
+    const text = `${JSON.stringify(head).slice(0, -1)},"attempts":[\n${pastText}${textOf(own)}\n]}\n`;
+    try {
+      writeAtomically(path, (file) => writeAll(file, new TextEncoder().encode(text)), { sync });
+      failed = false;
+    } catch (error) {
+      if (!failed) warn(`The run's lineage could not be written: ${(error as Error).message}`);
+      failed = true;
+    }
+  };
+  const begin = (event: RunEvent, t: number) => {
+    const lost = {
+      restart_s: t - options.began,
+      save_stall_s: 0,
+      redone_steps: redone,
+      redone_s: redoneSeconds,
+    };
+    own = { attempt: past.length + 1, ...factsOf(event, options), last_seen: t, ended: null, lost };
+    write(true);
+  };
+  const seen = (attempt: Attempt, t: number) => {
+    attempt.last_seen = t;
+    attempt.lost.restart_s = restartOf(attempt);
+  };
+
+  return {
+    lines: idle ? before.lines : [...before.lines, ...linesOf(past, redone, redoneSeconds)],
+    observe(event, t) {
+      if (idle) return;
+      if (event.kind === "run") return begin(event, t);
+      if (own === null) return;
+      if (event.kind === "eval" && event.val_loss < (own.best?.loss ?? Infinity)) {
+        own.best = { loss: event.val_loss, step: event.step, epoch: event.epoch };
+      }
+      if (event.kind === "save") {
+        own.lost.save_stall_s += event.stall_s;
+        seen(own, t);
+        if (t - writtenAt >= WRITE_S) write(false);
+      }
+      if (event.kind === "rewind") {
+        const { step: at_step, to_step, reason } = event;
+        (own.rewinds ??= []).push({ at_step, to_step, reason });
+        seen(own, t);
+        write(false);
+      }
+      if (event.kind === "exit") {
+        const { code, message } = event;
+        own.last_step = event.step;
+        own.ended = { why: whyOf(code), message, code };
+        seen(own, t);
+        write(true);
+      }
+    },
+    stepped(step) {
+      if (own === null) return;
+      own.last_step = step;
+      if (own.first_step_at !== null) return;
+      own.first_step_at = now();
+      seen(own, own.first_step_at);
+      write(false);
+    },
+    summary() {
+      const percent = goodput(all());
+      return idle || past.length === 0 || percent === null
+        ? null
+        : `Goodput of ${formatPlural(all().length, "attempt")}: ${percent.toFixed(1)}%`;
+    },
+  };
+}
+
+function factsOf({ host, pid, world_size }: RunEvent, { began, step, resumedFrom }: LineageOptions) {
+  return {
+    host,
+    job_id: JOB_IDS.map((name) => Deno.env.get(name)).find(Boolean) ?? null,
+    ranks: world_size,
+    pid,
+    started: began,
+    resumed_from: resumedFrom,
+    first_step: step + 1,
+    last_step: step,
+    first_step_at: null,
+  };
+}
+
+/** Times to the millisecond, and a loss as it is. */
+const textOf = (attempt: Attempt) =>
+  JSON.stringify(
+    attempt,
+    (key, value) => typeof value === "number" && key !== "loss" ? Math.round(value * 1000) / 1000 : value,
+  );
+
+const asWritten = (attempt: Attempt): Attempt => JSON.parse(textOf(attempt));
+
+const whyOf = (code: number) => code === EXIT.done ? "done" : code === EXIT.stopped ? "stopped" : "error";
+
+/** The attempts before this one. The last of them is over, whatever it wrote: this process holds the run. */
+function attemptsBefore(
+  logs: string,
+  { parent }: LineageOptions,
+): Pick<Lineage, "parent" | "attempts"> & { lines: string[] } {
+  let lineage: Lineage | null;
+  try {
+    lineage = readLineage(logs);
+  } catch (error) {
+    return { parent, attempts: [], lines: [setAside(lineagePath(logs), error)] };
+  }
+  if (lineage === null) return { parent, attempts: [], lines: [] };
+  const last = lineage.attempts.at(-1);
+  if (last && last.ended === null) {
+    const events = lastEvents(logs), short = lastShortage(events);
+    updateAttempt(last, events);
+    last.ended = short
+      ? { why: "killed", message: `it left no end: ${killedFor(short)}`, code: null, for_memory: true }
+      : {
+        why: "killed",
+        message: "it left no end: kill -9, a crash, a lost node or a time limit",
+        code: null,
+      };
+  }
+  return { parent: lineage.parent ?? null, attempts: lineage.attempts, lines: [] };
+}
+
+function setAside(path: string, cause: unknown): string {
+  const why = (cause as Error).message;
+  const aside = `${path}.damaged-${Math.floor(Date.now() / 1000)}`;
+  try {
+    Deno.renameSync(path, aside);
+    return `${why} It is set aside as ${aside}; attempts are counted from 1 again.`;
+  } catch {
+    return `${why} Attempts are counted from 1 again.`;
+  }
+}
+
+function linesOf(past: readonly Attempt[], redone: number, seconds: number): string[] {
+  const last = past.at(-1);
+  if (!last) return [];
+  const percent = goodput(past, seconds);
+  const so = percent === null ? "" : `, goodput so far ${percent.toFixed(1)}%`;
+  const again = redone === 0
+    ? ""
+    : ` (${formatPlural(redone, "step")}, ${formatDuration(seconds)}, ${
+      redone === 1 ? "is" : "are"
+    } done again)`;
+  return [
+    `Attempt ${past.length + 1} of this run${so}. Attempt ${last.attempt} ${
+      endOfAttempt(last)
+    } after step ${last.last_step}${again}`,
+  ];
+}

@@ -1,0 +1,88 @@
+// Warns when memory nears a limit beyond which the kernel kills the process, and tells afterwards whether a run
+// without an end was probably killed for memory.
+import { formatBytes } from "../base/format.ts";
+import { freeOf, type Limit, tightestLimit } from "../base/memory.ts";
+import type { Event, WarningEvent } from "./events.ts";
+
+// Says when the memory nears a limit beyond which the kernel kills without a word, so that something was said before.
+
+export interface MemoryWatch {
+  /** What there is to say now, mostly nothing. `first` since the memory was last well. */
+  due(step: number): { readonly event: WarningEvent; readonly first: boolean } | null;
+}
+
+/** Shares of the limit that are free: from here on there is little, and here it is well again. */
+const LITTLE = 0.05, WELL = 0.1;
+/** Seconds between two looks, in good times and in bad ones. */
+const CALM_S = 1, NEAR_S = 0.2;
+/** While there is little it is said so often: whoever finds the end of the log sees how it was then. */
+const MEMORY_WARNING_S = 300;
+
+const WHOSE: Readonly<Record<Limit["of"], readonly [what: string, beyond: string]>> = {
+  "job": ["that this job's control group allows", "the kernel kills a process of the job"],
+  "machine": ["of this machine", "the kernel kills a process"],
+  "address space": ["of address space (ulimit -v)", "the next buffer is refused"],
+  "data": ["of data (ulimit -d)", "the next buffer is refused"],
+};
+
+export function openMemoryWatch(
+  limitNow: () => Limit = () => tightestLimit(),
+  now: () => number = () => performance.now() / 1000,
+): MemoryWatch {
+  let next = 0, near = false, saidAt = -Infinity;
+  return {
+    due(step) {
+      const at = now();
+      if (at < next) return null;
+      const limit = limitNow(), free = freeOf(limit) / limit.limit;
+      next = at + (free > 4 * LITTLE ? CALM_S : NEAR_S);
+      if (free > WELL) near = false;
+      if (free >= LITTLE || near && at - saidAt < MEMORY_WARNING_S) return null;
+      const first = !near;
+      near = true;
+      saidAt = at;
+      return {
+        event: { kind: "warning", step, about: "memory", memory: limit, message: sentenceOf(limit) },
+        first,
+      };
+    },
+  };
+}
+
+function sentenceOf(limit: Limit): string {
+  const [what, beyond] = WHOSE[limit.of];
+  return `Memory is nearly used up: ${usedOf(limit)} ${what}. Beyond, ${beyond} without a word. ` +
+    "Take a smaller --batch-size or --gradient-checkpointing, or ask for more memory.";
+}
+
+/** "23.1 GiB of 24.0 GiB" */
+const usedOf = ({ used, limit }: Pick<Limit, "used" | "limit">): string =>
+  `${formatBytes(used)} of ${formatBytes(limit)}`;
+
+// Whether a run that left no end was probably killed for memory: by what it said of its memory last.
+
+/** A machine that is out of memory is slow to say so. */
+const SLACK_S = 60;
+
+/** The warning still held when the run was heard of last. */
+export const wasShort = ({ t }: { readonly t: number }, lastAt: number): boolean =>
+  lastAt - t <= MEMORY_WARNING_S + SLACK_S;
+
+/** Of what a run has said last; null where its memory was well, or it said how it ended. */
+export function lastShortage(events: readonly Event[]): (WarningEvent & { t: number }) | null {
+  const last = events.at(-1);
+  if (last === undefined || last.kind === "exit") return null;
+  const begun = events.findLastIndex(({ kind }) => kind === "run");
+  const said = events.slice(begun + 1).findLast((event): event is WarningEvent & { t: number } =>
+    event.kind === "warning" && event.about === "memory"
+  );
+  return said && wasShort(said, last.t) ? said : null;
+}
+
+/** "it was probably killed for memory: 23.1 GiB of 24.0 GiB were used at step 12". */
+export function killedFor({ memory, step }: WarningEvent): string {
+  const used = Number.isFinite(memory?.limit) && Number.isFinite(memory?.used)
+    ? `: ${usedOf(memory!)} were used at step ${Number(step)}`
+    : "";
+  return `it was probably killed for memory${used}`;
+}

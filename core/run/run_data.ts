@@ -1,0 +1,471 @@
+// Finds a run by its name or folder and reads what its files say into one record that watch, report and status share.
+// Memory is bounded, however long the run is.
+import { basename, dirname, join, normalize } from "../../deps/path.ts";
+import {
+  addSpent,
+  byPart,
+  type Spent,
+  spentNothing,
+  spentOfRank,
+  type SpentOfRanks,
+  TIME_PARTS,
+} from "./account.ts";
+import { Curve } from "./curve.ts";
+import type {
+  Event,
+  ExitEvent,
+  Metrics,
+  RanksEvent,
+  RunEvent,
+  SaveEvent,
+  SystemEvent,
+  WarningEvent,
+} from "./events.ts";
+import { followEvents } from "./event_log.ts";
+import { type Lineage, lineageNow } from "./lineage.ts";
+import { UserError } from "../base/errors.ts";
+
+// What a run's files say, as one record that watch, report and status look at. Memory is bounded, however long the
+// run.
+
+/** Bounds of what is kept, against logs of another making. */
+const MOST_CURVES = 200;
+const MOST_RANKS = 1024;
+const RECENT = 256;
+const WARNINGS = 50;
+/** Stretches of curves that there is one of for each rank. */
+const FINE = 512;
+
+export interface RanksTimes {
+  readonly spent: readonly Spent[];
+  steps: number;
+}
+
+export interface RunData {
+  readonly folder: string;
+  name: string;
+  run: (RunEvent & { t: number }) | null;
+  /** When the run was first heard of, and last, and the longest it was silent in between. Unix seconds. */
+  begunAt: number | null;
+  lastAt: number | null;
+  longestSilence: number;
+  config: Readonly<Record<string, unknown>>;
+  origins: Readonly<Record<string, string>>;
+  /** By name: a step's fields as they are called there, "val_..." of evaluations, "train_..." of epochs. */
+  readonly curves: Map<string, Curve>;
+  /** Names of the metrics of evaluations, without "val_"; those of single targets or classes, "r2/NAME", are curves alone. */
+  readonly metrics: Set<string>;
+  step: number;
+  epoch: number;
+  stepsPerEpoch: number | null;
+  /** The last steps that were logged: when, and which. */
+  readonly recent: { t: number; step: number }[];
+  best: { loss: number; step: number; epoch: number } | null;
+  /** Of the step with the best loss. */
+  bestMetrics: Metrics;
+  ranks: (RanksEvent & { t: number }) | null;
+  /** Added up over the run; null with one rank. */
+  ranksTotal: RanksTimes | null;
+  /** Where the run's time went, and that of its steps alone, and of how many steps. */
+  readonly time: Spent;
+  readonly timeOfSteps: Spent;
+  timesSteps: number;
+  /** The last that each rank said of its machine, and curves of each field. */
+  readonly system: Map<number, SystemEvent & { t: number }>;
+  readonly systemCurves: Map<string, Map<number, Curve>>;
+  saves: number;
+  stallSeconds: number;
+  lastSave: (SaveEvent & { t: number }) | null;
+  /** The last ones, and how many there were. */
+  readonly warnings: (WarningEvent & { t: number })[];
+  warningCount: number;
+  /** The last that was said of memory. */
+  memory: (WarningEvent & { t: number }) | null;
+  exit: (ExitEvent & { t: number }) | null;
+  /** Whether events were left out, as there are very many: counts and sums are of some of them. */
+  sampled: boolean;
+  lineage: Lineage | null;
+  /** Why there is no lineage, where its file is damaged. */
+  lineageError: string | null;
+}
+
+export interface RunReader {
+  /** Another object after the log was written anew. */
+  readonly data: RunData;
+  /** Reads what is new; true where there was something. */
+  poll(): boolean;
+  close(): void;
+}
+
+/** `sample`: who wants to know how it stands need not wait for all that a long run has said. */
+export function openRun(folder: string, { sample = false } = {}): RunReader {
+  let data = emptyRun(folder);
+  const again = () => {
+    data = emptyRun(folder);
+    for (const other of others.values()) other.close(); // they are read again from their begin
+    others.clear();
+  };
+  const leftOut = () => {
+    // What was said before has been overtaken; of the time in between nothing is known.
+    Object.assign(data, { sampled: true, exit: null, memory: null, lastAt: null });
+    data.recent.length = 0;
+  };
+  const main = followEvents(
+    join(folder, "events.jsonl"),
+    (event) => applyEvent(data, event),
+    again,
+    sample ? leftOut : null,
+  );
+  const others = new Map<string, ReturnType<typeof followEvents>>();
+  return {
+    get data() {
+      return data;
+    },
+    poll() {
+      let heard = main.poll();
+      for (const name of rankFiles(folder)) {
+        if (!others.has(name)) {
+          others.set(
+            name,
+            followEvents(
+              join(folder, name),
+              (event) => applyRankEvent(data, name, event),
+              () => {},
+              sample ? () => {} : null,
+            ),
+          );
+        }
+        heard = others.get(name)!.poll() || heard;
+      }
+      try {
+        data.lineage = lineageNow(folder);
+        data.lineageError = null;
+        if (data.sampled) addLineage(data);
+      } catch (error) {
+        data.lineageError = (error as Error).message;
+      }
+      return heard;
+    },
+    close() {
+      main.close();
+      for (const other of others.values()) other.close();
+    },
+  };
+}
+
+/** All there is now. */
+export function readRun(folder: string): RunData {
+  const reader = openRun(folder);
+  try {
+    reader.poll();
+    return reader.data;
+  } finally {
+    reader.close();
+  }
+}
+
+/** What the events that were left out may have said: which process it is, the best loss, and what saves have held. */
+function addLineage(data: RunData): void {
+  const attempts = data.lineage?.attempts ?? [], last = attempts.at(-1);
+  if (last && data.run) data.run = { ...data.run, host: last.host, pid: last.pid };
+  if (last) data.stallSeconds = attempts.reduce((sum, { lost }) => sum + lost.save_stall_s, 0);
+  if (!attempts.some(({ best }) => best)) data.best = null; // of those read it need not be
+  attempts.forEach(({ best }, i) => {
+    const kept = best && best.step < (attempts[i + 1]?.first_step ?? Infinity);
+    if (kept && best.loss < (data.best?.loss ?? Infinity)) data.best = best;
+  });
+}
+
+const RANK_FILE = /^system-(\d+)\.jsonl$/;
+
+function rankFiles(folder: string): string[] {
+  try {
+    return [...Deno.readDirSync(folder)].map(({ name }) => name).filter((name) => RANK_FILE.test(name))
+      .slice(0, MOST_RANKS);
+  } catch {
+    return [];
+  }
+}
+
+function emptyRun(folder: string): RunData {
+  return {
+    folder,
+    name: folder.split("/").at(-1) || folder,
+    run: null,
+    begunAt: null,
+    lastAt: null,
+    longestSilence: 0,
+    config: {},
+    origins: {},
+    curves: new Map(),
+    metrics: new Set(),
+    step: 0,
+    epoch: 0,
+    stepsPerEpoch: null,
+    recent: [],
+    best: null,
+    bestMetrics: {},
+    ranks: null,
+    ranksTotal: null,
+    time: spentNothing(),
+    timeOfSteps: spentNothing(),
+    timesSteps: 0,
+    system: new Map(),
+    systemCurves: new Map(),
+    saves: 0,
+    stallSeconds: 0,
+    lastSave: null,
+    warnings: [],
+    warningCount: 0,
+    memory: null,
+    exit: null,
+    sampled: false,
+    lineage: null,
+    lineageError: null,
+  };
+}
+
+/** Anybody may have written the file, so nothing is believed of a record but its kind. */
+function applyEvent(data: RunData, event: Event): void {
+  if (data.lastAt !== null && event.t > data.lastAt && data.exit === null) {
+    data.longestSilence = Math.max(data.longestSilence, event.t - data.lastAt);
+  }
+  data.begunAt ??= event.t;
+  data.lastAt = Math.max(data.lastAt ?? event.t, event.t);
+  EVENT_HANDLERS[event.kind]?.(data, event as never);
+}
+
+const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Event, { kind: K }>) => void } =
+  {
+    run(data, event) {
+      data.run = event;
+      data.name = String(event.run);
+      data.exit = null;
+      data.memory = null;
+      data.recent.length = 0;
+      data.longestSilence = 0;
+      data.system.clear();
+      if (isNumber(event.steps_per_epoch) && event.steps_per_epoch > 0) {
+        data.stepsPerEpoch = event.steps_per_epoch;
+      }
+    },
+    config(data, event) {
+      if (isRecord(event.config)) data.config = event.config;
+      if (isRecord(event.origins)) data.origins = event.origins;
+    },
+    step(data, event) {
+      if (!isNumber(event.step)) return;
+      advance(data, event);
+      data.recent.push({ t: event.t, step: event.step });
+      if (data.recent.length > RECENT) data.recent.splice(0, RECENT / 2);
+      addNumbers(data, event.step, event, "");
+    },
+    eval(data, event) {
+      if (!isNumber(event.step)) return;
+      advance(data, event);
+      if (isNumber(event.val_loss)) {
+        addTo(data, "val_loss", event.step, event.val_loss);
+        if (Number.isFinite(event.val_loss) && event.val_loss < (data.best?.loss ?? Infinity)) {
+          data.best = { loss: event.val_loss, step: event.step, epoch: event.epoch };
+          data.bestMetrics = isRecord(event.metrics) ? event.metrics as Metrics : {};
+        }
+      }
+      if (!isRecord(event.metrics)) return;
+      for (const name of Object.keys(event.metrics)) {
+        if (data.metrics.size < MOST_CURVES && !name.includes("/")) data.metrics.add(name);
+      }
+      addNumbers(data, event.step, event.metrics, "val_");
+    },
+    epoch(data, event) {
+      if (!isNumber(event.step) || !isNumber(event.epoch)) return;
+      advance(data, event);
+      if (event.epoch > 0 && event.step > 0) data.stepsPerEpoch = Math.round(event.step / event.epoch);
+      if (isNumber(event.loss)) addTo(data, "epoch_loss", event.step, event.loss);
+      if (isRecord(event.metrics)) addNumbers(data, event.step, event.metrics, "train_");
+    },
+    save(data, event) {
+      data.saves++;
+      data.lastSave = event;
+      if (isNumber(event.stall_s)) data.stallSeconds += event.stall_s;
+    },
+    resume(data, event) {
+      if (!isNumber(event.step)) return;
+      for (const curve of data.curves.values()) curve.cut(event.step + 1);
+      for (const curves of data.systemCurves.values()) {
+        for (const curve of curves.values()) curve.cut(event.step + 1);
+      }
+      data.step = event.step;
+      data.epoch = event.epoch;
+      data.recent.length = 0;
+    },
+    system: (data, event) => applySystemEvent(data, event, rankOf(event) ?? 0),
+    ranks(data, event) {
+      const spent = ofRanks(event);
+      if (spent === null) return;
+      data.ranks = { ...event, ...spent };
+      const ranks = spent.data_s.length;
+      if (data.ranksTotal === null || data.ranksTotal.spent.length !== ranks) {
+        data.ranksTotal = { spent: Array.from({ length: ranks }, spentNothing), steps: 0 };
+      }
+      data.ranksTotal.steps += event.steps;
+      data.ranksTotal.spent.forEach((sum, rank) => addSpent(sum, spentOfRank(spent, rank)));
+      if (isNumber(event.spread)) addTo(data, "ranks_spread", event.step, event.spread);
+    },
+    times(data, event) {
+      if (!isNumber(event.step) || !isNumber(event.steps) || !(event.steps >= 0)) return;
+      addSpent(data.time, event);
+      if (event.steps === 0) return; // of no step
+      addSpent(data.timeOfSteps, event);
+      data.timesSteps += event.steps;
+      for (const [field, value] of Object.entries(event)) {
+        if (!isNumber(value) || UNMEASURED.has(field) || OF_TIMES.has(field)) continue;
+        if (!field.endsWith("_s") || field.endsWith("_per_s")) addTo(data, field, event.step, value);
+        else addTo(data, `time_${field.slice(0, -2)}`, event.step, value / event.steps);
+      }
+    },
+    rewind(data, event) {
+      const message = `Went back from step ${event.step} to ${event.to_step}: ${event.reason}`;
+      EVENT_HANDLERS.warning!(data, { kind: "warning", t: event.t, step: event.step, message });
+    },
+    warning(data, event) {
+      data.warningCount++;
+      data.warnings.push({ ...event, message: String(event.message) });
+      if (event.about === "memory") data.memory = event;
+      if (data.warnings.length > WARNINGS) data.warnings.shift();
+    },
+    exit(data, event) {
+      data.exit = { ...event, message: String(event.message) };
+      if (isNumber(event.step)) advance(data, event);
+    },
+  };
+
+/** A rank's own file has its system events, as they come. */
+function applyRankEvent(data: RunData, name: string, event: Event): void {
+  if (event.kind === "system") {
+    applySystemEvent(data, event, rankOf(event) ?? Number(RANK_FILE.exec(name)![1]));
+  }
+}
+
+const rankOf = (event: object): number | undefined => {
+  const { rank } = event as { rank?: unknown };
+  return isNumber(rank) && rank >= 0 && rank < MOST_RANKS ? rank : undefined;
+};
+
+function applySystemEvent(data: RunData, event: SystemEvent & { t: number }, rank: number): void {
+  if (!isNumber(event.step)) return;
+  data.system.set(rank, event);
+  for (const [field, value] of Object.entries(event)) {
+    if (UNMEASURED.has(field) || typeof value !== "number") continue;
+    let ranks = data.systemCurves.get(field);
+    if (!ranks) {
+      if (data.systemCurves.size >= MOST_CURVES) continue;
+      data.systemCurves.set(field, ranks = new Map());
+    }
+    if (!ranks.has(rank)) ranks.set(rank, new Curve(FINE));
+    const curve = ranks.get(rank)!;
+    // By time, a rank may say several things at one step: the last of them counts.
+    if (event.step > curve.lastStep) curve.add(event.step, value);
+  }
+}
+
+/** Of a times event, what is no part and no rate of its own. */
+const OF_TIMES = new Set(["steps", "seconds", "samples_per_s"]);
+
+/** Null where it is not what we write. A log of another version may lack a part. */
+function ofRanks(event: RanksEvent): SpentOfRanks | null {
+  const given = TIME_PARTS.map((name) => event[`${name}_s`] ?? []);
+  if (!given.every((list) => Array.isArray(list) && list.length <= MOST_RANKS && list.every(isNumber))) {
+    return null;
+  }
+  const ranks = Math.max(...given.map((list) => list.length));
+  const whole = given.map((list) => Array.from({ length: ranks }, (_, rank) => list[rank] ?? 0));
+  return byPart((_, i) => whole[i]);
+}
+
+const UNMEASURED = new Set(["t", "kind", "step", "epoch", "rank"]);
+
+function addNumbers(data: RunData, step: number, from: object, prefix: string): void {
+  for (const [field, value] of Object.entries(from)) {
+    if (typeof value === "number" && (prefix !== "" || !UNMEASURED.has(field))) {
+      addTo(data, prefix + field, step, value);
+    }
+  }
+}
+
+function addTo({ curves }: RunData, name: string, step: number, value: number): void {
+  let curve = curves.get(name);
+  if (!curve) {
+    if (curves.size >= MOST_CURVES) return;
+    curves.set(name, curve = new Curve());
+  }
+  curve.add(step, value);
+}
+
+function advance(data: RunData, { step, epoch }: { step: number; epoch: number }): void {
+  data.step = step;
+  if (isNumber(epoch)) data.epoch = epoch;
+}
+
+const isNumber = (value: unknown): value is number => typeof value === "number";
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+// Which run is meant: by its name, its folder, or as the newest.ts and @std/path.
+
+/** The word for the run that wrote last. */
+export const NEWEST_RUN = "newest";
+
+/** The run's folder, which has an events.jsonl. `saveDir` is the parent of logs/. */
+export function findRun(word: string, saveDir = "."): string {
+  const logs = join(saveDir, "logs");
+  if (word === NEWEST_RUN && !hasEvents(join(logs, word))) return newest(logs);
+  const places = [join(logs, word), word, join(word, "logs")];
+  if (basename(word) === "events.jsonl") places.unshift(dirname(word));
+  for (const place of places.map((one): string => normalize(one))) {
+    if (hasEvents(place)) return place.replace(/(.)\/$/, "$1");
+  }
+  const known = runsIn(logs);
+  const hint = known.length === 0
+    ? `There is no run below ${logs}; --save-dir DIR names the folder that a run was given.`
+    : `The runs there are ${known.slice(0, 8).map(({ name }) => name).join(", ")}${
+      known.length > 8 ? ", ..." : ""
+    }.`;
+  throw new UserError(
+    "usage",
+    `${word} is no run: neither ${join(logs, word)} nor ${word} has an events.jsonl. ${hint}`,
+  );
+}
+
+function newest(logs: string): string {
+  const [found] = runsIn(logs);
+  if (found) return join(logs, found.name);
+  throw new UserError(
+    "usage",
+    `There is no run below ${logs}. Name a run's folder, or with --save-dir DIR the folder that it was given.`,
+  );
+}
+
+/** Newest first. */
+export function runsIn(logs: string): { name: string; written: number }[] {
+  let names: string[];
+  try {
+    names = [...Deno.readDirSync(logs)].map(({ name }) => name);
+  } catch {
+    return []; // no such folder, or none of ours
+  }
+  return names.flatMap((name) => {
+    const written = writtenAt(join(logs, name, "events.jsonl"));
+    return written === null ? [] : [{ name, written }];
+  }).sort((a, b) => b.written - a.written);
+}
+
+const hasEvents = (folder: string): boolean => writtenAt(join(folder, "events.jsonl")) !== null;
+
+function writtenAt(path: string): number | null {
+  try {
+    const { isFile, mtime } = Deno.statSync(path);
+    return isFile ? mtime?.getTime() ?? 0 : null;
+  } catch {
+    return null;
+  }
+}

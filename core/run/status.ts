@@ -1,0 +1,83 @@
+// The status of a run: running, silent or ended, its progress, and the time that it will still take.
+import { formatDuration } from "../base/format.ts";
+import { killedFor, wasShort } from "./memory_watch.ts";
+import type { RunData } from "./run_data.ts";
+
+export type RunState = "starting" | "running" | "silent" | "gone" | "done" | "stopped" | "failed";
+
+export interface RunStatus {
+  readonly state: RunState;
+  /** Why, for those who want to know more. */
+  readonly why: string;
+}
+
+/** A run that says nothing for so long, and for several times its longest silence before, seems dead. */
+const SILENT_S = 120;
+const TIMES_SILENCE = 5;
+
+/** `alive` says of a process of a host whether it is there, or null where that can't be known from here. */
+export function runStatusOf(
+  data: RunData,
+  now: number,
+  alive: (host: string, pid: number) => boolean | null = aliveHere,
+): RunStatus {
+  const { run, exit, lastAt } = data;
+  if (exit !== null) {
+    const state = exit.code === 0 ? "done" : exit.code === 75 ? "stopped" : "failed";
+    return { state, why: `${exit.message || "Ended"}${exit.code === 0 ? "" : ` (exit code ${exit.code})`}` };
+  }
+  if (lastAt === null) return { state: "starting", why: "Its log has no event yet" };
+  const silent = Math.max(0, now - lastAt);
+  const said = `the last event is ${formatDuration(silent)} old`;
+  const there = run === null ? null : alive(String(run.host), Number(run.pid));
+  const killed = data.memory && wasShort(data.memory, lastAt) ? `; ${killedFor(data.memory)}` : "";
+  if (there === false) {
+    return { state: "gone", why: `Process ${run!.pid} is gone and left no end; ${said}${killed}` };
+  }
+  if (silent > Math.max(SILENT_S, TIMES_SILENCE * data.longestSilence)) {
+    const hint = there ? ", though its process is there" : "";
+    return { state: "silent", why: `It seems dead: ${said}${hint || killed}` };
+  }
+  return { state: data.step > 0 ? "running" : "starting", why: said };
+}
+
+/** By /proc; of another host nothing is known. */
+export function aliveHere(host: string, pid: number): boolean | null {
+  if (host !== Deno.hostname() || !Number.isInteger(pid)) return null;
+  try {
+    Deno.statSync(`/proc/${pid}`);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export interface RunProgress {
+  readonly step: number;
+  /** Null until the first epoch has told how many steps it takes. */
+  readonly steps: number | null;
+  readonly epoch: number;
+  readonly epochs: number | null;
+  readonly stepsPerSecond: number | null;
+  readonly secondsLeft: number | null;
+}
+
+export function progressOf(data: RunData): RunProgress {
+  const training = data.config.training as { epochs?: unknown; max_steps?: unknown } | undefined;
+  const epochs = count(training?.epochs), most = count(training?.max_steps);
+  const all = epochs !== null && data.stepsPerEpoch !== null ? epochs * data.stepsPerEpoch : null;
+  const steps = most !== null && all !== null ? Math.min(most, all) : most ?? all;
+  const stepsPerSecond = speedOf(data);
+  const going = data.exit === null && steps !== null && stepsPerSecond !== null;
+  const secondsLeft = going ? Math.max(0, steps - data.step) / stepsPerSecond : null;
+  return { step: data.step, steps, epoch: data.epoch, epochs, stepsPerSecond, secondsLeft };
+}
+
+/** Of the last logged steps, with the evaluations and saves between them: what time left depends on. */
+function speedOf({ recent }: RunData): number | null {
+  if (recent.length < 2) return null;
+  const first = recent[0], last = recent[recent.length - 1];
+  return last.t > first.t && last.step > first.step ? (last.step - first.step) / (last.t - first.t) : null;
+}
+
+const count = (value: unknown): number | null => typeof value === "number" && value > 0 ? value : null;

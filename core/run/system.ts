@@ -1,0 +1,299 @@
+// System events: what /proc and NVML say of this process, its machine and its GPU, sampled off the training thread;
+// rank 0 also passes on the events of the other ranks.
+import { openNvml } from "../../ffi/machine.ts";
+import { decodeEvent, encodeEvent, type Event, type SystemEvent } from "./events.ts";
+import { join } from "../../deps/path.ts";
+import { reason } from "./event_log.ts";
+import { type SharedRing, stepIn } from "./writer/ring.ts";
+import { openMemoryWatch } from "./memory_watch.ts";
+
+// This process and its machine as Linux tells of them in /proc. Whatever is not told is missing.
+
+/** Counters, whose differences are rates, and what is in use now. */
+export interface Counters {
+  readonly at: number;
+  readonly rss?: number;
+  readonly threads?: number;
+  /** Seconds of processor time. */
+  readonly cpu?: number;
+  readonly diskRead?: number;
+  readonly diskWritten?: number;
+  /** Ticks of all cores, and those in which they did something. */
+  readonly hostTicks?: number;
+  readonly hostBusy?: number;
+  readonly networkIn?: number;
+  readonly networkOut?: number;
+  readonly memory?: number;
+  readonly memoryTotal?: number;
+}
+
+/** Fields of an event. */
+export interface Rates {
+  readonly rss_bytes?: number;
+  readonly threads?: number;
+  readonly cpu_percent?: number;
+  readonly host_cpu_percent?: number;
+  readonly host_memory_bytes?: number;
+  readonly host_memory_total_bytes?: number;
+  readonly disk_read_bytes_per_s?: number;
+  readonly disk_write_bytes_per_s?: number;
+  readonly network_in_bytes_per_s?: number;
+  readonly network_out_bytes_per_s?: number;
+}
+
+/** Linux counts a process's time in hundredths of a second, on every machine of the last twenty years. */
+const TICKS_PER_S = 100;
+const KIB = 1024;
+
+/** `root` is /proc. */
+export function readCounters(root = "/proc", at = performance.now() / 1000): Counters {
+  return {
+    at,
+    ...whereReadable(() => ofStatus(text(`${root}/self/status`))),
+    ...whereReadable(() => ({ cpu: cpuOf(text(`${root}/self/stat`)) })),
+    ...whereReadable(() => ofIo(text(`${root}/self/io`))),
+    ...whereReadable(() => ofHost(text(`${root}/stat`))),
+    ...whereReadable(() => ofNetwork(text(`${root}/net/dev`))),
+    ...whereReadable(() => ofMemory(text(`${root}/meminfo`))),
+  };
+}
+
+/** What happened between two looks, and how it is now. */
+export function ratesBetween(before: Counters, now: Counters): Rates {
+  const seconds = now.at - before.at;
+  const rate = (key: keyof Counters, per = seconds): number | undefined => {
+    const [from, to] = [before[key], now[key]];
+    if (from === undefined || to === undefined || !(per > 0)) return undefined;
+    return Math.max(0, (to - from) / per); // a counter that began anew says nothing
+  };
+  const ticks = now.hostTicks === undefined || before.hostTicks === undefined
+    ? 0
+    : now.hostTicks - before.hostTicks;
+  return {
+    rss_bytes: now.rss,
+    threads: now.threads,
+    cpu_percent: rounded(rate("cpu"), 100, 10),
+    host_cpu_percent: rounded(rate("hostBusy", ticks), 100, 10),
+    host_memory_bytes: now.memory,
+    host_memory_total_bytes: now.memoryTotal,
+    disk_read_bytes_per_s: rounded(rate("diskRead")),
+    disk_write_bytes_per_s: rounded(rate("diskWritten")),
+    network_in_bytes_per_s: rounded(rate("networkIn")),
+    network_out_bytes_per_s: rounded(rate("networkOut")),
+  };
+}
+
+const rounded = (value: number | undefined, factor = 1, parts = 1): number | undefined =>
+  value === undefined ? undefined : Math.round(value * factor * parts) / parts;
+
+const text = (path: string) => Deno.readTextFileSync(path);
+
+function whereReadable<T extends object>(read: () => T): T | Record<never, never> {
+  try {
+    return read();
+  } catch {
+    return {}; // another kernel, or a container that hides it
+  }
+}
+
+/** "VmRSS:   1234 kB" */
+const field = (status: string, name: string): number | undefined => {
+  const found = new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1];
+  return found === undefined ? undefined : Number(found);
+};
+const kib = (value: number | undefined): number | undefined => value === undefined ? undefined : value * KIB;
+
+export const ofStatus = (status: string): Pick<Counters, "rss" | "threads"> => ({
+  rss: kib(field(status, "VmRSS")),
+  threads: field(status, "Threads"),
+});
+
+/** User and system time; the name before them may hold spaces and brackets. */
+export function cpuOf(stat: string): number {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
+}
+
+export const ofIo = (io: string): Pick<Counters, "diskRead" | "diskWritten"> => ({
+  diskRead: field(io, "read_bytes"),
+  diskWritten: field(io, "write_bytes"),
+});
+
+export function ofHost(stat: string): Pick<Counters, "hostTicks" | "hostBusy"> {
+  // user nice system idle iowait irq softirq steal; what follows is counted in the first two already
+  const ticks = stat.slice(0, stat.indexOf("\n")).split(/\s+/).slice(1, 9).map(Number);
+  const all = ticks.reduce((sum, n) => sum + n, 0);
+  return { hostTicks: all, hostBusy: all - ticks[3] - (ticks[4] ?? 0) };
+}
+
+export function ofNetwork(dev: string): Pick<Counters, "networkIn" | "networkOut"> {
+  let networkIn = 0, networkOut = 0;
+  for (const line of dev.split("\n").slice(2)) {
+    const [name, ...numbers] = line.trim().split(/[:\s]+/);
+    if (name === "" || name === "lo") continue;
+    networkIn += Number(numbers[0]);
+    networkOut += Number(numbers[8]);
+  }
+  return { networkIn, networkOut };
+}
+
+export function ofMemory(meminfo: string): Pick<Counters, "memory" | "memoryTotal"> {
+  const total = field(meminfo, "MemTotal"), free = field(meminfo, "MemAvailable");
+  return {
+    memory: total === undefined || free === undefined ? undefined : kib(total - free),
+    memoryTotal: kib(total),
+  };
+}
+
+// How this rank and its machine are, as an event: now, and since the last time. Off the training thread.
+
+export interface SystemSetup {
+  readonly rank: number;
+  readonly world: number;
+  /** Seconds between two events. */
+  readonly interval: number;
+  /** Folder of the run, where ranks other than the first leave what they have. */
+  readonly logs: string;
+  /** The rank's GPU, as CUDA names it ("GPU-8f...-..."); null on a CPU. */
+  readonly gpu: string | null;
+}
+
+export interface Sampler {
+  sample(step: number): SystemEvent;
+  close(): void;
+}
+
+export function openSampler({ rank, world, gpu }: Pick<SystemSetup, "rank" | "world" | "gpu">): Sampler {
+  const nvml = gpu === null ? null : openNvml(gpu);
+  const host = Deno.hostname();
+  let before = readCounters();
+  return {
+    sample(step) {
+      const now = readCounters();
+      const { rss_bytes = 0, ...rates } = ratesBetween(before, now);
+      before = now;
+      const whose = world > 1 ? { rank, host } : {};
+      return { kind: "system", step, ...whose, rss_bytes, ...rates, ...nvml?.read() };
+    },
+    close: () => nvml?.close(),
+  };
+}
+
+// System events of all ranks, in time: each rank's own; the first rank also passes on what the others leave in the
+// run's folder. Where they see another folder, theirs stay there.
+
+/** An event, its line, and the line's bytes with their end. */
+export interface SystemLine {
+  readonly event: Event;
+  readonly line: string;
+  readonly bytes: Uint8Array;
+}
+
+export interface SystemEvents {
+  /** What there is to tell now, mostly nothing. */
+  due(shared: SharedRing): SystemLine[];
+  close(): void;
+}
+
+/** The first one comes soon, so that a short run has one too. */
+const FIRST_S = 1;
+/** Most bytes of another rank's file that are read at a time. */
+const MOST = 64 * 1024;
+
+/** What other ranks leave. */
+const FORWARDED_KINDS: ReadonlySet<string> = new Set(["system", "warning"]);
+
+const encoder = new TextEncoder();
+
+export const rankFile = (logs: string, rank: number): string => join(logs, `system-${rank}.jsonl`);
+
+/** `tell` reaches the user even where the training thread does not come to listen. */
+export function openSystem(
+  setup: SystemSetup,
+  warn: (message: string) => void,
+  tell: (message: string) => void,
+): SystemEvents {
+  const { rank, world, interval, logs } = setup;
+  const sampler = openSampler(setup), memory = openMemoryWatch();
+  const others = rank === 0 ? Array.from({ length: world - 1 }, (_, i) => follow(rankFile(logs, i + 1))) : [];
+  const own = rank > 0 ? appendToRankFile(rankFile(logs, rank), warn) : null;
+  const whose = world > 1 ? { rank } : {};
+  let next = performance.now() + 1000 * Math.min(FIRST_S, interval);
+  return {
+    due(shared) {
+      const now = performance.now(), step = stepIn(shared), t = Date.now() / 1000;
+      const little = memory.due(step), due = now >= next;
+      if (little?.first) tell(little.event.message);
+      if (due) next = now + 1000 * interval;
+      const noted = [
+        ...(little ? [{ t, ...whose, ...little.event }] : []),
+        ...(due ? [{ t, ...sampler.sample(step) }] : []),
+      ].map(systemLineOf);
+      if (own === null) return due ? [...noted, ...others.flatMap((more) => more())] : noted;
+      for (const { bytes } of noted) own(bytes);
+      return [];
+    },
+    close: sampler.close,
+  };
+}
+
+function systemLineOf(event: Event): SystemLine {
+  const { t, ...told } = event;
+  const line = encodeEvent(told, t);
+  return { event, line, bytes: encoder.encode(line + "\n") };
+}
+
+/** Appends lines; a disk that refuses them is told of once. */
+function appendToRankFile(path: string, warn: (message: string) => void): (bytes: Uint8Array) => void {
+  let told = false;
+  return (bytes) => {
+    try {
+      Deno.writeFileSync(path, bytes, { append: true });
+    } catch (cause) {
+      if (!told) {
+        warn(`${path} can't be written (${reason(cause)}): this rank's machine metrics are missing.`);
+      }
+      told = true;
+    }
+  };
+}
+
+/** Each call gives the system events that came since the last; what was there before is another attempt's. */
+function follow(path: string): () => SystemLine[] {
+  let at = sizeOf(path);
+  return () => {
+    const size = sizeOf(path);
+    if (size < at) at = 0; // begun anew
+    if (size === at) return [];
+    const bytes = readAt(path, at, Math.min(MOST, size - at));
+    const end = bytes.lastIndexOf(10) + 1;
+    if (end === 0) {
+      if (bytes.length === MOST) at += MOST; // not ours
+      return [];
+    }
+    at += end;
+    const lines = new TextDecoder().decode(bytes.subarray(0, end)).split("\n");
+    return lines.map(decodeEvent).filter((event) => event !== null && FORWARDED_KINDS.has(event.kind)).map((
+      event,
+    ) => systemLineOf(event!));
+  };
+}
+
+function sizeOf(path: string): number {
+  try {
+    return Deno.statSync(path).size;
+  } catch {
+    return 0; // not there yet, or in a folder that only its own node sees
+  }
+}
+
+function readAt(path: string, at: number, length: number): Uint8Array {
+  try {
+    using file = Deno.openSync(path);
+    file.seekSync(at, Deno.SeekMode.Start);
+    const bytes = new Uint8Array(length);
+    return bytes.subarray(0, file.readSync(bytes) ?? 0);
+  } catch {
+    return new Uint8Array(0);
+  }
+}

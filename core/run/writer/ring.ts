@@ -1,0 +1,233 @@
+// Shared memory from the training thread to the writing thread: a ring of records, a step's event as numbers, and the
+// messages that start and end the thread. The writer never waits; a reader that hangs costs records, never time.
+import type { StepEvent } from "../events.ts";
+import type { SystemSetup } from "../system.ts";
+
+// Records from one thread to another through shared memory: nothing is sent, so it works while the writer never
+// waits, and a reader that hangs costs records, never time.
+
+/** What a record is: a line of events.jsonl, a place to go back to, something for one sink alone, or a step's numbers. */
+export const EVENT = 1, REWIND = 2, NOTE = 3, STEP_NUMBERS = 4;
+/** Here the memory ends, and the next record begins at its start. */
+const SKIP = 255;
+
+export interface SharedRing {
+  /** Bytes of records; a power of two. */
+  readonly records: SharedArrayBuffer;
+  readonly words: SharedArrayBuffer;
+}
+
+/** Four MiB: ten seconds of a step event each 0.5 ms. */
+const SIZE = 4 * 2 ** 20;
+
+// Words. The first three count bytes and rings of the bell, and may wrap around.
+const HEAD = 0, TAIL = 1, BELL = 2, CLOSING = 3, LOST = 4, STEP = 5, WRITTEN = 6, WORDS = 16;
+
+export const newSharedRing = (size = SIZE): SharedRing => ({
+  records: new SharedArrayBuffer(size),
+  words: new SharedArrayBuffer(4 * WORDS),
+});
+
+export interface Pusher {
+  /**
+   * False when there is no room. What is not `urgent` leaves a quarter free for what is, and is read when the reader next
+   * looks; it is woken for what is urgent.
+   */
+  push(kind: number, text: string, urgent: boolean): boolean;
+  /** The same of words, which are never urgent: no text is made of them, and nothing is allocated. */
+  pushWords(kind: number, from: Int32Array): boolean;
+  /** The newest step, for whoever wants to say when. */
+  at(step: number): void;
+  /** Waits until what was pushed is where it belongs, no longer than that; false when it is not. */
+  written(milliseconds: number): boolean;
+  /** Asks the reader to come to its end when it has read all. */
+  end(): void;
+  /** Records that the reader could not deliver. */
+  readonly lost: number;
+}
+
+export function openPusher({ records, words: memory }: SharedRing): Pusher {
+  const bytes = new Uint8Array(records), headers = new Int32Array(records), words = new Int32Array(memory);
+  const size = bytes.length, mask = size - 1, encoder = new TextEncoder();
+  let head = Atomics.load(words, HEAD);
+  const wake = () => {
+    Atomics.add(words, BELL, 1);
+    Atomics.notify(words, BELL);
+  };
+  /** Where a record of so many bytes begins; -1 where there is no room for it. */
+  const place = (most: number, urgent: boolean) => {
+    const free = size - ((head - Atomics.load(words, TAIL)) | 0) - (urgent ? 0 : size >> 2);
+    const at = head & mask, toEnd = size - at;
+    if (most <= toEnd) return most > free ? -1 : at;
+    if (toEnd + most > free) return -1;
+    headers[at >> 2] = SKIP << 24;
+    head = (head + toEnd) | 0;
+    return 0;
+  };
+  const placed = (at: number, kind: number, length: number) => {
+    headers[at >> 2] = kind << 24 | length;
+    head = (head + 4 + ((length + 3) & ~3)) | 0;
+    Atomics.store(words, HEAD, head);
+  };
+  return {
+    push(kind, text, urgent) {
+      const most = 4 + 3 * text.length + 3; // UTF-8 takes at most three bytes a UTF-16 unit
+      const at = place(most, urgent);
+      if (at < 0) return false;
+      placed(at, kind, encoder.encodeInto(text, bytes.subarray(at + 4, at + most)).written);
+      if (urgent) wake();
+      return true;
+    },
+    pushWords(kind, from) {
+      const at = place(4 + from.byteLength, false);
+      if (at < 0) return false;
+      headers.set(from, (at >> 2) + 1);
+      placed(at, kind, from.byteLength);
+      return true;
+    },
+    at(step) {
+      words[STEP] = step;
+    },
+    written(milliseconds) {
+      const until = performance.now() + milliseconds;
+      for (let first = true;; first = false) {
+        const there = Atomics.load(words, WRITTEN);
+        if (there === head) return true;
+        if (first) wake();
+        const left = until - performance.now();
+        if (left <= 0) return false;
+        Atomics.wait(words, WRITTEN, there, left);
+      }
+    },
+    end() {
+      Atomics.store(words, CLOSING, 1);
+      wake();
+    },
+    get lost() {
+      return Atomics.load(words, LOST);
+    },
+  };
+}
+
+export interface Puller {
+  /** Hands on all records there are, in order. `bytes` are good during the call only. */
+  drain(take: (kind: number, bytes: Uint8Array) => void): void;
+  /** Sleeps until something urgent comes, or for that long. */
+  wait(milliseconds: number): void;
+  /** What was read is written. */
+  wrote(): void;
+  lose(records: number): void;
+  /** The writer has asked for the end, and all is read. */
+  ended(): boolean;
+}
+
+export function openPuller({ records, words: memory }: SharedRing): Puller {
+  const bytes = new Uint8Array(records), headers = new Int32Array(records), words = new Int32Array(memory);
+  const mask = bytes.length - 1;
+  let heard = Atomics.load(words, BELL);
+  const empty = () => Atomics.load(words, HEAD) === Atomics.load(words, TAIL);
+  return {
+    drain(take) {
+      heard = Atomics.load(words, BELL);
+      const head = Atomics.load(words, HEAD);
+      for (let tail = Atomics.load(words, TAIL); tail !== head;) {
+        const at = tail & mask;
+        const header = headers[at >> 2], kind = header >>> 24, length = header & 0xffffff;
+        if (kind === SKIP) tail = (tail + bytes.length - at) | 0;
+        else {
+          take(kind, bytes.subarray(at + 4, at + 4 + length));
+          tail = (tail + 4 + ((length + 3) & ~3)) | 0;
+        }
+        Atomics.store(words, TAIL, tail);
+      }
+    },
+    wait(milliseconds) {
+      Atomics.wait(words, BELL, heard, milliseconds);
+    },
+    wrote() {
+      const tail = Atomics.load(words, TAIL);
+      if (Atomics.exchange(words, WRITTEN, tail) !== tail) Atomics.notify(words, WRITTEN);
+    },
+    lose(records) {
+      Atomics.add(words, LOST, records);
+    },
+    ended: () => Atomics.load(words, CLOSING) === 1 && empty(),
+  };
+}
+
+/** The newest step that the writer has told. */
+export const stepIn = ({ words }: SharedRing): number => new Int32Array(words)[STEP];
+
+// A step's event as numbers, from one thread to another: there is one each step, and to put a line together between
+// two steps, with code that is not in the caches, takes ten times as long as it takes to write down ten numbers.
+
+/** What is written there; `words` are the same memory as the ring has it. */
+export interface StepNumbers {
+  readonly numbers: Float64Array<ArrayBuffer>;
+  readonly words: Int32Array<ArrayBuffer>;
+}
+
+const NUMBERS = 11;
+/** Of what a step need not have, none is ever that. */
+const MISSING = -Infinity;
+
+export function newStepNumbers(): StepNumbers {
+  const numbers = new Float64Array(NUMBERS);
+  return { numbers, words: new Int32Array(numbers.buffer) };
+}
+
+export function putStep({ numbers }: StepNumbers, e: StepEvent, t: number): void {
+  numbers[0] = t;
+  numbers[1] = e.step;
+  numbers[2] = e.epoch;
+  numbers[3] = e.loss;
+  numbers[4] = e.lr;
+  numbers[5] = e.grad_norm ?? MISSING;
+  numbers[6] = e.samples_per_s ?? MISSING;
+  numbers[7] = e.memory_bytes ?? MISSING;
+  numbers[8] = e.loss_scale ?? MISSING;
+  numbers[9] = e.skipped_steps ?? MISSING;
+  numbers[10] = e.data_s ?? MISSING;
+}
+
+/** As the line of it would be read: without what is missing. */
+export function takeStep({ numbers: n }: StepNumbers): StepEvent & { t: number } {
+  const event: StepEvent & { t: number } = {
+    t: n[0],
+    kind: "step",
+    step: n[1],
+    epoch: n[2],
+    loss: n[3],
+    lr: n[4],
+  };
+  if (n[5] !== MISSING) event.grad_norm = n[5];
+  if (n[6] !== MISSING) event.samples_per_s = n[6];
+  if (n[7] !== MISSING) event.memory_bytes = n[7];
+  if (n[8] !== MISSING) event.loss_scale = n[8];
+  if (n[9] !== MISSING) event.skipped_steps = n[9];
+  if (n[10] !== MISSING) event.data_s = n[10];
+  return event;
+}
+
+// What the thread that tracks a run is told at its start, and what it answers. Plain data; types alone.ts, system
+// (types).
+
+export interface ThreadSetup {
+  readonly shared: SharedRing;
+  /** Path of events.jsonl; null on ranks other than the first. */
+  readonly events: string | null;
+  /** The file of what this rank prints; null where nobody else keeps it. */
+  readonly log: string | null;
+  /** Null where machine metrics are off. */
+  readonly system: SystemSetup | null;
+  /** What core/track/wandb opens a run with; null without one. */
+  readonly wandb: unknown;
+  /** Wants the lines that the thread adds by itself. */
+  readonly mirror: boolean;
+}
+
+export type ThreadMessage =
+  | { readonly warning: string }
+  /** A line of events.jsonl that the thread has added. */
+  | { readonly line: string }
+  | { readonly ended: true };

@@ -1,0 +1,215 @@
+// The writing thread of a run (a Worker's entry, without libtorch): it writes events.jsonl, passes events to the
+// outputs, and samples the machine. A slow disk holds this thread and no step.
+import { cleanConsole } from "../../base/terminal.ts";
+import { openEventFile, openLosses, reason, rewindFile, type RunPosition } from "../event_log.ts";
+import { decodeEvent, encodeEvent, type Event } from "../events.ts";
+import { openSystem, type SystemLine } from "../system.ts";
+import {
+  EVENT,
+  newStepNumbers,
+  openPuller,
+  REWIND,
+  STEP_NUMBERS,
+  takeStep,
+  type ThreadMessage,
+  type ThreadSetup,
+} from "./ring.ts";
+import type { ThreadScope } from "../../base/threads.ts";
+import type { WandbSetup } from "../../outputs/wandb/types.ts";
+
+// The thread that writes down what a run tells: events.jsonl, the W&B run, and how the machine is. A disk that is
+// slow or hangs holds this thread and no step. It sleeps between two looks, so it has no event loop.
+
+declare const self: ThreadScope;
+
+cleanConsole(); // this thread has one of its own
+
+/** Between two looks: what a kill may take with it. */
+const LOOK_MS = 50;
+/** Lines are put together up to this size. */
+const BATCH = 256 * 1024;
+/** Between two looks at whether the file is still there. */
+const RENEW_MS = 1000;
+
+const say = (said: ThreadMessage) => self.postMessage(said);
+const warn = (warning: string) => say({ warning });
+
+self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
+  const sinks = await openSinks(setup, warn);
+  const { shared, mirror } = setup;
+  const puller = openPuller(shared);
+  const lines = setup.events === null ? null : openLines(setup.events, (lost) => puller.lose(lost));
+  const tell = (message: string) => {
+    const text = `warning: ${message}`;
+    console.error(text); // from here: the training thread may not come to it before its end
+    for (const sink of sinks) sink.note({ kind: "console", t: Date.now() / 1000, stream: "stderr", text });
+  };
+  const system = setup.system && openSystem(setup.system, warn, tell);
+  const decoder = new TextDecoder();
+  const numbers = newStepNumbers(), stepBytes = new Uint8Array(numbers.numbers.buffer);
+
+  /** How the machine is, of this rank and what others have left, as if somebody had told it. */
+  const add = ({ bytes, line, event }: SystemLine) => {
+    lines?.add(bytes);
+    for (const sink of sinks) sink.event(event);
+    if (mirror) say({ line });
+  };
+  const take = (kind: number, bytes: Uint8Array) => {
+    if (kind === STEP_NUMBERS) {
+      stepBytes.set(bytes);
+      const event = takeStep(numbers);
+      lines?.addText(encodeEvent(event, event.t) + "\n");
+      for (const sink of sinks) sink.event(event);
+    } else if (kind === EVENT) {
+      lines?.add(bytes);
+      if (sinks.length > 0) {
+        const text = decoder.decode(bytes.slice());
+        for (const sink of sinks) sink.eventText(text);
+      }
+    } else if (kind === REWIND) {
+      lines?.flush();
+      lines?.rewind(JSON.parse(decoder.decode(bytes.slice())));
+    } else if (sinks.length > 0) {
+      const note = JSON.parse(decoder.decode(bytes.slice()));
+      for (const sink of sinks) sink.note(note);
+    }
+  };
+  do {
+    puller.drain(take);
+    for (const noted of system?.due(shared) ?? []) add(noted);
+    lines?.flush();
+    puller.wrote();
+    if (!puller.ended()) puller.wait(LOOK_MS);
+  } while (!puller.ended());
+  finish(sinks);
+  system?.close();
+  lines?.close();
+  say({ ended: true });
+};
+
+function finish(sinks: readonly Sink[]): void {
+  for (const sink of sinks) sink.close();
+}
+
+interface Lines {
+  add(line: Uint8Array): void;
+  /** The same of a line that is short. */
+  addText(line: string): void;
+  flush(): void;
+  rewind(to: RunPosition): void;
+  close(): void;
+}
+
+/** One write for all lines of a look. */
+function openLines(path: string, lose: (lines: number) => void): Lines {
+  const losses = openLosses(path, warn);
+  const file = openEventFile(path, (lines, cause) => {
+    losses.lose(lines, cause);
+    lose(lines);
+  });
+  const batch = new Uint8Array(BATCH), encoder = new TextEncoder();
+  let filled = 0, looked = performance.now();
+  const renew = () => {
+    looked = performance.now();
+    try {
+      if (file.renew()) warn(`${path} was removed while the run writes it: what comes now is in a new one.`);
+    } catch {
+      // It can't be made again: what is written goes where nobody finds it, or fails, which is told.
+    }
+  };
+  const flush = () => {
+    if (filled === 0) return;
+    if (performance.now() - looked > RENEW_MS) renew();
+    file.append(batch.subarray(0, filled));
+    filled = 0;
+  };
+  return {
+    add(line) {
+      if (filled + line.length > BATCH) flush();
+      if (line.length > BATCH) return void file.append(line.slice());
+      batch.set(line, filled);
+      filled += line.length;
+    },
+    addText(line) {
+      if (filled + 3 * line.length > BATCH) flush(); // UTF-8 takes at most three bytes a UTF-16 unit
+      filled += encoder.encodeInto(line, batch.subarray(filled)).written;
+    },
+    flush,
+    rewind(to) {
+      const warning = rewindFile(path, file.forget, to);
+      if (warning) warn(warning);
+    },
+    close: () => file.close(),
+  };
+}
+
+// Who hears of a run's events beside events.jsonl. A sink that fails is told of now and then, and the others go on.
+
+interface Sink {
+  event(event: Event): void;
+  /** The line of an event. */
+  eventText(line: string): void;
+  note(note: unknown): void;
+  close(): void;
+}
+
+/** What a sink is made of. Anything in it may throw. */
+export interface SinkWriter {
+  write(event: Event): void;
+  note?(note: unknown): void;
+  close(exitCode?: number): void;
+}
+
+async function openSinks(setup: ThreadSetup, warn: (message: string) => void): Promise<Sink[]> {
+  const log = setup.log === null ? [] : [printed(setup.log, warn)];
+  if (setup.wandb === null) return log;
+  const { openWandbRun } = await import("../../outputs/wandb/run.ts"); // loaded where there is a run of it
+  try {
+    return [...log, guarded("the W&B run", openWandbRun(setup.wandb as WandbSetup) as SinkWriter, warn)];
+  } catch (cause) {
+    warn(`No W&B run is written (${reason(cause)}); training goes on without.`);
+    return log;
+  }
+}
+
+/** The lines that a rank prints, in a file of its own. */
+function printed(path: string, warn: (message: string) => void): Sink {
+  const write = ({ kind, text }: { kind: string; text?: string }) => {
+    if (kind === "console") Deno.writeTextFileSync(path, `${text}\n`, { append: true });
+  };
+  const lines = guarded(
+    path,
+    { write() {}, note: (note) => write(note as { kind: string }), close() {} },
+    warn,
+  );
+  return { ...lines, event() {}, eventText() {} };
+}
+
+/** `what`: "the W&B run". */
+export function guarded(what: string, writer: SinkWriter, warn: (message: string) => void): Sink {
+  let failures = 0;
+  let code: number | undefined;
+  const trying = (act: () => void) => {
+    try {
+      act();
+    } catch (cause) {
+      failures++;
+      if (!Number.isInteger(Math.log10(failures))) return;
+      const what_ = failures === 1 ? "A record" : `${failures} records`;
+      warn(`${what_} of ${what} could not be written (${reason(cause)}); training goes on without.`);
+    }
+  };
+  const event = (event: Event) => {
+    if (event.kind === "exit") code = event.code;
+    trying(() => writer.write(event));
+  };
+  return {
+    event,
+    eventText(line) {
+      const decoded = decodeEvent(line);
+      if (decoded !== null) event(decoded);
+    },
+    note: (note) => trying(() => writer.note?.(note)),
+    close: () => trying(() => writer.close(code)),
+  };
+}

@@ -1,0 +1,144 @@
+// The event log as the training thread sees it: an event is put into shared memory in a few microseconds, and the
+// writing thread puts it on disk.
+import {
+  type EventLog,
+  type EventLogOptions,
+  lineOf,
+  openEventFile,
+  openLosses,
+  SAMPLES,
+} from "../event_log.ts";
+import type { SystemSetup } from "../system.ts";
+import {
+  EVENT,
+  newSharedRing,
+  newStepNumbers,
+  NOTE,
+  openPusher,
+  type Pusher,
+  putStep,
+  REWIND,
+  STEP_NUMBERS,
+  type ThreadMessage,
+  type ThreadSetup,
+} from "./ring.ts";
+
+export interface TrackOptions extends EventLogOptions {
+  readonly system?: SystemSetup | null;
+  /** What core/track/wandb opens a run with. */
+  readonly wandb?: unknown;
+  /** The file of what is printed; null where the launcher keeps it. */
+  readonly log?: string | null;
+  /** Called when all is written: what else hears of events may need time to end. */
+  readonly closed?: () => Promise<void> | undefined;
+  /** Bytes of records that may wait. */
+  readonly room?: number;
+}
+
+/** Longest wait for what was emitted to be written before a save: on a busy machine the thread may not run for a second. */
+const FLUSH_MS = 5_000;
+const BEHIND = "what came before is still being written";
+/** Longest wait, at the end, for a disk to take what is left. */
+const PATIENCE_MS = 10_000;
+
+/** A log that can't be opened is a UserError here; what fails later costs lines. */
+export function openTrack(path: string, options: TrackOptions): EventLog {
+  openEventFile(path, () => {}).close();
+  const { warn, mirror, system = null, wandb = null, log = null } = options;
+  const shared = newSharedRing(options.room);
+  const pusher = openPusher(shared);
+  const thread = startThread(
+    { shared, events: path, system, wandb, log, mirror: mirror !== undefined },
+    options,
+  );
+  const now = options.now ?? (() => Date.now() / 1000);
+  const losses = openLosses(path, warn);
+  const numbers = newStepNumbers();
+  let noted = true, behind = false;
+  const push = (kind: number, text: string, urgent: boolean) => {
+    if (!pusher.push(kind, text, urgent)) losses.lose(1, BEHIND);
+  };
+  return {
+    emit(event) {
+      if (event.kind === "step") {
+        pusher.at(event.step);
+        if (mirror === undefined) {
+          putStep(numbers, event, now());
+          if (!pusher.pushWords(STEP_NUMBERS, numbers.words)) losses.lose(1, BEHIND);
+          return;
+        }
+      }
+      const line = lineOf(event, now(), options, losses);
+      if (line === null) return;
+      push(EVENT, line + "\n", !SAMPLES.has(event.kind));
+    },
+    note(note) {
+      if (wandb === null && log === null) return;
+      if (pusher.push(NOTE, JSON.stringify(note), false)) return;
+      if (noted) warn("A line or a picture was not written down: what came before is still being written.");
+      noted = false;
+    },
+    flush() {
+      behind = !pusher.written(behind ? 0 : FLUSH_MS); // a disk that hangs is waited for once
+    },
+    rewind({ step, epoch }) {
+      push(REWIND, JSON.stringify({ step, epoch }), true);
+    },
+    get lost() {
+      return losses.count + pusher.lost;
+    },
+    async close() {
+      await thread.end(pusher);
+      await options.closed?.();
+    },
+  };
+}
+
+/** What ranks other than the first have: how their machine is, in a file of their own. */
+export function openRankTrack(system: SystemSetup, warn: (message: string) => void): EventLog {
+  const shared = newSharedRing(2 ** 12);
+  const pusher = openPusher(shared);
+  const thread = startThread({ shared, events: null, system, wandb: null, log: null, mirror: false }, {
+    warn,
+  });
+  return {
+    emit(event) {
+      if (event.kind === "step") pusher.at(event.step);
+    },
+    note() {},
+    flush() {},
+    rewind() {},
+    lost: 0,
+    close: () => thread.end(pusher),
+  };
+}
+
+function startThread(setup: ThreadSetup, { warn, mirror }: Pick<EventLogOptions, "warn" | "mirror">) {
+  const worker = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "track" });
+  const ended = Promise.withResolvers<boolean>();
+  worker.onmessage = ({ data: said }: MessageEvent<ThreadMessage>) => {
+    if ("warning" in said) warn(said.warning);
+    else if ("line" in said) mirror?.(said.line);
+    else ended.resolve(true);
+  };
+  worker.onerror = (event) => {
+    event.preventDefault();
+    warn(`internal: the thread that writes down how the run goes has ended: ${event.message}`);
+    ended.resolve(true);
+  };
+  worker.postMessage(setup);
+  return {
+    async end(pusher: Pusher): Promise<void> {
+      pusher.end();
+      const late = setTimeout(() => ended.resolve(false), PATIENCE_MS);
+      const whole = await ended.promise;
+      clearTimeout(late);
+      worker.terminate();
+      if (whole) return;
+      warn(
+        `The disk of ${setup.events ?? "the run's folder"} has not answered for ${PATIENCE_MS / 1000} s: ` +
+          "the last lines there are missing.",
+      );
+    },
+  };
+}

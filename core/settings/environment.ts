@@ -1,0 +1,104 @@
+// Environment variables become assignments: HPCTRAIN_* for every setting, and a few names without the prefix. It also
+// lists which variables a start uses or overrules.
+import { UserError } from "../base/errors.ts";
+import { type Assignment, fromText, type Mistakes } from "./values.ts";
+import { nearest } from "../base/suggest.ts";
+import { ALL_SETTINGS, type Declared, readSetting } from "./settings.ts";
+import type { Resolved } from "./resolve.ts";
+
+// Variables of the environment -> assignments: HPCTRAIN_* for every setting, and a few without a prefix.
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+const PREFIX = "HPCTRAIN_";
+/** Ours, but no settings: a flag of the same name (--mpi) has its variable by the setting's path alone. */
+const OTHERS = [
+  "PRESET",
+  "CONFIG",
+  "CACHE",
+  "PYTHON",
+  "EXE",
+  "LIBTORCH_OLDEST",
+  "LAUNCH",
+  "RESTARTS",
+  "ENDED",
+  "MPI",
+  "TRACE_ERRORS",
+  "WANDB_PYTHON",
+  "WANDB_PYTHON_OLD",
+].map((name) => PREFIX + name);
+
+/** The variables that set a setting: by path, by flag, then those without our prefix. The first that is set wins. */
+export function variablesOf(declared: Declared): string[] {
+  const { plain = [], env = [] } = declared.setting;
+  return [...prefixedOf(declared), ...plain, ...env];
+}
+
+/** HPCTRAIN_ and the setting's path or flag. */
+export function prefixedOf({ path, setting }: Declared): string[] {
+  const names = [path, ...(setting.flag ? [setting.flag] : [])]
+    .map((name) => PREFIX + name.replaceAll(/[.-]/g, "_").toUpperCase())
+    .filter((name) => !OTHERS.includes(name));
+  return [...new Set(names)];
+}
+
+/** An empty variable counts as one that is not set. */
+export function readEnvironment(env: Env, mistakes: Mistakes): Assignment[] {
+  refuseUnknown(env, mistakes);
+  return ALL_SETTINGS.flatMap((declared) => {
+    const set = variablesOf(declared).filter((variable) => env[variable]);
+    const [first, ...others] = set.flatMap((variable) =>
+      mistakes.try(() => ({ ...fromText(declared, env[variable]!, `env ${variable}`), variable })) ?? []
+    );
+    for (const other of others) mistakes.try(() => refuseTwo(declared, first, other));
+    return first ? [first] : [];
+  });
+}
+
+/** Of two that say different things one would count for nothing; without our prefix that is nobody's wish. */
+function refuseTwo({ path, setting }: Declared, first: Assignment, other: Assignment): void {
+  if (!setting.plain?.includes(other.variable!) || sameValue(first.value, other.value)) return;
+  throw new UserError(
+    "usage",
+    `env ${first.variable} and ${other.variable}: both give ${path}, ${first.value} and ${other.value}. Unset one of them.`,
+  );
+}
+
+export const sameValue = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+/** A variable that looks like a misspelt setting would be ignored in silence; one of a stranger is left alone. */
+function refuseUnknown(env: Env, mistakes: Mistakes): void {
+  const known = [...ALL_SETTINGS.flatMap(variablesOf), ...OTHERS];
+  const sections = [
+    ...new Set(ALL_SETTINGS.map(({ path }) => PREFIX + path.split(".")[0].toUpperCase() + "_")),
+  ];
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith(PREFIX) || !env[name] || known.includes(name)) continue;
+    const bare = (variable: string) => variable.slice(PREFIX.length);
+    const near = nearest(bare(name), known.map(bare));
+    if (near === null && !sections.some((section) => name.startsWith(section))) continue;
+    const hint = near ? `Did you mean ${PREFIX}${near}?` : 'Unset it; "hpctrain config" lists all settings.';
+    mistakes.try(() => {
+      throw new UserError("usage", `env ${name}: no setting has this variable. ${hint}`);
+    });
+  }
+}
+
+// What a start says of the variables that it found: those that count, and those that give way.
+
+/** Lines; none where no variable without our prefix is set, and no flag says other things than one. */
+export function environmentLines({ config, variable, overruled, origin }: Resolved): string[] {
+  const used = ALL_SETTINGS.flatMap(({ path, setting: { plain = [] } }) => {
+    const name = variable(path);
+    return name !== null && plain.includes(name) ? [`${name}=${readSetting(config, path)}`] : [];
+  });
+  const ours = overruled.filter(({ path, variable }) =>
+    variable!.startsWith("HPCTRAIN_") || ALL_SETTINGS.some((one) => one.path === path && one.setting.plain)
+  );
+  return [
+    ...(used.length > 0 ? [`From the environment: ${used.join(", ")}.`] : []),
+    ...ours.map(({ path, value, variable }) =>
+      `${variable}=${value} of the environment gives way to ${origin(path)}: ${readSetting(config, path)}.`
+    ),
+  ];
+}

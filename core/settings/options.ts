@@ -1,0 +1,163 @@
+// A command's own options, which are no settings (--json, --verify). It also knows flags of other programs and names
+// what to type instead.
+import { UserError } from "../base/errors.ts";
+import { didYouMean } from "../base/suggest.ts";
+
+// The options of a command that are no settings (--json, --verify, ...).
+
+export interface OptionSpec {
+  /** A bool takes no value; a text takes one. */
+  readonly kind: "bool" | "text";
+  readonly help: string;
+  /** What the value is called in help, e.g. "FILE". */
+  readonly value?: string;
+}
+
+/** A bool option that was not given is false, a text option undefined. */
+export type Options<S extends Record<string, OptionSpec>> = {
+  [K in keyof S]: S[K]["kind"] extends "bool" ? boolean : string | undefined;
+};
+
+/** Reads `--name`, `--no-name`, `--name value` and `--name=value`, in any order with positionals; all after `--` is positional. */
+export function parseOptions<const S extends Record<string, OptionSpec>>(
+  argv: readonly string[],
+  spec: S,
+  usage: string,
+): { options: Options<S>; positionals: string[] } {
+  const options: Record<string, boolean | string | undefined> = {};
+  for (const name of Object.keys(spec)) options[name] = spec[name].kind === "bool" ? false : undefined;
+  const positionals: string[] = [];
+  const words = [...argv];
+  while (words.length > 0) {
+    const word = words.shift()!;
+    if (word === "--") return { options: options as Options<S>, positionals: [...positionals, ...words] };
+    if (!looksLikeFlag(word)) {
+      positionals.push(word);
+      continue;
+    }
+    const { name, value } = splitFlag(word);
+    const negated = name.startsWith("no-") && spec[name.slice(3)]?.kind === "bool";
+    const option = Object.hasOwn(spec, name) ? spec[name] : undefined;
+    if (negated) options[name.slice(3)] = noValue(name, value, usage) && false;
+    else if (!option || !word.startsWith("--")) throw unknownFlag(word, Object.keys(spec), usage);
+    else if (option.kind === "bool") options[name] = noValue(name, value, usage);
+    else options[name] = value ?? takeValue(name, words, `${option.value ?? "a value"}. Usage: ${usage}`);
+  }
+  return { options: options as Options<S>, positionals };
+}
+
+/** The words that are a command's own options, with their values; the rest are flags of settings. */
+export function splitOwnOptions(
+  argv: readonly string[],
+  spec: Readonly<Record<string, OptionSpec>>,
+): { own: string[]; rest: string[] } {
+  const own: string[] = [], rest: string[] = [];
+  for (let i = 0; i < argv.length; i++) {
+    const { name, value } = splitFlag(argv[i]);
+    const mine = argv[i].startsWith("--") && Object.hasOwn(spec, name);
+    (mine ? own : rest).push(argv[i]);
+    const takes = mine && spec[name].kind === "text" && value === undefined;
+    if (takes && i + 1 < argv.length && !looksLikeFlag(argv[i + 1])) own.push(argv[++i]);
+  }
+  return { own, rest };
+}
+
+/** Anything that starts with a dash, but for "-" (standard input) and negative numbers. */
+export function looksLikeFlag(word: string): boolean {
+  return word.length > 1 && word.startsWith("-") && !/^-\.?\d/.test(word);
+}
+
+/** Underscores are dashes: torchrun's and Hugging Face's flags have them. */
+export function splitFlag(word: string): { name: string; value: string | undefined } {
+  const [, typed, value] = /^-{0,2}([^=]*)(?:=([^]*))?$/.exec(word)!;
+  return { name: typed.replaceAll("_", "-"), value };
+}
+
+/** Takes the next word as the flag's value, and refuses where there is none. */
+export function takeValue(name: string, words: string[], expected: string): string {
+  if (words.length === 0 || looksLikeFlag(words[0])) {
+    throw new UserError("usage", `--${name} needs ${expected.replace(/\.?$/, ".")}`);
+  }
+  return words.shift()!;
+}
+
+export function unknownFlag(word: string, known: readonly string[], usage: string): UserError {
+  const name = splitFlag(word).name;
+  const instead = insteadOf(name);
+  const hint = instead ? ` ${instead}` : didYouMean(`--${name}`, known.map((flag) => `--${flag}`));
+  return new UserError("usage", `Unknown flag ${word.split("=")[0]}.${hint} Usage: ${usage}`);
+}
+
+function noValue(name: string, value: string | undefined, usage: string): true {
+  if (value === undefined) return true;
+  throw new UserError("usage", `--${name} takes no value, but got "${value}". Usage: ${usage}`);
+}
+
+// Flags of other programs that mean no setting of ours, and what to type instead. Those that do mean one, one to one,
+// are among the `spellings` of that setting.
+
+const RANKS =
+  "Ranks are started by a launcher: `hpctrain launch -n 4 -- FLAGS` on this machine, `hpctrain sbatch --gpus-per-node 4` in a job.";
+const OF_LAUNCH = "It is a flag of launch: `hpctrain launch -n 4 ... -- FLAGS`.";
+const STRATEGY =
+  "Ranks share their gradients as ddp does, without a flag; --zero 1 also shares the optimizer's state (ZeRO, stage 1).";
+const EACH_EPOCH =
+  "The validation data is evaluated at the end of each epoch; a shorter epoch is fewer --train-samples.";
+const OF_SBATCH =
+  "It is sbatch's own: it stands before the file, as in `sbatch --export=ALL,EPOCHS=200 FILE`; `hpctrain sbatch` passes it on " +
+  "as --sbatch-arg=--OPTION.";
+
+const INSTEAD: Readonly<Record<string, string>> = {
+  "nproc-per-node": RANKS,
+  "num-processes": RANKS,
+  devices: RANKS,
+  gpus: RANKS,
+  "num-gpus": RANKS,
+  "n-gpus": RANKS,
+  "node-rank": OF_LAUNCH,
+  "machine-rank": OF_LAUNCH,
+  rendezvous: OF_LAUNCH,
+  "rdzv-endpoint": OF_LAUNCH,
+  "rdzv-backend": OF_LAUNCH,
+  "rdzv-id": OF_LAUNCH,
+  standalone: OF_LAUNCH,
+  "max-restarts": OF_LAUNCH,
+  strategy: STRATEGY,
+  fsdp: STRATEGY,
+  deepspeed: STRATEGY,
+  "warmup-ratio": "Warm-up is a duration: --warmup 500steps or --warmup 1ep.",
+  "warmup-epochs": "Warm-up is a duration: --warmup 5ep.",
+  "eval-steps": EACH_EPOCH,
+  "eval-strategy": EACH_EPOCH,
+  "evaluation-strategy": EACH_EPOCH,
+  "val-check-interval": EACH_EPOCH,
+  "check-val-every-n-epoch": EACH_EPOCH,
+  "save-strategy":
+    "A checkpoint is saved at the end of each epoch, and more often with --save-interval 500steps or 30min.",
+  "save-total-limit":
+    "--keep-last N keeps the last N checkpoints of epochs; the latest and the best are always there.",
+  "save-top-k":
+    "--keep-last N keeps the last N checkpoints of epochs; the latest and the best are always there.",
+  "report-to": "A W&B run is always written: --no-wandb leaves it out, --wandb-online uploads it too.",
+  logger: "A W&B run is always written: --no-wandb leaves it out, --wandb-online uploads it too.",
+  "fast-dev-run": "--preset debug trains for seconds; --max-steps 10 ends any run early.",
+  "limit-train-batches": "Give it in samples: --train-samples N.",
+  "limit-val-batches": "Give it in samples: --val-samples N.",
+  "max-time":
+    "--time is the limit of a job (`hpctrain sbatch`); the run in it stops in time, with a checkpoint.",
+  dataset:
+    "Data is named by its place, --data-path DIR, and where that does not tell, by its kind: --data-type KIND.",
+  "dataset-name":
+    "Data is named by its place, --data-path DIR, and where that does not tell, by its kind: --data-type KIND.",
+  checkpoint: "--resume FILE goes on with a run, --init-from FILE takes the first weights from one.",
+  debug:
+    "It is short for --preset debug, where there is something to train. Where an error came from is told by --trace-errors.",
+  export: OF_SBATCH,
+  dependency: OF_SBATCH,
+  array: OF_SBATCH,
+  begin: OF_SBATCH,
+  wrap: OF_SBATCH,
+};
+
+/** The sentence for who typed another program's flag; null for one that nobody is known to have. */
+export const insteadOf = (flag: string): string | null => Object.hasOwn(INSTEAD, flag) ? INSTEAD[flag] : null;

@@ -1,0 +1,242 @@
+// Layers of settings become one configuration, each value with its origin. Programs that use hpctrain as a library
+// get ready configurations here.
+import { UserError } from "../base/errors.ts";
+import { type Env, readEnvironment, sameValue } from "./environment.ts";
+import { readSettings } from "./yaml.ts";
+import { type CommandLine, readFlags } from "./flags.ts";
+import { type Assignment, fromData, Mistakes } from "./values.ts";
+import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
+import { ALL_SETTINGS, type Config, defaultConfig, readSetting, writeSetting } from "./settings.ts";
+
+// Layers of settings -> one configuration, each value with its origin.
+
+export interface SettingsRequest {
+  readonly argv: readonly string[];
+  readonly env: Env;
+  /** Used when neither argv nor HPCTRAIN_PRESET names one. */
+  readonly preset?: string;
+  /** A whole configuration that a program gives: what differs from its preset counts like flags. */
+  readonly program?: { readonly config: Config; readonly preset: string | null };
+  /** The configuration in a checkpoint to evaluate or go on from: above the preset, below files. */
+  readonly checkpoint?: unknown;
+  /** Ranks of this world where known; a preset for many GPUs sizes its batch by it. */
+  readonly ranks?: number;
+  /** How many positionals the command takes; none unless told. */
+  readonly positionals?: number;
+  /** Which settings the command takes as flags: all, unless told. */
+  readonly takes?: (path: string) => boolean;
+  /** For sentences about flags. */
+  readonly usage?: string;
+}
+
+/** Where a value is from, lowest first. */
+export type SettingLayer = "default" | "preset" | "checkpoint" | "file" | "environment" | "flag";
+
+export interface Resolved {
+  readonly config: Config;
+  /** "default", "preset cpu", "run.yaml:12:5", "env HPCTRAIN_LR", "--lr": for people. */
+  origin(path: string): string;
+  layer(path: string): SettingLayer;
+  /** The variable of the environment that a value is from. */
+  variable(path: string): string | null;
+  /** Values of the environment that gave way to a flag which says something else. */
+  readonly overruled: readonly Assignment[];
+  /** Durations that somebody typed without a unit. */
+  readonly unitless: readonly Assignment[];
+  /** The name of the preset in use. */
+  readonly preset: string | null;
+  readonly files: readonly string[];
+  readonly positionals: readonly string[];
+}
+
+/** defaults < preset < checkpoint < files < environment < flags. */
+export function resolveSettings(request: SettingsRequest): Resolved {
+  const {
+    argv,
+    env,
+    takes = () => true,
+    usage = "hpctrain [train] [FLAGS]. `hpctrain train --help` lists them.",
+  } = request;
+  const mistakes = new Mistakes();
+  const line = readFlags(argv, usage, mistakes);
+  for (const { path, origin } of line.assignments) {
+    if (!takes(path) && !origin.startsWith("--set")) mistakes.try(() => refuseUseless(path, origin, usage));
+  }
+  mistakes.try(() => refuseExtra(line.positionals, request.positionals ?? 0, usage));
+  const { program } = request;
+  const preset = program
+    ? program.preset === null ? null : loadPreset(program.preset)
+    : mistakes.try(() => choosePreset(line, request)) ?? null;
+  const files = line.files.length > 0 ? line.files : env.HPCTRAIN_CONFIG ? [env.HPCTRAIN_CONFIG] : [];
+
+  const config = defaultConfig();
+  const given = new Map<string, Assignment & { readonly layer: SettingLayer }>();
+  const apply = (layer: SettingLayer, assignments: readonly Assignment[]) => {
+    for (const assignment of assignments) {
+      writeSetting(config, assignment.path, assignment.value);
+      given.set(assignment.path, { ...assignment, layer });
+    }
+  };
+  if (preset) apply("preset", forRanks(preset, request.ranks));
+  const ofProgram = program ? changesTo(config, program.config, mistakes) : [];
+  if (request.checkpoint) apply("checkpoint", fromCheckpoint(request.checkpoint));
+  for (const file of files) {
+    apply("file", mistakes.try(() => readSettings(file, mistakes))?.assignments ?? []);
+  }
+  const variables = readEnvironment(env, mistakes);
+  mistakes.refuse();
+  apply("environment", variables);
+  apply("flag", [...line.assignments, ...ofProgram]);
+  const layer = (path: string): SettingLayer => given.get(path)?.layer ?? "default";
+  const origin = (path: string): string => given.get(path)?.origin ?? "default";
+  if (isTyped(layer(RATE)) && !isTyped(layer(SCALING)) && config.training.lr_scaling !== "none") {
+    apply(layer(RATE), [{ path: SCALING, value: "none", origin: `${origin(RATE)}, used as typed` }]);
+  }
+  return {
+    config,
+    origin,
+    layer,
+    variable: (path) => given.get(path)?.variable ?? null,
+    overruled: variables.filter(({ path, value }) =>
+      layer(path) === "flag" && !sameValue(readSetting(config, path), value)
+    ),
+    unitless: [...given.values()].filter(({ layer, unitless }) => unitless && isTyped(layer)),
+    preset: preset?.name ?? null,
+    files,
+    positionals: line.positionals,
+  };
+}
+
+/** A rate that somebody typed is the rate that is used: a preset's scaling is for its own. */
+const RATE = "training.optimizer.learning_rate", SCALING = "training.lr_scaling";
+
+/** Whether somebody wrote it for this run. */
+export const isTyped = (layer: SettingLayer): boolean =>
+  layer === "file" || layer === "environment" || layer === "flag";
+
+/** Of each setting that is no default, by its path. */
+export function originsOf({ origin, layer }: Pick<Resolved, "origin" | "layer">): Record<string, string> {
+  const given = ALL_SETTINGS.filter(({ path }) => layer(path) !== "default");
+  return Object.fromEntries(given.map(({ path }) => [path, origin(path)]));
+}
+
+function choosePreset({ presets, debug }: CommandLine, { env, preset }: SettingsRequest): Preset | null {
+  const given = presets.at(-1);
+  if (debug && given !== undefined && given !== "debug") {
+    throw new UserError(
+      "usage",
+      `--debug is short for --preset debug, and --preset ${given} is given too: leave one of them out. Where an error came ` +
+        "from is told by --trace-errors.",
+    );
+  }
+  const named = debug ? "debug" : given;
+  if (named !== undefined) return loadPreset(named);
+  if (env.HPCTRAIN_PRESET) return loadPreset(env.HPCTRAIN_PRESET, "env HPCTRAIN_PRESET");
+  return preset === undefined ? null : loadPreset(preset);
+}
+
+function forRanks(preset: Preset, ranks: number | undefined): readonly Assignment[] {
+  if (!ranks || preset.layout.device !== "cuda") return preset.assignments;
+  const path = "training.batch_size";
+  return [...preset.assignments, { path, value: batchForRanks(ranks), origin: `preset ${preset.name}` }];
+}
+
+/** What a program has changed in a configuration. */
+function changesTo(before: Config, now: Config, mistakes: Mistakes): Assignment[] {
+  return ALL_SETTINGS.flatMap((declared) => {
+    const value = readSetting(now, declared.path);
+    if (value === undefined || sameValue(value, readSetting(before, declared.path))) return [];
+    return mistakes.try(() => fromData(declared, value, "train(config)")) ?? [];
+  });
+}
+
+/** What belongs to the machine or to the other run, not to what was trained. */
+const NOT_CARRIED = [
+  "data.num_workers",
+  "data.stage",
+  "training.device",
+  "training.threads",
+  "training.resume",
+  "training.init_from",
+  "training.force",
+];
+
+/** Settings that this version does not have are passed over; a wrong value is the file's fault, not the user's. */
+function fromCheckpoint(config: unknown): Assignment[] {
+  return ALL_SETTINGS.flatMap((declared) => {
+    if (!/^(model|data|training)\./.test(declared.path) || NOT_CARRIED.includes(declared.path)) return [];
+    const value = readSetting(config, declared.path);
+    if (value === undefined) return [];
+    try {
+      return [fromData(declared, value, "checkpoint")];
+    } catch (error) {
+      throw error instanceof UserError ? new UserError("checkpoint", error.message, { cause: error }) : error;
+    }
+  });
+}
+
+function refuseUseless(path: string, flag: string, usage: string): never {
+  throw new UserError(
+    "usage",
+    `${flag} (${path}) is nothing that this command looks at: leave it out. Usage: ${usage}`,
+  );
+}
+
+function refuseExtra(positionals: readonly string[], allowed: number, usage: string): void {
+  const extra = positionals[allowed];
+  if (extra === undefined) return;
+  const hint = /^(true|false|yes|no|on|off)$/i.test(extra)
+    ? " A switch takes its value with an equals sign: --compile=false, or --no-compile."
+    : extra === "world"
+    ? " Here it takes an equals sign: --deterministic=world."
+    : /\.ya?ml$/i.test(extra)
+    ? ` To read settings from it: --config ${extra}.`
+    : "";
+  throw new UserError("usage", `Unexpected argument "${extra}".${hint} Usage: ${usage}`);
+}
+
+// Ready configurations for programs that use hpctrain as a library.
+
+/** Which preset a configuration began as: what it was given since then is the program's own. */
+const presets = new WeakMap<Config, string>();
+
+export const presetOf = (config: Config): string | null => presets.get(config) ?? null;
+
+function fromPreset(preset: string, ranks?: number): Config {
+  const { config } = resolveSettings({ argv: [], env: {}, preset, ranks });
+  presets.set(config, preset);
+  return config;
+}
+
+/** A few seconds on any machine. */
+export function getDebugConfig(): Config {
+  return fromPreset("debug");
+}
+
+/** One GPU, with a preset's batch and precision. */
+export function getSingleGpuConfig(): Config {
+  return fromPreset("single-gpu");
+}
+
+/** One node; the batch of a rank shrinks as GPUs are added, so that 256 samples make a step. */
+export function getMultiGpuConfig({ numGpus }: { numGpus: number }): Config {
+  const config = fromPreset("multi-gpu", atLeast("numGpus", numGpus, 1));
+  config.distributed.gpus_per_node = numGpus;
+  return config;
+}
+
+/** As many GPUs on each of several nodes. */
+export function getMultiNodeConfig(
+  { numNodes, gpusPerNode }: { numNodes: number; gpusPerNode: number },
+): Config {
+  const ranks = atLeast("numNodes", numNodes, 1) * atLeast("gpusPerNode", gpusPerNode, 1);
+  const config = fromPreset("multi-node", ranks);
+  config.distributed.nodes = numNodes;
+  config.distributed.gpus_per_node = gpusPerNode;
+  return config;
+}
+
+function atLeast(name: string, count: number, least: number): number {
+  if (Number.isSafeInteger(count) && count >= least) return count;
+  throw new UserError("usage", `${name} must be a whole number from ${least}, but got ${count}.`);
+}

@@ -1,0 +1,75 @@
+// Settings of the section model.
+import { choice, float, int, list, text } from "../setting.ts";
+
+/** The models that come with the program; core/models/registry.ts builds each. */
+export const MODEL_NAMES = [
+  "mlp",
+  "simple-convnet",
+  "cosmo-cnn",
+  "resnet18",
+  "resnet34",
+  "resnet50",
+  "resnet101",
+  "unet",
+  "gpt",
+  "vit",
+] as const;
+
+const size = (help: string, more: { flag?: string; empty?: string } = {}) =>
+  int(0, { min: 0, max: 1_000_000_000, empty: "the model's own default", help, ...more });
+
+export const model = {
+  name: choice<string>(MODEL_NAMES, "mlp", {
+    flag: "model",
+    common: true,
+    aliases: ["model"],
+    orFile: { regex: /\.(ts|mts|js|mjs|pt2)$/i, says: "a file of a model's own (.ts, .pt2)" },
+    help: "the model to train, by name or by file",
+  }),
+  code: text("", {
+    empty: "none",
+    help: "hash of the user's own files (.ts, .pt2), noted by the program",
+  }),
+  blocks: size("most blocks that an exported model is cut into, for gradient checkpointing (.pt2)", {
+    flag: "blocks",
+    empty: "as many as there are",
+  }),
+  inputs: list({
+    flag: "inputs",
+    empty: "by their names, or in their order",
+    help: "which columns each input of an exported program takes (.pt2): x=temp,salinity,mask=mask",
+  }),
+  input_size: size("features a sample has (mlp)", { flag: "input-size", empty: "taken from the data" }),
+  hidden_size: int(64, {
+    min: 1,
+    max: 1_000_000,
+    flag: "hidden-size",
+    help: "width of the hidden layers (mlp)",
+  }),
+  output_size: size("numbers the model predicts, or classes", {
+    flag: "output-size",
+    empty: "taken from the data",
+  }),
+  layers: int(2, {
+    min: 0,
+    max: 10_000,
+    flag: "layers",
+    help: "hidden layers of mlp; blocks of gpt and vit",
+  }),
+  dropout: float(-1, {
+    min: -1,
+    max: 1,
+    below: true,
+    flag: "dropout",
+    empty: "the model's own",
+    help: "share of activations dropped while training",
+  }),
+  channels: size("channels of the input images", { empty: "taken from the data" }),
+  image_size: size("height and width of the input images, in pixels", { empty: "taken from the data" }),
+  width: size("channels of the first stage (cosmo-cnn, unet)"),
+  vocab_size: size("tokens in the vocabulary (gpt)", { empty: "taken from the data" }),
+  context: size("longest sequence, in tokens (gpt)", { flag: "context" }),
+  heads: size("attention heads (gpt, vit)", { flag: "heads" }),
+  embed: size("embedding width (gpt, vit)", { flag: "embed" }),
+  patch_size: size("height and width of a patch, in pixels (vit)"),
+};

@@ -1,0 +1,375 @@
+// Settings of the section training, with the optimizer and the learning-rate schedule.
+import { bool, choice, CODE_FILE, duration, float, int, path } from "../setting.ts";
+import { guards } from "./run.ts";
+
+// Settings of training.optimizer and training.scheduler. Names and defaults are PyTorch's where it has them.
+
+const optimizer = {
+  type: choice(["adamw", "adam", "sgd", "lamb"], "adamw", {
+    flag: "optimizer",
+    spellings: ["optim"],
+    common: true,
+    aliases: ["training.optimizer"],
+    words: { adamw_torch: "adamw", adamw_torch_fused: "adamw" },
+    help: "how weights are updated",
+  }),
+  learning_rate: float(3e-4, {
+    min: 0,
+    max: 1e6,
+    flag: "lr",
+    plain: ["LR", "LEARNING_RATE"],
+    spellings: ["learning-rate"],
+    common: true,
+    aliases: ["training.lr", "training.learning_rate", "training.optimizer.lr"],
+    help: "highest learning rate, before lr_scaling",
+  }),
+  weight_decay: float(0.01, {
+    min: 0,
+    max: 1e6,
+    flag: "weight-decay",
+    common: true,
+    aliases: ["training.weight_decay"],
+    help: "decoupled for adamw and lamb, added to the gradient for adam and sgd",
+  }),
+  momentum: float(0.9, { min: 0, max: 1, below: true, flag: "momentum", help: "momentum of sgd" }),
+  nesterov: bool(false, { flag: "nesterov", help: "Nesterov's momentum (sgd)" }),
+  beta1: float(0.9, {
+    min: 0,
+    max: 1,
+    below: true,
+    spellings: ["adam-beta1"],
+    help: "decay of the first moment (adamw, adam, lamb)",
+  }),
+  beta2: float(0.999, {
+    min: 0,
+    max: 1,
+    below: true,
+    spellings: ["adam-beta2"],
+    help: "decay of the second moment (adamw, adam, lamb)",
+  }),
+  eps: float(1e-8, {
+    min: 0,
+    max: 1,
+    spellings: ["adam-epsilon"],
+    help: "added to the denominator (adamw, adam, lamb)",
+  }),
+};
+
+const scheduler = {
+  type: choice(["cosine", "linear", "step", "constant", "onecycle"], "cosine", {
+    flag: "scheduler",
+    spellings: ["lr-scheduler-type", "lr-scheduler"],
+    common: true,
+    aliases: ["training.scheduler"],
+    words: { constant_with_warmup: "constant" },
+    help: "how the learning rate changes after warm-up",
+  }),
+  warmup: duration("0", ["steps", "epochs", "samples", "tokens"], {
+    flag: "warmup",
+    spellings: ["warmup-steps"],
+    common: true,
+    aliases: ["training.warmup"],
+    empty: "none",
+    help: "time over which the learning rate rises from 0",
+  }),
+  min_lr: float(0, {
+    min: 0,
+    max: 1e6,
+    flag: "min-lr",
+    help: "learning rate at the end (cosine, linear, onecycle)",
+  }),
+  step_size: int(30, {
+    min: 1,
+    max: 1e9,
+    help: "epochs from one fall of the learning rate to the next (step)",
+  }),
+  gamma: float(0.1, { min: 0, max: 1, above: true, help: "factor of each fall (step)" }),
+};
+
+// Settings of the training section, but for optimizer and schedule.
+
+const AUTO = "chosen by itself";
+
+const amount = {
+  epochs: int(100, {
+    min: 1,
+    max: 1e9,
+    flag: "epochs",
+    plain: ["EPOCHS"],
+    spellings: ["num-train-epochs", "max-epochs", "num-epochs"],
+    common: true,
+    help: "passes over the training data",
+  }),
+  max_steps: int(0, {
+    min: 0,
+    max: 1e12,
+    flag: "max-steps",
+    common: true,
+    empty: "no limit",
+    help: "stop after this many optimizer steps",
+  }),
+  batch_size: int(64, {
+    min: 1,
+    max: 1e9,
+    flag: "batch-size",
+    plain: ["BATCH_SIZE"],
+    spellings: ["per-device-train-batch-size", "train-batch-size", "micro-batch-size"],
+    common: true,
+    help: "samples a rank takes at once",
+  }),
+  global_batch_size: int(0, {
+    min: 0,
+    max: 1e9,
+    flag: "global-batch-size",
+    empty: "batch size x ranks x accumulation",
+    help: "samples in one optimizer step over all ranks; accumulation is derived from it",
+  }),
+  grad_accum: int(1, {
+    min: 1,
+    max: 1e6,
+    flag: "grad-accum",
+    spellings: ["gradient-accumulation-steps", "accumulate-grad-batches"],
+    common: true,
+    aliases: ["training.gradient_accumulation_steps"],
+    help: "batches whose gradients are added up before a step",
+  }),
+  eval_batch_size: int(0, {
+    min: 0,
+    max: 1e9,
+    flag: "eval-batch-size",
+    spellings: ["per-device-eval-batch-size", "val-batch-size"],
+    empty: "the training batch size",
+    help: "samples a rank evaluates at once",
+  }),
+  early_stopping_patience: int(0, {
+    min: 0,
+    max: 1e9,
+    flag: "early-stopping-patience",
+    spellings: ["patience"],
+    empty: "off",
+    help: "stop after this many epochs without a better validation loss",
+  }),
+};
+
+const objective = {
+  loss: choice(["auto", "cross_entropy", "mse", "l1", "huber", "gaussian_nll", "bce", "graph"], "auto", {
+    flag: "loss",
+    common: true,
+    orFile: CODE_FILE,
+    help:
+      "what is minimised; auto takes cross_entropy for classes and mse for numbers, but graph where an exported program " +
+      "gives its own loss; or a TypeScript file",
+  }),
+  metric: path("", {
+    flag: "metric",
+    empty: "the task's own alone",
+    pattern: CODE_FILE,
+    help: "a TypeScript file with further metrics",
+  }),
+  label_smoothing: float(0, {
+    min: 0,
+    max: 1,
+    below: true,
+    flag: "label-smoothing",
+    spellings: ["label-smoothing-factor"],
+    help: "share of the target spread over all classes (cross_entropy)",
+  }),
+  ignore_index: int(-100, {
+    min: -(2 ** 31),
+    max: 2 ** 31 - 1,
+    help: "class whose samples do not count (cross_entropy)",
+  }),
+  huber_delta: float(1, { min: 0, above: true, max: 1e9, help: "where huber turns from squared to linear" }),
+};
+
+const precision = {
+  amp: choice(["auto", "bf16", "fp16", "off"], "auto", {
+    flag: "amp",
+    spellings: ["precision", "mixed-precision"],
+    common: true,
+    aliases: ["training.use_amp"],
+    yes: "auto",
+    no: "off",
+    shortcuts: { bf16: "bf16", fp16: "fp16" },
+    words: {
+      "bf16-mixed": "bf16",
+      "16-mixed": "fp16",
+      "16": "fp16",
+      "32-true": "off",
+      "32": "off",
+      fp32: "off",
+    },
+    unlike: {
+      "bf16-true": "Weights stay in fp32 here: bf16 computes in it.",
+      "16-true": "Weights stay in fp32 here: fp16 computes in it.",
+      "64-true": "Nothing trains in double precision here: off is fp32.",
+      "64": "Nothing trains in double precision here: off is fp32.",
+      fp8: "No fp8 is to be had here: bf16 is the nearest.",
+    },
+    help: "mixed precision; auto takes bf16 on a GPU that has it, fp16 on an older one, off on CPU",
+  }),
+  tf32: bool(true, { flag: "tf32", help: "TensorFloat-32 for fp32 matrix products on GPUs that have it" }),
+  channels_last: choice(["auto", "on", "off"], "auto", {
+    flag: "channels-last",
+    yes: "on",
+    no: "off",
+    help:
+      "memory layout of images; auto is on for convolutions on a GPU, and on a CPU for models that are faster so",
+  }),
+  loss_scale_init: float(65536, { min: 0, above: true, max: 2 ** 40, help: "first loss scale of fp16" }),
+  loss_scale_growth_interval: int(2000, {
+    min: 1,
+    max: 1e9,
+    help: "steps without an overflow before the loss scale of fp16 doubles",
+  }),
+  loss_scale_min: float(1, {
+    min: 0,
+    above: true,
+    max: 2 ** 40,
+    help: "the loss scale of fp16 never falls below",
+  }),
+  max_skipped_steps: int(20, {
+    min: 1,
+    max: 1e6,
+    help: "non-finite steps in a row after which training gives up (exit code 6)",
+  }),
+};
+
+const execution = {
+  device: choice(["auto", "cpu", "cuda"], "auto", {
+    flag: "device",
+    spellings: ["accelerator"],
+    common: true,
+    words: { gpu: "cuda" },
+    unlike: {
+      mps: "hpctrain computes on CPUs and on GPUs that CUDA drives.",
+      tpu: "hpctrain computes on CPUs and on GPUs that CUDA drives.",
+    },
+    shortcuts: { "use-cpu": "cpu", "no-cuda": "cpu" },
+    help: "where to compute; auto takes a GPU when there is one",
+  }),
+  threads: int(0, {
+    min: 0,
+    max: 4096,
+    flag: "threads",
+    empty: AUTO,
+    help: "CPU threads a rank computes with",
+  }),
+  seed: int(0, {
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    flag: "seed",
+    common: true,
+    help: "start of all random numbers",
+  }),
+  deterministic: choice(["off", "on", "world"], "off", {
+    flag: "deterministic",
+    yes: "on",
+    no: "off",
+    bare: true,
+    help: "the same bits on every run, at some speed; with =world also on any number of ranks",
+  }),
+  sync_bn: bool(false, {
+    flag: "sync-bn",
+    spellings: ["sync-batchnorm"],
+    help: "batch norm over the samples of all ranks instead of each rank's own",
+  }),
+  virtual_shards: int(8, {
+    min: 1,
+    max: 1024,
+    help:
+      "parts of each global batch that are computed alone and added up in a fixed order (--deterministic=world)",
+  }),
+  compile: bool(false, {
+    flag: "compile",
+    spellings: ["torch-compile"],
+    help: "capture and replay the step where the device can",
+  }),
+  memory_check: choice(["refuse", "warn", "off"], "refuse", {
+    flag: "memory-check",
+    help:
+      "what to do on a CPU before the first step where training can't fit into memory; where it may not it is told",
+  }),
+  gradient_checkpointing: bool(false, {
+    flag: "gradient-checkpointing",
+    help: "compute activations twice instead of keeping them: less memory, more time",
+  }),
+  profile_training: bool(false, { flag: "profile-training", help: "write where the time of a step goes" }),
+  log_gpu_memory: bool(false, { flag: "log-gpu-memory", help: "log GPU memory with each logged step" }),
+  log_interval: int(100, {
+    min: 1,
+    max: 1e9,
+    flag: "log-interval",
+    spellings: ["logging-steps", "log-every-n-steps"],
+    common: true,
+    help: "optimizer steps from one logged step to the next",
+  }),
+  save_interval: duration("0", ["steps", "epochs", "seconds"], {
+    flag: "save-interval",
+    spellings: ["save-steps"],
+    common: true,
+    empty: "at the end of each epoch only",
+    help: "save a checkpoint this often, besides at the end of each epoch",
+  }),
+};
+
+const start = {
+  resume: path("", {
+    flag: "resume",
+    plain: ["RESUME"],
+    spellings: ["resume-from-checkpoint", "ckpt-path"],
+    common: true,
+    empty: "start afresh",
+    help: "go on from a checkpoint; auto takes the newest good one of this run, if any",
+  }),
+  init_from: path("", {
+    flag: "init-from",
+    empty: "PyTorch's initialisation",
+    help: "take the first weights from a checkpoint or state dict",
+  }),
+  force: bool(false, {
+    flag: "force",
+    help: "resume although model, data, seed or optimizer have other settings than in the checkpoint",
+  }),
+};
+
+export const training = {
+  ...amount,
+  ...objective,
+  optimizer,
+  ...{
+    lr_scaling: choice(["none", "linear"], "none", {
+      flag: "lr-scaling",
+      help:
+        "linear multiplies the learning rate by global batch / base batch; a preset's linear is for its own rate, not for a typed one",
+    }),
+    base_batch_size: int(64, {
+      min: 1,
+      max: 1e9,
+      help: "batch size the learning rate was chosen for (lr_scaling)",
+    }),
+    clip_norm: float(0, {
+      min: 0,
+      max: 1e9,
+      flag: "clip-norm",
+      spellings: ["max-grad-norm", "gradient-clip-val"],
+      common: true,
+      empty: "off",
+      aliases: ["training.gradient_clip_norm"],
+      help: "longest gradient, by its 2-norm over all parameters",
+    }),
+    ema: float(0, {
+      min: 0,
+      max: 1,
+      below: true,
+      flag: "ema",
+      empty: "off",
+      help: "decay of an average of the weights that is evaluated and saved beside them",
+    }),
+  },
+  scheduler,
+  ...precision,
+  ...execution,
+  ...guards,
+  ...start,
+};

@@ -1,0 +1,170 @@
+// What a setting is, the small constructors that declare one, and durations with units (500steps, 1ep, 10min,
+// 2e9tok).
+
+// What a setting is, and the small constructors it is declared with.
+
+export type SettingKind = "int" | "float" | "bool" | "text" | "choice" | "list" | "duration" | "path";
+
+/** Everything there is to know about one setting; flags, checks, help, schema and docs are made from it. */
+export interface Setting<V = unknown> {
+  readonly kind: SettingKind;
+  readonly default: V;
+  readonly help: string;
+  /** What the default means when it is a stand-in, e.g. "no limit" for 0. Such a setting may be null in YAML. */
+  readonly empty?: string;
+  /** `--flag`; bools and choices with `no` also answer to `--no-flag`. */
+  readonly flag?: string;
+  /** Flags of other programs that mean the same, one to one: Lightning's, Hugging Face's, torchrun's. Without dashes. */
+  readonly spellings?: readonly string[];
+  /** Flags that stand for one value of this setting, e.g. { "wandb-online": "online" }. */
+  readonly shortcuts?: Readonly<Record<string, V>>;
+  /** The value `true` / `false` (and `--no-flag`) stand for, in a choice that users know as a switch. */
+  readonly yes?: V;
+  readonly no?: V;
+  /** True when its flag alone means `yes`, and another value follows an equals sign, as with a bool's. */
+  readonly bare?: boolean;
+  /** Other YAML and `--set` spellings of the whole path. */
+  readonly aliases?: readonly string[];
+  /** Variables without a prefix, as job scripts have them: EPOCHS. Each that is set is used and said, or refused. */
+  readonly plain?: readonly string[];
+  /** Variables of other programs that also set it, after our own. */
+  readonly env?: readonly string[];
+  readonly min?: number;
+  readonly max?: number;
+  /** True when `min` (`max`) itself is outside of the range. */
+  readonly above?: boolean;
+  readonly below?: boolean;
+  readonly choices?: readonly string[];
+  /** Other programs' words for the choices: { "bf16-mixed": "bf16" }. */
+  readonly words?: Readonly<Record<string, V>>;
+  /** Words that mean what is not to be had here -> a sentence about what there is. */
+  readonly unlike?: Readonly<Record<string, string>>;
+  /** A choice that may also be the name of a file that looks like this. */
+  readonly orFile?: { readonly regex: RegExp; readonly says: string };
+  /** Units a duration may carry; a bare number has the first. */
+  readonly units?: readonly DurationUnit[];
+  /** What a text must look like, and how to say so; an empty text is always good. */
+  readonly pattern?: { readonly regex: RegExp; readonly says: string };
+  /** Shown by the short `train --help`. */
+  readonly common?: boolean;
+}
+
+/** A file of the user's own code. */
+export const CODE_FILE = { regex: /\.(ts|mts|js|mjs)$/, says: "a TypeScript file" };
+
+export interface SettingGroup {
+  readonly [key: string]: Setting | SettingGroup;
+}
+
+/**
+ * The plain-data type of a tree of settings.
+ * @internal
+ */
+export type ConfigOf<T> = { -readonly [K in keyof T]: T[K] extends Setting<infer V> ? V : ConfigOf<T[K]> };
+
+type Declaration<V> = Omit<Setting<V>, "kind" | "default" | "choices" | "units">;
+type Range = Pick<Setting, "min" | "max" | "above" | "below">;
+
+export function isSetting(node: Setting | SettingGroup): node is Setting {
+  return typeof (node as Setting).kind === "string" && typeof (node as Setting).help === "string";
+}
+
+export const int = (initial: number, more: Declaration<number> & Range): Setting<number> => ({
+  kind: "int",
+  default: initial,
+  ...more,
+});
+
+export const float = (initial: number, more: Declaration<number> & Range): Setting<number> => ({
+  kind: "float",
+  default: initial,
+  ...more,
+});
+
+export const bool = (initial: boolean, more: Declaration<boolean>): Setting<boolean> => ({
+  kind: "bool",
+  default: initial,
+  ...more,
+});
+
+export const text = (initial: string, more: Declaration<string>): Setting<string> => ({
+  kind: "text",
+  default: initial,
+  ...more,
+});
+
+export const path = (initial: string, more: Declaration<string>): Setting<string> => ({
+  kind: "path",
+  default: initial,
+  ...more,
+});
+
+export const list = (more: Declaration<string[]>): Setting<string[]> => ({
+  kind: "list",
+  default: [],
+  ...more,
+});
+
+export function choice<const C extends string>(
+  choices: readonly C[],
+  initial: NoInfer<C>,
+  more: Declaration<NoInfer<C>>,
+): Setting<C> {
+  return { kind: "choice", default: initial, choices, ...more };
+}
+
+export const duration = (
+  initial: string,
+  units: readonly DurationUnit[],
+  more: Declaration<string>,
+): Setting<string> => ({ kind: "duration", default: initial, units, ...more });
+
+// Durations with units: 500steps, 1ep, 10min, 2e9tok.
+
+type DurationUnit = "steps" | "epochs" | "tokens" | "samples" | "seconds";
+
+export interface Duration {
+  readonly count: number;
+  readonly unit: DurationUnit;
+}
+
+const SPELLINGS = new Map<string, readonly [DurationUnit, number]>([
+  ...["step", "steps"].map((name) => [name, ["steps", 1]] as const),
+  ...["ep", "epoch", "epochs"].map((name) => [name, ["epochs", 1]] as const),
+  ...["tok", "tokens"].map((name) => [name, ["tokens", 1]] as const),
+  ["samples", ["samples", 1]],
+  ...["s", "sec", "seconds"].map((name) => [name, ["seconds", 1]] as const),
+  ...["min", "minutes"].map((name) => [name, ["seconds", 60]] as const),
+  ...["h", "hours"].map((name) => [name, ["seconds", 3600]] as const),
+  ["d", ["seconds", 86400]],
+]);
+
+/** An example of each unit, for sentences and help. */
+export const UNIT_EXAMPLES: Record<DurationUnit, string> = {
+  steps: "500steps",
+  epochs: "1ep",
+  tokens: "2e9tok",
+  samples: "1e6samples",
+  seconds: "10min",
+};
+
+/** How a unit is written behind a number. */
+export const UNIT_SUFFIX: Record<DurationUnit, string> = {
+  steps: "steps",
+  epochs: "ep",
+  tokens: "tok",
+  samples: "samples",
+  seconds: "s",
+};
+
+const SHAPE = /^(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*([a-z]*)$/i;
+
+/** Null when the text is not a duration; a bare number takes `bare`, and so does "0" of any unit. */
+export function parseDuration(text: string, bare: DurationUnit = "steps"): Duration | null {
+  const match = SHAPE.exec(text.trim());
+  if (!match) return null;
+  const [unit, scale] = match[2] === "" ? [bare, 1] as const : SPELLINGS.get(match[2].toLowerCase()) ?? [];
+  if (!unit || !scale) return null;
+  const count = Number(match[1]) * scale;
+  return Number.isFinite(count) ? { count, unit } : null;
+}

@@ -1,0 +1,202 @@
+// Checked values of settings from text or data, and the list that collects a configuration's mistakes so that all are
+// reported at once.
+import { UserError } from "../base/errors.ts";
+import { parseDuration, type Setting, UNIT_EXAMPLES, UNIT_SUFFIX } from "./setting.ts";
+import { didYouMean } from "../base/suggest.ts";
+import type { Declared } from "./settings.ts";
+
+// The mistakes of a configuration, collected, so that who made several sees them all at once.
+
+/** More are no mistakes but another kind of file. */
+const MOST = 20;
+
+export class Mistakes {
+  readonly #found: UserError[] = [];
+  #full = false;
+
+  /** What `read` gives; undefined where it was refused, which is noted. Other errors than of usage are not waited with. */
+  try<T>(read: () => T): T | undefined {
+    try {
+      return read();
+    } catch (error) {
+      if (this.#full || !(error instanceof UserError) || error.kind !== "usage") throw error;
+      if (!this.#found.some(({ message }) => message === error.message)) this.#found.push(error);
+      this.#full = this.#found.length === MOST;
+      if (this.#full) this.refuse();
+    }
+  }
+
+  /** Throws where there were any. */
+  refuse(): void {
+    const [first, ...more] = this.#found;
+    if (first === undefined) return;
+    if (more.length === 0) throw first;
+    const list = this.#found.map(({ message }) => `\n  ${message}`).join("");
+    const many = `${this.#found.length} mistakes${this.#full ? ", or more" : ""}`;
+    throw new UserError("usage", `The configuration has ${many}.${list}`);
+  }
+}
+
+// Text and YAML values -> checked values of a setting, or a sentence.
+
+/** One value for one setting, and the place that gave it: "preset cpu", "run.yaml:12:5", "--lr". */
+export interface Assignment {
+  readonly path: string;
+  readonly value: unknown;
+  readonly origin: string;
+  /** The variable of the environment, where it is from there. */
+  readonly variable?: string;
+  /** A duration that was given as a number alone. */
+  readonly unitless?: boolean;
+}
+
+const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
+const YES = ["true", "yes", "on", "1"];
+const NO = ["false", "no", "off", "0"];
+
+/** A value given as text: on the command line or in the environment. */
+export function fromText(declared: Declared, text: string, origin: string): Assignment {
+  const { kind } = declared.setting;
+  const word = text.trim();
+  if ((kind === "int" || kind === "float") && NUMBER.test(word)) {
+    return fromData(declared, Number(word), origin);
+  }
+  if (kind === "list") return fromData(declared, word.split(","), origin);
+  return fromData(declared, text, origin);
+}
+
+/** A value given as data: from YAML or from a checkpoint's JSON. */
+export function fromData(declared: Declared, given: unknown, origin: string): Assignment {
+  const { path, setting } = declared;
+  const value = convert(setting, given);
+  if (value === undefined) throw refusal(declared, given, origin);
+  const unitless = setting.kind === "duration" && value !== "0" && NUMBER.test(String(given).trim());
+  return unitless ? { path, value, origin, unitless } : { path, value, origin };
+}
+
+/** What a setting takes, in words: "a whole number from 1 to 10". */
+export function expected(setting: Setting): string {
+  switch (setting.kind) {
+    case "int":
+      return `a whole number ${range(setting)}`.trim();
+    case "float":
+      return `a number ${range(setting)}`.trim();
+    case "bool":
+      return "true or false";
+    case "choice":
+      return `one of ${setting.choices!.join(", ")}${setting.orFile ? `, or ${setting.orFile.says}` : ""}`;
+    case "duration":
+      return `a duration such as ${setting.units!.map((unit) => UNIT_EXAMPLES[unit]).join(" or ")}`;
+    case "list":
+      return "a list, or text with commas";
+    case "path":
+      return "a path";
+    case "text":
+      return setting.pattern?.says ?? "text";
+  }
+}
+
+function range({ min, max, above, below }: Setting): string {
+  if (min === undefined || max === undefined) return "";
+  if (above || below) {
+    return `${above ? "above" : "from"} ${short(min)} and ${below ? "below" : "up to"} ${short(max)}`;
+  }
+  return `from ${short(min)} to ${short(max)}`;
+}
+
+/** 1000000000 as 1e9. */
+function short(bound: number): string {
+  return bound >= 1e6 && Number.isInteger(Math.log10(bound))
+    ? bound.toExponential().replace("+", "")
+    : String(bound);
+}
+
+function convert(setting: Setting, given: unknown): unknown {
+  if (given === null) return setting.empty === undefined ? undefined : setting.default;
+  switch (setting.kind) {
+    case "int":
+      return Number.isSafeInteger(given) && inRange(setting, given as number) ? given : undefined;
+    case "float":
+      return Number.isFinite(given) && inRange(setting, given as number) ? given : undefined;
+    case "bool":
+      return toBool(given);
+    case "choice":
+      return toChoice(setting, given);
+    case "duration":
+      return toDuration(setting, given);
+    case "list":
+      return toList(given);
+    case "path":
+    case "text":
+      return toText(setting, given);
+  }
+}
+
+function inRange({ min = -Infinity, max = Infinity, above, below }: Setting, value: number): boolean {
+  return (above ? value > min : value >= min) && (below ? value < max : value <= max);
+}
+
+function toBool(given: unknown): boolean | undefined {
+  if (typeof given === "boolean") return given;
+  if (typeof given !== "string") return undefined;
+  const word = given.trim().toLowerCase();
+  return YES.includes(word) ? true : NO.includes(word) ? false : undefined;
+}
+
+function toChoice(setting: Setting, given: unknown): unknown {
+  const word = typeof given === "string" ? given.trim() : given;
+  if (setting.choices!.includes(word as string)) return word;
+  const other = setting.words && Object.hasOwn(setting.words, String(word));
+  if (other) return setting.words![String(word)];
+  if (typeof word === "string" && setting.orFile?.regex.test(word)) return word;
+  if (setting.no === undefined) return undefined;
+  const known = toBool(word);
+  return known === undefined ? undefined : known ? setting.yes : setting.no;
+}
+
+function toDuration(setting: Setting, given: unknown): string | undefined {
+  if (typeof given !== "string" && typeof given !== "number") return undefined;
+  const word = String(given).trim();
+  const units = setting.units!;
+  const duration = parseDuration(word, units[0]);
+  if (!duration || !units.includes(duration.unit)) return undefined;
+  if (duration.count === 0) return "0";
+  return NUMBER.test(word) ? word + UNIT_SUFFIX[units[0]] : word.replaceAll(" ", "");
+}
+
+function toList(given: unknown): string[] | undefined {
+  const items = Array.isArray(given) ? given : typeof given === "string" ? given.split(",") : [given];
+  if (!items.every((item) => typeof item === "string" || typeof item === "number")) return undefined;
+  return items.map((item) => String(item).trim()).filter((item) => item !== "");
+}
+
+function toText(setting: Setting, given: unknown): string | undefined {
+  if (typeof given !== "string" && typeof given !== "number") return undefined;
+  const word = String(given);
+  // deno-lint-ignore no-control-regex
+  if (/[\u0000-\u001f]/.test(word)) return undefined;
+  return word === "" || !setting.pattern || setting.pattern.regex.test(word) ? word : undefined;
+}
+
+function refusal({ path, setting }: Declared, given: unknown, origin: string): UserError {
+  const flag = setting.flag && origin !== `--${setting.flag}` ? ` (--${setting.flag})` : "";
+  const unlike = setting.unlike?.[String(given).trim()];
+  const hint = unlike
+    ? ` ${unlike}`
+    : setting.kind === "choice" && typeof given === "string"
+    ? didYouMean(given, [...setting.choices!, ...Object.keys(setting.words ?? {})])
+    : typeof given === "string" && NUMBER.test(given) && (setting.kind === "int" || setting.kind === "float")
+    ? " Remove the quotes to make it a number."
+    : "";
+  return new UserError(
+    "usage",
+    `${origin}: ${path}${flag} must be ${expected(setting)}, but got ${shown(given)}.${hint}`,
+  );
+}
+
+function shown(given: unknown): string {
+  if (given === undefined || given === null) return "no value";
+  if (typeof given === "number") return String(given);
+  const json = JSON.stringify(given);
+  return json.length > 80 ? json.slice(0, 77) + "..." : json;
+}

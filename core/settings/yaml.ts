@@ -1,0 +1,279 @@
+// YAML files become assignments, each with its line and column.
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+  type YAMLMap,
+} from "../../deps/yaml.ts";
+import { UserError } from "../base/errors.ts";
+import { insteadOf } from "./options.ts";
+import { type Assignment, fromData, type Mistakes } from "./values.ts";
+import { nearest } from "../base/suggest.ts";
+import { allPaths, canonical, findSetting, FLAGS, isSettingGroup, settingKeys } from "./settings.ts";
+
+// YAML files -> assignments, each with its line and column.
+
+/** No honest file of settings has more; looking one up costs a walk over the file. */
+const MAX_ALIASES = 100;
+
+export interface ParsedFile {
+  readonly assignments: Assignment[];
+  /** The PRESET_KEYS of the file. Only a preset of ours is asked for them: expanding a stranger's is a risk. */
+  readonly extra: Record<string, () => unknown>;
+}
+
+/** What a preset says about itself; a user's file that began as a preset may keep it. */
+const PRESET_KEYS = ["about", "layout"] as const;
+
+export function readSettings(path: string, mistakes: Mistakes): ParsedFile {
+  return parseSettings(readText(path), path, mistakes);
+}
+
+export function parseSettings(source: string, name: string, mistakes: Mistakes): ParsedFile {
+  const lines = new LineCounter();
+  const document = parse(source, name, lines);
+  const at = (offset: number) => {
+    const { line, col } = lines.linePos(offset);
+    return `${name}:${line}:${col}`;
+  };
+  const problem = document.errors[0] ?? document.warnings[0];
+  if (problem) throw new UserError("usage", `${at(problem.pos[0])}: ${syntaxSentence(problem)}`);
+  const walker = new Walker(document, at, mistakes);
+  walker.top(name);
+  return walker;
+}
+
+function parse(source: string, name: string, lineCounter: LineCounter): Document {
+  try {
+    return parseDocument(source, {
+      lineCounter,
+      prettyErrors: false,
+      schema: "core",
+      strict: true,
+      uniqueKeys: false, // quadratic there; the walk below finds them
+      version: "1.2",
+    });
+  } catch (error) {
+    // Of the parser's own recursion; most of it ends in a document with errors instead.
+    if (error instanceof RangeError) throw new UserError("usage", `${name}: ${TOO_DEEP}`, { cause: error });
+    throw error;
+  }
+}
+
+/** One walk over a document; collects as it goes. */
+class Walker implements ParsedFile {
+  readonly assignments: Assignment[] = [];
+  readonly extra: Record<string, () => unknown> = {};
+  #aliases = 0;
+  readonly #seen = new Map<string, string>();
+  constructor(
+    readonly document: Document,
+    readonly at: (offset: number) => string,
+    readonly mistakes: Mistakes,
+  ) {}
+
+  top(name: string): void {
+    const root = this.document.contents;
+    if (root === null || (isScalar(root) && root.value === null)) {
+      throw new UserError(
+        "usage",
+        `${name}: the file holds no settings. Expected sections such as "training:".`,
+      );
+    }
+    if (!isMap(root)) {
+      const where = this.#where(root as Node);
+      throw new UserError(
+        "usage",
+        `${where}: expected sections such as "training:", but found ${kindOf(root)}.`,
+      );
+    }
+    this.#group(root, "");
+  }
+
+  #where(node: unknown): string {
+    return this.at((node as Node | null)?.range?.[0] ?? 0);
+  }
+
+  #group(map: YAMLMap, group: string): void {
+    const names = new Set<string>();
+    for (const pair of map.items) this.mistakes.try(() => this.#pair(pair, group, names));
+  }
+
+  #pair(pair: Pair, group: string, names: Set<string>): void {
+    const key = isScalar(pair.key) ? String(pair.key.value) : String(pair.key);
+    const where = this.#where(pair.key);
+    if (names.has(key)) {
+      throw new UserError(
+        "usage",
+        `${where}: ${JSON.stringify(key)} is given twice in the same section. Remove one.`,
+      );
+    }
+    names.add(key);
+    const path = canonical(group === "" ? key : `${group}.${key}`);
+    const value = this.#resolve(pair.value);
+    if (group === "" && (PRESET_KEYS as readonly string[]).includes(key)) {
+      this.extra[key] = () => (value as Node).toJS(this.document);
+    } else if (isSettingGroup(path) && isMap(value)) {
+      this.#group(value, path);
+    } else if (findSetting(path)) {
+      this.#setting(path, value, where);
+    } else if (isSettingGroup(path)) {
+      if (!empty(value)) throw this.#notASection(path, value);
+    } else {
+      throw unknownKey(where, group, key);
+    }
+  }
+
+  #setting(path: string, node: unknown, keyAt: string): void {
+    const declared = findSetting(path)!;
+    const earlier = this.#seen.get(declared.path);
+    if (earlier) {
+      throw new UserError(
+        "usage",
+        `${keyAt}: ${declared.path} is set twice in this file, first at ${earlier}.`,
+      );
+    }
+    this.#seen.set(declared.path, keyAt);
+    if (isSettingGroup(path) && empty(node)) return;
+    const origin = empty(node) ? keyAt : this.#where(node);
+    this.assignments.push(fromData(declared, this.#data(node), origin));
+  }
+
+  #data(node: unknown): unknown {
+    if (isScalar(node)) return node.value;
+    if (isSeq(node)) {
+      return node.items.map((item) => this.#resolve(item)).map((item) => isScalar(item) ? item.value : {});
+    }
+    return isMap(node) ? {} : null;
+  }
+
+  #resolve(node: unknown): unknown {
+    if (!isAlias(node)) return node;
+    if (++this.#aliases > MAX_ALIASES) {
+      throw new UserError(
+        "usage",
+        `${
+          this.#where(node)
+        }: more than ${MAX_ALIASES} YAML aliases (*name) in one file. Write the values out.`,
+      );
+    }
+    const target = node.resolve(this.document);
+    if (target) return target;
+    throw new UserError("usage", `${this.#where(node)}: no anchor &${node.source} stands before this alias.`);
+  }
+
+  #notASection(path: string, value: unknown): UserError {
+    const keys = settingKeys(path).slice(0, 3).join(", ");
+    return new UserError(
+      "usage",
+      `${this.#where(value)}: ${path} is a section with keys such as ${keys}, but found ${kindOf(value)}.`,
+    );
+  }
+}
+
+function empty(node: unknown): boolean {
+  return node === null || node === undefined || (isScalar(node) && node.value === null);
+}
+
+function kindOf(node: unknown): string {
+  return isSeq(node)
+    ? "a list"
+    : isMap(node)
+    ? "a map"
+    : isScalar(node)
+    ? JSON.stringify(node.value)
+    : "nothing";
+}
+
+function unknownKey(where: string, group: string, key: string): UserError {
+  if (key === "<<") {
+    return new UserError("usage", `${where}: YAML merge keys (<<) are not supported. Write the keys out.`);
+  }
+  const known = settingKeys(group);
+  const instead = insteadOf(key.replaceAll("_", "-"));
+  const near = instead ? null : spelt(group, key) ?? nearest(key, known) ?? elsewhere(key);
+  const place = group === "" ? "at the top of the file" : `in ${group}`;
+  const hint = near ? `Did you mean "${near}"?` : instead ?? `Known keys are ${known.join(", ")}.`;
+  return new UserError("usage", `${where}: unknown key ${JSON.stringify(key)} ${place}. ${hint}`);
+}
+
+/** Ours for another program's name, as it is written in this group. */
+function spelt(group: string, key: string): string | null {
+  const flag = FLAGS.get(key.replaceAll("_", "-"));
+  if (!flag?.spelling) return null;
+  const { path } = flag.declared;
+  return group !== "" && path.startsWith(`${group}.`) ? path.slice(group.length + 1) : path;
+}
+
+/** The full path of a setting with this very name in another section. */
+function elsewhere(key: string): string | null {
+  return allPaths().find((path) => path.endsWith(`.${key}`)) ?? null;
+}
+
+const TOO_DEEP = "brackets, keys or dashes nest too deep. Settings nest 3 deep.";
+
+function syntaxSentence(problem: { code: string; message: string }): string {
+  if (problem.message.includes("call stack")) {
+    return TOO_DEEP;
+  }
+  if (problem.code === "MULTIPLE_DOCS") return "a second YAML document starts here. Expected one a file.";
+  return `not readable as YAML: ${problem.message.replace(/\.?$/, ".")}`;
+}
+
+// Reads a small text file, or says why not.
+
+/** A file of settings is a page; more is a mistake, and slow to refuse later. */
+const MAX_BYTES = 256 * 1024;
+
+export function readText(path: string): string {
+  let bytes: Uint8Array;
+  try {
+    const info = Deno.statSync(path);
+    if (info.isDirectory) {
+      throw new UserError("usage", `${path}: expected a YAML file, but this is a folder.`);
+    }
+    // A pipe that a shell made, `--config <(...)`, is there to be read; on any other one would wait for ever.
+    if (!info.isFile && !/^\/(dev|proc\/self)\/(fd\/\d+|stdin)$/.test(path)) {
+      throw new UserError("usage", `${path}: expected a YAML file, but this is a pipe or a device.`);
+    }
+    bytes = readStart(path);
+    if (bytes.length > MAX_BYTES) {
+      throw new UserError("usage", `${path}: a file of settings has at most ${MAX_BYTES} bytes.`);
+    }
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    throw new UserError("usage", `${path}: ${readProblem(error)}`, { cause: error });
+  }
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new UserError("usage", `${path}: not a text file (expected YAML in UTF-8).`);
+  }
+}
+
+/** One byte more than is allowed, at most: what a pipe or a growing file will hold can't be asked. */
+function readStart(path: string): Uint8Array {
+  using file = Deno.openSync(path);
+  const bytes = new Uint8Array(MAX_BYTES + 1);
+  let length = 0;
+  while (length < bytes.length) {
+    const got = file.readSync(bytes.subarray(length));
+    if (got === null) break;
+    length += got;
+  }
+  return bytes.subarray(0, length);
+}
+
+function readProblem(error: unknown): string {
+  if (error instanceof Deno.errors.NotFound) return "no such file. Check --config.";
+  if (error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.NotCapable) {
+    return "no permission to read this file.";
+  }
+  return `cannot be read (${error instanceof Error ? error.message : error}).`;
+}

@@ -1,0 +1,113 @@
+// Derives global batch, micro-batches and accumulation, once.
+import { UserError } from "../base/errors.ts";
+import type { Config } from "../settings/settings.ts";
+import type { Built } from "./build.ts";
+
+// Global batch, micro-batches and accumulation, derived once and printed.
+
+export interface BatchPlan {
+  /** Samples a rank pushes through the model at once. */
+  readonly micro: number;
+  /** Micro-batches a rank adds up before a step. */
+  readonly accumulation: number;
+  /** Samples in one optimizer step over all ranks. */
+  readonly global: number;
+  readonly stepsPerEpoch: number;
+  /** How it came about, for the first lines of the run. */
+  readonly said: string;
+}
+
+interface Wanted {
+  batch_size: number;
+  global_batch_size: number;
+  grad_accum: number;
+}
+
+export function planBatches(wanted: Wanted, samples: number, ranks: number): BatchPlan {
+  const { batch_size: micro, global_batch_size: asked } = wanted;
+  let accumulation = wanted.grad_accum;
+  let global = micro * ranks * accumulation;
+  if (asked > 0) {
+    // Rounded up: the last micro-batch of a step may be short, the global batch never changes.
+    accumulation = Math.max(1, Math.ceil(asked / (micro * ranks)));
+    global = asked;
+  }
+  if (global > samples) {
+    throw new UserError(
+      "data",
+      `A batch of ${global} samples is larger than the training set of ${samples}: ` +
+        `${smaller(wanted, samples, ranks, accumulation)}, or give more data.`,
+    );
+  }
+  const stepsPerEpoch = Math.ceil(samples / global);
+  const said =
+    `Batch: ${micro} x ${ranks} ${ranks === 1 ? "rank" : "ranks"} x ${accumulation} accumulated = ` +
+    `${global} samples a step, ${stepsPerEpoch} ${stepsPerEpoch === 1 ? "step" : "steps"} an epoch`;
+  return { micro, accumulation, global, stepsPerEpoch, said };
+}
+
+/** Optimizer steps of the whole run, where nothing ends it before. */
+export function stepsInAll(
+  { epochs, max_steps }: { readonly epochs: number; readonly max_steps: number },
+  { stepsPerEpoch }: Pick<BatchPlan, "stepsPerEpoch">,
+): number {
+  const whole = epochs * stepsPerEpoch;
+  return max_steps > 0 ? Math.min(max_steps, whole) : whole;
+}
+
+/** Whether a run has steps left: epochs, and --max-steps. */
+export const isUnfinished = (
+  { epochs, max_steps }: { readonly epochs: number; readonly max_steps: number },
+  { epoch, step }: { readonly epoch: number; readonly step: number },
+): boolean => epoch < epochs && !(max_steps > 0 && step >= max_steps);
+
+/** A run that is shorter than the interval is still told of so many times. */
+const LEAST_LOGGED = 10;
+
+/** Which steps are written down: one each --log-interval, or more often where the run is over before; and the last one. */
+export function loggedSteps(
+  training: { readonly epochs: number; readonly max_steps: number; readonly log_interval: number },
+  plan: Pick<BatchPlan, "stepsPerEpoch">,
+): (step: number) => boolean {
+  const steps = stepsInAll(training, plan), { log_interval: set } = training;
+  const interval = steps >= set ? set : Math.max(1, Math.floor(steps / LEAST_LOGGED));
+  return (step) => step % interval === 0 || step === steps;
+}
+
+/**
+ * Where in its epoch a run goes on, counted by samples: a step may have another size than before the stop. Where no step
+ * of the new size begins there, the one that holds the place does: a few samples come twice, none is left out.
+ */
+export function placeInEpoch(
+  cursor: { epoch: number; stepInEpoch: number; samples: number },
+  plan: Pick<BatchPlan, "global" | "stepsPerEpoch">,
+  samples: number,
+): { stepInEpoch: number; samples: number } {
+  const before = cursor.epoch * samples;
+  const done = cursor.samples - before;
+  if (cursor.stepInEpoch === 0 || done < 0 || done > samples) return cursor; // the data has another size now
+  const stepInEpoch = done === samples ? plan.stepsPerEpoch : Math.floor(done / plan.global);
+  return { stepInEpoch, samples: before + Math.min(stepInEpoch * plan.global, samples) };
+}
+
+function smaller(wanted: Wanted, samples: number, ranks: number, accumulation: number): string {
+  if (wanted.global_batch_size > 0) return `set --global-batch-size ${samples} or less`;
+  const fits = Math.floor(samples / ranks / accumulation);
+  return fits > 0 ? `set --batch-size ${fits} or less` : "set --batch-size 1 --grad-accum 1";
+}
+
+// Lines about what was decided for a run.
+
+export function precisionNote({ amp }: Built): string[] {
+  return amp === "off" ? [] : [`Mixed precision: ${amp}`];
+}
+
+export function shardsNote({ training }: Config, { global }: BatchPlan): string[] {
+  if (training.deterministic !== "world") return [];
+  const count = training.virtual_shards;
+  const sizes = [...new Set([Math.floor(global / count), Math.ceil(global / count)])].join(" or ");
+  return [
+    `The same bits on any number of ranks that divides ${count}, each with as many threads: ` +
+    `${count} virtual shards of ${sizes} samples`,
+  ];
+}

@@ -1,0 +1,177 @@
+// Refuses settings that can't work or that differ from a checkpoint's, and names those without effect.
+import { parseDuration, UNIT_SUFFIX } from "../settings/setting.ts";
+import { isTyped, type Resolved } from "../settings/resolve.ts";
+import { ALL_SETTINGS, type Declared, findSetting, readSetting } from "../settings/settings.ts";
+import { hasColumns, hasTargets } from "../data/open.ts";
+import type { RankContext } from "../ranks/context.ts";
+import { UserError } from "../base/errors.ts";
+import { formatPlural } from "../base/format.ts";
+import { VERSION } from "../base/version.ts";
+import { resolve } from "../../deps/path.ts";
+import { fromData } from "../settings/values.ts";
+import { isSimulated } from "../data/cosmology/options.ts";
+import type { Resume } from "./resume.ts";
+
+// What this version can't do: refused where a run would be wrong, told where a setting has no effect.
+
+/** A run that is meant for many nodes and finds itself on fewer was started wrongly. */
+export function refuseLayout({ config, origin }: Resolved, { world, nodes, said }: RankContext): void {
+  const asked = config.distributed.nodes;
+  if (asked === 0 || asked === nodes) return;
+  throw new UserError(
+    "usage",
+    `${origin("distributed.nodes")} asks for ${formatPlural(asked, "node")}, and this is ${
+      formatPlural(world, "rank")
+    } on ` +
+      `${
+        formatPlural(nodes, "node")
+      }. ${said} Start it in the whole allocation (srun ./hpctrain ..., mpirun ./hpctrain ...), ` +
+      "or leave the setting out.",
+  );
+}
+
+/** GPUs that somebody asked for are the ranks of each node, one each. */
+export function refuseGpus(
+  { config, origin, layer }: Resolved,
+  { localWorld }: RankContext,
+  device: "cpu" | "cuda",
+): void {
+  const path = "distributed.gpus_per_node", asked = config.distributed.gpus_per_node;
+  if (asked === 0 || config.distributed.any_layout || !isTyped(layer(path))) return;
+  if (device === "cuda" && asked === localWorld) return;
+  const wish = `${origin(path)} asks for ${formatPlural(asked, "GPU")} on each node`;
+  throw new UserError(
+    "usage",
+    device === "cpu"
+      ? `${wish}, and this run computes on CPUs. Leave it out, or see what \`hpctrain doctor\` says of GPUs here.`
+      : `${wish}, and this one has ${formatPlural(localWorld, "rank")}, with a GPU each. Start as many: ` +
+        `\`hpctrain launch -n ${asked} -- FLAGS\` on this machine, or a job by \`hpctrain sbatch --gpus-per-node ${asked}\`.`,
+  );
+}
+
+const WITHOUT_EFFECT = ["training.compile"];
+
+/** These are about data in files, not about data that is made up. */
+const OF_FILES = ["data.stage", "data.bad_samples"];
+
+/** One line that names the settings somebody gave although this version does nothing with them. */
+export function withoutEffect({ config, origin, layer }: Resolved): string[] {
+  const ofFiles = config.data.data_path === "" ? OF_FILES : [];
+  const ofColumns = [
+    ...(hasColumns(config.data) ? [] : ["data.features"]),
+    ...(hasTargets(config.data) ? [] : ["data.targets"]),
+  ];
+  const without = [...WITHOUT_EFFECT, ...ofFiles, ...ofColumns];
+  // A checkpoint, and what `config --yaml` prints, name every setting: a default there is nobody's wish.
+  const wished = (path: string) =>
+    JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)!.setting.default);
+  const given = without.filter((path) =>
+    layer(path) === "flag" || (!["default", "preset"].includes(layer(path)) && wished(path))
+  );
+  return given.length === 0
+    ? []
+    : [`No effect in hpctrain ${VERSION}: ${given.map((path) => `${path} (${origin(path)})`).join(", ")}.`];
+}
+
+/** A number without a unit may be meant in another one: what it was taken for, and how to say so. */
+export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unitless">): string[] {
+  return unitless.map(({ path, origin }) => {
+    const units = findSetting(path)!.setting.units!, value = String(readSetting(config, path));
+    const { count } = parseDuration(value, units[0])!;
+    const others = units.slice(1).map((unit) => `${count}${UNIT_SUFFIX[unit]}`);
+    const instead = others.length > 0 ? ` Write ${others.join(" or ")} if that was meant.` : "";
+    return `${path} ${count} (${origin}) has no unit: it is taken as ${
+      formatPlural(count, units[0].slice(0, -1))
+    }.${instead}`;
+  });
+}
+
+// The settings of a run that goes on, beside those of its checkpoint: harmless changes are told, others are refused.
+
+/** With another value, what follows is another training, or the samples that were seen are not those of the cursor. */
+const FIXED = [
+  "data.type",
+  "data.data_path",
+  "data.code",
+  "data.token_type",
+  "data.features",
+  "data.targets",
+  "data.shuffle",
+  "data.validation_split",
+  "data.train_samples",
+  "data.normalise",
+  "data.mean",
+  "data.std",
+  "data.scaling",
+  "data.softening",
+  "data.resize",
+  "data.centre_crop",
+  "data.random_crop",
+  "data.one_hot",
+  "training.loss",
+  "training.seed",
+  "training.optimizer.type",
+];
+/** What is chosen from the data, or by the model: whether it is the same after all is seen when both are there. */
+const CHOSEN = /^(model\..*|data\.type|training\.loss)$/;
+/** About starting, not about training. */
+const OF_THE_START = ["training.resume", "training.init_from", "training.force"];
+
+/** Another file of the user's own may be the same model: whether the weights fit is seen when they are loaded. */
+const FREE = ["model.dropout", "model.code"];
+
+const isFixed = (path: string) => FIXED.includes(path) || (/^model\./.test(path) && !FREE.includes(path));
+
+/** Lines about what has changed. A change that makes it another training is an error, unless --force is given. */
+export function changesSince({ path, saved }: Resume, { config, origin }: Resolved): string[] {
+  if (!saved) return [];
+  const changes = ALL_SETTINGS.filter(({ path }) =>
+    /^(model|data|training)\./.test(path) && !OF_THE_START.includes(path)
+  )
+    .flatMap((declared) => change(declared, saved, config));
+  const refused = changes.filter(({ harmless }) => !harmless);
+  if (refused.length > 0 && !config.training.force) {
+    const list = refused.map(({ said, path }) => `${said} (${origin(path)})`).join(", ");
+    throw new UserError(
+      "checkpoint",
+      `A run that goes on from ${path} can't have other settings for its model, data, loss, seed or optimizer: ${list}. ` +
+        `Leave that out, or start a new run from its weights with --init-from ${path}. ` +
+        "If you know that it fits (the same data in another place, say), --force goes on all the same.",
+    );
+  }
+  if (changes.length === 0) return [];
+  const forced = refused.length > 0 ? " (--force: from here on it is another training)" : "";
+  return [`Changed since the checkpoint: ${changes.map(({ said }) => said).join(", ")}${forced}`];
+}
+
+interface Change {
+  readonly path: string;
+  /** "training.epochs 10 -> 20". */
+  readonly said: string;
+  readonly harmless: boolean;
+}
+
+function change(declared: Declared, saved: unknown, config: unknown): Change[] {
+  const { path, setting } = declared;
+  const given = readSetting(saved, path);
+  if (given === undefined) return []; // a setting that the version before did not have
+  const before = fromData(declared, given, "checkpoint").value, now = readSetting(config, path);
+  if (same(path, before, now)) return [];
+  if (path === "data.data_path" && now === "" && isSimulated(readSetting(config, "data.type") as string)) {
+    return []; // made there again
+  }
+  const shown = (value: unknown) => {
+    const text = Array.isArray(value) ? value.join(",") : String(value);
+    return text === "" ? setting.empty ?? '""' : text;
+  };
+  const stands = (value: unknown) =>
+    CHOSEN.test(path) && (value === "auto" || (setting.empty !== undefined && value === setting.default));
+  const harmless = !isFixed(path) || stands(before) || stands(now);
+  return [{ path, said: `${path} ${shown(before)} -> ${shown(now)}`, harmless }];
+}
+
+function same(path: string, before: unknown, now: unknown): boolean {
+  if (JSON.stringify(before) === JSON.stringify(now)) return true;
+  return path === "data.data_path" && before !== "" && now !== "" &&
+    resolve(before as string) === resolve(now as string);
+}

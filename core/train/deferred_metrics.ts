@@ -1,0 +1,162 @@
+// Reads a step's loss one step late, when the next is queued already, and tells whoever wants to know: the event log,
+// the live line.
+import { type Readback, startReadback } from "../../ffi/cuda.ts";
+import { UserError } from "../base/errors.ts";
+import { COMPUTE, DATA, sixDigits } from "../run/account.ts";
+import type { SystemEvent } from "../run/events.ts";
+import type { Throughput } from "./throughput.ts";
+import { stepsInAll } from "./batches.ts";
+import { memoryInUse } from "./device.ts";
+import type { Spike } from "./guards/spikes.ts";
+import { firstNonFinite } from "./gradients/norm.ts";
+import type { Run } from "./run.ts";
+import type { StepResult } from "./step.ts";
+
+export interface DeferredMetrics {
+  push(result: StepResult, learningRate: number, log: boolean): void;
+  settle(): void;
+}
+
+interface Waiting {
+  readonly loss: Readback;
+  readonly norm: Readback | null;
+  readonly skipped: string | null;
+  readonly spike: boolean;
+  readonly samples: number;
+  readonly rate: number;
+  readonly log: boolean;
+  readonly step: number;
+  readonly stepInEpoch: number;
+  /** Seconds that the step waited for its data. */
+  readonly waited: number;
+}
+
+/** The live line is drawn at most this often; in between not even its numbers are put together. */
+const SHOW_MS = 100;
+const MEMORY_MS = 250, MIB = 2 ** 20;
+
+export function openDeferredMetrics(run: Run, epoch: number, pace: Throughput): DeferredMetrics {
+  const { cursor, plan, events, console, guard, times, account, step: { scaler, pass } } = run;
+  const { epochs } = run.config.training, steps = stepsInAll(run.config.training, plan);
+  let waiting: Waiting | null = null;
+  let shownAt = -Infinity;
+  const memory = openMemory(run);
+  let waitedBefore = account.spent[DATA];
+
+  const show = (w: Waiting, loss: number, now: number) => {
+    if (now - shownAt < SHOW_MS) return;
+    shownAt = now;
+    console.progress({
+      epoch: epoch + 1,
+      epochs,
+      step: w.stepInEpoch,
+      steps: plan.stepsPerEpoch,
+      loss,
+      learningRate: w.rate,
+      samplesPerSecond: pace.rate(),
+      secondsLeft: pace.secondsLeft((steps - w.step) * plan.global),
+      memoryBytes: memory.now(now),
+    });
+  };
+  const settle = () => {
+    if (waiting === null) return;
+    const w = waiting, now = performance.now();
+    waiting = null;
+    const loss = w.loss.take((t) => t.item());
+    const norm = w.norm?.take((t) => t.item());
+    if (pass.onGpu) account.lap(COMPUTE); // the device was waited for
+    run.lineage.stepped(w.step);
+    if (w.skipped !== null) {
+      console.warn(w.skipped);
+      const about = w.spike ? "spike" : undefined;
+      events.emit({ kind: "warning", step: w.step, message: w.skipped, about });
+    } else if (!Number.isFinite(loss) && !guard.takesNonFinite) throw notFinite(run, w.step, loss);
+    else {
+      const spike = guard.heard(w.step, loss);
+      if (spike !== null) tellSpike(run, spike);
+    }
+    if (w.log) {
+      events.emit({
+        kind: "step",
+        step: w.step,
+        epoch: epoch + 1,
+        loss,
+        lr: w.rate,
+        grad_norm: norm,
+        samples_per_s: sixDigits(pace.rate()),
+        memory_bytes: memory.news(now),
+        loss_scale: scaler?.scale,
+        skipped_steps: scaler?.skipped,
+        data_s: microseconds(w.waited),
+      });
+      const spent = times.due(w.step, w.samples);
+      if (spent !== null) events.emit(spent);
+      if (run.config.training.log_gpu_memory) events.emit(systemEvent(run, w.step));
+    }
+    show(w, loss, now);
+  };
+  return {
+    push({ loss, norm, skipped, spike }, rate, log) {
+      const { step, stepInEpoch, samples } = cursor;
+      const waited = account.spent[DATA] - waitedBefore;
+      waitedBefore += waited;
+      const now = {
+        loss: startReadback(loss),
+        norm: norm && startReadback(norm),
+        skipped,
+        spike,
+        samples,
+        rate,
+        log,
+        step,
+        stepInEpoch,
+        waited,
+      };
+      settle();
+      waiting = now;
+    },
+    settle,
+  };
+}
+
+/** Asking for the memory in use costs as much as twenty small ops: it is asked for now and then. */
+function openMemory(run: Run): { now(at: number): number; news(at: number): number | undefined } {
+  let asked = -Infinity, bytes = 0, told = -Infinity;
+  const now = (at: number) => {
+    if (at - asked < MEMORY_MS) return bytes;
+    asked = at;
+    return bytes = run.memory();
+  };
+  const news = (at: number) => {
+    if (Math.abs(now(at) - told) < MIB) return undefined;
+    return told = bytes;
+  };
+  return { now, news };
+}
+
+const microseconds = (seconds: number) => Math.round(1e6 * seconds) / 1e6;
+
+function tellSpike({ console, events }: Run, { step, message }: Spike): void {
+  console.warn(message);
+  events.emit({ kind: "warning", step, message, about: "spike" });
+}
+
+function systemEvent(run: Run, step: number): SystemEvent {
+  const onGpu = run.step.pass.onGpu;
+  return {
+    kind: "system",
+    step,
+    rss_bytes: memoryInUse("cpu"),
+    device_bytes: onGpu ? run.memory() : undefined,
+  };
+}
+
+function notFinite(run: Run, step: number, loss: number): UserError {
+  return new UserError(
+    "numerics",
+    `The loss became ${loss} at step ${step} (first tensor that is not finite: ${
+      firstNonFinite(run.step.arena)
+    }). ` +
+      "Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.",
+  );
+}

@@ -1,0 +1,107 @@
+// Parameters live in one flat buffer, their gradients in another; each parameter and its .grad is a view. So
+// clipping, averaging, saving and (later) reducing touch one big tensor. Where nothing wants the gradient as a whole,
+// it has no buffer: autograd's own tensors go to the optimizer, which saves two passes over memory a step.
+import {
+  type GradSlot,
+  gradSlotOf,
+  hasGrad,
+  noGrad,
+  requireGrad,
+  setGradSlot,
+  takeGrad,
+} from "../../../ffi/autograd.ts";
+import { copy_, detach, narrow, view, zerosLike } from "../../../ffi/ops.ts";
+import { longLivedZeros } from "../../../ffi/make.ts";
+import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+
+/** All parameters of a model in one piece of memory, and their gradients in another. */
+export interface Arena {
+  /** Of the parameters, as the state dict has them. */
+  readonly names: readonly string[];
+  /** The model's own tensors, which now lie in the arena. */
+  readonly parameters: readonly Tensor[];
+  /** One per parameter. In a direct arena: this step's, between takeGradients and the end of its scope. */
+  readonly gradients: readonly Tensor[];
+  /** All parameters as one vector, with gaps for alignment. */
+  readonly flat: Tensor;
+  /** Where each parameter begins in it. */
+  readonly starts: readonly number[];
+  /** All gradients; without elements in a direct arena. */
+  readonly gradient: Tensor;
+  /** What all gradients are in, as few tensors: the buffer, or the parts of it that are this rank's. */
+  readonly memory: readonly Tensor[];
+  /** True when gradients are taken from autograd after each backward (takeGradients) instead of added up here. */
+  readonly direct: boolean;
+  /** Views of another flat buffer at the same places: for optimizer state and averages. */
+  viewsOf(flat: Tensor): Tensor[];
+}
+
+/** Every view begins on a multiple of 64 bytes, where vector code likes it. */
+const ALIGN = 16;
+
+/**
+ * So many zeros that other ranks see too, where there are some to be had.
+ * @internal
+ */
+export type Shared = (elements: number) => Tensor | null;
+
+/** Moves the parameters into an arena on `device`, whose length `multiple` divides; modules keep their references. */
+export function packParameters(
+  named: Iterable<[string, Tensor]>,
+  device: Device,
+  direct = false,
+  multiple = 1,
+  shared: Shared = () => null,
+): Arena {
+  const entries = [...named];
+  const shapes = entries.map(([, p]) => p.shape);
+  const counts = entries.map(([, p]) => p.numel);
+  const starts: number[] = [];
+  let total = 0;
+  for (const count of counts) {
+    starts.push(total);
+    total += Math.ceil(count / ALIGN) * ALIGN;
+  }
+  total = Math.ceil(total / multiple) * multiple;
+  const flat = keep(longLivedZeros([total], { device }));
+  const gradient = keep((direct ? null : shared(total)) ?? longLivedZeros([direct ? 0 : total], { device }));
+  const viewsOf = (buffer: Tensor) =>
+    shapes.map((shape, i) => keep(scope(() => view(narrow(buffer, 0, starts[i], counts[i]), shape))));
+  const gradients = direct ? [] : viewsOf(gradient);
+  viewsOf(flat).forEach((place, i) => {
+    const parameter = entries[i][1];
+    noGrad(() => copy_(place, parameter));
+    parameter.replaceWith(detach(place));
+    place.free();
+    requireGrad(parameter);
+    if (!direct) setGradSlot(parameter, gradients[i]);
+  });
+  return {
+    names: entries.map(([name]) => name),
+    parameters: entries.map(([, p]) => p),
+    gradients,
+    flat,
+    starts,
+    gradient,
+    memory: [gradient],
+    direct,
+    viewsOf,
+  };
+}
+
+/** For a direct arena: this backward's gradients, in the caller's scope. A parameter that was not reached has zeros. */
+export function takeGradients(arena: Arena): void {
+  const slots = slotsOf(arena);
+  const gradients = arena.gradients as Tensor[];
+  for (let i = 0; i < slots.length; i++) {
+    gradients[i] = hasGrad(slots[i]) ? takeGrad(slots[i]) : zerosLike(arena.parameters[i]);
+  }
+}
+
+const slots = new WeakMap<Arena, GradSlot[]>();
+
+function slotsOf(arena: Arena): GradSlot[] {
+  let found = slots.get(arena);
+  if (!found) slots.set(arena, found = arena.parameters.map(gradSlotOf));
+  return found;
+}

@@ -1,0 +1,70 @@
+// Norm and clipping of the gradient, and the first gradient that is not finite.
+import { add, constant } from "../../../ffi/make.ts";
+import {
+  allTrue,
+  div,
+  dot,
+  isfinite,
+  minimum,
+  mul_,
+  split,
+  sqrt,
+  square,
+  stack,
+  sum,
+} from "../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Arena } from "./arena.ts";
+
+// Gradient norm and clipping on the arena.
+
+/** The 2-norm of the whole gradient, as a 0-dim tensor. Padding between views is zero and does not count. */
+export function gradientNorm(arena: Arena): Tensor {
+  return scope(() => {
+    if (!arena.direct) return sqrt(sum(stack(piecesOf(arena).map((piece) => dot(piece, piece)))));
+    return sqrt(sum(stack(arena.gradients.map((g) => sum(square(g))))));
+  });
+}
+
+/**
+ * On a CPU the sum of some ten million squares in one go is wrong in the fourth digit, because 32-bit numbers are added to
+ * a few sums that have grown large. In pieces of this size it is good to 3e-7, four times as large to 1e-6 only: ranks
+ * that add other pieces up would differ by that. A GPU adds in blocks by itself.
+ */
+const PIECE = 16_384;
+
+const pieces = new WeakMap<Arena, readonly Tensor[]>();
+
+function piecesOf(arena: Arena): readonly Tensor[] {
+  let found = pieces.get(arena);
+  if (!found) {
+    const { memory, flat } = arena;
+    found = flat.device === "cpu"
+      ? scope(() => memory.flatMap((part) => split(part, PIECE)).map((piece) => keep(piece)))
+      : memory;
+    pieces.set(arena, found);
+  }
+  return found;
+}
+
+/** Scales the gradient down to `limit` where it is longer, as torch.nn.utils.clip_grad_norm_ does, on the device. */
+export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number): void {
+  scope(() => {
+    const { device } = norm;
+    const factor = div(constant(limit, "f32", device), add(norm, constant(1e-6, "f32", device)));
+    const scale = minimum(factor, constant(1, "f32", device));
+    for (const gradient of gradients) mul_(gradient, scale);
+  });
+}
+
+// Which parameter's gradient stopped being a number, for the sentence that ends a run.
+
+export function firstNonFinite(arena: Arena): string {
+  // In a direct arena the gradients are gone by now; the weights they spoilt are not.
+  const i = arena.direct
+    ? -1
+    : arena.gradients.findIndex((g) => scope(() => allTrue(isfinite(g)).item() === 0));
+  if (i >= 0) return `the gradient of ${arena.names[i]}`;
+  const p = arena.parameters.findIndex((w) => scope(() => allTrue(isfinite(w)).item() === 0));
+  return p >= 0 ? arena.names[p] : "none among the gradients now";
+}

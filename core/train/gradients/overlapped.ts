@@ -1,0 +1,192 @@
+// Reduces gradients bucket by bucket over ranks while backward runs block by block.
+import type { Collectives, Ticket } from "../../ranks/collectives.ts";
+import type { Activation, Model } from "../../models/model.ts";
+import type { Arena } from "./arena.ts";
+import { fill_, zeros } from "../../../ffi/make.ts";
+import { clone, copy_, narrow, reshape } from "../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Owned } from "./zero.ts";
+import { autocast } from "../../../ffi/context.ts";
+import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
+import { isFloating } from "../../../ffi/dtype.ts";
+import { backwardThroughNorms, type SyncedNorm, takeNorms } from "../../models/nn/sync_batch_norm.ts";
+import { backwardFrom, type BlockDone, list, type Outcome, type Pass, type Weight } from "../blocks.ts";
+
+// The gradient arena cut into pieces that are reduced each as one.
+
+/** Elements `from` to `to` - 1 of the arena; whole when backward of block `after` has returned. */
+export interface Bucket {
+  readonly from: number;
+  readonly to: number;
+  readonly after: number;
+}
+
+const MIB = 2 ** 20;
+/** Published sweeps of NCCL reach its full rate at 16 MiB and more; on CPUs small pieces hide best behind backward. */
+const OWN_CHOICE_MB = { nccl: 25, cpu: 4 };
+
+/** Elements of a bucket: as many as were asked for, or what suits the engine. */
+export const bucketElements = (megabytes: number, { backend }: Pick<Collectives, "backend">): number =>
+  (megabytes || OWN_CHOICE_MB[backend === "nccl" ? "nccl" : "cpu"]) * MIB / Float32Array.BYTES_PER_ELEMENT;
+
+/**
+ * From the arena's end on, since backward comes from there; each at least `least` elements, but for the last, and as
+ * many as `multiple` divides, as it must `total`. In the order in which they are whole, which is the same on every rank.
+ */
+export function bucketsOf(
+  starts: readonly number[],
+  total: number,
+  blocks: readonly number[],
+  least: number,
+  multiple = 1,
+): Bucket[] {
+  const buckets: Bucket[] = [];
+  let to = total, after = Infinity;
+  for (let i = starts.length - 1; i >= 0; i--) {
+    after = Math.min(after, blocks[i]);
+    const start = i > 0 ? starts[i] : 0;
+    const from = start + (to - start) % multiple;
+    if (to - from < (i > 0 ? Math.max(least, 1) : 1)) continue;
+    buckets.push({ from, to, after });
+    to = from;
+    after = from > start ? blocks[i] : Infinity; // a few of this parameter's are left to the next one
+  }
+  return buckets.sort((a, b) => b.after - a.after);
+}
+
+/** The first block that uses each parameter: backward adds to it until that one is done. */
+export function firstBlocks({ parameters }: Pick<Arena, "parameters">, { blocks }: Model): number[] {
+  const first = new Map<unknown, number>();
+  blocks.forEach(({ module }, i) => {
+    for (const [, parameter] of module?.namedParameters() ?? []) {
+      if (!first.has(parameter)) first.set(parameter, i);
+    }
+  });
+  return parameters.map((parameter) => first.get(parameter) ?? 0);
+}
+
+// Adds up the ranks' gradients while backward is at work: a bucket is on its way as soon as it is whole.
+
+/** @internal */
+export interface Reducer {
+  readonly buckets: number;
+  /** Nothing more is added to the gradients of this block, or of those behind it. */
+  blockDone(block: number): void;
+  /**
+   * The gradient in the arena, or the part of it that is owned here, is that of all ranks, and so is the loss that is
+   * returned: null adds nothing to it.
+   */
+  finish(loss: Tensor | null): Tensor;
+}
+
+export function openReducer(
+  arena: Arena,
+  model: Model,
+  collectives: Collectives,
+  bucketMegabytes: number,
+  owned: Owned | null = null,
+): Reducer {
+  const buckets = owned?.buckets ??
+    bucketsOf(
+      arena.starts,
+      arena.flat.numel,
+      firstBlocks(arena, model),
+      bucketElements(bucketMegabytes, collectives),
+    );
+  const pieces = buckets.map(({ from, to, after }, i) => ({
+    after,
+    slice: keep(scope(() => narrow(arena.gradient, 0, from, to - from))),
+    phase: `gradients, bucket ${i + 1}`,
+  }));
+  const shared = keep(zeros([1], { device: arena.gradient.device }));
+  let next = 0;
+  const queueFrom = (block: number): Ticket => {
+    let ticket = 0;
+    for (; next < pieces.length && pieces[next].after >= block; next++) {
+      const { slice, phase } = pieces[next];
+      ticket = owned?.reduce(next) ?? collectives.allReduce(slice, "sum", phase);
+    }
+    return ticket;
+  };
+  return {
+    buckets: pieces.length,
+    blockDone: queueFrom,
+    finish(loss) {
+      queueFrom(0);
+      next = 0;
+      if (loss === null) fill_(shared, 0);
+      else scope(() => copy_(shared, reshape(loss, [1])));
+      collectives.wait(collectives.allReduce(shared, "sum", "loss")); // the last of them: all are done then
+      owned?.settle();
+      return scope(() => clone(reshape(shared, [])));
+    },
+  };
+}
+
+// Forward and backward block by block: each block has a graph of its own, so its gradients are known to be whole as
+// soon as its backward returns, and can be reduced while the block before it is at work.
+
+/** What a block made, and the leaf that stands for it in the blocks behind: it gathers their gradients. */
+interface Cut {
+  readonly made: Tensor;
+  readonly leaf: Tensor;
+}
+
+/** As `straight`, with the same bits. Made in the caller's scope. */
+export function segmented(
+  p: Pass,
+  input: Tensor,
+  target: Tensor,
+  weight: Weight,
+  done: BlockDone | null,
+): Outcome {
+  const { blocks } = p.model;
+  const last = blocks.length - 1;
+  const run = (i: number, x: Activation) => {
+    p.seeds?.seed(i);
+    return scope(() => blocks[i].forward(x));
+  };
+  const cuts: Cut[][] = [];
+  const norms: (readonly SyncedNorm[])[] = [];
+  let x: Activation = input;
+  for (let i = 0; i < last; i++) {
+    const before: Activation = x;
+    const made = autocast(p.cast, p.onGpu, () => run(i, before));
+    const cut: Cut[] = [];
+    x = through(made, list(before), cut);
+    cuts.push(cut);
+    norms.push(takeNorms());
+  }
+  const top = autocast(p.cast, p.onGpu, () => {
+    const output = run(last, x) as Tensor;
+    return { output, loss: p.loss.apply(output, target) };
+  });
+  norms.push(takeNorms());
+  backward(top.loss, weight, norms[last].length > 0);
+  backwardThroughNorms(norms[last]);
+  done?.(last);
+  for (let i = last - 1; i >= 0; i--) {
+    const cut = cuts[i];
+    scope(() =>
+      backwardFrom(cut.map(({ made }) => made), cut.map(({ leaf }) => gradOf(leaf)), norms[i].length > 0)
+    );
+    backwardThroughNorms(norms[i]);
+    for (const { made, leaf } of cut) {
+      made.free();
+      leaf.free();
+    }
+    done?.(i);
+  }
+  return top;
+}
+
+/** What was only handed on is a leaf already. */
+function through(made: Activation, before: readonly Tensor[], cut: Cut[]): Activation {
+  const one = (t: Tensor) => {
+    if (before.includes(t) || !isFloating(t.dtype)) return t;
+    const leaf = boundary(t);
+    cut.push({ made: t, leaf });
+    return leaf;
+  };
+  return Array.isArray(made) ? made.map(one) : one(made as Tensor);
+}

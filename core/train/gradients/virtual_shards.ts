@@ -1,0 +1,243 @@
+// --deterministic=world: gradients of virtual shards are added in one fixed tree, whatever the number of ranks.
+import { isFloating } from "../../../ffi/dtype.ts";
+import { add, constant, ones, sub, zero_, zeros } from "../../../ffi/make.ts";
+import { cat, clone, copy_, div, foreachAddcmul_, narrow, reshape, select } from "../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Arena } from "./arena.ts";
+import { UserError } from "../../base/errors.ts";
+import type { Collectives } from "../../ranks/collectives.ts";
+
+// --deterministic=world: the global batch is cut into a fixed number of virtual shards. The gradient of each is
+// computed alone, and they are added up in one fixed tree, so the bits don't depend on how many ranks share the work.
+
+/**
+ * The one place where ranks meet: from this rank's sums to those of all ranks, or to any nodes of the tree that cover
+ * it. A rank that holds a whole node, as each does when all numbers are powers of two, has one sum to give.
+ */
+export type Combine = (own: readonly Sum<Tensor>[]) => readonly Sum<Tensor>[];
+
+/** @internal */
+export interface VirtualShards {
+  /** Of the whole global batch. */
+  readonly count: number;
+  /** Those that this rank computes. */
+  readonly own: Range;
+  readonly combine: Combine;
+  readonly arena: Arena;
+  /** What the model's forward pass changes: running statistics, which are averaged, and counters of batches. */
+  readonly statistics: readonly Tensor[];
+  readonly counters: readonly Tensor[];
+  /** Vectors for the sums. */
+  readonly buffers: Tensor[];
+}
+
+export interface ShardsWanted {
+  readonly count: number;
+  readonly rank: number;
+  readonly world: number;
+  readonly combine: Combine;
+}
+
+/** What a process that is alone combines with. */
+export const alone: Combine = (own) => own;
+
+export function openVirtualShards(
+  { count, rank, world, combine }: ShardsWanted,
+  arena: Arena,
+  buffers: readonly Tensor[],
+): VirtualShards {
+  const floating = (t: Tensor) => isFloating(t.dtype);
+  return {
+    count,
+    own: shardsOfRank(count, rank, world),
+    combine,
+    arena,
+    statistics: buffers.filter(floating),
+    counters: buffers.filter((t) => !floating(t)),
+    buffers: [],
+  };
+}
+
+/**
+ * One step's gradient, in the arena; its loss is returned. `compute` adds up the gradient of a shard there and returns
+ * its loss, null for a shard without anything that counts. `meeting` is called when ranks are about to meet.
+ */
+export function summedOverShards(
+  v: VirtualShards,
+  compute: (shard: number) => Tensor | null,
+  meeting: () => void = () => {},
+): Tensor {
+  return scope(() => {
+    const before = stateOf(v);
+    const own = ownSums(v, before, compute);
+    meeting();
+    return putTogether(v, before, v.combine(own));
+  });
+}
+
+/** The model's buffers as the step finds them. */
+export interface State {
+  readonly statistics: readonly Tensor[];
+  readonly counters: readonly Tensor[];
+}
+
+export const stateOf = (v: VirtualShards): State => ({
+  statistics: v.statistics.map((t) => clone(t)),
+  counters: v.counters.map((t) => clone(t)),
+});
+
+/**
+ * This rank's part: gradient, change of the statistics and loss of its shards, as far as they can be added up here. The
+ * sums lie in buffers that the next step uses again.
+ */
+export function ownSums(
+  v: VirtualShards,
+  before: State,
+  compute: (shard: number) => Tensor | null,
+): Sum<Tensor>[] {
+  const free = [...v.buffers];
+  const leaf = (shard: number) => {
+    const into = free.pop() ?? another(v);
+    scope(() => fill(into, v, before, () => compute(shard)));
+    return into;
+  };
+  const both = (left: Tensor, right: Tensor) => {
+    addTo(left, right);
+    free.push(right);
+    return left;
+  };
+  return nodesWithin(v.own, v.count).map((node) => {
+    const value = treeSum(node, (from, to) => to - from === 1 ? leaf(from) : undefined, both);
+    return { ...node, value };
+  });
+}
+
+function another(v: VirtualShards): Tensor {
+  const buffer = keep(zeros([sizeOf(v)], { device: v.arena.gradient.device }));
+  v.buffers.push(buffer);
+  return buffer;
+}
+
+/** All that a shard gives, in one vector: gradient, changes of the statistics, loss, and 1 for having had samples. */
+function fill(into: Tensor, v: VirtualShards, before: State, compute: () => Tensor | null): void {
+  const { gradient } = v.arena, { device, numel } = gradient;
+  zero_(gradient);
+  v.statistics.forEach((t, i) => copy_(t, before.statistics[i]));
+  const loss = compute();
+  if (loss === null) return void zero_(into);
+  const changes = v.statistics.map((t, i) => reshape(sub(t, before.statistics[i]), [-1]));
+  const rest = cat([...changes, reshape(loss, [1]), ones([1], { device })]);
+  copy_(narrow(into, 0, 0, numel), gradient);
+  copy_(narrow(into, 0, numel, rest.numel), rest);
+}
+
+/** left += right, without memory for the sum: at the size of a model, asking for that takes far longer than adding. */
+function addTo(left: Tensor, right: Tensor): void {
+  const one = constant(1, "f32"), same = constant(1, "f32", left.device);
+  scope(() => foreachAddcmul_([left], [right], [reshape(same, [1])], reshape(one, [1])));
+}
+
+const sizeOf = ({ arena, statistics }: VirtualShards): number =>
+  arena.gradient.numel + statistics.reduce((sum, t) => sum + t.numel, 0) + 2;
+
+/**
+ * The sums of all ranks, which are used up, as one: the gradient goes to the arena, and the model's buffers move once, by
+ * the mean over shards.
+ */
+export function putTogether(v: VirtualShards, before: State, sums: readonly Sum<Tensor>[]): Tensor {
+  return scope(() => {
+    const known = (from: number, to: number) => sums.find((s) => s.from === from && s.to === to)?.value;
+    const total = treeSum({ from: 0, to: v.count }, known, (left, right) => {
+      addTo(left, right);
+      return left;
+    });
+    let at = 0;
+    const next = (count: number) => narrow(total, 0, (at += count) - count, count);
+    copy_(v.arena.gradient, next(v.arena.gradient.numel));
+    const changes = v.statistics.map((t) => next(t.numel));
+    const loss = reshape(next(1), []), shards = next(1);
+    v.statistics.forEach((t, i) =>
+      copy_(t, add(before.statistics[i], reshape(div(changes[i], shards), t.shape)))
+    );
+    v.counters.forEach((t, i) => copy_(t, add(before.counters[i], constant(1, t.dtype, t.device))));
+    return clone(loss);
+  });
+}
+
+// Sums in one fixed order: a binary tree over numbered shards, whose shape depends on their number alone. Whoever
+// holds which shards, the same additions are made of the same numbers.
+
+/** The sum of shards `from` to `to` - 1, which is a node of the tree. */
+export interface Sum<T> {
+  readonly from: number;
+  readonly to: number;
+  readonly value: T;
+}
+
+export interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The left part of a node is the largest power of two that leaves something for the right one. */
+const cutOf = (from: number, to: number): number => from + 2 ** (31 - Math.clz32(to - from - 1));
+
+/** The sum over a node; `at` gives what is known of one, or undefined where its two halves are to be added. */
+export function treeSum<T>(
+  { from, to }: Range,
+  at: (from: number, to: number) => T | undefined,
+  add: (left: T, right: T) => T,
+): T {
+  const known = at(from, to);
+  if (known !== undefined) return known;
+  if (to - from === 1) throw new Error(`internal: nobody summed shard ${from}.`);
+  const middle = cutOf(from, to);
+  const left = treeSum({ from, to: middle }, at, add);
+  return add(left, treeSum({ from: middle, to }, at, add));
+}
+
+/** The largest nodes of the tree over `shards` that lie within a range of them: what its owner can add up alone. */
+export function nodesWithin(own: Range, shards: number, node: Range = { from: 0, to: shards }): Range[] {
+  if (node.from >= own.from && node.to <= own.to) return [node];
+  if (node.to <= own.from || node.from >= own.to) return [];
+  const middle = cutOf(node.from, node.to);
+  return [{ from: node.from, to: middle }, { from: middle, to: node.to }]
+    .flatMap((half) => nodesWithin(own, shards, half));
+}
+
+/** The shards of a rank: the same number for each. */
+export function shardsOfRank(shards: number, rank: number, world: number): Range {
+  if (shards % world !== 0) {
+    throw new UserError(
+      "usage",
+      `--deterministic=world shares ${shards} virtual shards among the ranks, and ${shards} can't be divided by ` +
+        `${world} ranks: set training.virtual_shards to a multiple of ${world} ` +
+        "(in every run that is to have the same bits), or start another number of ranks.",
+    );
+  }
+  const each = shards / world;
+  return { from: rank * each, to: (rank + 1) * each };
+}
+
+// Where ranks meet under --deterministic=world: each gives the sums of the tree's nodes that it holds, and all add
+// them up in the tree's order.
+
+export function combineOver(collectives: Collectives, shards: number): Combine {
+  const { world } = collectives;
+  const nodes = Array.from(
+    { length: world },
+    (_, rank) => nodesWithin(shardsOfRank(shards, rank, world), shards),
+  );
+  const most = Math.max(...nodes.map((of) => of.length));
+  return (own) => {
+    const { numel, device } = own[0].value;
+    const mine = zeros([most, numel], { device });
+    own.forEach(({ value }, i) => copy_(select(mine, 0, i), value));
+    const all = zeros([world, most, numel], { device });
+    collectives.wait(collectives.allGather(all, mine, "gradients of virtual shards"));
+    return nodes.flatMap((of, rank) => {
+      const theirs = select(all, 0, rank);
+      return of.map((node, i): Sum<Tensor> => ({ ...node, value: select(theirs, 0, i) }));
+    });
+  };
+}

@@ -1,0 +1,209 @@
+// --zero 1: each rank updates its own part of the weights and keeps the optimizer's state of that part alone.
+import { uninitialised, zeros } from "../../../ffi/make.ts";
+import { copy_, mul, narrow, sqrt } from "../../../ffi/ops.ts";
+import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import type { Config } from "../../settings/settings.ts";
+import type { Team } from "../../ranks/team.ts";
+import { UserError } from "../../base/errors.ts";
+import { formatBytes } from "../../base/format.ts";
+import type { Model } from "../../models/model.ts";
+import type { Arena } from "./arena.ts";
+import { gradientNorm } from "./norm.ts";
+import { createOptimizer, type Optimizer } from "../optimizers.ts";
+import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./overlapped.ts";
+import type { Collectives, Ticket } from "../../ranks/collectives.ts";
+
+// --zero 1: every rank updates its own part of the weights and has the optimizer's state of that part alone.
+
+/** @internal */
+export interface Zero {
+  readonly owned: Owned;
+  /** Updates what is owned, then hands the weights round. Rank 0's slots are the whole state, as `gather` left it. */
+  readonly optimizer: Optimizer;
+  /** What a rank has of the optimizer's state, and what there is of it. */
+  readonly said: string;
+  /** The norm of the whole gradient. */
+  norm(): Tensor;
+  /** Whether it is so on every rank. */
+  all(finite: boolean): boolean;
+  /** Brings the state to rank 0, for a checkpoint. */
+  gather(): void;
+  /** Gives every rank its part of rank 0's state. */
+  scatter(): void;
+}
+
+export function openZero({ training, distributed }: Config, arena: Arena, model: Model, team: Team): Zero {
+  const { collectives, world } = team;
+  const least = bucketElements(distributed.bucket_mb, collectives);
+  const buckets = bucketsOf(arena.starts, arena.flat.numel, firstBlocks(arena, model), least, world);
+  const owned = openOwned(arena, buckets, collectives);
+  const inner = createOptimizer(training.optimizer, owned.arena);
+  const bytes = [...inner.slots.values()].flat().reduce((sum, { byteLength }) => sum + byteLength, 0);
+  return {
+    owned,
+    said: `ZeRO-1: each rank has ${formatBytes(bytes)} of the optimizer's state of ${
+      formatBytes(world * bytes)
+    }`,
+    ...stateOf(inner, arena, owned, team),
+    norm: () =>
+      scope(() => {
+        const norm = gradientNorm(owned.arena);
+        const squares = mul(norm, norm);
+        collectives.wait(collectives.allReduce(squares, "sum", "norm of the gradient"));
+        return sqrt(squares);
+      }),
+    all: (finite) => team.reduce([finite ? 1 : 0], "min", "finite?")[0] === 1,
+  };
+}
+
+/** The optimizer as others see it: on rank 0 with room for the whole state, in the host's memory. */
+function stateOf(
+  inner: Optimizer,
+  arena: Arena,
+  { buckets, share }: Owned,
+  { rank, collectives }: Team,
+): Pick<Zero, "optimizer" | "gather" | "scatter"> {
+  const { flat } = arena;
+  const whole = new Map(
+    rank > 0 ? [] : [...inner.slots.keys()].map((slot) => [slot, keep(zeros(flat.shape))]),
+  );
+  const each = (act: (part: Tensor, all: Tensor, place: Tensor | null) => void) => {
+    for (const [slot, parts] of inner.slots) {
+      parts.forEach((part, i) =>
+        scope(() => {
+          const { from, to } = buckets[i], room = whole.get(slot);
+          const all = uninitialised([to - from], { device: flat.device });
+          act(part, all, room ? narrow(room, 0, from, to - from) : null);
+        })
+      );
+    }
+  };
+  return {
+    optimizer: {
+      type: inner.type,
+      options: inner.options,
+      slots: new Map([...whole].map(([slot, room]) => [slot, arena.viewsOf(room)])),
+      get steps() {
+        return inner.steps;
+      },
+      set steps(steps) {
+        inner.steps = steps;
+      },
+      step(learningRate) {
+        inner.step(learningRate);
+        share();
+      },
+    },
+    gather: () =>
+      each((part, all, place) => {
+        collectives.wait(collectives.allGather(all, part, "optimizer's state"));
+        if (place) copy_(place, all);
+      }),
+    scatter: () =>
+      each((part, all, place) => {
+        if (place) copy_(all, place);
+        collectives.wait(collectives.broadcast(all, 0, "optimizer's state"));
+        copy_(part, narrow(all, 0, rank * part.numel, part.numel));
+      }),
+  };
+}
+
+export function refuseZero({ training, distributed, output }: Config): void {
+  if (distributed.zero === 0) return;
+  const other = training.deterministic === "world"
+    ? "--deterministic=world, which adds whole gradients up in an order of its own"
+    : training.optimizer.type === "lamb"
+    ? "--optimizer lamb, which needs the norm of each whole parameter (take adamw, adam or sgd)"
+    : output.checkpoint_format === "sharded"
+    ? "--checkpoint-format sharded, for which every rank has the whole state (take pt or safetensors)"
+    : null;
+  if (other === null) return;
+  throw new UserError("usage", `--zero 1 does not go together with ${other}: leave one of them out.`);
+}
+
+// What a rank owns under --zero 1: one n-th of each bucket, where it lies in the arena. Sums come to it and weights
+// go from it through a little memory beside the arena.
+
+export interface Owned {
+  readonly buckets: readonly Bucket[];
+  /** Its "parameters" are the parts of the buckets: updates are element by element, whatever parameter that is of. */
+  readonly arena: Arena;
+  /** Queues the sum of a bucket's gradients over ranks. Buckets come in order. */
+  reduce(bucket: number): Ticket;
+  /** What was reduced is in its place. */
+  settle(): void;
+  /** Gives every rank the weights that are owned here, and gets theirs. */
+  share(): void;
+}
+
+/** Buckets that may be on their way before the first of them is waited for. */
+const AHEAD = 4;
+
+function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collectives): Owned {
+  const { rank, world } = collectives;
+  const counts = buckets.map(({ from, to }) => (to - from) / world);
+  const slices = (buffer: Tensor) =>
+    buckets.map(({ from, to }) => keep(scope(() => narrow(buffer, 0, from, to - from))));
+  const parts = (buffer: Tensor) =>
+    buckets.map(({ from }, i) => keep(scope(() => narrow(buffer, 0, from + rank * counts[i], counts[i]))));
+  const own = ownArena(arena, counts, parts(arena.flat), parts(arena.gradient));
+  const weights = slices(arena.flat), gradients = slices(arena.gradient);
+
+  const ahead = Math.min(AHEAD, buckets.length), most = Math.max(...counts);
+  const room = keep(uninitialised([ahead * most], { device: arena.flat.device }));
+  const rooms = counts.map((count, i) => keep(scope(() => narrow(room, 0, (i % ahead) * most, count))));
+  const tickets = counts.map((): Ticket => 0);
+  const free = (bucket: number, then: (bucket: number) => void) => {
+    if (bucket < 0 || tickets[bucket] === 0) return;
+    collectives.wait(tickets[bucket]);
+    tickets[bucket] = 0;
+    then(bucket);
+  };
+  const settle = (then: (bucket: number) => void) => {
+    for (let bucket = buckets.length - ahead; bucket < buckets.length; bucket++) free(bucket, then);
+  };
+  const put = (bucket: number) => void copy_(own.gradients[bucket], rooms[bucket]);
+  const nothing = () => {};
+  return {
+    buckets,
+    arena: own,
+    reduce(bucket) {
+      free(bucket - ahead, put);
+      return tickets[bucket] = collectives.reduceScatter(
+        rooms[bucket],
+        gradients[bucket],
+        `gradients, bucket ${bucket + 1}`,
+      );
+    },
+    settle: () => settle(put),
+    share() {
+      for (let bucket = 0; bucket < buckets.length; bucket++) {
+        free(bucket - ahead, nothing);
+        copy_(rooms[bucket], own.parameters[bucket]);
+        tickets[bucket] = collectives.allGather(weights[bucket], rooms[bucket], "weights");
+      }
+      settle(nothing);
+    },
+  };
+}
+
+function ownArena(
+  { flat, gradient }: Arena,
+  counts: readonly number[],
+  parameters: readonly Tensor[],
+  gradients: readonly Tensor[],
+): Arena {
+  const starts = counts.map((_, i) => counts.slice(0, i).reduce((sum, count) => sum + count, 0));
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  return {
+    names: counts.map((_, i) => `bucket ${i + 1}`),
+    parameters,
+    gradients,
+    memory: gradients,
+    flat: keep(scope(() => narrow(flat, 0, 0, total))), // what an optimizer asks of it is its length
+    starts,
+    gradient,
+    direct: false,
+    viewsOf: (buffer) => counts.map((count, i) => keep(scope(() => narrow(buffer, 0, starts[i], count)))),
+  };
+}

@@ -1,0 +1,159 @@
+// Estimates the memory that training needs, and explains "out of memory".
+import { UserError } from "../base/errors.ts";
+import { formatBytes, formatPlural } from "../base/format.ts";
+import { freeOf, freeSwap, tightestLimit } from "../base/memory.ts";
+import type { Config } from "../settings/settings.ts";
+import { costOf, perSampleOf } from "../models/cost.ts";
+import { type Built, needsWholeGradient } from "./build.ts";
+import { NativeError } from "../../ffi/errors.ts";
+import type { Prepared } from "./prepare.ts";
+
+// What training will take of this machine's memory, estimated before its first step: a CPU's memory is not refused,
+// its processes are killed without a word. The estimate is of what a forward pass keeps, so training takes rather
+// more.
+
+/** Bytes that one rank will take beside what it has when its weights are there. */
+export interface Need {
+  /** Gradients, the optimizer's state, averages. */
+  readonly state: number;
+  /** For saves beside training, where there is room for it. */
+  readonly copy: number;
+  readonly perSample: number;
+  readonly batch: number;
+}
+
+export interface Room {
+  readonly free: number;
+  readonly swap: number;
+  /** Ranks that share it. */
+  readonly ranks: number;
+}
+
+/** Of what is free; beyond it is tight. */
+const SHARE = 0.9;
+/** Of the estimate for a batch: less than that it never is, whatever is freed while it goes backward. */
+const LEAST = 0.5;
+
+/** A warning where it may not fit; a UserError where it can't. Nothing is said where no estimate can be made. */
+export function checkMemory(
+  config: Config,
+  built: Built,
+  ranks: number,
+  world: number,
+  room = roomFor(ranks),
+): string | null {
+  const { memory_check: mode } = config.training;
+  if (mode === "off") return null;
+  const need = needOf(config, built, world, room);
+  if (need === null) return null;
+  const verdict = judgeTrainingMemory(need, room);
+  if (verdict === "fits") return null;
+  const sentence = sentenceOf(need, room, config, built);
+  if (verdict === "tight" || mode === "warn") return `Memory may run out. ${sentence}`;
+  throw new UserError(
+    "memory",
+    `This can't fit into memory. ${sentence} Or try all the same: --memory-check warn.`,
+  );
+}
+
+function roomFor(ranks: number): Room {
+  const limit = tightestLimit(), own = limit.of === "address space" || limit.of === "data";
+  return { free: freeOf(limit), swap: freeSwap(), ranks: own ? 1 : ranks };
+}
+
+export function judgeTrainingMemory(
+  { state, copy, perSample, batch }: Need,
+  { free, swap, ranks }: Room,
+): "fits" | "tight" | "impossible" {
+  if (ranks * (state + copy + perSample * batch) <= SHARE * free) return "fits";
+  return ranks * (state + LEAST * perSample * batch) > free + swap ? "impossible" : "tight";
+}
+
+function needOf(config: Config, built: Built, world: number, { free, ranks }: Room): Need | null {
+  const { training } = config, { model, data, amp } = built;
+  const weights = built.arena.flat.byteLength, batch = Math.min(training.batch_size, data.train.length);
+  const slots = slotsOf(training.optimizer) / (config.distributed.zero === 1 ? world : 1);
+  const averages = training.ema > 0 ? 1 : 0;
+  const made = (needsWholeGradient(training, amp) ? 0 : 1) + slots + averages; // a whole one is there already
+  const copy = (1 + slots + averages) * weights;
+  const { facts } = data.train;
+  const outline = facts.input.shape.reduce((product, size) => product * size, 4);
+  // A model so small beside what is free is not asked.
+  if (facts.input.dtype !== "i64" && ranks * (10 * weights + UNLIKELY * outline * batch) < free) return null;
+  let perSample: number;
+  try {
+    const each = perSampleOf(costOf(model, facts.input, 2, false));
+    perSample = training.gradient_checkpointing
+      ? each.checkpointing
+      : amp === "bf16"
+      ? each.bf16
+      : each.plain;
+  } catch {
+    return null; // a model that takes no zeros, or not two of them: its first step tells
+  } finally {
+    model.root.train(true);
+  }
+  return { state: made * weights, copy: copy <= free / 2 ? copy : 0, perSample, batch };
+}
+
+/** More than so many times a sample's own bytes is kept of none. */
+const UNLIKELY = 20_000;
+
+const slotsOf = ({ type, momentum }: Config["training"]["optimizer"]): number =>
+  type === "sgd" ? (momentum > 0 ? 1 : 0) : 2;
+
+function sentenceOf(need: Need, { free, ranks }: Room, { training }: Config, { amp }: Built): string {
+  const { perSample, batch } = need, state = need.state + need.copy;
+  const fitting = Math.floor((SHARE * free / ranks - state) / perSample);
+  const smaller = fitting >= 1 && fitting < batch ? 2 ** Math.floor(Math.log2(fitting)) : 0;
+  const each = ranks > 1 ? ` for each of the ${formatPlural(ranks, "rank")} here` : "";
+  const ways = [
+    smaller > 0 ? `--batch-size ${smaller}` : "",
+    training.gradient_checkpointing ? "" : "--gradient-checkpointing",
+    amp === "off" ? "--amp bf16" : "",
+  ].filter((way) => way !== "");
+  return `Training takes about ${formatBytes(state + perSample * batch)} more${each} (${
+    formatBytes(state)
+  } for gradients, ` +
+    `the optimizer and a copy for saves, ${formatBytes(perSample * batch)} for a batch of ${batch}), and ` +
+    `${formatBytes(free)} ${ranks > 1 ? "are free for all of them" : "are free"} (see: hpctrain doctor). ` +
+    `Less is needed with: ${ways.join(", or ") || "a smaller model"}.`;
+}
+
+// "Out of memory" as a sentence with what would fit.
+
+/** Other errors pass through. */
+export function outOfMemory(error: unknown, { run, built }: Prepared): unknown {
+  if (!(error instanceof NativeError) || !error.outOfMemory) return error;
+  const { batch_size: batch, gradient_checkpointing: recomputes } = run.config.training;
+  const half = Math.max(1, Math.floor(batch / 2));
+  const ways = [
+    batch > 1
+      ? `--batch-size ${half} --global-batch-size ${run.plan.global} (the same training, by accumulation)`
+      : "",
+    recomputes ? "" : "--gradient-checkpointing",
+    built.amp === "off" ? "--amp bf16" : "",
+  ].filter((way) => way !== "");
+  return new UserError(
+    "memory",
+    `Out of memory at step ${run.cursor.step + 1} with a batch of ${batch} (${
+      error.native.slice(0, 300)
+    }). ` +
+      `Less memory is needed with: ${ways.join(", or ") || "a smaller model"}.`,
+    { cause: error },
+  );
+}
+
+/** The same of an evaluation, whose batches have a size of their own. */
+export function evaluationOutOfMemory(error: unknown, batchSize: number): unknown {
+  if (!(error instanceof NativeError) || !error.outOfMemory) return error;
+  const half = Math.max(1, Math.floor(batchSize / 2));
+  return new UserError(
+    "memory",
+    `Out of memory in an evaluation with a batch of ${batchSize} (${error.native.slice(0, 300)}). ` +
+      (batchSize > 1
+        ? `Less memory is needed with: --set training.eval_batch_size=${half}.`
+        : "Take a smaller model."),
+    { cause: error },
+  );
+}

@@ -1,0 +1,334 @@
+// The training profile (--profile-training): each rank records some steps, and rank 0 joins them into one trace for
+// Perfetto on one clock and a table of the slowest ops.
+import { join } from "../../deps/path.ts";
+import { clockOffsets, type Team } from "../ranks/team.ts";
+import { type FlightRecorder, lastRecorded, progress } from "../ranks/flight_recorder.ts";
+import { type Account, TIME_PARTS } from "../run/account.ts";
+import { timeOps } from "../../ffi/profile.ts";
+import { formatPlural } from "../base/format.ts";
+
+// --profile-training: some steps of every rank as one trace on one clock, and the slowest ops. Each rank leaves its
+// part in the run's folder, and rank 0 puts them together.
+
+export interface ProfileOptions {
+  /** Steps of this process, from 1: the first and the last. */
+  readonly steps: readonly [number, number];
+  readonly account: Account;
+  readonly team: Team | null;
+  /** This rank's collectives. */
+  readonly flight: FlightRecorder | null;
+  /** Folder of the run. */
+  readonly logs: string;
+  line(text: string): void;
+  warn(text: string): void;
+}
+
+export interface Profile {
+  /**
+   * So many steps are done, in all that the run has: called at the beginning of a lap. True when what was to be seen is
+   * seen: then `finish`.
+   */
+  at(step: number): boolean;
+  /** Writes the trace, if there is one to be written. Every rank calls it, after the same step. */
+  finish(): Promise<void>;
+}
+
+/** Ops shown on the console; the file has all. */
+const SHOWN = 8;
+
+/** "10-20" or "15", which the setting's pattern has seen. */
+export function profiledSteps(text: string): [number, number] {
+  const [from, to = from] = text.split("-").map(Number);
+  return [Math.min(from, to), Math.max(from, to)];
+}
+
+export function openProfile(o: ProfileOptions): Profile {
+  const [from, to] = o.steps;
+  let recorder: Recorder | null = null;
+  let first: number | null = null, last = -1, over = false;
+  const collectives: CollectiveSpan[] = [];
+  let flown = 0;
+  const hear = () => {
+    if (o.flight === null) return;
+    for (const one of lastRecorded(o.flight)) {
+      if (one.sequence <= flown || one.ended === 0) continue;
+      flown = one.sequence;
+      collectives.push(one);
+    }
+  };
+  return {
+    at(step) {
+      first ??= step;
+      if (over || step === last) return false; // the same place once more: data was waited for
+      last = step;
+      const done = step - first;
+      if (recorder !== null) {
+        recorder.step(step);
+        hear();
+      }
+      if (done === from - 1) {
+        if (o.flight) flown = progress(o.flight).ended;
+        recorder = startRecorder(o.account);
+      }
+      return done >= to;
+    },
+    async finish() {
+      if (over) return;
+      over = true;
+      const spans = recorder?.end() ?? null;
+      recorder = null;
+      if (spans === null || spans.steps.length === 0) {
+        return o.warn(
+          `The run ended before step ${from}, so there is no profile: choose earlier ones with --profile-steps 1-5.`,
+        );
+      }
+      await write(o, spans, collectives);
+    },
+  };
+}
+
+async function write(o: ProfileOptions, spans: Spans, collectives: readonly CollectiveSpan[]): Promise<void> {
+  const { team, logs } = o;
+  const rank = team?.rank ?? 0, world = team?.world ?? 1;
+  const ahead = team ? clockOffsets(team)[rank] : 0;
+  const began = performance.timeOrigin + spans.steps[1] - ahead;
+  const earliest = team?.hear(began, "profile").reduce((a, b) => Math.min(a, b)) ?? began;
+  const zero = earliest - 0.001; // rounding gives no time before it
+  const collectiveShift = -ahead - zero;
+  const shift = performance.timeOrigin + collectiveShift;
+  const within = collectives.filter(({ begun }) => begun + collectiveShift >= 0);
+  const events = traceOf({ rank, host: Deno.hostname(), spans, collectives: within, shift, collectiveShift });
+  const part = (rank: number) => join(logs, `trace-${rank}.part`);
+  const text = events.map((event) => JSON.stringify(event)).join(",\n");
+  const failed = rank === 0 ? null : attempt(() => Deno.writeTextFileSync(part(rank), text));
+  const failures = team?.hear(failed, "profile") ?? [failed];
+  if (rank > 0) return;
+  const texts = [text];
+  for (let other = 1; other < world; other++) {
+    const missing = failures[other] ?? attempt(() => {
+      texts.push(Deno.readTextFileSync(part(other)));
+      Deno.removeSync(part(other));
+    });
+    if (missing !== null) o.warn(`The trace lacks rank ${other}: ${missing}`);
+  }
+  const path = join(logs, "trace.json.gz");
+  const numbers = [spans.steps[0], spans.steps[spans.steps.length - 3]];
+  const head = `{"displayTimeUnit":"ms","otherData":{"program":"hpctrain","steps":"${numbers.join("-")}"},`;
+  const whole = `${head}"traceEvents":[\n${texts.join(",\n")}\n]}\n`;
+  const title = `Steps ${numbers.join(" to ")}${
+    world > 1 ? " on rank 0" : ""
+  }, by the time that ops took on the host:`;
+  const bytes = await gzip(whole);
+  const unwritten = attempt(() => {
+    Deno.writeFileSync(path, bytes);
+    Deno.writeTextFileSync(join(logs, "profile.txt"), [title, ...opTable(spans)].join("\n") + "\n");
+  });
+  if (unwritten !== null) return o.warn(`The profile could not be written: ${unwritten}`);
+  o.line(title);
+  for (const line of opTable(spans, SHOWN)) o.line(line);
+  o.line(`Trace: ${path} (open it at https://ui.perfetto.dev, or in chrome://tracing)`);
+}
+
+/** Null, or why it failed. */
+function attempt(act: () => void): string | null {
+  try {
+    act();
+    return null;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+async function gzip(text: string): Promise<Uint8Array> {
+  const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// What a rank does in the steps that are looked at, in memory: steps, their parts, the ops in them.
+
+/** Times in milliseconds of `performance.now`. */
+export interface Spans {
+  readonly names: readonly string[];
+  /** Name, beginning, end; one after the other. Each lies within one of those below, or beside them. */
+  readonly ops: readonly number[];
+  readonly parts: readonly number[];
+  /** The step's number in place of a name. */
+  readonly steps: readonly number[];
+  /** Ops that there was no room for. */
+  readonly dropped: number;
+}
+
+interface Recorder {
+  /** A step is over, and with it the last lap. */
+  step(number: number): void;
+  /** Ends it. */
+  end(): Spans;
+}
+
+/** Ops that are kept; a step of a large model has some thousands. */
+const MOST = 200_000;
+
+function startRecorder(account: Account, most = MOST): Recorder {
+  const numbers = new Map<string, number>(TIME_PARTS.map((name, i) => [name, i]));
+  const ops: number[] = [], parts: number[] = [], steps: number[] = [];
+  let dropped = 0, from = account.at;
+  const stop = timeOps((name, from, to) => {
+    if (ops.length >= 3 * most) return void dropped++;
+    let number = numbers.get(name);
+    if (number === undefined) numbers.set(name, number = numbers.size);
+    ops.push(number, from, to);
+  });
+  account.hearer = (part, from, to) => void (to > from && parts.push(part, from, to));
+  return {
+    step(number) {
+      steps.push(number, from, account.at);
+      from = account.at;
+    },
+    end() {
+      stop();
+      account.hearer = null;
+      return { names: [...numbers.keys()], ops, parts, steps, dropped };
+    },
+  };
+}
+
+// Spans as the trace events that Perfetto and Chrome read, and as a table of ops. Pure.
+
+/** https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: times in microseconds. */
+export type TraceEvent =
+  | { ph: "M"; name: "process_name" | "thread_name"; pid: number; tid: number; args: { name: string } }
+  | {
+    ph: "M";
+    name: "process_sort_index" | "thread_sort_index";
+    pid: number;
+    tid: number;
+    args: { sort_index: number };
+  }
+  | {
+    ph: "X";
+    name: string;
+    cat: "step" | "part" | "op" | "collective";
+    pid: number;
+    tid: number;
+    ts: number;
+    dur: number;
+    args?: Record<string, number | string>;
+  };
+
+/** A collective, in milliseconds of the ranks' common clock. */
+interface CollectiveSpan {
+  readonly sequence: number;
+  readonly op: string;
+  readonly bytes: number;
+  readonly phase: string;
+  readonly begun: number;
+  readonly ended: number;
+}
+
+export interface RankSpans {
+  readonly rank: number;
+  readonly host: string;
+  readonly spans: Spans;
+  readonly collectives: readonly CollectiveSpan[];
+  /** What turns `performance.now` into milliseconds since the trace's zero, on rank 0's clock. */
+  readonly shift: number;
+  /** The same for the collectives' clock. */
+  readonly collectiveShift: number;
+}
+
+const STEPS = 0, COLLECTIVES = 1;
+
+/** To a tenth of a microsecond. */
+const micro = (milliseconds: number): number => Math.round(milliseconds * 10_000) / 10;
+
+export function traceOf(
+  { rank: pid, host, spans, collectives, shift, collectiveShift }: RankSpans,
+): TraceEvent[] {
+  const { names, ops, parts, steps } = spans;
+  const said = (name: "process_name" | "thread_name", tid: number, text: string): TraceEvent => ({
+    ph: "M",
+    name,
+    pid,
+    tid,
+    args: { name: text },
+  });
+  const events: TraceEvent[] = [
+    said("process_name", STEPS, `rank ${pid} on ${host}`),
+    { ph: "M", name: "process_sort_index", pid, tid: STEPS, args: { sort_index: pid } },
+    said("thread_name", STEPS, "training"),
+  ];
+  const each = (list: readonly number[], cat: "step" | "part" | "op", name: (number: number) => string) => {
+    for (let i = 0; i < list.length; i += 3) {
+      const ts = micro(list[i + 1] + shift);
+      // The end is rounded, not the length: what ends together ends together here too.
+      const dur = Math.max(0, Math.round(10 * (micro(list[i + 2] + shift) - ts)) / 10);
+      events.push({ ph: "X", name: name(list[i]), cat, pid, tid: STEPS, ts, dur });
+    }
+  };
+  each(steps, "step", (number) => `step ${number}`);
+  each(parts, "part", (part) => TIME_PARTS[part]);
+  each(ops, "op", (number) => names[number]);
+  if (collectives.length === 0) return events;
+  events.push(said("thread_name", COLLECTIVES, "collectives"));
+  let end = -Infinity;
+  for (const { sequence, op, bytes, phase, begun, ended } of collectives) {
+    const ts = Math.max(end, micro(begun + collectiveShift)); // one after the other
+    end = Math.max(ts, micro(ended + collectiveShift));
+    const dur = Math.round(10 * (end - ts)) / 10;
+    events.push({
+      ph: "X",
+      name: `${op} (${phase})`,
+      cat: "collective",
+      pid,
+      tid: COLLECTIVES,
+      ts,
+      dur,
+      args: { sequence, bytes },
+    });
+  }
+  return events;
+}
+
+export interface OpTime {
+  readonly name: string;
+  readonly calls: number;
+  /** In all steps. */
+  readonly milliseconds: number;
+}
+
+/** The slowest first. */
+export function opTimes({ names, ops }: Spans): OpTime[] {
+  const found = names.map((name) => ({ name, calls: 0, milliseconds: 0 }));
+  for (let i = 0; i < ops.length; i += 3) {
+    found[ops[i]].calls++;
+    found[ops[i]].milliseconds += ops[i + 2] - ops[i + 1];
+  }
+  return found.filter(({ calls }) => calls > 0).sort((a, b) => b.milliseconds - a.milliseconds);
+}
+
+/** "backward       1.0 x   12.34 ms   61.2%" for each op: calls and time a step, and the part of the steps' time. */
+export function opTable(spans: Spans, most = Infinity): string[] {
+  const { steps, dropped } = spans;
+  const count = steps.length / 3;
+  if (count === 0) return [];
+  const whole = steps[steps.length - 1] - steps[1];
+  const times = opTimes(spans);
+  const width = Math.max(2, ...times.slice(0, most).map(({ name }) => name.length));
+  const row = (name: string, calls: string, time: string, share: string) =>
+    `  ${name.padEnd(width)}  ${calls.padStart(9)}  ${time.padStart(10)}  ${share.padStart(6)}`;
+  const lines = times.slice(0, most).map(({ name, calls, milliseconds }) =>
+    row(
+      name,
+      (calls / count).toFixed(1),
+      `${(milliseconds / count).toFixed(3)} ms`,
+      `${(100 * milliseconds / whole).toFixed(1)}%`,
+    )
+  );
+  const rest = times.slice(most).reduce((sum, { milliseconds }) => sum + milliseconds, 0);
+  return [
+    row("op", "calls", "a step", "share"),
+    ...lines,
+    ...(rest > 0 ? [`  and ${times.length - most} others with ${(100 * rest / whole).toFixed(1)}%`] : []),
+    ...(dropped > 0 ? [`  ${formatPlural(dropped, "call")} had no room and are not counted`] : []),
+  ];
+}

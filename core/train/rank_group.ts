@@ -1,0 +1,223 @@
+// What a run has beside other ranks: shares of a batch, reports, a common start, shared cores.
+import { isFloating } from "../../ffi/dtype.ts";
+import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Control } from "../ranks/control/control.ts";
+import type { Team } from "../ranks/team.ts";
+import type { RunningMetrics } from "./running_metrics.ts";
+import type { Run } from "./run.ts";
+import type { Requests } from "./stop.ts";
+import { fill_, readBytes, scalar, toNumbers, zeros } from "../../ffi/make.ts";
+import { div, reshape, square, sum, toDtype } from "../../ffi/ops.ts";
+import type { Loss } from "../models/losses.ts";
+import { itemsOf, type MicroBatch, type Share } from "./step.ts";
+import { byPart, ownWork, type Spent, spentBetween, type TimeMark } from "../run/account.ts";
+import type { RanksEvent } from "../run/events.ts";
+import type { Arena } from "./gradients/arena.ts";
+import { type Cursor, type Parts, tensorsOf } from "../checkpoint/training_state.ts";
+import { digest } from "../data/statistics.ts";
+import { UserError } from "../base/errors.ts";
+import type { Zero } from "./gradients/zero.ts";
+import { type Console, openConsole } from "../run/console.ts";
+import type { EventLog } from "../run/event_log.ts";
+import type { LineageWriter } from "../run/lineage.ts";
+import type { Saver } from "./save.ts";
+import { setThreads } from "../../ffi/context.ts";
+import { allowedCores, cpusHere } from "../base/cores.ts";
+
+// What a run of many ranks has beside a run of one.
+
+export interface RankGroup {
+  readonly team: Team;
+  readonly control: Control;
+  readonly shares: Shares;
+  /** Passes on what this rank was asked for, and that a save is due by the clock. As often as one likes. */
+  wish(requests: Requests, due: boolean): void;
+  /** To be called after each step: tells now and then how the ranks are doing. */
+  stepped(run: Run): void;
+  /** Running statistics are rank 0's, as in what it saves. */
+  shareBuffers(): void;
+  /** The sums over all ranks; `running` itself keeps this rank's. */
+  sumsOf(running: RunningMetrics): number[];
+}
+
+export function openRankGroup(
+  team: Team,
+  control: Control,
+  buffers: readonly Tensor[],
+  device: Tensor["device"],
+): RankGroup {
+  const statistics = buffers.filter((t) => isFloating(t.dtype));
+  let stopping = false;
+  return {
+    team,
+    control,
+    shares: openShares(team, device),
+    wish(requests, due) {
+      const stop = requests.stop();
+      if (stop !== null && !stopping) control.wish("stop", stop);
+      stopping ||= stop !== null;
+      if (requests.takeSave()) control.wish("save", "request");
+      else if (due) control.wish("save", "interval");
+    },
+    stepped: openReports(team),
+    shareBuffers() {
+      for (const t of statistics) team.copyFromFirst(t, "running statistics");
+    },
+    sumsOf: (running) => team.reduce(running.sums(), "sum", "metrics"),
+  };
+}
+
+// How many items a step's loss is a mean over, on all ranks together.
+
+/** Each micro-batch's share of the items of all ranks; in the caller's scope. */
+type Shares = (batches: readonly MicroBatch[], loss: Loss) => readonly Share[];
+
+function openShares({ collectives }: Team, device: Device): Shares {
+  const total = keep(zeros([1], { dtype: "f64", device }));
+  return (batches, loss) => {
+    const items = batches.map((batch) => itemsOf(batch, loss));
+    fill_(total, items.reduce((sum, count) => sum + count, 0));
+    collectives.wait(collectives.allReduce(total, "sum", "items of the step"));
+    if (device === "cpu") {
+      const [all] = toNumbers(total);
+      return items.map((count) => count / all);
+    }
+    // Read to the host, it would make the step wait for the device.
+    const all = reshape(total, []);
+    return items.map((count) =>
+      count === 0 ? 0 : scope(() => toDtype(div(scalar(count, "f64", device), all), "f32"))
+    );
+  };
+}
+
+// What is told of ranks while they train: once, which parameters no gradient reached; now and then, which rank is the
+// slowest, and why.
+
+/** Steps between two reports of times. */
+const EVERY = 100;
+/** The step after which parameters without a gradient are named: in the first ones a layer of zeros may hold it back. */
+const SETTLED = 10;
+const NAMED = 5;
+
+/** To be called by every rank after each step. */
+function openReports(team: Team): (run: Run) => void {
+  let before: TimeMark | null = null, done = 0, steps = 0;
+  return (run) => {
+    if (++done === SETTLED && team.rank === 0) tellUnused(run);
+    if (before === null) before = run.account.look(); // the first step is like no other
+    else if (++steps === EVERY) {
+      const ranks = team.hear(spentBetween(before, run.account.look()).spent, "times of ranks");
+      run.events.emit(ranksEvent(run.cursor.step, steps, ranks));
+      before = run.account.look();
+      steps = 0;
+    }
+  };
+}
+
+export function ranksEvent(step: number, steps: number, ranks: readonly Spent[]): RanksEvent {
+  const own = ranks.map(ownWork);
+  const most = Math.max(...own);
+  return {
+    kind: "ranks",
+    step,
+    steps,
+    slowest: own.indexOf(most),
+    spread: most > 0 ? (most - Math.min(...own)) / most : 0,
+    ...byPart((name) => ranks.map((spent) => spent[`${name}_s`])),
+  };
+}
+
+function tellUnused({ step: { arena }, cursor, console, events }: Run): void {
+  const message = unusedSentence(arena, cursor.step);
+  if (message === null) return;
+  console.warn(message);
+  events.emit({ kind: "warning", step: cursor.step, message });
+}
+
+/** A gradient that is zero everywhere is as good as none. */
+export function unusedSentence(
+  { names, gradients }: Pick<Arena, "names" | "gradients">,
+  step: number,
+): string | null {
+  const unused = names.filter((_, i) => scope(() => sum(square(gradients[i])).item() === 0));
+  if (unused.length === 0) return null;
+  const named = unused.slice(0, NAMED).join(", ");
+  const more = unused.length > NAMED ? ` and ${unused.length - NAMED} more` : "";
+  return `No gradient reached ${named}${more} at step ${step}: the model does not use them, or what comes after them ` +
+    "passes nothing back.";
+}
+
+// Every rank begins with what rank 0 has: weights, statistics, optimizer, averages, and the place in the run.
+
+/** Returns rank 0's cursor. */
+export function startTogether(
+  team: Team,
+  parts: Parts,
+  arena: Arena,
+  average: Tensor | null,
+  cursor: Cursor,
+  zero: Zero | null = null,
+): Cursor {
+  const { optimizer, scaler } = parts;
+  const [first] = team.hear(
+    team.rank === 0 ? { cursor, steps: optimizer.steps, scaler: { ...scaler } } : null,
+    "start",
+  );
+  optimizer.steps = first!.steps;
+  if (scaler) Object.assign(scaler, first!.scaler);
+  const flat = new Set(arena.parameters); // views of the arena, which goes as a whole
+  const state = { ...optimizer, ...zero ? { slots: new Map() } : {} };
+  const rest = [...new Set(tensorsOf({ ...parts, optimizer: state, ema: null }))].filter((t) => !flat.has(t));
+  for (const t of [arena.flat, ...(average ? [average] : []), ...rest]) team.copyFromFirst(t, "start");
+  zero?.scatter();
+  refuseDifference(team, arena);
+  return first!.cursor;
+}
+
+/** A collective that changed a bit would make ranks train different models, without a word. */
+function refuseDifference(team: Team, arena: Arena): void {
+  const sums = team.hear(digest(readBytes(arena.flat)), "checksum of the weights");
+  const other = sums.findIndex((sum) => sum !== sums[0]);
+  if (other < 0) return;
+  throw new UserError(
+    "communication",
+    `Rank ${other} has other weights than rank 0 after they were sent to it: the network or its library changes data. ` +
+      "Run hpctrain doctor --full, and try another node or --distributed-backend.",
+  );
+}
+
+// What ranks other than the first have in place of the event log and of checkpoints: those are written once.
+
+export const noEvents: EventLog = { emit() {}, note() {}, flush() {}, rewind() {}, lost: 0, close() {} };
+
+/** What a rank other than the first says is for its own file: the story is told once. */
+export function consoleOfRank(rank: number, logs: string): Console {
+  const path = `${logs}/rank-${rank}.log`;
+  const write = (text: string) => Deno.writeTextFileSync(path, text, { append: true });
+  return openConsole({ quiet: true, json: false, isTerminal: false, write, writeError: write });
+}
+
+export const noLineage: LineageWriter = { lines: [], observe() {}, stepped() {}, summary: () => null };
+
+export const noSaver = (gather?: () => void): Saver => ({
+  ready() {},
+  save: () => Promise.resolve(gather?.()),
+  hold() {},
+  settle: () => Promise.resolve(),
+  told: { saves: 0, stallSeconds: 0, longest: 0 },
+  close: () => Promise.resolve(),
+});
+
+// Ranks on one node that may use the same cores share them out, or each would start a thread on every core.
+
+/** How many ranks use this one's cores: 1 where a launcher has bound each to its own. */
+export function ranksSharingCores(team: Team): number {
+  const all = team.hear(`${Deno.hostname()} ${allowedCores()}`, "cores");
+  return all.filter((where) => where === all[team.rank]).length;
+}
+
+/** Unless somebody said how many threads to compute with. */
+export function shareCores(sharing: number, asked: number, env: Record<string, string>): void {
+  if (asked > 0 || env.OMP_NUM_THREADS) return;
+  setThreads(Math.max(1, Math.floor(cpusHere() / sharing)));
+}

@@ -1,0 +1,72 @@
+// Finds out whether the scheduler has started this job again, and which run the job was training: that run is
+// resumed, whatever the command says.
+import { join } from "../../deps/path.ts";
+import type { Config } from "../settings/settings.ts";
+import { readLineage } from "../run/lineage.ts";
+import { isCalled } from "./run_folder.ts";
+import { BY_HAND } from "./stop.ts";
+import {
+  askProgram,
+  jobIn,
+  questionFor,
+  runsOf,
+  type SchedulerEnv,
+  type SchedulerJob,
+} from "../ranks/job/scheduler.ts";
+
+export interface Requeued {
+  readonly job: SchedulerJob;
+  /** How often it was started before. */
+  readonly restarts: number;
+}
+
+/** SLURM counts in the environment, and leaves the first run without a number; PBS counts in its own books. */
+export async function requeuedIn(env: SchedulerEnv, ask = askProgram): Promise<Requeued | null> {
+  const job = jobIn(env);
+  if (job === null) return null;
+  const restarts = job.scheduler === "slurm"
+    ? Number(env.SLURM_RESTART_COUNT ?? 0)
+    : (runsOf(await ask(questionFor(job)) ?? "") ?? 1) - 1;
+  return restarts > 0 ? { job, restarts } : null;
+}
+
+/**
+ * The run of this name, or of a name made from it ("r", "r-2"), that this job has trained; the newest of several. Null where
+ * it had not come to train one.
+ */
+export function runOfJob(config: Config, preset: string | null, { id }: SchedulerJob): string | null {
+  const logs = join(config.output.save_dir, "logs");
+  const runs = foldersIn(logs).filter((run) => isCalled(config, preset, run)).flatMap((run) => {
+    const last = attemptsOf(join(logs, run)).findLast((attempt) => attempt.job_id === id);
+    return last ? [{ run, seen: last.last_seen }] : [];
+  });
+  return runs.toSorted((a, b) => b.seen - a.seen)[0]?.run ?? null;
+}
+
+/** What a lineage that can't be read says is not known; the run's own start tells of it. */
+function attemptsOf(logs: string) {
+  try {
+    return readLineage(logs)?.attempts ?? [];
+  } catch {
+    return [];
+  }
+}
+
+/** A job script puts what has stopped back into the queue, unless it hears that this was somebody's wish. */
+export function notifyScript(env: SchedulerEnv, outcome: string): void {
+  const path = env.HPCTRAIN_ENDED;
+  if (!path || !Object.values(BY_HAND).some((reason) => outcome.includes(reason))) return;
+  try {
+    Deno.writeTextFileSync(path, outcome);
+  } catch {
+    // another node's folder, or none: then the job comes back, and finds its checkpoint
+  }
+}
+
+function foldersIn(folder: string): string[] {
+  try {
+    return [...Deno.readDirSync(folder)].filter(({ isDirectory }) => isDirectory).map(({ name }) => name);
+  } catch {
+    return []; // no folder, no runs
+  }
+}

@@ -1,0 +1,92 @@
+// Which run a start continues, and the job's time that is left.
+import { join } from "../../deps/path.ts";
+import { type Requeued, runOfJob } from "./requeue.ts";
+import type { Resolved } from "../settings/resolve.ts";
+import type { Config } from "../settings/settings.ts";
+import { readEventLines } from "../run/event_log.ts";
+import { decodeEvent } from "../run/events.ts";
+import { lineagePath } from "../run/lineage.ts";
+import { hasEpochs } from "./run_folder.ts";
+import { type Resume, resumeFrom } from "./resume.ts";
+import { jobIn, openTimeLeft, timeIsShort } from "../ranks/job/scheduler.ts";
+import type { Run } from "./run.ts";
+
+// Which run a start means: one that a checkpoint goes on with, one that was begun and never saved, or a new one; and
+// what a job that the scheduler has started again goes on with, unasked.
+
+export interface ResumeChoice {
+  readonly resume: Resume | null;
+  /** The run that begins again under its name, as it ended before its first save. */
+  readonly again: string | null;
+  /** Lines about it. */
+  readonly said: readonly string[];
+}
+
+export function chooseResume(config: Config, preset: string | null, requeued: Requeued | null): ResumeChoice {
+  if (requeued === null) return { ...found(config, preset, null), said: [] };
+  const run = runOfJob(config, preset, requeued.job);
+  const { resume, again } = found(config, preset, run);
+  const { job: { called }, restarts } = requeued;
+  const head = `${called} was started again (restart ${restarts})`;
+  const said = resume?.run
+    ? `${head}: the run ${resume.run} goes on, as with --resume auto`
+    : again !== null
+    ? `${head}: the run ${again} begins again, as it ended before its first save`
+    : `${head}, and it had not begun this run yet`;
+  return { resume, again, said: [said] };
+}
+
+/**
+ * Checkpoints of single epochs that only a preset asks for are not kept where another run has some: they would be written
+ * over. Gives the line that says so.
+ */
+export function whyNoEpochs(
+  { config, layer }: Resolved,
+  { resume, again }: Pick<ResumeChoice, "resume" | "again">,
+): string | null {
+  const fresh = resume?.run == null && again === null;
+  if (!config.output.save_every_epoch || layer("output.save_every_epoch") !== "preset" || !fresh) return null;
+  if (!hasEpochs(config)) return null;
+  return "No checkpoint_epoch_N is kept of this run, because another run's lie there and would be written over: give it a " +
+    "--save-dir of its own to have them, or --save-every-epoch to write over them.";
+}
+
+/** `own`: the run of this job. Else one that was given a name is known by it. */
+function found(config: Config, preset: string | null, own: string | null): Omit<ResumeChoice, "said"> {
+  const resume = resumeFrom(config, preset, own);
+  const named = config.training.resume === "auto" ? config.output.run_name : "";
+  const run = own ?? (named === "" ? null : named);
+  const again = resume === null && run !== null && neverSaved(join(config.output.save_dir, "logs", run))
+    ? run
+    : null;
+  return { resume, again };
+}
+
+/** It has a folder of ours, and no save in it. Whose checkpoints were taken away keeps its files: a new run has another name. */
+function neverSaved(logs: string): boolean {
+  try {
+    return Deno.statSync(lineagePath(logs)).isFile &&
+      !readEventLines(join(logs, "events.jsonl")).some((line) => decodeEvent(line)?.kind === "save");
+  } catch {
+    return false; // no such run
+  }
+}
+
+// A run that stops by itself when its job's time is nearly over.
+
+/** Until a save was measured: a shared disk on a bad day. */
+const BYTES_PER_SECOND = 100e6;
+/** Weights and what optimizers keep beside them. */
+const COPIES = 3;
+
+/** Without effect outside of a scheduler's job. To be called on the first rank alone. */
+export function watchJobTime(run: Run, env: Record<string, string>, began: number): void {
+  const job = jobIn(env);
+  if (job === null) return;
+  const time = openTimeLeft({ job, env, began });
+  const guess = 1 + COPIES * run.step.arena.flat.byteLength / BYTES_PER_SECOND;
+  run.requests.watchTime(() => {
+    const left = time.now();
+    return left && timeIsShort(left, run.saver.told.saves > 0 ? run.saver.told.longest : guess);
+  }, time.close);
+}

@@ -1,0 +1,391 @@
+// Saves checkpoints beside training, whole or each rank its part.
+import { failBeyondFileLimit } from "../../ffi/libc.ts";
+import type { Tensor } from "../../ffi/tensor.ts";
+import {
+  awaitFlag,
+  type Entry,
+  newFlag,
+  type PartJob,
+  type SaveJob,
+  writeCheckpoint,
+  type Written,
+} from "../checkpoint/background/job.ts";
+import { openSnapshot, openWriter, type Snapshot, type Writer } from "../checkpoint/background/writer.ts";
+import { writePickle } from "../checkpoint/pickle_writer.ts";
+import { type Cursor, type Parts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
+import { type Key, type Storage, TensorData, type Value } from "../checkpoint/value.ts";
+import type { Config } from "../settings/settings.ts";
+import { freeMemory } from "../base/memory.ts";
+import type { Normalisation } from "../data/transforms/values.ts";
+import { UserError } from "../base/errors.ts";
+import { formatBytes } from "../base/format.ts";
+import type { Console } from "../run/console.ts";
+import type { EventLog } from "../run/event_log.ts";
+import { VERSION } from "../base/version.ts";
+import type { Answers } from "./build.ts";
+import { bestPath, epochPath, latestPath, type RunPaths } from "./run_folder.ts";
+import { learningRate, type Schedule } from "./schedule.ts";
+import { join } from "../../deps/path.ts";
+import { remove } from "../base/atomic.ts";
+import { flatten } from "../checkpoint/safetensors.ts";
+import { ELSEWHERE } from "../checkpoint/sharded_writer.ts";
+import { shareOut } from "../checkpoint/sharded_reader.ts";
+import type { Control } from "../ranks/control/control.ts";
+import type { Team } from "../ranks/team.ts";
+
+// Saves checkpoints: the latest always, the best when it is one, an epoch's own when asked. A snapshot is made
+// between two steps, and a thread copies and writes it while training goes on, up to the next update for the copying.
+
+interface Context {
+  readonly config: Config;
+  readonly places: RunPaths;
+  readonly parts: Parts;
+  readonly cursor: Cursor;
+  readonly schedule: Schedule;
+  readonly events: EventLog;
+  readonly console: Console;
+  /** The id of the run at W&B. */
+  readonly wandb?: string | null;
+  /** What the samples are normalised with. */
+  readonly normalisation?: Normalisation | null;
+  /** What the model answers. */
+  readonly answers?: Answers;
+  /** Puts the optimizer's state, which is elsewhere, where `parts` has it. Every rank does it at each save. */
+  readonly gather?: () => void;
+  /** Set where every rank writes its part; else this one writes all. */
+  readonly sharing?: Sharing | null;
+}
+
+export interface Saver {
+  /** Starts what the first save needs; to be called when the first step is over, which comes sooner without. */
+  ready(): void;
+  /** Saves the state of now. Training may go on when this comes to its end; the file is there when `settle` does. */
+  save(reason: string, better: boolean): Promise<void>;
+  /** To be called before the weights, the optimizer's state or the averages change: a save may still be copying them. */
+  hold(): void;
+  /** Waits for what is being written. Throws if the newest state that was to be saved could not be. */
+  settle(): Promise<void>;
+  /** What was saved, how long training was held by it, and the seconds from the beginning to the end of the longest. */
+  readonly told: { saves: number; stallSeconds: number; longest: number };
+  /** Waits for what is being written, whatever becomes of it. */
+  close(): Promise<void>;
+}
+
+/** A state that takes more of the free memory than this is written while training waits. */
+const MOST_OF_FREE = 0.5;
+/** A failing disk is told about this often. */
+const WARN_MS = 600_000;
+
+export function openSaver(c: Context): Saver {
+  const { cursor, events, console, sharing } = c;
+  failBeyondFileLimit();
+  const background = openBackground(c);
+  const told = { saves: 0, stallSeconds: 0, longest: 0 };
+  let writing: Writing | null = null;
+  let failed: Error | null = null; // why the newest state is not saved
+  let warnedAt = -Infinity;
+
+  const fail = (error: Error, step: number) => {
+    failed = error;
+    if (!ofTheDisk(error) || performance.now() - warnedAt < WARN_MS) return;
+    warnedAt = performance.now();
+    const message = `The save at step ${step} failed, and training goes on without it: ${error.message}`;
+    console.warn(message);
+    events.emit({ kind: "warning", step, message, about: "save" });
+  };
+  const wait = async () => {
+    if (writing !== null) await (sharing ? sharing.patiently(writing.done) : writing.done);
+    if (failed && !ofTheDisk(failed)) throw failed;
+  };
+  return {
+    told,
+    ready: () => background?.writer.ready(),
+    async save(reason, better) {
+      // What is gathered is written from where it lies: the last save has to be over, on whichever rank it is.
+      const busy = () => sharing?.busy(writing !== null) ?? writing !== null;
+      if (reason === "interval" && !c.gather && busy()) {
+        if (writing === null || writing.leftOut) return; // one line for each slow save, however short the interval
+        writing.leftOut = true;
+        const message =
+          `Save at step ${cursor.step} left out: the one of step ${writing.step} is still being written`;
+        console.line(message);
+        return events.emit({ kind: "warning", step: cursor.step, message });
+      }
+      const began = performance.now();
+      events.flush();
+      await wait();
+      if (reason !== "interval") sharing?.busy(false); // a part of this save never meets one of the last
+      c.gather?.();
+      const held = () => (performance.now() - began) / 1000;
+      const { step, epoch } = cursor;
+      const job = jobOf(c, reason, better, background?.snapshot ?? null);
+      background?.snapshot.settle();
+      const now: Writing = {
+        step,
+        copied: job.copied,
+        stall: held(),
+        leftOut: false,
+        done: Promise.resolve(),
+      };
+      const written = background ? background.writer.write(job) : writeHere(job);
+      now.done = written.then(({ bytes, seconds }) => {
+        failed = null;
+        told.saves++;
+        if (background === null) now.stall = held();
+        told.stallSeconds += now.stall;
+        told.longest = Math.max(told.longest, (performance.now() - began) / 1000);
+        const { path } = job, why = better ? "best" : reason;
+        events.emit({ kind: "save", step, epoch, path, bytes, seconds, stall_s: now.stall, reason: why });
+      }, (error) => fail(error, step)).finally(() => writing = null);
+      writing = now;
+      if (background === null) await wait();
+    },
+    hold() {
+      if (writing === null || writing.copied === null) return;
+      const began = performance.now();
+      awaitFlag(writing.copied);
+      writing.copied = null; // once is enough
+      writing.stall += (performance.now() - began) / 1000;
+    },
+    async settle() {
+      await wait();
+      if (failed) throw failed;
+    },
+    async close() {
+      sharing?.end();
+      await writing?.done;
+      background?.writer.close();
+    },
+  };
+}
+
+interface Writing {
+  readonly step: number;
+  done: Promise<void>;
+  /** Set until the copies are known to be made. */
+  copied: SharedArrayBuffer | null;
+  /** Seconds that training was held. */
+  stall: number;
+  /** Whether a save was left out because of it. */
+  leftOut: boolean;
+}
+
+/** Training can go on without a save, and the next one may succeed. */
+const ofTheDisk = (error: Error) => error instanceof UserError && error.kind === "checkpoint";
+
+// deno-lint-ignore require-await -- an error is a rejection, as the thread's is
+const writeHere = async (job: SaveJob): Promise<Written> => writeCheckpoint(job);
+
+/** Null where there is no memory for a second state. */
+function openBackground(
+  { parts, console: { warn }, gather, sharing }: Context,
+): { snapshot: Snapshot; writer: Writer } | null {
+  const tensors = sharing?.owned ?? new Set(tensorsOf(parts));
+  const gathered = new Set(gather ? [...parts.optimizer.slots.values()].flat() : []);
+  const bytes = [...tensors].reduce((sum, t) => sum + (gathered.has(t) ? 0 : t.byteLength), 0);
+  if (bytes > MOST_OF_FREE * freeMemory()) {
+    warn(
+      `A copy of the training state would take ${
+        formatBytes(bytes)
+      } of memory, more than half of what is free: ` +
+        "training waits for each save instead of going on beside it.",
+    );
+    return null;
+  }
+  const snapshot = openSnapshot(tensors, changedByUpdates(parts), gathered);
+  return { snapshot, writer: openWriter(snapshot.places) };
+}
+
+/** Parameters, their averages and the optimizer's state. Running statistics change in the forward pass. */
+function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tensor> {
+  const parameters = new Set(names);
+  return new Set([
+    ...stateDict.filter(([name]) => parameters.has(name)).map(([, t]) => t),
+    ...[...optimizer.slots.values()].flat(),
+    ...(ema ?? []).map(([, t]) => t),
+  ]);
+}
+
+function jobOf(
+  { config, places, parts, cursor, schedule, sharing, wandb, normalisation, answers }: Context,
+  reason: string,
+  better: boolean,
+  snapshot: Snapshot | null,
+): SaveJob {
+  const { save_every_epoch, keep_last } = config.output;
+  const ofEpoch = save_every_epoch && reason === "epoch" && cursor.stepInEpoch === 0;
+  const own = sharing?.open(snapshot?.data ?? toData);
+  const tree = toTree(parts, cursor, {
+    version: VERSION,
+    run: places.run,
+    seed: config.training.seed,
+    learningRate: learningRate(schedule, cursor.step),
+    scheduler: schedule,
+    config,
+    wandb,
+    normalisation,
+    answers,
+  }, own?.data ?? snapshot?.data);
+  const place = (storage: Storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength);
+  const path = latestPath(places);
+  const common = {
+    copies: snapshot?.takeCopies() ?? [],
+    copied: newFlag(),
+    path,
+    links: [...(better ? [bestPath(places)] : []), ...(ofEpoch ? [epochPath(places, cursor.epoch)] : [])],
+    retire: ofEpoch && keep_last > 0
+      ? { folder: places.checkpoints, keep: keep_last, epoch: cursor.epoch }
+      : null,
+  };
+  if (own) return { ...common, ...own.partOf(tree, path, place), ...(sharing!.rank > 0 ? ALONE : {}) };
+  const { bytes: pickle, storages } = writePickle(tree);
+  const finite = weightsIn(tree, storages, parts.names);
+  return { ...common, pickle, storages: storages.map(place), finite };
+}
+
+/** What a rank writes that is not the first: its part, and nothing that is the checkpoint's. */
+const ALONE = { links: [], retire: null };
+
+function weightsIn(tree: Value, storages: readonly Storage[], names: readonly string[]): SaveJob["finite"] {
+  const weights = (tree as Map<Key, Value>).get("model_state_dict") as Map<Key, TensorData>;
+  const numbers = new Map(storages.map((storage, number) => [storage, number]));
+  return names.map((name) => ({ name, data: weights.get(name)! }))
+    .filter(({ data }) => data.dtype === "f32")
+    .map(({ name, data }) => ({ name, storage: numbers.get(data.storage)! }));
+}
+
+// Which part of a checkpoint is whose, where every rank writes its own (--checkpoint-format sharded), and what ranks
+// agree on about saves: between two steps, so that their threads need only the folder.
+
+export interface Sharing {
+  readonly rank: number;
+  /** What this rank writes. */
+  readonly owned: ReadonlySet<Tensor>;
+  /** Whether any rank is still writing. Every rank asks at the same saves. */
+  busy(here: boolean): boolean;
+  /** Waits for a save, though not for the parts of ranks that are gone. */
+  patiently(writing: Promise<void>): Promise<void>;
+  /** From now on rank 0 waits for the others' parts for moments only. */
+  end(): void;
+  /** `data` for the tree that becomes a part: of what this rank writes, `data` itself. */
+  open(data: (t: Tensor) => TensorData): Tree;
+}
+
+interface Tree {
+  data(t: Tensor): TensorData;
+  /** The part of this tree, whose storages `place` puts into the job. */
+  partOf(
+    tree: Value,
+    path: string,
+    place: (storage: Storage) => PartJob["storages"][number],
+  ): Pick<PartJob, "part" | "tensors" | "metadata" | "storages" | "finite">;
+}
+
+const LOOK_MS = 250;
+
+/** `patience`: seconds that rank 0 waits for the others' parts. Every rank calls it. */
+export function openSharing(
+  parts: Parts,
+  team: Team | null,
+  control: Control | null,
+  patience: number,
+): Sharing {
+  const { rank, world } = team ?? { rank: 0, world: 1 };
+  const mine = crypto.randomUUID().slice(0, 8);
+  const session = team?.hear(mine, "name of the saves")[0] ?? mine; // no file of another process is taken for one of ours
+  const owners = ownersOf(parts, world);
+  const weights = new Set(parts.names.map((name) => `model.${name}`));
+  const ending = new SharedArrayBuffer(4);
+  const end = () => Atomics.store(new Int32Array(ending), 0, 1);
+  let saves = 0;
+  return {
+    rank,
+    owned: new Set(owners.keys().filter((t) => owners.get(t) === rank)),
+    busy(here) {
+      if (team === null) return here;
+      control?.phase("waiting for ranks"); // one that saves is given more time to end when another has failed
+      const [any] = team.reduce([here ? 1 : 0], "max", "saves under way");
+      control?.phase("save");
+      return any === 1;
+    },
+    end,
+    async patiently(writing) {
+      const timer = setInterval(() => control?.error() && end(), LOOK_MS);
+      await writing.finally(() => clearInterval(timer));
+    },
+    open(data) {
+      const ranks = new Map<TensorData, number>();
+      return {
+        data(t) {
+          const owner = owners.get(t)!;
+          const made = owner === rank ? data(t) : new TensorData(t.dtype, [...t.shape], ELSEWHERE);
+          ranks.set(made, owner);
+          return made;
+        },
+        partOf(tree, path, place) {
+          const { tensors, metadata } = flatten(tree, path);
+          const storages = new Map<Storage, number>();
+          const entry = ([name, data]: [string, TensorData]): Entry => {
+            const { dtype, shape, storage } = data;
+            const of = ranks.get(data) ?? 0; // the optimizer's step counts, which no rank has as tensors
+            if (of === rank && !storages.has(storage)) storages.set(storage, storages.size);
+            return { name, dtype, shape, rank: of, storage: storages.get(storage) ?? null };
+          };
+          const entries = [...tensors].map(entry);
+          return {
+            part: { rank, world, generation: `${session}-${++saves}`, patience, ending },
+            tensors: entries,
+            metadata,
+            storages: [...storages.keys()].map(place),
+            finite: entries.flatMap(({ name, dtype, storage }) =>
+              storage !== null && dtype === "f32" && weights.has(name)
+                ? [{ name: name.slice("model.".length), storage }]
+                : []
+            ),
+          };
+        },
+      };
+    },
+  };
+}
+
+/** All ranks have the same weights, averages and optimizer's state; buffers are rank 0's, as in what one rank saves. */
+function ownersOf(parts: Parts, world: number): Map<Tensor, number> {
+  const names = new Set(parts.names);
+  const buffers = new Set(parts.stateDict.filter(([name]) => !names.has(name)).map(([, t]) => t));
+  const all = [...new Set(tensorsOf(parts))];
+  const common = all.filter((t) => !buffers.has(t));
+  const shares = shareOut(common.map(({ byteLength }) => byteLength), world);
+  return new Map([
+    ...common.map((t, i) => [t, shares[i]] as const),
+    ...buffers.values().map((t) => [t, 0] as const),
+  ]);
+}
+
+/** Found out now, not when the first epoch is over and the parts do not come together. Every rank calls it. */
+export function refuseSeparate(folder: string, team: Team): void {
+  const name = `.probe-${crypto.randomUUID()}`;
+  const probe = join(folder, team.hear(name, "folder of checkpoints")[0]);
+  if (team.rank === 0) Deno.writeTextFileSync(probe, "");
+  team.hear(null, "folder of checkpoints");
+  const seen = team.hear(isThere(probe) ? null : Deno.hostname(), "folder of checkpoints");
+  if (team.rank === 0) remove(probe);
+  const blind = seen.findIndex((host) => host !== null);
+  if (blind < 0) return;
+  throw new UserError(
+    "usage",
+    `With --checkpoint-format sharded all ranks write into one folder, and Rank ${blind} on ${
+      seen[blind]
+    } does not ` +
+      `see what rank 0 writes to ${folder}. Name a folder on a file system that all nodes share, from its root: ` +
+      "--save-dir /DIR (or --model-dir /DIR), or leave --checkpoint-format out.",
+  );
+}
+
+function isThere(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,210 @@
+// The first and last lines of a run, and the commands that make sense next.
+import type { Libtorch } from "../../ffi/libraries/find.ts";
+import { EXIT } from "../base/errors.ts";
+import { parameterCount } from "../models/model.ts";
+import type { Spent } from "../run/account.ts";
+import { masterLine, runSummaryLines, startLine } from "../run/console.ts";
+import { VERSION } from "../base/version.ts";
+import { bestPath, latestPath } from "./run_folder.ts";
+import type { Prepared } from "./prepare.ts";
+import type { Ending, Run } from "./run.ts";
+import { pathExists } from "../base/files.ts";
+import { programAsCalled, shellLine } from "../base/shell.ts";
+import { launchCommand } from "../ranks/launch/rank.ts";
+import type { RankContext } from "../ranks/context.ts";
+import { stepsInAll } from "./batches.ts";
+
+// The first and the last lines of a run, and the events beside them.
+
+interface Context {
+  /** Null where a program of the user's own trains. */
+  readonly argv: readonly string[] | null;
+  readonly libtorch: Libtorch;
+  readonly world: { readonly ranks: number; readonly device: "cpu" | "cuda" };
+  /** Where rank 0 is. */
+  readonly master: string | null;
+  /** Where settings are from, by their path. */
+  readonly origins: Readonly<Record<string, string>>;
+}
+
+export function announce(
+  { run, places, built, shortage, notes, resumedFrom, again }: Prepared,
+  { argv, libtorch, world, master, origins }: Context,
+): void {
+  const { console, events, config, cursor } = run;
+  console.line(startLine(world));
+  if (world.ranks > 1 && master !== null) console.line(masterLine(master));
+  console.line(`libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`);
+  for (const note of notes) console.line(note);
+  console.line(`Run ${places.run}: ${places.logs}`);
+  for (const line of run.lineage.lines) console.line(line);
+  if (resumedFrom !== null || again) events.rewind(cursor);
+  if (resumedFrom !== null) {
+    events.emit({ kind: "resume", step: cursor.step, epoch: cursor.epoch, path: resumedFrom });
+  }
+  events.emit({
+    kind: "run",
+    run: places.run,
+    version: VERSION,
+    command: argv ?? [],
+    model: built.model.name,
+    parameters: parameterCount(built.model.root),
+    world_size: world.ranks,
+    device: world.device,
+    libtorch: libtorch.versionText,
+    host: Deno.hostname(),
+    pid: Deno.pid,
+    steps_per_epoch: run.plan.stepsPerEpoch,
+  });
+  events.emit({ kind: "config", config, origins });
+  if (shortage === null) return;
+  console.warn(shortage);
+  events.emit({ kind: "warning", step: cursor.step, about: "memory", message: shortage });
+}
+
+/** The last event of a run, however it ended, with the account of its time. */
+export function exit(run: Run, code: number, message: string): { seconds: number; spent: Spent } {
+  const { step, epoch, samples } = run.cursor;
+  run.events.emit(run.times.since(step, samples));
+  const { seconds, spent } = run.times.whole();
+  run.events.emit({ kind: "exit", code, message, step, epoch, seconds, ...spent });
+  return { seconds, spent };
+}
+
+export function conclude(
+  prepared: Prepared,
+  ending: Ending,
+  argv: readonly string[] | null,
+  started: Started,
+): void {
+  const { run, places } = prepared;
+  const { cursor, console } = run;
+  const latest = latestPath(places);
+  // A run that went on from another's checkpoint may have done no better than that one's best.
+  const best = cursor.best && pathExists(bestPath(places)) ? bestPath(places) : null;
+  const { seconds, spent } = exit(run, ending.stopped ? EXIT.stopped : EXIT.done, ending.outcome);
+  const [headline, ...rest] = runSummaryLines({
+    outcome: ending.outcome,
+    epochs: cursor.epoch,
+    steps: cursor.step,
+    seconds,
+    best: cursor.best ?? undefined,
+    spent,
+    onGpu: run.step.pass.onGpu,
+    files: [
+      ["checkpoint", latest],
+      ...(best ? [["best", best] as const] : []),
+      ["events", `${places.logs}/events.jsonl`],
+      ...(run.wandbFolder === null ? [] : [["W&B run", run.wandbFolder] as const]),
+    ],
+    next: nextCommands(prepared, ending, argv, started),
+  });
+  console.final(headline);
+  const goodput = run.lineage.summary();
+  if (goodput !== null) console.line(goodput);
+  for (const line of rest) console.line(line);
+}
+
+// The commands that make sense when a run is over, to be pasted where its lines were printed.
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** What stands before the program, between it and its flags, and behind them, in a command that starts as many ranks. */
+export interface Started {
+  readonly before: readonly string[];
+  readonly command: readonly string[];
+  readonly behind: readonly string[];
+}
+
+type Ranks = Pick<RankContext, "world" | "nodes" | "localWorld" | "launcher">;
+
+/** `device`: what the ranks compute on. */
+export function startedBy(
+  { world, nodes, localWorld, launcher }: Ranks,
+  device: "cpu" | "cuda",
+  env: Env,
+): Started {
+  const bare: Started = { before: [], command: [], behind: [] };
+  const batch = env.ENVIRONMENT === "BATCH" && env.SLURM_JOB_ID
+    ? "sbatch"
+    : env.PBS_ENVIRONMENT === "PBS_BATCH"
+    ? "qsub"
+    : null;
+  if (batch !== null) { // its lines are read on a login node, where nothing is trained
+    const each = device === "cuda" ? "--gpus-per-node" : "--ntasks-per-node";
+    const partition = env.SLURM_JOB_PARTITION ? ["--partition", env.SLURM_JOB_PARTITION] : [];
+    const size = ["--nodes", `${nodes}`, ...(world > 1 || device === "cuda" ? [each, `${localWorld}`] : [])];
+    return { ...bare, command: [batch], behind: [...size, ...partition, "--submit"] };
+  }
+  const launched = launchCommand();
+  if (launched.length > 0) return { ...bare, command: launched };
+  if (world === 1) return bare;
+  if (launcher === "slurm") return { ...bare, before: ["srun", "-N", `${nodes}`, "-n", `${world}`] };
+  return nodes === 1
+    ? { ...bare, command: ["launch", "-n", `${world}`, "--"] }
+    : { ...bare, before: ["mpirun", "-n", `${world}`] };
+}
+
+/** [what for, command line] */
+function nextCommands(
+  prepared: Prepared,
+  ending: Ending,
+  /** Null where no command of ours does this run again. */
+  argv: readonly string[] | null,
+  started: Started,
+): [string, string][] {
+  const { run, places } = prepared;
+  const best = pathExists(bestPath(places)) && run.cursor.best ? bestPath(places) : latestPath(places);
+  const libtorch = run.config.environment.libtorch;
+  const same = libtorch !== "" && !Deno.env.get("HPCTRAIN_LIBTORCH") ? ["--libtorch", libtorch] : [];
+  return [
+    ...(argv === null ? [] : goingOn(prepared, ending, argv, started)),
+    ...(run.val ? [["evaluate", line("eval", best, ...same)] as [string, string]] : []),
+    ["look inside", line("inspect", latestPath(places))],
+    ...(run.wandbFolder !== null && run.config.wandb.mode !== "online"
+      ? [["upload to W&B", line("sync-wandb", run.wandbFolder)] as [string, string]]
+      : []),
+  ];
+}
+
+/**
+ * By the path of the checkpoint: beside a run of the same name, `auto` may mean the other one.
+ * A run that ended at a limit gets twice of it; one that stopped early would stop again, and gets nothing.
+ */
+function goingOn(
+  { run: { cursor, config: { training }, plan }, places }: Prepared,
+  { stopped }: Ending,
+  argv: readonly string[],
+  started: Started,
+): [string, string][] {
+  const resume = ["--resume", latestPath(places)];
+  if (stopped) return [["go on", again(argv, resume, started)]];
+  const { max_steps: most, epochs } = training;
+  const longer = most > 0 && cursor.step >= most
+    ? ["--max-steps", `${cursor.step * 2}`, ...moreEpochs(2 * cursor.step)]
+    : cursor.epoch >= epochs
+    ? ["--epochs", `${cursor.epoch * 2}`]
+    : null;
+  return longer === null ? [] : [["train on", again(argv, [...resume, ...longer], started)]];
+
+  /** As many as those steps take. */
+  function moreEpochs(steps: number): string[] {
+    if (stepsInAll({ epochs, max_steps: 0 }, plan) >= steps) return [];
+    return ["--epochs", `${Math.ceil(steps / plan.stepsPerEpoch)}`];
+  }
+}
+
+/** The command that was given, with flags added or given another value. */
+function again(
+  argv: readonly string[],
+  more: readonly string[],
+  { before, command, behind }: Started,
+): string {
+  const all = [...more, ...behind];
+  const given = (word: string | undefined) => word?.startsWith("--") && all.includes(word);
+  const kept = argv.filter((word, i) => !given(word.split("=")[0]) && !given(argv[i - 1]));
+  return [shellLine(before), line(...command, ...kept, ...all)].filter((part) => part !== "").join(" ");
+}
+
+/** A command line to paste into a shell. */
+const line = (...words: string[]): string => `${programAsCalled()} ${shellLine(words)}`;

@@ -1,0 +1,240 @@
+// Histograms and pictures of samples for W&B.
+import { toDevice, toNumbers } from "../../ffi/make.ts";
+import { scope, type Tensor } from "../../ffi/tensor.ts";
+import type { HistogramsNote, PicturesNote } from "../outputs/wandb/types.ts";
+import type { Arena } from "./gradients/arena.ts";
+import { Buffer } from "node:buffer";
+import { autocast } from "../../ffi/context.ts";
+import { noGrad } from "../../ffi/autograd.ts";
+import type { DType } from "../../ffi/dtype.ts";
+import {
+  encodePng,
+  enlarged,
+  paint,
+  type Picture,
+  rangeOf,
+  type Raster,
+  rowMajor,
+  sheet,
+  type ValueRange,
+} from "../data/preview/picture.ts";
+import { plainPart, type Source } from "../data/source.ts";
+import { formatValue } from "../base/format.ts";
+import { forward } from "../models/model.ts";
+import type { Pass } from "./blocks.ts";
+
+// Histograms of weights and gradients for W&B, every so many steps.
+
+const BINS = 64;
+/** Of one note: what threads hand on is no larger than a mebibyte. */
+const MOST = 200;
+
+export interface Histogram {
+  readonly values: readonly number[];
+  readonly bins: readonly number[];
+}
+
+/**
+ * To be called with each step's gradients, whole and before they are clipped: on the steps that are due, tells how they
+ * and the weights are spread.
+ */
+export function openHistograms(
+  every: number,
+  note: (note: HistogramsNote) => void,
+): (step: number, arena: Pick<Arena, "names" | "parameters">, gradients: readonly Tensor[]) => void {
+  return (step, { names, parameters }, gradients) => {
+    if (step % every !== 0) return;
+    let of: Record<string, Histogram> = {};
+    const tell = () => {
+      note({ kind: "histograms", t: Date.now() / 1000, step, of });
+      of = {};
+    };
+    const add = (kind: string, tensors: readonly Tensor[]) =>
+      tensors.forEach((t, i) => {
+        of[`${kind}/${names[i]}`] = histogramOf(scope(() => toNumbers(t)));
+        if (Object.keys(of).length >= MOST) tell();
+      });
+    add("weights", parameters);
+    add("gradients", gradients);
+    if (Object.keys(of).length > 0) tell();
+  };
+}
+
+/** From the least to the largest value; what is no finite number is left out. */
+export function histogramOf(numbers: Float64Array): Histogram {
+  let least = Infinity, most = -Infinity;
+  for (let i = 0; i < numbers.length; i++) {
+    const x = numbers[i];
+    if (x - x !== 0) continue; // NaN or infinite
+    if (x < least) least = x;
+    if (x > most) most = x;
+  }
+  if (least > most) [least, most] = [0, 0]; // there is none
+  if (least === most) [least, most] = [least - 0.5, most + 0.5];
+  const values: number[] = new Array(BINS).fill(0);
+  const scale = BINS / (most - least);
+  for (let i = 0; i < numbers.length; i++) {
+    const x = numbers[i];
+    if (x - x === 0) values[Math.min(BINS - 1, Math.floor((x - least) * scale))]++;
+  }
+  const bins = Array.from({ length: BINS + 1 }, (_, i) => short(least + (most - least) * i / BINS));
+  return { values, bins };
+}
+
+const short = (x: number) => Number(x.toPrecision(6));
+
+// A few validation samples as pictures for W&B, as they are in the data, with what they are and what the model makes
+// of them. What one looks at side by side has one scale: an image's colours are its own, a map has those of the map
+// beside it.
+
+/** Longest side of a picture; a smaller one is enlarged to about half of that. */
+const SIDE = 192;
+/** Between two times: pictures of an epoch that takes a second tell nothing new. */
+const APART_MS = 60_000;
+const CAPTION = 4; // numbers of a target
+
+/** Null where samples are no pictures. `show` is called after an evaluation, with the weights that it judged. */
+export function openPictures(
+  source: Source | null,
+  most: number,
+  note: (note: PicturesNote) => void,
+): ((pass: Pass, step: number) => void) | null {
+  if (source === null || most === 0 || !isPicture(source.input.shape)) return null;
+  const count = Math.min(most, source.length);
+  let shownAt = -Infinity;
+  return (pass, step) => {
+    if (performance.now() - shownAt < APART_MS) return;
+    shownAt = performance.now();
+    try {
+      const pictures = scope(() => shown(pass, source, count));
+      note({ kind: "pictures", t: Date.now() / 1000, step, name: "samples", pictures });
+    } catch {
+      shownAt = Infinity; // a bad sample, no memory: training has its own words for these, and needs no pictures
+    }
+  };
+}
+
+/** [channels, height, width], and more than a few pixels of them. */
+const isPicture = (shape: readonly number[]): boolean => shape.length === 3 && shape[1] > 3 && shape[2] > 3;
+
+/** A target that is a map itself, or one class for each pixel. */
+const isMap = (shape: readonly number[]): boolean => isPicture(shape.length === 2 ? [1, ...shape] : shape);
+
+function shown(pass: Pass, source: Source, count: number): PicturesNote["pictures"] {
+  const ids = Array.from({ length: count }, (_, i) => Math.floor(i * source.length / count));
+  const part = plainPart(ids), raw = source.raw(part);
+  const { input, target } = source.finish(raw, part);
+  const output = predicted(pass, input);
+  const [inputs, targets, outputs] = [asHeld(raw.input, input), target, output].map((t) => split(t, count));
+  const { task, outputs: classes } = source.facts;
+  const segments = task === "segmentation";
+  const look = lookOf(raw.input.dtype, inputs);
+  return ids.map((_, i) => {
+    const maps = [look(inputs[i])];
+    if (isMap(targets[i].shape)) {
+      const [known, made] = [asMap(targets[i], segments), asMap(outputs[i], segments)];
+      const ranges = segments ? [[0, Math.max(1, classes - 1)] as const] : rangesOf(known);
+      maps.push(painted(known, ranges), painted(made, ranges));
+    }
+    const picture = enlargedTo(sheet(maps, maps.length, 2));
+    return {
+      png: Buffer.from(encodePng(picture)).toString("base64"),
+      width: picture.width,
+      height: picture.height,
+      caption: captionOf(source, targets[i], outputs[i]),
+    };
+  });
+}
+
+/** Before they were normalised, where they are held as the pictures that they are. */
+const asHeld = (raw: Tensor, finished: Tensor): Tensor =>
+  raw.shape.join() === finished.shape.join() ? raw : finished;
+
+function predicted(pass: Pass, input: Tensor): Tensor {
+  const { model } = pass;
+  const device = model.root.stateDict()[0][1].device;
+  model.root.train(false);
+  try {
+    return noGrad(() =>
+      autocast(pass.cast, pass.onGpu, () => forward(model, toDevice(input, device)) as Tensor)
+    );
+  } finally {
+    model.root.train(true);
+  }
+}
+
+interface Sample {
+  readonly values: Float64Array;
+  readonly shape: readonly number[];
+}
+
+function split(t: Tensor, count: number): Sample[] {
+  const all = toNumbers(t), each = all.length / count;
+  const shape = t.shape.slice(1);
+  return Array.from({ length: count }, (_, i) => ({ values: all.subarray(i * each, (i + 1) * each), shape }));
+}
+
+/** Scores of classes become the best one of each pixel. */
+function asMap({ values, shape }: Sample, segments: boolean): Sample {
+  if (shape.length === 2) return { values, shape: [1, ...shape] };
+  const [classes, height, width] = shape;
+  if (!segments || classes < 2) return { values, shape };
+  const best = new Float64Array(height * width);
+  for (let at = 0; at < best.length; at++) {
+    for (let c = 1; c < classes; c++) {
+      if (values[c * best.length + at] > values[best[at] * best.length + at]) best[at] = c;
+    }
+  }
+  return { values: best, shape: [1, height, width] };
+}
+
+/**
+ * How samples of this kind are shown: bytes as the colours or greys that they are; three channels of other numbers as colours
+ * too, by one scale for all samples, so that none is brighter than it is; anything else as maps.
+ */
+function lookOf(dtype: DType, samples: readonly Sample[]): (sample: Sample) => Picture {
+  const [channels] = samples[0].shape, bytes = dtype === "u8" && channels === 1;
+  if (channels !== 3 && !bytes) return (sample) => painted(sample);
+  const [least, most] = dtype === "u8" ? [0, 255] : coloursOf(samples);
+  const scale = most > least ? 255 / (most - least) : 0;
+  const byte = (value: number) => Math.min(255, Math.max(0, (value - least) * scale));
+  return ({ values, shape }) => {
+    const strides = rowMajor(shape);
+    return paint({ values: values.map(byte), shape, strides, isImage: true }, { width: SIDE, height: SIDE });
+  };
+}
+
+/** From 0 to 1 or to 255, as images are held in floats; numbers beyond that are from the least to the largest there is. */
+function coloursOf(samples: readonly Sample[]): ValueRange {
+  const ranges = samples.map(({ values }) => rangeOf(values));
+  const least = Math.min(...ranges.map(([least]) => least)),
+    most = Math.max(...ranges.map(([, most]) => most));
+  if (least < 0 || most > 255) return [least, most];
+  return most <= 1 ? [0, 1] : [0, 255];
+}
+
+const painted = ({ values, shape }: Sample, ranges?: Raster["ranges"]): Picture =>
+  paint({ values, shape, strides: rowMajor(shape), isImage: false, ranges }, { width: SIDE, height: SIDE });
+
+/** Channel by channel. */
+function rangesOf({ values, shape: [channels] }: Sample): ValueRange[] {
+  const each = values.length / channels;
+  return Array.from({ length: channels }, (_, c) => rangeOf(values.subarray(c * each, (c + 1) * each)));
+}
+
+function enlargedTo(picture: Picture): Picture {
+  const times = Math.floor(SIDE / 2 / Math.max(picture.width, picture.height));
+  return times > 1 ? enlarged(picture, times) : picture;
+}
+
+function captionOf({ facts, names }: Source, target: Sample, output: Sample): string {
+  if (isMap(target.shape)) return "input, target, prediction";
+  if (facts.task === "classification" && target.values.length === 1) {
+    const name = (index: number) => names?.[index] ?? String(index);
+    const best = output.values.indexOf(Math.max(...output.values));
+    return `${name(target.values[0])}, predicted ${name(best)}`;
+  }
+  const said = ({ values }: Sample) =>
+    [...values.subarray(0, CAPTION)].map(formatValue).join(", ") + (values.length > CAPTION ? ", ..." : "");
+  return `${said(target)}, predicted ${said(output)}`;
+}

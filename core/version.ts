@@ -1,4 +1,0 @@
-// The version of this program, from deno.json. Imports nothing else.
-import meta from "../deno.json" with { type: "json" };
-
-export const VERSION: string = meta.version;

@@ -1,0 +1,135 @@
+// Codecs of the machine, where it has them: libdeflate for zlib data and libjpeg-turbo for JPEG. Nothing here needs
+// libtorch.
+import { inflateSync } from "node:zlib";
+
+// Zlib data unpacked: by libdeflate where the machine has it (it takes half the time), by the runtime otherwise.
+// Needs no libtorch.
+
+const LIBDEFLATE_SYMBOLS = {
+  libdeflate_alloc_decompressor: { parameters: [], result: "pointer" },
+  libdeflate_zlib_decompress: {
+    parameters: ["pointer", "buffer", "usize", "buffer", "usize", "pointer"],
+    result: "i32",
+  },
+} as const;
+
+export type Inflate = (packed: Uint8Array<ArrayBuffer>, into: Uint8Array<ArrayBuffer>) => boolean;
+
+let usual: Inflate | undefined;
+
+/** This thread's: what it gives fills `into` exactly, with true; with false the data does anything else. */
+export const openInflate = (): Inflate => usual ??= byLibdeflate("libdeflate.so.0") ?? byRuntime;
+
+function byLibdeflate(name: string): Inflate | null {
+  let symbols: Deno.DynamicLibrary<typeof LIBDEFLATE_SYMBOLS>["symbols"];
+  try {
+    symbols = Deno.dlopen(name, LIBDEFLATE_SYMBOLS).symbols;
+  } catch {
+    return null; // not on this machine
+  }
+  const { libdeflate_alloc_decompressor: alloc, libdeflate_zlib_decompress: unpack } = symbols;
+  const state = alloc(); // as long as the thread lives
+  if (state === null) return null;
+  // Without a place for the count it takes nothing but exactly as many bytes as there is room for.
+  return (packed, into) =>
+    unpack(state, packed, BigInt(packed.length), into, BigInt(into.length), null) === 0;
+}
+
+export const byRuntime: Inflate = (packed, into) => {
+  try {
+    // One byte above what is expected is enough to see more; all at once is twice as fast as in small pieces.
+    const bytes = inflateSync(packed, { maxOutputLength: into.length + 1, chunkSize: into.length + 64 });
+    if (bytes.length !== into.length) return false;
+    into.set(bytes);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+// The machine's own libturbojpeg, where it has one: JPEG decoded with its vector units.
+
+/** What its calls say of a file. */
+export type Verdict = "good" | "doubtful" | "bad";
+
+export interface TurboJpeg {
+  /** Decodes the whole picture, `pitch` bytes a row. A doubtful one was decoded, with something odd in the file. */
+  decode(
+    file: Uint8Array,
+    into: Uint8Array,
+    size: { readonly width: number; readonly height: number },
+    format: number,
+  ): Verdict;
+  /** What was wrong with the last file that was not good. */
+  reason(): string;
+}
+
+/** Orders of the bytes of a pixel, as libturbojpeg counts them. */
+export const TJPF = { rgb: 0, cmyk: 11 } as const;
+/** A file of thousands of scans takes minutes to decode, and is an attack. Versions before 2.1 take no notice. */
+export const TJFLAG_LIMITSCANS = 32768;
+
+const TURBOJPEG_SYMBOLS = {
+  tjInitDecompress: { parameters: [], result: "pointer" },
+  tjDecompress2: {
+    parameters: ["pointer", "buffer", "usize", "buffer", "i32", "i32", "i32", "i32", "i32"],
+    result: "i32",
+  },
+  tjGetErrorCode: { parameters: ["pointer"], result: "i32", optional: true }, // since 2.0
+  tjGetErrorStr: { parameters: [], result: "pointer" },
+  tjDestroy: { parameters: ["pointer"], result: "i32" },
+} as const;
+
+/** The first of these names and paths that can be loaded. */
+export const findTurboJpeg = (paths: readonly string[]): string | null => paths.find(loads) ?? null;
+
+function loads(path: string): boolean {
+  try {
+    Deno.dlopen(path, TURBOJPEG_SYMBOLS).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const opened = new Map<string, TurboJpeg>();
+
+/** This thread's, open for as long as the thread lives. */
+export function openTurboJpeg(path: string): TurboJpeg {
+  const turbo = opened.get(path) ?? bind(path);
+  opened.set(path, turbo);
+  return turbo;
+}
+
+function bind(path: string): TurboJpeg {
+  const { tjInitDecompress, tjDecompress2, tjGetErrorCode, tjGetErrorStr, tjDestroy } =
+    Deno.dlopen(path, TURBOJPEG_SYMBOLS).symbols;
+  return {
+    decode(file, into, { width, height }, format) {
+      const pitch = width * (format === TJPF.cmyk ? 4 : 3);
+      if (into.length < pitch * height) throw new Error("internal: no room for the picture.");
+      // One for each file: it would lend a file that has lost its tables those of the file before.
+      const handle = tjInitDecompress();
+      if (handle === null) throw new Error(`internal: ${path} gives no decoder.`);
+      // It never writes more than this size: a file that says another one by now is refused or made smaller.
+      const failed = tjDecompress2(
+        handle,
+        file as Uint8Array<ArrayBuffer>,
+        BigInt(file.length),
+        into as Uint8Array<ArrayBuffer>,
+        width,
+        pitch,
+        height,
+        format,
+        TJFLAG_LIMITSCANS,
+      );
+      const fatal = failed !== 0 && tjGetErrorCode?.(handle) !== 0;
+      tjDestroy(handle);
+      return fatal ? "bad" : failed === 0 ? "good" : "doubtful";
+    },
+    reason() {
+      const text = tjGetErrorStr();
+      return text === null ? "no reason given" : Deno.UnsafePointerView.getCString(text);
+    },
+  };
+}

@@ -1,0 +1,226 @@
+// Calls of the C library: reading at a position, writing behind, memory shared between threads and its pages, pipes,
+// cores, signals, the end of a process. It needs no libtorch, and each symbol is opened at its first use.
+
+// Bytes of a file at a position, in one call and from any thread. Needs no libtorch. pread and not mmap: a file that
+// becomes shorter gives fewer bytes and so a sentence, where a mapped page that is no longer there ends the process.
+
+const READ_SYMBOLS = {
+  open: { parameters: ["buffer", "i32"], result: "i32" },
+  pread: { parameters: ["i32", "buffer", "usize", "i64"], result: "i64" },
+  close: { parameters: ["i32"], result: "i32" },
+  __errno_location: { parameters: [], result: "pointer" },
+} as const;
+
+const O_RDONLY_CLOEXEC = 0o2000000, EINTR = 4;
+
+let libc: Deno.DynamicLibrary<typeof READ_SYMBOLS>["symbols"] | undefined;
+const native = () => libc ??= Deno.dlopen("libc.so.6", READ_SYMBOLS).symbols;
+
+/** A descriptor, or minus the system's error number. */
+export function openForReading(path: string): number {
+  const descriptor = native().open(new TextEncoder().encode(`${path}\0`), O_RDONLY_CLOEXEC);
+  return descriptor >= 0 ? descriptor : -errno();
+}
+
+/** Fills `into` from `offset` on. How many bytes there were, fewer only at the end of the file; or minus the error number. */
+export function pread(descriptor: number, into: Uint8Array, offset: number): number {
+  const bytes = into as Uint8Array<ArrayBuffer>;
+  let done = 0;
+  while (done < bytes.length) {
+    const rest = done === 0 ? bytes : bytes.subarray(done);
+    const count = Number(native().pread(descriptor, rest, BigInt(rest.length), BigInt(offset + done)));
+    if (count > 0) done += count;
+    else if (count === 0) break;
+    else {
+      const error = errno();
+      if (error !== EINTR) return -error;
+    }
+  }
+  return done;
+}
+
+export function closeFile(descriptor: number): void {
+  native().close(descriptor);
+}
+
+const errno = (): number => new Deno.UnsafePointerView(native().__errno_location()!).getInt32();
+
+// Has the disk begin with a file while it is still being written, so that its fsync has little left to wait for.
+// Needs no libtorch.
+
+const WRITE_BEHIND_SYMBOLS = {
+  open: { parameters: ["buffer", "i32"], result: "i32" },
+  fallocate: { parameters: ["i32", "i32", "i64", "i64"], result: "i32" },
+  sync_file_range: { parameters: ["i32", "i64", "i64", "u32"], result: "i32" },
+  close: { parameters: ["i32"], result: "i32" },
+} as const;
+
+const O_WRONLY_CLOEXEC = 0o2000001, KEEP_SIZE = 1, SYNC_FILE_RANGE_WRITE = 2;
+/** Asked for in pieces of this: many small ones would cost more than they give. */
+const PIECE_BYTES = 16 << 20;
+
+export interface WriteBehind {
+  /** All before this place is written, and may go to the disk. */
+  until(position: number): void;
+  close(): void;
+}
+
+/**
+ * Of a file that is open elsewhere, and gets about so many bytes: their space is asked for at once, which makes writing
+ * cheaper. Nothing here can fail: a file system that refuses any of it is told, or tells, by the writes and the fsync.
+ */
+export function writeBehind(path: string, bytes: number): WriteBehind {
+  const libc = Deno.dlopen("libc.so.6", WRITE_BEHIND_SYMBOLS);
+  const { open, fallocate, sync_file_range, close } = libc.symbols;
+  const descriptor = open(new TextEncoder().encode(`${path}\0`), O_WRONLY_CLOEXEC);
+  fallocate(descriptor, KEEP_SIZE, 0n, BigInt(bytes));
+  let begun = 0;
+  return {
+    until(position) {
+      if (position - begun < PIECE_BYTES) return;
+      sync_file_range(descriptor, BigInt(begun), BigInt(position - begun), SYNC_FILE_RANGE_WRITE);
+      begun = position;
+    },
+    close() {
+      close(descriptor);
+      libc.close();
+    },
+  };
+}
+
+// One thread's tensor as another's bytes: threads of one process share its memory. Needs no libtorch.
+
+/** Where a tensor's memory is, to be sent to another thread (make.ts: placeOf). */
+export interface MemoryBlock {
+  readonly address: bigint;
+  readonly bytes: number;
+}
+
+/** The memory at a place, for as long as the tensor it belongs to is kept. */
+export function bytesAt({ address, bytes }: MemoryBlock): Uint8Array<ArrayBuffer> {
+  if (bytes === 0) return new Uint8Array(0);
+  return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(Deno.UnsafePointer.create(address)!, bytes));
+}
+
+// Large pages for memory that is read here and there: a row of it is then found without a walk through page tables.
+// Needs no libtorch.
+
+const MADV_HUGEPAGE = 14;
+const HUGE = 2n << 20n;
+
+/** To be asked for before the memory is first written; a machine that has none to give changes nothing. */
+export function askForHugePages({ address, bytes }: MemoryBlock): void {
+  const from = (address + HUGE - 1n) / HUGE * HUGE, to = (address + BigInt(bytes)) / HUGE * HUGE;
+  if (to <= from) return;
+  const libc = Deno.dlopen("libc.so.6", {
+    madvise: { parameters: ["usize", "usize", "i32"], result: "i32" },
+  });
+  try {
+    libc.symbols.madvise(from, to - from, MADV_HUGEPAGE);
+  } finally {
+    libc.close();
+  }
+}
+
+// Gives memory its pages before it is first written, from a thread that has time. Needs no libtorch.
+
+const MADV_POPULATE_WRITE = 23; // Linux 5.14; an older one refuses it, and the pages come when they are written
+const PAGE = 4096n;
+
+/** Changes no byte, so the memory may be in use. */
+export function prefault({ address, bytes }: MemoryBlock): void {
+  const from = (address + PAGE - 1n) / PAGE * PAGE, to = (address + BigInt(bytes)) / PAGE * PAGE;
+  if (to <= from) return;
+  const libc = Deno.dlopen("libc.so.6", {
+    madvise: { parameters: ["usize", "usize", "i32"], result: "i32" },
+  });
+  try {
+    libc.symbols.madvise(from, to - from, MADV_POPULATE_WRITE);
+  } finally {
+    libc.close();
+  }
+}
+
+// What the system does for a process that supervises others, and for those: pipes with a name, an end that comes from
+// outside, cores.
+
+const PROCESS_SYMBOLS = {
+  mkfifo: { parameters: ["buffer", "u32"], result: "i32" },
+  open: { parameters: ["buffer", "i32"], result: "i32" },
+  read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
+  fcntl: { parameters: ["i32", "i32", "i32"], result: "i32" },
+  sched_setaffinity: { parameters: ["i32", "usize", "buffer"], result: "i32" },
+} as const;
+
+const O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000, O_ASYNC = 0o20000;
+const F_SETFL = 4, F_SETOWN = 8, F_SETSIG = 10, SIGKILL = 9;
+
+/** For this user alone. False where the file system refuses it. */
+export const makePipe = (path: string): boolean =>
+  withLibc(({ mkfifo }) => mkfifo(cString(path), 0o600)) === 0;
+
+/**
+ * From here on this process is killed when nobody holds the writing end of that pipe any more: by the system, whatever
+ * this process is doing, and whoever its parent is. False if nobody holds it now.
+ */
+export function endWithPipe(path: string): boolean {
+  return withLibc(({ open, fcntl, read }) => {
+    const pipe = open(cString(path), O_NONBLOCK | O_CLOEXEC);
+    if (pipe < 0) return false;
+    fcntl(pipe, F_SETOWN, Deno.pid);
+    fcntl(pipe, F_SETSIG, SIGKILL);
+    fcntl(pipe, F_SETFL, O_NONBLOCK | O_ASYNC);
+    // The writer may have gone before: then there is an end to read, where otherwise there is nothing yet.
+    return read(pipe, new Uint8Array(1), 1n) !== 0n;
+  });
+}
+
+/** All threads of this process, and those to come, run on these cores. Where the system refuses, nothing changes. */
+export function runOnCores(cores: readonly number[]): void {
+  const mask = new Uint8Array(8 * Math.ceil((Math.max(...cores) + 1) / 64));
+  for (const core of cores) mask[core >> 3] |= 1 << (core & 7);
+  withLibc(({ sched_setaffinity }) => {
+    for (const { name } of Deno.readDirSync("/proc/self/task")) {
+      sched_setaffinity(Number(name), BigInt(mask.length), mask);
+    }
+  });
+}
+
+const cString = (text: string) => new TextEncoder().encode(`${text}\0`);
+
+function withLibc<R>(use: (libc: Deno.DynamicLibrary<typeof PROCESS_SYMBOLS>["symbols"]) => R): R {
+  const libc = Deno.dlopen("libc.so.6", PROCESS_SYMBOLS);
+  try {
+    return use(libc.symbols);
+  } finally {
+    libc.close();
+  }
+}
+
+// What the system does with a signal when no JavaScript can run.
+
+const SIGINT = 2, SIGXFSZ = 25;
+const DEFAULT = 0n, IGNORE = 1n;
+
+/** From here on Ctrl-C ends the process at once, even in the middle of a native call or a long write. */
+export const endOnInterrupt = (): void => handle(SIGINT, DEFAULT);
+
+/** From here on a write beyond `ulimit -f` fails like one to a full disk, and does not end the process. */
+export const failBeyondFileLimit = (): void => handle(SIGXFSZ, IGNORE);
+
+function handle(signal: number, how: bigint): void {
+  const libc = Deno.dlopen("libc.so.6", {
+    signal: { parameters: ["i32", "usize"], result: "usize" },
+  });
+  libc.symbols.signal(signal, how);
+  libc.close();
+}
+
+// The end of this process, from any thread and whatever the others are doing.
+
+/** Deno.exit ends only the worker it is called in. Nothing is cleaned up: what must be written is written before. */
+export function endProcess(code: number): never {
+  const { symbols } = Deno.dlopen("libc.so.6", { _exit: { parameters: ["i32"], result: "void" } });
+  symbols._exit(code);
+  throw new Error("internal: _exit came back.");
+}

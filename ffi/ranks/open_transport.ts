@@ -1,0 +1,30 @@
+// Opens the transport that a communication thread is told to use: MPI, shared memory or TCP, described by plain data.
+import { openMpi } from "../mpi/mpi.ts";
+import { openShared, type SharedMemory } from "./shared.ts";
+import { type Connections, openTcp } from "./tcp.ts";
+import type { Transport } from "./transport.ts";
+
+export type TransportOptions =
+  | {
+    readonly by: "mpi";
+    readonly path: string;
+    /** More ranks than cores: who spins keeps a core from those that it waits for. */
+    readonly crowded: boolean;
+  }
+  | { readonly by: "shm"; readonly memory: SharedMemory }
+  | { readonly by: "tcp"; readonly connections: Connections };
+
+/** `rest`: between two looks at a collective of MPI's. */
+export function openTransport(
+  by: TransportOptions,
+  rest: (looks: number, crowded: boolean) => void = () => {},
+): Transport {
+  switch (by.by) {
+    case "mpi":
+      return openMpi(by.path, (looks) => rest(looks, by.crowded));
+    case "shm":
+      return openShared(by.memory);
+    case "tcp":
+      return openTcp(by.connections);
+  }
+}

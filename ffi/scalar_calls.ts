@@ -1,0 +1,539 @@
+// Calls the C++ functions at::_ops::NAME::call of ops with Scalar arguments, which the dispatcher's stack does not
+// carry. What they throw must not cross into this program, so each call is guarded or its arguments are checked
+// first.
+import type { Argument, Schema } from "./schema.ts";
+import { errorText, native, out, outAt } from "./abi.ts";
+import { fail, freed } from "./aten.ts";
+import { type DType, dtypeBytes, dtypeCode, isFloating } from "./dtype.ts";
+import { openedLibtorch } from "./library.ts";
+import { Num } from "./scalar.ts";
+import { describe, Tensor } from "./tensor.ts";
+import { NativeError } from "./errors.ts";
+import { emptyLike } from "./ops.ts";
+
+// The linker's name of an op's C++ function, at::_ops::NAME_OVERLOAD::call, from its schema: the Itanium C++ ABI's
+// names, in which what was named before is a number.
+
+/** "_ZN2at4_ops11mul_Scalar4call...", or null where an argument has a type that is not known here. */
+export function callSymbol(schema: Schema): string | null {
+  const struct = schema.overload === "" ? schema.name : `${schema.name}_${schema.overload}`;
+  const names = new Names();
+  const prefix = names.nested(["at", "_ops", struct]);
+  const args = schema.args.map((a) => typeOf(a, names));
+  if (args.includes(null)) return null;
+  return `_ZN${prefix}4callE${args.join("") || "v"}`;
+}
+
+class Names {
+  readonly #seen: string[] = [];
+
+  /** What was named before as its number: S_, S0_, S1_ ... */
+  once(key: string, spell: () => string): string {
+    const at = this.#seen.indexOf(key);
+    if (at >= 0) return at === 0 ? "S_" : `S${(at - 1).toString(36).toUpperCase()}_`;
+    const text = spell();
+    this.#seen.push(key);
+    return text;
+  }
+
+  /** Scopes, from the outermost one: "2at4_ops". */
+  nested(scopes: readonly string[]): string {
+    if (scopes.length === 0) return "";
+    const last = scopes.at(-1)!;
+    return this.once(scopes.join("::"), () => `${this.nested(scopes.slice(0, -1))}${last.length}${last}`);
+  }
+
+  /** A class in a namespace, with what it is a template of. */
+  class(scope: string, name: string, parameter?: () => string, of = ""): string {
+    const whole = `${scope}::${name}${parameter ? `<${of}>` : ""}`;
+    return this.once(whole, () => {
+      if (!parameter) return `N${this.nested([scope])}${name.length}${name}E`;
+      return `N${this.nested([scope, name])}I${parameter()}EE`;
+    });
+  }
+
+  optional(of: string, inner: () => string): string {
+    return this.once(`std::optional<${of}>`, () => {
+      const template = this.once("std::optional", () => "St8optional");
+      return `${template}I${inner()}E`;
+    });
+  }
+
+  reference(of: string, inner: () => string, constant: boolean): string {
+    const plain = () => constant ? this.once(`${of} const`, () => `K${inner()}`) : inner();
+    return this.once(`${of}${constant ? " const" : ""}&`, () => `R${plain()}`);
+  }
+
+  text(): string {
+    return this.once("std::string_view", () => {
+      const template = this.once("std::basic_string_view", () => "St17basic_string_view");
+      const traits = this.once("std::char_traits<char>", () => {
+        return `${this.once("std::char_traits", () => "St11char_traits")}IcE`;
+      });
+      return `${template}Ic${traits}E`;
+    });
+  }
+}
+
+const PLAIN: Readonly<Record<string, string>> = { int: "l", float: "d", bool: "b" };
+const OF_C10 = new Set(["ScalarType", "Layout", "Device", "MemoryFormat"]);
+
+function typeOf(a: Argument, names: Names): string | null {
+  const { base, list, optional, symbolic, gaps } = a;
+  const tensor = () => names.class("at", "Tensor");
+  const scalar = () => names.class("c10", "Scalar");
+  if (list) {
+    if (optional || gaps || base !== "int") return null;
+    const item = symbolic ? () => names.class("c10", "SymInt") : () => "l";
+    return names.class("c10", "ArrayRef", item, symbolic ? "SymInt" : "l");
+  }
+  if (base === "Tensor") {
+    if (optional) return names.reference("Tensor?", () => names.optional("Tensor", tensor), true);
+    return names.reference("Tensor", tensor, a.memory !== "written");
+  }
+  if (base === "Scalar") {
+    if (optional) return names.reference("Scalar?", () => names.optional("Scalar", scalar), true);
+    return names.reference("Scalar", scalar, true);
+  }
+  const inner = base === "int" && symbolic
+    ? () => names.class("c10", "SymInt")
+    : Object.hasOwn(PLAIN, base)
+    ? () => PLAIN[base]
+    : OF_C10.has(base)
+    ? () => names.class("c10", base)
+    : base === "Generator"
+    ? () => names.class("at", "Generator")
+    : base === "str"
+    ? () => names.text()
+    : null;
+  if (inner === null) return null;
+  return optional ? names.optional(`${base}${symbolic}`, inner) : inner();
+}
+
+// Ops with Scalar arguments, the one type that the dispatcher's stack does not carry, by their C++ functions
+// at::_ops::NAME::call. What they throw must not cross into this program, which would end it: so they are called by
+// the one verb of the C interface that calls a virtual function and catches what comes out of it. That verb hands its
+// registers on as they are, which is read from its code before it is trusted.
+
+type Call = (...args: unknown[]) => unknown;
+
+/** How such an op is called, or null where its arguments don't fit into registers or this machine has no way. */
+export function guardedCall(schema: Schema): Call | null {
+  if (!guards()) return null;
+  const words = wordsOf(schema);
+  if (!words) return null;
+  const symbol = callSymbol(schema);
+  const target = symbol === null ? 0n : addressOf(symbol);
+  return target === 0n ? null : compile(schema, words, target);
+}
+
+// ---- which arguments go into which registers (System V, x86-64) ------------------------------------------------
+
+/** The first integer register holds the place of the result. */
+const INTEGERS = 5, FLOATS = 8;
+
+interface Word {
+  readonly argument: Argument;
+  readonly integers: number;
+  readonly float: boolean;
+}
+
+function wordsOf({ args, returns }: Schema): Word[] | null {
+  if (returns.length === 0 || returns.some((r) => r.base !== "Tensor" || r.list || r.argument >= 0)) {
+    return null;
+  }
+  const words: Word[] = [];
+  for (const argument of args) {
+    const { base, list, optional, gaps, memory } = argument;
+    if (memory === "written" || (list && (base !== "int" || optional || gaps))) return null;
+    if (optional && (base === "str" || base === "int" || base === "float")) return null;
+    if (!KNOWN.has(base)) return null;
+    words.push({
+      argument,
+      integers: base === "float" ? 0 : list || base === "str" ? 2 : 1,
+      float: base === "float",
+    });
+  }
+  const integers = words.reduce((sum, word) => sum + word.integers, 0);
+  const floats = words.filter(({ float }) => float).length;
+  return integers <= INTEGERS && floats <= FLOATS ? words : null;
+}
+
+const KNOWN = new Set(["Tensor", "Scalar", "int", "bool", "float", "ScalarType", "Generator"]);
+
+// ---- the verb -----------------------------------------------------------------------------------------------
+
+const VERB = "aoti_torch_proxy_executor_call_function";
+/**
+ * Pushes, maybe a frame pointer, room on the stack, "is it null?", then at once the call of the third virtual function: no
+ * register that carries an argument is touched.
+ */
+const CODE = new RegExp(
+  "^(f30f1efa)?(5[0-7]|415[0-7]|4889e5)*(4883ec..|4881ec.{8})4885ff(74..|0f84.{8})488b07ff5010",
+);
+
+/** Whether this, in hexadecimal digits, is how the verb begins. */
+export const handsOn = (code: string): boolean => CODE.test(code);
+
+let known: boolean | undefined;
+
+/** False on other machines than x86-64, and where the verb's code is not what is known. */
+function guards(): boolean {
+  if (known !== undefined) return known;
+  const at = Deno.build.arch === "x86_64" ? Deno.UnsafePointer.create(addressOf(VERB)) : null;
+  const code = at ? new Uint8Array(new Deno.UnsafePointerView(at).getArrayBuffer(64)) : [];
+  return known = handsOn([...code].map((byte) => byte.toString(16).padStart(2, "0")).join(""));
+}
+
+type Verb = (...args: (bigint | number)[]) => number;
+
+let verbs: Map<string, Verb> | undefined;
+
+/** The verb with these registers behind the object's: w for a word, d for a double. */
+function bound(pattern: string): Verb {
+  verbs ??= bind(Array.from({ length: INTEGERS }, (_, i) => "w".repeat(i + 1)));
+  if (!verbs.has(pattern)) verbs.set(pattern, bind([pattern]).get(pattern)!);
+  return verbs.get(pattern)!;
+}
+
+function bind(patterns: readonly string[]): Map<string, Verb> {
+  const kinds = { w: "u64", d: "f64" } as const;
+  const wanted = patterns.map((pattern) => {
+    const registers = [...pattern].map((letter) => kinds[letter as "w" | "d"]);
+    return [pattern, { name: VERB, parameters: ["u64" as const, ...registers], result: "i32" as const }];
+  });
+  const { symbols } = Deno.dlopen(libraryPath(), Object.fromEntries(wanted));
+  return new Map(patterns.map((pattern) => [pattern, errorText.around(symbols[pattern] as Verb)]));
+}
+
+const libraryPath = () => `${openedLibtorch().dir}/libtorch_cpu.so`;
+
+let look: ((name: string) => bigint) | undefined;
+
+function addressOf(symbol: string): bigint {
+  look ??= finder();
+  return look(symbol);
+}
+
+const RTLD_LAZY = 1;
+
+function finder(): (name: string) => bigint {
+  const { symbols: loader } = Deno.dlopen("libdl.so.2", {
+    dlopen: { parameters: ["buffer", "i32"], result: "u64" },
+    dlsym: { parameters: ["u64", "buffer"], result: "u64" },
+  });
+  const encode = (text: string) => new TextEncoder().encode(text + "\0");
+  const library = loader.dlopen(encode(libraryPath()), RTLD_LAZY);
+  return (name) => loader.dlsym(library, encode(name));
+}
+
+// ---- memory that calls share, since one runs at a time: outside of the heap, which moves ---------------------------------------------------------
+
+/** An object of that class, as far as it is looked at: the address of its functions. The result is put in its place. */
+const object = new BigUint64Array(new ArrayBuffer(32));
+const objectAt = Deno.UnsafePointer.of(object);
+const objectAddress = Deno.UnsafePointer.value(objectAt);
+
+/** c10::Scalar: a tag, and the value 16 bytes on. As an optional: a flag behind it. */
+const SCALAR_WORDS = 6;
+const scalars = new BigInt64Array(new ArrayBuffer(8 * SCALAR_WORDS * INTEGERS));
+const tags = new Int32Array(scalars.buffer), doubles = new Float64Array(scalars.buffer);
+const scalarsAddress = Deno.UnsafePointer.value(Deno.UnsafePointer.of(scalars));
+const DOUBLE = 0, INTEGER = 1, COMPLEX = 3, BOOL = 4;
+
+function putScalar(slot: number, n: Num | null): bigint {
+  const at = slot * SCALAR_WORDS;
+  scalars[at + 4] = n === null ? 0n : 1n;
+  if (n !== null) {
+    const { value, kind, imaginary } = n;
+    if (imaginary !== undefined) {
+      tags[2 * at] = COMPLEX;
+      doubles[at + 2] = value;
+      doubles[at + 3] = imaginary;
+    } else if (kind === "float") {
+      tags[2 * at] = DOUBLE;
+      doubles[at + 2] = value;
+    } else {
+      tags[2 * at] = kind === "int" ? INTEGER : BOOL;
+      scalars[at + 2] = BigInt(value);
+    }
+  }
+  return scalarsAddress + BigInt(8 * at);
+}
+
+/** An optional tensor, a symbolic number, a list: two words each. */
+const cells = new BigInt64Array(new ArrayBuffer(16 * INTEGERS));
+const cellsAddress = Deno.UnsafePointer.value(Deno.UnsafePointer.of(cells));
+const word = new BigUint64Array(new ArrayBuffer(8)), wordAt = Deno.UnsafePointer.of(word);
+
+function putTensor(slot: number, t: Tensor | null): bigint {
+  if (t !== null) native.copyIn(wordAt, t.h, 8n); // a tensor is one pointer
+  cells[2 * slot] = t === null ? 0n : BigInt.asIntN(64, word[0]);
+  cells[2 * slot + 1] = t === null ? 0n : 1n;
+  return cellsAddress + BigInt(16 * slot);
+}
+
+function putNumber(slot: number, value: number): bigint {
+  cells[2 * slot] = BigInt(value);
+  return cellsAddress + BigInt(16 * slot);
+}
+
+const MOST_SIZES = 64;
+const sizes = Array.from({ length: INTEGERS }, () => new BigInt64Array(new ArrayBuffer(8 * MOST_SIZES)));
+const sizesAddresses = sizes.map((list) => Deno.UnsafePointer.value(Deno.UnsafePointer.of(list)));
+
+function putSizes(slot: number, values: readonly number[]): bigint {
+  if (values.length > MOST_SIZES) throw new RangeError("internal: a list of sizes is too long.");
+  for (let i = 0; i < values.length; i++) sizes[slot][i] = BigInt(values[i]);
+  return sizesAddresses[slot];
+}
+
+/** The place of the k-th result as a tensor of its own. */
+function take(k: number): Tensor {
+  const handle = native.operatorNew(8n);
+  word[0] = object[k];
+  native.copyOut(handle, wordAt, 8n);
+  return new Tensor(handle);
+}
+
+// ---- the source of one op ---------------------------------------------------------------------------------------
+
+const runtime = {
+  object,
+  objectAddress,
+  putScalar,
+  putTensor,
+  putNumber,
+  putSizes,
+  take,
+  fail,
+  freed,
+  Num,
+  dtypeCode: (name: Parameters<typeof dtypeCode>[0]) => BigInt(dtypeCode(name)),
+};
+
+function compile(schema: Schema, words: readonly Word[], target: bigint): Call {
+  // The class's functions, of which the third is called.
+  const functions = new BigUint64Array(new ArrayBuffer(24));
+  functions[2] = target;
+  tables.push(functions);
+  const table = Deno.UnsafePointer.value(Deno.UnsafePointer.of(functions));
+  const call = bound(words.map(({ integers, float }) => float ? "d" : "w".repeat(integers)).join(""));
+  const names = Object.keys(runtime);
+  const make = new Function(...names, "call", "table", "schema", source(schema, words));
+  return make(...Object.values(runtime), call, table, schema);
+}
+
+/** Only addresses of them are used, and they must live. */
+const tables: BigUint64Array[] = [];
+
+function source(schema: Schema, words: readonly Word[]): string {
+  const { args, returns } = schema;
+  const params = args.map((a) => a.fallback === undefined ? a.name : `${a.name} = ${fallback(a)}`);
+  const dead = args.filter((a) => a.base === "Tensor").map((a) =>
+    a.optional ? `${a.name} !== null && ${a.name}.h === 0n` : `${a.name}.h === 0n`
+  );
+  const given = words.map(({ argument }, i) => passed(argument, i, slotOfScalar(words, i)));
+  const results = returns.map((_, k) => `take(${k})`);
+  return `return function guarded_${schema.name}(${params.join(", ")}) {
+    ${dead.length > 0 ? `if (${dead.join(" || ")}) freed(schema);` : ""}
+    object[0] = table;
+    if (call(objectAddress, ${given.join(", ")}) !== 0) fail(schema, [${args.map((a) => a.name).join(", ")}]);
+    return ${results.length === 1 ? results[0] : `[${results.join(", ")}]`};
+  };`;
+}
+
+const slotOfScalar = (words: readonly Word[], at: number): number =>
+  words.slice(0, at).filter(({ argument }) => argument.base === "Scalar").length;
+
+function passed({ name, base, list, optional, symbolic }: Argument, at: number, scalar: number): string {
+  if (list) return `putSizes(${at}, ${name}), BigInt(${name}.length)`;
+  switch (base) {
+    case "Tensor":
+      return optional ? `putTensor(${at}, ${name})` : `${name}.h`;
+    case "Scalar":
+      return `putScalar(${scalar}, ${name})`;
+    case "float":
+      return name;
+    case "bool":
+      return optional ? `${name} === null ? 0n : ${name} ? 257n : 256n` : `${name} ? 1n : 0n`;
+    case "int":
+      return symbolic ? `putNumber(${at}, ${name})` : `BigInt.asUintN(64, BigInt(${name}))`;
+    case "ScalarType": // an optional byte: itself, and a flag behind it
+      return optional ? `${name} === null ? 0n : dtypeCode(${name}) | 256n` : `dtypeCode(${name})`;
+    default: // a generator: libtorch's own
+      return `putTensor(${at}, null)`;
+  }
+}
+
+/** A default of the schema as TypeScript. */
+function fallback({ base, list, fallback }: Argument): string {
+  const text = fallback!;
+  if (text === "None") return "null";
+  if (base === "Scalar") {
+    const kind = /^(True|False)$/.test(text) ? "bool" : /[.e]|inf/.test(text) ? "float" : "int";
+    const value = kind === "bool" ? Number(text === "True") : text.replace("inf", "Infinity");
+    return `new Num(${value}, "${kind}")`;
+  }
+  if (base === "bool") return text.toLowerCase();
+  if (list && !text.startsWith("[")) return `[${text}]`;
+  return text;
+}
+
+// The C++ functions at::_ops::NAME_::call, of ops in place whose numbers have no other exact way (guarded.ts has the
+// others: those give a result). No exception may cross such a call, because it would end the process: so only plain
+// types and fitting shapes on a CPU are let through, and memory is asked for first, in a call that may fail.
+
+/** Seen in 2.10.0 and 2.15.0; each with what its numbers are by default. */
+const functions = {
+  "add_.Tensor": { symbol: "_ZN2at4_ops11add__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE", numbers: [1] },
+  leaky_relu_: { symbol: "_ZN2at4_ops11leaky_relu_4callERNS_6TensorERKN3c106ScalarE", numbers: [0.01] },
+  elu_: { symbol: "_ZN2at4_ops4elu_4callERNS_6TensorERKN3c106ScalarES7_S7_", numbers: [1, 1, 1] },
+  hardtanh_: { symbol: "_ZN2at4_ops9hardtanh_4callERNS_6TensorERKN3c106ScalarES7_", numbers: [-1, 1] },
+  threshold_: { symbol: "_ZN2at4_ops10threshold_4callERNS_6TensorERKN3c106ScalarES7_", numbers: [NaN, NaN] },
+} as const;
+
+const ADD = "add_.Tensor";
+
+type Key = keyof typeof functions;
+type Native = (...args: (bigint | Deno.PointerValue)[]) => unknown;
+
+let boundInPlace: Readonly<Record<string, Native | null>> | undefined;
+
+function bindInPlace(key: Key): Native | null {
+  return (boundInPlace ??= openAll())[key];
+}
+
+function openAll(): Readonly<Record<string, Native | null>> {
+  const all = Object.fromEntries(
+    Object.entries(functions).map(([key, { symbol, numbers }]) => {
+      const handles = key === ADD ? ["u64", "u64"] as const : ["u64"] as const;
+      const parameters = [...handles, ...numbers.map(() => "pointer" as const)];
+      return [key, { name: symbol, parameters, result: "pointer" as const, optional: true as const }];
+    }),
+  );
+  const { symbols } = Deno.dlopen(`${openedLibtorch().dir}/libtorch_cpu.so`, all);
+  return symbols as Readonly<Record<string, Native | null>>;
+}
+
+// c10::Scalar: a tag (0 for a double, 1 for an integer) and, aligned to 16 bytes, the value.
+const scalarsInPlace = Array.from({ length: 3 }, () => {
+  const memory = new ArrayBuffer(32);
+  return {
+    tag: new Int32Array(memory),
+    int: new BigInt64Array(memory),
+    float: new Float64Array(memory),
+    at: Deno.UnsafePointer.of(new Uint8Array(memory)),
+  };
+});
+
+function scalarAt(slot: number, n: Num | undefined | null, otherwise: number): Deno.PointerValue {
+  const s = scalarsInPlace[slot], value = n?.value ?? otherwise;
+  const whole = n ? n.kind !== "float" : Number.isInteger(otherwise);
+  s.tag[0] = whole ? 1 : 0;
+  if (whole) s.int[2] = BigInt(value);
+  else s.float[2] = value;
+  return s.at;
+}
+
+/** The largest that a type holds: a number beyond that is refused by an exception. What is not finite is no such case. */
+const LARGEST: Readonly<Record<string, number>> = {
+  ...{ u8: 255, i8: 127, i16: 32767, i32: 2 ** 31 - 1, i64: Number.MAX_SAFE_INTEGER },
+  ...{ f16: 65504, bf16: 3.3895e38, f32: 3.4028e38, f64: Infinity },
+};
+
+function holds(dtype: DType, n: Num | undefined | null, otherwise: number): boolean {
+  const value = n?.value ?? otherwise;
+  if (n?.imaginary !== undefined) return false;
+  if (n && n.kind !== "float") return Number.isSafeInteger(value) && Math.abs(value) <= LARGEST[dtype];
+  return !(Number.isFinite(value) && Math.abs(value) > LARGEST[dtype]);
+}
+
+const MANY = 1 << 18;
+const plainTypes = new Set(["u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "bf16"]);
+
+/** Shapes stretched over each other; null where they don't fit. */
+export function broadcast(a: readonly number[], b: readonly number[]): number[] | null {
+  const length = Math.max(a.length, b.length), shape = new Array<number>(length);
+  for (let i = 1; i <= length; i++) {
+    const x = a[a.length - i] ?? 1, y = b[b.length - i] ?? 1;
+    if (x !== y && x !== 1 && y !== 1) return null;
+    shape[length - i] = x === 1 ? y : x;
+  }
+  return shape;
+}
+
+/** The result's shape of an elementwise op, where nothing about these tensors can be refused; else null. */
+function elementwise(tensors: readonly Tensor[]): readonly number[] | null {
+  const [first] = tensors, dtype = first.dtype;
+  if (!plainTypes.has(dtype)) return null;
+  let shape: readonly number[] | null = first.shape;
+  for (let i = 1; i < tensors.length; i++) {
+    const t = tensors[i], type = t.dtype;
+    if (type !== dtype && !(plainTypes.has(type) && t.shape.length === 0)) return null;
+    if (t.device !== first.device && t.shape.length > 0) return null;
+    const other = t.shape;
+    if (same(shape, other)) continue;
+    shape = broadcast(shape, other);
+    if (shape === null) return null;
+  }
+  return shape;
+}
+
+function same(a: readonly number[], b: readonly number[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
+
+/** More than one element in one place of memory: nothing can be written there. */
+const repeats = (t: Tensor): boolean =>
+  !t.contiguous && t.strides.some((stride, i) => stride === 0 && t.shape[i] > 1);
+
+/** Whether memory that is written is read through another view. */
+function overlap(a: Tensor, b: Tensor): boolean {
+  const [from, to] = extent(a), [first, last] = extent(b);
+  if (to <= first || last <= from) return false;
+  return from !== first || !same(a.shape, b.shape) || !same(a.strides, b.strides);
+}
+
+function extent(t: Tensor): [bigint, bigint] {
+  native.dataPointer(t.h, outAt);
+  const from = out[0];
+  if (t.contiguous) return [from, from + BigInt(t.byteLength)];
+  const { shape, strides } = t;
+  const last = shape.reduce((sum, size, i) => sum + (size - 1) * strides[i], 0);
+  return [from, from + BigInt((last + 1) * dtypeBytes(t.dtype))];
+}
+
+/** a += alpha * b; null where another way must be taken. `a` is no leaf that asks for a gradient. */
+export function addInto(a: Tensor, b: Tensor, alpha?: Num): Tensor | null {
+  const fn = bindInPlace(ADD);
+  if (!fn || a.h === 0n || b.h === 0n || a.device !== "cpu") return null;
+  const shape = elementwise([a, b]);
+  if (shape === null || !same(shape, a.shape) || repeats(a) || overlap(a, b)) return null;
+  if (!isFloating(a.dtype) && (isFloating(b.dtype) || alpha?.kind === "float")) return null;
+  if (alpha && !holds(a.dtype, alpha, 1)) return null;
+  if (a.numel > MANY) emptyLike(a).free(); // autograd may keep a copy
+  fn(a.h, b.h, scalarAt(0, alpha, 1));
+  return a;
+}
+
+/** Another op of the table, for what it can't take itself by way of `otherwise`; null where there is none. */
+export function unboxedInto(key: string, otherwise: Into | null): Into | null {
+  if (!Object.hasOwn(functions, key)) return null;
+  const { numbers } = functions[key as Key], fn = bindInPlace(key as Key);
+  if (!fn || key === ADD) return null; // that one is called by addInto
+  return ((target, ...given) => {
+    const { dtype } = target;
+    const plain = isFloating(dtype) && !repeats(target) && target.device === "cpu" &&
+      numbers.every((n, i) => holds(dtype, given[i] as Num | undefined, n));
+    if (!plain && otherwise) return otherwise(target, ...given);
+    if (!plain) throw new NativeError(key, describe(target), "it can't be written to with these numbers");
+    if (target.numel > MANY) emptyLike(target).free();
+    fn(target.h, ...numbers.map((n, i) => scalarAt(i, given[i] as Num | undefined, n)));
+    return target;
+  });
+}
+
+export type Into = (target: Tensor, ...rest: unknown[]) => Tensor;

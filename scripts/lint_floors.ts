@@ -1,0 +1,97 @@
+// The linter of floors: a file imports its own floor and those below it, and values never go round in a circle.
+// docs/architecture.md draws the floors in this order.
+import { dirname, join } from "node:path";
+
+/** From the ground up. A folder that stands further down in this list is on a higher floor. */
+export const FLOORS: readonly (readonly string[])[] = [
+  ["deps"],
+  ["core/base"],
+  ["ffi"],
+  ["core/settings"],
+  ["core/checkpoint"],
+  ["core/run"],
+  ["core/models"],
+  ["core/data"],
+  ["core/ranks"],
+  ["core/train"],
+  ["core/outputs"],
+  ["core/cluster"],
+  ["core/predict", "core/export"],
+  ["commands", "main.ts", "mod.ts"],
+];
+
+export interface Import {
+  readonly from: string;
+  readonly to: string;
+  /** Whether it is gone when the types are: `import type`, or names that are all types. */
+  readonly typeOnly: boolean;
+}
+
+const IMPORT =
+  /\b(?:import|export)\s+(type\s+)?(\{[^}]*\}|\*(?:\s+as\s+\w+)?|\w+)?\s*(?:from\s*)?"(\.[^"]+)"/g;
+const LAZY = /\bimport\(\s*"(\.[^"]+)"/g;
+
+/** What one file imports, when it is loaded and later; paths from the root of the repository. */
+export function importsOf(file: string, source: string): { atLoad: Import[]; later: Import[] } {
+  const code = source.replace(/^[ \t]*(\/\/|\*|\/\*).*$/gm, "");
+  const to = (path: string) => join(dirname(file), path);
+  const atLoad = [...code.matchAll(IMPORT)].map(([, type, names, path]) => ({
+    from: file,
+    to: to(path),
+    typeOnly: type !== undefined || (names?.startsWith("{") === true && namesAreTypes(names)),
+  }));
+  const later = [...code.matchAll(LAZY)].map(([, path]) => ({ from: file, to: to(path), typeOnly: false }));
+  return { atLoad, later };
+}
+
+const namesAreTypes = (names: string): boolean =>
+  names.slice(1, -1).split(",").map((name) => name.trim()).filter(Boolean)
+    .every((name) => name.startsWith("type "));
+
+/** -1 for what is on no floor: data files beside the code. */
+export const floorOf = (file: string): number =>
+  FLOORS.findIndex((folders) => folders.some((folder) => file === folder || file.startsWith(`${folder}/`)));
+
+export const goesUp = ({ from, to }: Import): boolean =>
+  floorOf(to) > floorOf(from) && !(to.startsWith("core/outputs/wandb/") && /^core\/(run|train)\//.test(from)); // until W&B is an output
+
+/** The files of each circle of imports that are there when the program runs. */
+export function circles(imports: readonly Import[]): string[][] {
+  const next = Map.groupBy(imports.filter(({ typeOnly }) => !typeOnly), ({ from }) => from);
+  const seen = new Map<string, "open" | "done">(), found: string[][] = [], path: string[] = [];
+  const visit = (file: string): void => {
+    if (seen.get(file) === "open") found.push([...path.slice(path.indexOf(file)), file]);
+    if (seen.has(file)) return;
+    seen.set(file, "open");
+    path.push(file);
+    for (const { to } of next.get(file) ?? []) visit(to);
+    path.pop();
+    seen.set(file, "done");
+  };
+  [...next.keys()].forEach(visit);
+  return found;
+}
+
+function sourceFiles(path: string): string[] {
+  if (/\.ts$/.test(path)) return [path];
+  return [...Deno.readDirSync(path)].flatMap((entry) =>
+    entry.isDirectory || /\.ts$/.test(entry.name) ? sourceFiles(`${path}/${entry.name}`) : []
+  );
+}
+
+if (import.meta.main) {
+  const files = FLOORS.flat().flatMap(sourceFiles).filter((file) => !/\/templates\//.test(file));
+  const imports = files.map((file) => importsOf(file, Deno.readTextFileSync(file)));
+  const atLoad = imports.flatMap(({ atLoad }) => atLoad),
+    all = [...atLoad, ...imports.flatMap(({ later }) => later)];
+  const strangers = all.filter(({ from, to }) =>
+    floorOf(from) < 0 || (floorOf(to) < 0 && to.endsWith(".ts"))
+  );
+  for (const { from, to } of all.filter(goesUp)) {
+    console.error(`${from} imports ${to}, which is on a higher floor.`);
+  }
+  for (const { from, to } of strangers) console.error(`${from} imports ${to}, which is on no floor.`);
+  for (const circle of circles(atLoad)) console.error(`A circle of values: ${circle.join(" -> ")}`);
+  const found = all.filter(goesUp).length + strangers.length + circles(atLoad).length;
+  Deno.exit(found > 0 ? 1 : 0);
+}

@@ -1,0 +1,60 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { refusalOf, refused, UserError } from "../../../core/base/errors.ts";
+
+/** As Deno words it: the path stands behind the number, and few errors have a name. */
+const quota = new Error("Disk quota exceeded (os error 122): open '/home/me/run_latest.pt'");
+
+Deno.test("a refusal of the system is known by its number, wherever that stands in Deno's message", () => {
+  assertEquals(refusalOf(quota), {
+    code: "EDQUOT",
+    said: "Disk quota exceeded",
+    call: "open '/home/me/run_latest.pt'",
+  });
+  assertEquals(refusalOf(new Error("Object is remote (os error 66)")), {
+    code: "66",
+    said: "Object is remote",
+    call: "",
+  });
+  const path = new Error("No such device (os error 19): open '/data/copy (os error 122): of it'");
+  assertEquals(refusalOf(path)?.code, "19");
+});
+
+Deno.test("what Deno has a name for keeps it, and errors of ours are no refusals", () => {
+  const found = (() => {
+    try {
+      Deno.openSync("/proc/no such file");
+    } catch (error) {
+      return error;
+    }
+  })();
+  assertEquals(refusalOf(found)?.code, "ENOENT");
+  for (
+    const own of [new TypeError("x is undefined"), new UserError("data", "a"), null, undefined, "a", {
+      code: "ERR_X",
+    }]
+  ) {
+    assertEquals(refusalOf(own), undefined);
+  }
+});
+
+Deno.test("a refusal nobody has foreseen is a sentence that tells the call, its path and what to do, with a code of its own", () => {
+  const expired = new Error("Key has expired (os error 127): rename '/a' -> '/b'");
+  const told = refused(expired, "environment") as UserError;
+  assertMatch(
+    told.message,
+    /^The system refused to rename '\/a' -> '\/b': .*renew it \(kinit, aklog\) \(Key has expired\)\.$/,
+  );
+  assertEquals([told.exitCode, told.cause], [7, expired]);
+  const ours = new TypeError("x is undefined");
+  assertEquals(refused(ours, "environment"), ours);
+});
+
+Deno.test("a buffer that the machine has no memory for is out of memory, not a fault of ours", () => {
+  let error: unknown;
+  try {
+    new ArrayBuffer(2 ** 46);
+  } catch (caught) {
+    error = caught;
+  }
+  assertEquals((refused(error, "data") as UserError).kind, "memory");
+});

@@ -1,0 +1,131 @@
+// Statistics are measured once, kept beside the data, and measured again whenever anything changed.
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { statisticsOf } from "../../../core/data/statistics.ts";
+import { tensor } from "../../../ffi/make.ts";
+import { useLibtorch } from "../../libtorch.ts";
+import { inFolder } from "../checkpoint/python.ts";
+
+useLibtorch();
+
+/** Two samples, and how often they were read. */
+function counted(...values: number[]) {
+  const facts = { task: "regression", outputs: 1, input: { shape: [1], dtype: "f32" } } as const;
+  const samples = {
+    name: "a.npz",
+    length: values.length,
+    facts,
+    reads: 0,
+    batch(ids: Int32Array) {
+      samples.reads++;
+      return { input: tensor([...ids].map((id) => values[id]), [ids.length, 1]), target: tensor(ids) };
+    },
+  };
+  return samples;
+}
+
+/** With the user's cache in this folder. */
+const withCache = (test: (folder: string) => void) =>
+  inFolder((folder) => {
+    const before = Deno.env.get("HPCTRAIN_CACHE");
+    Deno.env.set("HPCTRAIN_CACHE", `${folder}/cache`);
+    try {
+      test(folder);
+    } finally {
+      if (before === undefined) Deno.env.delete("HPCTRAIN_CACHE");
+      else Deno.env.set("HPCTRAIN_CACHE", before);
+    }
+  });
+
+const MEASURED = { samples: 2, mean: [2], std: [1], min: [1], max: [3], classes: null };
+
+Deno.test(
+  "a second time nothing is read: the statistics stand beside the file, and inside a folder",
+  withCache((folder) => {
+    const file = `${folder}/a.npz`, inside = `${folder}/images`;
+    Deno.writeTextFileSync(file, "data");
+    Deno.mkdirSync(`${inside}/cats`, { recursive: true });
+    Deno.writeTextFileSync(`${inside}/cats/a.jpg`, "data");
+    for (
+      const [path, kept] of [[file, `${file}.hpctrain-statistics.json`], [
+        inside,
+        `${inside}/.hpctrain-statistics.json`,
+      ]]
+    ) {
+      const samples = counted(1, 3), what = { path, settings: { scaling: "log" } };
+      const first = statisticsOf(samples, what), second = statisticsOf(samples, what);
+      assertEquals([first.statistics, second.statistics, samples.reads], [MEASURED, MEASURED, 1]);
+      assertStringIncludes(first.notes[0], `Statistics of 2 training samples, measured in `);
+      assertStringIncludes(first.notes[0], `kept in ${Deno.realPathSync(kept)}`);
+      assertEquals(second.notes, ["Statistics of 2 training samples, as measured before"]);
+    }
+  }),
+);
+
+Deno.test(
+  "other files, sizes, times, settings or samples are measured anew, and each is remembered",
+  withCache((folder) => {
+    const path = `${folder}/images`;
+    Deno.mkdirSync(`${path}/cats`, { recursive: true });
+    Deno.writeTextFileSync(`${path}/cats/a.jpg`, "data");
+    const samples = counted(1, 3);
+    const plain = { path, settings: { resize: 0 }, indices: Int32Array.of(0, 2) };
+    const reads = (what: typeof plain) => {
+      const before = samples.reads;
+      statisticsOf(samples, what);
+      return samples.reads - before;
+    };
+    assertEquals([reads(plain), reads(plain)], [1, 0]);
+    assertEquals([reads({ ...plain, settings: { resize: 64 } }), reads(plain)], [1, 0]);
+    assertEquals([reads({ ...plain, indices: Int32Array.of(0, 1) }), reads(plain)], [1, 0]);
+    Deno.utimeSync(`${path}/cats/a.jpg`, 1, 1);
+    assertEquals([reads(plain), reads(plain)], [1, 0], "another time");
+    Deno.writeTextFileSync(`${path}/cats/a.jpg`, "longer");
+    Deno.utimeSync(`${path}/cats/a.jpg`, 1, 1);
+    assertEquals([reads(plain), reads(plain)], [1, 0], "another size");
+    Deno.renameSync(`${path}/cats/a.jpg`, `${path}/cats/b.jpg`);
+    assertEquals([reads(plain), reads(plain)], [1, 0], "another name");
+    const entries = JSON.parse(Deno.readTextFileSync(`${path}/.hpctrain-statistics.json`)).entries;
+    assertEquals(entries.length, 6);
+  }),
+);
+
+Deno.test(
+  "what is damaged is measured anew, and said",
+  withCache((folder) => {
+    const path = `${folder}/a.npz`, kept = `${path}.hpctrain-statistics.json`;
+    Deno.writeTextFileSync(path, "data");
+    const samples = counted(1, 3), what = { path, settings: {} };
+    statisticsOf(samples, what);
+    const text = Deno.readTextFileSync(kept);
+    const changed = text.replace(/("mean": \[\s*)2/, "$17");
+    assert(changed !== text);
+    for (const wrong of [changed, text.slice(0, 40), "{}", "null"]) {
+      Deno.writeTextFileSync(kept, wrong);
+      const { statistics, notes } = statisticsOf(samples, what);
+      assertEquals(statistics, MEASURED);
+      assertStringIncludes(notes[0], `what was kept in ${Deno.realPathSync(kept)} is damaged`);
+    }
+    assertEquals(samples.reads, 5);
+  }),
+);
+
+Deno.test(
+  "where the data's folder can't be written, the user's cache has them; where neither can, they are measured",
+  withCache((folder) => {
+    const path = `${folder}/a.npz`;
+    Deno.writeTextFileSync(path, "data");
+    // A folder in its place can't be written, whoever tries.
+    Deno.mkdirSync(`${path}.hpctrain-statistics.json`);
+    const samples = counted(1, 3), what = { path, settings: {} };
+    assertStringIncludes(statisticsOf(samples, what).notes[0], `kept in ${folder}/cache/statistics/`);
+    assertEquals([statisticsOf(samples, what).statistics, samples.reads], [MEASURED, 1]);
+    Deno.removeSync(`${folder}/cache`, { recursive: true });
+    Deno.writeTextFileSync(`${folder}/cache`, "a file where the folder should be");
+    assertStringIncludes(statisticsOf(samples, what).notes[0], "kept nowhere");
+  }),
+);
+
+Deno.test("data that is made up is measured and not kept", () => {
+  const samples = counted(1, 3);
+  assertEquals(statisticsOf(samples, { path: "", settings: {} }), { statistics: MEASURED, notes: [] });
+});

@@ -1,0 +1,77 @@
+import { assert, assertEquals } from "@std/assert";
+import { Curve } from "../../../../core/run/curve.ts";
+import { chartData, thinned } from "../../../../core/outputs/report/chart_data.ts";
+import { dataOf } from "./reports.ts";
+
+function curveOf(count: number, value: (step: number) => number): Curve {
+  const curve = new Curve();
+  for (let step = 1; step <= count; step++) curve.add(step, value(step));
+  return curve;
+}
+
+Deno.test("thinned out, a curve keeps its least and greatest, its means and its last step", () => {
+  const curve = curveOf(4000, (step) => step === 1234 ? 1e6 : step === 777 ? -50 : 10 + step % 10);
+  const { x, y, lo, hi } = thinned(curve, 100);
+  assertEquals([x.length, x.at(-1), x[0]], [100, 4000, 40]);
+  assertEquals([Math.max(...hi as number[]), Math.min(...lo as number[])], [1e6, -50]);
+  assertEquals([y[0], lo![0], hi![0]], [14.5, 10, 19]);
+  for (let i = 0; i < x.length; i++) assert(lo![i]! <= y[i]! && y[i]! <= hi![i]!);
+});
+
+Deno.test("a smooth curve has no band, and a gap is where there was no number", () => {
+  const smooth = thinned(curveOf(1000, (step) => 1000 + step / 1000), 100);
+  assertEquals([smooth.lo, smooth.hi, smooth.wrong], [undefined, undefined, undefined]);
+  const broken = thinned(curveOf(9, (step) => step > 3 && step < 7 ? NaN : step), 3);
+  assertEquals([broken.y, broken.wrong, broken.wrongs], [[2, null, 8], [4, 5, 6], 3]);
+});
+
+Deno.test("a run's charts: losses together, metrics, times in parts, machines apart, what is always nothing left out", () => {
+  const { charts, xs } = chartData([dataOf({ ranks: 2, gpus: true })]);
+  const titles = charts.map(({ title }) => title);
+  assertEquals(titles.slice(0, 6), [
+    "Loss",
+    "perplexity",
+    "accuracy",
+    "Learning rate",
+    "Gradient norm",
+    "Loss scale",
+  ]);
+  assert(!titles.includes("Skipped steps"), "no step was skipped");
+  assertEquals(charts[0].lines.map(({ label }) => label), ["training", "validation"]);
+  const time = charts.find(({ title }) => title === "Time of a step")!;
+  assertEquals(time.lines.map(({ label }) => label), [
+    "data",
+    "copy",
+    "compute",
+    "communication",
+    "optimizer",
+    "evaluation",
+    "rest",
+  ]);
+  assertEquals(charts.find(({ title }) => title === "GPU busy")!.lines.map(({ label }) => label), [
+    "rank 0",
+    "rank 1",
+  ]);
+  assertEquals(charts.filter(({ machine }) => machine).length, 8);
+  // Steps that several lines share stand there once.
+  assertEquals(new Set(charts.flatMap(({ lines }) => lines.map(({ x }) => x))).size, xs.length);
+  assert(xs.length <= 5, `${xs.length} lists of steps`);
+});
+
+Deno.test("fields that nobody knew get charts of their own", () => {
+  const data = dataOf({ steps: 5 });
+  data.curves.set("my_own_metric", curveOf(5, (step) => step));
+  assert(chartData([data]).charts.some(({ title }) => title === "my_own_metric"));
+});
+
+Deno.test("of several runs each is one line in each chart, and many points are shared among them", () => {
+  const runs = [1, 2, 3, 4, 5, 6, 7, 8].map((seed) => dataOf({ name: `run${seed}`, seed, steps: 3000 }));
+  const data = chartData(runs);
+  assertEquals(data.charts.slice(0, 2).map(({ title }) => title), ["Training loss", "Validation loss"]);
+  assertEquals(data.charts[0].lines.map(({ label, run, hue }) => [label, run, hue]).at(-1), ["run8", 7, 7]);
+  const points = data.charts.flatMap(({ lines }) => lines.map(({ y }) => y.length)).reduce(
+    (a, b) => a + b,
+    0,
+  );
+  assert(points < 60_000, `${points} points`);
+});

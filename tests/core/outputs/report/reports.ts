@@ -1,0 +1,16 @@
+// Records of made-up runs, for tests of reports.
+import { readRun, type RunData } from "../../../../core/run/run_data.ts";
+import { type MadeRun, makeRun } from "../../run/made_run.ts";
+
+export function dataOf(made: MadeRun): RunData {
+  const folder = Deno.makeTempDirSync();
+  try {
+    return readRun(makeRun(folder, made));
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+}
+
+/** What is left without tags. */
+export const textOf = (markup: { text: string } | null): string =>
+  (markup?.text ?? "").replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");

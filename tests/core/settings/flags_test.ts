@@ -1,0 +1,202 @@
+// The command line: spellings, order, and a sentence for each mistake.
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { FLAGS } from "../../../core/settings/settings.ts";
+import { fromArgv, refusal } from "./helpers.ts";
+import { resolveSettings } from "../../../core/settings/resolve.ts";
+
+Deno.test("the last of two flags wins, whatever their spelling", () => {
+  assertEquals(fromArgv("--epochs", "3", "--epochs=4").config.training.epochs, 4);
+  assertEquals(fromArgv("--lr", "1", "--set", "training.lr=2").config.training.optimizer.learning_rate, 2);
+  assertEquals(fromArgv("--set", "training.lr=2", "--lr", "1").config.training.optimizer.learning_rate, 1);
+  assertEquals(fromArgv("--compile", "--no-compile").config.training.compile, false);
+  assertEquals(fromArgv("--wandb-online", "--wandb-offline").config.wandb.mode, "offline");
+});
+
+Deno.test("switches take no word, and a value only after an equals sign", () => {
+  const deterministic = (...argv: string[]) => fromArgv(...argv).config.training.deterministic;
+  assertEquals(deterministic("--deterministic", "--epochs", "2"), "on");
+  assertEquals(deterministic("--deterministic=world"), "world");
+  assertEquals(deterministic("--deterministic", "--no-deterministic"), "off");
+  assertEquals(deterministic("--set", "training.deterministic=true"), "on"); // as it was saved once
+  assertEquals(fromArgv("--compile=false").config.training.compile, false);
+  assertEquals(fromArgv("--no-wandb").config.wandb.enabled, false);
+  assertEquals(fromArgv("--no-amp").config.training.amp, "off");
+  assertEquals(fromArgv("--no-tf32").config.training.tf32, false);
+});
+
+Deno.test("a negative number is a value, not a flag", () => {
+  assertEquals(fromArgv("--set", "training.ignore_index=-1").config.training.ignore_index, -1);
+  assertEquals(fromArgv("--rank", "-1").config.distributed.rank, -1);
+});
+
+Deno.test("numbers may have an exponent, and a bare duration has its setting's first unit", () => {
+  const { config } = fromArgv("--lr", "1e-5", "--train-samples", "2e3", "--warmup", "500", "--timeout", "90");
+  assertEquals(config.training.optimizer.learning_rate, 1e-5);
+  assertEquals(config.data.train_samples, 2000);
+  assertEquals(config.training.scheduler.warmup, "500steps");
+  assertEquals(config.distributed.timeout, "90s");
+});
+
+Deno.test("lists are split at commas, and an empty text takes a name back", () => {
+  assertEquals(fromArgv("--features", "a, b,c").config.data.features, ["a", "b", "c"]);
+  assertEquals(fromArgv("--preset", "debug", "--run-name=").config.output.run_name, "");
+});
+
+Deno.test("flags may follow positionals, and all after -- is positional", () => {
+  const argv = ["run.pt", "--epochs", "3", "--", "--lr"];
+  const { positionals, config } = resolveSettings({ argv, env: {}, positionals: 2 });
+  assertEquals([...positionals], ["run.pt", "--lr"]);
+  assertEquals(config.training.epochs, 3);
+});
+
+Deno.test("underscores are dashes, in flags that take a value and in those that do not", () => {
+  const { training, output } = fromArgv("--batch_size", "3", "--no_tf32", "--run_name=a_b").config;
+  assertEquals([training.batch_size, training.tf32, output.run_name], [3, false, "a_b"]);
+});
+
+Deno.test("a script for Hugging Face's Trainer, for Lightning or for timm says what it means", () => {
+  const trainer = fromArgv(
+    ...[
+      "--per_device_train_batch_size",
+      "8",
+      "--gradient_accumulation_steps",
+      "4",
+      "--num_train_epochs",
+      "3",
+    ],
+    ...["--learning_rate", "2e-5", "--warmup_steps", "100", "--lr_scheduler_type", "constant_with_warmup"],
+    ...[
+      "--optim",
+      "adamw_torch",
+      "--adam_beta2",
+      "0.98",
+      "--max_grad_norm",
+      "1.0",
+      "--bf16",
+      "--output_dir",
+      "out",
+    ],
+    ...["--logging_steps", "10", "--dataloader_num_workers", "2", "--save_steps", "500"],
+  );
+  const { training, data, output } = trainer.config;
+  const { optimizer, scheduler } = training;
+  assertEquals([training.batch_size, training.grad_accum, training.epochs], [8, 4, 3]);
+  assertEquals([optimizer.learning_rate, optimizer.type, optimizer.beta2], [2e-5, "adamw", 0.98]);
+  assertEquals([scheduler.warmup, scheduler.type], ["100steps", "constant"]);
+  assertEquals([training.clip_norm, training.amp, training.log_interval], [1, "bf16", 10]);
+  assertEquals([output.save_dir, data.num_workers, training.save_interval], ["out", 2, "500steps"]);
+  assertEquals(trainer.origin("training.optimizer.learning_rate"), "--learning-rate");
+  const lightning = fromArgv(
+    ...[
+      "--max_epochs",
+      "7",
+      "--accumulate_grad_batches",
+      "2",
+      "--gradient_clip_val=0.5",
+      "--accelerator=gpu",
+    ],
+    ...["--precision", "16-mixed", "--num_nodes", "2", "--log_every_n_steps", "5", "--patience", "3"],
+  ).config;
+  assertEquals([lightning.training.epochs, lightning.training.grad_accum], [7, 2]);
+  assertEquals([lightning.training.clip_norm, lightning.training.device], [0.5, "cuda"]);
+  assertEquals([lightning.training.amp, lightning.distributed.nodes], ["fp16", 2]);
+  assertEquals([lightning.training.log_interval, lightning.training.early_stopping_patience], [5, 3]);
+  const fingers = fromArgv(
+    "--data-dir",
+    "x",
+    "--time-limit",
+    "01:00:00",
+    "--workers",
+    "1",
+    "--precision",
+    "32",
+  );
+  assertEquals([fingers.config.data.data_path, fingers.config.cluster.time], ["x", "01:00:00"]);
+  assertEquals([fingers.config.data.num_workers, fingers.config.training.amp], [1, "off"]);
+});
+
+Deno.test("--debug is the preset debug, also beside it", () => {
+  for (const argv of [["--debug"], ["--debug", "--preset", "debug"]]) {
+    const { preset, config } = fromArgv(...argv);
+    assertEquals([preset, config.output.run_name, config.training.epochs], ["debug", "debug", 3]);
+  }
+  assertEquals(fromArgv("--debug", "--epochs", "1").config.training.epochs, 1);
+});
+
+const MISTAKES: [string[], string][] = [
+  [["--lrr", "3"], 'Unknown flag --lrr. Did you mean "--lr"?'],
+  [["--batch_sise", "3"], 'Unknown flag --batch_sise. Did you mean "--batch-size"?'],
+  [["--learning_rat", "3"], 'Did you mean "--learning-rate"?'],
+  [
+    ["--nproc_per_node=4"],
+    "Unknown flag --nproc_per_node. Ranks are started by a launcher: `hpctrain launch -n 4",
+  ],
+  [
+    ["--devices", "4"],
+    "`hpctrain launch -n 4 -- FLAGS` on this machine, `hpctrain sbatch --gpus-per-node 4` in a job.",
+  ],
+  [["--gpus=4"], "Unknown flag --gpus. Ranks are started by a launcher"],
+  [["--strategy", "ddp"], "Unknown flag --strategy. Ranks share their gradients as ddp does"],
+  [["--warmup_ratio", "0.1"], "--warmup 500steps or --warmup 1ep."],
+  [["--export=ALL,EPOCHS=3"], "`sbatch --export=ALL,EPOCHS=200 FILE`"],
+  [["--precision", "bf16-true"], 'but got "bf16-true". Weights stay in fp32 here: bf16 computes in it.'],
+  [["--precision", "64"], 'but got "64". Nothing trains in double precision here'],
+  [["--accelerator", "mps"], "hpctrain computes on CPUs and on GPUs that CUDA drives."],
+  [["--model", "resnet81"], 'Did you mean "resnet18"?'],
+  [["--model", "bert"], "must be one of mlp, simple-convnet"],
+  [["--debug", "--preset", "cpu"], "Where an error came from is told by --trace-errors."],
+  [["--debug=true"], '--debug takes no value, but got "true".'],
+  [["--set", "training.num_train_epochs=1"], 'Did you mean "training.epochs"?'],
+  [["--early-stopping", "3"], 'Did you mean "--early-stopping-patience"?'],
+  [["-x"], "Unknown flag -x."],
+  [["-lr", "3"], 'Unknown flag -lr. Did you mean "--lr"?'],
+  [["--__proto__", "3"], "Unknown flag --__proto__."],
+  [["--toString=3"], "Unknown flag --toString."],
+  [["--epochs"], "--epochs needs a whole number from 1 to 1e9."],
+  [["--epochs", "--lr", "3"], "--epochs needs a whole number from 1 to 1e9."],
+  [["--epochs="], "--epochs= has no value after the equals sign. Expected --epochs VALUE."],
+  [["--epochs", ""], "--epochs= has no value"],
+  [["--epochs", "abc"], '--epochs: training.epochs must be a whole number from 1 to 1e9, but got "abc".'],
+  [["--epochs", "1.5"], "but got 1.5."],
+  [["--epochs", "0"], "but got 0."],
+  [["--epochs", "1e400"], "but got Infinity."],
+  [["--lr", "NaN"], 'must be a number from 0 to 1e6, but got "NaN".'],
+  [["--lr", "-1"], "but got -1."],
+  [["--lr", "0x10"], 'but got "0x10".'],
+  [["--amp", "fp8"], "--amp: training.amp must be one of auto, bf16, fp16, off"],
+  [["--optimizer", "adm"], 'Did you mean "adam"?'],
+  [["--compile=maybe"], "--compile: training.compile must be true or false"],
+  [["--no-compile=true"], '--no-compile takes no value, but got "true".'],
+  [["--compile", "false"], "--compile=false, or --no-compile."],
+  [["--deterministic", "world"], "Here it takes an equals sign: --deterministic=world."],
+  [["--deterministic=wrold"], 'Did you mean "world"?'],
+  [["--warmup", "3parsecs"], "a duration such as 500steps or 1ep or 1e6samples or 2e9tok"],
+  [["--warmup", "10min"], "training.scheduler.warmup must be a duration"],
+  [["--run-name", "../evil"], "a name for files"],
+  [["--run-name", "a\nb"], "a name for files"],
+  [["--set"], "--set needs KEY=VALUE."],
+  [["--set", "training.epochs"], "--set needs KEY=VALUE, such as training.epochs=10"],
+  [["--set", "training.nope=1"], '--set: unknown setting "training.nope".'],
+  [["--set", "training.epoch=1"], 'Did you mean "training.epochs"?'],
+  [["--set", "epochs=1"], 'Did you mean "training.epochs"?'],
+  [["--set", "training=1"], '--set: unknown setting "training".'],
+  [
+    ["--set", "training.epochs=x"],
+    "--set training.epochs: training.epochs (--epochs) must be a whole number",
+  ],
+  [["--preset", "cpuu"], '--preset: unknown preset "cpuu". Did you mean "cpu"?'],
+  [["--preset", "../debug"], '--preset: unknown preset "../debug".'],
+  [["run.yaml"], "To read settings from it: --config run.yaml."],
+];
+
+for (const [argv, expected] of MISTAKES) {
+  Deno.test(`refused with a sentence: ${JSON.stringify(argv.join(" "))}`, () => {
+    assertStringIncludes(refusal({ argv }), expected);
+  });
+}
+
+Deno.test("every flag of a value refuses to stand alone", () => {
+  for (const [name, { fixed }] of FLAGS) {
+    if (fixed === undefined) assertStringIncludes(refusal({ argv: [`--${name}`] }), `--${name} needs `);
+  }
+});

@@ -1,0 +1,36 @@
+// Options that are no settings.
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { parseOptions } from "../../../core/settings/options.ts";
+import { sentence } from "./helpers.ts";
+
+const SPEC = {
+  json: { kind: "bool", help: "print JSON" },
+  out: { kind: "text", help: "where to", value: "FILE" },
+} as const;
+const read = (...argv: string[]) => parseOptions(argv, SPEC, "hpctrain x FILE");
+
+Deno.test("options and positionals may stand in any order", () => {
+  const { options, positionals } = read("a", "--out", "b", "c", "--json");
+  const out: string | undefined = options.out;
+  const json: boolean = options.json;
+  assertEquals([out, json, ...positionals], ["b", true, "a", "c"]);
+});
+
+Deno.test("an option that is not given is false or undefined", () => {
+  assertEquals(read().options, { json: false, out: undefined });
+  assertEquals(read("--json", "--no-json", "--out=x=y").options, { json: false, out: "x=y" });
+});
+
+Deno.test("all after -- is positional, and - is too", () => {
+  assertEquals(read("-", "--", "--json").positionals, ["-", "--json"]);
+});
+
+Deno.test("mistakes are refused with a hint and the usage", () => {
+  assertStringIncludes(
+    sentence(() => read("--jsn")),
+    'Unknown flag --jsn. Did you mean "--json"? Usage: hpctrain x',
+  );
+  assertStringIncludes(sentence(() => read("--out")), "--out needs FILE. Usage: hpctrain x FILE");
+  assertStringIncludes(sentence(() => read("--json=yes")), '--json takes no value, but got "yes".');
+  assertStringIncludes(sentence(() => read("--hasOwnProperty")), "Unknown flag --hasOwnProperty.");
+});

@@ -1,0 +1,38 @@
+// Backward block by block, as ranks need it: the same bits as in one go, and gradients that are whole when it says so.
+import { assert, assertEquals } from "@std/assert";
+import { aloneCollectives } from "../../../../core/ranks/collectives.ts";
+import { firstBlocks, openReducer, segmented } from "../../../../core/train/gradients/overlapped.ts";
+import { readBytes, zero_ } from "../../../../ffi/make.ts";
+import { manualSeed } from "../../../../ffi/context.ts";
+import { scope } from "../../../../ffi/tensor.ts";
+import { open, rig } from "../rig.ts";
+import { CASES, ROUNDED, train } from "../zoo_cases.ts";
+
+open();
+
+for (const zooCase of [...CASES, ROUNDED]) {
+  Deno.test(`${zooCase.title} has the same bits when backward goes block by block`, async () => {
+    const whole = await train(zooCase, {});
+    const reduced = (model: Parameters<typeof openReducer>[1], arena: Parameters<typeof openReducer>[0]) =>
+      openReducer(arena, model, aloneCollectives(), 40_000 / 2 ** 20);
+    assertEquals(await train(zooCase, {}, ({ model, arena }) => ({ reducer: reduced(model, arena) })), whole);
+  });
+
+  Deno.test(`${zooCase.title}: when a block is said to be done, nothing more is added to its gradients`, () =>
+    scope(() => {
+      manualSeed(7n);
+      const { model, arena, step } = rig(zooCase.make(), zooCase.facts, { cast: zooCase.cast });
+      const first = firstBlocks(arena, model);
+      zero_(arena.gradient);
+      const then = new Map<number, Uint8Array>();
+      const done: number[] = [];
+      segmented(step.pass, zooCase.input(), zooCase.target(), null, (block) => {
+        done.push(block);
+        first.forEach((of, i) => of === block && then.set(i, readBytes(arena.gradients[i])));
+      });
+      assertEquals(done, model.blocks.map((_, i) => i).toReversed());
+      assertEquals(then.size, arena.gradients.length);
+      for (const [i, bytes] of then) assertEquals(bytes, readBytes(arena.gradients[i]), arena.names[i]);
+      assert([...then.values()].some((bytes) => bytes.some((byte) => byte !== 0)));
+    }));
+}
