@@ -44,19 +44,24 @@ function valuesOf({ config }: Resolved, shown: readonly Declared[]): object {
 }
 
 function asJson(resolved: Resolved, shown: readonly Declared[]) {
-  const { origin, preset, files } = resolved;
-  const origins = Object.fromEntries(shown.map(({ path }) => [path, origin(path)]));
+  const { originText, preset, files } = resolved;
+  const origins = Object.fromEntries(shown.map(({ path }) => [path, originText(path)]));
   return { preset, files, config: valuesOf(resolved, shown), origin: origins };
 }
 
 /** Grouped by section, in three aligned columns. */
-export function table({ config, origin }: Resolved, listed: readonly Declared[] = ALL_SETTINGS): string {
+export function table({ config, originText }: Resolved, listed: readonly Declared[] = ALL_SETTINGS): string {
   const rows = listed.map(({ path, setting }) => {
     const value = readSetting(config, path);
     const plain = Array.isArray(value) ? value.join(",") : String(value);
     const stands = setting.empty && JSON.stringify(value) === JSON.stringify(setting.default);
     const shown = stands ? `${plain} (${setting.empty})`.trim() : plain;
-    return { section: path.split(".")[0], key: path.slice(path.indexOf(".") + 1), shown, from: origin(path) };
+    return {
+      section: path.split(".")[0],
+      key: path.slice(path.indexOf(".") + 1),
+      shown,
+      from: originText(path),
+    };
   });
   const keys = Math.max(...rows.map(({ key }) => key.length));
   const values = Math.min(44, Math.max(...rows.map(({ shown }) => shown.length)));

@@ -4,7 +4,7 @@ import { choice, type ConfigOf, int, path, type Setting } from "../core/settings
 import { type OptionSpec, parseOptions } from "../core/settings/options.ts";
 import { didYouMean } from "../core/base/suggest.ts";
 import { defaultConfig } from "../core/settings/settings.ts";
-import { fromText } from "../core/settings/values.ts";
+import { flagOrigin, fromText } from "../core/settings/values.ts";
 import { OPTIONS, type SimulationSpec } from "../core/data/cosmology/options.ts";
 import { bytesOf, gaussianFields, type Made, universes } from "../core/data/cosmology/source.ts";
 import { packMade } from "../core/data/cosmology/generate.ts";
@@ -155,7 +155,7 @@ export function read(
     if (typeof text === "boolean") return text;
     return text === undefined
       ? setting.default
-      : fromText({ path: "the value", setting }, text, `--${flagOf(name)}`).value;
+      : fromText({ path: "the value", setting }, text, flagOrigin(flagOf(name))).value;
   };
   const valuesOf = (options: Options) =>
     Object.fromEntries(Object.entries(options).map(([name, setting]) => [name, value(name, setting)]));

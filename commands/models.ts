@@ -34,7 +34,7 @@ export async function models(argv: string[]): Promise<number> {
     takes: COMMAND_SETTINGS.models,
   });
   const [named] = asked.positionals;
-  const given = asked.layer("model.name") !== "default";
+  const given = asked.origin("model.name").kind !== "default";
   const { config } = asked;
   const name = named ?? (given ? config.model.name : undefined);
   const { json } = config.output;
@@ -96,8 +96,8 @@ interface Opened {
 }
 
 /** With the data's own sizes where the user names data. */
-async function opened({ config, layer }: Resolved): Promise<Opened> {
-  const named = ["data.type", "data.data_path", "data.code"].some((path) => layer(path) !== "default");
+async function opened({ config, origin }: Resolved): Promise<Opened> {
+  const named = ["data.type", "data.data_path", "data.code"].some((path) => origin(path).kind !== "default");
   if (isExported(config.model.name) && !named) {
     const model = exportedModel(config.model.name, { blocks: config.model.blocks });
     return { model, sample: exportedSample(model) };

@@ -4,7 +4,8 @@ import { resolve as absolute } from "../deps/path.ts";
 import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
 import { judgedWeights, loadWeights } from "../core/checkpoint/training_state.ts";
 import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
-import { isTyped, type Resolved, resolveSettings } from "../core/settings/resolve.ts";
+import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
+import { isTyped } from "../core/settings/values.ts";
 import type { Config } from "../core/settings/settings.ts";
 import { hasColumns, loadReader } from "../core/data/open.ts";
 import { openProgress } from "../core/data/progress.ts";
@@ -140,9 +141,9 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
 }
 
 /** Other data is not divided, and none of it is left out, unless the user says so here. */
-function whole(config: Config, { layer }: Resolved, others: boolean): Config {
+function whole(config: Config, { origin }: Resolved, others: boolean): Config {
   if (!others || !hasColumns(config.data)) return config;
-  const mine = (setting: string) => isTyped(layer(setting));
+  const mine = (setting: string) => isTyped(origin(setting));
   const train_samples = mine("data.train_samples") ? config.data.train_samples : Number.MAX_SAFE_INTEGER;
   return { ...config, data: { ...config.data, train_samples, val_samples: 0 } };
 }

@@ -50,7 +50,7 @@ export async function dryRun({ ask, env }: TrainRequest): Promise<void> {
       plan.said,
       ...precisionNote(built),
       ...shardsNote(config, plan),
-      rateLine(config.training, plan.global, resolved.origin),
+      rateLine(config.training, plan.global, resolved.originText),
       "Dry run: nothing was trained, and nothing written.",
     ];
     for (const line of lines) console.log(line);

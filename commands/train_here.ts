@@ -165,7 +165,7 @@ async function trainOn(
     team,
     ranksHere: where.localWorld,
     control,
-    origin: resolved.origin,
+    originText: resolved.originText,
     notes: [
       ...notes,
       ...environmentLines(resolved),

@@ -151,15 +151,19 @@ export function scope<R>(body: () => R): R {
   }
 }
 
+const FEW = 16;
+
 function closeScope(mark: number, result: unknown): void {
   const returned: Tensor[] = [];
   if (result !== undefined) collect(result, returned, 2);
+  // A search through a few is faster than a set of them; through many it would be quadratic.
+  const many = returned.length > FEW ? new Set(returned) : null;
   const end = top;
   top = mark;
   for (let i = mark; i < end; i++) {
     const t = owned[i];
     if (t.kept) continue;
-    if (returned.length > 0 && returned.includes(t)) {
+    if (many === null ? returned.length > 0 && returned.includes(t) : many.has(t)) {
       if (depth > 0) owned[top++] = t;
     } else t.free();
   }

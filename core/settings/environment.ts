@@ -1,12 +1,10 @@
 // Environment variables become assignments: HPCTRAIN_* for every setting, and a few names without the prefix. It also
 // lists which variables a start uses or overrules.
 import { UserError } from "../base/errors.ts";
-import { type Assignment, fromText, type Mistakes } from "./values.ts";
+import { type Assignment, fromText, type Mistakes, type Origin } from "./values.ts";
 import { nearest } from "../base/suggest.ts";
 import { ALL_SETTINGS, type Declared, readSetting } from "./settings.ts";
 import type { Resolved } from "./resolve.ts";
-
-// Variables of the environment -> assignments: HPCTRAIN_* for every setting, and a few without a prefix.
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
@@ -48,21 +46,26 @@ export function readEnvironment(env: Env, mistakes: Mistakes): Assignment[] {
   return ALL_SETTINGS.flatMap((declared) => {
     const set = variablesOf(declared).filter((variable) => env[variable]);
     const [first, ...others] = set.flatMap((variable) =>
-      mistakes.try(() => ({ ...fromText(declared, env[variable]!, `env ${variable}`), variable })) ?? []
+      mistakes.try(() => fromText(declared, env[variable]!, { kind: "environment", name: variable })) ?? []
     );
     for (const other of others) mistakes.try(() => refuseTwo(declared, first, other));
     return first ? [first] : [];
   });
 }
 
-/** Of two that say different things one would count for nothing; without our prefix that is nobody's wish. */
+/** The second of two variables would count for nothing; where it has no prefix of ours, nobody wants that. */
 function refuseTwo({ path, setting }: Declared, first: Assignment, other: Assignment): void {
-  if (!setting.plain?.includes(other.variable!) || sameValue(first.value, other.value)) return;
+  const [name, second] = [variableOf(first.origin)!, variableOf(other.origin)!];
+  if (!setting.plain?.includes(second) || sameValue(first.value, other.value)) return;
   throw new UserError(
     "usage",
-    `env ${first.variable} and ${other.variable}: both give ${path}, ${first.value} and ${other.value}. Unset one of them.`,
+    `env ${name} and ${second}: both give ${path}, ${first.value} and ${other.value}. Unset one of them.`,
   );
 }
+
+/** The variable of the environment that a value comes from. */
+export const variableOf = (origin: Origin): string | null =>
+  origin.kind === "environment" ? origin.name : null;
 
 export const sameValue = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
@@ -84,21 +87,21 @@ function refuseUnknown(env: Env, mistakes: Mistakes): void {
   }
 }
 
-// What a start says of the variables that it found: those that count, and those that give way.
-
-/** Lines; none where no variable without our prefix is set, and no flag says other things than one. */
-export function environmentLines({ config, variable, overruled, origin }: Resolved): string[] {
+/** Gives no lines where no variable without our prefix is set and no flag contradicts one. */
+export function environmentLines({ config, overruled, origin, originText }: Resolved): string[] {
   const used = ALL_SETTINGS.flatMap(({ path, setting: { plain = [] } }) => {
-    const name = variable(path);
+    const name = variableOf(origin(path));
     return name !== null && plain.includes(name) ? [`${name}=${readSetting(config, path)}`] : [];
   });
   const ours = overruled.filter(({ path, variable }) =>
-    variable!.startsWith("HPCTRAIN_") || ALL_SETTINGS.some((one) => one.path === path && one.setting.plain)
+    variable.startsWith(PREFIX) || ALL_SETTINGS.some((one) => one.path === path && one.setting.plain)
   );
   return [
     ...(used.length > 0 ? [`From the environment: ${used.join(", ")}.`] : []),
     ...ours.map(({ path, value, variable }) =>
-      `${variable}=${value} of the environment gives way to ${origin(path)}: ${readSetting(config, path)}.`
+      `${variable}=${value} of the environment gives way to ${originText(path)}: ${
+        readSetting(config, path)
+      }.`
     ),
   ];
 }

@@ -1,6 +1,6 @@
 // The command line becomes assignments, presets, files and positionals.
 import { UserError } from "../base/errors.ts";
-import { type Assignment, expected, fromText, type Mistakes } from "./values.ts";
+import { type Assignment, expected, flagOrigin, fromText, type Mistakes, setOrigin } from "./values.ts";
 import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "./options.ts";
 import { findSetting, type Flag, FLAGS, hintForPath } from "./settings.ts";
 
@@ -72,10 +72,10 @@ function assign(name: string, flag: Flag, value: string | undefined, words: stri
   const { path, setting } = declared;
   if (fixed === undefined) {
     const given = value ?? takeValue(name, words, expected(setting));
-    return fromText(declared, textOnly(setting.kind) ? given : nonEmpty(name, given), `--${name}`);
+    return fromText(declared, textOnly(setting.kind) ? given : nonEmpty(name, given), flagOrigin(name));
   }
-  if (value === undefined) return { path, value: fixed, origin: `--${name}` };
-  if (open) return fromText(declared, nonEmpty(name, value), `--${name}`);
+  if (value === undefined) return { path, value: fixed, origin: flagOrigin(name) };
+  if (open) return fromText(declared, nonEmpty(name, value), flagOrigin(name));
   throw noValue(name, value);
 }
 
@@ -100,5 +100,5 @@ function readSet(pair: string): Assignment {
   const path = pair.slice(0, equals).trim();
   const declared = findSetting(path);
   if (!declared) throw new UserError("usage", `--set: unknown setting "${path}".${hintForPath(path)}`);
-  return fromText(declared, pair.slice(equals + 1), `--set ${path}`);
+  return fromText(declared, pair.slice(equals + 1), setOrigin(path));
 }

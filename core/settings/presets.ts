@@ -40,10 +40,10 @@ export interface World {
   readonly device: "cpu" | "cuda";
 }
 
-export function loadPreset(name: string, origin = "--preset"): Preset {
+export function loadPreset(name: string, from = "--preset"): Preset {
   if (!(PRESET_NAMES as readonly string[]).includes(name)) {
     const hint = didYouMean(name, PRESET_NAMES) || ` The presets are ${PRESET_NAMES.join(", ")}.`;
-    throw new UserError("usage", `${origin}: unknown preset "${name}".${hint}`);
+    throw new UserError("usage", `${from}: unknown preset "${name}".${hint}`);
   }
   const source = Deno.readTextFileSync(new URL(`../../presets/${name}.yaml`, import.meta.url));
   const mistakes = new Mistakes();
@@ -59,7 +59,7 @@ export function loadPreset(name: string, origin = "--preset"): Preset {
       device: layout.device as PresetLayout["device"],
       fit: String(layout.fit),
     },
-    assignments: assignments.map(({ path, value }) => ({ path, value, origin: `preset ${name}` })),
+    assignments: assignments.map(({ path, value }) => ({ path, value, origin: { kind: "preset", name } })),
     source,
   };
 }

@@ -1,14 +1,12 @@
 // Layers of settings become one configuration, each value with its origin. Programs that use hpctrain as a library
 // get ready configurations here.
 import { UserError } from "../base/errors.ts";
-import { type Env, readEnvironment, sameValue } from "./environment.ts";
+import { type Env, readEnvironment, sameValue, variableOf } from "./environment.ts";
 import { readSettings } from "./yaml.ts";
 import { type CommandLine, readFlags } from "./flags.ts";
-import { type Assignment, fromData, Mistakes } from "./values.ts";
+import { type Assignment, formatOrigin, fromData, isTyped, Mistakes, type Origin } from "./values.ts";
 import { batchForRanks, loadPreset, type Preset } from "./presets.ts";
 import { ALL_SETTINGS, type Config, defaultConfig, readSetting, writeSetting } from "./settings.ts";
-
-// Layers of settings -> one configuration, each value with its origin.
 
 export interface SettingsRequest {
   readonly argv: readonly string[];
@@ -29,18 +27,17 @@ export interface SettingsRequest {
   readonly usage?: string;
 }
 
-/** Where a value is from, lowest first. */
-export type SettingLayer = "default" | "preset" | "checkpoint" | "file" | "environment" | "flag";
-
 export interface Resolved {
   readonly config: Config;
-  /** "default", "preset cpu", "run.yaml:12:5", "env HPCTRAIN_LR", "--lr": for people. */
-  origin(path: string): string;
-  layer(path: string): SettingLayer;
-  /** The variable of the environment that a value is from. */
-  variable(path: string): string | null;
+  origin(path: string): Origin;
+  /** The same in words; it says where a value that nobody typed follows from one that somebody did. */
+  originText(path: string): string;
   /** Values of the environment that gave way to a flag which says something else. */
-  readonly overruled: readonly Assignment[];
+  readonly overruled: readonly {
+    readonly path: string;
+    readonly value: unknown;
+    readonly variable: string;
+  }[];
   /** Durations that somebody typed without a unit. */
   readonly unitless: readonly Assignment[];
   /** The name of the preset in use. */
@@ -60,7 +57,8 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   const mistakes = new Mistakes();
   const line = readFlags(argv, usage, mistakes);
   for (const { path, origin } of line.assignments) {
-    if (!takes(path) && !origin.startsWith("--set")) mistakes.try(() => refuseUseless(path, origin, usage));
+    const bySet = origin.kind === "flag" && origin.key !== undefined;
+    if (!takes(path) && !bySet) mistakes.try(() => refuseUseless(path, origin, usage));
   }
   mistakes.try(() => refuseExtra(line.positionals, request.positionals ?? 0, usage));
   const { program } = request;
@@ -70,37 +68,35 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   const files = line.files.length > 0 ? line.files : env.HPCTRAIN_CONFIG ? [env.HPCTRAIN_CONFIG] : [];
 
   const config = defaultConfig();
-  const given = new Map<string, Assignment & { readonly layer: SettingLayer }>();
-  const apply = (layer: SettingLayer, assignments: readonly Assignment[]) => {
+  const given = new Map<string, Assignment>();
+  const apply = (assignments: readonly Assignment[]) => {
     for (const assignment of assignments) {
       writeSetting(config, assignment.path, assignment.value);
-      given.set(assignment.path, { ...assignment, layer });
+      given.set(assignment.path, assignment);
     }
   };
-  if (preset) apply("preset", forRanks(preset, request.ranks));
+  if (preset) apply(forRanks(preset, request.ranks));
   const ofProgram = program ? changesTo(config, program.config, mistakes) : [];
-  if (request.checkpoint) apply("checkpoint", fromCheckpoint(request.checkpoint));
+  if (request.checkpoint) apply(fromCheckpoint(request.checkpoint));
   for (const file of files) {
-    apply("file", mistakes.try(() => readSettings(file, mistakes))?.assignments ?? []);
+    apply(mistakes.try(() => readSettings(file, mistakes))?.assignments ?? []);
   }
   const variables = readEnvironment(env, mistakes);
   mistakes.refuse();
-  apply("environment", variables);
-  apply("flag", [...line.assignments, ...ofProgram]);
-  const layer = (path: string): SettingLayer => given.get(path)?.layer ?? "default";
-  const origin = (path: string): string => given.get(path)?.origin ?? "default";
-  if (isTyped(layer(RATE)) && !isTyped(layer(SCALING)) && config.training.lr_scaling !== "none") {
-    apply(layer(RATE), [{ path: SCALING, value: "none", origin: `${origin(RATE)}, used as typed` }]);
+  apply([...variables, ...line.assignments, ...ofProgram]);
+  const origin = (path: string): Origin => given.get(path)?.origin ?? DEFAULT;
+  const rate = origin(RATE);
+  if (isTyped(rate) && !isTyped(origin(SCALING)) && config.training.lr_scaling !== "none") {
+    apply([{ path: SCALING, value: "none", origin: rate, implied: true }]);
   }
   return {
     config,
     origin,
-    layer,
-    variable: (path) => given.get(path)?.variable ?? null,
+    originText: (path) => formatOrigin(origin(path)) + (given.get(path)?.implied ? ", used as typed" : ""),
     overruled: variables.filter(({ path, value }) =>
-      layer(path) === "flag" && !sameValue(readSetting(config, path), value)
-    ),
-    unitless: [...given.values()].filter(({ layer, unitless }) => unitless && isTyped(layer)),
+      origin(path).kind === "flag" && !sameValue(readSetting(config, path), value)
+    ).map(({ path, value, origin }) => ({ path, value, variable: variableOf(origin)! })),
+    unitless: [...given.values()].filter(({ origin, unitless }) => unitless && isTyped(origin)),
     preset: preset?.name ?? null,
     files,
     positionals: line.positionals,
@@ -110,14 +106,12 @@ export function resolveSettings(request: SettingsRequest): Resolved {
 /** A rate that somebody typed is the rate that is used: a preset's scaling is for its own. */
 const RATE = "training.optimizer.learning_rate", SCALING = "training.lr_scaling";
 
-/** Whether somebody wrote it for this run. */
-export const isTyped = (layer: SettingLayer): boolean =>
-  layer === "file" || layer === "environment" || layer === "flag";
+const DEFAULT: Origin = { kind: "default" };
 
-/** Of each setting that is no default, by its path. */
-export function originsOf({ origin, layer }: Pick<Resolved, "origin" | "layer">): Record<string, string> {
-  const given = ALL_SETTINGS.filter(({ path }) => layer(path) !== "default");
-  return Object.fromEntries(given.map(({ path }) => [path, origin(path)]));
+/** The origin in words of each setting that somebody or something gave, by the setting's path. */
+export function originsOf({ origin, originText }: Resolved): Record<string, string> {
+  const given = ALL_SETTINGS.filter(({ path }) => origin(path).kind !== "default");
+  return Object.fromEntries(given.map(({ path }) => [path, originText(path)]));
 }
 
 function choosePreset({ presets, debug }: CommandLine, { env, preset }: SettingsRequest): Preset | null {
@@ -138,7 +132,8 @@ function choosePreset({ presets, debug }: CommandLine, { env, preset }: Settings
 function forRanks(preset: Preset, ranks: number | undefined): readonly Assignment[] {
   if (!ranks || preset.layout.device !== "cuda") return preset.assignments;
   const path = "training.batch_size";
-  return [...preset.assignments, { path, value: batchForRanks(ranks), origin: `preset ${preset.name}` }];
+  const origin: Origin = { kind: "preset", name: preset.name };
+  return [...preset.assignments, { path, value: batchForRanks(ranks), origin }];
 }
 
 /** What a program has changed in a configuration. */
@@ -146,7 +141,7 @@ function changesTo(before: Config, now: Config, mistakes: Mistakes): Assignment[
   return ALL_SETTINGS.flatMap((declared) => {
     const value = readSetting(now, declared.path);
     if (value === undefined || sameValue(value, readSetting(before, declared.path))) return [];
-    return mistakes.try(() => fromData(declared, value, "train(config)")) ?? [];
+    return mistakes.try(() => fromData(declared, value, { kind: "flag", name: "train(config)" })) ?? [];
   });
 }
 
@@ -168,17 +163,17 @@ function fromCheckpoint(config: unknown): Assignment[] {
     const value = readSetting(config, declared.path);
     if (value === undefined) return [];
     try {
-      return [fromData(declared, value, "checkpoint")];
+      return [fromData(declared, value, { kind: "checkpoint" })];
     } catch (error) {
       throw error instanceof UserError ? new UserError("checkpoint", error.message, { cause: error }) : error;
     }
   });
 }
 
-function refuseUseless(path: string, flag: string, usage: string): never {
+function refuseUseless(path: string, flag: Origin, usage: string): never {
   throw new UserError(
     "usage",
-    `${flag} (${path}) is nothing that this command looks at: leave it out. Usage: ${usage}`,
+    `${formatOrigin(flag)} (${path}) is nothing that this command looks at: leave it out. Usage: ${usage}`,
   );
 }
 

@@ -1,20 +1,18 @@
-// Checked values of settings from text or data, and the list that collects a configuration's mistakes so that all are
-// reported at once.
+// Where a setting's value comes from, checked values from text or data, and the list that collects a configuration's
+// mistakes so that all are reported at once.
 import { UserError } from "../base/errors.ts";
 import { parseDuration, type Setting, UNIT_EXAMPLES, UNIT_SUFFIX } from "./setting.ts";
 import { didYouMean } from "../base/suggest.ts";
 import type { Declared } from "./settings.ts";
 
-// The mistakes of a configuration, collected, so that who made several sees them all at once.
-
-/** More are no mistakes but another kind of file. */
+/** A file with more mistakes than this is another kind of file. */
 const MOST = 20;
 
 export class Mistakes {
   readonly #found: UserError[] = [];
   #full = false;
 
-  /** What `read` gives; undefined where it was refused, which is noted. Other errors than of usage are not waited with. */
+  /** Gives undefined where `read` throws a usage error, and collects that error. Other errors pass at once. */
   try<T>(read: () => T): T | undefined {
     try {
       return read();
@@ -26,7 +24,6 @@ export class Mistakes {
     }
   }
 
-  /** Throws where there were any. */
   refuse(): void {
     const [first, ...more] = this.#found;
     if (first === undefined) return;
@@ -37,16 +34,49 @@ export class Mistakes {
   }
 }
 
-// Text and YAML values -> checked values of a setting, or a sentence.
+/** Where a value comes from, the lowest layer first. */
+export type Origin =
+  | { readonly kind: "default" }
+  | { readonly kind: "preset"; readonly name: string }
+  | { readonly kind: "checkpoint" }
+  | { readonly kind: "file"; readonly name: string; readonly line: number; readonly column: number }
+  | { readonly kind: "environment"; readonly name: string }
+  /** `key` is the setting that --set names. */
+  | { readonly kind: "flag"; readonly name: string; readonly key?: string };
 
-/** One value for one setting, and the place that gave it: "preset cpu", "run.yaml:12:5", "--lr". */
+export type FlagOrigin = Origin & { readonly kind: "flag" };
+export const flagOrigin = (name: string): FlagOrigin => ({ kind: "flag", name: `--${name}` });
+export const setOrigin = (key: string): FlagOrigin => ({ kind: "flag", name: "--set", key });
+
+/** "default", "preset cpu", "run.yaml:12:5", "env HPCTRAIN_LR", "--lr": for sentences. */
+export function formatOrigin(origin: Origin): string {
+  switch (origin.kind) {
+    case "default":
+    case "checkpoint":
+      return origin.kind;
+    case "preset":
+      return `preset ${origin.name}`;
+    case "file":
+      return `${origin.name}:${origin.line}:${origin.column}`;
+    case "environment":
+      return `env ${origin.name}`;
+    case "flag":
+      return origin.key === undefined ? origin.name : `${origin.name} ${origin.key}`;
+  }
+}
+
+/** Somebody wrote the value for this run. */
+export const isTyped = ({ kind }: Origin): boolean =>
+  kind === "file" || kind === "environment" || kind === "flag";
+
+/** One value for one setting. */
 export interface Assignment {
   readonly path: string;
   readonly value: unknown;
-  readonly origin: string;
-  /** The variable of the environment, where it is from there. */
-  readonly variable?: string;
-  /** A duration that was given as a number alone. */
+  readonly origin: Origin;
+  /** The value follows from the one that has this origin: nobody wrote it. */
+  readonly implied?: boolean;
+  /** The value is a duration that was given as a number alone. */
   readonly unitless?: boolean;
 }
 
@@ -55,7 +85,7 @@ const YES = ["true", "yes", "on", "1"];
 const NO = ["false", "no", "off", "0"];
 
 /** A value given as text: on the command line or in the environment. */
-export function fromText(declared: Declared, text: string, origin: string): Assignment {
+export function fromText(declared: Declared, text: string, origin: Origin): Assignment {
   const { kind } = declared.setting;
   const word = text.trim();
   if ((kind === "int" || kind === "float") && NUMBER.test(word)) {
@@ -66,7 +96,7 @@ export function fromText(declared: Declared, text: string, origin: string): Assi
 }
 
 /** A value given as data: from YAML or from a checkpoint's JSON. */
-export function fromData(declared: Declared, given: unknown, origin: string): Assignment {
+export function fromData(declared: Declared, given: unknown, origin: Origin): Assignment {
   const { path, setting } = declared;
   const value = convert(setting, given);
   if (value === undefined) throw refusal(declared, given, origin);
@@ -178,8 +208,9 @@ function toText(setting: Setting, given: unknown): string | undefined {
   return word === "" || !setting.pattern || setting.pattern.regex.test(word) ? word : undefined;
 }
 
-function refusal({ path, setting }: Declared, given: unknown, origin: string): UserError {
-  const flag = setting.flag && origin !== `--${setting.flag}` ? ` (--${setting.flag})` : "";
+function refusal({ path, setting }: Declared, given: unknown, origin: Origin): UserError {
+  const named = origin.kind === "flag" && origin.name === `--${setting.flag}`;
+  const flag = setting.flag && !named ? ` (--${setting.flag})` : "";
   const unlike = setting.unlike?.[String(given).trim()];
   const hint = unlike
     ? ` ${unlike}`
@@ -190,7 +221,7 @@ function refusal({ path, setting }: Declared, given: unknown, origin: string): U
     : "";
   return new UserError(
     "usage",
-    `${origin}: ${path}${flag} must be ${expected(setting)}, but got ${shown(given)}.${hint}`,
+    `${formatOrigin(origin)}: ${path}${flag} must be ${expected(setting)}, but got ${shown(given)}.${hint}`,
   );
 }
 

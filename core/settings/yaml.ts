@@ -13,11 +13,9 @@ import {
 } from "../../deps/yaml.ts";
 import { UserError } from "../base/errors.ts";
 import { insteadOf } from "./options.ts";
-import { type Assignment, fromData, type Mistakes } from "./values.ts";
+import { type Assignment, formatOrigin, fromData, type Mistakes, type Origin } from "./values.ts";
 import { nearest } from "../base/suggest.ts";
 import { allPaths, canonical, findSetting, FLAGS, isSettingGroup, settingKeys } from "./settings.ts";
-
-// YAML files -> assignments, each with its line and column.
 
 /** No honest file of settings has more; looking one up costs a walk over the file. */
 const MAX_ALIASES = 100;
@@ -38,12 +36,14 @@ export function readSettings(path: string, mistakes: Mistakes): ParsedFile {
 export function parseSettings(source: string, name: string, mistakes: Mistakes): ParsedFile {
   const lines = new LineCounter();
   const document = parse(source, name, lines);
-  const at = (offset: number) => {
+  const at = (offset: number): Origin => {
     const { line, col } = lines.linePos(offset);
-    return `${name}:${line}:${col}`;
+    return { kind: "file", name, line, column: col };
   };
   const problem = document.errors[0] ?? document.warnings[0];
-  if (problem) throw new UserError("usage", `${at(problem.pos[0])}: ${syntaxSentence(problem)}`);
+  if (problem) {
+    throw new UserError("usage", `${formatOrigin(at(problem.pos[0]))}: ${syntaxSentence(problem)}`);
+  }
   const walker = new Walker(document, at, mistakes);
   walker.top(name);
   return walker;
@@ -60,7 +60,7 @@ function parse(source: string, name: string, lineCounter: LineCounter): Document
       version: "1.2",
     });
   } catch (error) {
-    // Of the parser's own recursion; most of it ends in a document with errors instead.
+    // The parser's own recursion overflows here; most of it ends in a document with errors instead.
     if (error instanceof RangeError) throw new UserError("usage", `${name}: ${TOO_DEEP}`, { cause: error });
     throw error;
   }
@@ -71,10 +71,10 @@ class Walker implements ParsedFile {
   readonly assignments: Assignment[] = [];
   readonly extra: Record<string, () => unknown> = {};
   #aliases = 0;
-  readonly #seen = new Map<string, string>();
+  readonly #seen = new Map<string, Origin>();
   constructor(
     readonly document: Document,
-    readonly at: (offset: number) => string,
+    readonly at: (offset: number) => Origin,
     readonly mistakes: Mistakes,
   ) {}
 
@@ -87,17 +87,21 @@ class Walker implements ParsedFile {
       );
     }
     if (!isMap(root)) {
-      const where = this.#where(root as Node);
+      const at = this.#textAt(root);
       throw new UserError(
         "usage",
-        `${where}: expected sections such as "training:", but found ${kindOf(root)}.`,
+        `${at}: expected sections such as "training:", but found ${kindOf(root)}.`,
       );
     }
     this.#group(root, "");
   }
 
-  #where(node: unknown): string {
+  #originOf(node: unknown): Origin {
     return this.at((node as Node | null)?.range?.[0] ?? 0);
+  }
+
+  #textAt(node: unknown): string {
+    return formatOrigin(this.#originOf(node));
   }
 
   #group(map: YAMLMap, group: string): void {
@@ -107,11 +111,10 @@ class Walker implements ParsedFile {
 
   #pair(pair: Pair, group: string, names: Set<string>): void {
     const key = isScalar(pair.key) ? String(pair.key.value) : String(pair.key);
-    const where = this.#where(pair.key);
     if (names.has(key)) {
       throw new UserError(
         "usage",
-        `${where}: ${JSON.stringify(key)} is given twice in the same section. Remove one.`,
+        `${this.#textAt(pair.key)}: ${JSON.stringify(key)} is given twice in the same section. Remove one.`,
       );
     }
     names.add(key);
@@ -122,26 +125,28 @@ class Walker implements ParsedFile {
     } else if (isSettingGroup(path) && isMap(value)) {
       this.#group(value, path);
     } else if (findSetting(path)) {
-      this.#setting(path, value, where);
+      this.#setting(path, value, this.#originOf(pair.key));
     } else if (isSettingGroup(path)) {
       if (!empty(value)) throw this.#notASection(path, value);
     } else {
-      throw unknownKey(where, group, key);
+      throw unknownKey(this.#textAt(pair.key), group, key);
     }
   }
 
-  #setting(path: string, node: unknown, keyAt: string): void {
+  #setting(path: string, node: unknown, keyAt: Origin): void {
     const declared = findSetting(path)!;
     const earlier = this.#seen.get(declared.path);
     if (earlier) {
       throw new UserError(
         "usage",
-        `${keyAt}: ${declared.path} is set twice in this file, first at ${earlier}.`,
+        `${formatOrigin(keyAt)}: ${declared.path} is set twice in this file, first at ${
+          formatOrigin(earlier)
+        }.`,
       );
     }
     this.#seen.set(declared.path, keyAt);
     if (isSettingGroup(path) && empty(node)) return;
-    const origin = empty(node) ? keyAt : this.#where(node);
+    const origin = empty(node) ? keyAt : this.#originOf(node);
     this.assignments.push(fromData(declared, this.#data(node), origin));
   }
 
@@ -159,20 +164,23 @@ class Walker implements ParsedFile {
       throw new UserError(
         "usage",
         `${
-          this.#where(node)
+          this.#textAt(node)
         }: more than ${MAX_ALIASES} YAML aliases (*name) in one file. Write the values out.`,
       );
     }
     const target = node.resolve(this.document);
     if (target) return target;
-    throw new UserError("usage", `${this.#where(node)}: no anchor &${node.source} stands before this alias.`);
+    throw new UserError(
+      "usage",
+      `${this.#textAt(node)}: no anchor &${node.source} stands before this alias.`,
+    );
   }
 
   #notASection(path: string, value: unknown): UserError {
     const keys = settingKeys(path).slice(0, 3).join(", ");
     return new UserError(
       "usage",
-      `${this.#where(value)}: ${path} is a section with keys such as ${keys}, but found ${kindOf(value)}.`,
+      `${this.#textAt(value)}: ${path} is a section with keys such as ${keys}, but found ${kindOf(value)}.`,
     );
   }
 }
@@ -191,16 +199,16 @@ function kindOf(node: unknown): string {
     : "nothing";
 }
 
-function unknownKey(where: string, group: string, key: string): UserError {
+function unknownKey(at: string, group: string, key: string): UserError {
   if (key === "<<") {
-    return new UserError("usage", `${where}: YAML merge keys (<<) are not supported. Write the keys out.`);
+    return new UserError("usage", `${at}: YAML merge keys (<<) are not supported. Write the keys out.`);
   }
   const known = settingKeys(group);
   const instead = insteadOf(key.replaceAll("_", "-"));
   const near = instead ? null : spelt(group, key) ?? nearest(key, known) ?? elsewhere(key);
   const place = group === "" ? "at the top of the file" : `in ${group}`;
   const hint = near ? `Did you mean "${near}"?` : instead ?? `Known keys are ${known.join(", ")}.`;
-  return new UserError("usage", `${where}: unknown key ${JSON.stringify(key)} ${place}. ${hint}`);
+  return new UserError("usage", `${at}: unknown key ${JSON.stringify(key)} ${place}. ${hint}`);
 }
 
 /** Ours for another program's name, as it is written in this group. */

@@ -1,6 +1,6 @@
 // Refuses settings that can't work or that differ from a checkpoint's, and names those without effect.
 import { parseDuration, UNIT_SUFFIX } from "../settings/setting.ts";
-import { isTyped, type Resolved } from "../settings/resolve.ts";
+import type { Resolved } from "../settings/resolve.ts";
 import { ALL_SETTINGS, type Declared, findSetting, readSetting } from "../settings/settings.ts";
 import { hasColumns, hasTargets } from "../data/open.ts";
 import type { RankContext } from "../ranks/context.ts";
@@ -8,19 +8,19 @@ import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import { VERSION } from "../base/version.ts";
 import { resolve } from "../../deps/path.ts";
-import { fromData } from "../settings/values.ts";
+import { formatOrigin, fromData, isTyped } from "../settings/values.ts";
 import { isSimulated } from "../data/cosmology/options.ts";
 import type { Resume } from "./resume.ts";
 
 // What this version can't do: refused where a run would be wrong, told where a setting has no effect.
 
 /** A run that is meant for many nodes and finds itself on fewer was started wrongly. */
-export function refuseLayout({ config, origin }: Resolved, { world, nodes, said }: RankContext): void {
+export function refuseLayout({ config, originText }: Resolved, { world, nodes, said }: RankContext): void {
   const asked = config.distributed.nodes;
   if (asked === 0 || asked === nodes) return;
   throw new UserError(
     "usage",
-    `${origin("distributed.nodes")} asks for ${formatPlural(asked, "node")}, and this is ${
+    `${originText("distributed.nodes")} asks for ${formatPlural(asked, "node")}, and this is ${
       formatPlural(world, "rank")
     } on ` +
       `${
@@ -32,14 +32,14 @@ export function refuseLayout({ config, origin }: Resolved, { world, nodes, said 
 
 /** GPUs that somebody asked for are the ranks of each node, one each. */
 export function refuseGpus(
-  { config, origin, layer }: Resolved,
+  { config, origin, originText }: Resolved,
   { localWorld }: RankContext,
   device: "cpu" | "cuda",
 ): void {
   const path = "distributed.gpus_per_node", asked = config.distributed.gpus_per_node;
-  if (asked === 0 || config.distributed.any_layout || !isTyped(layer(path))) return;
+  if (asked === 0 || config.distributed.any_layout || !isTyped(origin(path))) return;
   if (device === "cuda" && asked === localWorld) return;
-  const wish = `${origin(path)} asks for ${formatPlural(asked, "GPU")} on each node`;
+  const wish = `${originText(path)} asks for ${formatPlural(asked, "GPU")} on each node`;
   throw new UserError(
     "usage",
     device === "cpu"
@@ -55,7 +55,7 @@ const WITHOUT_EFFECT = ["training.compile"];
 const OF_FILES = ["data.stage", "data.bad_samples"];
 
 /** One line that names the settings somebody gave although this version does nothing with them. */
-export function withoutEffect({ config, origin, layer }: Resolved): string[] {
+export function withoutEffect({ config, origin, originText }: Resolved): string[] {
   const ofFiles = config.data.data_path === "" ? OF_FILES : [];
   const ofColumns = [
     ...(hasColumns(config.data) ? [] : ["data.features"]),
@@ -65,12 +65,13 @@ export function withoutEffect({ config, origin, layer }: Resolved): string[] {
   // A checkpoint, and what `config --yaml` prints, name every setting: a default there is nobody's wish.
   const wished = (path: string) =>
     JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)!.setting.default);
-  const given = without.filter((path) =>
-    layer(path) === "flag" || (!["default", "preset"].includes(layer(path)) && wished(path))
-  );
-  return given.length === 0
-    ? []
-    : [`No effect in hpctrain ${VERSION}: ${given.map((path) => `${path} (${origin(path)})`).join(", ")}.`];
+  const given = without.filter((path) => {
+    const { kind } = origin(path);
+    return kind === "flag" || (kind !== "default" && kind !== "preset" && wished(path));
+  });
+  return given.length === 0 ? [] : [
+    `No effect in hpctrain ${VERSION}: ${given.map((path) => `${path} (${originText(path)})`).join(", ")}.`,
+  ];
 }
 
 /** A number without a unit may be meant in another one: what it was taken for, and how to say so. */
@@ -80,7 +81,7 @@ export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unit
     const { count } = parseDuration(value, units[0])!;
     const others = units.slice(1).map((unit) => `${count}${UNIT_SUFFIX[unit]}`);
     const instead = others.length > 0 ? ` Write ${others.join(" or ")} if that was meant.` : "";
-    return `${path} ${count} (${origin}) has no unit: it is taken as ${
+    return `${path} ${count} (${formatOrigin(origin)}) has no unit: it is taken as ${
       formatPlural(count, units[0].slice(0, -1))
     }.${instead}`;
   });
@@ -123,7 +124,7 @@ const FREE = ["model.dropout", "model.code"];
 const isFixed = (path: string) => FIXED.includes(path) || (/^model\./.test(path) && !FREE.includes(path));
 
 /** Lines about what has changed. A change that makes it another training is an error, unless --force is given. */
-export function changesSince({ path, saved }: Resume, { config, origin }: Resolved): string[] {
+export function changesSince({ path, saved }: Resume, { config, originText }: Resolved): string[] {
   if (!saved) return [];
   const changes = ALL_SETTINGS.filter(({ path }) =>
     /^(model|data|training)\./.test(path) && !OF_THE_START.includes(path)
@@ -131,7 +132,7 @@ export function changesSince({ path, saved }: Resume, { config, origin }: Resolv
     .flatMap((declared) => change(declared, saved, config));
   const refused = changes.filter(({ harmless }) => !harmless);
   if (refused.length > 0 && !config.training.force) {
-    const list = refused.map(({ said, path }) => `${said} (${origin(path)})`).join(", ");
+    const list = refused.map(({ said, path }) => `${said} (${originText(path)})`).join(", ");
     throw new UserError(
       "checkpoint",
       `A run that goes on from ${path} can't have other settings for its model, data, loss, seed or optimizer: ${list}. ` +
@@ -155,7 +156,7 @@ function change(declared: Declared, saved: unknown, config: unknown): Change[] {
   const { path, setting } = declared;
   const given = readSetting(saved, path);
   if (given === undefined) return []; // a setting that the version before did not have
-  const before = fromData(declared, given, "checkpoint").value, now = readSetting(config, path);
+  const before = fromData(declared, given, { kind: "checkpoint" }).value, now = readSetting(config, path);
   if (same(path, before, now)) return [];
   if (path === "data.data_path" && now === "" && isSimulated(readSetting(config, "data.type") as string)) {
     return []; // made there again

@@ -112,13 +112,13 @@ function deviceFailed(error: NativeError): UserError {
 
 /** Never more than this process has cores; who asked for more is told. `sharing`: ranks that use the same cores. */
 export function loaderThreads(
-  { config, layer }: Pick<Resolved, "config" | "layer">,
+  { config, origin }: Pick<Resolved, "config" | "origin">,
   device: Device,
   sharing = 1,
 ): { loaders: number; notes: string[] } {
   const cpus = Math.max(1, Math.floor(cpusHere() / sharing));
   const training = device === "cpu" ? config.training.threads || cpus : 1;
-  const mentioned = !["default", "preset"].includes(layer("data.num_workers"));
+  const mentioned = !["default", "preset"].includes(origin("data.num_workers").kind);
   const { workers, note } = workersFor(config.data.num_workers, cpus, training, mentioned);
   return { loaders: workers, notes: note ? [note] : [] };
 }

@@ -3,6 +3,7 @@ import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { endOnInterrupt } from "../../ffi/libc.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
 import { parseDuration } from "../settings/setting.ts";
+import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Cursor, Parts } from "../checkpoint/training_state.ts";
 import type { Source } from "../data/source.ts";
@@ -23,7 +24,7 @@ import { openReducer } from "./gradients/overlapped.ts";
 import { openSaver, openSharing, refuseSeparate, type Sharing } from "./save.ts";
 import { noSaver, openRankGroup, startTogether } from "./rank_group.ts";
 import { openSyncNorms } from "./gradients/sync_norms.ts";
-import { type Origin, rateLine, scaledLearningRate, type Schedule, scheduleOf } from "./schedule.ts";
+import { rateLine, scaledLearningRate, type Schedule, scheduleOf } from "./schedule.ts";
 import { openRecord, type Record, recordOfRank, wandbOf } from "./record.ts";
 import { freshCursor, type Resume, startFrom } from "./resume.ts";
 import type { Run } from "./run.ts";
@@ -60,7 +61,7 @@ export interface Start {
   /** Lines about the settings, to be told with the others. */
   readonly notes: readonly string[];
   /** Where a setting is from, in words. */
-  readonly origin?: Origin;
+  readonly originText?: Resolved["originText"];
   /** Unix seconds at which the process was started; now, if not given. */
   readonly began?: number;
 }
@@ -89,7 +90,7 @@ export function prepare(start: Start): Prepared {
   const trained = openTrained(config, device, team, start.ranksHere ?? team?.world ?? 1);
   const { built, plan, schedule, zero, ema, parts } = trained;
   const { model, data, pass } = built;
-  const rate = start.origin ? [rateLine(config.training, plan.global, start.origin)] : [];
+  const rate = start.originText ? [rateLine(config.training, plan.global, start.originText)] : [];
   const notes = [...start.notes, ...trained.notes, ...rate];
   const first = (team?.rank ?? 0) === 0; // it alone reads checkpoints and writes the run's files
   const cursor = begin(start, trained, notes);

@@ -41,11 +41,13 @@ export function chooseResume(config: Config, preset: string | null, requeued: Re
  * over. Gives the line that says so.
  */
 export function whyNoEpochs(
-  { config, layer }: Resolved,
+  { config, origin }: Resolved,
   { resume, again }: Pick<ResumeChoice, "resume" | "again">,
 ): string | null {
   const fresh = resume?.run == null && again === null;
-  if (!config.output.save_every_epoch || layer("output.save_every_epoch") !== "preset" || !fresh) return null;
+  if (!config.output.save_every_epoch || origin("output.save_every_epoch").kind !== "preset" || !fresh) {
+    return null;
+  }
   if (!hasEpochs(config)) return null;
   return "No checkpoint_epoch_N is kept of this run, because another run's lie there and would be written over: give it a " +
     "--save-dir of its own to have them, or --save-every-epoch to write over them.";

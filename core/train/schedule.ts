@@ -104,16 +104,14 @@ export function scaledLearningRate(t: Rate, global: number): number {
   return t.lr_scaling === "linear" ? base * global / t.base_batch_size : base;
 }
 
-export type Origin = Resolved["origin"];
-
 /** "Learning rate: 1.2e-3 = 0.0003 (default) x 4: ..." */
-export function rateLine(t: Rate, global: number, origin: Origin): string {
+export function rateLine(t: Rate, global: number, originText: Resolved["originText"]): string {
   const { learning_rate: base } = t.optimizer;
-  const from = `${base} (${origin("training.optimizer.learning_rate")})`;
+  const from = `${base} (${originText("training.optimizer.learning_rate")})`;
   if (t.lr_scaling === "none") return `Learning rate: ${from}, not scaled with the batch`;
   const factor = Number((global / t.base_batch_size).toPrecision(4));
   return `Learning rate: ${formatLearningRate(scaledLearningRate(t, global))} = ${from} x ${factor}: ` +
     `${global} samples a step / ${t.base_batch_size}, as lr_scaling is linear (${
-      origin("training.lr_scaling")
+      originText("training.lr_scaling")
     })`;
 }

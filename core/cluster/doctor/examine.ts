@@ -68,7 +68,7 @@ type Env = Record<string, string>;
 const PROBE_BYTES = 8 * 2 ** 20, PROBE_SECONDS = 2;
 
 export async function examine(
-  { config, layer }: Pick<Resolved, "config" | "layer">,
+  { config, origin }: Pick<Resolved, "config" | "origin">,
   env: Env,
 ): Promise<Facts> {
   const { training, environment, data, distributed } = config;
@@ -80,7 +80,7 @@ export async function examine(
   const allocation = gatherAllocation(env, placeFlags(distributed), gpusHere(env));
   const { world, localWorld, nodes, nodeNames } = allocation;
   const onCpus = training.device === "cpu" || gpu.devices.length === 0;
-  const mentioned = !["default", "preset"].includes(layer("data.num_workers"));
+  const mentioned = !["default", "preset"].includes(origin("data.num_workers").kind);
   const [scheduler, network, storage] = await Promise.all([
     gatherScheduler(env),
     gatherNetwork(nodeNames, nodes, distributed.network, env),

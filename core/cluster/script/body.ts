@@ -230,11 +230,11 @@ const GENERATE_OVERRIDES: Overrides = [
   ["HPCTRAIN_OUT", "out"],
 ];
 
-export function overridesOf(command: string, { layer }: Resolved): Overrides {
+export function overridesOf(command: string, { origin }: Resolved): Overrides {
   if (command === "generate-data") return GENERATE_OVERRIDES;
   if (command !== "train") return [];
   const typed = ALL_SETTINGS.filter(({ path, setting }) =>
-    setting.flag && layer(path) === "flag" && !/^(cluster|distributed)\./.test(path)
+    setting.flag && origin(path).kind === "flag" && !/^(cluster|distributed)\./.test(path)
   );
   return [
     ...PLAIN_OVERRIDES,

@@ -1,7 +1,7 @@
 // Plans a job from settings and options, or says why it can't be; and prints its arithmetic: what it asks for, and
 // what each step trains on.
 import { join } from "../../../deps/path.ts";
-import type { Env } from "../../settings/environment.ts";
+import { type Env, variableOf } from "../../settings/environment.ts";
 import { checkLayout, loadPreset } from "../../settings/presets.ts";
 import type { Resolved } from "../../settings/resolve.ts";
 import { ALL_SETTINGS, type Config } from "../../settings/settings.ts";
@@ -82,7 +82,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
 const CPUS = { gpu: 8, "cpu-cluster": 4, other: 4 } as const;
 
 function layoutOf(resolved: Resolved, command: string): JobLayout {
-  const { config, preset, origin, layer } = resolved;
+  const { config, preset, origin, originText } = resolved;
   const { cluster, distributed, training } = config;
   const wantsGpu = command === "train" && training.device === "cuda";
   const kind = KINDS[preset ?? ""] ?? { nodes: 1, gpus: wantsGpu ? 1 : 0, ranks: 1 };
@@ -95,17 +95,17 @@ function layoutOf(resolved: Resolved, command: string): JobLayout {
   // One task a node may be meant in SLURM's own words.
   const oneTask = perNode && cluster.tasks_per_node === 1 && gpus > 0;
   const ranks = (oneTask ? 0 : cluster.tasks_per_node) || gpus || kind.ranks;
-  if (gpus > 0 && ranks !== gpus) throw ranksAndGpus(ranks, gpus, origin("distributed.gpus_per_node"));
+  if (gpus > 0 && ranks !== gpus) throw ranksAndGpus(ranks, gpus, originText("distributed.gpus_per_node"));
   if (gpus > 0 && training.device === "cpu" && command === "train") {
-    throw noUse(gpus, origin("training.device"));
+    throw noUse(gpus, originText("training.device"));
   }
-  if (wantsGpu && gpus === 0) throw noGpu(origin("training.device"));
+  if (wantsGpu && gpus === 0) throw noGpu(originText("training.device"));
   const mpi = gpus === 0 && nodes * ranks > 1 && ["train", "bench", "doctor"].includes(command);
   if (command === "train" && preset !== null && !distributed.any_layout) {
     const device = gpus > 0 ? "cuda" : "cpu";
     checkLayout(loadPreset(preset), { nodes, ranks: nodes * ranks, device });
   }
-  const loaders = layer("data.num_workers") === "flag" ? config.data.num_workers : 0;
+  const loaders = origin("data.num_workers").kind === "flag" ? config.data.num_workers : 0;
   const cpus = gpus > 0 ? CPUS.gpu : CPUS[preset === "cpu-cluster" ? preset : "other"];
   return {
     nodes,
@@ -165,11 +165,11 @@ const OURS = [
 ];
 
 /** A job that is submitted with another --export gets none of it by itself. */
-function inheritedFrom({ variable }: Resolved, env: Env, settings: boolean): [string, string][] {
+function inheritedFrom({ origin }: Resolved, env: Env, settings: boolean): [string, string][] {
   const given = ALL_SETTINGS.filter(({ path }) =>
     settings ? !/^(cluster|distributed)\./.test(path) : path === "environment.libtorch"
   )
-    .map(({ path }) => variable(path))
+    .map(({ path }) => variableOf(origin(path)))
     .filter((name) => name !== null);
   return [...new Set([...(settings ? OURS : OURS.slice(2)), ...given])]
     .filter((name) => env[name])
@@ -231,7 +231,7 @@ const noGpu = (origin: string) =>
 // The arithmetic of a job, in lines: what it asks for, what each step trains on. Pure.
 
 /** Throws where the numbers can't be: a batch that is larger than the data, say. */
-export function arithmetic(job: ScriptJob, trains: Pick<Resolved, "config" | "origin"> | null): string[] {
+export function arithmetic(job: ScriptJob, trains: Pick<Resolved, "config" | "originText"> | null): string[] {
   const { layout, limits } = job;
   const { nodes, ranksPerNode, gpusPerNode, gpuType } = layout;
   const { perNode, cpus, all } = tasksOf(layout);
@@ -263,12 +263,15 @@ function memoryText(mem: string, nodes: number): string {
 }
 
 /** How many samples data in files has is seen by the job. */
-function trainingLines({ config, origin }: Pick<Resolved, "config" | "origin">, world: number): string[] {
+function trainingLines(
+  { config, originText }: Pick<Resolved, "config" | "originText">,
+  world: number,
+): string[] {
   const { training, data } = config;
   const made = data.data_path === "" && ["auto", "synthetic", "fields"].includes(data.type);
   const plan = planBatches(training, made ? data.train_samples : Number.MAX_SAFE_INTEGER, world);
   return [
     made ? plan.said : plan.said.replace(/, [^,]*$/, ""),
-    rateLine(training, plan.global, origin),
+    rateLine(training, plan.global, originText),
   ];
 }

@@ -4,7 +4,7 @@ import { SOURCE_FLAGS, takesValue } from "../../settings/flags.ts";
 import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "../../settings/options.ts";
 import type { Setting } from "../../settings/setting.ts";
 import { findSetting, FLAGS, hintForPath } from "../../settings/settings.ts";
-import { fromText } from "../../settings/values.ts";
+import { type FlagOrigin, flagOrigin, formatOrigin, fromText, setOrigin } from "../../settings/values.ts";
 import { UserError } from "../../base/errors.ts";
 import { key, uniform } from "../../base/random.ts";
 
@@ -56,7 +56,7 @@ export function readAxes(argv: readonly string[], usage: string): SweepRequest {
     const axis = name === "set"
       ? ofSetting(given)
       : flag
-      ? axisOf(flag.declared.path, `--${name}=`, given)
+      ? axisOf(flag.declared.path, flagOrigin(name), given)
       : null;
     if (axis) axes.push(axis);
     else fixed.push(`--${name}=${given}`);
@@ -73,14 +73,15 @@ function ofSetting(pair: string): Axis | null {
   }
   const declared = findSetting(path);
   if (!declared) throw new UserError("usage", `--set: unknown setting "${path}".${hintForPath(path)}`);
-  return axisOf(declared.path, `--set=${path}=`, pair.slice(equals + 1));
+  return axisOf(declared.path, setOrigin(path), pair.slice(equals + 1));
 }
 
 /** Null where there is one value. Values are parted by commas, those of lists by semicolons; `\,` is a comma. */
-function axisOf(path: string, before: string, given: string): Axis | null {
+function axisOf(path: string, origin: FlagOrigin, given: string): Axis | null {
   if (path.startsWith("cluster.")) return null; // about the job: a list of partitions, of nodes to stay away from
   const declared = findSetting(path)!;
   const { setting } = declared;
+  const before = origin.key === undefined ? `${origin.name}=` : `${origin.name}=${origin.key}=`;
   const numeric = setting.kind === "int" || setting.kind === "float";
   const [, low, high] = numeric ? /^([^,]+?)\.\.([^,]+)$/.exec(given) ?? [] : [];
   const mark = setting.kind === "list" ? ";" : ",";
@@ -91,10 +92,9 @@ function axisOf(path: string, before: string, given: string): Axis | null {
   if (Object.hasOwn(NOT_SWEPT, path)) {
     throw new UserError(
       "usage",
-      `${before.replace(/=$/, "")} can't have several values: ${NOT_SWEPT[path]}.`,
+      `${before.slice(0, -1)} can't have several values: ${NOT_SWEPT[path]}.`,
     );
   }
-  const origin = before.replace(/=$/, "").replace("--set=", "--set ");
   for (const value of [...choices, ...(low === undefined ? [] : [low, high!])]) {
     fromText(declared, value, origin);
   }
@@ -102,7 +102,7 @@ function axisOf(path: string, before: string, given: string): Axis | null {
   if (range && !(range.low < range.high)) {
     throw new UserError(
       "usage",
-      `${origin}: the range ${given} should go from a smaller to a larger number.`,
+      `${formatOrigin(origin)}: the range ${given} should go from a smaller to a larger number.`,
     );
   }
   return { name: path.split(".").at(-1)!, setting, before, choices, range };

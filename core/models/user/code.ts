@@ -67,11 +67,11 @@ export const codeHash = async (path: string): Promise<string> =>
   (isExported(path) ? programHash(path) : await hashOfFile(path)).slice(0, HASH_LENGTH);
 
 /** Refuses what only a checkpoint names and nobody here has. Call it before any of it is opened. */
-export async function refuseForeignCode({ config, layer }: Resolved): Promise<void> {
-  const saved = layer("model.code") === "checkpoint" ? config.model.code.split("-") : [];
+export async function refuseForeignCode({ config, origin }: Resolved): Promise<void> {
+  const saved = origin("model.code").kind === "checkpoint" ? config.model.code.split("-") : [];
   for (const { setting, flag, of } of NAMES) {
     const path = of(config);
-    if (layer(setting) === "checkpoint" && (isCode(path) || isExported(path))) {
+    if (origin(setting).kind === "checkpoint" && (isCode(path) || isExported(path))) {
       await refuseForeign(path, flag, saved);
     }
   }

@@ -6,7 +6,7 @@ import { refusal } from "./helpers.ts";
 
 Deno.test("an empty variable counts as one that is not set", () => {
   assertEquals(
-    resolveSettings({ argv: [], env: { HPCTRAIN_EPOCHS: "" } }).origin("training.epochs"),
+    resolveSettings({ argv: [], env: { HPCTRAIN_EPOCHS: "" } }).originText("training.epochs"),
     "default",
   );
 });

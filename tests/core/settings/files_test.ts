@@ -31,7 +31,7 @@ function parseSettings(source: string, name: string) {
 }
 
 Deno.test("the YAML of the contract works as it stands", () => {
-  const { config, origin } = fromFile(ICE);
+  const { config, originText } = fromFile(ICE);
   assertEquals(config.model.input_size, 7);
   assertEquals(config.data.data_path, "ice.nc");
   assertEquals(config.data.num_workers, 4);
@@ -44,7 +44,7 @@ Deno.test("the YAML of the contract works as it stands", () => {
   assertEquals(config.training.amp, "auto");
   assertEquals(config.training.profile_training, true);
   assertEquals(config.output.model_dir, "models/");
-  assert(origin("training.optimizer.weight_decay").endsWith("run.yaml:6:66"));
+  assert(originText("training.optimizer.weight_decay").endsWith("run.yaml:6:66"));
 });
 
 Deno.test("train: is another spelling of training:, with the number of nodes in it", () => {
@@ -211,7 +211,7 @@ Deno.test("of two files the later wins", () => {
 });
 
 Deno.test("a setting that no layer names has the origin default", () => {
-  assertEquals(fromArgv().origin("training.epochs"), "default");
+  assertEquals(fromArgv().originText("training.epochs"), "default");
 });
 
 Deno.test("a pipe, a device and an endless file are refused at once", async () => {

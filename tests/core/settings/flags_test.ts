@@ -85,7 +85,7 @@ Deno.test("a script for Hugging Face's Trainer, for Lightning or for timm says w
   assertEquals([scheduler.warmup, scheduler.type], ["100steps", "constant"]);
   assertEquals([training.clip_norm, training.amp, training.log_interval], [1, "bf16", 10]);
   assertEquals([output.save_dir, data.num_workers, training.save_interval], ["out", 2, "500steps"]);
-  assertEquals(trainer.origin("training.optimizer.learning_rate"), "--learning-rate");
+  assertEquals(trainer.originText("training.optimizer.learning_rate"), "--learning-rate");
   const lightning = fromArgv(
     ...[
       "--max_epochs",

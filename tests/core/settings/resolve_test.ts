@@ -8,14 +8,14 @@ Deno.test("defaults give way to preset, file, environment and flags, in this ord
   withFile("training: { epochs: 11, batch_size: 12, lr: 0.5 }", (path) => {
     const env = { HPCTRAIN_BATCH_SIZE: "21", HPCTRAIN_LR: "0.25" };
     const argv = ["--lr", "0.125", "--preset", "debug", "--config", path];
-    const { config, origin, preset } = resolveSettings({ argv, env });
+    const { config, originText, preset } = resolveSettings({ argv, env });
     const { epochs, batch_size, optimizer, log_interval, seed } = config.training;
     assertEquals([epochs, batch_size, optimizer.learning_rate, log_interval, seed], [11, 21, 0.125, 10, 0]);
-    assertEquals(origin("training.seed"), "default");
-    assertEquals(origin("training.log_interval"), "preset debug");
-    assert(origin("training.epochs").endsWith("run.yaml:1:21"));
-    assertEquals(origin("training.batch_size"), "env HPCTRAIN_BATCH_SIZE");
-    assertEquals(origin("training.optimizer.learning_rate"), "--lr");
+    assertEquals(originText("training.seed"), "default");
+    assertEquals(originText("training.log_interval"), "preset debug");
+    assert(originText("training.epochs").endsWith("run.yaml:1:21"));
+    assertEquals(originText("training.batch_size"), "env HPCTRAIN_BATCH_SIZE");
+    assertEquals(originText("training.optimizer.learning_rate"), "--lr");
     assertEquals(preset, "debug");
   });
 });
@@ -27,7 +27,7 @@ Deno.test("a checkpoint's settings stand above the preset and below flags; what 
   checkpoint.training.device = "cuda";
   checkpoint.output.quiet = true;
   const old = { ...checkpoint, gone: 1, wandb: undefined };
-  const { config, origin } = resolveSettings({
+  const { config, originText } = resolveSettings({
     argv: ["--seed", "6"],
     env: {},
     preset: "debug",
@@ -35,7 +35,7 @@ Deno.test("a checkpoint's settings stand above the preset and below flags; what 
   });
   assertEquals([config.model.hidden_size, config.training.seed], [99, 6]);
   assertEquals([config.training.device, config.output.quiet], ["auto", false]);
-  assertEquals(origin("model.hidden_size"), "checkpoint");
+  assertEquals(originText("model.hidden_size"), "checkpoint");
 });
 
 Deno.test("the mistakes of flags, files, variables and the preset are all told at once, each with its place", () => {

@@ -35,9 +35,9 @@ Deno.test("every setting is reached by --set, and says so", () => {
   for (const { path, setting } of ALL_SETTINGS) {
     const { text, data } = sample(setting);
     assertNotEquals(data, setting.default, path);
-    const { config, origin } = fromArgv("--set", `${path}=${text}`);
+    const { config, originText } = fromArgv("--set", `${path}=${text}`);
     assertEquals(readSetting(config, path), data, path);
-    assertEquals(origin(path), `--set ${path}`);
+    assertEquals(originText(path), `--set ${path}`);
   }
 });
 
@@ -50,18 +50,18 @@ Deno.test("every flag reaches its setting, with a value after a space or an equa
     const { text, data } = sample(setting);
     assertEquals(readSetting(fromArgv(`--${name}`, text).config, path), data, name);
     assertEquals(readSetting(fromArgv(`--${name}=${text}`).config, path), data, name);
-    assertEquals(fromArgv(`--${name}=${text}`).origin(path), `--${name}`);
+    assertEquals(fromArgv(`--${name}=${text}`).originText(path), `--${name}`);
   }
 });
 
 Deno.test("every setting is reached by YAML, and its origin is file:line:column", () => {
   for (const { path, setting } of ALL_SETTINGS) {
     const { data } = sample(setting);
-    const { config, origin } = fromFile(asYaml(path, data));
+    const { config, originText } = fromFile(asYaml(path, data));
     assertEquals(readSetting(config, path), data, path);
     const keys = path.split(".");
     const column = 2 * (keys.length - 1) + keys.at(-1)!.length + 3;
-    assert(origin(path).endsWith(`run.yaml:${keys.length}:${column}`), origin(path));
+    assert(originText(path).endsWith(`run.yaml:${keys.length}:${column}`), originText(path));
   }
 });
 
@@ -69,9 +69,9 @@ Deno.test("every setting is reached by each of its variables", () => {
   for (const declared of ALL_SETTINGS) {
     const { text, data } = sample(declared.setting);
     for (const name of variablesOf(declared)) {
-      const { config, origin } = resolveSettings({ argv: [], env: { [name]: text } });
+      const { config, originText } = resolveSettings({ argv: [], env: { [name]: text } });
       assertEquals(readSetting(config, declared.path), data, name);
-      assertEquals(origin(declared.path), `env ${name}`);
+      assertEquals(originText(declared.path), `env ${name}`);
     }
   }
 });
@@ -101,7 +101,7 @@ Deno.test("docs/settings.md is the page made from the declarations", async () =>
 
 Deno.test("every default is a value its setting takes", () => {
   for (const declared of ALL_SETTINGS) {
-    const { value } = fromData(declared, declared.setting.default, "default");
+    const { value } = fromData(declared, declared.setting.default, { kind: "default" });
     assertEquals(value, declared.setting.default, declared.path);
   }
 });

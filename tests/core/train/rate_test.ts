@@ -1,6 +1,8 @@
 // The learning rate: what somebody typed is what is used, and a preset scales its own.
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { getMultiNodeConfig, isTyped, originsOf, resolveSettings } from "../../../core/settings/resolve.ts";
+import { variableOf } from "../../../core/settings/environment.ts";
+import { getMultiNodeConfig, originsOf, resolveSettings } from "../../../core/settings/resolve.ts";
+import { isTyped, type Origin } from "../../../core/settings/values.ts";
 import { rateLine, scaledLearningRate } from "../../../core/train/schedule.ts";
 import { fromArgv, withFile } from "../settings/helpers.ts";
 
@@ -64,23 +66,28 @@ Deno.test("a value's layer is a field, and its words are for people", () => {
     env,
     checkpoint: { data: { flip: "both" } },
   });
-  const { layer, variable, origin } = resolved;
+  const { origin, originText } = resolved;
+  const variable = (path: string) => variableOf(origin(path));
   assertEquals(
     ["training.optimizer.learning_rate", "training.epochs", "data.flip", "training.amp", "training.seed"].map(
-      layer,
+      (path) => origin(path).kind,
     ),
     ["flag", "environment", "checkpoint", "preset", "default"],
   );
   assertEquals([variable("training.epochs"), variable("training.seed")], ["HPCTRAIN_EPOCHS", null]);
-  assertEquals(origin("training.lr_scaling"), "--lr, used as typed");
+  assertEquals(originText("training.lr_scaling"), "--lr, used as typed");
   assertEquals(originsOf(resolved)["training.lr_scaling"], "--lr, used as typed");
-  assertEquals(["file", "environment", "flag"].map((one) => isTyped(one as "file")), [true, true, true]);
+  assertEquals(["file", "environment", "flag"].map((kind) => isTyped({ kind } as Origin)), [
+    true,
+    true,
+    true,
+  ]);
 });
 
 Deno.test("the line of the start says the rate, where it is from, and the factor", () => {
   const line = (...argv: string[]) => {
-    const { config, origin } = fromArgv("--preset", "multi-gpu", ...argv);
-    return rateLine(config.training, 256, origin);
+    const { config, originText } = fromArgv("--preset", "multi-gpu", ...argv);
+    return rateLine(config.training, 256, originText);
   };
   assertEquals(line("--lr", "0.01"), "Learning rate: 0.01 (--lr), not scaled with the batch");
   const scaled = line();

@@ -25,18 +25,18 @@ const OF_TRAINING = [
 const OF_DECODING = ["resize", "centre_crop"];
 
 /** All samples there are, as they are before anything random; by the host alone. */
-export function asPacked({ config, origin, layer }: Resolved, from: string, encoded: boolean): Config {
+export function asPacked({ config, origin, originText }: Resolved, from: string, encoded: boolean): Config {
   const unfit = [...OF_TRAINING, ...(encoded ? OF_DECODING : [])].find((name) =>
-    layer(`data.${name}`) === "flag"
+    origin(`data.${name}`).kind === "flag"
   );
   if (unfit) {
     throw new UserError(
       "usage",
-      `${origin(`data.${unfit}`)} is done in training, on whatever was packed: leave it out here.`,
+      `${originText(`data.${unfit}`)} is done in training, on whatever was packed: leave it out here.`,
     );
   }
   const all = (setting: "train_samples" | "val_samples") =>
-    layer(`data.${setting}`) === "default" ? { [setting]: Number.MAX_SAFE_INTEGER } : {};
+    origin(`data.${setting}`).kind === "default" ? { [setting]: Number.MAX_SAFE_INTEGER } : {};
   const still = { ...asStored(config.data), ...all("train_samples"), ...all("val_samples"), stage: "" };
   const size = encoded ? { resize: 0, centre_crop: 1 } : {}; // any sizes will do
   const data = { ...still, ...size, data_path: from };

@@ -25,7 +25,7 @@ Deno.test("what a job asks for is added up over tasks and nodes", () => {
 Deno.test("steps of an epoch are told where the data's size is known", () => {
   const config = defaultConfig();
   config.data.train_samples = 1000;
-  const last = () => arithmetic(JOB, { config, origin: () => "default" }).slice(-2);
+  const last = () => arithmetic(JOB, { config, originText: () => "default" }).slice(-2);
   assertEquals(last(), [
     "Batch: 64 x 4 ranks x 1 accumulated = 256 samples a step, 4 steps an epoch",
     "Learning rate: 0.0003 (default), not scaled with the batch",
