@@ -125,8 +125,8 @@ Deno.test("folders that can't be staged to are refused", () =>
 
 const PROGRAM = `
 import { stage } from "${new URL("../../../../../core/data/formats/packed/stage.ts", import.meta.url)}";
-import { defaults } from "${new URL("../../../../../core/settings/settings.ts", import.meta.url)}";
-const { data } = defaults();
+import { defaultConfig } from "${new URL("../../../../../core/settings/settings.ts", import.meta.url)}";
+const { data } = defaultConfig();
 Object.assign(data, { data_path: Deno.args[0], stage: Deno.args[1] });
 console.log(stage(data, () => {}).notes[0]);
 `;
