@@ -5,6 +5,7 @@ import { loadReader } from "../core/data/open.ts";
 import { readEvents } from "../core/run/event_log.ts";
 import { trainLoop } from "../core/train/trainer.ts";
 import { prepare } from "../core/train/prepare.ts";
+import { OUTPUTS } from "../core/outputs/outputs.ts";
 import { checkLibtorch, isLibtorch } from "../ffi/libraries/find.ts";
 import { openLibtorch } from "../ffi/library.ts";
 import { stolenSoFar } from "./contestant.ts";
@@ -23,7 +24,7 @@ if (!isLibtorch(found)) throw new Error(found.reason);
 openLibtorch(found);
 await loadReader(config.data);
 const start = { config, preset: null, device: "cpu", libtorch: found, resume: null, loaders: 0 } as const;
-const { run, places } = prepare({ ...start, notes: [] });
+const { run, places } = prepare({ ...start, notes: [], outputs: OUTPUTS });
 
 const turns: Turn[] = [];
 const training = run.config.training as { log_interval: number; max_steps: number };

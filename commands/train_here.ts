@@ -17,6 +17,7 @@ import { EXIT, UserError } from "../core/base/errors.ts";
 import { changesSince, refuseGpus, refuseLayout, unitsTaken, withoutEffect } from "../core/train/checks.ts";
 import { chooseResume, type ResumeChoice, watchJobTime, whyNoEpochs } from "../core/train/restart.ts";
 import { trainLoop } from "../core/train/trainer.ts";
+import { OUTPUTS } from "../core/outputs/outputs.ts";
 import { outOfMemory } from "../core/train/memory.ts";
 import { ranksSharingCores, shareCores } from "../core/train/rank_group.ts";
 import { asFirst, failed, joinRanks } from "../core/train/session.ts";
@@ -166,6 +167,7 @@ async function trainOn(
     ranksHere: where.localWorld,
     control,
     originText: resolved.originText,
+    outputs: OUTPUTS,
     notes: [
       ...notes,
       ...environmentLines(resolved),

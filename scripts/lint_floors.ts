@@ -52,8 +52,7 @@ const namesAreTypes = (names: string): boolean =>
 export const floorOf = (file: string): number =>
   FLOORS.findIndex((folders) => folders.some((folder) => file === folder || file.startsWith(`${folder}/`)));
 
-export const goesUp = ({ from, to }: Import): boolean =>
-  floorOf(to) > floorOf(from) && !(to.startsWith("core/outputs/wandb/") && /^core\/(run|train)\//.test(from)); // until W&B is an output
+export const goesUp = ({ from, to }: Import): boolean => floorOf(to) > floorOf(from);
 
 /** The files of each circle of imports that are there when the program runs. */
 export function circles(imports: readonly Import[]): string[][] {

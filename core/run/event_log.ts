@@ -1,6 +1,6 @@
 // A run's events.jsonl: writing it line by line, reading it back, cutting it on resume, and following it while it
 // grows.
-import { decodeEvent, type Emitted, encodeEvent, type Event } from "./events.ts";
+import { decodeEvent, type Emitted, encodeEvent, type Event, type Note } from "./events.ts";
 import { dirname } from "../../deps/path.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import { UserError } from "../base/errors.ts";
@@ -12,8 +12,8 @@ export type * from "./events.ts";
 export interface EventLog {
   /** Appends one line. Never throws: a line that can't be written is counted, and `warn` hears of it now and then. */
   emit(event: Emitted): void;
-  /** Plain data for the sinks beside events.jsonl, in order with the events. */
-  note(note: unknown): void;
+  /** For the outputs beside events.jsonl, in order with the events. */
+  note(note: Note): void;
   /**
    * Has what was emitted written now: before a save, since a run that goes on from it must find every step before it.
    * Waits for a moment at most.

@@ -210,6 +210,42 @@ export type Emitted =
 /** What stands in the file: `t` is Unix time in seconds. */
 export type Event = Emitted & { t: number };
 
+/** What outputs get beside events: it is not in events.jsonl. */
+export type Note = ConsoleNote | HistogramsNote | PicturesNote;
+
+export interface ConsoleNote {
+  readonly kind: "console";
+  /** Unix time in seconds. */
+  readonly t: number;
+  readonly stream: "stdout" | "stderr";
+  /** A line without its end. */
+  readonly text: string;
+}
+
+export interface HistogramsNote {
+  readonly kind: "histograms";
+  readonly t: number;
+  readonly step: number;
+  /** Counts, and the borders between them: one more. */
+  readonly of: Readonly<
+    Record<string, { readonly values: readonly number[]; readonly bins: readonly number[] }>
+  >;
+}
+
+export interface PicturesNote {
+  readonly kind: "pictures";
+  readonly t: number;
+  readonly step: number;
+  readonly name: string;
+  /** PNG files, in base64. */
+  readonly pictures: readonly {
+    readonly png: string;
+    readonly width: number;
+    readonly height: number;
+    readonly caption: string;
+  }[];
+}
+
 /** One line without its end. JSON has no NaN or infinities: they are written as the strings "NaN", "Infinity", "-Infinity". */
 export function encodeEvent(event: Emitted, t: number): string {
   if (event.kind === "step") return encodeStep(event, t);

@@ -6,7 +6,6 @@ import { parseDuration } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Cursor, Parts } from "../checkpoint/training_state.ts";
-import type { Source } from "../data/source.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
 import type { Console } from "../run/console.ts";
@@ -25,7 +24,8 @@ import { openSaver, openSharing, refuseSeparate, type Sharing } from "./save.ts"
 import { noSaver, openRankGroup, startTogether } from "./rank_group.ts";
 import { openSyncNorms } from "./gradients/sync_norms.ts";
 import { rateLine, scaledLearningRate, type Schedule, scheduleOf } from "./schedule.ts";
-import { openRecord, type Record, recordOfRank, wandbOf } from "./record.ts";
+import { openRecord, type Record, recordOfRank, runFactsOf } from "./record.ts";
+import { type OpenOutput, type Output, wantsOf } from "../run/output.ts";
 import { freshCursor, type Resume, startFrom } from "./resume.ts";
 import type { Run } from "./run.ts";
 import type { StepOptions } from "./step.ts";
@@ -58,6 +58,8 @@ export interface Start {
   readonly control?: Control | null;
   /** Ranks on this machine, this one included; all there are, if not given. */
   readonly ranksHere?: number;
+  /** What the command has registered beside events.jsonl. */
+  readonly outputs: readonly OpenOutput[];
   /** Lines about the settings, to be told with the others. */
   readonly notes: readonly string[];
   /** Where a setting is from, in words. */
@@ -118,11 +120,16 @@ export function prepare(start: Start): Prepared {
   const [sharing, record] = orAbandon(start, places, () => [
     config.output.checkpoint_format === "sharded" ? shareSaves(start, places, parts) : null,
     first
-      ? openRecord(start, places, cursor.step, idle, idle ? null : wandbOf(start, trained, places, cursor))
+      ? openRecord(start, places, cursor.step, idle, idle ? [] : openOutputs(start, trained, places, cursor))
       : recordOfRank(start, places),
   ]);
-  const wandb = team?.hear(record.wandb, "the W&B run's id")[0] ?? record.wandb; // in each rank's part of a checkpoint
-  const step = { ...options, look: histogramsOf(config, record) };
+  const id = record.outputs.find(({ id }) => id !== null)?.id ?? null;
+  const wandb = team?.hear(id, "the W&B run's id")[0] ?? id; // in each rank's part of a checkpoint
+  const wants = wantsOf(record.outputs);
+  const step = {
+    ...options,
+    look: wants.histograms === 0 ? null : openHistograms(wants.histograms, record.events.note),
+  };
   const run: Run = {
     name: places.run,
     config,
@@ -133,7 +140,7 @@ export function prepare(start: Start): Prepared {
     schedule,
     step,
     ema,
-    pictures: picturesOf(config, record, data.val),
+    pictures: openPictures(data.val, wants.pictures, record.events.note),
     ...measured,
     profile: profileOf(start, measured, places, record.console),
     goBack: () => goBack(start, trained, latestPath(places)),
@@ -174,13 +181,10 @@ export function prepare(start: Start): Prepared {
   };
 }
 
-// Of these the W&B run alone hears, which rank 0 writes.
-
-const histogramsOf = ({ wandb: { histograms } }: Config, { wandb, events }: Record) =>
-  wandb === null || histograms === 0 ? null : openHistograms(histograms, events.note);
-
-const picturesOf = (config: Config, { wandb, events }: Record, val: Source | null) =>
-  wandb === null ? null : openPictures(val, config.wandb.images, events.note);
+function openOutputs(start: Start, trained: Trained, places: RunPaths, cursor: Cursor): Output[] {
+  const facts = runFactsOf(start, trained, places, cursor);
+  return start.outputs.map((open) => open(facts)).filter((output) => output !== null);
+}
 
 /** Where that fails, a new run's name is free again. */
 function orAbandon(

@@ -1,5 +1,4 @@
-// What a run writes down: console, events, lineage and its W&B run.
-import { dirname, join, relative } from "../../deps/path.ts";
+// What a run writes down: console, events, lineage and the outputs that the command has registered.
 import { cudaUuid } from "../../ffi/cuda.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import { parseDuration } from "../settings/setting.ts";
@@ -9,35 +8,24 @@ import { type Console, openConsole } from "../run/console.ts";
 import type { EventLog } from "../run/event_log.ts";
 import { type LineageWriter, openLineage } from "../run/lineage.ts";
 import type { SystemSetup } from "../run/system.ts";
-import type { Emitted } from "../run/events.ts";
-import { type OnlineUpload, startOnlineUpload } from "../outputs/wandb/sync/online.ts";
-import type { WandbSetup } from "../outputs/wandb/types.ts";
+import type { Output, RunFacts } from "../run/output.ts";
 import { openRankTrack, openTrack } from "../run/writer/track.ts";
 import { VERSION } from "../base/version.ts";
 import { type Alerts, openAlerts } from "./guards/alerts.ts";
 import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { consoleOfRank, noEvents, noLineage } from "./rank_group.ts";
 import type { Resume } from "./resume.ts";
-import type { Libtorch } from "../../ffi/libraries/find.ts";
 import type { Cursor } from "../checkpoint/training_state.ts";
 import { parameterCount } from "../models/model.ts";
-import { wandbSetup } from "../outputs/wandb/setup.ts";
 import { placeInEpoch } from "./batches.ts";
-import type { Trained } from "./prepare.ts";
-
-// What a run writes down: the console, events.jsonl, its lineage; of other ranks their own log alone.
+import type { Start, Trained } from "./prepare.ts";
 
 export interface Record {
   readonly console: Console;
   readonly lineage: LineageWriter;
   readonly events: EventLog;
-  /** The id of the run at W&B, and where its file lies; null without one. */
-  readonly wandb: string | null;
-  readonly wandbFolder: string | null;
+  readonly outputs: readonly Output[];
 }
-
-/** How long the end of a run waits for a W&B server; what is not uploaded then, sync-wandb uploads. */
-const UPLOAD_PATIENCE_MS = 30_000;
 
 interface RecordContext {
   readonly config: Config;
@@ -52,7 +40,7 @@ export function openRecord(
   { logs, ...places }: RunPaths,
   step: number,
   idle: boolean,
-  wandb: WandbSetup | null,
+  outputs: readonly Output[],
 ): Record {
   const { quiet, json } = start.config.output;
   let events: EventLog | null = null;
@@ -63,46 +51,21 @@ export function openRecord(
   });
   const lineage = openLineage(logs, { ...lineageOf(start, { logs, ...places }, step, console.warn), idle });
   const alerts = alertsOf(start, { logs, ...places }, console.warn);
-  let online: OnlineUpload | null = null;
-  const upload = (event: Emitted) => { // a start that fails leaves no run at the server
-    if (online !== null || wandb === null || start.config.wandb.mode !== "online" || !isUnderWay(event)) {
-      return;
-    }
-    online = startOnlineUpload({ path: wandb.path, version: `hpctrain ${VERSION}` }, console.warn);
-  };
   events = openTrack(`${logs}/events.jsonl`, {
     warn: console.warn,
     mirror: json ? console.event : undefined,
     observe(event, t) {
       lineage.observe(event, t);
-      upload(event);
+      for (const output of outputs) output.observe?.(event, console.warn);
       alerts?.observe(event, t);
     },
-    closed: async () => {
-      await Promise.all([alerts?.close(), online?.end(UPLOAD_PATIENCE_MS)]);
-    },
+    closed: () => alerts?.close(),
     system: systemOf(start, logs),
     log: Deno.env.has("HPCTRAIN_LAUNCH") ? null : `${logs}/rank-0.log`, // launch keeps what its ranks print
-    wandb,
+    outputs,
   });
-  return {
-    console,
-    lineage,
-    events,
-    wandb: wandb?.run.id ?? null,
-    wandbFolder: wandb && fromHere(dirname(wandb.path)),
-  };
+  return { console, lineage, events, outputs };
 }
-
-/** As short as it can be said in this folder. */
-function fromHere(path: string): string {
-  const short = relative(Deno.cwd(), path);
-  return short.startsWith("..") ? path : short;
-}
-
-/** Whether a step was done. */
-const isUnderWay = (event: Emitted): boolean =>
-  event.kind === "times" ? event.steps > 0 : ["eval", "epoch", "save"].includes(event.kind);
 
 function alertsOf(
   { config }: RecordContext,
@@ -117,7 +80,7 @@ export function recordOfRank(start: RecordContext, { logs }: RunPaths): Record {
   const console = consoleOfRank(start.team!.rank, logs);
   const system = systemOf(start, logs);
   const events = system ? openRankTrack(system, console.warn) : noEvents;
-  return { console, lineage: noLineage, events, wandb: null, wandbFolder: null };
+  return { console, lineage: noLineage, events, outputs: [] };
 }
 
 function systemOf({ config, device, team }: RecordContext, logs: string): SystemSetup | null {
@@ -145,87 +108,39 @@ function lineageOf(
   };
 }
 
-// The W&B run that a training run writes: its id over all attempts, and what it begins with.
-
-interface WandbContext {
-  readonly config: Config;
-  readonly device: Device;
-  readonly libtorch: Libtorch;
-  readonly resume: Resume | null;
-  readonly again?: string | null;
-  readonly team?: Team | null;
-  readonly began?: number;
-}
-
-/** Null where none is wanted. */
-export function wandbOf(
-  start: WandbContext,
-  { built, plan }: Trained,
+/** What the registered outputs may know of this run. */
+export function runFactsOf(
+  { config, device, libtorch, resume, again, team, began }: Start,
+  { built: { data, model }, plan }: Trained,
   places: RunPaths,
   cursor: Cursor,
-): WandbSetup | null {
-  const { resume, again, device, team, began } = start;
+): RunFacts {
   const goesOn = (resume !== null && resume.run !== null) || !!again;
-  const { data, model } = built;
-  const world = team?.world ?? 1;
-  const onGpu = device !== "cpu";
+  const world = team?.world ?? 1, onGpu = device !== "cpu";
   const { step, epoch } = cursor;
   const { stepInEpoch } = placeInEpoch(cursor, plan, data.train.length);
-  const setup = wandbSetup({
-    config: ownConfig(start),
+  return {
+    config,
     run: places.run,
     logs: places.logs,
     checkpoints: { best: bestPath(places), latest: latestPath(places) },
-    id: goesOn ? resume?.wandb ?? noted(places) : null,
     resumed: goesOn ? { step, epoch } : null,
-    pace: {
-      step,
-      stepInEpoch,
-      stepsPerEpoch: plan.stepsPerEpoch,
-      maxSteps: start.config.training.max_steps,
-    },
+    id: goesOn ? resume?.wandb ?? null : null,
+    parent: resume !== null && resume.run === null ? resume.saved as Partial<Config> | null : null,
+    pace: { step, stepInEpoch, stepsPerEpoch: plan.stepsPerEpoch, maxSteps: config.training.max_steps },
     facts: {
       version: VERSION,
       model: model.name,
       parameters: parameterCount(model.root),
       world_size: world,
       device: onGpu ? "cuda" : "cpu",
-      libtorch: start.libtorch.versionText,
+      libtorch: libtorch.versionText,
       train_samples: data.train.length,
       val_samples: data.val?.length ?? 0,
       steps_per_epoch: plan.stepsPerEpoch,
       global_batch_size: plan.global,
     },
-    argv: Deno.args,
-    env: Deno.env.toObject(),
     began: began ?? Date.now() / 1000,
     gpus: onGpu ? world : 0,
-  });
-  if (setup) note(places, setup);
-  return setup;
-}
-
-/** Another run from the same checkpoint does not go on with its W&B run, whatever that was called by hand. */
-function ownConfig({ config, resume }: WandbContext): Config {
-  const inherited = resume !== null && resume.run === null &&
-    (resume.saved as Partial<Config> | null)?.wandb?.id === config.wandb.id;
-  return inherited ? { ...config, wandb: { ...config.wandb, id: "" } } : config;
-}
-
-/** Beside the events: a run that ended before its first save has no checkpoint with the id in it. */
-const fileOf = ({ logs }: RunPaths) => join(logs, "wandb.json");
-
-function noted(places: RunPaths): string | null {
-  try {
-    const { id } = JSON.parse(Deno.readTextFileSync(fileOf(places)));
-    return typeof id === "string" ? id : null;
-  } catch {
-    return null;
-  }
-}
-
-function note(places: RunPaths, { run: { id }, path }: WandbSetup): void {
-  try {
-    Deno.writeTextFileSync(fileOf(places), JSON.stringify({ id, path }) + "\n");
-  } catch { /* it is in the first checkpoint */ }
+  };
 }

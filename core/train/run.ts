@@ -4,6 +4,7 @@ import type { Cursor } from "../checkpoint/training_state.ts";
 import type { Source } from "../data/source.ts";
 import type { Console } from "../run/console.ts";
 import type { EventLog } from "../run/event_log.ts";
+import type { Output } from "../run/output.ts";
 import type { LineageWriter } from "../run/lineage.ts";
 import type { Flops } from "./throughput.ts";
 import type { Account, Times } from "../run/account.ts";
@@ -29,13 +30,12 @@ export interface Run {
   readonly schedule: Schedule;
   readonly step: StepOptions;
   readonly ema: Ema | null;
-  /** Shows samples in the W&B run, after an evaluation; null where none are wanted. */
+  /** Shows samples in the outputs, after an evaluation; null where none are wanted. */
   readonly pictures: ((pass: Pass, step: number) => void) | null;
   readonly cursor: Cursor;
   readonly events: EventLog;
   readonly lineage: LineageWriter;
-  /** Where the W&B run's file lies; null without one. */
-  readonly wandbFolder: string | null;
+  readonly outputs: readonly Output[];
   readonly console: Console;
   readonly requests: Requests;
   readonly saver: Saver;

@@ -95,7 +95,7 @@ export function conclude(
       ["checkpoint", latest],
       ...(best ? [["best", best] as const] : []),
       ["events", `${places.logs}/events.jsonl`],
-      ...(run.wandbFolder === null ? [] : [["W&B run", run.wandbFolder] as const]),
+      ...run.outputs.flatMap(({ name, path }) => path === null ? [] : [[name, path] as const]),
     ],
     next: nextCommands(prepared, ending, argv, started),
   });
@@ -161,9 +161,9 @@ function nextCommands(
     ...(argv === null ? [] : goingOn(prepared, ending, argv, started)),
     ...(run.val ? [["evaluate", line("eval", best, ...same)] as [string, string]] : []),
     ["look inside", line("inspect", latestPath(places))],
-    ...(run.wandbFolder !== null && run.config.wandb.mode !== "online"
-      ? [["upload to W&B", line("sync-wandb", run.wandbFolder)] as [string, string]]
-      : []),
+    ...run.outputs.flatMap(({ next }): [string, string][] =>
+      next === null ? [] : [[next.label, line(...next.words)]]
+    ),
   ];
 }
 

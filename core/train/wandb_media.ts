@@ -1,7 +1,7 @@
 // Histograms and pictures of samples for W&B.
 import { toDevice, toNumbers } from "../../ffi/make.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
-import type { HistogramsNote, PicturesNote } from "../outputs/wandb/types.ts";
+import type { HistogramsNote, PicturesNote } from "../run/events.ts";
 import type { Arena } from "./gradients/arena.ts";
 import { Buffer } from "node:buffer";
 import { autocast } from "../../ffi/context.ts";

@@ -3,7 +3,8 @@ import { createHash } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { dirname, join, resolve } from "../../../deps/path.ts";
 import { jsonOf } from "./records.ts";
-import type { PicturesNote, WandbSetup } from "./types.ts";
+import type { PicturesNote } from "../../run/events.ts";
+import type { WandbSetup } from "./types.ts";
 
 /** Writes the pictures; gives their names in the run's files, and what a row says of them. */
 export function writePictures(

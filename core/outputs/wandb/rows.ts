@@ -8,7 +8,7 @@ import type {
   SystemEvent,
   TimesEvent,
 } from "../../run/events.ts";
-import type { EpochPosition } from "./types.ts";
+import type { EpochPosition } from "../../run/output.ts";
 import type { Item } from "./records.ts";
 import { TIME_PARTS } from "../../run/account.ts";
 

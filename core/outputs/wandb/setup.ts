@@ -1,41 +1,92 @@
 // Chooses the W&B run and the place of its file, and gathers the machine, program, commit and SLURM job that it
 // records. It runs on the training thread before the writing thread starts.
-import { dirname, join, resolve } from "../../../deps/path.ts";
+import { dirname, join, relative, resolve } from "../../../deps/path.ts";
 import { holdFolder, pathExists } from "../../base/files.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { recordsIn } from "./resume.ts";
 import { uploadedStep } from "./sync/state.ts";
-import type { EpochPosition, WandbSetup } from "./types.ts";
+import type { Emitted } from "../../run/events.ts";
+import type { Output, RunFacts } from "../../run/output.ts";
+import { type OnlineUpload, startOnlineUpload } from "./sync/online.ts";
+import type { WandbSetup } from "./types.ts";
 import { VERSION } from "../../base/version.ts";
 import type { EnvironmentRecord } from "./records.ts";
 
-// Which W&B run this is and where its file lies: made on the training thread, before the one that writes it.ts,
-// config (types), errors, event types, its siblings.
-
-/** What training knows of the run. */
-export interface WandbOptions {
-  readonly config: Config;
-  readonly run: string;
-  /** The folders of the run's logs, and of all of them. */
-  readonly logs: string;
-  readonly checkpoints: { readonly best: string; readonly latest: string };
-  /** The id in the checkpoint that this run goes on from; null where there is none. */
-  readonly id: string | null;
-  /** Set where a run goes on: what is done. */
-  readonly resumed: { readonly step: number; readonly epoch: number } | null;
-  readonly pace: EpochPosition;
-  /** Facts beside the settings: model, parameters, ranks, libtorch. */
-  readonly facts: Readonly<Record<string, unknown>>;
+/** What the setup is made from: the run, the process, and the id of the W&B run that it goes on with. */
+export interface WandbOptions extends Omit<RunFacts, "parent"> {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly began: number;
-  readonly gpus: number;
 }
 
 /** Whether a W&B run is to be written. */
 export const wantsWandb = ({ wandb }: Pick<Config, "wandb">): boolean =>
   wandb.enabled && !wandb.disabled && wandb.mode !== "disabled";
+
+/** How long the end of a run waits for a W&B server; what is not uploaded then, sync-wandb uploads. */
+const UPLOAD_PATIENCE_MS = 30_000;
+
+/** The output that the train command registers. */
+export function wandbOutput({ parent, ...run }: RunFacts): Output | null {
+  const wandb = wandbSetup({
+    ...run,
+    config: ownConfig(run.config, parent),
+    id: run.resumed && (run.id ?? notedId(run.logs)),
+    argv: Deno.args,
+    env: Deno.env.toObject(),
+  });
+  if (wandb === null) return null;
+  noteId(run.logs, wandb);
+  const { mode, histograms, images } = run.config.wandb;
+  const path = fromHere(dirname(wandb.path)), version = `hpctrain ${VERSION}`;
+  let online: OnlineUpload | null = null;
+  return {
+    name: "W&B run",
+    module: import.meta.resolve("./sink.ts"),
+    setup: wandb,
+    wants: { histograms, pictures: images },
+    id: wandb.run.id,
+    path,
+    next: mode === "online" ? null : { label: "upload to W&B", words: ["sync-wandb", path] },
+    observe(event, warn) {
+      if (mode !== "online" || online !== null || !isUnderWay(event)) return; // a start that fails uploads nothing
+      online = startOnlineUpload({ path: wandb.path, version }, warn);
+    },
+    closed: async () => await online?.end(UPLOAD_PATIENCE_MS),
+  };
+}
+
+/** Whether a step was done. */
+const isUnderWay = (event: Emitted): boolean =>
+  event.kind === "times" ? event.steps > 0 : ["eval", "epoch", "save"].includes(event.kind);
+
+/** The path from the current folder where that one is shorter. */
+function fromHere(path: string): string {
+  const short = relative(Deno.cwd(), path);
+  return short.startsWith("..") ? path : short;
+}
+
+/** Another run from the same checkpoint does not go on with its W&B run, though that had an id by hand. */
+const ownConfig = (config: Config, parent: RunFacts["parent"]): Config =>
+  parent?.wandb?.id === config.wandb.id ? { ...config, wandb: { ...config.wandb, id: "" } } : config;
+
+/** Beside the events: a run that ended before its first save has no checkpoint with the id in it. */
+const idFile = (logs: string) => join(logs, "wandb.json");
+
+function notedId(logs: string): string | null {
+  try {
+    const { id } = JSON.parse(Deno.readTextFileSync(idFile(logs)));
+    return typeof id === "string" ? id : null;
+  } catch {
+    return null; // the first attempt
+  }
+}
+
+function noteId(logs: string, { run: { id }, path }: WandbSetup): void {
+  try {
+    Deno.writeTextFileSync(idFile(logs), JSON.stringify({ id, path }) + "\n");
+  } catch { /* it is in the first checkpoint */ }
+}
 
 /** Null where none is wanted. */
 export function wandbSetup(of: WandbOptions): WandbSetup | null {

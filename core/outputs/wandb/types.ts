@@ -1,5 +1,5 @@
 // The records of a .wandb file and the setup and notes of the W&B writer, as types of plain data.
-import type { Event } from "../../run/events.ts";
+import type { EpochPosition } from "../../run/output.ts";
 
 // What stands in a .wandb file, as types.
 
@@ -91,8 +91,6 @@ export type WandbRecord =
   /** One of those that nothing here writes or needs: the number of its field says which. */
   | { readonly kind: "other"; readonly field: number };
 
-// What the W&B writer is told, as plain data: it lives in a thread.ts (types).
-
 /** All that a run's .wandb file begins with, and where it lies. */
 export interface WandbSetup {
   /** .../offline-run-TIME-ID/run-ID.wandb: there is one already where `again` says so. */
@@ -118,56 +116,4 @@ export interface ResumedRun {
   /** The step that is done, and the epochs. Rows beyond are dropped. */
   readonly step: number;
   readonly epoch: number;
-}
-
-export interface EpochPosition {
-  readonly step: number;
-  readonly stepInEpoch: number;
-  readonly stepsPerEpoch: number;
-  /** 0 is no limit. */
-  readonly maxSteps: number;
-}
-
-/** What is for W&B alone, and not for events.jsonl. */
-export type WandbNote = ConsoleNote | HistogramsNote | PicturesNote;
-
-export interface ConsoleNote {
-  readonly kind: "console";
-  /** Unix time in seconds. */
-  readonly t: number;
-  readonly stream: "stdout" | "stderr";
-  /** A line without its end. */
-  readonly text: string;
-}
-
-export interface HistogramsNote {
-  readonly kind: "histograms";
-  readonly t: number;
-  readonly step: number;
-  /** Counts, and the borders between them: one more. */
-  readonly of: Readonly<
-    Record<string, { readonly values: readonly number[]; readonly bins: readonly number[] }>
-  >;
-}
-
-export interface PicturesNote {
-  readonly kind: "pictures";
-  readonly t: number;
-  readonly step: number;
-  readonly name: string;
-  /** PNG files, in base64. */
-  readonly pictures: readonly {
-    readonly png: string;
-    readonly width: number;
-    readonly height: number;
-    readonly caption: string;
-  }[];
-}
-
-export interface WandbRun {
-  /** May throw where the disk refuses; what was to be written is lost then, and the next is tried again. */
-  write(event: Event): void;
-  note(note: WandbNote): void;
-  /** With the code, where no exit event told it. */
-  close(exitCode?: number): void;
 }

@@ -1,6 +1,7 @@
 // Shared memory from the training thread to the writing thread: a ring of records, a step's event as numbers, and the
 // messages that start and end the thread. The writer never waits; a reader that hangs costs records, never time.
 import type { StepEvent } from "../events.ts";
+import type { Output } from "../output.ts";
 import type { SystemSetup } from "../system.ts";
 
 // Records from one thread to another through shared memory: nothing is sent, so it works while the writer never
@@ -220,8 +221,8 @@ export interface ThreadSetup {
   readonly log: string | null;
   /** Null where machine metrics are off. */
   readonly system: SystemSetup | null;
-  /** What core/track/wandb opens a run with; null without one. */
-  readonly wandb: unknown;
+  /** What the thread needs of each output. */
+  readonly outputs: readonly Pick<Output, "name" | "module" | "setup" | "wants">[];
   /** Wants the lines that the thread adds by itself. */
   readonly mirror: boolean;
 }

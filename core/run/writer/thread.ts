@@ -2,7 +2,8 @@
 // outputs, and samples the machine. A slow disk holds this thread and no step.
 import { cleanConsole } from "../../base/terminal.ts";
 import { openEventFile, openLosses, reason, rewindFile, type RunPosition } from "../event_log.ts";
-import { decodeEvent, encodeEvent, type Event } from "../events.ts";
+import { decodeEvent, encodeEvent, type Event, type Note } from "../events.ts";
+import { isWanted, type Sink, type SinkModule } from "../output.ts";
 import { openSystem, type SystemLine } from "../system.ts";
 import {
   EVENT,
@@ -15,7 +16,6 @@ import {
   type ThreadSetup,
 } from "./ring.ts";
 import type { ThreadScope } from "../../base/threads.ts";
-import type { WandbSetup } from "../../outputs/wandb/types.ts";
 
 // The thread that writes down what a run tells: events.jsonl, the W&B run, and how the machine is. A disk that is
 // slow or hangs holds this thread and no step. It sleeps between two looks, so it has no event loop.
@@ -81,15 +81,11 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
     puller.wrote();
     if (!puller.ended()) puller.wait(LOOK_MS);
   } while (!puller.ended());
-  finish(sinks);
+  for (const sink of sinks) sink.close();
   system?.close();
   lines?.close();
   say({ ended: true });
 };
-
-function finish(sinks: readonly Sink[]): void {
-  for (const sink of sinks) sink.close();
-}
 
 interface Lines {
   add(line: Uint8Array): void;
@@ -143,50 +139,43 @@ function openLines(path: string, lose: (lines: number) => void): Lines {
   };
 }
 
-// Who hears of a run's events beside events.jsonl. A sink that fails is told of now and then, and the others go on.
+// The sinks beside events.jsonl. One that fails warns now and then, and the others go on.
 
-interface Sink {
+interface GuardedSink {
   event(event: Event): void;
   /** The line of an event. */
   eventText(line: string): void;
-  note(note: unknown): void;
+  note(note: Note): void;
   close(): void;
 }
 
-/** What a sink is made of. Anything in it may throw. */
-export interface SinkWriter {
-  write(event: Event): void;
-  note?(note: unknown): void;
-  close(exitCode?: number): void;
-}
-
-async function openSinks(setup: ThreadSetup, warn: (message: string) => void): Promise<Sink[]> {
-  const log = setup.log === null ? [] : [printed(setup.log, warn)];
-  if (setup.wandb === null) return log;
-  const { openWandbRun } = await import("../../outputs/wandb/run.ts"); // loaded where there is a run of it
-  try {
-    return [...log, guarded("the W&B run", openWandbRun(setup.wandb as WandbSetup) as SinkWriter, warn)];
-  } catch (cause) {
-    warn(`No W&B run is written (${reason(cause)}); training goes on without.`);
-    return log;
+async function openSinks(
+  { log, outputs }: ThreadSetup,
+  warn: (message: string) => void,
+): Promise<GuardedSink[]> {
+  const sinks = log === null ? [] : [printed(log, warn)];
+  for (const { name, module, setup, wants } of outputs) {
+    try {
+      const { openSink }: SinkModule = await import(module);
+      const sink = guarded(`the ${name}`, openSink(setup), warn);
+      sinks.push({ ...sink, note: (note) => isWanted(note, wants) && sink.note(note) });
+    } catch (cause) {
+      warn(`No ${name} is written (${reason(cause)}); training goes on without.`);
+    }
   }
+  return sinks;
 }
 
 /** The lines that a rank prints, in a file of its own. */
-function printed(path: string, warn: (message: string) => void): Sink {
-  const write = ({ kind, text }: { kind: string; text?: string }) => {
-    if (kind === "console") Deno.writeTextFileSync(path, `${text}\n`, { append: true });
+function printed(path: string, warn: (message: string) => void): GuardedSink {
+  const note = (note: Note) => {
+    if (note.kind === "console") Deno.writeTextFileSync(path, `${note.text}\n`, { append: true });
   };
-  const lines = guarded(
-    path,
-    { write() {}, note: (note) => write(note as { kind: string }), close() {} },
-    warn,
-  );
-  return { ...lines, event() {}, eventText() {} };
+  return { ...guarded(path, { write() {}, note, close() {} }, warn), event() {}, eventText() {} };
 }
 
 /** `what`: "the W&B run". */
-export function guarded(what: string, writer: SinkWriter, warn: (message: string) => void): Sink {
+export function guarded(what: string, sink: Sink, warn: (message: string) => void): GuardedSink {
   let failures = 0;
   let code: number | undefined;
   const trying = (act: () => void) => {
@@ -195,13 +184,13 @@ export function guarded(what: string, writer: SinkWriter, warn: (message: string
     } catch (cause) {
       failures++;
       if (!Number.isInteger(Math.log10(failures))) return;
-      const what_ = failures === 1 ? "A record" : `${failures} records`;
-      warn(`${what_} of ${what} could not be written (${reason(cause)}); training goes on without.`);
+      const records = failures === 1 ? "A record" : `${failures} records`;
+      warn(`${records} of ${what} could not be written (${reason(cause)}); training goes on without.`);
     }
   };
   const event = (event: Event) => {
     if (event.kind === "exit") code = event.code;
-    trying(() => writer.write(event));
+    trying(() => sink.write(event));
   };
   return {
     event,
@@ -209,7 +198,7 @@ export function guarded(what: string, writer: SinkWriter, warn: (message: string
       const decoded = decodeEvent(line);
       if (decoded !== null) event(decoded);
     },
-    note: (note) => trying(() => writer.note?.(note)),
-    close: () => trying(() => writer.close(code)),
+    note: (note) => trying(() => sink.note?.(note)),
+    close: () => trying(() => sink.close(code)),
   };
 }

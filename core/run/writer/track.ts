@@ -8,6 +8,7 @@ import {
   openLosses,
   SAMPLES,
 } from "../event_log.ts";
+import type { Output } from "../output.ts";
 import type { SystemSetup } from "../system.ts";
 import {
   EVENT,
@@ -25,15 +26,22 @@ import {
 
 export interface TrackOptions extends EventLogOptions {
   readonly system?: SystemSetup | null;
-  /** What core/track/wandb opens a run with. */
-  readonly wandb?: unknown;
+  readonly outputs?: readonly Output[];
   /** The file of what is printed; null where the launcher keeps it. */
   readonly log?: string | null;
-  /** Called when all is written: what else hears of events may need time to end. */
-  readonly closed?: () => Promise<void> | undefined;
+  /** Called when all is written. */
+  readonly closed?: () => Promise<unknown> | undefined;
   /** Bytes of records that may wait. */
   readonly room?: number;
 }
+
+/** Functions stay in the training thread. */
+const forThread = ({ name, module, setup, wants }: Output): ThreadSetup["outputs"][number] => ({
+  name,
+  module,
+  setup,
+  wants,
+});
 
 /** Longest wait for what was emitted to be written before a save: on a busy machine the thread may not run for a second. */
 const FLUSH_MS = 5_000;
@@ -44,11 +52,11 @@ const PATIENCE_MS = 10_000;
 /** A log that can't be opened is a UserError here; what fails later costs lines. */
 export function openTrack(path: string, options: TrackOptions): EventLog {
   openEventFile(path, () => {}).close();
-  const { warn, mirror, system = null, wandb = null, log = null } = options;
+  const { warn, mirror, system = null, outputs = [], log = null } = options;
   const shared = newSharedRing(options.room);
   const pusher = openPusher(shared);
   const thread = startThread(
-    { shared, events: path, system, wandb, log, mirror: mirror !== undefined },
+    { shared, events: path, system, outputs: outputs.map(forThread), log, mirror: mirror !== undefined },
     options,
   );
   const now = options.now ?? (() => Date.now() / 1000);
@@ -73,7 +81,7 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
       push(EVENT, line + "\n", !SAMPLES.has(event.kind));
     },
     note(note) {
-      if (wandb === null && log === null) return;
+      if (outputs.length === 0 && log === null) return;
       if (pusher.push(NOTE, JSON.stringify(note), false)) return;
       if (noted) warn("A line or a picture was not written down: what came before is still being written.");
       noted = false;
@@ -89,7 +97,7 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
     },
     async close() {
       await thread.end(pusher);
-      await options.closed?.();
+      await Promise.all([options.closed?.(), ...outputs.map((output) => output.closed?.())]);
     },
   };
 }
@@ -98,7 +106,7 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
 export function openRankTrack(system: SystemSetup, warn: (message: string) => void): EventLog {
   const shared = newSharedRing(2 ** 12);
   const pusher = openPusher(shared);
-  const thread = startThread({ shared, events: null, system, wandb: null, log: null, mirror: false }, {
+  const thread = startThread({ shared, events: null, system, outputs: [], log: null, mirror: false }, {
     warn,
   });
   return {

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { defaultConfig } from "../../../../core/settings/settings.ts";
 import { UserError } from "../../../../core/base/errors.ts";
-import { openWandbRun } from "../../../../core/outputs/wandb/run.ts";
+import { openWandbRun } from "../../../../core/outputs/wandb/sink.ts";
 import { newId, type WandbOptions, wandbSetup } from "../../../../core/outputs/wandb/setup.ts";
 import type { WandbSetup } from "../../../../core/outputs/wandb/types.ts";
 import { inTemp } from "../../../integration/program.ts";

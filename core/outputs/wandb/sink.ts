@@ -3,7 +3,8 @@
 import { dirname, join } from "../../../deps/path.ts";
 import { EXIT } from "../../base/errors.ts";
 import { VERSION } from "../../base/version.ts";
-import type { Event } from "../../run/events.ts";
+import type { Event, HistogramsNote, Note } from "../../run/events.ts";
+import type { Sink } from "../../run/output.ts";
 import { fillIn, type KeptRecords, readUploaded, rewrite } from "./resume.ts";
 import { continueWandbFile, createWandbFile, type WandbFile } from "./file.ts";
 import { link, METADATA, writeMetadata, writePictures } from "./media.ts";
@@ -18,13 +19,13 @@ import {
   systemItems,
   type WandbSummary,
 } from "./rows.ts";
-import type { HistogramsNote, WandbNote, WandbRun, WandbSetup } from "./types.ts";
+import type { WandbSetup } from "./types.ts";
 
 /** Between rows the summary is written this often. */
 const SUMMARY_S = 1;
 
 /** Throws where no file can be written. */
-export function openWandbRun(setup: WandbSetup): WandbRun {
+export function openWandbRun(setup: WandbSetup): Required<Sink> {
   const folder = join(dirname(setup.path), "files");
   let state = begin(setup, folder, put);
   if (setup.again) {
@@ -108,7 +109,7 @@ export function openWandbRun(setup: WandbSetup): WandbRun {
           return output("stderr", event.t, `hpctrain: ${event.message}`);
       }
     },
-    note(note: WandbNote) {
+    note(note: Note) {
       switch (note.kind) {
         case "console":
           return output(note.stream, note.t, note.text);
@@ -136,6 +137,9 @@ export function openWandbRun(setup: WandbSetup): WandbRun {
     },
   };
 }
+
+/** The writing thread imports this name. */
+export { openWandbRun as openSink };
 
 /** With one of these there is something to look at. */
 const BEGINS: ReadonlySet<Event["kind"]> = new Set(["step", "eval", "epoch", "save"]);

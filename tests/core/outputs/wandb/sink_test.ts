@@ -3,7 +3,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { dirname, join } from "@std/path";
 import { byPart } from "../../../../core/run/account.ts";
 import { encodeEvent, type Event } from "../../../../core/run/events.ts";
-import { openWandbRun } from "../../../../core/outputs/wandb/run.ts";
+import { openWandbRun } from "../../../../core/outputs/wandb/sink.ts";
 import type { WandbRecord } from "../../../../core/outputs/wandb/records.ts";
 import type { WandbSetup } from "../../../../core/outputs/wandb/types.ts";
 import { inTemp, onDisk, ROOT_USER } from "../../../integration/program.ts";
