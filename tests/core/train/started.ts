@@ -31,6 +31,7 @@ export async function started<T>(
     device: "cpu",
     libtorch,
     notes: [],
+    outputs: [],
     resume: from,
     loaders,
   });
