@@ -1,14 +1,21 @@
-// Runs a Python program of tests/peers beside the code under test.
+// Runs Python programs beside the code under test, the peer that must agree with it.
 
-/** What tests/peers/<program> answers to `input`, both as JSON. HPCTRAIN_PYTHON names the Python. */
-export async function askPeer<T>(program: string, input: unknown): Promise<T> {
+const here = (path: string) => new URL(`./peers/${path}`, import.meta.url).pathname;
+
+/** `python ...args`, without the seconds that importing torch takes. HPCTRAIN_PYTHON names the Python. */
+export function peer(args: string[], options: Deno.CommandOptions = {}): Deno.Command {
   const python = Deno.env.get("HPCTRAIN_PYTHON");
   if (!python) {
-    throw new Error("set HPCTRAIN_PYTHON to a Python with torch, torchvision, numpy and scikit-learn");
+    throw new Error(
+      "set HPCTRAIN_PYTHON to a Python with torch, torchvision, numpy, safetensors and scikit-learn: this test compares with it",
+    );
   }
-  const path = new URL(`./peers/${program}`, import.meta.url).pathname;
-  const pipes = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
-  const process = new Deno.Command(python, { args: ["-B", path], ...pipes }).spawn();
+  return new Deno.Command(python, { ...options, args: ["-I", "-S", here("zygote.py"), ...args] });
+}
+
+/** What tests/peers/<program> answers to `input`, both as JSON. */
+export async function askPeer<T>(program: string, input: unknown): Promise<T> {
+  const process = peer([here(program)], { stdin: "piped", stdout: "piped", stderr: "piped" }).spawn();
   const writer = process.stdin.getWriter();
   await writer.write(new TextEncoder().encode(JSON.stringify(input)));
   await writer.close();

@@ -1,14 +1,10 @@
 // Runs a Python program beside the code under test: the peer that must agree with us. Test helper.
 
+import { peer } from "../../peer.ts";
+
 /** Runs `source` with `args`; its standard output. HPCTRAIN_PYTHON names a Python that has torch. */
 export function python(source: string, ...args: string[]): string {
-  const program = Deno.env.get("HPCTRAIN_PYTHON");
-  if (!program) {
-    throw new Error(
-      "set HPCTRAIN_PYTHON to a Python that has torch, torchvision and safetensors: this test compares with it",
-    );
-  }
-  const result = new Deno.Command(program, { args: ["-c", source, ...args] }).outputSync();
+  const result = peer(["-c", source, ...args]).outputSync();
   if (!result.success) throw new Error(`the Python peer failed:\n${new TextDecoder().decode(result.stderr)}`);
   return new TextDecoder().decode(result.stdout);
 }
