@@ -1,12 +1,21 @@
-// Runs the checks and the tests, group by group, and ends with the line that counts them. Started by scripts/test.
+// Runs the checks and the tests, group by group, and ends with the line that counts them. Started by scripts/test:
+// `unit` runs the quick tests, another word those that match it, and `--times` writes down how long each file took.
 
 import { parseJunit, type TestResult } from "./junit.ts";
 
 const MINUTES_A_GROUP = 45;
-/** Most tests wait for processes as much as they compute. */
-const GROUPS_AT_ONCE = Math.min(2, navigator.hardwareConcurrency);
-/** Threads that wait for each other's part of an op would spin, and keep the cores from the other group. */
+/** Tests that run the program wait for it, for its timers and for the disk during a third of their time. */
+const GROUPS_AT_ONCE = Math.min(2, navigator.hardwareConcurrency) + 1;
+/** Files of one folder share a process up to these seconds, so that no core waits long for the last group. */
+const SECONDS_A_GROUP = 60;
+/** A file that takes longer is no unit test. */
+const SECONDS_A_UNIT = 6;
+/** What runs the program from outside, or needs more set up than Deno, libtorch, MPI and Python. */
+const NO_UNIT = /^tests\/(integration|bench|core\/outputs\/wandb\/sync)\//;
+/** Threads that wait for each other's part of an op would spin, and keep the cores from the other groups. */
 const SHARED = { OMP_WAIT_POLICY: "passive" };
+/** The measured seconds of each file. */
+const TIMES = new URL("test_times.json", import.meta.url);
 
 interface Group {
   readonly name: string;
@@ -14,20 +23,30 @@ interface Group {
   readonly env?: Record<string, string>;
 }
 
-const filter = Deno.args[0];
+const filter = Deno.args.find((word) => word !== "--times");
+const unit = filter === "unit";
 if (!Deno.stdout.isTerminal()) Deno.env.set("NO_COLOR", "1"); // Deno's tests are coloured even in a file
+Deno.env.set("PEER_OWNER", String(Deno.pid)); // all groups share one Python that has imported torch
 const ci = Deno.env.get("CI") === "true";
 const results: TestResult[] = [];
+const measured = new Map<string, { files: string[]; seconds: number; tests: TestResult[] }>();
+const times: Record<string, number> = JSON.parse(Deno.readTextFileSync(TIMES));
+const secondsOf = (file: string) => times[file] ?? 2;
 
-if (!filter) { for (const task of ["fmt", "lint", "check"]) await check(task); }
 const { files, names } = selectTests(filter);
 const groups = groupsOf(files);
 const alone = groups.length === 1;
-const next = groups.values();
+const checks = !filter || unit ? [checkAll] : [];
+const next = [...checks, ...groups.map((group) => () => testGroup(group))].values();
 await Promise.all(Array.from({ length: GROUPS_AT_ONCE }, async () => {
-  for (const group of next) await testGroup(group);
+  for (const run of next) await run();
 }));
+if (Deno.args.includes("--times")) writeTimes();
 Deno.exit(summary());
+
+async function checkAll(): Promise<void> {
+  for (const task of ["fmt", "lint", "check"]) await check(task);
+}
 
 /** One of deno.json's tasks, counted as one test. */
 async function check(task: string): Promise<void> {
@@ -43,6 +62,7 @@ async function check(task: string): Promise<void> {
 /** A path's part picks files; anything else is a part of tests' names. */
 function selectTests(filter = ""): { files: string[]; names?: string } {
   const all = testFiles("tests").sort();
+  if (unit) return { files: all.filter((file) => !NO_UNIT.test(file) && secondsOf(file) <= SECONDS_A_UNIT) };
   const chosen = all.filter((file) => file.includes(filter));
   return chosen.length > 0 ? { files: chosen } : { files: all, names: filter };
 }
@@ -55,20 +75,40 @@ function testFiles(folder: string): string[] {
 }
 
 /**
- * Each group is a process of its own: a crash in native code loses that group's results and no other's. The tests that
- * run the program from outside come first, a file a group, since they take longest.
+ * Each group is a process of its own: a crash in native code loses that group's results and no other's. The longest
+ * come first, so that the cores end their last groups at about the same time.
  */
 function groupsOf(files: string[]): Group[] {
-  const room = (file: string) => file.split("/").slice(1, -1).slice(0, 2).join("/") || "tests";
-  const name = (file: string) => room(file) === "integration" ? file.slice("tests/".length) : room(file);
-  const groups: Group[] = [...Map.groupBy(files, name)].map(([name, files]) => ({ name, files }));
+  const folder = (file: string) => file.split("/").slice(1, -1).slice(0, 2).join("/") || "tests";
+  const name = (file: string) =>
+    /^tests\/integration\//.test(file) ? file.slice("tests/".length) : folder(file);
+  const groups = [...Map.groupBy(files, name)].flatMap(([name, files]) => parts({ name, files }));
   const oldest = Deno.env.get("HPCTRAIN_LIBTORCH_OLDEST");
   const native = files.filter((file) => /^tests\/ffi\/(?!libraries\/|mpi\/|ranks\/)/.test(file)); // these load none
-  if (oldest && native.length > 0) {
-    groups.push({ name: "ffi on the oldest libtorch", files: native, env: { HPCTRAIN_LIBTORCH: oldest } });
+  if (oldest && !unit && native.length > 0) {
+    const env = { HPCTRAIN_LIBTORCH: oldest };
+    groups.push(...parts({ name: "ffi on the oldest libtorch", files: native, env }));
   }
-  const outside = ({ name }: Group) => name.startsWith("integration") ? 0 : 1;
-  return groups.sort((a, b) => outside(a) - outside(b));
+  const seconds = (group: Group) => sum(group.files.map(secondsOf));
+  return groups.sort((a, b) => seconds(b) - seconds(a));
+}
+
+/** As few groups of about equal length as keep to SECONDS_A_GROUP, if files do. Two SLURMs at once are too many. */
+function parts(group: Group): Group[] {
+  if (group.name.startsWith("integration/")) return [group];
+  const count = Math.ceil(sum(group.files.map(secondsOf)) / SECONDS_A_GROUP);
+  const parts = Array.from({ length: Math.max(1, count) }, () => ({ files: [] as string[], seconds: 0 }));
+  for (const file of group.files.toSorted((a, b) => secondsOf(b) - secondsOf(a))) {
+    const least = parts.reduce((a, b) => b.seconds < a.seconds ? b : a);
+    least.files.push(file);
+    least.seconds += secondsOf(file);
+  }
+  const used = parts.filter(({ files }) => files.length > 0);
+  return used.map(({ files }, i) => ({
+    ...group,
+    name: used.length > 1 ? `${group.name} (${i + 1} of ${used.length})` : group.name,
+    files: files.sort(),
+  }));
 }
 
 async function testGroup({ name: group, files, env = {} }: Group) {
@@ -96,6 +136,9 @@ async function testGroup({ name: group, files, env = {} }: Group) {
   const found = all.filter((r) => r.outcome !== "skipped" || r.name.includes(names ?? ""))
     .filter((r) => !all.some((test) => test.file === r.file && r.name.startsWith(`${test.name} > `)));
   await Deno.remove(junit);
+  if (!env.HPCTRAIN_LIBTORCH) {
+    measured.set(group, { files, seconds: (performance.now() - start) / 1000, tests: all });
+  }
   results.push(
     ...found.map((r) => env.HPCTRAIN_LIBTORCH ? { ...r, name: `${r.name} (oldest libtorch)` } : r),
   );
@@ -108,6 +151,22 @@ async function testGroup({ name: group, files, env = {} }: Group) {
 function record(name: string, outcome: TestResult["outcome"], start: number): void {
   results.push({ file: "", name, outcome, seconds: (performance.now() - start) / 1000 });
   console.log(`${name}: ${outcome}`);
+}
+
+/** A lone file's seconds are its process's; files that share one have those of their tests. */
+function writeTimes(): void {
+  for (const { files, seconds, tests } of measured.values()) {
+    for (const file of files) {
+      const own = sum(tests.filter((test) => test.file === `./${file}`).map((test) => test.seconds));
+      times[file] = Number((files.length === 1 ? seconds : own).toFixed(1));
+    }
+  }
+  const kept = testFiles("tests").sort().filter((file) => file in times).map((file) => [file, times[file]]);
+  Deno.writeTextFileSync(TIMES, JSON.stringify(Object.fromEntries(kept), null, 2) + "\n");
+}
+
+function sum(numbers: number[]): number {
+  return numbers.reduce((a, b) => a + b, 0);
 }
 
 function summary(): number {
