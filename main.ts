@@ -18,12 +18,13 @@ export async function main(given: string[]): Promise<number> {
   const command = findCommand(first.startsWith("-") ? "train" : first);
   if (!command) throw await unknownCommand(first);
   const words = first.startsWith("-") ? argv : rest;
-  const asked = words.slice(0, words.includes("--") ? words.indexOf("--") : undefined)
+  const help = words.slice(0, words.includes("--") ? words.indexOf("--") : undefined)
     .filter((word) => ["--help", "-h", "--help-all"].includes(word));
-  const run = async (args: string[]) => await (await command.load())(args);
-  if (asked.length === 0) return await run(words);
-  if (command.ownHelp) return await run(["--help"]);
-  console.log((await import("./commands/help.ts")).commandHelp(command, asked.includes("--help-all")));
+  const { run, ownHelp } = await command.load();
+  if (help.length === 0) return await run(words);
+  if (ownHelp) return await run(["--help"]);
+  const { commandHelp } = await import("./commands/help.ts");
+  console.log(await commandHelp(command, help.includes("--help-all")));
   return EXIT.done;
 }
 

@@ -9,25 +9,50 @@ import { EXIT, UserError } from "../core/base/errors.ts";
 import { formatBytes, formatPlural, formatRate } from "../core/base/format.ts";
 import { openDevice } from "../core/train/device.ts";
 import { failed, joinRanks } from "../core/train/session.ts";
-import { BENCH_OPTIONS, COMMAND_SETTINGS } from "./options.ts";
 import { findRun } from "../core/run/run_data.ts";
 import { doubts, runSpeedOf, type Scaled, scaling } from "../core/outputs/scaling.ts";
+import type { Command } from "./mod.ts";
+import { HERE, PLACE, settingsAmong } from "./options.ts";
 
 // `hpctrain bench allreduce`: how fast the ranks that were started add up tensors; `bench scaling` is next door.
 
 const USAGE = "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS] | scaling RUN RUN...";
 
+const OPTIONS = {
+  sizes: {
+    kind: "text",
+    value: "SIZES",
+    help: "such as 4KiB,1MiB (default: nine sizes, 4 KiB to 256 MiB)",
+  },
+} as const;
+
+const SETTINGS = settingsAmong(HERE, PLACE, /^distributed\./);
+
+export const command: Command = {
+  usage: USAGE,
+  examples: [
+    "hpctrain launch -n 4 -- bench allreduce --device cpu",
+    "srun hpctrain bench allreduce --json",
+    "hpctrain bench scaling one-gpu four-gpus eight-gpus",
+  ],
+  settings: SETTINGS,
+  options: OPTIONS,
+  words: ["allreduce", "scaling"],
+  positionals: 1,
+  run: bench,
+};
+
 export async function bench(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const { own, rest } = splitOwnOptions(argv, BENCH_OPTIONS);
+  const { own, rest } = splitOwnOptions(argv, OPTIONS);
   if (rest.includes("scaling") && own.length === 0) return benchScaling(rest);
-  const sizes = sizesIn(parseOptions(own, BENCH_OPTIONS, USAGE).options.sizes);
+  const sizes = sizesIn(parseOptions(own, OPTIONS, USAGE).options.sizes);
   const { config, positionals: [what] } = resolveSettings({
     argv: rest,
     env,
     positionals: 1,
     usage: USAGE,
-    takes: COMMAND_SETTINGS.bench,
+    takes: SETTINGS,
   });
   if (what !== "allreduce") {
     const found = what === undefined

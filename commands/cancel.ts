@@ -5,13 +5,29 @@ import { parseOptions } from "../core/settings/options.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
 import { openRun } from "../core/run/run_data.ts";
 import { runStatusOf } from "../core/run/status.ts";
-import { CANCEL_OPTIONS } from "./options.ts";
+import type { Command } from "./mod.ts";
+import { SAVE_DIR } from "./options.ts";
 
 const USAGE = "hpctrain cancel RUN | JOB [--now] [--save-dir DIR]";
+
+const OPTIONS = {
+  "save-dir": SAVE_DIR,
+  now: {
+    kind: "bool",
+    help: "let the scheduler end the job, instead of asking the run to stop after a save",
+  },
+} as const;
+
+export const command: Command = {
+  usage: "hpctrain cancel RUN | JOB [--now]",
+  examples: ["hpctrain cancel quickstart", "hpctrain cancel 4711 --now"],
+  options: OPTIONS,
+  run: cancel,
+};
 const OVER = ["done", "stopped", "failed", "gone"];
 
 export async function cancel(argv: string[]): Promise<number> {
-  const { options, positionals } = parseOptions(argv, CANCEL_OPTIONS, USAGE);
+  const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
   if (positionals.length !== 1) throw new UserError("usage", `Which run or job should end? Usage: ${USAGE}`);
   const { folder, job } = findRunOrJob(positionals[0], options["save-dir"]);
   if (job !== null && (options.now || folder === null)) {

@@ -2,13 +2,19 @@
 import { UserError } from "../core/base/errors.ts";
 import { type CompletedFlag, settingFlags } from "../core/settings/reference.ts";
 import { type OptionSpec, parseOptions } from "../core/settings/options.ts";
-import { PRESET_NAMES } from "../core/settings/presets.ts";
 import { didYouMean } from "../core/base/suggest.ts";
-import { type Command, COMMANDS } from "./mod.ts";
+import { type Command, type CommandEntry, COMMANDS } from "./mod.ts";
 
 // `hpctrain completions SHELL`: a script the shell evaluates.
 
 const USAGE = "hpctrain completions bash|zsh|fish";
+
+export const command: Command = {
+  usage: USAGE,
+  examples: ['eval "$(hpctrain completions bash)"', "hpctrain completions fish | source"],
+  words: ["bash", "zsh", "fish"],
+  run: completions,
+};
 const SHELLS = { bash, zsh, fish };
 
 /** A command as a shell sees it. */
@@ -19,7 +25,6 @@ export interface CompletedCommand {
   readonly flags: readonly CompletedFlag[];
 }
 
-// deno-lint-ignore require-await
 export async function completions(argv: string[]): Promise<number> {
   const { positionals: [shell, extra] } = parseOptions(argv, {}, USAGE);
   if (shell === undefined) throw new UserError("usage", `Which shell? Usage: ${USAGE}`);
@@ -28,12 +33,12 @@ export async function completions(argv: string[]): Promise<number> {
     const hint = didYouMean(shell, Object.keys(SHELLS));
     throw new UserError("usage", `No completions for "${shell}".${hint} Usage: ${USAGE}`);
   }
-  console.log(SHELLS[shell as keyof typeof SHELLS](COMMANDS.map(completed)));
+  console.log(SHELLS[shell as keyof typeof SHELLS](await Promise.all(COMMANDS.map(completed))));
   return 0;
 }
 
-function completed(command: Command): CompletedCommand {
-  const { name, summary, settings, ofCheckpoint = false, options = {} } = command;
+async function completed({ name, summary, load }: CommandEntry): Promise<CompletedCommand> {
+  const { settings, ofCheckpoint = false, options = {}, words = [] } = await load();
   const flags = [
     ...(settings ? settingFlags(settings === true ? () => true : settings, ofCheckpoint) : []),
     ...Object.entries(options).map(([flag, option]) => optionFlag(flag, option)),
@@ -43,7 +48,7 @@ function completed(command: Command): CompletedCommand {
   return {
     name,
     summary,
-    words: name === "presets" ? PRESET_NAMES : command.words ?? [],
+    words,
     flags: [...new Map(flags.map((flag) => [flag.name, flag])).values()],
   };
 }

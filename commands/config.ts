@@ -4,21 +4,38 @@ import { jsonSchema, settingsPage } from "../core/settings/reference.ts";
 import { parseOptions } from "../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
 import { ALL_SETTINGS, type Declared, readSetting, writeSetting } from "../core/settings/settings.ts";
-import { CONFIG_OPTIONS } from "./options.ts";
 import { UserError } from "../core/base/errors.ts";
 import { helpLine } from "../core/settings/help.ts";
 import { describeLayout, loadPreset, PRESET_NAMES } from "../core/settings/presets.ts";
+import type { Command } from "./mod.ts";
 
 // `hpctrain config`: each value of the effective configuration, and where it came from.
 
 const USAGE = "hpctrain config [FLAGS] [--changed] [--json | --yaml | --schema | --docs]";
 
+const OPTIONS = {
+  json: { kind: "bool", help: "print the configuration and the origins as JSON" },
+  yaml: { kind: "bool", help: "print the configuration as a YAML file that --config reads" },
+  changed: { kind: "bool", help: "only what differs from the default" },
+  schema: { kind: "bool", help: "print the JSON Schema of a YAML file, for editors" },
+  docs: { kind: "bool", help: "print the page of all settings as Markdown" },
+} as const;
+
+export const command: Command = {
+  usage: USAGE,
+  examples: [
+    "hpctrain config --preset cpu --lr 1e-3 --changed",
+    "hpctrain config --preset cpu --yaml > run.yaml",
+  ],
+  settings: true,
+  options: OPTIONS,
+  run: config,
+};
+
 // deno-lint-ignore require-await
 export async function config(argv: string[]): Promise<number> {
-  const own = argv.filter((word) =>
-    Object.hasOwn(CONFIG_OPTIONS, word.replace(/^--/, "")) && word.startsWith("--")
-  );
-  const { options } = parseOptions(own, CONFIG_OPTIONS, USAGE);
+  const own = argv.filter((word) => Object.hasOwn(OPTIONS, word.replace(/^--/, "")) && word.startsWith("--"));
+  const { options } = parseOptions(own, OPTIONS, USAGE);
   if (options.schema) return print(JSON.stringify(jsonSchema(), null, 2));
   if (options.docs) return print(settingsPage().trimEnd());
   const resolved = resolveSettings({
@@ -80,6 +97,13 @@ function print(text: string): number {
 // `hpctrain presets`: lists the embedded presets, or prints one.
 
 const PRESETS_USAGE = "hpctrain presets [NAME]";
+
+export const presetsCommand: Command = {
+  usage: PRESETS_USAGE,
+  examples: ["hpctrain presets", "hpctrain presets cpu > run.yaml"],
+  words: PRESET_NAMES,
+  run: presets,
+};
 
 // deno-lint-ignore require-await
 export async function presets(argv: string[]): Promise<number> {

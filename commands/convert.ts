@@ -10,8 +10,17 @@ import { type Key, OrderedDict, type TensorData, type Value } from "../core/chec
 import { parseOptions } from "../core/settings/options.ts";
 import { UserError } from "../core/base/errors.ts";
 import { formatBytes, formatPlural } from "../core/base/format.ts";
+import type { Command } from "./mod.ts";
 
 const USAGE = "hpctrain convert IN OUT [--whole] [--shards N] [--strip PREFIX] [--force]";
+
+export const command: Command = {
+  usage: USAGE,
+  examples: ["hpctrain convert checkpoints/quickstart_best.pt model.safetensors"],
+  ownHelp: true,
+  words: ["--whole", "--shards", "--strip", "--force"],
+  run: convert,
+};
 const HELP =
   `hpctrain convert: checkpoints from .pt to .safetensors and back, from one file to several and back
 

@@ -5,16 +5,38 @@ import { examine, judgeFacts } from "../core/cluster/doctor/examine.ts";
 import { exitCode, type Finding, findingsSummary, findingsTable } from "../core/cluster/doctor/check.ts";
 import { EXIT } from "../core/base/errors.ts";
 import { VERSION } from "../core/base/version.ts";
-import { COMMAND_SETTINGS, DOCTOR_OPTIONS } from "./options.ts";
+import type { Command } from "./mod.ts";
+import { HERE, PLACE, settingsAmong } from "./options.ts";
 
 const USAGE = "hpctrain doctor [--full] [--json] [FLAGS]";
+
+const OPTIONS = {
+  full: {
+    kind: "bool",
+    help: "measure too: matmul, all-reduce between nodes, storage, clocks; under a minute",
+  },
+} as const;
+
+const SETTINGS = settingsAmong(HERE, PLACE, /^output\.save_dir$|^data\.|^distributed\.|^wandb\./);
+
+export const command: Command = {
+  usage: USAGE,
+  examples: [
+    "hpctrain doctor",
+    "hpctrain doctor --full --save-dir /scratch/me",
+    "srun hpctrain doctor --full",
+  ],
+  settings: SETTINGS,
+  options: OPTIONS,
+  run: doctor,
+};
 
 /** 0, or 1 where training here would fail. */
 export async function doctor(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const { own, rest } = splitOwnOptions(argv, DOCTOR_OPTIONS);
-  const { full } = parseOptions(own, DOCTOR_OPTIONS, USAGE).options;
-  const resolved = resolveSettings({ argv: rest, env, usage: USAGE, takes: COMMAND_SETTINGS.doctor });
+  const { own, rest } = splitOwnOptions(argv, OPTIONS);
+  const { full } = parseOptions(own, OPTIONS, USAGE).options;
+  const resolved = resolveSettings({ argv: rest, env, usage: USAGE, takes: SETTINGS });
   const { json, quiet } = resolved.config.output;
   const show = { json, quiet };
   const began = performance.now();

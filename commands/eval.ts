@@ -12,8 +12,9 @@ import { evaluate as evaluateAll, type Evaluation, lessAtOnce } from "../core/tr
 import { openFeed } from "../core/train/feed.ts";
 import { savedConfig, withOwnStatistics } from "../core/train/resume.ts";
 import { formatValue } from "../core/base/format.ts";
-import { COMMAND_SETTINGS } from "./options.ts";
 import { withUserCode } from "./user_code.ts";
+import type { Command } from "./mod.ts";
+import { DATA, FORWARD, HERE, ITS_FILE, settingsAmong } from "./options.ts";
 
 const LABELS: Record<string, string> = {
   accuracy: "Acc",
@@ -32,9 +33,20 @@ const LABELS: Record<string, string> = {
 
 const USAGE = "hpctrain eval CHECKPOINT [FLAGS]";
 
+const SETTINGS = settingsAmong(DATA, HERE, FORWARD, ITS_FILE);
+
+export const command: Command = {
+  usage: USAGE,
+  examples: ["hpctrain eval checkpoints/quickstart_best.pt --val-samples 2000"],
+  settings: SETTINGS,
+  ofCheckpoint: true,
+  positionals: 1,
+  run: evaluate,
+};
+
 export async function evaluate(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const asked = { argv, env, positionals: 1, usage: USAGE, takes: COMMAND_SETTINGS.eval };
+  const asked = { argv, env, positionals: 1, usage: USAGE, takes: SETTINGS };
   const [path] = resolveSettings(asked).positionals;
   if (path === undefined) {
     throw new UserError(

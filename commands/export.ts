@@ -8,12 +8,35 @@ import { stateDictOf, type Weights, weightsOf, writeProgram } from "../core/expo
 import { formatBytes, formatPlural } from "../core/base/format.ts";
 import { refuseForeign } from "../core/models/user/code.ts";
 import { savedConfig } from "../core/train/resume.ts";
-import { EXPORT_OPTIONS } from "./options.ts";
+import type { Command } from "./mod.ts";
 
 const USAGE = "hpctrain export CHECKPOINT OUT.pt|.safetensors|.pt2 [--model FILE] [--raw] [--force]";
 
+const OPTIONS = {
+  model: {
+    kind: "text",
+    value: "FILE",
+    help: "the exported program that was trained, if it is not where it was (OUT is .pt2)",
+  },
+  raw: {
+    kind: "bool",
+    help: "the weights as they were trained, where the run kept averages of them (--ema)",
+  },
+  force: { kind: "bool", help: "replace OUT if it exists" },
+} as const;
+
+export const command: Command = {
+  usage: USAGE,
+  examples: [
+    "hpctrain export checkpoints/quickstart_best.pt weights.pt",
+    "hpctrain export checkpoints/mine_best.pt trained.pt2",
+  ],
+  options: OPTIONS,
+  run: exportWeights,
+};
+
 export async function exportWeights(argv: string[]): Promise<number> {
-  const { options, positionals } = parseOptions(argv, EXPORT_OPTIONS, USAGE);
+  const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
   if (positionals.length !== 2) {
     throw new UserError(
       "usage",

@@ -15,8 +15,17 @@ import { type RankContext, whereAmI } from "../core/ranks/context.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural } from "../core/base/format.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
+import type { Command } from "./mod.ts";
 
 const USAGE = "hpctrain generate-data --data-type 2lpt|des|synthetic --samples N --out DIR [OPTIONS]";
+
+export const command: Command = {
+  usage: "hpctrain generate-data --data-type 2lpt|des|synthetic --samples N --out DIR",
+  examples: ["hpctrain generate-data --data-type 2lpt --samples 2000 --out maps"],
+  ownHelp: true,
+  words: ["--data-type", "--samples", "--out", "--val-samples", "--seed", "--grid", "--box", "--maps"],
+  run: generateData,
+};
 const EXAMPLES = [
   "hpctrain generate-data --data-type 2lpt --samples 2000 --val-samples 200 --out maps",
   "srun -n 16 ./hpctrain generate-data --data-type des --samples 100000 --out /scratch/des --masked 0.3",

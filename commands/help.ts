@@ -1,7 +1,7 @@
 // What `hpctrain` alone and `--help` print.
 import { helpLine, settingsHelp } from "../core/settings/help.ts";
 import { VERSION } from "../core/base/version.ts";
-import { type Command, COMMANDS } from "./mod.ts";
+import { type CommandEntry, COMMANDS } from "./mod.ts";
 
 /** What commands are for -> their names, for the guide. A name that is no command yet is passed over. */
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
@@ -38,16 +38,20 @@ ${helpLine("hpctrain train --help-all", "every setting")}`;
 
 const TRACE = helpLine("--trace-errors", "tell where in the program an error came from, and its causes");
 
-export function commandHelp(command: Command, all: boolean): string {
+export async function commandHelp(
+  { name, summary, load }: CommandEntry,
+  all: boolean,
+): Promise<string> {
+  const command = await load();
   const examples = command.examples.map((example) => `  ${example}`);
   const blocks = [
-    `${command.usage}\n\n${sentence(command.summary)}`,
+    `${command.usage}\n\n${sentence(summary)}`,
     `Example${examples.length > 1 ? "s" : ""}\n${examples.join("\n")}`,
   ];
   const options = Object.entries(command.options ?? {});
   if (options.length > 0) {
-    const lines = options.map(([name, { value, help }]) =>
-      helpLine(`--${name}${value ? " " + value : ""}`, help)
+    const lines = options.map(([option, { value, help }]) =>
+      helpLine(`--${option}${value ? " " + value : ""}`, help)
     );
     blocks.push(`Options\n${lines.join("\n")}`);
   }
@@ -55,7 +59,7 @@ export function commandHelp(command: Command, all: boolean): string {
     const { settings, ofCheckpoint } = command;
     blocks.push(settingsHelp({ all, takes: settings === true ? undefined : settings, ofCheckpoint }));
     if (!all) {
-      blocks.push(`These are the common flags. hpctrain ${command.name} --help-all shows every setting.`);
+      blocks.push(`These are the common flags. hpctrain ${name} --help-all shows every setting.`);
     }
   }
   blocks.push(`Everywhere\n${TRACE}`);

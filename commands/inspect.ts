@@ -20,10 +20,23 @@ import { type Archive, openExported } from "../core/models/exported/archive.ts";
 import { sizesText, warningsOf } from "../core/models/exported/check.ts";
 import { type GraphNode, type GraphValue, sourceLineOf } from "../core/models/exported/graph.ts";
 import { refusedTarget } from "../core/models/exported/operators.ts";
+import type { Command } from "./mod.ts";
 
 // `hpctrain inspect`: what is in a checkpoint or a data set.
 
 const USAGE = "hpctrain inspect FILE|FOLDER [--json] [--verify] [--sample N] [--png FILE]";
+
+export const command: Command = {
+  usage: USAGE,
+  examples: [
+    "hpctrain inspect checkpoints/quickstart_best.pt",
+    "hpctrain inspect model.safetensors --json",
+    "hpctrain inspect maps.nc --png maps.png",
+  ],
+  ownHelp: true,
+  words: ["--json", "--verify", "--sample", "--png", "--data-type"],
+  run: inspect,
+};
 const HELP = `hpctrain inspect: what is in a checkpoint or a data set, or what became of a run
 
   ${USAGE}

@@ -12,7 +12,40 @@ import { secretOf } from "../core/ranks/launch/pmi.ts";
 import { supervise } from "../core/ranks/launch/supervise.ts";
 import { UserError } from "../core/base/errors.ts";
 import { formatPlural } from "../core/base/format.ts";
-import { BENCH_OPTIONS, DOCTOR_OPTIONS, PREDICT_OPTIONS, TRAIN_OPTIONS } from "./options.ts";
+import { type Command, findCommand } from "./mod.ts";
+
+const OPTIONS = {
+  n: {
+    kind: "text",
+    value: "N",
+    help: "ranks on this node; also --nproc-per-node, and gpu, cpu or auto for N",
+  },
+  nodes: { kind: "text", value: "M", help: "nodes that take part, each with its own launch (default: 1)" },
+  "node-rank": { kind: "text", value: "K", help: "which of them this is, from 0" },
+  rendezvous: {
+    kind: "text",
+    value: "HOST:PORT",
+    help:
+      "where rank 0 can be reached from the other nodes: the host of node 0, and a port that is free there",
+  },
+  "max-restarts": {
+    kind: "text",
+    value: "R",
+    help:
+      "start all ranks again after a failure, from the newest good checkpoint, at most so often (default: 0)",
+  },
+} as const;
+
+export const command: Command = {
+  usage: "hpctrain launch -n N [--nodes M --node-rank K --rendezvous HOST:PORT --max-restarts R] -- [FLAGS]",
+  examples: [
+    "hpctrain launch -n 4 -- --preset cpu-cluster --any-layout",
+    "hpctrain launch --nproc-per-node gpu --max-restarts 2 -- --config run.yaml",
+    "hpctrain launch -n 8 pack photos packed --resize 256",
+  ],
+  options: OPTIONS,
+  run: launch,
+};
 
 type Env = Record<string, string>;
 
@@ -28,7 +61,7 @@ export async function launch(argv: string[]): Promise<number> {
   const world = local * asked.nodes;
   const talking = ["train", "predict", "doctor", "bench"].includes(words[0]);
   const { onGpus, backend } = talking
-    ? settingsOf(words, world, gpus, env)
+    ? await settingsOf(words, world, gpus, env)
     : { onGpus: false, backend: "gloo" as const };
   if (onGpus) refuseTooMany(local, gpus, env);
   const mayUseMpi = !onGpus && world > 1 && (backend === "auto" || backend === "mpi");
@@ -76,18 +109,10 @@ function ranksHere({ ranks }: LaunchOptions, gpus: number): number {
   );
 }
 
-/** What decides how ranks are started. Wrong settings are told here, once, before anything is. */
-function settingsOf([command, ...words]: string[], ranks: number, gpus: number, env: Env) {
-  const argv = command === "bench"
-    ? splitOwnOptions(words.slice(1), BENCH_OPTIONS).rest
-    : command === "doctor"
-    ? splitOwnOptions(words, DOCTOR_OPTIONS).rest
-    : command === "predict"
-    ? splitOwnOptions(words, PREDICT_OPTIONS).rest
-    : command === "train"
-    ? splitOwnOptions(words, TRAIN_OPTIONS).rest
-    : words;
-  const positionals = command === "predict" ? 1 : 0; // its checkpoint
+/** Wrong settings are refused here, once, before any rank starts. */
+async function settingsOf([name, ...words]: string[], ranks: number, gpus: number, env: Env) {
+  const { options = {}, positionals } = await findCommand(name)!.load();
+  const argv = splitOwnOptions(words, options).rest;
   const { training, environment, distributed: { backend } } =
     resolveSettings({ argv, env, ranks, positionals }).config;
   const usable = () => findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.cuda ?? false;

@@ -9,6 +9,15 @@ import {
 } from "../ffi/libraries/find.ts";
 import { installLibtorch, installMpich, NEWEST, RELEASES } from "../ffi/libraries/install.ts";
 import { findMpi } from "../ffi/mpi/find.ts";
+import type { Command } from "./mod.ts";
+
+export const command: Command = {
+  usage: "hpctrain libtorch list | install [VERSION] | use DIR",
+  examples: ["hpctrain libtorch list"],
+  ownHelp: true,
+  words: ["list", "install", "use", "--json", "--if-missing", "--quiet"],
+  run: libtorch,
+};
 
 const HELP = `hpctrain libtorch: which PyTorch library to use
 

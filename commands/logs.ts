@@ -5,9 +5,23 @@ import { findRunOrJob } from "../core/cluster/jobs.ts";
 import { errBeside } from "../core/cluster/script/slurm.ts";
 import { parseOptions } from "../core/settings/options.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
-import { LOGS_OPTIONS } from "./options.ts";
+import type { Command } from "./mod.ts";
+import { SAVE_DIR } from "./options.ts";
 
 const USAGE = "hpctrain logs [RUN | JOB] [-f] [--rank K] [--save-dir DIR]";
+
+const OPTIONS = {
+  "save-dir": SAVE_DIR,
+  follow: { kind: "bool", help: "go on as more is printed; also -f" },
+  rank: { kind: "text", value: "K", help: "the rank whose output is shown (default: 0)" },
+} as const;
+
+export const command: Command = {
+  usage: "hpctrain logs [RUN | JOB] [-f] [--rank K]",
+  examples: ["hpctrain logs -f", "hpctrain logs quickstart --rank 3"],
+  options: OPTIONS,
+  run: logs,
+};
 const LOOK_MS = 500;
 const CHUNK = 64 * 1024;
 /** Letters of a job's errors that are shown. */
@@ -15,7 +29,7 @@ const LAST = 16 * 1024;
 
 export async function logs(argv: string[]): Promise<number> {
   const words = argv.map((word) => word === "-f" ? "--follow" : word);
-  const { options, positionals } = parseOptions(words, LOGS_OPTIONS, USAGE);
+  const { options, positionals } = parseOptions(words, OPTIONS, USAGE);
   const saveDir = options["save-dir"] ?? ".";
   const { folder, job } = findRunOrJob(positionals[0], saveDir);
   const path = fileOf(folder, job, saveDir, options.rank ?? "0");

@@ -12,10 +12,36 @@ import { type Model, parameterCount } from "../core/models/model.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
 import { manualSeed } from "../ffi/context.ts";
 import type { DType } from "../ffi/dtype.ts";
-import { COMMAND_SETTINGS, MODELS_OPTIONS } from "./options.ts";
 import { withUserCode } from "./user_code.ts";
+import type { Command } from "./mod.ts";
+import { MODEL_NAMES } from "../core/settings/sections/model.ts";
+import { DATA, HERE, settingsAmong } from "./options.ts";
 
 const USAGE = "hpctrain models [NAME] [--gpu 80GB] [FLAGS]";
+
+const OPTIONS = {
+  gpu: { kind: "text", value: "MEMORY", help: "say how large a batch fits, of a GPU with 80GB, 24GiB, ..." },
+} as const;
+
+const SETTINGS = settingsAmong(
+  DATA,
+  HERE,
+  /^model\.|^training\.(optimizer\.type|amp|loss|seed|gradient_checkpointing|ema)$/,
+);
+
+export const command: Command = {
+  usage: USAGE,
+  examples: [
+    "hpctrain models",
+    "hpctrain models resnet50 --gpu 80GB",
+    "hpctrain models gpt --layers 12 --heads 12 --embed 768",
+  ],
+  settings: SETTINGS,
+  options: OPTIONS,
+  words: MODEL_NAMES,
+  positionals: 1,
+  run: models,
+};
 
 interface Sample {
   readonly shape: readonly number[];
@@ -23,15 +49,15 @@ interface Sample {
 }
 
 export async function models(argv: string[]): Promise<number> {
-  const { own, rest } = splitOwnOptions(argv, MODELS_OPTIONS);
-  const { options } = parseOptions(own, MODELS_OPTIONS, USAGE);
+  const { own, rest } = splitOwnOptions(argv, OPTIONS);
+  const { options } = parseOptions(own, OPTIONS, USAGE);
   const gpu = options.gpu === undefined ? undefined : memorySize(options.gpu);
   const asked = resolveSettings({
     argv: rest,
     env: Deno.env.toObject(),
     positionals: 1,
     usage: USAGE,
-    takes: COMMAND_SETTINGS.models,
+    takes: SETTINGS,
   });
   const [named] = asked.positionals;
   const given = asked.origin("model.name").kind !== "default";

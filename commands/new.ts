@@ -9,10 +9,18 @@ import {
   typeDeclarations,
   writeTemplate,
 } from "../core/models/user/templates.ts";
+import type { Command } from "./mod.ts";
 
 // `hpctrain new`: a commented, working file to begin with.
 
 const USAGE = "hpctrain new model|data|loss|metric [FILE]";
+
+export const command: Command = {
+  usage: USAGE,
+  examples: ["hpctrain new model", "hpctrain new data maps.ts"],
+  words: ["model", "data", "loss", "metric"],
+  run: newFile,
+};
 
 // deno-lint-ignore require-await
 export async function newFile(argv: string[]): Promise<number> {
@@ -41,6 +49,12 @@ export async function newFile(argv: string[]): Promise<number> {
 // `hpctrain types`: prints the declarations that users' files import their types from.
 
 const TYPES_USAGE = "hpctrain types > hpctrain.d.ts";
+
+export const typesCommand: Command = {
+  usage: TYPES_USAGE,
+  examples: ["hpctrain types > hpctrain.d.ts"],
+  run: types,
+};
 
 // deno-lint-ignore require-await
 export async function types(argv: string[]): Promise<number> {

@@ -24,23 +24,51 @@ import { placeFlags, whereAmI } from "../core/ranks/context.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../core/base/format.ts";
 import { asUserError, openDevice } from "../core/train/device.ts";
-import { COMMAND_SETTINGS, PACK_OPTIONS } from "./options.ts";
 import { writeColumns, writeSamples, type Written } from "../core/data/formats/npz/write.ts";
+import type { Command } from "./mod.ts";
+import { DATA, HERE, PLACE, settingsAmong } from "./options.ts";
 
 // `hpctrain pack`: any readable data set -> packed shards.
 
 const USAGE = "hpctrain pack SRC OUT [FLAGS]";
 
+const OPTIONS = {
+  "samples-per-shard": {
+    kind: "text",
+    value: "N",
+    help: "samples in one file (default: as many as take 64 MiB, or a 256th of all)",
+  },
+  "keep-encoded": {
+    kind: "bool",
+    help: "keep images as their files are, to be decoded in training: smaller, and slower to read",
+  },
+} as const;
+
+const SETTINGS = settingsAmong(DATA, HERE, PLACE, /^model\.|^training\.(loss|seed)$/);
+
+export const command: Command = {
+  usage: USAGE,
+  examples: [
+    "hpctrain pack photos packed --resize 256 --centre-crop 224",
+    "hpctrain pack ice.nc packed --features wind,temperature --targets drift",
+    "hpctrain pack ice.nc ice.npz",
+  ],
+  settings: SETTINGS,
+  options: OPTIONS,
+  positionals: 2,
+  run: pack,
+};
+
 export async function pack(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const { own, rest } = splitOwnOptions(argv, PACK_OPTIONS);
-  const { options } = parseOptions(own, PACK_OPTIONS, USAGE);
+  const { own, rest } = splitOwnOptions(argv, OPTIONS);
+  const { options } = parseOptions(own, OPTIONS, USAGE);
   const resolved = resolveSettings({
     argv: rest,
     env,
     positionals: 2,
     usage: USAGE,
-    takes: COMMAND_SETTINGS.pack,
+    takes: SETTINGS,
   });
   const [from, out] = resolved.positionals;
   if (out === undefined) {

@@ -23,16 +23,45 @@ import { openFeed } from "../core/train/feed.ts";
 import { savedConfig, withOwnStatistics } from "../core/train/resume.ts";
 import { ranksSharingCores, shareCores } from "../core/train/rank_group.ts";
 import { failed, joinRanks } from "../core/train/session.ts";
-import { COMMAND_SETTINGS, PREDICT_OPTIONS } from "./options.ts";
 import { withUserCode } from "./user_code.ts";
+import type { Command } from "./mod.ts";
+import { DATA, FORWARD, HERE, ITS_FILE, PLACE, settingsAmong } from "./options.ts";
 
 const USAGE = "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [--no-targets] [FLAGS]";
 
+const OPTIONS = {
+  out: { kind: "text", value: "FILE", help: "the file to write, .npz, .csv or .nc" },
+  all: {
+    kind: "bool",
+    help: "all samples, not those to validate with alone; so it is with another --data-path",
+  },
+  "no-targets": {
+    kind: "bool",
+    help: "the data need not say what the answers should be, and the file has predictions alone",
+  },
+} as const;
+
+const SETTINGS = settingsAmong(DATA, HERE, FORWARD, ITS_FILE, PLACE);
+
+export const command: Command = {
+  usage: USAGE,
+  examples: [
+    "hpctrain predict checkpoints/quickstart_best.pt --out predicted.csv",
+    "hpctrain predict checkpoints/ice_best.pt --data-path next-year.nc --out predicted.nc",
+    "hpctrain launch -n 4 -- predict checkpoints/ice_best.pt --data-path new.nc --out ice.nc",
+  ],
+  settings: SETTINGS,
+  ofCheckpoint: true,
+  options: OPTIONS,
+  positionals: 1,
+  run: predict,
+};
+
 export async function predict(argv: string[]): Promise<number> {
-  const { own, rest } = splitOwnOptions(argv, PREDICT_OPTIONS);
-  const { options } = parseOptions(own, PREDICT_OPTIONS, USAGE);
+  const { own, rest } = splitOwnOptions(argv, OPTIONS);
+  const { options } = parseOptions(own, OPTIONS, USAGE);
   const env = Deno.env.toObject();
-  const words = { argv: rest, env, positionals: 1, usage: USAGE, takes: COMMAND_SETTINGS.predict };
+  const words = { argv: rest, env, positionals: 1, usage: USAGE, takes: SETTINGS };
   const { positionals: [path], config: { distributed } } = resolveSettings(words);
   if (path === undefined || options.out === undefined) {
     const what = path === undefined ? "Which checkpoint should predict?" : "Where should the predictions go?";

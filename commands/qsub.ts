@@ -7,6 +7,7 @@ import { programAsCalled, quote } from "../core/base/shell.ts";
 import { EXIT } from "../core/base/errors.ts";
 import {
   deliverScript,
+  JOB_OPTIONS,
   linesOfNextCommands,
   type PreparedJob,
   prepareJob,
@@ -15,16 +16,35 @@ import {
   sweepArguments,
   sweepAsJob,
 } from "./sbatch.ts";
-import { findCommand } from "./mod.ts";
-import { QSUB_OPTIONS } from "./options.ts";
+import type { Command } from "./mod.ts";
+
+const OPTIONS = {
+  ...JOB_OPTIONS,
+  "qsub-arg": {
+    kind: "text",
+    value: "OPTION",
+    help: "any option of qsub, untouched, such as --qsub-arg='-l software=x'; may be given again",
+  },
+} as const;
+
+export const command: Command = {
+  usage: "hpctrain qsub [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]",
+  examples: [
+    "hpctrain qsub --preset cpu-cluster --nodes 2 --partition workq --time 04:00:00 --submit",
+    "hpctrain qsub --pbs torque --preset single-gpu --output job.sh",
+  ],
+  settings: true,
+  options: OPTIONS,
+  run: qsub,
+};
 
 export const PBS: Scheduler = {
   name: "pbs",
   command: "qsub",
-  options: QSUB_OPTIONS,
+  options: OPTIONS,
   untouched: "qsub-arg",
   short: {},
-  usage: "hpctrain qsub [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]",
+  usage: command.usage,
   render: renderPbs,
   folder: "pbs",
 };
@@ -33,7 +53,7 @@ export const PBS: Scheduler = {
 export async function qsub(argv: string[]): Promise<number> {
   const sweep = sweepArguments(argv);
   if (sweep !== null) return await sweepAsJob(sweep, PBS, dryRun);
-  const prepared = prepareJob(argv, PBS);
+  const prepared = await prepareJob(argv, PBS);
   for (const line of prepared.told) console.error(line);
   const { typed: { own }, job, script } = prepared;
   if (own["dry-run"]) return await dryRun(prepared);
@@ -66,9 +86,7 @@ function whatNext(id: string, job: ScriptJob): [string, string][] {
   const files = [output, ...(job.errFile ? [errBeside(output)] : [])];
   return [
     [`qstat ${id}`, "its place in the queue"],
-    ...(findCommand("status")
-      ? [[`${programAsCalled()} status ${id}`, "how far it is"] as [string, string]]
-      : []),
+    [`${programAsCalled()} status ${id}`, "how far it is"],
     [`tail -F ${files.map(quote).join(" ")}`, "what it prints"],
     [`qdel ${id}`, "ends it"],
   ];

@@ -5,14 +5,33 @@ import { UserError } from "../core/base/errors.ts";
 import { formatBytes } from "../core/base/format.ts";
 import { findRun, NEWEST_RUN, readRun, type RunData } from "../core/run/run_data.ts";
 import { reportPage } from "../core/outputs/report/page.ts";
-import { REPORT_OPTIONS } from "./options.ts";
+import type { Command } from "./mod.ts";
+import { RUNS_DIR } from "./options.ts";
 
 const USAGE = "hpctrain report [RUN ...] [--out FILE] [--png FILE] [--save-dir DIR]";
+
+const OPTIONS = {
+  out: { kind: "text", value: "FILE", help: "where to write it (default: RUN.html here)" },
+  png: { kind: "text", value: "FILE", help: "also draw the most telling curves as a picture, for slides" },
+  "save-dir": RUNS_DIR,
+} as const;
+
+export const command: Command = {
+  usage: USAGE,
+  examples: [
+    "hpctrain report quickstart",
+    "hpctrain report lr-1e-3 lr-3e-3 --out rates.html",
+    "hpctrain report newest --png slide.png",
+  ],
+  options: OPTIONS,
+  words: ["newest"],
+  run: report,
+};
 /** Colours and names beyond this are told apart by nobody. */
 const MOST_RUNS = 32;
 
 export async function report(argv: string[]): Promise<number> {
-  const { options, positionals } = parseOptions(argv, REPORT_OPTIONS, USAGE);
+  const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
   const words = positionals.length > 0 ? positionals : [NEWEST_RUN];
   const folders = [...new Set(words.map((word) => findRun(word, options["save-dir"])))];
   if (folders.length > MOST_RUNS) {

@@ -15,15 +15,51 @@ import {
 import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
 import { environmentLines } from "../core/settings/environment.ts";
 import { VERSION } from "../core/base/version.ts";
-import { read as readGenerateData } from "./generate_data.ts";
-import { BENCH_OPTIONS, DOCTOR_OPTIONS, PACK_OPTIONS, SBATCH_OPTIONS, SWEEP_OPTIONS } from "./options.ts";
 import { join, resolve as resolvePath } from "../deps/path.ts";
 import { type Sweep, writeSweep } from "../core/cluster/sweep/runs.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
 import { formatPlural } from "../core/base/format.ts";
-import { parseWholeOption, planSweep, printSweepEnd } from "./sweep.ts";
+import { parseWholeOption, planSweep, printSweepEnd, SWEEP_OPTIONS } from "./sweep.ts";
 import { errBeside, refuseFolder, renderSlurm } from "../core/cluster/script/slurm.ts";
-import { findCommand } from "./mod.ts";
+import { type Command, findCommand } from "./mod.ts";
+
+export const JOB_OPTIONS = {
+  submit: { kind: "bool", help: "submit the job, and tell its number and what to type next" },
+  "dry-run": { kind: "bool", help: "check the numbers, and ask the scheduler whether it would take the job" },
+  output: { kind: "text", value: "FILE", help: "write the script to a file instead of printing it" },
+  kind: {
+    kind: "text",
+    value: "COMMAND",
+    help: "what the job runs: train (as it is), eval, pack, bench, generate-data, doctor or sweep",
+  },
+  env: { kind: "text", value: "NAME=VALUE", help: "a variable that the job sets; may be given again" },
+  setup: {
+    kind: "text",
+    value: "LINE",
+    help: "a line of shell that the job begins with; may be given again",
+  },
+} as const;
+
+const OPTIONS = {
+  ...JOB_OPTIONS,
+  "sbatch-arg": {
+    kind: "text",
+    value: "OPTION",
+    help: "any option of sbatch, untouched, such as --sbatch-arg=--nice=100; may be given again",
+  },
+} as const;
+
+export const command: Command = {
+  usage: "hpctrain sbatch [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]",
+  examples: [
+    "hpctrain sbatch --preset multi-node --nodes 2 --gpus-per-node 4 --time 04:00:00 --submit",
+    "hpctrain sbatch --config run.yaml --preset single-gpu --output job.sh",
+    "hpctrain sbatch --preset cpu-cluster --nodes 4 --ntasks-per-node 8 --dry-run",
+  ],
+  settings: true,
+  options: OPTIONS,
+  run: sbatch,
+};
 
 // What `sbatch` and `qsub` have in common: words -> job -> script, and where it goes.
 
@@ -51,20 +87,20 @@ export interface PreparedJob {
 }
 
 /** A function of what it is given; left out, `around` is this process. */
-export function prepareJob(
+export async function prepareJob(
   argv: readonly string[],
   scheduler: Scheduler,
   around: { env: Record<string, string>; program: string[] } = {
     env: Deno.env.toObject(),
     program: thisProgram(),
   },
-): PreparedJob {
+): Promise<PreparedJob> {
   const { name, command, options, untouched, short, usage, render } = scheduler;
   const raw = [untouched, "env", "setup"];
   const typed = readJobOptions(argv, options, { usage, raw, short });
   const { env, program } = around;
   const trains = typed.command === "train";
-  refuseWords(typed, env);
+  await refuseWords(typed, env);
   const ask = (ranks?: number) =>
     resolveSettings({
       argv: [...typed.job, ...(typed.takesSettings ? typed.words : [])],
@@ -92,18 +128,11 @@ export function prepareJob(
   return { typed, job, script: render(job), told, trains: trains ? resolved : null };
 }
 
-/** Options beside the settings, and how many words that are no flags, of commands that know the settings. */
-const OTHERS: Readonly<Record<string, [Readonly<Record<string, OptionSpec>>, number]>> = {
-  pack: [PACK_OPTIONS, 2],
-  bench: [BENCH_OPTIONS, 1],
-  doctor: [DOCTOR_OPTIONS, 0],
-};
-
 /** What the command itself would refuse is refused now, and not when the job has waited for its turn. */
-function refuseWords({ command, words, job }: JobOptions, env: Record<string, string>): void {
-  if (command === "generate-data") return void readGenerateData(words, false);
-  if (!Object.hasOwn(OTHERS, command)) return;
-  const [options, positionals] = OTHERS[command], usage = `hpctrain ${command}`;
+async function refuseWords({ command, words, job }: JobOptions, env: Record<string, string>): Promise<void> {
+  if (command === "generate-data") return void (await import("./generate_data.ts")).read(words, false);
+  if (!["pack", "bench", "doctor"].includes(command)) return;
+  const { options = {}, positionals } = await findCommand(command)!.load(), usage = `hpctrain ${command}`;
   const { own, rest } = splitOwnOptions(words, options);
   parseOptions(own, options, `${usage} --help lists its flags.`);
   resolveSettings({ argv: [...job, ...rest], env: withoutRun(env), positionals, usage });
@@ -153,11 +182,11 @@ interface Asked {
 }
 
 /** The script of the array, which looks its runs up in the sweep's folder. */
-function prepareArray(
+async function prepareArray(
   { sweep, folder, todo, words, typed, pbs, jobs }: Asked,
   scheduler: Scheduler,
-): PreparedJob {
-  const prepared = prepareJob(words, scheduler);
+): Promise<PreparedJob> {
+  const prepared = await prepareJob(words, scheduler);
   const torque = prepared.job.site.pbs.dialect === "torque";
   const index = pbs ? torque ? "PBS_ARRAYID" : "PBS_ARRAY_INDEX" : "SLURM_ARRAY_TASK_ID";
   const array = todo.length > 1; // PBS knows no array of one
@@ -188,7 +217,7 @@ export async function asArray(
 ): Promise<number> {
   const { folder, todo, pbs, how, output } = asked;
   const scheduler = await schedulerOf(pbs);
-  const { job, script } = prepareArray(asked, scheduler);
+  const { job, script } = await prepareArray(asked, scheduler);
   const path = output ?? join(folder, pbs ? "sweep.pbs" : "sweep.sh");
   makeFolder(`${job.logs}/${scheduler.folder}`);
   for (const line of writeScript(path, script)) console.log(line);
@@ -235,13 +264,13 @@ export async function sweepAsJob(
   const array = { sweep, folder, todo, words: [...job, ...fixed], typed, pbs, jobs: asked.jobs };
   if (how === "dry-run") {
     console.log(said);
-    return todo.length === 0 ? EXIT.done : await check(prepareArray(array, scheduler));
+    return todo.length === 0 ? EXIT.done : await check(await prepareArray(array, scheduler));
   }
   if (made) writeSweep(folder, sweep);
   (how === "print" ? console.error : console.log)(said);
   if (todo.length === 0) return how === "print" ? EXIT.done : printSweepEnd(sweep, folder);
   if (how !== "print") return await asArray({ ...array, how, output });
-  const { script, job: { logs } } = prepareArray(array, scheduler);
+  const { script, job: { logs } } = await prepareArray(array, scheduler);
   makeFolder(`${logs}/${scheduler.folder}`); // it may be submitted from here, and sbatch makes none
   console.log(script.trimEnd());
   return EXIT.done;
@@ -286,10 +315,10 @@ function ending(job: readonly string[], { name }: Scheduler): { pbs: boolean; ho
 export const SLURM: Scheduler = {
   name: "slurm",
   command: "sbatch",
-  options: SBATCH_OPTIONS,
+  options: OPTIONS,
   untouched: "sbatch-arg",
   short: SHORT,
-  usage: "hpctrain sbatch [COMMAND] [FLAGS] [--dry-run | --submit] [--output FILE]",
+  usage: command.usage,
   render: renderSlurm,
   folder: "slurm",
 };
@@ -298,7 +327,7 @@ export const SLURM: Scheduler = {
 export async function sbatch(argv: string[]): Promise<number> {
   const sweep = sweepArguments(argv);
   if (sweep !== null) return await sweepAsJob(sweep, SLURM, dryRun);
-  const prepared = prepareJob(argv, SLURM);
+  const prepared = await prepareJob(argv, SLURM);
   for (const line of prepared.told) console.error(line);
   const { typed: { own }, job, script } = prepared;
   const folder = `${job.logs}/${SLURM.folder}`;
@@ -320,7 +349,7 @@ export async function sbatch(argv: string[]): Promise<number> {
   return EXIT.done;
 }
 
-async function dryRun(prepared: ReturnType<typeof prepareJob>): Promise<number> {
+async function dryRun(prepared: PreparedJob): Promise<number> {
   printArithmetic(prepared);
   const file = Deno.makeTempFileSync({ prefix: "hpctrain-", suffix: ".sh" });
   try {
@@ -342,9 +371,7 @@ function whatNext(id: string, job: ScriptJob): [string, string][] {
   const output = `${job.logs}/slurm/${slug(job.name)}_${id}.out`;
   return [
     [`squeue -j ${id}`, "its place in the queue"],
-    ...(findCommand("status")
-      ? [[`${programAsCalled()} status ${id}`, "how far it is"] as [string, string]]
-      : []),
+    [`${programAsCalled()} status ${id}`, "how far it is"],
     [
       `tail -F ${[output, ...(job.errFile ? [errBeside(output)] : [])].map(quote).join(" ")}`,
       "what it prints",

@@ -5,12 +5,25 @@ import { EXIT, UserError } from "../core/base/errors.ts";
 import { formatDuration, formatValue } from "../core/base/format.ts";
 import { openRun, type RunData } from "../core/run/run_data.ts";
 import { progressOf, runStatusOf } from "../core/run/status.ts";
-import { STATUS_OPTIONS } from "./options.ts";
+import type { Command } from "./mod.ts";
+import { SAVE_DIR } from "./options.ts";
 
 const USAGE = "hpctrain status [RUN | JOB] [--save-dir DIR] [--json]";
 
+const OPTIONS = {
+  "save-dir": SAVE_DIR,
+  json: { kind: "bool", help: "as JSON" },
+} as const;
+
+export const command: Command = {
+  usage: "hpctrain status [RUN | JOB] [--json]",
+  examples: ["hpctrain status", "hpctrain status 4711"],
+  options: OPTIONS,
+  run: status,
+};
+
 export async function status(argv: string[]): Promise<number> {
-  const { options, positionals } = parseOptions(argv, STATUS_OPTIONS, USAGE);
+  const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
   if (positionals.length > 1) throw new UserError("usage", `status takes one run or job. Usage: ${USAGE}`);
   const { folder, job } = findRunOrJob(positionals[0], options["save-dir"]);
   const asked = job === null ? null : await stateOf(job);

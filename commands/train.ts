@@ -7,9 +7,29 @@ import { placeFlags, whereAmI } from "../core/ranks/context.ts";
 import { EXIT } from "../core/base/errors.ts";
 import { beginLoading, loaded } from "../core/train/libtorch.ts";
 import type { RunPaths } from "../core/train/run_folder.ts";
-import { TRAIN_OPTIONS } from "./options.ts";
+import type { Command } from "./mod.ts";
 
 const USAGE = "hpctrain [train] [FLAGS]. `hpctrain train --help` lists them.";
+
+const OPTIONS = {
+  "dry-run": {
+    kind: "bool",
+    help: "check settings, data and model, tell what each step would train on, and train and write nothing",
+  },
+} as const;
+
+export const command: Command = {
+  usage: "hpctrain [train] [FLAGS]",
+  examples: [
+    "hpctrain --preset quickstart",
+    "hpctrain train --config run.yaml --lr 1e-3 --epochs 20",
+    "hpctrain --config run.yaml --dry-run",
+    "hpctrain --model resnet18 --data-type mnist --data-path data --resume auto",
+  ],
+  settings: true,
+  options: OPTIONS,
+  run: train,
+};
 
 /** The settings, with what only shows on the way: how many ranks there are, and which checkpoint it goes on from. */
 export type ResolveRequest = (more?: Pick<SettingsRequest, "ranks" | "checkpoint">) => Resolved;
@@ -28,8 +48,8 @@ export interface TrainEnd {
 
 export async function train(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const { own, rest } = splitOwnOptions(argv, TRAIN_OPTIONS);
-  const { options } = parseOptions(own, TRAIN_OPTIONS, USAGE);
+  const { own, rest } = splitOwnOptions(argv, OPTIONS);
+  const { options } = parseOptions(own, OPTIONS, USAGE);
   const started: TrainRequest = {
     ask: (more) => resolveSettings({ argv: rest, env, ...more }),
     argv: rest,

@@ -6,9 +6,28 @@ import { findRun, NEWEST_RUN, openRun, type RunReader } from "../core/run/run_da
 import { progressOf, runStatusOf } from "../core/run/status.ts";
 import { newWarnings, plainLine, renderScreen, type WatchView } from "../core/outputs/watch/screen.ts";
 import { leaveKeys, openScreen, readKeys, type TextStyle } from "../core/outputs/watch/terminal.ts";
-import { WATCH_OPTIONS } from "./options.ts";
+import type { Command } from "./mod.ts";
+import { RUNS_DIR } from "./options.ts";
 
 const USAGE = "hpctrain watch [RUN] [--save-dir DIR] [--interval SECONDS] [--once]";
+
+const OPTIONS = {
+  "save-dir": RUNS_DIR,
+  interval: {
+    kind: "text",
+    value: "SECONDS",
+    help: "between two looks at the files (default: 1, and 10 where there is no terminal)",
+  },
+  once: { kind: "bool", help: "show how it stands now, and end" },
+} as const;
+
+export const command: Command = {
+  usage: USAGE,
+  examples: ["hpctrain watch", "hpctrain watch quickstart", "hpctrain watch /scratch/me/logs/run --once"],
+  options: OPTIONS,
+  words: ["newest"],
+  run: watch,
+};
 /** Seconds between two looks at the files. */
 const ON_TERMINAL = 1;
 const ON_PIPE = 10;
@@ -18,7 +37,7 @@ const LEAVING = ["q", "Q", "\x1b", "\x03", "\x04"];
 const PAGE = { width: 100, height: 40 };
 
 export async function watch(argv: string[]): Promise<number> {
-  const { options, positionals } = parseOptions(argv, WATCH_OPTIONS, USAGE);
+  const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
   if (positionals.length > 1) {
     throw new UserError("usage", `watch takes one run, but got ${positionals.length}. Usage: ${USAGE}`);
   }

@@ -24,13 +24,14 @@ Deno.test("every command's help has an example, and what is made here fits 100 c
     assertEquals(code, 0, command.name);
     assert(/\bexamples?\b/i.test(out), command.name);
     assertStringIncludes(out, `hpctrain ${command.name === "train" ? "" : command.name}`);
-    if (command.ownHelp) continue;
+    if ((await command.load()).ownHelp) continue;
     for (const line of out.split("\n")) assert(line.length <= 100, line);
   }
 });
 
-Deno.test("every example in help names flags that exist", () => {
-  for (const { examples, settings, options = {} } of COMMANDS) {
+Deno.test("every example in help names flags that exist", async () => {
+  for (const { load } of COMMANDS) {
+    const { examples, settings, options = {} } = await load();
     if (!settings) continue;
     const known = ["preset", "config", "set", ...FLAGS.keys(), ...Object.keys(options)];
     for (const example of examples) {
@@ -39,18 +40,21 @@ Deno.test("every example in help names flags that exist", () => {
   }
 });
 
-Deno.test("train --help-all shows every flag, --help the common ones", () => {
+Deno.test("train --help-all shows every flag, --help the common ones", async () => {
   const train = COMMANDS[0];
-  const all = commandHelp(train, true);
+  const all = await commandHelp(train, true);
   for (const name of FLAGS.keys()) {
     if (!name.startsWith("no-")) assert(all.includes(`--${name}`) || all.includes(`--[no-]${name}`), name);
   }
-  const common = commandHelp(train, false);
+  const common = await commandHelp(train, false);
   assert(common.includes("--lr ") && !common.includes("--nesterov"));
 });
 
 Deno.test("bare flags mean train, so their help is train's", async () => {
-  assertEquals((await hpctrain(["--preset", "debug", "--help"])).out, commandHelp(COMMANDS[0], false) + "\n");
+  assertEquals(
+    (await hpctrain(["--preset", "debug", "--help"])).out,
+    await commandHelp(COMMANDS[0], false) + "\n",
+  );
 });
 
 Deno.test("--version prints the version of deno.json", async () => {
@@ -99,7 +103,7 @@ Deno.test("a command's help and completions list what it takes, and other flags 
   const completions = (await hpctrain(["completions", "bash"])).out;
   for (const name of ["eval", "predict", "export"]) {
     const command = COMMANDS.find((one) => one.name === name)!;
-    const listed = flagsOf([...commandHelp(command, true).matchAll(/^ {2}--.*$/gm)].join("\n"));
+    const listed = flagsOf([...(await commandHelp(command, true)).matchAll(/^ {2}--.*$/gm)].join("\n"));
     const completed = flagsOf(new RegExp(`^    ${name}\\) words=.*$`, "m").exec(completions)![0]);
     for (const flag of [...training, ...others]) {
       assert(!listed.has(flag) && !completed.has(flag), `${name} --${flag}`);
@@ -114,7 +118,8 @@ Deno.test("a command's help and completions list what it takes, and other flags 
     err,
     "--epochs (training.epochs) is nothing that this command looks at: leave it out.",
   );
-  for (const { name, settings } of COMMANDS) {
+  for (const { name, load } of COMMANDS) {
+    const { settings } = await load();
     if (typeof settings !== "function") continue;
     assert(ALL_SETTINGS.some(({ path }) => settings(path)) && !settings("training.epochs"), name);
   }

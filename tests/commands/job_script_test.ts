@@ -13,12 +13,12 @@ const prepare = (line: string | string[], env: Record<string, string> = {}) => {
   const [command, ...argv] = typeof line === "string" ? line.split(" ") : line;
   return prepareJob(argv, command === "qsub" ? PBS : SLURM, { env, program: ["./hpctrain"] });
 };
-const directives = (line: string) =>
-  prepare(line).script.split("\n").filter((text) => /^#(SBATCH|PBS) /.test(text));
+const directives = async (line: string) =>
+  (await prepare(line)).script.split("\n").filter((text) => /^#(SBATCH|PBS) /.test(text));
 
-function refusal(line: string | string[]): string {
+async function refusal(line: string | string[]): Promise<string> {
   try {
-    prepare(line);
+    await prepare(line);
   } catch (error) {
     if (error instanceof UserError) return error.message;
     throw error;
@@ -68,11 +68,11 @@ async function inReadyFolder<T>(body: () => T | Promise<T>): Promise<T> {
 }
 
 Deno.test("the scripts in docs/scripts are what their command makes, twice the same", () =>
-  inReadyFolder(() => {
+  inReadyFolder(async () => {
     const folder = join(ROOT, "docs/scripts");
     for (const [name, line] of Object.entries(READY)) {
-      const { script } = prepare(line);
-      assertEquals(prepare(line).script, script);
+      const { script } = await prepare(line);
+      assertEquals((await prepare(line)).script, script);
       if (Deno.env.get("UPDATE_READY_SCRIPTS")) {
         Deno.writeTextFileSync(join(folder, name), script, { mode: 0o755 });
       }
@@ -97,11 +97,13 @@ Deno.test({
   fn: () =>
     inReadyFolder(async () => {
       const scripts = [
-        ...LINES.map((line) => prepare(line).script),
-        ...Object.entries({ sbatch: renderSlurm, qsub: renderPbs }).map(([command, render]) => {
-          const { job } = prepare([command, "train", "--env", `A=${HOSTILE[7]}`]);
-          return render({ ...job, words: ["train", ...HOSTILE] });
-        }),
+        ...await Promise.all(LINES.map(async (line) => (await prepare(line)).script)),
+        ...await Promise.all(
+          Object.entries({ sbatch: renderSlurm, qsub: renderPbs }).map(async ([command, render]) => {
+            const { job } = await prepare([command, "train", "--env", `A=${HOSTILE[7]}`]);
+            return render({ ...job, words: ["train", ...HOSTILE] });
+          }),
+        ),
       ];
       const files = scripts.map((script, i) => {
         Deno.writeTextFileSync(`${i}.sh`, script);
@@ -113,32 +115,42 @@ Deno.test({
     }),
 });
 
-Deno.test("a preset is a job of its size, and flags change it", () => {
-  const size = (line: string) => {
-    const { nodes, ranksPerNode, gpusPerNode, cpusPerRank } = prepare(line).job.layout;
+Deno.test("a preset is a job of its size, and flags change it", async () => {
+  const size = async (line: string) => {
+    const { nodes, ranksPerNode, gpusPerNode, cpusPerRank } = (await prepare(line)).job.layout;
     return [nodes, ranksPerNode, gpusPerNode, cpusPerRank];
   };
-  assertEquals(size("sbatch --preset single-gpu"), [1, 1, 1, 8]);
-  assertEquals(size("sbatch --preset multi-gpu"), [1, 4, 4, 8]);
-  assertEquals(size("sbatch --preset multi-node"), [2, 4, 4, 8]);
-  assertEquals(size("sbatch --preset cpu-cluster"), [2, 4, 0, 4]);
-  assertEquals(size("sbatch --model mlp"), [1, 1, 0, 4]);
-  assertEquals(size("sbatch --device cuda"), [1, 1, 1, 8]);
-  assertEquals(size("sbatch --preset multi-node --nodes 3 --gpus-per-node 8 --cpus-per-task 6"), [
+  assertEquals(await size("sbatch --preset single-gpu"), [1, 1, 1, 8]);
+  assertEquals(await size("sbatch --preset multi-gpu"), [1, 4, 4, 8]);
+  assertEquals(await size("sbatch --preset multi-node"), [2, 4, 4, 8]);
+  assertEquals(await size("sbatch --preset cpu-cluster"), [2, 4, 0, 4]);
+  assertEquals(await size("sbatch --model mlp"), [1, 1, 0, 4]);
+  assertEquals(await size("sbatch --device cuda"), [1, 1, 1, 8]);
+  assertEquals(await size("sbatch --preset multi-node --nodes 3 --gpus-per-node 8 --cpus-per-task 6"), [
     3,
     8,
     8,
     6,
   ]);
-  assertEquals(size("sbatch --preset multi-node --gres gpu:a100:2"), [2, 2, 2, 8]);
-  assertEquals(size("sbatch --preset single-gpu --num-workers 12"), [1, 1, 1, 12]);
-  assertEquals(size("sbatch --preset cpu-cluster --layout task-per-node --ntasks-per-node 3"), [2, 3, 0, 4]);
-  assertEquals(size("sbatch --preset multi-node --layout task-per-node --ntasks-per-node 1"), [2, 4, 4, 8]);
-  assertEquals(size("sbatch generate-data --samples 5 --nodes 2 --ntasks-per-node 3"), [2, 3, 0, 4]);
+  assertEquals(await size("sbatch --preset multi-node --gres gpu:a100:2"), [2, 2, 2, 8]);
+  assertEquals(await size("sbatch --preset single-gpu --num-workers 12"), [1, 1, 1, 12]);
+  assertEquals(await size("sbatch --preset cpu-cluster --layout task-per-node --ntasks-per-node 3"), [
+    2,
+    3,
+    0,
+    4,
+  ]);
+  assertEquals(await size("sbatch --preset multi-node --layout task-per-node --ntasks-per-node 1"), [
+    2,
+    4,
+    4,
+    8,
+  ]);
+  assertEquals(await size("sbatch generate-data --samples 5 --nodes 2 --ntasks-per-node 3"), [2, 3, 0, 4]);
 });
 
-Deno.test("words about the job stay with the job, and all others go to the command in their order", () => {
-  const { job } = prepare([
+Deno.test("words about the job stay with the job, and all others go to the command in their order", async () => {
+  const { job } = await prepare([
     ...[
       "sbatch",
       "--nodes",
@@ -174,12 +186,16 @@ Deno.test("words about the job stay with the job, and all others go to the comma
       ...words.slice(0, 5),
     ]]
   ) {
-    assertEquals(prepare(line).job.words, ["generate-data", "--samples", "5", "--out", "x"], line.join(" "));
+    assertEquals(
+      (await prepare(line)).job.words,
+      ["generate-data", "--samples", "5", "--out", "x"],
+      line.join(" "),
+    );
   }
 });
 
 Deno.test("a YAML file can say all of it", () =>
-  inReadyFolder(() => {
+  inReadyFolder(async () => {
     Deno.writeTextFileSync(
       "site.yaml",
       `cluster:
@@ -191,7 +207,7 @@ Deno.test("a YAML file can say all of it", () =>
 distributed: { nodes: 2, gpus_per_node: 4 }
 `,
     );
-    const { job, script } = prepare("sbatch --config site.yaml");
+    const { job, script } = await prepare("sbatch --config site.yaml");
     assertEquals(job.words, ["train", "--config", "site.yaml"]);
     assertEquals([job.layout.nodes, job.layout.ranksPerNode], [2, 4]);
     for (
@@ -207,8 +223,8 @@ distributed: { nodes: 2, gpus_per_node: 4 }
     }
   }));
 
-Deno.test("settings in the environment reach the job, and HPCTRAIN_NODES counts for it alone", () => {
-  const { job, script } = prepare("sbatch --model mlp", {
+Deno.test("settings in the environment reach the job, and HPCTRAIN_NODES counts for it alone", async () => {
+  const { job, script } = await prepare("sbatch --model mlp", {
     ...{
       HPCTRAIN_LR: "1e-2",
       HPCTRAIN_NODES: "3",
@@ -228,7 +244,7 @@ Deno.test("settings in the environment reach the job, and HPCTRAIN_NODES counts 
   assert(!script.includes("secret"));
 });
 
-Deno.test("what can't be is refused with what to change", () => {
+Deno.test("what can't be is refused with what to change", async () => {
   const refused: Record<string, RegExp> = {
     "sbatch --preset multi-gpu --nodes 2":
       /for 2 or more GPUs on 1 node, but this world has 8 GPUs on 2 nodes/,
@@ -251,17 +267,17 @@ Deno.test("what can't be is refused with what to change", () => {
     "sbatch --submit=yes": /--submit takes no value/,
     "qsub --exclude node3": /is SLURM's/,
   };
-  for (const [line, sentence] of Object.entries(refused)) assertMatch(refusal(line), sentence, line);
-  assertMatch(refusal(["sbatch", "--sbatch-arg", "--comment=a\nb"]), /can't hold a line break/);
+  for (const [line, sentence] of Object.entries(refused)) assertMatch(await refusal(line), sentence, line);
+  assertMatch(await refusal(["sbatch", "--sbatch-arg", "--comment=a\nb"]), /can't hold a line break/);
 });
 
-Deno.test("the same site's file serves both schedulers, each with its own options", () => {
+Deno.test("the same site's file serves both schedulers, each with its own options", async () => {
   const line = "--set cluster.sbatch_args=--nice=1 --set cluster.qsub_args=-W=x";
-  assert(directives(`sbatch ${line}`).includes("#SBATCH --nice=1"));
-  assert(directives(`qsub ${line}`).includes("#PBS -W=x"));
+  assert((await directives(`sbatch ${line}`)).includes("#SBATCH --nice=1"));
+  assert((await directives(`qsub ${line}`)).includes("#PBS -W=x"));
 });
 
-Deno.test("what the job's command would refuse is refused before the job waits for its turn", () => {
+Deno.test("what the job's command would refuse is refused before the job waits for its turn", async () => {
   const made = "generate-data --data-type des --samples 10 --out des";
   for (
     const [line, says] of [
@@ -274,7 +290,7 @@ Deno.test("what the job's command would refuse is refused before the job waits f
       ["sbatch bench allreduce --sizez 4KiB", /Unknown flag --sizez\./],
       ["sbatch doctor --ful --nodes 2", /Unknown flag --ful\. /],
     ] as const
-  ) assertMatch(refusal(line), says, line);
+  ) assertMatch(await refusal(line), says, line);
   // The job's environment can give what is lacking: sbatch --export=ALL,HPCTRAIN_SAMPLES=10 FILE.
   for (
     const line of [
@@ -283,25 +299,29 @@ Deno.test("what the job's command would refuse is refused before the job waits f
       "sbatch pack photos packed --resize 256 --keep-encoded --mem 4G",
       "sbatch bench allreduce --sizes 4KiB,1MiB --nodes 2",
     ]
-  ) assertStringIncludes(prepare(line).script, line.split(" ")[1]);
+  ) assertStringIncludes((await prepare(line)).script, line.split(" ")[1]);
 });
 
 Deno.test("what a job writes to stderr has a file of its own by one setting, which the presets of clusters have", async () => {
-  const slurm = (line: string) => directives(line).filter((text) => /--(output|error)=/.test(text));
-  assertEquals(slurm("sbatch --model mlp"), ["#SBATCH --output=logs/slurm/%x_%j.out"]);
-  assertEquals(slurm("sbatch --model mlp --err-file"), [
+  const slurm = async (line: string) =>
+    (await directives(line)).filter((text) => /--(output|error)=/.test(text));
+  assertEquals(await slurm("sbatch --model mlp"), ["#SBATCH --output=logs/slurm/%x_%j.out"]);
+  assertEquals(await slurm("sbatch --model mlp --err-file"), [
     "#SBATCH --output=logs/slurm/%x_%j.out",
     "#SBATCH --error=logs/slurm/%x_%j.err",
   ]);
   for (const preset of ["single-gpu", "multi-gpu", "multi-node", "cpu-cluster"]) {
-    assert(slurm(`sbatch --preset ${preset}`).includes("#SBATCH --error=logs/slurm/%x_%j.err"), preset);
-    assertEquals(slurm(`sbatch --preset ${preset} --no-err-file`).length, 1);
+    assert(
+      (await slurm(`sbatch --preset ${preset}`)).includes("#SBATCH --error=logs/slurm/%x_%j.err"),
+      preset,
+    );
+    assertEquals((await slurm(`sbatch --preset ${preset} --no-err-file`)).length, 1);
   }
   // PBS's script sends them there itself.
   const folder = Deno.makeTempDirSync();
   try {
     for (const [flag, err] of [["--err-file", "oops\n"], ["--no-err-file", null]] as const) {
-      const line = prepare(`qsub --model mlp ${flag}`).script.split("\n").find((text) =>
+      const line = (await prepare(`qsub --model mlp ${flag}`)).script.split("\n").find((text) =>
         text.startsWith("exec ")
       )!;
       const output = join(folder, `${flag}.out`);

@@ -62,8 +62,8 @@ Deno.test({
 });
 
 /** A script for `sbatch`, whose ranks are this command. */
-function scriptFor(line: string, program: readonly string[], cwd: string): string {
-  const { script } = prepareJob(line.split(" "), SLURM, { env: {}, program: [...program] });
+async function scriptFor(line: string, program: readonly string[], cwd: string): Promise<string> {
+  const { script } = await prepareJob(line.split(" "), SLURM, { env: {}, program: [...program] });
   const path = join(cwd, "job.sh");
   Deno.writeTextFileSync(path, script);
   Deno.mkdirSync(join(cwd, "logs/slurm"), { recursive: true });
@@ -87,7 +87,7 @@ Deno.test({
   fn: async () => {
     const cwd = join(bed.folder, "behind");
     Deno.mkdirSync(cwd);
-    const file = scriptFor("--preset debug --run-name behind --device cpu --threads 1", COMMAND, cwd);
+    const file = await scriptFor("--preset debug --run-name behind --device cpu --threads 1", COMMAND, cwd);
     const env = { HPCTRAIN_LIBTORCH: Deno.env.get("HPCTRAIN_LIBTORCH")! };
     const wrong = await outcome(cwd, "behind", [file, "--export=ALL,EPOCHS=1"], env);
     assertEquals([wrong.state, wrong.code], ["FAILED", 2], wrong.said);
@@ -111,7 +111,7 @@ Deno.test({
     Deno.mkdirSync(cwd);
     const stub = join(cwd, "ranks");
     Deno.writeTextFileSync(stub, '#!/bin/sh\necho "rank $SLURM_PROCID of $SLURM_NTASKS"\n', { mode: 0o755 });
-    const file = scriptFor(
+    const file = await scriptFor(
       "--preset multi-gpu --gpus-per-node 4 --cpus-per-task 1 --job-name gpus",
       [stub],
       cwd,
