@@ -14,53 +14,24 @@ import type { MemoryFormat } from "../../../ffi/schema.ts";
 import type { Device, Tensor } from "../../../ffi/tensor.ts";
 import { operand } from "../../../ffi/scalar.ts";
 export { add, op, sub } from "./op.ts";
-export {
-  constant,
-  fill_,
-  ones,
-  scalar,
-  scale,
-  tensor,
-  toDevice,
-  toNumbers,
-  uninitialised,
-  zero_,
-  zeros,
-} from "../../../ffi/make.ts";
+export { constant, fill_, ones, scalar, scale, tensor, toDevice, toNumbers, uninitialised, zero_, zeros } from "../../../ffi/make.ts";
 
 /** Adds to each input's gradient that of `self`; `backward` is the shorter way. */
-export const backwardOp: (
-  self: Tensor,
-  inputs: readonly Tensor[],
-  gradient?: Tensor | null,
-  retainGraph?: boolean | null,
-  createGraph?: boolean,
-) => void = own.backwardOp;
+export const backwardOp: (self: Tensor, inputs: readonly Tensor[], gradient?: Tensor | null, retainGraph?: boolean | null, createGraph?: boolean) => void = own.backwardOp;
 /** A tensor of this size whose values are whatever was in memory. */
-export const empty: (size: readonly number[], options?: Options) => Tensor = (size, o = {}) =>
-  own.empty(size, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
+export const empty: (size: readonly number[], options?: Options) => Tensor = (size, o = {}) => own.empty(size, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Numbers drawn from the normal distribution of mean 0 and variance 1. */
-export const randn: (size: readonly number[], options?: Options) => Tensor = (size, o = {}) =>
-  own.randn(size, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
+export const randn: (size: readonly number[], options?: Options) => Tensor = (size, o = {}) => own.randn(size, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Numbers drawn evenly from 0 up to 1, without 1. */
-export const rand: (size: readonly number[], options?: Options) => Tensor = (size, o = {}) =>
-  own.rand(size, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
+export const rand: (size: readonly number[], options?: Options) => Tensor = (size, o = {}) => own.rand(size, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Whole numbers drawn evenly from `low` up to `high`, without `high`; i64 unless told. */
-export const randint: (low: number, high: number, size: readonly number[], options?: Options) => Tensor = (
-  low,
-  high,
-  size,
-  o = {},
-) => own.randint(low, high, size, o.dtype ?? undefined, null, o.device ?? null, o.pinned ?? null);
+export const randint: (low: number, high: number, size: readonly number[], options?: Options) => Tensor = (low, high, size, o = {}) => own.randint(low, high, size, o.dtype ?? undefined, null, o.device ?? null, o.pinned ?? null);
 /** Zeros in the shape of `self`, of its type and on its device unless told. */
-export const zerosLike: (self: Tensor, options?: Options) => Tensor = (self, o = {}) =>
-  own.zerosLike(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
+export const zerosLike: (self: Tensor, options?: Options) => Tensor = (self, o = {}) => own.zerosLike(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Whatever was in memory, in the shape of `self`, of its type and on its device unless told. */
-export const emptyLike: (self: Tensor, options?: Options) => Tensor = (self, o = {}) =>
-  own.emptyLike(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
+export const emptyLike: (self: Tensor, options?: Options) => Tensor = (self, o = {}) => own.emptyLike(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Ones in the shape of `self`, of its type and on its device unless told. */
-export const onesLike: (self: Tensor, options?: Options) => Tensor = (self, o = {}) =>
-  own.onesLike(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
+export const onesLike: (self: Tensor, options?: Options) => Tensor = (self, o = {}) => own.onesLike(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** Fills `self` with numbers drawn from the normal distribution. */
 export const normal_: (self: Tensor, mean?: number, std?: number, generator?: null) => Tensor = own.normal_;
 /** Fills `self` with numbers drawn evenly between `from` and `to`. */
@@ -88,13 +59,7 @@ export const narrow: (self: Tensor, dim: number, start: number, length: number) 
 /** A view of one place of dimension `dim`, which is gone from the shape. */
 export const select: (self: Tensor, dim: number, index: number) => Tensor = own.select;
 /** A view of every `step`-th place of dimension `dim` from `start` up to `end`. */
-export const slice: (
-  self: Tensor,
-  dim?: number,
-  start?: number | null,
-  end?: number | null,
-  step?: number,
-) => Tensor = own.slice;
+export const slice: (self: Tensor, dim?: number, start?: number | null, end?: number | null, step?: number) => Tensor = own.slice;
 /** A view with two dimensions changed for each other. */
 export const transpose: (self: Tensor, dim0: number, dim1: number) => Tensor = own.transpose;
 /** A matrix's rows as columns: (m, n) becomes (n, m). */
@@ -124,12 +89,7 @@ export const flip: (self: Tensor, dims: readonly number[]) => Tensor = own.flip;
 /** A copy moved by `shifts` places along `dims`; what leaves at one end comes in at the other. */
 export const roll: (self: Tensor, shifts: readonly number[], dims?: readonly number[]) => Tensor = own.roll;
 /** A view of the tensor's memory by size and strides alone. */
-export const asStrided: (
-  self: Tensor,
-  size: readonly number[],
-  stride: readonly number[],
-  storageOffset?: number | null,
-) => Tensor = own.asStrided;
+export const asStrided: (self: Tensor, size: readonly number[], stride: readonly number[], storageOffset?: number | null) => Tensor = own.asStrided;
 /** Complex numbers as pairs of real ones: (...) becomes (..., 2). */
 export const viewAsReal: (self: Tensor) => Tensor = own.viewAsReal;
 /** Pairs of real numbers as complex ones: (..., 2) becomes (...). */
@@ -137,16 +97,9 @@ export const viewAsComplex: (self: Tensor) => Tensor = own.viewAsComplex;
 /** The real parts, as a view. */
 export const real: (self: Tensor) => Tensor = own.real;
 /** The values in another data type; itself where it has that already, unless `copy`. */
-export const toDtype: (
-  self: Tensor,
-  dtype: DType,
-  nonBlocking?: boolean,
-  copy?: boolean,
-  memoryFormat?: MemoryFormat | null,
-) => Tensor = own.toDtype;
+export const toDtype: (self: Tensor, dtype: DType, nonBlocking?: boolean, copy?: boolean, memoryFormat?: MemoryFormat | null) => Tensor = own.toDtype;
 /** A copy of another type, on another device, or in other memory; null leaves each as it is. */
-export const toCopy: (self: Tensor, options?: Options) => Tensor = (self, o = {}) =>
-  own.toCopy(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
+export const toCopy: (self: Tensor, options?: Options) => Tensor = (self, o = {}) => own.toCopy(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** A copy in page-locked host memory, which a GPU copies from beside its work. */
 export const pinMemory: (self: Tensor, device?: Device | null) => Tensor = own.pinMemory;
 /** Whether the tensor is in page-locked host memory. */
@@ -219,28 +172,13 @@ export const lerp_: (self: Tensor, end: Tensor, weight: Tensor) => Tensor = own.
 /** The sum of all elements, as a tensor without dimensions. */
 export const sum: (self: Tensor, dtype?: DType | null) => Tensor = own.sum;
 /** The sum over these dimensions, or over all for null; `keepdim` leaves them with size 1. */
-export const sumDim: (
-  self: Tensor,
-  dim: readonly number[] | null,
-  keepdim?: boolean,
-  dtype?: DType | null,
-) => Tensor = own.sumDim;
+export const sumDim: (self: Tensor, dim: readonly number[] | null, keepdim?: boolean, dtype?: DType | null) => Tensor = own.sumDim;
 /** The mean of all elements, as a tensor without dimensions. */
 export const mean: (self: Tensor, dtype?: DType | null) => Tensor = own.mean;
 /** The mean over these dimensions, or over all for null; `keepdim` leaves them with size 1. */
-export const meanDim: (
-  self: Tensor,
-  dim: readonly number[] | null,
-  keepdim?: boolean,
-  dtype?: DType | null,
-) => Tensor = own.meanDim;
+export const meanDim: (self: Tensor, dim: readonly number[] | null, keepdim?: boolean, dtype?: DType | null) => Tensor = own.meanDim;
 /** The variance over these dimensions; divided by n - 1 if `unbiased`. */
-export const variance: (
-  self: Tensor,
-  dim: readonly number[] | null,
-  unbiased?: boolean,
-  keepdim?: boolean,
-) => Tensor = own.variance;
+export const variance: (self: Tensor, dim: readonly number[] | null, unbiased?: boolean, keepdim?: boolean) => Tensor = own.variance;
 /** The largest value over these dimensions, or over all. */
 export const amax: (self: Tensor, dim?: readonly number[], keepdim?: boolean) => Tensor = own.amax;
 /** The smallest value over these dimensions, or over all. */
@@ -287,13 +225,7 @@ export const logicalAnd: (self: Tensor, other: Tensor | number) => Tensor = (sel
 /** Whether an element is false, or 0. */
 export const logicalNot: (self: Tensor) => Tensor = own.logicalNot;
 /** The `k` largest values along `dim` and where they are; the smallest with `largest` false. */
-export const topk: (
-  self: Tensor,
-  k: number,
-  dim?: number,
-  largest?: boolean,
-  sorted?: boolean,
-) => [Tensor, Tensor] = own.topk;
+export const topk: (self: Tensor, k: number, dim?: number, largest?: boolean, sorted?: boolean) => [Tensor, Tensor] = own.topk;
 /** The element at `index` along dimension `dim`, for each place of `index`. */
 export const gather: (self: Tensor, dim: number, index: Tensor, sparseGrad?: boolean) => Tensor = own.gather;
 /** The places of dimension `dim` that the list `index` names, in its order. */
@@ -301,8 +233,7 @@ export const indexSelect: (self: Tensor, dim: number, index: Tensor) => Tensor =
 /** Adds each element of `src` to `self` at `index` along dimension `dim`, in place. */
 export const scatterAdd_: (self: Tensor, dim: number, index: Tensor, src: Tensor) => Tensor = own.scatterAdd_;
 /** Puts the places of `source` into `self`, at those of dimension `dim` that `index` names. */
-export const indexCopy_: (self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor =
-  own.indexCopy_;
+export const indexCopy_: (self: Tensor, dim: number, index: Tensor, source: Tensor) => Tensor = own.indexCopy_;
 /** The sum of all elements up to each one along dimension `dim`. */
 export const cumsum: (self: Tensor, dim: number, dtype?: DType | null) => Tensor = own.cumsum;
 /** The scalar product of two vectors. */
@@ -318,191 +249,49 @@ export const linear: (input: Tensor, weight: Tensor, bias?: Tensor | null) => Te
 /** The values along `dim` in rising order and where each was. */
 export const sort: (self: Tensor, dim?: number, descending?: boolean) => [Tensor, Tensor] = own.sort;
 /** Convolution of (n, in, l) with (out, in / groups, k); one number may stand for all in a list. */
-export const conv1d: (
-  input: Tensor,
-  weight: Tensor,
-  bias?: Tensor | null,
-  stride?: readonly number[],
-  padding?: readonly number[],
-  dilation?: readonly number[],
-  groups?: number,
-) => Tensor = own.conv1d;
+export const conv1d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], groups?: number) => Tensor = own.conv1d;
 /** Convolution of (n, in, h, w) with (out, in / groups, kh, kw). */
-export const conv2d: (
-  input: Tensor,
-  weight: Tensor,
-  bias?: Tensor | null,
-  stride?: readonly number[],
-  padding?: readonly number[],
-  dilation?: readonly number[],
-  groups?: number,
-) => Tensor = own.conv2d;
+export const conv2d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], groups?: number) => Tensor = own.conv2d;
 /** Convolution of (n, in, d, h, w) with (out, in / groups, kd, kh, kw). */
-export const conv3d: (
-  input: Tensor,
-  weight: Tensor,
-  bias?: Tensor | null,
-  stride?: readonly number[],
-  padding?: readonly number[],
-  dilation?: readonly number[],
-  groups?: number,
-) => Tensor = own.conv3d;
+export const conv3d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], groups?: number) => Tensor = own.conv3d;
 /** Transposed convolution of (n, in, l) with (in, out / groups, k). */
-export const convTranspose1d: (
-  input: Tensor,
-  weight: Tensor,
-  bias?: Tensor | null,
-  stride?: readonly number[],
-  padding?: readonly number[],
-  outputPadding?: readonly number[],
-  groups?: number,
-  dilation?: readonly number[],
-) => Tensor = own.convTranspose1d;
+export const convTranspose1d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], outputPadding?: readonly number[], groups?: number, dilation?: readonly number[]) => Tensor = own.convTranspose1d;
 /** Transposed convolution of (n, in, h, w) with (in, out / groups, kh, kw). */
-export const convTranspose2d: (
-  input: Tensor,
-  weight: Tensor,
-  bias?: Tensor | null,
-  stride?: readonly number[],
-  padding?: readonly number[],
-  outputPadding?: readonly number[],
-  groups?: number,
-  dilation?: readonly number[],
-) => Tensor = own.convTranspose2d;
+export const convTranspose2d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], outputPadding?: readonly number[], groups?: number, dilation?: readonly number[]) => Tensor = own.convTranspose2d;
 /** Transposed convolution of (n, in, d, h, w) with (in, out / groups, kd, kh, kw). */
-export const convTranspose3d: (
-  input: Tensor,
-  weight: Tensor,
-  bias?: Tensor | null,
-  stride?: readonly number[],
-  padding?: readonly number[],
-  outputPadding?: readonly number[],
-  groups?: number,
-  dilation?: readonly number[],
-) => Tensor = own.convTranspose3d;
+export const convTranspose3d: (input: Tensor, weight: Tensor, bias?: Tensor | null, stride?: readonly number[], padding?: readonly number[], outputPadding?: readonly number[], groups?: number, dilation?: readonly number[]) => Tensor = own.convTranspose3d;
 /** Normalises each channel of (n, c, ...): by the batch, which moves the running statistics, or by those. */
-export const batchNorm: (
-  input: Tensor,
-  weight: Tensor | null,
-  bias: Tensor | null,
-  runningMean: Tensor | null,
-  runningVar: Tensor | null,
-  training: boolean,
-  momentum: number,
-  eps: number,
-  cudnnEnabled: boolean,
-) => Tensor = own.batchNorm;
+export const batchNorm: (input: Tensor, weight: Tensor | null, bias: Tensor | null, runningMean: Tensor | null, runningVar: Tensor | null, training: boolean, momentum: number, eps: number, cudnnEnabled: boolean) => Tensor = own.batchNorm;
 /** Normalises over the last dimensions, which `normalizedShape` names, then scales and shifts. */
-export const layerNorm: (
-  input: Tensor,
-  normalizedShape: readonly number[],
-  weight?: Tensor | null,
-  bias?: Tensor | null,
-  eps?: number,
-  cudnnEnable?: boolean,
-) => Tensor = own.layerNorm;
+export const layerNorm: (input: Tensor, normalizedShape: readonly number[], weight?: Tensor | null, bias?: Tensor | null, eps?: number, cudnnEnable?: boolean) => Tensor = own.layerNorm;
 /** Normalises each of `numGroups` groups of channels of each sample of (n, c, ...). */
-export const groupNorm: (
-  input: Tensor,
-  numGroups: number,
-  weight?: Tensor | null,
-  bias?: Tensor | null,
-  eps?: number,
-  cudnnEnabled?: boolean,
-) => Tensor = own.groupNorm;
+export const groupNorm: (input: Tensor, numGroups: number, weight?: Tensor | null, bias?: Tensor | null, eps?: number, cudnnEnabled?: boolean) => Tensor = own.groupNorm;
 /** Divides by the root of the mean square over the last dimensions, then scales. */
-export const rmsNorm: (
-  input: Tensor,
-  normalizedShape: readonly number[],
-  weight?: Tensor | null,
-  eps?: number | null,
-) => Tensor = own.rmsNorm;
+export const rmsNorm: (input: Tensor, normalizedShape: readonly number[], weight?: Tensor | null, eps?: number | null) => Tensor = own.rmsNorm;
 /** Rows of `weight` by their numbers: (...) of (rows, width) -> (..., width). */
-export const embedding: (
-  weight: Tensor,
-  indices: Tensor,
-  paddingIdx?: number,
-  scaleGradByFreq?: boolean,
-  sparse?: boolean,
-) => Tensor = own.embedding;
+export const embedding: (weight: Tensor, indices: Tensor, paddingIdx?: number, scaleGradByFreq?: boolean, sparse?: boolean) => Tensor = own.embedding;
 /** In training, zeros with probability `p` and the rest times 1 / (1 - p); else as it is. */
 export const dropout: (input: Tensor, p: number, train: boolean) => Tensor = own.dropout;
 /** Attention of (..., heads, l, d) to keys and values (..., heads, s, d): softmax(q k / sqrt(d) + mask) v. */
-export const scaledDotProductAttention: (
-  query: Tensor,
-  key: Tensor,
-  value: Tensor,
-  attnMask?: Tensor | null,
-  dropoutP?: number,
-  isCausal?: boolean,
-  scale?: number | null,
-  enableGqa?: boolean,
-) => Tensor = own.scaledDotProductAttention;
+export const scaledDotProductAttention: (query: Tensor, key: Tensor, value: Tensor, attnMask?: Tensor | null, dropoutP?: number, isCausal?: boolean, scale?: number | null, enableGqa?: boolean) => Tensor = own.scaledDotProductAttention;
 /** The largest value in each window of (n, c, l); the stride is the window unless told. */
-export const maxPool1d: (
-  self: Tensor,
-  kernelSize: readonly number[],
-  stride?: readonly number[],
-  padding?: readonly number[],
-  dilation?: readonly number[],
-  ceilMode?: boolean,
-) => Tensor = own.maxPool1d;
+export const maxPool1d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], ceilMode?: boolean) => Tensor = own.maxPool1d;
 /** The largest value in each window of (n, c, h, w); the stride is the window unless told. */
-export const maxPool2d: (
-  self: Tensor,
-  kernelSize: readonly number[],
-  stride?: readonly number[],
-  padding?: readonly number[],
-  dilation?: readonly number[],
-  ceilMode?: boolean,
-) => Tensor = own.maxPool2d;
+export const maxPool2d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], ceilMode?: boolean) => Tensor = own.maxPool2d;
 /** The largest value in each window of (n, c, d, h, w); the stride is the window unless told. */
-export const maxPool3d: (
-  self: Tensor,
-  kernelSize: readonly number[],
-  stride?: readonly number[],
-  padding?: readonly number[],
-  dilation?: readonly number[],
-  ceilMode?: boolean,
-) => Tensor = own.maxPool3d;
+export const maxPool3d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], dilation?: readonly number[], ceilMode?: boolean) => Tensor = own.maxPool3d;
 /** The mean of each window of (n, c, l); the stride is the window unless told. */
-export const avgPool1d: (
-  self: Tensor,
-  kernelSize: readonly number[],
-  stride?: readonly number[],
-  padding?: readonly number[],
-  ceilMode?: boolean,
-  countIncludePad?: boolean,
-) => Tensor = own.avgPool1d;
+export const avgPool1d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], ceilMode?: boolean, countIncludePad?: boolean) => Tensor = own.avgPool1d;
 /** The mean of each window of (n, c, h, w); the stride is the window unless told. */
-export const avgPool2d: (
-  self: Tensor,
-  kernelSize: readonly number[],
-  stride?: readonly number[],
-  padding?: readonly number[],
-  ceilMode?: boolean,
-  countIncludePad?: boolean,
-  divisorOverride?: number | null,
-) => Tensor = own.avgPool2d;
+export const avgPool2d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], ceilMode?: boolean, countIncludePad?: boolean, divisorOverride?: number | null) => Tensor = own.avgPool2d;
 /** The mean of each window of (n, c, d, h, w); the stride is the window unless told. */
-export const avgPool3d: (
-  self: Tensor,
-  kernelSize: readonly number[],
-  stride?: readonly number[],
-  padding?: readonly number[],
-  ceilMode?: boolean,
-  countIncludePad?: boolean,
-  divisorOverride?: number | null,
-) => Tensor = own.avgPool3d;
+export const avgPool3d: (self: Tensor, kernelSize: readonly number[], stride?: readonly number[], padding?: readonly number[], ceilMode?: boolean, countIncludePad?: boolean, divisorOverride?: number | null) => Tensor = own.avgPool3d;
 /** Means over windows chosen so that (n, c, l) becomes (n, c, `outputSize`). */
-export const adaptiveAvgPool1d: (self: Tensor, outputSize: readonly number[]) => Tensor =
-  own.adaptiveAvgPool1d;
+export const adaptiveAvgPool1d: (self: Tensor, outputSize: readonly number[]) => Tensor = own.adaptiveAvgPool1d;
 /** Means over windows chosen so that (n, c, h, w) gets these two sizes. */
-export const adaptiveAvgPool2d: (self: Tensor, outputSize: readonly number[]) => Tensor =
-  own.adaptiveAvgPool2d;
+export const adaptiveAvgPool2d: (self: Tensor, outputSize: readonly number[]) => Tensor = own.adaptiveAvgPool2d;
 /** Means over windows chosen so that (n, c, d, h, w) gets these three sizes. */
-export const adaptiveAvgPool3d: (self: Tensor, outputSize: readonly number[]) => Tensor =
-  own.adaptiveAvgPool3d;
+export const adaptiveAvgPool3d: (self: Tensor, outputSize: readonly number[]) => Tensor = own.adaptiveAvgPool3d;
 /** Each number, or 0 where it is negative. */
 export const relu: (self: Tensor) => Tensor = own.relu;
 /** Puts 0 in place of negative numbers. */
@@ -526,211 +315,64 @@ export const softmax: (self: Tensor, dim: number, dtype?: DType | null) => Tenso
 /** The logarithm of the softmax along `dim`, exact where shares are small. */
 export const logSoftmax: (self: Tensor, dim: number, dtype?: DType | null) => Tensor = own.logSoftmax;
 /** (n, c, l) at another length, from the nearest value. */
-export const upsampleNearest1d: (
-  self: Tensor,
-  outputSize: readonly number[],
-  scales?: number | null,
-) => Tensor = own.upsampleNearest1d;
+export const upsampleNearest1d: (self: Tensor, outputSize: readonly number[], scales?: number | null) => Tensor = own.upsampleNearest1d;
 /** (n, c, h, w) at another height and width, from the nearest value. */
-export const upsampleNearest2d: (
-  self: Tensor,
-  outputSize: readonly number[],
-  scalesH?: number | null,
-  scalesW?: number | null,
-) => Tensor = own.upsampleNearest2d;
+export const upsampleNearest2d: (self: Tensor, outputSize: readonly number[], scalesH?: number | null, scalesW?: number | null) => Tensor = own.upsampleNearest2d;
 /** (n, c, d, h, w) at other sizes, from the nearest value. */
-export const upsampleNearest3d: (
-  self: Tensor,
-  outputSize: readonly number[],
-  scalesD?: number | null,
-  scalesH?: number | null,
-  scalesW?: number | null,
-) => Tensor = own.upsampleNearest3d;
+export const upsampleNearest3d: (self: Tensor, outputSize: readonly number[], scalesD?: number | null, scalesH?: number | null, scalesW?: number | null) => Tensor = own.upsampleNearest3d;
 /** (n, c, h, w) at another height and width, between neighbouring values. */
-export const upsampleBilinear2d: (
-  self: Tensor,
-  outputSize: readonly number[],
-  alignCorners: boolean,
-  scalesH?: number | null,
-  scalesW?: number | null,
-) => Tensor = own.upsampleBilinear2d;
+export const upsampleBilinear2d: (self: Tensor, outputSize: readonly number[], alignCorners: boolean, scalesH?: number | null, scalesW?: number | null) => Tensor = own.upsampleBilinear2d;
 /** (n, c, d, h, w) at other sizes, between neighbouring values. */
-export const upsampleTrilinear3d: (
-  self: Tensor,
-  outputSize: readonly number[],
-  alignCorners: boolean,
-  scalesD?: number | null,
-  scalesH?: number | null,
-  scalesW?: number | null,
-) => Tensor = own.upsampleTrilinear3d;
+export const upsampleTrilinear3d: (self: Tensor, outputSize: readonly number[], alignCorners: boolean, scalesD?: number | null, scalesH?: number | null, scalesW?: number | null) => Tensor = own.upsampleTrilinear3d;
 /** (n, c, l) at another length, between neighbouring values. */
-export const upsampleLinear1d: (
-  self: Tensor,
-  outputSize: readonly number[],
-  alignCorners: boolean,
-  scales?: number | null,
-) => Tensor = own.upsampleLinear1d;
+export const upsampleLinear1d: (self: Tensor, outputSize: readonly number[], alignCorners: boolean, scales?: number | null) => Tensor = own.upsampleLinear1d;
 /** Channels become pixels: (n, c * r * r, h, w) -> (n, c, h * r, w * r). */
 export const pixelShuffle: (self: Tensor, upscaleFactor: number) => Tensor = own.pixelShuffle;
 /** Cross-entropy of logits (n, classes, ...) and i64 classes (n, ...); `reduction` is 0 none, 1 mean, 2 sum. */
-export const crossEntropyLoss: (
-  self: Tensor,
-  target: Tensor,
-  weight?: Tensor | null,
-  reduction?: number,
-  ignoreIndex?: number,
-  labelSmoothing?: number,
-) => Tensor = own.crossEntropyLoss;
+export const crossEntropyLoss: (self: Tensor, target: Tensor, weight?: Tensor | null, reduction?: number, ignoreIndex?: number, labelSmoothing?: number) => Tensor = own.crossEntropyLoss;
 /** Squared differences; `reduction` is 0 none, 1 mean, 2 sum. */
 export const mseLoss: (self: Tensor, target: Tensor, reduction?: number) => Tensor = own.mseLoss;
 /** Absolute differences; `reduction` is 0 none, 1 mean, 2 sum. */
 export const l1Loss: (self: Tensor, target: Tensor, reduction?: number) => Tensor = own.l1Loss;
 /** Half the squared difference up to `delta`, linear beyond; `reduction` is 0 none, 1 mean, 2 sum. */
-export const huberLoss: (self: Tensor, target: Tensor, reduction?: number, delta?: number) => Tensor =
-  own.huberLoss;
+export const huberLoss: (self: Tensor, target: Tensor, reduction?: number, delta?: number) => Tensor = own.huberLoss;
 /** Binary cross-entropy of logits and targets from 0 to 1; `reduction` is 0 none, 1 mean, 2 sum. */
-export const bceWithLogits: (
-  self: Tensor,
-  target: Tensor,
-  weight?: Tensor | null,
-  posWeight?: Tensor | null,
-  reduction?: number,
-) => Tensor = own.bceWithLogits;
+export const bceWithLogits: (self: Tensor, target: Tensor, weight?: Tensor | null, posWeight?: Tensor | null, reduction?: number) => Tensor = own.bceWithLogits;
 /** Binary cross-entropy of probabilities and targets from 0 to 1; `reduction` is 0 none, 1 mean, 2 sum. */
-export const bce: (self: Tensor, target: Tensor, weight?: Tensor | null, reduction?: number) => Tensor =
-  own.bce;
+export const bce: (self: Tensor, target: Tensor, weight?: Tensor | null, reduction?: number) => Tensor = own.bce;
 /** One step of AdamW over all parameters, in one kernel; what createOptimizer calls. */
-export const fusedAdamW_: (
-  self: readonly Tensor[],
-  grads: readonly Tensor[],
-  expAvgs: readonly Tensor[],
-  expAvgSqs: readonly Tensor[],
-  maxExpAvgSqs: readonly Tensor[],
-  stateSteps: readonly Tensor[],
-  lr: number,
-  beta1: number,
-  beta2: number,
-  weightDecay: number,
-  eps: number,
-  amsgrad: boolean,
-  maximize: boolean,
-  gradScale?: Tensor | null,
-  foundInf?: Tensor | null,
-) => void = own.fusedAdamW_;
+export const fusedAdamW_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: number, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void = own.fusedAdamW_;
 /** One step of Adam over all parameters, in one kernel; what createOptimizer calls. */
-export const fusedAdam_: (
-  self: readonly Tensor[],
-  grads: readonly Tensor[],
-  expAvgs: readonly Tensor[],
-  expAvgSqs: readonly Tensor[],
-  maxExpAvgSqs: readonly Tensor[],
-  stateSteps: readonly Tensor[],
-  lr: number,
-  beta1: number,
-  beta2: number,
-  weightDecay: number,
-  eps: number,
-  amsgrad: boolean,
-  maximize: boolean,
-  gradScale?: Tensor | null,
-  foundInf?: Tensor | null,
-) => void = own.fusedAdam_;
+export const fusedAdam_: (self: readonly Tensor[], grads: readonly Tensor[], expAvgs: readonly Tensor[], expAvgSqs: readonly Tensor[], maxExpAvgSqs: readonly Tensor[], stateSteps: readonly Tensor[], lr: number, beta1: number, beta2: number, weightDecay: number, eps: number, amsgrad: boolean, maximize: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void = own.fusedAdam_;
 /** One step of SGD over all parameters, in one kernel; what createOptimizer calls. */
-export const fusedSgd_: (
-  self: readonly Tensor[],
-  grads: readonly Tensor[],
-  momentumBufferList: readonly Tensor[],
-  weightDecay: number,
-  momentum: number,
-  lr: number,
-  dampening: number,
-  nesterov: boolean,
-  maximize: boolean,
-  isFirstStep: boolean,
-  gradScale?: Tensor | null,
-  foundInf?: Tensor | null,
-) => void = own.fusedSgd_;
+export const fusedSgd_: (self: readonly Tensor[], grads: readonly Tensor[], momentumBufferList: readonly Tensor[], weightDecay: number, momentum: number, lr: number, dampening: number, nesterov: boolean, maximize: boolean, isFirstStep: boolean, gradScale?: Tensor | null, foundInf?: Tensor | null) => void = own.fusedSgd_;
 /** Fills each tensor of the list with zeros. */
 export const foreachZero_: (self: readonly Tensor[]) => void = own.foreachZero_;
 /** Copies each tensor of `src` into that of `self` at its place. */
-export const foreachCopy_: (self: readonly Tensor[], src: readonly Tensor[], nonBlocking?: boolean) => void =
-  own.foreachCopy_;
+export const foreachCopy_: (self: readonly Tensor[], src: readonly Tensor[], nonBlocking?: boolean) => void = own.foreachCopy_;
 /** Multiplies each tensor of the list by `other`, which has no dimensions, in place. */
 export const foreachMul_: (self: readonly Tensor[], other: Tensor) => void = own.foreachMul_;
 /** Adds `scalars[i] * tensor1[i] * tensor2[i]` to each tensor of the list, in place. */
-export const foreachAddcmul_: (
-  self: readonly Tensor[],
-  tensor1: readonly Tensor[],
-  tensor2: readonly Tensor[],
-  scalars: Tensor,
-) => void = own.foreachAddcmul_;
+export const foreachAddcmul_: (self: readonly Tensor[], tensor1: readonly Tensor[], tensor2: readonly Tensor[], scalars: Tensor) => void = own.foreachAddcmul_;
 /** The square roots of each tensor of the list. */
 export const foreachSqrt: (self: readonly Tensor[]) => Tensor[] = own.foreachSqrt;
 /** Multiplies gradients by `invScale` and sets `foundInf` to 1 where one is not finite. */
-export const checkAndUnscale_: (self: readonly Tensor[], foundInf: Tensor, invScale: Tensor) => void =
-  own.checkAndUnscale_;
+export const checkAndUnscale_: (self: readonly Tensor[], foundInf: Tensor, invScale: Tensor) => void = own.checkAndUnscale_;
 /** Lowers the loss's scale after a step that was not finite, raises it after enough that were. */
-export const updateLossScale_: (
-  self: Tensor,
-  growthTracker: Tensor,
-  foundInf: Tensor,
-  scaleGrowthFactor: number,
-  scaleBackoffFactor: number,
-  growthInterval: number,
-) => Tensor = own.updateLossScale_;
+export const updateLossScale_: (self: Tensor, growthTracker: Tensor, foundInf: Tensor, scaleGrowthFactor: number, scaleBackoffFactor: number, growthInterval: number) => Tensor = own.updateLossScale_;
 /** The Fourier transform over `dim`, or over all dimensions; complex. */
-export const fftFftn: (
-  self: Tensor,
-  s?: readonly number[] | null,
-  dim?: readonly number[] | null,
-  norm?: string | null,
-) => Tensor = own.fftFftn;
+export const fftFftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor = own.fftFftn;
 /** The inverse Fourier transform over `dim`, or over all dimensions; complex. */
-export const fftIfftn: (
-  self: Tensor,
-  s?: readonly number[] | null,
-  dim?: readonly number[] | null,
-  norm?: string | null,
-) => Tensor = own.fftIfftn;
+export const fftIfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor = own.fftIfftn;
 /** The Fourier transform of real numbers over two dimensions: (..., h, w) -> (..., h, w / 2 + 1). */
-export const fftRfft2: (
-  self: Tensor,
-  s?: readonly number[] | null,
-  dim?: readonly number[],
-  norm?: string | null,
-) => Tensor = own.fftRfft2;
+export const fftRfft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor = own.fftRfft2;
 /** The inverse of fftRfft2, to real numbers; `s` says the sizes where w is odd. */
-export const fftIrfft2: (
-  self: Tensor,
-  s?: readonly number[] | null,
-  dim?: readonly number[],
-  norm?: string | null,
-) => Tensor = own.fftIrfft2;
+export const fftIrfft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor = own.fftIrfft2;
 /** The Fourier transform over two dimensions; complex. */
-export const fftFft2: (
-  self: Tensor,
-  s?: readonly number[] | null,
-  dim?: readonly number[],
-  norm?: string | null,
-) => Tensor = own.fftFft2;
+export const fftFft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor = own.fftFft2;
 /** The inverse Fourier transform over two dimensions; complex. */
-export const fftIfft2: (
-  self: Tensor,
-  s?: readonly number[] | null,
-  dim?: readonly number[],
-  norm?: string | null,
-) => Tensor = own.fftIfft2;
+export const fftIfft2: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[], norm?: string | null) => Tensor = own.fftIfft2;
 /** The Fourier transform of real numbers over `dim`, or all; the last has w / 2 + 1 places. */
-export const fftRfftn: (
-  self: Tensor,
-  s?: readonly number[] | null,
-  dim?: readonly number[] | null,
-  norm?: string | null,
-) => Tensor = own.fftRfftn;
+export const fftRfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor = own.fftRfftn;
 /** The inverse of fftRfftn, to real numbers; `s` says the sizes where the last is odd. */
-export const fftIrfftn: (
-  self: Tensor,
-  s?: readonly number[] | null,
-  dim?: readonly number[] | null,
-  norm?: string | null,
-) => Tensor = own.fftIrfftn;
+export const fftIrfftn: (self: Tensor, s?: readonly number[] | null, dim?: readonly number[] | null, norm?: string | null) => Tensor = own.fftIrfftn;
