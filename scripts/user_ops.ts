@@ -1,6 +1,5 @@
 // Writes core/models/user/ops.ts, all operations under one name with their signatures and what they do, from ffi/ops.ts:
 //   deno run --allow-all --no-lock scripts/user_ops.ts [OUT]
-// May import ffi's schema, op_sentences, @std/path.
 import { fromFileUrl } from "@std/path";
 import { type Argument, parseSchema, type Schema } from "../ffi/schema.ts";
 import { SENTENCES } from "./op_sentences.ts";
@@ -22,6 +21,7 @@ const VERBS = [
 const HEAD =
   `// All operations under one name, as users' files and mod.ts have them: libtorch's, and the verbs that take numbers.
 // Made by: deno run --allow-all --no-lock scripts/user_ops.ts.
+// deno-fmt-ignore-file
 
 /**
  * Operations on tensors, named as libtorch names them, in camel case: relu, crossEntropyLoss, scaledDotProductAttention.

@@ -1,5 +1,6 @@
 // All operations under one name, as users' files and mod.ts have them: libtorch's, and the verbs that take numbers.
 // Made by: deno run --allow-all --no-lock scripts/user_ops.ts.
+// deno-fmt-ignore-file
 
 /**
  * Operations on tensors, named as libtorch names them, in camel case: relu, crossEntropyLoss, scaledDotProductAttention.
