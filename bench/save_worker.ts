@@ -11,7 +11,7 @@ import { openDevice } from "../core/train/device.ts";
 import { latestPath } from "../core/train/run_folder.ts";
 import { createOptimizer } from "../core/train/optimizers.ts";
 import { openSaver } from "../core/train/save.ts";
-import { trainStep } from "../core/train/step.ts";
+import { trainStep } from "../core/train/user_step.ts";
 import { randn } from "../ffi/ops.ts";
 import { scope } from "../ffi/tensor.ts";
 import { answerRounds, processorTime } from "./contestant.ts";
@@ -30,6 +30,7 @@ const optimizer = createOptimizer(config.training.optimizer, arena);
 const step = {
   pass: { model, loss, cast: null, onGpu: false, seeds: null },
   ...{ arena, optimizer, scaler: null, checkpointing: false, clipNorm: 0, observe: null },
+  hold: () => saver?.hold(),
 };
 const input = randn([batch, features]), target = randn([batch, 1]);
 const cursor: Cursor = { epoch: 0, step: 0, stepInEpoch: 0, samples: 0, sums: [], best: null, valLoss: null };
@@ -44,7 +45,7 @@ const schedule = { type: "constant", peak: 1e-3, min: 0, warmup: 0, total: 1, ev
 let last = NaN;
 function train(): void {
   scope(() =>
-    last = trainStep({ ...step, hold: saver?.hold }, [{ input, target }], [1], 1e-3, false, cursor.step).loss
+    last = trainStep(step, [{ input, target }], [1], 1e-3, false, cursor.step).loss
       .item()
   );
   cursor.step++;

@@ -9,8 +9,9 @@ import { packParameters } from "../core/train/gradients/arena.ts";
 import { needsWholeGradient } from "../core/train/build.ts";
 import { openDevice } from "../core/train/device.ts";
 import { createOptimizer } from "../core/train/optimizers.ts";
-import { type MicroBatch, sharesOf, trainStep } from "../core/train/step.ts";
-import { alone, openVirtualShards } from "../core/train/gradients/virtual_shards.ts";
+import { type MicroBatch, sharesOf, takeStep } from "../core/train/step.ts";
+import { openStep } from "../core/train/user_step.ts";
+import { alone, openVirtualShards, shardedGradients } from "../core/train/gradients/virtual_shards.ts";
 import { narrow, randint, randn } from "../ffi/ops.ts";
 import { manualSeed } from "../ffi/context.ts";
 import { liveTensors } from "../ffi/tensor.ts";
@@ -65,13 +66,19 @@ function prepare(workload: Workload, count: number, file: string): Train {
     scaler: null,
     checkpointing: false,
     clipNorm: 0,
-    shards: count > 0
-      ? openVirtualShards({ count, rank: 0, world: 1, combine: alone }, arena, buffers)
-      : null,
     observe: null,
   };
   const shares = sharesOf(batches, loss);
-  return trainer((number) => trainStep(options, batches, shares, learningRate, false, number));
+  const gradients = count > 0
+    ? shardedGradients(
+      openVirtualShards({ count, rank: 0, world: 1, combine: alone }, arena, buffers),
+      options,
+    )
+    : undefined;
+  const { parts, watch } = openStep(options, gradients);
+  return trainer((number) =>
+    takeStep(parts, watch, batches, shares, learningRate, false, number, batches.length)
+  );
 }
 
 const [name, shards = "-1", file = ""] = Deno.args;

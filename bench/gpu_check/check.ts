@@ -8,7 +8,7 @@ import { build } from "../../core/train/build.ts";
 import { openFeed } from "../../core/train/feed.ts";
 import { createOptimizer } from "../../core/train/optimizers.ts";
 import { LossScaler } from "../../core/train/precision.ts";
-import { trainStep } from "../../core/train/step.ts";
+import { trainStep } from "../../core/train/user_step.ts";
 import { setNumerics } from "../../ffi/cuda.ts";
 
 // What a check is, and what it is given.

@@ -7,7 +7,7 @@ import { packParameters } from "../../core/train/gradients/arena.ts";
 import { openDevice } from "../../core/train/device.ts";
 import { keyedSeeds } from "../../core/train/blocks.ts";
 import { createOptimizer } from "../../core/train/optimizers.ts";
-import { trainStep } from "../../core/train/step.ts";
+import { trainStep } from "../../core/train/user_step.ts";
 import { toDevice } from "../../ffi/make.ts";
 import { contiguous, randint, randn } from "../../ffi/ops.ts";
 import { manualSeed } from "../../ffi/context.ts";

@@ -36,7 +36,7 @@ const SHOW_MS = 100;
 const MEMORY_MS = 250, MIB = 2 ** 20;
 
 export function openDeferredMetrics(run: Run, epoch: number, pace: Throughput): DeferredMetrics {
-  const { cursor, plan, events, console, guard, times, account, step: { scaler, pass } } = run;
+  const { cursor, plan, events, console, guard, times, account, scaler, pass } = run;
   const { epochs } = run.config.training, steps = stepsInAll(run.config.training, plan);
   let waiting: Waiting | null = null;
   let shownAt = -Infinity;
@@ -142,7 +142,7 @@ function tellSpike({ console, events }: Run, { step, message }: Spike): void {
 }
 
 function systemEvent(run: Run, step: number): SystemEvent {
-  const onGpu = run.step.pass.onGpu;
+  const onGpu = run.pass.onGpu;
   return {
     kind: "system",
     step,
@@ -155,7 +155,7 @@ function notFinite(run: Run, step: number, loss: number): UserError {
   return new UserError(
     "numerics",
     `The loss became ${loss} at step ${step} (first tensor that is not finite: ${
-      firstNonFinite(run.step.arena)
+      firstNonFinite(run.gradients.arena)
     }). ` +
       "Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.",
   );

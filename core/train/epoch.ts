@@ -21,7 +21,7 @@ import { type DeferredMetrics, openDeferredMetrics } from "./deferred_metrics.ts
 import { type RunningMetrics, runningMetrics } from "./running_metrics.ts";
 import type { Ending, Run } from "./run.ts";
 import { learningRate } from "./schedule.ts";
-import { itemsOf, type MicroBatch, sharesOf, type StepOptions, type StepResult, trainStep } from "./step.ts";
+import { itemsOf, type MicroBatch, sharesOf, type StepResult, takeStep } from "./step.ts";
 import { measureOf } from "./metrics.ts";
 import type { VirtualShards } from "./gradients/virtual_shards.ts";
 import { keepAllFreedMemory } from "../../ffi/library.ts";
@@ -48,7 +48,7 @@ export interface Epoch extends Common {
   readonly number: number;
   /** Whether this step is written down. */
   readonly logged: (step: number) => boolean;
-  readonly options: StepOptions;
+  readonly observe: (outcome: Outcome, batch: MicroBatch) => void;
   readonly late: DeferredMetrics;
   /** Where the run's account was when it began. */
   readonly began: TimeMark;
@@ -57,8 +57,8 @@ export interface Epoch extends Common {
 }
 
 export function openEpoch(common: Common): Epoch {
-  const { run, supply, pace, pauses } = common;
-  const { config: { training, data }, step: { pass: { loss } } } = run;
+  const { run, supply, pace } = common;
+  const { config: { training, data }, pass: { loss } } = run;
   const number = run.cursor.epoch;
   const samples = order(run.train.length, training.seed, number, data.shuffle);
   const observe = ({ output, loss: mean }: Outcome, b: MicroBatch) =>
@@ -74,7 +74,7 @@ export function openEpoch(common: Common): Epoch {
     number,
     logged: loggedSteps(training, run.plan),
     running: sumsSoFar(run),
-    options: { ...run.step, observe, hold: run.saver.hold, pauses },
+    observe,
     late: openDeferredMetrics(run, number, pace),
     began: run.account.look(),
   };
@@ -85,7 +85,7 @@ export function openEpoch(common: Common): Epoch {
 
 /** The parts of each step that the epoch still has, on this rank. */
 function partsToCome(run: Run, epoch: number, samples: Order): () => readonly Part[] | null {
-  const { config: { data }, plan, step: { shards }, together } = run;
+  const { config: { data }, plan, gradients: { shards }, together } = run;
   const { rank, world } = together?.team ?? { rank: 0, world: 1 };
   const mixing = data.mixup > 0 || data.cutmix > 0;
   let fed = run.cursor.stepInEpoch; // steps whose samples the feed knows
@@ -131,14 +131,14 @@ export async function trainSteps(e: Epoch): Promise<Ending | null> {
 /** Hot: nothing is read from the device but through `late`, nothing is logged. Gives where the step was left, if it was. */
 function oneStep(e: Epoch, ready: boolean): StepAborted | null {
   const { run, late, logged } = e;
-  const { cursor, plan, together, account, step: { norms } } = run;
+  const { cursor, plan, together, account } = run;
   together?.control.phase("forward");
   const rate = learningRate(run.schedule, cursor.step);
   const log = logged(cursor.step + 1);
   const count = Math.min(plan.global, run.train.length - cursor.stepInEpoch * plan.global);
   const world = together?.team.world ?? 1;
-  if (norms) norms.passes = Math.ceil(Math.ceil(count / world) / plan.micro);
-  const result = computed(e, ready, rate, log);
+  const passes = Math.ceil(Math.ceil(count / world) / plan.micro);
+  const result = computed(e, ready, rate, log, passes);
   if (result instanceof StepAborted) return result;
   run.ema?.update();
   cursor.step++;
@@ -153,9 +153,15 @@ function oneStep(e: Epoch, ready: boolean): StepAborted | null {
 }
 
 /** Hot too. A step that is left between two micro-batches has changed nothing that lasts, but for what is undone. */
-function computed(e: Epoch, ready: boolean, rate: number, log: boolean): StepResult | StepAborted {
-  const { run, supply, running, pauses, options } = e;
-  const { cursor, together, account, step: { pass: { loss } } } = run;
+function computed(
+  e: Epoch,
+  ready: boolean,
+  rate: number,
+  log: boolean,
+  passes: number,
+): StepResult | StepAborted {
+  const { run, supply, running, pauses } = e;
+  const { cursor, together, account, pass: { loss } } = run;
   try {
     return scope(() => {
       const batches = ready ? supply.take()! : []; // none where all ranks leave this step
@@ -164,7 +170,7 @@ function computed(e: Epoch, ready: boolean, rate: number, log: boolean): StepRes
       const shares = together ? together.shares(batches, loss) : sharesOf(batches, loss);
       running.mark();
       pauses.begin();
-      return trainStep(options, batches, shares, rate, log, cursor.step);
+      return takeStep(run, e, batches, shares, rate, log, cursor.step, passes);
     });
   } catch (thrown) {
     if (thrown instanceof StepAborted) return thrown;
@@ -199,12 +205,12 @@ async function goBack(e: Epoch): Promise<void> {
 // An epoch's running metrics where virtual shards and ranks keep parts of them: begun, gone on with, put together.
 
 /** With --deterministic=world the sums of each virtual shard are kept apart, and added up in the tree's order. */
-export const emptySums = ({ train, step: { shards, pass } }: Run): RunningMetrics =>
+export const emptySums = ({ train, gradients: { shards }, pass }: Run): RunningMetrics =>
   runningMetrics(measureOf(train, { loss: pass.loss, full: false, own: pass.metrics }), shards?.count ?? 1);
 
 /** With what a checkpoint says of the epoch, where the run goes on within it. */
 export function sumsSoFar(run: Run): RunningMetrics {
-  const { cursor, step: { shards }, together } = run;
+  const { cursor, gradients: { shards }, together } = run;
   const running = emptySums(run);
   if (cursor.stepInEpoch === 0) return running;
   const all = cursor.sums, rank = together?.team.rank ?? 0;
@@ -226,7 +232,10 @@ export function wholeOf(run: Run, running: RunningMetrics, sums: readonly number
 }
 
 /** Of the sums of all shards in a checkpoint those of this rank's own. */
-function ownPart(sums: readonly number[], { count, own: { from, to } }: VirtualShards): readonly number[] {
+function ownPart(
+  sums: readonly number[],
+  { count, own: { from, to } }: Pick<VirtualShards, "count" | "own">,
+): readonly number[] {
   const size = sums.length / count;
   return sums.map((value, i) => i >= from * size && i < to * size ? value : 0);
 }
@@ -234,7 +243,7 @@ function ownPart(sums: readonly number[], { count, own: { from, to } }: VirtualS
 // What waits for a run's first step to be over: what would delay it, and what only it can tell.
 
 /** To be called before each step; does something before the second. */
-export function beforeSecondStep({ saver, step: { pass }, ranksHere }: Run): () => void {
+export function beforeSecondStep({ saver, pass, ranksHere }: Run): () => void {
   let steps = 0;
   return () => {
     if (++steps !== 2) return;

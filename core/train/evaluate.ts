@@ -157,7 +157,7 @@ export async function evaluateEpoch(
   epoch: number,
   breath: EventLoopTurn,
 ): Promise<Evaluation | null | Cut> {
-  const { val, config: { training }, cursor, console, events, requests, step, together } = run;
+  const { val, config: { training }, cursor, console, events, requests, together } = run;
   if (val === null) return null;
   const stop = (between: boolean): string | null => {
     if (!together) return requests.stop();
@@ -190,7 +190,7 @@ export async function evaluateEpoch(
   run.saver.hold();
   run.ema?.swap();
   try {
-    const evaluation = await evaluate(step.pass, val, run.feed, size, poll, together?.team);
+    const evaluation = await evaluate(run.pass, val, run.feed, size, poll, together?.team);
     const { valLoss, metrics, samples, seconds, halvedTo } = evaluation;
     if (halvedTo !== null) console.warn(lessAtOnce(halvedTo, size));
     events.emit({
@@ -202,7 +202,7 @@ export async function evaluateEpoch(
       samples,
       seconds,
     });
-    run.pictures?.(step.pass, cursor.step);
+    run.pictures?.(run.pass, cursor.step);
     return evaluation;
   } catch (error) {
     if (error instanceof Cut) return error;

@@ -36,17 +36,17 @@ export interface Pauses {
 }
 
 /** How many places a step has, on every rank. */
-export function pausesIn(plan: BatchPlan, shards: VirtualShards | null | undefined): number {
+export function pausesIn(plan: BatchPlan, shards: Pick<VirtualShards, "count" | "own"> | null): number {
   if (!shards) return plan.accumulation - 1;
   const { count, own: { from, to } } = shards;
   return (to - from) * Math.ceil(Math.ceil(plan.global / count) / plan.micro) - 1;
 }
 
-type Of = Pick<Run, "plan" | "requests" | "together" | "step">;
+type Of = Pick<Run, "plan" | "requests" | "together" | "pass" | "gradients">;
 
-export function openPauses({ plan, requests, together, step }: Of): Pauses {
-  const { pass: { model, onGpu } } = step;
-  const count = pausesIn(plan, step.shards);
+export function openPauses({ plan, requests, together, pass, gradients }: Of): Pauses {
+  const { model, onGpu } = pass;
+  const count = pausesIn(plan, gradients.shards);
   const undoing = count > 0 ? openUndo(model.root.namedBuffers().map(([, t]) => t)) : null;
   const pace = onGpu && count > 0 ? openPace() : null;
   let left = 0;

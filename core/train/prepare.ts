@@ -18,8 +18,9 @@ import { openHistograms, openPictures } from "./wandb_media.ts";
 import { pausesIn } from "./pauses.ts";
 import { type GoBack, type Guard, openGuard } from "./guards/spikes.ts";
 import { openProfile, type Profile, profiledSteps } from "./profile.ts";
-import { alone, combineOver, openVirtualShards, type VirtualShards } from "./gradients/virtual_shards.ts";
-import { openReducer } from "./gradients/overlapped.ts";
+import { type GradientStrategy, plainGradients } from "./gradients/strategy.ts";
+import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradients/virtual_shards.ts";
+import { openReducer, overlappedGradients } from "./gradients/overlapped.ts";
 import { openSaver, openSharing, refuseSeparate, type Sharing } from "./save.ts";
 import { noSaver, openRankGroup, startTogether } from "./rank_group.ts";
 import { openSyncNorms } from "./gradients/sync_norms.ts";
@@ -28,12 +29,11 @@ import { openRecord, type Record, recordOfRank, runFactsOf } from "./record.ts";
 import { type OpenOutput, type Output, wantsOf } from "../run/output.ts";
 import { freshCursor, type Resume, startFrom } from "./resume.ts";
 import type { Run } from "./run.ts";
-import type { StepOptions } from "./step.ts";
 import { stopSignals, watchRequests } from "./stop.ts";
 import { pathExists } from "../base/files.ts";
 import { createEma, createOptimizer, type Ema, type Optimizer } from "./optimizers.ts";
 import { checkMemory } from "./memory.ts";
-import { openZero, type Zero } from "./gradients/zero.ts";
+import { openZero, partitionedGradients, type Zero } from "./gradients/zero.ts";
 import { type Amp, LossScaler } from "./precision.ts";
 import { cudaName } from "../../ffi/cuda.ts";
 import type { Facts } from "../models/model.ts";
@@ -113,7 +113,7 @@ export function prepare(start: Start): Prepared {
     world: team?.world ?? 1,
     waits: { data: feed.waited, communication: team?.collectives.waited ?? (() => 0) },
   });
-  const options = stepOf(start, trained, measured);
+  const gradients = gradientsOf(start, trained, measured.account);
   // What a setting can be refused for comes before: from here on the run has a name and files.
   const claimed = first ? claim(start) : null;
   const places = team?.hear(claimed, "the run's folders")[0] ?? claimed!;
@@ -126,10 +126,7 @@ export function prepare(start: Start): Prepared {
   const id = record.outputs.find(({ id }) => id !== null)?.id ?? null;
   const wandb = team?.hear(id, "the W&B run's id")[0] ?? id; // in each rank's part of a checkpoint
   const wants = wantsOf(record.outputs);
-  const step = {
-    ...options,
-    look: wants.histograms === 0 ? null : openHistograms(wants.histograms, record.events.note),
-  };
+  const histograms = wants.histograms === 0 ? null : openHistograms(wants.histograms, record.events.note);
   const run: Run = {
     name: places.run,
     config,
@@ -138,7 +135,13 @@ export function prepare(start: Start): Prepared {
     feed,
     plan,
     schedule,
-    step,
+    pass,
+    gradients,
+    optimizer: trained.optimizer,
+    scaler: trained.scaler,
+    clipNorm: config.training.clip_norm,
+    // Of a rank that updates a part of the weights, the gradients are a part too.
+    inspect: (step, own) => histograms?.(step, built.arena, zero ? [] : own),
     ema,
     pictures: openPictures(data.val, wants.pictures, record.events.note),
     ...measured,
@@ -148,7 +151,7 @@ export function prepare(start: Start): Prepared {
     ...record,
     requests: requestsOf(first ? places.logs : null, record.console, {
       signals: config.cluster.stop_signals,
-      busy: pausesIn(plan, step.shards) > 0,
+      busy: pausesIn(plan, gradients.shards) > 0,
     }),
     saver: first || sharing
       ? openSaver({
@@ -239,39 +242,25 @@ function goBack(start: Start, trained: Trained, path: string): ReturnType<GoBack
   return { step, path };
 }
 
-function stepOf(
+function gradientsOf(
   { config, device, team = null }: Start,
-  { built, optimizer, scaler, zero }: Trained,
-  { account, guard }: Instruments,
-): StepOptions {
-  const { arena, model, pass } = built;
-  const { training } = config;
-  const shards = training.deterministic === "world" ? shardsOf(config, team, built) : null;
-  if (pass.seeds && !shards) pass.seeds.share = team?.rank ?? 0; // a rank's samples are its shard of the batch
-  return {
-    pass,
-    arena,
-    optimizer,
-    scaler,
-    checkpointing: training.gradient_checkpointing,
-    clipNorm: training.clip_norm,
-    shards,
-    reducer: team && !shards
-      ? openReducer(arena, model, team.collectives, config.distributed.bucket_mb, zero?.owned)
-      : null,
-    zero,
-    norms: team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null,
-    account,
-    refuse: guard.refuse,
-    observe: null,
-  };
-}
-
-function shardsOf({ training }: Config, team: Team | null, { arena, model }: Built): VirtualShards {
-  const count = training.virtual_shards;
-  const { rank, world } = team ?? { rank: 0, world: 1 };
-  const combine = team ? combineOver(team.collectives, count) : alone;
-  return openVirtualShards({ count, rank, world, combine }, arena, buffersOf(model));
+  { built: { arena, model, pass }, scaler, zero }: Trained,
+  account: Account,
+): GradientStrategy {
+  const { training, distributed } = config;
+  const options = { pass, arena, scaler, checkpointing: training.gradient_checkpointing };
+  const norms = team && training.sync_bn ? openSyncNorms(config, model, team.collectives, device) : null;
+  if (training.deterministic === "world") {
+    const count = training.virtual_shards, { rank, world } = team ?? { rank: 0, world: 1 };
+    const combine = team ? combineOver(team.collectives, count) : alone;
+    const shards = openVirtualShards({ count, rank, world, combine }, arena, buffersOf(model));
+    return shardedGradients(shards, options);
+  }
+  if (pass.seeds) pass.seeds.share = team?.rank ?? 0; // a rank's samples are its shard of the batch
+  if (team === null) return plainGradients(options);
+  const reducer = openReducer(arena, model, team.collectives, distributed.bucket_mb, zero?.owned);
+  const overlapped = overlappedGradients(options, reducer, norms, account);
+  return zero ? partitionedGradients(overlapped, zero) : overlapped;
 }
 
 /** The files STOP and SAVE are the first rank's to see and to remove: the others have no folder. */

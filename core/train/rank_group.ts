@@ -127,7 +127,7 @@ export function ranksEvent(step: number, steps: number, ranks: readonly Spent[])
   };
 }
 
-function tellUnused({ step: { arena }, cursor, console, events }: Run): void {
+function tellUnused({ gradients: { arena }, cursor, console, events }: Run): void {
   const message = unusedSentence(arena, cursor.step);
   if (message === null) return;
   console.warn(message);

@@ -86,7 +86,7 @@ export function watchJobTime(run: Run, env: Record<string, string>, began: numbe
   const job = jobIn(env);
   if (job === null) return;
   const time = openTimeLeft({ job, env, began });
-  const guess = 1 + COPIES * run.step.arena.flat.byteLength / BYTES_PER_SECOND;
+  const guess = 1 + COPIES * run.gradients.arena.flat.byteLength / BYTES_PER_SECOND;
   run.requests.watchTime(() => {
     const left = time.now();
     return left && timeIsShort(left, run.saver.told.saves > 0 ? run.saver.told.longest : guess);

@@ -17,10 +17,10 @@ import type { GoBack, Guard } from "./guards/spikes.ts";
 import type { RankGroup } from "./rank_group.ts";
 import type { Saver } from "./save.ts";
 import type { Schedule } from "./schedule.ts";
-import type { StepOptions } from "./step.ts";
+import type { StepParts } from "./step.ts";
 import type { Requests } from "./stop.ts";
 
-export interface Run {
+export interface Run extends StepParts {
   readonly name: string;
   readonly config: Config;
   readonly train: Source;
@@ -28,7 +28,6 @@ export interface Run {
   readonly feed: Feed;
   readonly plan: BatchPlan;
   readonly schedule: Schedule;
-  readonly step: StepOptions;
   readonly ema: Ema | null;
   /** Shows samples in the outputs, after an evaluation; null where none are wanted. */
   readonly pictures: ((pass: Pass, step: number) => void) | null;

@@ -90,7 +90,7 @@ export function conclude(
     seconds,
     best: cursor.best ?? undefined,
     spent,
-    onGpu: run.step.pass.onGpu,
+    onGpu: run.pass.onGpu,
     files: [
       ["checkpoint", latest],
       ...(best ? [["best", best] as const] : []),

@@ -10,7 +10,18 @@ import { autocast } from "../../../ffi/context.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { backwardThroughNorms, type SyncedNorm, takeNorms } from "../../models/nn/sync_batch_norm.ts";
-import { backwardFrom, type BlockDone, list, type Outcome, type Pass, type Weight } from "../blocks.ts";
+import {
+  backwardFrom,
+  type BlockDone,
+  checkpointed,
+  list,
+  type Outcome,
+  type Pass,
+  type Weight,
+} from "../blocks.ts";
+import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
+import { accumulate, type GradientStrategy, type MicroBatchOptions, plainGradients } from "./strategy.ts";
+import type { SyncNorms } from "./sync_norms.ts";
 
 // The gradient arena cut into pieces that are reduced each as one.
 
@@ -119,6 +130,27 @@ export function openReducer(
       collectives.wait(collectives.allReduce(shared, "sum", "loss")); // the last of them: all are done then
       owned?.settle();
       return scope(() => clone(reshape(shared, [])));
+    },
+  };
+}
+
+/** Ranks add up their gradients while backward is at work. `norms` is set where batch norm is over all ranks. */
+export function overlappedGradients(
+  options: MicroBatchOptions,
+  reducer: Reducer,
+  norms: SyncNorms | null,
+  account: Pick<Account, "lap">,
+): GradientStrategy {
+  const run = options.checkpointing ? checkpointed : segmented;
+  const micro = { ...options, run, done: reducer.blockDone, empty: norms && norms.without };
+  return {
+    ...plainGradients(options),
+    forwardBackward: (batches, shares, watch, passes) => accumulate(micro, batches, shares, watch, passes),
+    reduce(loss) {
+      account.lap(COMPUTE);
+      const all = reducer.finish(loss);
+      account.lap(COMMUNICATION);
+      return all;
     },
   };
 }

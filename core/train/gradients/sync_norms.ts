@@ -11,8 +11,6 @@ import type { BlockDone } from "../blocks.ts";
 
 /** @internal */
 export interface SyncNorms {
-  /** How often every rank goes through the model in this step, with samples or without. */
-  passes: number;
   /** This rank's part in a pass for which it has no samples. */
   without(done: BlockDone | null): void;
 }
@@ -39,7 +37,6 @@ export function openSyncNorms(
   });
   const blocks = channels.map((of) => withoutSamples(of, device));
   return {
-    passes: 1,
     without(done) {
       for (const block of blocks) block.forward();
       for (let i = blocks.length - 1; i >= 0; i--) {

@@ -6,6 +6,15 @@ import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Arena } from "./arena.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Collectives } from "../../ranks/collectives.ts";
+import { checkpointed, straight } from "../blocks.ts";
+import type { MicroBatch, Share } from "../step.ts";
+import {
+  accumulate,
+  type GradientStrategy,
+  type MicroBatchOptions,
+  plainGradients,
+  type StepWatch,
+} from "./strategy.ts";
 
 // --deterministic=world: the global batch is cut into a fixed number of virtual shards. The gradient of each is
 // computed alone, and they are added up in one fixed tree, so the bits don't depend on how many ranks share the work.
@@ -58,21 +67,40 @@ export function openVirtualShards(
   };
 }
 
-/**
- * One step's gradient, in the arena; its loss is returned. `compute` adds up the gradient of a shard there and returns
- * its loss, null for a shard without anything that counts. `meeting` is called when ranks are about to meet.
- */
-export function summedOverShards(
-  v: VirtualShards,
-  compute: (shard: number) => Tensor | null,
-  meeting: () => void = () => {},
-): Tensor {
-  return scope(() => {
-    const before = stateOf(v);
-    const own = ownSums(v, before, compute);
-    meeting();
-    return putTogether(v, before, v.combine(own));
-  });
+/** Gradients are computed shard by shard, and ranks meet once, when each has the sums of its own. */
+export function shardedGradients(v: VirtualShards, options: MicroBatchOptions): GradientStrategy {
+  let before: State, own: readonly Sum<Tensor>[];
+  return {
+    ...plainGradients(options),
+    shards: v,
+    zero() {
+      before = stateOf(v);
+    },
+    forwardBackward(batches, shares, watch) {
+      own = ownSums(v, before, (shard) => computeShard(options, shard, batches, shares, watch));
+      return null; // the losses are in the sums
+    },
+    reduce: () => scope(() => putTogether(v, before, v.combine(own))),
+  };
+}
+
+/** Adds up the gradient of one shard in the arena, and returns its loss; null where nothing in it counts. */
+export function computeShard(
+  options: MicroBatchOptions,
+  shard: number,
+  batches: readonly MicroBatch[],
+  shares: readonly Share[],
+  { observe, pauses }: StepWatch,
+): Tensor | null {
+  const { pass: { seeds }, checkpointing } = options;
+  if (seeds) seeds.share = shard;
+  const mine = (_: unknown, i: number) => batches[i].shard === shard;
+  const own = batches.filter(mine);
+  const micro = { ...options, run: checkpointing ? checkpointed : straight, done: null, empty: null };
+  const watch = { observe, pauses: { next: pauses.next, rest() {} } }; // ranks meet after the last shard
+  const loss = accumulate(micro, own, shares.filter(mine), watch, own.length);
+  if (loss !== null) pauses.next();
+  return loss;
 }
 
 /** The model's buffers as the step finds them. */

@@ -11,6 +11,7 @@ import type { Arena } from "./arena.ts";
 import { gradientNorm } from "./norm.ts";
 import { createOptimizer, type Optimizer } from "../optimizers.ts";
 import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./overlapped.ts";
+import type { GradientStrategy } from "./strategy.ts";
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 
 // --zero 1: every rank updates its own part of the weights and has the optimizer's state of that part alone.
@@ -107,6 +108,14 @@ function stateOf(
       }),
   };
 }
+
+/** Ranks reduce as in `overlapped`, whose sums come to the parts that each rank owns. */
+export const partitionedGradients = (overlapped: GradientStrategy, zero: Zero): GradientStrategy => ({
+  ...overlapped,
+  updated: zero.owned.arena,
+  unscale: (scaler) => zero.all(scaler.unscale(zero.owned.arena)),
+  norm: zero.norm,
+});
 
 export function refuseZero({ training, distributed, output }: Config): void {
   if (distributed.zero === 0) return;

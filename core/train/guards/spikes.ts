@@ -61,7 +61,7 @@ export interface Guard {
    * Reads a step's loss before its update, which waits for the device: only where steps are to be left out. Gives the
    * sentence why this one is.
    */
-  readonly refuse: ((loss: Tensor, step: number) => string | null) | null;
+  refuse(loss: Tensor, step: number): string | null;
   /** Hears of each loss, one step late. Gives what to warn of; `pending` is set when training is to go back. */
   heard(step: number, loss: number): Spike | null;
   /** Whether a loss that is no number is this guard's to deal with. */
@@ -85,7 +85,8 @@ export function openGuard(s: SpikeSettings): Guard {
   const guard: Guard = {
     takesNonFinite: s.on === "skip" || s.on === "rewind",
     pending: null,
-    refuse: s.on !== "skip" ? null : (loss, step) => {
+    refuse(loss, step) {
+      if (s.on !== "skip") return null;
       const value = loss.item();
       const z = judge(value);
       if (z === null) {

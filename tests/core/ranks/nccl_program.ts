@@ -4,13 +4,13 @@ import { lastRecorded, openFlightRecorder } from "../../../core/ranks/flight_rec
 import { openNcclEngine } from "../../../core/ranks/nccl/engine.ts";
 import { openTeam } from "../../../core/ranks/team.ts";
 import { UserError } from "../../../core/base/errors.ts";
-import type { Model } from "../../../core/models/model.ts";
-import type { Arena } from "../../../core/train/gradients/arena.ts";
-import { openReducer } from "../../../core/train/gradients/overlapped.ts";
+import { openAccount } from "../../../core/run/account.ts";
+import { openReducer, overlappedGradients } from "../../../core/train/gradients/overlapped.ts";
 import { add, fill_, ones, tensor, toNumbers, zeros } from "../../../ffi/make.ts";
 import { copy_ } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { useLibtorch } from "../../libtorch.ts";
+import type { Rig } from "../train/rig.ts";
 import { CASES, train } from "../train/zoo_cases.ts";
 
 const [name, folder, ...place] = Deno.args;
@@ -108,9 +108,11 @@ const cases: Record<string, (c: Collectives) => unknown> = {
     const trained = async (collectives: Collectives) => {
       const all = [];
       for (const zooCase of CASES) {
-        const reducer = (model: Model, arena: Arena) =>
-          openReducer(arena, model, collectives, 40_000 / 2 ** 20);
-        all.push(await train(zooCase, {}, ({ model, arena }) => ({ reducer: reducer(model, arena) })));
+        const reduced = ({ model, arena, step }: Rig) => {
+          const reducer = openReducer(arena, model, collectives, 40_000 / 2 ** 20);
+          return { gradients: overlappedGradients(step, reducer, null, openAccount()) };
+        };
+        all.push(await train(zooCase, {}, reduced));
       }
       return all;
     };

@@ -21,8 +21,8 @@ function runOf({ sums, rank = 0, world = 1, shards, stepInEpoch = 3 }: Of): Run 
       facts: { task: "regression", input: { shape: [1], dtype: "f32" }, outputs: 1 },
       target: { name: "target", shape: [1], dtype: "f32" },
     },
-    step: {
-      pass: { loss: { name: "mse" } },
+    pass: { loss: { name: "mse" } },
+    gradients: {
       shards: shards === undefined ? null : { count: shards, own: shardsOfRank(shards, rank, world) },
     },
     cursor: { stepInEpoch, sums },

@@ -18,7 +18,7 @@ const HELLO = {
 
 export function oneOfMany(run: Run, more: Partial<Control> = {}): RankGroup {
   const control = { ...aloneInControl(HELLO), ...more };
-  const buffers = run.step.pass.model.root.namedBuffers().map(([, t]) => t);
+  const buffers = run.pass.model.root.namedBuffers().map(([, t]) => t);
   const together = openRankGroup(openTeam(aloneCollectives(), "cpu"), control, buffers, "cpu");
   return { ...together, stepped() {} }; // reports look at gradients, which a run of one does not keep
 }

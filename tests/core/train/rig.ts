@@ -6,7 +6,9 @@ import type { Facts, Model } from "../../../core/models/model.ts";
 import { type Arena, packParameters } from "../../../core/train/gradients/arena.ts";
 import { keyedSeeds } from "../../../core/train/blocks.ts";
 import { createOptimizer } from "../../../core/train/optimizers.ts";
-import { type MicroBatch, sharesOf, type StepOptions, trainStep } from "../../../core/train/step.ts";
+import type { GradientStrategy } from "../../../core/train/gradients/strategy.ts";
+import { type MicroBatch, sharesOf, takeStep } from "../../../core/train/step.ts";
+import { openStep, type StepOptions } from "../../../core/train/user_step.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { open, print } from "../models/native.ts";
 
@@ -18,7 +20,7 @@ export const settings = (...argv: string[]): Config => resolveSettings({ argv, e
 export interface Rig {
   readonly model: Model;
   readonly arena: Arena;
-  readonly step: StepOptions;
+  readonly step: StepOptions & { readonly gradients?: GradientStrategy };
 }
 
 export interface RigOptions extends Partial<Omit<StepOptions, "pass" | "arena" | "optimizer">> {
@@ -48,7 +50,8 @@ export function run(
   { number = 0, lr = 1e-3, norm = false } = {},
 ): { loss: number; norm: number | undefined; skipped: string | null } {
   const shares = sharesOf(batches, step.pass.loss);
-  const result = scope(() => trainStep(step, batches, shares, lr, norm, number));
+  const { parts, watch } = openStep(step, step.gradients);
+  const result = scope(() => takeStep(parts, watch, batches, shares, lr, norm, number, batches.length));
   const read = { loss: result.loss.item(), norm: result.norm?.item(), skipped: result.skipped };
   result.loss.free();
   result.norm?.free();

@@ -69,7 +69,7 @@ Deno.test(
         calls.push(name);
         return call(...args);
       };
-      const { saver, step: { optimizer }, ema } = run;
+      const { saver, optimizer, ema } = run;
       Object.assign(saver, { hold: note("hold", saver.hold) });
       Object.assign(optimizer, { step: note("update", optimizer.step.bind(optimizer)) });
       Object.assign(ema!, { swap: note("swap", ema!.swap.bind(ema)) });

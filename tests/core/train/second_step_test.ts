@@ -7,7 +7,7 @@ Deno.test("what waits for the first step is done before the second, once", () =>
   let step = 0;
   const run = {
     saver: { ready: () => void called.push(step) },
-    step: { pass: { onGpu: true } },
+    pass: { onGpu: true },
     ranksHere: 1,
   } as unknown as Run;
   const before = beforeSecondStep(run);

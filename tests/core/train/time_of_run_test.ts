@@ -49,11 +49,8 @@ const SLOW: Readonly<Record<string, [part: keyof Spent, least: number, (run: Run
   "what stands between steps": ["rest_s", STEPS * SLOW_MS, ({ lineage }) => ({
     lineage: { ...lineage, stepped: (step) => (sleep(SLOW_MS), lineage.stepped(step)) },
   })],
-  "a slow optimizer": ["optimizer_s", STEPS * SLOW_MS, ({ step }) => ({
-    step: {
-      ...step,
-      optimizer: { ...step.optimizer, step: (lr) => (sleep(SLOW_MS), step.optimizer.step(lr)) },
-    },
+  "a slow optimizer": ["optimizer_s", STEPS * SLOW_MS, ({ optimizer }) => ({
+    optimizer: { ...optimizer, step: (lr) => (sleep(SLOW_MS), optimizer.step(lr)) },
   })],
 };
 

@@ -1,11 +1,17 @@
 // Backward block by block, as ranks need it: the same bits as in one go, and gradients that are whole when it says so.
 import { assert, assertEquals } from "@std/assert";
 import { aloneCollectives } from "../../../../core/ranks/collectives.ts";
-import { firstBlocks, openReducer, segmented } from "../../../../core/train/gradients/overlapped.ts";
+import {
+  firstBlocks,
+  openReducer,
+  overlappedGradients,
+  segmented,
+} from "../../../../core/train/gradients/overlapped.ts";
 import { readBytes, zero_ } from "../../../../ffi/make.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
 import { scope } from "../../../../ffi/tensor.ts";
-import { open, rig } from "../rig.ts";
+import { openAccount } from "../../../../core/run/account.ts";
+import { open, type Rig, rig } from "../rig.ts";
 import { CASES, ROUNDED, train } from "../zoo_cases.ts";
 
 open();
@@ -13,9 +19,11 @@ open();
 for (const zooCase of [...CASES, ROUNDED]) {
   Deno.test(`${zooCase.title} has the same bits when backward goes block by block`, async () => {
     const whole = await train(zooCase, {});
-    const reduced = (model: Parameters<typeof openReducer>[1], arena: Parameters<typeof openReducer>[0]) =>
-      openReducer(arena, model, aloneCollectives(), 40_000 / 2 ** 20);
-    assertEquals(await train(zooCase, {}, ({ model, arena }) => ({ reducer: reduced(model, arena) })), whole);
+    const reduced = ({ model, arena, step }: Rig) => {
+      const reducer = openReducer(arena, model, aloneCollectives(), 40_000 / 2 ** 20);
+      return { gradients: overlappedGradients(step, reducer, null, openAccount()) };
+    };
+    assertEquals(await train(zooCase, {}, reduced), whole);
   });
 
   Deno.test(`${zooCase.title}: when a block is said to be done, nothing more is added to its gradients`, () =>

@@ -9,18 +9,21 @@ import { gpt } from "../../../../core/models/zoo/gpt.ts";
 import type { Outcome } from "../../../../core/train/blocks.ts";
 import { measureOf } from "../../../../core/train/metrics.ts";
 import { runningMetrics } from "../../../../core/train/running_metrics.ts";
-import { itemsOf, type MicroBatch, ofShard, sharesOf } from "../../../../core/train/step.ts";
+import { itemsOf, type MicroBatch, sharesOf } from "../../../../core/train/step.ts";
 import {
   alone as noOthers,
   type Combine,
+  computeShard,
   openVirtualShards,
   ownSums,
+  shardedGradients,
   stateOf,
 } from "../../../../core/train/gradients/virtual_shards.ts";
 import { fill_, tensor, toNumbers } from "../../../../ffi/make.ts";
 import { indexSelect, narrow, randint, randn } from "../../../../ffi/ops.ts";
 import { manualSeed } from "../../../../ffi/context.ts";
 import { liveTensors, scope, type Tensor } from "../../../../ffi/tensor.ts";
+import { openStep } from "../../../../core/train/user_step.ts";
 import { print } from "../../models/native.ts";
 import { open, type Rig, rig, type RigOptions, run } from "../rig.ts";
 
@@ -85,12 +88,13 @@ async function trained(w: Workload, count: number, world: number) {
         const mine = (_: unknown, i: number) =>
           batches[i].shard! >= shards.own.from && batches[i].shard! < shards.own.to;
         const [own, parts] = [batches.filter(mine), shares.filter(mine)];
-        return ownSums(shards, before, (shard) => ofShard(step, shard, own, parts));
+        const { watch } = openStep(step);
+        return ownSums(shards, before, (shard) => computeShard(step, shard, own, parts, watch));
       };
       // The others' sums come in another order than theirs.
       const combine: Combine = (own) => [...ranks.slice(1).toReversed().flatMap(sumsOf), ...own];
-      const shards = { ...ranks[0].shards, combine };
-      losses.push(run({ ...made, step: { ...ranks[0].step, shards } }, batches, { number }).loss);
+      const gradients = shardedGradients({ ...ranks[0].shards, combine }, made.step);
+      losses.push(run({ ...made, step: { ...ranks[0].step, gradients } }, batches, { number }).loss);
     });
   }
   const sums = ranks.map(({ metrics }) => metrics.sums()).reduce((a, b) => a.map((x, i) => x + b[i]));
@@ -131,11 +135,14 @@ Deno.test("12 shards have the same bits on 1, 3, 4 and 6 ranks, which don't all 
   for (const other of shared) assertEquals(other, one);
 });
 
-const shardsAlone = ({ arena, model }: Rig, count: number) =>
-  openVirtualShards(
-    { count, rank: 0, world: 1, combine: noOthers },
-    arena,
-    model.root.namedBuffers().map(([, t]) => t),
+const shardsAlone = ({ arena, model, step }: Rig, count: number) =>
+  shardedGradients(
+    openVirtualShards(
+      { count, rank: 0, world: 1, combine: noOthers },
+      arena,
+      model.root.namedBuffers().map(([, t]) => t),
+    ),
+    step,
   );
 
 async function onWorlds(workload: Workload, shards: number, worlds: readonly number[]) {
@@ -149,9 +156,9 @@ Deno.test("one step's gradient and loss are those of a step without shards, but 
   const [plain, ...cut] = [null, 1, 4, 8].map((count) =>
     scope(() => {
       const made = rig(seeded(1n, make), language.facts, { ignoreIndex: IGNORED });
-      const shards = count ? shardsAlone(made, count) : null;
+      const gradients = count ? shardsAlone(made, count) : undefined;
       const batches = batchesOf(seeded(2n, language.data), 0, count ?? 8);
-      const { loss } = run({ ...made, step: { ...made.step, shards } }, batches);
+      const { loss } = run({ ...made, step: { ...made.step, gradients } }, batches);
       return { loss, gradient: toNumbers(made.arena.gradient) };
     })
   );
@@ -172,8 +179,8 @@ Deno.test("running statistics move by the mean of what each shard moves them by,
       const batches = batchesOf(seeded(2n, maps.data), 0, 2).filter(only).map((b) =>
         count ? b : { ...b, shard: 0 }
       );
-      const shards = count ? shardsAlone(made, count) : null;
-      run({ ...made, step: { ...made.step, shards } }, batches);
+      const gradients = count ? shardsAlone(made, count) : undefined;
+      run({ ...made, step: { ...made.step, gradients } }, batches);
       return buffers(made);
     };
     const both = after(2, () => true), [first, second] = [0, 1].map((k) => after(null, (b) => b.shard === k));
@@ -190,10 +197,10 @@ Deno.test("running statistics move by the mean of what each shard moves them by,
 
 Deno.test("steps with shards leave no tensor behind", () => {
   const made = rig(seeded(1n, maps.make), maps.facts, maps.options);
-  const shards = shardsAlone(made, 8);
+  const gradients = shardsAlone(made, 8);
   const data = seeded(2n, maps.data);
   const counts = Array.from({ length: 6 }, (_, number) => {
-    scope(() => run({ ...made, step: { ...made.step, shards } }, batchesOf(data, number, 8), { number }));
+    scope(() => run({ ...made, step: { ...made.step, gradients } }, batchesOf(data, number, 8), { number }));
     return liveTensors();
   });
   assertEquals(new Set(counts.slice(2)).size, 1, counts.join());

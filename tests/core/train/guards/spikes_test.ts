@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { UserError } from "../../../../core/base/errors.ts";
+import type { Tensor } from "../../../../ffi/tensor.ts";
 import { openGuard, openJudge, type SpikeSettings } from "../../../../core/train/guards/spikes.ts";
 
 const SETTINGS: SpikeSettings = { on: "warn", zscore: 8, window: 100, mostSkipped: 3 };
@@ -52,7 +53,12 @@ Deno.test("warn tells of the first, the tenth and the hundredth spike in a row, 
     told[0].message,
     /^The loss jumped to 1\.000e\+6 at step 100, .* standard deviations above the mean of those before\.$/,
   );
-  assertEquals([guard.refuse, guard.takesNonFinite, guard.pending], [null, false, null]);
+  const unread = {
+    item: () => {
+      throw new Error("the loss was read");
+    },
+  } as unknown as Tensor;
+  assertEquals([guard.refuse(unread, 1), guard.takesNonFinite, guard.pending], [null, false, null]);
 });
 
 Deno.test("rewind waits to be dealt with, and gives up when going back to the same step helps no more", () => {

@@ -1,0 +1,71 @@
+// `trainStep` of the library: a step of a program's own loop, on one rank.
+import type { Tensor } from "../../ffi/tensor.ts";
+import type { Arena } from "./gradients/arena.ts";
+import { type GradientStrategy, plainGradients, type StepWatch } from "./gradients/strategy.ts";
+import type { Outcome, Pass } from "./blocks.ts";
+import type { Optimizer } from "./optimizers.ts";
+import type { LossScaler } from "./precision.ts";
+import { type MicroBatch, type Share, type StepParts, type StepResult, takeStep } from "./step.ts";
+
+/** What a step is made of. */
+export interface StepOptions {
+  /** The model, its loss and its precision. */
+  readonly pass: Pass;
+  /** Where parameters and gradients are. */
+  readonly arena: Arena;
+  /** What updates them. */
+  readonly optimizer: Optimizer;
+  /** Scales the loss in f16; null in other types. */
+  readonly scaler: LossScaler | null;
+  /** Whether blocks are computed a second time instead of being kept. */
+  readonly checkpointing: boolean;
+  /** Longest gradient; 0 leaves it alone. */
+  readonly clipNorm: number;
+  /** Gives the reason to leave a step out, which is known from its loss: reading that waits for the device. */
+  readonly refuse?: ((loss: Tensor, step: number) => string | null) | null;
+  /** Sees each step's gradients when they are whole, before they are clipped. */
+  readonly look?: ((step: number, arena: Arena, gradients: readonly Tensor[]) => void) | null;
+  /** Is called before the optimizer changes anything. */
+  readonly hold?: () => void;
+  /** Sees each micro-batch's outcome, in the step's scope: running metrics. */
+  readonly observe: ((outcome: Outcome, batch: MicroBatch) => void) | null;
+}
+
+const nothing = () => {};
+
+/** @internal */
+export function openStep(
+  o: StepOptions,
+  gradients: GradientStrategy = plainGradients(o),
+): { parts: StepParts; watch: StepWatch } {
+  const { pass, arena, optimizer, scaler, clipNorm, refuse, look, hold, observe } = o;
+  const inspect = look ? (step: number, all: readonly Tensor[]) => look(step, arena, all) : nothing;
+  return {
+    parts: {
+      ...{ pass, gradients, optimizer, scaler, clipNorm, inspect },
+      account: { lap: nothing },
+      guard: { refuse: refuse ?? (() => null) },
+      saver: { hold: hold ?? nothing },
+    },
+    watch: { observe: observe ?? nothing, pauses: { next: nothing, rest: nothing } },
+  };
+}
+
+const opened = new WeakMap<StepOptions, ReturnType<typeof openStep>>();
+
+/**
+ * One optimizer step: forward and backward of each micro-batch, clipping, and the update. `shares[i]` is micro-batch i's
+ * part of the step's valid items, as `sharesOf` gives it.
+ */
+export function trainStep(
+  options: StepOptions,
+  batches: readonly MicroBatch[],
+  shares: readonly Share[],
+  learningRate: number,
+  wantNorm: boolean,
+  step: number,
+): StepResult {
+  let own = opened.get(options);
+  if (!own) opened.set(options, own = openStep(options));
+  return takeStep(own.parts, own.watch, batches, shares, learningRate, wantNorm, step, batches.length);
+}
