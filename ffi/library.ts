@@ -139,6 +139,53 @@ export const mangledTorch = {
     result: "void",
     optional: true,
   },
+  // torch.vmap (vmap.ts). Seen in 2.10.0 to 2.15.0, each of them.
+  /** at::functorch::initAndPushDynamicLayer(kind, std::optional<SymInt> by its address, randomness, three or four more). */
+  initAndPushLevel: {
+    name:
+      "_ZN2at9functorch23initAndPushDynamicLayerENS0_13TransformTypeESt8optionalIN3c106SymIntEES2_INS0_14RandomnessTypeEES2_IbES8_S8_S8_",
+    parameters: ["i32", "buffer", "u64", "u64", "u64", "u64", "u64"],
+    result: "i64",
+    optional: true,
+  },
+  /** The same before 2.12. */
+  initAndPushLevel210: {
+    name:
+      "_ZN2at9functorch23initAndPushDynamicLayerENS0_13TransformTypeESt8optionalIN3c106SymIntEES2_INS0_14RandomnessTypeEES2_IbES8_S8_",
+    parameters: ["i32", "buffer", "u64", "u64", "u64", "u64"],
+    result: "i64",
+    optional: true,
+  },
+  pushLevel: {
+    name: "_ZN2at9functorch16pushDynamicLayerEONS0_12DynamicLayerE",
+    parameters: ["buffer"],
+    result: "i64",
+    optional: true,
+  },
+  popLevel: {
+    name: "_ZN2at9functorch15popDynamicLayerEv",
+    parameters: ["buffer"],
+    result: "pointer",
+    optional: true,
+  },
+  addBatchDim: {
+    name: "_ZN2at9functorch11addBatchDimENS_6TensorEll",
+    parameters: ["u64", "u64", "i64", "i64"],
+    result: "pointer",
+    optional: true,
+  },
+  unwrapAtLevel: {
+    name: "_ZN2at9functorch19unwrapTensorAtLevelERKNS_6TensorEl",
+    parameters: ["buffer", "u64", "i64"],
+    result: "pointer",
+    optional: true,
+  },
+  silenceVmap: {
+    name: "_ZN2at9functorch29setVmapFallbackWarningEnabledEb",
+    parameters: ["bool"],
+    result: "void",
+    optional: true,
+  },
   // at::_ops::add_Tensor::call(Tensor const&, Tensor const&, Scalar const&): the one unboxed op we call, because the
   // C interface has only subtract, whose backward costs two more passes. What could be refused is checked before: see make.ts.
   addUnboxed: {

@@ -1,24 +1,18 @@
-// Which operations a graph may call, against all that the loaded libtorch knows. Run with the oldest and the newest one.
+// Which operations a graph may call, against all that the loaded libtorch knows. Run with the oldest and the newest one;
+// `./scripts/registry` takes those between them, too.
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { admittedNames, guardOf, refusedName, refusedSchema } from "../../core/models/exported/admitted.ts";
+import { admittedNames, guardOf } from "../../core/models/exported/admitted.ts";
 import { resolveOperator } from "../../core/models/exported/operators.ts";
-import { operator, schemaText } from "../../ffi/operators.ts";
+import { operator } from "../../ffi/operators.ts";
 import { useLibtorch } from "../libtorch.ts";
+import { admittedOf } from "./admitted.ts";
 import { registered } from "./registry.ts";
 
 useLibtorch();
 operator("aten::add", "Tensor"); // opens what is opened once
 const all = registered();
 
-const admitted = all.filter(({ namespace, name, overload }) => {
-  if (refusedName(namespace, name, overload) !== "") return false;
-  const op = operator(`${namespace}::${name}`, overload);
-  return op !== null && refusedSchema(op.schema) === "";
-}).map(({ namespace, name, overload }) => ({
-  name,
-  overload,
-  text: schemaText(`${namespace}::${name}`, overload)!,
-}));
+const admitted = admittedOf(all);
 
 const argumentsOf = (text: string) =>
   text.slice(text.indexOf("(") + 1, text.lastIndexOf(" -> ")).split(/, (?![^[]*\])/)

@@ -7,6 +7,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.export import Dim, export, save
+from torch.func import vmap
 
 
 class Images(nn.Module):
@@ -134,13 +135,27 @@ class Chance(nn.Module):
         return F.celu(F.softshrink(F.elu(y, 1.2), 0.1), 1.1) + y.gather(1, pick).mean() + torch.randperm(6) * 0.1
 
 
+class Mapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.m = nn.Sequential(nn.Linear(8, 6), nn.ReLU()), nn.Parameter(torch.randn(6, 6))
+
+    def forward(self, x):
+        y = vmap(lambda a: self.net(a).softmax(0) * a.sum() + F.dropout(a, 0.5)[:6], randomness="same")(x)
+        y = y + vmap(vmap(lambda a, b: (a * b).sum() - b.amax(0), in_dims=(None, 0)), in_dims=(0, None))(y, self.m)
+        y = y + vmap(lambda a, m: torch.fft.rfft(a @ m).abs().sum() + a.gather(0, a.argsort()), in_dims=(0, None))(y, self.m)
+        z = vmap(lambda a: F.conv1d(a[None, None], a[None, None, :3], padding=1)[0, 0] + a.new_ones(6))(y)
+        w = vmap(lambda a: a.mul(2).add_(a.sin()).relu_().index_select(0, a.argmax()[None]).expand(6))(y)
+        return z + w + vmap(lambda m: torch.tanh(y @ m + F.layer_norm(m[0], (6,))))(self.m[None]).mean(0)
+
+
 folder = json.load(sys.stdin)["folder"]
 batch = {0: Dim("batch", min=2)}
 row = torch.randn(4, 8)
 made = {}
 for name, model, example in [
     ("images", Images, (torch.randn(4, 1, 8, 8),)), ("words", Words, (row,)), ("algebra", Algebra, (row,)),
-    ("places", Places, (row,)), ("losses", Losses, (row, torch.randn(4))), ("chance", Chance, (row,)),
+    ("places", Places, (row,)), ("mapped", Mapped, (row,)), ("losses", Losses, (row, torch.randn(4))), ("chance", Chance, (row,)),
 ]:
     torch.manual_seed(1)
     shapes = tuple({0: batch[0]} for _ in example) if name in ("images", "losses") else None

@@ -15,8 +15,8 @@ import type { GraphNode, Program } from "./graph.ts";
 // Which operations of libtorch the graph of an exported program may call. libtorch knows thousands, and some of them
 // open files, take raw memory or look at indices that nobody checks: a graph comes in a file from anywhere, so only
 // what is named here is run. To admit another operation, add its name to its group, and a guard where libtorch itself
-// does not look at what it is given. tests/ffi/admitted_operations_test.ts walks all that libtorch 2.10 and 2.15
-// know: none that is admitted may take the name of a file, memory, or a view without bounds.
+// does not look at what it is given. tests/ffi/admitted_operations_test.ts walks all that libtorch knows, 2.10 to
+// 2.15: none that is admitted may take the name of a file, memory, or a view without bounds.
 // tests/core/models/exported/storm_test.ts runs programs whose graphs were changed, `./scripts/storm exported`
 // thousands of them: none may end the process.
 

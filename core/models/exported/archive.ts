@@ -7,6 +7,7 @@ import { readPt } from "../../checkpoint/pt.ts";
 import { type Storage, TensorData, type Value } from "../../checkpoint/value.ts";
 import { isZip, openZip, STORED, type ZipEntry, type ZipReader } from "../../base/zip.ts";
 import { JsonReader, type Program, readMeta, readProgram, type TensorMeta } from "./graph.ts";
+import { withoutLeftovers } from "./inline.ts";
 
 export interface Archive {
   readonly path: string;
@@ -67,6 +68,8 @@ class Parts {
   readonly #json: JsonReader;
   readonly #byName = new Map<string, ZipEntry>();
   readonly #storages = new Map<string, Storage>();
+  /** Names of constants that have no bytes. */
+  readonly #empty = new Set<string>();
 
   readonly zip: ZipReader;
 
@@ -108,9 +111,9 @@ class Parts {
     }
     const name = models[0].slice("models/".length, -".json".length);
     return {
-      program: readProgram(this.#parsed(models[0]), this.path),
       weights: this.#payload("data/weights/", name, "weights"),
       constants: this.#payload("data/constants/", name, "constants"),
+      program: withoutLeftovers(readProgram(this.#parsed(models[0]), this.path), this.#empty, this.#json),
     };
   }
 
@@ -138,7 +141,10 @@ class Parts {
         if (only) found.set(name, only);
         continue;
       }
-      found.set(name, this.#tensor(path, readMeta(r, meta.tensor_meta, name), name));
+      const tensor = readMeta(r, meta.tensor_meta, name);
+      if (kind === "constants" && !tensor.sizes.includes(0) && this.#byName.get(path)?.size === 0) {
+        this.#empty.add(name);
+      } else found.set(name, this.#tensor(path, tensor, name));
     }
     return found;
   }

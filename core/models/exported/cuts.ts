@@ -1,8 +1,9 @@
 // Where a graph can be cut: into blocks between modules, where one tensor is all that passes, and into the half that
 // runs without targets and the rest.
-import type { GraphPlan, GraphStep } from "./plan.ts";
+import type { GraphPlan } from "./plan.ts";
 import { UserError } from "../../base/errors.ts";
 import { sourceLineOf } from "./graph.ts";
+import type { GraphStep } from "./steps.ts";
 
 // Where a graph can be cut into blocks: between two modules, where one tensor is all that passes.
 

@@ -1,6 +1,15 @@
-// Graphs inside a graph that only say how a part of it is run (torch.no_grad, torch.autocast in forward): put in its
-// place, node by node.
-import type { Graph, GraphMode, GraphNode, GraphValue, SymbolicSize, TensorMeta } from "./graph.ts";
+// Graphs inside a graph that only say how a part of it is run (torch.no_grad, torch.autocast in forward): put in its place,
+// node by node. And what the exporter left in a graph that nothing comes of.
+import type {
+  Graph,
+  GraphMode,
+  GraphNode,
+  GraphValue,
+  JsonReader,
+  Program,
+  SymbolicSize,
+  TensorMeta,
+} from "./graph.ts";
 
 const PARTS = /^torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_autocast)$/;
 const DEEPEST = 16;
@@ -44,6 +53,32 @@ function withoutOut(nodes: readonly GraphNode[], tensors: Map<string, TensorMeta
       },
     ];
   });
+}
+
+/**
+ * Without constants that never had values, by their names, and without what was made from them: PyTorch's exporter leaves them
+ * behind where it looks twice at torch.vmap, and nothing comes of them.
+ */
+export function withoutLeftovers(program: Program, empty: ReadonlySet<string>, r: JsonReader): Program {
+  if (empty.size === 0) return program;
+  const isEmpty = (input: Program["inputs"][number]) => input.kind === "constant" && empty.has(input.of);
+  const hollow = new Map<string, string>();
+  for (const input of program.inputs) {
+    if (input.kind === "constant" && isEmpty(input)) hollow.set(input.name, input.of);
+  }
+  const nodes = program.nodes.filter(({ target, inputs, outputs }) => {
+    const from = inputs.flatMap(({ value }) => namesIn(value)).find((name) => hollow.has(name));
+    if (from === undefined) return true;
+    const constant = hollow.get(from)!;
+    if (/_\.\w+$/.test(target)) return r.refuse(`its constant ${constant} has no values`);
+    for (const name of outputs.flatMap(namesIn)) hollow.set(name, constant);
+    return false;
+  });
+  const wanted = program.outputs.flatMap(({ value }) => namesIn(value)).find((name) => hollow.has(name));
+  if (wanted !== undefined) {
+    r.refuse(`its constant ${hollow.get(wanted)} has no values, and an output is made from it`);
+  }
+  return { ...program, nodes, inputs: program.inputs.filter((input) => !isEmpty(input)) };
 }
 
 type Rename = (name: string) => string;

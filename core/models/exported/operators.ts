@@ -3,6 +3,7 @@
 import { Num, numberLike, type Operator, operator } from "../../../ffi/operators.ts";
 import type { Device, Tensor } from "../../../ffi/tensor.ts";
 import { guardOf, refusedName, refusedSchema } from "./admitted.ts";
+import { markOf } from "./vmap.ts";
 import type { Argument } from "../../../ffi/schema.ts";
 import type { GraphValue } from "./graph.ts";
 
@@ -48,7 +49,7 @@ function partsOf(target: string): { namespace: string; name: string; overload: s
 
 /** Why no graph may hold this node, whatever libtorch is there; "" where that is no reason to refuse it. */
 export function refusedTarget(target: string): string {
-  if (numberFunction(target)) return "";
+  if (numberFunction(target) || markOf(target)) return "";
   const parts = partsOf(target);
   if (!parts) return "this is no operation on tensors that is known here";
   const { namespace, name, overload } = parts;

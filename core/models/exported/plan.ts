@@ -3,12 +3,9 @@
 import { autocast, type Half } from "../../../ffi/context.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { type Operator, operator } from "../../../ffi/operators.ts";
-import { NativeError, UseAfterFree } from "../../../ffi/errors.ts";
 import { clone, copy_ } from "../../../ffi/ops.ts";
 import type { Schema } from "../../../ffi/schema.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { damaged } from "../../base/file_bytes.ts";
-import { UserError } from "../../base/errors.ts";
 import {
   type ArgumentSource,
   argumentSource,
@@ -19,19 +16,8 @@ import {
 } from "./operators.ts";
 import { type GraphMode, type GraphNode, type GraphValue, type Program, sourceLineOf } from "./graph.ts";
 import { averaged, draws, keptShares, mayReturn } from "./admitted.ts";
-
-export type SlotKind = "parameter" | "buffer" | "constant" | "input" | "made" | "number";
-
-export interface GraphStep {
-  readonly node: GraphNode;
-  run(frame: GraphFrame): void;
-  /** Slots that no later step uses. */
-  dead: readonly number[];
-  readonly uses: readonly number[];
-  readonly defines: readonly number[];
-  /** Whose memory it writes to, as the slot that the memory came with; -1 for a step that makes something new. */
-  readonly writes: number;
-}
+import type { GraphStep, SlotKind, Steps } from "./steps.ts";
+import { type Mark, markOf, Region } from "./vmap.ts";
 
 export interface GraphProblem {
   readonly target: string;
@@ -39,12 +25,8 @@ export interface GraphProblem {
   readonly place: string;
 }
 
-export interface GraphPlan {
-  readonly steps: GraphStep[];
+export interface GraphPlan extends Steps {
   readonly slots: number;
-  readonly kinds: readonly SlotKind[];
-  /** Of each slot: the slot whose memory it shares. */
-  readonly roots: readonly number[];
   slotOf(name: string): number;
   /** Something in it draws random numbers. */
   readonly draws: boolean;
@@ -64,6 +46,11 @@ class Planner {
   /** Slots that autograd lets nobody write to where they have a gradient: it throws, which only the dispatcher catches. */
   readonly #tied = new Set<number>();
   readonly #steps: GraphStep[] = [];
+  /** The torch.vmap that is being planned; null outside of any. */
+  #region: Region | null = null;
+  readonly #closed = new Set<number>();
+  /** How many torch.vmap around this node can't be run: one of them is told. */
+  #refused = 0;
   readonly #problems: GraphProblem[] = [];
   readonly #kept: ReadonlyMap<string, number>;
   #draws = false;
@@ -90,21 +77,27 @@ class Planner {
     this.#slots.set(name, slot);
     this.#kinds.push(kind);
     this.#roots.push(root < 0 ? slot : root);
+    if (kind === "made") this.#region?.makes(slot);
     return slot;
   }
 
   #find = (name: string): number => {
     const slot = this.#slots.get(name);
     if (slot === undefined) throw new Unfit(`it uses ${JSON.stringify(name)}, which nothing has made`);
+    if (this.#closed.has(slot)) {
+      throw new Unfit(`it uses ${JSON.stringify(name)}, which means nothing outside of its torch.vmap`);
+    }
     return slot;
   };
 
   add(node: GraphNode): void {
-    const found = resolveOperator(node.target);
     try {
+      const mark = markOf(node.target);
+      if (mark) return this.#vmap(mark, node);
+      const found = resolveOperator(node.target);
       if (found.kind === "missing") throw new Unfit(found.why);
       if (found.kind === "nothing" || this.#changesNothing(node)) return;
-      this.#steps.push(
+      this.#push(
         found.kind === "numbers"
           ? this.#numberStep(node, found.run)
           : this.#opStep(node, found.op, found.name),
@@ -114,6 +107,41 @@ class Planner {
       this.#problems.push({ target: node.target, why: error.message, place: sourceLineOf(node) });
       this.#declare(node); // so that what follows is judged for itself
     }
+  }
+
+  #push(step: GraphStep): void {
+    (this.#region?.steps ?? this.#steps).push(step);
+  }
+
+  #vmap(mark: Mark, node: GraphNode): void {
+    if (mark === "nothing") return;
+    if (this.#refused > 0) return this.#inRefused(mark, node);
+    if (mark === "begin") {
+      this.#refused++;
+      this.#region = new Region(node, this.#region, this.#find);
+      this.#refused--;
+      return;
+    }
+    const region = this.#region;
+    if (!region) throw new Unfit("its torch.vmap has not begun");
+    if (mark === "end") {
+      const step = region.end({ kinds: this.#kinds, roots: this.#roots }, this.path);
+      for (const slot of region.closed) this.#closed.add(slot);
+      this.#region = region.around;
+      this.#push(step);
+      return;
+    }
+    const [given] = node.inputs, [made] = node.outputs;
+    if (given?.value.kind !== "tensor" || made?.kind !== "tensor") throw new Unfit("it is given no tensor");
+    const from = this.#find(given.value.name), to = this.#slot(made.name, "made", this.#roots[from]);
+    this.#tied.add(to);
+    this.#push(mark === "hide" ? region.hide(node, from, to) : region.show(node, from, to));
+  }
+
+  #inRefused(mark: Mark, node: GraphNode): void {
+    if (mark === "begin") this.#refused++;
+    else if (mark === "end") this.#refused--;
+    else this.#declare(node);
   }
 
   /**
@@ -196,6 +224,7 @@ class Planner {
     const base = this.#baseOf(viewed >= 0 ? viewed : mayReturn(name), schema.args, given);
     const root = target >= 0 ? this.#roots[target] : base >= 0 ? this.#roots[base] : -1;
     if (written >= 0) this.#refuseWrite(op, written, target, root);
+    this.#region?.refuse(name, written >= 0 ? root : null);
     this.#refuseStatistics(name, sources);
     const out = this.#outputs(node, op, target, root);
     if (
@@ -207,7 +236,8 @@ class Planner {
     const plain = numbers && op.numbers ? op.numbers : op.call!;
     this.#draws ||= draws(name, op);
     const average = averaged(name, schema.overload, this.#kept.get(nameIn(node.outputs[0])));
-    const call = statistics(op, this.#tied.has(target) ? byCopy(op, plain) : plain, average);
+    const netted = this.#tied.has(target) || (written >= 0 && this.#region !== null);
+    const call = statistics(op, netted ? byCopy(op, plain) : plain, average);
     const store = storeOf(out, schema.returns.length === 1 && schema.returns[0].list);
     const guarded = written >= 0 && this.#keeps(root);
     const run = stepOf(call, sources, store, guarded ? written : -1);
@@ -286,6 +316,14 @@ class Planner {
   }
 
   plan(): GraphPlan {
+    if (this.#region) {
+      const { node } = this.#region;
+      this.#problems.push({
+        target: node.target,
+        why: "its torch.vmap has no end",
+        place: sourceLineOf(node),
+      });
+    }
     return {
       steps: this.#steps,
       slots: this.#kinds.length,
@@ -437,67 +475,4 @@ function inMode({ grad, autocast: cast }: GraphMode, run: GraphStep["run"]): Gra
   const { gpu } = cast, dtype = cast.dtype as Half | null;
   return (frame) =>
     (frame.device !== "cpu") === gpu ? autocast(dtype, gpu, () => graded(frame)) : graded(frame);
-}
-
-/** After which step each value is freed; `kept` are slots that are wanted at the end of the steps from..to. */
-export function freeAfterLastUse(plan: GraphPlan, from: number, to: number, kept: ReadonlySet<number>): void {
-  const seen = new Set<number>(kept);
-  for (let i = to - 1; i >= from; i--) {
-    const step = plan.steps[i];
-    const dead: number[] = [];
-    for (const slot of new Set([...step.uses, ...step.defines])) {
-      if (seen.has(slot)) continue;
-      seen.add(slot);
-      if (plan.kinds[slot] === "made" && owned(plan, slot)) dead.push(slot);
-    }
-    step.dead = dead;
-  }
-}
-
-/** A buffer that was written to under another name is still the buffer. */
-function owned({ kinds, roots }: GraphPlan, slot: number): boolean {
-  const root = kinds[roots[slot]];
-  return root === "made" || root === "input" || root === "parameter";
-}
-
-export function runSteps(
-  steps: readonly GraphStep[],
-  from: number,
-  to: number,
-  frame: GraphFrame,
-  path: string,
-): void {
-  const { values } = frame;
-  for (let i = from; i < to; i++) {
-    const step = steps[i];
-    try {
-      step.run(frame);
-    } catch (error) {
-      throw told(error, step.node, path);
-    }
-    const { dead } = step;
-    for (let k = 0; k < dead.length; k++) (values[dead[k]] as Tensor | undefined)?.free?.();
-  }
-}
-
-function told(error: unknown, node: GraphNode, path: string): unknown {
-  const place = sourceLineOf(node);
-  // What no file that PyTorch wrote asks for: a number where a tensor belongs, a value that no step has made.
-  const odd = error instanceof Unfit || error instanceof TypeError || error instanceof RangeError ||
-    error instanceof UseAfterFree;
-  if (odd) {
-    const where = `${node.target}${place === "" ? "" : ` (${place})`}`;
-    return Object.assign(damaged(path, `holds a step that can't be run, ${where}: ${error.message}`), {
-      cause: error,
-    });
-  }
-  if (!(error instanceof NativeError) || error.outOfMemory) return error;
-  return new UserError(
-    "usage",
-    `${path}: ${error.message}${
-      place === "" ? "" : ` (${place})`
-    }. The graph was exported for other inputs than ` +
-      "these: compare them with `hpctrain inspect`, or export it again with dynamic_shapes.",
-    { cause: error },
-  );
 }

@@ -15,7 +15,8 @@ import { bindSizes, fitSizes } from "./check.ts";
 import type { GraphPiece, Halves } from "./cuts.ts";
 import type { Program } from "./graph.ts";
 import type { Signature, UnpackInputs, UserInput } from "./signature.ts";
-import { freeAfterLastUse, type GraphPlan, type GraphStep, runSteps } from "./plan.ts";
+import type { GraphPlan } from "./plan.ts";
+import { freeAfterLastUse, type GraphStep, runSteps } from "./steps.ts";
 
 // The module of an exported program: parameters and buffers under the names they have in Python.
 

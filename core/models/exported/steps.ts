@@ -1,0 +1,91 @@
+// The steps that a graph is run in, one after the other: what a step is the last to use is freed after it, and what fails says
+// where in the user's Python it stands.
+import { NativeError, UseAfterFree } from "../../../ffi/errors.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+import { damaged } from "../../base/file_bytes.ts";
+import { UserError } from "../../base/errors.ts";
+import { type GraphFrame, Unfit } from "./operators.ts";
+import { type GraphNode, sourceLineOf } from "./graph.ts";
+
+export type SlotKind = "parameter" | "buffer" | "constant" | "input" | "made" | "number";
+
+export interface GraphStep {
+  readonly node: GraphNode;
+  run(frame: GraphFrame): void;
+  /** Slots that no later step uses. */
+  dead: readonly number[];
+  readonly uses: readonly number[];
+  readonly defines: readonly number[];
+  /** Whose memory it writes to, as the slot that the memory came with; -1 for a step that makes something new. */
+  readonly writes: number;
+}
+
+export interface Steps {
+  readonly steps: GraphStep[];
+  readonly kinds: readonly SlotKind[];
+  /** Of each slot: the slot whose memory it shares. */
+  readonly roots: readonly number[];
+}
+
+/** After which step each value is freed; `kept` are slots that are wanted at the end of the steps from..to. */
+export function freeAfterLastUse(plan: Steps, from: number, to: number, kept: ReadonlySet<number>): void {
+  const seen = new Set<number>(kept);
+  for (let i = to - 1; i >= from; i--) {
+    const step = plan.steps[i];
+    const dead: number[] = [];
+    for (const slot of new Set([...step.uses, ...step.defines])) {
+      if (seen.has(slot)) continue;
+      seen.add(slot);
+      if (plan.kinds[slot] === "made" && owned(plan, slot)) dead.push(slot);
+    }
+    step.dead = dead;
+  }
+}
+
+/** A buffer that was written to under another name is still the buffer. */
+function owned({ kinds, roots }: Steps, slot: number): boolean {
+  const root = kinds[roots[slot]];
+  return root === "made" || root === "input" || root === "parameter";
+}
+
+export function runSteps(
+  steps: readonly GraphStep[],
+  from: number,
+  to: number,
+  frame: GraphFrame,
+  path: string,
+): void {
+  const { values } = frame;
+  for (let i = from; i < to; i++) {
+    const step = steps[i];
+    try {
+      step.run(frame);
+    } catch (error) {
+      throw told(error, step.node, path);
+    }
+    const { dead } = step;
+    for (let k = 0; k < dead.length; k++) (values[dead[k]] as Tensor | undefined)?.free?.();
+  }
+}
+
+function told(error: unknown, node: GraphNode, path: string): unknown {
+  const place = sourceLineOf(node);
+  // What no file that PyTorch wrote asks for: a number where a tensor belongs, a value that no step has made.
+  const odd = error instanceof Unfit || error instanceof TypeError || error instanceof RangeError ||
+    error instanceof UseAfterFree;
+  if (odd) {
+    const where = `${node.target}${place === "" ? "" : ` (${place})`}`;
+    return Object.assign(damaged(path, `holds a step that can't be run, ${where}: ${error.message}`), {
+      cause: error,
+    });
+  }
+  if (!(error instanceof NativeError) || error.outOfMemory) return error;
+  return new UserError(
+    "usage",
+    `${path}: ${error.message}${
+      place === "" ? "" : ` (${place})`
+    }. The graph was exported for other inputs than ` +
+      "these: compare them with `hpctrain inspect`, or export it again with dynamic_shapes.",
+    { cause: error },
+  );
+}

@@ -1,0 +1,140 @@
+// torch.vmap in forward: a graph holds its beginning, what is mapped over, what comes of it and its end, as PyTorch ran them.
+// All from beginning to end becomes one step, so that no block ends and no loss begins inside, and libtorch itself is left
+// as it was, whatever happens there.
+import { hasVmap, VmapLevel } from "../../../ffi/vmap.ts";
+import type { Tensor } from "../../../ffi/tensor.ts";
+import { type GraphFrame, Unfit } from "./operators.ts";
+import type { GraphNode, GraphValue } from "./graph.ts";
+import { freeAfterLastUse, type GraphStep, runSteps, type Steps } from "./steps.ts";
+
+const MARKS = {
+  "torch._functorch.predispatch.lazy_load_decompositions": "nothing",
+  "torch._functorch.predispatch._vmap_increment_nesting": "begin",
+  "torch._functorch.predispatch._add_batch_dim": "hide",
+  "torch._functorch.predispatch._remove_batch_dim": "show",
+  "torch._functorch.predispatch._vmap_decrement_nesting": "end",
+} as const;
+
+export type Mark = typeof MARKS[keyof typeof MARKS];
+
+/** Which part of torch.vmap a node is; null for any other node. */
+export const markOf = (target: string): Mark | null =>
+  Object.hasOwn(MARKS, target) ? MARKS[target as keyof typeof MARKS] : null;
+
+const DEEPEST = 8;
+
+/** What is not known to stay inside its memory, or to be PyTorch's, when it is done for many at once. */
+const NOT_INSIDE =
+  /^(as_strided|lstm|gru|rnn_tanh|rnn_relu|_?native_batch_norm\w*|_batch_norm_\w+|_weight_norm|_fft_\w+)$/;
+
+/** A torch.vmap that is being planned. */
+export class Region {
+  readonly steps: GraphStep[] = [];
+  /** Slots that mean something in here only. */
+  readonly #inside = new Set<number>();
+  readonly #results: number[] = [];
+  readonly #level: VmapLevel;
+  readonly #size: { readonly slot: number; readonly fixed: number };
+
+  constructor(readonly node: GraphNode, readonly around: Region | null, slotOf: (name: string) => number) {
+    const depth = around ? around.level + 1 : 1;
+    if (!hasVmap()) throw new Unfit(`torch.vmap is not run by this libtorch: ${DECOMPOSE}`);
+    if (depth > DEEPEST) throw new Unfit(`torch.vmap is nested more than ${DEEPEST} times`);
+    const [size, randomness] = node.inputs.map(({ value }) => value);
+    if (size?.kind === "symbol") this.#size = { slot: slotOf(size.name), fixed: 0 };
+    else if (size?.kind === "number") this.#size = { slot: -1, fixed: size.value };
+    else throw new Unfit("the number of its samples is no number");
+    const how = randomness?.kind === "text" ? randomness.value : "";
+    if (how !== "error" && how !== "same") {
+      throw new Unfit(
+        `torch.vmap with randomness="${how}" is not supported: draw for the whole batch before it, and map over that`,
+      );
+    }
+    this.#level = new VmapLevel(depth, how);
+  }
+
+  get level(): number {
+    return this.#level.level;
+  }
+
+  /** The slots that no step behind it may use. */
+  get closed(): ReadonlySet<number> {
+    return this.#inside;
+  }
+
+  /** A slot that is made in here. */
+  makes(slot: number): void {
+    this.#inside.add(slot);
+  }
+
+  refuse(name: string, root: number | null): void {
+    if (NOT_INSIDE.test(name)) throw new Unfit(`it is not supported inside torch.vmap: ${DECOMPOSE}`);
+    if (root !== null && !this.#inside.has(root)) {
+      throw new Unfit(
+        "inside torch.vmap it writes to what came from outside: write it without the operation in place",
+      );
+    }
+  }
+
+  /** What is mapped over, as the function sees it. */
+  hide(node: GraphNode, from: number, to: number): GraphStep {
+    const [, dim] = node.inputs.map(({ value }) => value);
+    this.#checkLevel(node.inputs[2]?.value);
+    if (this.#inside.has(from)) throw new Unfit("what torch.vmap maps over is made inside of it");
+    if (dim?.kind !== "number") throw new Unfit("its dimension is no number");
+    const level = this.#level, at = dim.value;
+    const run = ({ values }: GraphFrame) => {
+      values[to] = level.hide(values[from] as Tensor, at);
+    };
+    return { node, run, dead: [], uses: [from], defines: [to], writes: -1 };
+  }
+
+  /** What the function gives, for all samples. */
+  show(node: GraphNode, from: number, to: number): GraphStep {
+    const dim = node.inputs[3]?.value;
+    this.#checkLevel(node.inputs[1]?.value);
+    if (dim?.kind !== "number") throw new Unfit("its dimension is no number");
+    const level = this.#level, at = dim.value;
+    this.#inside.delete(to);
+    this.#results.push(to);
+    this.around?.makes(to);
+    const run = ({ values }: GraphFrame) => {
+      values[to] = level.show(values[from] as Tensor, at);
+    };
+    return { node, run, dead: [], uses: [from], defines: [to], writes: -1 };
+  }
+
+  #checkLevel(value: GraphValue | undefined): void {
+    if (value?.kind !== "number" || value.value !== this.level) {
+      throw new Unfit("it belongs to another torch.vmap than the one that it is in");
+    }
+  }
+
+  /** All of it as one step. */
+  end(plan: Pick<Steps, "kinds" | "roots">, path: string): GraphStep {
+    const { steps, node } = this, level = this.#level, size = this.#size;
+    const made = new Set(steps.flatMap(({ defines }) => defines));
+    const used = steps.flatMap(({ uses }) => uses).filter((slot) => !made.has(slot));
+    const numbers = [...made].filter((slot) => plan.kinds[slot] === "number");
+    const kept = new Set([...used, ...made].filter((slot) => !this.#inside.has(slot)));
+    freeAfterLastUse({ ...plan, steps }, 0, steps.length, kept);
+    const run = (frame: GraphFrame) => {
+      level.enter(size.slot < 0 ? size.fixed : frame.values[size.slot] as number);
+      try {
+        runSteps(steps, 0, steps.length, frame, path);
+      } finally {
+        level.leave();
+      }
+    };
+    return {
+      node,
+      run,
+      dead: [],
+      uses: [...new Set(size.slot < 0 ? used : [size.slot, ...used])],
+      defines: [...this.#results, ...numbers],
+      writes: -1,
+    };
+  }
+}
+
+const DECOMPOSE = "call program.run_decompositions() before torch.export.save, which writes it with others";
