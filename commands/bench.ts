@@ -5,10 +5,10 @@ import { didYouMean } from "../core/base/suggest.ts";
 import { ALL_REDUCE_SIZES, type AllReduceTiming, measureAllReduce } from "../core/ranks/team.ts";
 import { BACKENDS } from "../core/ranks/collectives.ts";
 import { placeFlags, whereAmI } from "../core/ranks/context.ts";
+import { withRanks } from "../core/ranks/session.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
 import { formatBytes, formatPlural, formatRate } from "../core/base/format.ts";
 import { openDevice } from "../core/train/device.ts";
-import { failed, joinRanks } from "../core/train/session.ts";
 import { findRun } from "../core/run/run_data.ts";
 import { doubts, runSpeedOf, type Scaled, scaling } from "../core/outputs/scaling.ts";
 import type { Command } from "./mod.ts";
@@ -70,10 +70,9 @@ export async function bench(argv: string[]): Promise<number> {
   }
   const opened = openDevice(config, where.localRank);
   const { device } = opened;
-  const { team, control, notes } = await joinRanks({ where, config, env, ...opened });
   const { quiet, json } = config.output;
-  const say = (line: string) => team.rank > 0 || quiet || json ? undefined : console.log(line);
-  try {
+  return await withRanks({ where, config, env, ...opened }, ({ team, notes }) => {
+    const say = (line: string) => team.rank > 0 || quiet || json ? undefined : console.log(line);
     notes.forEach(say);
     const { backend } = team.collectives;
     const { world: ranks, nodes } = where;
@@ -87,13 +86,8 @@ export async function bench(argv: string[]): Promise<number> {
     if (team.rank === 0 && json) {
       console.log(JSON.stringify({ bench: "allreduce", backend, device, ranks, nodes, notes, measured }));
     }
-    await team.collectives.close();
-    await control.close();
-    return EXIT.done;
-  } catch (error) {
-    team.collectives.abort(error instanceof Error ? error.message : String(error));
-    throw await failed(control, error);
-  }
+    return Promise.resolve(EXIT.done);
+  });
 }
 
 const HEAD = row("size", "time", "algorithm", "bus");

@@ -10,6 +10,7 @@ import type { Config } from "../core/settings/settings.ts";
 import { hasColumns, loadReader } from "../core/data/open.ts";
 import { openProgress } from "../core/data/progress.ts";
 import type { Source } from "../core/data/source.ts";
+import { withRanks } from "../core/ranks/session.ts";
 import type { Team } from "../core/ranks/team.ts";
 import { placeFlags, whereAmI } from "../core/ranks/context.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
@@ -22,7 +23,6 @@ import { asUserError, loaderThreads, openDevice } from "../core/train/device.ts"
 import { openFeed } from "../core/train/feed.ts";
 import { savedConfig, withOwnStatistics } from "../core/train/resume.ts";
 import { ranksSharingCores, shareCores } from "../core/train/rank_group.ts";
-import { failed, joinRanks } from "../core/train/session.ts";
 import { withUserCode } from "./user_code.ts";
 import type { Command } from "./mod.ts";
 import { DATA, FORWARD, HERE, ITS_FILE, PLACE, settingsAmong } from "./options.ts";
@@ -79,19 +79,12 @@ export async function predict(argv: string[]): Promise<number> {
     }
     const { config } = resolved;
     const opened = openDevice(config, where.localRank);
-    const { team, control } = await joinRanks({ where, config, env, ...opened });
-    try {
+    const session = { where, config, env, ...opened, end: "the end of predicting" };
+    return await withRanks(session, ({ team }) => {
       const sharing = ranksSharingCores(team);
       if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
-      const code = await toFile(asked, resolved, { ...opened, team, sharing });
-      control.barrier("the end of predicting"); // a launcher may kill what is left when the first rank ends
-      await team.collectives.close();
-      await control.close();
-      return code;
-    } catch (error) {
-      team.collectives.abort(error instanceof Error ? error.message : String(error));
-      throw await failed(control, error);
-    }
+      return toFile(asked, resolved, { ...opened, team, sharing });
+    });
   } catch (error) {
     throw asUserError(error);
   }

@@ -11,6 +11,7 @@ import type { Config } from "../core/settings/settings.ts";
 import { cpusHere } from "../core/base/cores.ts";
 import type { Control } from "../core/ranks/control/control.ts";
 import { writeRun } from "../core/ranks/launch/rank.ts";
+import { withRanks } from "../core/ranks/session.ts";
 import type { Team } from "../core/ranks/team.ts";
 import type { RankContext } from "../core/ranks/context.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
@@ -20,7 +21,6 @@ import { trainLoop } from "../core/train/trainer.ts";
 import { OUTPUTS } from "../core/outputs/outputs.ts";
 import { outOfMemory } from "../core/train/memory.ts";
 import { ranksSharingCores, shareCores } from "../core/train/rank_group.ts";
-import { asFirst, failed, joinRanks } from "../core/train/session.ts";
 import { refuseZero } from "../core/train/gradients/zero.ts";
 import { prepare, type Prepared } from "../core/train/prepare.ts";
 import { catchEarlySignals, endByOneself, stopSignals, unlessStopped } from "../core/train/stop.ts";
@@ -72,34 +72,17 @@ async function trainTogether(first: Resolved, call: Call): Promise<TrainEnd> {
   const { where, env, ask } = call;
   const { config } = first;
   const opened = openDevice(config, where.localRank);
-  const { team, control, notes } = await unlessStopped(
-    joinRanks({ where, config, env, ...opened }),
-  );
-  try {
+  const session = { where, config, env, ...opened, end: "the end of the run", whileJoining: unlessStopped };
+  return await withRanks(session, async ({ team, control, notes }) => {
     const sharing = ranksSharingCores(team);
     if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
     const mine = team.rank === 0 ? await decide(first, call) : null;
-    const { resume, again: afresh, changed, noEpochs } = asFirst(team, () => {
-      const { resume, again, changed, noEpochs } = mine!;
-      return { resume, again, changed, noEpochs };
-    });
-    const again = () => withUserCode(ask({ ranks: where.world, checkpoint: resume!.saved }));
-    const resolved = mine?.resolved ?? (resume ? await again() : first);
-    const ended = await trainOn(
-      { resume, again: afresh, changed, noEpochs, resolved },
-      { ...opened, team, control, sharing, notes },
-      call,
-    );
-    control.phase("ending");
-    // A launcher may kill what is left when the first rank ends with another code than 0: rank 0 may still be saving.
-    control.barrier("the end of the run");
-    await team.collectives.close();
-    await control.close();
-    return ended;
-  } catch (error) {
-    team.collectives.abort(error instanceof Error ? error.message : String(error)); // a GPU may be in the midst of one
-    throw await failed(control, error);
-  }
+    const { resolved: own, ...choice } = mine ?? {};
+    const decided = team.hear(mine && choice as Omit<Decided, "resolved">, "rank 0's choice")[0]!;
+    const again = () => withUserCode(ask({ ranks: where.world, checkpoint: decided.resume!.saved }));
+    const resolved = own ?? (decided.resume ? await again() : first);
+    return await trainOn({ ...decided, resolved }, { ...opened, team, control, sharing, notes }, call);
+  });
 }
 
 interface Decided extends Pick<ResumeChoice, "resume" | "again"> {

@@ -98,7 +98,7 @@ export interface CollectivesOptions {
   /** Needed on CPUs without MPI: the control plane. */
   readonly meeting?: OutOfBand;
   /** What another rank has failed with, as the control plane knows it: who waits for that rank then ends. */
-  readonly failed?: () => string | null;
+  readonly failed?: () => UserError | null;
 }
 
 /** Every rank calls it, and it comes to its end when all have. `said`: what was chosen, in a line or several. */

@@ -1,19 +1,18 @@
 // Opens libtorch, chooses device, numerics and the number of loader threads.
 import { cudaDevices, cudaMemory, setCudaDevice, setNumerics, whyNoCuda } from "../../ffi/cuda.ts";
-import { LibraryError, NativeError } from "../../ffi/errors.ts";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../ffi/library.ts";
 import { setThreads } from "../../ffi/context.ts";
 import type { Device } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
-import { asMistake } from "../models/user/file.ts";
-import { refused, UserError } from "../base/errors.ts";
+import { UserError } from "../base/errors.ts";
 import { beginLoading, chooseLibtorch, loaded } from "./libtorch.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { cpusHere, workersFor } from "../base/cores.ts";
 
 // Opens libtorch and settles where and how to compute.
 
+export { asUserError } from "../models/user_error.ts";
 export { whyNoCuda };
 
 /** Finds and opens libtorch; the settings of threads and numerics hold from here on. */
@@ -69,43 +68,6 @@ function chooseDevice(asked: "auto" | "cpu" | "cuda", localRank: number): Device
 export function memoryInUse(device: Device): number {
   if (device !== "cpu") return cudaMemory().used;
   return Deno.memoryUsage().rss;
-}
-
-/** Errors that begin in the native layer, in the voice of the user's. */
-export function asUserError(error: unknown): unknown {
-  if (error instanceof LibraryError) return new UserError("environment", error.message, { cause: error });
-  error = refused(asMistake(error), "environment");
-  if (!(error instanceof NativeError)) return error;
-  if (error.outOfMemory) {
-    return new UserError(
-      "memory",
-      `Out of memory before the first step (${error.native.slice(0, 300)}). ` +
-        "Take a smaller model or less data, or a device with more memory.",
-      { cause: error },
-    );
-  }
-  if (error.ofDevice) return deviceFailed(error);
-  const op = /(\S+) does not have a deterministic implementation/.exec(error.native)?.[1];
-  return op === undefined ? error : new UserError(
-    "usage",
-    `--deterministic, but this model needs ${op}, which has no deterministic form on this device. ` +
-      "Leave out --deterministic, choose another model, or use --device cpu.",
-    { cause: error },
-  );
-}
-
-function deviceFailed(error: NativeError): UserError {
-  const why = /device-side assert/.test(error.native)
-    ? "An index was outside of its table: a class or a token that the model has no place for. The same run with --device cpu says which."
-    : "Look at nvidia-smi and the system's log (dmesg: Xid) for this GPU, and run hpctrain doctor; " +
-      "CUDA_LAUNCH_BLOCKING=1 names the op that failed first.";
-  return new UserError(
-    "environment",
-    `The GPU failed in ${error.op}: ${
-      error.native.slice(0, 300)
-    }. ${why} Checkpoints from before it are kept.`,
-    { cause: error },
-  );
 }
 
 // How many threads read data.

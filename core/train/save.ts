@@ -310,7 +310,7 @@ export function openSharing(
     },
     end,
     async patiently(writing) {
-      const timer = setInterval(() => control?.error() && end(), LOOK_MS);
+      const timer = setInterval(() => control?.failure() && end(), LOOK_MS);
       await writing.finally(() => clearInterval(timer));
     },
     open(data) {

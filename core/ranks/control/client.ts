@@ -1,6 +1,6 @@
 // A rank's end of its connection to the server: it tries every address that may lead there until one has proved that
 // it has this job's secret, introduces itself, and exchanges messages.
-import { EXIT, UserError } from "../../base/errors.ts";
+import { UserError } from "../../base/errors.ts";
 import {
   type Channel,
   close,
@@ -13,7 +13,8 @@ import {
 } from "./channel.ts";
 import { type Address, addressText } from "./address.ts";
 import { wholeSeconds } from "./hang.ts";
-import type { FirstError, Hello, Seat, Settings, ToRank, ToServer } from "./messages.ts";
+import { commonFailure, type FirstError, JobFailed } from "./failure.ts";
+import type { Hello, Seat, Settings, ToRank, ToServer } from "./messages.ts";
 
 // A rank's end of its connection to the server: the introduction, then messages both ways.
 
@@ -44,13 +45,6 @@ export interface JoinOptions {
   readonly silence: number;
 }
 
-/** The job has ended before it began, or while this rank was in it. */
-export class JobFailed extends Error {
-  constructor(readonly first: FirstError) {
-    super(first.told);
-  }
-}
-
 export async function join(options: JoinOptions): Promise<Client> {
   const { hello, settings } = options;
   const { channel, address, secret, ends } = await findServer(
@@ -65,7 +59,8 @@ export async function join(options: JoinOptions): Promise<Client> {
     return message;
   };
   send({ is: "hello", hello });
-  const seats = await seated(receive, () => send({ is: "settings", settings }), channel, options.silence)
+  const sendSettings = () => send({ is: "settings", settings });
+  const seats = await seated(receive, sendSettings, channel, options.silence, hello.rank)
     .catch((error) => {
       channel.close();
       throw error;
@@ -94,6 +89,7 @@ async function seated(
   sendSettings: () => void,
   channel: Channel,
   silence: number,
+  rank: number,
 ): Promise<readonly Seat[]> {
   let timer = 0;
   const again = () => {
@@ -104,9 +100,8 @@ async function seated(
     for (again();; again()) {
       const message = await receive();
       if (message === null) {
-        throw new JobFailed(
-          zeroIsGone("", `is gone before all had come, or silent for ${wholeSeconds(silence)}`),
-        );
+        const why = `is gone before all had come, or silent for ${wholeSeconds(silence)}`;
+        throw new JobFailed(zeroIsGone("", why), rank);
       }
       if (message.is === "table") {
         return message.seats.map(([localRank, host, pid, device], rank) => ({
@@ -117,7 +112,7 @@ async function seated(
           device,
         }));
       }
-      if (message.is === "error") throw new JobFailed(message.error);
+      if (message.is === "error") throw new JobFailed(message.error, rank);
       if (message.is === "settings?") sendSettings();
     }
   } finally {
@@ -127,9 +122,8 @@ async function seated(
 
 /** The one failure of which no server can tell. */
 export function zeroIsGone(host: string, why: string): FirstError {
-  const told = `Rank 0${host && ` on ${host}`} ${why}: look at its own output first.`;
-  const code = EXIT.communication;
-  return { rank: 0, host, step: 0, sentence: told, code, told, others: code };
+  const sentence = `Rank 0${host && ` on ${host}`} ${why}: look at its own output first.`;
+  return commonFailure({ rank: 0, host }, { kind: "lost" }, sentence, { namesRank: host !== "" });
 }
 
 // A rank's way to the server: every address that may lead there is tried, a little after one another, until one of

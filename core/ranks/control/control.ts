@@ -1,10 +1,11 @@
 // The training thread's end of the control plane. Everything here works without an event loop. A world of one has
 // neither thread nor socket.
 import * as shared from "./shared.ts";
-import { EXIT, type ExitKind, UserError } from "../../base/errors.ts";
+import { UserError } from "../../base/errors.ts";
 import type { RankContext } from "../context.ts";
 import type { ControlTimeouts } from "./job.ts";
-import type { Agreed, FirstError, Hello, Seat, Settings, Wish } from "./messages.ts";
+import { type FailureCause, type FirstError, JobFailed } from "./failure.ts";
+import type { Agreed, Hello, Seat, Settings, Wish } from "./messages.ts";
 import { NUMBER_OF, type Phase } from "./shared.ts";
 import type { ControlThreadOptions, ThreadAnswer, ThreadQuestion, ThreadRequest } from "./thread.ts";
 import { createHash } from "node:crypto";
@@ -41,10 +42,10 @@ export interface Control {
   broadcast<T>(value?: T): T;
   /** The same for bytes: NCCL's id. */
   broadcastBytes(bytes?: Uint8Array): Uint8Array;
-  /** Tells the others why this rank ends; returns when they have been told. Without effect when another was first. */
-  fail(sentence: string, code: number): void;
-  /** The first failure in the job, if there is one. */
-  error(): FirstError | null;
+  /** Reports to the others why this rank ends, and returns when they know. Without effect when another was first. */
+  fail(sentence: string, code: number, cause?: FailureCause): void;
+  /** The first failure in the job, as this rank ends with it; null while there is none. */
+  failure(): JobFailed | null;
   /** Where reports of hangs go from now on: the run may have got its name after ranks met. */
   runFolder(folder: string): void;
   /** From here on this rank needs no other. */
@@ -103,7 +104,7 @@ export async function openControl(options: ControlOptions): Promise<Control> {
   const said = await answered();
   if ("open" in said) return handle(thread, answered, orders, said.open);
   thread.terminate();
-  if ("failed" in said) throw errorOf(said.failed, hello.rank);
+  if ("failed" in said) throw new JobFailed(said.failed, hello.rank);
   const { kind, text } = (said as Extract<ThreadAnswer, { wrong: unknown }>).wrong;
   throw kind ? new UserError(kind, text) : new Error(`internal: the control thread: ${text}`);
 }
@@ -185,10 +186,10 @@ function handle(
     },
     broadcast,
     broadcastBytes: (bytes) => Uint8Array.from(broadcast(bytes && [...bytes])),
-    fail(sentence, code) {
-      if (!failure.there()) asking.tell(sentence.slice(0, 4000), code);
+    fail(sentence, code, cause = { kind: "error" }) {
+      if (!failure.there()) asking.report({ sentence: sentence.slice(0, 4000), code, cause });
     },
-    error: failure.get,
+    failure: failure.get,
     runFolder: (folder) => order({ ask: "run folder", folder }),
     async close() {
       Atomics.store(words, shared.LEAVING, 1);
@@ -202,9 +203,10 @@ function handle(
 
 function failureIn(room: shared.Shared, words: Int32Array, rank: number) {
   const there = () => Atomics.load(words, shared.FAILED) !== 0;
-  const get = () => there() ? shared.take<FirstError>(room, shared.ERROR) : null;
+  const get = () => there() ? new JobFailed(shared.take<FirstError>(room, shared.ERROR), rank) : null;
   const check = () => {
-    if (there()) throw errorOf(get()!, rank);
+    const failed = get();
+    if (failed) throw failed;
   };
   return { there, get, check };
 }
@@ -221,7 +223,8 @@ function openAsking(thread: Worker, words: Int32Array, failure: ReturnType<typeo
     }
   };
   return {
-    tell: (sentence: string, code: number) => ask({ id: ++asked, ask: "failed", sentence, code }, NOTIFY_MS),
+    report: (error: Pick<FirstError, "sentence" | "code" | "cause">) =>
+      ask({ id: ++asked, ask: "failed", ...error }, NOTIFY_MS),
     /** In a phase of its own, so that reports say that this rank is the one that waits. */
     wait(question: (id: number, n: number) => ThreadQuestion) {
       const before = words[shared.PHASE];
@@ -237,13 +240,6 @@ function setPhase(words: Int32Array, number: number): void {
   if (words[shared.PHASE] === number) return; // said again while it waits: that is no headway
   words[shared.PHASE] = number;
   words[shared.CHANGES]++;
-}
-
-/** The rank that failed is told its own sentence; all others, whose it was. */
-function errorOf(error: FirstError, rank: number): UserError {
-  const [code, sentence] = error.rank === rank ? [error.code, error.sentence] : [error.others, error.told];
-  const kind = (Object.keys(EXIT) as ExitKind[]).find((kind) => EXIT[kind] === code) ?? "communication";
-  return new UserError(kind, sentence);
 }
 
 // The control plane of a world of one: no thread, no socket.
@@ -271,7 +267,7 @@ export function aloneControl(hello: Hello): Control {
     broadcast: <T>(value?: T) => value as T,
     broadcastBytes: (bytes) => bytes!,
     fail() {},
-    error: () => null,
+    failure: () => null,
     runFolder() {},
     close: () => Promise.resolve(),
   };

@@ -1,19 +1,9 @@
 // Detection of hangs: the server notices ranks that fall silent or stand still, and finds who holds up the others
 // from their phases and last collectives.
-import { EXIT } from "../../base/errors.ts";
 import type { RecordedCollective } from "../flight_recorder.ts";
 import type { Ras } from "../nccl/ras.ts";
-import {
-  active,
-  type ControlJob,
-  endJob,
-  type From,
-  full,
-  type Member,
-  rankLost,
-  ranksIn,
-  send,
-} from "./job.ts";
+import { active, type ControlJob, endJob, type From, full, type Member, ranksIn, send } from "./job.ts";
+import { commonFailure, rankLost } from "./failure.ts";
 import { PATIENT } from "./shared.ts";
 import type { Beat } from "./messages.ts";
 
@@ -112,19 +102,18 @@ const standings = (
   );
 
 function endStalledJob(job: ControlJob, ranks: Standing[], engine: Ras | null, keep: Keep): void {
-  const { rank, sentence } = hangVerdict(ranks);
+  const { rank, sentence, namesRank } = hangVerdict(ranks);
   const { host, step } = ranks.find((standing) => standing.rank === rank)!;
   const name = `hang-${step}.json`;
-  let told = sentence;
+  let text = sentence;
   try {
     const report = { verdict: sentence, at: new Date().toISOString(), ranks };
-    told += ` All ranks: ${keep(name, engine ? { ...report, nccl: engine.text.split("\n") } : report)}.`;
+    text += ` All ranks: ${keep(name, engine ? { ...report, nccl: engine.text.split("\n") } : report)}.`;
   } catch (error) {
-    told += ` (${name} can't be written: ${(error as Error).message}.)`;
+    text += ` (${name} can't be written: ${(error as Error).message}.)`;
   }
-  if (engine) told += ` ${engine.line}.`;
-  const code = EXIT.communication;
-  endJob(job, { rank, host, step, sentence: told, code, told, others: code });
+  if (engine) text += ` ${engine.line}.`;
+  endJob(job, commonFailure({ rank, host }, { kind: "lost" }, text, { step, namesRank }));
 }
 
 // Who holds up the others: from where each rank is and its last collectives. Pure.
@@ -139,6 +128,8 @@ export interface Standing extends Beat {
 export interface HangVerdict {
   readonly rank: number;
   readonly sentence: string;
+  /** True where the sentence begins with the rank's name. */
+  readonly namesRank: boolean;
 }
 
 /** `ranks` is not empty. */
@@ -167,6 +158,7 @@ function disagreement(ranks: readonly Standing[]): HangVerdict | null {
   return {
     rank: other.rank.rank,
     sentence: `${capital(entered(other))}, but ${entered(first)}: ranks must do the same in the same order.`,
+    namesRank: true,
   };
 }
 
@@ -179,6 +171,7 @@ function absent(ranks: readonly Standing[], oldest: number): HangVerdict {
   return {
     rank: first.rank,
     sentence: `${name(first)} never entered ${what}${also}: ${whereabouts(first)}.`,
+    namesRank: true,
   };
 }
 
@@ -198,6 +191,7 @@ function stuck(ranks: readonly Standing[], sequence: number): HangVerdict {
     sentence: `Every rank entered ${what}, and ${
       ranksIn(waiting.map(({ rank }) => rank))
     } did not come out for ${since}: ${why}.`,
+    namesRank: false,
   };
 }
 
@@ -208,6 +202,7 @@ function slowest(ranks: readonly Standing[]): HangVerdict {
   return {
     rank: first.rank,
     sentence: `${name(first)} makes no headway: ${whereabouts(first)}, at step ${first.step}.`,
+    namesRank: true,
   };
 }
 

@@ -2,7 +2,8 @@
 // end the job for all.
 import { EXIT } from "../../base/errors.ts";
 import { type Channel, encode } from "./channel.ts";
-import type { Beat, FirstError, Hello, Settings, ToRank, ToServer } from "./messages.ts";
+import { type FirstError, rankOnHost } from "./failure.ts";
+import type { Beat, Hello, Settings, ToRank, ToServer } from "./messages.ts";
 
 // The job as rank 0's server sees it: who is here, how they are, and the one way to end it for all.
 
@@ -75,37 +76,6 @@ export async function endJob(job: ControlJob, error: FirstError): Promise<void> 
 
 const isZero = ({ hello }: Member) => hello.rank === 0;
 
-/** Nobody has begun: all end in the same way. */
-export const refused = (refusal: Refusal, { rank, host }: Hello): FirstError => ({
-  rank,
-  host,
-  step: 0,
-  sentence: refusal.sentence,
-  code: refusal.code,
-  told: refusal.sentence,
-  others: refusal.code,
-});
-
-/** A rank that could still say what was wrong. */
-export const failed = ({ hello }: Member, { sentence, step, code }: From<"failed">): FirstError => ({
-  rank: hello.rank,
-  host: hello.host,
-  step,
-  sentence,
-  code,
-  told: `${rankOnHost(hello)} failed first, at step ${step}: ${sentence}`,
-  others: EXIT.communication,
-});
-
-/** A rank that can't: `why` completes "Rank 3 on node07". */
-export function rankLost({ hello, beat }: Pick<Member, "hello" | "beat">, why: string): FirstError {
-  const last = beat ? ` It was in ${beat.phase}, at step ${beat.step}.` : "";
-  const sentence = `${rankOnHost(hello)} ${why}.${last}`;
-  const { rank, host } = hello;
-  const code = EXIT.communication;
-  return { rank, host, step: beat?.step ?? 0, sentence, code, told: sentence, others: code };
-}
-
 /** Waits are told after 10 s, 20 s, 40 s, ... */
 export const FIRST_REPORT_MS = 10_000;
 
@@ -114,18 +84,25 @@ export const FIRST_REPORT_MS = 10_000;
 export interface Refusal {
   readonly sentence: string;
   readonly code: number;
+  /** True where the sentence begins with the name of the rank that came. */
+  readonly namesRank: boolean;
 }
 
 /** What is wrong with a newcomer; its settings are looked at elsewhere. */
 export function refusalOf(came: Hello, first: Hello, others: readonly Hello[]): Refusal | null {
   const { rank, world, host } = came;
-  const usage = (sentence: string): Refusal => ({ sentence, code: EXIT.usage });
+  const usage = (sentence: string, namesRank = false): Refusal => ({
+    sentence,
+    code: EXIT.usage,
+    namesRank,
+  });
   if (world !== first.world) {
     return usage(
       `${rankOnHost(came)} takes the job for one of ${world} ranks, ${
         rankOnHost(first)
       } for one of ${first.world}: start all ranks ` +
         "by one command, and don't set WORLD_SIZE by hand.",
+      true,
     );
   }
   if (!(Number.isInteger(rank) && rank >= 0 && rank < world)) {
@@ -165,6 +142,7 @@ function differentVersions(came: Hello, first: Hello): Refusal | null {
         : `let every node find the same (hpctrain doctor, run there, says what it finds and why).`
     }`,
     code: EXIT.environment,
+    namesRank: true,
   };
 }
 
@@ -185,12 +163,9 @@ export function differentSettings(came: Hello, theirs: Settings, first: Hello, o
       }${more}. Start every ` +
       "rank with the same flags, files and environment.",
     code: EXIT.usage,
+    namesRank: true,
   };
 }
-
-/** "Rank 3 on node07". */
-export const rankOnHost = ({ rank, host }: { readonly rank: number; readonly host: string }): string =>
-  `Rank ${rank} on ${host}`;
 
 /** "rank 3", "ranks 0-2, 7 and 9": never more than a line. */
 export function ranksIn(ranks: readonly number[]): string {

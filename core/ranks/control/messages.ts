@@ -1,5 +1,6 @@
 // The messages between ranks and their server. Types only.
 import type { RecordedCollective } from "../flight_recorder.ts";
+import type { FailureCause, FirstError } from "./failure.ts";
 import type { Phase } from "./shared.ts";
 
 /** A rank, as it introduces itself. */
@@ -37,21 +38,6 @@ export interface Beat {
   readonly ended: number;
 }
 
-/** The first failure in the job: what ended it, whatever failed after it. */
-export interface FirstError {
-  /** -1: of no rank alone. */
-  readonly rank: number;
-  readonly host: string;
-  readonly step: number;
-  /** As the rank itself said it. */
-  readonly sentence: string;
-  /** The exit code of the rank that failed. */
-  readonly code: number;
-  /** A whole sentence for the other ranks to print, and the code they end with. */
-  readonly told: string;
-  readonly others: number;
-}
-
 /** What ranks can agree to do at the same place. */
 export type Wish = "stop" | "save";
 
@@ -73,7 +59,13 @@ export type ToServer =
     readonly value?: unknown;
   }
   | { readonly is: "value"; readonly n: number; readonly value: unknown }
-  | { readonly is: "failed"; readonly step: number; readonly sentence: string; readonly code: number }
+  | {
+    readonly is: "failed";
+    readonly step: number;
+    readonly cause: FailureCause;
+    readonly sentence: string;
+    readonly code: number;
+  }
   | { readonly is: "wish"; readonly what: Wish; readonly reason: string }
   | { readonly is: "held"; readonly id: number; readonly count: number }
   | { readonly is: "flight"; readonly flight: readonly RecordedCollective[] }

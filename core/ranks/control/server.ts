@@ -1,6 +1,5 @@
 // Rank 0's server: it takes in the job's ranks, refuses everybody else, holds named barriers, and lets ranks agree to
 // stop or save at the same step.
-import { EXIT } from "../../base/errors.ts";
 import { type Channel, close, encode, type Fault, FrameError, greetClient, type Secret } from "./channel.ts";
 import { type AskEngine, type Keep, openHangWatch, wholeSeconds } from "./hang.ts";
 import {
@@ -9,20 +8,17 @@ import {
   type ControlTimeouts,
   differentSettings,
   endJob,
-  failed,
   FIRST_REPORT_MS,
   flushed,
   type From,
   full,
   type Member,
-  rankLost,
-  rankOnHost,
   ranksIn,
   type Refusal,
   refusalOf,
-  refused,
   send,
 } from "./job.ts";
+import { commonFailure, rankLost, rankOnHost, reportedFailure } from "./failure.ts";
 import type { Hello, SeatRow, Settings, ToRank, ToServer, Wish } from "./messages.ts";
 import { PATIENT } from "./shared.ts";
 
@@ -178,7 +174,8 @@ async function enter(
     const sentence =
       `Rank ${hello.rank} came when all ${own.world} ranks of this job were here: is it a second job in ` +
       "the same folder, or with the same HPCTRAIN_SECRET?";
-    answer({ is: "error", error: refused({ sentence, code: EXIT.communication }, hello) });
+    const error = commonFailure(hello, { kind: "refused" }, sentence, { namesRank: false });
+    answer({ is: "error", error });
     return null;
   }
   let refusal: Refusal | null = refusalOf(hello, own, here);
@@ -187,7 +184,9 @@ async function enter(
     const theirs = await next();
     refusal = differentSettings(hello, theirs?.is === "settings" ? theirs.settings : {}, own, settings);
   }
-  if (refusal && !job.error) endJob(job, refused(refusal, hello));
+  if (refusal && !job.error) {
+    endJob(job, commonFailure(hello, { kind: "refused" }, refusal.sentence, refusal));
+  }
   if (job.error) {
     answer({ is: "error", error: job.error });
     return null;
@@ -225,7 +224,7 @@ async function handle(job: ControlJob, parts: Parts, member: Member, message: To
       parts.watch.flight(member, message);
       break;
     case "failed":
-      await endJob(job, failed(member, message));
+      await endJob(job, reportedFailure(member.hello, message));
       send(job, { is: "noted" }, [member]);
       break;
   }
@@ -249,8 +248,9 @@ function lookForMissing(
         wholeSeconds(waited)
       }; ${who} never arrived: ` +
       `look at ${missing.length === 1 ? "its" : "their"} output, and whether the nodes reach rank 0's.`;
-    const error = { rank: first, host: nodeOf(first) ?? "", step: 0, code: EXIT.communication, sentence };
-    return void endJob(job, { ...error, told: sentence, others: EXIT.communication });
+    const lost = { rank: first, host: nodeOf(first) ?? "" },
+      cause = { kind: "missing", ranks: missing } as const;
+    return void endJob(job, commonFailure(lost, cause, sentence, { namesRank: false }));
   }
   if (waited < gathering.nextWord) return;
   gathering.nextWord *= 2;

@@ -6,11 +6,12 @@ import { endProcess } from "../../../ffi/libc.ts";
 import { EXIT, refused, UserError } from "../../base/errors.ts";
 import { type FlightRecorder, lastRecorded, openFlightRecorder, progress } from "../flight_recorder.ts";
 import type { RankContext } from "../context.ts";
-import { type Client, JobFailed, join, zeroIsGone } from "./client.ts";
+import { type Client, join, zeroIsGone } from "./client.ts";
+import { type FailureCause, type FirstError, JobFailed } from "./failure.ts";
 import { lookFor, openRankZero, type RankZero } from "./rendezvous.ts";
 import { wholeSeconds } from "./hang.ts";
 import type { ControlTimeouts } from "./job.ts";
-import type { FirstError, Hello, Seat, Settings, ToRank, Wish } from "./messages.ts";
+import type { Hello, Seat, Settings, ToRank, Wish } from "./messages.ts";
 import { CHANGES, PATIENT, PHASE, PHASES, type Shared, STEP } from "./shared.ts";
 import type { ThreadScope } from "../../base/threads.ts";
 import { writeEarlyEnd } from "../launch/rank.ts";
@@ -44,7 +45,13 @@ export type ThreadQuestion =
     readonly value?: unknown;
   }
   | { readonly id: number; readonly ask: "value"; readonly n: number; readonly value?: unknown }
-  | { readonly id: number; readonly ask: "failed"; readonly sentence: string; readonly code: number };
+  | {
+    readonly id: number;
+    readonly ask: "failed";
+    readonly cause: FailureCause;
+    readonly sentence: string;
+    readonly code: number;
+  };
 
 export type ThreadRequest =
   | ThreadQuestion
@@ -133,8 +140,8 @@ function answer(question: ThreadQuestion, words: Int32Array, client: Client, new
     client.send({ is: "barrier", n, name, value });
   } else if (ask === "failed") {
     news.expect("noted", id);
-    const { sentence, code } = question;
-    client.send({ is: "failed", step: words[STEP], sentence, code });
+    const { cause, sentence, code } = question;
+    client.send({ is: "failed", step: words[STEP], cause, sentence, code });
   } else {
     news.expect(`value ${question.n}`, id);
     if (!("value" in question)) return;
@@ -204,9 +211,10 @@ function openServerMessages(
     shared.put(room, shared.ERROR, error);
     Atomics.store(words, shared.FAILED, 1);
     for (const word of [shared.ANSWERED, shared.HOLD]) Atomics.notify(words, word);
-    const code = error.rank === rank ? error.code : error.others;
-    writeEarlyEnd(code, error.told);
-    endLater(words, error.told, code);
+    const { othersSentence, namesRank } = error;
+    const code = error.rank === rank ? error.code : error.othersCode;
+    writeEarlyEnd(code, othersSentence, namesRank ? error.rank : null);
+    endLater(words, othersSentence, code);
   };
   return {
     came,
@@ -240,13 +248,13 @@ function openServerMessages(
 }
 
 /** A training thread that hangs in a native call, because another rank is no more, can't end this process. */
-function endLater(words: Int32Array, told: string, code: number): void {
+function endLater(words: Int32Array, sentence: string, code: number): void {
   const began = performance.now();
   const timer = setInterval(() => {
     if (Atomics.load(words, shared.LEAVING) === 1) return clearInterval(timer);
     const saving = PHASES[Atomics.load(words, shared.PHASE)] === PATIENT;
     if (performance.now() - began < (saving ? SAVING_MS : GRACE_MS)) return;
-    console.error(`hpctrain: ${told}`);
+    console.error(`hpctrain: ${sentence}`);
     endProcess(code || EXIT.communication);
   }, 100);
 }

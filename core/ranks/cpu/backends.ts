@@ -43,7 +43,7 @@ export interface CpuOptions {
   readonly env: Record<string, string>;
   readonly flight: FlightRecorder;
   readonly timeout: number;
-  readonly failed: () => string | null;
+  readonly failed: () => UserError | null;
   /** Not needed for MPI, whose ranks find each other. */
   readonly meeting?: OutOfBand;
 }
@@ -292,7 +292,7 @@ export interface MpiOptions {
   readonly library: MpiLibrary;
   readonly flight: FlightRecorder;
   readonly timeout: number;
-  readonly failed: () => string | null;
+  readonly failed: () => UserError | null;
 }
 
 async function openMpiCollectives(

@@ -36,7 +36,7 @@ export interface EngineOrders {
   /** How many of TYPES it adds up. */
   readonly types?: number;
   /** Why no rank will come any more, or null. Asked often. */
-  readonly failed: () => string | null;
+  readonly failed: () => UserError | null;
 }
 
 export type OpenedTransport = Extract<CpuThreadAnswer, { readonly version: string }>;
@@ -227,18 +227,21 @@ interface CommandQueue {
   /** Every later call but `done` throws this reason. */
   stop(reason: string): void;
   /** Why it stopped, or the thread did. */
-  stopped(): string | null;
+  stopped(): UserError | null;
 }
 
 /** `failed`: why no rank will come any more, as somebody else knows who watches them. */
-function openCommandQueue(flight: FlightRecorder, failed: () => string | null): CommandQueue {
+function openCommandQueue(flight: FlightRecorder, failed: () => UserError | null): CommandQueue {
   const ring = openRing();
   const { words, counts, addresses } = ring;
   let reason: string | null = null;
-  const stopped = () => reason ?? failure(ring) ?? failed();
+  const stopped = (): UserError | null => {
+    const why = reason ?? failure(ring);
+    return why === null ? failed() : new UserError("communication", why);
+  };
   const check = () => {
     const why = stopped();
-    if (why !== null) throw new UserError("communication", why);
+    if (why !== null) throw why;
   };
   /** Sleeps at once: looking for a moment first is slower, as it keeps a core from the threads that are waited for. */
   const until = (ticket: Ticket) => {

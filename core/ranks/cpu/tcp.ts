@@ -37,7 +37,7 @@ export interface TcpOptions {
   /** Milliseconds. */
   readonly patience: number;
   /** Why nobody will come any more, or null. */
-  readonly failed: () => string | null;
+  readonly failed: () => UserError | null;
   readonly say: (line: string) => void;
 }
 
@@ -109,7 +109,7 @@ export function connectTcp(options: TcpOptions): number[] {
   try {
     while (missing().length > 0) {
       const why = failed();
-      if (why !== null) throw new UserError("communication", why);
+      if (why !== null) throw why;
       if (performance.now() - began > patience) throw notMet(options, missing());
       for (const of of missing()) if (of < rank) begin(tries[of], peers[of], of, links);
       poll.clear();

@@ -3,6 +3,7 @@
 import { dirname, join, resolve } from "../../../deps/path.ts";
 import { endWithPipe, runOnCores } from "../../../ffi/libc.ts";
 import { EXIT, refused, UserError } from "../../base/errors.ts";
+import { JobFailed } from "../control/failure.ts";
 
 // A rank that `hpctrain launch` started: it ends with its supervisor, keeps to its cores, and says how it ended.
 
@@ -26,7 +27,8 @@ export function writeEnd(folder: string, code: number, cause?: unknown): number 
     ? error.message
     : `internal: ${error instanceof Error ? error.message : String(error)}`;
   try {
-    writeNote(folder, "ended", { code, reason, host: Deno.hostname(), at: Date.now() });
+    const about = error instanceof JobFailed ? error.about : null;
+    writeNote(folder, "ended", { code, reason, about, host: Deno.hostname(), at: Date.now() });
   } catch {
     return code;
   }
@@ -37,11 +39,11 @@ export function writeEnd(folder: string, code: number, cause?: unknown): number 
  * For the control thread, which hears of a failure before anybody has ended: MPI's launcher kills all when the first rank
  * ends, and a rank that hangs never comes to say it itself.
  */
-export function writeEarlyEnd(code: number, reason: string): void {
+export function writeEarlyEnd(code: number, reason: string, about: number | null): void {
   const folder = Deno.env.get(LAUNCH_VARIABLE);
   if (!folder) return;
   try {
-    writeNote(folder, "ended", { code, reason, host: Deno.hostname(), at: Date.now() });
+    writeNote(folder, "ended", { code, reason, about, host: Deno.hostname(), at: Date.now() });
   } catch { /* then it has no word */ }
 }
 
@@ -76,6 +78,8 @@ export interface RankEnding {
   readonly code: number;
   /** Of an error; empty where there was none. */
   readonly reason: string;
+  /** The rank that the reason is about, and begins with the name of; null where it names none. */
+  readonly about: number | null;
   readonly host: string;
   /** Unix milliseconds. */
   readonly at: number;

@@ -72,12 +72,12 @@ export function judgeEnds({ ends, host, launcher: text, stop, step, memory }: Ev
   if (first.note) {
     const { code, reason } = first.note;
     if (code === FOUND && reason === "") return { code, sentence: null };
-    if (isHearsay(first) || spokenOf(first) === first.rank) return { code, sentence: reason };
+    if (first.note.about !== null) return { code, sentence: reason };
     return { code, sentence: `${who}, with exit code ${code}: ${reason || "it gave no reason."}` };
   }
   const signal = signalOf(first, launcher);
   // The others may have been told what it had no time to leave here.
-  const told = ends.find((end) => spokenOf(end) === first.rank)?.note;
+  const told = ends.find((end) => end.note?.about === first.rank)?.note;
   if (!signal && told) return { code: told.code, sentence: told.reason };
   if (signal === "SIGKILL" && memory) {
     const { code, why } = killed(memory);
@@ -104,15 +104,9 @@ function firstFailure(ends: readonly RankEnd[], launcher: string): RankEnd | nul
 }
 
 /** Ranks tell each other of a failure, so the others' last words can come before those of the one that failed. */
-function isHearsay(end: RankEnd): boolean {
-  const of = spokenOf(end);
-  return of !== null && of !== end.rank;
-}
-
-/** The rank that a note is about, where it says so: "Rank 3 on node7 was not heard of for 8 s". */
-function spokenOf({ note }: RankEnd): number | null {
-  const of = /^Rank (\d+) on \S+ /.exec(note?.reason ?? "")?.[1];
-  return of === undefined ? null : Number(of);
+function isHearsay({ note, rank }: RankEnd): boolean {
+  const about = note?.about ?? null;
+  return about !== null && about !== rank;
 }
 
 /** "process rank 1 with PID 0 on node x exited on signal 9"; "PID 4711 RUNNING AT x". */

@@ -229,7 +229,7 @@ function median(values: readonly number[]): number {
 // The findings of several nodes as one list: what is the same everywhere once, what is a node's own with its name.
 // Pure.
 
-export interface OfNode {
+export interface NodeFindings {
   readonly host: string;
   readonly lines: readonly Finding[];
   /** The version of the library that it computes by. */
@@ -237,7 +237,7 @@ export interface OfNode {
 }
 
 /** The first node's good lines stand for all. `exclude`: nodes on which alone training would fail. */
-export function mergeNodes(nodes: readonly OfNode[]): { lines: Finding[]; exclude: string[] } {
+export function mergeNodes(nodes: readonly NodeFindings[]): { lines: Finding[]; exclude: string[] } {
   const [first, ...others] = nodes;
   if (others.length === 0) return { lines: [...first.lines], exclude: [] };
   const told = new Map<string, { line: Finding; hosts: string[] }>();

@@ -4,6 +4,7 @@ import { synchroniseCuda } from "../../../../ffi/cuda.ts";
 import { ones, toDevice, toNumbers } from "../../../../ffi/make.ts";
 import { type Device, scope } from "../../../../ffi/tensor.ts";
 import type { Collectives } from "../../../ranks/collectives.ts";
+import { TimeLimitError } from "../../../ranks/control/failure.ts";
 import type { Team } from "../../../ranks/team.ts";
 import type { PairResult } from "./judge.ts";
 import { openFlightRecorder } from "../../../ranks/flight_recorder.ts";
@@ -33,6 +34,7 @@ export interface PairsOptions {
 const BYTES = 8 * 2 ** 20, TIMES = 3;
 /** For one round, which takes milliseconds to a second; then the pair is stuck. */
 const ROUND_SECONDS = 10, OTHERS_SECONDS = 14;
+const OTHERS_STUCK = "Two other nodes did not end their all-reduce.";
 
 export async function measurePairs(
   { team, device, hosts, limit, seconds, openPart }: PairsOptions,
@@ -44,19 +46,20 @@ export async function measurePairs(
   for (const round of nodes.length < 2 ? [] : rounds) {
     const mine = round.findIndex((pair) => pair.some((node) => nodes[node] === hosts[team.rank]));
     const names = mine < 0 ? null : named(round[mine], nodes);
-    limit.set(
-      names ? ROUND_SECONDS : OTHERS_SECONDS,
-      names
-        ? `The all-reduce between ${names[0]} and ${names[1]} did not end within ${ROUND_SECONDS} s.`
-        : "Two other nodes did not end their all-reduce.",
-    );
+    if (names === null) limit.set(OTHERS_SECONDS, OTHERS_STUCK);
+    else {
+      const sentence = `The all-reduce between ${names[0]} and ${
+        names[1]
+      } did not end within ${ROUND_SECONDS} s.`;
+      limit.set(ROUND_SECONDS, sentence, [names[1]]);
+    }
     const members = names && hosts.flatMap((host, rank) => names.includes(host) ? [rank] : []);
     const part = await openPart(members, mine < 0 ? round.length + team.rank : mine);
     const found = part && members && names
       ? { nodes: names, bytes: BYTES, ...time(part.collectives, device, members.length) }
       : null;
     await part?.close();
-    limit.set(OTHERS_SECONDS, "Two other nodes did not end their all-reduce.");
+    limit.set(OTHERS_SECONDS, OTHERS_STUCK);
     const first = members?.[0] === team.rank ? found : null;
     const over = (performance.now() - began) / 1000 > seconds;
     const heard = team.hear({ found: first, over }, "doctor: pairs");
@@ -179,18 +182,18 @@ export function tournament(nodes: number): Pair[][] {
 
 export interface TimeLimit {
   /** Why nobody should wait any longer, or null. */
-  over(): string | null;
-  /** For what comes now. */
-  set(seconds: number, sentence: string): void;
+  over(): TimeLimitError | null;
+  /** Limits what comes now. `suspects`: the nodes that are at fault if it takes longer. */
+  set(seconds: number, sentence: string, suspects?: readonly string[]): void;
 }
 
 export function openTimeLimit(now: () => number = () => performance.now()): TimeLimit {
-  let until = Infinity, why = "";
+  let until = Infinity, error = new TimeLimitError("");
   return {
-    over: () => now() > until ? why : null,
-    set(seconds, sentence) {
+    over: () => now() > until ? error : null,
+    set(seconds, sentence, suspects) {
       until = now() + 1000 * seconds;
-      why = sentence;
+      error = new TimeLimitError(sentence, suspects);
     },
   };
 }

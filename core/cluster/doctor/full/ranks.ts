@@ -2,21 +2,22 @@
 // results. What keeps them from that is a finding too.
 import { join } from "../../../../deps/path.ts";
 import { cudaUuid } from "../../../../ffi/cuda.ts";
-import type { Device } from "../../../../ffi/tensor.ts";
 import { remove } from "../../../base/atomic.ts";
 import { parseDuration } from "../../../settings/setting.ts";
 import type { Config } from "../../../settings/settings.ts";
-import { type Control, openControl } from "../../../ranks/control/control.ts";
-import { BACKENDS, type Collectives, openCollectives } from "../../../ranks/collectives.ts";
-import { openTeam, type Team } from "../../../ranks/team.ts";
+import { BACKENDS, type Collectives } from "../../../ranks/collectives.ts";
+import type { Control } from "../../../ranks/control/control.ts";
+import { type FirstError, JobFailed, rankOnHost } from "../../../ranks/control/failure.ts";
+import { withRanks } from "../../../ranks/session.ts";
+import type { Team } from "../../../ranks/team.ts";
 import type { RankContext } from "../../../ranks/context.ts";
 import { UserError } from "../../../base/errors.ts";
-import { failed } from "../../../train/session.ts";
+import { pathExists } from "../../../base/files.ts";
 import { VERSION } from "../../../base/version.ts";
 import type { Facts } from "../examine.ts";
 import { bad, type Finding, good } from "../check.ts";
 import { measureAll, measureSkew } from "./speeds.ts";
-import { judgeResults, mergeNodes, type OfNode, type RankResult, type Results } from "./judge.ts";
+import { judgeResults, mergeNodes, type NodeFindings, type RankResult, type Results } from "./judge.ts";
 import { measurePairs, openSubGroups, openTimeLimit, type TimeLimit } from "./pairs.ts";
 import {
   canWrite,
@@ -28,155 +29,145 @@ import {
   writeProbe,
 } from "./measure.ts";
 
-interface RanksOptions {
+export interface RanksOptions {
   readonly config: Config;
   readonly env: Record<string, string>;
   readonly where: RankContext;
   readonly ready: Ready;
-  /** Of this node; none on a rank that did not look. */
+  /** The findings of this node; none on a rank that did not look. */
   readonly lines: readonly Finding[];
   readonly facts: Facts | null;
   readonly began: number;
 }
 
-/** Seconds for all ranks to come (or --timeout), for what each measures by itself, for all pairs, for all together. */
+/** Seconds for all ranks to come (or --timeout), for what each measures by itself, for all pairs, for all ranks. */
 const ARRIVE = 20, OWN = 25, PAIRS = 12, ALL = 15;
-/** For rank 0 to have told it: MPI's launchers kill the others when one ends with any code but 0. */
+/** Rank 0 needs this long to print the failure: MPI's launchers kill the others when one ends with any code but 0. */
 const NOTIFY_MS = 1500;
 
-export async function measureRanks(together: RanksOptions): Promise<Outcome> {
-  const { where, config } = together;
-  const logs = join(config.output.save_dir, "logs"), mine = where.rank === 0 && !isThere(logs);
+export async function measureRanks(options: RanksOptions): Promise<Outcome> {
+  const logs = join(options.config.output.save_dir, "logs");
+  const made = options.where.rank === 0 && !pathExists(logs);
   try {
-    return await findOut(together);
+    return await measureInSession(options);
   } finally {
     // Ranks of several nodes met there; it goes again unless somebody put something into it.
-    if (mine && isThere(logs)) remove(logs);
+    if (made && pathExists(logs)) remove(logs);
   }
 }
 
-function isThere(path: string): boolean {
-  try {
-    Deno.lstatSync(path);
-    return true;
-  } catch {
-    return false;
-  }
+/** What ranks have gathered so far: all that is left to judge when something goes wrong. */
+interface Gathered {
+  control: Control | null;
+  nodes: readonly NodeFindings[];
+  ranks: readonly RankResult[];
 }
 
-async function findOut(together: RanksOptions): Promise<Outcome> {
-  const { where, lines, facts } = together;
-  const known: Known = { nodes: [], ranks: [] };
-  const unfinished = (said: string, exclude: readonly string[]): Outcome => {
-    const before = known.nodes.length > 0 ? mergeNodes(known.nodes).lines : lines;
-    const judged = judgeResults({ ranks: known.ranks, pairs: [], left: 0, all: [], seconds: 0 });
-    const all = [...new Set([...exclude, ...judged.exclude])];
-    return {
-      rank: where.rank,
-      lines: [...before, ...known.ranks.length > 0 ? judged.lines : [], lostFinding(said, exclude)],
-      facts,
-      measured: null,
-      exclude: all,
-    };
-  };
-  let control: Control;
+async function measureInSession(options: RanksOptions): Promise<Outcome> {
+  const { where, config, env, ready: { device, libtorch, broken } } = options;
+  const { distributed } = config, logs = join(config.output.save_dir, "logs");
+  const gathered: Gathered = { control: null, nodes: [], ranks: [] };
+  const limit = openTimeLimit();
   try {
-    control = await meet(together);
+    return await withRanks({
+      where,
+      config: { ...config, distributed: { ...distributed, debug: "off" } },
+      device,
+      libtorch: { versionText: libtorch },
+      env,
+      control: {
+        folder: where.nodes === 1 ? null : logs, // the run's folder may be what is wrong
+        device: device === "cpu" ? null : cudaUuid(Number(device.slice("cuda:".length))),
+        versions: { hpctrain: VERSION },
+        settings: { doctor: true },
+        timeout: patience(config),
+      },
+      timeLimit: limit.over,
+      checkRank(control) {
+        gathered.control = control;
+        if (broken !== null) throw new UserError("environment", broken);
+        control.barrier("doctor: devices");
+      },
+    }, ({ team, control }) => work(options, gathered, { team, limit, hosts: hostsOf(control) }));
   } catch (error) {
-    // Nobody else can tell of it: each rank says for itself what it saw.
     if (!(error instanceof UserError)) throw error;
-    if (where.rank > 0) throw new UserError("communication", fromHere(error.message));
-    return unfinished(error.message, neverArrived(error.message, where));
-  }
-  const hosts = control.seats.map(({ host }) => host);
-  let team: Team | null = null;
-  try {
-    const { broken } = together.ready;
-    if (broken !== null) throw new UserError("environment", broken);
-    control.barrier("doctor: devices"); // who can't go on says so before anybody waits for MPI or NCCL
-    const limit = openTimeLimit();
-    team = await talk(together, control, limit);
-    return await work(together, { team, limit, hosts, control, known });
-  } catch (error) {
-    team?.collectives.abort(error instanceof Error ? error.message : String(error));
-    const told = await failed(control, error);
-    if (!(told instanceof UserError)) throw told;
-    if (where.rank > 0) {
-      await new Promise((resolve) => setTimeout(resolve, NOTIFY_MS));
-      return { rank: where.rank, lines: [lostFinding(told.message, [])], facts, measured: null, exclude: [] };
-    }
-    // Rank 0's own fault is among its lines.
-    if (together.ready.broken !== null) return { rank: 0, lines, facts, measured: null, exclude: [] };
-    const exclude = nodesIn(told.message, control.error()?.host, hosts);
-    // Who ran out of patience is not who is at fault.
-    const sentence = told.message.replace(
-      /^(Rank \d+ on \S+) failed first, at step 0: /,
-      (_, who) => /did not end/.test(told.message) ? "" : `${who} can't go on: `,
-    );
-    return unfinished(sentence, new Set(hosts).size > exclude.length ? exclude : []);
+    return gathered.control
+      ? await afterFailure(error, options, gathered, gathered.control)
+      : beforeRanksMet(error, options, gathered);
   }
 }
 
-const fromHere = (sentence: string) => `On ${Deno.hostname()}: ${sentence}`;
-
-const ownGpu = (device: Device) => device === "cpu" ? null : cudaUuid(Number(device.slice("cuda:".length)));
+const hostsOf = ({ seats }: Control): string[] => seats.map(({ host }) => host);
 
 const patience = ({ distributed }: Config): number =>
   Math.min(ARRIVE, parseDuration(distributed.timeout, "seconds")!.count);
 
-/** Ranks of one node meet in this user's temporary folder; the run's folder may be what is wrong. */
-async function meet({ config, where, ready: { device } }: RanksOptions): Promise<Control> {
-  const logs = join(config.output.save_dir, "logs");
-  return await openControl({
-    where,
-    folder: where.nodes === 1 ? null : logs,
-    runFolder: logs,
-    device: ownGpu(device),
-    versions: { hpctrain: VERSION },
-    settings: { doctor: true },
-    timeout: patience(config),
-  });
+/** No rank can report to another: each says what it saw. */
+function beforeRanksMet(error: UserError, options: RanksOptions, gathered: Gathered): Outcome {
+  const { where } = options;
+  if (where.rank > 0) throw new UserError("communication", `On ${Deno.hostname()}: ${error.message}`);
+  return unfinished(options, gathered, error.message, neverArrived(error, where));
 }
 
-async function talk(
-  { config, env, where, ready: { device } }: RanksOptions,
+async function afterFailure(
+  error: UserError,
+  options: RanksOptions,
+  gathered: Gathered,
   control: Control,
-  limit: TimeLimit,
-): Promise<Team> {
-  const { backend, network } = config.distributed;
-  const logs = join(config.output.save_dir, "logs");
-  const { collectives } = await openCollectives({
-    where,
-    device,
-    backend,
-    env,
-    timeout: patience(config),
-    nccl: { share: control.broadcastBytes, network, logs },
-    meeting: control,
-    failed: () => control.error()?.told ?? limit.over(),
-  });
-  return openTeam(collectives, device);
+): Promise<Outcome> {
+  const { where: { rank }, ready, lines, facts } = options;
+  if (rank > 0) {
+    await new Promise((resolve) => setTimeout(resolve, NOTIFY_MS));
+    return { rank, lines: [lostFinding(error.message, [])], facts, measured: null, exclude: [] };
+  }
+  // Rank 0's own fault is among its lines.
+  if (ready.broken !== null) return { rank, lines, facts, measured: null, exclude: [] };
+  const hosts = hostsOf(control), first = control.failure()?.first;
+  const exclude = first ? nodesAtFault(first, hosts) : [];
+  const sentence = error instanceof JobFailed && first ? sentenceOf(first) : error.message;
+  return unfinished(options, gathered, sentence, new Set(hosts).size > exclude.length ? exclude : []);
 }
 
-/** What was heard before something went wrong. */
-interface Known {
-  nodes: readonly OfNode[];
-  ranks: readonly RankResult[];
+/** The rank that waited for too long is not the one at fault. */
+function sentenceOf(first: FirstError): string {
+  if (first.rank === 0 || first.cause.kind === "time limit") return first.sentence;
+  return first.cause.kind === "error"
+    ? `${rankOnHost(first)} can't go on: ${first.sentence}`
+    : first.othersSentence;
 }
 
-interface Met {
+function unfinished(
+  { where: { rank }, lines, facts }: RanksOptions,
+  { nodes, ranks }: Gathered,
+  sentence: string,
+  exclude: readonly string[],
+): Outcome {
+  const before = nodes.length > 0 ? mergeNodes(nodes).lines : lines;
+  const judged = judgeResults({ ranks, pairs: [], left: 0, all: [], seconds: 0 });
+  return {
+    rank,
+    lines: [...before, ...ranks.length > 0 ? judged.lines : [], lostFinding(sentence, exclude)],
+    facts,
+    measured: null,
+    exclude: [...new Set([...exclude, ...judged.exclude])],
+  };
+}
+
+interface Session {
   readonly team: Team;
   readonly limit: TimeLimit;
-  /** Of each rank. */
+  /** The host of each rank. */
   readonly hosts: readonly string[];
-  readonly control: Control;
-  readonly known: Known;
 }
 
-async function work(together: RanksOptions, { team, limit, hosts, control, known }: Met): Promise<Outcome> {
-  const { config, env, where, ready: { device, libtorch }, lines, facts, began } = together;
+async function work(
+  options: RanksOptions,
+  gathered: Gathered,
+  { team, limit, hosts }: Session,
+): Promise<Outcome> {
+  const { config, env, where, ready: { device, libtorch }, lines, facts, began } = options;
   limit.set(OWN, `Another rank did not end what it measured by itself within ${OWN} s.`);
-  const nodes = known.nodes = team.hear<OfNode | null>(
+  const nodes = gathered.nodes = team.hear<NodeFindings | null>(
     facts ? { host: hosts[team.rank], lines, libtorch } : null,
     "doctor: checks",
   ).filter((node) => node !== null);
@@ -191,7 +182,7 @@ async function work(together: RanksOptions, { team, limit, hosts, control, known
     write: writes ? writeProbe(config.output.save_dir, team.world) : null,
     ...skew,
   };
-  const ranks = known.ranks = team.hear(own, "doctor: ranks");
+  const ranks = gathered.ranks = team.hear(own, "doctor: ranks");
   const openPart = openSubGroups({
     team,
     where,
@@ -205,16 +196,14 @@ async function work(together: RanksOptions, { team, limit, hosts, control, known
   limit.set(ALL, `The all-reduce of all ranks did not end within ${ALL} s.`);
   const all = measureAll(team, device);
   const measured: Results = { ranks, ...pairs, all, seconds: (performance.now() - began) / 1000 };
-  await team.collectives.close();
-  await control.close();
   const outcome = { rank: team.rank, facts, measured };
-  // One rank tells it all, and its code is enough: others that end with any but 0 would be the launcher's news.
+  // Rank 0 prints it all, and its code is enough: a launcher would report any other rank that ends with a code but 0.
   if (team.rank > 0) return { ...outcome, lines: [], exclude: [] };
   return { ...outcome, ...summed(nodes, measured, team.collectives.backend) };
 }
 
 function summed(
-  nodes: readonly OfNode[],
+  nodes: readonly NodeFindings[],
   measured: Results,
   backend: Collectives["backend"],
 ): Pick<Outcome, "lines" | "exclude"> {
@@ -232,7 +221,7 @@ function summed(
 }
 
 /** Training refuses ranks that compute by different libraries. */
-function differing(nodes: readonly OfNode[]): Finding[] {
+function differing(nodes: readonly NodeFindings[]): Finding[] {
   const [first, ...others] = nodes;
   const odd = others.find(({ libtorch }) => libtorch !== first.libtorch);
   return odd === undefined ? [] : [bad(
@@ -242,25 +231,18 @@ function differing(nodes: readonly OfNode[]): Finding[] {
   )];
 }
 
-/** "...; ranks 1 and 3-4 never arrived": the nodes that those were expected on, where the launcher told them. */
+/** The nodes on which the ranks that never came were expected, where the launcher named them. */
 export function neverArrived(
-  sentence: string,
+  error: UserError,
   { nodeNames, localWorld }: Pick<RankContext, "nodeNames" | "localWorld">,
 ): string[] {
-  const list = /ranks? ([\d, and-]+?)(?: \(expected on \S+\))? never arrived/.exec(sentence)?.[1];
-  if (list === undefined) return [];
-  const ranks = list.split(/, | and /).flatMap((part) => {
-    const [from, to = from] = part.split("-").map(Number);
-    return Array.from({ length: to - from + 1 }, (_, i) => from + i);
-  });
-  const names = ranks.map((rank) => nodeNames[Math.floor(rank / localWorld)]);
+  if (!(error instanceof JobFailed) || error.first.cause.kind !== "missing") return [];
+  const names = error.first.cause.ranks.map((rank) => nodeNames[Math.floor(rank / localWorld)]);
   return [...new Set(names.filter((name) => name !== undefined))];
 }
 
-/** Nodes that a failure is about: one of a pair, or that of a rank that is lost; not that of one which was tired of waiting. */
-function nodesIn(sentence: string, host: string | undefined, hosts: readonly string[]): string[] {
-  const pair = /all-reduce between (\S+) and (\S+) did not end/.exec(sentence);
-  if (pair) return [pair[2]];
-  if (/did not end/.test(sentence)) return [];
-  return host && hosts.includes(host) && hosts.some((other) => other !== host) ? [host] : [];
+/** Of a pair that got stuck its suspect; else the node of the rank that failed, where there is another one to go on with. */
+function nodesAtFault({ cause, host }: FirstError, hosts: readonly string[]): readonly string[] {
+  if (cause.kind === "time limit") return cause.suspects;
+  return hosts.includes(host) && hosts.some((other) => other !== host) ? [host] : [];
 }

@@ -64,7 +64,7 @@ Deno.test("ranks that wait at a barrier hear that one has ended, and which", () 
     clients[2].send({ is: "goodbye" });
     for (const rank of [0, 1]) clients[rank].send({ is: "barrier", n: 1, name: "the last save" });
     assertMatch(
-      (await error()).error.told,
+      (await error()).error.othersSentence,
       /^Rank 2 on node0 has ended, and the others wait for it at "the last save"\./,
     );
   }));
@@ -76,7 +76,7 @@ Deno.test("a barrier that one rank does not come to ends the job and names it", 
     clients[0].send({ is: "barrier", n: 1, name: "weights" });
     const beat = { step: 0, phase: "data.next", still: 0, queued: 0, begun: 0, ended: 0 } as const;
     clients[1].send({ is: "beat", beat });
-    const { told, rank } = (await error()).error;
+    const { othersSentence: told, rank } = (await error()).error;
     assertEquals(rank, 1);
     assertMatch(
       told,
@@ -115,7 +115,7 @@ Deno.test("a stall is told once all stand still, not while one is saving, and it
     }, 100);
     let saved = false;
     setTimeout(() => (zeroIs = "data.next", saved = true), 2500);
-    const { told, rank, step } = await error;
+    const { othersSentence: told, rank, step } = await error;
     clearInterval(beats);
     assert(saved, "it was told while a rank was saving");
     assertEquals([rank, step], [0, 12]);

@@ -24,6 +24,7 @@ Deno.test("a rank that never entered a collective is named, with the collective,
   assertEquals(hangVerdict([rank(0), late, rank(2)]), {
     rank: 17,
     sentence: "Rank 17 on node017 never entered all-reduce 4812 (block 7): in data.next for 611 s.",
+    namesRank: true,
   });
 });
 

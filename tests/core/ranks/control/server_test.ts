@@ -89,7 +89,7 @@ Deno.test("a rank that ends without a goodbye is named to all others, with where
     const clients = await Promise.all([0, 1, 2].map((rank) => job.rank(rank)));
     const told = [0, 1].map((rank) =>
       new Promise<string>((resolve) =>
-        clients[rank].listen((message) => message.is === "error" && resolve(message.error.told))
+        clients[rank].listen((message) => message.is === "error" && resolve(message.error.othersSentence))
       )
     );
     const beat = { step: 12, phase: "forward", still: 0, queued: 0, begun: 0, ended: 0 } as const;
@@ -111,16 +111,19 @@ Deno.test("the first failure is the one that counts", () =>
     const told = new Promise<unknown>((resolve) =>
       clients[0].listen((message) => message.is === "error" && resolve(message.error))
     );
-    clients[1].send({ is: "failed", step: 7, sentence: "images/3.jpg: is not an image.", code: 3 });
-    clients[2].send({ is: "failed", step: 7, sentence: "The connection was reset.", code: 5 });
+    const cause = { kind: "error" } as const;
+    clients[1].send({ is: "failed", step: 7, cause, sentence: "images/3.jpg: is not an image.", code: 3 });
+    clients[2].send({ is: "failed", step: 7, cause, sentence: "The connection was reset.", code: 5 });
     assertEquals(await told, {
       rank: 1,
       host: "node0",
       step: 7,
+      cause,
       sentence: "images/3.jpg: is not an image.",
       code: 3,
-      told: "Rank 1 on node0 failed first, at step 7: images/3.jpg: is not an image.",
-      others: 5,
+      othersSentence: "Rank 1 on node0 failed first, at step 7: images/3.jpg: is not an image.",
+      othersCode: 5,
+      namesRank: true,
     });
   }));
 
@@ -134,7 +137,7 @@ Deno.test("a rank that is not heard of is named", () =>
       });
     }, 200);
     const told = await new Promise<string>((resolve) =>
-      zero.listen((message) => message.is === "error" && resolve(message.error.told))
+      zero.listen((message) => message.is === "error" && resolve(message.error.othersSentence))
     );
     clearInterval(beating);
     assertMatch(told, /^Rank 1 on node0 was not heard of for [23] s: its node or the network is down\./);

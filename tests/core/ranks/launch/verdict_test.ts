@@ -7,10 +7,11 @@ const end = (
   rank: number,
   at: number | null,
   note: [code: number, reason: string, at: number] | null,
+  about: number | null = null,
 ): RankEnd => ({
   rank,
   at,
-  note: note && { code: note[0], reason: note[1], host: `node${rank}`, at: note[2] },
+  note: note && { code: note[0], reason: note[1], about, host: `node${rank}`, at: note[2] },
   pid: 100 + rank,
   ended: false,
 });
@@ -53,11 +54,11 @@ for (
 
 Deno.test("a rank that says another failed first is believed only where that one is on another node", () => {
   const told = "Rank 1 on node1 failed first, at step 12: the disk is full.";
-  const ends = [end(0, 10, [5, told, 10]), end(1, 12, [8, "the disk is full.", 12])];
+  const ends = [end(0, 10, [5, told, 10], 1), end(1, 12, [8, "the disk is full.", 12])];
   const sentence = "Rank 1 on node1 failed first, after step 12, with exit code 8: the disk is full.";
   assertEquals(judgeEnds({ ...HERE, ends }), { code: 8, sentence });
   assertEquals(judgeEnds({ ...HERE, ends: ends.slice(0, 1) }), { code: 5, sentence: told });
-  const lost = [end(0, 10, [5, told, 10]), end(1, 9, null)]; // killed before it could leave a note
+  const lost = [end(0, 10, [5, told, 10], 1), end(1, 9, null)]; // killed before it could leave a note
   assertEquals(judgeEnds({ ...HERE, ends: lost }), { code: 5, sentence: told });
 });
 

@@ -125,7 +125,7 @@ for (
     await withJob(2, { stall: 500, firstStall: 500 }, async (job) => {
       const clients = await Promise.all([job.rank(0), job.rank(1)]);
       const told = new Promise<string>((resolve) => {
-        clients[1].listen((message) => message.is === "error" && resolve(message.error.told));
+        clients[1].listen((message) => message.is === "error" && resolve(message.error.othersSentence));
       });
       const beat = { step: 12, phase: "forward", still: 60_000, queued: 7, begun: 7, ended: 7 } as const;
       const beats = setInterval(() => clients.forEach((client) => client.send({ is: "beat", beat })), 100);

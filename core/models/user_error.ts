@@ -1,0 +1,40 @@
+// Errors of libtorch, of libraries, of the system and of users' TypeScript, as sentences with an exit code.
+import { LibraryError, NativeError } from "../../ffi/errors.ts";
+import { refused, UserError } from "../base/errors.ts";
+import { asMistake } from "./user/file.ts";
+
+export function asUserError(error: unknown): unknown {
+  if (error instanceof LibraryError) return new UserError("environment", error.message, { cause: error });
+  error = refused(asMistake(error), "environment");
+  if (!(error instanceof NativeError)) return error;
+  if (error.outOfMemory) {
+    return new UserError(
+      "memory",
+      `Out of memory before the first step (${error.native.slice(0, 300)}). ` +
+        "Take a smaller model or less data, or a device with more memory.",
+      { cause: error },
+    );
+  }
+  if (error.ofDevice) return deviceFailed(error);
+  const op = /(\S+) does not have a deterministic implementation/.exec(error.native)?.[1];
+  return op === undefined ? error : new UserError(
+    "usage",
+    `--deterministic, but this model needs ${op}, which has no deterministic form on this device. ` +
+      "Leave out --deterministic, choose another model, or use --device cpu.",
+    { cause: error },
+  );
+}
+
+function deviceFailed(error: NativeError): UserError {
+  const why = /device-side assert/.test(error.native)
+    ? "An index was outside of its table: a class or a token that the model has no place for. The same run with --device cpu says which."
+    : "Look at nvidia-smi and the system's log (dmesg: Xid) for this GPU, and run hpctrain doctor; " +
+      "CUDA_LAUNCH_BLOCKING=1 names the op that failed first.";
+  return new UserError(
+    "environment",
+    `The GPU failed in ${error.op}: ${
+      error.native.slice(0, 300)
+    }. ${why} Checkpoints from before it are kept.`,
+    { cause: error },
+  );
+}

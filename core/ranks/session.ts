@@ -1,0 +1,149 @@
+// The session of ranks that work together: they join, work, and leave together, or fail together for one reason. A
+// rank joins the control plane first, by which it can report a failure, and then the engine that moves data.
+import { join } from "../../deps/path.ts";
+import { cudaUuid } from "../../ffi/cuda.ts";
+import type { Device } from "../../ffi/tensor.ts";
+import { EXIT, UserError } from "../base/errors.ts";
+import { VERSION } from "../base/version.ts";
+import { asUserError } from "../models/user_error.ts";
+import { parseDuration } from "../settings/setting.ts";
+import { ALL_SETTINGS, type Config, readSetting } from "../settings/settings.ts";
+import { BACKENDS, checked, openCollectives } from "./collectives.ts";
+import type { RankContext } from "./context.ts";
+import { type Control, type ControlOptions, openControl } from "./control/control.ts";
+import { TimeLimitError } from "./control/failure.ts";
+import { openFlightRecorder } from "./flight_recorder.ts";
+import { boundGpu } from "./job/layout.ts";
+import { openTeam, type Team } from "./team.ts";
+
+/** This rank, in touch with the others. */
+export interface Joined {
+  /** What ranks exchange, and how they add up tensors. */
+  readonly team: Team;
+  /** Knows when another rank fails; close it at the end. */
+  readonly control: Control;
+  /** Lines about how ranks found each other. */
+  readonly notes: readonly string[];
+}
+
+/** @internal */
+export interface JoinOptions {
+  readonly where: RankContext;
+  readonly config: Config;
+  readonly device: Device;
+  readonly libtorch: { readonly versionText: string };
+  readonly env: Record<string, string>;
+  /** Replaces what ranks that train tell the control plane of themselves. */
+  readonly control?: Partial<ControlOptions>;
+  /** Runs before the engine that moves data is opened: a rank that can't go on throws here. */
+  readonly checkRank?: (control: Control) => void;
+  /** Why nobody should wait for the other ranks any longer. */
+  readonly timeLimit?: () => UserError | null;
+}
+
+/** @internal */
+export interface SessionOptions extends JoinOptions {
+  /** The barrier at which ranks meet before the first of them leaves; none: each leaves when it is done. */
+  readonly end?: string;
+  /** Wraps the wait for the other ranks: training lets an early signal end it. */
+  readonly whileJoining?: (joining: Promise<Joined>) => Promise<Joined>;
+}
+
+/** Joins the other ranks, runs `body`, and leaves. A failure on any rank ends all of them, with the first reason. */
+export async function withRanks<R>(
+  options: SessionOptions,
+  body: (joined: Joined) => Promise<R>,
+): Promise<R> {
+  const { end, whileJoining = (joining) => joining } = options;
+  const { team, control, notes } = await whileJoining(joinRanks(options));
+  try {
+    const result = await body({ team, control, notes });
+    control.phase("ending");
+    // A launcher may kill what is left when the first rank ends with another code than 0: rank 0 may still be saving.
+    if (end !== undefined) control.barrier(end);
+    await team.collectives.close();
+    await control.close();
+    return result;
+  } catch (error) {
+    team.collectives.abort(error instanceof Error ? error.message : String(error)); // a GPU may be in the midst of one
+    throw await reportFailure(control, error);
+  }
+}
+
+/** Every rank calls it, and it comes to its end when all have. */
+export async function joinRanks(options: JoinOptions): Promise<Joined> {
+  const { where, config, device, libtorch, env, timeLimit = () => null } = options;
+  const logs = join(config.output.save_dir, "logs");
+  const flight = openFlightRecorder();
+  const controlOptions: ControlOptions = {
+    where,
+    folder: logs,
+    runFolder: logs,
+    device: ownGpu(device, config.training.device, env),
+    versions: { hpctrain: VERSION, libtorch: libtorch.versionText },
+    settings: commonSettings(config),
+    timeout: parseDuration(config.distributed.timeout, "seconds")!.count,
+    flight: flight.shared,
+    ...options.control,
+  };
+  const control = await openControl(controlOptions);
+  try {
+    options.checkRank?.(control);
+    const { backend, network, debug } = config.distributed;
+    const { collectives, said } = await openCollectives({
+      where,
+      device,
+      backend,
+      env,
+      flight,
+      timeout: controlOptions.timeout,
+      nccl: { share: control.broadcastBytes, network, logs },
+      meeting: control,
+      failed: () => control.failure() ?? timeLimit(),
+    });
+    if (debug !== "off") {
+      const { rank, world, localRank, localWorld, said: found } = where;
+      console.error(
+        `hpctrain: rank ${rank} of ${world}, ${localRank} of ${localWorld} on ${Deno.hostname()}: process ${Deno.pid} on ${device}, ` +
+          `libtorch ${libtorch.versionText}, by ${BACKENDS[collectives.backend]}. ${found}`,
+      );
+    }
+    const team = openTeam(debug === "detail" ? checked(collectives, device) : collectives, device, flight);
+    return { team, control, notes: [where.said, control.met, ...said.split("\n")] };
+  } catch (error) {
+    throw await reportFailure(control, error);
+  }
+}
+
+/** The device itself, which no other rank may use: launchers number devices differently. */
+function ownGpu(device: Device, asked: string, env: Record<string, string>): string | null {
+  if (env.NCCL_MULTI_RANK_GPU_ENABLE === "1" || asked === "cpu") return null;
+  if (device === "cpu") return boundGpu(env); // it can't be used, for a reason that comes later
+  return cudaUuid(Number(device.slice("cuda:".length)));
+}
+
+/** Reports to the others why this rank ends, and closes. Returns the error that this rank's user should see. */
+async function reportFailure(control: Control, error: unknown): Promise<unknown> {
+  const known = asUserError(error);
+  const [sentence, code] = known instanceof UserError
+    ? [known.message, known.exitCode]
+    : [known instanceof Error ? known.message : String(known), EXIT.internal];
+  const cause = known instanceof TimeLimitError
+    ? { kind: "time limit", suspects: known.suspects } as const
+    : { kind: "error" } as const;
+  if (control.failure() === null) control.fail(sentence, code, cause);
+  const failure = control.failure();
+  await control.close();
+  // An error that every rank finds, such as a loss that is no number, is no single rank's.
+  return failure === null || failure.first.sentence === sentence ? known : failure;
+}
+
+/** The settings that are each rank's own. */
+const OWN =
+  /^(environment|cluster|wandb)\.|^distributed\.(rank|local_rank|master_addr|master_port)$|^output\.quiet$/;
+
+/** The settings that must be the same on every rank. */
+const commonSettings = (config: Config) =>
+  Object.fromEntries(
+    ALL_SETTINGS.filter(({ path }) => !OWN.test(path)).map(({ path }) => [path, readSetting(config, path)]),
+  );
