@@ -457,3 +457,19 @@ export function sourceLineOf(node: Pick<GraphNode, "trace" | "module">): string 
   if (own) return `${own.file.split(/[/\\]/).at(-1)}, line ${own.line}: ${own.code.trim()}`;
   return node.module === "" ? "" : `in ${node.module}`;
 }
+
+// The nodes by which torch.vmap begins and ends in a graph.
+
+const MARKS = {
+  "torch._functorch.predispatch.lazy_load_decompositions": "nothing",
+  "torch._functorch.predispatch._vmap_increment_nesting": "begin",
+  "torch._functorch.predispatch._add_batch_dim": "hide",
+  "torch._functorch.predispatch._remove_batch_dim": "show",
+  "torch._functorch.predispatch._vmap_decrement_nesting": "end",
+} as const;
+
+export type Mark = typeof MARKS[keyof typeof MARKS];
+
+/** Which part of torch.vmap a node is; null for any other node. */
+export const markOf = (target: string): Mark | null =>
+  Object.hasOwn(MARKS, target) ? MARKS[target as keyof typeof MARKS] : null;

@@ -3,9 +3,8 @@
 import { Num, numberLike, type Operator, operator } from "../../../ffi/operators.ts";
 import type { Device, Tensor } from "../../../ffi/tensor.ts";
 import { guardOf, refusedName, refusedSchema } from "./admitted.ts";
-import { markOf } from "./vmap.ts";
 import type { Argument } from "../../../ffi/schema.ts";
-import type { GraphValue } from "./graph.ts";
+import { type GraphValue, markOf } from "./graph.ts";
 
 // From a node's target to what runs it.
 

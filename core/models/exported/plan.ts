@@ -14,10 +14,18 @@ import {
   resolveOperator,
   Unfit,
 } from "./operators.ts";
-import { type GraphMode, type GraphNode, type GraphValue, type Program, sourceLineOf } from "./graph.ts";
+import {
+  type GraphMode,
+  type GraphNode,
+  type GraphValue,
+  type Mark,
+  markOf,
+  type Program,
+  sourceLineOf,
+} from "./graph.ts";
 import { averaged, draws, keptShares, mayReturn } from "./admitted.ts";
 import type { GraphStep, SlotKind, Steps } from "./steps.ts";
-import { type Mark, markOf, Region } from "./vmap.ts";
+import { Region } from "./vmap.ts";
 
 export interface GraphProblem {
   readonly target: string;

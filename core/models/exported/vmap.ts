@@ -7,20 +7,6 @@ import { type GraphFrame, Unfit } from "./operators.ts";
 import type { GraphNode, GraphValue } from "./graph.ts";
 import { freeAfterLastUse, type GraphStep, runSteps, type Steps } from "./steps.ts";
 
-const MARKS = {
-  "torch._functorch.predispatch.lazy_load_decompositions": "nothing",
-  "torch._functorch.predispatch._vmap_increment_nesting": "begin",
-  "torch._functorch.predispatch._add_batch_dim": "hide",
-  "torch._functorch.predispatch._remove_batch_dim": "show",
-  "torch._functorch.predispatch._vmap_decrement_nesting": "end",
-} as const;
-
-export type Mark = typeof MARKS[keyof typeof MARKS];
-
-/** Which part of torch.vmap a node is; null for any other node. */
-export const markOf = (target: string): Mark | null =>
-  Object.hasOwn(MARKS, target) ? MARKS[target as keyof typeof MARKS] : null;
-
 const DEEPEST = 8;
 
 /** What is not known to stay inside its memory, or to be PyTorch's, when it is done for many at once. */
