@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Client } from "../../../../core/ranks/control/client.ts";
-import type { Agreed, FirstError, ToRank } from "../../../../core/ranks/control/messages.ts";
+import type { FirstError } from "../../../../core/ranks/control/failure.ts";
+import type { Agreed, ToRank } from "../../../../core/ranks/control/messages.ts";
 import { withJob } from "./job.ts";
 
 /** The next message of that kind. */
