@@ -90,7 +90,7 @@ export async function inspect(argv: string[]): Promise<number> {
     refuseOfData(options, path, "a W&B run");
     return inspectWandb(path, options.json);
   }
-  if (options["data-type"] !== undefined || isData(path)) {
+  if (options["data-type"] !== undefined || await isData(path)) {
     const { inspectData } = await import("./inspect_data.ts");
     await inspectData(path, { ...options, type: options["data-type"] ?? "auto" });
     return 0;
@@ -114,13 +114,14 @@ function refuseOfData({ sample, png }: { sample?: string; png?: string }, path: 
 }
 
 /** By its name; a .bin may be either, and says itself which. A folder of checkpoints is refused as one. */
-function isData(path: string): boolean {
-  if (isFolder(path)) return !namesIn(path).some((name) => /\.(pt|safetensors)$/.test(name));
+async function isData(path: string): Promise<boolean> {
+  if (isFolder(path)) return !namesIn(path).some((name) => CHECKPOINT.test(name));
+  if (CHECKPOINT.test(path)) return false;
   if (/\.bin$/i.test(path)) return !looksLikeCheckpoint(path);
-  return DATA.test(path);
+  return (await import("../core/data/open.ts")).isNamedAsData(path);
 }
 
-const DATA = /\.(np[yz]|csv|tsv|txt|nc4?|cdf|h5|hdf5)$|idx\d-ubyte(\.gz)?$/i;
+const CHECKPOINT = /\.(pt|safetensors)$/;
 
 const FORMATS = {
   pt: "PyTorch checkpoint (.pt)",

@@ -3,13 +3,7 @@ import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
 import { resolveSettings } from "../core/settings/resolve.ts";
 import type { Config } from "../core/settings/settings.ts";
 import { hasColumns, loadReader, openData } from "../core/data/open.ts";
-import {
-  asPacked,
-  kindOf,
-  originOf,
-  refuseInside,
-  withColumns,
-} from "../core/data/formats/packed/request.ts";
+import { asPacked, originOf, refuseInside, withColumns } from "../core/data/formats/packed/request.ts";
 import { imagesOf, packingOf } from "../core/data/formats/packed/samples.ts";
 import { openProgress } from "../core/data/progress.ts";
 import {
@@ -173,7 +167,7 @@ function shardSize(text: string | undefined): number | undefined {
 function packNpz(config: Config, out: string, threads: number, say: (line: string) => void): void {
   const began = performance.now();
   const { arrays, bytes } = hasColumns(config.data)
-    ? withColumns(kindOf(config.data), config.data, (columns, notes) => {
+    ? withColumns(config.data, (columns, notes) => {
       notes.forEach(say);
       return writeColumns(out, columns);
     })

@@ -1,7 +1,7 @@
 // What a loader thread reads a user's own data with: its library is this program's.
 import type { Library } from "../core/models/user/library.ts";
-import { threadKind } from "../core/data/user/reader.ts";
+import { loaderThreadReader } from "../core/data/user/reader.ts";
 
 export const address: string = import.meta.url;
 
-export default threadKind(address, async () => ({ ...await import("../mod.ts") } satisfies Library));
+export default loaderThreadReader(async () => ({ ...await import("../mod.ts") } satisfies Library));

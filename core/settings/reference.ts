@@ -110,10 +110,14 @@ export function settingsPage(): string {
   const sections = Object.entries(SECTION_TITLES).map(([section, title]) => {
     const spelling = Object.keys(SECTION_ALIASES).find((alias) => SECTION_ALIASES[alias] === section);
     const also = spelling ? ` (also \`${spelling}\`)` : "";
-    const rows = ALL_SETTINGS.filter(({ path }) => path.startsWith(`${section}.`)).map(row);
+    const settings = ALL_SETTINGS.filter(({ path }) => path.startsWith(`${section}.`));
+    const choices = settings.flatMap(({ path, setting: { about } }) => {
+      const rows = Object.entries(about ?? {}).map(([choice, line]) => [code(choice), line]);
+      return rows.length > 0 ? ["\n" + table([code(path), "What it is"], rows)] : [];
+    });
     return `## ${title}: \`${section}\`${also}\n\n${
-      table(["Setting", "Flag", "Takes", "Default", "What it is"], rows)
-    }`;
+      table(["Setting", "Flag", "Takes", "Default", "What it is"], settings.map(row))
+    }${choices.join("")}`;
   });
   return [INTRO, ...sections].join("\n");
 }

@@ -37,6 +37,8 @@ export interface Setting<V = unknown> {
   readonly choices?: readonly string[];
   /** Other programs' words for the choices: { "bf16-mixed": "bf16" }. */
   readonly words?: Readonly<Record<string, V>>;
+  /** A line about each choice, for the page of settings. */
+  readonly about?: Readonly<Record<string, string>>;
   /** Words that mean what is not to be had here -> a sentence about what there is. */
   readonly unlike?: Readonly<Record<string, string>>;
   /** A choice that may also be the name of a file that looks like this. */

@@ -268,7 +268,7 @@ function trainingLines(
   world: number,
 ): string[] {
   const { training, data } = config;
-  const made = data.data_path === "" && ["auto", "synthetic", "fields"].includes(data.type);
+  const made = data.data_path === "";
   const plan = planBatches(training, made ? data.train_samples : Number.MAX_SAFE_INTEGER, world);
   return [
     made ? plan.said : plan.said.replace(/, [^,]*$/, ""),

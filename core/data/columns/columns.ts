@@ -30,10 +30,11 @@ import {
   leavesNothing,
   sampleCount,
 } from "./choose.ts";
+import type { DataRequest, Sources } from "../format.ts";
 import { checkRoom, heldInMemory, memorySource } from "../memory.ts";
 import type { Rule } from "./variables.ts";
 import { heldOut, splitIndices } from "../order.ts";
-import { answerText, type Batch, type Source } from "../source.ts";
+import { answerText, type Batch } from "../source.ts";
 
 export interface Column {
   readonly name: string;
@@ -55,6 +56,9 @@ export interface Column {
   readonly onlyByName?: boolean;
   /** Why nobody can use it, to be put after its name: "holds Python objects". */
   readonly unusable?: string;
+  /** What a preview says besides: one name a dimension, and the unit of its numbers, where the file says so. */
+  readonly dimensions?: readonly string[];
+  readonly units?: string;
   /** How single rows of it are read; left out where it can only be read as a whole. */
   readonly stream?: Stream;
 }
@@ -76,22 +80,7 @@ export interface Table<C extends Column = Column> {
   absent?(): Uint8Array;
 }
 
-export interface ColumnSettings {
-  readonly data: Config["data"];
-  /** `untold`: no targets are asked for. */
-  readonly training: Pick<Config["training"], "seed" | "loss" | "ignore_index"> & {
-    readonly untold?: boolean;
-  };
-  readonly model: Config["model"];
-}
-
-export interface FromColumns {
-  readonly train: Source;
-  readonly val: Source | null;
-  readonly notes: readonly string[];
-}
-
-export function fromColumns(table: Table, settings: ColumnSettings): FromColumns {
+export function fromColumns(table: Table, settings: DataRequest): Sources {
   const { path } = table, { data } = settings;
   // What takes several inputs apart itself can be given columns that don't go together, and may judge itself.
   const apart = isExported(settings.model.name);
@@ -217,7 +206,7 @@ interface TargetTensor {
 }
 
 /** How many positions samples have, for models that may answer for each: those of a text, and of a series of whatever. */
-function lengthsOf(features: readonly Column[], { training, model }: ColumnSettings): number[] {
+function lengthsOf(features: readonly Column[], { training, model }: DataRequest): number[] {
   if (!(isExported(model.name) || isCode(model.name))) return [];
   return features.flatMap(({ shape: [, ...sample], dtype, whole }) => {
     const sides = sample.filter((side) => side > 1);
@@ -233,7 +222,7 @@ function taskOf(
   targets: readonly Column[],
   places: ClassShapes,
   target: Field,
-  { training, model }: ColumnSettings,
+  { training, model }: DataRequest,
   notes: string[],
 ): TargetTensor {
   const { loss } = training;
@@ -272,7 +261,7 @@ function taskOf(
 function split(
   kept: Int32Array | null,
   samples: number,
-  { data, training }: ColumnSettings,
+  { data, training }: DataRequest,
   notes: string[],
 ) {
   const total = kept?.length ?? samples;

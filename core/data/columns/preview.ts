@@ -8,13 +8,12 @@ import { applyRule, view } from "./variables.ts";
 import { freeMemory } from "../../base/memory.ts";
 import type { PreviewField, Values } from "../preview/preview.ts";
 
-type More = Pick<PreviewField, "dimensions" | "units">;
 type Read = NonNullable<PreviewField["read"]>;
 
-export function columnField(column: Column, more: More = {}): PreviewField {
-  const { name, shape, text, unusable, onlyByName, whole, stream } = column;
+export function columnField(column: Column): PreviewField {
+  const { name, shape, text, unusable, onlyByName, whole, stream, dimensions, units } = column;
   const dtype = whole && stream ? stream.raw : column.dtype; // as it is stored, not the floats that can be missing
-  const field = { name, shape, dtype: text ? "text" : dtype, texts: text?.classes(), ...more };
+  const field = { name, shape, dtype: text ? "text" : dtype, texts: text?.classes(), dimensions, units };
   if (unusable) return { ...field, remark: unusable, read: null };
   const remark = onlyByName && shape.length > 0 ? "describes others" : undefined;
   const read = readerOf(column);

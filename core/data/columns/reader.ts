@@ -2,7 +2,13 @@
 // and joined.
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 import { applyRule, type Values, view } from "./variables.ts";
-import { BadSample, type Kind, type Numbers, type Reader, type ReaderSpec } from "../reading/reader.ts";
+import {
+  BadSample,
+  type Numbers,
+  type Reader,
+  type ReaderModule,
+  type ReaderSpec,
+} from "../reading/reader.ts";
 import type { ColumnPart, FileMark, ReadsRows, RowReader } from "./rows.ts";
 import { loadHdf5, openLibraryRows } from "../formats/hdf5/library.ts";
 import { openChunkRows } from "../formats/hdf5/chunk_rows.ts";
@@ -71,8 +77,6 @@ function channelsFirst(from: Numbers, to: Numbers, [height, width, channels]: re
 // The reader of arrays: a sample's input is a row of each of some columns, joined; its target is in memory.
 
 export interface ArraysSpec extends ReaderSpec {
-  /** "hdf5" where a part is read by its library, which has to be loaded. */
-  readonly kind: "arrays" | "hdf5";
   readonly path: string;
   readonly parts: readonly ColumnPart[];
   /** Of a sample's input, as it is in a batch. */
@@ -153,5 +157,11 @@ function readerOf({ name, rows, raw }: ColumnRows, fileOf: (mark: FileMark) => O
   }
 }
 
-export const arrays: Kind<ArraysSpec> = { kind: "arrays", open };
-export const hdf5: Kind<ArraysSpec> = { kind: "hdf5", load: loadHdf5, open };
+export const arraysReader: string = import.meta.url;
+
+export default {
+  async load({ parts = [] }) {
+    if (parts.some(({ rows }) => rows.layout === "library")) await loadHdf5();
+  },
+  open,
+} satisfies ReaderModule<ArraysSpec>;

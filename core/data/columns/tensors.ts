@@ -27,7 +27,7 @@ import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { type Source, type ThreadedParts, threadedSource } from "../source.ts";
 import { readAllRows } from "../files.ts";
-import type { ArraysSpec } from "./reader.ts";
+import { arraysReader, type ArraysSpec } from "./reader.ts";
 
 // Columns -> one tensor of a field, and the rows of it that are no numbers.
 
@@ -349,7 +349,7 @@ export function streamedSource(
   const shared = new Uint8Array(new SharedArrayBuffer(targets.byteLength));
   shared.set(borrowBytes(targets));
   const reader: ArraysSpec = {
-    kind: parts.some(({ rows }) => rows.layout === "library") ? "hdf5" : "arrays",
+    module: arraysReader,
     grouped: parts.some((part) => rowsUnpackedAtOnce(part) > 1),
     path,
     parts,

@@ -112,12 +112,12 @@ const DEFAULT_FILL: Partial<Record<DType, number>> = {
 
 const UNSIGNED: Partial<Record<DType, DType>> = { i8: "u8", i16: "u16", i32: "u32", i64: "u64" };
 
-export function toColumn(variable: Variable, fillsByDefault: boolean): VariableColumn {
+export function toColumn(variable: Variable, isNetcdf: boolean): VariableColumn {
   const { name, shape, attributes, auxiliary, unusable } = variable;
   const signed = variable.dtype ?? "f32";
-  const text = attributes.get("_Unsigned");
+  const text = attributes.get("_Unsigned"), units = attributes.get("units");
   const raw = text === "true" || text === "True" ? UNSIGNED[signed] ?? signed : signed;
-  const rule = ruleOf(attributes, raw, fillsByDefault);
+  const rule = ruleOf(attributes, raw, isNetcdf);
   // A float of the same or twice the size holds each value and NaN; i64 and u64 beyond 2^53 are rounded.
   const dtype = !rule ? raw : raw === "f32" || dtypeBytes(raw) <= 2 ? "f32" : "f64";
   const read = (absent?: Uint8Array) =>
@@ -128,6 +128,8 @@ export function toColumn(variable: Variable, fillsByDefault: boolean): VariableC
     dtype,
     variable,
     unusable,
+    ...(isNetcdf ? { dimensions: variable.dimensions } : {}),
+    units: typeof units === "string" ? units : undefined,
     onlyByName: auxiliary || unusable !== undefined || shape.length === 0,
     whole: rule !== null && !isFloating(raw) && rule.scale === 1 && Number.isInteger(rule.offset),
     read: () => read(),

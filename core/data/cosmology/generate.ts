@@ -2,7 +2,7 @@
 // and before training where it has no path.
 import type { Libtorch } from "../../../ffi/libraries/find.ts";
 import type { SimulationSpec } from "./options.ts";
-import { INDEX, inputOf, perShardOf, rowLayoutOf, targetOf } from "../formats/packed/format.ts";
+import { INDEX, inputOf, perShardOf, rowLayoutOf, targetOf } from "../formats/packed/schema.ts";
 import {
   type Make,
   type Plan,
@@ -152,8 +152,8 @@ export async function generateMissing(
   who: RankShare = ALONE,
   freeIn: (folder: string) => number | undefined = freeAt,
 ): Promise<Ready> {
-  const { data, training: { seed }, model, output, distributed } = config;
-  const made = data.data_path === "" ? madeFor({ data, seed, model }) : null;
+  const { data, output, distributed } = config;
+  const made = data.data_path === "" ? madeFor(config) : null;
   if (!made) return { config, notes: [] };
   const out = folderOf(made, output.save_dir);
   const bytes = bytesOf(made), said = `${formatPlural(samplesOf(made), "sample")} (${formatBytes(bytes)})`;

@@ -1,15 +1,16 @@
 // Simulations and the quickstart's fields as sources: read from the folder they were generated into, or made anew
 // whenever they are wanted.
 import { borrowBytes, uninitialised } from "../../../ffi/make.ts";
-import { type Config, defaultConfig } from "../../settings/settings.ts";
+import { defaultConfig } from "../../settings/settings.ts";
 import { isSimulated, simulation, type SimulationSpec, usual } from "./options.ts";
 import type { Role, Simulation } from "./simulation.ts";
 import { type Source, source } from "../source.ts";
 import { checkCount } from "../synthetic/draw.ts";
 import { fields } from "../synthetic/fields.ts";
 import { UserError } from "../../base/errors.ts";
+import type { DataRequest, Sources } from "../format.ts";
 import { readIndex } from "../formats/packed/index.ts";
-import { packed } from "../formats/packed/packed.ts";
+import { openPacked } from "../formats/packed/packed.ts";
 
 // Made universes, and the quickstart's fields, as sources.
 
@@ -104,26 +105,14 @@ export function bytesOf({ train, val }: Made): number {
 
 // Made universes for training: from the folder they were generated into, or made anew whenever they are wanted.
 
-export interface Settings {
-  readonly data: Config["data"];
-  readonly seed: number;
-  readonly model: Config["model"];
-}
-
-interface Sets {
-  readonly train: Source;
-  readonly val: Source | null;
-  readonly notes: readonly string[];
-}
-
-export function generated(settings: Settings): Sets {
-  if (settings.data.data_path !== "") return fromFolder(settings);
-  const { train, val } = madeFor(settings)!;
+export function generated(request: DataRequest): Sources {
+  if (request.data.data_path !== "") return fromFolder(request);
+  const { train, val } = madeFor(request)!;
   return { train, val, notes: ["Each sample is made anew whenever it is wanted"] };
 }
 
 /** What training without a path makes: the sizes are the model's where it has some. Null for data of other kinds. */
-export function madeFor({ data, seed, model }: Settings): Made | null {
+export function madeFor({ data, training: { seed }, model }: DataRequest): Made | null {
   const kind = data.type;
   if (!isSimulated(kind)) return null;
   const { image_size: grid, channels } = model;
@@ -136,8 +125,8 @@ export function madeFor({ data, seed, model }: Settings): Made | null {
   return universes({ kind, seed, values } as SimulationSpec, data.train_samples, data.val_samples);
 }
 
-function fromFolder({ data, seed }: Settings): Sets {
-  const { data_path: folder, type } = data;
+function fromFolder(request: DataRequest): Sources {
+  const { data_path: folder, type } = request.data;
   const { origin } = readIndex(folder);
   if (origin.kind !== type) {
     throw new UserError(
@@ -146,5 +135,5 @@ function fromFolder({ data, seed }: Settings): Sets {
         "`hpctrain generate-data` wrote, or train on this one with --data-type packed.",
     );
   }
-  return packed({ data, seed });
+  return openPacked(request);
 }

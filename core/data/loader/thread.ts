@@ -1,7 +1,7 @@
 // A loader thread: claims rows, reads them, writes them where they belong. It sleeps when there is nothing to do.
 import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
 import { refused, UserError } from "../../base/errors.ts";
-import { loadKind, type Threaded } from "../reading/reader.ts";
+import { loadReader, type Threaded } from "../reading/reader.ts";
 import { openPipeline, type Pipeline } from "../reading/pipeline.ts";
 import {
   chunkOf,
@@ -54,8 +54,8 @@ self.onmessage = async ({ data: orders }: MessageEvent<LoaderThreadOptions>) => 
     buffers: lane.places.map(({ input, target }) => ({ input: bytesAt(input), target: bytesAt(target) })),
     pipeline: null,
   }));
-  const kinds = Promise.all(lanes.map(({ threaded: { reader } }) => loadKind(reader.kind, reader)));
-  const failed = await kinds.then(() => null, (error) => error);
+  const readers = Promise.all(lanes.map(({ threaded: { reader } }) => loadReader(reader)));
+  const failed = await readers.then(() => null, (error) => error);
   while (Atomics.load(words, QUIT) === 0) {
     const before = Atomics.load(words, SIGNAL);
     let busy = false;

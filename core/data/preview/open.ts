@@ -1,88 +1,46 @@
 // A path -> the preview of the data there.
-import { findLibtorch, noLibtorchSentence } from "../../../ffi/libraries/find.ts";
-import { openLibtorch } from "../../../ffi/library.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { UserError } from "../../base/errors.ts";
-import type { Column } from "../columns/columns.ts";
-import { readTable } from "../formats/csv/csv.ts";
-import { loadReader, withVariables } from "../formats/netcdf/netcdf.ts";
-import { FORTRAN, withArrays } from "../formats/npz/npz.ts";
+import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
+import { columnField, commonLength } from "../columns/preview.ts";
+import type { TableFile } from "../format.ts";
+import { FORMATS } from "../formats.ts";
 import { detect } from "../open.ts";
 import { BadSample } from "../reading/reader.ts";
-import { columnField, commonLength } from "../columns/preview.ts";
-import { idxPreview, looksLikeIdx, mnistPreview } from "../formats/mnist/mnist.ts";
-import { withImages } from "../formats/images/imagefolder.ts";
-import { withPacked } from "../formats/packed/preview.ts";
 import { picturesOf, type Preview } from "./preview.ts";
-import { withTokens } from "../formats/tokens/tokens.ts";
-
-const KINDS = ["mnist", "imagefolder", "packed", "tokens", "csv", "npz", "netcdf", "hdf5"];
-
-type Use<R> = (preview: Preview) => R;
 
 /** Opens what is at a path for as long as `use` runs. `type` is a setting's: auto looks at the path. */
-export async function withPreview<R>(path: string, type: string, use: Use<R>): Promise<R> {
+export async function withPreview<R>(
+  path: string,
+  type: string,
+  use: (preview: Preview) => R,
+): Promise<R> {
   try {
-    return await withKind(path, type, use);
+    const kind = type === "auto" ? fileShown(path) ?? detect(path) : type as DataKind;
+    const { reader, table, preview } = FORMATS[kind] ?? {};
+    if (!table && !preview) throw unseen(kind);
+    await reader?.({ data_path: path, external_files: false });
+    return preview ? preview(path, use) : table!(path, (found) => use(tablePreview(found)));
   } catch (error) {
     if (!(error instanceof BadSample)) throw error;
     throw new UserError("data", `${error.path || path} ${error.reason}.`, { cause: error });
   }
 }
 
-async function withKind<R>(path: string, type: string, use: Use<R>): Promise<R> {
-  if (type === "auto" && looksLikeIdx(path)) return use(idxPreview(path));
-  const found = type === "auto" ? detect(path) : type;
-  switch (found) {
-    case "mnist":
-      return use(mnistPreview(path));
-    case "imagefolder":
-      return await withImages(path, use);
-    case "packed":
-      return await withPacked(path, use);
-    case "tokens":
-      return withTokens(path, use);
-    case "csv": {
-      const { layout, columns } = readTable(path);
-      const facts = { layout: layout.said.replace(/^Read as text: /, "") };
-      return use(tablePreview(path, "text table", "column", columns, facts));
-    }
-    case "npz":
-      return withArrays(path, (kind, columns) => {
-        if (columns.some(({ stream }) => stream?.rows() === FORTRAN)) useLibtorch();
-        return use(tablePreview(path, kind, "array", columns));
-      });
-    case "netcdf":
-    case "hdf5":
-      return await netcdfPreview(path, found, use);
-  }
-  throw new UserError(
+const fileShown = (path: string): DataKind | undefined =>
+  DATA_KIND_NAMES.find((kind) => FORMATS[kind].previews?.test(path));
+
+function unseen(kind: string): UserError {
+  const kinds = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].table || FORMATS[kind].preview);
+  return new UserError(
     "usage",
-    `hpctrain inspect can't look into data of the type "${found}".${didYouMean(found, KINDS)} ` +
-      `It can into ${KINDS.join(", ")}.`,
+    `hpctrain inspect can't look into data of the type "${kind}".${didYouMean(kind, kinds)} ` +
+      `It can into ${kinds.join(", ")}.`,
   );
 }
 
-async function netcdfPreview<R>(path: string, type: "netcdf" | "hdf5", use: Use<R>): Promise<R> {
-  await loadReader({ type, data_path: path });
-  return withVariables(type, path, ({ noun, isNetcdf, columns }) => {
-    const more = columns.map(({ variable: { dimensions, attributes } }) => {
-      const units = attributes.get("units");
-      return { ...(isNetcdf ? { dimensions } : {}), ...(typeof units === "string" ? { units } : {}) };
-    });
-    return use(tablePreview(path, isNetcdf ? "NetCDF file" : "HDF5 file", noun, columns, {}, more));
-  });
-}
-
-function tablePreview(
-  path: string,
-  kind: string,
-  noun: string,
-  columns: readonly Column[],
-  facts: Preview["facts"] = {},
-  more: readonly Parameters<typeof columnField>[1][] = [],
-): Preview {
-  const fields = columns.map((column, i) => columnField(column, more[i]));
+function tablePreview({ path, kind, noun, columns, facts = {} }: TableFile): Preview {
+  const fields = columns.map(columnField);
   return {
     path,
     kind,
@@ -104,10 +62,4 @@ function sizeOf(path: string): number {
     (sum, { name }) => sum + Deno.statSync(`${path}/${name}`).size,
     0,
   );
-}
-
-function useLibtorch(): void {
-  const { chosen, rejected } = findLibtorch();
-  if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
-  openLibtorch(chosen);
 }

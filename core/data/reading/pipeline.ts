@@ -120,7 +120,7 @@ export interface Pipeline {
 /** Bad samples in a row, after which the data as a whole is taken for bad. */
 export const PATIENCE = 100;
 
-/** `loadKind` must have come to its end for the reader's kind. */
+/** `loadReader` must have come to its end for this reader. */
 export function openPipeline(t: Threaded): Pipeline {
   if (t.reader.whole) return openWhole(t, openWholeReader(t.reader));
   const reader = openReader(t.reader);

@@ -51,58 +51,47 @@ export class BadSample extends Error {
   }
 }
 
-// The kinds of reader, by name: what a thread needs to open one is plain data.
-
 /** Plain data that a thread is sent: which reader to open, and on what. Large lists are shared memory, not copied. */
 export interface ReaderSpec {
-  readonly kind: string;
+  /** The address of the module that reads: its default export is a ReaderModule. */
+  readonly module: string;
   /** Whether several samples share a chunk of the file (Reader.groupOf), so that seeing more of them ahead saves work. */
   readonly grouped?: boolean;
   /** Whether it is asked for all samples of a part at once (WholeReader), in one thread. */
   readonly whole?: boolean;
 }
 
-/** One kind: `load` brings what takes time (WebAssembly, libraries) into this thread, before `open`. */
-export interface Kind<S extends ReaderSpec = ReaderSpec> {
-  readonly kind: S["kind"];
-  load?(spec?: S): Promise<void>;
+export interface ReaderModule<S extends ReaderSpec = ReaderSpec> {
+  /** Brings what takes time (WebAssembly, a user's file) into this thread, before `open`. */
+  load?(spec: S): Promise<void>;
   open?(spec: S): Reader;
-  /** In place of it, where the spec says `whole`. */
+  /** In place of `open`, where the spec says `whole`. */
   openWhole?(spec: S): WholeReader;
 }
 
-/** Each is imported when the first of its specs is opened: a thread that reads npz never loads a JPEG decoder. */
-const KINDS: Readonly<Record<string, () => Promise<Kind<any>>>> = {
-  arrays: async () => (await import("../columns/reader.ts")).arrays,
-  hdf5: async () => (await import("../columns/reader.ts")).hdf5,
-  images: async () => (await import("../formats/images/reader.ts")).images,
-  tokens: async () => (await import("../formats/tokens/reader.ts")).tokens,
-  packed: async () => (await import("../formats/packed/reader.ts")).packed,
-  "packed-encoded": async () => (await import("../formats/packed/encoded_reader.ts")).encoded,
-};
+/** The modules that this thread has. A thread that reads npz never loads a JPEG decoder. */
+const modules = new Map<string, ReaderModule>();
 
-const loaded = new Map<string, Kind>();
+/** Puts a reader that this thread has by other ways in place of its module. */
+export const noteReader = (module: string, reader: ReaderModule<any>): void =>
+  void modules.set(module, reader);
 
-/** A kind that this thread has by other ways. */
-export const noteKind = (kind: Kind<any>): void => void loaded.set(kind.kind, kind);
-
-/** Must have come to its end, in this thread, before a reader of this kind is opened. */
-export async function loadKind(name: string, spec?: ReaderSpec): Promise<void> {
-  if (loaded.has(name)) return;
-  const bring = KINDS[name] ?? (async () => (await import(name)).default); // the address of a module that is one
-  const kind = (await bring()) as Kind;
-  await kind.load?.(spec);
-  loaded.set(name, kind);
+/** Must have come to its end, in this thread, before the reader is opened. */
+export async function loadReader(spec: ReaderSpec): Promise<void> {
+  const { module } = spec;
+  const reader: ReaderModule = modules.get(module) ?? (await import(module)).default;
+  await reader.load?.(spec);
+  modules.set(module, reader);
 }
 
-export const openReader = (spec: ReaderSpec): Reader => found(spec.kind).open!(spec);
+export const openReader = (spec: ReaderSpec): Reader => moduleOf(spec).open!(spec);
 
-export const openWholeReader = (spec: ReaderSpec): WholeReader => found(spec.kind).openWhole!(spec);
+export const openWholeReader = (spec: ReaderSpec): WholeReader => moduleOf(spec).openWhole!(spec);
 
-function found(name: string): Kind {
-  const kind = loaded.get(name);
-  if (!kind) throw new Error(`internal: the reader of ${name} was not loaded.`);
-  return kind;
+function moduleOf({ module }: ReaderSpec): ReaderModule {
+  const reader = modules.get(module);
+  if (!reader) throw new Error(`internal: the reader ${module} was not loaded.`);
+  return reader;
 }
 
 // What threads need to know to read a source's rows: plain data, sent to each.

@@ -7,15 +7,16 @@ import { maxValue } from "../../../ffi/ops.ts";
 import { scope, Tensor } from "../../../ffi/tensor.ts";
 import type { Config } from "../../settings/settings.ts";
 import { memorySource } from "../memory.ts";
-import { noteKind } from "../reading/reader.ts";
+import { noteReader } from "../reading/reader.ts";
+import type { Sources } from "../format.ts";
 import { type Source, threadedSource } from "../source.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Facts } from "../../models/model.ts";
 import type { DataSettings } from "../../models/user/library.ts";
 import {
   fieldOf,
+  mainThreadReader,
   type OnDemandSamples,
-  ownKind,
   type OwnSpec,
   readUserBatch,
   type UserSplit,
@@ -52,7 +53,7 @@ export function userData(
   data: Config["data"],
   seed: number,
   untold = false,
-): { train: Source; val: Source | null } {
+): Sources {
   const made = file.make({ settings: data satisfies DataSettings, seed }) as Made;
   if (
     !TASKS.includes(made?.task) || !(Number.isSafeInteger(made.outputs) && made.outputs > 0) || !made.train
@@ -82,7 +83,7 @@ export function userData(
       );
     }
   }
-  return { train, val };
+  return { train, val, notes: [] };
 }
 
 interface Settings {
@@ -175,11 +176,11 @@ function readSource(
     const one = readUserBatch({ path, role }, samples, [0], 0);
     return { input: fieldOf("input", one.input), target: fieldOf("target", one.target) };
   });
-  const kind = reader ?? HERE, libtorch = openedLibtorch();
+  const module = reader ?? HERE, libtorch = openedLibtorch();
   const about = { settings: data, seed, input, target, libtorch };
-  const spec: OwnSpec = { kind, whole: true, path, hash, role, length, ...about };
+  const spec: OwnSpec = { module, whole: true, path, hash, role, length, ...about };
   here.set(nameOf(spec), samples);
-  noteKind(ownKind(kind, (spec) => here.get(nameOf(spec))!));
+  noteReader(module, mainThreadReader((spec) => here.get(nameOf(spec))!));
   const { bad_samples: bad } = data;
   const made = threadedSource({ ...common, length, indices: null, reader: spec, stored: input, target, bad });
   return reader === undefined ? { ...made, threaded: undefined } : made;

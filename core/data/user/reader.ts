@@ -5,7 +5,7 @@ import { contiguous } from "../../../ffi/ops.ts";
 import type { Libtorch } from "../../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../../ffi/library.ts";
 import { scope, Tensor } from "../../../ffi/tensor.ts";
-import type { Kind, ReaderSpec } from "../reading/reader.ts";
+import type { ReaderModule, ReaderSpec } from "../reading/reader.ts";
 import type { WholeReader } from "../reading/pipeline.ts";
 import type { Field } from "../source.ts";
 import { UserError } from "../../base/errors.ts";
@@ -36,18 +36,17 @@ export interface OwnSpec extends ReaderSpec {
 
 const like = (path: string) => `${path} has samples to read as they are asked for (length and batch)`;
 
-/** The kind of reader of the thread that has the samples already. */
-export function ownKind(kind: string, samplesOf: (spec: OwnSpec) => OnDemandSamples): Kind<OwnSpec> {
-  return { kind, openWhole: (spec) => reader(spec, samplesOf(spec)) };
-}
+/** The reader of the thread that has the samples already. */
+export const mainThreadReader = (
+  samplesOf: (spec: OwnSpec) => OnDemandSamples,
+): ReaderModule<OwnSpec> => ({ openWhole: (spec) => reader(spec, samplesOf(spec)) });
 
-/** The kind of reader of a loader thread, in which the file is opened with this library. */
-export function threadKind(kind: string, library: () => Promise<LibraryContext>): Kind<OwnSpec> {
+/** The reader of a loader thread, which opens the file with this library. */
+export function loaderThreadReader(library: () => Promise<LibraryContext>): ReaderModule<OwnSpec> {
   let made: Partial<Record<UserSplit, OnDemandSamples | null>> = {};
   return {
-    kind,
     async load(spec) {
-      const { path, hash, libtorch, settings, seed } = spec!;
+      const { path, hash, libtorch, settings, seed } = spec;
       openLibtorch(libtorch);
       const file = await openUserFile(path, "data", withoutChance(await library(), path), like(path));
       if (file.hash !== hash) {

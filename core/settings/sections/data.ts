@@ -1,32 +1,16 @@
 // Settings of the section data.
+import { DATA_KIND_NAMES, DATA_KINDS } from "../formats.ts";
 import { bool, choice, CODE_FILE, float, int, list, path } from "../setting.ts";
 
 export const data = {
-  type: choice(
-    [
-      "auto",
-      "synthetic",
-      "mnist",
-      "fields",
-      "imagefolder",
-      "npz",
-      "csv",
-      "netcdf",
-      "hdf5",
-      "tokens",
-      "packed",
-      "2lpt",
-      "des",
-    ],
-    "auto",
-    {
-      flag: "data-type",
-      plain: ["DATA_TYPE"],
-      common: true,
-      aliases: ["data"],
-      help: "kind of data; auto looks at the data path, and is synthetic without one",
-    },
-  ),
+  type: choice(["auto", ...DATA_KIND_NAMES], "auto", {
+    flag: "data-type",
+    plain: ["DATA_TYPE"],
+    common: true,
+    aliases: ["data"],
+    about: DATA_KINDS,
+    help: "kind of data; auto looks at the data path, and is synthetic without one",
+  }),
   data_path: path("", {
     flag: "data-path",
     plain: ["DATA_PATH", "DATA_DIR"],

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { order, partsOf } from "../../../core/data/order.ts";
-import { loadKind } from "../../../core/data/reading/reader.ts";
+import { loadReader } from "../../../core/data/reading/reader.ts";
 import { type Part, type Source, threadedSource } from "../../../core/data/source.ts";
 import { createLoss } from "../../../core/models/losses.ts";
 import { openFeed, type Supply } from "../../../core/train/feed.ts";
@@ -10,7 +10,7 @@ import { made } from "../data/loader/made_reader.ts";
 import { open, settings } from "./rig.ts";
 
 open();
-await loadKind(made().kind);
+await loadReader(made());
 
 const sourceOf = (length: number, slow = 0): Source =>
   threadedSource({

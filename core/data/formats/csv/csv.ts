@@ -3,7 +3,8 @@
 import { UserError } from "../../../base/errors.ts";
 import { cellText, plainNumber, scanCells, wordValue } from "./cells.ts";
 import { formatPlural } from "../../../base/format.ts";
-import { type Column, type ColumnSettings, type FromColumns, fromColumns } from "../../columns/columns.ts";
+import { type Column, fromColumns } from "../../columns/columns.ts";
+import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../files.ts";
 import { checkRoom } from "../../memory.ts";
 
@@ -76,7 +77,7 @@ function tableLayoutOf(path: string, bytes: Uint8Array): TableLayout {
     numbered,
     start,
     linesBefore,
-    said: `Read as text: ${name} between cells, ${said}${numbered ? ", column 0 without one left out" : ""}`,
+    said: `${name} between cells, ${said}${numbered ? ", column 0 without one left out" : ""}`,
   };
 }
 
@@ -143,17 +144,19 @@ function refuseOther(path: string, bytes: Uint8Array): void {
 
 // Text tables (csv and its relatives) -> columns.
 
-export function csv(settings: ColumnSettings): FromColumns {
-  const path = settings.data.data_path;
-  const { layout, columns } = readTable(path);
-  const opened = fromColumns({ path, noun: "column", columns }, settings);
-  return { ...opened, notes: [layout.said, ...opened.notes] };
+export function openCsv(request: DataRequest): Sources {
+  return withTable(request.data.data_path, (table) => {
+    const { layout } = table.facts;
+    const opened = fromColumns(table, request);
+    return { ...opened, notes: [`Read as text: ${layout}`, ...opened.notes] };
+  });
 }
 
-export function readTable(
+export const withTable = <R>(
   path: string,
-): { readonly layout: TableLayout; readonly columns: readonly Column[] } {
-  return withFiles((open) => {
+  use: (table: TableFile & { readonly facts: { readonly layout: string } }) => R,
+): R =>
+  withFiles((open) => {
     const file = open(path);
     const room = (bytes: number, samples: number | null) =>
       checkRoom(path, bytes, samples, "Write what is used of it as npz: that takes less.");
@@ -162,9 +165,9 @@ export function readTable(
     const layout = tableLayoutOf(path, bytes);
     const lines = countLines(bytes, layout.start);
     room(file.size + 4 * lines * layout.names.length, lines);
-    return { layout, columns: readColumns(path, bytes, layout, lines) };
+    const columns = readColumns(path, bytes, layout, lines);
+    return use({ path, kind: "text table", noun: "column", columns, facts: { layout: layout.said } });
   });
-}
 
 const NEWLINE = 10;
 

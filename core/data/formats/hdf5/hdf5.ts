@@ -11,6 +11,7 @@ import {
   hdf5Library,
   isLoaded,
   type Library,
+  loadHdf5,
   openFileOf,
   readAll,
   readSlice,
@@ -42,7 +43,6 @@ import {
   TEXTS,
 } from "./datatype.ts";
 import { readOwn } from "./own_reader.ts";
-import { loadKind } from "../../reading/reader.ts";
 
 // How the rows of an HDF5 dataset are read: where they lie, if that can be found out, and by the library if not.
 
@@ -297,7 +297,7 @@ export const isHdf5 = (head: Uint8Array): boolean => SIGNATURE.every((byte, i) =
 
 /** Must have come to its end before the file is opened: brings HDF5's library if this file needs it. */
 export async function loadHdf5For(path: string): Promise<void> {
-  if (readOwn(path) === null) await loadKind("hdf5");
+  if (readOwn(path) === null) await loadHdf5();
 }
 
 /** Opens a file, which stays open while `use` runs. */

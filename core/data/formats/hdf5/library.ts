@@ -13,10 +13,12 @@ import { type LibraryRows, product, type RowReader } from "../../columns/rows.ts
 export type Library = typeof H5wasm & { readonly module: Awaited<typeof H5wasm.ready> };
 
 let loaded: Library | null = null;
+let loading: Promise<void> | null = null;
 
 /** Must have come to its end, in this thread, before a file is opened. */
-export async function loadHdf5(): Promise<void> {
-  if (loaded) return;
+export const loadHdf5 = (): Promise<void> => loading ??= load();
+
+async function load(): Promise<void> {
   const { h5wasm } = await import("../../../../deps/h5wasm.ts");
   const module = await h5wasm.ready;
   module.activate_throwing_error_handler(); // without it each fault is printed, and some are only printed

@@ -1,7 +1,7 @@
 // Folders of images, one folder a class: their sizes, the JPEG library, the samples, and their preview.
 import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
-import { BadSample, loadKind, openReader } from "../../reading/reader.ts";
+import { BadSample, openReader } from "../../reading/reader.ts";
 import { resizedSize } from "../../transforms/resize.ts";
 import { join, relative } from "../../../../deps/path.ts";
 import { findTurboJpeg } from "../../../../ffi/codecs.ts";
@@ -9,7 +9,18 @@ import { openedLibtorch } from "../../../../ffi/library.ts";
 import { constant } from "../../../../ffi/make.ts";
 import { div, toDtype } from "../../../../ffi/ops.ts";
 import { formatPlural } from "../../../base/format.ts";
-import { foldersIn, IMAGE, imageCount, labelOf, type Listed, listImages, pathOf, sizeOf } from "./listing.ts";
+import type { DataRequest, Sources } from "../../format.ts";
+import {
+  foldersIn,
+  IMAGE,
+  imageCount,
+  IMAGES_READER,
+  labelOf,
+  type Listed,
+  listImages,
+  pathOf,
+  sizeOf,
+} from "./listing.ts";
 import type { ImagesSpec } from "./reader.ts";
 import { heldOut, splitIndices } from "../../order.ts";
 import { type Source, threadedSource } from "../../source.ts";
@@ -100,19 +111,7 @@ export function turboJpeg(): string | null {
 const TRAIN = ["train", "training"];
 const VAL = ["val", "valid", "validation", "test"];
 
-export interface ImageFolderSettings {
-  readonly data: Config["data"];
-  readonly seed: number;
-  readonly model: Config["model"];
-}
-
-interface Found {
-  readonly train: Source;
-  readonly val: Source | null;
-  readonly notes: readonly string[];
-}
-
-export function imagefolder({ data, seed, model }: ImageFolderSettings): Found {
+export function openImageFolder({ data, training: { seed }, model }: DataRequest): Sources {
   const halves = halvesOf(data.data_path);
   const train = listImages(halves.train);
   const val = halves.val && data.val_samples > 0 ? listImages(halves.val) : null;
@@ -230,7 +229,7 @@ function source(
   turbo: string | null,
   data: Config["data"],
 ): Source {
-  const reader: ImagesSpec = { kind: "images", listing, turbo };
+  const reader: ImagesSpec = { module: IMAGES_READER, listing, turbo };
   const { width, height, said } = sizes((index) => sizeOf(listing, index), indices, data);
   return threadedSource({
     name: listing.root,
@@ -261,12 +260,11 @@ function source(
 const PREVIEWED = 64;
 const LABEL = { shape: [], dtype: "i64" } as const;
 
-export async function withImages<R>(path: string, use: (preview: Preview) => R): Promise<R> {
+export function previewImages<R>(path: string, use: (preview: Preview) => R): R {
   const halves = halvesOf(path);
   const { classes, listing, others } = listImages(halves.train);
   const val = halves.val ? listImages(halves.val) : null;
-  const spec: ImagesSpec = { kind: "images", listing, turbo: null };
-  await loadKind(spec.kind);
+  const spec: ImagesSpec = { module: IMAGES_READER, listing, turbo: null };
   const reader = openReader(spec);
   const sampleAt = openSamples(reader, LABEL);
   const count = imageCount(listing);

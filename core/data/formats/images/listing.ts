@@ -8,6 +8,9 @@ import { headerOf, openRoom, type Room } from "./header.ts";
 // that threads share, not a million strings sent to each.
 
 /** Plain data, sent to threads. */
+/** By its address, as its decoders are loaded where images are read and nowhere else. */
+export const IMAGES_READER: string = new URL("./reader.ts", import.meta.url).href;
+
 export interface Listing {
   readonly root: string;
   /** Every folder with images in it, from the root; and a last, empty entry in `starts`. */

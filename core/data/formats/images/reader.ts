@@ -1,5 +1,11 @@
 // The reader of image files, with the decoder for each format (WebP here, JPEG and PNG beside it).
-import { BadSample, type Kind, type Reader, type ReaderSpec, type Stored } from "../../reading/reader.ts";
+import {
+  BadSample,
+  type Reader,
+  type ReaderModule,
+  type ReaderSpec,
+  type Stored,
+} from "../../reading/reader.ts";
 import { webp } from "../../../../deps/codecs.js";
 import { cutOff, type Header, headerOf, type JpegHeader, openRoom } from "./header.ts";
 import { openTurboJpeg } from "../../../../ffi/codecs.ts";
@@ -49,13 +55,12 @@ const little32 = (file: Uint8Array, at: number): number =>
 // Reader of images in folders, one file a sample.
 
 export interface ImagesSpec extends ReaderSpec {
-  readonly kind: "images";
   readonly listing: Listing;
   /** The machine's libturbojpeg, where it has one. */
   readonly turbo: string | null;
 }
 
-export const images: Kind<ImagesSpec> = { kind: "images", open: openImages };
+export default { open: openImages } satisfies ReaderModule<ImagesSpec>;
 
 function openImages({ listing, turbo }: ImagesSpec): Reader {
   const decode = openDecoder(turbo);

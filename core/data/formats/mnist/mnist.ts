@@ -6,7 +6,7 @@ import { basename, join } from "../../../../deps/path.ts";
 import { constant, tensor } from "../../../../ffi/make.ts";
 import { div, indexSelect, toDtype } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
-import type { Config } from "../../../settings/settings.ts";
+import type { DataRequest, Sources } from "../../format.ts";
 import { indexTensor, memorySource } from "../../memory.ts";
 import { heldOut, splitIndices } from "../../order.ts";
 import type { Source } from "../../source.ts";
@@ -122,20 +122,8 @@ export interface Labelled {
   readonly labels: Idx;
 }
 
-export interface MnistSettings {
-  readonly data: Config["data"];
-  readonly seed: number;
-  readonly model: Config["model"];
-}
-
 /** The training files, and the test files to validate with, or else a share of the training files. */
-export function mnist({ data, seed, model }: MnistSettings): { train: Source; val: Source | null } {
-  if (data.data_path === "") {
-    throw new UserError(
-      "usage",
-      "data.type mnist needs --data-path: the folder with train-images-idx3-ubyte.",
-    );
-  }
+export function openMnist({ data, training: { seed }, model }: DataRequest): Sources {
   const classes = model.output_size || CLASSES;
   const train = readHalf(data.data_path, "train", classes);
   if (!train) throw nothingFound(data.data_path);
@@ -155,7 +143,7 @@ export function mnist({ data, seed, model }: MnistSettings): { train: Source; va
   const val = test
     ? take(test, splitIndices(test.images.dims[0], { train: data.val_samples, val: 0 }, seed).train)
     : take(train, split.val);
-  return { train: take(train, split.train)!, val };
+  return { train: take(train, split.train)!, val, notes: [] };
 }
 
 /** The images and labels of one half, or null where neither file is there. */
@@ -266,12 +254,10 @@ function labelled({ path, images, labels }: Labelled, ids: Int32Array, classes: 
 
 // Previews of idx files and of folders with MNIST's.
 
-const NAME = /idx(\d)-ubyte(\.gz)?$/;
+export const IDX_NAME = /idx(\d)-ubyte(\.gz)?$/;
 
-export const looksLikeIdx = (path: string): boolean => NAME.test(path);
-
-export function idxPreview(path: string): Preview {
-  const dimensions = Number(NAME.exec(path)?.[1] ?? 3);
+function idxPreview(path: string): Preview {
+  const dimensions = Number(IDX_NAME.exec(path)?.[1] ?? 3);
   const what = ({ 1: "labels", 3: "images" } as const)[dimensions] ?? "values";
   const field = idxField(what, readIdx(path, what, dimensions));
   return {
@@ -290,7 +276,11 @@ export function idxPreview(path: string): Preview {
 /** With classes up to 255, so that no label is refused: which there are is what somebody wants to see. */
 const MOST_CLASSES = 256;
 
-export function mnistPreview(path: string): Preview {
+/** Of MNIST's folder, or of one idx file. */
+export const previewMnist = <R>(path: string, use: (preview: Preview) => R): R =>
+  use(IDX_NAME.test(path) ? idxPreview(path) : mnistPreview(path));
+
+function mnistPreview(path: string): Preview {
   const train = readHalf(path, "train", MOST_CLASSES), test = readHalf(path, "t10k", MOST_CLASSES);
   if (!train) throw nothingFound(path);
   const fields = [train, ...(test ? [test] : [])].flatMap((half) => {

@@ -1,63 +1,65 @@
 // NetCDF and HDF5 files -> samples: which variables, and what of them is one sample.
-import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
 import { chooseColumns, list } from "../../columns/choose.ts";
-import { type ColumnSettings, type FromColumns, fromColumns } from "../../columns/columns.ts";
+import { fromColumns } from "../../columns/columns.ts";
+import { arraysReader } from "../../columns/reader.ts";
+import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../files.ts";
 import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
 import { followOtherFiles } from "../hdf5/library.ts";
-import { loadKind } from "../../reading/reader.ts";
+import { loadReader } from "../../reading/reader.ts";
 import { classicVariables } from "./classic.ts";
 import { toColumn, type Variable, type VariableColumn } from "../../columns/variables.ts";
 
 type Kind = "netcdf" | "hdf5";
 
-/** What has to be loaded before the data is opened. */
-export async function loadReader(
-  { type, data_path, external_files = false }:
-    & Pick<Config["data"], "type" | "data_path">
-    & Partial<Pick<Config["data"], "external_files">>,
-): Promise<void> {
-  followOtherFiles(external_files);
-  if (!["auto", "netcdf", "hdf5"].includes(type) || data_path === "") return;
-  await loadKind("arrays");
+/** NetCDF-4 files are HDF5 files inside, so both kinds are read by the same code. */
+export const variablesFormat = (kind: Kind, endings: readonly string[]): Format => ({
+  endings,
+  path: "the file to read",
+  reader({ data_path, external_files }) {
+    followOtherFiles(external_files);
+    return loadFor(data_path);
+  },
+  open: (request) => withVariables(kind, request.data.data_path, (table) => samples(table, request)),
+  table: (path, use) => withVariables(kind, path, use),
+});
+
+async function loadFor(path: string): Promise<void> {
+  await loadReader({ module: arraysReader });
   try {
-    if (!Deno.statSync(data_path).isFile) return;
+    if (!Deno.statSync(path).isFile) return;
   } catch {
     return; // opening it says why it can't be read
   }
-  if (formatOf(data_path) === "hdf5") await loadHdf5For(data_path);
+  if (formatOf(path) === "hdf5") await loadHdf5For(path);
 }
 
-export function netcdf(kind: Kind, settings: ColumnSettings): FromColumns {
-  const path = settings.data.data_path;
-  if (path === "") throw new UserError("usage", `data.type ${kind} needs --data-path: the file to read.`);
-  return withVariables(kind, path, (content) => samples(content, settings));
-}
-
-export interface Content {
-  /** What a column is called there. */
-  readonly noun: "variable" | "dataset";
+interface Content extends TableFile<VariableColumn> {
   readonly isNetcdf: boolean;
-  readonly columns: readonly VariableColumn[];
 }
 
 /** All that is in a file, which stays open while `use` runs; its reader must have been loaded. */
-export function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R): R {
+function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R): R {
+  const content = (variables: readonly Variable[], isNetcdf: boolean, noun: string): Content => ({
+    path,
+    kind: isNetcdf ? "NetCDF file" : "HDF5 file",
+    noun,
+    isNetcdf,
+    columns: columnsOf(variables, isNetcdf),
+  });
   switch (formatOf(path)) {
     case "classic":
       if (kind === "hdf5") {
         throw new UserError("data", `${path} is a classic NetCDF file, not HDF5: use --data-type netcdf.`);
       }
-      return withFiles((open) => {
-        const columns = columnsOf(classicVariables(open(path)), true);
-        return use({ noun: "variable", isNetcdf: true, columns });
-      });
+      return withFiles((open) => use(content(classicVariables(open(path)), true, "variable")));
     case "hdf5":
-      return withHdf5(path, ({ variables, isNetcdf }) => {
-        const columns = columnsOf(variables, isNetcdf);
-        return use({ noun: kind === "hdf5" ? "dataset" : "variable", isNetcdf, columns });
-      });
+      return withHdf5(
+        path,
+        ({ variables, isNetcdf }) =>
+          use(content(variables, isNetcdf, kind === "hdf5" ? "dataset" : "variable")),
+      );
   }
   const name = kind === "hdf5" ? "HDF5" : "NetCDF";
   throw new UserError(
@@ -92,10 +94,8 @@ function columnsOf(variables: readonly Variable[], isNetcdf: boolean): VariableC
   });
 }
 
-function samples({ noun, isNetcdf, columns }: Content, settings: ColumnSettings): FromColumns {
-  const { data, model } = settings;
-  const path = data.data_path;
-  const table = { path, noun, columns };
+function samples(table: Content, settings: DataRequest): Sources {
+  const { data, model } = settings, { columns, isNetcdf } = table;
   const { features, targets } = chooseColumns(table, data);
   const chosen = [...features, ...targets];
   const notes = data.features.length > 0 ? [] : aside(columns, chosen);

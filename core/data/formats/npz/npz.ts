@@ -1,5 +1,7 @@
 // NumPy arrays, as .npy files, folders of them, or .npz archives, as columns.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
+import { findLibtorch, noLibtorchSentence } from "../../../../ffi/libraries/find.ts";
+import { libtorchIsOpen, openLibtorch } from "../../../../ffi/library.ts";
 import { readBytes, uninitialised, writeBytes } from "../../../../ffi/make.ts";
 import { permute } from "../../../../ffi/ops.ts";
 import { scope } from "../../../../ffi/tensor.ts";
@@ -8,7 +10,8 @@ import { type FileRows, swapBytes } from "../../columns/rows.ts";
 import { basename, join } from "../../../../deps/path.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, STORED } from "../../../base/zip.ts";
-import { type Column, type ColumnSettings, type FromColumns, fromColumns } from "../../columns/columns.ts";
+import { type Column, fromColumns } from "../../columns/columns.ts";
+import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { isFolder, markOf, namesIn, withFiles } from "../../files.ts";
 
 // The npy format: a header that is a Python dictionary, then numbers.
@@ -131,34 +134,41 @@ function npyNumbers({ shape, dtype, fortran, bigEndian }: NpyHeader, bytes: Uint
 }
 
 /** From the order in which the first index varies fastest to the one in which the last does: libtorch is good at it. */
-const rowMajor = (bytes: Uint8Array, shape: readonly number[], dtype: DType): Uint8Array =>
-  scope(() => {
+function rowMajor(bytes: Uint8Array, shape: readonly number[], dtype: DType): Uint8Array {
+  if (!libtorchIsOpen()) openFoundLibtorch(); // training has opened it, and inspect has not
+  return scope(() => {
     const reversed = uninitialised(shape.toReversed(), { dtype });
     writeBytes(reversed, bytes);
     return readBytes(permute(reversed, shape.map((_, i) => shape.length - 1 - i)));
   });
+}
+
+function openFoundLibtorch(): void {
+  const { chosen, rejected } = findLibtorch();
+  if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
+  openLibtorch(chosen);
+}
 
 // npz archives, npy files and folders of npy files -> columns.
 
 /** Arrays by name: those of an archive, the files of a folder, or the columns of one two-dimensional array. */
-export function npz(settings: ColumnSettings): FromColumns {
-  const path = settings.data.data_path;
+export function openArrays(request: DataRequest): Sources {
+  const path = request.data.data_path;
   return withFiles((open) => {
-    if (isFolder(path)) return fromColumns({ path, noun: "array", columns: folder(path, open) }, settings);
-    const file = open(path);
-    return isZip(file)
-      ? fromColumns({ path, noun: "array", columns: archive(file) }, settings)
-      : fromColumns({ path, noun: "column", columns: columnsOf(file) }, settings);
+    if (isFolder(path) || isZip(open(path))) return fromColumns(tableOf(path, open), request);
+    return fromColumns({ path, noun: "column", columns: columnsOf(open(path)) }, request);
   });
 }
 
-/** The arrays of an archive, a folder or a file, which are open while `use` runs; `kind` says which. */
-export function withArrays<R>(path: string, use: (kind: string, columns: readonly Column[]) => R): R {
-  return withFiles((open) => {
-    if (isFolder(path)) return use("folder of npy files", folder(path, open));
-    const file = open(path);
-    return isZip(file) ? use("npz archive", archive(file)) : use("npy file", [arrayFile(file)]);
-  });
+/** The arrays of an archive, a folder or a file, which are open while `use` runs. */
+export const withArrays = <R>(path: string, use: (table: TableFile) => R): R =>
+  withFiles((open) => use(tableOf(path, open)));
+
+function tableOf(path: string, open: (path: string) => FileBytes): TableFile {
+  const table = (kind: string, columns: readonly Column[]) => ({ path, kind, noun: "array", columns });
+  if (isFolder(path)) return table("folder of npy files", folder(path, open));
+  const file = open(path);
+  return isZip(file) ? table("npz archive", archive(file)) : table("npy file", [arrayFile(file)]);
 }
 
 function archive(file: FileBytes): Column[] {
@@ -218,8 +228,7 @@ function array(name: string, where: string, bytes: Bytes): Column {
   };
 }
 
-/** Reading all of such an array takes libtorch. */
-export const FORTRAN =
+const FORTRAN =
   "is in Fortran order, where the numbers of a row lie far apart: write it as numpy.ascontiguousarray(x)";
 
 /** Where the rows are, or why they have no place of their own. */

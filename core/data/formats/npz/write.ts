@@ -8,7 +8,7 @@ import { UserError } from "../../../base/errors.ts";
 import type { Column } from "../../columns/columns.ts";
 import { checkRoom } from "../../memory.ts";
 import { checkDisk, makeFolder, sizeOf, writing } from "../../../base/new_file.ts";
-import { inputOf, rowLayoutOf, type StoredField, targetOf } from "../packed/format.ts";
+import { inputOf, rowLayoutOf, type StoredField, targetOf } from "../packed/schema.ts";
 import type { Packing } from "../packed/samples.ts";
 import type { Progress } from "../packed/write.ts";
 

@@ -2,12 +2,11 @@
 import { crc32 } from "node:zlib";
 import { headerOf } from "../images/header.ts";
 import { openDecoder } from "../images/reader.ts";
-import { BadSample, type Kind, type Reader, type ReaderSpec } from "../../reading/reader.ts";
-import type { Shard } from "./format.ts";
+import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
+import type { Shard } from "./schema.ts";
 import { damaged, openShards, rangeOf, startsOf } from "./reader.ts";
 
 export interface EncodedSpec extends ReaderSpec {
-  readonly kind: "packed-encoded";
   readonly folder: string;
   readonly names: readonly string[];
   /** Of each shard: its length, and the number of its first sample; then the number of all. In shared memory. */
@@ -27,10 +26,12 @@ export function encodedSpec(
   const bytes = new Float64Array(new SharedArrayBuffer(8 * shards.length));
   shards.forEach((shard, i) => bytes[i] = shard.bytes);
   const names = shards.map(({ name }) => name);
-  return { kind: "packed-encoded", folder, names, bytes, starts: startsOf(shards), targetBytes, turbo };
+  return { module: encodedReader, folder, names, bytes, starts: startsOf(shards), targetBytes, turbo };
 }
 
-export const encoded: Kind<EncodedSpec> = { kind: "packed-encoded", open: openEncoded };
+export const encodedReader: string = import.meta.url;
+
+export default { open: openEncoded } satisfies ReaderModule<EncodedSpec>;
 
 function openEncoded(spec: EncodedSpec): Reader {
   const decode = openDecoder(spec.turbo);

@@ -15,7 +15,7 @@ import {
   spelled,
   type StoredField,
   unspelled,
-} from "./format.ts";
+} from "./schema.ts";
 import { formatBytes, formatPlural } from "../../../base/format.ts";
 import { sha256Of, sizeOf } from "../../../base/new_file.ts";
 import { openProgress } from "../../progress.ts";

@@ -13,7 +13,8 @@ import {
 import { div, indexSelect, narrow, toDtype } from "../../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { UserError } from "../../../base/errors.ts";
-import { BadSample } from "../../reading/reader.ts";
+import { BadSample, loadReader } from "../../reading/reader.ts";
+import type { DataRequest, Sources } from "../../format.ts";
 import {
   fieldBytes,
   HEADER_BYTES,
@@ -23,8 +24,8 @@ import {
   type Shard,
   type StoredField,
   targetOf,
-} from "./format.ts";
-import { damaged, openShards, packedSpec, rangeOf, startsOf } from "./reader.ts";
+} from "./schema.ts";
+import { damaged, openShards, packedReader, packedSpec, rangeOf, startsOf } from "./reader.ts";
 import { didYouMean } from "../../../base/suggest.ts";
 import { answerText, type Batch, type Source, type ThreadedParts, threadedSource } from "../../source.ts";
 import { join } from "../../../../deps/path.ts";
@@ -35,7 +36,7 @@ import { checkRoom, heldInMemory, memorySource } from "../../memory.ts";
 import { heldOut, splitIndices } from "../../order.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { sizes, turboJpeg } from "../images/imagefolder.ts";
-import { encodedSize, encodedSpec } from "./encoded_reader.ts";
+import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";
 import { readIndex } from "./index.ts";
 import { sizeOf } from "../../../base/new_file.ts";
 
@@ -175,19 +176,8 @@ function withTargets(source: Source, columns: readonly number[]): Source {
 
 // Packed shards -> samples to train and validate with: held in memory, or read as they are wanted.
 
-export interface PackedSettings {
-  readonly data: Config["data"];
-  readonly seed: number;
-}
-
-interface Sets {
-  readonly train: Source;
-  readonly val: Source | null;
-  readonly notes: readonly string[];
-}
-
 /** The folder's own validation set where it has one, else a share of its samples. */
-export function packed({ data, seed }: PackedSettings): Sets {
+export function openPacked({ data, training: { seed } }: DataRequest): Sources {
   const folder = data.data_path;
   const index = readIndex(folder);
   const shards = [...index.train, ...index.val];
@@ -206,9 +196,11 @@ export function packed({ data, seed }: PackedSettings): Sets {
   return { train: make(train), val: val.length > 0 ? make(val) : null, notes };
 }
 
-/** The readers that this folder's samples need. */
-export const readersOf = (folder: string): string[] =>
-  readIndex(folder).schema.encoding === "encoded" ? ["packed-encoded"] : ["packed"];
+/** Brings the reader of this folder's samples. */
+export const loadPackedReader = (folder: string): Promise<void> =>
+  loadReader({
+    module: readIndex(folder).schema.encoding === "encoded" ? encodedReader : packedReader,
+  });
 
 /** Before anything is read: what is there, and whole. */
 function checkShards(folder: string, shards: readonly Shard[]): void {

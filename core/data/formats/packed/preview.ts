@@ -1,10 +1,10 @@
 // Preview of packed shards: what their index says, and the samples.
 import { formatBytes, formatPlural } from "../../../base/format.ts";
 import { encodedSpec } from "./encoded_reader.ts";
-import { fieldBytes, type Index, type Schema, type Shard, spelled } from "./format.ts";
+import { fieldBytes, type Index, type Schema, type Shard, spelled } from "./schema.ts";
 import { readIndex } from "./index.ts";
 import { packedSpec } from "./reader.ts";
-import { loadKind, openReader } from "../../reading/reader.ts";
+import { openReader } from "../../reading/reader.ts";
 import {
   imagesOf,
   openSamples,
@@ -16,7 +16,7 @@ import {
   type SampleAt,
 } from "../../preview/preview.ts";
 
-export async function withPacked<R>(path: string, use: (preview: Preview) => R): Promise<R> {
+export function previewPacked<R>(path: string, use: (preview: Preview) => R): R {
   const index = readIndex(path);
   const { layout, schema, train, val } = index;
   const shards = [...train, ...val];
@@ -24,7 +24,6 @@ export async function withPacked<R>(path: string, use: (preview: Preview) => R):
   const spec = layout
     ? packedSpec(path, shards, schema.input, layout)
     : encodedSpec(path, shards, fieldBytes(schema.target), null);
-  await loadKind(spec.kind);
   const reader = openReader(spec);
   try {
     const samples = count(shards), sampleAt = openSamples(reader, schema.target);

@@ -2,12 +2,11 @@
 import { crc32 } from "node:zlib";
 import { join } from "../../../../deps/path.ts";
 import { closeFile, openForReading, pread } from "../../../../ffi/libc.ts";
-import { BadSample, type Kind, type Reader, type ReaderSpec } from "../../reading/reader.ts";
+import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
 import { numbersOf } from "../../reading/pipeline.ts";
-import { HEADER_BYTES, type RowLayout, type Shard, type StoredField } from "./format.ts";
+import { HEADER_BYTES, type RowLayout, type Shard, type StoredField } from "./schema.ts";
 
 export interface PackedSpec extends ReaderSpec {
-  readonly kind: "packed";
   readonly folder: string;
   readonly names: readonly string[];
   /** The number of each shard's first sample, and of all samples. In shared memory. */
@@ -23,7 +22,7 @@ export function packedSpec(
   layout: RowLayout,
 ): PackedSpec {
   return {
-    kind: "packed",
+    module: packedReader,
     folder,
     names: shards.map(({ name }) => name),
     starts: startsOf(shards),
@@ -49,7 +48,9 @@ export function rangeOf(starts: Int32Array, index: number): number {
   return low;
 }
 
-export const packed: Kind<PackedSpec> = { kind: "packed", open: openRows };
+export const packedReader: string = import.meta.url;
+
+export default { open: openRows } satisfies ReaderModule<PackedSpec>;
 
 function openRows({ folder, names, starts, input, layout }: PackedSpec): Reader {
   const { rowBytes, inputBytes, targetAt, targetBytes, crcAt } = layout;

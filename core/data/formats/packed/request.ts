@@ -3,15 +3,13 @@ import { isAbsolute, relative, resolve } from "../../../../deps/path.ts";
 import type { Resolved } from "../../../settings/resolve.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
-import { asStored, detect } from "../../open.ts";
+import { asStored, kindOf } from "../../open.ts";
 import { digest, fingerprint } from "../../statistics.ts";
-import type { Origin, Plan } from "./format.ts";
+import type { Origin, Plan } from "./schema.ts";
 import { readIndex } from "./index.ts";
 import { chooseColumns, list } from "../../columns/choose.ts";
 import type { Column } from "../../columns/columns.ts";
-import { readTable } from "../csv/csv.ts";
-import { withVariables } from "../netcdf/netcdf.ts";
-import { withArrays } from "../npz/npz.ts";
+import { FORMATS } from "../../formats.ts";
 
 // What the settings say of packing: which samples, and what tells their origin.
 
@@ -51,9 +49,6 @@ export function refuseInside(from: string, out: string): void {
   throw new UserError("usage", `${out} ${where}: name a folder outside it.`);
 }
 
-export const kindOf = ({ type, data_path }: Config["data"]): string =>
-  type === "auto" ? detect(data_path) : type;
-
 /** Settings that change how data is read, but not what is read. */
 const OF_READING = ["num_workers", "in_memory", "prefetch_mib", "shuffle", "data_path"];
 
@@ -79,13 +74,12 @@ export function originOf(
 
 /** The ones that are chosen, or all that have numbers; targets last, where a reader looks for them. */
 export function withColumns<R>(
-  kind: string,
   data: Config["data"],
   use: (columns: readonly Column[], notes: readonly string[]) => R,
 ): R {
-  const path = data.data_path;
-  const chosen = (noun: string, columns: readonly Column[]) => {
-    const { features, targets } = chooseColumns({ path, noun, columns }, data);
+  return FORMATS[kindOf(data)].table!(data.data_path, (table) => {
+    const { columns } = table;
+    const { features, targets } = chooseColumns(table, data);
     const all = [...features, ...targets];
     const left = columns.filter((column) => !all.includes(column));
     const texts = all.filter(({ text }) => text).map((column) =>
@@ -94,15 +88,5 @@ export function withColumns<R>(
       }`
     );
     return use(all, [...(left.length > 0 ? [`Left aside: ${list(left)}`] : []), ...texts]);
-  };
-  switch (kind) {
-    case "csv":
-      return chosen("column", readTable(path).columns);
-    case "npz":
-      return withArrays(path, (_, columns) => chosen("array", columns));
-    case "netcdf":
-    case "hdf5":
-      return withVariables(kind, path, ({ noun, columns }) => chosen(noun, columns));
-  }
-  throw new Error(`internal: ${kind} has no columns.`);
+  });
 }

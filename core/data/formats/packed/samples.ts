@@ -1,11 +1,11 @@
 // Samples on their way into shards: from any source by the loader, or image files as they are.
 import { UserError } from "../../../base/errors.ts";
 import { headerOf } from "../images/header.ts";
-import { labelOf, type Listing, pathOf } from "../images/listing.ts";
+import { IMAGES_READER, labelOf, type Listing, pathOf } from "../images/listing.ts";
 import type { ImagesSpec } from "../images/reader.ts";
 import { BadSample } from "../../reading/reader.ts";
 import { type Batch, type Part, plainPart, type Source } from "../../source.ts";
-import { rowLayoutOf, type Schema, type StoredField } from "./format.ts";
+import { rowLayoutOf, type Schema, type StoredField } from "./schema.ts";
 import type { Encoded, Make } from "./write.ts";
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import { borrowBytes, constant, readBytes, tensor } from "../../../../ffi/make.ts";
@@ -65,7 +65,7 @@ interface File {
 
 function filesOf(source: Source): (sample: number) => File {
   const threaded = source.threaded;
-  if (threaded?.reader.kind !== "images") {
+  if (threaded?.reader.module !== IMAGES_READER) {
     throw new UserError(
       "usage",
       `--keep-encoded is for images in class folders (JPEG, PNG, WebP), and ${source.name} holds no such: leave it out.`,

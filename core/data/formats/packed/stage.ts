@@ -7,7 +7,7 @@ import { formatBytes, formatDuration, formatPlural } from "../../../base/format.
 import { isFolder } from "../../files.ts";
 import { digest, fingerprint } from "../../statistics.ts";
 import { checkDisk, eachChunk, makeFolder, sizeOf, tidy, writeNewSync } from "../../../base/new_file.ts";
-import { INDEX } from "./format.ts";
+import { INDEX } from "./schema.ts";
 import { looksPacked, readIndex } from "./index.ts";
 
 export interface Staged {

@@ -26,7 +26,7 @@ import {
   shardHeader,
   shardsOf,
   targetOf,
-} from "./format.ts";
+} from "./schema.ts";
 import { indexText, planText, readIndex, WORK } from "./index.ts";
 import { crc32 } from "node:zlib";
 

@@ -2,7 +2,7 @@
 import { key, MOST_POSITIONS, uniformInt } from "../../../base/random.ts";
 import { splitIndices } from "../../order.ts";
 import { type OpenFile, openFile } from "../../files.ts";
-import { BadSample, type Kind, type Reader, type ReaderSpec } from "../../reading/reader.ts";
+import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
 import { numbersOf, type Tokens, type Width } from "./file.ts";
 
 // Where the window of each sample begins in a row of token files.
@@ -73,7 +73,6 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 // The reader of tokens: a window of a file and the token after it.
 
 export interface TokensSpec extends ReaderSpec {
-  readonly kind: "tokens";
   /** As the plan's windows have them behind one another. */
   readonly parts: readonly Tokens[];
   readonly plan: WindowsPlan;
@@ -137,4 +136,6 @@ export function widenInto(from: Uint8Array, own: Width, into: Uint8Array, width:
   numbersOf(into, width).set(numbersOf(from, own));
 }
 
-export const tokens: Kind<TokensSpec> = { kind: "tokens", open };
+export const tokensReader: string = import.meta.url;
+
+export default { open } satisfies ReaderModule<TokensSpec>;

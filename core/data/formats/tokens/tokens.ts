@@ -6,21 +6,19 @@ import { keep, type Tensor } from "../../../../ffi/tensor.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatBytes, formatCount, formatPlural } from "../../../base/format.ts";
-import type { ColumnSettings } from "../../columns/columns.ts";
+import type { DataRequest, Sources } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../files.ts";
 import { type Batch, type Source, source, threadedSource } from "../../source.ts";
 import { checkRoom, heldInMemory } from "../../memory.ts";
 import { CONTEXT } from "../../synthetic/synthetic.ts";
 import { findTokens, largestToken, numbersOf, type TokenFile, type Tokens } from "./file.ts";
-import { planWindows, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
+import { planWindows, tokensReader, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
 import type { Preview } from "../../preview/preview.ts";
 
 // Files of tokens -> windows of them to train a language model with.
 
 /** Training windows begin anywhere, drawn for each sample; validation windows stand side by side. */
-export function tokens(
-  { data, training: { seed }, model }: ColumnSettings,
-): { train: Source; val: Source | null; notes: string[] } {
+export function openTokens({ data, training: { seed }, model }: DataRequest): Sources {
   const path = data.data_path, context = model.context || CONTEXT;
   return withFiles((open) => {
     const names = filesOf(path);
@@ -135,7 +133,7 @@ function joined({ parts, width, open }: Parts): Tensor {
 
 function fromFiles(all: Parts): Source {
   const { parts, plan, width, vocabulary, bad } = all;
-  const reader: TokensSpec = { kind: "tokens", parts, plan, width, vocabulary };
+  const reader: TokensSpec = { module: tokensReader, parts, plan, width, vocabulary };
   const field = (name: string) => ({ name, shape: [plan.context], dtype: dtypeOf(width) } as const);
   const facts = factsOf(all);
   return threadedSource({
@@ -191,7 +189,7 @@ function tooFew(path: string, found: number, context: number): UserError {
 
 // Preview of files of tokens.
 
-export function withTokens<R>(path: string, use: (preview: Preview) => R): R {
+export function previewTokens<R>(path: string, use: (preview: Preview) => R): R {
   return withFiles((open) => {
     const names = filesOf(path);
     const found = [...names.train, ...names.val].map((name) => {

@@ -1,7 +1,7 @@
 // What the tests of file formats share. Test helper.
 import { assertEquals, assertThrows } from "@std/assert";
 import type { Config } from "../../../../core/settings/settings.ts";
-import type { ColumnSettings, FromColumns } from "../../../../core/data/columns/columns.ts";
+import type { DataRequest, Sources } from "../../../../core/data/format.ts";
 import { batchOf, plainPart, type Source } from "../../../../core/data/source.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
@@ -11,13 +11,13 @@ import { range, settings } from "./help.ts";
 export type Changes = Partial<Config["data"]>;
 
 /** Opens a path with one reader; all samples are for training unless told. */
-export const opener = (reader: (settings: ColumnSettings) => FromColumns) =>
+export const opener = (reader: (settings: DataRequest) => Sources) =>
 (
   path: string,
   data: Changes = {},
   training: Partial<Config["training"]> = {},
   model: Partial<Config["model"]> = {},
-): FromColumns => {
+): Sources => {
   const config = settings({ data: { data_path: path, val_samples: 0, ...data }, model });
   Object.assign(config.training, training);
   return reader(config);

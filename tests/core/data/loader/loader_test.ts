@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { openLoader } from "../../../../core/data/loader/loader.ts";
 import { order, partsOf } from "../../../../core/data/order.ts";
-import { loadKind } from "../../../../core/data/reading/reader.ts";
+import { loadReader } from "../../../../core/data/reading/reader.ts";
 import { type Part, plainPart, type Source, threadedSource } from "../../../../core/data/source.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
@@ -10,7 +10,7 @@ import { open } from "../../train/rig.ts";
 import { made, type MadeSpec } from "./made_reader.ts";
 
 open();
-await loadKind(made().kind);
+await loadReader(made());
 
 const LENGTH = 203;
 

@@ -1,5 +1,5 @@
 // A reader for tests: sample i is four numbers made of i. It can be slow, and some samples can be bad.
-import { BadSample, type Kind, type ReaderSpec } from "../../../../core/data/reading/reader.ts";
+import { BadSample, type ReaderModule, type ReaderSpec } from "../../../../core/data/reading/reader.ts";
 
 export interface MadeSpec extends ReaderSpec {
   /** Most milliseconds that a read takes; how long it does hangs on the sample. */
@@ -13,14 +13,13 @@ export interface MadeSpec extends ReaderSpec {
 }
 
 export const made = (more: Partial<MadeSpec> = {}): MadeSpec => ({
-  kind: import.meta.url,
+  module: import.meta.url,
   slow: 0,
   bad: [],
   ...more,
 });
 
-const kind: Kind<MadeSpec> = {
-  kind: import.meta.url,
+const reader: ReaderModule<MadeSpec> = {
   open({ slow, bad, broken, chunk = 0, unpacked }) {
     const data = new Float32Array(4);
     const chunkOf = (index: number) => Math.floor(index / chunk);
@@ -45,4 +44,4 @@ const kind: Kind<MadeSpec> = {
   },
 };
 
-export default kind;
+export default reader;

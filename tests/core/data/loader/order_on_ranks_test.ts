@@ -2,7 +2,7 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
 import { openLoader, rowsOf } from "../../../../core/data/loader/loader.ts";
 import { order, partsOf } from "../../../../core/data/order.ts";
-import { loadKind } from "../../../../core/data/reading/reader.ts";
+import { loadReader } from "../../../../core/data/reading/reader.ts";
 import { type Part, threadedSource } from "../../../../core/data/source.ts";
 import { toNumbers } from "../../../../ffi/make.ts";
 import { scope } from "../../../../ffi/tensor.ts";
@@ -10,7 +10,7 @@ import { open } from "../../train/rig.ts";
 import { made } from "./made_reader.ts";
 
 open();
-await loadKind(made().kind);
+await loadReader(made());
 
 const LENGTH = 131, GLOBAL = 24, MICRO = 5, EPOCHS = 2;
 const STEPS = Math.ceil(LENGTH / GLOBAL);

@@ -1,12 +1,11 @@
 // A reader for tests: colour images of 9 x 11 in which every byte occurs. Test helper.
-import type { Kind, ReaderSpec } from "../../../../core/data/reading/reader.ts";
+import type { ReaderModule, ReaderSpec } from "../../../../core/data/reading/reader.ts";
 
 export const SHAPE = [3, 9, 11];
 
-export const madeImages: ReaderSpec = { kind: import.meta.url };
+export const madeImages: ReaderSpec = { module: import.meta.url };
 
-const kind: Kind = {
-  kind: import.meta.url,
+const reader: ReaderModule = {
   open() {
     const data = new Uint8Array(3 * 9 * 11);
     return {
@@ -21,4 +20,4 @@ const kind: Kind = {
   },
 };
 
-export default kind;
+export default reader;

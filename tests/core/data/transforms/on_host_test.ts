@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { createHash } from "node:crypto";
 import type { Config } from "../../../../core/settings/settings.ts";
 import { order, partsOf } from "../../../../core/data/order.ts";
-import { loadKind } from "../../../../core/data/reading/reader.ts";
+import { loadReader } from "../../../../core/data/reading/reader.ts";
 import { type Batch, batchOf, type Source, threadedSource } from "../../../../core/data/source.ts";
 import { transformed } from "../../../../core/data/transforms/apply.ts";
 import { createLoss } from "../../../../core/models/losses.ts";
@@ -16,7 +16,7 @@ import { settings } from "../columns/help.ts";
 import { madeImages, SHAPE } from "./made_images.ts";
 
 useLibtorch();
-await loadKind(madeImages.kind);
+await loadReader(madeImages);
 
 const LENGTH = 50;
 const images = (bytewise: boolean): Source =>

@@ -1,6 +1,6 @@
 // Text tables: the numbers that pandas-like readers find in them, however they are written, and what is refused.
 import { assert, assertEquals } from "@std/assert";
-import { csv } from "../../../../../core/data/formats/csv/csv.ts";
+import { csv } from "../../../../../core/data/formats/csv/format.ts";
 import { plainNumber } from "../../../../../core/data/formats/csv/cells.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
@@ -8,7 +8,7 @@ import { all, type Changes, opener, refusal } from "../../columns/columns_help.t
 
 useLibtorch();
 
-const open = opener(csv);
+const open = opener(csv.open);
 
 function text(folder: string, content: string | Uint8Array): string {
   const path = `${folder}/t.csv`;

@@ -1,7 +1,7 @@
 // HDF5: the numbers that h5py reads, however they are stored, and a sentence for everything that can be wrong.
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
-import { loadReader, netcdf } from "../../../../../core/data/formats/netcdf/netcdf.ts";
+import { hdf5 } from "../../../../../core/data/formats/hdf5/format.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
@@ -15,8 +15,8 @@ useLibtorch();
 async function open(path: string, data: Partial<Config["data"]> = {}) {
   const config = settings({ data: { data_path: path, val_samples: 0, ...data } });
   config.training.loss = "mse";
-  await loadReader(config.data);
-  return netcdf("hdf5", config);
+  await hdf5.reader!(config.data);
+  return hdf5.open(config);
 }
 
 async function refused(path: string, data: Partial<Config["data"]> = {}): Promise<string> {
@@ -129,8 +129,8 @@ with h5py.File("a.h5", "w") as f:
     f["x"] = r.normal(size=(30, 5)); f["y"] = np.arange(30) % 3`,
     );
     const config = settings({ data: { data_path: `${folder}/a.h5` } });
-    await loadReader(config.data);
-    const { train, val } = netcdf("hdf5", config);
+    await hdf5.reader!(config.data);
+    const { train, val } = hdf5.open(config);
     assertEquals([train.facts.task, train.facts.outputs, train.length, val!.length], [
       "classification",
       3,

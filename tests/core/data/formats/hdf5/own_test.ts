@@ -3,7 +3,8 @@ import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Hdf5 } from "../../../../../core/data/formats/hdf5/datatype.ts";
 import { readOwn } from "../../../../../core/data/formats/hdf5/own_reader.ts";
 import { isLoaded, loadHdf5 } from "../../../../../core/data/formats/hdf5/library.ts";
-import { loadReader, netcdf } from "../../../../../core/data/formats/netcdf/netcdf.ts";
+import { hdf5 } from "../../../../../core/data/formats/hdf5/format.ts";
+import { netcdf } from "../../../../../core/data/formats/netcdf/format.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder, python } from "../../../checkpoint/python.ts";
 import { settings } from "../../columns/help.ts";
@@ -54,8 +55,8 @@ with nc.Dataset("a.nc", "w") as d:
     );
     for (const path of filesIn(folder)) {
       const { data, ...rest } = settings({ data: { data_path: path, features: ["x"], targets: ["y"] } });
-      await loadReader(data);
-      const { train } = netcdf(path.endsWith(".nc") ? "netcdf" : "hdf5", { ...rest, data });
+      await hdf5.reader!(data);
+      const { train } = (path.endsWith(".nc") ? netcdf : hdf5).open({ ...rest, data });
       assertEquals(train.length, 3);
     }
     assert(!isLoaded());
@@ -186,8 +187,8 @@ f = file("later"); p = h5py.h5p.create(h5py.h5p.DATASET_CREATE); p.set_chunk((2,
     Deno.writeFileSync(short, whole.subarray(0, whole.length - 1));
     assertEquals(readOwn(short), null);
     const { data, ...rest } = settings({ data: { data_path: `${folder}/soft.h5` } });
-    await loadReader(data);
-    assertEquals(netcdf("hdf5", { ...rest, data }).train.length, 3);
+    await hdf5.reader!(data);
+    assertEquals(hdf5.open({ ...rest, data }).train.length, 3);
   }),
 );
 

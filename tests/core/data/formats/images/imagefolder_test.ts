@@ -3,8 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { createHash } from "node:crypto";
 import { join } from "@std/path";
 import type { Config } from "../../../../../core/settings/settings.ts";
-import { imagefolder, looksLikeImages } from "../../../../../core/data/formats/images/imagefolder.ts";
-import { loadKind } from "../../../../../core/data/reading/reader.ts";
+import { imagefolder } from "../../../../../core/data/formats/images/format.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { readBytes } from "../../../../../ffi/make.ts";
@@ -16,7 +15,8 @@ import { all, refusal } from "../../columns/columns_help.ts";
 import { range, settings } from "../../columns/help.ts";
 
 useLibtorch();
-await loadKind("images");
+await imagefolder.reader!({ data_path: "", external_files: false });
+const looksLikeImages = imagefolder.folder!.detect;
 
 type Sets = Record<string, readonly (readonly [height: number, width: number, name: string])[]>;
 
@@ -31,7 +31,7 @@ function open(
   model: Partial<Config["model"]> = {},
 ) {
   const config = settings({ data: { data_path: folder, ...data }, model });
-  return imagefolder({ data: config.data, seed: 1, model: config.model });
+  return imagefolder.open({ ...config, training: { ...config.training, seed: 1 } });
 }
 
 const labels = (source: Source) => all(source, "target");

@@ -1,7 +1,8 @@
 // MNIST from idx files: the same numbers as torchvision's reader, and a sentence for everything that can be wrong.
 import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { gzipSync } from "node:zlib";
-import { mnist } from "../../../../../core/data/formats/mnist/mnist.ts";
+import { openData } from "../../../../../core/data/open.ts";
+import { mnist } from "../../../../../core/data/formats/mnist/format.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
 import { transformed } from "../../../../../core/data/transforms/apply.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
@@ -35,7 +36,7 @@ function open(folder: string, files: Files, data: Parameters<typeof settings>[0]
   Deno.mkdirSync(folder, { recursive: true });
   for (const [name, bytes] of Object.entries(files)) Deno.writeFileSync(`${folder}/${name}`, bytes);
   const config = settings({ data: { data_path: folder, ...data }, model: { output_size: outputs } });
-  return transformed(mnist({ data: config.data, seed: 1, model: config.model }), {
+  return transformed(mnist.open({ ...config, training: { ...config.training, seed: 1 } }), {
     data: config.data,
     seed: 1,
   });
@@ -206,7 +207,7 @@ Deno.test(
     const refused = (path: string) =>
       assertThrows(() => {
         const config = settings({ data: { data_path: path } });
-        mnist({ data: config.data, seed: 1, model: config.model });
+        openData({ ...config.data, type: "mnist" }, config.training, config.model);
       }, UserError);
     Deno.writeFileSync(`${folder}/${LABELS}`, train[LABELS]);
     assert(

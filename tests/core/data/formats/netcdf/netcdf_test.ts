@@ -1,7 +1,8 @@
 // NetCDF of every kind: the numbers that Python's netCDF4 and scipy read, and a sentence for everything that can be wrong.
-import { assert, assertEquals, assertRejects } from "@std/assert";
-import type { FromColumns } from "../../../../../core/data/columns/columns.ts";
-import { loadReader, netcdf } from "../../../../../core/data/formats/netcdf/netcdf.ts";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import type { Sources } from "../../../../../core/data/format.ts";
+import { netcdf } from "../../../../../core/data/formats/netcdf/format.ts";
+import { openData } from "../../../../../core/data/open.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import type { Config } from "../../../../../core/settings/settings.ts";
@@ -27,11 +28,11 @@ interface More {
 }
 
 /** All samples in one source, in the order of the file, unless told otherwise. */
-async function open(path: string, { data, model }: More = {}): Promise<FromColumns> {
+async function open(path: string, { data, model }: More = {}): Promise<Sources> {
   const config = settings({ data: { data_path: path, val_samples: 0, ...data }, model });
   config.training.loss = "mse"; // whole numbers are quantities here
-  await loadReader(config.data);
-  return netcdf("netcdf", config);
+  await netcdf.reader!(config.data);
+  return netcdf.open(config);
 }
 
 async function refused(path: string, more: More = {}): Promise<string> {
@@ -365,7 +366,8 @@ with nc.Dataset("a.nc", "w", format="NETCDF3_CLASSIC") as d:
     for name in ("a", "b"): d.createVariable(name, "f4", ("time",))`,
     );
     assert((await refused(path)).includes("holds no samples"));
-    const none = await assertRejects(() => open(""), UserError);
+    const { data, training, model } = settings({ data: { type: "netcdf" } });
+    const none = assertThrows(() => openData(data, training, model), UserError);
     assertEquals([none.kind, none.message.includes("--data-path")], ["usage", true]);
   }),
 );

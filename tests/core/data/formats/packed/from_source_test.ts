@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { memorySource } from "../../../../../core/data/memory.ts";
-import { packed } from "../../../../../core/data/formats/packed/packed.ts";
+import { packed } from "../../../../../core/data/formats/packed/format.ts";
 import { packingOf } from "../../../../../core/data/formats/packed/samples.ts";
 import { writeShards } from "../../../../../core/data/formats/packed/write.ts";
 import { type Batch, batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
@@ -24,10 +24,8 @@ async function roundTrip(folder: string, train: Source, val: Source | null) {
   const { input, target } = packing.schema;
   await writeShards({ ...packing, out: folder, perShard: 7, origin }, alone, packing.make);
   packing.close();
-  const again = packed({
-    data: settings({ data: { data_path: folder, validation_split: 0 } }).data,
-    seed: 1,
-  });
+  const config = settings({ data: { data_path: folder, validation_split: 0 } });
+  const again = packed.open({ ...config, training: { ...config.training, seed: 1 } });
   for (const [source, other] of [[train, again.train], [val, again.val]] as const) {
     const bits = (source: Source | null) =>
       source && scope(() => {

@@ -5,7 +5,7 @@ import {
   rowLayoutOf,
   type Schema,
   targetOf,
-} from "../../../../../core/data/formats/packed/format.ts";
+} from "../../../../../core/data/formats/packed/schema.ts";
 import { closeFile, openForReading } from "../../../../../ffi/libc.ts";
 import { type Make, type Plan, writeShards } from "../../../../../core/data/formats/packed/write.ts";
 

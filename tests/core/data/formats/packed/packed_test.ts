@@ -1,8 +1,9 @@
 // Packed data read again: the values that were packed, in memory and from the files, and a sentence for every damage.
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import { packed } from "../../../../../core/data/formats/packed/packed.ts";
-import { loadKind } from "../../../../../core/data/reading/reader.ts";
+import { packed } from "../../../../../core/data/formats/packed/format.ts";
+import { packedReader } from "../../../../../core/data/formats/packed/reader.ts";
+import { loadReader } from "../../../../../core/data/reading/reader.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
 import { UserError } from "../../../../../core/base/errors.ts";
 import { toNumbers } from "../../../../../ffi/make.ts";
@@ -15,11 +16,17 @@ import { range, settings } from "../../columns/help.ts";
 import { pack } from "./make.ts";
 
 useLibtorch();
-await loadKind("packed");
+await loadReader({ module: packedReader });
+
+/** Settings with the seed 1. */
+const seeded = (changes: Parameters<typeof settings>[0]) => {
+  const config = settings(changes);
+  return { ...config, training: { ...config.training, seed: 1 } };
+};
 
 type Data = Parameters<typeof settings>[0]["data"];
 const open = (folder: string, data: Data = {}) =>
-  packed({ data: settings({ data: { data_path: folder, ...data } }).data, seed: 1 });
+  packed.open(seeded({ data: { data_path: folder, ...data } }));
 const WAYS: Data[] = [{ in_memory: "yes" }, { in_memory: "no" }];
 
 /** Each sample's first input and its target. */

@@ -1,9 +1,8 @@
 // Files of tokens: what nanoGPT and llm.c write, windows that are a function of the sample, and what is refused.
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { Config } from "../../../../../core/settings/settings.ts";
-import { loadKind } from "../../../../../core/data/reading/reader.ts";
 import { batchOf, plainPart, type Source } from "../../../../../core/data/source.ts";
-import { tokens } from "../../../../../core/data/formats/tokens/tokens.ts";
+import { tokens } from "../../../../../core/data/formats/tokens/format.ts";
 import { toBigInts } from "../../../../../ffi/make.ts";
 import { liveTensors, scope } from "../../../../../ffi/tensor.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
@@ -16,7 +15,7 @@ useLibtorch();
 function open(path: string, data: Changes = {}, model: Partial<Config["model"]> = {}, seed = 1) {
   const config = settings({ data: { data_path: path, ...data }, model: { context: 8, ...model } });
   config.training.seed = seed;
-  return tokens(config);
+  return tokens.open(config);
 }
 
 /** numpy writes `code`'s files into the folder; `llmc` writes what llm.c's data_common.py does. */
@@ -136,7 +135,7 @@ Deno.test(
     const text = "To be, or not to be: that is the question. Größe!\n".repeat(40);
     await Deno.writeTextFile(`${folder}/input.txt`, text);
     const bytes = [...new TextEncoder().encode(text)];
-    await loadKind("tokens");
+    await tokens.reader!({ data_path: folder, external_files: false });
     for (const in_memory of ["yes", "no"] as const) {
       const { train, notes } = open(`${folder}/input.txt`, {
         token_type: "uint8",

@@ -1,0 +1,29 @@
+// The kinds of data. A new one is a folder with its Format, a line here, and a line about it in core/settings/formats.ts.
+// `auto` looks at folders in this order.
+import type { DataKind } from "../settings/formats.ts";
+import type { Format } from "./format.ts";
+import { des, lpt } from "./cosmology/format.ts";
+import { csv } from "./formats/csv/format.ts";
+import { hdf5 } from "./formats/hdf5/format.ts";
+import { imagefolder } from "./formats/images/format.ts";
+import { mnist } from "./formats/mnist/format.ts";
+import { netcdf } from "./formats/netcdf/format.ts";
+import { npz } from "./formats/npz/format.ts";
+import { packed } from "./formats/packed/format.ts";
+import { tokens } from "./formats/tokens/format.ts";
+import { fields, synthetic } from "./synthetic/format.ts";
+
+export const FORMATS: Readonly<Record<DataKind, Format>> = {
+  packed,
+  mnist,
+  tokens,
+  npz,
+  csv,
+  netcdf,
+  hdf5,
+  imagefolder,
+  synthetic,
+  fields,
+  "2lpt": lpt,
+  des,
+};

@@ -1,0 +1,191 @@
+// The format of packed shards: fields, layout and headers, and the plan of how many samples each shard takes.
+import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
+import type { Facts } from "../../../models/model.ts";
+
+// The packed format: where each byte of a shard is, and what index.json says. docs/packed.md is its description.
+
+export const FORMAT = "hpctrain-packed", FORMAT_VERSION = 1;
+export const INDEX = "index.json";
+export const HEADER_BYTES = 64;
+/** A shard is about this large, soon written again if packing is stopped; larger where there would be more than this. */
+const SHARD_BYTES = 64 << 20, MOST_SHARDS = 256;
+
+/** One field of a sample, as it is stored. */
+export interface StoredField {
+  readonly name: string;
+  /** Of one sample. */
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  /** What the model sees: the stored numbers as this type ... */
+  readonly seen: DType;
+  /** ... divided by this: 255 for pixels. */
+  readonly divisor?: number;
+}
+
+export interface Schema {
+  /** "rows" of one size, or images as their files hold them ("encoded": JPEG, PNG, WebP), each as long as it is. */
+  readonly encoding: "rows" | "encoded";
+  readonly input: StoredField;
+  readonly target: StoredField;
+  readonly task: Facts["task"];
+  readonly outputs: number;
+  /** Names of the classes 0, 1, 2, ..., or of the target's numbers. */
+  readonly names?: readonly string[];
+}
+
+/** Where the samples come from. Two origins with one hash give the same bytes. */
+export interface Origin {
+  /** "2lpt", "imagefolder", ... */
+  readonly kind: string;
+  readonly hash: string;
+  /** One line for the user. */
+  readonly said: string;
+  /** What else there is to know: parameters of a simulation. Plain JSON, covered by the hash. */
+  readonly facts?: Readonly<Record<string, unknown>>;
+}
+
+export interface Shard {
+  readonly name: string;
+  readonly samples: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+export interface Index {
+  readonly format: typeof FORMAT;
+  readonly version: typeof FORMAT_VERSION;
+  readonly origin: Origin;
+  readonly schema: Schema;
+  /** Of the schema, for readers in a hurry; rows only. */
+  readonly layout: RowLayout | null;
+  readonly samplesPerShard: number;
+  readonly train: readonly Shard[];
+  readonly val: readonly Shard[];
+}
+
+/** Offsets in a row: the input, the target, and the CRC-32 of the input's bytes followed by the target's. */
+export interface RowLayout {
+  readonly rowBytes: number;
+  readonly inputBytes: number;
+  readonly targetAt: number;
+  readonly targetBytes: number;
+  readonly crcAt: number;
+}
+
+const upTo = (multiple: number, bytes: number) => Math.ceil(bytes / multiple) * multiple;
+
+export const fieldBytes = ({ shape, dtype }: Pick<StoredField, "shape" | "dtype">): number =>
+  shape.reduce((product, size) => product * size, dtypeBytes(dtype));
+
+export function rowLayoutOf({ input, target }: Pick<Schema, "input" | "target">): RowLayout {
+  const inputBytes = fieldBytes(input), targetBytes = fieldBytes(target);
+  const targetAt = upTo(8, inputBytes);
+  const crcAt = upTo(4, targetAt + targetBytes);
+  return { rowBytes: upTo(8, crcAt + 4), inputBytes, targetAt, targetBytes, crcAt };
+}
+
+/** The parts of row `i` among these rows. */
+export const inputOf = (rows: Uint8Array, { rowBytes, inputBytes }: RowLayout, i: number): Uint8Array =>
+  rows.subarray(i * rowBytes, i * rowBytes + inputBytes);
+export const targetOf = (rows: Uint8Array, layout: RowLayout, i: number): Uint8Array => {
+  const at = i * layout.rowBytes + layout.targetAt;
+  return rows.subarray(at, at + layout.targetBytes);
+};
+
+const MAGIC = "HPCTPACK";
+
+/** The first bytes of a shard: the magic, version, encoding, samples, bytes of a row (0: each as long as it is). */
+export function shardHeader(samples: number, rowBytes: number): Uint8Array {
+  const header = new Uint8Array(HEADER_BYTES), view = new DataView(header.buffer);
+  header.set(new TextEncoder().encode(MAGIC));
+  view.setUint32(8, FORMAT_VERSION, true);
+  view.setUint32(12, rowBytes === 0 ? 1 : 0, true);
+  view.setBigUint64(16, BigInt(samples), true);
+  view.setBigUint64(24, BigInt(rowBytes), true);
+  return header;
+}
+
+/** The names that numpy, PyTorch and index.json have for data types. */
+const SPELLED: Readonly<Partial<Record<DType, string>>> = {
+  u8: "uint8",
+  i8: "int8",
+  i16: "int16",
+  i32: "int32",
+  i64: "int64",
+  u16: "uint16",
+  u32: "uint32",
+  u64: "uint64",
+  f16: "float16",
+  bf16: "bfloat16",
+  f32: "float32",
+  f64: "float64",
+  bool: "bool",
+};
+
+export function spelled(dtype: DType): string {
+  const name = SPELLED[dtype];
+  if (!name) throw new Error(`internal: ${dtype} can't be packed.`);
+  return name;
+}
+
+export const unspelled = (name: unknown): DType | undefined =>
+  (Object.keys(SPELLED) as DType[]).find((dtype) => SPELLED[dtype] === name);
+
+// What is to be packed, and into which shards: functions of the plan alone, so that every rank has the same.
+
+export interface Plan {
+  /** The folder. */
+  readonly out: string;
+  readonly schema: Schema;
+  /** All of them; the last `val` are to validate with. */
+  readonly samples: number;
+  readonly val?: number;
+  /** As format.ts says unless told. */
+  readonly perShard?: number;
+  readonly origin: Origin;
+  /** The most samples that are asked for at once; it changes no byte. */
+  readonly atOnce?: number;
+  /** About how large an encoded sample is. */
+  readonly sampleBytes?: number;
+}
+
+/** One shard that is to be there. */
+export interface PlannedShard {
+  readonly name: string;
+  readonly set: "train" | "val";
+  readonly first: number;
+  readonly samples: number;
+  /** Null where samples are encoded, each as long as it is. */
+  readonly bytes: number | null;
+}
+
+export function perShardOf(
+  { schema, perShard, sampleBytes, samples }: Pick<Plan, "schema" | "perShard" | "sampleBytes" | "samples">,
+): number {
+  const each = schema.encoding === "rows" ? rowLayoutOf(schema).rowBytes : sampleBytes ?? 1;
+  const fitting = Math.max(1, Math.floor(SHARD_BYTES / each), Math.ceil(samples / MOST_SHARDS));
+  return perShard ?? Math.min(fitting, samples);
+}
+
+/** No shard has samples of both sets. */
+export function shardsOf(plan: Plan): PlannedShard[] {
+  const { samples, val = 0, schema } = plan;
+  const perShard = perShardOf(plan);
+  const rowBytes = schema.encoding === "rows" ? rowLayoutOf(schema).rowBytes : null;
+  const wanted: PlannedShard[] = [];
+  const add = (set: PlannedShard["set"], from: number, to: number) => {
+    for (let first = from; first < to; first += perShard) {
+      const count = Math.min(perShard, to - first);
+      const bytes = rowBytes === null ? null : HEADER_BYTES + count * rowBytes;
+      const name = `shard-${String(wanted.length).padStart(5, "0")}.bin`;
+      wanted.push({ name, set, first, samples: count, bytes });
+    }
+  };
+  add("train", 0, samples - val);
+  add("val", samples - val, samples);
+  return wanted;
+}
+
+/** About how much of the disk a shard takes. */
+export const roughBytes = ({ bytes, samples }: PlannedShard, { sampleBytes = 0 }: Plan): number =>
+  bytes ?? HEADER_BYTES + samples * (sampleBytes + 16);

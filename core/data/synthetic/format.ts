@@ -1,0 +1,26 @@
+// Made-up data as kinds of data: nothing is read.
+import type { DataRequest, Format, Sources } from "../format.ts";
+import type { Source } from "../source.ts";
+import { checkCount, type Spec } from "./draw.ts";
+import { fields as makeFields } from "./fields.ts";
+import { synthetic as makeSynthetic } from "./synthetic.ts";
+
+const madeUp = (make: (spec: Spec) => Source): Format => ({
+  endings: [],
+  path: null,
+  open: ({ data, training: { seed, loss }, model }: DataRequest): Sources => {
+    const made = (role: Spec["role"], samples: number) => {
+      const spec = { role, samples, seed, loss, model };
+      checkCount(spec);
+      return make(spec);
+    };
+    return {
+      train: made("train", data.train_samples),
+      val: data.val_samples > 0 ? made("val", data.val_samples) : null,
+      notes: [],
+    };
+  },
+});
+
+export const synthetic = madeUp(makeSynthetic);
+export const fields = madeUp(makeFields);

@@ -1,0 +1,21 @@
+// The kinds of data by the names that users write, each with one line about it. core/data/formats.ts says how each is
+// opened: the type checker refuses a name that only one of the two has.
+
+export const DATA_KINDS = {
+  synthetic: "made up for the model, so that anything trains without a file",
+  mnist: "MNIST and its relatives: the folder of their idx files, gzipped or not",
+  fields: "Gaussian random fields made from two parameters, which the model infers",
+  npz: "numpy's arrays: an .npz archive, an .npy file, or a folder of .npy files",
+  csv: "a table of text: csv, tsv, or columns between spaces",
+  netcdf: "variables of a NetCDF file, classic or NetCDF-4",
+  hdf5: "datasets of an HDF5 file",
+  tokens: "files of tokens to train a language model with",
+  packed: "the shards that `hpctrain pack` and `hpctrain generate-data` write",
+  imagefolder: "JPEG, PNG and WebP images, one folder a class",
+  "2lpt": "simulated boxes of the universe, generated or read from where they were generated",
+  des: "simulated maps of a galaxy survey, generated or read from where they were generated",
+} as const;
+
+export type DataKind = keyof typeof DATA_KINDS;
+
+export const DATA_KIND_NAMES = Object.keys(DATA_KINDS) as DataKind[];
