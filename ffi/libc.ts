@@ -96,10 +96,22 @@ export interface MemoryBlock {
   readonly bytes: number;
 }
 
-/** The memory at a place, for as long as the tensor it belongs to is kept. */
+/** The bytes of a block, which are good for as long as the tensor that owns the memory is kept. */
 export function bytesAt({ address, bytes }: MemoryBlock): Uint8Array<ArrayBuffer> {
   if (bytes === 0) return new Uint8Array(0);
   return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(Deno.UnsafePointer.create(address)!, bytes));
+}
+
+export function copyMemory(from: MemoryBlock, to: MemoryBlock): void {
+  bytesAt(to).set(bytesAt(from));
+}
+
+/** The block in parts of `size` bytes, the last one shorter; an empty block is one part. */
+export function memoryParts({ address, bytes }: MemoryBlock, size: number): MemoryBlock[] {
+  return Array.from({ length: Math.max(1, Math.ceil(bytes / size)) }, (_, i) => ({
+    address: address + BigInt(i * size),
+    bytes: Math.min(size, bytes - i * size),
+  }));
 }
 
 // Large pages for memory that is read here and there: a row of it is then found without a walk through page tables.

@@ -195,15 +195,6 @@ function readRoot(file: FileBytes, zip: ZipReader): Value {
   return readPickle(zip.read(pickle), { refuse, storage: storages(storageOf, refuse), memory }).value;
 }
 
-/** What `writePickle` was given. */
-export function readPickled({ bytes, storages: all }: Pickled): Value {
-  const refuse = (what: string): never => {
-    throw new Error(`internal: a pickle of ours can't be read: ${what}`);
-  };
-  const storage = storages((key) => all[Number(key)], refuse);
-  return readPickle(bytes, { refuse, storage, memory: Infinity }).value;
-}
-
 /** A compressed entry is unpacked as a whole. torch.save compresses nothing, and weights hardly shrink. */
 function refuseUnpacking(file: FileBytes, zip: ZipReader): void {
   for (const { name, size, packedSize } of zip.entries.values()) {

@@ -3,17 +3,17 @@ import { failBeyondFileLimit } from "../../ffi/libc.ts";
 import type { Tensor } from "../../ffi/tensor.ts";
 import {
   awaitFlag,
-  type Entry,
+  contentOf,
   newFlag,
-  type PartJob,
+  partOf,
   type SaveJob,
+  type StoragePlace,
   writeCheckpoint,
   type Written,
 } from "../checkpoint/background/job.ts";
 import { openSnapshot, openWriter, type Snapshot, type Writer } from "../checkpoint/background/writer.ts";
-import { writePickle } from "../checkpoint/pickle_writer.ts";
 import { type Cursor, type Parts, tensorsOf, toData, toTree } from "../checkpoint/training_state.ts";
-import { type Key, type Storage, TensorData, type Value } from "../checkpoint/value.ts";
+import { type Storage, TensorData, type Value } from "../checkpoint/value.ts";
 import type { Config } from "../settings/settings.ts";
 import { freeMemory } from "../base/memory.ts";
 import type { Normalisation } from "../data/transforms/values.ts";
@@ -27,7 +27,6 @@ import { bestPath, epochPath, latestPath, type RunPaths } from "./run_folder.ts"
 import { learningRate, type Schedule } from "./schedule.ts";
 import { join } from "../../deps/path.ts";
 import { remove } from "../base/atomic.ts";
-import { flatten } from "../checkpoint/safetensors.ts";
 import { ELSEWHERE } from "../checkpoint/sharded_writer.ts";
 import { shareOut } from "../checkpoint/sharded_reader.ts";
 import type { Control } from "../ranks/control/control.ts";
@@ -238,21 +237,11 @@ function jobOf(
       : null,
   };
   if (own) return { ...common, ...own.partOf(tree, path, place), ...(sharing!.rank > 0 ? ALONE : {}) };
-  const { bytes: pickle, storages } = writePickle(tree);
-  const finite = weightsIn(tree, storages, parts.names);
-  return { ...common, pickle, storages: storages.map(place), finite };
+  return { ...common, ...contentOf(tree, { path, parameters: parts.names, place }) };
 }
 
 /** What a rank writes that is not the first: its part, and nothing that is the checkpoint's. */
 const ALONE = { links: [], retire: null };
-
-function weightsIn(tree: Value, storages: readonly Storage[], names: readonly string[]): SaveJob["finite"] {
-  const weights = (tree as Map<Key, Value>).get("model_state_dict") as Map<Key, TensorData>;
-  const numbers = new Map(storages.map((storage, number) => [storage, number]));
-  return names.map((name) => ({ name, data: weights.get(name)! }))
-    .filter(({ data }) => data.dtype === "f32")
-    .map(({ name, data }) => ({ name, storage: numbers.get(data.storage)! }));
-}
 
 // Which part of a checkpoint is whose, where every rank writes its own (--checkpoint-format sharded), and what ranks
 // agree on about saves: between two steps, so that their threads need only the folder.
@@ -277,8 +266,8 @@ interface Tree {
   partOf(
     tree: Value,
     path: string,
-    place: (storage: Storage) => PartJob["storages"][number],
-  ): Pick<PartJob, "part" | "tensors" | "metadata" | "storages" | "finite">;
+    place: (storage: Storage) => StoragePlace,
+  ): Pick<SaveJob, "part" | "content" | "storages" | "finite">;
 }
 
 const LOOK_MS = 250;
@@ -294,7 +283,6 @@ export function openSharing(
   const mine = crypto.randomUUID().slice(0, 8);
   const session = team?.hear(mine, "name of the saves")[0] ?? mine; // no file of another process is taken for one of ours
   const owners = ownersOf(parts, world);
-  const weights = new Set(parts.names.map((name) => `model.${name}`));
   const ending = new SharedArrayBuffer(4);
   const end = () => Atomics.store(new Int32Array(ending), 0, 1);
   let saves = 0;
@@ -322,28 +310,17 @@ export function openSharing(
           ranks.set(made, owner);
           return made;
         },
-        partOf(tree, path, place) {
-          const { tensors, metadata } = flatten(tree, path);
-          const storages = new Map<Storage, number>();
-          const entry = ([name, data]: [string, TensorData]): Entry => {
-            const { dtype, shape, storage } = data;
-            const of = ranks.get(data) ?? 0; // the optimizer's step counts, which no rank has as tensors
-            if (of === rank && !storages.has(storage)) storages.set(storage, storages.size);
-            return { name, dtype, shape, rank: of, storage: storages.get(storage) ?? null };
-          };
-          const entries = [...tensors].map(entry);
-          return {
-            part: { rank, world, generation: `${session}-${++saves}`, patience, ending },
-            tensors: entries,
-            metadata,
-            storages: [...storages.keys()].map(place),
-            finite: entries.flatMap(({ name, dtype, storage }) =>
-              storage !== null && dtype === "f32" && weights.has(name)
-                ? [{ name: name.slice("model.".length), storage }]
-                : []
-            ),
-          };
-        },
+        partOf: (tree, path, place) => ({
+          part: { rank, world, generation: `${session}-${++saves}`, patience, ending },
+          // No rank has the optimizer's step counts as tensors: they are rank 0's.
+          ...partOf(tree, {
+            path,
+            parameters: parts.names,
+            place,
+            rank,
+            rankOf: (data) => ranks.get(data) ?? 0,
+          }),
+        }),
       };
     },
   };

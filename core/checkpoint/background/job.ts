@@ -1,69 +1,115 @@
 // One checkpoint to write, as plain data for a thread. Two threads share its copies and SHA-256 sums. Never imports
 // libtorch.
-import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
+import { bytesAt, copyMemory, type MemoryBlock, memoryParts } from "../../../ffi/libc.ts";
 import { UserError } from "../../base/errors.ts";
-import { readPickled, writePickled } from "../pt.ts";
+import { writePickle } from "../pickle_writer.ts";
+import { writePickled } from "../pt.ts";
+import { flatten } from "../safetensors.ts";
+import { writeSafetensors } from "../safetensors_writer.ts";
 import { ELSEWHERE, linkOrCopy, type Part, removeOld, reportFailure, writePart } from "../sharded_writer.ts";
-import { writeWhole } from "../safetensors_writer.ts";
 import {
   type DType,
+  type Key,
   memoryStorage,
   type Storage,
   type Sums,
   TensorData,
+  type Value,
   type WriteOptions,
 } from "../value.ts";
 import type { Copy } from "./writer.ts";
 import { createHash } from "node:crypto";
 
-// One checkpoint to be written: plain data, so that a thread can be sent it.
+/** Memory that stays as it is until the job is done, or the bytes themselves. */
+export type StoragePlace = MemoryBlock | Uint8Array;
 
-interface Common {
-  /** To be made before all else; whoever wants to change their sources waits for `copied`. */
+/** Plain data, so that it can be sent to a thread. */
+export interface SaveJob extends JobContent {
+  /** Copies to make before all else; whoever wants to change their sources waits for `copied`. */
   readonly copies: readonly Copy[];
   readonly copied: SharedArrayBuffer;
   readonly path: string;
-  /** What is to be written, by number: memory that stays as it is until the job is done, or the bytes themselves. */
-  readonly storages: readonly (MemoryBlock | Uint8Array)[];
-  /** Storages of f32 numbers that must be finite, by name. */
-  readonly finite: readonly { readonly name: string; readonly storage: number }[];
   /** Names that the finished file gets beside its own. */
   readonly links: readonly string[];
-  /** Checkpoints of single epochs to be removed when all that is done. */
+  /** Checkpoints of single epochs to remove when all that is done. */
   readonly retire: { readonly folder: string; readonly keep: number; readonly epoch: number } | null;
+  /** Set where every rank writes its own part of the checkpoint. */
+  readonly part?: Part;
 }
 
-/** One file, with what the pickle refers to. The path's ending chooses the format. */
-export interface FileJob extends Common {
-  readonly pickle: Uint8Array;
+export interface JobContent {
+  /** A .pt file's pickle, or the named tensors of a safetensors file. */
+  readonly content: { readonly pickle: Uint8Array } | NamedTensors;
+  /** The storages that the content refers to by number. */
+  readonly storages: readonly StoragePlace[];
+  /** Storages of f32 numbers that must be finite, by name. */
+  readonly finite: readonly { readonly name: string; readonly storage: number }[];
 }
 
-/** A part of a checkpoint that all ranks write. */
-export interface PartJob extends Common {
-  readonly part: Part;
-  readonly tensors: readonly Entry[];
+interface NamedTensors {
+  readonly tensors: readonly {
+    readonly name: string;
+    readonly dtype: DType;
+    readonly shape: readonly number[];
+    /** The rank whose file the tensor goes into. */
+    readonly rank: number;
+    /** Null where another rank has the bytes. */
+    readonly storage: number | null;
+  }[];
   readonly metadata: Readonly<Record<string, string>>;
 }
-
-/** A tensor of the checkpoint, and whose file it goes into; another rank's has no storage here. */
-export interface Entry {
-  readonly name: string;
-  readonly dtype: DType;
-  readonly shape: readonly number[];
-  readonly rank: number;
-  readonly storage: number | null;
-}
-
-export type SaveJob = FileJob | PartJob;
 
 export interface Written {
   readonly bytes: number;
   readonly seconds: number;
 }
 
+/** `place` says where a storage's bytes are; `parameters` are the weights that must be finite. */
+interface ContentOptions {
+  readonly path: string;
+  readonly parameters: readonly string[];
+  readonly place: (storage: Storage) => StoragePlace;
+}
+
+/** A file's content. The path's ending chooses the format. */
+export function contentOf(tree: Value, options: ContentOptions): JobContent {
+  if (options.path.endsWith(".safetensors")) return partOf(tree, { ...options, rank: 0, rankOf: () => 0 });
+  const { bytes: pickle, storages } = writePickle(tree);
+  const numbers = new Map(storages.map((storage, number) => [storage, number]));
+  const weights = (tree as Map<Key, Map<Key, TensorData>>).get("model_state_dict");
+  const finite = options.parameters.map((name) => ({ name, data: weights!.get(name)! }))
+    .filter(({ data }) => data.dtype === "f32")
+    .map(({ name, data }) => ({ name, storage: numbers.get(data.storage)! }));
+  return { content: { pickle }, storages: storages.map(options.place), finite };
+}
+
+/** The content of one rank's part: all tensors are named in it, and it has the bytes of the rank's own. */
+export function partOf(
+  tree: Value,
+  { path, parameters, place, rank, rankOf }: ContentOptions & {
+    readonly rank: number;
+    readonly rankOf: (data: TensorData) => number;
+  },
+): JobContent {
+  const weights = new Set(parameters.map((name) => `model.${name}`));
+  const { tensors, metadata } = flatten(tree, path);
+  const storages = new Map<Storage, number>();
+  const entries = [...tensors].map(([name, data]) => {
+    const { dtype, shape, storage } = data, owner = rankOf(data);
+    if (owner === rank && !storages.has(storage)) storages.set(storage, storages.size);
+    return { name, dtype, shape, rank: owner, storage: storages.get(storage) ?? null };
+  });
+  const finite = entries.flatMap(({ name, dtype, storage }) =>
+    storage !== null && dtype === "f32" && weights.has(name)
+      ? [{ name: name.slice("model.".length), storage }]
+      : []
+  );
+  return { content: { tensors: entries, metadata }, storages: [...storages.keys()].map(place), finite };
+}
+
 /**
- * Nothing replaces a good checkpoint before it was read back; nothing is removed before its successor is in place.
- * `callHelp` has another thread do a part of the work.
+ * Replaces a good checkpoint only when the new one was read back, and removes old ones only when their successor is in
+ * place. `callHelp` has another thread do a part of the work.
  */
 export function writeCheckpoint(job: SaveJob, callHelp?: (work: SharedWork) => void): Written {
   const work = callHelp ? workOf(job.copies, job.storages) : null;
@@ -72,7 +118,7 @@ export function writeCheckpoint(job: SaveJob, callHelp?: (work: SharedWork) => v
     return copyAndWrite(job, work);
   } catch (error) {
     if (work) leaveSums(work);
-    if ("part" in job) reportFailure(job.path, job.part, error);
+    if (job.part) reportFailure(job.path, job.part, error);
     throw error;
   }
 }
@@ -93,58 +139,47 @@ function copyAndWrite(job: SaveJob, work: SharedWork | null): Written {
       failures.push(error); // no reason to keep the old state in the path's place
     }
   };
-  const size = "part" in job
-    ? writeOwn(job, contents, { known, ready })
-    : writeFile(job, contents, { known, ready });
+  const size = write(job, contents, { verify: true, known, ready });
   if (failures.length > 0) throw failures[0];
   return { bytes: size, seconds: (performance.now() - began) / 1000 };
 }
 
 /**
- * Before the path has it: a run that is killed between the two comes to this state again and names it again. The other way
- * round it would go on from here, and nobody would give the best and the epoch's checkpoint their names.
+ * Gives the other names before the path has the file: a run that is killed between the two comes to this state again and
+ * names it again. The other way round it would go on from here, and the best and the epoch's checkpoint would never get
+ * their names.
  */
-function nameAlso(job: SaveJob, temporary: string): void {
-  const { path, links, retire } = job;
-  for (const link of links) "part" in job ? linkOrCopy(path, link, temporary) : linkOrCopy(temporary, link);
+function nameAlso({ path, part, links, retire }: SaveJob, temporary: string): void {
+  for (const link of links) part ? linkOrCopy(path, link, temporary) : linkOrCopy(temporary, link);
   if (retire) removeOld(retire.folder, retire.keep, retire.epoch);
 }
 
-/** What is asked for a storage's SHA-256, by the storage. */
-function sumsOf(work: SharedWork, storages: Common["storages"], contents: readonly Storage[]): Sums {
+/** How to get the SHA-256 of each storage that the other thread may sum. */
+function sumsOf(work: SharedWork, places: readonly StoragePlace[], contents: readonly Storage[]): Sums {
   const numbers = new Map<unknown, number>(work.sum.map((place, i) => [place, i]));
   return new Map(contents.flatMap((content, i) => {
-    const number = numbers.get(storages[i]);
+    const number = numbers.get(places[i]);
     return number === undefined ? [] : [[content, () => digestFor(work, number)]];
   }));
 }
 
-type Options = Pick<WriteOptions, "known" | "ready">;
-
-function writeFile({ path, pickle }: FileJob, storages: Storage[], more: Options): number {
-  const state = { bytes: pickle, storages }, options = { verify: true, ...more };
-  return path.endsWith(".safetensors")
-    ? writeWhole(path, readPickled(state), options)
-    : writePickled(path, state, options);
-}
-
-function writeOwn({ path, part, tensors, metadata }: PartJob, storages: Storage[], more: Options): number {
-  const ranks = new Map(tensors.map(({ name, rank }) => [name, rank]));
-  const data = tensors.map(({ name, dtype, shape, storage }) =>
-    [name, new TensorData(dtype, shape, storage === null ? ELSEWHERE : storages[storage])] as const
+function write({ path, content, part }: SaveJob, storages: Storage[], options: WriteOptions): number {
+  if ("pickle" in content) return writePickled(path, { bytes: content.pickle, storages }, options);
+  const { tensors: entries, metadata } = content;
+  const tensors = new Map(
+    entries.map(({ name, dtype, shape, storage }) =>
+      [name, new TensorData(dtype, shape, storage === null ? ELSEWHERE : storages[storage])] as const
+    ),
   );
-  return writePart(path, part, {
-    tensors: new Map(data),
-    metadata,
-    rankOf: (name) => ranks.get(name)!,
-    ...more,
-  });
+  if (!part) return writeSafetensors(path, tensors, { ...options, metadata, sums: true });
+  const ranks = new Map(entries.map(({ name, rank }) => [name, rank]));
+  return writePart(path, part, { tensors, metadata, rankOf: (name) => ranks.get(name)!, ...options });
 }
 
 function copy({ copies, copied }: SaveJob, work: SharedWork | null): void {
   try {
     if (work) makeCopies(work);
-    else for (const { from, to } of copies) bytesAt(to).set(bytesAt(from));
+    else for (const { from, to } of copies) copyMemory(from, to);
   } finally {
     const flag = new Int32Array(copied);
     Atomics.store(flag, 0, 1);
@@ -152,7 +187,7 @@ function copy({ copies, copied }: SaveJob, work: SharedWork | null): void {
   }
 }
 
-/** Room for the flag of a job whose copies are made, and the wait for it. */
+/** The flag that a job sets when its copies are made. */
 export const newFlag = (): SharedArrayBuffer => new SharedArrayBuffer(4);
 export function awaitFlag(flag: SharedArrayBuffer): void {
   if (Atomics.wait(new Int32Array(flag), 0, 0, STEP_PATIENCE_MS) !== "timed-out") return;
@@ -170,7 +205,7 @@ function refuseSpoilt(bytes: Uint8Array, name: string, path: string): void {
   );
 }
 
-/** Of f32 numbers as their bits. Those that are not finite have an exponent of ones, and carry into the sign. */
+/** Takes f32 numbers as their bits: those that are not finite have an exponent of ones, and carry into the sign. */
 function allFinite(bits: Int32Array): boolean {
   const carry = (i: number) => (bits[i] & 0x7f800000) + 0x00800000;
   let found = 0, i = 0;
@@ -181,24 +216,24 @@ function allFinite(bits: Int32Array): boolean {
   return found >= 0;
 }
 
-// What two threads do together of one checkpoint: copies, and the SHA-256 of what is written. Whoever is free takes
-// the next piece; it takes as long as all the rest.
+// Two threads make the copies of one checkpoint and the SHA-256 sums of what is written, which take as long as all the
+// rest. Whoever is free takes the next piece.
 
 /** Plain data, so that the other thread can be sent it. */
 export interface SharedWork {
   readonly copies: readonly Copy[];
-  /** Whose sums are made, when all copies are. */
+  /** The memory to sum when all copies are made. */
   readonly sum: readonly MemoryBlock[];
-  /** Counters, flags and room for the sums: see `boardOf`. */
+  /** Counters, flags and room for the sums, as `boardOf` lays them out. */
   readonly board: SharedArrayBuffer;
 }
 
 const SUM_BYTES = 32;
-/** A thread that costs some megabytes is not worth it for less. */
+/** Less work than this is not worth a thread, which costs some megabytes. */
 const LEAST_BYTES = 32 << 20;
-/** Copies are shared out in pieces of this, so that both threads end at the same time. */
+/** Copies are divided into pieces of this size, so that both threads end at the same time. */
 const PIECE_BYTES = 8 << 20;
-/** Without a sum for this long the other thread is taken to be gone, and the sum made here. */
+/** After this long without a sum the other thread counts as gone, and this one makes the sum. */
 const HELP_PATIENCE_MS = 10_000;
 
 // The counters: the next copy, copies made, the next sum.
@@ -221,7 +256,7 @@ export const isLarge = (places: readonly MemoryBlock[]): boolean =>
 /** Null where one thread does it as well. */
 export function workOf(
   copies: readonly Copy[],
-  storages: readonly (MemoryBlock | Uint8Array)[],
+  storages: readonly StoragePlace[],
 ): SharedWork | null {
   const sum = storages.filter((one): one is MemoryBlock => !(one instanceof Uint8Array));
   if (!isLarge(sum)) return null;
@@ -230,12 +265,8 @@ export function workOf(
 }
 
 function piecesOf({ from, to }: Copy): Copy[] {
-  const count = Math.max(1, Math.ceil(from.bytes / PIECE_BYTES));
-  return Array.from({ length: count }, (_, i) => {
-    const at = i * PIECE_BYTES, bytes = Math.min(PIECE_BYTES, from.bytes - at);
-    const piece = ({ address }: MemoryBlock) => ({ address: address + BigInt(at), bytes });
-    return { from: piece(from), to: piece(to) };
-  });
+  const targets = memoryParts(to, PIECE_BYTES);
+  return memoryParts(from, PIECE_BYTES).map((piece, i) => ({ from: piece, to: targets[i] }));
 }
 
 /** What the second thread does. */
@@ -244,13 +275,13 @@ export function help(work: SharedWork): void {
 }
 
 /**
- * Comes to its end when all are made, the other thread's too: until then what they are made of must not change, so
- * whoever has it to change waits without end. False is for one who has not.
+ * Returns when all copies are made, the other thread's too: until then their sources must not change, so the thread that
+ * lets them change waits without end. False says that the other thread did not finish within the patience.
  */
 export function makeCopies(work: SharedWork, patience = Infinity): boolean {
   const { copies } = work, { counters } = boardOf(work);
   for (let i = Atomics.add(counters, NEXT_COPY, 1); i < copies.length;) {
-    bytesAt(copies[i].to).set(bytesAt(copies[i].from));
+    copyMemory(copies[i].from, copies[i].to);
     Atomics.add(counters, COPIED, 1);
     Atomics.notify(counters, COPIED);
     i = Atomics.add(counters, NEXT_COPY, 1);
@@ -261,12 +292,12 @@ export function makeCopies(work: SharedWork, patience = Infinity): boolean {
   return true;
 }
 
-/** Nobody needs the sums that are not begun with. */
+/** Marks the sums that nobody has begun as taken: nobody needs them. */
 export function leaveSums(work: SharedWork): void {
   Atomics.store(boardOf(work).counters, NEXT_SUM, work.sum.length);
 }
 
-/** Makes those that nobody has begun with. */
+/** Makes the sums that nobody has begun. */
 export function makeSums(work: SharedWork): void {
   const { sum } = work, { counters, ready, sums } = boardOf(work);
   for (let i = Atomics.add(counters, NEXT_SUM, 1); i < sum.length; i = Atomics.add(counters, NEXT_SUM, 1)) {
@@ -276,7 +307,7 @@ export function makeSums(work: SharedWork): void {
   }
 }
 
-/** The SHA-256 of one of the places in `sum`; helps to make them until none is left. */
+/** Gives the SHA-256 of one of the places in `sum`, and helps to make the others meanwhile. */
 export function digestFor(work: SharedWork, number: number, patience = HELP_PATIENCE_MS): string {
   makeSums(work);
   const { ready, sums } = boardOf(work);

@@ -3,19 +3,23 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { basename } from "@std/path";
 import { Buffer } from "node:buffer";
 import {
-  type FileJob,
+  contentOf,
   help,
   newFlag,
+  type SaveJob,
   type SharedWork,
   writeCheckpoint,
 } from "../../../../core/checkpoint/background/job.ts";
 import { openCheckpoint } from "../../../../core/checkpoint/open.ts";
-import { writePickle } from "../../../../core/checkpoint/pickle_writer.ts";
+import { readPt, writePt } from "../../../../core/checkpoint/pt.ts";
+import { writeWhole } from "../../../../core/checkpoint/safetensors_writer.ts";
 import {
   dict,
   memoryStorage,
+  OrderedDict,
   tensorBytes,
   TensorData,
+  Tuple,
   type Value,
 } from "../../../../core/checkpoint/value.ts";
 import { UserError } from "../../../../core/base/errors.ts";
@@ -28,7 +32,7 @@ const LARGE = 20 << 20;
 const kept = new Map<string, Float32Array[]>();
 
 /** Two tensors, the first's memory a copy that is made by the job. */
-function jobAt(path: string, first: Float32Array<ArrayBuffer>, second: Float32Array<ArrayBuffer>): FileJob {
+function jobAt(path: string, first: Float32Array<ArrayBuffer>, second: Float32Array<ArrayBuffer>): SaveJob {
   const copy = new Float32Array(first.length);
   kept.set(path, [first, copy, second]);
   const place = (numbers: Float32Array<ArrayBuffer>) => ({
@@ -37,11 +41,15 @@ function jobAt(path: string, first: Float32Array<ArrayBuffer>, second: Float32Ar
   });
   const tensor = (numbers: Float32Array<ArrayBuffer>) =>
     new TensorData("f32", [numbers.length], memoryStorage(new Uint8Array(numbers.buffer)));
-  const { bytes: pickle } = writePickle(dict({ first: tensor(copy), second: tensor(second) }));
+  const tree = dict({ first: tensor(copy), second: tensor(second) });
+  const numbers = [copy, second];
+  const { content, storages } = contentOf(tree, {
+    ...{ path, parameters: [] },
+    place: (storage) => place(numbers.find(({ buffer }) => buffer === storage.read(0, 0).buffer)!),
+  });
   return {
-    ...{ path, pickle, links: [], retire: null, copied: newFlag() },
+    ...{ path, content, storages, links: [], retire: null, copied: newFlag() },
     copies: [{ from: place(first), to: place(copy) }],
-    storages: [place(copy), place(second)],
     finite: [{ name: "first", storage: 0 }],
   };
 }
@@ -109,7 +117,7 @@ Deno.test(
 );
 
 /** What a process killed at the moment when the state was to take its place would have left. */
-function killedBeforeItsPlace(path: string, job: FileJob): void {
+function killedBeforeItsPlace(path: string, job: SaveJob): void {
   const { renameSync } = Deno;
   Deno.renameSync = (from, to) => {
     if (to === path) throw new Error("killed");
@@ -155,5 +163,48 @@ Deno.test(
     const job = { ...jobAt(path, numbers(64, 1), numbers(64, 1)), links: [taken] };
     assertEquals(assertThrows(() => writeCheckpoint(job), UserError).kind, "checkpoint");
     openCheckpoint(path).close();
+  }),
+);
+
+Deno.test(
+  "a safetensors file that is written from the tree has the bytes of one whose tree went through a pickle",
+  inFolder((folder) => {
+    const numbers = (seed: number) => Float32Array.from({ length: 6 }, (_, i) => i * seed);
+    const tensor = (seed: number) =>
+      new TensorData("f32", [2, 3], memoryStorage(new Uint8Array(numbers(seed).buffer)));
+    const tied = tensor(1);
+    const tree = dict({
+      epoch: 3,
+      model_state_dict: new OrderedDict([["a.weight", tied], ["b.weight", tied], ["c", tensor(2)]]),
+      optimizer_state_dict: dict({
+        state: new Map([[0, dict({ exp_avg: tensor(3) })], [1, dict({ exp_avg: tensor(4) })]]) as Value,
+        param_groups: [
+          dict({ lr: 1e-3, betas: new Tuple([0.9, 0.999]), params: [0, 1], param_names: ["a", "c"] }),
+        ],
+      }),
+      odd: [null, true, -0, NaN, 2 ** 53, -(2n ** 80n), "text \u00e9", new Uint8Array([0, 255])],
+    });
+    const [direct, pickled, path] = ["direct", "pickled", "path"].map((name) =>
+      `${folder}/${name}.safetensors`
+    );
+    writePt(path, tree);
+    using file = readPt(path);
+    writeWhole(pickled, file.root);
+    const { content, storages } = contentOf(tree, {
+      ...{ path: direct, parameters: [] },
+      place: (storage) => storage.read(0, storage.byteLength),
+    });
+    const job = {
+      path: direct,
+      content,
+      storages,
+      copies: [],
+      copied: newFlag(),
+      finite: [],
+      links: [],
+      retire: null,
+    };
+    writeCheckpoint(job);
+    assertEquals(Deno.readFileSync(direct), Deno.readFileSync(pickled));
   }),
 );
