@@ -1,6 +1,6 @@
 // Writes core/models/user/templates/hpctrain.d.ts, what users' files see of the library, from core/models/user/library.ts:
 //   deno run --allow-all --no-lock scripts/user_types.ts [OUT]
-// May import the TypeScript compiler, which is used for this alone and no part of the program.
+// It alone uses the TypeScript compiler, which is no part of the program.
 import ts from "npm:typescript@5.9.2"; // not in deno.lock: what is there is put into the executable
 import { dirname, fromFileUrl, join } from "@std/path";
 
@@ -22,6 +22,9 @@ const HEAD =
 // deno-fmt-ignore-file
 `;
 
+/** The ops are in core/models/user/ops.ts, and the context of a forward pass is an internal member of Module. */
+const SKIPPED = /\/(ffi\/ops|nn\/forward_context)\.ts$/;
+
 /** The declarations of each source that those of the entry need, by path. */
 function declarations(): Map<string, string> {
   const program = ts.createProgram([ENTRY], {
@@ -39,7 +42,7 @@ function declarations(): Map<string, string> {
   const needed = new Map<string, string>();
   const visit = (path: string) => {
     const text = all.get(path);
-    if (text === undefined || needed.has(path) || path.endsWith("/ffi/ops.ts")) return; // in core/models/user/ops.ts
+    if (text === undefined || needed.has(path) || SKIPPED.test(path)) return;
     needed.set(path, text);
     for (const [, name] of text.matchAll(/(?:from |import\()"(\.[^"]+)"/g)) visit(join(dirname(path), name));
   };
@@ -54,9 +57,10 @@ function home(path: string): "" | "ops" | "nn" | "init" {
   return /\/core\/models\/user\/ops?\.ts$/.test(path) ? "ops" : "";
 }
 
-/** A source's declarations without what ties it to files. */
+/** A source's declarations without internal members and without what ties it to files. */
 function loose(text: string): string {
   return text
+    .replace(/^ +\/\*\* @internal \*\/\n.*\n/gm, "")
     .replace(/^(import|export) [^;]*? from "[^"]+";\n/gm, "")
     .replace(/^export (type )?\{[^}]*\};\n/gm, "")
     .replace(/import\("[^"]+"\)\./g, "")

@@ -9,7 +9,7 @@ import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Loss } from "../models/losses.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 import type { Activation, Model } from "../models/model.ts";
-import { firstPass, recompute } from "../models/nn/norms.ts";
+import { inPass } from "../models/nn/forward_context.ts";
 import { key } from "../base/random.ts";
 
 // Forward and backward through a model's blocks: straight through, or recomputing each block's activations in the
@@ -79,7 +79,7 @@ export function checkpointed(
     });
   const inputs: Activation[] = [input];
   // With a graph, which goes at the block's end: without one libtorch chooses other kernels, of other bits, for some.
-  firstPass(() => {
+  inPass(p.model.root, "first", () => {
     for (let i = 0; i < last; i++) inputs.push(scope(() => withoutGraph(inputs[i], (x) => run(i, x))));
   });
   const top = scope(() => {
@@ -98,8 +98,7 @@ export function checkpointed(
     const before = gradients;
     gradients = scope(() => {
       const x = leaf(inputs[i]);
-      // Batch norm's running statistics moved in the first pass; in this one they stay.
-      backwardFrom(list(recompute(() => run(i, x))), before);
+      backwardFrom(list(inPass(p.model.root, "second", () => run(i, x))), before);
       return list(x).map(gradient);
     });
     // The peak is what this way is for. What was only handed on is this block's input too: an earlier one needs it.

@@ -9,7 +9,6 @@ import { Module } from "../nn/module.ts";
 import type { Archive, EntryStorage } from "./archive.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import type { Activation, Block } from "../model.ts";
-import { recomputing, toBeRecomputed } from "../nn/norms.ts";
 import type { GraphFrame } from "./operators.ts";
 import { bindSizes, fitSizes } from "./check.ts";
 import type { GraphPiece, Halves } from "./cuts.ts";
@@ -200,7 +199,7 @@ export class Runner {
     const frame = this.#frame, early = updates.filter((update) => !this.#late.includes(update));
     const forward = (x: Activation): Activation => {
       frame.training = root.training;
-      frame.again = recomputing();
+      frame.again = root.forwardContext.pass === "second";
       if (from === 0) this.#bind(x);
       else frame.values[input] = x as Tensor;
       for (const [slot, pairs] of complex) frame.values[slot] = viewAsComplex(pairs);
@@ -245,7 +244,7 @@ export class Runner {
     const { values, again, training } = this.#frame;
     if (!again) {
       for (const copy of found.splice(0)) copy.free();
-      if (training && toBeRecomputed()) {
+      if (training && this.parts.root.forwardContext.pass === "first") {
         for (const slot of moved) found.push(keep(clone(values[slot] as Tensor)));
       }
       return run();

@@ -1,9 +1,8 @@
-// A module: named parameters, buffers and children, registered in PyTorch's order; and sizes per dimension as layers
-// take them.
+// A module: named parameters, buffers and children, registered by hand in PyTorch's order; and sizes per dimension as
+// layers take them.
 import { requireGrad } from "../../../ffi/autograd.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
-
-// A module: named parameters, buffers and children, registered by hand in PyTorch's order.
+import { type ForwardContext, PLAIN } from "./forward_context.ts";
 
 /** @internal */
 type Named<T> = [name: string, value: T];
@@ -12,6 +11,8 @@ type Named<T> = [name: string, value: T];
 export abstract class Module {
   /** Whether it behaves as in training; `train` sets it. */
   training = true;
+  /** @internal */
+  forwardContext: ForwardContext = PLAIN;
   readonly #parameters: Named<Tensor>[] = [];
   readonly #buffers: Named<Tensor>[] = [];
   readonly #children: Named<Module>[] = [];

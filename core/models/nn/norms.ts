@@ -1,12 +1,10 @@
-// nn.LayerNorm, GroupNorm, RMSNorm and BatchNorm; BatchNorm knows whether a forward pass is a recomputation.
+// nn.LayerNorm, GroupNorm, RMSNorm and BatchNorm (1d, 2d and 3d are one class: the op takes any of them).
 import { constant, ones, zeros } from "../../../ffi/make.ts";
 import { batchNorm, groupNorm, layerNorm, rmsNorm, scatterAdd_, view } from "../../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { Module, perDimension, type Size } from "./module.ts";
 import { UserError } from "../../base/errors.ts";
-import { syncedBatchNorm, synchronised } from "./sync_batch_norm.ts";
-
-// nn.LayerNorm, GroupNorm, RMSNorm.
+import { syncedBatchNorm } from "./sync_batch_norm.ts";
 
 /** torch.nn.LayerNorm: over the last dimensions, which the shape names. */
 export class LayerNorm extends Module {
@@ -79,36 +77,11 @@ export class RMSNorm extends Module {
   }
 }
 
-// nn.BatchNorm1d, 2d, 3d (one class: the op takes any of them).
-
 export interface BatchNormOptions {
   eps?: number;
   momentum?: number;
   affine?: boolean;
 }
-
-let pass: "only" | "first" | "second" = "only";
-
-function during<R>(which: "first" | "second", body: () => R): R {
-  pass = which;
-  try {
-    return body();
-  } finally {
-    pass = "only";
-  }
-}
-
-/** Runs forward over a batch that `recompute` goes over again (gradient checkpointing). */
-export const firstPass = <R>(body: () => R): R => during("first", body);
-
-/** Runs forward a second time over the same batch (gradient checkpointing): running statistics stay as they are. */
-export const recompute = <R>(body: () => R): R => during("second", body);
-
-/** True inside firstPass: what the second must find as it is now is to be put aside. */
-export const toBeRecomputed = (): boolean => pass === "first";
-
-/** True inside recompute: whatever else keeps statistics leaves them, too. */
-export const recomputing = (): boolean => pass === "second";
 
 export class BatchNorm extends Module {
   readonly features: number;
@@ -139,13 +112,17 @@ export class BatchNorm extends Module {
     if (!this.training) {
       return batchNorm(x, weight, bias, this.#mean, this.#variance, false, this.#momentum, this.#eps, true);
     }
-    if (synchronised()) {
+    const { ranks, pass, norms } = this.forwardContext;
+    if (ranks) {
       this.#count();
       const [mean, variance, momentum, eps] = [this.#mean, this.#variance, this.#momentum, this.#eps];
-      return syncedBatchNorm(x, { weight, bias, mean, variance, momentum, eps });
+      return syncedBatchNorm(x, { weight, bias, mean, variance, momentum, eps }, ranks, norms);
     }
     if (x.shape[0] === 1) refuseLonely(x);
-    if (recomputing()) return batchNorm(x, weight, bias, null, null, true, this.#momentum, this.#eps, true);
+    // The first pass moved the running statistics; in the second they stay.
+    if (pass === "second") {
+      return batchNorm(x, weight, bias, null, null, true, this.#momentum, this.#eps, true);
+    }
     this.#count();
     return batchNorm(x, weight, bias, this.#mean, this.#variance, true, this.#momentum, this.#eps, true);
   }

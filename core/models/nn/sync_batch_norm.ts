@@ -16,38 +16,18 @@ import {
   zerosLike,
 } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
+import { contextOf, type NormRanks, type SyncedNorm } from "./forward_context.ts";
+import type { Module } from "./module.ts";
 
-/** What ranks do together, in the same order on each. */
-export interface NormRanks {
-  /** Every rank's vector as a row. */
-  gather(own: Tensor): Tensor;
-  /** The sum over ranks, in place. */
-  sum(t: Tensor): void;
+/** From here on the model normalises over the samples of all these ranks. */
+export function synchronise(root: Module, ranks: NormRanks): void {
+  contextOf(root).ranks = ranks;
 }
 
-/** One application, until its backward. */
-export interface SyncedNorm {
-  /** What was normalised, and the leaf with its normalised values. */
-  readonly x: Tensor;
-  readonly normal: Tensor;
-  readonly scale: Tensor;
-  readonly count: Tensor;
-}
-
-let ranks: NormRanks | null = null;
-let applied: SyncedNorm[] = [];
-
-/** Null: each rank normalises by its own samples. */
-export function synchronise(over: NormRanks | null): void {
-  ranks = over;
-}
-
-export const synchronised = (): boolean => ranks !== null;
-
-/** The norms that were applied since this was last asked, in their order. */
-export function takeNorms(): readonly SyncedNorm[] {
-  const taken = applied;
-  applied = [];
+/** The norms that were applied since the last call, in their order. */
+export function takeNorms(root: Module): readonly SyncedNorm[] {
+  const context = contextOf(root), taken = context.norms;
+  context.norms = [];
   return taken;
 }
 
@@ -60,10 +40,10 @@ interface State {
   readonly eps: number;
 }
 
-export function syncedBatchNorm(x: Tensor, s: State): Tensor {
+export function syncedBatchNorm(x: Tensor, s: State, ranks: NormRanks, applied: SyncedNorm[]): Tensor {
   const channels = x.shape[1];
   const shape = x.shape.map((_, i) => i === 1 ? channels : 1);
-  const { mean, spread, count } = noGrad(() => statistics(x, ranks!));
+  const { mean, spread, count } = noGrad(() => statistics(x, ranks));
   const norm = noGrad(() => {
     const { device } = x;
     const variance = div(spread, count);
@@ -75,7 +55,7 @@ export function syncedBatchNorm(x: Tensor, s: State): Tensor {
     return { scale, normal };
   });
   const leaf = boundary(norm.normal);
-  applied.push({ x: keep(x), normal: keep(leaf), scale: keep(norm.scale), count: keep(count) });
+  applied.push({ ranks, x: keep(x), normal: keep(leaf), scale: keep(norm.scale), count: keep(count) });
   const scaled = s.weight ? mul(leaf, reshape(s.weight, shape)) : mul(leaf, ones([], { device: x.device }));
   const y = s.bias ? add(scaled, reshape(s.bias, shape)) : scaled;
   return toDtype(y, x.dtype);
@@ -106,13 +86,13 @@ const allBut1 = (x: Tensor): number[] => x.shape.map((_, i) => i).filter((i) => 
 
 /** Backward through norms whose values' gradients are there, the last first. */
 export function backwardThroughNorms(norms: readonly SyncedNorm[]): void {
-  for (const { x, normal, scale, count } of norms.toReversed()) {
+  for (const { ranks, x, normal, scale, count } of norms.toReversed()) {
     scope(() => {
       const channels = x.shape[1], dims = allBut1(x);
       const gradient = noGrad(() => {
         const g = gradOf(normal) ?? zerosLike(normal);
         const sums = cat([sumDim(g, dims), sumDim(mul(g, normal), dims)]);
-        ranks!.sum(sums);
+        ranks.sum(sums);
         const means = div(sums, count);
         const [a, b] = [0, channels].map((from) =>
           reshape(narrow(means, 0, from, channels), x.shape.map((_, i) => i === 1 ? channels : 1))
@@ -126,9 +106,9 @@ export function backwardThroughNorms(norms: readonly SyncedNorm[]): void {
 }
 
 /** This rank's part in the collectives of norms that others apply while it has no samples: forward, then backward. */
-export function withoutSamples(channels: readonly number[], device: Tensor["device"]) {
+export function withoutSamples(ranks: NormRanks, channels: readonly number[], device: Tensor["device"]) {
   return {
-    forward: () => channels.forEach((c) => scope(() => ranks!.gather(zeros([2 * c + 1], { device })))),
-    backward: () => channels.toReversed().forEach((c) => scope(() => ranks!.sum(zeros([2 * c], { device })))),
+    forward: () => channels.forEach((c) => scope(() => ranks.gather(zeros([2 * c + 1], { device })))),
+    backward: () => channels.toReversed().forEach((c) => scope(() => ranks.sum(zeros([2 * c], { device })))),
   };
 }

@@ -9,7 +9,8 @@ import type { Owned } from "./zero.ts";
 import { autocast } from "../../../ffi/context.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
-import { backwardThroughNorms, type SyncedNorm, takeNorms } from "../../models/nn/sync_batch_norm.ts";
+import type { SyncedNorm } from "../../models/nn/forward_context.ts";
+import { backwardThroughNorms, takeNorms } from "../../models/nn/sync_batch_norm.ts";
 import {
   backwardFrom,
   type BlockDone,
@@ -187,13 +188,13 @@ export function segmented(
     const cut: Cut[] = [];
     x = through(made, list(before), cut);
     cuts.push(cut);
-    norms.push(takeNorms());
+    norms.push(takeNorms(p.model.root));
   }
   const top = autocast(p.cast, p.onGpu, () => {
     const output = run(last, x) as Tensor;
     return { output, loss: p.loss.apply(output, target) };
   });
-  norms.push(takeNorms());
+  norms.push(takeNorms(p.model.root));
   backward(top.loss, weight, norms[last].length > 0);
   backwardThroughNorms(norms[last]);
   done?.(last);

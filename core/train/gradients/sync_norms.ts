@@ -6,6 +6,7 @@ import type { Collectives } from "../../ranks/collectives.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Model } from "../../models/model.ts";
 import { BatchNorm } from "../../models/nn/norms.ts";
+import type { NormRanks } from "../../models/nn/forward_context.ts";
 import { synchronise, withoutSamples } from "../../models/nn/sync_batch_norm.ts";
 import type { BlockDone } from "../blocks.ts";
 
@@ -27,15 +28,16 @@ export function openSyncNorms(
   );
   if (channels.every((of) => of.length === 0)) return null;
   refuse(training);
-  synchronise({
+  const ranks: NormRanks = {
     gather(own) {
       const all = zeros([collectives.world, own.numel], { device });
       collectives.wait(collectives.allGather(all, own, "batch norm"));
       return all;
     },
     sum: (t) => collectives.wait(collectives.allReduce(t, "sum", "batch norm, backward")),
-  });
-  const blocks = channels.map((of) => withoutSamples(of, device));
+  };
+  synchronise(model.root, ranks);
+  const blocks = channels.map((of) => withoutSamples(ranks, of, device));
   return {
     without(done) {
       for (const block of blocks) block.forward();

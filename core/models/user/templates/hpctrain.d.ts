@@ -908,14 +908,6 @@ export interface BatchNormOptions {
     momentum?: number;
     affine?: boolean;
 }
-/** Runs forward over a batch that `recompute` goes over again (gradient checkpointing). */
-export const firstPass: <R>(body: () => R) => R;
-/** Runs forward a second time over the same batch (gradient checkpointing): running statistics stay as they are. */
-export const recompute: <R>(body: () => R) => R;
-/** True inside firstPass: what the second must find as it is now is to be put aside. */
-export const toBeRecomputed: () => boolean;
-/** True inside recompute: whatever else keeps statistics leaves them, too. */
-export const recomputing: () => boolean;
 export class BatchNorm extends Module {
     #private;
     readonly features: number;

@@ -6,7 +6,6 @@ import { block, type Model, model } from "../../../../core/models/model.ts";
 import { BatchNorm } from "../../../../core/models/nn/norms.ts";
 import { Linear } from "../../../../core/models/nn/linear.ts";
 import { Group } from "../../../../core/models/nn/module.ts";
-import { synchronise } from "../../../../core/models/nn/sync_batch_norm.ts";
 import { straight } from "../../../../core/train/blocks.ts";
 import { segmented } from "../../../../core/train/gradients/overlapped.ts";
 import { openSyncNorms } from "../../../../core/train/gradients/sync_norms.ts";
@@ -45,20 +44,16 @@ for (const [where, make] of Object.entries(MODELS)) {
       const { model, arena, step } = rig(make(), facts);
       const norms = synced ? openSyncNorms(settings(), model, aloneCollectives(), "cpu") : null;
       assert(!synced || norms !== null);
-      try {
-        return scope(() => {
-          manualSeed(2n);
-          const input = randn([12, 3, 64, 64]), target = randint(0, 10, [12]);
-          zero_(arena.gradient);
-          const outcome = synced
-            ? segmented(step.pass, input, target, null, null)
-            : straight(step.pass, input, target, null);
-          const buffers = model.root.namedBuffers().map(([, t]) => [...toNumbers(t)]);
-          return { loss: outcome.loss.item(), gradient: toNumbers(clone(arena.gradient)), buffers };
-        });
-      } finally {
-        synchronise(null);
-      }
+      return scope(() => {
+        manualSeed(2n);
+        const input = randn([12, 3, 64, 64]), target = randint(0, 10, [12]);
+        zero_(arena.gradient);
+        const outcome = synced
+          ? segmented(step.pass, input, target, null, null)
+          : straight(step.pass, input, target, null);
+        const buffers = model.root.namedBuffers().map(([, t]) => [...toNumbers(t)]);
+        return { loss: outcome.loss.item(), gradient: toNumbers(clone(arena.gradient)), buffers };
+      });
     };
     const plain = gradients(false), synced = gradients(true);
     const norm = (values: Float64Array) => Math.sqrt(values.reduce((sum, v) => sum + v * v, 0));
