@@ -1,4 +1,4 @@
-// `hpctrain report`: runs as one HTML file, and their curves as a picture.
+// `hpctrain report`: runs as one HTML file.
 import { writeAll, writeAtomically } from "../core/base/atomic.ts";
 import { parseOptions } from "../core/settings/options.ts";
 import { UserError } from "../core/base/errors.ts";
@@ -8,11 +8,10 @@ import { reportPage } from "../core/outputs/report/page.ts";
 import type { Command } from "./mod.ts";
 import { RUNS_DIR } from "./options.ts";
 
-const USAGE = "hpctrain report [RUN ...] [--out FILE] [--png FILE] [--save-dir DIR]";
+const USAGE = "hpctrain report [RUN ...] [--out FILE] [--save-dir DIR]";
 
 const OPTIONS = {
   out: { kind: "text", value: "FILE", help: "where to write it (default: RUN.html here)" },
-  png: { kind: "text", value: "FILE", help: "also draw the most telling curves as a picture, for slides" },
   "save-dir": RUNS_DIR,
 } as const;
 
@@ -21,7 +20,6 @@ export const command: Command = {
   examples: [
     "hpctrain report quickstart",
     "hpctrain report lr-1e-3 lr-3e-3 --out rates.html",
-    "hpctrain report newest --png slide.png",
   ],
   options: OPTIONS,
   words: ["newest"],
@@ -42,16 +40,8 @@ export async function report(argv: string[]): Promise<number> {
   if (empty >= 0) {
     throw new UserError("data", `${folders[empty]}/events.jsonl has no event that can be read.`);
   }
-  const now = Date.now() / 1000;
-  // --png alone asks for the picture alone.
-  if (options.out !== undefined || options.png === undefined) {
-    const path = options.out ?? nameOf(runs);
-    write(path, new TextEncoder().encode(await reportPage(runs, now)), "--out");
-  }
-  if (options.png !== undefined) {
-    const { slide } = await import("../core/outputs/report/slide.ts");
-    write(options.png, slide(runs), "--png");
-  }
+  const page = await reportPage(runs, Date.now() / 1000);
+  write(options.out ?? nameOf(runs), new TextEncoder().encode(page));
   return 0;
 }
 
@@ -61,12 +51,12 @@ function nameOf(runs: readonly RunData[]): string {
   return `${name.replace(/[^\w.+-]+/g, "_").replace(/^\.+/, "").slice(0, 100) || "report"}.html`;
 }
 
-function write(path: string, bytes: Uint8Array<ArrayBuffer>, flag: string): void {
+function write(path: string, bytes: Uint8Array<ArrayBuffer>): void {
   try {
     writeAtomically(path, (file) => writeAll(file, bytes), { sync: false });
   } catch (error) {
     const why = (error as Error).message.replace(/\.$/, "");
-    throw new UserError("usage", `${path} can't be written: ${why}. Name another file with ${flag} FILE.`, {
+    throw new UserError("usage", `${path} can't be written: ${why}. Name another file with --out FILE.`, {
       cause: error,
     });
   }

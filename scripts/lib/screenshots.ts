@@ -22,7 +22,7 @@ await inTemp(async (cwd) => {
   });
   makeRun(cwd, { name: "lr-1e-3", steps: 20_000, seed: 3, learningRate: 1e-3 });
   makeRun(cwd, { name: "lr-3e-3", steps: 14_000, seed: 4, learningRate: 3e-3, nan: [5000] });
-  await succeed(["report", "gpt-owt", "--out", "one.html", "--png", join(OUT, "slide.png")], { cwd });
+  await succeed(["report", "gpt-owt", "--out", "one.html"], { cwd });
   await succeed(["report", "lr-1e-3", "lr-3e-3", "--out", "two.html"], { cwd });
   const shoot = (page: string, name: string, size: Size, before = "0") =>
     onPage(toFileUrl(join(cwd, page)).href, size, async ({ evaluate, screenshot }) => {

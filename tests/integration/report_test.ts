@@ -321,16 +321,6 @@ browserTest("on paper the report is light, its curves are there, and it is dark 
     { ...DESK, dark: true },
   ));
 
-Deno.test("--png draws a picture of 1600 by 900, and alone writes no page", () =>
-  inTemp(async (cwd) => {
-    makeRun(cwd, { name: "made" });
-    const { stdout } = await succeed(["report", "made", "--png", "slide.png"], { cwd });
-    assertMatch(stdout, /^slide\.png \(\d+\.\d KiB\)\n$/);
-    const bytes = Deno.readFileSync(join(cwd, "slide.png")), view = new DataView(bytes.buffer);
-    assertEquals([view.getUint32(16), view.getUint32(20)], [1600, 900]);
-    assertEquals([...Deno.readDirSync(cwd)].map(({ name }) => name).sort(), ["logs", "slide.png"]);
-  }));
-
 Deno.test("what can't be reported is a sentence, with what to do", () =>
   inTemp(async (cwd) => {
     const none = await run(["report"], { cwd });
