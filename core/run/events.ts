@@ -1,6 +1,167 @@
 // The records of events.jsonl, one type for each kind of event, and how a record becomes a line and is read back.
 import type { Spent, SpentOfRanks } from "./account.ts";
 
+/** How a measured number is shown. The report's page knows the same words. */
+export type Unit = "value" | "rate" | "bytes" | "seconds" | "share" | "percent" | "count";
+
+/** A number that events carry: everything that its readers know of it. */
+export interface EventField {
+  readonly unit: Unit;
+  /** The title of its chart in reports; without one it has no chart of its own. */
+  readonly label?: string;
+  /** The shorter title of its plot in `watch`. */
+  readonly short?: string;
+  /** The axis is logarithmic: in `watch` where the values span so many times their least. */
+  readonly log?: number;
+  /** The axis begins at zero: as a rule where it is not logarithmic, but for plain values. */
+  readonly zero: boolean;
+  /** It changes rarely and has no noise, so that charts do not smooth it. */
+  readonly steady?: true;
+  /** What W&B calls it: "#" is the rank, null leaves it out. Without one it has its own name. */
+  readonly wandb?: string | null;
+  /** W&B gets it divided by this. */
+  readonly per?: number;
+  /** W&B gets it about once a second, because it changes slowly or is noise from step to step. */
+  readonly slow?: true;
+  /** What it is, in the table of docs/tracking.md. */
+  readonly about: string;
+}
+
+const number = (unit: Unit, about: string, more: Partial<EventField> = {}): EventField => ({
+  unit,
+  about,
+  zero: unit !== "value" && more.log === undefined,
+  ...more,
+});
+const part = (name: string, about: string) => number("seconds", about, { wandb: `time/${name}_ms` });
+
+/** The numbers of events, by kind. W&B rows, curves, charts, `watch` and the docs read this table. */
+export const EVENT_FIELDS = {
+  step: {
+    loss: number("value", "mean loss over the global batch of this step", {
+      label: "Loss",
+      log: 20,
+      wandb: "train/loss",
+    }),
+    lr: number("value", "learning rate", { label: "Learning rate", steady: true, wandb: "train/lr" }),
+    grad_norm: number("value", "norm of the gradient, before clipping", {
+      label: "Gradient norm",
+      log: 20,
+      wandb: "train/grad_norm",
+    }),
+    samples_per_s: number("rate", "samples a second on all ranks", {
+      label: "Samples a second",
+      short: "Samples/s",
+      wandb: "train/samples_per_s",
+      slow: true,
+    }),
+    memory_bytes: number(
+      "bytes",
+      "memory in use on the device, or resident on the CPU; only when it has changed by a MiB",
+      { label: "Memory of rank 0", short: "Memory", wandb: "train/memory_bytes", slow: true },
+    ),
+    loss_scale: number("count", "fp16 only: the factor that the loss is multiplied with", {
+      label: "Loss scale",
+      log: 4,
+      steady: true,
+      wandb: "train/loss_scale",
+      slow: true,
+    }),
+    skipped_steps: number("count", "fp16 only: steps skipped so far", {
+      label: "Skipped steps",
+      steady: true,
+      wandb: "train/skipped_steps",
+      slow: true,
+    }),
+    data_s: number("seconds", "time that this step waited for data", { wandb: "train/data_s", slow: true }),
+  },
+  times: {
+    samples_per_s: number("rate", "samples a second on all ranks", { wandb: "time/samples_per_s" }),
+    tokens_per_s: number("rate", "language models: tokens a second on all ranks", {
+      label: "Tokens a second",
+      wandb: "time/tokens_per_s",
+    }),
+    flops: number("rate", "floating-point operations a second of the model on all ranks", {
+      wandb: "time/flops",
+    }),
+    mfu: number("share", "share of what the devices can do", {
+      label: "Model FLOPs utilisation",
+      wandb: "time/mfu",
+    }),
+    data_s: part("data", "waiting for data"),
+    copy_s: part("copy", "bringing data to the device"),
+    compute_s: part("compute", "forward and backward"),
+    communication_s: part("communication", "waiting for other ranks"),
+    optimizer_s: part("optimizer", "updating the weights"),
+    save_s: part("save", "held by saves"),
+    evaluation_s: part("evaluation", "evaluating"),
+    rest_s: part("rest", "the start, and everything between steps"),
+  },
+  ranks: {
+    spread: number("share", "by which share of its work the fastest rank has less to do than the slowest", {
+      label: "Slowest rank behind the fastest",
+      wandb: null,
+    }),
+  },
+  system: {
+    gpu_percent: number("percent", "load of the GPU", { label: "GPU busy", wandb: "gpu.#.gpu" }),
+    gpu_memory_bytes: number("bytes", "memory in use on the GPU", {
+      label: "GPU memory",
+      wandb: "gpu.#.memoryAllocatedBytes",
+    }),
+    gpu_memory_total_bytes: number("bytes", "memory of the GPU", { wandb: null }),
+    gpu_memory_percent: number("percent", "share of time in which the GPU's memory is read or written", {
+      wandb: "gpu.#.memory",
+    }),
+    device_bytes: number("bytes", "memory of tensors on the device", { label: "Memory of tensors" }),
+    device_peak_bytes: number("bytes", "the most of it so far"),
+    live_tensors: number("count", "tensors that are not freed"),
+    gpu_power_w: number("rate", "power of the GPU in watts", {
+      label: "GPU power, W",
+      wandb: "gpu.#.powerWatts",
+    }),
+    gpu_temperature_c: number("rate", "temperature of the GPU", {
+      label: "GPU temperature, °C",
+      zero: false,
+      wandb: "gpu.#.temp",
+    }),
+    gpu_clock_mhz: number("rate", "clock of the GPU", { label: "GPU clock, MHz", wandb: "gpu.#.smClock" }),
+    gpu_memory_clock_mhz: number("rate", "clock of the GPU's memory", { wandb: "gpu.#.memoryClock" }),
+    rss_bytes: number("bytes", "resident memory of this process", {
+      label: "Resident memory",
+      wandb: "proc.memory.rssMB",
+      per: 2 ** 20,
+    }),
+    host_cpu_percent: number("percent", "processors of the machine, all of them are 100%", {
+      label: "Processors of the machine busy",
+    }),
+    cpu_percent: number("percent", "processors that this process uses, one is 100%", {
+      label: "Processors used by hpctrain, one being 100%",
+      wandb: "cpu",
+    }),
+    host_memory_bytes: number("bytes", "memory in use on the machine"),
+    host_memory_total_bytes: number("bytes", "memory of the machine", { wandb: null }),
+    threads: number("count", "threads of this process", { wandb: "proc.cpu.threads" }),
+    disk_read_bytes_per_s: number("bytes", "bytes a second that this process reads from disks", {
+      label: "Read from disk, a second",
+    }),
+    disk_write_bytes_per_s: number("bytes", "bytes a second that this process writes to disks", {
+      label: "Written to disk, a second",
+    }),
+    network_in_bytes_per_s: number("bytes", "bytes a second that the machine receives", {
+      label: "Network in, a second",
+    }),
+    network_out_bytes_per_s: number("bytes", "bytes a second that the machine sends", {
+      label: "Network out, a second",
+    }),
+  },
+} satisfies Record<string, Record<string, EventField>>;
+
+type Numbers<Kind extends keyof typeof EVENT_FIELDS> = {
+  -readonly [Name in keyof (typeof EVENT_FIELDS)[Kind]]?: number;
+};
+type TimesNumbers = Omit<Numbers<"times">, keyof Spent>;
+
 /** Named measurements: accuracy, r2, mae, perplexity; of one target or class "r2/NAME". */
 export type Metrics = Readonly<Record<string, number>>;
 
@@ -27,22 +188,12 @@ export interface ConfigEvent {
   origins?: Readonly<Record<string, string>>;
 }
 
-export interface StepEvent {
+export interface StepEvent extends Numbers<"step"> {
   kind: "step";
   step: number;
   epoch: number;
-  /** Mean over the global batch of this step. */
   loss: number;
   lr: number;
-  grad_norm?: number;
-  samples_per_s?: number;
-  /** Memory in use on the device, or resident on the CPU; missing while it stays within a MiB of what was last told. */
-  memory_bytes?: number;
-  /** fp16 only: the factor the loss is multiplied with, and the steps skipped so far. */
-  loss_scale?: number;
-  skipped_steps?: number;
-  /** How long this step waited for data. */
-  data_s?: number;
 }
 
 export interface EvalEvent {
@@ -93,40 +244,15 @@ export interface ResumeEvent {
   path: string;
 }
 
-/** How a rank and its machine are, taken every so often beside training; and what is in use after a step. */
-export interface SystemEvent {
+/** How a rank and its machine are, sampled beside training. */
+export interface SystemEvent extends Numbers<"system"> {
   kind: "system";
   step: number;
   /** Missing on rank 0 alone where there is one rank. */
   rank?: number;
   rss_bytes: number;
-  device_bytes?: number;
-  device_peak_bytes?: number;
-  live_tensors?: number;
   host?: string;
-  /** Of this process; 100 is one core. */
-  cpu_percent?: number;
-  /** Of the machine, all of its cores being 100. */
-  host_cpu_percent?: number;
-  host_memory_bytes?: number;
-  host_memory_total_bytes?: number;
-  threads?: number;
-  /** Of this process, as far as it reaches a disk. */
-  disk_read_bytes_per_s?: number;
-  disk_write_bytes_per_s?: number;
-  /** Of the machine, but for what it sends to itself. */
-  network_in_bytes_per_s?: number;
-  network_out_bytes_per_s?: number;
-  gpu_percent?: number;
-  /** The share of time in which its memory was read or written. */
-  gpu_memory_percent?: number;
-  gpu_memory_bytes?: number;
-  gpu_memory_total_bytes?: number;
-  gpu_power_w?: number;
-  gpu_temperature_c?: number;
-  gpu_clock_mhz?: number;
-  gpu_memory_clock_mhz?: number;
-  /** Why it runs slower than it could: "power cap", "hardware thermal slowdown". */
+  /** Why the GPU runs slower than it could: "power cap", "hardware thermal slowdown". */
   gpu_throttle?: readonly string[];
 }
 
@@ -134,18 +260,11 @@ export interface SystemEvent {
  * Where time went since the last such event, on rank 0: the parts add up to `seconds`, and all these events to the run. Of the
  * last `steps` steps; 0 where it is of what stands before the first step or after the last.
  */
-export interface TimesEvent extends Spent {
+export interface TimesEvent extends Spent, TimesNumbers {
   kind: "times";
   step: number;
   steps: number;
   seconds: number;
-  /** Missing where no speed can be told. */
-  samples_per_s?: number;
-  /** Of language models. */
-  tokens_per_s?: number;
-  /** Floating-point operations a second of the model on all ranks, and their share of what the devices can do. */
-  flops?: number;
-  mfu?: number;
 }
 
 /** Training went back to a checkpoint's weights, and the batches since are left out. */
@@ -248,28 +367,11 @@ export interface PicturesNote {
 
 /** One line without its end. JSON has no NaN or infinities: they are written as the strings "NaN", "Infinity", "-Infinity". */
 export function encodeEvent(event: Emitted, t: number): string {
-  if (event.kind === "step") return encodeStep(event, t);
   return JSON.stringify(
     { t, ...event },
     (_key, value) => typeof value === "number" && !Number.isFinite(value) ? String(value) : value,
   );
 }
-
-/** By hand, because this one stands in the training loop. */
-function encodeStep(e: StepEvent, t: number): string {
-  let line = `{"t":${t},"kind":"step","step":${e.step},"epoch":${e.epoch},"loss":${number(e.loss)},"lr":${
-    number(e.lr)
-  }`;
-  if (e.grad_norm !== undefined) line += `,"grad_norm":${number(e.grad_norm)}`;
-  if (e.samples_per_s !== undefined) line += `,"samples_per_s":${number(e.samples_per_s)}`;
-  if (e.memory_bytes !== undefined) line += `,"memory_bytes":${number(e.memory_bytes)}`;
-  if (e.loss_scale !== undefined) line += `,"loss_scale":${number(e.loss_scale)}`;
-  if (e.skipped_steps !== undefined) line += `,"skipped_steps":${number(e.skipped_steps)}`;
-  if (e.data_s !== undefined) line += `,"data_s":${number(e.data_s)}`;
-  return line + "}";
-}
-
-const number = (x: number) => x - x === 0 ? String(x) : `"${x}"`;
 
 /** A line of the file, or null where it is cut or not one of ours. */
 export function decodeEvent(line: string): Event | null {

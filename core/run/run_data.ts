@@ -11,15 +11,16 @@ import {
   TIME_PARTS,
 } from "./account.ts";
 import { Curve } from "./curve.ts";
-import type {
-  Event,
-  ExitEvent,
-  Metrics,
-  RanksEvent,
-  RunEvent,
-  SaveEvent,
-  SystemEvent,
-  WarningEvent,
+import {
+  type Event,
+  EVENT_FIELDS,
+  type ExitEvent,
+  type Metrics,
+  type RanksEvent,
+  type RunEvent,
+  type SaveEvent,
+  type SystemEvent,
+  type WarningEvent,
 } from "./events.ts";
 import { followEvents } from "./event_log.ts";
 import { type Lineage, lineageNow } from "./lineage.ts";
@@ -318,8 +319,10 @@ const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Ev
       addSpent(data.timeOfSteps, event);
       data.timesSteps += event.steps;
       for (const [field, value] of Object.entries(event)) {
-        if (!isNumber(value) || UNMEASURED.has(field) || OF_TIMES.has(field)) continue;
-        if (!field.endsWith("_s") || field.endsWith("_per_s")) addTo(data, field, event.step, value);
+        if (!isNumber(value) || UNMEASURED.has(field) || field in EVENT_FIELDS.step && !isTimePart(field)) {
+          continue;
+        }
+        if (!isTimePart(field)) addTo(data, field, event.step, value);
         else addTo(data, `time_${field.slice(0, -2)}`, event.step, value / event.steps);
       }
     },
@@ -368,8 +371,8 @@ function applySystemEvent(data: RunData, event: SystemEvent & { t: number }, ran
   }
 }
 
-/** Of a times event, what is no part and no rate of its own. */
-const OF_TIMES = new Set(["steps", "seconds", "samples_per_s"]);
+/** Also a part that another version has. */
+const isTimePart = (field: string): boolean => field.endsWith("_s") && !field.endsWith("_per_s");
 
 /** Null where it is not what we write. A log of another version may lack a part. */
 function ofRanks(event: RanksEvent): SpentOfRanks | null {
@@ -382,7 +385,7 @@ function ofRanks(event: RanksEvent): SpentOfRanks | null {
   return byPart((_, i) => whole[i]);
 }
 
-const UNMEASURED = new Set(["t", "kind", "step", "epoch", "rank"]);
+const UNMEASURED = new Set(["t", "kind", "step", "epoch", "rank", "steps", "seconds"]);
 
 function addNumbers(data: RunData, step: number, from: object, prefix: string): void {
   for (const [field, value] of Object.entries(from)) {

@@ -27,19 +27,7 @@ export interface Counters {
   readonly memoryTotal?: number;
 }
 
-/** Fields of an event. */
-export interface Rates {
-  readonly rss_bytes?: number;
-  readonly threads?: number;
-  readonly cpu_percent?: number;
-  readonly host_cpu_percent?: number;
-  readonly host_memory_bytes?: number;
-  readonly host_memory_total_bytes?: number;
-  readonly disk_read_bytes_per_s?: number;
-  readonly disk_write_bytes_per_s?: number;
-  readonly network_in_bytes_per_s?: number;
-  readonly network_out_bytes_per_s?: number;
-}
+export type Rates = Partial<Omit<SystemEvent, "kind" | "step" | "rank" | "host">>;
 
 /** Linux counts a process's time in hundredths of a second, on every machine of the last twenty years. */
 const TICKS_PER_S = 100;

@@ -1,9 +1,7 @@
 // The curves of one run or several, thinned out so that the report opens at once.
 import type { Curve } from "../../run/curve.ts";
+import { EVENT_FIELDS, type EventField, type Unit } from "../../run/events.ts";
 import type { RunData } from "../../run/run_data.ts";
-
-/** How numbers of a chart are written: the page knows the same words. */
-export type ChartUnit = "value" | "rate" | "bytes" | "seconds" | "share" | "percent" | "count";
 
 export interface ChartLine {
   readonly label: string;
@@ -26,7 +24,7 @@ export interface ChartLine {
 export interface Chart {
   readonly title: string;
   readonly note?: string;
-  readonly unit: ChartUnit;
+  readonly unit: Unit;
   /** Seen against nothing at all; or to a logarithmic scale where that is asked for. */
   readonly zero?: boolean;
   readonly log?: boolean;
@@ -53,7 +51,7 @@ const MOST_CHARTS = 60;
 interface Planned {
   readonly title: string;
   readonly note?: string;
-  readonly unit: ChartUnit;
+  readonly unit: Unit;
   readonly zero?: boolean;
   readonly log?: boolean;
   /** Of the machines, and not of the training. */
@@ -133,37 +131,21 @@ export function thinned(
 
 const rounded = (value: number, digits: number): number => Number(value.toPrecision(digits));
 
-type Sort = Pick<Planned, "unit" | "zero" | "log">;
-/** Curves with a title of their own, in the order in which they are shown. */
-const KNOWN: readonly (readonly [name: string, title: string, sort: Sort])[] = [
-  ["lr", "Learning rate", { unit: "value" }],
-  ["grad_norm", "Gradient norm", { unit: "value", log: true }],
-  ["loss_scale", "Loss scale", { unit: "count", log: true }],
-  ["skipped_steps", "Skipped steps", { unit: "count", zero: true }],
-  ["samples_per_s", "Samples a second", { unit: "rate", zero: true }],
-  ["tokens_per_s", "Tokens a second", { unit: "rate", zero: true }],
-  ["mfu", "Model FLOPs utilisation", { unit: "share", zero: true }],
-  ["ranks_spread", "Slowest rank behind the fastest", { unit: "share", zero: true }],
-  ["memory_bytes", "Memory of rank 0", { unit: "bytes", zero: true }],
-];
-/** Said elsewhere, or in another unit. */
-const OTHERWISE = new Set(["loss", "val_loss", "epoch_loss", "flops", ...KNOWN.map(([name]) => name)]);
+const { step, times, ranks, system }: Record<string, Record<string, EventField>> = EVENT_FIELDS;
+const CURVES: Readonly<Record<string, EventField>> = { ...times, ...step, ranks_spread: ranks.spread };
+/** Curves with a chart of their own, in the order in which they are shown. */
+const SHOWN = ["lr", "grad_norm", "loss_scale", "skipped_steps", "samples_per_s", "tokens_per_s", "mfu"]
+  .concat("ranks_spread", "memory_bytes");
+/** Curves that are in another chart, or in none. */
+const NOT_SHOWN = ["loss", "val_loss", "epoch_loss", "flops"];
 
-const SYSTEM: readonly (readonly [name: string, title: string, sort: Sort])[] = [
-  ["gpu_percent", "GPU busy", { unit: "percent", zero: true }],
-  ["gpu_memory_bytes", "GPU memory", { unit: "bytes", zero: true }],
-  ["device_bytes", "Memory of tensors", { unit: "bytes", zero: true }],
-  ["gpu_power_w", "GPU power, W", { unit: "rate", zero: true }],
-  ["gpu_temperature_c", "GPU temperature, °C", { unit: "rate" }],
-  ["gpu_clock_mhz", "GPU clock, MHz", { unit: "rate", zero: true }],
-  ["rss_bytes", "Resident memory", { unit: "bytes", zero: true }],
-  ["host_cpu_percent", "Processors of the machine busy", { unit: "percent", zero: true }],
-  ["cpu_percent", "Processors used by hpctrain, one being 100%", { unit: "percent", zero: true }],
-  ["disk_read_bytes_per_s", "Read from disk, a second", { unit: "bytes", zero: true }],
-  ["disk_write_bytes_per_s", "Written to disk, a second", { unit: "bytes", zero: true }],
-  ["network_in_bytes_per_s", "Network in, a second", { unit: "bytes", zero: true }],
-  ["network_out_bytes_per_s", "Network out, a second", { unit: "bytes", zero: true }],
-];
+/** The chart of a field without its lines. */
+const chartOf = ({ label, unit, zero, log }: EventField) => ({
+  title: label!,
+  unit,
+  ...(zero ? { zero } : {}),
+  ...(log === undefined ? {} : { log: true }),
+});
 
 function chartsOfOne(data: RunData): Planned[] {
   const { curves } = data;
@@ -194,7 +176,7 @@ function chartsOfOne(data: RunData): Planned[] {
       lines: names.slice(0, MOST_LINES).flatMap((name, i) => line(`val_${metric}/${name}`, name, i)),
       note: names.length > MOST_LINES ? `the first ${MOST_LINES} of ${names.length}` : undefined,
     })),
-    ...KNOWN.map(([name, title, sort]) => ({ title, ...sort, lines: line(name, title, 0) })),
+    ...SHOWN.map((name) => ({ ...chartOf(CURVES[name]), lines: line(name, CURVES[name].label!, 0) })),
     {
       title: "Time of a step",
       unit: "seconds",
@@ -224,12 +206,11 @@ function chartsOfSeveral(runs: readonly RunData[]): Planned[] {
       unit: "value",
       lines: lines(`val_${metric}`),
     })),
-    ...KNOWN.map(([name, title, sort]) => ({ title, ...sort, lines: lines(name) })),
+    ...SHOWN.map((name) => ({ ...chartOf(CURVES[name]), lines: lines(name) })),
   ];
 }
 
-const STEADY = /^(val_|train_|lr$|loss_scale$|skipped_steps$)/;
-const steady = (name: string) => STEADY.test(name) ? { steady: true } : {};
+const steady = (name: string) => /^(val|train)_/.test(name) || CURVES[name]?.steady ? { steady: true } : {};
 
 const metricsOf = ({ metrics }: RunData): string[] => [...metrics].slice(0, MOST_LINES);
 
@@ -249,13 +230,15 @@ function byName({ curves }: RunData): [metric: string, names: string[]][] {
 function othersOf(data: RunData): string[] {
   const metrics = metricsOf(data);
   return [...data.curves.keys()].filter((name) =>
-    !OTHERWISE.has(name) && !name.startsWith("time_") && name !== "data_s" && !BY_NAME.test(name) &&
+    ![...SHOWN, ...NOT_SHOWN].includes(name) && !name.startsWith("time_") && name !== "data_s" &&
+    !BY_NAME.test(name) &&
     !metrics.some((metric) => name === `train_${metric}` || name === `val_${metric}`)
   );
 }
 
 function systemCharts({ systemCurves }: RunData): Planned[] {
-  return SYSTEM.flatMap(([field, title, sort]) => {
+  return Object.entries(system).flatMap(([field, about]) => {
+    if (about.label === undefined) return [];
     const ranks = [...systemCurves.get(field) ?? []].sort(([a], [b]) => a - b);
     if (ranks.length === 0) return [];
     const shown = ranks.slice(0, MOST_LINES);
@@ -263,12 +246,11 @@ function systemCharts({ systemCurves }: RunData): Planned[] {
       ? `the first ${shown.length} of ${ranks.length} ranks`
       : undefined;
     return [{
-      title,
-      ...sort,
+      ...chartOf(about),
       note,
       machine: true,
       lines: shown.map(([rank, curve], hue) => ({
-        label: ranks.length === 1 ? title : `rank ${rank}`,
+        label: ranks.length === 1 ? about.label! : `rank ${rank}`,
         hue,
         run: 0,
         curve,

@@ -1,12 +1,14 @@
 // A run's events as W&B's data: rows of history in rising order, the summary, and system metrics.
-import type {
-  EpochEvent,
-  EvalEvent,
-  Event,
-  RanksEvent,
-  StepEvent,
-  SystemEvent,
-  TimesEvent,
+import {
+  type EpochEvent,
+  type EvalEvent,
+  type Event,
+  EVENT_FIELDS,
+  type EventField,
+  type RanksEvent,
+  type StepEvent,
+  type SystemEvent,
+  type TimesEvent,
 } from "../../run/events.ts";
 import type { EpochPosition } from "../../run/output.ts";
 import type { Item } from "./records.ts";
@@ -54,24 +56,12 @@ export interface RowsOptions {
 
 /** What changes slowly, or is noise from step to step, is in a row of a step this often. */
 const SLOW_S = 1;
-/** Numbers of a step: whether they are in every row. */
-const IN_EVERY_ROW: Readonly<Record<Exclude<keyof StepEvent, "kind" | "step" | "epoch">, boolean>> = {
-  loss: true,
-  lr: true,
-  grad_norm: true,
-  samples_per_s: false,
-  memory_bytes: false,
-  loss_scale: false,
-  skipped_steps: false,
-  data_s: false,
-};
-/** Names are put together once, not in each step. */
-const STEP_FIELDS = Object.entries(IN_EVERY_ROW).map(([field, quick]) => ({
-  field: field as keyof typeof IN_EVERY_ROW,
-  name: `train/${field}`,
-  quick,
+/** The fields of a step as W&B names them. */
+const STEP_FIELDS = Object.entries<EventField>(EVENT_FIELDS.step).map(([field, { wandb, slow = false }]) => ({
+  field: field as keyof typeof EVENT_FIELDS.step,
+  name: wandb!,
+  slow,
 }));
-const NOT_MEASURED = ["t", "kind", "step", "epoch"];
 
 export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptions): HistoryRows {
   let { held, runtime, last } = given;
@@ -169,22 +159,19 @@ export function endsEpoch(step: number, pace: EpochPosition): boolean {
 
 function putStep(row: RowValues, event: StepEvent, slow: boolean): void {
   row.set("epoch", String(event.epoch));
-  for (const { field, name, quick } of STEP_FIELDS) {
+  for (const { field, name, slow: isSlow } of STEP_FIELDS) {
     const value = event[field];
-    if (typeof value === "number" && (quick || slow)) row.set(name, shortNumber(value));
+    if (typeof value === "number" && (slow || !isSlow)) row.set(name, shortNumber(value));
   }
 }
 
-/** What a step takes, in milliseconds, and by which parts. */
+/** The parts of time are milliseconds a step. */
 function putTimes(row: RowValues, event: TimesEvent): void {
   if (!(event.steps > 0)) return; // before the first step, or after the last
-  for (const [name, value] of Object.entries(event)) {
-    if (typeof value !== "number" || NOT_MEASURED.includes(name) || name === "steps" || name === "seconds") {
-      continue;
-    }
-    const part = /^(.*(?<!per))_s$/.exec(name)?.[1];
-    if (part === undefined) row.set(`time/${name}`, shortNumber(value));
-    else row.set(`time/${part}_ms`, shortNumber(1000 * value / event.steps));
+  for (const [field, { unit, wandb }] of Object.entries(EVENT_FIELDS.times)) {
+    const value = event[field as keyof typeof EVENT_FIELDS.times];
+    if (typeof value !== "number") continue;
+    row.set(wandb!, shortNumber(unit === "seconds" ? 1000 * value / event.steps : value));
   }
 }
 
@@ -261,37 +248,19 @@ export function openWandbSummary(): WandbSummary {
 
 // Events about the machine as W&B's system metrics.ts.
 
-const MIB = 2 ** 20;
+const NOT_MEASURED = ["t", "step", "rank"];
 
-/** Names that W&B draws its own panels of; the others go by the event's own names. */
-const NAMES: Readonly<Record<string, readonly [name: string, per?: number]>> = {
-  rss_bytes: ["proc.memory.rssMB", MIB],
-  cpu_percent: ["cpu"],
-  threads: ["proc.cpu.threads"],
-};
-/** One GPU a rank: W&B's number of a GPU is the rank's. */
-const OF_GPU: Readonly<Record<string, string>> = {
-  gpu_percent: "gpu",
-  gpu_memory_percent: "memory",
-  gpu_memory_bytes: "memoryAllocatedBytes",
-  gpu_temperature_c: "temp",
-  gpu_power_w: "powerWatts",
-  gpu_clock_mhz: "smClock",
-  gpu_memory_clock_mhz: "memoryClock",
-};
-const NOT_A_METRIC = ["t", "step", "rank", "gpu_memory_total_bytes", "host_memory_total_bytes"];
-
-/** What rank 0 measured is the run's; what others did is named after them. */
+/** Values of rank 0 are the run's; those of other ranks, but for GPUs, have their rank before the name. */
 export function systemItems(event: SystemEvent): Item[] {
   const { rank = 0 } = event;
   const prefix = rank > 0 ? `rank.${rank}.` : "";
   const items: Item[] = [];
   const put = (name: string, value: number) => items.push({ key: [name], json: shortNumber(value) });
   for (const [field, value] of Object.entries(event)) {
-    if (typeof value !== "number" || NOT_A_METRIC.includes(field)) continue;
-    const [name, per = 1] = NAMES[field] ?? [field];
-    if (OF_GPU[field]) put(`gpu.${rank}.${OF_GPU[field]}`, value);
-    else put(prefix + name, value / per);
+    if (typeof value !== "number" || NOT_MEASURED.includes(field)) continue;
+    const { wandb: name = field, per = 1 } = (EVENT_FIELDS.system as Record<string, EventField>)[field] ?? {};
+    if (name === null) continue;
+    put(name.includes("#") ? name.replace("#", String(rank)) : prefix + name, value / per);
   }
   const share = (part?: number, whole?: number) =>
     part === undefined || !whole ? undefined : 100 * part / whole;

@@ -9,6 +9,7 @@ import {
   formatRate,
   formatValue,
 } from "../../base/format.ts";
+import { EVENT_FIELDS, type EventField, type Unit } from "../../run/events.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { type Plot, plot, type PlotLine } from "./plot.ts";
 import {
@@ -29,8 +30,14 @@ import type { RunProgress, RunState, RunStatus } from "../../run/status.ts";
 /** A plot is worth its place from so many rows and columns on. */
 const PLOT_ROWS = 7;
 const PLOT_COLUMNS = 48;
-/** Values that span so many times their least are drawn to a logarithmic scale. */
-const LOG_FROM = 20;
+/** Plots below those of losses and metrics, in their order. */
+const PLOTTED = ["lr", "grad_norm", "samples_per_s", "memory_bytes", "loss_scale"] as const;
+type PlottedField = (typeof PLOTTED)[number];
+const PLOT_FORMAT: Partial<Record<Unit, Plot["format"]>> = {
+  rate: formatRate,
+  bytes: formatBytes,
+  count: formatRate,
+};
 
 /** Exactly `height` lines of exactly `width` columns. */
 export function renderScreen(view: WatchView, width: number, height: number, style: TextStyle): string[] {
@@ -83,29 +90,24 @@ export function plotsOf({ curves, metrics }: RunData): Plot[] {
     const curve = curves.get(name);
     return curve && curve.length > 0 ? [{ name: label, curve, colour }] : [];
   };
-  const one = (title: string, name: string, format: Plot["format"], more: Partial<Plot> = {}): Plot => ({
-    title,
-    lines: line(name, "", "cyan"),
-    format,
-    ...more,
-  });
+  const one = (name: PlottedField): Plot => {
+    const { label, short = label!, unit, zero, log }: EventField = EVENT_FIELDS.step[name];
+    const format = name === "lr" ? formatLearningRate : PLOT_FORMAT[unit] ?? formatValue;
+    return { title: short, lines: line(name, "", "cyan"), format, fromZero: zero, logFrom: log };
+  };
   return [
     {
       title: "Loss",
       lines: [...line("loss", "train", "cyan"), ...line("val_loss", "val", "yellow")],
       format: formatValue,
-      logFrom: LOG_FROM,
+      logFrom: EVENT_FIELDS.step.loss.log,
     },
     ...[...metrics].slice(0, 3).map((metric): Plot => ({
       title: metric,
       lines: [...line(`train_${metric}`, "train", "cyan"), ...line(`val_${metric}`, "val", "yellow")],
       format: formatValue,
     })),
-    one("Learning rate", "lr", formatLearningRate),
-    one("Gradient norm", "grad_norm", formatValue, { logFrom: LOG_FROM }),
-    one("Samples/s", "samples_per_s", formatRate, { fromZero: true }),
-    one("Memory", "memory_bytes", formatBytes, { fromZero: true }),
-    one("Loss scale", "loss_scale", formatRate, { logFrom: 4 }),
+    ...PLOTTED.map(one),
   ].filter(({ lines }) => lines.length > 0);
 }
 

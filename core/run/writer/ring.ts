@@ -1,6 +1,6 @@
 // Shared memory from the training thread to the writing thread: a ring of records, a step's event as numbers, and the
 // messages that start and end the thread. The writer never waits; a reader that hangs costs records, never time.
-import type { StepEvent } from "../events.ts";
+import { EVENT_FIELDS, type StepEvent } from "../events.ts";
 import type { Output } from "../output.ts";
 import type { SystemSetup } from "../system.ts";
 
@@ -159,54 +159,38 @@ export function openPuller({ records, words: memory }: SharedRing): Puller {
 /** The newest step that the writer has told. */
 export const stepIn = ({ words }: SharedRing): number => new Int32Array(words)[STEP];
 
-// A step's event as numbers, from one thread to another: there is one each step, and to put a line together between
-// two steps, with code that is not in the caches, takes ten times as long as it takes to write down ten numbers.
+// A step's event crosses as numbers: a line of JSON is made in the other thread. Measured between steps that have
+// overwritten 4 MiB of caches (32 MiB), an event costs the training thread 1.8 us (21 us) as numbers, 8.4 us (65 us) as
+// JSON that is put together by hand, and 9 us (73 us) by JSON.stringify; in a tight loop 0.5, 1.8 and 2.9 us.
 
-/** What is written there; `words` are the same memory as the ring has it. */
+/** `words` are the same memory as the ring takes it. */
 export interface StepNumbers {
   readonly numbers: Float64Array<ArrayBuffer>;
   readonly words: Int32Array<ArrayBuffer>;
 }
 
-const NUMBERS = 11;
-/** Of what a step need not have, none is ever that. */
+const STEP_FIELDS = ["step", "epoch", ...Object.keys(EVENT_FIELDS.step)] as ("step" | "loss")[];
+/** A value that no field has. */
 const MISSING = -Infinity;
+/** Every step has the first ones: step, epoch, loss and learning rate. */
+const LEAST = 4;
 
 export function newStepNumbers(): StepNumbers {
-  const numbers = new Float64Array(NUMBERS);
+  const numbers = new Float64Array(1 + STEP_FIELDS.length);
   return { numbers, words: new Int32Array(numbers.buffer) };
 }
 
-export function putStep({ numbers }: StepNumbers, e: StepEvent, t: number): void {
+export function putStep({ numbers }: StepNumbers, event: StepEvent, t: number): void {
   numbers[0] = t;
-  numbers[1] = e.step;
-  numbers[2] = e.epoch;
-  numbers[3] = e.loss;
-  numbers[4] = e.lr;
-  numbers[5] = e.grad_norm ?? MISSING;
-  numbers[6] = e.samples_per_s ?? MISSING;
-  numbers[7] = e.memory_bytes ?? MISSING;
-  numbers[8] = e.loss_scale ?? MISSING;
-  numbers[9] = e.skipped_steps ?? MISSING;
-  numbers[10] = e.data_s ?? MISSING;
+  for (let i = 0; i < STEP_FIELDS.length; i++) numbers[1 + i] = event[STEP_FIELDS[i]] ?? MISSING;
 }
 
-/** As the line of it would be read: without what is missing. */
-export function takeStep({ numbers: n }: StepNumbers): StepEvent & { t: number } {
-  const event: StepEvent & { t: number } = {
-    t: n[0],
-    kind: "step",
-    step: n[1],
-    epoch: n[2],
-    loss: n[3],
-    lr: n[4],
-  };
-  if (n[5] !== MISSING) event.grad_norm = n[5];
-  if (n[6] !== MISSING) event.samples_per_s = n[6];
-  if (n[7] !== MISSING) event.memory_bytes = n[7];
-  if (n[8] !== MISSING) event.loss_scale = n[8];
-  if (n[9] !== MISSING) event.skipped_steps = n[9];
-  if (n[10] !== MISSING) event.data_s = n[10];
+/** The event as its line would be read: without the fields that are missing. */
+export function takeStep({ numbers }: StepNumbers): StepEvent & { t: number } {
+  const event = { t: numbers[0], kind: "step" } as StepEvent & { t: number };
+  STEP_FIELDS.forEach((field, i) => {
+    if (numbers[1 + i] !== MISSING || i < LEAST) event[field] = numbers[1 + i];
+  });
   return event;
 }
 
