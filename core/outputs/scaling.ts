@@ -4,26 +4,25 @@ import { UserError } from "../base/errors.ts";
 import { ownWork } from "../run/account.ts";
 import { type Event, readEvents } from "../run/event_log.ts";
 
-/** What one run says of itself. */
 export interface RunSpeed {
   readonly run: string;
   readonly ranks: number;
   readonly device: string;
   readonly model: string;
   readonly samplesPerSecond: number;
-  /** Of training time: waited for other ranks, and for data; null where the run does not tell. */
+  /** Shares of the training time; null where the run has no account of it. */
   readonly communication: number | null;
   readonly loader: number | null;
 }
 
 export interface Scaled extends RunSpeed {
-  /** Times the speed of the run with the fewest ranks; what it would ideally be; one over the other. */
+  /** How many times faster than the run on the fewest ranks; the ideal factor; their quotient. */
   readonly speedUp: number;
   readonly ideal: number;
   readonly efficiency: number;
 }
 
-/** `folder` is the run's, with events.jsonl. Of a run that was resumed on other ranks, its last attempt. */
+/** The speed of the run in `folder`; after a resume on other ranks, that of its last attempt. */
 export function runSpeedOf(folder: string): RunSpeed {
   const all = readEvents(join(folder, "events.jsonl"));
   const begin = all.findLastIndex(({ kind }) => kind === "run");
@@ -40,7 +39,7 @@ export function runSpeedOf(folder: string): RunSpeed {
   return { run: name, ranks, device, model, samplesPerSecond, ...sharesOf(events) };
 }
 
-/** Of epochs but the first, which pays for warming up; where there is one only, of its later half of steps. */
+/** The median of all epochs but the first, which warms up; with one epoch, of the later half of its steps. */
 function rateOf(events: readonly Event[]): number | null {
   const rates = (kind: "epoch" | "step") =>
     events.flatMap((event) => event.kind === kind && event.samples_per_s ? [event.samples_per_s] : []);
@@ -50,7 +49,7 @@ function rateOf(events: readonly Event[]): number | null {
   return steps.length > 1 ? median(steps.slice(steps.length >> 1)) : epochs[0] ?? null;
 }
 
-/** By the slowest rank's own account, where ranks are compared; else by rank 0's. */
+/** The shares of the slowest rank where ranks are compared, otherwise of rank 0. */
 function sharesOf(events: readonly Event[]): Pick<RunSpeed, "communication" | "loader"> {
   let all = 0, communication = 0, loader = 0;
   for (const event of events) {
@@ -64,7 +63,7 @@ function sharesOf(events: readonly Event[]): Pick<RunSpeed, "communication" | "l
     : { communication: null, loader: null };
 }
 
-/** By ranks, the fewest first; that one is what the others are measured by. */
+/** Sorts by ranks; the run on the fewest is the measure of the others. */
 export function scaling(speeds: readonly RunSpeed[]): Scaled[] {
   const sorted = speeds.toSorted((a, b) => a.ranks - b.ranks || b.samplesPerSecond - a.samplesPerSecond);
   const [base] = sorted;
@@ -75,7 +74,7 @@ export function scaling(speeds: readonly RunSpeed[]): Scaled[] {
   });
 }
 
-/** What makes a comparison doubtful; null when nothing does. */
+/** A sentence about runs that can't be compared; null where they can. */
 export function doubts(speeds: readonly RunSpeed[]): string | null {
   const differ = (["model", "device"] as const).filter((key) =>
     new Set(speeds.map((one) => one[key])).size > 1

@@ -4,12 +4,6 @@
 // communication.
 import type { TimesEvent } from "./events.ts";
 
-// The account of the training thread's time: all of it belongs to one of eight parts, so that they add up to what the
-// clock on the wall says. A stopwatch that always runs is told what the time since it was last told was for. It is
-// the host's time. Work for a GPU is only queued, so there `compute` is what was queued and what the device was
-// waited for, and what the device's own stream waited for NCCL meanwhile is counted as communication: nothing is
-// synchronised to measure it.
-
 export const TIME_PARTS = [
   "data",
   "copy",
@@ -30,16 +24,14 @@ export const DATA = 0,
   EVALUATION = 6,
   REST = 7;
 
-/** Seconds of each part, as events have them: "data_s", ... */
+/** Seconds of each part, with the names of events: "data_s", ... */
 export type Spent = Record<`${TimePart}_s`, number>;
-/** The same of each rank, in their order. */
+/** Seconds of each part for each rank. */
 export type SpentOfRanks = Record<`${TimePart}_s`, readonly number[]>;
 
-/** Something of each part, by the names that events have for them. */
 export const byPart = <T>(of: (name: TimePart, number: number) => T): Record<`${TimePart}_s`, T> =>
   Object.fromEntries(TIME_PARTS.map((name, i) => [`${name}_s`, of(name, i)])) as Record<`${TimePart}_s`, T>;
 
-/** What each part is, to a person. */
 export const TIME_PART_LABELS: Readonly<Record<TimePart, string>> = {
   data: "waiting for data",
   copy: "bringing data to the device",
@@ -51,30 +43,28 @@ export const TIME_PART_LABELS: Readonly<Record<TimePart, string>> = {
   rest: "rest",
 };
 
-/** Seconds so far that were waited within other parts: they are taken out of those. */
+/** Seconds of waits within other parts, which are subtracted from those. */
 export interface Waits {
   readonly data: () => number;
   readonly communication: () => number;
 }
 
-/** A place in the account. */
 export interface TimeMark {
-  /** Seconds of `performance.now`, and those of each part until then. */
+  /** Seconds of `performance.now`, and the seconds of each part until then. */
   readonly at: number;
   readonly spent: Float64Array;
 }
 
 /** @internal */
 export interface Account {
-  /** Seconds of each part so far. */
   readonly spent: Float64Array;
-  /** The time since the last lap was this part's, but for what was waited in it. */
+  /** Adds the time since the last lap to this part, without the waits in it. */
   lap(part: number): void;
-  /** When the last lap ended, in milliseconds of `performance.now`. */
+  /** The end of the last lap, in milliseconds of `performance.now`. */
   readonly at: number;
-  /** Ends the lap here, as part of the rest. */
+  /** Ends the lap as part of the rest, and returns the state. */
   look(): TimeMark;
-  /** Hears of every lap: its part, beginning and end, in milliseconds of `performance.now`. */
+  /** Called with every lap: its part, start and end, in milliseconds of `performance.now`. */
   hearer: ((part: number, from: number, to: number) => void) | null;
 }
 
@@ -100,7 +90,7 @@ export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => p
         data = dataNow;
         communication = communicationNow;
       } else {
-        // A GPU's stream may have waited longer than this lap: what is left is the next one's. Never more than there was.
+        // A GPU's stream may have waited for longer than this lap: the remainder belongs to the next one.
         if (dataNow !== data) {
           const forData = Math.min(seconds, dataNow - data);
           data += forData;
@@ -126,7 +116,7 @@ export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => p
   return account;
 }
 
-/** From one look to a later one, to the microsecond: the parts add up to `seconds`, and none is below 0. */
+/** The difference of two marks, to the microsecond: the parts add up to `seconds`, and none is negative. */
 export function spentBetween(from: TimeMark, to: TimeMark): { seconds: number; spent: Spent } {
   const parts = TIME_PARTS.map((_, i) => rounded(to.spent[i] - from.spent[i]));
   const others = parts.reduce((sum, part, i) => i === REST ? sum : sum + part, 0);
@@ -136,8 +126,8 @@ export function spentBetween(from: TimeMark, to: TimeMark): { seconds: number; s
 }
 
 /**
- * Tenths of a percent that add up to 100, the largest first and the rest last; what rounds to nothing is left out. Of a
- * whole that is nothing, all is rest.
+ * Percentages to a tenth that add up to 100, the largest first and the rest last, without zeros. If the
+ * whole is zero, everything is rest.
  */
 export function percentages(spent: Spent): readonly (readonly [TimePart, number])[] {
   const whole = TIME_PARTS.reduce((sum, name) => sum + spent[`${name}_s`], 0);
@@ -155,7 +145,7 @@ export function percentages(spent: Spent): readonly (readonly [TimePart, number]
     .sort((a, b) => Number(a[0] === "rest") - Number(b[0] === "rest") || b[1] - a[1]);
 }
 
-/** What a rank did itself: all but what it waited for other ranks. */
+/** All parts but the wait for other ranks. */
 export const ownWork = (spent: Spent): number =>
   TIME_PARTS.reduce((sum, name) => name === "communication" ? sum : sum + spent[`${name}_s`], 0);
 
@@ -163,7 +153,7 @@ export const spentOfRank = (of: SpentOfRanks, rank: number): Spent => byPart((na
 
 export const spentNothing = (): Spent => byPart(() => 0);
 
-/** Adds what is a number there: a log of another version may lack a part. */
+/** Ignores parts that are missing in logs of other versions. */
 export function addSpent(to: Spent, more: Readonly<Partial<Record<keyof Spent, unknown>>>): void {
   for (const name of TIME_PARTS) {
     const seconds = more[`${name}_s`];
@@ -171,33 +161,28 @@ export function addSpent(to: Spent, more: Readonly<Partial<Record<keyof Spent, u
   }
 }
 
-/** To the microsecond. */
 const rounded = (seconds: number): number => Math.round(1e6 * seconds) / 1e6;
 
-// The events that say where time went: of the last steps, and what is left at the end. All of them together are the
-// account of the run, from where it was put together to its end.
-
-/** Not more often than this: beside a thousand steps a second it costs nothing. */
+/** Often enough for readers, and free of cost at a thousand steps a second. */
 const EVERY_S = 1;
 
 export interface TimesOptions {
   readonly account: Account;
-  /** The steps that are done already, and the samples that were seen in them. */
+  /** The steps and samples of earlier attempts. */
   readonly done: { readonly step: number; readonly samples: number };
-  /** Tokens in a sample; 0 where samples are none of a language. */
+  /** Tokens in a sample; 0 for other data. */
   readonly tokens: number;
-  /** Floating-point operations that a sample takes, when they are known. */
+  /** Floating-point operations of a sample, once they are known. */
   readonly perSample?: () => number | null;
-  /** Operations a second that all ranks' devices can do; 0 when nobody said. */
+  /** Operations a second of all ranks' devices; 0 where that is unknown. */
   readonly peak?: number;
 }
 
 export interface Times {
-  /** What there is to tell after this step, when so many samples were seen; null if that was told just now. */
+  /** Returns the event after this step; null if the last one was just now. */
   due(step: number, samples: number): TimesEvent | null;
-  /** What was not told yet, in no step: before the first one, or after the last. */
+  /** Returns the remaining time without a step: before the first one, or after the last. */
   since(step: number, samples: number): TimesEvent;
-  /** All of the run so far. */
   whole(): { readonly seconds: number; readonly spent: Spent };
 }
 
@@ -208,7 +193,7 @@ export function openTimes({ account, done, tokens, perSample, peak = 0 }: TimesO
     const { seconds, spent } = spentBetween(before, after);
     const steps = Math.max(0, step - last.step), // training may have gone back
       training = seconds - spent.evaluation_s - spent.save_s;
-    // The first step is like no other: it says nothing of the speed.
+    // The first step warms up, so it has no speed.
     const rate = warm && steps > 0 && training > 0 ? (samples - last.samples) / training : 0;
     const flops = rate * (perSample?.() ?? 0);
     before = after;
@@ -236,13 +221,13 @@ export function openTimes({ account, done, tokens, perSample, peak = 0 }: TimesO
   };
 }
 
-/** As many as a measured rate is worth. */
+/** Rounds a rate to six digits. */
 export function sixDigits(value: number): number;
 export function sixDigits(value: number | null): number | undefined;
 export function sixDigits(value: number | null): number | undefined {
   if (value === null) return undefined;
   if (value === 0 || !Number.isFinite(value)) return value;
-  // No text: this is asked for at each step.
+  // This runs at each step, so it makes no text.
   const digits = 5 - Math.floor(Math.log10(Math.abs(value))), power = 10 ** Math.abs(digits);
   return digits < 0 ? Math.round(value / power) * power : Math.round(value * power) / power;
 }

@@ -11,8 +11,6 @@ import {
 import { percentages, type Spent, TIME_PART_LABELS } from "./account.ts";
 import { clean } from "../base/terminal.ts";
 
-// The lines a run prints, as pure functions. Scripts match them.
-
 /** "Starting distributed training on 16 GPUs", "... on 4 CPU ranks", "... on 1 GPU", "... on 1 CPU". */
 export function startLine(world: { ranks: number; device: "cpu" | "cuda" }): string {
   const { ranks, device } = world;
@@ -28,7 +26,7 @@ export function masterLine(host: string): string {
   return `Master node: ${host}`;
 }
 
-/** What a model is judged by: it chooses the names beside the losses. */
+/** The task chooses the names beside the losses. */
 export type Task = "classification" | "regression" | "language";
 
 const SCORE: Record<Task, string> = { classification: "Acc", regression: "R2", language: "Perplexity" };
@@ -42,17 +40,17 @@ export interface EpochSummary {
   score?: number;
   valLoss?: number;
   valScore?: number;
-  /** Of several numbers to predict the one with the least R2: of the validation where there is one. */
+  /** The target with the least R2, in the validation where there is one. */
   worst?: { readonly name: string; readonly r2: number } | null;
   learningRate: number;
   samplesPerSecond?: number | null;
   memoryBytes?: number;
 }
 
-/** The contract's epoch line. A part without a value is left out. */
+/** The epoch line of the contract. It leaves out parts without a value. */
 export function epochLine(e: EpochSummary): string {
   const name = SCORE[e.task];
-  // A language model shows one perplexity: the validation's where there is one.
+  // A language model shows one perplexity, if possible that of the validation.
   const one = e.task === "language";
   const parts = [`[Epoch ${e.epoch}/${e.epochs}] Loss: ${formatValue(e.loss)}`];
   const worst = e.worst ? ` (worst ${e.worst.name}: ${formatValue(e.worst.r2)})` : "";
@@ -66,14 +64,14 @@ export function epochLine(e: EpochSummary): string {
   return parts.join(" | ");
 }
 
-/** Where a run stands between two epoch lines: what the live line and the plain step line show. */
+/** The position between two epoch lines, for the live line and the plain step line. */
 export interface StepState {
   epoch: number;
   epochs: number;
-  /** Optimizer steps done in this epoch, and how many it has. */
+  /** Optimizer steps in this epoch. */
   step: number;
   steps: number;
-  /** What is going on where it isn't training: "evaluating", "saving". */
+  /** The activity where it is not training: "evaluating", "saving". */
   phase?: string;
   loss?: number;
   learningRate?: number;
@@ -82,7 +80,6 @@ export interface StepState {
   memoryBytes?: number;
 }
 
-/** The plain line for output that is not a terminal. */
 export function stepLine(s: StepState): string {
   const parts = [`[Epoch ${s.epoch}/${s.epochs}] ${s.phase ?? "Step"} ${s.step}/${s.steps}`];
   if (s.loss !== undefined) parts.push(`Loss: ${formatValue(s.loss)}`);
@@ -91,7 +88,7 @@ export function stepLine(s: StepState): string {
   return parts.join(" | ");
 }
 
-// Each part is a list, empty where there is no value.
+// Each part is a list, which is empty without a value.
 
 function speedPart(s: { samplesPerSecond?: number | null }): string[] {
   return (s.samplesPerSecond ?? null) === null ? [] : [`${formatRate(s.samplesPerSecond!)} samples/s`];
@@ -106,22 +103,24 @@ function memoryPart(s: { memoryBytes?: number }): string[] {
 }
 
 export interface RunSummary {
-  /** Why it ended: "Finished", "Stopped early (no better validation loss for 20 epochs)", "Stopped on request". */
+  /**
+   * The reason: "Finished", "Stopped early (no better validation loss for 20 epochs)", "Stopped on request".
+   */
   outcome: string;
   epochs: number;
   steps: number;
   seconds: number;
   best?: { epoch: number; valLoss: number };
-  /** Where the time went; `onGpu`: as the host saw it. */
+  /** The account of the time; `onGpu` marks it as the host's. */
   spent?: Spent;
   onGpu?: boolean;
-  /** What was made, in the order to show: [what it is, where it lies]. */
+  /** The files of the run in the order of the lines: label and path. */
   files: readonly (readonly [what: string, path: string])[];
-  /** Commands that make sense now: [what for, command line]. */
+  /** Useful commands: label and command line. */
   next: readonly (readonly [why: string, command: string])[];
 }
 
-/** The end of a run: what happened, where the files are, what to run next. The first line is what --quiet keeps. */
+/** The last lines of a run: outcome, files, next commands. --quiet keeps the first line. */
 export function runSummaryLines(r: RunSummary): string[] {
   const done = `${formatPlural(r.epochs, "epoch")}, ${formatPlural(r.steps, "step")}`;
   const best = r.best ? ` Best Val Loss: ${formatValue(r.best.valLoss)} at epoch ${r.best.epoch}.` : "";
@@ -133,7 +132,7 @@ export function runSummaryLines(r: RunSummary): string[] {
   ];
 }
 
-/** The whole account, in words: it adds up to 100%. */
+/** The whole account in words; it adds up to 100%. */
 function timeLine({ spent, onGpu }: RunSummary): string[] {
   if (spent === undefined) return [];
   const parts = percentages(spent).map(([name, share]) => `${share.toFixed(1)}% ${TIME_PART_LABELS[name]}`);
@@ -146,15 +145,13 @@ function table(title: string, rows: RunSummary["files"]): string[] {
   return [`${title}:`, ...rows.map(([label, value]) => `  ${label.padEnd(width)}  ${value}`)];
 }
 
-// The live line of a terminal: a pure rendering and the small driver that redraws it.ts and lines.ts.
-
 const REDRAW_MS = 100;
 const BAR = 24;
 const ERASE = "\r\x1b[2K";
 
 /**
- * One line of plain ASCII that never reaches the last column (some terminals wrap there).
- * Where it is narrow the bar goes first, then memory, speed, time left; what is left is cut.
+ * One line of ASCII that never reaches the last column, where some terminals wrap. A narrow terminal loses
+ * the bar first, then memory, speed and time left; then the line is cut.
  */
 export function renderProgressLine(state: StepState, width: number): string {
   const room = Math.max(0, width - 1);
@@ -173,7 +170,7 @@ export function renderProgressLine(state: StepState, width: number): string {
     [head, ...loss],
     [head],
   ].map((parts) => parts.join(" | "));
-  // A phase is a word of ours, yet a stray character of another width must not break the line.
+  // A phase is one of our own words, yet a wide character would break the line.
   const ascii = (text: string) => text.replace(/[^\x20-\x7e]/g, "?");
   return ascii(tries.find((text) => text.length <= room) ?? head.slice(0, room));
 }
@@ -184,13 +181,13 @@ function bar(fraction: number): string {
 }
 
 interface ProgressLine {
-  /** Redraws, at most ten times a second. */
+  /** Redraws at most ten times a second. */
   update(state: StepState): void;
-  /** Takes the line away, so that something else can be printed. */
+  /** Erases the line, so that something else can be printed. */
   clear(): void;
 }
 
-/** No timers: training holds the thread, so a redraw happens when the loop says something. */
+/** It has no timer: training holds the thread, so it redraws when the loop calls it. */
 export function openProgressLine(options: {
   write: (text: string) => void;
   columns: () => number;
@@ -216,23 +213,20 @@ export function openProgressLine(options: {
   };
 }
 
-// What a run says on stdout and stderr: plain lines, warnings, the live line, or events as JSON.ts and progress.ts.
-
-/** Where there is no live line, a line says where the run stands this often. */
+/** Without a live line, a plain line shows the progress this often. */
 const PLAIN_MS = 10_000;
 
 export interface Console {
-  /** A line of the run's story. Not with --quiet, not with --json. */
+  /** Prints a line, unless --quiet or --json is set. */
   line(text: string): void;
-  /** The line that says how the run ended: --quiet keeps it. Not with --json. */
+  /** Prints the line about the outcome, which --quiet keeps; --json does not. */
   final(text: string): void;
-  /** To stderr, always: whoever reads stdout gets what they asked for and nothing else. */
+  /** Prints to stderr in every mode. */
   warn(text: string): void;
-  /** Where the run stands: the live line on a terminal, a plain line now and then elsewhere. */
+  /** Shows the progress: on the live line of a terminal, as a plain line now and then elsewhere. */
   progress(state: StepState): void;
-  /** One encoded event, from the event log: --json prints it. */
+  /** Prints an encoded event for --json. */
   event(line: string): void;
-  /** Takes the live line away. */
   close(): void;
 }
 
@@ -240,12 +234,12 @@ export interface ConsoleOptions {
   quiet: boolean;
   json: boolean;
   isTerminal?: boolean;
-  /** stdout; failures are swallowed here, because a closed pipe must not end a run. */
+  /** Writes to stdout. Failures are ignored, because a closed pipe must not end a run. */
   write?: (text: string) => void;
   writeError?: (text: string) => void;
   columns?: () => number;
   now?: () => number;
-  /** Hears of each line, also of those that are not shown; not of the live line. */
+  /** Called with each line, also with lines that are not shown, but not with the live line. */
   told?: (text: string, stream: "stdout" | "stderr") => void;
   env?: (name: string) => string | undefined;
 }
@@ -257,7 +251,7 @@ export function openConsole(options: ConsoleOptions): Console {
   const write = safely(options.write ?? ((text) => writeAll(Deno.stdout, text)));
   const writeError = safely(options.writeError ?? ((text) => writeAll(Deno.stderr, text)));
 
-  // A terminal that can't erase a line gets plain lines. No colours anywhere, so NO_COLOR holds by itself.
+  // A terminal that can't erase a line gets plain lines. There are no colours, so NO_COLOR holds.
   const capable = (options.isTerminal ?? Deno.stdout.isTerminal()) && env("TERM") !== "dumb";
   const live: ProgressLine | null = capable && !quiet && !json
     ? openProgressLine({ write, columns: options.columns ?? terminalColumns, now })
@@ -307,7 +301,7 @@ function safely(write: (text: string) => void): (text: string) => void {
     try {
       write(text);
     } catch {
-      // A reader that went away (`| head`) or a full disk behind a redirection: the run goes on.
+      // The reader may be gone (`| head`), or the disk behind a redirection full: the run continues.
     }
   };
 }

@@ -1,32 +1,31 @@
 // One measurement over the steps of a run in bounded memory: a run with many points keeps the minimum, maximum and
 // mean of each stretch.
 
-/** Stretches kept by default: more than a chart has pixels, so that there is something to see when zooming in. */
+/** More than a chart has pixels, so that a zoom shows something new. */
 const STRETCHES = 4096;
-/** Steps without a finite value that are remembered by number. */
 const REMEMBERED = 100;
 
 export class Curve {
-  /** Of each stretch: its first and last step, and its values. Valid up to `length`. */
+  /** The first and last step and the values of each stretch, valid up to `length`. */
   readonly first: Float64Array;
   readonly step: Float64Array;
   readonly min: Float64Array;
   readonly max: Float64Array;
   readonly sum: Float64Array;
-  /** Finite values in each. */
+  /** The number of finite values in each stretch. */
   readonly count: Uint32Array;
   length = 0;
   last = NaN;
   lastStep = -Infinity;
-  /** The least and the greatest finite value there ever was. */
+  /** The extremes of all finite values so far. */
   least = Infinity;
   greatest = -Infinity;
-  /** The first steps whose value was NaN or infinite, and how many there were. */
+  /** The first steps whose value was NaN or infinite, and the number of such steps. */
   readonly wrong: number[] = [];
   wrongs = 0;
-  /** Points a stretch takes; doubles whenever all stretches are taken. */
+  /** Points in a stretch; doubles whenever all stretches are used. */
   #each = 1;
-  /** Points that the last stretch can still take. */
+  /** Free points of the last stretch. */
   #room = 0;
 
   /** `most` is even, because two stretches become one. */
@@ -39,7 +38,10 @@ export class Curve {
     this.count = new Uint32Array(most);
   }
 
-  /** A step that is not beyond the last one takes back what was said from there on: a log that could not be rewound. */
+  /**
+   * A step that is not beyond the last one removes the values from there on, as a log has them that could
+   * not be rewound.
+   */
   add(step: number, value: number): void {
     if (step <= this.lastStep) this.cut(step);
     if (this.#room === 0) this.#begin(step);
@@ -60,12 +62,12 @@ export class Curve {
     }
   }
 
-  /** NaN where a stretch had no finite value. */
+  /** NaN where a stretch has no finite value. */
   mean(at: number): number {
     return this.count[at] === 0 ? NaN : this.sum[at] / this.count[at];
   }
 
-  /** Forgets the stretches from this step on; one that began before it stays whole. */
+  /** Removes the stretches from this step on; one that began earlier stays whole. */
   cut(step: number): void {
     while (this.length > 0 && this.first[this.length - 1] >= step) {
       this.length--;

@@ -5,28 +5,25 @@ import { dirname } from "../../deps/path.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import { UserError } from "../base/errors.ts";
 
-// A run's events.jsonl: how it is written, and its reader.ts and the event types.
-
 export type * from "./events.ts";
 
 export interface EventLog {
-  /** Appends one line. Never throws: a line that can't be written is counted, and `warn` hears of it now and then. */
+  /** Appends one line. It never throws: it counts a line that can't be written, and warns now and then. */
   emit(event: Emitted): void;
-  /** For the outputs beside events.jsonl, in order with the events. */
+  /** Passes a note to the outputs, in order with the events. */
   note(note: Note): void;
   /**
-   * Has what was emitted written now: before a save, since a run that goes on from it must find every step before it.
-   * Waits for a moment at most.
+   * Waits for a moment until all events are written. A save calls it first, since a resumed run must find
+   * every step before the checkpoint.
    */
   flush(): void;
   /**
-   * On resume: forgets the records of what will be done again: steps beyond this one, and evaluations and ends of epochs
-   * beyond these epochs. A run that was saved before the evaluation of its last step evaluates again.
+   * Drops the records that a resumed run will repeat: steps beyond this one, and evaluations and ends of
+   * epochs beyond these epochs. A run that was saved before the evaluation of its last step evaluates again.
    */
   rewind(to: RunPosition): void;
-  /** Lines lost so far. */
   readonly lost: number;
-  /** Comes to its end when all is written, or can't be. */
+  /** Resolves when everything is written, or can't be. */
   close(): void | Promise<void>;
 }
 
@@ -36,19 +33,18 @@ export interface RunPosition {
 }
 
 export interface EventLogOptions {
-  /** Told about lost lines: at the first, the tenth, the hundredth, ... */
+  /** Called at the first, the tenth, the hundredth, ... lost line. */
   warn: (message: string) => void;
-  /** Also gets each line, without its end (what --json prints). */
+  /** Gets each line without its end, for --json. */
   mirror?: (line: string) => void;
-  /** Hears of each event, and of its time; of steps only where their lines are made in the thread that trains. */
+  /** Called with each event and its time; with steps only where the training thread makes their lines. */
   observe?: (event: Emitted, t: number) => void;
-  /** Unix time in seconds. */
   now?: () => number;
 }
 
 const READ_BYTES = 64 * 1024;
 
-/** Writes each line at once, in the calling thread. thread/track.ts has another thread do it. */
+/** Writes each line at once in the calling thread; writer/track.ts uses another thread. */
 export function openEvents(path: string, options: EventLogOptions): EventLog {
   const now = options.now ?? (() => Date.now() / 1000);
   const encoder = new TextEncoder();
@@ -85,7 +81,7 @@ export interface Losses {
   lose(lines: number, cause: unknown): void;
 }
 
-/** Counts lines that were lost, and tells of them when there is another digit to their number. */
+/** Counts lost lines, and warns when the number gets another digit. */
 export function openLosses(path: string, warn: (message: string) => void): Losses {
   let count = 0;
   return {
@@ -103,7 +99,7 @@ export function openLosses(path: string, warn: (message: string) => void): Losse
   };
 }
 
-/** The line of an event, which its hearers have had; null where JSON can't hold it. */
+/** Calls the observers and makes the line; null where JSON can't hold the event. */
 export function lineOf(event: Emitted, t: number, options: EventLogOptions, losses: Losses): string | null {
   options.observe?.(event, t);
   try {
@@ -116,7 +112,7 @@ export function lineOf(event: Emitted, t: number, options: EventLogOptions, loss
   }
 }
 
-/** Forgets what comes after; gives a warning where that can't be done. */
+/** Returns a warning where the file can't be rewound. */
 export function rewindFile(
   path: string,
   forget: (again: (line: string) => boolean) => void,
@@ -132,7 +128,7 @@ export function rewindFile(
   }
 }
 
-/** Kinds that there is one of each few steps: where there is no room, these are left out first. */
+/** These kinds come all the time, so they are dropped first where there is no room. */
 export const SAMPLES: ReadonlySet<string> = new Set(["step", "system", "times", "ranks"]);
 
 function comesAfter(line: string, to: RunPosition): boolean {
@@ -143,7 +139,7 @@ function comesAfter(line: string, to: RunPosition): boolean {
   return SAMPLES.has(kind) && (event as { step: number }).step > to.step;
 }
 
-/** Every whole record of the file, in order. A cut last line, and a line that is not a record, is passed over. */
+/** Every whole record of the file, in order. It skips a cut last line, and lines that are no records. */
 export function readEvents(path: string): Event[] {
   const events: Event[] = [];
   for (const line of readEventLines(path)) {
@@ -153,7 +149,7 @@ export function readEvents(path: string): Event[] {
   return events;
 }
 
-/** The last records, some hundreds of them, however long the file is. */
+/** The last few hundred records, however long the file is. */
 export function readLastEvents(path: string): Event[] {
   using file = Deno.openSync(path);
   const end = file.seekSync(0, Deno.SeekMode.End);
@@ -166,23 +162,20 @@ export function readLastEvents(path: string): Event[] {
   return new TextDecoder().decode(bytes).split("\n").slice(0, -1).map(decodeEvent).filter((e) => e !== null);
 }
 
-// The file events.jsonl as lines of bytes: appended whole, cut lines removed, later ones forgotten. Writes to it by
-// one thread only.ts, checkpoint/atomic.ts and @std/path.
-
 const NEWLINE = 10;
 const FILE_CHUNK = 64 * 1024;
 
 export interface EventFile {
-  /** Appends whole lines with their ends. Never throws: gives the lines that could not be written. */
+  /** Appends whole lines. It never throws: it returns the number of lines that could not be written. */
   append(bytes: Uint8Array): number;
-  /** Begins the file anew where somebody has removed it; true if so. */
+  /** Starts the file again where somebody has removed it; returns whether that was so. */
   renew(): boolean;
-  /** Keeps the lines that `again` is false for. */
+  /** Keeps the lines for which `again` is false. */
   forget(again: (line: string) => boolean): void;
   close(): void;
 }
 
-/** Opens it for appending; a last line that a kill has cut is removed. The folder is made where it is missing. */
+/** Opens the file for appending and makes its folder; it removes a last line that a kill has cut. */
 export function openEventFile(path: string, lost: (lines: number, cause: unknown) => void): EventFile {
   let file = open(path);
   let torn = false; // the file ends within a line that could not be written whole
@@ -252,7 +245,7 @@ function open(path: string): Deno.FsFile {
   }
 }
 
-/** A line and its end are one write, so bytes after the last line end are a write that a kill has cut. */
+/** A line and its end are one write, so bytes after the last line end come from a kill. */
 function cutTornTail(file: Deno.FsFile): void {
   const size = file.seekSync(0, Deno.SeekMode.End);
   const chunk = new Uint8Array(FILE_CHUNK);
@@ -271,7 +264,7 @@ function cutTornTail(file: Deno.FsFile): void {
   if (end < size) file.truncateSync(end);
 }
 
-/** Keeps the lines that `keep` wants; a kill leaves the file as it was, or as it should be. */
+/** A kill leaves either the old file or the new one. */
 function rewrite(path: string, keep: (line: string) => boolean): void {
   const encoder = new TextEncoder();
   writeAtomically(path, (out) => {
@@ -286,7 +279,7 @@ function rewrite(path: string, keep: (line: string) => boolean): void {
   });
 }
 
-/** Whole lines only; in chunks, because a long run's log outgrows the longest string. */
+/** Whole lines, in chunks, because the log of a long run outgrows the longest string. */
 export function* readEventLines(path: string): Generator<string, undefined> {
   const file = Deno.openSync(path);
   try {
@@ -303,30 +296,28 @@ export function* readEventLines(path: string): Generator<string, undefined> {
   }
 }
 
-/** Without the full stop at its end. */
+/** The message without its full stop. */
 export const reason = (cause: unknown): string =>
   (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, "");
 
-// Follows a file of events while it grows: what is new is read, and nothing twice.ts.
-
 const FOLLOW_CHUNK = 1 << 20;
 const LINE_END = 10;
-/** A line longer than this is none of ours, and is passed over. */
+/** A longer line is not ours and is skipped. */
 const LONGEST = 16 << 20;
 
 export interface EventFollower {
-  /** Hands over the events that were added since; false where there were none. */
+  /** Passes on new events; returns whether there were any. */
   poll(): boolean;
   close(): void;
 }
 
-/** A file beyond this is read in parts where a sample of it will do: its begin, some stretches, and its end. */
+/** A larger file may be sampled: its start, some stretches, and its end. */
 const LARGE = 32 << 20;
 const HEAD = 256 << 10, STRETCH = 32 << 10, STRETCHES = 96, TAIL = 2 << 20;
 
 /**
- * `again` is called when the file was written anew, as a resume does: all its events come once more after that. `gap`: of a
- * large file that is there already a sample will do; it is called where events are left out, and the last of them all come.
+ * `again` is called when a resume has rewritten the file: all its events follow once more. With `gap` a
+ * large file is sampled; it is called where events are left out, and the last events all follow.
  */
 export function followEvents(
   path: string,
@@ -348,7 +339,7 @@ export function followEvents(
     rest = new Uint8Array(0);
   }
 
-  /** Whether there is a file to read from; another one in its place, or a shorter one, starts over. */
+  /** Returns whether there are bytes to read. Another file in its place, or a shorter one, starts over. */
   function ready(): boolean {
     let found: Deno.FileInfo;
     try {
@@ -390,7 +381,7 @@ export function followEvents(
     }
   }
 
-  /** From the first line that begins in these bytes of the file. */
+  /** Reads from the first line that begins in this range of the file. */
   function stretch(from: number, bytes: number): boolean {
     rest = new Uint8Array(0);
     file!.seekSync(from, Deno.SeekMode.Start);
@@ -406,7 +397,7 @@ export function followEvents(
     return heard;
   }
 
-  /** The last stretch ends where reading goes on. */
+  /** Reads stretches; the last one ends where `poll` continues. */
   function sample(size: number, gap: () => void): void {
     stretch(0, HEAD);
     const step = (size - HEAD - TAIL) / STRETCHES;

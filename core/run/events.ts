@@ -1,7 +1,7 @@
 // The records of events.jsonl, one type for each kind of event, and how a record becomes a line and is read back.
 import type { Spent, SpentOfRanks } from "./account.ts";
 
-/** How a measured number is shown. The report's page knows the same words. */
+/** The page of a report knows the same words. */
 export type Unit = "value" | "rate" | "bytes" | "seconds" | "share" | "percent" | "count";
 
 /** A number that events carry: everything that its readers know of it. */
@@ -13,7 +13,7 @@ export interface EventField {
   readonly short?: string;
   /** The axis is logarithmic: in `watch` where the values span so many times their least. */
   readonly log?: number;
-  /** The axis begins at zero: as a rule where it is not logarithmic, but for plain values. */
+  /** By default true where it is neither logarithmic nor a plain value. */
   readonly zero: boolean;
   /** It changes rarely and has no noise, so that charts do not smooth it. */
   readonly steady?: true;
@@ -162,7 +162,7 @@ type Numbers<Kind extends keyof typeof EVENT_FIELDS> = {
 };
 type TimesNumbers = Omit<Numbers<"times">, keyof Spent>;
 
-/** Named measurements: accuracy, r2, mae, perplexity; of one target or class "r2/NAME". */
+/** Measurements by name: accuracy, r2, mae, perplexity; "r2/NAME" for one target or class. */
 export type Metrics = Readonly<Record<string, number>>;
 
 export interface RunEvent {
@@ -184,7 +184,7 @@ export interface ConfigEvent {
   kind: "config";
   /** The effective settings as plain JSON data. */
   config: unknown;
-  /** Of each setting that is no default: the preset, the line of a file, the variable or the flag it is from. */
+  /** The source of each setting that is not the default: a preset, a line of a file, a variable or a flag. */
   origins?: Readonly<Record<string, string>>;
 }
 
@@ -206,7 +206,7 @@ export interface EvalEvent {
   seconds: number;
 }
 
-/** `seconds`, and where they went, on rank 0. */
+/** With the account of `seconds` on rank 0. */
 export interface EpochEvent extends Partial<Spent> {
   kind: "epoch";
   step: number;
@@ -218,7 +218,7 @@ export interface EpochEvent extends Partial<Spent> {
   lr: number;
   samples_per_s?: number;
   memory_bytes?: number;
-  /** Samples that could not be used and were replaced, since the run was started. */
+  /** Samples that were replaced since the start of the run, because they could not be used. */
   bad_samples?: number;
   seconds: number;
 }
@@ -231,9 +231,9 @@ export interface SaveEvent {
   bytes: number;
   /** From the snapshot to the file in place. */
   seconds: number;
-  /** How long training was held. */
+  /** The time that training was held. */
   stall_s: number;
-  /** Why: "epoch", "interval", "best", "request", "stop", ... */
+  /** "epoch", "interval", "best", "request", "stop", ... */
   reason: string;
 }
 
@@ -248,7 +248,7 @@ export interface ResumeEvent {
 export interface SystemEvent extends Numbers<"system"> {
   kind: "system";
   step: number;
-  /** Missing on rank 0 alone where there is one rank. */
+  /** Missing where there is only one rank. */
   rank?: number;
   rss_bytes: number;
   host?: string;
@@ -257,8 +257,8 @@ export interface SystemEvent extends Numbers<"system"> {
 }
 
 /**
- * Where time went since the last such event, on rank 0: the parts add up to `seconds`, and all these events to the run. Of the
- * last `steps` steps; 0 where it is of what stands before the first step or after the last.
+ * The account of rank 0 since the last such event: the parts add up to `seconds`, and the events to the
+ * whole run. `steps` is 0 before the first step and after the last.
  */
 export interface TimesEvent extends Spent, TimesNumbers {
   kind: "times";
@@ -267,10 +267,10 @@ export interface TimesEvent extends Spent, TimesNumbers {
   seconds: number;
 }
 
-/** Training went back to a checkpoint's weights, and the batches since are left out. */
+/** Training returned to a checkpoint's weights, and skips the batches since. */
 export interface RewindEvent {
   kind: "rewind";
-  /** The step that made it necessary, and the one whose weights are taken again. */
+  /** The step that caused it, and the step of the checkpoint. */
   step: number;
   epoch: number;
   to_step: number;
@@ -278,12 +278,12 @@ export interface RewindEvent {
   reason: string;
 }
 
-/** Where the time of the last `steps` steps went, one number a rank. */
+/** The account of the last `steps` steps, one number a rank. */
 export interface RanksEvent extends SpentOfRanks {
   kind: "ranks";
   step: number;
   steps: number;
-  /** The rank that had most to do itself, and by which part the fastest had less. */
+  /** The rank with the most work of its own, and the share by which the fastest has less. */
   slowest: number;
   spread: number;
 }
@@ -292,15 +292,15 @@ export interface WarningEvent {
   kind: "warning";
   message: string;
   step?: number;
-  /** Of what, where somebody may want to be told: --on-event. */
+  /** The subject, for --on-event. */
   about?: "spike" | "save" | "memory";
-  /** Whose, where there are several. */
+  /** Missing where there is only one rank. */
   rank?: number;
   /** The limit that is near, in bytes. */
   memory?: { readonly of: string; readonly limit: number; readonly used: number };
 }
 
-/** `seconds`, and where they went, on rank 0. */
+/** With the account of `seconds` on rank 0. */
 export interface ExitEvent extends Partial<Spent> {
   kind: "exit";
   code: number;
@@ -310,7 +310,7 @@ export interface ExitEvent extends Partial<Spent> {
   seconds: number;
 }
 
-/** What a caller hands over; the writer adds the time. */
+/** An event without its time, which the writer adds. */
 export type Emitted =
   | RunEvent
   | ConfigEvent
@@ -326,15 +326,15 @@ export type Emitted =
   | WarningEvent
   | ExitEvent;
 
-/** What stands in the file: `t` is Unix time in seconds. */
+/** An event in the file; `t` is in Unix seconds. */
 export type Event = Emitted & { t: number };
 
-/** What outputs get beside events: it is not in events.jsonl. */
+/** Outputs get notes beside events; events.jsonl does not have them. */
 export type Note = ConsoleNote | HistogramsNote | PicturesNote;
 
 export interface ConsoleNote {
   readonly kind: "console";
-  /** Unix time in seconds. */
+  /** Unix seconds. */
   readonly t: number;
   readonly stream: "stdout" | "stderr";
   /** A line without its end. */
@@ -345,7 +345,7 @@ export interface HistogramsNote {
   readonly kind: "histograms";
   readonly t: number;
   readonly step: number;
-  /** Counts, and the borders between them: one more. */
+  /** Counts, and one more border than counts. */
   readonly of: Readonly<
     Record<string, { readonly values: readonly number[]; readonly bins: readonly number[] }>
   >;
@@ -356,7 +356,7 @@ export interface PicturesNote {
   readonly t: number;
   readonly step: number;
   readonly name: string;
-  /** PNG files, in base64. */
+  /** PNG files in base64. */
   readonly pictures: readonly {
     readonly png: string;
     readonly width: number;
@@ -365,7 +365,7 @@ export interface PicturesNote {
   }[];
 }
 
-/** One line without its end. JSON has no NaN or infinities: they are written as the strings "NaN", "Infinity", "-Infinity". */
+/** One line without its end. NaN and infinities are strings, because JSON has none. */
 export function encodeEvent(event: Emitted, t: number): string {
   return JSON.stringify(
     { t, ...event },
@@ -373,7 +373,7 @@ export function encodeEvent(event: Emitted, t: number): string {
   );
 }
 
-/** A line of the file, or null where it is cut or not one of ours. */
+/** Null where the line is cut or not an event. */
 export function decodeEvent(line: string): Event | null {
   let event: Event;
   try {
@@ -383,14 +383,14 @@ export function decodeEvent(line: string): Event | null {
   }
   if (event === null || typeof event !== "object" || typeof event.kind !== "string") return null;
   if (TIMED.has(event.kind)) renamed(event as unknown as Record<string, unknown>);
-  // Only these kinds carry measured numbers; a path or a message that reads "NaN" stays a string.
+  // Other kinds may have a path or a message that reads "NaN".
   if (MEASURED.has(event.kind)) {
     revive(event as unknown as Record<string, unknown>);
   }
   return event;
 }
 
-/** What parts of time were called at first, in logs of then. */
+/** Older names of the parts of time. */
 const ONCE: readonly (readonly [string, string])[] = [
   ["loader_s", "data_s"],
   ["loader_wait_s", "data_s"],

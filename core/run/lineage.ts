@@ -8,41 +8,38 @@ import { formatDuration, formatPlural } from "../base/format.ts";
 import type { Emitted, RunEvent } from "./events.ts";
 import { killedFor, lastShortage } from "./memory_watch.ts";
 
-// What became of a run: every attempt at it, why each ended, and how much of their time was training. Pure, but for
-// reading lineage.json.ts, core/base/errors.ts and @std/path.
-
-/** "killed" is found out by the next attempt, when the one before has left no end. */
+/** The next attempt finds "killed" where an attempt left no end. */
 export type EndReason = "done" | "stopped" | "killed" | "error";
 
 /** Times are Unix seconds, as in events.jsonl. */
 export interface Attempt {
   attempt: number;
   host: string;
-  /** Of the scheduler; null without one. */
+  /** The scheduler's id; null without one. */
   job_id: string | null;
   ranks: number;
   pid: number;
   started: number;
-  /** The checkpoint it went on from; null when it began afresh. */
+  /** The checkpoint of a resumed attempt. */
   resumed_from: string | null;
-  /** The first step it was to take, and the last that is known to be done: one less when none was. */
+  /** The first step to take, and the last one that is known to be done: one less where there was none. */
   first_step: number;
   last_step: number;
-  /** When its first step was done; null when none was. */
+  /** The end of its first step; null where there was none. */
   first_step_at: number | null;
-  /** When it was last heard of. */
+  /** The time of its last event. */
   last_seen: number;
   ended: { why: EndReason; message: string; code: number | null; for_memory?: boolean } | null;
-  /** Its best loss of an evaluation. */
+  /** Its best validation loss. */
   best?: { loss: number; step: number; epoch: number };
-  /** Where it went back to a checkpoint's weights, and left out the batches since. */
+  /** Its returns to a checkpoint's weights. */
   rewinds?: { at_step: number; to_step: number; reason: string }[];
   lost: {
-    /** From the start to the first step's end. */
+    /** Seconds from the start to the end of the first step. */
     restart_s: number;
-    /** Saves that held up training. */
+    /** Seconds that saves held training. */
     save_stall_s: number;
-    /** Steps of attempts before that were done again, and what they had taken. */
+    /** Steps of earlier attempts that were repeated, and the time that they had taken. */
     redone_steps: number;
     redone_s: number;
   };
@@ -51,16 +48,16 @@ export interface Attempt {
 export interface Lineage {
   version: 1;
   run: string;
-  /** Where a run under another name was continued from. */
+  /** The run and checkpoint that a new run started from. */
   parent: { run: string | null; checkpoint: string; step: number } | null;
-  /** Null before there was anything to measure. */
+  /** Null before there is a measurement. */
   goodput_percent: number | null;
   attempts: Attempt[];
 }
 
 export const lineagePath = (logs: string): string => join(logs, "lineage.json");
 
-/** Null where there is none. One that can't be read, or is not what was written, is a UserError. */
+/** Null where there is no file. A file that can't be read, or is not a lineage, is a UserError. */
 export function readLineage(logs: string): Lineage | null {
   const path = lineagePath(logs);
   let text: string;
@@ -78,7 +75,10 @@ export function readLineage(logs: string): Lineage | null {
   );
 }
 
-/** Whether each attempt at the run ended in an error before its first step. One that was killed may be another's that begins. */
+/**
+ * Whether each attempt ended in an error before its first step. An attempt that was killed may be one that
+ * is starting now.
+ */
 export function isFailedStart(logs: string): boolean {
   try {
     const attempts = readLineage(logs)?.attempts ?? [];
@@ -89,7 +89,7 @@ export function isFailedStart(logs: string): boolean {
   }
 }
 
-/** As it stands now: what the last attempt did after it wrote the file is in the events. */
+/** The present state: events tell what the last attempt did after it wrote the file. */
 export function lineageNow(logs: string): Lineage | null {
   const lineage = readLineage(logs);
   const last = lineage?.attempts.at(-1);
@@ -97,13 +97,13 @@ export function lineageNow(logs: string): Lineage | null {
   return lineage && { ...lineage, goodput_percent: goodput(lineage.attempts) };
 }
 
-/** Adds to an attempt without an end what its last events tell. */
+/** Adds the last events to an attempt without an end. */
 function updateAttempt(attempt: Attempt, events: readonly Event[]): void {
   const { last_seen: before } = attempt;
   for (const event of events) {
     if (event.t < before) continue;
     attempt.last_seen = event.t;
-    // Of the same millisecond a save is in the file already, and a step may not be.
+    // A save in the same millisecond is in the file already; a step may not be.
     if (event.kind === "save" && event.t > before) attempt.lost.save_stall_s += event.stall_s;
     if (event.kind !== "step" && event.kind !== "save") continue;
     attempt.last_step = Math.max(attempt.last_step, event.step);
@@ -112,7 +112,6 @@ function updateAttempt(attempt: Attempt, events: readonly Event[]): void {
   attempt.lost.restart_s = restartOf(attempt);
 }
 
-/** The last records of a run's log, as far as there are any. */
 export function lastEvents(logs: string): Event[] {
   try {
     return readLastEvents(join(logs, "events.jsonl"));
@@ -121,24 +120,24 @@ export function lastEvents(logs: string): Event[] {
   }
 }
 
-/** An attempt that took no step was all restart. */
+/** An attempt without a step was all restart. */
 const restartOf = ({ started, first_step_at, last_seen }: Attempt): number =>
   (first_step_at ?? last_seen) - started;
 
-/** Seconds from an attempt's start to its end, and those that went into steps, evaluations and the wait for data. */
+/** Seconds from an attempt's start to its end, and its seconds in steps, evaluations and waits for data. */
 export const wallOf = ({ started, last_seen }: Attempt): number => last_seen - started;
 const busyOf = (attempt: Attempt): number =>
   Math.max(0, wallOf(attempt) - attempt.lost.restart_s - attempt.lost.save_stall_s);
 
-/** What a step took in the newest attempt that did some. */
+/** The time of a step in the newest attempt that did some. */
 function secondsPerStep(attempts: readonly Attempt[]): number {
   const last = attempts.findLast(({ first_step, last_step }) => last_step >= first_step);
   return last ? busyOf(last) / (last.last_step - last.first_step + 1) : 0;
 }
 
 /**
- * Of all the time of all attempts, the share whose training was kept, in percent; `again` are seconds of it that will be
- * done again. Waiting in a queue is not counted.
+ * The percentage of all attempts' time whose training was kept; `again` are seconds that will be repeated.
+ * Time in a queue does not count.
  */
 export function goodput(attempts: readonly Attempt[], again = 0): number | null {
   const sum = (of: (attempt: Attempt) => number) =>
@@ -175,7 +174,7 @@ function parsed(text: string): unknown {
 const NUMBERS = ["attempt", "ranks", "started", "last_seen", "first_step", "last_step"] as const;
 const LOST = ["restart_s", "save_stall_s", "redone_steps", "redone_s"] as const;
 
-/** As far as the code here relies on it: somebody may have edited the file. */
+/** Checks what the code here needs, since somebody may have edited the file. */
 function isLineage(value: unknown): value is Lineage {
   const { version, attempts } = (value ?? {}) as Partial<Lineage>;
   const small = (value: unknown) => Number.isFinite(value) && Math.abs(value as number) < 1e12;
@@ -190,37 +189,32 @@ function isLineage(value: unknown): value is Lineage {
   });
 }
 
-// Keeps a run's lineage.json: written when an attempt starts, after its first step, at saves and at its end. Best
-// effort: it never ends a run.ts, lineage.ts, event types, core/base/errors.ts.
-
 export interface LineageOptions {
   readonly run: string;
   /** Unix seconds at which this process was started. */
   readonly began: number;
-  /** The step that is done already, and the checkpoint that says so. */
+  /** The step of the checkpoint, and its path. */
   readonly step: number;
   readonly resumedFrom: string | null;
-  /** Whether nothing is left to do: then this is no attempt. */
+  /** A run with nothing left to do makes no attempt. */
   readonly idle?: boolean;
-  /** Set when a run goes on under another name. */
+  /** Set where a new run starts from another's checkpoint. */
   readonly parent: Lineage["parent"];
   warn(message: string): void;
-  /** Unix time in seconds. */
   readonly now?: () => number;
 }
 
 export interface LineageWriter {
-  /** What to say of the attempts before, if there were any. */
+  /** Lines about earlier attempts. */
   readonly lines: readonly string[];
-  /** Hears of every event, and of its time. */
   observe(event: Emitted, t: number): void;
-  /** A step is done. Called for each, so it does next to nothing. */
+  /** Called at each step, so it does next to nothing. */
   stepped(step: number): void;
-  /** A sentence for the end of a run that took several attempts. */
+  /** A sentence for the end of a run with several attempts. */
   summary(): string | null;
 }
 
-/** At saves the file is written at most this often: events.jsonl has them all. */
+/** Saves write the file at most this often: events.jsonl has them all. */
 const WRITE_S = 1;
 
 const JOB_IDS = ["SLURM_JOB_ID", "PBS_JOBID"];
@@ -234,13 +228,13 @@ export function openLineage(logs: string, options: LineageOptions): LineageWrite
   const past = before.attempts.map(asWritten);
   const redone = Math.max(0, (past.at(-1)?.last_step ?? 0) - step);
   const redoneSeconds = redone * secondsPerStep(past);
-  // What is long over is made text once, however many attempts there were.
+  // Earlier attempts become text once, however many there are.
   const pastText = past.map((attempt) => textOf(attempt) + ",\n").join("");
   let own: Attempt | null = null;
   let writtenAt = 0;
   let failed = false;
 
-  // What is told is worked out from what is written: whoever reads the file finds the same.
+  // The summary is computed from the written values, so that readers of the file get the same.
   const all = () => own ? [...past, asWritten(own)] : past;
   const write = (sync: boolean) => {
     if (!own) return;
@@ -329,7 +323,7 @@ function factsOf({ host, pid, world_size }: RunEvent, { began, step, resumedFrom
   };
 }
 
-/** Times to the millisecond, and a loss as it is. */
+/** Times have milliseconds; a loss has all digits. */
 const textOf = (attempt: Attempt) =>
   JSON.stringify(
     attempt,
@@ -340,7 +334,7 @@ const asWritten = (attempt: Attempt): Attempt => JSON.parse(textOf(attempt));
 
 const whyOf = (code: number) => code === EXIT.done ? "done" : code === EXIT.stopped ? "stopped" : "error";
 
-/** The attempts before this one. The last of them is over, whatever it wrote: this process holds the run. */
+/** Earlier attempts. The last of them is over, since this process holds the run. */
 function attemptsBefore(
   logs: string,
   { parent }: LineageOptions,

@@ -4,18 +4,18 @@ import { formatBytes } from "../base/format.ts";
 import { freeOf, type Limit, tightestLimit } from "../base/memory.ts";
 import type { Event, WarningEvent } from "./events.ts";
 
-// Says when the memory nears a limit beyond which the kernel kills without a word, so that something was said before.
-
 export interface MemoryWatch {
-  /** What there is to say now, mostly nothing. `first` since the memory was last well. */
+  /**
+   * Returns the present warning, mostly null. `first` marks the first one since memory was last sufficient.
+   */
   due(step: number): { readonly event: WarningEvent; readonly first: boolean } | null;
 }
 
-/** Shares of the limit that are free: from here on there is little, and here it is well again. */
+/** Free shares of the limit: a warning begins below the first and ends above the second. */
 const LITTLE = 0.05, WELL = 0.1;
-/** Seconds between two looks, in good times and in bad ones. */
+/** Seconds between two checks, far from the limit and near it. */
 const CALM_S = 1, NEAR_S = 0.2;
-/** While there is little it is said so often: whoever finds the end of the log sees how it was then. */
+/** The warning is repeated this often, so that the end of a log shows the state of memory. */
 const MEMORY_WARNING_S = 300;
 
 const WHOSE: Readonly<Record<Limit["of"], readonly [what: string, beyond: string]>> = {
@@ -59,16 +59,14 @@ function sentenceOf(limit: Limit): string {
 const usedOf = ({ used, limit }: Pick<Limit, "used" | "limit">): string =>
   `${formatBytes(used)} of ${formatBytes(limit)}`;
 
-// Whether a run that left no end was probably killed for memory: by what it said of its memory last.
-
-/** A machine that is out of memory is slow to say so. */
+/** A machine without memory writes slowly. */
 const SLACK_S = 60;
 
-/** The warning still held when the run was heard of last. */
+/** The warning was still valid at the run's last event. */
 export const wasShort = ({ t }: { readonly t: number }, lastAt: number): boolean =>
   lastAt - t <= MEMORY_WARNING_S + SLACK_S;
 
-/** Of what a run has said last; null where its memory was well, or it said how it ended. */
+/** The last warning about memory; null where memory was sufficient, or the run has an end. */
 export function lastShortage(events: readonly Event[]): (WarningEvent & { t: number }) | null {
   const last = events.at(-1);
   if (last === undefined || last.kind === "exit") return null;

@@ -1,5 +1,5 @@
-// An output takes what a run says somewhere else than events.jsonl: into a W&B run, say. The train command registers
-// the outputs; its sink works in the writing thread, and everything else of it in the training thread.
+// An output takes what a run reports to another place than events.jsonl: a W&B run, for one. The train command
+// registers outputs. A sink works in the writing thread, the rest of an output in the training thread.
 import type { Config } from "../settings/settings.ts";
 import type { Emitted, Event, Note } from "./events.ts";
 
@@ -7,7 +7,6 @@ import type { Emitted, Event, Note } from "./events.ts";
 export interface RunFacts {
   readonly config: Config;
   readonly run: string;
-  /** The folder of the run's logs. */
   readonly logs: string;
   readonly checkpoints: { readonly best: string; readonly latest: string };
   /** The position that is reached already where this run is resumed; null for a new run. */
@@ -19,7 +18,6 @@ export interface RunFacts {
   readonly pace: EpochPosition;
   /** Model, parameters, ranks, libtorch and what else stands beside the settings. */
   readonly facts: Readonly<Record<string, unknown>>;
-  /** Unix seconds at which the process was started. */
   readonly began: number;
   readonly gpus: number;
 }

@@ -26,15 +26,12 @@ import { followEvents } from "./event_log.ts";
 import { type Lineage, lineageNow } from "./lineage.ts";
 import { UserError } from "../base/errors.ts";
 
-// What a run's files say, as one record that watch, report and status look at. Memory is bounded, however long the
-// run.
-
-/** Bounds of what is kept, against logs of another making. */
+/** Bounds against logs that other programs wrote. */
 const MOST_CURVES = 200;
 const MOST_RANKS = 1024;
 const RECENT = 256;
 const WARNINGS = 50;
-/** Stretches of curves that there is one of for each rank. */
+/** Each rank has such curves, so they have fewer stretches. */
 const FINE = 512;
 
 export interface RanksTimes {
@@ -46,59 +43,62 @@ export interface RunData {
   readonly folder: string;
   name: string;
   run: (RunEvent & { t: number }) | null;
-  /** When the run was first heard of, and last, and the longest it was silent in between. Unix seconds. */
+  /** The times of the first and the last event in Unix seconds, and the longest silence between two. */
   begunAt: number | null;
   lastAt: number | null;
   longestSilence: number;
   config: Readonly<Record<string, unknown>>;
   origins: Readonly<Record<string, string>>;
-  /** By name: a step's fields as they are called there, "val_..." of evaluations, "train_..." of epochs. */
+  /** By name: fields of steps under their own names, evaluations as "val_...", epochs as "train_...". */
   readonly curves: Map<string, Curve>;
-  /** Names of the metrics of evaluations, without "val_"; those of single targets or classes, "r2/NAME", are curves alone. */
+  /**
+   * The metrics of evaluations without "val_". Metrics of single targets or classes, "r2/NAME", are only
+   * curves.
+   */
   readonly metrics: Set<string>;
   step: number;
   epoch: number;
   stepsPerEpoch: number | null;
-  /** The last steps that were logged: when, and which. */
+  /** The last logged steps. */
   readonly recent: { t: number; step: number }[];
   best: { loss: number; step: number; epoch: number } | null;
-  /** Of the step with the best loss. */
+  /** The metrics of the step with the best loss. */
   bestMetrics: Metrics;
   ranks: (RanksEvent & { t: number }) | null;
-  /** Added up over the run; null with one rank. */
+  /** The sum over the run; null with one rank. */
   ranksTotal: RanksTimes | null;
-  /** Where the run's time went, and that of its steps alone, and of how many steps. */
+  /** The account of the run's time; the account of its steps, and their number. */
   readonly time: Spent;
   readonly timeOfSteps: Spent;
   timesSteps: number;
-  /** The last that each rank said of its machine, and curves of each field. */
+  /** The last system event of each rank, and curves of each field by rank. */
   readonly system: Map<number, SystemEvent & { t: number }>;
   readonly systemCurves: Map<string, Map<number, Curve>>;
   saves: number;
   stallSeconds: number;
   lastSave: (SaveEvent & { t: number }) | null;
-  /** The last ones, and how many there were. */
+  /** The last warnings; `warningCount` counts all. */
   readonly warnings: (WarningEvent & { t: number })[];
   warningCount: number;
-  /** The last that was said of memory. */
+  /** The last warning about memory. */
   memory: (WarningEvent & { t: number }) | null;
   exit: (ExitEvent & { t: number }) | null;
-  /** Whether events were left out, as there are very many: counts and sums are of some of them. */
+  /** Events were left out because there are very many: counts and sums are partial. */
   sampled: boolean;
   lineage: Lineage | null;
-  /** Why there is no lineage, where its file is damaged. */
+  /** The reason where the lineage is damaged. */
   lineageError: string | null;
 }
 
 export interface RunReader {
-  /** Another object after the log was written anew. */
+  /** Another object after a resume has rewritten the log. */
   readonly data: RunData;
-  /** Reads what is new; true where there was something. */
+  /** Reads new events; returns whether there were any. */
   poll(): boolean;
   close(): void;
 }
 
-/** `sample`: who wants to know how it stands need not wait for all that a long run has said. */
+/** `sample` reads only parts of a long log. */
 export function openRun(folder: string, { sample = false } = {}): RunReader {
   let data = emptyRun(folder);
   const again = () => {
@@ -107,7 +107,7 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
     others.clear();
   };
   const leftOut = () => {
-    // What was said before has been overtaken; of the time in between nothing is known.
+    // Later events may have replaced these values.
     Object.assign(data, { sampled: true, exit: null, memory: null, lastAt: null });
     data.recent.length = 0;
   };
@@ -154,7 +154,6 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
   };
 }
 
-/** All there is now. */
 export function readRun(folder: string): RunData {
   const reader = openRun(folder);
   try {
@@ -165,7 +164,10 @@ export function readRun(folder: string): RunData {
   }
 }
 
-/** What the events that were left out may have said: which process it is, the best loss, and what saves have held. */
+/**
+ * Takes from the lineage what skipped events may have had: the process, the best loss, and the time of
+ * saves.
+ */
 function addLineage(data: RunData): void {
   const attempts = data.lineage?.attempts ?? [], last = attempts.at(-1);
   if (last && data.run) data.run = { ...data.run, host: last.host, pid: last.pid };
@@ -226,7 +228,7 @@ function emptyRun(folder: string): RunData {
   };
 }
 
-/** Anybody may have written the file, so nothing is believed of a record but its kind. */
+/** Another program may have written the file, so only the kind of an event is certain. */
 function applyEvent(data: RunData, event: Event): void {
   if (data.lastAt !== null && event.t > data.lastAt && data.exit === null) {
     data.longestSilence = Math.max(data.longestSilence, event.t - data.lastAt);
@@ -342,7 +344,7 @@ const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Ev
     },
   };
 
-/** A rank's own file has its system events, as they come. */
+/** A rank's own file has its system events. */
 function applyRankEvent(data: RunData, name: string, event: Event): void {
   if (event.kind === "system") {
     applySystemEvent(data, event, rankOf(event) ?? Number(RANK_FILE.exec(name)![1]));
@@ -366,15 +368,15 @@ function applySystemEvent(data: RunData, event: SystemEvent & { t: number }, ran
     }
     if (!ranks.has(rank)) ranks.set(rank, new Curve(FINE));
     const curve = ranks.get(rank)!;
-    // By time, a rank may say several things at one step: the last of them counts.
+    // A rank may report several times at one step: the curve keeps one.
     if (event.step > curve.lastStep) curve.add(event.step, value);
   }
 }
 
-/** Also a part that another version has. */
+/** Includes parts of other versions. */
 const isTimePart = (field: string): boolean => field.endsWith("_s") && !field.endsWith("_per_s");
 
-/** Null where it is not what we write. A log of another version may lack a part. */
+/** Null where it is not our format. Logs of other versions may lack a part. */
 function ofRanks(event: RanksEvent): SpentOfRanks | null {
   const given = TIME_PARTS.map((name) => event[`${name}_s`] ?? []);
   if (!given.every((list) => Array.isArray(list) && list.length <= MOST_RANKS && list.every(isNumber))) {
@@ -413,12 +415,12 @@ const isNumber = (value: unknown): value is number => typeof value === "number";
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-// Which run is meant: by its name, its folder, or as the newest.ts and @std/path.
-
-/** The word for the run that wrote last. */
+/** The name of the run that wrote last. */
 export const NEWEST_RUN = "newest";
 
-/** The run's folder, which has an events.jsonl. `saveDir` is the parent of logs/. */
+/**
+ * The folder with events.jsonl of a run's name, its folder, or "newest". `saveDir` is the parent of logs/.
+ */
 export function findRun(word: string, saveDir = "."): string {
   const logs = join(saveDir, "logs");
   if (word === NEWEST_RUN && !hasEvents(join(logs, word))) return newest(logs);
@@ -448,7 +450,7 @@ function newest(logs: string): string {
   );
 }
 
-/** Newest first. */
+/** The newest first. */
 export function runsIn(logs: string): { name: string; written: number }[] {
   let names: string[];
   try {

@@ -7,15 +7,14 @@ export type RunState = "starting" | "running" | "silent" | "gone" | "done" | "st
 
 export interface RunStatus {
   readonly state: RunState;
-  /** Why, for those who want to know more. */
   readonly why: string;
 }
 
-/** A run that says nothing for so long, and for several times its longest silence before, seems dead. */
+/** A run seems dead after this silence, if that is several times its longest one before. */
 const SILENT_S = 120;
 const TIMES_SILENCE = 5;
 
-/** `alive` says of a process of a host whether it is there, or null where that can't be known from here. */
+/** `alive` returns whether a process of a host exists; null where that can't be known from here. */
 export function runStatusOf(
   data: RunData,
   now: number,
@@ -41,7 +40,7 @@ export function runStatusOf(
   return { state: data.step > 0 ? "running" : "starting", why: said };
 }
 
-/** By /proc; of another host nothing is known. */
+/** Reads /proc; null for another host. */
 export function aliveHere(host: string, pid: number): boolean | null {
   if (host !== Deno.hostname() || !Number.isInteger(pid)) return null;
   try {
@@ -54,7 +53,7 @@ export function aliveHere(host: string, pid: number): boolean | null {
 
 export interface RunProgress {
   readonly step: number;
-  /** Null until the first epoch has told how many steps it takes. */
+  /** Null until the first epoch shows its number of steps. */
   readonly steps: number | null;
   readonly epoch: number;
   readonly epochs: number | null;
@@ -73,7 +72,7 @@ export function progressOf(data: RunData): RunProgress {
   return { step: data.step, steps, epoch: data.epoch, epochs, stepsPerSecond, secondsLeft };
 }
 
-/** Of the last logged steps, with the evaluations and saves between them: what time left depends on. */
+/** The speed of the last logged steps, with the evaluations and saves between them. */
 function speedOf({ recent }: RunData): number | null {
   if (recent.length < 2) return null;
   const first = recent[0], last = recent[recent.length - 1];

@@ -7,9 +7,9 @@ import { reason } from "./event_log.ts";
 import { type SharedRing, stepIn } from "./writer/ring.ts";
 import { openMemoryWatch } from "./memory_watch.ts";
 
-// This process and its machine as Linux tells of them in /proc. Whatever is not told is missing.
-
-/** Counters, whose differences are rates, and what is in use now. */
+/**
+ * Counters, whose differences are rates, and present amounts. Values that Linux does not show are missing.
+ */
 export interface Counters {
   readonly at: number;
   readonly rss?: number;
@@ -18,7 +18,7 @@ export interface Counters {
   readonly cpu?: number;
   readonly diskRead?: number;
   readonly diskWritten?: number;
-  /** Ticks of all cores, and those in which they did something. */
+  /** Ticks of all cores, and the busy ones among them. */
   readonly hostTicks?: number;
   readonly hostBusy?: number;
   readonly networkIn?: number;
@@ -29,7 +29,7 @@ export interface Counters {
 
 export type Rates = Partial<Omit<SystemEvent, "kind" | "step" | "rank" | "host">>;
 
-/** Linux counts a process's time in hundredths of a second, on every machine of the last twenty years. */
+/** Every Linux of the last twenty years counts a process's time in hundredths of a second. */
 const TICKS_PER_S = 100;
 const KIB = 1024;
 
@@ -46,7 +46,7 @@ export function readCounters(root = "/proc", at = performance.now() / 1000): Cou
   };
 }
 
-/** What happened between two looks, and how it is now. */
+/** The rates between two samples, with the present amounts. */
 export function ratesBetween(before: Counters, now: Counters): Rates {
   const seconds = now.at - before.at;
   const rate = (key: keyof Counters, per = seconds): number | undefined => {
@@ -108,7 +108,7 @@ export const ofIo = (io: string): Pick<Counters, "diskRead" | "diskWritten"> => 
 });
 
 export function ofHost(stat: string): Pick<Counters, "hostTicks" | "hostBusy"> {
-  // user nice system idle iowait irq softirq steal; what follows is counted in the first two already
+  // user nice system idle iowait irq softirq steal; the first two include what follows.
   const ticks = stat.slice(0, stat.indexOf("\n")).split(/\s+/).slice(1, 9).map(Number);
   const all = ticks.reduce((sum, n) => sum + n, 0);
   return { hostTicks: all, hostBusy: all - ticks[3] - (ticks[4] ?? 0) };
@@ -133,16 +133,14 @@ export function ofMemory(meminfo: string): Pick<Counters, "memory" | "memoryTota
   };
 }
 
-// How this rank and its machine are, as an event: now, and since the last time. Off the training thread.
-
 export interface SystemSetup {
   readonly rank: number;
   readonly world: number;
   /** Seconds between two events. */
   readonly interval: number;
-  /** Folder of the run, where ranks other than the first leave what they have. */
+  /** The run's folder, where other ranks write their files. */
   readonly logs: string;
-  /** The rank's GPU, as CUDA names it ("GPU-8f...-..."); null on a CPU. */
+  /** The rank's GPU as CUDA names it ("GPU-8f...-..."); null on a CPU. */
   readonly gpu: string | null;
 }
 
@@ -167,10 +165,7 @@ export function openSampler({ rank, world, gpu }: Pick<SystemSetup, "rank" | "wo
   };
 }
 
-// System events of all ranks, in time: each rank's own; the first rank also passes on what the others leave in the
-// run's folder. Where they see another folder, theirs stay there.
-
-/** An event, its line, and the line's bytes with their end. */
+/** An event, its line, and the bytes of the line with its end. */
 export interface SystemLine {
   readonly event: Event;
   readonly line: string;
@@ -178,24 +173,27 @@ export interface SystemLine {
 }
 
 export interface SystemEvents {
-  /** What there is to tell now, mostly nothing. */
+  /** Returns new lines, mostly none. */
   due(shared: SharedRing): SystemLine[];
   close(): void;
 }
 
-/** The first one comes soon, so that a short run has one too. */
+/** The first event comes early, so that a short run has one too. */
 const FIRST_S = 1;
-/** Most bytes of another rank's file that are read at a time. */
+/** The bytes of another rank's file that are read at a time. */
 const MOST = 64 * 1024;
 
-/** What other ranks leave. */
+/** The kinds that rank 0 takes from other ranks' files. */
 const FORWARDED_KINDS: ReadonlySet<string> = new Set(["system", "warning"]);
 
 const encoder = new TextEncoder();
 
 export const rankFile = (logs: string, rank: number): string => join(logs, `system-${rank}.jsonl`);
 
-/** `tell` reaches the user even where the training thread does not come to listen. */
+/**
+ * Rank 0 also passes on the events that other ranks write into the run's folder. `tell` prints, even where
+ * the training thread is too busy to take a message.
+ */
 export function openSystem(
   setup: SystemSetup,
   warn: (message: string) => void,
@@ -231,7 +229,7 @@ function systemLineOf(event: Event): SystemLine {
   return { event, line, bytes: encoder.encode(line + "\n") };
 }
 
-/** Appends lines; a disk that refuses them is told of once. */
+/** Warns once where the disk refuses lines. */
 function appendToRankFile(path: string, warn: (message: string) => void): (bytes: Uint8Array) => void {
   let told = false;
   return (bytes) => {
@@ -246,7 +244,7 @@ function appendToRankFile(path: string, warn: (message: string) => void): (bytes
   };
 }
 
-/** Each call gives the system events that came since the last; what was there before is another attempt's. */
+/** Each call returns the events since the last one; older ones belong to another attempt. */
 function follow(path: string): () => SystemLine[] {
   let at = sizeOf(path);
   return () => {

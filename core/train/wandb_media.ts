@@ -23,10 +23,8 @@ import { formatValue } from "../base/format.ts";
 import { forward } from "../models/model.ts";
 import type { Pass } from "./blocks.ts";
 
-// Histograms of weights and gradients for W&B, every so many steps.
-
 const BINS = 64;
-/** Of one note: what threads hand on is no larger than a mebibyte. */
+/** Histograms in one note, which stays below a mebibyte. */
 const MOST = 200;
 
 export interface Histogram {
@@ -35,8 +33,8 @@ export interface Histogram {
 }
 
 /**
- * To be called with each step's gradients, whole and before they are clipped: on the steps that are due, tells how they
- * and the weights are spread.
+ * The returned function takes each step's whole gradients before clipping; every `every` steps it notes
+ * their histograms and those of the weights.
  */
 export function openHistograms(
   every: number,
@@ -60,7 +58,7 @@ export function openHistograms(
   };
 }
 
-/** From the least to the largest value; what is no finite number is left out. */
+/** Bins from the least to the largest finite value. */
 export function histogramOf(numbers: Float64Array): Histogram {
   let least = Infinity, most = -Infinity;
   for (let i = 0; i < numbers.length; i++) {
@@ -83,17 +81,19 @@ export function histogramOf(numbers: Float64Array): Histogram {
 
 const short = (x: number) => Number(x.toPrecision(6));
 
-// A few validation samples as pictures for W&B, as they are in the data, with what they are and what the model makes
-// of them. What one looks at side by side has one scale: an image's colours are its own, a map has those of the map
-// beside it.
+// Validation samples as pictures in the colours of the data, with their targets and predictions. Maps side by side
+// have one scale.
 
-/** Longest side of a picture; a smaller one is enlarged to about half of that. */
+/** The longest side of a picture; a smaller one is enlarged to about half of it. */
 const SIDE = 192;
-/** Between two times: pictures of an epoch that takes a second tell nothing new. */
+/** Epochs of a second do not need pictures each. */
 const APART_MS = 60_000;
 const CAPTION = 4; // numbers of a target
 
-/** Null where samples are no pictures. `show` is called after an evaluation, with the weights that it judged. */
+/**
+ * Null where samples are no pictures. The returned function is called after an evaluation, with the weights
+ * that were judged.
+ */
 export function openPictures(
   source: Source | null,
   most: number,
@@ -114,10 +114,9 @@ export function openPictures(
   };
 }
 
-/** [channels, height, width], and more than a few pixels of them. */
 const isPicture = (shape: readonly number[]): boolean => shape.length === 3 && shape[1] > 3 && shape[2] > 3;
 
-/** A target that is a map itself, or one class for each pixel. */
+/** True for a target that is a map, or has a class for each pixel. */
 const isMap = (shape: readonly number[]): boolean => isPicture(shape.length === 2 ? [1, ...shape] : shape);
 
 function shown(pass: Pass, source: Source, count: number): PicturesNote["pictures"] {
@@ -146,7 +145,7 @@ function shown(pass: Pass, source: Source, count: number): PicturesNote["picture
   });
 }
 
-/** Before they were normalised, where they are held as the pictures that they are. */
+/** The samples before normalisation where they have the same shape. */
 const asHeld = (raw: Tensor, finished: Tensor): Tensor =>
   raw.shape.join() === finished.shape.join() ? raw : finished;
 
@@ -174,7 +173,7 @@ function split(t: Tensor, count: number): Sample[] {
   return Array.from({ length: count }, (_, i) => ({ values: all.subarray(i * each, (i + 1) * each), shape }));
 }
 
-/** Scores of classes become the best one of each pixel. */
+/** Segmentation scores become the best class of each pixel. */
 function asMap({ values, shape }: Sample, segments: boolean): Sample {
   if (shape.length === 2) return { values, shape: [1, ...shape] };
   const [classes, height, width] = shape;
@@ -189,8 +188,8 @@ function asMap({ values, shape }: Sample, segments: boolean): Sample {
 }
 
 /**
- * How samples of this kind are shown: bytes as the colours or greys that they are; three channels of other numbers as colours
- * too, by one scale for all samples, so that none is brighter than it is; anything else as maps.
+ * Bytes have their own colours or greys. Three channels of other numbers are colours on one scale for all
+ * samples, so that none is brighter than it is. Anything else is a map.
  */
 function lookOf(dtype: DType, samples: readonly Sample[]): (sample: Sample) => Picture {
   const [channels] = samples[0].shape, bytes = dtype === "u8" && channels === 1;
@@ -204,7 +203,7 @@ function lookOf(dtype: DType, samples: readonly Sample[]): (sample: Sample) => P
   };
 }
 
-/** From 0 to 1 or to 255, as images are held in floats; numbers beyond that are from the least to the largest there is. */
+/** Floats hold images from 0 to 1 or to 255; other numbers have the range of the data. */
 function coloursOf(samples: readonly Sample[]): ValueRange {
   const ranges = samples.map(({ values }) => rangeOf(values));
   const least = Math.min(...ranges.map(([least]) => least)),
@@ -216,7 +215,6 @@ function coloursOf(samples: readonly Sample[]): ValueRange {
 const painted = ({ values, shape }: Sample, ranges?: Raster["ranges"]): Picture =>
   paint({ values, shape, strides: rowMajor(shape), isImage: false, ranges }, { width: SIDE, height: SIDE });
 
-/** Channel by channel. */
 function rangesOf({ values, shape: [channels] }: Sample): ValueRange[] {
   const each = values.length / channels;
   return Array.from({ length: channels }, (_, c) => rangeOf(values.subarray(c * each, (c + 1) * each)));

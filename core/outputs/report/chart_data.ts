@@ -5,18 +5,17 @@ import type { RunData } from "../../run/run_data.ts";
 
 export interface ChartLine {
   readonly label: string;
-  /** Which colour; of several runs, one each. */
+  /** The index of the line's colour: one for each run where several are compared. */
   readonly hue: number;
   readonly run: number;
-  /** Not noisy, so smoothing would say what never was. */
+  /** Charts do not smooth a line without noise. */
   readonly steady?: boolean;
-  /** Index into `xs`. */
   readonly x: number;
   readonly y: readonly (number | null)[];
-  /** The least and the greatest of each stretch, where stretches are of more than one step. */
+  /** The extremes of each stretch, where stretches have more than one step. */
   readonly lo?: readonly (number | null)[];
   readonly hi?: readonly (number | null)[];
-  /** Steps whose value was no number, the first of them, and how many. */
+  /** The first steps whose value was NaN or infinite, and the number of such steps. */
   readonly wrong?: readonly number[];
   readonly wrongs?: number;
 }
@@ -25,26 +24,26 @@ export interface Chart {
   readonly title: string;
   readonly note?: string;
   readonly unit: Unit;
-  /** Seen against nothing at all; or to a logarithmic scale where that is asked for. */
+  /** The axis begins at zero, or is logarithmic at first. */
   readonly zero?: boolean;
   readonly log?: boolean;
-  /** Of the machines, and not of the training. */
+  /** The chart is about machines, not about training. */
   readonly machine?: boolean;
   readonly lines: readonly ChartLine[];
 }
 
 export interface ChartData {
   readonly runs: readonly string[];
-  /** Steps: lines that were measured at the same ones share them. */
+  /** Steps, shared by the lines that have the same ones. */
   readonly xs: readonly (readonly number[])[];
   readonly charts: readonly Chart[];
 }
 
-/** Points of all lines together: at some 20 bytes each, well below 2 MB. */
+/** All lines share them: at some 20 bytes each, the page stays well below 2 MB. */
 const MOST_POINTS = 56_000;
 const MOST_A_LINE = 4096;
 const FEWEST_A_LINE = 300;
-/** Ranks, and metrics, that have lines of their own. */
+/** Ranks and metrics beyond this number have no lines. */
 const MOST_LINES = 16;
 const MOST_CHARTS = 60;
 
@@ -54,7 +53,6 @@ interface Planned {
   readonly unit: Unit;
   readonly zero?: boolean;
   readonly log?: boolean;
-  /** Of the machines, and not of the training. */
   readonly machine?: boolean;
   readonly lines: readonly {
     readonly label: string;
@@ -82,11 +80,10 @@ export function chartData(runs: readonly RunData[]): ChartData {
   return { runs: runs.map(({ name }) => name), xs, charts };
 }
 
-/** More than one point, and not always nothing. */
 const isTelling = (curve: Curve): boolean =>
   curve.length > 1 && (curve.least !== 0 || curve.greatest !== 0 || curve.wrongs > 0);
 
-/** As many as all lines together may have, and short lines leave to long ones. */
+/** Short lines leave their share of the points to long ones. */
 function pointsALine(lengths: readonly number[]): number {
   let most = MOST_A_LINE;
   const all = () => lengths.reduce((sum, length) => sum + Math.min(length, most), 0);
@@ -94,7 +91,6 @@ function pointsALine(lengths: readonly number[]): number {
   return Math.max(FEWEST_A_LINE, Math.floor(most));
 }
 
-/** At most so many stretches; of each the mean, and what it had at least and at most. */
 export function thinned(
   curve: Curve,
   most: number,
@@ -118,7 +114,7 @@ export function thinned(
     const high = mean === null ? null : Math.max(rounded(max, 4), mean);
     lo.push(low);
     hi.push(high);
-    // A curve that is as smooth as a learning rate has no band worth its bytes.
+    // A curve as smooth as a learning rate needs no band.
     spread ||= mean !== null && high! - low! > 0.02 * Math.abs(mean);
   }
   return {
@@ -139,7 +135,6 @@ const SHOWN = ["lr", "grad_norm", "loss_scale", "skipped_steps", "samples_per_s"
 /** Curves that are in another chart, or in none. */
 const NOT_SHOWN = ["loss", "val_loss", "epoch_loss", "flops"];
 
-/** The chart of a field without its lines. */
 const chartOf = ({ label, unit, zero, log }: EventField) => ({
   title: label!,
   unit,
@@ -190,7 +185,6 @@ function chartsOfOne(data: RunData): Planned[] {
   ];
 }
 
-/** One chart a measurement, one line a run. */
 function chartsOfSeveral(runs: readonly RunData[]): Planned[] {
   const lines = (name: string) =>
     runs.flatMap(({ name: label, curves }, run) => {
@@ -216,7 +210,7 @@ const metricsOf = ({ metrics }: RunData): string[] => [...metrics].slice(0, MOST
 
 const BY_NAME = /^val_([^/]+)\/(.*)$/;
 
-/** What evaluations measure of each target or class, and their names. */
+/** The metrics that evaluations measure for each target or class, with the names of these. */
 function byName({ curves }: RunData): [metric: string, names: string[]][] {
   const found = new Map<string, string[]>();
   for (const curve of curves.keys()) {
@@ -226,7 +220,7 @@ function byName({ curves }: RunData): [metric: string, names: string[]][] {
   return [...found];
 }
 
-/** Fields that this version knows nothing of. */
+/** Fields of another version. */
 function othersOf(data: RunData): string[] {
   const metrics = metricsOf(data);
   return [...data.curves.keys()].filter((name) =>

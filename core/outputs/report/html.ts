@@ -1,15 +1,12 @@
 // HTML in which every value is text unless it is marked as HTML, and bars of shares drawn as SVG.
 
-// HTML in which everything is text until it is said to be HTML: names and messages of runs are anybody's.
-
-/** Text that is HTML already. */
 export class Html {
   constructor(readonly text: string) {}
 }
 
 type Part = string | number | Html | readonly Part[] | null | false | undefined;
 
-/** A template whose values are escaped, unless they are HTML; lists are put together, and nothing is left out. */
+/** A template that escapes its values, unless they are HTML, and joins lists. */
 export function markup(strings: TemplateStringsArray, ...values: Part[]): Html {
   return new Html(strings.reduce((out, string, i) => out + textOf(values[i - 1]) + string));
 }
@@ -29,8 +26,8 @@ const ENTITIES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Right in text and in quoted attributes. Control characters are nothing that HTML can say, what turns the
- * direction of text round would do it to all that follows, and half characters are none.
+ * Escapes text for elements and quoted attributes. It replaces control characters, characters that turn the
+ * direction of the text round, and halves of surrogate pairs.
  */
 export const escaped = (text: string): string =>
   text.toWellFormed()
@@ -38,23 +35,21 @@ export const escaped = (text: string): string =>
     .replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "\ufffd")
     .replace(/[&<>"']/g, (character) => ENTITIES[character]);
 
-/** JSON that can stand in a script element: nothing in it ends the element or opens a comment. */
+/** JSON for a script element: nothing in it ends the element or opens a comment. */
 export const jsonText = (value: unknown): string =>
   JSON.stringify(value).replace(
     /[<>&\u2028\u2029]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 
-// Shares as bars, drawn as SVG so that they need no script.
-
 export interface BarShare {
   readonly name: string;
   readonly value: number;
-  /** Which colour; 8 is the faint one. */
+  /** The index of the colour; 8 is the faint one. */
   readonly hue: number;
 }
 
-/** Side by side; `whole` is what fills the bar. */
+/** Draws shares side by side as SVG, which needs no script; `whole` fills the bar. */
 export function shareBar(shares: readonly BarShare[], whole: number): Html {
   let at = 0;
   const parts = shares.map(({ name, value, hue }) => {

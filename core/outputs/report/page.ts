@@ -26,10 +26,7 @@ import { escaped, Html, jsonText, markup } from "./html.ts";
 import { uplot } from "../../../deps/uplot.ts";
 import { formatBytes, formatCount, formatDuration, formatRate, formatValue } from "../../base/format.ts";
 
-// A report as one HTML file that asks for nothing: its style, its data and its script are in it, and its own rules
-// forbid the rest.
-
-/** `now` in Unix seconds. */
+/** `now` is in Unix seconds. */
 export async function reportPage(runs: readonly RunData[], now: number): Promise<string> {
   const standings = runs.map((run) => runStatusOf(run, now));
   const plots = uplot();
@@ -88,7 +85,7 @@ ${scripts.map((script) => `<script>${script}</script>`).join("\n")}
 `;
 }
 
-/** Of several runs, each can be left out. */
+/** Each of several runs has a box that hides it. */
 function charts(names: readonly string[]): Html {
   const choice = names.map((name, i) =>
     markup`<label><input type="checkbox" checked data-run="${i}"><i class="swatch h${
@@ -108,13 +105,11 @@ ${choice.length > 0 ? markup`<div class="controls runs">${choice}</div>` : null}
 const embeddedFile = (name: string): string =>
   Deno.readTextFileSync(new URL(`./page/${name}`, import.meta.url)).trim();
 
-/** What a policy knows a script or a style by. */
+/** The name by which a content policy allows a script or a style. */
 async function hashOf(text: string): Promise<string> {
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
   return `sha256-${digest.toBase64()}`;
 }
-
-// Several runs beside each other: what came out, and which settings differ.
 
 interface Column {
   readonly name: string;
@@ -187,7 +182,7 @@ function cell(value: number | null | undefined, format: (value: number) => strin
   `;
 }
 
-/** Settings that are the same in all runs say nothing here; neither do names and places. */
+/** Names and paths differ in all runs. */
 const NAMES_OF_RUN = /^(output\.(run_name|save_dir|model_dir)|wandb\.|environment\.|training\.resume$)/;
 
 export function differences(runs: readonly RunData[]): Html | null {

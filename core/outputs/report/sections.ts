@@ -18,8 +18,6 @@ import { basename, dirname, join } from "../../../deps/path.ts";
 import { recordsIn } from "../wandb/resume.ts";
 import type { Item } from "../wandb/records.ts";
 
-// The numbers that a report begins with.
-
 export const STATE_CLASS: Readonly<Record<RunStatus["state"], string>> = {
   starting: "faint",
   running: "good",
@@ -30,14 +28,14 @@ export const STATE_CLASS: Readonly<Record<RunStatus["state"], string>> = {
   failed: "bad",
 };
 
-/** Points that warm up are no measure of how fast a run was. */
+/** The median: points of the warm-up do not count. */
 export function typical(curve: Curve | undefined): number | null {
   if (!curve || curve.length === 0) return null;
   const means = Array.from({ length: curve.length }, (_, i) => curve.mean(i)).filter(Number.isFinite);
   return means.length === 0 ? null : means.toSorted((a, b) => a - b)[Math.floor(means.length / 2)];
 }
 
-/** The time of all attempts, without that between them. */
+/** The time of all attempts, without the time between them. */
 export function elapsedSecondsOf({ lineage, begunAt, lastAt }: RunData): number | null {
   const attempts = lineage?.attempts ?? [];
   if (attempts.length > 0) return attempts.reduce((sum, attempt) => sum + wallOf(attempt), 0);
@@ -102,7 +100,6 @@ export function headline(data: RunData, { state }: RunStatus): Html {
   `;
 }
 
-/** Title, state and what was run where. */
 export function heading(data: RunData, standing: RunStatus, theme: Html): Html {
   const { run } = data;
   const facts = run === null ? [] : [
@@ -130,13 +127,11 @@ export function dateOf(seconds: number): string {
   return Number.isNaN(date.getTime()) ? "?" : `${date.toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
-// Where the time went: within a step, from rank to rank, from attempt to attempt.
-
-/** Ranks shown: all, or those that the others wait for. */
+/** Beyond this number only the slowest ranks are shown. */
 const MOST_RANKS = 64;
 const MOST_ATTEMPTS = 200;
 
-/** Of rank 0, from where the run was put together to its end: the parts add up to all of it. */
+/** The time of rank 0 from the set-up of the run to its end. */
 export function timeOfRun({ time, timeOfSteps, timesSteps }: RunData): Html | null {
   const shares = percentages(time).map(([name, percent], i) => ({
     name: TIME_PART_LABELS[name],
@@ -217,7 +212,7 @@ ${shareLegend(parts.map(([name, hue]) => ({ name, hue })))}
   }</tbody></table></div></section>`;
 }
 
-/** A column's head that sorts when pressed. */
+/** A column head that sorts the table. */
 export const headCell = (name: string, number = false): Html =>
   markup`<th${number ? new Html(' class="number"') : null}><button type="button">${name}</button></th>`;
 
@@ -248,7 +243,7 @@ ${shareLegend(LOST.map(([name, hue]) => ({ name, hue })))}
 
 function attemptRow(attempt: Attempt, next: Attempt | undefined, longest: number): Html {
   const { started, host, job_id, ranks, first_step, last_step, lost } = attempt;
-  // What the next attempt did again was this one's work, lost.
+  // Steps that the next attempt repeated are lost to this one.
   const again = next?.lost.redone_s ?? 0;
   const wall = wallOf(attempt);
   const kept = Math.max(0, wall - lost.restart_s - lost.save_stall_s - again);
@@ -265,9 +260,7 @@ function attemptRow(attempt: Attempt, next: Attempt | undefined, longest: number
   }</td><td class="number">${formatDuration(wall)}</td><td>${endOfAttempt(attempt)}</td></tr>`;
 }
 
-// What was run: settings with their origins, the environment, warnings.
-
-/** Settings by their path: [path, value as text]. */
+/** Settings as pairs of path and value. */
 export function flat(config: unknown, path = ""): [string, string][] {
   if (typeof config !== "object" || config === null || Array.isArray(config)) return [[path, textOf(config)]];
   return Object.entries(config).flatMap(([name, value]) =>
@@ -306,7 +299,7 @@ export function configurationSection({ config, origins }: RunData): Html | null 
         </table>
       </div>
     `;
-  // A log of an older version has no origins: then all stand there, closed.
+  // Logs of older versions have no origins; then the report folds all settings.
   return markup`
     <section id="configuration">
       <h2>Configuration</h2>${own.length > 0 ? table(own) : null}
@@ -364,7 +357,7 @@ function libtorchFolder(config: RunData["config"]): string {
     : "";
 }
 
-/** As a shell takes it. */
+/** The word quoted for a shell. */
 const quoted = (word: string): string =>
   /^[\w./:=,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
@@ -392,9 +385,7 @@ export function warningsSection({ warnings, warningCount, lineageError }: RunDat
   `;
 }
 
-// Samples with what a model makes of them, as a run keeps them for W&B (--wandb-images): the last set.
-
-/** Pictures shown, and bytes of them, so that a page stays one that can be mailed. */
+/** These bounds keep the page small enough for a mail. */
 const MOST = 24;
 const MOST_BYTES = 600_000;
 
@@ -403,7 +394,10 @@ interface Sample {
   readonly png: Uint8Array;
 }
 
-/** Null where none were recorded, or where they can't be read any more. */
+/**
+ * The last samples with the model's predictions that the W&B run holds; null where there are none that can
+ * be read.
+ */
 export function samplesSection(folder: string): Html | null {
   const set = lastSet(folder);
   if (set === null || set.samples.length === 0) return null;
@@ -419,7 +413,7 @@ export function samplesSection(folder: string): Html | null {
 function lastSet(folder: string): { step: number; samples: Sample[] } | null {
   try {
     const file = fileOf(folder), media = join(dirname(file), "files");
-    // Without pictures the file need not be read, and it may be long.
+    // The file may be long, so it is read only where there are pictures.
     Deno.statSync(join(media, "media", "images"));
     let found: { step: number; filenames: string[]; captions: string[] } | null = null;
     for (const record of recordsIn(file)) {
@@ -437,7 +431,7 @@ function lastSet(folder: string): { step: number; samples: Sample[] } | null {
 const stepOf = ({ items, step }: { items: readonly Item[]; step?: number }): number =>
   Number(items.find(({ key }) => key.join(".") === "_step")?.json ?? step ?? 0);
 
-/** Where the run says that its W&B file lies; a folder that was moved is looked for beside it. */
+/** A folder that was moved lies beside the run. */
 function fileOf(folder: string): string {
   const { path } = JSON.parse(Deno.readTextFileSync(join(folder, "wandb.json"))) as { path: string };
   const beside = join(dirname(folder), "wandb", basename(dirname(path)), basename(path));
@@ -452,7 +446,7 @@ function fileOf(folder: string): string {
 function read({ filenames, captions }: { filenames: string[]; captions: string[] }, media: string): Sample[] {
   let bytes = 0;
   return filenames.slice(0, MOST).flatMap((name, i): Sample[] => {
-    // The file names what is in its own folder, and nothing else.
+    // Names outside the run's own folder are refused.
     if (!/^media\/images\/[^/]+\.png$/.test(name)) return [];
     const png = Deno.readFileSync(join(media, name));
     bytes += png.length;

@@ -4,19 +4,16 @@ import { crc32 } from "node:zlib";
 import { dirname } from "../../../deps/path.ts";
 import { encodeRecord, type WandbRecord } from "./records.ts";
 
-// The frame of a .wandb file: a header, then records in blocks of 32 KiB, each piece with its checksum (LevelDB's log
-// with zlib's CRC-32).
-
 /** ":W&B", a magic number, version 0. */
 export const HEADER = Uint8Array.of(0x3a, 0x57, 0x26, 0x42, 0xe1, 0xbe, 0x00);
 
-/** Counted from the file's begin: the header is a part of the first one. */
+/** Offsets count from the start of the file: the header belongs to the first block. */
 const BLOCK = 32768;
-/** Checksum (4 bytes), length (2), type (1). */
+/** Checksum (4 bytes), length (2) and type (1). */
 const CHUNK_HEAD = 7;
 const FULL = 1, FIRST = 2, MIDDLE = 3, LAST = 4;
 
-/** The bytes of a record that begins at this place of the file. They are good until the next call. */
+/** Encodes a record for this offset of the file. The next call reuses the bytes. */
 export function encodeFrame(record: Uint8Array, offset: number): Uint8Array<ArrayBuffer> {
   const length = framedLength(record.length, offset);
   if (length > room.length) room = new Uint8Array(2 * length);
@@ -39,7 +36,10 @@ export function encodeFrame(record: Uint8Array, offset: number): Uint8Array<Arra
 
 let room = new Uint8Array(1024);
 
-/** Little-endian, by hand: a view would be made for each record. Gives where the piece ends. */
+/**
+ * Writes little-endian numbers without a DataView, which would be allocated for each record. Returns the end
+ * of the piece.
+ */
 function putHead(at: number, sum: number, length: number): number {
   room[at] = sum;
   room[at + 1] = sum >>> 8;
@@ -60,20 +60,19 @@ function framedLength(length: number, offset: number): number {
 
 export interface WandbFrame {
   readonly record: Uint8Array;
-  /** Where it begins in the file, and where the next one does. */
+  /** Offsets of this record and of the next one. */
   readonly start: number;
   readonly end: number;
 }
 
-/** How reading came to its end. */
 export interface FrameEnd {
-  /** Where the last whole record ends: what a writer may keep. */
+  /** The end of the last whole record: a writer may keep the file up to here. */
   readonly end: number;
-  /** Set where bytes are left over: cut in the middle of a record (it may still be written), or not what was written. */
+  /** Set where bytes remain: a record that is cut (it may still be written), or damage. */
   readonly damage: { readonly kind: "cut" | "damaged"; readonly at: number; readonly why: string } | null;
 }
 
-/** Reads up to `into.length` bytes at a place of the file; fewer only where it ends. */
+/** Reads up to `into.length` bytes at an offset; fewer only at the end of the file. */
 export type ReadAt = (into: Uint8Array, at: number) => number;
 
 export function readAtOf(file: Deno.FsFile): ReadAt {
@@ -96,13 +95,16 @@ export const readAtOfBytes = (bytes: Uint8Array): ReadAt => (into, at) => {
 };
 
 export interface ReadOptions {
-  /** The end of a record that was read before, to go on from there. */
+  /** The end of a record that was read before. */
   readonly from?: number;
-  /** Told of each damage: reading goes on at the next block that a record begins in. Without it reading ends there. */
+  /**
+   * Called with each damage; reading continues at the next block that starts a record. Without it reading
+   * ends there.
+   */
   readonly resync?: (damage: NonNullable<FrameEnd["damage"]>) => void;
 }
 
-/** Every whole record up to the file's end or the first damage, one block in memory at a time. */
+/** Reads every whole record up to the end of the file or the first damage, with one block in memory. */
 export function* readFrames(
   read: ReadAt,
   { from, resync }: ReadOptions = {},
@@ -151,7 +153,7 @@ export function* readFrames(
       if (!resync) return { end, damage };
       resync(damage);
       pieces = null;
-      // After a wrong order this piece may begin a record; within a damaged block nothing can be told.
+      // After a wrong order this piece may begin a record; in a damaged block nothing is certain.
       if (order && (found.type === FULL || found.type === FIRST)) continue;
       at = order ? at + CHUNK_HEAD + found.length : base + BLOCK;
       start = at;
@@ -178,7 +180,7 @@ type Found =
   | { is: "damaged"; why: string }
   | { is: "chunk"; type: number; length: number };
 
-/** What lies at a place of a block of which `size` bytes are there. */
+/** Reads the piece at an offset of a block that has `size` bytes. */
 function chunkAt(block: Uint8Array, view: DataView, at: number, size: number): Found {
   if (at >= size) return { is: "end", cut: false };
   if (BLOCK - at < CHUNK_HEAD) {
@@ -190,7 +192,7 @@ function chunkAt(block: Uint8Array, view: DataView, at: number, size: number): F
   if (size - at < CHUNK_HEAD) return { is: "end", cut: true };
   const sum = view.getUint32(at, true), length = view.getUint16(at + 4, true), type = block[at + 6];
   if (sum === 0 && length === 0 && type === 0) {
-    // Zeros after the last record: room that was set aside, or a crash of the machine.
+    // Zeros after the last record are space that was reserved, or come from a crash of the machine.
     if (block.subarray(at, size).some((byte) => byte !== 0)) {
       return { is: "damaged", why: "zeros lie where a record is" };
     }
@@ -216,18 +218,14 @@ function joined(pieces: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-// A .wandb file that is written record by record, each by one write: what a kill leaves is whole but for the last
-// one.ts, records.ts, @std/path.
-
 export interface WandbFile {
-  /** Throws where the disk refuses; the file then ends with the last whole record as soon as the disk lets it. */
+  /** Throws where the disk refuses; the file ends with the last whole record as soon as the disk lets it. */
   append(record: WandbRecord): void;
-  /** Whether somebody has removed it: what is written goes nowhere then. */
+  /** Whether somebody has removed the file. */
   readonly gone: boolean;
   close(): void;
 }
 
-/** A new file; the folder is made where it is missing. */
 export function createWandbFile(path: string): WandbFile {
   Deno.mkdirSync(dirname(path), { recursive: true });
   const file = Deno.openSync(path, { write: true, create: true, truncate: true });
@@ -235,7 +233,7 @@ export function createWandbFile(path: string): WandbFile {
   return writer(file, HEADER.length, 0);
 }
 
-/** Goes on behind the last whole record, which ends there and is the `count`-th. */
+/** Continues after the last whole record, the `count`-th, which ends at `end`. */
 export function continueWandbFile(path: string, end: number, count: number): WandbFile {
   const file = Deno.openSync(path, { write: true });
   file.truncateSync(end);

@@ -6,7 +6,7 @@ import { jsonOf } from "./records.ts";
 import type { PicturesNote } from "../../run/events.ts";
 import type { WandbSetup } from "./types.ts";
 
-/** Writes the pictures; gives their names in the run's files, and what a row says of them. */
+/** Returns the names of the written files and the JSON value for a row. */
 export function writePictures(
   folder: string,
   { name, step, pictures }: PicturesNote,
@@ -32,8 +32,8 @@ export function writePictures(
 }
 
 /**
- * Another name for a file, which costs no room: what is replaced later must be linked again. Null where it is not there
- * (yet), or is a folder.
+ * Links a file, which takes no space; a file that is replaced needs a new link. Returns null where there is
+ * no such file.
  */
 export function link(folder: string, { name, source }: WandbSetup["files"][number]): string | null {
   const path = join(folder, name);
@@ -54,7 +54,10 @@ export function link(folder: string, { name, source }: WandbSetup["files"][numbe
 
 export const METADATA = "wandb-metadata.json";
 
-/** As a file: newer programs also know a record of it, whose number meant something else in 2024, so that those stop there. */
+/**
+ * Writes a file, because the record for these facts had another meaning for programs of 2024, which stop
+ * there.
+ */
 export function writeMetadata(folder: string, e: WandbSetup["environment"]): void {
   const facts = {
     os: e.os,

@@ -2,15 +2,15 @@
 
 const VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5;
 
-/** Grows as it is written to; `reset` keeps its memory for the next message. */
+/** A buffer that grows; `reset` keeps its memory for the next message. */
 export interface ProtoWriter {
-  /** An integer, a flag or an enum. Zero is left out, as the format wants. */
+  /** An integer, a flag or an enum. The format leaves out zeros. */
   int(field: number, value: number | boolean): void;
-  /** Left out when empty. */
+  /** An empty text is left out. */
   text(field: number, value: string | undefined): void;
-  /** A message in the message: `body` writes its fields. It is written when empty, too. */
+  /** A nested message, whose fields `body` writes; it is written even if it is empty. */
   message(field: number, body: () => void): void;
-  /** What was written so far: a view that the next `reset` takes back. */
+  /** A view of the written bytes, valid until the next `reset`. */
   bytes(): Uint8Array<ArrayBuffer>;
   reset(): void;
 }
@@ -29,7 +29,7 @@ export function protoWriter(): ProtoWriter {
     larger.set(buffer.subarray(0, at));
     buffer = larger;
   };
-  /** Up to 2^53; what is negative takes ten bytes, as two's complement of 64 bits. */
+  /** Takes integers up to 2^53; a negative one takes ten bytes, as the two's complement of 64 bits. */
   const varint = (value: number) => {
     room(10);
     if (value < 0) return negative(value);
@@ -44,7 +44,7 @@ export function protoWriter(): ProtoWriter {
     for (; rest > 127n; rest >>= 7n) buffer[at++] = Number(rest & 127n) | 128;
     buffer[at++] = Number(rest);
   };
-  /** Writes the length of what was written since `from`, before it. One byte was left for it. */
+  /** Writes the length of everything since `from` in front of it, where one byte is reserved. */
   const setLength = (from: number) => {
     const length = at - from;
     if (length < 128) {
@@ -59,7 +59,10 @@ export function protoWriter(): ProtoWriter {
     varint(length);
     at = end;
   };
-  /** Most texts are short names and numbers: by hand that is several times faster. False leaves it to the encoder. */
+  /**
+   * Most texts are short ASCII, for which this loop is several times faster than an encoder. Returns false
+   * for others.
+   */
   const ascii = (value: string): boolean => {
     if (value.length > SHORT) return false;
     for (let i = 0; i < value.length; i++) {
@@ -97,10 +100,9 @@ export function protoWriter(): ProtoWriter {
   };
 }
 
-/** A message that is not what the format allows. */
 export class ProtoError extends Error {}
 
-/** The fields of a message: integers as numbers (64 bits, signed), everything with a length as bytes. */
+/** Integers are numbers (signed, of 64 bits); everything with a length is bytes. */
 export type ProtoFields = ReadonlyMap<number, readonly (number | Uint8Array)[]>;
 
 export function readProto(bytes: Uint8Array): ProtoFields {
@@ -150,7 +152,7 @@ export function readProto(bytes: Uint8Array): ProtoFields {
   return fields;
 }
 
-// What a field has, where it has what is expected; else what the format says of a field that is not there.
+// A field that is missing has the default value of the format.
 
 export function textField(fields: ProtoFields, field: number): string {
   const value = fields.get(field)?.at(-1);

@@ -14,7 +14,7 @@ import type { EnvironmentRecord, Item, RunRecord, WandbRecord } from "./types.ts
 
 export type * from "./types.ts";
 
-/** The numbers of Record's fields. */
+/** Field numbers of Record. */
 const FIELD = {
   num: 1,
   history: 2,
@@ -36,7 +36,7 @@ const POLICIES = ["now", "end", "live"] as const;
 const TYPES = ["other", "wandb", "media", "artifact"] as const;
 const STREAMS = ["stderr", "stdout"] as const;
 
-/** A value's JSON as W&B writes it: what is no finite number is a bare word, and reaches the server so. */
+/** JSON as W&B writes it: NaN and infinities are bare words. */
 export function jsonOf(value: unknown): string {
   if (typeof value === "number" || typeof value === "bigint") return String(value);
   if (value === null || value === undefined || typeof value === "function") return "null";
@@ -46,7 +46,7 @@ export function jsonOf(value: unknown): string {
   return `{${parts.map(([k, v]) => `${JSON.stringify(k)}:${jsonOf(v)}`).join(",")}}`;
 }
 
-/** Values by their names; what is undefined is left out. */
+/** Leaves out undefined values. */
 export function recordItems(values: Readonly<Record<string, unknown>>): Item[] {
   const items: Item[] = [];
   for (const key in values) {
@@ -57,7 +57,7 @@ export function recordItems(values: Readonly<Record<string, unknown>>): Item[] {
 
 const out = protoWriter();
 
-/** The bytes of a record, `num` being its place in the file, from 1. They are good until the next call. */
+/** Encodes the record that is the `num`-th of its file, from 1. The next call reuses the bytes. */
 export function encodeRecord(record: WandbRecord, num: number): Uint8Array {
   out.reset();
   out.int(FIELD.num, num);
@@ -75,7 +75,7 @@ function writeKind(to: ProtoWriter, record: Exclude<WandbRecord, { kind: "other"
     case "run":
       return writeRun(to, record);
     case "history":
-      // The step is in `_step`, where all programs look; the field for it is read by none.
+      // All programs look for the step in `_step`, and none reads the field for it.
       for (const item of record.items) writeItem(to, 1, item);
       return;
     case "summary":
@@ -163,7 +163,7 @@ function writeEnvironment(to: ProtoWriter, e: EnvironmentRecord): void {
 
 function writeItem(to: ProtoWriter, field: number, { key, json }: Item): void {
   to.message(field, () => {
-    // The plain name, where there is one: programs of 2024 know no other.
+    // Programs of 2024 know only the plain name.
     if (key.length === 1) to.text(1, key[0]);
     else for (const part of key) to.text(2, part);
     to.text(16, json);
@@ -296,7 +296,7 @@ function readEnvironment(body: ProtoFields): EnvironmentRecord {
   };
 }
 
-/** The newer fields 3 to 8 hold a value by its type; `value_json` is what all versions write. */
+/** Newer programs write typed values into the fields 3 to 8; all versions write `value_json`. */
 function readItems(body: ProtoFields, field: number): Item[] {
   return messageFields(body, field).map((item) => {
     const nested = textFields(item, 2);

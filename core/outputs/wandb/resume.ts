@@ -9,18 +9,18 @@ import { endsEpoch, type HistoryRow, type HistoryRows, type RowValues } from "./
 import type { ResumedRun, WandbSetup } from "./types.ts";
 
 export interface KeptRecords {
-  /** Rows in order, in the files of before or in this one: of the last, its step and time. */
+  /** The step and time of the last row, in this file or in earlier ones. */
   readonly step: number;
   readonly runtime: number;
-  /** An evaluation of the last step is to come: its row is not in the file. */
+  /** The last row where its evaluation is missing; the file does not have it yet. */
   readonly held: HistoryRow | null;
-  /** Where the file ends, and how many records are in it; null where there is none to go on with. */
+  /** The end of the file and the number of its records; null where there is no file to continue. */
   readonly file: { readonly end: number; readonly count: number } | null;
 }
 
 type Head = (before: WandbRecord & { kind: "run" } | null) => WandbRecord[];
 
-/** Looks at files that were uploaded: their rows stay where they are. */
+/** Reads files that were uploaded, whose rows stay there. */
 export function readUploaded(
   setup: WandbSetup,
   seen: (row: HistoryRow) => void,
@@ -39,8 +39,8 @@ export function readUploaded(
 }
 
 /**
- * Writes the file anew, beginning with `head`, without its end, its summaries and the rows of steps that are done again.
- * A kill leaves the old file or the new one.
+ * Rewrites the file: it begins with `head` and loses its end, its summaries, and the rows of steps that are
+ * repeated. A kill leaves either the old file or the new one.
  */
 export function rewrite(
   { path, pace, after }: WandbSetup,
@@ -88,10 +88,10 @@ export function rewrite(
 const isRewritten = (record: WandbRecord) =>
   record.kind === "files" && record.files.every(({ path }) => path === METADATA);
 
-/** The rest is said anew. */
+/** Everything else is written again. */
 const KEPT = new Set(["history", "files", "stats", "output", "alert", "other"]);
 
-/** Rows that a kill has taken from the file, though the run goes on after them: made from the run's events. */
+/** Adds rows that a kill has taken from the file, from the run's events. */
 export function fillIn(rows: HistoryRows, { step, epoch }: ResumedRun, events: string): void {
   const after = rows.last;
   if (after >= step) return;
@@ -114,7 +114,7 @@ function* framesIn(path: string) {
   yield* readFrames(readAtOf(file));
 }
 
-/** The whole records of a file, in order; a damaged one ends it. */
+/** The whole records of a file, in order, up to the first damage. */
 export function* recordsIn(path: string): Generator<WandbRecord, undefined> {
   for (const { record } of framesIn(path)) yield decodeRecord(record);
 }

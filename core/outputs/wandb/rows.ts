@@ -14,9 +14,7 @@ import type { EpochPosition } from "../../run/output.ts";
 import type { Item } from "./records.ts";
 import { TIME_PARTS } from "../../run/account.ts";
 
-// A run's events as rows of history: one for a step, in rising order, never split.ts.
-
-/** Values by their names, as JSON text. */
+/** Values by name, as JSON text. */
 export type RowValues = Map<string, string>;
 
 export interface HistoryRow {
@@ -25,38 +23,34 @@ export interface HistoryRow {
 }
 
 export interface HistoryRows {
-  /** A step, an evaluation, the end of an epoch; others are passed over. */
+  /** Takes steps, evaluations, ends of epochs and times; ignores other events. */
   event(event: Event): void;
-  /** Values of a step from elsewhere: they are in its row, or in the next one where it has none. */
+  /** Adds values to the row of a step, or to the next row where the step has none. */
   add(step: number, t: number, values: RowValues): void;
-  /** Writes what is held back. */
   flush(): void;
-  /** The step of the last row. */
   readonly last: number;
-  /** Seconds that the run has taken. */
+  /** The seconds that the run has taken. */
   runtime(t: number): number;
-  /** Counts time from when the run went on: what was told until now is of before. */
+  /** Counts time from the start of this attempt. */
   restart(): void;
 }
 
 export interface RowsOptions {
-  /** Takes a row that is complete. */
+  /** Takes a complete row. */
   put(row: HistoryRow): void;
   readonly pace: EpochPosition;
-  /** Nothing is written of steps up to this one: they are where they belong. */
+  /** Rows up to this step are at the server, so they are not written. */
   readonly after: number;
-  /** The step of the last row in the file. */
   readonly last: number;
-  /** A row that is not complete: an evaluation of its step is to come. */
+  /** A row whose evaluation is to come. */
   readonly held: HistoryRow | null;
-  /** Seconds that the run has taken so far, and when it went on. */
+  /** The seconds of earlier attempts, and the start of this one. */
   readonly runtime: number;
   readonly began: number;
 }
 
-/** What changes slowly, or is noise from step to step, is in a row of a step this often. */
+/** Fields that are `slow` are in a row this often. */
 const SLOW_S = 1;
-/** The fields of a step as W&B names them. */
 const STEP_FIELDS = Object.entries<EventField>(EVENT_FIELDS.step).map(([field, { wandb, slow = false }]) => ({
   field: field as keyof typeof EVENT_FIELDS.step,
   name: wandb!,
@@ -70,7 +64,7 @@ export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptio
   let slowAt = -Infinity;
   let before = began; // when the last event was
 
-  /** Counts time as it passes, so that a clock that is set back takes nothing away. */
+  /** Adds up differences, so that a clock that is set back takes nothing away. */
   const pass = (t: number) => {
     if (t > before) runtime += t - before;
     before = t;
@@ -94,7 +88,7 @@ export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptio
     early = early.filter((one) => one.step > step);
     return held.values;
   };
-  /** The row that values of a step belong into; null where the server has it. */
+  /** The row for values of a step; null where the server has it. */
   const rowFor = (step: number, t: number): RowValues | null => {
     if (step <= after) return null;
     pass(t);
@@ -116,7 +110,7 @@ export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptio
           const slow = event.t - slowAt >= SLOW_S || event.t < slowAt;
           if (slow) slowAt = event.t;
           putStep(row, event, slow);
-          // An evaluation follows the last step of an epoch, and belongs into its row.
+          // The evaluation after the last step of an epoch belongs into the row of that step.
           return endsEpoch(event.step, pace) ? undefined : done(event.step);
         }
         case "eval":
@@ -165,7 +159,7 @@ function putStep(row: RowValues, event: StepEvent, slow: boolean): void {
   }
 }
 
-/** The parts of time are milliseconds a step. */
+/** Parts of time become milliseconds a step. */
 function putTimes(row: RowValues, event: TimesEvent): void {
   if (!(event.steps > 0)) return; // before the first step, or after the last
   for (const [field, { unit, wandb }] of Object.entries(EVENT_FIELDS.times)) {
@@ -190,12 +184,10 @@ function putEpoch(row: RowValues, event: EpochEvent): void {
   }
 }
 
-// Measured numbers as short JSON.
-
-/** Nine digits are every bit of a float of 32 bits, and half the bytes of a double. */
+/** Nine digits hold every bit of a 32-bit float in half the bytes of a double. */
 const DIGITS = 9;
 
-/** What is no finite number is a bare word, as W&B writes it. */
+/** NaN and infinities are bare words, as W&B writes them. */
 function shortNumber(x: number): string {
   const text = String(x);
   if (text.length <= DIGITS + 1 || Number.isInteger(x)) return text;
@@ -203,16 +195,13 @@ function shortNumber(x: number): string {
   return short.length < text.length ? short : text;
 }
 
-/** Seconds to the millisecond. */
 const shortSeconds = (seconds: number): string => String(Math.round(seconds * 1000) / 1000);
 
-// What W&B shows of a run as a whole: each name's last value, and the best evaluation.
-
 export interface WandbSummary {
-  /** Hears of each row in order, also of those of a run's earlier attempts. */
+  /** Takes each row in order, also the rows of earlier attempts. */
   seen(row: HistoryRow): void;
   set(name: string, json: string): void;
-  /** What has changed since it was asked last; the whole where `all` is set. */
+  /** The values that changed since the last call; all of them if `all` is set. */
   changed(all?: boolean): Item[];
 }
 
@@ -246,11 +235,9 @@ export function openWandbSummary(): WandbSummary {
   };
 }
 
-// Events about the machine as W&B's system metrics.ts.
-
 const NOT_MEASURED = ["t", "step", "rank"];
 
-/** Values of rank 0 are the run's; those of other ranks, but for GPUs, have their rank before the name. */
+/** GPUs have the number of their rank; other values of ranks beyond 0 have the rank before their name. */
 export function systemItems(event: SystemEvent): Item[] {
   const { rank = 0 } = event;
   const prefix = rank > 0 ? `rank.${rank}.` : "";
@@ -271,7 +258,6 @@ export function systemItems(event: SystemEvent): Item[] {
   return items;
 }
 
-/** Milliseconds of a step, for each rank. */
 export function rankItems(event: RanksEvent): Item[] {
   return TIME_PARTS.flatMap((part) =>
     (event[`${part}_s`] ?? []).map((s, rank) => ({

@@ -13,20 +13,17 @@ import type { WandbSetup } from "./types.ts";
 import { VERSION } from "../../base/version.ts";
 import type { EnvironmentRecord } from "./records.ts";
 
-/** What the setup is made from: the run, the process, and the id of the W&B run that it goes on with. */
 export interface WandbOptions extends Omit<RunFacts, "parent"> {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Whether a W&B run is to be written. */
 export const wantsWandb = ({ wandb }: Pick<Config, "wandb">): boolean =>
   wandb.enabled && !wandb.disabled && wandb.mode !== "disabled";
 
-/** How long the end of a run waits for a W&B server; what is not uploaded then, sync-wandb uploads. */
+/** The end of a run waits this long for a W&B server; sync-wandb uploads the rest. */
 const UPLOAD_PATIENCE_MS = 30_000;
 
-/** The output that the train command registers. */
 export function wandbOutput({ parent, ...run }: RunFacts): Output | null {
   const wandb = wandbSetup({
     ...run,
@@ -56,21 +53,21 @@ export function wandbOutput({ parent, ...run }: RunFacts): Output | null {
   };
 }
 
-/** Whether a step was done. */
+/** True for events that follow a step. */
 const isUnderWay = (event: Emitted): boolean =>
   event.kind === "times" ? event.steps > 0 : ["eval", "epoch", "save"].includes(event.kind);
 
-/** The path from the current folder where that one is shorter. */
+/** The path relative to the current folder where it lies below. */
 function fromHere(path: string): string {
   const short = relative(Deno.cwd(), path);
   return short.startsWith("..") ? path : short;
 }
 
-/** Another run from the same checkpoint does not go on with its W&B run, though that had an id by hand. */
+/** A run from another run's checkpoint gets an id of its own, even if that id was given by hand. */
 const ownConfig = (config: Config, parent: RunFacts["parent"]): Config =>
   parent?.wandb?.id === config.wandb.id ? { ...config, wandb: { ...config.wandb, id: "" } } : config;
 
-/** Beside the events: a run that ended before its first save has no checkpoint with the id in it. */
+/** This file holds the id of a run that ends before its first save. */
 const idFile = (logs: string) => join(logs, "wandb.json");
 
 function notedId(logs: string): string | null {
@@ -88,7 +85,7 @@ function noteId(logs: string, { run: { id }, path }: WandbSetup): void {
   } catch { /* it is in the first checkpoint */ }
 }
 
-/** Null where none is wanted. */
+/** Null where the settings want no W&B run. */
 export function wandbSetup(of: WandbOptions): WandbSetup | null {
   const { wandb } = of.config;
   if (!wantsWandb(of.config)) return null;
@@ -98,10 +95,10 @@ export function wandbSetup(of: WandbOptions): WandbSetup | null {
   const before = foldersOf(parent, id);
   const uploaded = before.filter(isUploaded);
   const last = before.at(-1);
-  // An id that is given by hand may be that of a run that is over: that one stays whole.
+  // An id that is given by hand may belong to a finished run, which stays whole.
   const goesOn = last !== undefined && !isUploaded(last) && !(of.resumed === null && isFinished(last, id));
   const folder = goesOn ? last : join(parent, `offline-run-${stamp(of.began)}-${id}`);
-  // Whoever removes a folder has sent it: the server has those rows.
+  // A folder that is gone was uploaded, so the server has its rows.
   const removed = before.length === 0 && of.resumed !== null && of.id === id;
   hold(folder, id);
   return {
@@ -132,7 +129,7 @@ export function wandbSetup(of: WandbOptions): WandbSetup | null {
 
 const fileIn = (folder: string, id: string) => join(folder, `run-${id}.wandb`);
 
-/** W&B's own mark of a file that was sent; ours is the same. */
+/** The marker of W&B's own program. */
 const isUploaded = (folder: string): boolean => {
   const id = folder.slice(folder.lastIndexOf("offline-run-")).replace(/^offline-run-\d{8}_\d{6}-/, "");
   return pathExists(`${fileIn(folder, id)}.synced`);
@@ -146,7 +143,7 @@ function isFinished(folder: string, id: string): boolean {
   return code === 0;
 }
 
-/** Folders that have a file of this run, the oldest first: their names begin with the time. */
+/** The folders with a file of this run, the oldest first: their names begin with the time. */
 function foldersOf(parent: string, id: string): string[] {
   try {
     return [...Deno.readDirSync(parent)]
@@ -159,7 +156,7 @@ function foldersOf(parent: string, id: string): string[] {
   }
 }
 
-/** Two writers of one file would be the end of it. The lock is this process's, until it ends. */
+/** Locks the folder until the process ends, because two writers would destroy the file. */
 function hold(folder: string, id: string): void {
   try {
     Deno.mkdirSync(folder, { recursive: true });
@@ -194,7 +191,7 @@ function filesOf({ config, checkpoints, logs }: WandbOptions): WandbSetup["files
   });
 }
 
-/** Local time, as W&B has it: 20260131_235959. */
+/** Local time, as W&B writes it: 20260131_235959. */
 function stamp(t: number): string {
   const d = new Date(t * 1000);
   const two = (n: number) => String(n).padStart(2, "0");
@@ -204,17 +201,17 @@ function stamp(t: number): string {
 
 const LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz";
 
-/** Eight letters and digits, as W&B's own. Not from the seed: two runs of one seed are two runs. */
+/**
+ * Eight letters and digits, as W&B makes them. They do not depend on the seed: two runs with one seed are
+ * two runs.
+ */
 export function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(8));
   return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("");
 }
 
-// Where a run takes place: machine, program, commit, SLURM's job.ts, core/base/version.ts.
-
 export interface EnvironmentOptions {
   readonly argv: readonly string[];
-  /** Unix seconds at which the process was started. */
   readonly began: number;
   readonly gpus: number;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -240,12 +237,12 @@ function environmentOf({ argv, began, gpus, env }: EnvironmentOptions): Omit<Env
   };
 }
 
-/** A word that looks like a key or a password is nobody's business. */
+/** Hides values of arguments whose names look like keys or passwords. */
 function withoutSecrets(argv: readonly string[]): string[] {
   return argv.map((word) => word.replace(/^(.*(?:key|token|password|secret)[\w.-]*=).+/i, "$1***"));
 }
 
-/** As W&B has them: SLURM_JOB_ID is "job_id". */
+/** W&B calls SLURM_JOB_ID "job_id". */
 function slurmFacts(env: EnvironmentOptions["env"]): Record<string, string> | undefined {
   const facts = Object.entries(env)
     .filter(([name, value]) => name.startsWith("SLURM_") && value && !/TOKEN|KEY|SECRET|JWT/.test(name))
@@ -266,16 +263,13 @@ function processors(): { cores?: number; threads: number } {
   }
 }
 
-// The commit that a folder is at, and where it came from: read from .git, without a process.
-
 export interface GitFacts {
   readonly commit?: string;
   readonly remote?: string;
-  /** The folder that .git is in. */
   readonly root: string;
 }
 
-/** Null where the folder is in no repository, or nothing can be read of it. */
+/** The commit and remote of a folder, read from .git without a process; null where there are none. */
 export function gitFacts(folder: string): GitFacts | null {
   const root = rootOf(resolve(folder));
   if (root === null) return null;
@@ -299,7 +293,7 @@ function gitFolder(root: string): string {
   return named ? resolve(root, named.trim()) : path;
 }
 
-/** Where branches are kept: a worktree shares them. */
+/** Worktrees share the folder that holds the branches. */
 function commonFolder(git: string): string {
   const common = text(join(git, "commondir"))?.trim();
   return common ? resolve(git, common) : git;
@@ -319,7 +313,7 @@ function commitOf(git: string): string | undefined {
   return HASH.test(packed) ? packed : undefined;
 }
 
-/** The remote "origin", or the first; without a password that stands in it. */
+/** The remote "origin", or the first one, without a password. */
 function remoteOf(git: string): string | undefined {
   let remote: string | undefined, section = "";
   for (const line of (text(join(commonFolder(git), "config")) ?? "").split("\n")) {
@@ -332,7 +326,7 @@ function remoteOf(git: string): string | undefined {
   return remote?.replace(/^(\w+:\/\/)[^/@]*@/, "$1");
 }
 
-/** Null for what is no file; a large one is not ours to read. */
+/** Null where there is no file of a sensible size. */
 function text(path: string): string | null {
   try {
     const { isFile, size } = Deno.statSync(path);

@@ -21,7 +21,7 @@ import {
 } from "./rows.ts";
 import type { WandbSetup } from "./types.ts";
 
-/** Between rows the summary is written this often. */
+/** The summary is written at most this often. */
 const SUMMARY_S = 1;
 
 /** Throws where no file can be written. */
@@ -42,7 +42,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
     state.file.append({ kind: "history", items });
     state.summary.seen(row);
   }
-  /** Gives whether there was anything to tell. */
+  /** Returns whether there was a change. */
   const tellSummary = (all = false): boolean => {
     const update = state.summary.changed(all);
     if (update.length > 0) state.file.append({ kind: "summary", update });
@@ -56,7 +56,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
       state.file.append({ kind: "files", files: fresh.map((path) => ({ path, policy: "end" })) });
     }
   };
-  /** Somebody has removed the folder: the run goes on in a new one. */
+  /** Somebody may remove the folder; the run continues in a new file. */
   const lookAfter = () => {
     if (!state.file.gone) return;
     state.file.close();
@@ -72,7 +72,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
     const runtime = state.rows.runtime(t);
     state.summary.set("_wandb", jsonOf({ runtime: Math.floor(runtime) }));
     tellSummary(true);
-    // W&B then shows a run that is to go on, and not one that failed.
+    // W&B shows such a run as preempted, not as failed.
     if (code === EXIT.stopped) state.file.append({ kind: "preempting" });
     state.file.append({ kind: "exit", code, runtime });
   };
@@ -88,7 +88,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
           state.rows.event(event);
           if (event.kind === "epoch") lookAfter();
           else if (event.t - summaryAt < SUMMARY_S && event.t >= summaryAt) return;
-          // The first summary comes with the first row, though times of no step came before it.
+          // The first summary comes with the first row, even if times without a step came before it.
           if (tellSummary()) summaryAt = event.t;
           return;
         case "system":
@@ -138,10 +138,10 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
   };
 }
 
-/** The writing thread imports this name. */
+/** The name that the writing thread imports. */
 export { openWandbRun as openSink };
 
-/** With one of these there is something to look at. */
+/** After one of these events the run is worth keeping. */
 const BEGINS: ReadonlySet<Event["kind"]> = new Set(["step", "eval", "epoch", "save"]);
 
 const isFailure = (code: number): boolean => code !== EXIT.done && code !== EXIT.stopped;
@@ -157,7 +157,7 @@ interface State {
   readonly summary: WandbSummary;
 }
 
-/** The file with all that stands in it before the first new row. */
+/** Writes everything that precedes the first new row. */
 function begin(setup: WandbSetup, folder: string, put: (row: HistoryRow) => void): State {
   const { again } = setup;
   Deno.mkdirSync(folder, { recursive: true });
@@ -187,7 +187,7 @@ function begin(setup: WandbSetup, folder: string, put: (row: HistoryRow) => void
   return { file, rows, summary };
 }
 
-/** What a file begins with; `before` is what it began with until now. */
+/** The records at the start of a file; `before` is the run record that it began with until now. */
 const headOf = (setup: WandbSetup) => (before: RunRecord | null): WandbRecord[] => [
   { kind: "header", producer: `hpctrain ${VERSION}`, minConsumer: MIN_CONSUMER },
   {
@@ -202,7 +202,7 @@ const headOf = (setup: WandbSetup) => (before: RunRecord | null): WandbRecord[] 
   { kind: "files", files: [{ path: METADATA, type: "wandb" }] },
 ];
 
-/** The oldest wandb that reads the file; its own writers say this one. */
+/** W&B's own writers name this version. */
 const MIN_CONSUMER = "0.70.0";
 
 function histograms({ of }: HistogramsNote): RowValues {

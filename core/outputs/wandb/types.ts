@@ -1,11 +1,9 @@
 // The records of a .wandb file and the setup and notes of the W&B writer, as types of plain data.
 import type { EpochPosition } from "../../run/output.ts";
 
-// What stands in a .wandb file, as types.
-
-/** A name and its value as JSON text, which is passed on as it is: it may be NaN, or an integer of 64 bits. */
+/** A name and its value as JSON text, which may be NaN or a 64-bit integer. */
 export interface Item {
-  /** One name; several where a value in an object is meant. */
+  /** One name, or a path into an object. */
   readonly key: readonly string[];
   readonly json: string;
 }
@@ -23,15 +21,15 @@ export interface RunRecord {
   readonly tags?: readonly string[];
   readonly host?: string;
   readonly startingStep?: number;
-  /** Unix time in seconds. */
+  /** Unix seconds. */
   readonly startTime?: number;
-  /** Seconds that the run took before this file. */
+  /** Seconds of the run before this file. */
   readonly runtime?: number;
   readonly git?: { readonly remote?: string; readonly commit?: string };
-  /** The file goes on where the run of this id stands at the server. */
+  /** The file continues the run of this id at the server. */
   readonly resume?: boolean;
   readonly resumed?: boolean;
-  /** Where to go back to, or to branch off: written by W&B's own program alone. */
+  /** The place to rewind to or to fork from; only W&B's own program writes it. */
   readonly branch?: { readonly run: string; readonly value: number; readonly metric: string };
 }
 
@@ -88,32 +86,31 @@ export type WandbRecord =
   | { readonly kind: "alert"; readonly title: string; readonly text: string; readonly level: string }
   | { readonly kind: "preempting" }
   | { readonly kind: "exit"; readonly code: number; readonly runtime: number }
-  /** One of those that nothing here writes or needs: the number of its field says which. */
+  /** A record that nothing here needs, by the number of its field. */
   | { readonly kind: "other"; readonly field: number };
 
-/** All that a run's .wandb file begins with, and where it lies. */
+/** The beginning of a run's .wandb file, and its path. */
 export interface WandbSetup {
-  /** .../offline-run-TIME-ID/run-ID.wandb: there is one already where `again` says so. */
+  /** .../offline-run-TIME-ID/run-ID.wandb; the file exists where `again` is set. */
   readonly path: string;
   readonly run: Omit<RunRecord, "kind" | "config">;
   readonly config: Readonly<Record<string, unknown>>;
   readonly environment: Omit<EnvironmentRecord, "kind">;
-  /** Set where a run goes on. */
+  /** Set on resume. */
   readonly again: ResumedRun | null;
-  /** Its events.jsonl: a row that a kill has taken from the file is made from there again. */
+  /** The run's events.jsonl, from which rows that a kill has taken are restored. */
   readonly events: string;
-  /** Rows up to this step are at the server: they are neither dropped nor written again. -1 where there are none. */
+  /** Rows up to this step are at the server, so they are neither dropped nor rewritten; -1 for none. */
   readonly after: number;
-  /** Files of this run that were uploaded already: what is in them is not written again. */
+  /** Files of this run that were uploaded; their rows are not rewritten. */
   readonly uploaded: readonly string[];
-  /** Where in an epoch the run begins, so that the steps that an evaluation follows are known. */
   readonly pace: EpochPosition;
-  /** Files that go with the run: the name there, and where they lie. */
+  /** Files that accompany the run: the name at W&B, and the path. */
   readonly files: readonly { readonly name: string; readonly source: string }[];
 }
 
 export interface ResumedRun {
-  /** The step that is done, and the epochs. Rows beyond are dropped. */
+  /** The step and the epochs that are done. Rows beyond them are dropped. */
   readonly step: number;
   readonly epoch: number;
 }

@@ -12,17 +12,16 @@ export interface Plot {
   readonly title: string;
   readonly lines: readonly PlotLine[];
   readonly format: (value: number) => string;
-  /** A logarithmic scale where values span so many times their least; never without. */
+  /** The axis is logarithmic where the values span this many times their least. */
   readonly logFrom?: number;
-  /** What differs little from step to step is seen against nothing at all. */
+  /** The axis begins at zero. */
   readonly fromZero?: boolean;
 }
 
-/** Columns for the numbers at the left. */
 const LABEL = 10;
 const FEWEST_ROWS = 3;
 
-/** Title, curves and the steps below: exactly `height` lines of `width` columns. */
+/** Returns exactly `height` lines of `width` columns: title, curves, and the steps below. */
 export function plot(
   { title, lines, format, logFrom, fromZero }: Plot,
   width: number,
@@ -63,7 +62,7 @@ function axis(from: number, to: number, across: number, width: number, style: Te
     : ends + last.padStart(width - ends.length);
 }
 
-/** The mean in each of so many columns of equal numbers of steps; NaN where there is none. */
+/** The mean in each of `count` columns with equal numbers of steps; NaN where there is none. */
 export function columnsOfCurve(curve: Curve, from: number, to: number, columns: number): Float64Array {
   const sum = new Float64Array(columns), count = new Float64Array(columns);
   const span = Math.max(1e-9, to - from);
@@ -95,7 +94,7 @@ export function scaleOf(traces: readonly Float64Array[], logFrom = Infinity, fro
   if (least > most) [least, most] = [0, 1];
   const log = least > 0 && most / least >= logFrom;
   let [low, high] = log ? [Math.log(least), Math.log(most)] : [least, most];
-  // A constant stands in the middle, and a difference that rounding has made is none.
+  // A constant is in the middle, and rounding makes no difference.
   const size = Math.max(Math.abs(low), Math.abs(high));
   if (high - low <= size * 1e-9) [low, high] = size === 0 ? [-1, 1] : [low - size * 0.1, high + size * 0.1];
   return {
@@ -105,7 +104,7 @@ export function scaleOf(traces: readonly Float64Array[], logFrom = Infinity, fro
   };
 }
 
-/** Dots of a character, by column and by row from the top, as Unicode numbers them. */
+/** The dots of a character by column and by row from the top, in Unicode's order. */
 const DOTS = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
 
 function draw(
@@ -127,7 +126,7 @@ function draw(
   for (let x = 0; x < trace.length; x++) {
     if (Number.isNaN(trace[x])) continue;
     const y = Math.min(tall - 1, Math.max(0, Math.round((1 - scale.shareOf(trace[x])) * (tall - 1))));
-    // Straight to the point before it, whether that is in the next column or, of few points, far away.
+    // Draws a straight line from the point before, however far away it is.
     const from = before ?? { x, y };
     const steps = Math.max(1, x - from.x, Math.abs(y - from.y));
     for (let i = 0; i <= steps; i++) {

@@ -25,9 +25,7 @@ import {
 import { ownWork, percentages, spentOfRank } from "../../run/account.ts";
 import type { RunProgress, RunState, RunStatus } from "../../run/status.ts";
 
-// The whole screen as a pure function of what is known and of its size.
-
-/** A plot is worth its place from so many rows and columns on. */
+/** A smaller plot is not worth its space. */
 const PLOT_ROWS = 7;
 const PLOT_COLUMNS = 48;
 /** Plots below those of losses and metrics, in their order. */
@@ -39,7 +37,7 @@ const PLOT_FORMAT: Partial<Record<Unit, Plot["format"]>> = {
   count: formatRate,
 };
 
-/** Exactly `height` lines of exactly `width` columns. */
+/** Returns exactly `height` lines of `width` columns. */
 export function renderScreen(view: WatchView, width: number, height: number, style: TextStyle): string[] {
   const top = headRows(view, width, style);
   const foot = padded(painted("q leaves; the run goes on", "dim", style), width, style);
@@ -48,10 +46,10 @@ export function renderScreen(view: WatchView, width: number, height: number, sty
   if (room < 1) return [...top, foot].slice(0, height);
 
   const below: string[] = [];
-  // Curves get at least half of what is left; what must not be missed comes first.
+  // Curves get at least half of the space; warnings come first.
   let left = Math.max(Math.min(room, 4), Math.floor(room / 2));
   for (const [panel, most] of [[warningRows, 5], [rankRows, 17], [machineRows, 17]] as const) {
-    // One line is kept for the machines.
+    // One line stays free for the machines.
     const kept = panel !== machineRows && view.data.system.size > 0 ? 1 : 0;
     const lines = panel(view, width, Math.min(left - kept, most), style);
     below.push(...lines);
@@ -64,7 +62,7 @@ export function renderScreen(view: WatchView, width: number, height: number, sty
   return [...top, blank, ...plots, ...below, ...fill, foot].slice(0, height);
 }
 
-/** As many plots as fit, the most telling first. */
+/** As many plots as fit, in the order of importance. */
 function curves(data: RunData, width: number, height: number, style: TextStyle): string[] {
   const wanted = plotsOf(data);
   if (wanted.length === 0 || height < PLOT_ROWS - 1) return [];
@@ -111,13 +109,10 @@ export function plotsOf({ curves, metrics }: RunData): Plot[] {
   ].filter(({ lines }) => lines.length > 0);
 }
 
-// The parts of the screen that are not curves: what run, how far, its ranks, its GPUs, its warnings. Pure.
-
 export interface WatchView {
   readonly data: RunData;
   readonly standing: RunStatus;
   readonly progress: RunProgress;
-  /** Unix seconds. */
   readonly now: number;
 }
 
@@ -171,7 +166,7 @@ function progressBar(progress: RunProgress, width: number, style: TextStyle): st
   return `${bar([[share, "cyan"]], room, style)}  ${words}`;
 }
 
-/** Shares of a width, one after another; what is left is faint. */
+/** Draws shares side by side; the remainder is faint. */
 function bar(shares: readonly (readonly [number, Colour])[], width: number, style: TextStyle): string {
   const glyphs = style.unicode ? ["█", "▒", "▚"] : ["#", "+", "o"];
   let out = "", used = 0, sum = 0;
@@ -226,14 +221,14 @@ function times(
   ];
 }
 
-/** Where the run's time went so far, the parts that make most of it. */
+/** The largest shares of the run's time. */
 function timeIn({ time }: Pick<RunData, "time">): string[] {
   const shown = percentages(time);
   if (!shown.some(([name]) => name !== "rest")) return [];
   return [`Time: ${shown.map(([name, share]) => `${name} ${share.toFixed(1)}%`).join(", ")}`];
 }
 
-/** Of the last steps, where each rank's time went; the slowest is marked. */
+/** The shares of each rank's time over the last steps, with a mark on the slowest. */
 function rankRows({ data }: WatchView, width: number, most: number, style: TextStyle): string[] {
   const event = data.ranks;
   if (event === null || most < 2) return [];
@@ -242,7 +237,7 @@ function rankRows({ data }: WatchView, width: number, most: number, style: TextS
     return { rank, loader, compute: own - loader, wait, all: Math.max(1e-9, own + wait), own };
   });
   const room = most - 1;
-  // Where not all can be shown, those that the others wait for.
+  // Where space is short, the ranks that the others wait for.
   const shown = rows.length <= room ? rows : rows.toSorted((a, b) => b.own - a.own).slice(0, room);
   const hidden = rows.length - shown.length;
   const glyphs = style.unicode ? ["█", "▒", "▚"] : ["#", "+", "o"];
@@ -303,11 +298,9 @@ function warningRows(
   return lines.slice(0, Math.max(0, most)).map((line) => padded(line, width, style));
 }
 
-// The part of the screen for machines: GPUs where there are some, else processors and memory of each rank. Pure.
-
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A row a rank, in their order; where there is no room for all, what is true of most and the first ones. */
+/** One row a rank, in order; where space is short, a summary and the first ranks. */
 function machineRows({ data }: WatchView, width: number, most: number, style: TextStyle): string[] {
   const ranks = [...data.system].sort(([a], [b]) => a - b) as unknown as [number, Fields][];
   if (ranks.length === 0 || most < 1) return [];
@@ -326,7 +319,6 @@ function machineRows({ data }: WatchView, width: number, most: number, style: Te
     .map((line) => padded(line, width, style));
 }
 
-/** Of ranks that can't all be shown. */
 function summary(rows: readonly (readonly [number, Fields])[], style: TextStyle): string {
   const all = (name: string) =>
     rows.map(([, fields]) => number(fields, name)).filter((value) => value !== null);
@@ -375,7 +367,7 @@ function processorRow(fields: Fields, width: number, style: TextStyle): string {
 const memory = (used: number, all: number | null) =>
   all === null ? formatBytes(used) : `${formatBytes(used)} of ${formatBytes(all)}`;
 
-/** A GPU that is paid for and idle is what to look at. */
+/** An idle GPU is red. */
 const load = (percent: number): Colour => percent >= 70 ? "green" : percent >= 30 ? "yellow" : "red";
 
 const size = (width: number) => Math.max(8, Math.min(30, width - 50));
@@ -383,7 +375,7 @@ const size = (width: number) => Math.max(8, Math.min(30, width - 50));
 const number = (fields: Fields, name: string): number | null =>
   typeof fields[name] === "number" ? fields[name] : null;
 
-/** Nothing at all is not worth its columns. */
+/** Rates below one byte a second are left out. */
 const rate = (fields: Fields, name: string, way: string): string =>
   (number(fields, name) ?? 0) < 1 ? "" : `${formatBytes(number(fields, name)!)}/s ${way}`;
 
@@ -391,8 +383,6 @@ function labelled(fields: Fields, name: string, format: (value: number) => strin
   const value = number(fields, name);
   return value === null ? "" : format(value);
 }
-
-// What `watch` says where there is no terminal: a line now and then, each warning once, and the end. Pure.
 
 export function plainLine({ data, standing, progress }: WatchView): string {
   const { step, steps, epoch, epochs, secondsLeft } = progress;
@@ -420,7 +410,7 @@ function slowest(ranks: WatchView["data"]["ranks"]): string[] {
   return [`rank ${ranks.slowest} of ${ranks.data_s.length} slowest by ${(100 * ranks.spread).toFixed(0)}%`];
 }
 
-/** Warnings beyond the first `told` of the run. */
+/** The warnings beyond the first `told`. */
 export function newWarnings({ data }: WatchView, told: number): string[] {
   const fresh = Math.min(data.warnings.length, Math.max(0, data.warningCount - told));
   const missed = data.warningCount - told - fresh;

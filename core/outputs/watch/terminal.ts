@@ -1,22 +1,20 @@
 // The terminal of `watch`: drawing screens without flicker, reading keys, and fitting coloured text into columns.
 import { cleanButColours } from "../../base/terminal.ts";
 
-// Puts screens on a terminal without flicker, and gives the terminal back as it was.
-
 export interface Screen {
-  /** Draws over what is there: lines as wide as the screen, of which only those that differ are sent. */
+  /** Draws over the old screen, and sends only the lines that differ. Lines must have the screen's width. */
   draw(lines: readonly string[]): void;
-  /** Forgets what is there: after a resize, or when another program had the terminal. */
+  /** Call it after a resize, or when another program used the terminal. */
   stale(): void;
   size(): { width: number; height: number };
   close(): void;
 }
 
 const ESC = "\x1b[";
-/** Another buffer, empty; no cursor, no wrapping at the last column. */
+/** Switches to an empty buffer, without cursor and wrapping. */
 const ENTER = `${ESC}?1049h${ESC}?25l${ESC}?7l${ESC}2J`;
 const LEAVE = `${ESC}?7h${ESC}?25h${ESC}?1049l`;
-/** Terminals that know it show everything between the two at once. */
+/** Terminals that know these sequences show everything between them at once. */
 const [BEGIN, END] = [`${ESC}?2026h`, `${ESC}?2026l`];
 
 export function openScreen(write: (text: string) => void = writeAll): Screen {
@@ -57,7 +55,7 @@ function writeAll(text: string): void {
   for (let done = 0; done < bytes.length;) done += Deno.stdout.writeSync(bytes.subarray(done));
 }
 
-/** Calls `pressed` for each key; false where keys can't be had (a pipe). */
+/** Calls `pressed` for each key; false where there are no keys (a pipe). */
 export function readKeys(pressed: (key: string) => void): boolean {
   if (!Deno.stdin.isTerminal()) return false;
   Deno.stdin.setRaw(true, { cbreak: true }); // Ctrl-C and Ctrl-Z stay signals
@@ -72,7 +70,7 @@ export function readKeys(pressed: (key: string) => void): boolean {
   return true;
 }
 
-/** Line by line again, as a shell expects. */
+/** Restores the line mode of shells. */
 export function leaveKeys(): void {
   try {
     if (Deno.stdin.isTerminal()) Deno.stdin.setRaw(false);
@@ -81,16 +79,13 @@ export function leaveKeys(): void {
   }
 }
 
-// Text that fits a number of terminal columns, with or without colours. Pure.
-
-/** What the terminal can show. */
 export interface TextStyle {
   readonly colour: boolean;
-  /** Lines and bars of Unicode; else ASCII. */
+  /** Whether the terminal has Unicode; otherwise ASCII is used. */
   readonly unicode: boolean;
 }
 
-/** The sixteen colours of every terminal, which its owner has chosen to be readable. */
+/** The sixteen colours that every terminal lets its owner choose. */
 const CODES = { dim: 2, bold: 1, red: 31, green: 32, yellow: 33, blue: 34, magenta: 35, cyan: 36 } as const;
 export type Colour = keyof typeof CODES;
 
@@ -98,7 +93,7 @@ export function painted(text: string, colour: Colour | null, style: TextStyle): 
   return colour && style.colour && text !== "" ? `\x1b[${CODES[colour]}m${text}\x1b[0m` : text;
 }
 
-/** What a run calls itself, or says, must not move the cursor. */
+/** Names and messages of runs must not move the cursor. */
 export const harmless = (text: string): string => text.replace(/[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu, " ");
 
 const WIDE =
@@ -112,14 +107,14 @@ function columnsOfOne(character: string): number {
 // deno-lint-ignore no-control-regex
 const PARTS = /\x1b\[[0-9;]*m|[^\x1b]/gu;
 
-/** Columns that a text takes; colours take none. */
+/** The width of a text in columns, without its colours. */
 export function terminalWidthOf(text: string): number {
   let columns = 0;
   for (const [part] of text.matchAll(PARTS)) if (part[0] !== "\x1b") columns += columnsOfOne(part);
   return columns;
 }
 
-/** Cut to so many columns, with a mark where something is missing; colours end where the text does. */
+/** Cuts a text to this width and marks the cut; colours end with the text. */
 export function clipText(text: string, width: number, style: TextStyle): string {
   if (width <= 0) return "";
   if (terminalWidthOf(text) <= width) return text;
@@ -139,20 +134,19 @@ export function clipText(text: string, width: number, style: TextStyle): string 
   return out + (open ? "\x1b[0m" : "") + mark;
 }
 
-/** Exactly so many columns. */
 export function padded(text: string, width: number, style: TextStyle): string {
   const cut = clipText(text, width, style);
   return cut + " ".repeat(Math.max(0, width - terminalWidthOf(cut)));
 }
 
-/** One text at the left, one at the right; the right one goes first where there is no room. */
+/** A left and a right text; the right one is dropped where space is short. */
 export function spread(left: string, right: string, width: number, style: TextStyle): string {
   const room = width - terminalWidthOf(right) - 2;
   if (room < Math.min(12, terminalWidthOf(left))) return padded(left, width, style);
   return padded(left, room, style) + "  " + right;
 }
 
-/** Parts from left to right as far as they fit; each is dropped whole. */
+/** Joins the parts that fit, from left to right; it drops a part whole. */
 export function fitted(parts: readonly string[], between: string, width: number): string {
   let line = "";
   for (const part of parts.filter((part) => part !== "")) {

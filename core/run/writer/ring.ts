@@ -4,24 +4,21 @@ import { EVENT_FIELDS, type StepEvent } from "../events.ts";
 import type { Output } from "../output.ts";
 import type { SystemSetup } from "../system.ts";
 
-// Records from one thread to another through shared memory: nothing is sent, so it works while the writer never
-// waits, and a reader that hangs costs records, never time.
-
-/** What a record is: a line of events.jsonl, a place to go back to, something for one sink alone, or a step's numbers. */
+/** Kinds of records: a line of events.jsonl, a rewind, a note for outputs, and the numbers of a step. */
 export const EVENT = 1, REWIND = 2, NOTE = 3, STEP_NUMBERS = 4;
-/** Here the memory ends, and the next record begins at its start. */
+/** The rest of the memory is unused, and the next record is at its start. */
 const SKIP = 255;
 
 export interface SharedRing {
-  /** Bytes of records; a power of two. */
+  /** The size in bytes is a power of two. */
   readonly records: SharedArrayBuffer;
   readonly words: SharedArrayBuffer;
 }
 
-/** Four MiB: ten seconds of a step event each 0.5 ms. */
+/** Four MiB hold ten seconds of a step event each 0.5 ms. */
 const SIZE = 4 * 2 ** 20;
 
-// Words. The first three count bytes and rings of the bell, and may wrap around.
+// Indices of words. The first three count bytes and wakings, and may wrap around.
 const HEAD = 0, TAIL = 1, BELL = 2, CLOSING = 3, LOST = 4, STEP = 5, WRITTEN = 6, WORDS = 16;
 
 export const newSharedRing = (size = SIZE): SharedRing => ({
@@ -31,19 +28,19 @@ export const newSharedRing = (size = SIZE): SharedRing => ({
 
 export interface Pusher {
   /**
-   * False when there is no room. What is not `urgent` leaves a quarter free for what is, and is read when the reader next
-   * looks; it is woken for what is urgent.
+   * Returns false without room. An `urgent` record wakes the reader; others wait for its next look, and
+   * leave a quarter of the room free for urgent ones.
    */
   push(kind: number, text: string, urgent: boolean): boolean;
-  /** The same of words, which are never urgent: no text is made of them, and nothing is allocated. */
+  /** Pushes numbers, never urgent, without text and allocation. */
   pushWords(kind: number, from: Int32Array): boolean;
-  /** The newest step, for whoever wants to say when. */
+  /** Sets the newest step. */
   at(step: number): void;
-  /** Waits until what was pushed is where it belongs, no longer than that; false when it is not. */
+  /** Waits for at most this time until all records are written; returns whether they are. */
   written(milliseconds: number): boolean;
-  /** Asks the reader to come to its end when it has read all. */
+  /** Lets the reader end once it has read everything. */
   end(): void;
-  /** Records that the reader could not deliver. */
+  /** Records that the reader could not write. */
   readonly lost: number;
 }
 
@@ -55,7 +52,7 @@ export function openPusher({ records, words: memory }: SharedRing): Pusher {
     Atomics.add(words, BELL, 1);
     Atomics.notify(words, BELL);
   };
-  /** Where a record of so many bytes begins; -1 where there is no room for it. */
+  /** The offset for a record of this size; -1 without room. */
   const place = (most: number, urgent: boolean) => {
     const free = size - ((head - Atomics.load(words, TAIL)) | 0) - (urgent ? 0 : size >> 2);
     const at = head & mask, toEnd = size - at;
@@ -111,14 +108,14 @@ export function openPusher({ records, words: memory }: SharedRing): Pusher {
 }
 
 export interface Puller {
-  /** Hands on all records there are, in order. `bytes` are good during the call only. */
+  /** Passes on all present records, in order. `bytes` are valid during the call only. */
   drain(take: (kind: number, bytes: Uint8Array) => void): void;
-  /** Sleeps until something urgent comes, or for that long. */
+  /** Sleeps until something urgent comes, or for this time. */
   wait(milliseconds: number): void;
-  /** What was read is written. */
+  /** Marks everything that was read as written. */
   wrote(): void;
   lose(records: number): void;
-  /** The writer has asked for the end, and all is read. */
+  /** Whether the writer has ended and everything is read. */
   ended(): boolean;
 }
 
@@ -156,23 +153,21 @@ export function openPuller({ records, words: memory }: SharedRing): Puller {
   };
 }
 
-/** The newest step that the writer has told. */
 export const stepIn = ({ words }: SharedRing): number => new Int32Array(words)[STEP];
 
 // A step's event crosses as numbers: a line of JSON is made in the other thread. Measured between steps that have
 // overwritten 4 MiB of caches (32 MiB), an event costs the training thread 1.8 us (21 us) as numbers, 8.4 us (65 us) as
 // JSON that is put together by hand, and 9 us (73 us) by JSON.stringify; in a tight loop 0.5, 1.8 and 2.9 us.
 
-/** `words` are the same memory as the ring takes it. */
+/** `words` are the same memory, as the ring takes it. */
 export interface StepNumbers {
   readonly numbers: Float64Array<ArrayBuffer>;
   readonly words: Int32Array<ArrayBuffer>;
 }
 
 const STEP_FIELDS = ["step", "epoch", ...Object.keys(EVENT_FIELDS.step)] as ("step" | "loss")[];
-/** A value that no field has. */
 const MISSING = -Infinity;
-/** Every step has the first ones: step, epoch, loss and learning rate. */
+/** Every step has step, epoch, loss and learning rate. */
 const LEAST = 4;
 
 export function newStepNumbers(): StepNumbers {
@@ -185,7 +180,6 @@ export function putStep({ numbers }: StepNumbers, event: StepEvent, t: number): 
   for (let i = 0; i < STEP_FIELDS.length; i++) numbers[1 + i] = event[STEP_FIELDS[i]] ?? MISSING;
 }
 
-/** The event as its line would be read: without the fields that are missing. */
 export function takeStep({ numbers }: StepNumbers): StepEvent & { t: number } {
   const event = { t: numbers[0], kind: "step" } as StepEvent & { t: number };
   STEP_FIELDS.forEach((field, i) => {
@@ -194,25 +188,21 @@ export function takeStep({ numbers }: StepNumbers): StepEvent & { t: number } {
   return event;
 }
 
-// What the thread that tracks a run is told at its start, and what it answers. Plain data; types alone.ts, system
-// (types).
-
 export interface ThreadSetup {
   readonly shared: SharedRing;
-  /** Path of events.jsonl; null on ranks other than the first. */
+  /** The path of events.jsonl; null on ranks other than the first. */
   readonly events: string | null;
-  /** The file of what this rank prints; null where nobody else keeps it. */
+  /** The file for what this rank prints; null where the launcher keeps that. */
   readonly log: string | null;
   /** Null where machine metrics are off. */
   readonly system: SystemSetup | null;
-  /** What the thread needs of each output. */
   readonly outputs: readonly Pick<Output, "name" | "module" | "setup" | "wants">[];
-  /** Wants the lines that the thread adds by itself. */
+  /** Whether the thread returns the lines that it adds. */
   readonly mirror: boolean;
 }
 
 export type ThreadMessage =
   | { readonly warning: string }
-  /** A line of events.jsonl that the thread has added. */
+  /** A line that the thread has added to events.jsonl. */
   | { readonly line: string }
   | { readonly ended: true };

@@ -17,18 +17,16 @@ import {
 } from "./ring.ts";
 import type { ThreadScope } from "../../base/threads.ts";
 
-// The thread that writes down what a run tells: events.jsonl, the W&B run, and how the machine is. A disk that is
-// slow or hangs holds this thread and no step. It sleeps between two looks, so it has no event loop.
+// It sleeps between two looks, so it has no event loop.
 
 declare const self: ThreadScope;
 
 cleanConsole(); // this thread has one of its own
 
-/** Between two looks: what a kill may take with it. */
+/** A kill may lose this much. */
 const LOOK_MS = 50;
-/** Lines are put together up to this size. */
+/** Lines are joined up to this size. */
 const BATCH = 256 * 1024;
-/** Between two looks at whether the file is still there. */
 const RENEW_MS = 1000;
 
 const say = (said: ThreadMessage) => self.postMessage(said);
@@ -48,7 +46,7 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
   const decoder = new TextDecoder();
   const numbers = newStepNumbers(), stepBytes = new Uint8Array(numbers.numbers.buffer);
 
-  /** How the machine is, of this rank and what others have left, as if somebody had told it. */
+  /** Adds events of the machine, from this rank and from others. */
   const add = ({ bytes, line, event }: SystemLine) => {
     lines?.add(bytes);
     for (const sink of sinks) sink.event(event);
@@ -89,14 +87,14 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
 
 interface Lines {
   add(line: Uint8Array): void;
-  /** The same of a line that is short. */
+  /** Adds a short line. */
   addText(line: string): void;
   flush(): void;
   rewind(to: RunPosition): void;
   close(): void;
 }
 
-/** One write for all lines of a look. */
+/** Writes all lines of a look at once. */
 function openLines(path: string, lose: (lines: number) => void): Lines {
   const losses = openLosses(path, warn);
   const file = openEventFile(path, (lines, cause) => {
@@ -110,7 +108,7 @@ function openLines(path: string, lose: (lines: number) => void): Lines {
     try {
       if (file.renew()) warn(`${path} was removed while the run writes it: what comes now is in a new one.`);
     } catch {
-      // It can't be made again: what is written goes where nobody finds it, or fails, which is told.
+      // Where the file can't be made again, later writes fail, which gives a warning.
     }
   };
   const flush = () => {
@@ -139,11 +137,9 @@ function openLines(path: string, lose: (lines: number) => void): Lines {
   };
 }
 
-// The sinks beside events.jsonl. One that fails warns now and then, and the others go on.
-
 interface GuardedSink {
   event(event: Event): void;
-  /** The line of an event. */
+  /** Takes the line of an event. */
   eventText(line: string): void;
   note(note: Note): void;
   close(): void;
@@ -166,7 +162,6 @@ async function openSinks(
   return sinks;
 }
 
-/** The lines that a rank prints, in a file of its own. */
 function printed(path: string, warn: (message: string) => void): GuardedSink {
   const note = (note: Note) => {
     if (note.kind === "console") Deno.writeTextFileSync(path, `${note.text}\n`, { append: true });
@@ -174,7 +169,7 @@ function printed(path: string, warn: (message: string) => void): GuardedSink {
   return { ...guarded(path, { write() {}, note, close() {} }, warn), event() {}, eventText() {} };
 }
 
-/** `what`: "the W&B run". */
+/** A sink that fails gives warnings now and then. `what`: "the W&B run". */
 export function guarded(what: string, sink: Sink, warn: (message: string) => void): GuardedSink {
   let failures = 0;
   let code: number | undefined;

@@ -27,11 +27,11 @@ import {
 export interface TrackOptions extends EventLogOptions {
   readonly system?: SystemSetup | null;
   readonly outputs?: readonly Output[];
-  /** The file of what is printed; null where the launcher keeps it. */
+  /** The file for what is printed; null where the launcher keeps that. */
   readonly log?: string | null;
   /** Called when all is written. */
   readonly closed?: () => Promise<unknown> | undefined;
-  /** Bytes of records that may wait. */
+  /** The bytes of records that may wait. */
   readonly room?: number;
 }
 
@@ -43,13 +43,13 @@ const forThread = ({ name, module, setup, wants }: Output): ThreadSetup["outputs
   wants,
 });
 
-/** Longest wait for what was emitted to be written before a save: on a busy machine the thread may not run for a second. */
+/** On a busy machine the thread may not run for a second. */
 const FLUSH_MS = 5_000;
 const BEHIND = "what came before is still being written";
-/** Longest wait, at the end, for a disk to take what is left. */
+/** The longest wait at the end for a slow disk. */
 const PATIENCE_MS = 10_000;
 
-/** A log that can't be opened is a UserError here; what fails later costs lines. */
+/** Throws a UserError where the log can't be opened; a later failure costs lines. */
 export function openTrack(path: string, options: TrackOptions): EventLog {
   openEventFile(path, () => {}).close();
   const { warn, mirror, system = null, outputs = [], log = null } = options;
@@ -102,7 +102,7 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
   };
 }
 
-/** What ranks other than the first have: how their machine is, in a file of their own. */
+/** Other ranks than the first write their machine metrics to files of their own. */
 export function openRankTrack(system: SystemSetup, warn: (message: string) => void): EventLog {
   const shared = newSharedRing(2 ** 12);
   const pusher = openPusher(shared);

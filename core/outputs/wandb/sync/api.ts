@@ -5,24 +5,20 @@ import type { WandbServer } from "./credentials.ts";
 import { type Http, RequestRefused } from "./http.ts";
 import { type JsonValue, parseJson, type Tree } from "./json_text.ts";
 
-// The requests of W&B's protocol that uploading needs.
-
-/** Where a run is at the server, by the server's own names. */
+/** A run as the server names it. */
 export interface ServerRun {
   readonly entity: string;
   readonly project: string;
   readonly run: string;
-  /** The server's own id of it. */
+  /** The server's internal id. */
   readonly id: string | null;
 }
 
-/** What the server has of a run. */
 export interface ServerStatus {
   readonly id: string | null;
   readonly history: number;
   readonly events: number;
   readonly output: number;
-  /** The newest row and the newest system metrics. */
   readonly lastRow: Tree | null;
   readonly lastEvents: Tree | null;
   readonly config: Tree;
@@ -49,7 +45,7 @@ export interface Upsert {
 
 export type LinesFile = "wandb-history.jsonl" | "wandb-events.jsonl" | "wandb-summary.json" | "output.log";
 
-/** The body of a file_stream, and what of it is left after a failure that may have been none. */
+/** The body of a file_stream request, and what remains of it after a failure that may have had its effect. */
 export interface StreamBody {
   files?: Partial<Record<LinesFile, { offset: number; content: readonly string[] }>>;
   uploaded?: readonly string[];
@@ -59,12 +55,12 @@ export interface StreamBody {
 }
 
 export interface Api {
-  /** Null where the server has no such run, or one that nothing was sent to. */
+  /** Null where the server has no such run, or nothing was sent to it. */
   status(run: { entity: string | null; project: string | null; name: string }): Promise<ServerStatus | null>;
   upsert(run: Upsert): Promise<ServerRun>;
-  /** `rest` is asked before the body is sent again: the server may have it, or some of it. */
+  /** Calls `rest` before it sends the body again, because the server may have some of it. */
   stream(place: ServerRun, body: StreamBody, rest: () => Promise<StreamBody | null>): Promise<void>;
-  /** Where each file is to be put. */
+  /** The address to which each file is uploaded. */
   uploadUrls(
     place: ServerRun,
     paths: readonly string[],
@@ -76,13 +72,13 @@ export interface Api {
     path: string,
   ): Promise<void>;
   alert(place: ServerRun, alert: { title: string; text: string; level: string }): Promise<void>;
-  /** Sizes of the run's files, by path. */
+  /** Sizes of the run's files by path. */
   files(run: { entity: string | null; project: string | null; name: string }): Promise<Map<string, number>>;
 }
 
-/** Nanoseconds, as the server counts waiting between two alerts of one title. */
+/** The server waits this many nanoseconds between two alerts with one title. */
 const ALERT_WAIT = 60_000_000_000;
-/** What a place for files says for good, beside what says so anywhere. */
+/** Statuses that are final for an upload address, besides those that always are. */
 const NO_PLACE = [400, 401, 403, 404, 405, 410, 413, 422, 501];
 
 export function openApi(server: WandbServer, http: Http): Api {
@@ -132,7 +128,10 @@ export function openApi(server: WandbServer, http: Http): Api {
   };
 }
 
-/** What goes to the server with the key, and files to where it says without; what fails says what was not sent, and no key. */
+/**
+ * Sends requests with the key to the server, and files without it to the address that the server names.
+ * Errors never show the key.
+ */
 function openRequests({ url, key }: WandbServer, http: Http) {
   const headers = {
     authorization: key.header(),
@@ -152,7 +151,7 @@ function openRequests({ url, key }: WandbServer, http: Http) {
     }
   }
 
-  /** The field of an answer's `data`. */
+  /** Returns the field of the answer's `data`. */
   async function graphql(
     operationName: string,
     query: string,
@@ -193,8 +192,6 @@ function refusal({ status }: RequestRefused, what: string, said: string): UserEr
 // deno-lint-ignore no-control-regex
 const plain = (text: unknown): string => String(text).replaceAll(/[\x00-\x1f\x7f-\x9f]+/g, " ").slice(0, 200);
 
-// The questions that uploading asks a W&B server, as GraphQL.
-
 const BUCKET =
   "id name displayName description config sweepName project{id name entity{id name}} historyLineCount";
 const UPSERT =
@@ -220,7 +217,7 @@ const RUN_FILES =
   `query RunFiles($project:String,$entity:String,$run:String!){model(name:$project,entityName:$entity){` +
   `bucket(name:$run){files(first:1000){edges{node{name sizeBytes}}}}}}`;
 
-/** All that the question for a run may say: what it does not say is null. */
+/** Every variable of the query for a run, null by default. */
 const NOTHING = {
   id: null,
   name: null,
@@ -243,9 +240,7 @@ const NOTHING = {
   summaryMetrics: null,
 };
 
-// What a W&B server answers, checked before it is used.
-
-/** Null where the server has no such run, or one that nothing was sent to. */
+/** Null where the server has no such run, or nothing was sent to it. */
 function serverStatusIn(data: any): ServerStatus | null {
   const bucket = data?.model?.bucket;
   if (!isObject(bucket)) return null;
@@ -267,7 +262,7 @@ function serverRunIn(data: any, what: string): ServerRun {
   return place as ServerRun;
 }
 
-/** Where each of these files is to be put; `url` is the server's, which an answer may be relative to. */
+/** The upload addresses of files, which may be relative to `url`, the server's. */
 function urlsIn(
   data: any,
   paths: readonly string[],
@@ -351,7 +346,7 @@ function statusOf(bucket: Record<string, unknown>): ServerStatus {
   };
 }
 
-/** A tail is the JSON text of a list of JSON texts. */
+/** A tail is JSON text: a list of JSON texts. */
 function lastOf(tail: string | null): Tree | null {
   try {
     const lines: unknown = JSON.parse(tail ?? "[]");
@@ -363,7 +358,7 @@ function lastOf(tail: string | null): Tree | null {
   }
 }
 
-/** "Name:value" each; what could not be a header is left out. */
+/** Lines of "Name:value"; anything that can't be a header is left out. */
 function headersOf(list: unknown): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const line of Array.isArray(list) ? list : []) {

@@ -15,16 +15,13 @@ import {
 } from "./json_text.ts";
 import { type FrameEnd, readAtOf, readFrames } from "../file.ts";
 
-// What a .wandb file says, as what the server is to get: lines of history, system metrics and output; configuration,
-// summary, files, exit../proto, ../records, json_text (types), internals, console_lines, take_records.
-
-/** Lines that are still to be sent; `first` counts from the file's begin. */
+/** Lines to send; `first` counts from the start of the file. */
 export interface PendingLines {
   first: number;
   texts: string[];
 }
 
-/** A row of history, and its step: what tells whether the server has it. */
+/** A history row and its step, which shows whether the server has it. */
 export interface HistoryLine {
   readonly step: number;
   readonly text: string;
@@ -37,35 +34,35 @@ export interface Alert {
 }
 
 export interface Contents {
-  /** False where the bytes are no record: reading ends there. */
+  /** Returns false where the bytes are no record; reading ends there. */
   take(record: Uint8Array): boolean;
-  /** No more will come; what had no end has one. */
+  /** Ends the reading: an open line is complete. */
   end(): void;
   readonly run: RunRecord | null;
-  /** Once, after the run's record and before the first row: where the server wants its steps to begin. */
+  /** Sets the first step that the server wants. Called once, between the run record and the first row. */
   startAt(step: number): void;
   readonly history: { first: number; rows: HistoryLine[] };
   readonly events: PendingLines;
   readonly output: PendingLines;
-  /** The output without times, for output.log. */
+  /** The console output without times, for output.log. */
   readonly printed: string[];
   readonly config: Tree;
   readonly summary: Tree;
-  /** With what W&B keeps of the run beside it. */
+  /** The configuration with W&B's own entry. */
   fullConfig(): Tree;
   metadata(): Tree | null;
   readonly files: ReadonlyMap<string, FileItem>;
   readonly alerts: Alert[];
-  /** The run says that it is about to be stopped, and may go on later. */
+  /** The run announced that it will be stopped and may be resumed. */
   readonly preempting: boolean;
   readonly exit: { readonly code: number; readonly runtime: number } | null;
   readonly steps: { readonly first: number; readonly last: number } | null;
-  /** What only W&B's own program can send, and how much of it there is: "artifacts made": 2. */
+  /** The number of things that only W&B's own program can send: "artifacts made": 2. */
   readonly unsent: ReadonlyMap<string, number>;
   readonly counts: { rows: number; events: number; output: number; records: number; unreadable: number };
   /** The newest value of each system metric. */
   readonly system: Tree;
-  /** Bytes of lines that wait. */
+  /** The size of the lines that wait, in bytes. */
   pending: number;
 }
 
@@ -120,24 +117,19 @@ function take(reading: ContentsState, bytes: Uint8Array): boolean {
   }
 }
 
-// One record after the other is put where the server wants what it says../proto, ../records, contents (types),
-// json_text, internals, console_lines (types).
-
-/** A file that is being read. */
 interface ContentsState {
-  /** What it has said so far. */
   readonly told: { -readonly [K in keyof Contents]: Contents[K] };
   readonly internals: Internals;
   readonly console: ConsoleText;
-  /** The least that the next row's step may be. */
+  /** The smallest step that the next row may have. */
   nextStep: number;
-  /** When the run began. */
+  /** The start of the run. */
   readonly began: { seconds: number; nanos: number };
 }
 
-/** A longer line is left out, as W&B leaves it out. */
+/** W&B also leaves out longer lines. */
 const MAX_LINE = 10_383_360;
-/** Records that need more than this program knows how to say. */
+/** Records that this program can't send. */
 const UNSENT: Readonly<Record<number, string>> = {
   8: "artifacts made",
   9: "folders of TensorBoard",
@@ -275,7 +267,7 @@ function change(
   for (const { key } of remove ?? []) removeAt(tree, key);
 }
 
-/** The new object takes the old one's place; an empty one is nothing to W&B. */
+/** A new object replaces the old one; W&B ignores an empty one. */
 const setLeaves: typeof setAt = (tree, path, value) => {
   removeAt(tree, path);
   mergeAt(tree, path, value);
@@ -290,13 +282,13 @@ function wholeOf(fields: ProtoFields, field: number): number {
   return Number.isSafeInteger(value) ? value : 0;
 }
 
-/** As Go's durations are counted: in whole nanoseconds. */
+/** Whole nanoseconds, as Go counts durations. */
 function since(began: { seconds: number; nanos: number }, seconds: number, nanos: number): number {
   const total = BigInt(seconds - began.seconds) * 1_000_000_000n + BigInt(nanos - began.nanos);
   return Number(total / 1_000_000_000n) + Number(total % 1_000_000_000n) / 1e9;
 }
 
-/** "2026-11-22T00:25:15.839332": UTC, without saying so. */
+/** "2026-11-22T00:25:15.839332" in UTC, without a mark of the zone. */
 function isoTime(t: number): string {
   const micros = Math.round(t * 1e6);
   const date = new Date(Math.floor(micros / 1000));
@@ -304,13 +296,11 @@ function isoTime(t: number): string {
   return `${date.toISOString().slice(0, 23)}${String(micros % 1000).padStart(3, "0")}`;
 }
 
-// What a terminal would show of a run's output: pieces joined to lines, and what "\r" wrote over.
-
 export type OutputStream = "stdout" | "stderr";
 
 export interface ConsoleLine {
   readonly stream: OutputStream;
-  /** Unix seconds of its first piece. */
+  /** Unix seconds of the line's first piece. */
   readonly t: number;
   text: string;
   whole: boolean;
@@ -318,13 +308,13 @@ export interface ConsoleLine {
 
 interface ConsoleText {
   write(stream: OutputStream, t: number, text: string): void;
-  /** Lines that will not change any more, in their order, which are given once. */
+  /** Returns the lines that can't change any more, each once. */
   take(): ConsoleLine[];
-  /** What is still open is whole now. */
+  /** Completes the open line. */
   end(): void;
 }
 
-/** As wide as W&B's own. */
+/** W&B's own limit. */
 const MAX_COLUMNS = 4096;
 
 export function openConsoleText(): ConsoleText {
@@ -387,32 +377,30 @@ export function openConsoleText(): ConsoleText {
   }
 }
 
-/** One character, with the escape sequences before it, which take no place. */
+/** One character with the escape sequences before it, which have no width. */
 // deno-lint-ignore no-control-regex
 const CELLS = /\n|\r|\x1b\[[0-2]?K|(?:\x1b\[[0-9;]*m)*[^\n\r\x1b]|(?:\x1b\[[0-9;]*m)+/gu;
 // deno-lint-ignore no-control-regex
 const ERASE = /^\x1b\[[0-2]?K$/;
 
-// Reads a .wandb file record by record, to its end or on while it grows../frames, contents.
-
 export type Damage = NonNullable<FrameEnd["damage"]>;
 
 export interface WandbReader {
-  /** Takes records until it is enough, or there are no more: then it is true. */
+  /** Reads records until `enough` is true, or to the end: then it returns true. */
   read(into: Contents, enough: () => boolean): boolean;
-  /** From now on nothing is waited for: what is damaged is passed over. */
+  /** From now on nothing is waited for, and damage is skipped. */
   last(): void;
-  /** Another file lies at the path now: all that was read is to be read again. */
+  /** Whether another file has taken the path, so that everything must be read again. */
   replaced(): boolean;
-  /** Whether bytes came since it was last asked. */
+  /** Whether the file has grown since the last call. */
   grew(): boolean;
   readonly damages: readonly Damage[];
-  /** What can't be read while more may come: it may yet be mended. */
+  /** Damage that may be an unfinished write. */
   readonly stuck: Damage | null;
-  /** Read so far, and in all. */
+  /** The bytes that were read, and the size of the file. */
   readonly at: number;
   readonly size: number;
-  /** Milliseconds since the file was last written to. */
+  /** Milliseconds since the last write to the file. */
   quietFor(): number;
   close(): void;
 }

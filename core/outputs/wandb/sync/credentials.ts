@@ -4,28 +4,26 @@ import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 
 export interface WandbServer {
-  /** Without a slash at the end. */
   readonly url: string;
-  /** Where the address came from. */
+  /** The source of the address, for messages. */
   readonly urlFrom: string;
-  /** Keeps the key out of what is printed: a private field that JSON and inspection leave out. */
+  /** A private field keeps the key out of JSON and of inspection. */
   readonly key: WandbKey;
 }
 
-/** A key that does not show itself. */
 export class WandbKey {
   readonly #text: string;
-  /** Where it came from. */
+  /** The source of the key, for messages. */
   readonly from: string;
   constructor(text: string, from: string) {
     this.#text = text;
     this.from = from;
   }
-  /** The value of the header Authorization. */
+  /** The value of the Authorization header. */
   header(): string {
     return `Basic ${btoa(`api:${this.#text}`)}`;
   }
-  /** A text without it, whatever a server or a system put there. */
+  /** The text without the key, which a server or the system may have repeated. */
   hide(text: string): string {
     return text.replaceAll(this.#text, "***").replaceAll(btoa(`api:${this.#text}`), "***");
   }
@@ -41,13 +39,15 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 const CLOUD = "https://api.wandb.ai";
 
-/** Names of one and the same server: the newest `wandb login` writes the first into netrc, and older ones the last. */
+/**
+ * Hosts that are one server: the newest `wandb login` writes the first name into netrc, older ones the last.
+ */
 const SAME: readonly (readonly string[])[] = [
   ["api.forge.coreweave.com", "forge.coreweave.com", "api.wandb.ai"],
   ["api.qa.forge.coreweave.com", "qa.forge.coreweave.com", "api.qa.wandb.ai"],
 ];
 
-/** What a machine may be called in netrc: by host and port as W&B's own program writes it, by host alone, by another name. */
+/** The names of a machine in netrc: host and port as W&B's own program writes it, the host, or an alias. */
 const namesOf = ({ host, hostname }: URL): string[] => [
   ...new Set([host, hostname, ...SAME.find((names) => names.includes(hostname)) ?? []]),
 ];
@@ -88,7 +88,7 @@ function checkedUrl(text: string, from: string): URL {
   return url;
 }
 
-/** What stands before an @ may be a password. */
+/** Removes the part before an @, which may be a password. */
 const shown = (text: string): string => text.replace(/\/\/[^/@]*@/, "//***@").slice(0, 200);
 
 function findKey(env: Environment, url: URL, keyFile: string | undefined): WandbKey {
@@ -108,7 +108,7 @@ function findKey(env: Environment, url: URL, keyFile: string | undefined): Wandb
   );
 }
 
-/** Certificates that are trusted beside the system's, as other programs are told of them. */
+/** Certificates that are trusted besides the system's, from the variables that other programs read. */
 export function caCertsOf(env: Environment, asked: string | undefined): string[] {
   const certs = (path: string) =>
     read(path)?.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
@@ -134,7 +134,7 @@ function netrcOf(env: Environment): string {
   return read(dotted) === null && read(other) !== null ? other : dotted;
 }
 
-/** Null where there is none and none was asked for. */
+/** Null where there is no file and the user named none. */
 function keyIn(path: string, from: string, asked: boolean): WandbKey | null {
   const text = read(path);
   if (text === null) {
@@ -168,7 +168,7 @@ function read(path: string): string | null {
   }
 }
 
-/** The password of a machine by the first of its names that is there, or the default one. */
+/** The password of the first of these names in the file, or of the default entry. */
 export function passwordIn(netrc: string, names: readonly string[]): string | null {
   const words = netrc.replaceAll(/^\s*#.*$/gm, "").match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? [];
   const found = new Map<string | null, string>(); // the default's name is null

@@ -8,14 +8,15 @@ import type { Contents } from "./contents.ts";
 import { stringify } from "../../../../deps/yaml.ts";
 import { type JsonValue, parseJson, quotedJson, textOfJson, type Tree } from "./json_text.ts";
 
-// The files of a run: those that its records name, and those that are made from the records.
-
-/** What is larger is left out: it would have to lie in memory. */
+/** A larger file is left out, because it would have to fit into memory. */
 const MAX_FILE = 2 ** 31 - 1;
 const AT_ONCE = 4, NAMES_AT_ONCE = 200;
 
 export interface RunFiles {
-  /** Uploads what was not yet; `all` also what changes up to the run's end. Paths that are at the server now. */
+  /**
+   * Uploads new files; `all` includes those that change until the run ends. Returns the paths that the
+   * server has.
+   */
   upload(contents: Contents, place: ServerRun, all: boolean): Promise<readonly string[]>;
 }
 
@@ -52,7 +53,7 @@ export function openRunFiles(api: Api, folder: string, say: (sentence: string) =
   };
 }
 
-/** Below the run's own folder, and a file: a damaged or hostile .wandb file may name any other. */
+/** A damaged or hostile .wandb file may name any file, so only those below the run's folder are read. */
 function isReadable(folder: string, path: string, tell: (path: string, sentence: string) => void): boolean {
   const shown = JSON.stringify(path.slice(0, 200));
   if (path === "" || isAbsolute(path) || normalize(path).startsWith("..") || path.includes("\0")) {
@@ -75,7 +76,7 @@ function isReadable(folder: string, path: string, tell: (path: string, sentence:
   return false;
 }
 
-/** Where all links end: on the way to a file, too, a folder may be one. */
+/** Follows all links on the way to the file. */
 function isInside(folder: string, path: string): boolean {
   return Deno.realPathSync(path).startsWith(`${Deno.realPathSync(folder)}/`);
 }
@@ -89,7 +90,7 @@ function read(folder: string, path: string): Uint8Array<ArrayBuffer> | null {
   }
 }
 
-/** A few at once; the first failure is told when the others have ended. */
+/** Runs a few at once; it throws the first failure after the others have ended. */
 async function inTurns<T>(list: readonly T[], each: (one: T) => Promise<void>): Promise<void> {
   const rest = [...list];
   const turn = async () => {
@@ -104,10 +105,10 @@ async function inTurns<T>(list: readonly T[], each: (one: T) => Promise<void>): 
   }
 }
 
-// The files that `wandb sync` makes from the records and uploads with a run: config.yaml, wandb-summary.json,
-// wandb-metadata.json, output.log.
-
-/** By their paths. A file of the same name that the run has itself stays, where W&B's own does. */
+/**
+ * The files that `wandb sync` makes, by path. A file of the run with the same name has priority where W&B
+ * gives it.
+ */
 export function madeFiles(contents: Contents): Map<string, Uint8Array<ArrayBuffer>> {
   const made = new Map<string, Uint8Array<ArrayBuffer>>();
   const add = (name: string, text: string) => void made.set(name, new TextEncoder().encode(text));
@@ -119,16 +120,15 @@ export function madeFiles(contents: Contents): Map<string, Uint8Array<ArrayBuffe
   return made;
 }
 
-/** Each value of a configuration as W&B wants it. */
 export const wandbConfigOf = (config: Tree): Tree =>
   new Map([...config].map(([key, value]) => [key, new Map([["value", value]])]));
 
-/** Sorted by name, each level at the next column that is a multiple of four. */
+/** Sorts by name; each level begins at the next multiple of four columns. */
 export function yamlOf(value: JsonValue): string {
   return block(value, 0).join("\n") + "\n";
 }
 
-/** The lines of a value that begins at a column; the first one goes without its indentation. */
+/** The lines of a value at this column; the first one has no indentation. */
 function block(value: JsonValue, column: number): string[] {
   if (typeof value === "string") {
     if (!isFilledList(value)) return scalar(value, column);
@@ -149,7 +149,6 @@ function block(value: JsonValue, column: number): string[] {
 
 const isFilledList = (text: string): boolean => text.startsWith("[") && text !== "[]";
 
-/** A list's elements, each parsed. */
 function elements(list: string): JsonValue[] {
   const found: JsonValue[] = [];
   let depth = 0, from = 1, inText = false;
@@ -184,14 +183,13 @@ function scalar(json: string, column: number): string[] {
 
 const plainKey = (key: string): string => oneLine(key);
 
-/** What can't stand bare is quoted. */
 function oneLine(text: string): string {
   if (TAKEN_FOR_OTHERS.test(text)) return quotedJson(text);
   const plain = stringify(text, { lineWidth: 0 }).trimEnd();
   return plain.includes("\n") ? quotedJson(text) : plain;
 }
 
-/** Printable, and nothing at a line's begin or end that a reader would take away. */
+/** Printable text with nothing at the ends of lines that a reader would strip. */
 const IN_LINES = /^[^\s\p{C}](?:[^\p{C}]|\n)*$/u;
 
 function literal(text: string, column: number): string[] {
@@ -200,7 +198,7 @@ function literal(text: string, column: number): string[] {
   return [`|${["-", ""][ends] ?? "+"}`, ...lines];
 }
 
-/** Times and old words for true and false, which some readers would not take for texts. */
+/** Texts that some readers would take for times or booleans. */
 const TAKEN_FOR_OTHERS = /^(\d{4}-\d\d?-\d\d?([Tt ].*)?|y|n|yes|no|on|off|[-+]?\d+(:[0-5]?\d)+(\.\d*)?)$/i;
 
 function indented(value: JsonValue, depth = 1): string {

@@ -8,38 +8,40 @@ export interface HttpRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array<ArrayBuffer>;
-  /** What it is for, in a sentence: "the rows". */
+  /** The purpose as a noun: "the rows". */
   readonly what: string;
-  /** Statuses that say nothing to wait for, beside those that never do. */
+  /** Statuses after which another try is useless, besides those that always are. */
   readonly hopeless?: readonly number[];
-  /** Called before another try, as the last one may have had its effect: what is left to send, null where nothing is. */
+  /**
+   * Called before another try, since the last one may have had its effect: returns what remains to send, or
+   * null.
+   */
   readonly beforeAgain?: () => Promise<string | null>;
 }
 
 export interface HttpOptions {
-  /** Tries after the first one. */
+  /** The number of tries after the first one. */
   readonly retries: number;
-  /** Milliseconds for one try, its answer included. */
+  /** The limit for one try with its answer, in milliseconds. */
   readonly timeoutMs?: number;
-  /** The longest answer that is read. */
   readonly maxBytes?: number;
-  /** The first wait; each one after it is twice as long, up to a minute. */
+  /** The first wait; each later one is twice as long, up to a minute. */
   readonly firstWaitMs?: number;
-  /** Certificates (PEM) to trust beside the system's. */
+  /** Certificates (PEM) that are trusted besides the system's. */
   readonly caCerts?: readonly string[];
-  /** Told why a request is tried again. */
+  /** Called with the reason for another try. */
   readonly onRetry?: (sentence: string) => void;
-  /** Ends waiting and requests. */
+  /** Aborts waits and requests. */
   readonly signal?: AbortSignal;
 }
 
 export interface Http {
-  /** The body of a good answer. */
+  /** Returns the body of a successful answer. */
   send(request: HttpRequest): Promise<string>;
   close(): void;
 }
 
-/** Nothing to be gained by asking again. */
+/** The server has refused for good. */
 export class RequestRefused extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -49,7 +51,7 @@ export class RequestRefused extends Error {
 }
 
 const TIMEOUT_MS = 60_000, MAX_BYTES = 16 * 2 ** 20, FIRST_WAIT_MS = 2000, MAX_WAIT_MS = 60_000;
-/** What a slow line carries: a large body gets more time. */
+/** A slow line carries this much, so a large body gets more time. */
 const SLOWEST_BYTES_PER_MS = 32;
 const MAX_REDIRECTS = 5;
 const HOPELESS = [400, 401, 403, 404, 410, 413, 422, 501];
@@ -143,7 +145,7 @@ async function once(
   }
 }
 
-/** Within one server a redirect is followed, body and all; to another one nothing is sent. */
+/** Follows redirects within one server with the body; it sends nothing to another server. */
 async function followed(
   request: HttpRequest,
   body: HttpRequest["body"],
@@ -191,14 +193,14 @@ async function limited(response: Response, maxBytes: number, host: string): Prom
   return await new Blob(parts).text();
 }
 
-/** Seconds, or a date. */
+/** The header has seconds or a date. */
 function retryAfter(text: string | null): number | undefined {
   if (text === null) return undefined;
   const ms = /^\s*\d+(\.\d+)?\s*$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now();
   return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), 10 * MAX_WAIT_MS) : undefined;
 }
 
-/** What the server says of it, on one line: printable, and not long. */
+/** The server's explanation, printable and short, on one line. */
 function because(text: string): string {
   const found = /"(?:message|error)"\s*:\s*"((?:[^"\\]|\\.){1,300})"/.exec(text)?.[1] ??
     (text.includes("<") ? "" : text);

@@ -10,16 +10,16 @@ import {
 } from "../proto.ts";
 import { quotedJson, type Tree } from "./json_text.ts";
 
-/** The numbers of Record's fields that only this file reads. */
+/** Field numbers of Record that only this file reads. */
 export const TELEMETRY = 11, METRIC = 12, ENVIRONMENT = 26;
 
 export interface Internals {
   telemetry(fields: ProtoFields): void;
   metric(fields: ProtoFields): void;
   environment(fields: ProtoFields): void;
-  /** `fallback` names the writer where the file does not. */
+  /** `fallback` is used where the file does not name its writer. */
   tree(fallback: { writer: string; version: string }): Tree;
-  /** The environment alone: wandb-metadata.json. Null where the file tells none. */
+  /** The environment for wandb-metadata.json; null where the file has none. */
   metadata(): Tree | null;
 }
 
@@ -63,10 +63,10 @@ export function openInternals(): Internals {
   };
 }
 
-/** Messages of flags, and plain texts, among TelemetryRecord's fields. */
+/** Fields of TelemetryRecord: messages of flags, and plain texts. */
 const FLAGS = [1, 2, 3, 8, 10], TEXTS = [4, 5, 6, 12, 13];
 
-/** Never empty: a run without it counts as one that has not begun. */
+/** Never empty, because the server takes a run without it as not begun. */
 function telemetryOf(
   flags: ReadonlyMap<number, ReadonlySet<number>>,
   texts: ReadonlyMap<number, string>,
@@ -86,13 +86,13 @@ interface Metric {
   readonly goal: number;
 }
 
-/** By their names, and by patterns such as "val/*". */
+/** Definitions by name, and by patterns such as "val/*". */
 interface Metrics {
   readonly named: Map<string, Metric>;
   readonly globs: Map<string, Metric>;
 }
 
-/** Only what has a name counts as defined (3). */
+/** Only a definition by name counts as defined (3). */
 function metricOf(fields: ProtoFields, named: boolean): Metric {
   const set = (field: number, known: readonly number[]) =>
     known.filter((flag) => numberField(messageField(fields, field) ?? new Map(), flag) !== 0);
@@ -104,7 +104,7 @@ function metricOf(fields: ProtoFields, named: boolean): Metric {
   };
 }
 
-/** Steps are told by their place in the list, from 1; those that nobody has defined stand at its end. */
+/** The list refers to step metrics by their position, from 1; those without a definition are at its end. */
 function metricsOf({ named, globs }: Metrics): string[] {
   const steps = new Set([...named.values(), ...globs.values()].map(({ step }) => step));
   const others = [...steps].filter((step) => step !== "" && !named.has(step));
@@ -131,7 +131,7 @@ type Shape =
   | "text"
   | "texts"
   | "int"
-  /** 64 bits, which W&B writes as text. */
+  /** W&B writes 64-bit integers as text. */
   | "long"
   | "time"
   | { readonly message: Names }
@@ -209,7 +209,7 @@ function jsonOf(fields: ProtoFields, field: number, shape: Shape) {
 const textOfFlat = (tree: Tree): string =>
   `{${[...tree].map(([key, v]) => `${quotedJson(key)}:${v}`).join(",")}}`;
 
-/** "2026-11-22T00:24:52.854932Z", with as many digits as there are. */
+/** "2026-11-22T00:24:52.854932Z" with as many digits as there are. */
 function timeText(time: ProtoFields): string {
   const seconds = new Date(numberField(time, 1) * 1000);
   if (!Number.isFinite(seconds.getTime())) return "";

@@ -1,11 +1,11 @@
 // JSON as W&B has it, kept as text: NaN, infinities and 64-bit integers pass unchanged, and numbers are spelled as
 // `wandb sync` spells them.
 
-/** An object by its names, in their order; anything else as its text. */
+/** An object keeps the order of its names; every other value is its text. */
 export type JsonValue = string | Tree;
 export type Tree = Map<string, JsonValue>;
 
-/** Deeper nesting is refused, as W&B refuses it. */
+/** W&B refuses deeper nesting too. */
 const MAX_DEPTH = 500;
 
 /** Null where the text is no JSON. */
@@ -21,20 +21,20 @@ export function parseJson(text: string): JsonValue | null {
   }
 }
 
-/** `sorted`: by name, at every level that is an object here. */
+/** `sorted` sorts the names at every level that is an object here. */
 export function textOfJson(value: JsonValue, sorted = false): string {
   if (typeof value === "string") return value;
   const entries = sorted ? [...value].sort(([a], [b]) => a < b ? -1 : a > b ? 1 : 0) : [...value];
   return `{${entries.map(([key, v]) => `${quotedJson(key)}:${textOfJson(v, sorted)}`).join(",")}}`;
 }
 
-/** As JSON.stringify, but that only what must be escaped is. */
+/** JSON.stringify with the fewest escapes. */
 export function quotedJson(text: string): string {
-  // JSON.stringify escapes the same, and halves of surrogate pairs, which no UTF-8 has.
+  // JSON.stringify also escapes halves of surrogate pairs, which UTF-8 does not have.
   return JSON.stringify(text.isWellFormed() ? text : text.toWellFormed());
 }
 
-/** A number that is no integer: the shortest text that reads back the same, as Go's %g writes it. */
+/** The shortest text that reads back as the same float, in the style of Go's %g. */
 export function floatText(value: number): string {
   if (!Number.isFinite(value)) return String(value);
   if (value === 0) return Object.is(value, -0) ? "-0" : "0";
@@ -44,7 +44,7 @@ export function floatText(value: number): string {
   return `${digits}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
 }
 
-/** Sets a value at a path, making the objects on the way. */
+/** Sets a value at a path and makes the objects on the way. */
 export function setAt(tree: Tree, path: readonly string[], value: JsonValue): void {
   let at = tree;
   for (const key of path.slice(0, -1)) {
@@ -69,7 +69,7 @@ export function removeAt(tree: Tree, path: readonly string[]): void {
   at.delete(path.at(-1)!);
 }
 
-/** What is written over: objects are gone through, anything else takes the old one's place. */
+/** Merges objects and replaces other values. */
 export function mergeAt(tree: Tree, path: readonly string[], value: JsonValue): void {
   if (typeof value === "string") return setAt(tree, path, value);
   for (const [key, inner] of value) mergeAt(tree, [...path, key], inner);
@@ -120,7 +120,7 @@ function valueAt(reader: Reader, depth: number): JsonValue {
   return floatText(Number(number[0]));
 }
 
-/** In 64 bits, signed: what does not is a float to W&B. */
+/** Whether the digits fit into a signed 64-bit integer; W&B takes other numbers as floats. */
 function fits(digits: string): boolean {
   if (digits.length < 19) return true;
   return BigInt.asIntN(64, BigInt(digits)) === BigInt(digits);

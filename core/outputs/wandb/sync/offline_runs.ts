@@ -8,19 +8,16 @@ import type { Api } from "./api.ts";
 import { parseJson, textOfJson, type Tree } from "./json_text.ts";
 import { madeFiles, wandbConfigOf } from "./files.ts";
 
-// Which offline runs there are, and what can be told of them without a server../frames, follow, contents, state,
-// core/base/errors and @std/path.
-
 export interface OfflineRuns {
   readonly paths: readonly string[];
-  /** Runs that were uploaded while they went on, by W&B's own program. */
+  /** The number of runs that W&B's own program uploaded while they ran. */
   readonly online: number;
 }
 
-/** Below the folder that a user names: RUN, logs/wandb, logs, the save folder. */
+/** How deep a run may lie below the folder that a user names: RUN, logs/wandb, logs, the save folder. */
 const DEPTH = 4;
 
-/** A .wandb file, a run's folder, or a folder of such folders. */
+/** Accepts a .wandb file, a run's folder, or a folder of such folders. */
 export function findRuns(places: readonly string[]): OfflineRuns {
   const paths = new Map<string, string>();
   let online = 0;
@@ -51,13 +48,12 @@ function walk(folder: string, depth: number, add: (path: string) => void): numbe
   return online;
 }
 
-/** Folders in a run's folder. */
 const INSIDE = /^(files|tmp|logs)$/;
 
 function entriesOf(folder: string): Deno.DirEntry[] {
   try {
     const entries = [...Deno.readDirSync(folder)];
-    // "logs" is a run's own folder only beside its file; elsewhere it is where runs lie.
+    // A folder "logs" belongs to a run only beside its file; elsewhere it may hold runs.
     const isRun = entries.some(({ name, isFile }) => isFile && name.endsWith(".wandb"));
     return entries.filter(({ isDirectory, name }) => !isDirectory || !isRun || !INSIDE.test(name));
   } catch {
@@ -76,7 +72,7 @@ function statOf(path: string): Deno.FileInfo | null {
 export interface OfflineRun {
   readonly path: string;
   readonly synced: boolean;
-  /** Null where the file has no run. */
+  /** Null where the file has no run record. */
   readonly run: Contents["run"];
 }
 
@@ -91,7 +87,7 @@ export function offlineRunOf(path: string): OfflineRun {
   return { path, synced: isSynced(path), run: contents.run };
 }
 
-/** Files of one run, in the order in which they were begun: they can only be sent one after the other. */
+/** Groups the files of each run in the order of their start: they must be sent one after the other. */
 export function inOrder(heads: readonly OfflineRun[]): OfflineRun[][] {
   const groups = Map.groupBy(
     heads,
@@ -102,23 +98,23 @@ export function inOrder(heads: readonly OfflineRun[]): OfflineRun[][] {
   );
 }
 
-/** A run without an end that was written to in so many milliseconds may go on, wherever it is written from. */
+/**
+ * A run without an end that was written to within this many milliseconds may still grow, on whatever host.
+ */
 export const QUIET_MS = 10 * 60_000;
 
-/** `hasEnded`: the file has its last record. */
+/** `hasEnded`: the file has its exit record. */
 export function mayGrow(path: string, quietMs = QUIET_MS): boolean {
   if (isBeingWritten(path)) return true;
   const modified = statOf(path)?.mtime?.getTime() ?? 0;
   return Date.now() - modified < quietMs;
 }
 
-// Many offline runs to the server: files of one run one after the other, others beside each other.
-
 export interface SyncOptions extends Omit<UploadOptions, "grows" | "onProgress" | "say"> {
   readonly parallel: number;
-  /** A run without an end is over, however new its file is. */
+  /** Ends a run without an end, however new its file is. */
   readonly finish?: boolean;
-  /** Milliseconds of silence after which a run without an end is over. */
+  /** After this many milliseconds of silence a run without an end is over. */
   readonly quietMs?: number;
   readonly say: (path: string, sentence: string) => void;
   readonly onProgress?: (progress: SyncProgress) => void;
@@ -129,7 +125,7 @@ export interface SyncProgress {
   readonly runs: number;
   readonly done: number;
   readonly rows: number;
-  /** Of all files' bytes. */
+  /** The share of all bytes. */
   readonly share: number;
 }
 
@@ -180,7 +176,7 @@ async function syncOne(
   progress: (share: number, rows: number) => void,
 ): Promise<SyncOutcome> {
   const open = !options.finish && mayGrow(path, options.quietMs);
-  // All that is there now, and the run is left open.
+  // Uploads what there is and leaves the run open.
   const now = open ? { grows: () => true, stop: AbortSignal.abort() } : {};
   return await outcomeOf(path, {
     ...options,
@@ -198,11 +194,11 @@ async function outcomeOf(path: string, options: UploadOptions): Promise<SyncOutc
   }
 }
 
-/** Milliseconds between two looks for new runs, and before a run that failed is tried again. */
+/** Milliseconds between two searches for new runs, and before another try for a run that failed. */
 const LOOK_MS = 5000, AGAIN_MS = 60_000;
 const AT_ONCE = 32;
 
-/** Follows every run below the folders, also those that begin later, until `options.stop`. */
+/** Follows every run below the folders, also new ones, until `options.stop`. */
 export async function watchMany(
   places: () => readonly string[],
   options: SyncOptions & { readonly stop: AbortSignal },
@@ -211,7 +207,7 @@ export async function watchMany(
   const notBefore = new Map<string, number>();
   while (!options.stop.aborted) {
     for (const group of inOrder(findRuns(places()).paths.map(offlineRunOf))) {
-      // The first that is not done: the next one's turn is after it.
+      // The first file that is not done; the next one has to wait for it.
       const next = group.find(({ path, synced }) => !synced && notBefore.get(path) !== Infinity);
       if (!next?.run || going.size >= AT_ONCE || group.some(({ path }) => going.has(path))) continue;
       const { path } = next;
@@ -241,16 +237,14 @@ function follow(path: string, options: SyncOptions): Promise<SyncOutcome> {
   });
 }
 
-// Reads back what the server has of a run, and tells what differs from the file.
-
 export interface VerifyResult {
   readonly rows: number;
   readonly files: number;
-  /** Sentences; none where all that can be read back is as it should be. */
+  /** Sentences; none where everything that can be read back agrees. */
   readonly differences: readonly string[];
 }
 
-/** The files of one run, in their order: the last one tells how the run stands. */
+/** Takes the files of one run in order; the last one has its final state. */
 export async function verifyRun(
   paths: readonly string[],
   { api, version, entity, project }: { api: Api; version: string; entity?: string; project?: string },
@@ -293,7 +287,7 @@ export async function verifyRun(
 
 const MANY = 4 * 2 ** 20;
 
-/** Its rows are counted and let go, but for the last one. */
+/** Counts the rows and keeps only the last one. */
 function readThrough(path: string, version: string): { contents: Contents; lastRow: HistoryLine | null } {
   const contents = openContents(version);
   const reading = openWandbReader(path, false);
@@ -319,7 +313,7 @@ function readThrough(path: string, version: string): { contents: Contents; lastR
   return { contents, lastRow };
 }
 
-/** "_wandb" and what the server adds are its own. */
+/** Removes "_wandb" and what the server adds. */
 const unwrapped = (config: Tree): Tree =>
   new Map(
     [...config].filter(([key]) => key !== "_wandb").map((
@@ -343,10 +337,10 @@ function filesOf(path: string, contents: Contents): Map<string, number> {
       const { isFile, size } = Deno.statSync(join(dirname(path), "files", name));
       if (isFile && !sizes.has(name)) sizes.set(name, size);
     } catch {
-      // It was never there.
+      // The server never had it.
     }
   }
-  // The configuration's file also tells which program sent it.
+  // The configuration's file names the program that sent it.
   sizes.delete("config.yaml");
   return sizes;
 }

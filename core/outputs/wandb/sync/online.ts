@@ -3,11 +3,11 @@ import type { GrowingRun } from "./upload.ts";
 import type { FromThread, ToThread } from "./online_thread.ts";
 
 export interface OnlineUpload {
-  /** After the run's last record was written: waits until all is uploaded, but no longer than this. */
+  /** Call it after the last record of the run. It waits for the upload, up to this limit. */
   end(limitMs: number): Promise<"synced" | "open" | null>;
 }
 
-/** Returns at once; `warn` is called when the thread that trains has time to listen. */
+/** Returns at once; `warn` is called when the event loop of the training thread runs. */
 export function startOnlineUpload(run: GrowingRun, warn: (sentence: string) => void): OnlineUpload {
   const thread = new Worker(new URL("./online_thread.ts", import.meta.url), {
     type: "module",

@@ -4,7 +4,7 @@ import type { ThreadScope } from "../../../base/threads.ts";
 
 declare const self: ThreadScope;
 
-/** First the run; then how many milliseconds are left once training has ended. */
+/** The run comes first; then the milliseconds that are left when training has ended. */
 export type ToThread = { run: GrowingRun } | { ended: number };
 export type FromThread = { warning: string } | { state: "synced" | "open" | null };
 

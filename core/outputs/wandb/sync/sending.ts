@@ -6,10 +6,7 @@ import { type JsonValue, textOfJson, type Tree } from "./json_text.ts";
 import type { LineCounts, SyncStart, UploadState } from "./state.ts";
 import type { RunRecord } from "../records.ts";
 
-// Sends a file's lines in order, in pieces that a server takes; after a failure it asks what has come through, so
-// that nothing is sent twice.
-
-/** Of lines in one request; W&B takes some 10 MiB. */
+/** Bytes of lines in one request; W&B takes some 10 MiB. */
 export const MAX_REQUEST = 4 * 2 ** 20;
 
 export interface RunEnd {
@@ -18,9 +15,9 @@ export interface RunEnd {
 }
 
 export interface LineSender extends Pick<UploadProgress, "uploaded" | "rows"> {
-  /** Leaves out what the server has. Called after each reading, before `send`. */
+  /** Drops the lines that the server has. Call it after each reading, before `send`. */
   admit(contents: Contents): void;
-  /** Sends all that waits; with `end` also that the run is over. */
+  /** Sends all waiting lines, and with `end` the end of the run. */
   send(contents: Contents, end?: RunEnd): Promise<void>;
 }
 
@@ -66,7 +63,7 @@ export function openLineSender(
     }
   }
 
-  /** The server may have got some of it before it failed. */
+  /** The server may have taken a part of the batch before it failed. */
   async function reckon(batch: LineBatch): Promise<void> {
     const status = await api.status({ entity: place.entity, project: place.project, name });
     const has = (kind: keyof LineCounts) =>
@@ -84,7 +81,7 @@ export function openLineSender(
   };
 }
 
-/** The first lines of each kind, as many as go into one request; one line always does. */
+/** Fills one request with the first lines of each kind, at least one line. */
 function take(contents: Contents): LineBatch {
   let room = MAX_REQUEST;
   const from = <T>(list: T[], size: (one: T) => number): T[] => {
@@ -112,7 +109,7 @@ interface More {
   readonly end: RunEnd | undefined;
 }
 
-/** Null where there is nothing to say. */
+/** Null where there is nothing to send. */
 function bodyOf(batch: LineBatch, at: LineCounts, { summary, preempting, end }: More): StreamBody | null {
   const files: NonNullable<StreamBody["files"]> = {};
   for (const kind of LINE_KINDS) {
@@ -129,26 +126,25 @@ function bodyOf(batch: LineBatch, at: LineCounts, { summary, preempting, end }: 
   return Object.keys(body).length > 0 ? body : null;
 }
 
-// Where an upload begins: what the server has of a file's lines already, so that none is sent twice and none is left
-// out../records (types), json_text.
-
 export interface UploadPlan {
   readonly start: SyncStart;
-  /** The server's line for the next one of each kind. */
+  /** The server's number for the next line of each kind. */
   readonly at: LineCounts;
-  /** Lines of the file that the server has: so many, or all up to a step or a time. */
+  /** The lines of the file that the server has: a number of them, or all up to a step or a time. */
   readonly skip: LineCounts & { readonly upToStep: number | null; readonly upToTime: number | null };
-  /** The server's line of the file's first one; null where that shows only when the first one is sent. */
+  /** The server's number for the file's first line; null where the first request shows it. */
   readonly base: LineCounts | null;
   readonly lastStep: number | null;
-  /** Goes on where an earlier file of this run ended. */
+  /** An earlier file of this run precedes this one. */
   readonly continues: boolean;
 }
 
 const ZERO: LineCounts = { history: 0, events: 0, output: 0 };
 const NONE = { ...ZERO, upToStep: null, upToTime: null };
 
-/** `known` is what this program left beside the file, `start` what either program did. */
+/**
+ * `known` is the state that this program keeps beside the file, `start` the one that either program wrote.
+ */
 export function uploadPlanOf(
   run: RunRecord,
   status: ServerStatus | null,
@@ -164,7 +160,7 @@ export function uploadPlanOf(
   const lastStep = numberIn(status.lastRow, "_step");
   const continues = run.resume === true;
   if (known !== null) {
-    // Fewer lines than there were before this file: the run was made anew.
+    // The server has fewer lines than before this file: the run was made anew.
     const base = {
       history: Math.min(history, known.base.history),
       events: Math.min(events, known.base.events),
@@ -189,7 +185,7 @@ export function uploadPlanOf(
       continues,
     };
   }
-  // Rows that were logged before this file began are another one's: this one's come after them.
+  // Rows from before the start of this file belong to another one, and this file's rows follow them.
   const lastTime = numberIn(status.lastRow, "_timestamp");
   const others = history > 0 && lastTime !== null && lastTime < (run.startTime ?? 0);
   const begun = history > 0 && !others && (lastStep === null || lastStep >= own.step);
@@ -202,7 +198,7 @@ export function uploadPlanOf(
   return { start: own, at, base: null, skip, lastStep, continues };
 }
 
-/** How long the run took before, in milliseconds. */
+/** The earlier runtime in milliseconds. */
 function runtimeOf({ summary, lastRow, lastEvents }: ServerStatus): number {
   const inner = summary.get("_wandb");
   const told = inner instanceof Map ? numberIn(inner, "runtime") : numberIn(summary, "_runtime");
@@ -220,12 +216,8 @@ function numberIn(tree: Tree | null, key: string): number | null {
   return Number.isFinite(number) ? number : null;
 }
 
-// How far a file's lines are at the server, each kind on its own: which are left out because it has them, which have
-// passed since.
-
 const LINE_KINDS = ["history", "events", "output"] as const;
 
-/** Lines that are sent together. */
 interface LineBatch {
   readonly history: HistoryLine[];
   readonly events: string[];
@@ -233,15 +225,14 @@ interface LineBatch {
 }
 
 interface UploadProgress {
-  /** The server's line for the next one of each kind. */
   readonly at: Readonly<LineCounts>;
-  /** Rows sent by this upload, and rows that were not because the server had them. */
+  /** Rows that this upload sent, and rows that it skipped because the server had them. */
   readonly rows: { sent: number; had: number };
-  /** For the file beside the .wandb file; null while it can't be told. */
+  /** The state to keep beside the .wandb file; null while it is not known. */
   readonly uploaded: Omit<UploadState, "to" | "alerts"> | null;
-  /** Takes away what waits and the server has. */
+  /** Drops waiting lines that the server has. */
   admit(contents: Contents): void;
-  /** Takes so many lines of each kind from the batch's begin: the server has them. */
+  /** Drops this many lines of each kind from the start of the batch. */
   pass(batch: LineBatch, counts: LineCounts): void;
 }
 
@@ -250,7 +241,7 @@ export function openUploadProgress(plan: UploadPlan): UploadProgress {
   const skip = { ...plan.skip };
   let { base, lastStep } = plan;
   const rows = { sent: 0, had: 0 };
-  /** Lines of this file that the server has, sent now or before. */
+  /** The server has these lines of the file, from this upload or an earlier one. */
   const done: LineCounts = { history: 0, events: 0, output: 0 };
 
   return {
@@ -278,7 +269,7 @@ export function openUploadProgress(plan: UploadPlan): UploadProgress {
       output.texts.splice(0, had);
       skip.output -= had;
       done.output += had;
-      // Once there is something of each kind that the server lacks, it has been seen where the file begins there.
+      // Once each kind has a line that the server lacks, the position of the file there is known.
       if (base === null && history.rows.length > 0 && (events.texts.length > 0 || skip.upToTime === null)) {
         base = difference(at, done);
       }

@@ -3,14 +3,12 @@
 import { dirname } from "../../../../deps/path.ts";
 import { holdFile, holdFolder } from "../../../base/files.ts";
 
-/** Where the server wants the run's steps and its clock to begin: as `wandb sync` writes it. */
+/** The first step and time that the server wants, in the form that `wandb sync` writes. */
 export interface SyncStart {
   readonly step: number;
-  /** Milliseconds. */
   readonly runtime: number;
 }
 
-/** Counts of lines, each kind on its own. */
 export interface LineCounts {
   history: number;
   events: number;
@@ -18,11 +16,11 @@ export interface LineCounts {
 }
 
 export interface UploadState {
-  /** Address, entity, project and id: what is kept for another one says nothing. */
+  /** Address, entity, project and id; the state for another target does not count. */
   readonly to: string;
-  /** The server's line that the file's first one is (or would be, where others were left out). */
+  /** The server's number for the file's first line, sent or not. */
   base: LineCounts;
-  /** Lines that the server has said it has. */
+  /** The lines that the server has acknowledged. */
   sent: LineCounts;
   lastStep: number | null;
   alerts: number;
@@ -49,13 +47,13 @@ export const writeStart = (wandb: string, { step, runtime }: SyncStart): void =>
     JSON.stringify({ starting_step: step, starting_runtime: runtime }),
   );
 
-/** The largest step of this file that a server has; null where nothing is known of one. */
+/** The largest step of this file at a server; null where none is known. */
 export const uploadedStep = (wandb: string): number | null =>
   uploadedOf(object(read(uploadedPath(wandb))))?.lastStep ?? null;
 
 export interface UploadLock {
   readonly known: UploadState | null;
-  /** False where nothing can be written there: the upload goes on, and an interrupted one asks the server alone. */
+  /** Returns false where it can't be written: an interrupted upload then has to rely on the server. */
   write(state: UploadState): boolean;
   close(): void;
 }
@@ -67,7 +65,7 @@ export function lockUpload(wandb: string): UploadLock | null {
   try {
     file = Deno.openSync(path, { read: true, write: true, create: true });
   } catch {
-    // A folder that may only be read: nothing to lock, and nothing that another upload could write either.
+    // In a read-only folder there is nothing to lock, and no other upload can write either.
     return { known: uploadedOf(object(read(path))), write: () => false, close() {} };
   }
   const release = holdFile(path, dirname(path));

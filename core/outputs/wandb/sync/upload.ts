@@ -12,29 +12,28 @@ import { isSynced, lockUpload, markSynced, readStart, type UploadLock, writeStar
 import { caCertsOf, type Environment, findWandbServer, type WandbServer } from "./credentials.ts";
 import { openHttp } from "./http.ts";
 
-// One .wandb file to the server: what it has is asked first, then rows, files and the end are sent; a run that still
-// grows is followed.
-
 export interface UploadOptions {
   readonly api: Api;
-  /** The server's address, so that what is known of another one is not taken for this one's. */
+  /** The server's address: state for another server does not count. */
   readonly server: string;
-  /** This program's, for runs that name none. */
+  /** This program's version, for runs that name none. */
   readonly version: string;
   readonly project?: string;
   readonly entity?: string;
-  /** Also what is marked as synced. */
+  /** Uploads files with the synced marker too. */
   readonly again?: boolean;
-  /** True while the run may still grow: asked again and again. Without it the file is uploaded as it is, and ended. */
+  /**
+   * Returns whether the run may still grow. Without it the file is uploaded as it is and the run is ended.
+   */
   readonly grows?: () => boolean;
-  /** Milliseconds between two looks at a file that grows, and between two requests. */
+  /** Milliseconds between two reads of a growing file, and between two requests. */
   readonly lookMs?: number;
   readonly requestMs?: number;
   readonly onProgress?: (at: number, size: number, result: UploadResult) => void;
   readonly say?: (sentence: string) => void;
-  /** Ends a pause: the run may not grow any more. */
+  /** Ends a pause, because the run has stopped growing. */
   readonly wake?: AbortSignal;
-  /** Ends following: what is there is sent, and the run is left open. */
+  /** Stops following: the present lines are sent, and the run is left open. */
   readonly stop?: AbortSignal;
 }
 
@@ -42,7 +41,7 @@ export interface UploadResult {
   readonly path: string;
   run: RunRecord | null;
   place: ServerRun | null;
-  /** synced: all of it, and marked so. damaged: all that could be read. open: it may go on. */
+  /** synced: complete and marked. damaged: everything that can be read. open: the run may continue. */
   state: "synced" | "was synced" | "damaged" | "open" | "busy" | "empty";
   rows: { readonly sent: number; readonly had: number };
   files: number;
@@ -71,7 +70,7 @@ export async function uploadRun(path: string, options: UploadOptions): Promise<U
   }
 }
 
-/** False where the file was replaced by another one under its name, so that all is to be looked at again. */
+/** Returns false where another file has taken the path, so that the upload must start again. */
 async function uploadOnce(
   reading: WandbReader,
   lock: UploadLock,
@@ -79,7 +78,7 @@ async function uploadOnce(
   options: UploadOptions,
 ): Promise<boolean> {
   const contents = openContents(options.version);
-  // The first row waits until the server has said where steps begin.
+  // The first row waits until the server has named its first step.
   if (!await untilRun(reading, contents, options)) {
     result.state = "empty";
     result.damages = reading.damages;
@@ -98,7 +97,7 @@ async function uploadOnce(
   return true;
 }
 
-/** Reads up to the run's record; false where there is none. */
+/** Reads up to the run record; false where there is none. */
 async function untilRun(reading: WandbReader, contents: Contents, options: UploadOptions): Promise<boolean> {
   for (;;) {
     const waits = (options.grows?.() ?? false) && !options.stop?.aborted;
@@ -112,9 +111,9 @@ async function untilRun(reading: WandbReader, contents: Contents, options: Uploa
 interface Session {
   readonly place: ServerRun;
   readonly sending: LineSender;
-  /** Tells what has changed of the configuration. */
+  /** Sends changes of the configuration. */
   readonly upsert: () => Promise<void>;
-  /** A run that says nothing for long counts as crashed. */
+  /** The server takes a silent run as crashed. */
   readonly beat: () => Promise<void>;
   readonly upload: (all: boolean) => Promise<readonly string[]>;
   readonly alerts: () => Promise<void>;
@@ -181,7 +180,7 @@ async function open(
   };
 }
 
-/** Rows that the server has would have to go first, and only W&B's own program can ask for that. */
+/** The server would have to drop rows first, which only W&B's own program can request. */
 function refuseRewind({ id, branch }: RunRecord, path: string): void {
   if (branch === undefined || branch.run !== id) return;
   throw new UserError(
@@ -191,7 +190,7 @@ function refuseRewind({ id, branch }: RunRecord, path: string): void {
   );
 }
 
-/** What the run's record says, and on going on what the server keeps where the record says nothing. */
+/** The data of the run record; on resume the server's values fill its gaps. */
 function firstOf(run: RunRecord, status: ServerStatus | null, { continues }: UploadPlan) {
   const old = continues ? status : null;
   const tags = run.tags?.length ? run.tags : old?.tags.length ? old.tags : undefined;
@@ -216,14 +215,14 @@ const given = (texts: Readonly<Record<string, string | undefined>>): Record<stri
 
 const configOf = (contents: Contents): string => textOfJson(wandbConfigOf(contents.fullConfig()));
 
-/** The run's earlier part stays, where this one says nothing else. */
+/** Values of the run's earlier part stay, unless this part replaces them. */
 function mergeOld({ config }: Contents, status: ServerStatus): void {
   for (const [key, value] of status.config) {
     if (key !== "_wandb" && !config.has(key)) setAt(config, [key], value);
   }
 }
 
-/** Sends what there is, and what comes while the run grows; false where the file was replaced. */
+/** Sends the present lines, and new ones while the run grows; false where another file has taken the path. */
 async function pump(
   reading: WandbReader,
   contents: Contents,
@@ -267,14 +266,13 @@ async function end(
   session.sending.admit(contents);
   await session.upsert();
   const uploaded = await session.upload(true);
-  // Without a word of its end it failed: that is what `wandb sync` makes of it.
+  // `wandb sync` also counts a run without an end as failed.
   await session.sending.send(contents, { uploaded, exitCode: contents.exit?.code ?? 1 });
   await session.alerts();
   if (contents.unsent.size > 0) options.say?.(unsentSentence(contents.unsent));
   options.onProgress?.(1, 1, result);
 }
 
-/** "Not sent: 2 artifacts made." */
 function unsentSentence(unsent: Contents["unsent"]): string {
   const parts = [...unsent].map(([what, count]) =>
     `${count} ${count === 1 ? what.replace("s ", " ") : what}`
@@ -299,7 +297,7 @@ function keep(write: () => void, { say }: UploadOptions): void {
   }
 }
 
-/** Until it is time to look again. */
+/** Waits for the next look. */
 function pause({ lookMs = LOOK_MS, stop, wake }: UploadOptions): Promise<void> {
   return new Promise((resolve) => {
     if (stop?.aborted || wake?.aborted) return resolve();
@@ -315,7 +313,6 @@ function pause({ lookMs = LOOK_MS, stop, wake }: UploadOptions): Promise<void> {
   });
 }
 
-/** What an upload ended with, where that is an error. */
 export const uploadFailureOf = (error: unknown): UserError =>
   error instanceof UserError
     ? error
@@ -323,32 +320,30 @@ export const uploadFailureOf = (error: unknown): UserError =>
       cause: error,
     });
 
-// Uploads a run while it trains (--wandb-online): whatever goes wrong is tried again later, and nothing waits for it.
-
-/** Plain data: no key is in it, the thread looks for it itself. */
+/** Plain data without the key: the upload thread looks for it itself. */
 export interface GrowingRun {
-  /** The .wandb file; it need not be there yet. */
+  /** It need not exist yet. */
   readonly path: string;
   readonly version: string;
-  /** Milliseconds between two looks, and two requests. */
+  /** Milliseconds between two reads, and between two requests. */
   readonly lookMs?: number;
   readonly requestMs?: number;
 }
 
 export interface GrowingOptions {
   readonly env: Environment;
-  /** Training has ended, and the file has its last record. */
+  /** Aborted when training has ended and the file has its last record. */
   readonly ended: AbortSignal;
-  /** No more time: what is not uploaded is left for sync-wandb. */
+  /** Aborted when the time is over: sync-wandb uploads the rest. */
   readonly giveUp: AbortSignal;
   readonly warn: (sentence: string) => void;
 }
 
-/** Between two tries, doubled up to the last. */
+/** The wait after a failure doubles up to the longest. */
 const FIRST_WAIT_MS = 5000, LONGEST_WAIT_MS = 5 * 60_000;
 const RETRIES = 3;
 
-/** Where it stands at the end; null when nothing could be uploaded. Throws never. */
+/** Returns the final state; null when nothing could be uploaded. It never throws. */
 export async function uploadWhileTraining(
   run: GrowingRun,
   { env, ended, giveUp, warn }: GrowingOptions,
@@ -382,7 +377,7 @@ export async function uploadWhileTraining(
       } catch (error) {
         if (giveUp.aborted || (last && !isMissing(error))) break;
         if (!isMissing(error)) {
-          // Not each of them: a network that is gone for hours is one warning an hour or so.
+          // A network that is down for hours gives about one warning an hour.
           if (Number.isInteger(Math.log2(++failures))) {
             warn(
               `The upload to W&B waits: ${server.key.hide(uploadFailureOf(error).message)} Training goes on.`,
