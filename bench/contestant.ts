@@ -1,5 +1,6 @@
 // A long-lived process that answers rounds of steps, both its ends, and the turns of a comparison, which are taken
 // again when the virtual machine's host took too much of them.
+import { TextLineStream } from "../deps/streams.ts";
 import type { Tensor } from "../ffi/tensor.ts";
 
 // A long-lived process that does as many steps (or epochs) as it is told, whoever it is.
@@ -55,14 +56,10 @@ export async function startContestant(program: string, args: readonly string[]):
   };
 }
 
-export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string, void> {
-  let held = "";
-  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
-    held += text;
-    const lines = held.split("\n");
-    held = lines.pop()!;
-    yield* lines;
-  }
+export async function* linesOf(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+): AsyncGenerator<string, void> {
+  yield* stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream());
 }
 
 // What a contestant of ours does: trains as many steps as each line of its input says, answers with a line of JSON.

@@ -1,4 +1,5 @@
 // `scripts/bench track`: what events, W&B and the console cost a step, in turns with and without them.
+import { delay } from "../deps/async.ts";
 import { MOST } from "./contestant.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import { join } from "@std/path";
@@ -181,7 +182,7 @@ async function emitting(p: Programs): Promise<number> {
       });
     }
     rounds.push((performance.now() - began) / 0.2);
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await delay(60);
   }
   await log.close();
   Deno.removeSync(folder, { recursive: true });

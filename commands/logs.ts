@@ -1,4 +1,5 @@
 // `hpctrain logs`: what a run or a job has printed, and with -f what it goes on to print.
+import { delay } from "../deps/async.ts";
 import { clean } from "../core/base/terminal.ts";
 import { join } from "../deps/path.ts";
 import { findRunOrJob } from "../core/cluster/jobs.ts";
@@ -39,7 +40,7 @@ export async function logs(argv: string[]): Promise<number> {
   for (;;) {
     await copy(file);
     if (!options.follow) return EXIT.done;
-    await new Promise((over) => setTimeout(over, LOOK_MS));
+    await delay(LOOK_MS);
     if (shrunk()) file.seekSync(0, Deno.SeekMode.Start);
   }
 }

@@ -1,4 +1,5 @@
 // `hpctrain watch`: how a run stands, from its files, as they grow.
+import { delay } from "../deps/async.ts";
 import { printColoured } from "../core/base/terminal.ts";
 import { parseOptions } from "../core/settings/options.ts";
 import { UserError } from "../core/base/errors.ts";
@@ -104,7 +105,7 @@ async function onPipe(reader: RunReader, seconds: number): Promise<void> {
       return;
     }
     if (view.standing.state === "silent") console.log(`${view.standing.why}.`);
-    await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+    await delay(1000 * seconds);
   }
 }
 

@@ -1,4 +1,5 @@
-// The standard library's paths. With JSR at hand it is "jsr:@std/path@1".
+// The standard library's paths. With JSR at hand the package is "jsr:@std/path@1".
+// @ts-types="./std.d.ts"
 export {
   basename,
   dirname,

@@ -1,4 +1,5 @@
 // The linter of the error style: what a user reads must be a whole sentence that says what to do.
+import { sourceFiles } from "./lib/source_files.ts";
 
 export interface Finding {
   file: string;
@@ -72,13 +73,6 @@ function endOfString(source: string, start: number): number {
     }
   }
   return source.length;
-}
-
-function sourceFiles(path: string): string[] {
-  if (path.endsWith(".ts")) return [path];
-  return [...Deno.readDirSync(path)].flatMap((entry) =>
-    entry.isDirectory || entry.name.endsWith(".ts") ? sourceFiles(`${path}/${entry.name}`) : []
-  );
 }
 
 if (import.meta.main) {

@@ -1,6 +1,7 @@
 // The linter of floors: a file imports its own floor and those below it, and values never go round in a circle.
 // docs/architecture.md draws the floors in this order.
 import { dirname, join } from "node:path";
+import { sourceFiles } from "./lib/source_files.ts";
 
 /** From the ground up. A folder that stands further down in this list is on a higher floor. */
 export const FLOORS: readonly (readonly string[])[] = [
@@ -69,13 +70,6 @@ export function circles(imports: readonly Import[]): string[][] {
   };
   [...next.keys()].forEach(visit);
   return found;
-}
-
-function sourceFiles(path: string): string[] {
-  if (/\.ts$/.test(path)) return [path];
-  return [...Deno.readDirSync(path)].flatMap((entry) =>
-    entry.isDirectory || /\.ts$/.test(entry.name) ? sourceFiles(`${path}/${entry.name}`) : []
-  );
 }
 
 if (import.meta.main) {

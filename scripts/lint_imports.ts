@@ -1,5 +1,6 @@
 // The linter of imports: packages are named in deps/ alone, a file each, so that mod.ts works from any folder, where
 // the import map of deno.json is not in force, and so that one line swaps a package's source.
+import { sourceFiles } from "./lib/source_files.ts";
 
 export interface Finding {
   readonly line: number;
@@ -14,13 +15,6 @@ export function lintImports(source: string): Finding[] {
   return [...code.matchAll(IMPORT)]
     .map(({ index, 1: specifier }) => ({ line: code.slice(0, index).split("\n").length, specifier }))
     .filter(({ specifier }) => /^[@\w]/.test(specifier) && !specifier.startsWith("node:"));
-}
-
-function sourceFiles(path: string): string[] {
-  if (/\.[tj]s$/.test(path)) return [path];
-  return [...Deno.readDirSync(path)].flatMap((entry) =>
-    entry.isDirectory || /\.[tj]s$/.test(entry.name) ? sourceFiles(`${path}/${entry.name}`) : []
-  );
 }
 
 if (import.meta.main) {

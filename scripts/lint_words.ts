@@ -1,5 +1,6 @@
 // The linter of words: comments are whole sentences, and exported names are made of the field's words.
 // It reports counts by folder, and fails only for the folders in CLEAN, a list that only grows.
+import { sourceFiles } from "./lib/source_files.ts";
 
 export interface Finding {
   readonly line: number;
@@ -35,13 +36,6 @@ export function lintWords(source: string): Finding[] {
 /** loadLate, LOAD_LATE -> load, late */
 const wordsIn = (name: string): string[] =>
   name.replace(/([a-z0-9])([A-Z])/g, "$1_$2").toLowerCase().split("_");
-
-function sourceFiles(path: string): string[] {
-  if (path.endsWith(".ts")) return [path];
-  return [...Deno.readDirSync(path)].flatMap((entry) =>
-    entry.isDirectory || entry.name.endsWith(".ts") ? sourceFiles(`${path}/${entry.name}`) : []
-  );
-}
 
 const folderOf = (file: string): string =>
   file.includes("/") ? file.split("/").slice(0, file.startsWith("core/") ? 2 : 1).join("/") : file;
