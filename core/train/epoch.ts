@@ -1,86 +1,82 @@
-// The steps of one epoch, its running sums over ranks, and what waits for the second step.
-import { scope } from "../../ffi/tensor.ts";
+// The state of the training loop from epoch to epoch: running metrics over ranks and shards, aborted steps, and what
+// waits for the second step.
 import { type Order, order, partsOf, partsOfShards } from "../data/order.ts";
 import type { Part } from "../data/source.ts";
-import { COPY, REST, type TimeMark } from "../run/account.ts";
-import type { Throughput } from "./throughput.ts";
+import type { TimeMark } from "../run/account.ts";
+import { openThroughput, type Throughput } from "./throughput.ts";
 import {
   type BoundaryRequests,
-  enough,
   type EventLoopTurn,
+  openBoundaryRequests,
+  openEventLoopTurn,
+  openPauses,
   type Pauses,
-  save,
-  StepAborted,
+  type StepAborted,
   stopped,
 } from "./pauses.ts";
 import type { Outcome } from "./blocks.ts";
 import type { Supply } from "./feed.ts";
-import { loggedSteps } from "./batches.ts";
+import { loggedSteps, placeInEpoch } from "./batches.ts";
 import { rewind } from "./guards/spikes.ts";
 import { type DeferredMetrics, openDeferredMetrics } from "./deferred_metrics.ts";
 import { type RunningMetrics, runningMetrics } from "./running_metrics.ts";
 import type { Ending, Run } from "./run.ts";
-import { learningRate } from "./schedule.ts";
-import { itemsOf, type MicroBatch, sharesOf, type StepResult, takeStep } from "./step.ts";
+import { itemsOf, type MicroBatch } from "./step.ts";
 import { measureOf } from "./metrics.ts";
 import type { VirtualShards } from "./gradients/virtual_shards.ts";
 import { keepAllFreedMemory } from "../../ffi/library.ts";
 import { freeMemory } from "../base/memory.ts";
 
-// The steps of one epoch: data is waited for, a step is made, and what is due after it is done.
-
-/** Longest wait for data before signals and requests are looked at. */
-const WAIT_MS = 50;
-
-/** What all epochs of a run have in common. */
-export interface Common {
+export interface Loop {
   readonly run: Run;
   readonly supply: Supply;
   readonly pace: Throughput;
-  readonly breath: EventLoopTurn;
+  readonly turn: EventLoopTurn;
   readonly pauses: Pauses;
-  readonly asked: (here: boolean) => BoundaryRequests;
+  /** What is due between two steps, or (`between` false) while data is waited for. */
+  readonly due: (between: boolean) => BoundaryRequests;
   readonly beforeStep: () => void;
-}
-
-export interface Epoch extends Common {
-  /** From 0. */
-  readonly number: number;
-  /** Whether this step is written down. */
+  /** Whether this step is logged. */
   readonly logged: (step: number) => boolean;
-  readonly observe: (outcome: Outcome, batch: MicroBatch) => void;
-  readonly late: DeferredMetrics;
-  /** Where the run's account was when it began. */
-  readonly began: TimeMark;
-  /** Others after training has gone back. */
+  observe(outcome: Outcome, batch: MicroBatch): void;
+  /** The epoch under way, from 0. */
+  number: number;
   running: RunningMetrics;
+  deferred: DeferredMetrics;
+  /** The run's account when the epoch began. */
+  began: TimeMark;
 }
 
-export function openEpoch(common: Common): Epoch {
-  const { run, supply, pace } = common;
-  const { config: { training, data }, pass: { loss } } = run;
-  const number = run.cursor.epoch;
-  const samples = order(run.train.length, training.seed, number, data.shuffle);
-  const observe = ({ output, loss: mean }: Outcome, b: MicroBatch) =>
-    epoch.running.observe({
-      output,
-      target: b.target,
-      loss: mean,
-      items: itemsOf(b, loss),
-      part: b.shard,
-    });
-  const epoch: Epoch = {
-    ...common,
-    number,
-    logged: loggedSteps(training, run.plan),
-    running: sumsSoFar(run),
-    observe,
-    late: openDeferredMetrics(run, number, pace),
-    began: run.account.look(),
-  };
+export function openLoop(run: Run): Loop {
+  const { cursor, plan, config, pass: { loss } } = run;
+  const pauses = openPauses(run), pace = openThroughput();
+  Object.assign(cursor, placeInEpoch(cursor, plan, run.train.length));
+  const loop = {
+    run,
+    supply: run.feed.of(run.train),
+    pace,
+    turn: openEventLoopTurn(),
+    pauses,
+    due: openBoundaryRequests(run, pauses),
+    beforeStep: beforeSecondStep(run),
+    logged: loggedSteps(config.training, plan),
+    observe: ({ output, loss: mean }, b) =>
+      loop.running.observe({ output, target: b.target, loss: mean, items: itemsOf(b, loss), part: b.shard }),
+  } as Loop; // beginEpoch sets the rest
+  return loop;
+}
+
+export function beginEpoch(loop: Loop): void {
+  const { run, supply, pace } = loop;
+  const { config: { training, data }, cursor } = run;
+  loop.number = cursor.epoch;
+  loop.running = sumsSoFar(run);
+  loop.deferred = openDeferredMetrics(run, loop.number, pace);
+  loop.began = run.account.look();
   pace.startEpoch();
-  supply.begin(partsToCome(run, number, samples));
-  return epoch;
+  supply.begin(
+    partsToCome(run, loop.number, order(run.train.length, training.seed, loop.number, data.shuffle)),
+  );
 }
 
 /** The parts of each step that the epoch still has, on this rank. */
@@ -98,108 +94,28 @@ function partsToCome(run: Run, epoch: number, samples: Order): () => readonly Pa
   };
 }
 
-/** All steps that the epoch still has, or those up to --max-steps. Gives the run's ending where it stops among them. */
-export async function trainSteps(e: Epoch): Promise<Ending | null> {
-  const { run, supply, breath, pauses, asked, beforeStep } = e;
-  const { cursor, plan, together, account, guard } = run;
-  while (cursor.stepInEpoch < plan.stepsPerEpoch) {
-    together?.control.phase("data.next");
-    account.lap(REST);
-    if (run.profile?.at(cursor.step)) await run.profile.finish();
-    const ready = supply.ready(WAIT_MS);
-    const here = ready || pauses.endsHere();
-    if (here) {
-      beforeStep();
-      const left = oneStep(e, ready);
-      if (left !== null) return await leave(e, left);
-    }
-    if (guard.pending !== null) await goBack(e);
-    if (here) together?.stepped(run);
-    if (!here || breath.due()) await breath.take();
-    const { stop, save: due } = asked(here);
-    if (stop !== null || due !== null || enough(run)) {
-      await settle(e);
-      cursor.sums = sumsOf(run, e.running);
-      if (stop !== null) return await stopped(run, stop);
-      if (enough(run)) break;
-      await save(run, due!, false);
-    }
-  }
-  return null;
-}
-
-/** Hot: nothing is read from the device but through `late`, nothing is logged. Gives where the step was left, if it was. */
-function oneStep(e: Epoch, ready: boolean): StepAborted | null {
-  const { run, late, logged } = e;
-  const { cursor, plan, together, account } = run;
-  together?.control.phase("forward");
-  const rate = learningRate(run.schedule, cursor.step);
-  const log = logged(cursor.step + 1);
-  const count = Math.min(plan.global, run.train.length - cursor.stepInEpoch * plan.global);
-  const world = together?.team.world ?? 1;
-  const passes = Math.ceil(Math.ceil(count / world) / plan.micro);
-  const result = computed(e, ready, rate, log, passes);
-  if (result instanceof StepAborted) return result;
-  run.ema?.update();
-  cursor.step++;
-  together?.control.step(cursor.step);
-  cursor.stepInEpoch++;
-  cursor.samples += count;
-  e.supply.ahead();
-  account.lap(COPY);
-  late.push(result, rate, log);
-  e.pace.step(count);
-  return null;
-}
-
-/** Hot too. A step that is left between two micro-batches has changed nothing that lasts, but for what is undone. */
-function computed(
-  e: Epoch,
-  ready: boolean,
-  rate: number,
-  log: boolean,
-  passes: number,
-): StepResult | StepAborted {
-  const { run, supply, running, pauses } = e;
-  const { cursor, together, account, pass: { loss } } = run;
-  try {
-    return scope(() => {
-      const batches = ready ? supply.take()! : []; // none where all ranks leave this step
-      account.lap(COPY);
-      run.flops.before(batches[0]?.input.shape[0] ?? 0);
-      const shares = together ? together.shares(batches, loss) : sharesOf(batches, loss);
-      running.mark();
-      pauses.begin();
-      return takeStep(run, e, batches, shares, rate, log, cursor.step, passes);
-    });
-  } catch (thrown) {
-    if (thrown instanceof StepAborted) return thrown;
-    throw thrown;
-  }
-}
-
-/** The run stops within a step: it is as if that had not been begun. */
-async function leave(e: Epoch, left: StepAborted): Promise<Ending> {
-  const { run, running, pauses } = e;
-  if (left.begun) run.console.line(`Step ${run.cursor.step + 1} is left in its midst, to be begun anew.`);
+/** The run stops within a step, and it is as if that had not been begun. */
+export async function abortStep(loop: Loop, { reason, begun }: StepAborted): Promise<Ending> {
+  const { run, running, pauses } = loop;
+  if (begun) run.console.line(`Step ${run.cursor.step + 1} is left in its midst, to be begun anew.`);
   pauses.undo();
   running.undo();
-  await settle(e);
-  run.cursor.sums = sumsOf(run, e.running);
-  return await stopped(run, left.reason);
+  await settle(loop);
+  run.cursor.sums = sumsOf(run, loop.running);
+  return await stopped(run, reason);
 }
 
-/** The last step's loss is heard, and what follows from it is done: before anything is saved or told of the epoch. */
-export async function settle(e: Epoch): Promise<void> {
-  e.late.settle();
-  if (e.run.guard.pending !== null) await goBack(e);
+/** Reads the last step's loss and does what follows from it, before anything is saved or reported of the epoch. */
+export async function settle(loop: Loop): Promise<void> {
+  loop.deferred.settle();
+  if (loop.run.guard.pending !== null) await goBack(loop);
 }
 
-async function goBack(e: Epoch): Promise<void> {
-  e.late.settle();
-  await rewind(e.run);
-  e.running.close();
-  e.running = emptySums(e.run); // what was seen before is not what these weights have learnt
+export async function goBack(loop: Loop): Promise<void> {
+  loop.deferred.settle();
+  await rewind(loop.run);
+  loop.running.close();
+  loop.running = emptySums(loop.run); // what was seen before is not what these weights have learnt
 }
 
 // An epoch's running metrics where virtual shards and ranks keep parts of them: begun, gone on with, put together.

@@ -13,6 +13,7 @@ import { measureOf, type Metrics } from "./metrics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";
 import { type RunningMetrics, runningMetrics, type Worst } from "./running_metrics.ts";
 import { itemsOf, type MicroBatch } from "./step.ts";
+import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import type { Spent } from "../run/account.ts";
 import { epochLine } from "../run/console.ts";
@@ -143,20 +144,19 @@ function judgeInParts(
   return most;
 }
 
-// What happens between two epochs: evaluation, with averaged weights where there are some, and the lines and events
-// that tell of it.
+// Between two epochs: evaluation, with averaged weights where there are some, its verdict, and the epoch's report.
 
-/** An evaluation that a request to stop has cut short. */
-export class Cut {
+/** A request to stop ended the evaluation: a save does not wait for a long one. */
+export class EvaluationAborted {
   constructor(readonly reason: string) {}
 }
 
-/** Null without validation data; cut when the run is to stop: a save must not wait for a long evaluation. */
+/** Null without validation data. */
 export async function evaluateEpoch(
   run: Run,
   epoch: number,
-  breath: EventLoopTurn,
-): Promise<Evaluation | null | Cut> {
+  turn: EventLoopTurn,
+): Promise<Evaluation | null | EvaluationAborted> {
   const { val, config: { training }, cursor, console, events, requests, together } = run;
   if (val === null) return null;
   const stop = (between: boolean): string | null => {
@@ -180,10 +180,10 @@ export async function evaluateEpoch(
       steps: of,
       phase: "evaluating",
     });
-    if (breath.due()) await breath.take();
+    if (turn.due()) await turn.take();
     const reason = stop(between) ?? (between ? null : given(Math.ceil((of - done) / stride)));
     // Of several ranks, the place after the last batch is theirs too: nobody asks a second time.
-    if (reason !== null && (done < of || together)) throw new Cut(reason);
+    if (reason !== null && (done < of || together)) throw new EvaluationAborted(reason);
   };
   together?.control.phase("evaluation");
   together?.shareBuffers();
@@ -205,7 +205,7 @@ export async function evaluateEpoch(
     run.pictures?.(run.pass, cursor.step);
     return evaluation;
   } catch (error) {
-    if (error instanceof Cut) return error;
+    if (error instanceof EvaluationAborted) return error;
     throw error;
   } finally {
     run.ema?.swap();
@@ -238,7 +238,7 @@ export function reportEpoch(
     seconds: time.seconds,
     ...time.spent,
   });
-  tellSkipped(run);
+  warnSkipped(run);
   const task = train.facts.task === "segmentation" ? "classification" : train.facts.task;
   const score = (metrics: Metrics | undefined) => metrics?.accuracy ?? metrics?.r2 ?? metrics?.perplexity;
   run.console.line(epochLine({
@@ -256,7 +256,7 @@ export function reportEpoch(
   }));
 }
 
-function tellSkipped({ feed, console, events, cursor }: Run): void {
+function warnSkipped({ feed, console, events, cursor }: Run): void {
   const skipped = feed.skipped();
   if (skipped === 0) return;
   const message =
@@ -264,4 +264,45 @@ function tellSkipped({ feed, console, events, cursor }: Run): void {
     "replaced so far, each by the one after it (--bad-samples skip).";
   console.warn(message);
   events.emit({ kind: "warning", step: cursor.step, message });
+}
+
+/** The best validation loss so far; one that is not finite never is. */
+export interface Best {
+  epoch: number;
+  valLoss: number;
+}
+
+/** `patience` epochs without a better validation loss end the run; 0 never does. */
+export function judgeEpoch(
+  best: Best | null,
+  now: Best,
+  patience: number,
+): { best: Best | null; better: boolean; stop: boolean } {
+  const better = Number.isFinite(now.valLoss) && (best === null || now.valLoss < best.valLoss);
+  if (better) return { best: now, better, stop: false };
+  return { best, better, stop: patience > 0 && now.epoch - (best?.epoch ?? 0) >= patience };
+}
+
+export const earlyStop = (patience: number): string =>
+  `Stopped early (no better validation loss for ${patience} epochs)`;
+
+/** Training goes on after such an evaluation: its next steps may come to a number again. */
+export function warnNonFinite({ console, events, cursor: { step } }: Run, valLoss: number): void {
+  if (Number.isFinite(valLoss)) return;
+  const message = `The validation loss is ${valLoss} after step ${step}, which is never the best.`;
+  console.warn(message);
+  events.emit({ kind: "warning", step, message });
+}
+
+/** A run that ends with such an evaluation has come to nothing, although its weights may still be finite. */
+export function refuseNonFinite({ valLoss, step, best }: Run["cursor"]): void {
+  if (valLoss === null || Number.isFinite(valLoss)) return;
+  const kept = best === null
+    ? "No epoch had a finite one, so there is no best checkpoint."
+    : `The best checkpoint is still that of epoch ${best.epoch}.`;
+  throw new UserError(
+    "numerics",
+    `The validation loss is ${valLoss} after the last step (${step}): with the weights of now the model gives no ` +
+      `number. ${kept} Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.`,
+  );
 }

@@ -1,170 +1,158 @@
-// The training loop: epochs, evaluation, saves, early stopping.
-import { EVALUATION, REST, SAVE, spentBetween } from "../run/account.ts";
-import { openThroughput } from "./throughput.ts";
+// The training loop. For each epoch, for each step: the next batch, a training step, requests and saves; then evaluation,
+// report and save.
+import { scope } from "../../ffi/tensor.ts";
+import { COPY, EVALUATION, REST, SAVE, spentBetween } from "../run/account.ts";
+import { isUnfinished } from "./batches.ts";
+import { abortStep, beginEpoch, goBack, type Loop, openLoop, settle, sumsOf, wholeOf } from "./epoch.ts";
 import {
-  enough,
-  openBoundaryRequests,
-  openEventLoopTurn,
-  openPauses,
-  save,
-  stopped,
-  stoppedFor,
-} from "./pauses.ts";
-import { isUnfinished, placeInEpoch } from "./batches.ts";
-import {
-  beforeSecondStep,
-  type Common,
-  type Epoch,
-  openEpoch,
-  settle,
-  sumsOf,
-  trainSteps,
-  wholeOf,
-} from "./epoch.ts";
-import { Cut, evaluateEpoch, reportEpoch } from "./evaluate.ts";
+  earlyStop,
+  evaluateEpoch,
+  EvaluationAborted,
+  judgeEpoch,
+  refuseNonFinite,
+  reportEpoch,
+  warnNonFinite,
+} from "./evaluate.ts";
+import { enough, save, StepAborted, stopped, stoppedFor } from "./pauses.ts";
 import type { Ending, Run } from "./run.ts";
-import type { RunningMetrics } from "./running_metrics.ts";
-import { UserError } from "../base/errors.ts";
+import { learningRate } from "./schedule.ts";
+import { sharesOf, type StepResult, takeStep } from "./step.ts";
 
-// The training loop, epoch by epoch: how it begins, what comes after an epoch's steps, how it ends.
+/** Longest wait for data before signals and requests are looked at. */
+const WAIT_MS = 50;
 
-/** Ends when the last checkpoint is in place. */
+/** Trains to the end of the run, or until it is asked to stop; the last checkpoint is in place then. */
 export async function trainLoop(run: Run): Promise<Ending> {
-  run.events.emit(run.times.since(run.cursor.step, run.cursor.samples));
-  const ending = await train(run);
+  const { account, cursor, saver } = run;
+  run.events.emit(run.times.since(cursor.step, cursor.samples));
+  const ending = await trainEpochs(run);
   await run.profile?.finish();
   run.together?.control.phase("save");
-  run.account.lap(REST);
-  await run.saver.settle();
-  run.account.lap(SAVE);
-  const { valLoss } = run.cursor;
-  if (!ending.stopped && valLoss !== null && !Number.isFinite(valLoss)) {
-    throw endsInNoNumber({ ...run.cursor, valLoss });
-  }
+  account.lap(REST);
+  await saver.settle();
+  account.lap(SAVE);
+  if (!ending.stopped) refuseNonFinite(cursor);
   return ending;
 }
 
-async function train(run: Run): Promise<Ending> {
-  const common = begin(run);
-  const early = await askedBefore(common);
-  if (early !== null) return await stopped(run, early);
-  if (!unfinished(run)) {
+async function trainEpochs(run: Run): Promise<Ending> {
+  const { cursor, config: { training } } = run;
+  const loop = openLoop(run);
+  await loop.turn.take(); // signals that came while the run was put together
+  if (run.together) run.together.wish(run.requests, false); // ranks stop at the same place, in a step
+  else if (isUnfinished(training, cursor)) {
+    const stop = run.requests.stop();
+    if (stop !== null) return await stopped(run, stop);
+  }
+  if (!isUnfinished(training, cursor)) {
     return { outcome: "Nothing to do (the run is finished)", stopped: false };
   }
-  while (unfinished(run)) {
-    const epoch = openEpoch(common);
-    const ending = await trainSteps(epoch) ?? await endEpoch(epoch);
+  while (isUnfinished(training, cursor)) {
+    beginEpoch(loop);
+    const ending = await trainSteps(loop) ?? await endEpoch(loop);
     if (ending !== null) return ending;
-    common.pace.resume();
+    loop.pace.resume();
   }
-  const outcome = enough(run) ? `Reached --max-steps ${run.config.training.max_steps}` : "Finished";
+  const outcome = enough(run) ? `Reached --max-steps ${training.max_steps}` : "Finished";
   return { outcome, stopped: false };
 }
 
-function begin(run: Run): Common {
-  const supply = run.feed.of(run.train);
-  const pace = openThroughput(), breath = openEventLoopTurn(), pauses = openPauses(run);
-  const asked = openBoundaryRequests(run, pauses);
-  Object.assign(run.cursor, placeInEpoch(run.cursor, run.plan, run.train.length));
-  return { run, supply, pace, breath, pauses, asked, beforeStep: beforeSecondStep(run) };
-}
-
-const unfinished = ({ config, cursor }: Run): boolean => isUnfinished(config.training, cursor);
-
-/** Why to stop before the first step. Ranks only pass on what they were asked for: they stop together, in a step. */
-async function askedBefore({ run, breath }: Common): Promise<string | null> {
-  await breath.take(); // what came while the run was put together
-  if (!run.together) return unfinished(run) ? run.requests.stop() : null;
-  run.together.wish(run.requests, false);
+/** Takes the steps that the epoch still has, or those up to --max-steps. Returns how the run ends where it stops here. */
+export async function trainSteps(loop: Loop): Promise<Ending | null> {
+  const { run, supply, pauses } = loop;
+  const { cursor, plan, together, account, guard, profile } = run;
+  while (cursor.stepInEpoch < plan.stepsPerEpoch) {
+    together?.control.phase("data.next");
+    account.lap(REST);
+    if (profile?.at(cursor.step)) await profile.finish();
+    const ready = supply.ready(WAIT_MS);
+    const between = ready || pauses.endsHere(); // a step is due, or all ranks abort it
+    if (between) {
+      loop.beforeStep();
+      const aborted = trainStep(loop, ready);
+      if (aborted !== null) return await abortStep(loop, aborted);
+    }
+    if (guard.pending !== null) await goBack(loop);
+    if (between) together?.stepped(run);
+    if (!between || loop.turn.due()) await loop.turn.take();
+    const due = loop.due(between);
+    if (due.stop !== null || due.save !== null || enough(run)) {
+      await settle(loop);
+      cursor.sums = sumsOf(run, loop.running);
+      if (due.stop !== null) return await stopped(run, due.stop);
+      if (enough(run)) break;
+      await save(run, due.save!, false);
+    }
+  }
   return null;
 }
 
-/** Evaluation, report and save after an epoch's steps, or after the last of --max-steps. */
-async function endEpoch(epoch: Epoch): Promise<Ending | null> {
-  const { run, number, pace, breath, asked } = epoch;
-  const { config: { training }, cursor, plan } = run;
-  const trained = await cameTo(epoch);
-  const evaluation = await evaluateEpoch(run, number, breath);
-  run.account.lap(EVALUATION);
-  if (evaluation instanceof Cut) return await stopped(run, evaluation.reason);
+/** Hot: nothing is read from the device but by deferred metrics, and nothing is logged. Returns where the step was aborted. */
+function trainStep(loop: Loop, ready: boolean): StepAborted | null {
+  const { run, supply, pauses, deferred, pace } = loop;
+  const { cursor, plan, together, account } = run;
+  together?.control.phase("forward");
+  const rate = learningRate(run.schedule, cursor.step);
+  const log = loop.logged(cursor.step + 1);
+  const samples = Math.min(plan.global, run.train.length - cursor.stepInEpoch * plan.global);
+  const passes = Math.ceil(Math.ceil(samples / (together?.team.world ?? 1)) / plan.micro);
+  let result: StepResult;
+  try {
+    result = scope(() => {
+      const batches = ready ? supply.take()! : []; // none where all ranks abort this step
+      account.lap(COPY);
+      run.flops.before(batches[0]?.input.shape[0] ?? 0);
+      const shares = together ? together.shares(batches, run.pass.loss) : sharesOf(batches, run.pass.loss);
+      loop.running.mark();
+      pauses.begin();
+      return takeStep(run, loop, batches, shares, rate, log, cursor.step, passes);
+    });
+  } catch (thrown) {
+    if (thrown instanceof StepAborted) return thrown;
+    throw thrown;
+  }
+  run.ema?.update();
+  cursor.step++;
+  together?.control.step(cursor.step);
+  cursor.stepInEpoch++;
+  cursor.samples += samples;
+  supply.ahead();
+  account.lap(COPY);
+  deferred.push(result, rate, log);
+  pace.step(samples);
+  return null;
+}
+
+/** Evaluates, reports and saves after an epoch's steps, or after the last of --max-steps. */
+async function endEpoch(loop: Loop): Promise<Ending | null> {
+  const { run, number, pace } = loop;
+  const { config: { training }, cursor, plan, account } = run;
+  await settle(loop);
+  pace.pause();
+  cursor.sums = sumsOf(run, loop.running); // after a stop during the evaluation, resuming begins with it
+  const trained = wholeOf(run, loop.running, cursor.sums).result();
+  account.lap(REST);
+  const evaluation = await evaluateEpoch(run, number, loop.turn);
+  account.lap(EVALUATION);
+  if (evaluation instanceof EvaluationAborted) return await stopped(run, evaluation.reason);
   if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
     Object.assign(cursor, { epoch: number + 1, stepInEpoch: 0, sums: [] });
   }
-  const now = evaluation && { epoch: number + 1, valLoss: evaluation.valLoss };
-  const verdict = now && judgeEpoch(cursor.best, now, training.early_stopping_patience);
+  const verdict = evaluation &&
+    judgeEpoch(
+      cursor.best,
+      { epoch: number + 1, valLoss: evaluation.valLoss },
+      training.early_stopping_patience,
+    );
   if (verdict) {
-    Object.assign(cursor, { best: verdict.best, valLoss: now.valLoss });
-    if (!Number.isFinite(now.valLoss)) tellNoNumber(run, now.valLoss);
+    Object.assign(cursor, { best: verdict.best, valLoss: evaluation.valLoss });
+    warnNonFinite(run, evaluation.valLoss);
   }
-  reportEpoch(
-    run,
-    number,
-    trained,
-    evaluation,
-    pace.epochRate(),
-    spentBetween(epoch.began, run.account.look()),
-  );
+  const time = spentBetween(loop.began, account.look());
+  reportEpoch(run, number, trained, evaluation, pace.epochRate(), time);
   await save(run, "epoch", verdict?.better ?? false);
   if (verdict?.stop) return { outcome: earlyStop(training.early_stopping_patience), stopped: false };
-  const { stop, save: due } = asked(true);
-  if (due === "request") await save(run, due, false); // it came while the epoch's own was made
-  return stop !== null && unfinished(run) ? stoppedFor(stop) : null;
-}
-
-function tellNoNumber({ console, events, cursor: { step } }: Run, valLoss: number): void {
-  const message = noNumber(valLoss, step);
-  console.warn(message);
-  events.emit({ kind: "warning", step, message });
-}
-
-/** What an epoch's steps came to, over all ranks. */
-async function cameTo(epoch: Epoch): Promise<ReturnType<RunningMetrics["result"]>> {
-  const { run } = epoch;
-  await settle(epoch);
-  epoch.pace.pause();
-  run.cursor.sums = sumsOf(run, epoch.running); // a stop during the evaluation: resuming begins with it
-  const whole = wholeOf(run, epoch.running, run.cursor.sums);
-  const result = whole.result();
-  run.account.lap(REST);
-  return result;
-}
-
-const earlyStop = (patience: number) => `Stopped early (no better validation loss for ${patience} epochs)`;
-
-// Best validation loss so far, and whether patience has run out. What is not finite is never the best.
-
-export interface Best {
-  epoch: number;
-  valLoss: number;
-}
-
-/** `patience` epochs without a better validation loss end the run; 0 never does. */
-export function judgeEpoch(
-  best: Best | null,
-  now: Best,
-  patience: number,
-): { best: Best | null; better: boolean; stop: boolean } {
-  const better = Number.isFinite(now.valLoss) && (best === null || now.valLoss < best.valLoss);
-  if (better) return { best: now, better, stop: false };
-  return { best, better, stop: patience > 0 && now.epoch - (best?.epoch ?? 0) >= patience };
-}
-
-/** What is said of an evaluation that came to no number while training goes on: its next steps may tell more. */
-const noNumber = (valLoss: number, step: number): string =>
-  `The validation loss is ${valLoss} after step ${step}, which is never the best.`;
-
-/** A run that ends with such an evaluation has come to nothing, although its weights may still be finite. */
-function endsInNoNumber({ valLoss, step, best }: {
-  readonly valLoss: number;
-  readonly step: number;
-  readonly best: Best | null;
-}): UserError {
-  const kept = best === null
-    ? "No epoch had a finite one, so there is no best checkpoint."
-    : `The best checkpoint is still that of epoch ${best.epoch}.`;
-  return new UserError(
-    "numerics",
-    `The validation loss is ${valLoss} after the last step (${step}): with the weights of now the model gives no ` +
-      `number. ${kept} Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.`,
-  );
+  const due = loop.due(true);
+  if (due.save === "request") await save(run, due.save, false); // it came while the epoch's own was made
+  return due.stop !== null && isUnfinished(training, cursor) ? stoppedFor(due.stop) : null;
 }

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type Best, judgeEpoch } from "../../../core/train/trainer.ts";
+import { type Best, judgeEpoch } from "../../../core/train/evaluate.ts";
 
 /** The epochs that were the best so far, and the one that ended the run. */
 function follow(losses: number[], patience: number) {

@@ -2,7 +2,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import type { Control } from "../../../core/ranks/control/control.ts";
 import { openEventLoopTurn } from "../../../core/train/pauses.ts";
-import { Cut, evaluateEpoch } from "../../../core/train/evaluate.ts";
+import { evaluateEpoch, EvaluationAborted } from "../../../core/train/evaluate.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
 import type { Run } from "../../../core/train/run.ts";
@@ -79,7 +79,7 @@ for (const rank of [0, 1]) {
       const last = Math.ceil(PLACES / 2);
       const here = () => ++places === last ? { what: "stop" as const, reason: WHY, at: last } : null;
       const { result, met } = await asRank(folder, rank, { here });
-      assertEquals(result, new Cut(WHY));
+      assertEquals(result, new EvaluationAborted(WHY));
       assertEquals([places, met], [last, 0], "no place is left out, and nobody meets after it");
     }),
   );
@@ -104,7 +104,7 @@ Deno.test(
       return asRank(`${folder}/${places}`, 0, { here: () => null, ahead }, { feed });
     };
     const { result } = await evaluated(Math.ceil(PLACES / 2));
-    assertEquals(result, new Cut(WHY));
+    assertEquals(result, new EvaluationAborted(WHY));
     await assertRejects(() => evaluated(Math.ceil(PLACES / 2) + 1), Error, "it still waits");
   }),
 );

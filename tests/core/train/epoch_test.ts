@@ -1,10 +1,9 @@
 // The steps of an epoch: what comes after what in each, which is what ranks rely on that meet there. Whole runs: loop_test.ts.
 import { assertEquals } from "@std/assert";
-import { openBoundaryRequests, openEventLoopTurn, openPauses } from "../../../core/train/pauses.ts";
-import { type Common, openEpoch, settle, trainSteps } from "../../../core/train/epoch.ts";
+import { beginEpoch, type Loop, openLoop, settle } from "../../../core/train/epoch.ts";
+import { trainSteps } from "../../../core/train/trainer.ts";
 import type { Run } from "../../../core/train/run.ts";
 import { COMMUNICATION, COMPUTE, COPY, DATA, OPTIMIZER, REST, SAVE } from "../../../core/run/account.ts";
-import { openThroughput } from "../../../core/train/throughput.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { oneOfMany } from "./one_of_many.ts";
 import { started } from "./started.ts";
@@ -14,17 +13,10 @@ const FLAGS =
   ("--data-type synthetic --model mlp --hidden-size 16 --epochs 2 --train-samples 40 --val-samples 0 " +
     "--batch-size 8 --grad-accum 2").split(" ");
 
-function commonOf(run: Run): Common {
-  const pauses = openPauses(run);
-  return {
-    run,
-    supply: run.feed.of(run.train),
-    pace: openThroughput(),
-    breath: openEventLoopTurn(),
-    pauses,
-    asked: openBoundaryRequests(run, pauses),
-    beforeStep() {},
-  };
+function loopOf(run: Run): Loop {
+  const loop = Object.assign(openLoop(run), { beforeStep() {} });
+  beginEpoch(loop);
+  return loop;
 }
 
 /** The same run as one of many, and what it does with the others and with the saver, in order. */
@@ -65,8 +57,7 @@ Deno.test(
   inFolder(async (folder) => {
     await started(folder, FLAGS, async (prepared) => {
       const { run, did } = watched(prepared.run);
-      const common = commonOf(run);
-      const epoch = openEpoch(common);
+      const epoch = loopOf(run);
       assertEquals(await trainSteps(epoch), null);
       assertEquals(did, [1, 2, 3].flatMap(step));
       assertEquals([run.cursor.stepInEpoch, run.cursor.samples], [3, 40]);
@@ -81,12 +72,12 @@ Deno.test(
   inFolder(async (folder) => {
     await started(folder, [...FLAGS, "--save-interval", "1steps", "--max-steps", "2"], async (prepared) => {
       const { run, did } = watched(prepared.run);
-      assertEquals(await trainSteps(openEpoch(commonOf(run))), null);
+      assertEquals(await trainSteps(loopOf(run)), null);
       assertEquals(did, [...step(1), "sums", "save", "saved: interval", ...step(2), "sums"]);
       assertEquals(run.cursor.stepInEpoch, 2);
       did.length = 0;
       const asked = { ...run, requests: { ...run.requests, stop: () => "the test" } };
-      const ending = await trainSteps(openEpoch(commonOf(asked)));
+      const ending = await trainSteps(loopOf(asked));
       assertEquals(ending, { outcome: "Stopped on request (the test)", stopped: true });
       const left = ["data.next", "forward", "items", "wish", "here", "sums", "save", "saved: stop"];
       assertEquals([did, run.cursor.stepInEpoch], [left, 2]);
@@ -100,7 +91,7 @@ Deno.test(
     await started(folder, FLAGS, async ({ run }) => {
       const laps: number[] = [];
       run.account.hearer = (part) => void laps.push(part === DATA ? COPY : part); // memory is waited for a moment, too
-      assertEquals(await trainSteps(openEpoch(commonOf(run))), null);
+      assertEquals(await trainSteps(loopOf(run)), null);
       run.account.hearer = null;
       const one = [REST, COPY, COMPUTE, OPTIMIZER, SAVE, OPTIMIZER, COPY];
       const changes = laps.filter((part, i) => part !== laps[i - 1]); // who looks at the account ends a lap of rest
