@@ -39,7 +39,7 @@ const parts: Parts = {
   stateDict: model.root.stateDict(),
   ...{ optimizer, scaler: null, ema: null },
 };
-const places = { run: how, logs: folder, checkpoints: folder, ending: "pt" };
+const paths = { run: how, logs: folder, checkpoints: folder, ending: "pt" };
 const schedule = { type: "constant", peak: 1e-3, min: 0, warmup: 0, total: 1, every: 1, gamma: 1 } as const;
 
 let last = NaN;
@@ -54,7 +54,7 @@ function train(): void {
 let saved: Omit<Saved, "cpu"> = { seconds: NaN, stall: NaN, bytes: NaN };
 const quiet = () => {};
 const saver = how === "synchronous" ? null : openSaver({
-  ...{ config, places, parts, cursor, schedule },
+  ...{ config, paths, parts, cursor, schedule },
   console: { line: quiet, final: quiet, warn: console.error, progress: quiet, event: quiet, close: quiet },
   events: {
     emit(event) {
@@ -73,7 +73,7 @@ const saver = how === "synchronous" ? null : openSaver({
 function saveHere(): void {
   const began = performance.now();
   const about: Facts = { version: "", run: how, seed: 0, learningRate: 1e-3, scheduler: schedule, config };
-  const bytes = writePt(latestPath(places), toTree(parts, cursor, about), { verify: true });
+  const bytes = writePt(latestPath(paths), toTree(parts, cursor, about), { verify: true });
   const seconds = (performance.now() - began) / 1000;
   saved = { seconds, stall: seconds, bytes };
 }

@@ -24,7 +24,7 @@ if (!isLibtorch(found)) throw new Error(found.reason);
 openLibtorch(found);
 await loadReader(config.data);
 const start = { config, preset: null, device: "cpu", libtorch: found, resume: null, loaders: 0 } as const;
-const { run, places } = prepare({ ...start, notes: [], outputs: OUTPUTS });
+const run = prepare({ ...start, notes: [], outputs: OUTPUTS });
 
 const turns: Turn[] = [];
 const training = run.config.training as { log_interval: number; max_steps: number };
@@ -97,7 +97,7 @@ run.feed.close();
 run.console.close();
 run.requests.close();
 await run.events.close();
-const events = `${places.logs}/events.jsonl`;
+const events = `${run.paths.logs}/events.jsonl`;
 const lines = readEvents(events).filter(({ kind }) => kind === "step").length;
 const worked: Worked = {
   turns: turns.slice(0, turns.length - turns.length % 4),

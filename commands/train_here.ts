@@ -22,7 +22,7 @@ import { OUTPUTS } from "../core/outputs/outputs.ts";
 import { outOfMemory } from "../core/train/memory.ts";
 import { ranksSharingCores, shareCores } from "../core/train/rank_group.ts";
 import { refuseZero } from "../core/train/gradients/zero.ts";
-import { prepare, type Prepared } from "../core/train/prepare.ts";
+import { prepare, type Trainer } from "../core/train/prepare.ts";
 import { catchEarlySignals, endByOneself, stopSignals, unlessStopped } from "../core/train/stop.ts";
 import { announce, conclude, exit, type Started, startedBy } from "../core/train/summary.ts";
 import { settleSpin, spinSentence } from "../ffi/preload.ts";
@@ -138,7 +138,7 @@ async function trainOn(
   const ready = await unlessStopped(generateMissing(resolved.config, libtorch, where));
   await loadReader(ready.config.data);
   const loading = loaderThreads(resolved, device, sharing);
-  const prepared = prepare({
+  const trainer = prepare({
     config: ready.config,
     preset: resolved.preset,
     device,
@@ -164,13 +164,13 @@ async function trainOn(
     ],
     began,
   });
-  writeRun(prepared.places);
-  if (where.rank === 0 && ready.config.cluster.watch_time) watchJobTime(prepared.run, env, began);
-  control?.runFolder(prepared.places.logs);
+  writeRun(trainer.paths);
+  if (where.rank === 0 && ready.config.cluster.watch_time) watchJobTime(trainer, env, began);
+  control?.runFolder(trainer.paths.logs);
   const { host: master } = where.master;
   const started = startedBy(where, world.device, env);
-  const code = await run(prepared, started, { argv, libtorch, world, master, origins: originsOf(resolved) });
-  return { code, places: prepared.places };
+  const code = await run(trainer, started, { argv, world, master, origins: originsOf(resolved) });
+  return { code, places: trainer.paths };
 }
 
 /** How threads wait is told where several compute. */
@@ -190,32 +190,31 @@ export function refuseOtherLayout(
 }
 
 async function run(
-  prepared: Prepared,
+  trainer: Trainer,
   started: Started,
   context: Parameters<typeof announce>[1],
 ): Promise<number> {
-  const { run } = prepared;
-  announce(prepared, context);
+  announce(trainer, context);
   try {
-    const ending = await trainLoop(run);
+    const ending = await trainLoop(trainer);
     if (ending.stopped) {
       endByOneself();
       notifyScript(Deno.env.toObject(), ending.outcome);
     }
-    conclude(prepared, ending, context.argv, started);
+    conclude(trainer, ending, context.argv, started);
     return ending.stopped ? EXIT.stopped : EXIT.done;
   } catch (cause) {
-    await run.saver.close(); // what is being written is told before the end is
-    const error = asUserError(outOfMemory(cause, prepared));
+    await trainer.saver.close(); // what is being written is told before the end is
+    const error = asUserError(outOfMemory(cause, trainer));
     const code = error instanceof UserError ? error.exitCode : EXIT.internal;
     const message = error instanceof Error ? error.message : String(error);
-    exit(run, code, message);
+    exit(trainer, code, message);
     throw error;
   } finally {
-    await run.saver.close();
-    run.feed.close();
-    await run.events.close();
-    run.console.close();
-    run.requests.close();
+    await trainer.saver.close();
+    trainer.feed.close();
+    await trainer.events.close();
+    trainer.console.close();
+    trainer.requests.close();
   }
 }

@@ -9,7 +9,7 @@ import { stepsInAll } from "./batches.ts";
 import { memoryInUse } from "./device.ts";
 import type { Spike } from "./guards/spikes.ts";
 import { firstNonFinite } from "./gradients/norm.ts";
-import type { Run } from "./run.ts";
+import type { Trainer } from "./prepare.ts";
 import type { StepResult } from "./step.ts";
 
 export interface DeferredMetrics {
@@ -35,12 +35,12 @@ interface Waiting {
 const SHOW_MS = 100;
 const MEMORY_MS = 250, MIB = 2 ** 20;
 
-export function openDeferredMetrics(run: Run, epoch: number, pace: Throughput): DeferredMetrics {
-  const { cursor, plan, events, console, guard, times, account, scaler, pass } = run;
-  const { epochs } = run.config.training, steps = stepsInAll(run.config.training, plan);
+export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throughput): DeferredMetrics {
+  const { cursor, plan, events, console, guard, times, account, scaler, pass } = trainer;
+  const { epochs } = trainer.config.training, steps = stepsInAll(trainer.config.training, plan);
   let waiting: Waiting | null = null;
   let shownAt = -Infinity;
-  const memory = openMemory(run);
+  const memory = openMemory(trainer);
   let waitedBefore = account.spent[DATA];
 
   const show = (w: Waiting, loss: number, now: number) => {
@@ -65,15 +65,15 @@ export function openDeferredMetrics(run: Run, epoch: number, pace: Throughput): 
     const loss = w.loss.take((t) => t.item());
     const norm = w.norm?.take((t) => t.item());
     if (pass.onGpu) account.lap(COMPUTE); // the device was waited for
-    run.lineage.stepped(w.step);
+    trainer.lineage.stepped(w.step);
     if (w.skipped !== null) {
       console.warn(w.skipped);
       const about = w.spike ? "spike" : undefined;
       events.emit({ kind: "warning", step: w.step, message: w.skipped, about });
-    } else if (!Number.isFinite(loss) && !guard.takesNonFinite) throw notFinite(run, w.step, loss);
+    } else if (!Number.isFinite(loss) && !guard.takesNonFinite) throw notFinite(trainer, w.step, loss);
     else {
       const spike = guard.heard(w.step, loss);
-      if (spike !== null) tellSpike(run, spike);
+      if (spike !== null) tellSpike(trainer, spike);
     }
     if (w.log) {
       events.emit({
@@ -91,7 +91,7 @@ export function openDeferredMetrics(run: Run, epoch: number, pace: Throughput): 
       });
       const spent = times.due(w.step, w.samples);
       if (spent !== null) events.emit(spent);
-      if (run.config.training.log_gpu_memory) events.emit(systemEvent(run, w.step));
+      if (trainer.config.training.log_gpu_memory) events.emit(systemEvent(trainer, w.step));
     }
     show(w, loss, now);
   };
@@ -120,12 +120,12 @@ export function openDeferredMetrics(run: Run, epoch: number, pace: Throughput): 
 }
 
 /** Asking for the memory in use costs as much as twenty small ops: it is asked for now and then. */
-function openMemory(run: Run): { now(at: number): number; news(at: number): number | undefined } {
+function openMemory(trainer: Trainer): { now(at: number): number; news(at: number): number | undefined } {
   let asked = -Infinity, bytes = 0, told = -Infinity;
   const now = (at: number) => {
     if (at - asked < MEMORY_MS) return bytes;
     asked = at;
-    return bytes = run.memory();
+    return bytes = trainer.memory();
   };
   const news = (at: number) => {
     if (Math.abs(now(at) - told) < MIB) return undefined;
@@ -136,26 +136,26 @@ function openMemory(run: Run): { now(at: number): number; news(at: number): numb
 
 const microseconds = (seconds: number) => Math.round(1e6 * seconds) / 1e6;
 
-function tellSpike({ console, events }: Run, { step, message }: Spike): void {
+function tellSpike({ console, events }: Trainer, { step, message }: Spike): void {
   console.warn(message);
   events.emit({ kind: "warning", step, message, about: "spike" });
 }
 
-function systemEvent(run: Run, step: number): SystemEvent {
-  const onGpu = run.pass.onGpu;
+function systemEvent(trainer: Trainer, step: number): SystemEvent {
+  const onGpu = trainer.pass.onGpu;
   return {
     kind: "system",
     step,
     rss_bytes: memoryInUse("cpu"),
-    device_bytes: onGpu ? run.memory() : undefined,
+    device_bytes: onGpu ? trainer.memory() : undefined,
   };
 }
 
-function notFinite(run: Run, step: number, loss: number): UserError {
+function notFinite(trainer: Trainer, step: number, loss: number): UserError {
   return new UserError(
     "numerics",
     `The loss became ${loss} at step ${step} (first tensor that is not finite: ${
-      firstNonFinite(run.gradients.arena)
+      firstNonFinite(trainer.gradients.arena)
     }). ` +
       "Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.",
   );

@@ -20,7 +20,7 @@ import { loggedSteps, placeInEpoch } from "./batches.ts";
 import { rewind } from "./guards/spikes.ts";
 import { type DeferredMetrics, openDeferredMetrics } from "./deferred_metrics.ts";
 import { type RunningMetrics, runningMetrics } from "./running_metrics.ts";
-import type { Ending, Run } from "./run.ts";
+import type { Ending, Trainer } from "./prepare.ts";
 import { itemsOf, type MicroBatch } from "./step.ts";
 import { measureOf } from "./metrics.ts";
 import type { VirtualShards } from "./gradients/virtual_shards.ts";
@@ -28,7 +28,7 @@ import { keepAllFreedMemory } from "../../ffi/library.ts";
 import { freeMemory } from "../base/memory.ts";
 
 export interface Loop {
-  readonly run: Run;
+  readonly trainer: Trainer;
   readonly supply: Supply;
   readonly pace: Throughput;
   readonly turn: EventLoopTurn;
@@ -47,18 +47,18 @@ export interface Loop {
   began: TimeMark;
 }
 
-export function openLoop(run: Run): Loop {
-  const { cursor, plan, config, pass: { loss } } = run;
-  const pauses = openPauses(run), pace = openThroughput();
-  Object.assign(cursor, placeInEpoch(cursor, plan, run.train.length));
+export function openLoop(trainer: Trainer): Loop {
+  const { cursor, plan, config, pass: { loss } } = trainer;
+  const pauses = openPauses(trainer), pace = openThroughput();
+  Object.assign(cursor, placeInEpoch(cursor, plan, trainer.data.train.length));
   const loop = {
-    run,
-    supply: run.feed.of(run.train),
+    trainer,
+    supply: trainer.feed.of(trainer.data.train),
     pace,
     turn: openEventLoopTurn(),
     pauses,
-    due: openBoundaryRequests(run, pauses),
-    beforeStep: beforeSecondStep(run),
+    due: openBoundaryRequests(trainer, pauses),
+    beforeStep: beforeSecondStep(trainer),
     logged: loggedSteps(config.training, plan),
     observe: ({ output, loss: mean }, b) =>
       loop.running.observe({ output, target: b.target, loss: mean, items: itemsOf(b, loss), part: b.shard }),
@@ -67,24 +67,28 @@ export function openLoop(run: Run): Loop {
 }
 
 export function beginEpoch(loop: Loop): void {
-  const { run, supply, pace } = loop;
-  const { config: { training, data }, cursor } = run;
+  const { trainer, supply, pace } = loop;
+  const { config: { training, data }, cursor } = trainer;
   loop.number = cursor.epoch;
-  loop.running = sumsSoFar(run);
-  loop.deferred = openDeferredMetrics(run, loop.number, pace);
-  loop.began = run.account.look();
+  loop.running = sumsSoFar(trainer);
+  loop.deferred = openDeferredMetrics(trainer, loop.number, pace);
+  loop.began = trainer.account.look();
   pace.startEpoch();
   supply.begin(
-    partsToCome(run, loop.number, order(run.train.length, training.seed, loop.number, data.shuffle)),
+    partsToCome(
+      trainer,
+      loop.number,
+      order(trainer.data.train.length, training.seed, loop.number, data.shuffle),
+    ),
   );
 }
 
 /** The parts of each step that the epoch still has, on this rank. */
-function partsToCome(run: Run, epoch: number, samples: Order): () => readonly Part[] | null {
-  const { config: { data }, plan, gradients: { shards }, together } = run;
-  const { rank, world } = together?.team ?? { rank: 0, world: 1 };
+function partsToCome(trainer: Trainer, epoch: number, samples: Order): () => readonly Part[] | null {
+  const { config: { data }, plan, gradients: { shards }, ranks } = trainer;
+  const { rank, world } = ranks?.team ?? { rank: 0, world: 1 };
   const mixing = data.mixup > 0 || data.cutmix > 0;
-  let fed = run.cursor.stepInEpoch; // steps whose samples the feed knows
+  let fed = trainer.cursor.stepInEpoch; // steps whose samples the feed knows
   return () => {
     if (fed >= plan.stepsPerEpoch) return null;
     const step = fed++;
@@ -96,53 +100,53 @@ function partsToCome(run: Run, epoch: number, samples: Order): () => readonly Pa
 
 /** The run stops within a step, and it is as if that had not been begun. */
 export async function abortStep(loop: Loop, { reason, begun }: StepAborted): Promise<Ending> {
-  const { run, running, pauses } = loop;
-  if (begun) run.console.line(`Step ${run.cursor.step + 1} is left in its midst, to be begun anew.`);
+  const { trainer, running, pauses } = loop;
+  if (begun) trainer.console.line(`Step ${trainer.cursor.step + 1} is left in its midst, to be begun anew.`);
   pauses.undo();
   running.undo();
   await settle(loop);
-  run.cursor.sums = sumsOf(run, loop.running);
-  return await stopped(run, reason);
+  trainer.cursor.sums = sumsOf(trainer, loop.running);
+  return await stopped(trainer, reason);
 }
 
 /** Reads the last step's loss and does what follows from it, before anything is saved or reported of the epoch. */
 export async function settle(loop: Loop): Promise<void> {
   loop.deferred.settle();
-  if (loop.run.guard.pending !== null) await goBack(loop);
+  if (loop.trainer.guard.pending !== null) await goBack(loop);
 }
 
 export async function goBack(loop: Loop): Promise<void> {
   loop.deferred.settle();
-  await rewind(loop.run);
+  await rewind(loop.trainer);
   loop.running.close();
-  loop.running = emptySums(loop.run); // what was seen before is not what these weights have learnt
+  loop.running = emptySums(loop.trainer); // what was seen before is not what these weights have learnt
 }
 
 // An epoch's running metrics where virtual shards and ranks keep parts of them: begun, gone on with, put together.
 
 /** With --deterministic=world the sums of each virtual shard are kept apart, and added up in the tree's order. */
-export const emptySums = ({ train, gradients: { shards }, pass }: Run): RunningMetrics =>
+export const emptySums = ({ data: { train }, gradients: { shards }, pass }: Trainer): RunningMetrics =>
   runningMetrics(measureOf(train, { loss: pass.loss, full: false, own: pass.metrics }), shards?.count ?? 1);
 
 /** With what a checkpoint says of the epoch, where the run goes on within it. */
-export function sumsSoFar(run: Run): RunningMetrics {
-  const { cursor, gradients: { shards }, together } = run;
-  const running = emptySums(run);
+export function sumsSoFar(trainer: Trainer): RunningMetrics {
+  const { cursor, gradients: { shards }, ranks } = trainer;
+  const running = emptySums(trainer);
   if (cursor.stepInEpoch === 0) return running;
-  const all = cursor.sums, rank = together?.team.rank ?? 0;
+  const all = cursor.sums, rank = ranks?.team.rank ?? 0;
   const same = shards && all.length === running.sums().length; // else from a run that was cut into other shards
   running.restore(same ? ownPart(all, shards) : rank === 0 ? all : []);
   return running;
 }
 
 /** Of all ranks, each of which has to call it. */
-export const sumsOf = ({ together }: Run, running: RunningMetrics): number[] =>
-  together?.sumsOf(running) ?? running.sums();
+export const sumsOf = ({ ranks }: Trainer, running: RunningMetrics): number[] =>
+  ranks?.sumsOf(running) ?? running.sums();
 
 /** The metrics of all ranks; `sums` are theirs. */
-export function wholeOf(run: Run, running: RunningMetrics, sums: readonly number[]): RunningMetrics {
-  if (!run.together) return running;
-  const whole = emptySums(run);
+export function wholeOf(trainer: Trainer, running: RunningMetrics, sums: readonly number[]): RunningMetrics {
+  if (!trainer.ranks) return running;
+  const whole = emptySums(trainer);
   whole.restore(sums);
   return whole;
 }
@@ -159,7 +163,7 @@ function ownPart(
 // What waits for a run's first step to be over: what would delay it, and what only it can tell.
 
 /** To be called before each step; does something before the second. */
-export function beforeSecondStep({ saver, pass, ranksHere }: Run): () => void {
+export function beforeSecondStep({ saver, pass, ranksHere }: Trainer): () => void {
   let steps = 0;
   return () => {
     if (++steps !== 2) return;

@@ -18,7 +18,7 @@ import { formatPlural } from "../base/format.ts";
 import type { Spent } from "../run/account.ts";
 import { epochLine } from "../run/console.ts";
 import type { EventLoopTurn } from "./pauses.ts";
-import type { Run } from "./run.ts";
+import type { Trainer } from "./prepare.ts";
 import { learningRate } from "./schedule.ts";
 
 // Evaluation: every sample exactly once, the last batch as short as it is.
@@ -153,25 +153,25 @@ export class EvaluationAborted {
 
 /** Null without validation data. */
 export async function evaluateEpoch(
-  run: Run,
+  trainer: Trainer,
   epoch: number,
   turn: EventLoopTurn,
 ): Promise<Evaluation | null | EvaluationAborted> {
-  const { val, config: { training }, cursor, console, events, requests, together } = run;
+  const { data: { val }, config: { training }, cursor, console, events, requests, ranks } = trainer;
   if (val === null) return null;
   const stop = (between: boolean): string | null => {
-    if (!together) return requests.stop();
-    together.wish(requests, false);
-    const agreed = between ? together.control.here() : null; // a save comes at the end, asked for or not
+    if (!ranks) return requests.stop();
+    ranks.wish(requests, false);
+    const agreed = between ? ranks.control.here() : null; // a save comes at the end, asked for or not
     return agreed?.what === "stop" ? agreed.reason : null;
   };
   /** All ranks stop within this evaluation: what it would come to is nobody's. */
   const given = (places: number): string | null => {
-    const ahead = together?.control.ahead();
+    const ahead = ranks?.control.ahead();
     return ahead?.what === "stop" && ahead.places <= places ? ahead.reason : null;
   };
   const size = training.eval_batch_size || training.batch_size;
-  const stride = size * (together?.team.world ?? 1);
+  const stride = size * (ranks?.team.world ?? 1);
   const poll = async (done: number, of: number, between: boolean) => {
     console.progress({
       epoch: epoch + 1,
@@ -183,14 +183,14 @@ export async function evaluateEpoch(
     if (turn.due()) await turn.take();
     const reason = stop(between) ?? (between ? null : given(Math.ceil((of - done) / stride)));
     // Of several ranks, the place after the last batch is theirs too: nobody asks a second time.
-    if (reason !== null && (done < of || together)) throw new EvaluationAborted(reason);
+    if (reason !== null && (done < of || ranks)) throw new EvaluationAborted(reason);
   };
-  together?.control.phase("evaluation");
-  together?.shareBuffers();
-  run.saver.hold();
-  run.ema?.swap();
+  ranks?.control.phase("evaluation");
+  ranks?.shareBuffers();
+  trainer.saver.hold();
+  trainer.ema?.swap();
   try {
-    const evaluation = await evaluate(run.pass, val, run.feed, size, poll, together?.team);
+    const evaluation = await evaluate(trainer.pass, val, trainer.feed, size, poll, ranks?.team);
     const { valLoss, metrics, samples, seconds, halvedTo } = evaluation;
     if (halvedTo !== null) console.warn(lessAtOnce(halvedTo, size));
     events.emit({
@@ -202,28 +202,28 @@ export async function evaluateEpoch(
       samples,
       seconds,
     });
-    run.pictures?.(run.pass, cursor.step);
+    trainer.pictures?.(trainer.pass, cursor.step);
     return evaluation;
   } catch (error) {
     if (error instanceof EvaluationAborted) return error;
     throw error;
   } finally {
-    run.ema?.swap();
+    trainer.ema?.swap();
   }
 }
 
 export function reportEpoch(
-  run: Run,
+  trainer: Trainer,
   epoch: number,
   trained: { loss: number; metrics: Metrics; worst: Evaluation["worst"] },
   evaluation: Evaluation | null,
   rate: number | null,
   time: { readonly seconds: number; readonly spent: Spent },
 ): void {
-  const { cursor, config: { training }, train } = run;
-  const lr = learningRate(run.schedule, Math.max(0, cursor.step - 1));
-  const memory = run.memory();
-  run.events.emit({
+  const { cursor, config: { training }, data: { train } } = trainer;
+  const lr = learningRate(trainer.schedule, Math.max(0, cursor.step - 1));
+  const memory = trainer.memory();
+  trainer.events.emit({
     kind: "epoch",
     step: cursor.step,
     epoch: epoch + 1,
@@ -234,14 +234,14 @@ export function reportEpoch(
     lr,
     samples_per_s: rate ?? undefined,
     memory_bytes: memory,
-    bad_samples: run.feed.skipped() || undefined,
+    bad_samples: trainer.feed.skipped() || undefined,
     seconds: time.seconds,
     ...time.spent,
   });
-  warnSkipped(run);
+  warnSkipped(trainer);
   const task = train.facts.task === "segmentation" ? "classification" : train.facts.task;
   const score = (metrics: Metrics | undefined) => metrics?.accuracy ?? metrics?.r2 ?? metrics?.perplexity;
-  run.console.line(epochLine({
+  trainer.console.line(epochLine({
     epoch: epoch + 1,
     epochs: training.epochs,
     task,
@@ -256,7 +256,7 @@ export function reportEpoch(
   }));
 }
 
-function warnSkipped({ feed, console, events, cursor }: Run): void {
+function warnSkipped({ feed, console, events, cursor }: Trainer): void {
   const skipped = feed.skipped();
   if (skipped === 0) return;
   const message =
@@ -287,7 +287,7 @@ export const earlyStop = (patience: number): string =>
   `Stopped early (no better validation loss for ${patience} epochs)`;
 
 /** Training goes on after such an evaluation: its next steps may come to a number again. */
-export function warnNonFinite({ console, events, cursor: { step } }: Run, valLoss: number): void {
+export function warnNonFinite({ console, events, cursor: { step } }: Trainer, valLoss: number): void {
   if (Number.isFinite(valLoss)) return;
   const message = `The validation loss is ${valLoss} after step ${step}, which is never the best.`;
   console.warn(message);
@@ -295,7 +295,7 @@ export function warnNonFinite({ console, events, cursor: { step } }: Run, valLos
 }
 
 /** A run that ends with such an evaluation has come to nothing, although its weights may still be finite. */
-export function refuseNonFinite({ valLoss, step, best }: Run["cursor"]): void {
+export function refuseNonFinite({ valLoss, step, best }: Trainer["cursor"]): void {
   if (valLoss === null || Number.isFinite(valLoss)) return;
   const kept = best === null
     ? "No epoch had a finite one, so there is no best checkpoint."

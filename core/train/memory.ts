@@ -6,7 +6,7 @@ import type { Config } from "../settings/settings.ts";
 import { costOf, perSampleOf } from "../models/cost.ts";
 import { type Built, needsWholeGradient } from "./build.ts";
 import { NativeError } from "../../ffi/errors.ts";
-import type { Prepared } from "./prepare.ts";
+import type { Trainer } from "./prepare.ts";
 
 // What training will take of this machine's memory, estimated before its first step: a CPU's memory is not refused,
 // its processes are killed without a word. The estimate is of what a forward pass keeps, so training takes rather
@@ -123,20 +123,20 @@ function sentenceOf(need: Need, { free, ranks }: Room, { training }: Config, { a
 // "Out of memory" as a sentence with what would fit.
 
 /** Other errors pass through. */
-export function outOfMemory(error: unknown, { run, built }: Prepared): unknown {
+export function outOfMemory(error: unknown, trainer: Trainer): unknown {
   if (!(error instanceof NativeError) || !error.outOfMemory) return error;
-  const { batch_size: batch, gradient_checkpointing: recomputes } = run.config.training;
+  const { batch_size: batch, gradient_checkpointing: recomputes } = trainer.config.training;
   const half = Math.max(1, Math.floor(batch / 2));
   const ways = [
     batch > 1
-      ? `--batch-size ${half} --global-batch-size ${run.plan.global} (the same training, by accumulation)`
+      ? `--batch-size ${half} --global-batch-size ${trainer.plan.global} (the same training, by accumulation)`
       : "",
     recomputes ? "" : "--gradient-checkpointing",
-    built.amp === "off" ? "--amp bf16" : "",
+    trainer.amp === "off" ? "--amp bf16" : "",
   ].filter((way) => way !== "");
   return new UserError(
     "memory",
-    `Out of memory at step ${run.cursor.step + 1} with a batch of ${batch} (${
+    `Out of memory at step ${trainer.cursor.step + 1} with a batch of ${batch} (${
       error.native.slice(0, 300)
     }). ` +
       `Less memory is needed with: ${ways.join(", or ") || "a smaller model"}.`,

@@ -4,7 +4,7 @@ import { clone, copy_ } from "../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { BatchPlan } from "./batches.ts";
 import type { RankGroup } from "./rank_group.ts";
-import type { Ending, Run } from "./run.ts";
+import type { Ending, Trainer } from "./prepare.ts";
 import type { VirtualShards } from "./gradients/virtual_shards.ts";
 import { REST, SAVE } from "../run/account.ts";
 import { parseDuration } from "../settings/setting.ts";
@@ -42,9 +42,7 @@ export function pausesIn(plan: BatchPlan, shards: Pick<VirtualShards, "count" | 
   return (to - from) * Math.ceil(Math.ceil(plan.global / count) / plan.micro) - 1;
 }
 
-type Of = Pick<Run, "plan" | "requests" | "together" | "pass" | "gradients">;
-
-export function openPauses({ plan, requests, together, pass, gradients }: Of): Pauses {
+export function openPauses({ plan, requests, ranks, pass, gradients }: Trainer): Pauses {
   const { model, onGpu } = pass;
   const count = pausesIn(plan, gradients.shards);
   const undoing = count > 0 ? openUndo(model.root.namedBuffers().map(([, t]) => t)) : null;
@@ -53,7 +51,7 @@ export function openPauses({ plan, requests, together, pass, gradients }: Of): P
   let save: string | null = null;
 
   const look = () => {
-    const stop = together ? agreed(together) : requests.stop();
+    const stop = ranks ? agreed(ranks) : requests.stop();
     if (stop !== null) throw new StepAborted(stop, left < count);
   };
   const agreed = ({ control, wish }: RankGroup): string | null => {
@@ -66,7 +64,7 @@ export function openPauses({ plan, requests, together, pass, gradients }: Of): P
     begin() {
       left = count;
       undoing?.note();
-      if (together) look(); // who still waits for its data has not come so far
+      if (ranks) look(); // who still waits for its data has not come so far
     },
     next() {
       if (left === 0) return;
@@ -79,7 +77,7 @@ export function openPauses({ plan, requests, together, pass, gradients }: Of): P
     },
     undo: () => undoing?.undo(),
     endsHere() {
-      const ahead = together?.control.ahead() ?? null;
+      const ahead = ranks?.control.ahead() ?? null;
       return ahead !== null && ahead.what === "stop" && ahead.places <= count + 1;
     },
     takeSave() {
@@ -130,15 +128,15 @@ export interface BoundaryRequests {
  * `here`: a step is done, or an epoch; else data is waited for. With other ranks it gives what all of them do, at the same
  * step.
  */
-export function openBoundaryRequests(run: Run, pauses: Pauses): (here: boolean) => BoundaryRequests {
-  const { config: { training }, cursor, plan, requests, together } = run;
+export function openBoundaryRequests(trainer: Trainer, pauses: Pauses): (here: boolean) => BoundaryRequests {
+  const { config: { training }, cursor, plan, requests, ranks } = trainer;
   const saveDue = every(training.save_interval, plan.stepsPerEpoch);
   const timed = isTimed(training.save_interval);
   return (here) => {
-    const due = here && !(together && timed) && saveDue(cursor.step) ? "interval" : null;
-    if (!together) return { stop: requests.stop(), save: requests.takeSave() ? "request" : due };
-    together.wish(requests, timed && together.team.rank === 0 && saveDue(cursor.step));
-    const agreed = here ? together.control.here() : null;
+    const due = here && !(ranks && timed) && saveDue(cursor.step) ? "interval" : null;
+    if (!ranks) return { stop: requests.stop(), save: requests.takeSave() ? "request" : due };
+    ranks.wish(requests, timed && ranks.team.rank === 0 && saveDue(cursor.step));
+    const agreed = here ? ranks.control.here() : null;
     const within = here ? pauses.takeSave() : null;
     if (agreed?.what === "stop") return { stop: agreed.reason, save: null };
     return { stop: null, save: agreed?.reason ?? within ?? due };
@@ -146,18 +144,18 @@ export function openBoundaryRequests(run: Run, pauses: Pauses): (here: boolean) 
 }
 
 /** Whether --max-steps are done. */
-export const enough = ({ config: { training }, cursor }: Run): boolean =>
+export const enough = ({ config: { training }, cursor }: Trainer): boolean =>
   training.max_steps > 0 && cursor.step >= training.max_steps;
 
-export async function save(run: Run, reason: string, better: boolean): Promise<void> {
-  run.together?.control.phase("save");
-  run.account.lap(REST);
-  await run.saver.save(reason, better);
-  run.account.lap(SAVE);
+export async function save(trainer: Trainer, reason: string, better: boolean): Promise<void> {
+  trainer.ranks?.control.phase("save");
+  trainer.account.lap(REST);
+  await trainer.saver.save(reason, better);
+  trainer.account.lap(SAVE);
 }
 
-export async function stopped(run: Run, reason: string): Promise<Ending> {
-  await save(run, "stop", false);
+export async function stopped(trainer: Trainer, reason: string): Promise<Ending> {
+  await save(trainer, "stop", false);
   return stoppedFor(reason);
 }
 

@@ -4,7 +4,7 @@ import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
 import type { RunningMetrics } from "./running_metrics.ts";
-import type { Run } from "./run.ts";
+import type { Trainer } from "./prepare.ts";
 import type { Requests } from "./stop.ts";
 import { fill_, readBytes, scalar, toNumbers, zeros } from "../../ffi/make.ts";
 import { div, reshape, square, sum, toDtype } from "../../ffi/ops.ts";
@@ -33,7 +33,7 @@ export interface RankGroup {
   /** Passes on what this rank was asked for, and that a save is due by the clock. As often as one likes. */
   wish(requests: Requests, due: boolean): void;
   /** To be called after each step: tells now and then how the ranks are doing. */
-  stepped(run: Run): void;
+  stepped(trainer: Trainer): void;
   /** Running statistics are rank 0's, as in what it saves. */
   shareBuffers(): void;
   /** The sums over all ranks; `running` itself keeps this rank's. */
@@ -100,15 +100,15 @@ const SETTLED = 10;
 const NAMED = 5;
 
 /** To be called by every rank after each step. */
-function openReports(team: Team): (run: Run) => void {
+function openReports(team: Team): (trainer: Trainer) => void {
   let before: TimeMark | null = null, done = 0, steps = 0;
-  return (run) => {
-    if (++done === SETTLED && team.rank === 0) tellUnused(run);
-    if (before === null) before = run.account.look(); // the first step is like no other
+  return (trainer) => {
+    if (++done === SETTLED && team.rank === 0) tellUnused(trainer);
+    if (before === null) before = trainer.account.look(); // the first step is like no other
     else if (++steps === EVERY) {
-      const ranks = team.hear(spentBetween(before, run.account.look()).spent, "times of ranks");
-      run.events.emit(ranksEvent(run.cursor.step, steps, ranks));
-      before = run.account.look();
+      const ranks = team.hear(spentBetween(before, trainer.account.look()).spent, "times of ranks");
+      trainer.events.emit(ranksEvent(trainer.cursor.step, steps, ranks));
+      before = trainer.account.look();
       steps = 0;
     }
   };
@@ -127,7 +127,7 @@ export function ranksEvent(step: number, steps: number, ranks: readonly Spent[])
   };
 }
 
-function tellUnused({ gradients: { arena }, cursor, console, events }: Run): void {
+function tellUnused({ gradients: { arena }, cursor, console, events }: Trainer): void {
   const message = unusedSentence(arena, cursor.step);
   if (message === null) return;
   console.warn(message);

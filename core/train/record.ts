@@ -15,10 +15,9 @@ import { type Alerts, openAlerts } from "./guards/alerts.ts";
 import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { consoleOfRank, noEvents, noLineage } from "./rank_group.ts";
 import type { Resume } from "./resume.ts";
-import type { Cursor } from "../checkpoint/training_state.ts";
 import { parameterCount } from "../models/model.ts";
 import { placeInEpoch } from "./batches.ts";
-import type { Start, Trained } from "./prepare.ts";
+import type { Launch, Trainer } from "./prepare.ts";
 
 export interface Record {
   readonly console: Console;
@@ -110,10 +109,8 @@ function lineageOf(
 
 /** What the registered outputs may know of this run. */
 export function runFactsOf(
-  { config, device, libtorch, resume, again, team, began }: Start,
-  { built: { data, model }, plan }: Trained,
-  places: RunPaths,
-  cursor: Cursor,
+  { config, device, libtorch, resume, again, team, began }: Launch,
+  { data, model, plan, paths, cursor }: Pick<Trainer, "data" | "model" | "plan" | "paths" | "cursor">,
 ): RunFacts {
   const goesOn = (resume !== null && resume.run !== null) || !!again;
   const world = team?.world ?? 1, onGpu = device !== "cpu";
@@ -121,9 +118,9 @@ export function runFactsOf(
   const { stepInEpoch } = placeInEpoch(cursor, plan, data.train.length);
   return {
     config,
-    run: places.run,
-    logs: places.logs,
-    checkpoints: { best: bestPath(places), latest: latestPath(places) },
+    run: paths.run,
+    logs: paths.logs,
+    checkpoints: { best: bestPath(paths), latest: latestPath(paths) },
     resumed: goesOn ? { step, epoch } : null,
     id: goesOn ? resume?.wandb ?? null : null,
     parent: resume !== null && resume.run === null ? resume.saved as Partial<Config> | null : null,

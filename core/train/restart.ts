@@ -9,7 +9,7 @@ import { lineagePath } from "../run/lineage.ts";
 import { hasEpochs } from "./run_folder.ts";
 import { type Resume, resumeFrom } from "./resume.ts";
 import { jobIn, openTimeLeft, timeIsShort } from "../ranks/job/scheduler.ts";
-import type { Run } from "./run.ts";
+import type { Trainer } from "./prepare.ts";
 
 // Which run a start means: one that a checkpoint goes on with, one that was begun and never saved, or a new one; and
 // what a job that the scheduler has started again goes on with, unasked.
@@ -81,14 +81,18 @@ const BYTES_PER_SECOND = 100e6;
 /** Weights and what optimizers keep beside them. */
 const COPIES = 3;
 
-/** Without effect outside of a scheduler's job. To be called on the first rank alone. */
-export function watchJobTime(run: Run, env: Record<string, string>, began: number): void {
+/** Without effect outside of a scheduler's job. Only the first rank calls it. */
+export function watchJobTime(
+  { gradients, requests, saver }: Trainer,
+  env: Record<string, string>,
+  began: number,
+): void {
   const job = jobIn(env);
   if (job === null) return;
   const time = openTimeLeft({ job, env, began });
-  const guess = 1 + COPIES * run.gradients.arena.flat.byteLength / BYTES_PER_SECOND;
-  run.requests.watchTime(() => {
+  const guess = 1 + COPIES * gradients.arena.flat.byteLength / BYTES_PER_SECOND;
+  requests.watchTime(() => {
     const left = time.now();
-    return left && timeIsShort(left, run.saver.told.saves > 0 ? run.saver.told.longest : guess);
+    return left && timeIsShort(left, saver.told.saves > 0 ? saver.told.longest : guess);
   }, time.close);
 }

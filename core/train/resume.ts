@@ -8,7 +8,7 @@ import { checkpointsOf, latestOf, newestRun } from "./run_folder.ts";
 import { adopt } from "../checkpoint/adopt.ts";
 import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoint/training_state.ts";
 import type { BatchPlan } from "./batches.ts";
-import type { Start } from "./prepare.ts";
+import type { Launch } from "./prepare.ts";
 
 // Which checkpoint `--resume` means, whose run goes on from it, and the settings in it.
 
@@ -152,7 +152,7 @@ interface Beginning {
 
 /** Loads what the run goes on from, or the weights it starts with. */
 export function startFrom(
-  start: Pick<Start, "resume" | "config">,
+  start: Pick<Launch, "resume" | "config">,
   { parts, plan, samples, resetEma }: Beginning,
   notes: string[],
 ): Cursor {

@@ -37,7 +37,7 @@ import type { Team } from "../ranks/team.ts";
 
 interface Context {
   readonly config: Config;
-  readonly places: RunPaths;
+  readonly paths: RunPaths;
   readonly parts: Parts;
   readonly cursor: Cursor;
   readonly schedule: Schedule;
@@ -206,7 +206,7 @@ function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tens
 }
 
 function jobOf(
-  { config, places, parts, cursor, schedule, sharing, wandb, normalisation, answers }: Context,
+  { config, paths, parts, cursor, schedule, sharing, wandb, normalisation, answers }: Context,
   reason: string,
   better: boolean,
   snapshot: Snapshot | null,
@@ -216,7 +216,7 @@ function jobOf(
   const own = sharing?.open(snapshot?.data ?? toData);
   const tree = toTree(parts, cursor, {
     version: VERSION,
-    run: places.run,
+    run: paths.run,
     seed: config.training.seed,
     learningRate: learningRate(schedule, cursor.step),
     scheduler: schedule,
@@ -226,14 +226,14 @@ function jobOf(
     answers,
   }, own?.data ?? snapshot?.data);
   const place = (storage: Storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength);
-  const path = latestPath(places);
+  const path = latestPath(paths);
   const common = {
     copies: snapshot?.takeCopies() ?? [],
     copied: newFlag(),
     path,
-    links: [...(better ? [bestPath(places)] : []), ...(ofEpoch ? [epochPath(places, cursor.epoch)] : [])],
+    links: [...(better ? [bestPath(paths)] : []), ...(ofEpoch ? [epochPath(paths, cursor.epoch)] : [])],
     retire: ofEpoch && keep_last > 0
-      ? { folder: places.checkpoints, keep: keep_last, epoch: cursor.epoch }
+      ? { folder: paths.checkpoints, keep: keep_last, epoch: cursor.epoch }
       : null,
   };
   if (own) return { ...common, ...own.partOf(tree, path, place), ...(sharing!.rank > 0 ? ALONE : {}) };

@@ -1,13 +1,11 @@
 // The first and last lines of a run, and the commands that make sense next.
-import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { EXIT } from "../base/errors.ts";
 import { parameterCount } from "../models/model.ts";
 import type { Spent } from "../run/account.ts";
 import { masterLine, runSummaryLines, startLine } from "../run/console.ts";
 import { VERSION } from "../base/version.ts";
 import { bestPath, latestPath } from "./run_folder.ts";
-import type { Prepared } from "./prepare.ts";
-import type { Ending, Run } from "./run.ts";
+import type { Ending, Trainer } from "./prepare.ts";
 import { pathExists } from "../base/files.ts";
 import { programAsCalled, shellLine } from "../base/shell.ts";
 import { launchCommand } from "../ranks/launch/rank.ts";
@@ -19,7 +17,6 @@ import { stepsInAll } from "./batches.ts";
 interface Context {
   /** Null where a program of the user's own trains. */
   readonly argv: readonly string[] | null;
-  readonly libtorch: Libtorch;
   readonly world: { readonly ranks: number; readonly device: "cpu" | "cuda" };
   /** Where rank 0 is. */
   readonly master: string | null;
@@ -28,33 +25,33 @@ interface Context {
 }
 
 export function announce(
-  { run, places, built, shortage, notes, resumedFrom, again }: Prepared,
-  { argv, libtorch, world, master, origins }: Context,
+  { launch, paths, model, plan, shortage, notes, lineage, console, events, config, cursor }: Trainer,
+  { argv, world, master, origins }: Context,
 ): void {
-  const { console, events, config, cursor } = run;
+  const { libtorch, resume, again } = launch;
   console.line(startLine(world));
   if (world.ranks > 1 && master !== null) console.line(masterLine(master));
   console.line(`libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`);
   for (const note of notes) console.line(note);
-  console.line(`Run ${places.run}: ${places.logs}`);
-  for (const line of run.lineage.lines) console.line(line);
-  if (resumedFrom !== null || again) events.rewind(cursor);
-  if (resumedFrom !== null) {
-    events.emit({ kind: "resume", step: cursor.step, epoch: cursor.epoch, path: resumedFrom });
+  console.line(`Run ${paths.run}: ${paths.logs}`);
+  for (const line of lineage.lines) console.line(line);
+  if (resume !== null || again) events.rewind(cursor);
+  if (resume !== null) {
+    events.emit({ kind: "resume", step: cursor.step, epoch: cursor.epoch, path: resume.path });
   }
   events.emit({
     kind: "run",
-    run: places.run,
+    run: paths.run,
     version: VERSION,
     command: argv ?? [],
-    model: built.model.name,
-    parameters: parameterCount(built.model.root),
+    model: model.name,
+    parameters: parameterCount(model.root),
     world_size: world.ranks,
     device: world.device,
     libtorch: libtorch.versionText,
     host: Deno.hostname(),
     pid: Deno.pid,
-    steps_per_epoch: run.plan.stepsPerEpoch,
+    steps_per_epoch: plan.stepsPerEpoch,
   });
   events.emit({ kind: "config", config, origins });
   if (shortage === null) return;
@@ -63,26 +60,28 @@ export function announce(
 }
 
 /** The last event of a run, however it ended, with the account of its time. */
-export function exit(run: Run, code: number, message: string): { seconds: number; spent: Spent } {
-  const { step, epoch, samples } = run.cursor;
-  run.events.emit(run.times.since(step, samples));
-  const { seconds, spent } = run.times.whole();
-  run.events.emit({ kind: "exit", code, message, step, epoch, seconds, ...spent });
+export function exit(
+  { cursor: { step, epoch, samples }, events, times }: Trainer,
+  code: number,
+  message: string,
+): { seconds: number; spent: Spent } {
+  events.emit(times.since(step, samples));
+  const { seconds, spent } = times.whole();
+  events.emit({ kind: "exit", code, message, step, epoch, seconds, ...spent });
   return { seconds, spent };
 }
 
 export function conclude(
-  prepared: Prepared,
+  trainer: Trainer,
   ending: Ending,
   argv: readonly string[] | null,
   started: Started,
 ): void {
-  const { run, places } = prepared;
-  const { cursor, console } = run;
-  const latest = latestPath(places);
+  const { cursor, console, paths } = trainer;
+  const latest = latestPath(paths);
   // A run that went on from another's checkpoint may have done no better than that one's best.
-  const best = cursor.best && pathExists(bestPath(places)) ? bestPath(places) : null;
-  const { seconds, spent } = exit(run, ending.stopped ? EXIT.stopped : EXIT.done, ending.outcome);
+  const best = cursor.best && pathExists(bestPath(paths)) ? bestPath(paths) : null;
+  const { seconds, spent } = exit(trainer, ending.stopped ? EXIT.stopped : EXIT.done, ending.outcome);
   const [headline, ...rest] = runSummaryLines({
     outcome: ending.outcome,
     epochs: cursor.epoch,
@@ -90,17 +89,17 @@ export function conclude(
     seconds,
     best: cursor.best ?? undefined,
     spent,
-    onGpu: run.pass.onGpu,
+    onGpu: trainer.pass.onGpu,
     files: [
       ["checkpoint", latest],
       ...(best ? [["best", best] as const] : []),
-      ["events", `${places.logs}/events.jsonl`],
-      ...run.outputs.flatMap(({ name, path }) => path === null ? [] : [[name, path] as const]),
+      ["events", `${paths.logs}/events.jsonl`],
+      ...trainer.outputs.flatMap(({ name, path }) => path === null ? [] : [[name, path] as const]),
     ],
-    next: nextCommands(prepared, ending, argv, started),
+    next: nextCommands(trainer, ending, argv, started),
   });
   console.final(headline);
-  const goodput = run.lineage.summary();
+  const goodput = trainer.lineage.summary();
   if (goodput !== null) console.line(goodput);
   for (const line of rest) console.line(line);
 }
@@ -147,21 +146,21 @@ export function startedBy(
 
 /** [what for, command line] */
 function nextCommands(
-  prepared: Prepared,
+  trainer: Trainer,
   ending: Ending,
   /** Null where no command of ours does this run again. */
   argv: readonly string[] | null,
   started: Started,
 ): [string, string][] {
-  const { run, places } = prepared;
-  const best = pathExists(bestPath(places)) && run.cursor.best ? bestPath(places) : latestPath(places);
-  const libtorch = run.config.environment.libtorch;
+  const { paths, cursor, config, data } = trainer;
+  const best = pathExists(bestPath(paths)) && cursor.best ? bestPath(paths) : latestPath(paths);
+  const libtorch = config.environment.libtorch;
   const same = libtorch !== "" && !Deno.env.get("HPCTRAIN_LIBTORCH") ? ["--libtorch", libtorch] : [];
   return [
-    ...(argv === null ? [] : goingOn(prepared, ending, argv, started)),
-    ...(run.val ? [["evaluate", line("eval", best, ...same)] as [string, string]] : []),
-    ["look inside", line("inspect", latestPath(places))],
-    ...run.outputs.flatMap(({ next }): [string, string][] =>
+    ...(argv === null ? [] : goingOn(trainer, ending, argv, started)),
+    ...(data.val ? [["evaluate", line("eval", best, ...same)] as [string, string]] : []),
+    ["look inside", line("inspect", latestPath(paths))],
+    ...trainer.outputs.flatMap(({ next }): [string, string][] =>
       next === null ? [] : [[next.label, line(...next.words)]]
     ),
   ];
@@ -172,12 +171,12 @@ function nextCommands(
  * A run that ended at a limit gets twice of it; one that stopped early would stop again, and gets nothing.
  */
 function goingOn(
-  { run: { cursor, config: { training }, plan }, places }: Prepared,
+  { cursor, config: { training }, plan, paths }: Trainer,
   { stopped }: Ending,
   argv: readonly string[],
   started: Started,
 ): [string, string][] {
-  const resume = ["--resume", latestPath(places)];
+  const resume = ["--resume", latestPath(paths)];
   if (stopped) return [["go on", again(argv, resume, started)]];
   const { max_steps: most, epochs } = training;
   const longer = most > 0 && cursor.step >= most

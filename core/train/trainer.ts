@@ -14,7 +14,7 @@ import {
   warnNonFinite,
 } from "./evaluate.ts";
 import { enough, save, StepAborted, stopped, stoppedFor } from "./pauses.ts";
-import type { Ending, Run } from "./run.ts";
+import type { Ending, Trainer } from "./prepare.ts";
 import { learningRate } from "./schedule.ts";
 import { sharesOf, type StepResult, takeStep } from "./step.ts";
 
@@ -22,12 +22,12 @@ import { sharesOf, type StepResult, takeStep } from "./step.ts";
 const WAIT_MS = 50;
 
 /** Trains to the end of the run, or until it is asked to stop; the last checkpoint is in place then. */
-export async function trainLoop(run: Run): Promise<Ending> {
-  const { account, cursor, saver } = run;
-  run.events.emit(run.times.since(cursor.step, cursor.samples));
-  const ending = await trainEpochs(run);
-  await run.profile?.finish();
-  run.together?.control.phase("save");
+export async function trainLoop(trainer: Trainer): Promise<Ending> {
+  const { account, cursor, saver } = trainer;
+  trainer.events.emit(trainer.times.since(cursor.step, cursor.samples));
+  const ending = await trainEpochs(trainer);
+  await trainer.profile?.finish();
+  trainer.ranks?.control.phase("save");
   account.lap(REST);
   await saver.settle();
   account.lap(SAVE);
@@ -35,14 +35,14 @@ export async function trainLoop(run: Run): Promise<Ending> {
   return ending;
 }
 
-async function trainEpochs(run: Run): Promise<Ending> {
-  const { cursor, config: { training } } = run;
-  const loop = openLoop(run);
+async function trainEpochs(trainer: Trainer): Promise<Ending> {
+  const { cursor, config: { training } } = trainer;
+  const loop = openLoop(trainer);
   await loop.turn.take(); // signals that came while the run was put together
-  if (run.together) run.together.wish(run.requests, false); // ranks stop at the same place, in a step
+  if (trainer.ranks) trainer.ranks.wish(trainer.requests, false); // ranks stop at the same place, in a step
   else if (isUnfinished(training, cursor)) {
-    const stop = run.requests.stop();
-    if (stop !== null) return await stopped(run, stop);
+    const stop = trainer.requests.stop();
+    if (stop !== null) return await stopped(trainer, stop);
   }
   if (!isUnfinished(training, cursor)) {
     return { outcome: "Nothing to do (the run is finished)", stopped: false };
@@ -53,16 +53,16 @@ async function trainEpochs(run: Run): Promise<Ending> {
     if (ending !== null) return ending;
     loop.pace.resume();
   }
-  const outcome = enough(run) ? `Reached --max-steps ${training.max_steps}` : "Finished";
+  const outcome = enough(trainer) ? `Reached --max-steps ${training.max_steps}` : "Finished";
   return { outcome, stopped: false };
 }
 
 /** Takes the steps that the epoch still has, or those up to --max-steps. Returns how the run ends where it stops here. */
 export async function trainSteps(loop: Loop): Promise<Ending | null> {
-  const { run, supply, pauses } = loop;
-  const { cursor, plan, together, account, guard, profile } = run;
+  const { trainer, supply, pauses } = loop;
+  const { cursor, plan, ranks, account, guard, profile } = trainer;
   while (cursor.stepInEpoch < plan.stepsPerEpoch) {
-    together?.control.phase("data.next");
+    ranks?.control.phase("data.next");
     account.lap(REST);
     if (profile?.at(cursor.step)) await profile.finish();
     const ready = supply.ready(WAIT_MS);
@@ -73,15 +73,15 @@ export async function trainSteps(loop: Loop): Promise<Ending | null> {
       if (aborted !== null) return await abortStep(loop, aborted);
     }
     if (guard.pending !== null) await goBack(loop);
-    if (between) together?.stepped(run);
+    if (between) ranks?.stepped(trainer);
     if (!between || loop.turn.due()) await loop.turn.take();
     const due = loop.due(between);
-    if (due.stop !== null || due.save !== null || enough(run)) {
+    if (due.stop !== null || due.save !== null || enough(trainer)) {
       await settle(loop);
-      cursor.sums = sumsOf(run, loop.running);
-      if (due.stop !== null) return await stopped(run, due.stop);
-      if (enough(run)) break;
-      await save(run, due.save!, false);
+      cursor.sums = sumsOf(trainer, loop.running);
+      if (due.stop !== null) return await stopped(trainer, due.stop);
+      if (enough(trainer)) break;
+      await save(trainer, due.save!, false);
     }
   }
   return null;
@@ -89,31 +89,31 @@ export async function trainSteps(loop: Loop): Promise<Ending | null> {
 
 /** Hot: nothing is read from the device but by deferred metrics, and nothing is logged. Returns where the step was aborted. */
 function trainStep(loop: Loop, ready: boolean): StepAborted | null {
-  const { run, supply, pauses, deferred, pace } = loop;
-  const { cursor, plan, together, account } = run;
-  together?.control.phase("forward");
-  const rate = learningRate(run.schedule, cursor.step);
+  const { trainer, supply, pauses, deferred, pace } = loop;
+  const { cursor, plan, ranks, account } = trainer;
+  ranks?.control.phase("forward");
+  const rate = learningRate(trainer.schedule, cursor.step);
   const log = loop.logged(cursor.step + 1);
-  const samples = Math.min(plan.global, run.train.length - cursor.stepInEpoch * plan.global);
-  const passes = Math.ceil(Math.ceil(samples / (together?.team.world ?? 1)) / plan.micro);
+  const samples = Math.min(plan.global, trainer.data.train.length - cursor.stepInEpoch * plan.global);
+  const passes = Math.ceil(Math.ceil(samples / (ranks?.team.world ?? 1)) / plan.micro);
   let result: StepResult;
   try {
     result = scope(() => {
       const batches = ready ? supply.take()! : []; // none where all ranks abort this step
       account.lap(COPY);
-      run.flops.before(batches[0]?.input.shape[0] ?? 0);
-      const shares = together ? together.shares(batches, run.pass.loss) : sharesOf(batches, run.pass.loss);
+      trainer.flops.before(batches[0]?.input.shape[0] ?? 0);
+      const shares = ranks ? ranks.shares(batches, trainer.pass.loss) : sharesOf(batches, trainer.pass.loss);
       loop.running.mark();
       pauses.begin();
-      return takeStep(run, loop, batches, shares, rate, log, cursor.step, passes);
+      return takeStep(trainer, loop, batches, shares, rate, log, cursor.step, passes);
     });
   } catch (thrown) {
     if (thrown instanceof StepAborted) return thrown;
     throw thrown;
   }
-  run.ema?.update();
+  trainer.ema?.update();
   cursor.step++;
-  together?.control.step(cursor.step);
+  ranks?.control.step(cursor.step);
   cursor.stepInEpoch++;
   cursor.samples += samples;
   supply.ahead();
@@ -125,16 +125,16 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
 
 /** Evaluates, reports and saves after an epoch's steps, or after the last of --max-steps. */
 async function endEpoch(loop: Loop): Promise<Ending | null> {
-  const { run, number, pace } = loop;
-  const { config: { training }, cursor, plan, account } = run;
+  const { trainer, number, pace } = loop;
+  const { config: { training }, cursor, plan, account } = trainer;
   await settle(loop);
   pace.pause();
-  cursor.sums = sumsOf(run, loop.running); // after a stop during the evaluation, resuming begins with it
-  const trained = wholeOf(run, loop.running, cursor.sums).result();
+  cursor.sums = sumsOf(trainer, loop.running); // after a stop during the evaluation, resuming begins with it
+  const trained = wholeOf(trainer, loop.running, cursor.sums).result();
   account.lap(REST);
-  const evaluation = await evaluateEpoch(run, number, loop.turn);
+  const evaluation = await evaluateEpoch(trainer, number, loop.turn);
   account.lap(EVALUATION);
-  if (evaluation instanceof EvaluationAborted) return await stopped(run, evaluation.reason);
+  if (evaluation instanceof EvaluationAborted) return await stopped(trainer, evaluation.reason);
   if (cursor.stepInEpoch >= plan.stepsPerEpoch) {
     Object.assign(cursor, { epoch: number + 1, stepInEpoch: 0, sums: [] });
   }
@@ -146,13 +146,13 @@ async function endEpoch(loop: Loop): Promise<Ending | null> {
     );
   if (verdict) {
     Object.assign(cursor, { best: verdict.best, valLoss: evaluation.valLoss });
-    warnNonFinite(run, evaluation.valLoss);
+    warnNonFinite(trainer, evaluation.valLoss);
   }
   const time = spentBetween(loop.began, account.look());
-  reportEpoch(run, number, trained, evaluation, pace.epochRate(), time);
-  await save(run, "epoch", verdict?.better ?? false);
+  reportEpoch(trainer, number, trained, evaluation, pace.epochRate(), time);
+  await save(trainer, "epoch", verdict?.better ?? false);
   if (verdict?.stop) return { outcome: earlyStop(training.early_stopping_patience), stopped: false };
   const due = loop.due(true);
-  if (due.save === "request") await save(run, due.save, false); // it came while the epoch's own was made
+  if (due.save === "request") await save(trainer, due.save, false); // it came while the epoch's own was made
   return due.stop !== null && isUnfinished(training, cursor) ? stoppedFor(due.stop) : null;
 }

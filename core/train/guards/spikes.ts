@@ -2,7 +2,7 @@
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
-import type { Run } from "../run.ts";
+import type { Trainer } from "../prepare.ts";
 
 // A loss that jumps: found by how far it is above the last ones, and what is done about it.ts's parts.
 
@@ -136,15 +136,15 @@ const gaveUp = (what: string) =>
 /** Where a run's weights can be taken from again: gives the step they are of, or null when there is no checkpoint yet. */
 export type GoBack = () => { step: number; path: string } | null;
 
-export async function rewind(run: Run): Promise<void> {
-  const { guard, cursor, events, console, saver } = run;
+export async function rewind(trainer: Trainer): Promise<void> {
+  const { guard, cursor, events, console, saver } = trainer;
   const spike = guard.pending!;
-  run.together?.control.phase("starting");
+  trainer.ranks?.control.phase("starting");
   await saver.settle().catch(() => {}); // a disk that refused a save has told so; what was saved before is there
-  const back = run.goBack();
+  const back = trainer.goBack();
   if (back === null) {
     guard.pending = null;
-    return warn(run, `${spike.message}. There is no checkpoint to go back to yet (--on-spike rewind).`);
+    return warn(trainer, `${spike.message}. There is no checkpoint to go back to yet (--on-spike rewind).`);
   }
   guard.wentBack(back.step);
   const message = `${spike.message}: going back to the weights of step ${back.step}; the batches of steps ` +
@@ -161,7 +161,7 @@ export async function rewind(run: Run): Promise<void> {
   events.emit({ kind: "warning", step: spike.step, message, about: "spike" });
 }
 
-function warn({ console, events }: Run, message: string): void {
+function warn({ console, events }: Trainer, message: string): void {
   console.warn(message);
   events.emit({ kind: "warning", message, about: "spike" });
 }

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { enough, openBoundaryRequests } from "../../../core/train/pauses.ts";
 import type { Agreed } from "../../../core/ranks/control/messages.ts";
-import type { Run } from "../../../core/train/run.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 
 interface Case {
   readonly interval?: string;
@@ -20,7 +20,7 @@ function due(c: Case, here: boolean, ...steps: readonly number[]) {
   const done: string[] = [];
   const cursor = { step: 0 };
   const pauses = { takeSave: () => (done.push("within"), c.within ?? null) };
-  const together = c.rank === undefined ? null : {
+  const ranks = c.rank === undefined ? null : {
     team: { rank: c.rank },
     wish: (_: unknown, save: boolean) => done.push(`wish ${save}`),
     control: { here: () => (done.push("here"), c.agreed ?? null) },
@@ -30,8 +30,8 @@ function due(c: Case, here: boolean, ...steps: readonly number[]) {
     plan: { stepsPerEpoch: 10 },
     requests: { stop: () => c.stop ?? null, takeSave: () => c.save ?? false },
     cursor,
-    together,
-  } as unknown as Run, pauses as unknown as Parameters<typeof openBoundaryRequests>[1]);
+    ranks,
+  } as unknown as Trainer, pauses as unknown as Parameters<typeof openBoundaryRequests>[1]);
   for (const since = performance.now(); performance.now() === since;); // what goes by the clock is due
   const given = steps.map((step) => {
     cursor.step = step;
@@ -83,6 +83,6 @@ Deno.test("of ranks, the first alone looks at the clock for a save, and makes it
 
 Deno.test("--max-steps are enough when they are done; 0 never is", () => {
   const at = (max_steps: number, step: number) =>
-    enough({ config: { training: { max_steps } }, cursor: { step } } as unknown as Run);
+    enough({ config: { training: { max_steps } }, cursor: { step } } as unknown as Trainer);
   assertEquals([at(3, 2), at(3, 3), at(3, 4), at(0, 0), at(0, 9)], [false, true, true, false, false]);
 });

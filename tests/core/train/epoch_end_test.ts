@@ -5,7 +5,7 @@ import { openEventLoopTurn } from "../../../core/train/pauses.ts";
 import { evaluateEpoch, EvaluationAborted } from "../../../core/train/evaluate.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
-import type { Run } from "../../../core/train/run.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { oneOfMany } from "./one_of_many.ts";
@@ -21,14 +21,18 @@ const STEPS = 9, PLACES = 3;
 const WHY = "the test";
 
 /** The run is asked to stop as soon as the last batch of an evaluation is read, and not before. */
-function askedAtLastBatch(run: Run): Run {
-  const val = run.val!;
+function askedAtLastBatch(run: Trainer): Trainer {
+  const val = run.data.val!;
   let last = false;
   const raw: typeof val.raw = (part) => {
     last ||= part.ids.includes(val.length - 1);
     return val.raw(part);
   };
-  return { ...run, val: { ...val, raw }, requests: { ...run.requests, stop: () => last ? WHY : null } };
+  return {
+    ...run,
+    data: { ...run.data, val: { ...val, raw } },
+    requests: { ...run.requests, stop: () => last ? WHY : null },
+  };
 }
 
 const bits = (path: string) =>
@@ -43,8 +47,8 @@ for (const many of [false, true]) {
     inFolder(async (folder) => {
       const whole = await trained(`${folder}/whole`, FLAGS);
       const first = await started(`${folder}/parts`, FLAGS, async (prepared) => {
-        const { run, places } = prepared;
-        const ending = await trainLoop(askedAtLastBatch({ ...run, together: many ? oneOfMany(run) : null }));
+        const run = prepared, { paths: places } = run;
+        const ending = await trainLoop(askedAtLastBatch({ ...run, ranks: many ? oneOfMany(run) : null }));
         const kinds = (await eventsIn(prepared)).map(({ kind }) => kind);
         return { ending, cursor: run.cursor, kinds, path: latestPath(places) };
       });
@@ -61,12 +65,12 @@ for (const many of [false, true]) {
 }
 
 /** Evaluates as rank `rank` of two, whose team must not meet after a stop. */
-function asRank(folder: string, rank: number, control: Partial<Control>, change: Partial<Run> = {}) {
-  return started(folder, FLAGS, async ({ run }) => {
-    const together = oneOfMany(run, control);
+function asRank(folder: string, rank: number, control: Partial<Control>, change: Partial<Trainer> = {}) {
+  return started(folder, FLAGS, async (run) => {
+    const ranks = oneOfMany(run, control);
     let met = 0;
-    const team = { ...together.team, rank, world: 2, reduce: (v: readonly number[]) => (met++, [...v]) };
-    const both = { ...run, ...change, together: { ...together, team, shareBuffers() {} } };
+    const team = { ...ranks.team, rank, world: 2, reduce: (v: readonly number[]) => (met++, [...v]) };
+    const both = { ...run, ...change, ranks: { ...ranks, team, shareBuffers() {} } };
     return { result: await evaluateEpoch(both, 0, openEventLoopTurn()), met };
   });
 }

@@ -1,7 +1,7 @@
 // An epoch's sums, kept by ranks and shards, and taken up again from a checkpoint.
 import { assertEquals } from "@std/assert";
 import { emptySums, sumsOf, sumsSoFar, wholeOf } from "../../../core/train/epoch.ts";
-import type { Run } from "../../../core/train/run.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 import { shardsOfRank } from "../../../core/train/gradients/virtual_shards.ts";
 
 /** Of a regression with one target a shard keeps its loss, items, and six sums more. */
@@ -15,22 +15,24 @@ interface Of {
   readonly stepInEpoch?: number;
 }
 
-function runOf({ sums, rank = 0, world = 1, shards, stepInEpoch = 3 }: Of): Run {
+function runOf({ sums, rank = 0, world = 1, shards, stepInEpoch = 3 }: Of): Trainer {
   return {
-    train: {
-      facts: { task: "regression", input: { shape: [1], dtype: "f32" }, outputs: 1 },
-      target: { name: "target", shape: [1], dtype: "f32" },
+    data: {
+      train: {
+        facts: { task: "regression", input: { shape: [1], dtype: "f32" }, outputs: 1 },
+        target: { name: "target", shape: [1], dtype: "f32" },
+      },
     },
     pass: { loss: { name: "mse" } },
     gradients: {
       shards: shards === undefined ? null : { count: shards, own: shardsOfRank(shards, rank, world) },
     },
     cursor: { stepInEpoch, sums },
-    together: world === 1 ? null : {
+    ranks: world === 1 ? null : {
       team: { rank, world },
       sumsOf: (running: { sums(): number[] }) => running.sums().map((value) => value + 1000), // of others
     },
-  } as unknown as Run;
+  } as unknown as Trainer;
 }
 
 const numbers = (count: number) => Array.from({ length: count }, (_, i) => i + 1);

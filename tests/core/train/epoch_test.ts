@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { beginEpoch, type Loop, openLoop, settle } from "../../../core/train/epoch.ts";
 import { trainSteps } from "../../../core/train/trainer.ts";
-import type { Run } from "../../../core/train/run.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 import { COMMUNICATION, COMPUTE, COPY, DATA, OPTIMIZER, REST, SAVE } from "../../../core/run/account.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { oneOfMany } from "./one_of_many.ts";
@@ -13,33 +13,33 @@ const FLAGS =
   ("--data-type synthetic --model mlp --hidden-size 16 --epochs 2 --train-samples 40 --val-samples 0 " +
     "--batch-size 8 --grad-accum 2").split(" ");
 
-function loopOf(run: Run): Loop {
+function loopOf(run: Trainer): Loop {
   const loop = Object.assign(openLoop(run), { beforeStep() {} });
   beginEpoch(loop);
   return loop;
 }
 
 /** The same run as one of many, and what it does with the others and with the saver, in order. */
-function watched(run: Run): { run: Run; did: string[] } {
+function watched(run: Trainer): { run: Trainer; did: string[] } {
   const did: string[] = [];
-  const together = oneOfMany(run, {
+  const ranks = oneOfMany(run, {
     phase: (name) => void did.push(name),
     step: (n) => void did.push(`step ${n}`),
   });
-  const { control, wish } = together;
+  const { control, wish } = ranks;
   const here: typeof control.here = () => (did.push("here"), control.here());
   const saver = { ...run.saver, save: (why: string) => (did.push(`saved: ${why}`), Promise.resolve()) };
   return {
     run: {
       ...run,
       saver,
-      together: {
-        ...together,
+      ranks: {
+        ...ranks,
         control: { ...control, here },
         wish: (requests, due) => (did.push("wish"), wish(requests, due)),
-        shares: (batches, loss) => (did.push("items"), together.shares(batches, loss)),
+        shares: (batches, loss) => (did.push("items"), ranks.shares(batches, loss)),
         stepped: () => void did.push("reports"),
-        sumsOf: (running) => (did.push("sums"), together.sumsOf(running)),
+        sumsOf: (running) => (did.push("sums"), ranks.sumsOf(running)),
       },
     },
     did,
@@ -56,7 +56,7 @@ Deno.test(
   "every step goes through its places in one order, and an epoch ends without an ending",
   inFolder(async (folder) => {
     await started(folder, FLAGS, async (prepared) => {
-      const { run, did } = watched(prepared.run);
+      const { run, did } = watched(prepared);
       const epoch = loopOf(run);
       assertEquals(await trainSteps(epoch), null);
       assertEquals(did, [1, 2, 3].flatMap(step));
@@ -71,7 +71,7 @@ Deno.test(
   "a save that is due, and a stop, first take the sums of all ranks; --max-steps end the steps with them too",
   inFolder(async (folder) => {
     await started(folder, [...FLAGS, "--save-interval", "1steps", "--max-steps", "2"], async (prepared) => {
-      const { run, did } = watched(prepared.run);
+      const { run, did } = watched(prepared);
       assertEquals(await trainSteps(loopOf(run)), null);
       assertEquals(did, [...step(1), "sums", "save", "saved: interval", ...step(2), "sums"]);
       assertEquals(run.cursor.stepInEpoch, 2);
@@ -88,7 +88,7 @@ Deno.test(
 Deno.test(
   "a step's time goes to reading, computing, updating, in laps that leave nothing out",
   inFolder(async (folder) => {
-    await started(folder, FLAGS, async ({ run }) => {
+    await started(folder, FLAGS, async (run) => {
       const laps: number[] = [];
       run.account.hearer = (part) => void laps.push(part === DATA ? COPY : part); // memory is waited for a moment, too
       assertEquals(await trainSteps(loopOf(run)), null);

@@ -3,7 +3,7 @@
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
-import type { Prepared } from "../../../core/train/prepare.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 import { type Call, CALLS, COMMON, ERRNOS, type Fault, steerFaults } from "../../native/file_faults.ts";
 import { started } from "./started.ts";
 
@@ -53,7 +53,7 @@ function* casesOf(call: Call, count: number, path: string, share: number): Gener
 async function savesAs(format: string, folder: string): Promise<Told> {
   const path = `${folder}/checkpoints`;
   return await started(folder, [...FLAGS, "--checkpoint-format", format], async (prepared) => {
-    const { run: { saver, cursor } } = prepared;
+    const { saver, cursor } = prepared;
     const told = { faults: {} as Told["faults"], failed: 0, saved: 0, wrong: [] as string[] };
     const save = async () => {
       cursor.step++;
@@ -109,7 +109,7 @@ function read(step: () => unknown, says: (what: string) => void): unknown {
 }
 
 /** Of a checkpoint that is whole. */
-function stepIn({ places }: Prepared): unknown {
+function stepIn({ paths: places }: Trainer): unknown {
   using file = openCheckpoint(latestPath(places));
   file.verify();
   const own = (file.root as Map<string, Map<string, Map<string, unknown>>>).get("hpctrain")!;

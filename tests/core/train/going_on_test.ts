@@ -67,17 +67,17 @@ Deno.test(
       "--batch-size=2",
       "--scheduler=constant",
     ];
-    await started(folder, [...flags, "--max-steps=1000000003"], async ({ run }) => {
+    await started(folder, [...flags, "--max-steps=1000000003"], async (run) => {
       const [length, place] = [2 ** 31 - 1, 1e9];
       let read = 0;
       const raw: Source["raw"] = (part) => {
         read += part.ids.length;
-        return run.train.raw({ ...part, ids: part.ids.map((id) => id % 72) });
+        return run.data.train.raw({ ...part, ids: part.ids.map((id) => id % 72) });
       };
       const plan = { ...run.plan, stepsPerEpoch: Math.ceil(length / 2) };
       Object.assign(run.cursor, { step: place, stepInEpoch: place, samples: 2 * place });
       const began = performance.now();
-      await trainLoop({ ...run, plan, train: { ...run.train, length, raw } });
+      await trainLoop({ ...run, plan, data: { ...run.data, train: { ...run.data.train, length, raw } } });
       assertEquals([run.cursor.step, run.cursor.stepInEpoch], [place + 3, place + 3]);
       assert(read <= 2 * 5, `${read} samples were read for 3 steps of 2`);
       assert(performance.now() - began < 10_000); // counting to a billion takes longer

@@ -13,7 +13,7 @@ import { evaluate } from "../../../core/train/evaluate.ts";
 import type { Source } from "../../../core/data/source.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
 import { bestPath, latestPath } from "../../../core/train/run_folder.ts";
-import type { Run } from "../../../core/train/run.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
 import { contents, eventsIn, started, type Trained, trained } from "./started.ts";
@@ -84,13 +84,13 @@ Deno.test(
 );
 
 /** Trains, and tells which samples were trained with. */
-async function watched(run: Run): Promise<number[]> {
+async function watched(run: Trainer): Promise<number[]> {
   const seen: number[] = [];
   const raw: Source["raw"] = (part) => {
     seen.push(...part.ids);
-    return run.train.raw(part);
+    return run.data.train.raw(part);
   };
-  await trainLoop({ ...run, train: { ...run.train, raw } });
+  await trainLoop({ ...run, data: { ...run.data, train: { ...run.data.train, raw } } });
   return seen.sort((a, b) => a - b);
 }
 const EVERY = Array.from({ length: 70 }, (_, i) => i);
@@ -98,7 +98,7 @@ const EVERY = Array.from({ length: 70 }, (_, i) => i);
 Deno.test(
   "every sample of an epoch is trained with once, a short last batch too",
   inFolder(async (folder) => {
-    await started(folder, flags(MLP + "--epochs 1"), async ({ run }) => {
+    await started(folder, flags(MLP + "--epochs 1"), async (run) => {
       assertEquals(await watched(run), EVERY);
       assertEquals([run.cursor.samples, run.cursor.step, run.cursor.epoch], [70, 9, 1]);
     });
@@ -109,7 +109,8 @@ Deno.test(
   "a run that goes on with another batch size trains with what is left of the epoch",
   inFolder(async (folder) => {
     const part = (more: string, resume: string | null) =>
-      started(`${folder}/${more}`, flags(MLP + more), async ({ run, places }) => {
+      started(`${folder}/${more}`, flags(MLP + more), async (run) => {
+        const { paths: places } = run;
         const seen = await watched(run);
         return { seen, cursor: run.cursor, path: latestPath(places) };
       }, resume);
@@ -128,9 +129,9 @@ Deno.test(
 Deno.test(
   "with --ema the averages are evaluated, and the trained weights go on",
   inFolder(async (folder) => {
-    await started(folder, flags(MLP + "--ema 0.95 --lr 0.05"), async ({ run, built }) => {
+    await started(folder, flags(MLP + "--ema 0.95 --lr 0.05"), async (run) => {
       await trainLoop(run);
-      const valLoss = async () => (await evaluate(built.pass, run.val!, run.feed, 8, () => {})).valLoss;
+      const valLoss = async () => (await evaluate(run.pass, run.data.val!, run.feed, 8, () => {})).valLoss;
       assertNotEquals(await valLoss(), run.cursor.valLoss);
       run.ema!.swap();
       assertEquals(await valLoss(), run.cursor.valLoss);
@@ -154,7 +155,7 @@ for (const [title, more] of [["", ""], [" whose gradients are clipped", " --clip
   Deno.test(
     `a loss that is no number any more ends a run${title} with the step and the first tensor`,
     inFolder(async (folder) => {
-      await started(folder, flags(MLP + "--optimizer sgd --lr 1e6" + more), async ({ run }) => {
+      await started(folder, flags(MLP + "--optimizer sgd --lr 1e6" + more), async (run) => {
         const error = await assertRejects(() => trainLoop(run), UserError);
         assertEquals(error.kind, "numerics");
         const [, loss, step, tensor] =
@@ -175,13 +176,13 @@ Deno.test(
   "a last step after which the validation loss is not finite ends the run with code 6, a warning and no best checkpoint",
   inFolder(async (folder) => {
     await started(folder, flags(DEEP + "--lr 9e5 --max-steps 1"), async (prepared) => {
-      const error = await assertRejects(() => trainLoop(prepared.run), UserError);
+      const error = await assertRejects(() => trainLoop(prepared), UserError);
       assertEquals([error.kind, error.exitCode], ["numerics", 6]);
       assertMatch(error.message, /^The validation loss is (Infinity|NaN) after the last step \(1\)/);
       assertMatch(error.message, /there is no best checkpoint/);
-      const { places } = prepared;
+      const { paths: places } = prepared;
       assertEquals([pathExists(bestPath(places)), pathExists(latestPath(places))], [false, true]);
-      assertEquals(prepared.run.cursor.best, null);
+      assertEquals(prepared.cursor.best, null);
       const events = await eventsIn(prepared);
       assertEquals(events.filter(({ kind }) => kind === "warning").length, 1);
       assertEquals(events.some(({ reason }) => reason === "best"), false);
@@ -193,7 +194,8 @@ Deno.test(
   "a best checkpoint stays as it was when a later epoch's validation loss is not finite",
   inFolder(async (folder) => {
     const first = await trained(folder, flags(DEEP + "--lr 1e-3 --epochs 1"));
-    await started(folder, flags(DEEP + "--lr 9e5 --max-steps 10"), async ({ run, places }) => {
+    await started(folder, flags(DEEP + "--lr 9e5 --max-steps 10"), async (run) => {
+      const { paths: places } = run;
       assertEquals(run.cursor.best?.epoch, 1);
       Deno.copyFileSync(first.path, bestPath(places));
       const before = contents(bestPath(places));

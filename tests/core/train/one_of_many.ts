@@ -3,7 +3,7 @@ import { aloneControl as aloneInControl, type Control } from "../../../core/rank
 import { aloneCollectives } from "../../../core/ranks/collectives.ts";
 import { openTeam } from "../../../core/ranks/team.ts";
 import { openRankGroup, type RankGroup } from "../../../core/train/rank_group.ts";
-import type { Run } from "../../../core/train/run.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 
 const HELLO = {
   rank: 0,
@@ -16,9 +16,9 @@ const HELLO = {
   settings: "",
 };
 
-export function oneOfMany(run: Run, more: Partial<Control> = {}): RankGroup {
+export function oneOfMany(run: Trainer, more: Partial<Control> = {}): RankGroup {
   const control = { ...aloneInControl(HELLO), ...more };
   const buffers = run.pass.model.root.namedBuffers().map(([, t]) => t);
-  const together = openRankGroup(openTeam(aloneCollectives(), "cpu"), control, buffers, "cpu");
-  return { ...together, stepped() {} }; // reports look at gradients, which a run of one does not keep
+  const group = openRankGroup(openTeam(aloneCollectives(), "cpu"), control, buffers, "cpu");
+  return { ...group, stepped() {} }; // reports look at gradients, which a run of one does not keep
 }

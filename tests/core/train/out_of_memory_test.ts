@@ -11,7 +11,7 @@ const SYNTHETIC = "--data-type synthetic --train-samples 64 --val-samples 4".spl
 /** The sentence for libtorch's own words, in a run with these flags. */
 function sentence(folder: string, ...flags: string[]): Promise<string> {
   return started(folder, [...SYNTHETIC, ...flags], (prepared) => {
-    prepared.run.cursor.step = 6;
+    prepared.cursor.step = 6;
     const error = outOfMemory(new NativeError("mm", "f32[9, 9]", OUT), prepared);
     if (!(error instanceof UserError)) throw error;
     assertEquals(error.kind, "memory");

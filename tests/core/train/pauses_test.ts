@@ -16,7 +16,8 @@ const SMALL =
 
 /** Stops when the run has looked so often whether it should; gives the steps it had done, and its checkpoint. */
 const stopped = (folder: string, settings: string, looks: number) =>
-  started(folder, flags(settings), async ({ run, places }) => {
+  started(folder, flags(settings), async (run) => {
+    const { paths: places } = run;
     let left = looks;
     const requests = { ...run.requests, stop: () => --left <= 0 ? "the test" : null };
     const ending = await trainLoop({ ...run, requests });

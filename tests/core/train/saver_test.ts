@@ -3,7 +3,7 @@ import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { bestPath, epochPath, latestPath } from "../../../core/train/run_folder.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
-import type { Prepared } from "../../../core/train/prepare.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { fill_ } from "../../../ffi/make.ts";
 import { inFolder } from "../checkpoint/python.ts";
@@ -12,17 +12,17 @@ import { contents, eventsIn, started } from "./started.ts";
 const MLP = "--data-type synthetic --model mlp --train-samples 64 --val-samples 16 --batch-size 8 --epochs 3"
   .split(" ");
 
-const savesIn = async (prepared: Prepared) =>
+const savesIn = async (prepared: Trainer) =>
   (await eventsIn(prepared)).filter(({ kind }) => kind === "save" || kind === "warning");
 
 /** Keeps the disk from taking a checkpoint: where its file should go is a folder. */
-const inTheWay = ({ places }: Prepared) => Deno.mkdirSync(latestPath(places), { recursive: true });
+const inTheWay = ({ paths: places }: Trainer) => Deno.mkdirSync(latestPath(places), { recursive: true });
 
 Deno.test(
   "a checkpoint holds the state of its own step, whatever training does while it is written",
   inFolder((folder) =>
     started(folder, MLP, async (prepared) => {
-      const { run: { saver }, places, built: { arena } } = prepared;
+      const { saver, paths: places, arena } = prepared;
       await saver.save("request", false);
       await saver.settle();
       const before = contents(latestPath(places));
@@ -42,7 +42,7 @@ Deno.test(
   "an update waits for the copy of a large state, and the copy's time is told as training's wait",
   inFolder((folder) =>
     started(folder, [...MLP, "--hidden-size", "2048", "--layers", "3", "--ema=0.5"], async (prepared) => {
-      const { run: { saver, ema }, places, built: { arena } } = prepared;
+      const { saver, ema, paths: places, arena } = prepared;
       await saver.save("request", false);
       await saver.settle();
       const before = contents(latestPath(places));
@@ -63,7 +63,7 @@ Deno.test(
 Deno.test(
   "every update, and every evaluation with averages, asks the saver first",
   inFolder((folder) =>
-    started(folder, [...MLP, "--ema=0.5"], async ({ run }) => {
+    started(folder, [...MLP, "--ema=0.5"], async (run) => {
       const calls: string[] = [];
       const note = <A extends unknown[], R>(name: string, call: (...args: A) => R) => (...args: A) => {
         calls.push(name);
@@ -85,7 +85,7 @@ Deno.test(
   "an interval's save is left out while one is written; one that must be waits for it",
   inFolder((folder) =>
     started(folder, MLP, async (prepared) => {
-      const { saver, cursor } = prepared.run;
+      const { saver, cursor } = prepared;
       for (const reason of ["request", "interval", "stop"]) {
         cursor.step++;
         await saver.save(reason, false);
@@ -102,7 +102,8 @@ Deno.test(
 Deno.test(
   "the best and an epoch's own checkpoint are the same file, and old epochs go after the new one is there",
   inFolder((folder) =>
-    started(folder, [...MLP, "--save-every-epoch", "--keep-last", "2"], async ({ run, places }) => {
+    started(folder, [...MLP, "--save-every-epoch", "--keep-last", "2"], async (run) => {
+      const { paths: places } = run;
       for (const epoch of [1, 2, 3]) {
         Object.assign(run.cursor, { epoch, stepInEpoch: 0 });
         await run.saver.save("epoch", epoch === 2);
@@ -127,13 +128,13 @@ Deno.test(
   "a save that the disk refuses is told, and the run goes on; at its end that is the run's error",
   inFolder((folder) =>
     started(folder, MLP, async (prepared) => {
-      const { saver } = prepared.run;
+      const { saver } = prepared;
       inTheWay(prepared);
       await saver.save("interval", false);
       await saver.save("epoch", false);
       const error = await assertRejects(() => saver.settle(), UserError);
       assertEquals(error.kind, "checkpoint");
-      Deno.removeSync(latestPath(prepared.places));
+      Deno.removeSync(latestPath(prepared.paths));
       await saver.save("interval", false);
       await saver.settle(); // the newest state is saved: nothing to complain about
       assertEquals(saver.told.saves, 1);
@@ -150,7 +151,7 @@ Deno.test(
 Deno.test(
   "weights that are not finite are never saved over good ones",
   inFolder((folder) =>
-    started(folder, MLP, async ({ run: { saver }, places, built: { arena } }) => {
+    started(folder, MLP, async ({ saver, paths: places, arena }) => {
       await saver.save("request", false);
       await saver.settle();
       const before = contents(latestPath(places));

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { beforeSecondStep, isRoomy } from "../../../core/train/epoch.ts";
-import type { Run } from "../../../core/train/run.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 
 Deno.test("what waits for the first step is done before the second, once", () => {
   const called: number[] = [];
@@ -9,7 +9,7 @@ Deno.test("what waits for the first step is done before the second, once", () =>
     saver: { ready: () => void called.push(step) },
     pass: { onGpu: true },
     ranksHere: 1,
-  } as unknown as Run;
+  } as unknown as Trainer;
   const before = beforeSecondStep(run);
   for (step = 1; step <= 4; step++) before();
   assertEquals(called, [2]);

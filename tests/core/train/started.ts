@@ -4,8 +4,8 @@ import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { tensorBytes, TensorData } from "../../../core/checkpoint/value.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
 import { loadReader } from "../../../core/data/open.ts";
-import { prepare, type Prepared } from "../../../core/train/prepare.ts";
-import type { Ending } from "../../../core/train/run.ts";
+import { prepare, type Trainer } from "../../../core/train/prepare.ts";
+import type { Ending } from "../../../core/train/prepare.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
 import { useLibtorch } from "../../libtorch.ts";
 import { settings } from "./rig.ts";
@@ -16,7 +16,7 @@ const libtorch = useLibtorch();
 export async function started<T>(
   folder: string,
   flags: readonly string[],
-  use: (prepared: Prepared) => T | Promise<T>,
+  use: (prepared: Trainer) => T | Promise<T>,
   resume: string | null = null,
 ): Promise<T> {
   // Two runs have two ids at W&B, which would be all that differs in their checkpoints.
@@ -38,20 +38,20 @@ export async function started<T>(
   try {
     return await use(prepared);
   } finally {
-    await prepared.run.saver.close();
-    prepared.run.feed.close();
-    prepared.run.console.close();
-    prepared.run.requests.close();
-    await prepared.run.events.close();
+    await prepared.saver.close();
+    prepared.feed.close();
+    prepared.console.close();
+    prepared.requests.close();
+    await prepared.events.close();
   }
 }
 
 type Line = { readonly kind: string; readonly [field: string]: any };
 
 /** What the run has told. Another thread writes it, so the log is closed first: nothing more is written after it. */
-export async function eventsIn({ run, places }: Prepared): Promise<readonly Line[]> {
-  await run.events.close();
-  const lines = Deno.readTextFileSync(`${places.logs}/events.jsonl`).trim().split("\n");
+export async function eventsIn({ events, paths }: Trainer): Promise<readonly Line[]> {
+  await events.close();
+  const lines = Deno.readTextFileSync(`${paths.logs}/events.jsonl`).trim().split("\n");
   return lines.filter(Boolean).map((line) => JSON.parse(line));
 }
 
@@ -68,8 +68,8 @@ export function trained(
   resume: string | null = null,
 ): Promise<Trained> {
   return started(folder, flags, async (prepared) => {
-    const ending = await trainLoop(prepared.run);
-    return { ending, path: latestPath(prepared.places), events: await eventsIn(prepared) };
+    const ending = await trainLoop(prepared);
+    return { ending, path: latestPath(prepared.paths), events: await eventsIn(prepared) };
   }, resume);
 }
 

@@ -29,7 +29,7 @@ Deno.test(
     started(
       folder,
       ["--data-type", "synthetic", "--train-samples", "640", "--val-samples", "0"],
-      async ({ run }) => {
+      async (run) => {
         run.requests.watchTime(() => "90 s of the job's time are left");
         const { stopped, outcome } = await trainLoop(run);
         assertEquals([stopped, outcome], [true, "Stopped on request (90 s of the job's time are left)"]);

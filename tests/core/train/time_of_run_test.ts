@@ -3,7 +3,7 @@ import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { type Spent, TIME_PARTS } from "../../../core/run/account.ts";
 import type { StepState } from "../../../core/run/console.ts";
 import { trainLoop } from "../../../core/train/trainer.ts";
-import type { Run } from "../../../core/train/run.ts";
+import type { Trainer } from "../../../core/train/prepare.ts";
 import { exit } from "../../../core/train/summary.ts";
 import { setThreads } from "../../../ffi/context.ts";
 import { inFolder } from "../checkpoint/python.ts";
@@ -19,9 +19,9 @@ const STEPS = 12, SLOW_MS = 25;
 const sleep = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
 /** Runs it, changed, and gives its last event and all its events about time. */
-function accountOf(folder: string, change: (run: Run) => Partial<Run>, more: readonly string[] = []) {
+function accountOf(folder: string, change: (run: Trainer) => Partial<Trainer>, more: readonly string[] = []) {
   return started(folder, [...FLAGS, ...more], async (prepared) => {
-    const run = { ...prepared.run, ...change(prepared.run) };
+    const run = { ...prepared, ...change(prepared) };
     const began = performance.now();
     await trainLoop(run);
     const spent = exit(run, 0, "Finished");
@@ -36,23 +36,24 @@ type Line = { readonly [field: string]: any };
 
 const sum = (spent: Line) => TIME_PARTS.reduce((all, name) => all + spent[`${name}_s`], 0);
 
-const SLOW: Readonly<Record<string, [part: keyof Spent, least: number, (run: Run) => Partial<Run>]>> = {
-  "a slow loader": ["data_s", STEPS * SLOW_MS, ({ train }) => ({
-    train: { ...train, raw: (part) => (sleep(SLOW_MS), train.raw(part)) },
-  })],
-  "a slow save": ["save_s", 2 * 4 * SLOW_MS, ({ saver }) => ({
-    saver: { ...saver, save: (reason, better) => (sleep(4 * SLOW_MS), saver.save(reason, better)) },
-  })],
-  "slow validation data": ["evaluation_s", 2 * SLOW_MS, ({ val }) => ({
-    val: { ...val!, raw: (part) => (sleep(SLOW_MS), val!.raw(part)) },
-  })],
-  "what stands between steps": ["rest_s", STEPS * SLOW_MS, ({ lineage }) => ({
-    lineage: { ...lineage, stepped: (step) => (sleep(SLOW_MS), lineage.stepped(step)) },
-  })],
-  "a slow optimizer": ["optimizer_s", STEPS * SLOW_MS, ({ optimizer }) => ({
-    optimizer: { ...optimizer, step: (lr) => (sleep(SLOW_MS), optimizer.step(lr)) },
-  })],
-};
+const SLOW: Readonly<Record<string, [part: keyof Spent, least: number, (run: Trainer) => Partial<Trainer>]>> =
+  {
+    "a slow loader": ["data_s", STEPS * SLOW_MS, ({ data, data: { train } }) => ({
+      data: { ...data, train: { ...train, raw: (part) => (sleep(SLOW_MS), train.raw(part)) } },
+    })],
+    "a slow save": ["save_s", 2 * 4 * SLOW_MS, ({ saver }) => ({
+      saver: { ...saver, save: (reason, better) => (sleep(4 * SLOW_MS), saver.save(reason, better)) },
+    })],
+    "slow validation data": ["evaluation_s", 2 * SLOW_MS, ({ data, data: { val } }) => ({
+      data: { ...data, val: { ...val!, raw: (part) => (sleep(SLOW_MS), val!.raw(part)) } },
+    })],
+    "what stands between steps": ["rest_s", STEPS * SLOW_MS, ({ lineage }) => ({
+      lineage: { ...lineage, stepped: (step) => (sleep(SLOW_MS), lineage.stepped(step)) },
+    })],
+    "a slow optimizer": ["optimizer_s", STEPS * SLOW_MS, ({ optimizer }) => ({
+      optimizer: { ...optimizer, step: (lr) => (sleep(SLOW_MS), optimizer.step(lr)) },
+    })],
+  };
 
 for (const [what, [part, least, change]] of Object.entries(SLOW)) {
   Deno.test(
@@ -84,9 +85,9 @@ Deno.test(
   "the time left is that of the steps that are to come: --max-steps count",
   inFolder(async (folder) => {
     const seen: StepState[] = [];
-    const change = ({ console, train }: Run): Partial<Run> => ({
+    const change = ({ console, data, data: { train } }: Trainer): Partial<Trainer> => ({
       console: { ...console, progress: (state) => void seen.push(state) },
-      train: { ...train, raw: (part) => (sleep(4 * SLOW_MS), train.raw(part)) },
+      data: { ...data, train: { ...train, raw: (part) => (sleep(4 * SLOW_MS), train.raw(part)) } },
     });
     await accountOf(folder, change, ["--epochs=100000", "--max-steps=5"]);
     const left = seen.flatMap(({ secondsLeft }) => secondsLeft ?? []);
@@ -100,7 +101,7 @@ Deno.test(
   inFolder(async (folder) => {
     const steps = (...flags: string[]) =>
       started(`${folder}/${flags.join("")}`, [...FLAGS, "--log-interval=100", ...flags], async (prepared) => {
-        await trainLoop(prepared.run);
+        await trainLoop(prepared);
         return (await eventsIn(prepared)).filter(({ kind }) => kind === "step").map(({ step }) => step);
       });
     assertEquals(await steps("--max-steps=3"), [1, 2, 3]);
