@@ -4,8 +4,8 @@
 import { parseJunit, type TestResult } from "./junit.ts";
 
 const MINUTES_A_GROUP = 45;
-/** Tests that run the program wait for it, for its timers and for the disk during a third of their time. */
-const GROUPS_AT_ONCE = Math.min(2, navigator.hardwareConcurrency) + 1;
+/** Tests of ranks, kills and SLURM wait most of their time, for timers and for each other: two groups fill a core. */
+const GROUPS_AT_ONCE = 2 * Math.min(2, navigator.hardwareConcurrency);
 /** Files of one folder share a process up to these seconds, so that no core waits long for the last group. */
 const SECONDS_A_GROUP = 60;
 /** A file that takes longer is no unit test. */

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
+import { peer } from "../peer.ts";
 import { type Block, blocksOf, commandsOf } from "./docs_blocks.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
@@ -25,8 +26,12 @@ function required(name: string, what: string): string {
   return value;
 }
 
-async function run(program: string, args: string[], cwd: string, env: Record<string, string> = {}) {
-  const output = await new Deno.Command(program, { args, cwd, env, stdin: "null" }).output();
+function run(program: string, args: string[], cwd: string, env: Record<string, string> = {}) {
+  return ended(new Deno.Command(program, { args, cwd, env, stdin: "null" }));
+}
+
+async function ended(command: Deno.Command) {
+  const output = await command.output();
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   return { code: output.code, said: text(output.stdout) + text(output.stderr) };
 }
@@ -47,7 +52,7 @@ async function inWorkplace(test: (folder: string) => Promise<void>): Promise<voi
 /** A block marked `runs` is a script, and runs as it stands. */
 function execute(block: Block, folder: string) {
   if (block.language === "python") {
-    return run(required("HPCTRAIN_PYTHON", "a Python with torch"), ["-c", block.text], folder);
+    return ended(peer(["-c", block.text], { cwd: folder, stdin: "null" }));
   }
   assertEquals(block.language, "sh", "only sh and python blocks can be run");
   const path = `${folder}:${Deno.env.get("PATH")}`;

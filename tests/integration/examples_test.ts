@@ -4,6 +4,7 @@ import { join } from "@std/path";
 import { openCheckpoint } from "../../core/checkpoint/open.ts";
 import { findStateDict } from "../../core/checkpoint/state_dict.ts";
 import { mpich } from "../mpi.ts";
+import { peer } from "../peer.ts";
 import { blocksOf } from "./docs_blocks.ts";
 import { inTemp, ROOT, succeed, TINY } from "./program.ts";
 import { numbers } from "./ranks.ts";
@@ -84,10 +85,8 @@ Deno.test("examples/char_gpt.ts reads a text letter by letter for the zoo's gpt"
 
 Deno.test("examples/exported_resnet.py writes a program that trains", () =>
   inTemp(async (cwd) => {
-    const python = Deno.env.get("HPCTRAIN_PYTHON");
-    if (!python) throw new Error("set HPCTRAIN_PYTHON; ./scripts/test sets it");
     const args = [example("exported_resnet.py"), "resnet18.pt2", "2", "32"];
-    const { success, stderr } = await new Deno.Command(python, { args, cwd }).output();
+    const { success, stderr } = await peer(args, { cwd }).output();
     assert(success, new TextDecoder().decode(stderr));
     const data = `export default ({ ops }) => { const input = ops.randn([16, 3, 32, 32]);
       return { task: "classification", outputs: 2, train: { input, target: ops.randint(0, 2, [16]) } }; };\n`;

@@ -1,15 +1,16 @@
 // Runs that are killed at any moment, again and again, and resumed: nothing that was reported as saved is lost, no
-// checkpoint is damaged, and the end has the bits of the run that was left alone.
+// checkpoint is damaged, and the end has the bits of the run that was left alone. `scripts/storm` deals thousands.
 import { assert, assertEquals } from "@std/assert";
 import { inTemp } from "./program.ts";
 import { killsOf, storm, STORMS, type Tally } from "./storm.ts";
 import { IN_A_SAVE } from "./storm_checks.ts";
 
-Deno.test("210 kills, most of them within a save, lose nothing that was saved and change no bit of the run", async () => {
+Deno.test("40 kills, many of them within a save, lose nothing that was saved and change no bit of the run", async () => {
   const tallies = await Promise.all(STORMS.map(async ({ flags, seed }): Promise<Tally> => {
     let tally: Tally;
     await inTemp(async (folder) => {
-      tally = await storm(folder, { flags, seed, kills: 105 });
+      // A third of a storm's run outlasts its twenty kills.
+      tally = await storm(folder, { flags: [...flags, `--epochs=${13 * seed}`], seed, kills: 20 });
     });
     return tally!;
   }));
@@ -21,7 +22,7 @@ Deno.test("210 kills, most of them within a save, lose nothing that was saved an
   const all = tallies.reduce((sum, tally) => sum + killsOf(tally), 0);
   const told = JSON.stringify(tallies);
   console.log(told);
-  assertEquals(all, 210);
+  assertEquals(all, 40);
   assert(IN_A_SAVE.reduce((sum, moment) => sum + kills(moment), 0) > all / 3, told);
-  for (const moment of IN_A_SAVE) assert(kills(moment) >= 5, `${moment}: ${told}`);
+  assert(kills("renamed") > 0 && kills("writing") + kills("written") > 1, told);
 });

@@ -1,4 +1,4 @@
-// Five thousand damaged and forged checkpoint files: each is read, with its tensors as they were, or refused with one
+// Damaged and forged checkpoint files, 1,200 of them or as many as HPCTRAIN_STORM says: each is read, with its tensors as they were, or refused with one
 // sentence. None crashes, hangs, eats memory or runs anything.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { createHash } from "node:crypto";
@@ -23,8 +23,12 @@ import { below, DAMAGE, dice, forgedPt, forgedSafetensors, joined, type Mutation
 import { inFolder, python } from "./python.ts";
 import { threadSeconds } from "../../cpu_time.ts";
 
-/** Of each kind of file, this many are damaged and forged. */
-const EACH = { damaged: 850, forged: 400 };
+/** `./scripts/storm files` takes ten thousand and more. */
+const FILES = Number(Deno.env.get("HPCTRAIN_STORM") ?? 1200);
+/** Another seed draws other damages. */
+const FIRST = 1e6 * Number(Deno.env.get("HPCTRAIN_STORM_SEED") ?? 0);
+/** Of each of the four kinds of files, this many are damaged, and the others forged. */
+const EACH = Math.ceil(FILES / 4), DAMAGED = Math.round(0.68 * EACH);
 /** Beyond four times the file: what V8 takes between two collections, whatever is read. */
 const BASE = 16 << 20;
 
@@ -102,7 +106,7 @@ interface Kind {
 }
 
 Deno.test(
-  "five thousand mutated .pt and .safetensors files are read as they were or refused with a sentence",
+  `${FILES} mutated .pt and .safetensors files are read as they were or refused with a sentence`,
   inFolder((folder) => {
     const at = (name: string) => `${folder}/${name}`;
     const marker = at("ran");
@@ -122,9 +126,9 @@ Deno.test(
       const sum = use(path);
       assert(typeof sum === "string", String(sum));
       const forged = forge(path);
-      for (let i = 0; i < EACH.damaged + EACH.forged; i++) {
-        const damaged = i < EACH.damaged;
-        const random = dice(i);
+      for (let i = 0; i < EACH; i++) {
+        const damaged = i < DAMAGED;
+        const random = dice(FIRST + i);
         const bytes = (damaged ? DAMAGE[below(random, DAMAGE.length)] : forged)(good, random);
         const what = `${path}, mutation ${i}`;
         const mutant = at(`mutant${path.slice(path.lastIndexOf("."))}`);
@@ -147,8 +151,8 @@ Deno.test(
         }
       }
     }
-    assertEquals(counts.read + counts.refused, 5000);
-    assert(counts.read > 200 && counts.refused > 3000, JSON.stringify(counts));
+    assertEquals(counts.read + counts.refused, 4 * EACH);
+    assert(counts.read > FILES / 25 && counts.refused > 0.6 * FILES, JSON.stringify(counts));
     assert(![...Deno.readDirSync(folder)].some(({ name }) => name === "ran"), "something was executed");
   }),
 );

@@ -1,5 +1,5 @@
-// Makes the file calls of a run's saves fail, one after the other, and prints what became of it as JSON: every call with a
-// few errnos in turn and every kind of call with all of them; with `all` every call with every errno. Needs file_faults.c.
+// Makes the file calls of a run's saves fail, one after the other, and prints what became of it as JSON: every call with
+// one errno in turn and every kind of call with all of them; with `all` every call with every errno. Needs file_faults.c.
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
@@ -44,10 +44,10 @@ const inTurn = (count: number) => Array.from({ length: count }, () => OFTEN[turn
 function* casesOf(call: Call, count: number, path: string, share: number): Generator<Fault, undefined> {
   const all = ERRNOS.filter((errno) => every || errno % FORMATS.length === share);
   for (let number = 1; number <= count; number++) {
-    for (const errno of every || number === 1 ? all : inTurn(2)) yield { call, errno, number, path };
+    for (const errno of every || number === 1 ? all : inTurn(1)) yield { call, errno, number, path };
   }
   if (count === 0) return;
-  for (const errno of every ? all : inTurn(3)) yield { call, errno, number: [1, Infinity], path }; // a disk that is gone
+  for (const errno of every ? all : inTurn(1)) yield { call, errno, number: [1, Infinity], path }; // a disk that is gone
 }
 
 async function savesAs(format: string, folder: string): Promise<Told> {

@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { askPeer } from "../../../peer.ts";
 
-const CASES = Number(Deno.env.get("HPCTRAIN_STORM") ?? 600);
+const CASES = Number(Deno.env.get("HPCTRAIN_STORM") ?? 150);
 const SEED = Number(Deno.env.get("HPCTRAIN_STORM_SEED") ?? 1);
 /** Of memory that one process may fill: a graph that asks for more is refused by libtorch, and nobody else is pushed out. */
 const MEMORY = "6000000000";
