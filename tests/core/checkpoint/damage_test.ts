@@ -131,14 +131,14 @@ Deno.test(
     Deno.chmodSync(path, 0);
     // The superuser may read everything, so it asks as nobody, from a copy that nobody may read.
     const core = new URL("../../../core/base/", import.meta.url);
-    Deno.mkdirSync(`${folder}/core/checkpoint`, { recursive: true });
-    for (const name of ["errors.ts", "terminal.ts", "checkpoint/file_bytes.ts"]) {
-      Deno.copyFileSync(new URL(name, core), `${folder}/core/${name}`);
+    Deno.mkdirSync(`${folder}/core/base`, { recursive: true });
+    for (const name of ["errors.ts", "terminal.ts", "file_bytes.ts"]) {
+      Deno.copyFileSync(new URL(name, core), `${folder}/core/base/${name}`);
     }
     const program = `${folder}/open.ts`;
     Deno.writeTextFileSync(
       program,
-      `import { FileBytes } from "./core/checkpoint/file_bytes.ts";
+      `import { FileBytes } from "./core/base/file_bytes.ts";
       try { new FileBytes(${
         JSON.stringify(path)
       }) } catch (error) { console.log(error.kind, error.message) }`,
