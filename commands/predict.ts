@@ -7,6 +7,7 @@ import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
 import { isTyped } from "../core/settings/values.ts";
 import type { Config } from "../core/settings/settings.ts";
+import { MissingColumnError } from "../core/data/columns/choose.ts";
 import { hasColumns, loadReader } from "../core/data/open.ts";
 import { openProgress } from "../core/data/progress.ts";
 import type { Source } from "../core/data/source.ts";
@@ -175,7 +176,7 @@ function withAdvice<R>(useful: boolean, open: () => R): R {
   try {
     return open();
   } catch (error) {
-    if (!useful || !(error instanceof UserError) || !error.message.includes("(--targets)")) throw error;
+    if (!useful || !(error instanceof MissingColumnError) || error.setting !== "--targets") throw error;
     throw new UserError(
       error.kind,
       `${error.message} For data that nobody has the answers to: --no-targets.`,

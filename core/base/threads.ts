@@ -1,8 +1,98 @@
-// What every thread's own file needs: the typed scope of a worker.
+// Threads of this program: how one is started and answers, and what two threads share: counters that go round, values
+// in a mailbox, and the reason why one of them failed.
 
-/** Declared in a thread's module: `declare const self: ThreadScope`. */
+/** The scope of a thread's own module, which declares it: `declare const self: ThreadScope`. */
 export interface ThreadScope extends EventTarget {
   onmessage: ((event: MessageEvent) => void) | null;
   postMessage(message: unknown, transfer?: readonly ArrayBufferLike[]): void;
   close(): void;
+}
+
+/** A thread, as the one that started it sees it. */
+export interface Thread<Answer> {
+  post(message: unknown): void;
+  /** The thread's next message. Rejects when the thread ends by an error. */
+  next(): Promise<Answer>;
+  end(): void;
+}
+
+/** Starts a thread, and gives it its options as the first message. */
+export function startThread<Answer>(module: URL, name: string, options: unknown): Thread<Answer> {
+  const worker = new Worker(module, { type: "module", name });
+  const unread: Answer[] = [];
+  let reader: PromiseWithResolvers<Answer> | null = null, broken: Error | null = null;
+  worker.onmessage = ({ data }: MessageEvent<Answer>) => {
+    if (reader === null) return void unread.push(data);
+    reader.resolve(data);
+    reader = null;
+  };
+  worker.onerror = (event) => {
+    event.preventDefault();
+    broken = new Error(event.message);
+    reader?.reject(broken);
+  };
+  worker.postMessage(options);
+  return {
+    post: (message) => worker.postMessage(message),
+    next() {
+      if (unread.length > 0) return Promise.resolve(unread.shift() as Answer);
+      if (broken !== null) return Promise.reject(broken);
+      reader = Promise.withResolvers();
+      return reader.promise;
+    },
+    end: () => worker.terminate(),
+  };
+}
+
+/** True when the counter has come to `number`. Counters are counted modulo 2^32, and nobody is 2^31 behind. */
+export const reached = (words: Int32Array, counter: number, number: number): boolean =>
+  ((Atomics.load(words, counter) - number) | 0) >= 0;
+
+/** Room for one value in shared memory, as JSON behind its length. */
+export interface Mailbox {
+  /** False where the value is too large. */
+  put(value: unknown): boolean;
+  take<T>(): T;
+}
+
+export function openMailbox(shared: SharedArrayBuffer, at: number, size: number): Mailbox {
+  const length = new DataView(shared, at, 4), room = new Uint8Array(shared, at + 4, size - 4);
+  return {
+    put(value) {
+      const bytes = new TextEncoder().encode(JSON.stringify(value ?? null));
+      if (bytes.length > room.length) return false;
+      room.set(bytes);
+      length.setUint32(0, bytes.length, true);
+      return true;
+    },
+    take() {
+      // A decoder refuses shared memory.
+      return JSON.parse(new TextDecoder().decode(room.slice(0, length.getUint32(0, true))));
+    },
+  };
+}
+
+/** The first reason why a thread failed, in shared memory. */
+export interface FailureNote {
+  write(sentence: string): void;
+  read(): string | null;
+}
+
+/** Bytes that a note takes, with a zero behind its text. */
+export const NOTE_BYTES = 4096;
+
+/** `words[flag]` becomes 1 when the note is written. */
+export function openFailureNote(words: Int32Array<SharedArrayBuffer>, flag: number, at: number): FailureNote {
+  const room = new Uint8Array(words.buffer, at, NOTE_BYTES);
+  return {
+    write(sentence) {
+      if (Atomics.load(words, flag) !== 0) return;
+      room.set(new TextEncoder().encode(sentence).subarray(0, NOTE_BYTES - 1));
+      Atomics.store(words, flag, 1);
+    },
+    read() {
+      if (Atomics.load(words, flag) === 0) return null;
+      return new TextDecoder().decode(room.slice(0, room.indexOf(0)));
+    },
+  };
 }

@@ -4,12 +4,8 @@
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { type CpuBackend, openOnCpus, type OutOfBand } from "./cpu/backends.ts";
-import {
-  type CollectiveName,
-  COLLECTIVES,
-  type FlightRecorder,
-  openFlightRecorder,
-} from "./flight_recorder.ts";
+import { type CollectiveName, COLLECTIVES } from "../../ffi/ranks/ring.ts";
+import { type FlightRecorder, openFlightRecorder } from "./flight_recorder.ts";
 import { type NcclNeeds, openNcclCollectives } from "./nccl/setup.ts";
 import type { RankContext } from "./context.ts";
 import { copy_, view } from "../../ffi/ops.ts";

@@ -1,18 +1,7 @@
 // The flight recorder: this rank's last collectives, in memory that another thread reads while this one is inside a
 // native call. Heartbeats and reports of hangs use it.
 
-/** What an engine is told, by number. The last one is its end, which ranks come to together as well. */
-export const COLLECTIVES = [
-  "all-reduce",
-  "broadcast",
-  "all-gather",
-  "reduce-scatter",
-  "barrier",
-  "split",
-  "share",
-  "close",
-] as const;
-export type CollectiveName = typeof COLLECTIVES[number];
+import { type CollectiveName, COLLECTIVES } from "../../ffi/ranks/ring.ts";
 
 /** A collective as the ring remembers it. Times are milliseconds since 1970; 0 where it has not come to that. */
 export interface RecordedCollective {

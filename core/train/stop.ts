@@ -1,5 +1,6 @@
 // Requests to stop or save: signals, files and the clock set a flag that the loop polls.
 import { UserError } from "../base/errors.ts";
+import { startThread } from "../base/threads.ts";
 
 // Requests to stop or save: signals, files and the clock set a flag, the loop polls it.
 
@@ -182,7 +183,7 @@ interface SignalThread {
 }
 
 /** What the thread is started with. */
-export interface Listen {
+export interface SignalThreadOptions {
   readonly signals: readonly Deno.Signal[];
   /** 0, or 1 + the place of the signal that came first. */
   readonly word: SharedArrayBuffer;
@@ -191,11 +192,10 @@ export interface Listen {
 function openSignalThread(signals: readonly Deno.Signal[]): SignalThread {
   const word = new SharedArrayBuffer(4);
   const first = new Int32Array(word);
-  const thread = new Worker(new URL("./signal_thread.ts", import.meta.url), { type: "module", name: "ears" });
-  thread.onerror = (event) => event.preventDefault(); // without it, signals are heard after the step
-  thread.postMessage({ signals, word } satisfies Listen);
+  const options: SignalThreadOptions = { signals, word };
+  const thread = startThread(new URL("./signal_thread.ts", import.meta.url), "signals", options);
   return {
     heard: () => signals[Atomics.load(first, 0) - 1] ?? null,
-    close: () => thread.terminate(),
+    close: thread.end,
   };
 }

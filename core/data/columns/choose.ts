@@ -73,10 +73,17 @@ function find<C extends Column>({ path, noun, columns }: Table<C>, name: string,
   const found = columns.find((column) => column.name === name);
   if (found) return found;
   const known = columns.map((column) => column.name);
-  throw new UserError(
-    "data",
+  throw new MissingColumnError(
+    setting,
     `${path} has no ${noun} "${name}" (${setting}).${didYouMean(name, known)} It has ${list(columns)}.`,
   );
+}
+
+/** The data has no column of a name that a setting, such as --targets, has. */
+export class MissingColumnError extends UserError {
+  constructor(readonly setting: string, sentence: string) {
+    super("data", sentence);
+  }
 }
 
 const MOST = 20;

@@ -1,16 +1,28 @@
 // The training thread's end of the control plane. Everything here works without an event loop. A world of one has
 // neither thread nor socket.
-import * as shared from "./shared.ts";
 import { UserError } from "../../base/errors.ts";
+import { startThread, type Thread } from "../../base/threads.ts";
 import type { RankContext } from "../context.ts";
 import type { ControlTimeouts } from "./job.ts";
 import { type FailureCause, type FirstError, JobFailed } from "./failure.ts";
 import type { Agreed, Hello, Seat, Settings, Wish } from "./messages.ts";
-import { NUMBER_OF, type Phase } from "./shared.ts";
-import type { ControlThreadOptions, ThreadAnswer, ThreadQuestion, ThreadRequest } from "./thread.ts";
+import {
+  ANSWERED,
+  AT,
+  CHANGES,
+  type ControlMemory,
+  COUNT,
+  FAILED,
+  HOLD,
+  LEAVING,
+  openControlMemory,
+  PHASE,
+  type Phase,
+  PHASE_NUMBER,
+  STEP,
+} from "./shared.ts";
+import type { ControlThreadAnswer, ControlThreadOptions, ThreadQuestion, ThreadRequest } from "./thread.ts";
 import { createHash } from "node:crypto";
-
-// The training thread's end of the control plane: everything here works without an event loop.
 
 /** @internal */
 export interface Control {
@@ -79,6 +91,7 @@ const ARRIVE_MS = 10 * 60_000, SILENCE_MS = 8000;
 export async function openControl(options: ControlOptions): Promise<Control> {
   const hello = helloOf(options);
   if (options.where.world === 1) return aloneControl(hello);
+  const { where, folder, runFolder, settings, flight = null } = options;
   const stall = 1000 * options.timeout;
   const limits = {
     arrive: Math.min(ARRIVE_MS, stall),
@@ -87,8 +100,8 @@ export async function openControl(options: ControlOptions): Promise<Control> {
     silence: SILENCE_MS,
     ...options.limits,
   };
-  const { where, folder, runFolder, settings, flight = null } = options;
-  const orders: ControlThreadOptions = {
+  const memory = openControlMemory();
+  const threadOptions: ControlThreadOptions = {
     where,
     folder,
     runFolder,
@@ -96,16 +109,17 @@ export async function openControl(options: ControlOptions): Promise<Control> {
     settings,
     limits,
     flight,
-    shared: shared.newShared(),
+    shared: memory.shared,
   };
-  const thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "control" });
-  const answered = answers(thread);
-  thread.postMessage(orders);
-  const said = await answered();
-  if ("open" in said) return handle(thread, answered, orders, said.open);
-  thread.terminate();
-  if ("failed" in said) throw new JobFailed(said.failed, hello.rank);
-  const { kind, text } = (said as Extract<ThreadAnswer, { wrong: unknown }>).wrong;
+  const module = new URL("./thread.ts", import.meta.url);
+  const thread: Thread<ControlThreadAnswer> = startThread(module, "control", threadOptions);
+  const answer = await thread.next()
+    .catch((error: Error): ControlThreadAnswer => ({ broken: { kind: null, text: error.message } }));
+  if ("joined" in answer) return joinedControl(thread, memory, hello.rank, answer.joined);
+  thread.end();
+  if ("failed" in answer) throw new JobFailed(answer.failed, hello.rank);
+  if (!("broken" in answer)) throw new Error("internal: the control thread closed before it had joined.");
+  const { kind, text } = answer.broken;
   throw kind ? new UserError(kind, text) : new Error(`internal: the control thread: ${text}`);
 }
 
@@ -123,34 +137,35 @@ function helloOf({ where, device, versions, settings }: ControlOptions): Hello {
   };
 }
 
-const answers = (thread: Worker) => (): Promise<ThreadAnswer> =>
-  new Promise((resolve) => {
-    thread.onmessage = ({ data }: MessageEvent<ThreadAnswer>) => resolve(data);
-    thread.onerror = (event) => {
-      event.preventDefault();
-      resolve({ wrong: { kind: null, text: event.message } });
-    };
-  });
-
-function handle(
-  thread: Worker,
-  answered: () => Promise<ThreadAnswer>,
-  orders: ControlThreadOptions,
+function joinedControl(
+  thread: Thread<ControlThreadAnswer>,
+  memory: ControlMemory,
+  rank: number,
   { seats, met, key, ends }: Pick<Control, "seats" | "met" | "key" | "ends">,
 ): Control {
-  const words = new Int32Array(orders.shared.words);
-  const { rank } = orders.hello;
-  const failure = failureIn(orders.shared, words, rank);
-  const asking = openAsking(thread, words, failure);
-  const order = (ask: ThreadRequest) => thread.postMessage(ask);
+  const { words, answer, error, agreed } = memory;
+  const hasFailed = () => Atomics.load(words, FAILED) !== 0;
+  const failure = () => hasFailed() ? new JobFailed(error.take<FirstError>(), rank) : null;
+  const check = () => {
+    const failed = failure();
+    if (failed) throw failed;
+  };
+  const questions = openQuestions(thread, words, hasFailed);
+  const request = (message: ThreadRequest) => thread.post(message);
+  /** In a phase of its own, so that reports say that this rank is the one that waits. */
+  const wait = (question: (id: number, n: number) => ThreadQuestion) => {
+    const before = words[PHASE];
+    setPhase(words, PHASE_NUMBER["waiting for ranks"]);
+    questions.meet(question);
+    check();
+    setPhase(words, before);
+  };
   let count = 0;
   const broadcast = <T>(value?: T): T => {
     // Room for the answer is limited, and every rank has as much.
-    if (rank === 0 && !shared.put(orders.shared, shared.ANSWER, value)) {
-      throw new Error("internal: a broadcast of more than 1 MiB.");
-    }
-    asking.wait((id, n) => ({ id, ask: "value", n, ...rank === 0 ? { value: value ?? null } : {} }));
-    return shared.take<T>(orders.shared, shared.ANSWER);
+    if (rank === 0 && !answer.put(value)) throw new Error("internal: a broadcast of more than 1 MiB.");
+    wait((id, n) => ({ id, ask: "value", n, ...rank === 0 ? { value: value ?? null } : {} }));
+    return answer.take<T>();
   };
   return {
     seats,
@@ -158,88 +173,72 @@ function handle(
     key,
     ends,
     step(step) {
-      words[shared.STEP] = step;
-      words[shared.CHANGES]++;
+      words[STEP] = step;
+      words[CHANGES]++;
     },
-    phase: (phase) => setPhase(words, NUMBER_OF[phase]),
+    phase: (phase) => setPhase(words, PHASE_NUMBER[phase]),
     here() {
-      Atomics.store(words, shared.COUNT, ++count);
-      while (Atomics.load(words, shared.HOLD) === 1 && !failure.there()) {
-        Atomics.wait(words, shared.HOLD, 1, LOOK_MS);
-      }
-      failure.check();
-      if (Atomics.load(words, shared.AT) !== count) return null;
-      Atomics.store(words, shared.AT, 0);
-      return shared.take<Agreed>(orders.shared, shared.AGREED);
+      Atomics.store(words, COUNT, ++count);
+      while (Atomics.load(words, HOLD) === 1 && !hasFailed()) Atomics.wait(words, HOLD, 1, LOOK_MS);
+      check();
+      if (Atomics.load(words, AT) !== count) return null;
+      Atomics.store(words, AT, 0);
+      return agreed.take<Agreed>();
     },
     ahead() {
-      const at = Atomics.load(words, shared.AT);
+      const at = Atomics.load(words, AT);
       if (at === 0) return null;
-      const { what, reason } = shared.take<Agreed>(orders.shared, shared.AGREED);
+      const { what, reason } = agreed.take<Agreed>();
       return { what, reason, places: at - count };
     },
-    wish: (what, reason) => order({ ask: "wish", what, reason: reason.slice(0, 400) }),
-    barrier: (name) => asking.wait((id, n) => ({ id, ask: "barrier", n, name })),
+    wish: (what, reason) => request({ ask: "wish", what, reason: reason.slice(0, 400) }),
+    barrier: (name) => wait((id, n) => ({ id, ask: "barrier", n, name })),
     gather<T>(name: string, value: T): T[] {
-      asking.wait((id, n) => ({ id, ask: "barrier", n, name, value }));
-      return shared.take<T[]>(orders.shared, shared.ANSWER);
+      wait((id, n) => ({ id, ask: "barrier", n, name, value }));
+      return answer.take<T[]>();
     },
     broadcast,
     broadcastBytes: (bytes) => Uint8Array.from(broadcast(bytes && [...bytes])),
     fail(sentence, code, cause = { kind: "error" }) {
-      if (!failure.there()) asking.report({ sentence: sentence.slice(0, 4000), code, cause });
+      if (!hasFailed()) questions.report({ sentence: sentence.slice(0, 4000), code, cause });
     },
-    failure: failure.get,
-    runFolder: (folder) => order({ ask: "run folder", folder }),
+    failure,
+    runFolder: (folder) => request({ ask: "run folder", folder }),
     async close() {
-      Atomics.store(words, shared.LEAVING, 1);
-      const closed = answered();
-      order({ ask: "close" });
-      await closed;
-      thread.terminate();
+      Atomics.store(words, LEAVING, 1);
+      request({ ask: "close" });
+      await thread.next().catch(() => {}); // a thread that broke has nothing left to close
+      thread.end();
     },
   };
 }
 
-function failureIn(room: shared.Shared, words: Int32Array, rank: number) {
-  const there = () => Atomics.load(words, shared.FAILED) !== 0;
-  const get = () => there() ? new JobFailed(shared.take<FirstError>(room, shared.ERROR), rank) : null;
-  const check = () => {
-    const failed = get();
-    if (failed) throw failed;
-  };
-  return { there, get, check };
-}
-
-/** Questions to the control thread, one at a time. Barriers and values are counted together: ranks meet in one order. */
-function openAsking(thread: Worker, words: Int32Array, failure: ReturnType<typeof failureIn>) {
+/** Questions to the control thread, one at a time. Barriers and values are counted as one: ranks meet in one order. */
+function openQuestions(
+  thread: Thread<ControlThreadAnswer>,
+  words: Int32Array<SharedArrayBuffer>,
+  hasFailed: () => boolean,
+) {
   let asked = 0, meetings = 0;
   const ask = (question: ThreadQuestion, mostMs = Infinity) => {
     const until = performance.now() + mostMs;
-    thread.postMessage(question);
-    while (Atomics.load(words, shared.ANSWERED) !== question.id) {
-      if (failure.there() || performance.now() > until) return;
-      Atomics.wait(words, shared.ANSWERED, question.id - 1, LOOK_MS);
+    thread.post(question);
+    while (Atomics.load(words, ANSWERED) !== question.id) {
+      if (hasFailed() || performance.now() > until) return;
+      Atomics.wait(words, ANSWERED, question.id - 1, LOOK_MS);
     }
   };
   return {
     report: (error: Pick<FirstError, "sentence" | "code" | "cause">) =>
       ask({ id: ++asked, ask: "failed", ...error }, NOTIFY_MS),
-    /** In a phase of its own, so that reports say that this rank is the one that waits. */
-    wait(question: (id: number, n: number) => ThreadQuestion) {
-      const before = words[shared.PHASE];
-      setPhase(words, NUMBER_OF["waiting for ranks"]);
-      ask(question(++asked, ++meetings));
-      failure.check();
-      setPhase(words, before);
-    },
+    meet: (question: (id: number, n: number) => ThreadQuestion) => ask(question(++asked, ++meetings)),
   };
 }
 
 function setPhase(words: Int32Array, number: number): void {
-  if (words[shared.PHASE] === number) return; // said again while it waits: that is no headway
-  words[shared.PHASE] = number;
-  words[shared.CHANGES]++;
+  if (words[PHASE] === number) return; // the same phase again is no headway
+  words[PHASE] = number;
+  words[CHANGES]++;
 }
 
 // The control plane of a world of one: no thread, no socket.

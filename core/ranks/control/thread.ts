@@ -1,6 +1,5 @@
 // The control thread (entry of a Worker): it talks to the server while the training thread is inside native calls,
 // and ends this process when that thread can't. On rank 0 it runs the server too.
-import * as shared from "./shared.ts";
 import { cleanConsole } from "../../base/terminal.ts";
 import { endProcess } from "../../../ffi/libc.ts";
 import { EXIT, refused, UserError } from "../../base/errors.ts";
@@ -12,12 +11,23 @@ import { lookFor, openRankZero, type RankZero } from "./rendezvous.ts";
 import { wholeSeconds } from "./hang.ts";
 import type { ControlTimeouts } from "./job.ts";
 import type { Hello, Seat, Settings, ToRank, Wish } from "./messages.ts";
-import { CHANGES, PATIENT, PHASE, PHASES, type Shared, STEP } from "./shared.ts";
+import {
+  ANSWERED,
+  AT,
+  CHANGES,
+  type ControlMemory,
+  COUNT,
+  FAILED,
+  HOLD,
+  LEAVING,
+  openControlMemory,
+  PATIENT,
+  PHASE,
+  PHASES,
+  STEP,
+} from "./shared.ts";
 import type { ThreadScope } from "../../base/threads.ts";
 import { writeEarlyEnd } from "../launch/rank.ts";
-
-// The control thread: talks to the server while the training thread is inside native calls, and ends this process
-// when that thread can't. Rank 0's is the server too.
 
 cleanConsole(); // this thread has one of its own
 
@@ -31,7 +41,7 @@ export interface ControlThreadOptions {
   readonly hello: Hello;
   readonly settings: Settings;
   readonly limits: ControlTimeouts;
-  readonly shared: Shared;
+  readonly shared: SharedArrayBuffer;
   readonly flight: SharedArrayBuffer | null;
 }
 
@@ -59,17 +69,17 @@ export type ThreadRequest =
   | { readonly ask: "run folder"; readonly folder: string }
   | { readonly ask: "close" };
 
-export type ThreadAnswer =
+export type ControlThreadAnswer =
   | {
-    readonly open: { readonly seats: readonly Seat[]; readonly met: string } & Pick<Client, "key" | "ends">;
+    readonly joined: { readonly seats: readonly Seat[]; readonly met: string } & Pick<Client, "key" | "ends">;
   }
   | { readonly failed: FirstError }
-  | { readonly wrong: { readonly kind: UserError["kind"] | null; readonly text: string } }
+  | { readonly broken: { readonly kind: UserError["kind"] | null; readonly text: string } }
   | { readonly closed: true };
 
 const BEAT_MS = 1000;
 
-const post = (said: ThreadAnswer) => self.postMessage(said);
+const post = (answer: ControlThreadAnswer) => self.postMessage(answer);
 
 self.onmessage = async ({ data: orders }: MessageEvent<ControlThreadOptions>) => {
   try {
@@ -84,19 +94,19 @@ self.onmessage = async ({ data: orders }: MessageEvent<ControlThreadOptions>) =>
       ? zero.said
       : `Rank ${orders.hello.rank} met rank 0 at ${client.address.hostname}:${client.address.port}.`;
     serve(orders, client, zero);
-    post({ open: { seats: client.seats, met, key: client.key, ends: client.ends } });
+    post({ joined: { seats: client.seats, met, key: client.key, ends: client.ends } });
   } catch (cause) {
     const error = refused(cause, "communication");
     if (error instanceof JobFailed) post({ failed: error.first });
-    else if (error instanceof UserError) post({ wrong: { kind: error.kind, text: error.message } });
-    else post({ wrong: { kind: null, text: error instanceof Error ? `${error.stack}` : String(error) } });
+    else if (error instanceof UserError) post({ broken: { kind: error.kind, text: error.message } });
+    else post({ broken: { kind: null, text: error instanceof Error ? `${error.stack}` : String(error) } });
   }
 };
 
 function serve(orders: ControlThreadOptions, client: Client, zero: RankZero | null): void {
-  const words = new Int32Array(orders.shared.words);
+  const memory = openControlMemory(orders.shared), { words } = memory;
   const flight = orders.flight && openFlightRecorder(orders.flight);
-  const news = openServerMessages(orders.shared, orders.hello.rank, client, flight);
+  const news = openServerMessages(memory, orders.hello.rank, client, flight);
   let leaving = false;
 
   // Without this thread the training thread would wait for ever.
@@ -189,12 +199,11 @@ interface ServerMessages {
 const GRACE_MS = 3000, SAVING_MS = 60_000;
 
 function openServerMessages(
-  room: shared.Shared,
+  { words, answer, error: firstError, agreed: agreement }: ControlMemory,
   rank: number,
   client: Client,
   flight: FlightRecorder | null,
 ): ServerMessages {
-  const words = new Int32Array(room.words);
   const expected = new Map<string, number>();
   const early = new Map<string, unknown>();
 
@@ -202,15 +211,15 @@ function openServerMessages(
     const id = expected.get(what);
     if (id === undefined) return void early.set(what, value);
     expected.delete(what);
-    shared.put(room, shared.ANSWER, value);
-    Atomics.store(words, shared.ANSWERED, id);
-    Atomics.notify(words, shared.ANSWERED);
+    answer.put(value);
+    Atomics.store(words, ANSWERED, id);
+    Atomics.notify(words, ANSWERED);
   };
   const fail = (error: FirstError) => {
-    if (Atomics.load(words, shared.FAILED) !== 0) return;
-    shared.put(room, shared.ERROR, error);
-    Atomics.store(words, shared.FAILED, 1);
-    for (const word of [shared.ANSWERED, shared.HOLD]) Atomics.notify(words, word);
+    if (Atomics.load(words, FAILED) !== 0) return;
+    firstError.put(error);
+    Atomics.store(words, FAILED, 1);
+    for (const word of [ANSWERED, HOLD]) Atomics.notify(words, word);
     const { othersSentence, namesRank } = error;
     const code = error.rank === rank ? error.code : error.othersCode;
     writeEarlyEnd(code, othersSentence, namesRank ? error.rank : null);
@@ -233,15 +242,15 @@ function openServerMessages(
       else if (message.is === "flight?") {
         client.send({ is: "flight", flight: flight ? lastRecorded(flight) : [] });
       } else if (message.is === "hold") {
-        Atomics.store(words, shared.HOLD, 1);
+        Atomics.store(words, HOLD, 1);
         // After this store: a place that was passed without seeing it is in the count.
-        client.send({ is: "held", id: message.id, count: Atomics.load(words, shared.COUNT) });
+        client.send({ is: "held", id: message.id, count: Atomics.load(words, COUNT) });
       } else if (message.is === "agreed") {
         const { agreed } = message;
-        if (agreed.at > 0) shared.put(room, shared.AGREED, agreed);
-        if (agreed.at > 0) Atomics.store(words, shared.AT, agreed.at);
-        Atomics.store(words, shared.HOLD, 0);
-        Atomics.notify(words, shared.HOLD);
+        if (agreed.at > 0) agreement.put(agreed);
+        if (agreed.at > 0) Atomics.store(words, AT, agreed.at);
+        Atomics.store(words, HOLD, 0);
+        Atomics.notify(words, HOLD);
       }
     },
   };
@@ -251,8 +260,8 @@ function openServerMessages(
 function endLater(words: Int32Array, sentence: string, code: number): void {
   const began = performance.now();
   const timer = setInterval(() => {
-    if (Atomics.load(words, shared.LEAVING) === 1) return clearInterval(timer);
-    const saving = PHASES[Atomics.load(words, shared.PHASE)] === PATIENT;
+    if (Atomics.load(words, LEAVING) === 1) return clearInterval(timer);
+    const saving = PHASES[Atomics.load(words, PHASE)] === PATIENT;
     if (performance.now() - began < (saving ? SAVING_MS : GRACE_MS)) return;
     console.error(`hpctrain: ${sentence}`);
     endProcess(code || EXIT.communication);

@@ -19,7 +19,7 @@ import { openCpuEngine, type OpenedTransport } from "./engine.ts";
 import { connectTcp } from "./tcp.ts";
 import type { CpuThreadAnswer } from "./thread.ts";
 import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
-import { MPI_TYPES } from "./ring.ts";
+import { MPI_TYPES } from "../../../ffi/ranks/ring.ts";
 import { cpusHere } from "../../base/cores.ts";
 import type { Env } from "../launchers.ts";
 
@@ -298,11 +298,11 @@ export interface MpiOptions {
 async function openMpiCollectives(
   { where, library: { path, from }, flight, timeout, failed }: MpiOptions,
 ): Promise<{ collectives: Collectives; said: string }> {
-  const { rank, world, said } = where;
+  const { rank, world, said, launcher } = where;
   const transport = { by: "mpi", path, crowded: where.localWorld > cpusHere() } as const;
   const collectives = await openCpuEngine(
     { transport, rank, world, flight, timeout, types: MPI_TYPES, failed },
-    (answer) => checkOpened(answer, { path, rank, world, said }),
+    (answer) => checkOpened(answer, { path, rank, world, said, launcher }),
   );
   return { collectives, said: `Communication: ${collectives.version} (${path}, ${from}).` };
 }
@@ -317,6 +317,7 @@ export interface MpiStart {
   readonly world: number;
   /** Who numbered the ranks, in a sentence. */
   readonly said: string;
+  readonly launcher: RankContext["launcher"];
 }
 
 /** MPI works, and knows nothing of the other ranks. */
@@ -327,7 +328,10 @@ class SingletonMpi extends UserError {
 }
 
 /** What is right is given back; else a sentence about what is wrong. */
-function checkOpened(answer: CpuThreadAnswer, { path, rank, world, said }: MpiStart): OpenedTransport {
+function checkOpened(
+  answer: CpuThreadAnswer,
+  { path, rank, world, said, launcher }: MpiStart,
+): OpenedTransport {
   if ("failed" in answer) {
     throw new UserError(
       "environment",
@@ -341,7 +345,7 @@ function checkOpened(answer: CpuThreadAnswer, { path, rank, world, said }: MpiSt
     throw new SingletonMpi(
       `${world} ranks were started, but MPI counts ${size}: what started them and the MPI library don't match, and ` +
         `each would train alone. ${said} The library is ${version}, ${path}. ${
-          srunMpi(said, version)
+          launcher === "slurm" ? srunMpi(version) : ""
         }Start the ranks with ` +
         `that library's own mpiexec, or with \`hpctrain launch -n ${world} -- ...\`; or name the library of your launcher with ` +
         "HPCTRAIN_MPI=/path/to/libmpi.so.",
@@ -359,10 +363,8 @@ function checkOpened(answer: CpuThreadAnswer, { path, rank, world, said }: MpiSt
 }
 
 /** srun speaks several languages, and each family of MPI understands one. */
-const srunMpi = (said: string, version: string): string =>
-  /^Ranks: from srun /.test(said)
-    ? `Start them with srun --mpi=${
-      /Open MPI/.test(version) ? "pmix" : "pmi2"
-    } (\`srun --mpi=list\` says which this ` +
-      "SLURM has). Or: "
-    : "";
+const srunMpi = (version: string): string =>
+  `Start them with srun --mpi=${
+    /Open MPI/.test(version) ? "pmix" : "pmi2"
+  } (\`srun --mpi=list\` says which this ` +
+  "SLURM has). Or: ";

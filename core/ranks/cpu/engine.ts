@@ -1,29 +1,22 @@
 // Collectives on tensors in host memory: the training thread queues them here, and a communication thread does them.
-import { memoryBlockOf, tensorAt } from "../../../ffi/make.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
-import { EXIT, UserError } from "../../base/errors.ts";
-import type { Collectives, Ticket } from "../collectives.ts";
-import { busy, type CollectiveName, COLLECTIVES, enter, type FlightRecorder } from "../flight_recorder.ts";
+import { enqueue, hostBytes, sharedTensor } from "../../../ffi/ranks/commands.ts";
+import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
 import {
   AWAITED,
+  type CollectiveName,
+  COLLECTIVES,
   DONE,
-  failure,
-  OP,
   openRing,
   OPS,
-  QUEUED,
-  reached,
-  slotOf,
-  slotOffset,
   SLOTS,
   TYPES,
-  VERB,
-  WHAT,
-} from "./ring.ts";
+} from "../../../ffi/ranks/ring.ts";
+import { EXIT, UserError } from "../../base/errors.ts";
+import { reached, startThread, type Thread } from "../../base/threads.ts";
+import type { Collectives, Ticket } from "../collectives.ts";
+import { busy, enter, type FlightRecorder } from "../flight_recorder.ts";
 import type { CpuThreadAnswer, CpuThreadOptions } from "./thread.ts";
-import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
-
-// Collectives on tensors in host memory: queued here, done by a thread, by whatever it was told to communicate by.
 
 export interface EngineOrders {
   readonly transport: TransportOptions;
@@ -53,23 +46,30 @@ export async function openCpuEngine(
 ): Promise<CpuCollectives> {
   const { transport, rank, world, flight, types = TYPES.length } = orders;
   const queue = openCommandQueue(flight, orders.failed);
-  const thread = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: transport.by });
-  const unguard = guardExit();
-  thread.postMessage(
-    { transport, rank, world, ring: queue.shared, flight: flight.shared } satisfies CpuThreadOptions,
+  const options: CpuThreadOptions = {
+    transport,
+    rank,
+    world,
+    ring: queue.shared,
+    flight: flight.shared,
+  };
+  const thread: Thread<CpuThreadAnswer> = startThread(
+    new URL("./thread.ts", import.meta.url),
+    transport.by,
+    options,
   );
+  const unguard = guardExit();
   let version: string;
   try {
     version = check(await inTime(answerOf(thread), orders)).version;
   } catch (error) {
     unguard();
-    thread.terminate();
+    thread.end();
     throw error;
   }
   let waited = 0, closed = false;
   return {
     ...verbs(queue, world, types),
-    shared: (elements) => shared(queue, elements),
     backend: transport.by,
     rank,
     world,
@@ -88,69 +88,56 @@ export async function openCpuEngine(
       if (closed) return;
       closed = true;
       if (queue.stopped() === null) {
-        queue.put("close", "the end", 0, 0, 0n, 0n);
+        queue.put("close", "the end", 0, 0, null, null);
         const answer = await answerOf(thread);
         if ("failed" in answer) throw new UserError("communication", answer.failed);
         unguard();
         queue.stop("internal: a collective after communication was closed.");
       }
-      thread.terminate();
+      thread.end();
     },
   };
 }
 
 function verbs(
-  { put }: CommandQueue,
+  { put, until, memory }: CommandQueue,
   world: number,
   types: number,
-): Pick<Collectives, "allReduce" | "broadcast" | "allGather" | "reduceScatter" | "barrier" | "split"> {
+): Pick<
+  Collectives,
+  "allReduce" | "broadcast" | "allGather" | "reduceScatter" | "barrier" | "split" | "shared"
+> {
   return {
     allReduce(t, op, phase) {
-      const { address, bytes } = memoryBlockOf(t);
-      return put("all-reduce", phase, bytes, t.numel, address, 0n, typeOf(t, types), OPS.indexOf(op));
+      return put("all-reduce", phase, hostBytes(t), t.numel, t, null, typeOf(t, types), OPS.indexOf(op));
     },
     broadcast(t, root, phase) {
-      const { address, bytes } = memoryBlockOf(t);
-      return put("broadcast", phase, bytes, bytes, address, 0n, root);
+      const bytes = hostBytes(t);
+      return put("broadcast", phase, bytes, bytes, t, null, root);
     },
     allGather(into, own, phase) {
       sizesFit(into, own, world);
-      const { address, bytes } = memoryBlockOf(own);
-      return put("all-gather", phase, bytes, bytes, memoryBlockOf(into).address, address);
+      const bytes = hostBytes(own);
+      return put("all-gather", phase, bytes, bytes, into, own);
     },
     reduceScatter(own, from, phase) {
       sizesFit(from, own, world);
-      const { address, bytes } = memoryBlockOf(from);
-      return put(
-        "reduce-scatter",
-        phase,
-        bytes,
-        own.numel,
-        memoryBlockOf(own).address,
-        address,
-        typeOf(own, types),
-      );
+      return put("reduce-scatter", phase, hostBytes(from), own.numel, own, from, typeOf(own, types));
     },
-    barrier: (phase) => put("barrier", phase, 0, 0, 0n, 0n),
-    split: (part, phase) => put("split", phase, 0, 0, 0n, 0n, part),
+    barrier: (phase) => put("barrier", phase, 0, 0, null, null),
+    split: (part, phase) => put("split", phase, 0, 0, null, null, part),
+    /** Memory that all ranks see. It is the process's until it ends. */
+    shared(elements) {
+      const ticket = put("share", "memory of this host", 4 * elements, 4 * elements, null, null);
+      until(ticket);
+      return memory(ticket, elements);
+    },
   };
 }
 
-/** Memory that all ranks see. It is the process's until it ends. */
-function shared({ put, until, answer }: CommandQueue, elements: number): Tensor | null {
-  const ticket = put("share", "memory of this host", 4 * elements, 4 * elements, 0n, 0n);
-  until(ticket);
-  const address = answer(ticket);
-  return address === 0n ? null : tensorAt(address, elements);
-}
-
-const answerOf = (thread: Worker): Promise<CpuThreadAnswer> =>
-  new Promise((resolve, reject) => {
-    thread.onmessage = ({ data }: MessageEvent<CpuThreadAnswer>) => resolve(data);
-    thread.onerror = (event) => {
-      event.preventDefault();
-      reject(new Error(`internal: the thread that communicates ended: ${event.message}`));
-    };
+const answerOf = (thread: Thread<CpuThreadAnswer>): Promise<CpuThreadAnswer> =>
+  thread.next().catch((error: Error) => {
+    throw new Error(`internal: the thread that communicates ended: ${error.message}`);
   });
 
 /**
@@ -215,15 +202,15 @@ interface CommandQueue {
     phase: string,
     bytes: number,
     count: number,
-    into: bigint,
-    from: bigint,
+    into: Tensor | null,
+    from: Tensor | null,
     what?: number,
     op?: number,
   ): Ticket;
   done(ticket: Ticket): boolean;
   until(ticket: Ticket): void;
-  /** The address that it has answered a command with that is done, and the last. */
-  answer(ticket: Ticket): bigint;
+  /** The memory that the command "share", which is done and the last, has made. */
+  memory(ticket: Ticket, elements: number): Tensor | null;
   /** Every later call but `done` throws this reason. */
   stop(reason: string): void;
   /** Why it stopped, or the thread did. */
@@ -233,10 +220,10 @@ interface CommandQueue {
 /** `failed`: why no rank will come any more, as somebody else knows who watches them. */
 function openCommandQueue(flight: FlightRecorder, failed: () => UserError | null): CommandQueue {
   const ring = openRing();
-  const { words, counts, addresses } = ring;
+  const { words, failure } = ring;
   let reason: string | null = null;
   const stopped = (): UserError | null => {
-    const why = reason ?? failure(ring);
+    const why = reason ?? failure.read();
     return why === null ? failed() : new UserError("communication", why);
   };
   const check = () => {
@@ -246,7 +233,7 @@ function openCommandQueue(flight: FlightRecorder, failed: () => UserError | null
   /** Sleeps at once: looking for a moment first is slower, as it keeps a core from the threads that are waited for. */
   const until = (ticket: Ticket) => {
     Atomics.store(words, AWAITED, 1);
-    while (!reached(ring, DONE, ticket)) {
+    while (!reached(words, DONE, ticket)) {
       check();
       const done = Atomics.load(words, DONE);
       // In slices: a failure may come between the check and the wait.
@@ -258,23 +245,14 @@ function openCommandQueue(flight: FlightRecorder, failed: () => UserError | null
     shared: ring.shared,
     put(verb, phase, bytes, count, into, from, what = 0, op = 0) {
       check();
-      const number = COLLECTIVES.indexOf(verb);
-      const ticket = enter(flight, number, bytes, phase);
+      const ticket = enter(flight, COLLECTIVES.indexOf(verb), bytes, phase);
       if (ticket > SLOTS) until(ticket - SLOTS);
-      const slot = slotOf(ticket), at = slotOffset(slot);
-      words[at + VERB] = number;
-      words[at + WHAT] = what;
-      words[at + OP] = op;
-      counts[slot] = count;
-      addresses[2 * slot] = into;
-      addresses[2 * slot + 1] = from;
-      Atomics.store(words, QUEUED, ticket | 0);
-      Atomics.notify(words, QUEUED);
+      enqueue(ring, ticket, verb, count, into, from, what, op);
       return ticket;
     },
-    done: (ticket) => reached(ring, DONE, ticket),
+    done: (ticket) => reached(words, DONE, ticket),
     until,
-    answer: (ticket) => addresses[2 * slotOf(ticket)],
+    memory: (ticket, elements) => sharedTensor(ring, ticket, elements),
     stop(why) {
       reason ??= why;
     },

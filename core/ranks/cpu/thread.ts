@@ -2,33 +2,10 @@
 // command after the other. It never loads libtorch.
 import { LostRank } from "../../../ffi/ranks/tcp.ts";
 import type { Transport } from "../../../ffi/ranks/transport.ts";
-import {
-  begin,
-  COLLECTIVES,
-  end,
-  type FlightRecorder,
-  openFlightRecorder,
-  recorded,
-} from "../flight_recorder.ts";
-import {
-  AWAITED,
-  DONE,
-  fail,
-  failure,
-  OP,
-  openRing,
-  OPS,
-  QUEUED,
-  reached,
-  type Ring,
-  slotOf,
-  slotOffset,
-  TYPES,
-  VERB,
-  WHAT,
-} from "./ring.ts";
+import { AWAITED, DONE, openRing, perform, QUEUED, type Ring, verbAt } from "../../../ffi/ranks/ring.ts";
+import { begin, end, type FlightRecorder, openFlightRecorder, recorded } from "../flight_recorder.ts";
+import { reached, type ThreadScope } from "../../base/threads.ts";
 import { openTransport, type TransportOptions } from "../../../ffi/ranks/open_transport.ts";
-import type { ThreadScope } from "../../base/threads.ts";
 
 declare const self: ThreadScope;
 
@@ -60,7 +37,7 @@ self.onmessage = ({ data: orders }: MessageEvent<CpuThreadOptions>) => {
   answer({ version, rank, size });
   if (rank !== orders.rank || size !== orders.world) return;
   work(transport, ring, openFlightRecorder(orders.flight));
-  const failed = failure(ring);
+  const failed = ring.failure.read();
   answer(failed === null ? { closed: true } : { failed });
 };
 
@@ -70,22 +47,21 @@ const LOST_MS = 2000;
 /** Until it is told to close, or something fails. */
 function work(transport: Transport, ring: Ring, flight: FlightRecorder): void {
   for (let sequence = 1, verb = ""; verb !== "close"; sequence++) {
-    while (!reached(ring, QUEUED, sequence)) Atomics.wait(ring.words, QUEUED, (sequence - 1) | 0);
-    const slot = slotOf(sequence);
-    verb = COLLECTIVES[ring.words[slotOffset(slot) + VERB]];
+    while (!reached(ring.words, QUEUED, sequence)) Atomics.wait(ring.words, QUEUED, (sequence - 1) | 0);
+    verb = verbAt(ring, sequence);
     begin(flight, sequence);
     try {
-      run(transport, ring, slot);
+      perform(transport, ring, sequence);
     } catch (error) {
-      // Who watches the ranks knows by then why one is gone, and its word is the better one.
+      // By then the control plane knows why the rank is gone, and its reason is the better one.
       if (error instanceof LostRank) Atomics.wait(never, 0, 0, LOST_MS);
       const phase = recorded(flight, sequence)?.phase;
-      return fail(
-        ring,
+      ring.failure.write(
         `Communication between ranks failed in ${verb} ${sequence} (${phase}): ${
           textOf(error)
         } (${transport.version}).`,
       );
+      return void Atomics.notify(ring.words, DONE);
     }
     end(flight, sequence);
     Atomics.store(ring.words, DONE, sequence | 0);
@@ -102,29 +78,5 @@ const restOf = ({ words }: Ring) => (looks: number, crowded: boolean): void => {
   if (!crowded && Atomics.load(words, AWAITED) === 1) return;
   Atomics.wait(never, 0, 0, looks < 50 ? 0.01 : 0.2);
 };
-
-function run(transport: Transport, { words, counts, addresses }: Ring, slot: number): void {
-  const at = slotOffset(slot), count = counts[slot], what = words[at + WHAT];
-  const into = addresses[2 * slot], from = addresses[2 * slot + 1];
-  switch (COLLECTIVES[words[at + VERB]]) {
-    case "all-reduce":
-      return transport.allReduce(into, count, TYPES[what], OPS[words[at + OP]]);
-    case "broadcast":
-      return transport.broadcast(into, count, what);
-    case "all-gather":
-      return transport.allGather(into, from, count);
-    case "reduce-scatter":
-      return transport.reduceScatter(into, from, count, TYPES[what]);
-    case "barrier":
-      return transport.barrier();
-    case "split":
-      return transport.split(what);
-    case "share":
-      addresses[2 * slot] = transport.share(count);
-      return;
-    case "close":
-      return transport.finalize();
-  }
-}
 
 const textOf = (error: unknown): string => error instanceof Error ? error.message : String(error);

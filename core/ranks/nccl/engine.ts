@@ -1,6 +1,5 @@
 // Collectives by NCCL on tensors of a GPU: queued on a stream of their own behind what is computed so far, beside
 // what is computed next. Only the training thread calls this; another thread watches.
-import * as desk from "./shared.ts";
 import {
   type Comm,
   type CudaEvents,
@@ -14,17 +13,28 @@ import {
 import { addressOf } from "../../../ffi/make.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
+import { reached, startThread, type Thread } from "../../base/threads.ts";
 import type { Collectives, ReduceOp, Ticket } from "../collectives.ts";
+import { type CollectiveName, COLLECTIVES } from "../../../ffi/ranks/ring.ts";
+import { begin, busy, enter, type FlightRecorder, progress } from "../flight_recorder.ts";
 import {
-  begin,
-  busy,
-  type CollectiveName,
-  COLLECTIVES,
-  enter,
-  type FlightRecorder,
-  progress,
-} from "../flight_recorder.ts";
-import { openNcclShared, QUEUED, REQUEST } from "./shared.ts";
+  ABORT,
+  BEGUN,
+  DONE,
+  eventOf,
+  FAILED,
+  MEASURED,
+  type NcclShared,
+  openNcclShared,
+  pairOf,
+  PAIRS,
+  QUEUED,
+  READY,
+  REQUEST,
+  SLOTS,
+  STOP,
+  WAITS,
+} from "./shared.ts";
 import type { NcclThreadOptions } from "./watch_thread.ts";
 
 // Collectives by NCCL, on tensors of a GPU: queued on a stream of their own, beside what is computed. Called from the
@@ -59,10 +69,18 @@ export async function openNcclEngine(orders: NcclOrders): Promise<NcclCollective
   const { path, cudart, rank, world, flight, one } = orders;
   const nccl = openNccl(path), events = openCudaEvents(cudart);
   const comm = await meet(nccl, orders);
-  const here = desk.openNcclShared();
-  for (let i = 0; i < here.events.length; i++) here.events[i] = events.create(i % 3 !== desk.READY);
+  const here = openNcclShared();
+  for (let i = 0; i < here.events.length; i++) here.events[i] = events.create(i % 3 !== READY);
   for (let i = 0; i < here.pairs.length; i++) here.pairs[i] = events.create(true);
-  const watcher = openWatcher({ ...orders, nccl: path, comm, desk: here.shared, flight: flight.shared });
+  const { device } = orders;
+  const watcher = openWatcher({
+    nccl: path,
+    cudart,
+    device,
+    comm,
+    shared: here.shared,
+    flight: flight.shared,
+  });
   const queue = openNcclQueue({ ...orders, nccl, comm, events, here });
   let closed = false;
   return {
@@ -78,14 +96,14 @@ export async function openNcclEngine(orders: NcclOrders): Promise<NcclCollective
     times: () => ({ waited: here.waited[0], busy: busy(flight) }),
     abort(why) {
       queue.stop(why);
-      watcher.tell(desk.ABORT);
+      watcher.request(ABORT);
     },
     async close() {
       if (closed) return;
       closed = true;
       if (!queue.told()) {
         queue.drain();
-        watcher.tell(desk.STOP);
+        watcher.request(STOP);
         await watcher.ended;
         await finish(nccl, comm, orders.timeout);
         queue.stop("internal: a collective after communication was closed.");
@@ -197,7 +215,7 @@ interface Parts extends Streams {
   readonly nccl: Nccl;
   readonly comm: Comm;
   readonly events: CudaEvents;
-  readonly here: desk.NcclShared;
+  readonly here: NcclShared;
   readonly flight: FlightRecorder;
   /** Seconds. */
   readonly timeout: number;
@@ -228,13 +246,13 @@ function openNcclQueue(parts: Parts): NcclQueue {
   const { events, here, flight, stream, computing } = parts;
   let reason: string | null = null, told = false, waits = 0;
   const check = () => {
-    const why = reason ?? desk.failure(here);
+    const why = reason ?? here.failure.read();
     if (why === null) return;
     told = true;
     throw new UserError("communication", why);
   };
   const done = (ticket: Ticket) =>
-    ticket <= progress(flight).ended || events.done(desk.eventOf(here, ticket, desk.DONE));
+    ticket <= progress(flight).ended || events.done(eventOf(here, ticket, DONE));
   const until = (ticket: Ticket) => {
     while (progress(flight).ended < ticket) {
       check();
@@ -244,17 +262,17 @@ function openNcclQueue(parts: Parts): NcclQueue {
   return {
     put(verb, phase, bytes, call) {
       check();
-      until(progress(flight).queued + 1 - desk.SLOTS); // whose slot it takes
+      until(progress(flight).queued + 1 - SLOTS); // whose slot it takes
       const ticket = enter(flight, COLLECTIVES.indexOf(verb), bytes, phase);
-      const ready = desk.eventOf(here, ticket, desk.READY);
+      const ready = eventOf(here, ticket, READY);
       events.record(ready, computing());
       events.wait(stream, ready);
-      events.record(desk.eventOf(here, ticket, desk.BEGUN), stream);
+      events.record(eventOf(here, ticket, BEGUN), stream);
       if (bytes > 0) accept(parts, call(stream), `${verb} ${ticket} (${phase})`, check);
       begin(flight, ticket);
-      events.record(desk.eventOf(here, ticket, desk.DONE), stream);
-      Atomics.store(here.words, desk.QUEUED, ticket | 0);
-      Atomics.notify(here.words, desk.QUEUED);
+      events.record(eventOf(here, ticket, DONE), stream);
+      Atomics.store(here.words, QUEUED, ticket | 0);
+      Atomics.notify(here.words, QUEUED);
       return ticket;
     },
     done,
@@ -262,13 +280,13 @@ function openNcclQueue(parts: Parts): NcclQueue {
       check();
       if (done(ticket)) return;
       // More waits at once than can be measured: those beyond are waited for all the same.
-      const measured = desk.reached(here, desk.MEASURED, waits + 1 - desk.PAIRS) ? ++waits : 0;
+      const measured = reached(here.words, MEASURED, waits + 1 - PAIRS) ? ++waits : 0;
       const at = computing();
-      if (measured) events.record(desk.pairOf(here, measured, 0), at);
-      events.wait(at, desk.eventOf(here, ticket, desk.DONE));
+      if (measured) events.record(pairOf(here, measured, 0), at);
+      events.wait(at, eventOf(here, ticket, DONE));
       if (!measured) return;
-      events.record(desk.pairOf(here, measured, 1), at);
-      Atomics.store(here.words, desk.WAITS, measured | 0);
+      events.record(pairOf(here, measured, 1), at);
+      Atomics.store(here.words, WAITS, measured | 0);
     },
     drain() {
       check(); // a stream does not throw: it may have failed since the last call
@@ -284,7 +302,7 @@ function openNcclQueue(parts: Parts): NcclQueue {
 /** NCCL may go on with a call in a thread of its own (the first one connects the ranks): it is not to be hurried. */
 function accept({ nccl, comm, here, timeout }: Parts, code: number, what: string, check: () => void): void {
   const late = performance.now() + 1000 * timeout;
-  const fail = (why: string) => desk.fail(here, `Communication between ranks failed in ${what}: ${why}.`);
+  const fail = (why: string) => here.failure.write(`Communication between ranks failed in ${what}: ${why}.`);
   for (; inProgress(code); code = nccl.state(comm)) {
     if (performance.now() > late) fail(`NCCL did not begin it in ${timeout} s (--timeout)`);
     check();
@@ -294,36 +312,29 @@ function accept({ nccl, comm, here, timeout }: Parts, code: number, what: string
   check();
 }
 
-const pause = ({ words }: desk.NcclShared): void => void Atomics.wait(words, desk.FAILED, 0, 1);
+const pause = ({ words }: NcclShared): void => void Atomics.wait(words, FAILED, 0, 1);
 
-// Starts the thread that watches NCCL, and tells it what to do.
+// The thread that watches NCCL, and what it is asked to do.
 
 export interface Watcher {
   /** STOP or ABORT. */
-  tell(what: number): void;
-  /** When it has done what it was told, or NCCL failed. */
+  request(what: number): void;
+  /** Comes when it has done what was requested, or NCCL failed. */
   readonly ended: Promise<unknown>;
   end(): void;
 }
 
-function openWatcher({ nccl, cudart, device, comm, desk, flight }: NcclThreadOptions): Watcher {
-  const thread = new Worker(new URL("./watch_thread.ts", import.meta.url), { type: "module", name: "nccl" });
-  const { words } = openNcclShared(desk);
-  const ended = new Promise<unknown>((resolve) => {
-    thread.onmessage = resolve;
-    thread.onerror = (event) => {
-      event.preventDefault();
-      console.error(`hpctrain: internal: the thread that watches NCCL ended: ${event.message}`);
-      resolve(null);
-    };
-  });
-  thread.postMessage({ nccl, cudart, device, comm, desk, flight } satisfies NcclThreadOptions);
+function openWatcher(options: NcclThreadOptions): Watcher {
+  const thread: Thread<null> = startThread(new URL("./watch_thread.ts", import.meta.url), "nccl", options);
+  const { words } = openNcclShared(options.shared);
   return {
-    tell(what) {
+    request(what) {
       Atomics.store(words, REQUEST, what);
       for (const word of [REQUEST, QUEUED]) Atomics.notify(words, word);
     },
-    ended,
-    end: () => thread.terminate(),
+    ended: thread.next().catch((error: Error) =>
+      console.error(`hpctrain: internal: the thread that watches NCCL ended: ${error.message}`)
+    ),
+    end: thread.end,
   };
 }

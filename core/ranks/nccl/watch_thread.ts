@@ -2,8 +2,22 @@
 // collectives, and aborts the communicator when NCCL reports an error. It never loads libtorch.
 import { type CudaEvents, inProgress, type Nccl, openCudaEvents, openNccl } from "../../../ffi/nccl/nccl.ts";
 import { end, type FlightRecorder, openFlightRecorder, recorded } from "../flight_recorder.ts";
-import * as desk from "./shared.ts";
-import type { ThreadScope } from "../../base/threads.ts";
+import {
+  ABORT,
+  BEGUN,
+  DONE,
+  eventOf,
+  GO_ON,
+  MEASURED,
+  type NcclShared,
+  openNcclShared,
+  pairOf,
+  QUEUED,
+  REQUEST,
+  STOP,
+  WAITS,
+} from "./shared.ts";
+import { reached, type ThreadScope } from "../../base/threads.ts";
 
 declare const self: ThreadScope;
 
@@ -12,7 +26,7 @@ export interface NcclThreadOptions {
   readonly cudart: string;
   readonly device: number;
   readonly comm: bigint;
-  readonly desk: SharedArrayBuffer;
+  readonly shared: SharedArrayBuffer;
   readonly flight: SharedArrayBuffer;
 }
 
@@ -20,18 +34,20 @@ export interface NcclThreadOptions {
 const LOOK_MS = 5, IDLE_MS = 100;
 
 self.onmessage = ({ data }: MessageEvent<NcclThreadOptions>) => {
-  const here = desk.openNcclShared(data.desk);
+  const here = openNcclShared(data.shared);
   try {
     watch(data, here, openFlightRecorder(data.flight));
   } catch (error) {
-    desk.fail(here, `Communication between ranks failed: ${error instanceof Error ? error.message : error}`);
+    here.failure.write(
+      `Communication between ranks failed: ${error instanceof Error ? error.message : error}`,
+    );
   }
   self.postMessage(null);
 };
 
 function watch(
   { nccl: path, cudart, device, comm }: NcclThreadOptions,
-  here: desk.NcclShared,
+  here: NcclShared,
   flight: FlightRecorder,
 ): void {
   const nccl = openNccl(path), events = openCudaEvents(cudart);
@@ -39,30 +55,30 @@ function watch(
   events.besideCapture();
   let ended = 0, measured = 0;
   for (;;) {
-    const told = Atomics.load(here.words, desk.REQUEST);
-    const code = told === desk.GO_ON ? nccl.state(comm) : 0;
-    for (; desk.reached(here, desk.QUEUED, ended + 1); ended++) {
-      const done = desk.eventOf(here, ended + 1, desk.DONE);
+    const request = Atomics.load(here.words, REQUEST);
+    const code = request === GO_ON ? nccl.state(comm) : 0;
+    for (; reached(here.words, QUEUED, ended + 1); ended++) {
+      const done = eventOf(here, ended + 1, DONE);
       if (!events.done(done)) break;
-      end(flight, ended + 1, events.seconds(desk.eventOf(here, ended + 1, desk.BEGUN), done));
+      end(flight, ended + 1, events.seconds(eventOf(here, ended + 1, BEGUN), done));
     }
-    if (code !== 0 && !inProgress(code)) desk.fail(here, sentenceOf(nccl, comm, code, flight, ended));
+    if (code !== 0 && !inProgress(code)) here.failure.write(sentenceOf(nccl, comm, code, flight, ended));
     // What is queued ends without a result then, and the training thread comes out of its native call to read why.
-    if (told === desk.ABORT || desk.failure(here) !== null) return void nccl.abort(comm);
+    if (request === ABORT || here.failure.read() !== null) return void nccl.abort(comm);
     measured = measure(here, events, measured);
-    if (told === desk.STOP) return;
-    const idle = !desk.reached(here, desk.QUEUED, ended + 1);
-    if (idle) Atomics.wait(here.words, desk.QUEUED, ended | 0, IDLE_MS);
-    else Atomics.wait(here.words, desk.REQUEST, told, LOOK_MS);
+    if (request === STOP) return;
+    const idle = !reached(here.words, QUEUED, ended + 1);
+    if (idle) Atomics.wait(here.words, QUEUED, ended | 0, IDLE_MS);
+    else Atomics.wait(here.words, REQUEST, request, LOOK_MS);
   }
 }
 
-function measure(here: desk.NcclShared, events: CudaEvents, measured: number): number {
-  while (desk.reached(here, desk.WAITS, measured + 1)) {
-    const behind = desk.pairOf(here, measured + 1, 1);
+function measure(here: NcclShared, events: CudaEvents, measured: number): number {
+  while (reached(here.words, WAITS, measured + 1)) {
+    const behind = pairOf(here, measured + 1, 1);
     if (!events.done(behind)) break;
-    here.waited[0] += events.seconds(desk.pairOf(here, measured + 1, 0), behind);
-    Atomics.store(here.words, desk.MEASURED, ++measured | 0);
+    here.waited[0] += events.seconds(pairOf(here, measured + 1, 0), behind);
+    Atomics.store(here.words, MEASURED, ++measured | 0);
   }
   return measured;
 }

@@ -3,7 +3,6 @@ import { assert, assertEquals } from "@std/assert";
 import {
   begin,
   busy,
-  COLLECTIVES,
   end,
   enter,
   KEPT,
@@ -12,6 +11,7 @@ import {
   progress,
   recorded,
 } from "../../../core/ranks/flight_recorder.ts";
+import { COLLECTIVES } from "../../../ffi/ranks/ring.ts";
 
 const REDUCE = COLLECTIVES.indexOf("all-reduce"), BARRIER = COLLECTIVES.indexOf("barrier");
 

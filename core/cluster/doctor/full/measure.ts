@@ -7,6 +7,7 @@ import type { Config } from "../../../settings/settings.ts";
 import { cpusHere } from "../../../base/cores.ts";
 import { placeFlags, type RankContext, whereAmI } from "../../../ranks/context.ts";
 import { UserError } from "../../../base/errors.ts";
+import { startThread, type Thread } from "../../../base/threads.ts";
 import { formatDuration } from "../../../base/format.ts";
 import { asUserError, openDevice } from "../../../train/device.ts";
 import { examine, type Facts, judgeFacts } from "../examine.ts";
@@ -36,7 +37,7 @@ const MATMUL_SECONDS = 1.5;
 
 export async function measure(resolved: Resolved, env: Env, began: number): Promise<Outcome> {
   const { config } = resolved;
-  const guard = watch(MOST_SECONDS - (performance.now() - began) / 1000);
+  const watchdog = startWatchdog(MOST_SECONDS - (performance.now() - began) / 1000);
   try {
     const where = whereOf(resolved, env);
     // Ranks of one node would all say the same of it.
@@ -50,7 +51,7 @@ export async function measure(resolved: Resolved, env: Env, began: number): Prom
   } catch (error) {
     throw asUserError(error);
   } finally {
-    guard.terminate();
+    watchdog.end();
   }
 }
 
@@ -89,13 +90,12 @@ function whereOf({ config }: Resolved, env: Env): RankContext | null {
   }
 }
 
-function watch(seconds: number): Worker {
-  const thread = new Worker(new URL("./watchdog.ts", import.meta.url), { type: "module", name: "watchdog" });
+function startWatchdog(seconds: number): Thread<never> {
   const sentence =
     `hpctrain: doctor --full was not done after ${MOST_SECONDS} s on ${Deno.hostname()}: a device or a file ` +
     "system there does not answer. Try without --full, and --save-dir on another file system.";
-  thread.postMessage({ milliseconds: Math.max(0, 1000 * seconds), sentence } satisfies WatchdogOptions);
-  return thread;
+  const options: WatchdogOptions = { milliseconds: Math.max(0, 1000 * seconds), sentence };
+  return startThread(new URL("./watchdog.ts", import.meta.url), "watchdog", options);
 }
 
 /** What a rank measures by itself; with others at the same time where there are others. */
