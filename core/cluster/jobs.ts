@@ -32,7 +32,7 @@ export function findRunOrJob(word: string = NEWEST_RUN, saveDir = "."): RunOrJob
   return { folder: found ? join(saveDir, "logs", found.name) : null, job: word };
 }
 
-/** Of the last attempt. */
+/** The job of the last attempt. */
 function jobOf(folder: string): string | null {
   try {
     return readLineage(folder)?.attempts.at(-1)?.job_id ?? null;
@@ -41,7 +41,7 @@ function jobOf(folder: string): string | null {
   }
 }
 
-// What the scheduler says of a job, and how to end one.
+// A job as the scheduler knows it, and how to end it.
 
 export interface JobState {
   /** In the scheduler's own word: "RUNNING", "PENDING", "R". */
@@ -49,7 +49,7 @@ export interface JobState {
   readonly left: string | null;
   /** Why it waits, or where it runs. */
   readonly why: string | null;
-  /** What it prints to, where that is told. */
+  /** The file of its output, where that is known. */
   readonly output: string | null;
 }
 
@@ -77,7 +77,7 @@ export function ofQstat(text: string | null): JobState | null {
   return { state, left: null, why: field("comment") ?? field("exec_host"), output: field("Output_Path") };
 }
 
-/** Which program was asked. */
+/** The program that answered. */
 export async function cancel(job: string): Promise<string> {
   for (const program of ["scancel", "qdel"]) {
     let answer: Deno.CommandOutput;
@@ -122,7 +122,7 @@ export function makeFolder(path: string): void {
   guarded(path, () => Deno.mkdirSync(path, { recursive: true }));
 }
 
-/** What the scheduler's program says; null where there is no such program. */
+/** The output of the scheduler's program; null where there is no such program. */
 export async function runSubmit(
   program: string,
   args: readonly string[],

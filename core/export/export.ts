@@ -1,5 +1,5 @@
-// What `export` writes: the weights of a checkpoint as a plain state dict, or an exported program with other weights
-// (the same zip, entry by entry, but for the tensors).
+// `export` writes the weights of a checkpoint as a plain state dict, or an exported program with other weights (the
+// same zip, entry by entry, but for the tensors).
 import { writeAtomically } from "../base/atomic.ts";
 import { FileBytes } from "../base/file_bytes.ts";
 import { compareStateDicts, findStateDict, withoutWrappers } from "../checkpoint/state_dict.ts";
@@ -123,7 +123,7 @@ export function weightsOf(root: Value, path: string, raw: boolean): Weights {
   return { tensors: found, averaged: true };
 }
 
-/** What torch.load(weights_only=True) reads and load_state_dict(strict=True) takes. */
+/** A plain state dict, which torch.load(weights_only=True) reads and load_state_dict(strict=True) takes. */
 export const stateDictOf = ({ tensors }: Weights): Value => new OrderedDict(tensors);
 
 function averagesIn(root: Value): Map<string, TensorData> | undefined {

@@ -13,7 +13,7 @@ export interface PredictionColumn {
   readonly dtype: "i32" | "f32";
   /** Samples first. */
   readonly shape: readonly number[];
-  /** What the numbers of a sample are called, or those that stand for classes. */
+  /** The names of a sample's numbers, or of those that stand for classes. */
   readonly names?: readonly string[];
   /** Some rows; asked for in rising order. */
   read(from: number, count: number): Int32Array | Float32Array;
@@ -44,14 +44,14 @@ export interface PredictedPart {
 export interface RowOrder {
   /** Samples in the data's order: all parts are of one table. Else one part stands after the other. */
   readonly oneTable: boolean;
-  /** Whether a column tells which part a sample is of. */
+  /** True when a column tells which part a sample is of. */
   readonly split: boolean;
 }
 
 export interface ColumnNames {
-  /** Of the classes, or of the numbers, as the model knows them. */
+  /** The names of the classes or of the numbers, as the model has them. */
   readonly predicted: readonly string[];
-  /** Of the numbers in the data. */
+  /** The names of the numbers in the data. */
   readonly target: readonly string[];
 }
 
@@ -63,7 +63,7 @@ interface Run {
   readonly count: number;
 }
 
-/** What the columns of this many samples will look like, when the first rows are there. */
+/** The outline of the columns of this many samples, when the first rows are there. */
 export function outlineOf(
   kept: readonly SpooledColumn[],
   samples: number,
@@ -179,7 +179,7 @@ export interface SpooledColumn {
 
 export interface Spool {
   add(rows: readonly PredictedColumn[]): void;
-  /** What was put down; nothing yet before the first rows. */
+  /** The columns so far; none before the first rows. */
   columns(): readonly SpooledColumn[];
   rows(): number;
   /** Rows of one column, from the file. */
@@ -212,7 +212,7 @@ export function openNamedSpool(folder: string, name: string): Spool {
   }, null);
 }
 
-/** What another rank has put down there. */
+/** Reads the columns that another rank has written there. */
 export function readSpool(
   folder: string,
   name: string,

@@ -46,11 +46,11 @@ export interface PredictToFileOptions {
   readonly job: Omit<PredictOptions, "take">;
   /** Null for one rank. */
   readonly team: Team | null;
-  /** Of the command that was given. */
+  /** The command that was given. */
   readonly command: string;
 }
 
-/** What the file has in it, on the rank that wrote it; null on the others. */
+/** Returns the columns of the file on the rank that wrote it; null on the others. */
 export async function predictToFile(
   given: PredictToFileOptions,
 ): Promise<readonly PredictionColumn[] | null> {
@@ -147,12 +147,12 @@ function removeAll(folder: string): void {
   }
 }
 
-// What a model says of each sample of a part, batch by batch.
+// Predicts each sample of a part, batch by batch.
 
 /** One column of some samples' rows: what each sample has of it, and its numbers. */
 export interface PredictedColumn {
   readonly name: string;
-  /** Of one sample. */
+  /** The shape of one sample. */
   readonly shape: readonly number[];
   readonly values: Int32Array | Float32Array;
 }
@@ -167,7 +167,7 @@ interface PredictOptions {
   readonly pass: Pass;
   readonly feed: Feed;
   readonly batchSize: number;
-  /** Whether what the data says of its samples is among the columns. */
+  /** True when the targets of the data are among the columns. */
   readonly targets: boolean;
   /** From a class's number in the data to the model's, where they are not the same; -1 for one that it does not know. */
   readonly relabel?: readonly number[] | null;
@@ -242,7 +242,7 @@ const labels = (target: Tensor, relabel: readonly number[] | null): PredictedCol
   values: Int32Array.from(toNumbers(target), (label) => relabel ? relabel[label] ?? -1 : label),
 });
 
-/** Of one logit the classes are 0 and 1, as the loss bce has it. */
+/** A single logit has the classes 0 and 1, as the loss bce has it. */
 function likeliest(output: Tensor): PredictedColumn[] {
   const logits = reshape(toDtype(output, "f32"), [output.shape[0], -1]);
   const some = (label: Float64Array, probability: Float64Array): PredictedColumn[] => [

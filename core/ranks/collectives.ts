@@ -1,6 +1,6 @@
-// What ranks do together, whatever engine does it, and how that engine is opened: NCCL on GPUs; MPI, shared memory or
-// TCP on CPUs; nothing for one rank. For `distributed.debug: detail`, collectives that are compared between ranks
-// before they begin.
+// Collectives of ranks, and how the engine that does them is opened: NCCL on GPUs; MPI, shared memory or TCP on CPUs;
+// nothing for one rank. For `distributed.debug: detail`, collectives that are compared between ranks before they
+// begin.
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { type CpuBackend, openOnCpus, type OutOfBand } from "./cpu/backends.ts";
@@ -12,12 +12,10 @@ import { copy_, view } from "../../ffi/ops.ts";
 import { tensor, toDevice, toNumbers, zeros } from "../../ffi/make.ts";
 import { formatBytes } from "../base/format.ts";
 
-// What ranks do together, whatever engine does it: NCCL on GPUs; MPI, shared memory or TCP on CPUs.
-
-/** What moves data between ranks; alone is one rank by itself. */
+/** The engine that moves data between ranks; `alone` is a single rank. */
 export type Backend = "mpi" | "shm" | "tcp" | "nccl" | "alone";
 
-/** What a person calls each. */
+/** The names of the engines in messages. */
 export const BACKENDS: Readonly<Record<Backend, string>> = {
   mpi: "MPI",
   shm: "shared memory",
@@ -32,9 +30,9 @@ export type ReduceOp = "sum" | "max" | "min";
 /** Collectives are numbered from 1 on in the order of the program, which is the same on every rank. */
 export type Ticket = number;
 
-/** What ranks do together. Every rank calls the same methods in the same order. */
+/** The collectives of ranks. Every rank calls the same methods in the same order. */
 export interface Collectives {
-  /** Which engine does it. */
+  /** The engine that does them. */
   readonly backend: Backend;
   /** This one's number. */
   readonly rank: number;
@@ -63,9 +61,9 @@ export interface Collectives {
    * Null where they are on several hosts. Every rank calls it, once. Left out where an engine has no use for it.
    */
   shared?(elements: number): Tensor | null;
-  /** Whether it has come to its end, without waiting. */
+  /** True when it has come to its end. Does not wait. */
   done(ticket: Ticket): boolean;
-  /** What is computed after it sees the result: on a CPU the host waits, on a GPU the stream does. */
+  /** Lets what is computed next see the result: on a CPU the host waits, on a GPU the stream does. */
   wait(ticket: Ticket): void;
   /** Seconds spent in `wait` so far: the host's on a CPU, those of the computing stream on a GPU. Asked for often. */
   waited(): number;
@@ -93,7 +91,7 @@ export interface CollectivesOptions {
   readonly nccl?: NcclNeeds;
   /** Needed on CPUs without MPI: the control plane. */
   readonly meeting?: OutOfBand;
-  /** What another rank has failed with, as the control plane knows it: who waits for that rank then ends. */
+  /** The failure of another rank, as the control plane knows it: a rank that waits for that one then ends. */
   readonly failed?: () => UserError | null;
 }
 
@@ -126,7 +124,7 @@ export async function openCollectives(
   return await openNcclCollectives({ where, device, env, flight, timeout, ...nccl });
 }
 
-// What one rank does together with itself.
+// A single rank has nothing to move.
 
 export function aloneCollectives(): Collectives {
   let last = 0;

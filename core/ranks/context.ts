@@ -34,15 +34,15 @@ export interface RankContext {
   readonly nodes: number;
   /** In the launcher's order. Empty where several nodes take part and nothing names them. */
   readonly nodeNames: readonly string[];
-  /** Where rank 0 is. No host: only MPI can tell. No port: rank 0 takes a free one. */
+  /** Rank 0's address. No host: only MPI can tell. No port: rank 0 takes a free one. */
   readonly master: { readonly host: string | null; readonly port: number | null };
   /** Who numbered the ranks. */
   readonly launcher: LaunchedRank["launcher"];
-  /** Which it was, in a line: the first that a run prints. */
+  /** The launcher and its variables, in the first line that a run prints. */
   readonly said: string;
 }
 
-/** What only the machine can tell of a place. */
+/** Facts of the machine that no launcher's variable has. */
 export interface Surroundings {
   /** The lines of PBS_NODEFILE. */
   readonly pbsNodes?: readonly string[];
@@ -147,7 +147,7 @@ function surroundings({ PBS_NODEFILE: path }: Env): Surroundings {
 
 // Rank and world: by flags, else by the innermost launcher; what can't be so is refused.
 
-/** What the user gave by flag or in a file; the rest is undefined. */
+/** The user's flags, or the values of a file; the rest is undefined. */
 export interface PlaceFlags {
   /** --rank */
   readonly rank?: number;
@@ -228,7 +228,7 @@ function innermost(told: readonly LauncherValues[], env: Env): LaunchedRank {
   const same = whole.filter(agrees);
   const [{ launcher }] = same;
   const by = [quoted(same[0], "rank", env), quoted(same[0], "world", env)] as const;
-  // Of two that agree, one may say what the other leaves out: LOCAL_RANK, say.
+  // Two launchers that agree complete each other: one of them may lack LOCAL_RANK.
   const completed = Object.assign({}, ...same.toReversed().map(given)) as Whole;
   return sound({
     ...completed,

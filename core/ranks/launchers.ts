@@ -1,8 +1,5 @@
-// What each launcher's variables say of this process, one line a launcher, and how to read lists of nodes as
-// launchers write them.
+// Reads each launcher's variables about this process, one line a launcher, and lists of nodes as launchers write them.
 import { UserError } from "../base/errors.ts";
-
-// What each launcher's variables say of this process, unjudged: one line a launcher.
 
 export type LauncherName = "torchrun" | "slurm" | "openmpi" | "pals" | "mpich";
 /** A process's environment. */
@@ -12,7 +9,6 @@ export type Value = "rank" | "world" | "localRank" | "localWorld" | "node" | "no
 
 export interface Launcher {
   readonly name: LauncherName;
-  /** What a person calls it. */
   readonly called: string;
   /** The variables of each value; the first that is set wins. */
   readonly names: Readonly<Record<Value, readonly string[]>>;
@@ -41,7 +37,7 @@ const LAUNCHERS: readonly Launcher[] = [
     called: "srun",
     names: {
       rank: ["SLURM_PROCID"],
-      // Of the step first: the others may be the allocation's.
+      // The step's variables come first: the others may be the allocation's.
       world: ["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"],
       localRank: ["SLURM_LOCALID"],
       localWorld: [], // From a list, by slurmLocalWorld.
@@ -147,7 +143,7 @@ function slurmLocalWorld({ node, world }: LauncherValues, env: Env): number | un
 /** More names than any machine has nodes: a list that gives more is a slip of the pen. */
 const MOST_NODES = 100_000;
 
-/** What `scontrol show hostnames` would print. `from` is where the list stands: a variable's name. */
+/** Prints what `scontrol show hostnames` would. `from` is the variable that the list comes from. */
 export function expandNodes(list: string, from: string): string[] {
   const names = cut(list, from, list).flatMap((item) => expandItem(item, from, list));
   if (names.length > MOST_NODES) throw broken(list, from, `it names ${names.length} nodes`);
@@ -170,7 +166,7 @@ export function uniqueNodes(lines: readonly string[]): string[] {
   return [...new Set(lines.map((line) => line.trim()).filter((line) => line !== ""))];
 }
 
-/** Whether both are one machine: a list may say "node1" where the machine says "node1.cluster.example". */
+/** True when both are one machine: a list may have "node1" where the machine is called "node1.cluster.example". */
 export function sameNode(a: string, b: string): boolean {
   const [short, other] = [a, b].map((name) => name.toLowerCase().split(".")[0]);
   const whole = a.includes(".") && b.includes(".");

@@ -18,7 +18,7 @@ import { openTeam, type Team } from "./team.ts";
 
 /** This rank, in touch with the others. */
 export interface Joined {
-  /** What ranks exchange, and how they add up tensors. */
+  /** The ranks exchange plain data and add up tensors through it. */
   readonly team: Team;
   /** Knows when another rank fails; close it at the end. */
   readonly control: Control;

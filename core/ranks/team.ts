@@ -7,7 +7,7 @@ import type { Collectives, ReduceOp } from "./collectives.ts";
 import { clock, type FlightRecorder } from "./flight_recorder.ts";
 import { synchroniseCuda } from "../../ffi/cuda.ts";
 
-// What ranks tell each other: a few numbers, or plain data. For what happens now and then, not in a step.
+// Ranks exchange a few numbers or plain data now and then, outside of the step.
 
 /** The ranks that train together, and what they say to each other. */
 export interface Team {
@@ -19,9 +19,9 @@ export interface Team {
   readonly collectives: Collectives;
   /** This rank's last collectives, where they are kept. */
   readonly flight: FlightRecorder | null;
-  /** Of all ranks' numbers at each place. */
+  /** Reduces all ranks' numbers at each place. */
   reduce(values: readonly number[], op: ReduceOp, phase: string): number[];
-  /** What each rank says, in their order. */
+  /** Gathers each rank's value, in their order. */
   hear<T>(value: T, phase: string): T[];
   /** Waits until this tensor is rank 0's on every rank. */
   copyFromFirst(t: Tensor, phase: string): void;
@@ -101,7 +101,10 @@ function median(values: readonly number[]): number {
 
 export interface AllReduceTiming {
   readonly bytes: number;
-  /** Of one all-reduce, when several are queued one behind another: the median of rounds, of the slowest rank in each. */
+  /**
+   * The time of one all-reduce, when several are queued one behind another: the median of rounds, of the slowest rank
+   * in each.
+   */
   readonly seconds: number;
   /** Bytes a second, as the caller sees it. */
   readonly algorithm: number;
@@ -116,7 +119,7 @@ export interface AllReduceTiming {
 export const ALL_REDUCE_SIZES: readonly number[] = Array.from({ length: 9 }, (_, i) => 4096 * 4 ** i);
 
 const TIMED_ROUNDS = 5, MOST = 200;
-/** What a round shall take, at most and about. */
+/** The time that a round should take, at most and about. */
 const ROUND_SECONDS = 0.2;
 
 /** Every rank calls it. Sizes in bytes; `each` hears of one when it is done. */

@@ -1,8 +1,6 @@
-// What every check uses: a finding with its fix, the table of findings and its summary, and ways to read files that
+// Every check uses these: a finding with its fix, the table of findings and its summary, and ways to read files that
 // may not exist and programs that may hang.
 import { formatPlural } from "../../base/format.ts";
-
-// What a check has to say: one line, and where something is wrong what to do about it. Pure.
 
 /** Bad: training here would fail. Warn: it would work, slower or not for long. */
 export type FindingState = "good" | "warn" | "bad";
@@ -12,7 +10,7 @@ export interface Finding {
   readonly name: string;
   readonly state: FindingState;
   readonly said: string;
-  /** What to do; null where nothing is wrong. */
+  /** The fix; null where nothing is wrong. */
   readonly fix: string | null;
 }
 
@@ -51,7 +49,7 @@ export function findingsTable(lines: readonly Finding[]): string {
   ).join("\n");
 }
 
-/** Of several lines, what others said may be more than one. */
+/** The rest of several lines may be of more than one kind. */
 const capped = (text: string): string => text.replaceAll(/\s*\n\s*/g, "; ").trim();
 
 export function findingsSummary(lines: readonly Finding[]): string {
@@ -105,7 +103,7 @@ export function onPath(name: string, env: Readonly<Record<string, string>>): str
 /** A scheduler whose server is gone lets its programs wait for minutes. */
 const PATIENCE_MS = 3000;
 
-/** What a program prints; null where it can't be started, fails, or takes too long. */
+/** The output of a program; null where it can't be started, fails, or takes too long. */
 export async function programOutput(
   program: string,
   args: string[],

@@ -106,7 +106,7 @@ export async function examine(
   };
 }
 
-/** What a run with these settings would write, and read. */
+/** The folders that a run with these settings would write and read. */
 function foldersOf({ output, data }: Resolved["config"]): CheckedFolder[] {
   const inside = (name: string) => {
     const folder = join(output.save_dir, name);

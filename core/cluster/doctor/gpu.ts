@@ -26,11 +26,11 @@ export interface GpuFacts {
   readonly driver: string | null;
   /** The newest CUDA that the driver's library serves. */
   readonly driverCuda: string | null;
-  /** Whether libtorch was built with CUDA; null where there is no libtorch. */
+  /** True when libtorch was built with CUDA; null where there is no libtorch. */
   readonly libtorchCuda: boolean | null;
   /** The CUDA that libtorch was built for. */
   readonly builtFor: string | null;
-  /** What libtorch can use. */
+  /** The devices that libtorch can use. */
   readonly devices: readonly { readonly capability: string; readonly memory: number }[];
   /** Why libtorch can use none. */
   readonly why: string | null;

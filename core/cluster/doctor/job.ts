@@ -13,7 +13,7 @@ export interface SchedulerFacts {
   /** The program that submits. */
   readonly program: string | null;
   readonly version: string | null;
-  /** Whether its server answered; null where that was not asked. */
+  /** True when its server answered; null where nobody asked. */
   readonly answers: boolean | null;
   /** The job that this is in. */
   readonly job: string | null;
@@ -74,10 +74,10 @@ export function judgeScheduler({ name, program, version, answers, job }: Schedul
   return [good(SCHEDULER, which)];
 }
 
-// What this job was given, and what of that a run here would use: tasks, nodes, GPUs.
+// The check of the allocation: its tasks, nodes and GPUs, and which of them a run here would use.
 
 export interface AllocationFacts {
-  /** Where a rank started like this would be. */
+  /** The rank context of a rank that is started like this. */
   readonly rank: number;
   readonly world: number;
   readonly localRank: number;

@@ -12,7 +12,8 @@ import { mpiLauncher } from "../../ranks/launch/start.ts";
 import { findNccl } from "../../../ffi/nccl/find.ts";
 import { openNccl } from "../../../ffi/nccl/nccl.ts";
 
-// Which libtorch a run here would take, why the others were not, and whether it can be loaded and computes.
+// The check of libtorch: which one a run here would take, why the others were not, and whether it can be loaded and
+// computes.
 
 export interface LibtorchFacts extends FoundLibtorch {
   /** Why the chosen one can't be loaded or does not compute; null when it does, or none was chosen. */
@@ -71,9 +72,9 @@ export interface MpiFacts {
   readonly named: string | null;
   /** The program that `hpctrain launch` would start ranks with; null where there is none. */
   readonly launcher: string | null;
-  /** What is on PATH. */
+  /** The programs on PATH. */
   readonly programs: readonly string[];
-  /** Whether a run here has several ranks on CPUs. */
+  /** True when a run here has several ranks on CPUs. */
   readonly needed: boolean;
 }
 
@@ -143,7 +144,7 @@ export interface NcclFacts {
     readonly from: string;
     /** "2.28.9"; null where it can't be opened. */
     readonly version: string | null;
-    /** What is known against it on this machine, told by its own notes. */
+    /** The known faults on this machine, by its own notes. */
     readonly against: string | null;
     /** Why there is none, or it can't be opened. */
     readonly why: string;

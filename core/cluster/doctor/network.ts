@@ -16,7 +16,7 @@ export interface NetworkFacts {
   readonly nodes: number;
   /** --network. */
   readonly asked: "auto" | "infiniband" | "ethernet";
-  /** Of variables that name interfaces: what they name and is not here. */
+  /** The interfaces that variables name and that are not here. */
   readonly misnamed: readonly { readonly variable: string; readonly value: string }[];
 }
 

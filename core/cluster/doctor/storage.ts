@@ -15,7 +15,7 @@ export interface StorageFacts {
 }
 
 export interface FolderFacts {
-  /** What it is for: "checkpoints and logs", "data". */
+  /** Its purpose: "checkpoints and logs", "data". */
   readonly what: string;
   /** The flag that names another. */
   readonly flag: string;
@@ -32,7 +32,7 @@ export interface FolderFacts {
   readonly files: number | null;
   /** Null: only read there. */
   readonly probe: Probe | null;
-  /** Whether the path itself is there and can be read; for what is only read. */
+  /** True when the path itself is there and can be read; for folders that are only read. */
   readonly readable: boolean;
 }
 
@@ -254,10 +254,10 @@ function judgeQuota({ fileSystem, used, limit, of }: Quota): Finding[] {
 export interface Probe {
   /** Why nothing can be written: "EROFS". Null where it can. */
   readonly refused: string | null;
-  /** Which step was refused. */
+  /** The step that was refused. */
   readonly at: "write" | "fsync" | "rename" | null;
   readonly bytes: number;
-  /** Of writing and of bringing it to the disk. */
+  /** The time of writing and of bringing it to the disk. */
   readonly writeSeconds: number;
   readonly syncSeconds: number;
   readonly renameSeconds: number;

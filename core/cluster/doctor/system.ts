@@ -21,7 +21,7 @@ export const gatherSystem = (): SystemFacts => ({
   arch: Deno.build.arch,
 });
 
-/** What libtorch's own builds are made for: of the systems in use, RHEL 8 has the oldest. */
+/** The oldest system that libtorch's own builds are made for: of the systems in use, RHEL 8 has the oldest. */
 const OLDEST_GLIBC = "2.28";
 
 export function judgeSystem({ glibc, kernel, arch }: SystemFacts): Finding[] {
@@ -44,7 +44,7 @@ export function judgeSystem({ glibc, kernel, arch }: SystemFacts): Finding[] {
 // The cores that this process may use, against what the machine has and what was asked to load data.
 
 export interface CoresFacts {
-  /** Of the process's cpuset and its control group's quota. */
+  /** The cores of the process's cpuset and its control group's quota. */
   readonly usable: number;
   /** "0-3,8", as Linux writes it. */
   readonly cpuset: string;
@@ -109,11 +109,11 @@ export function judgeCores(
 // Memory: what is free, and what the job's control group or a limit lets this process take.
 
 export interface MemoryFacts {
-  /** Of the machine, in bytes. */
+  /** The machine's memory, in bytes. */
   readonly total: number;
   /** That this process may still take. */
   readonly free: number;
-  /** Whose limit leaves so much, and what it allows in all. */
+  /** The limit that leaves so much, and how much it allows in all. */
   readonly by: Limit["of"];
   readonly limit: number;
 }
@@ -145,7 +145,7 @@ export function judgeMemory({ total, free, by, limit }: MemoryFacts): Finding[] 
   return [good(MEMORY, said)];
 }
 
-// What the system lets this process take of files, locked memory, processes and shared memory.
+// The check of limits: files, locked memory, processes and shared memory of this process.
 
 export interface LimitsFacts {
   /** Soft limits; Infinity is written "unlimited". */

@@ -19,7 +19,10 @@ export function head({ made: { version, command }, site }: ScriptJob, lines: rea
   ];
 }
 
-/** What the site needs. Not under `set -eu`: neither modules nor people's own files are written for it. */
+/**
+ * Prepares the surroundings that the site needs. Not under `set -eu`: neither modules nor people's own files are
+ * written for it.
+ */
 export function surroundings({ site: { modules, env, setup }, inherited }: ScriptJob): string[] {
   const lines = [
     ...(modules.length > 0 ? [`module load ${quoteAll(modules)} || exit 7`] : []),

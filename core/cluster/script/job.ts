@@ -9,15 +9,15 @@ export interface ScriptJob {
   readonly name: string;
   /** The executable, or what runs the sources. */
   readonly program: readonly string[];
-  /** What it is to do: "train" and its flags, say. */
+  /** The command of the job: "train" and its flags, for example. */
   readonly words: readonly ShellWord[];
   /** Variables of the job's environment that stand for a flag of the command: [["EPOCHS", "epochs"], ...]. */
   readonly overrides: readonly (readonly [variable: string, flag: string])[];
   /** Variables that training understands and this command does not: refused where they are set. */
   readonly useless: readonly string[];
-  /** What was in the environment when the job was made, and gave way to a flag: it is not to win now. */
+  /** Variables of the environment in which the job was made that gave way to a flag: they must not win now. */
   readonly gaveWay: readonly (readonly [variable: string, value: string])[];
-  /** What was in the environment when the job was made; the job's own counts more. */
+  /** Variables of the environment in which the job was made; the job's own count more. */
   readonly inherited: readonly (readonly [variable: string, value: string])[];
   readonly layout: JobLayout;
   readonly limits: JobLimits;
@@ -25,7 +25,7 @@ export interface ScriptJob {
   readonly ending: Ending;
   /** Folder of the output, below which slurm/ or pbs/ is. */
   readonly logs: string;
-  /** Whether stderr has a file of its own there. */
+  /** True when stderr has a file of its own there. */
   readonly errFile: boolean;
   /** One job for each number from 0 to `last`, at most so many at once. */
   readonly array?: { readonly last: number; readonly atOnce?: number };
@@ -95,7 +95,7 @@ export function tasksOf({ nodes, ranksPerNode, tasks, cpusPerRank }: JobLayout) 
     : { perNode: 1, all: nodes, cpus: ranksPerNode * cpusPerRank };
 }
 
-/** What is no letter, digit, dot, dash or underscore becomes a dash; `most` characters at most. */
+/** Each character but letters, digits, dots, dashes and underscores becomes a dash; `most` characters at most. */
 export function slug(name: string, most = 60): string {
   const plain = name.normalize("NFKD").replace(/[^\w.-]+/g, "-").replace(/^[^a-zA-Z0-9]+/, "");
   return plain.slice(0, most).replace(/[-.]+$/, "") || "hpctrain";

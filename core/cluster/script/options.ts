@@ -4,7 +4,10 @@ import { SOURCE_FLAGS, takesValue } from "../../settings/flags.ts";
 import { findSetting, FLAGS } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 
-/** What a job can run. `takes`: the flags of all settings, which are then checked before the job is submitted. */
+/**
+ * The commands that a job can run. `takes`: the flags of all settings, which are then checked before the job is
+ * submitted.
+ */
 const RUNS: Readonly<Record<string, { takes: boolean }>> = {
   train: { takes: true },
   eval: { takes: true },
@@ -18,7 +21,7 @@ export interface JobOptions {
   readonly command: string;
   /** True when `words` are flags of settings. */
   readonly takesSettings: boolean;
-  /** Of the command, in their order. */
+  /** The words of the command, in their order. */
   readonly words: readonly string[];
   /** About the job: flags of settings. */
   readonly job: readonly string[];

@@ -62,7 +62,7 @@ function directives(job: ScriptJob): string[] {
     ["-A", limits.account],
     [torque ? "-t" : "-J", array ? `0-${array.last}${array.atOnce ? `%${array.atOnce}` : ""}` : ""],
     ["-j", "oe"],
-    // What is printed goes to a file of ours at once; what PBS itself has to say, beside it.
+    // Output goes to a file of ours at once, and PBS's own messages beside it.
     ["-o", /^[\w./-]+$/.test(pbsLogs(job)) ? `${pbsLogs(job)}/` : ""],
     ["-r", ending.requeue || array && !torque ? "y" : "n"], // PBS Pro takes no array that can't run again
     ["-M", site.mail],

@@ -26,13 +26,13 @@ export interface JobRequest {
   readonly program: readonly string[];
   readonly version: string;
   readonly env: Env;
-  /** What was given by options of the command line, beside the settings. */
+  /** The options of the command line, beside the settings. */
   readonly also?: {
     readonly args?: readonly string[];
     readonly env?: readonly string[];
     readonly setup?: readonly string[];
   };
-  /** Whose options `more` are. */
+  /** The scheduler that the options `more` are for. */
   readonly scheduler: "slurm" | "pbs";
 }
 
@@ -72,7 +72,7 @@ interface Kind {
   readonly ranks: number;
 }
 
-/** What a preset's job has where nothing else is said. */
+/** The defaults of a preset's job. */
 const KINDS: Readonly<Record<string, Kind>> = {
   "single-gpu": { nodes: 1, gpus: 1, ranks: 1 },
   "multi-gpu": { nodes: 1, gpus: 4, ranks: 4 },

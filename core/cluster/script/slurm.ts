@@ -43,7 +43,7 @@ export function renderSlurm(job: ScriptJob): string {
   ].join("\n") + "\n";
 }
 
-/** Where sbatch writes what the job prints; nothing makes this folder but who submits. */
+/** The folder in which sbatch writes the job's output. Only the one who submits makes it. */
 export const slurmOutput = ({ logs, array }: ScriptJob): string =>
   `${logs}/slurm/%x_${array ? "%A_%a" : "%j"}.out`;
 

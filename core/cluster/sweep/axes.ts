@@ -14,7 +14,7 @@ interface Axis {
   /** The last part of the setting's path: "learning_rate". */
   readonly name: string;
   readonly setting: Setting;
-  /** What is put before a value: "--lr=" or "--set=model.hidden_size=". */
+  /** The text before a value: "--lr=" or "--set=model.hidden_size=". */
   readonly before: string;
   readonly choices: readonly string[];
   /** For random sweeps. */
@@ -26,7 +26,7 @@ export interface SweepRequest {
   readonly axes: readonly Axis[];
 }
 
-/** What makes a run itself, and what a sweep gives each run. */
+/** The flags that make a run itself, and those that a sweep gives each run. */
 const NOT_SWEPT: Readonly<Record<string, string>> = {
   "output.run_name": "each run is named by its values: name the sweep with --name",
   "output.save_dir": "all runs of a sweep are in one folder",
@@ -165,7 +165,7 @@ function draw({ choices, range, setting }: Axis, u: number): string {
   return String(whole ? Math.round(value) : Number(value.toPrecision(4)));
 }
 
-// What the runs of a sweep are called: by their values. Pure.
+// The runs of a sweep are named after their values. Pure.
 
 /** Long names make long paths. */
 const LONGEST_NAME = 100;

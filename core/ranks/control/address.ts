@@ -89,7 +89,7 @@ export function likelyAddresses(where: RankContext, env: Env, secret: Secret): A
   return known.flatMap((hostname) => ports.map((port) => ({ hostname, port })));
 }
 
-/** What tells this job from the others of the same folder, the same on each of its ranks. */
+/** A key that tells this job from the others of the same folder. Each of its ranks computes the same. */
 export function jobKey(where: RankContext, env: Env): string {
   const { SLURM_JOB_ID, SLURM_STEP_ID, PBS_JOBID, PALS_APID, PMIX_NAMESPACE, TORCHELASTIC_RUN_ID } = env;
   const scheduler = SLURM_JOB_ID

@@ -11,10 +11,10 @@ const MAGIC = new TextEncoder().encode("HPC1");
 const HEADER = 8;
 export const MAC_BYTES = 32;
 
-/** Of a payload, before the other side has proved itself and after. A table of 100,000 ranks has 5 MB. */
+/** The largest payload before the other side has proved itself, and after. A table of 100,000 ranks has 5 MB. */
 const STRANGER_LIMIT = 256, MEMBER_LIMIT = 16 << 20;
 
-/** What a connection can do wrong; each has its own line in the log. */
+/** The faults of a connection. Each has its own line in the log. */
 export type Fault = "stranger" | "oversized" | "slow" | "secret" | "cut" | "silent";
 
 export class FrameError extends Error {
@@ -99,7 +99,7 @@ export function keysOf(secret: Secret, ofClient: Uint8Array, ofServer: Uint8Arra
   return { toServer: key("to server"), toClient: key("to client") };
 }
 
-/** Of the secret, for what else ranks connect by: who has one of its keys does not have the secret. */
+/** Derives a key from the secret, for other connections of ranks: its owner does not have the secret. */
 export const keyOf = (secret: Secret): Uint8Array =>
   new Uint8Array(createHmac("sha256", secret).update("hpctrain ranks' own connections").digest());
 

@@ -20,9 +20,8 @@ import type { Hello, Seat, Settings, ToRank, ToServer } from "./messages.ts";
 
 export interface Client {
   readonly seats: readonly Seat[];
-  /** Where the server answered. */
   readonly address: Address;
-  /** What this job's ranks alone know, for connections of their own. It is never sent. */
+  /** A key that this job's ranks alone know, for connections of their own. It is never sent. */
   readonly key: Uint8Array;
   /** The addresses at both ends of this connection. */
   readonly ends: FoundServer["ends"];
@@ -129,7 +128,7 @@ export function zeroIsGone(host: string, why: string): FirstError {
 // A rank's way to the server: every address that may lead there is tried, a little after one another, until one of
 // them has proved that it has this job's secret.
 
-/** What is known at the moment; it is asked for anew in each round. */
+/** The addresses and the secret that are known now. Each round asks anew. */
 export interface ServerCandidates {
   /** Null: not known yet. */
   readonly secret: Secret | null;
@@ -140,7 +139,7 @@ export interface ServerCandidates {
 
 interface FoundServer {
   readonly channel: Channel;
-  /** By which both have proved themselves. */
+  /** The secret by which both sides have proved themselves. */
   readonly secret: Secret;
   readonly address: Address;
   /** The addresses at both ends, as numbers. */

@@ -30,7 +30,7 @@ export interface Control {
   readonly seats: readonly Seat[];
   /** Where ranks met, for the log. */
   readonly met: string;
-  /** What reports say of this rank. Cheap: called in each step. */
+  /** Notes the step for reports. It is cheap, and called in each step. */
   step(step: number): void;
   phase(phase: Phase): void;
   /**
@@ -38,7 +38,7 @@ export interface Control {
    * when another rank has failed.
    */
   here(): Agreed | null;
-  /** What is agreed on and yet to come: the last of how many places it is at. Null where nothing is. */
+  /** The agreement that is still ahead, and how many places it is away; null where there is none. */
   ahead(): { readonly what: Wish; readonly reason: string; readonly places: number } | null;
   /** Asks all ranks to do it at the next place that nobody has passed. */
   wish(what: Wish, reason: string): void;
@@ -46,7 +46,7 @@ export interface Control {
   barrier(name: string): void;
   /** The same, and each rank tells all what it has to say there: as JSON has it, 1 MiB of all ranks at most. In their order. */
   gather<T>(name: string, value: T): T[];
-  /** What this job's ranks alone know, for connections of their own; never sent. */
+  /** A key that this job's ranks alone know, for connections of their own. It is never sent. */
   readonly key: Uint8Array;
   /** The addresses at both ends of this rank's connection with rank 0, as numbers. */
   readonly ends: { readonly own: string; readonly server: string };
@@ -58,7 +58,7 @@ export interface Control {
   fail(sentence: string, code: number, cause?: FailureCause): void;
   /** The first failure in the job, as this rank ends with it; null while there is none. */
   failure(): JobFailed | null;
-  /** Where reports of hangs go from now on: the run may have got its name after ranks met. */
+  /** Reports of hangs go to this folder from now on: the run may have got its name after ranks met. */
   runFolder(folder: string): void;
   /** From here on this rank needs no other. */
   close(): Promise<void>;
@@ -72,7 +72,7 @@ export interface ControlOptions {
   readonly runFolder: string;
   readonly device: string | null;
   readonly versions: Readonly<Record<string, string>>;
-  /** What must be the same on every rank. */
+  /** The settings that must be the same on every rank. */
   readonly settings: Settings;
   /** Seconds. */
   readonly timeout: number;

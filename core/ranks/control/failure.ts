@@ -24,7 +24,7 @@ export interface FirstError {
   /** The sentence of the rank that failed, and its exit code. */
   readonly sentence: string;
   readonly code: number;
-  /** What the other ranks print, and the code that they end with. */
+  /** The sentence that the other ranks print, and the code that they end with. */
   readonly othersSentence: string;
   readonly othersCode: number;
   /** True where the sentence of the others begins with the name of the rank that failed. */

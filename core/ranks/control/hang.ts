@@ -23,7 +23,7 @@ export interface HangWatch {
 /** Keeps a report for the user and says where. */
 export type Keep = (name: string, report: unknown) => string;
 
-/** What the engine itself knows of a stall; comes to an end in any case. */
+/** Asks the engine about a stall. It comes to an end in any case. */
 export type AskEngine = () => Promise<Ras | null>;
 
 interface PendingReport {

@@ -79,7 +79,7 @@ const isZero = ({ hello }: Member) => hello.rank === 0;
 /** Waits are told after 10 s, 20 s, 40 s, ... */
 export const FIRST_REPORT_MS = 10_000;
 
-// Which ranks can work together: each introduction is judged against rank 0's and against those who came before.
+// Refusals: each rank that comes is compared with rank 0 and with those that came before.
 
 export interface Refusal {
   readonly sentence: string;
@@ -88,7 +88,7 @@ export interface Refusal {
   readonly namesRank: boolean;
 }
 
-/** What is wrong with a newcomer; its settings are looked at elsewhere. */
+/** Null for a rank that fits. Its settings are compared elsewhere. */
 export function refusalOf(came: Hello, first: Hello, others: readonly Hello[]): Refusal | null {
   const { rank, world, host } = came;
   const usage = (sentence: string, namesRank = false): Refusal => ({

@@ -10,9 +10,9 @@ export interface Hello {
   readonly localRank: number;
   readonly host: string;
   readonly pid: number;
-  /** What no other rank may have: a GPU's name on its host, or its UUID. Null: this rank shares what it has. */
+  /** A device that no other rank may use: a GPU's name on its host, or its UUID. Null: this rank may share its device. */
   readonly device: string | null;
-  /** Of hpctrain, libtorch, the engine that moves data. */
+  /** The versions of hpctrain, of libtorch and of the engine that moves data. */
   readonly versions: Readonly<Record<string, string>>;
   /** A hash of its settings. */
   readonly settings: string;
@@ -38,7 +38,7 @@ export interface Beat {
   readonly ended: number;
 }
 
-/** What ranks can agree to do at the same place. */
+/** Ranks can agree to do this at the same place. */
 export type Wish = "stop" | "save";
 
 export interface Agreed {
@@ -55,7 +55,7 @@ export type ToServer =
     readonly is: "barrier";
     readonly n: number;
     readonly name: string;
-    /** What this rank tells all the others there. */
+    /** This rank's value, which all the others get. */
     readonly value?: unknown;
   }
   | { readonly is: "value"; readonly n: number; readonly value: unknown }

@@ -33,7 +33,7 @@ export interface RendezvousOptions {
 export interface RankZero {
   look(): ServerCandidates;
   readonly said: string;
-  /** Where reports go. */
+  /** Reports go to this folder from now on. */
   keepIn(folder: string): void;
   close(): Promise<void>;
 }

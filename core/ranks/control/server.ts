@@ -324,7 +324,7 @@ interface WaitingBarrier {
   readonly name: string;
   since: number;
   readonly came: Map<number, Member>;
-  /** What each says, where they say anything. */
+  /** The values of the ranks that gave one. */
   readonly values: Map<number, unknown>;
   nextWord: number;
 }

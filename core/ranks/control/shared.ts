@@ -1,5 +1,5 @@
-// What a rank's training thread and its control thread share: integers (step, phase, agreement, failure) and mailboxes;
-// and the phases that a rank can be in.
+// Memory that a rank's training thread and its control thread share: integers (step, phase, agreement, failure) and
+// mailboxes; and the phases that a rank can be in.
 import { type Mailbox, openMailbox } from "../../base/threads.ts";
 
 /** The training thread writes its step, its phase, and how often either has changed. */
@@ -37,7 +37,7 @@ export function openControlMemory(shared = new SharedArrayBuffer(SIZE)): Control
   };
 }
 
-// What a rank can be doing, as reports name it.
+// The phases of a rank, as reports name them.
 
 export const PHASES = [
   "starting",

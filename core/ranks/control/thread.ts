@@ -33,7 +33,6 @@ cleanConsole(); // this thread has one of its own
 
 declare const self: ThreadScope;
 
-/** What a thread is started with. */
 export interface ControlThreadOptions {
   readonly where: RankContext;
   readonly folder: string | null;
@@ -45,7 +44,7 @@ export interface ControlThreadOptions {
   readonly flight: SharedArrayBuffer | null;
 }
 
-/** What the training thread waits for. */
+/** A question for which the training thread waits. */
 export type ThreadQuestion =
   | {
     readonly id: number;
@@ -185,7 +184,7 @@ function openBeat(
   };
 }
 
-// What the server tells this rank, put where its training thread finds it without an event loop.
+// The server's messages, put where the training thread finds them without an event loop.
 
 interface ServerMessages {
   heard(message: ToRank): void;

@@ -29,7 +29,7 @@ import type { Env } from "../launchers.ts";
 /** How ranks that have nothing in common yet but the control plane tell each other what they need. */
 export interface OutOfBand {
   gather<T>(name: string, value: T): T[];
-  /** What this job's ranks alone know. */
+  /** A key that this job's ranks alone know. */
   readonly key: Uint8Array;
   /** This rank's address and rank 0's, as their connection has them. */
   readonly ends: { readonly own: string; readonly server: string };
@@ -89,7 +89,7 @@ async function tryMpi(
   }`;
 }
 
-/** What was asked for by name, or why it can't be. */
+/** The library of an MPI that was requested by name; throws why it can't be had. */
 function namedMpi(where: RankContext, env: Record<string, string>) {
   const { world, said } = where;
   if (!startedByMpi(where, env)) {
@@ -142,14 +142,14 @@ const noSharedMemory = (why: string) =>
     `The ranks of this node can't share memory: ${why}. Leave --distributed-backend shm out, and they communicate by TCP.`,
   );
 
-/** What a rank tells the others of itself, so that they can connect with it. */
+/** A rank offers its port and addresses, so that the others can connect with it. */
 interface Offer {
   readonly host: string;
   readonly port: number;
   readonly addresses: readonly string[];
-  /** Where this rank has reached rank 0. */
+  /** The address at which this rank has reached rank 0. */
   readonly zero: string;
-  /** Of rank 0 it is what tells this run from another with the same secret. */
+  /** Rank 0's salt tells this run from another one with the same secret. */
   readonly salt: string;
 }
 
@@ -238,8 +238,7 @@ function opened(answer: CpuThreadAnswer): OpenedTransport {
   );
 }
 
-// Which ranks are on one host, whatever name each gives it: they can map each other's memory, or reach each other at
-// 127.0.0.1.
+// Ranks on one host can map each other's memory, or reach each other at 127.0.0.1, whatever name each gives the host.
 
 interface HostIdentity {
   /** The same for processes of one kernel that see each other, and for no others. */
@@ -307,8 +306,8 @@ async function openMpiCollectives(
   return { collectives, said: `Communication: ${collectives.version} (${path}, ${from}).` };
 }
 
-// Whether MPI sees the ranks that were started: a launcher and a library that don't match give as many silent worlds
-// of one.
+// MPI must count the ranks that were started: a launcher and a library that don't match give as many silent worlds of
+// one.
 
 /** The library and the place that it must agree with. */
 export interface MpiStart {
@@ -327,7 +326,7 @@ class SingletonMpi extends UserError {
   }
 }
 
-/** What is right is given back; else a sentence about what is wrong. */
+/** Returns an answer that is right; throws a sentence about any other. */
 function checkOpened(
   answer: CpuThreadAnswer,
   { path, rank, world, said, launcher }: MpiStart,

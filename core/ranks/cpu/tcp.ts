@@ -28,11 +28,10 @@ export interface TcpPeer {
 
 export interface TcpOptions {
   readonly rank: number;
-  /** Of each rank. */
   readonly peers: readonly TcpPeer[];
   /** A descriptor that listens. It is closed at the end. */
   readonly listener: number;
-  /** What this run's ranks alone know. */
+  /** A key that this run's ranks alone know. */
   readonly key: Uint8Array;
   /** Milliseconds. */
   readonly patience: number;
@@ -215,7 +214,7 @@ function advance(link: Link, happened: number, options: TcpOptions): "more" | "d
   return STEPS[link.stage](link, options);
 }
 
-/** What is done when all that a stage waits for has come. */
+/** Goes on to the next stage when all bytes of this one have come. */
 const STEPS: Readonly<
   Record<Exclude<Stage, "connecting">, (link: Link, options: TcpOptions) => "more" | "done" | "wrong">
 > = {
@@ -256,7 +255,7 @@ function expect(link: Link, stage: Stage): void {
   link.have = 0;
 }
 
-/** Which rank speaks to which: a proof is for no other pair. */
+/** Names both ranks, so that a proof is good for no other pair. */
 function ranksOf(from: number, to: number): Uint8Array {
   const bytes = new Uint8Array(2 * WORD), view = new DataView(bytes.buffer);
   view.setUint32(0, from);

@@ -18,7 +18,7 @@ export interface CpuThreadOptions {
   readonly world: number;
 }
 
-/** What came of opening it; the second one comes when it was closed. */
+/** The first answer comes when the transport is open or can't be opened, the second when it is closed. */
 export type CpuThreadAnswer =
   | { readonly version: string; readonly rank: number; readonly size: number }
   | { readonly failed: string }

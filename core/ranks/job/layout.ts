@@ -90,7 +90,7 @@ function refuseHidden(env: SchedulerEnv, { rank, localWorld }: RankContext): voi
   );
 }
 
-/** What SLURM's job holds GPUs for, and no rank computes on them. */
+/** The GPUs that SLURM's job holds while no rank computes on them. */
 export function refuseIdleGpus(
   env: SchedulerEnv,
   computesOn: "cpu" | "cuda",

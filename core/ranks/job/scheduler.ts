@@ -73,7 +73,7 @@ export function secondsOf(text: string): number | null {
   return ((Number(found[1] ?? 0) + days) * 24 + hours) * 3600 + minutes * 60 + seconds;
 }
 
-/** What the environment itself says of the end, for nodes on which the scheduler's programs are missing. */
+/** The end as the environment has it, for nodes on which the scheduler's programs are missing. */
 export function endIn(env: SchedulerEnv, began: number, now: number): JobTime | null {
   const whole = (text: string | undefined) => text && /^\d+$/.test(text) ? Number(text) : null;
   const end = whole(env.SLURM_JOB_END_TIME), start = whole(env.SLURM_JOB_START_TIME);
@@ -101,7 +101,7 @@ export interface TimeLeftOptions {
   readonly env: SchedulerEnv;
   /** Unix seconds at which this process was started. */
   readonly began: number;
-  /** What a program prints; null where it fails. */
+  /** The output of a program; null where it fails. */
   readonly ask?: (command: readonly [string, ...string[]]) => Promise<string | null>;
   /** Unix seconds. */
   readonly clock?: () => number;

@@ -8,10 +8,10 @@ export interface LaunchOptions {
   readonly ranks: number | "gpu" | "cpu" | "auto";
   readonly nodes: number;
   readonly nodeRank: number;
-  /** Where rank 0 can be reached; null on one node. */
+  /** Rank 0's address; null on one node. */
   readonly master: { readonly host: string; readonly port: number } | null;
   readonly maxRestarts: number;
-  /** What is started: a command and its arguments, or flags for `train`. */
+  /** The command that each rank runs, with its arguments, or flags for `train`. */
   readonly words: readonly string[];
 }
 

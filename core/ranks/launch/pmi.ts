@@ -12,9 +12,9 @@ import {
 import { findServer } from "../control/client.ts";
 import { UserError } from "../../base/errors.ts";
 
-// What a library of MPICH's family asks of its launcher when it starts (the simple form of PMI, version 1): who it
-// is, and to pass addresses on to the others. Served to the ranks of this node at a loopback port, so that ranks on
-// several nodes come together although no launcher of MPI's own reaches them.
+// A library of MPICH's family asks its launcher when it starts (the simple form of PMI, version 1) who it is, and has
+// addresses passed on to the others. A loopback port serves the ranks of this node, so that ranks on several nodes
+// come together although no launcher of MPI's own reaches them.
 
 export interface Pmi {
   /** For a rank's environment. */
@@ -23,7 +23,7 @@ export interface Pmi {
 }
 
 export interface PmiOptions {
-  /** Of this node. */
+  /** The ranks of this node. */
   readonly ranks: readonly number[];
   readonly world: number;
   readonly nodes: number;
@@ -124,7 +124,7 @@ export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): 
   };
 }
 
-/** Whether the other end is this user's: others on this machine can connect too. The kernel knows. */
+/** True when the other end is this user's: others on this machine can connect too. The kernel knows. */
 function isOwn(connection: Deno.Conn): boolean {
   const end = (address: Deno.Addr) =>
     `0100007F:${(address as Deno.NetAddr).port.toString(16).toUpperCase().padStart(4, "0")}`;
@@ -171,7 +171,7 @@ async function write(connection: Deno.Conn, text: string): Promise<void> {
 // The supervisors of several nodes pass on to each other what their ranks have to know: the first node's listens, and
 // each proves that it has the job's secret.
 
-/** What ranks put there: a name and a value each. */
+/** The names and values that ranks have put there. */
 export type Entries = readonly (readonly [string, string])[];
 
 export interface Exchange {
@@ -183,7 +183,7 @@ export interface Exchange {
 export interface ExchangeOptions {
   readonly node: number;
   readonly nodes: number;
-  /** Where the first node's supervisor listens. */
+  /** The address at which the first node's supervisor listens. */
   readonly master: { readonly host: string; readonly port: number };
   readonly secret: Secret;
   /** Milliseconds to wait for the first node. */

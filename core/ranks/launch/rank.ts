@@ -64,19 +64,19 @@ export function writeRun({ run, logs, checkpoints }: RunFolders): void {
   }
 }
 
-/** What stood before this rank's own arguments on the command line: `launch -n 2 --`; nothing where nobody launched it. */
+/** The words before this rank's own arguments on the command line: `launch -n 2 --`; nothing where nobody launched it. */
 export function launchCommand(): string[] {
   const folder = Deno.env.get(LAUNCH_VARIABLE);
   return folder ? JSON.parse(Deno.readTextFileSync(join(dirname(folder), COMMAND_FILE))) : [];
 }
 
-// What the supervisor and its ranks tell each other through a private folder, because MPI's launchers stand between
-// them: codes are changed there, signals and text delayed.
+// The supervisor and its ranks exchange notes through a private folder, because MPI's launchers stand between them:
+// codes are changed there, signals and text delayed.
 
 /** How a rank ended, in its own words. A rank that was killed leaves none. */
 export interface RankEnding {
   readonly code: number;
-  /** Of an error; empty where there was none. */
+  /** The sentence of an error; empty where there was none. */
   readonly reason: string;
   /** The rank that the reason is about, and begins with the name of; null where it names none. */
   readonly about: number | null;

@@ -12,7 +12,7 @@ import { COMMAND_FILE, LAUNCH_VARIABLE, LEASH, RANK_FILES, rankFolder } from "./
 type Env = Record<string, string>;
 
 export interface LaunchJob {
-  /** Of this node, by their number in the world. */
+  /** The ranks of this node, by their number in the world. */
   readonly ranks: readonly number[];
   readonly world: number;
   readonly node: number;
@@ -144,7 +144,7 @@ function spawn(program: string, args: readonly string[], env: Env): Deno.ChildPr
   }).spawn();
 }
 
-/** What another launcher said of this process is not true of its ranks. */
+/** Variables of another launcher are about this process, and not true of its ranks. */
 const LAUNCHER_VARIABLES =
   /^(PMI_|PMIX_|PALS_|OMPI_(COMM_WORLD|UNIVERSE)_|PRTE_LAUNCHED|MPI_LOCAL|HYDI_|MASTER_(ADDR|PORT)$|(LOCAL_|GROUP_|NODE_)?RANK$|(LOCAL_|GROUP_)?WORLD_SIZE$)/;
 
@@ -170,7 +170,7 @@ const NAMES: Readonly<Record<Family, readonly string[]>> = {
   mpich: ["mpiexec.hydra", "mpiexec", "mpirun", "mpiexec.mpich"],
 };
 
-/** What each says of itself when it is asked for its version. */
+/** The words by which each family names itself when it prints its version. */
 const SAYS: Readonly<Record<Family, RegExp>> = {
   openmpi: /Open MPI|OpenRTE|PRRTE/i,
   mpich: /HYDRA|MPICH|Intel\(R\) MPI|MVAPICH/i,

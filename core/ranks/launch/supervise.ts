@@ -90,7 +90,7 @@ function listen(say: (line: string) => void): { requests: Requests; close(): voi
 
 type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
 
-/** What a supervisor was told from outside. */
+/** Requests from outside. */
 interface Requests {
   /** The first request to stop. */
   stop: StopSignal | null;
@@ -272,7 +272,7 @@ function memoryOf(run: RunFolders | null, before: MemoryEvidence["kills"]): Memo
 
 const TAIL_BYTES = 65536;
 
-/** Of a run's events; null where none has ended. */
+/** The last step in a run's events; null where none has ended. */
 function lastStep(logs: string): number | null {
   try {
     using file = Deno.openSync(join(logs, "events.jsonl"));
@@ -286,7 +286,8 @@ function lastStep(logs: string): number | null {
   }
 }
 
-// What ranks print: to the screen, with the rank before it where it is not rank 0, and into logs/<run>/rank-K.log.
+// The output of ranks goes to the screen, with the rank before it where it is not rank 0, and into
+// logs/<run>/rank-K.log.
 
 export type Stream = "out" | "err";
 

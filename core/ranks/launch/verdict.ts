@@ -1,4 +1,5 @@
-// Which rank failed first and why: a pure function of what ranks wrote and what MPI's launcher printed.
+// Finds the rank that failed first, and why: a pure function of the notes that ranks wrote and the text that MPI's
+// launcher printed.
 import { EXIT } from "../../base/errors.ts";
 import type { RankEnding } from "./rank.ts";
 
@@ -19,20 +20,20 @@ export interface RankEnd {
 export interface Evidence {
   readonly ends: readonly RankEnd[];
   readonly host: string;
-  /** What MPI's launcher itself printed. */
+  /** The output of MPI's launcher itself. */
   readonly launcher: string;
   /** The signal by which the supervisor was asked to stop. */
   readonly stop: "SIGINT" | "SIGTERM" | "SIGHUP" | null;
   /** The last step in the run's events; null before the first. */
   readonly step: number | null;
-  /** What is known of memory; null where nobody can have been killed for it. */
+  /** Null where no rank can have been killed for memory. */
   readonly memory: MemoryEvidence | null;
 }
 
 export interface MemoryEvidence {
   /** How many processes the kernel has killed for memory since the ranks began: in this job's control group, here. */
   readonly kills: { readonly job: number; readonly machine: number };
-  /** What the run said of it last, "it was probably killed for memory: ..."; null where it was well. */
+  /** The run's last report of memory, "it was probably killed for memory: ..."; null where there was enough. */
   readonly said: string | null;
 }
 
@@ -42,7 +43,7 @@ export interface LaunchVerdict {
   readonly sentence: string | null;
 }
 
-/** With which `doctor` ends that has found and printed what would fail: nobody has anything to add. */
+/** The code of a `doctor` that has found and printed what would fail: there is nothing to add. */
 const FOUND = 1;
 
 export function judgeEnds({ ends, host, launcher: text, stop, step, memory }: Evidence): LaunchVerdict {
@@ -53,7 +54,7 @@ export function judgeEnds({ ends, host, launcher: text, stop, step, memory }: Ev
     return { code: EXIT.stopped, sentence: null };
   }
   const first = firstFailure(ends, launcher);
-  // What comes after a request to stop, from ranks that could not heed it yet, is what was asked for.
+  // Ranks that end after a request to stop, before they could heed it, end as requested.
   if (stop && !first?.note) {
     return {
       code: stop === "SIGINT" ? 130 : 143,

@@ -60,7 +60,7 @@ export interface NcclOrders extends Streams {
 export interface NcclCollectives extends Collectives {
   /** "NCCL 2.30.7". */
   readonly version: string;
-  /** What is known against this version. */
+  /** The known faults of this version. */
   readonly against: string | null;
 }
 
@@ -238,7 +238,7 @@ export interface NcclQueue {
   drain(): void;
   /** Every later call but `done` throws this reason. */
   stop(reason: string): void;
-  /** Whether somebody was told why it stopped. */
+  /** True when a caller has got the reason why it stopped. */
   told(): boolean;
 }
 

@@ -11,7 +11,7 @@ const LIMIT_MS = 8000;
 const MOST_BYTES = 256 * 1024;
 
 export interface Ras {
-  /** What it said, whole lines of text. */
+  /** The report, whole lines of text. */
   readonly text: string;
   /** The worst of it, in one line. */
   readonly line: string;
@@ -41,7 +41,7 @@ function addressIn({ NCCL_RAS_ADDR: told = "" }: Env): { hostname: string; port:
   return { hostname: found[1].replace(/^\[(.*)\]$/, "$1"), port: Number(found[2]) };
 }
 
-/** What had come until `late` is an answer too; "" is what is no report. */
+/** A report that was cut off by `late` is an answer too; "" stands for no report. */
 async function converse(address: { hostname: string; port: number }, late: AbortSignal): Promise<string> {
   const conn = await Promise.race([Deno.connect(address), aborted(late)]);
   const close = () => {

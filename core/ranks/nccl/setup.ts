@@ -15,7 +15,7 @@ import { openNcclEngine } from "./engine.ts";
 
 // From a rank on a GPU to its collectives by NCCL: finds the library, sets what the network needs, meets the others.
 
-/** What NCCL needs of a rank, beside what every engine does. */
+/** NCCL needs this of a rank, beside what every engine needs. */
 export interface NcclNeeds {
   /** Rank 0's bytes, on every rank. */
   readonly share: (bytes?: Uint8Array) => Uint8Array;
@@ -72,8 +72,8 @@ function adapters(): string[] {
   }
 }
 
-// What distributed.network means to NCCL: the variables that a user would set by hand, and never over one that is
-// set. Pure.
+// Translates distributed.network for NCCL, into the variables that a user would set by hand. A variable that is
+// already set stays.
 
 export type Network = "auto" | "infiniband" | "ethernet";
 
@@ -84,7 +84,7 @@ export interface NetworkOptions {
   readonly nodes: number;
   /** Names in /sys/class/infiniband. */
   readonly adapters: readonly string[];
-  /** What NCCL_DEBUG brings goes there. */
+  /** The file for the lines of NCCL_DEBUG. */
   readonly debugFile: string;
 }
 

@@ -6,7 +6,7 @@ import { type FailureNote, NOTE_BYTES, openFailureNote } from "../../base/thread
 export const QUEUED = 0, WAITS = 1, MEASURED = 2, REQUEST = 3, FAILED = 4;
 const WORDS = 16;
 
-/** What the training thread tells the watching one. */
+/** Requests of the training thread to the watching one. */
 export const GO_ON = 0, STOP = 1, ABORT = 2;
 
 /** Collectives under way at a time; the training thread waits when all are taken. And waits that can be measured. */

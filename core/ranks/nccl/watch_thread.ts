@@ -63,7 +63,7 @@ function watch(
       end(flight, ended + 1, events.seconds(eventOf(here, ended + 1, BEGUN), done));
     }
     if (code !== 0 && !inProgress(code)) here.failure.write(sentenceOf(nccl, comm, code, flight, ended));
-    // What is queued ends without a result then, and the training thread comes out of its native call to read why.
+    // Queued work ends without a result then, and the training thread comes out of its native call to read why.
     if (request === ABORT || here.failure.read() !== null) return void nccl.abort(comm);
     measured = measure(here, events, measured);
     if (request === STOP) return;

@@ -4,7 +4,7 @@ import { formatBytes, formatDuration, formatPlural, formatRate } from "../../../
 import { bad, type Finding, good, warn } from "../check.ts";
 import { type Probe, speedOf } from "../storage.ts";
 
-// What measurements say: which rank or node is slow, wrong or late, against the others. Pure.
+// Judges measurements: a rank or a node may be slow, wrong or behind the others. Pure.
 
 export interface Judged {
   readonly lines: Finding[];
@@ -12,7 +12,7 @@ export interface Judged {
   readonly exclude: string[];
 }
 
-/** Of what the middle one of the ranks does. */
+/** A share of the speed of the median rank. */
 const SLOW_DEVICE = 0.7, SLOW_LINK = 0.5, SLOW_DISK = 0.25;
 /** Bytes a second between nodes, under which training waits for the network whatever it does. */
 const SLOW_NETWORK = 100e6;
@@ -35,7 +35,7 @@ export function judgeResults(results: Results): Judged {
   };
 }
 
-/** What SLURM is told to do without them; where there is but one node, what to look at. */
+/** The flag for SLURM to do without the nodes; where there is but one node, what to look at. */
 export const leaveOut = (nodes: readonly string[], hosts: readonly string[]): string =>
   hosts.length > nodes.length
     ? `Leave it out: --exclude=${nodes.join(",")}.`
@@ -261,7 +261,7 @@ export function mergeNodes(nodes: readonly NodeFindings[]): { lines: Finding[]; 
   return { lines, exclude: [...new Set(own.flatMap(({ hosts }) => hosts))] };
 }
 
-// What --full measures, as plain data.
+// The measurements of --full, as plain data.
 
 export interface RankResult {
   readonly rank: number;

@@ -23,7 +23,6 @@ export interface Outcome {
   readonly rank: number;
   /** On rank 0 for a person; on the others what their exit code follows from. */
   readonly lines: readonly Finding[];
-  /** Of this node. */
   readonly facts: Facts | null;
   readonly measured: Results | null;
   /** Nodes to do without. */
@@ -55,7 +54,7 @@ export async function measure(resolved: Resolved, env: Env, began: number): Prom
   }
 }
 
-/** What this rank would compute with, or why it can't: others are to hear that. */
+/** The device that this rank would compute with, or why it can't: the other ranks learn the reason. */
 export interface Ready {
   readonly device: Device;
   /** Its version. */
@@ -98,7 +97,7 @@ function startWatchdog(seconds: number): Thread<never> {
   return startThread(new URL("./watchdog.ts", import.meta.url), "watchdog", options);
 }
 
-/** What a rank measures by itself; with others at the same time where there are others. */
+/** A rank measures these by itself, at the same time as the others where there are others. */
 export const writeProbe = (folder: string, ranks: number) =>
   probe(nearestFolder(folder), Math.max(2 ** 20, WRITE_BYTES / Math.min(ranks, 16)), WRITE_SECONDS);
 
@@ -135,7 +134,7 @@ function alone({ config, ready: { device, broken }, lines, facts, began }: Alone
   return { rank: 0, lines: [...lines, ...judged.lines, timeFinding(measured)], facts, measured, exclude: [] };
 }
 
-/** What was refused before is not tried again. */
+/** A folder that was refused before is not tried again. */
 export const canWrite = (facts: Facts | null): boolean =>
   facts === null || facts.storage.places.every(({ probe }) => probe === null || probe.refused === null);
 

@@ -163,7 +163,10 @@ async function ncclPart(
 
 type Pair = readonly [number, number];
 
-/** Of each round the pairs, none of which share a node: n - 1 rounds for an even number of nodes, n for an odd one. */
+/**
+ * Gives the pairs of each round, none of which share a node: n - 1 rounds for an even number of nodes, n for an odd
+ * one.
+ */
 export function tournament(nodes: number): Pair[][] {
   const seats = Array.from({ length: nodes + nodes % 2 }, (_, i) => i);
   const rounds: Pair[][] = [];

@@ -56,7 +56,7 @@ export async function measureRanks(options: RanksOptions): Promise<Outcome> {
   }
 }
 
-/** What ranks have gathered so far: all that is left to judge when something goes wrong. */
+/** The findings and results that ranks have gathered so far: all that is left to judge when something goes wrong. */
 interface Gathered {
   control: Control | null;
   nodes: readonly NodeFindings[];
@@ -241,7 +241,10 @@ export function neverArrived(
   return [...new Set(names.filter((name) => name !== undefined))];
 }
 
-/** Of a pair that got stuck its suspect; else the node of the rank that failed, where there is another one to go on with. */
+/**
+ * Takes the suspect of a pair that got stuck; else the node of the rank that failed, where there is another one to go
+ * on with.
+ */
 function nodesAtFault({ cause, host }: FirstError, hosts: readonly string[]): readonly string[] {
   if (cause.kind === "time limit") return cause.suspects;
   return hosts.includes(host) && hosts.some((other) => other !== host) ? [host] : [];
