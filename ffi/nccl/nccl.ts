@@ -40,7 +40,7 @@ export type NcclType = keyof typeof TYPES;
 
 /** ncclRedOp_t. */
 const OPS = { sum: 0, max: 2, min: 3 } as const;
-type NcclOp = keyof typeof OPS;
+export type NcclOp = keyof typeof OPS;
 
 const MAGIC = 0xcafebeef, UNDEFINED = -(2 ** 31);
 
@@ -204,6 +204,9 @@ const verbs = {
   cudaThreadExchangeStreamCaptureMode: { parameters: ["buffer"], result: "i32" },
   cudaGetErrorString: { parameters: ["i32"], result: "pointer" },
 } as const satisfies Deno.ForeignLibraryInterface;
+
+/** An event, as a number that ffi alone makes and reads. */
+export type CudaEvent = bigint;
 
 export interface CudaEvents {
   /** For the calling thread: without it, CUDA would open device 0 for it. */

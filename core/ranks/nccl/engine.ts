@@ -5,16 +5,15 @@ import {
   type CudaEvents,
   inProgress,
   type Nccl,
-  type NcclType,
   openCudaEvents,
   openNccl,
-  TYPES,
 } from "../../../ffi/nccl/nccl.ts";
-import { addressOf } from "../../../ffi/make.ts";
+import type { Stream } from "../../../ffi/cuda.ts";
+import { type NcclCall, type NcclVerbs, ncclVerbs } from "../../../ffi/nccl/verbs.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { reached, startThread, type Thread } from "../../base/threads.ts";
-import type { Collectives, ReduceOp, Ticket } from "../collectives.ts";
+import type { Collectives, Ticket } from "../collectives.ts";
 import { type CollectiveName, COLLECTIVES } from "../../../ffi/ranks/ring.ts";
 import { begin, busy, enter, type FlightRecorder, progress } from "../flight_recorder.ts";
 import {
@@ -34,7 +33,7 @@ import {
   SLOTS,
   STOP,
   WAITS,
-} from "./shared.ts";
+} from "../../../ffi/nccl/shared.ts";
 import type { NcclThreadOptions } from "./watch_thread.ts";
 
 // Collectives by NCCL, on tensors of a GPU: queued on a stream of their own, beside what is computed. Called from the
@@ -84,7 +83,7 @@ export async function openNcclEngine(orders: NcclOrders): Promise<NcclCollective
   const queue = openNcclQueue({ ...orders, nccl, comm, events, here });
   let closed = false;
   return {
-    ...verbs(nccl, comm, queue.put, world, one),
+    ...verbs(ncclVerbs(nccl, comm, orders.stream, one.device), queue.put, world, one),
     backend: "nccl",
     rank,
     world,
@@ -114,39 +113,23 @@ export async function openNcclEngine(orders: NcclOrders): Promise<NcclCollective
 }
 
 function verbs(
-  nccl: Nccl,
-  comm: Comm,
+  nccl: NcclVerbs,
   put: Put,
   world: number,
   one: Tensor,
 ): Pick<Collectives, "allReduce" | "broadcast" | "allGather" | "reduceScatter" | "barrier"> {
-  const { device } = one;
-  const at = (t: Tensor): bigint => {
-    if (t.device !== device) throw new Error(`internal: NCCL can't reach ${describe(t)} from ${device}.`);
-    return addressOf(t);
-  };
-  const reduced = (verb: CollectiveName, t: Tensor, op: ReduceOp, phase: string) => {
-    const to = at(t), { numel, byteLength } = t, type = typeOf(t);
-    return put(verb, phase, byteLength, (stream) => nccl.allReduce(to, numel, type, op, comm, stream));
-  };
   return {
-    allReduce: (t, op, phase) => reduced("all-reduce", t, op, phase),
-    broadcast(t, root, phase) {
-      const to = at(t), bytes = t.byteLength;
-      return put("broadcast", phase, bytes, (stream) => nccl.broadcast(to, bytes, "u8", root, comm, stream));
-    },
+    allReduce: (t, op, phase) => put("all-reduce", phase, t.byteLength, nccl.allReduce(t, op)),
+    broadcast: (t, root, phase) => put("broadcast", phase, t.byteLength, nccl.broadcast(t, root)),
     allGather(into, own, phase) {
       sizesFit(into, own, world);
-      const from = at(own), to = at(into), bytes = own.byteLength;
-      return put("all-gather", phase, bytes, (stream) => nccl.allGather(from, to, bytes, "u8", comm, stream));
+      return put("all-gather", phase, own.byteLength, nccl.allGather(into, own));
     },
     reduceScatter(own, from, phase) {
       sizesFit(from, own, world);
-      const of = at(from), to = at(own), { numel } = own, type = typeOf(own), bytes = from.byteLength;
-      const call = (stream: bigint) => nccl.reduceScatter(of, to, numel, type, comm, stream);
-      return put("reduce-scatter", phase, bytes, call);
+      return put("reduce-scatter", phase, from.byteLength, nccl.reduceScatter(own, from));
     },
-    barrier: (phase) => reduced("barrier", one, "max", phase),
+    barrier: (phase) => put("barrier", phase, one.byteLength, nccl.allReduce(one, "max")),
   };
 }
 
@@ -193,11 +176,6 @@ async function finish(nccl: Nccl, comm: Comm, timeout: number): Promise<void> {
   );
 }
 
-function typeOf(t: Tensor): NcclType {
-  if (t.dtype in TYPES) return t.dtype as NcclType;
-  throw new Error(`internal: NCCL can't add up ${describe(t)}: it must be ${Object.keys(TYPES).join(", ")}.`);
-}
-
 function sizesFit(all: Tensor, own: Tensor, world: number): void {
   if (all.numel === world * own.numel && all.dtype === own.dtype) return;
   throw new Error(`internal: ${describe(all)} is not ${world} times ${describe(own)}.`);
@@ -207,8 +185,8 @@ function sizesFit(all: Tensor, own: Tensor, world: number): void {
 
 /** NCCL's own stream, and the one on which is computed now. */
 interface Streams {
-  readonly stream: bigint;
-  readonly computing: () => bigint;
+  readonly stream: Stream;
+  readonly computing: () => Stream;
 }
 
 interface Parts extends Streams {
@@ -225,11 +203,10 @@ type Put = (
   verb: CollectiveName,
   phase: string,
   bytes: number,
-  call: (stream: bigint) => number,
+  call: NcclCall,
 ) => Ticket;
 
 export interface NcclQueue {
-  /** `call` gives NCCL's code. */
   readonly put: Put;
   done(ticket: Ticket): boolean;
   /** The stream waits, not the host. */
@@ -268,7 +245,7 @@ function openNcclQueue(parts: Parts): NcclQueue {
       events.record(ready, computing());
       events.wait(stream, ready);
       events.record(eventOf(here, ticket, BEGUN), stream);
-      if (bytes > 0) accept(parts, call(stream), `${verb} ${ticket} (${phase})`, check);
+      if (bytes > 0) accept(parts, call(), `${verb} ${ticket} (${phase})`, check);
       begin(flight, ticket);
       events.record(eventOf(here, ticket, DONE), stream);
       Atomics.store(here.words, QUEUED, ticket | 0);

@@ -1,6 +1,13 @@
 // The thread that watches NCCL (entry of a Worker) while the training thread may be inside a native call: it times
 // collectives, and aborts the communicator when NCCL reports an error. It never loads libtorch.
-import { type CudaEvents, inProgress, type Nccl, openCudaEvents, openNccl } from "../../../ffi/nccl/nccl.ts";
+import {
+  type Comm,
+  type CudaEvents,
+  inProgress,
+  type Nccl,
+  openCudaEvents,
+  openNccl,
+} from "../../../ffi/nccl/nccl.ts";
 import { end, type FlightRecorder, openFlightRecorder, recorded } from "../flight_recorder.ts";
 import {
   ABORT,
@@ -16,7 +23,7 @@ import {
   REQUEST,
   STOP,
   WAITS,
-} from "./shared.ts";
+} from "../../../ffi/nccl/shared.ts";
 import { reached, type ThreadScope } from "../../base/threads.ts";
 
 declare const self: ThreadScope;
@@ -25,7 +32,7 @@ export interface NcclThreadOptions {
   readonly nccl: string;
   readonly cudart: string;
   readonly device: number;
-  readonly comm: bigint;
+  readonly comm: Comm;
   readonly shared: SharedArrayBuffer;
   readonly flight: SharedArrayBuffer;
 }
@@ -83,7 +90,7 @@ function measure(here: NcclShared, events: CudaEvents, measured: number): number
   return measured;
 }
 
-function sentenceOf(nccl: Nccl, comm: bigint, code: number, flight: FlightRecorder, ended: number): string {
+function sentenceOf(nccl: Nccl, comm: Comm, code: number, flight: FlightRecorder, ended: number): string {
   const at = recorded(flight, ended + 1);
   const where = at ? ` in ${at.op} ${at.sequence} (${at.phase})` : "";
   return `Communication between ranks failed${where}: ${nccl.text(code, comm)} (${nccl.version}).`;

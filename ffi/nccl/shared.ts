@@ -1,6 +1,7 @@
 // Memory that the training thread shares with the thread that watches NCCL: events by slot, how far both have come,
 // and why NCCL failed.
-import { type FailureNote, NOTE_BYTES, openFailureNote } from "../../base/threads.ts";
+import type { CudaEvent } from "./nccl.ts";
+import { type FailureNote, NOTE_BYTES, openFailureNote } from "../../core/base/threads.ts";
 
 /** Words: collectives queued; waits of the computing stream that were begun, and that were measured; why to stop. */
 export const QUEUED = 0, WAITS = 1, MEASURED = 2, REQUEST = 3, FAILED = 4;
@@ -43,8 +44,8 @@ export function openNcclShared(shared = new SharedArrayBuffer(FAILURE_AT + NOTE_
   };
 }
 
-export const eventOf = ({ events }: NcclShared, ticket: number, which: number): bigint =>
+export const eventOf = ({ events }: NcclShared, ticket: number, which: number): CudaEvent =>
   events[EVENTS * (ticket % SLOTS) + which];
 
-export const pairOf = ({ pairs }: NcclShared, wait: number, behind: 0 | 1): bigint =>
+export const pairOf = ({ pairs }: NcclShared, wait: number, behind: 0 | 1): CudaEvent =>
   pairs[2 * (wait % PAIRS) + behind];
