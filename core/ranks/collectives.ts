@@ -77,6 +77,12 @@ export interface Collectives {
 
 // Opens what the ranks communicate by: NCCL on GPUs; MPI, shared memory or TCP on CPUs; nothing for one rank alone.
 
+export interface OpenedCollectives {
+  readonly collectives: Collectives;
+  /** Lines about what was chosen. */
+  readonly notes: readonly string[];
+}
+
 export interface CollectivesOptions {
   readonly where: RankContext;
   readonly device: Device;
@@ -95,13 +101,13 @@ export interface CollectivesOptions {
   readonly failed?: () => UserError | null;
 }
 
-/** Every rank calls it, and it comes to its end when all have. `said`: what was chosen, in a line or several. */
+/** Every rank calls it, and it comes to its end when all have. The notes say what was chosen. */
 export async function openCollectives(
   { where, device, backend, env, flight = openFlightRecorder(), timeout, nccl, meeting, failed = () => null }:
     CollectivesOptions,
-): Promise<{ collectives: Collectives; said: string }> {
+): Promise<OpenedCollectives> {
   if (where.world === 1) {
-    return { collectives: aloneCollectives(), said: "One rank: there is nothing to communicate." };
+    return { collectives: aloneCollectives(), notes: ["One rank: there is nothing to communicate."] };
   }
   if (device === "cpu") {
     if (backend === "nccl") {
@@ -175,12 +181,12 @@ export function checked(inner: Collectives, device: Device): Collectives {
       throw new UserError(
         "communication",
         `Ranks are not at the same place of the program: rank ${rank} comes with ${
-          said(mine)
-        }, and rank ${other} with ${said(theirs)}. Their programs, data or settings differ.`,
+          named(mine)
+        }, and rank ${other} with ${named(theirs)}. Their programs, data or settings differ.`,
       );
     }
   };
-  const said = ([op, bytes, phase]: number[]) =>
+  const named = ([op, bytes, phase]: number[]) =>
     `${COLLECTIVES[op] ?? "an unknown collective"} of ${formatBytes(bytes)} (${
       phases.get(phase) ?? "another phase"
     })`;

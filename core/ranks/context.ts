@@ -105,11 +105,11 @@ export function placeFlags(
 /** Where nobody says it, ranks fill one node after the other, each with the same number; or each has its own node. */
 function localRanks(place: LaunchedRank, flags: PlaceFlags, known: number | undefined) {
   const { rank, world } = place;
-  const told = flags.localRank ?? place.localRank;
+  const given = flags.localRank ?? place.localRank;
   const nodes = place.nodes ?? known;
-  const least = (told ?? 0) + 1;
+  const least = (given ?? 0) + 1;
   const localWorld = place.localWorld ?? Math.max(least, nodes ? Math.ceil(world / nodes) : 1);
-  return { localRank: told ?? rank % localWorld, localWorld };
+  return { localRank: given ?? rank % localWorld, localWorld };
 }
 
 /** Ranks that meet at a loopback address, or at none, are on one node. */
@@ -188,11 +188,11 @@ function launchedRank(env: Env, flags: PlaceFlags): LaunchedRank {
     } as const;
     return sound(place, [`--rank is ${place.rank}`, `--world-size is ${world}`]);
   }
-  const told = launchersIn(env).map((said) => ({ ...said, world: said.world ?? world }));
-  if (told.length === 0 && rank === undefined && world === undefined) {
+  const found = launchersIn(env).map((values) => ({ ...values, world: values.world ?? world }));
+  if (found.length === 0 && rank === undefined && world === undefined) {
     return { rank: 0, world: 1, launcher: "alone", said: alone(env) };
   }
-  const place = told.length === 0 ? undefined : innermost(told, env);
+  const place = found.length === 0 ? undefined : innermost(found, env);
   const flag = rank !== undefined && rank !== place?.rank
     ? `--rank is ${rank}`
     : world !== undefined && world !== place?.world
@@ -213,23 +213,25 @@ function launchedRank(env: Env, flags: PlaceFlags): LaunchedRank {
  * innermost one's ranks are the real ones. What says another thing must have room for it outside: a smaller
  * world, or an inner launcher that counts its local ranks, which no `export RANK=0` in a batch script does.
  */
-function innermost(told: readonly LauncherValues[], env: Env): LaunchedRank {
-  const whole = told.filter((said): said is Whole => said.rank !== undefined && said.world !== undefined);
+function innermost(found: readonly LauncherValues[], env: Env): LaunchedRank {
+  const whole = found.filter((values): values is Whole =>
+    values.rank !== undefined && values.world !== undefined
+  );
   // SLURM's variables reach everything that is started inside a step; nothing starts srun inside.
   const inner = whole.find(({ launcher }) => launcher.name !== "slurm") ?? whole[0];
-  if (!inner) throw incomplete(told[0], env);
+  if (!inner) throw incomplete(found[0], env);
   const agrees = ({ rank = inner.rank, world = inner.world }: LauncherValues) =>
     rank === inner.rank && world === inner.world;
   const outside = (other: LauncherValues) =>
     other.rank !== undefined && other.world !== undefined &&
     (inner.world > other.world || inner.localWorld !== undefined);
-  const odd = told.find((other) => !agrees(other) && !outside(other));
+  const odd = found.find((other) => !agrees(other) && !outside(other));
   if (odd) throw disagree(inner, odd, env);
   const same = whole.filter(agrees);
   const [{ launcher }] = same;
   const by = [quoted(same[0], "rank", env), quoted(same[0], "world", env)] as const;
   // Two launchers that agree complete each other: one of them may lack LOCAL_RANK.
-  const completed = Object.assign({}, ...same.toReversed().map(given)) as Whole;
+  const completed = Object.assign({}, ...same.toReversed().map(givenIn)) as Whole;
   return sound({
     ...completed,
     launcher: launcher.name,
@@ -237,8 +239,8 @@ function innermost(told: readonly LauncherValues[], env: Env): LaunchedRank {
   }, by);
 }
 
-const given = (said: LauncherValues) =>
-  Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined));
+const givenIn = (values: LauncherValues) =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
 
 function sound(place: LaunchedRank, [rankIs, worldIs]: readonly [string, string]): LaunchedRank {
   const { rank, world, localRank, localWorld = world, node, nodes = world } = place;
@@ -269,7 +271,8 @@ function incomplete(half: LauncherValues, env: Env): UserError {
 }
 
 function disagree(inner: LauncherValues, odd: LauncherValues, env: Env): UserError {
-  const says = (said: LauncherValues) => `${quoted(said, "rank", env)} and ${quoted(said, "world", env)}`;
+  const says = (values: LauncherValues) =>
+    `${quoted(values, "rank", env)} and ${quoted(values, "world", env)}`;
   const byHand = [inner, odd].find(({ launcher }) => launcher.name === "torchrun");
   const other = byHand === inner ? odd : inner;
   const fix = byHand

@@ -90,7 +90,7 @@ export async function joinRanks(options: JoinOptions): Promise<Joined> {
   try {
     options.checkRank?.(control);
     const { backend, network, debug } = config.distributed;
-    const { collectives, said } = await openCollectives({
+    const { collectives, notes } = await openCollectives({
       where,
       device,
       backend,
@@ -109,15 +109,15 @@ export async function joinRanks(options: JoinOptions): Promise<Joined> {
       );
     }
     const team = openTeam(debug === "detail" ? checked(collectives, device) : collectives, device, flight);
-    return { team, control, notes: [where.said, control.met, ...said.split("\n")] };
+    return { team, control, notes: [where.said, control.met, ...notes] };
   } catch (error) {
     throw await reportFailure(control, error);
   }
 }
 
 /** The device itself, which no other rank may use: launchers number devices differently. */
-function ownGpu(device: Device, asked: string, env: Record<string, string>): string | null {
-  if (env.NCCL_MULTI_RANK_GPU_ENABLE === "1" || asked === "cpu") return null;
+function ownGpu(device: Device, setting: string, env: Record<string, string>): string | null {
+  if (env.NCCL_MULTI_RANK_GPU_ENABLE === "1" || setting === "cpu") return null;
   if (device === "cpu") return boundGpu(env); // it can't be used, for a reason that comes later
   return cudaUuid(Number(device.slice("cuda:".length)));
 }

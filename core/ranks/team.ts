@@ -50,12 +50,12 @@ export function openTeam(
     reduce,
     hear<T>(value: T, phase: string): T[] {
       if (world === 1) return [value];
-      const said = new TextEncoder().encode(JSON.stringify(value ?? null));
-      const [room] = reduce([said.length], "max", phase);
+      const text = new TextEncoder().encode(JSON.stringify(value ?? null));
+      const [room] = reduce([text.length], "max", phase);
       return scope(() => {
         const own = zeros([room + 4], { dtype: "u8" });
-        writeBytes(own, new Uint8Array(new Uint32Array([said.length]).buffer));
-        writeBytes(own, said, 4);
+        writeBytes(own, new Uint8Array(new Uint32Array([text.length]).buffer));
+        writeBytes(own, text, 4);
         const all = zeros([world * (room + 4)], { dtype: "u8", device });
         collectives.wait(collectives.allGather(all, here(own), phase));
         const bytes = readBytes(all);
@@ -83,13 +83,13 @@ const CLOCK_ROUNDS = 9;
 
 /** Milliseconds that each rank's `clock` is ahead of rank 0's; 0 on the same host, which has one clock. Every rank calls it. */
 export function clockOffsets(team: Team): number[] {
-  const left = Array.from({ length: CLOCK_ROUNDS }, () => {
+  const times = Array.from({ length: CLOCK_ROUNDS }, () => {
     team.reduce([0], "max", "clocks");
     return clock();
   });
-  const all = team.hear({ host: Deno.hostname(), left }, "clocks");
-  return all.map(({ host, left }) =>
-    host === all[0].host ? 0 : median(left.map((at, i) => at - all[0].left[i]))
+  const all = team.hear({ host: Deno.hostname(), times }, "clocks");
+  return all.map(({ host, times }) =>
+    host === all[0].host ? 0 : median(times.map((at, i) => at - all[0].times[i]))
   );
 }
 

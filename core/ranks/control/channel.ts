@@ -228,15 +228,15 @@ async function write(conn: Deno.TcpConn, bytes: Uint8Array): Promise<void> {
 
 /** Whoever is too slow finds the connection closed. */
 async function inTime(conn: Deno.TcpConn, ms: number, greet: () => Promise<Channel>): Promise<Channel> {
-  let late = false;
+  let timedOut = false;
   const timer = setTimeout(() => {
-    late = true;
+    timedOut = true;
     close(conn);
   }, ms);
   try {
     return await greet();
   } catch (error) {
-    if (late) throw new FrameError("slow");
+    if (timedOut) throw new FrameError("slow");
     close(conn);
     throw error instanceof FrameError ? error : new FrameError("cut");
   } finally {

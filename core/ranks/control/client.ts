@@ -28,7 +28,7 @@ export interface Client {
   send(message: ToServer): void;
   flushed(): Promise<void>;
   /** Until the connection ends: true after a goodbye. */
-  listen(heard: (message: ToRank) => void): Promise<boolean>;
+  listen(receive: (message: ToRank) => void): Promise<boolean>;
   /** Milliseconds since the server's last message. */
   silence(): number;
   close(): void;
@@ -51,10 +51,10 @@ export async function join(options: JoinOptions): Promise<Client> {
     performance.now() + options.arrive,
   );
   const send = (message: ToServer) => channel.send(encode(message));
-  let heard = performance.now();
+  let lastMessage = performance.now();
   const receive = async () => {
     const message = await channel.receive().catch(() => null) as ToRank | null;
-    heard = performance.now();
+    lastMessage = performance.now();
     return message;
   };
   send({ is: "hello", hello });
@@ -71,14 +71,14 @@ export async function join(options: JoinOptions): Promise<Client> {
     ends,
     send,
     flushed: channel.flushed,
-    async listen(tell) {
+    async listen(pass) {
       for (let message; (message = await receive());) {
         if (message.is === "goodbye") return true;
-        tell(message);
+        pass(message);
       }
       return false;
     },
-    silence: () => performance.now() - heard,
+    silence: () => performance.now() - lastMessage,
     close: channel.close,
   };
 }

@@ -36,14 +36,14 @@ interface PendingReport {
 export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine | null = null): HangWatch {
   let looked = job.now();
   let suspended = job.now();
-  let asked: PendingReport | null = null;
+  let pending: PendingReport | null = null;
 
   const conclude = () => {
-    if (!asked || job.error) return;
-    const { flights, since, engine } = asked;
+    if (!pending || job.error) return;
+    const { flights, since, engine } = pending;
     if (engine === undefined) return;
     if (active(job).some(({ hello }) => !flights.has(hello.rank)) && job.now() - since < ANSWERS_MS) return;
-    asked = null;
+    pending = null;
     const ranks = standings(active(job), flights);
     if (ranks.length > 0) endStalledJob(job, ranks, engine, keep);
   };
@@ -53,7 +53,7 @@ export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine 
       flights: new Map(),
       engine: askEngine ? undefined : null,
     };
-    asked = begun;
+    pending = begun;
     send(job, { is: "flight?" });
     askEngine?.().catch(() => null).then((engine) => {
       begun.engine = engine;
@@ -62,23 +62,23 @@ export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine 
   };
   return {
     flight({ hello }, { flight }) {
-      asked?.flights.set(hello.rank, flight);
+      pending?.flights.set(hello.rank, flight);
       conclude();
     },
     look() {
       const now = job.now();
       // This process itself was stopped (a debugger, a frozen machine): it can't say who was silent meanwhile.
-      if (now - looked > ASLEEP_MS) job.members.forEach((member) => member.heard = now);
+      if (now - looked > ASLEEP_MS) job.members.forEach((member) => member.lastMessage = now);
       looked = now;
       if (!full(job)) {
         // Heartbeats begin when all are here.
         suspended = now;
-        return job.members.forEach((member) => member.heard = now);
+        return job.members.forEach((member) => member.lastMessage = now);
       }
       const here = active(job);
-      const mute = here.find(({ heard }) => now - heard > job.limits.silence);
+      const mute = here.find(({ lastMessage }) => now - lastMessage > job.limits.silence);
       if (mute) {
-        const since = wholeSeconds(now - mute.heard);
+        const since = wholeSeconds(now - mute.lastMessage);
         return void endJob(
           job,
           rankLost(mute, `was not heard of for ${since}: its node or the network is down`),
@@ -87,7 +87,7 @@ export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine 
       if (here.some(({ beat }) => !beat || beat.phase === PATIENT)) suspended = now;
       const limit = here.every(({ moved }) => moved) ? job.limits.stall : job.limits.firstStall;
       const still = Math.min(now - suspended, ...here.map(({ beat }) => beat?.still ?? 0));
-      if (!asked && here.length > 0 && still > limit) ask();
+      if (!pending && here.length > 0 && still > limit) ask();
       conclude();
     },
   };

@@ -11,12 +11,12 @@ export interface Member {
   readonly hello: Hello;
   readonly channel: Channel;
   /** When the last message came, in milliseconds. */
-  heard: number;
+  lastMessage: number;
   beat: Beat | null;
   /** A step has ended since it came. */
   moved: boolean;
   /** It has said goodbye. */
-  left: boolean;
+  hasEnded: boolean;
 }
 
 /** Milliseconds until a wait is a failure. */
@@ -45,7 +45,7 @@ export const full = ({ members, world }: ControlJob): boolean => members.size ==
 
 /** Those who are here and have not said goodbye. */
 export const active = ({ members }: ControlJob): Member[] =>
-  [...members.values()].filter(({ left }) => !left);
+  [...members.values()].filter(({ hasEnded }) => !hasEnded);
 
 export function send(job: ControlJob, message: ToRank, to: Iterable<Member> = active(job)): void {
   const bytes = encode(message);
@@ -57,8 +57,8 @@ const FLUSH_MS = 1000;
 
 export async function flushed(members: readonly Member[]): Promise<void> {
   let timer = 0;
-  const late = new Promise<void>((resolve) => timer = setTimeout(resolve, FLUSH_MS));
-  await Promise.race([Promise.all(members.map(({ channel }) => channel.flushed())), late]);
+  const timeout = new Promise<void>((resolve) => timer = setTimeout(resolve, FLUSH_MS));
+  await Promise.race([Promise.all(members.map(({ channel }) => channel.flushed())), timeout]);
   clearTimeout(timer);
 }
 

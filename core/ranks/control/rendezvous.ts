@@ -32,16 +32,16 @@ export interface RendezvousOptions {
 
 export interface RankZero {
   look(): ServerCandidates;
-  readonly said: string;
+  readonly met: string;
   /** Reports go to this folder from now on. */
   keepIn(folder: string): void;
   close(): Promise<void>;
 }
 
-export function openRankZero(meeting: RendezvousOptions, env: Env = Deno.env.toObject()): RankZero {
-  const { where, hello, settings, limits } = meeting;
-  let { runFolder } = meeting;
-  const path = fileOf(meeting, env);
+export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toObject()): RankZero {
+  const { where, hello, settings, limits } = options;
+  let { runFolder } = options;
+  const path = fileOf(options, env);
   const given = secretIn(env);
   const fresh = given ? null : newSecret();
   const secret = given ?? new TextEncoder().encode(fresh!);
@@ -72,7 +72,7 @@ export function openRankZero(meeting: RendezvousOptions, env: Env = Deno.env.toO
   });
   return {
     look: () => ({ secret, addresses: [{ hostname: "127.0.0.1", port }], lacking: "" }),
-    said: `Rank 0 on ${host} listens at port ${port}.`,
+    met: `Rank 0 on ${host} listens at port ${port}.`,
     keepIn: (folder) => void (runFolder = folder),
     async close() {
       await server.close();
@@ -82,9 +82,9 @@ export function openRankZero(meeting: RendezvousOptions, env: Env = Deno.env.toO
 }
 
 /** For the other ranks. */
-export function lookFor(meeting: RendezvousOptions, env: Env = Deno.env.toObject()): () => ServerCandidates {
-  const { where } = meeting;
-  const path = fileOf(meeting, env);
+export function lookFor(options: RendezvousOptions, env: Env = Deno.env.toObject()): () => ServerCandidates {
+  const { where } = options;
+  const path = fileOf(options, env);
   const given = secretIn(env);
   return () => {
     const found = path ? published(path) : null;

@@ -67,7 +67,7 @@ export function openServer(options: ServerOptions): Server {
   }, TICK_MS);
   const accepting = accept(options, job, async (channel, from, reject) => {
     connections.add(channel);
-    await converse(options, job, parts, channel, () => reject("late", from));
+    await converse(options, job, parts, channel, () => reject("extra", from));
     connections.delete(channel);
     channel.close();
   });
@@ -138,23 +138,23 @@ async function converse(
   job: ControlJob,
   parts: Parts,
   channel: Channel,
-  late: () => void,
+  rejectExtra: () => void,
 ): Promise<void> {
   // Cut off, or not ours any more: the same as gone.
   const next = () => channel.receive().catch(() => null) as Promise<ToServer | null>;
   const hello = await next();
   if (hello?.is !== "hello") return;
-  const member = await enter(options, job, channel, hello.hello, next, late);
+  const member = await enter(options, job, channel, hello.hello, next, rejectExtra);
   if (!member) return await channel.flushed();
   for (let message; (message = await next());) {
-    member.heard = job.now();
-    if (message.is === "goodbye") member.left = true;
+    member.lastMessage = job.now();
+    if (message.is === "goodbye") member.hasEnded = true;
     else await handle(job, parts, member, message);
   }
-  if (!member.left) {
+  if (!member.hasEnded) {
     endJob(job, rankLost(member, "is gone: its process ended without a word (killed, or out of memory?)"));
   }
-  member.left = true;
+  member.hasEnded = true;
   parts.agreement.look();
 }
 
@@ -165,12 +165,12 @@ async function enter(
   channel: Channel,
   hello: Hello,
   next: () => Promise<ToServer | null>,
-  late: () => void,
+  rejectExtra: () => void,
 ): Promise<Member | null> {
   const answer = (message: ToRank) => channel.send(encode(message));
   const here = [...job.members.values()].map((member) => member.hello);
   if (full(job)) {
-    late();
+    rejectExtra();
     const sentence =
       `Rank ${hello.rank} came when all ${own.world} ranks of this job were here: is it a second job in ` +
       "the same folder, or with the same HPCTRAIN_SECRET?";
@@ -191,7 +191,14 @@ async function enter(
     answer({ is: "error", error: job.error });
     return null;
   }
-  const member: Member = { hello, channel, heard: job.now(), beat: null, moved: false, left: false };
+  const member: Member = {
+    hello,
+    channel,
+    lastMessage: job.now(),
+    beat: null,
+    moved: false,
+    hasEnded: false,
+  };
   job.members.set(hello.rank, member);
   if (full(job)) {
     const seats = Array.from({ length: job.world }, (_, rank) => seatOf(job.members.get(rank)!.hello));
@@ -371,7 +378,7 @@ function openBarriers(job: ControlJob): Barriers {
 function checkBarrier(job: ControlJob, waiting: WaitingBarrier): void {
   const { name, came } = waiting;
   const missing = [...job.members.values()].filter(({ hello }) => !came.has(hello.rank));
-  const gone = missing.find(({ left }) => left);
+  const gone = missing.find(({ hasEnded }) => hasEnded);
   if (gone) return void endJob(job, rankLost(gone, `has ended, and the others wait for it at "${name}"`));
   const [first] = missing;
   // Who waits for a save waits for good reason.
@@ -395,7 +402,7 @@ function checkBarrier(job: ControlJob, waiting: WaitingBarrier): void {
 const REJECTIONS_EVERY_MS = 30_000;
 
 /** Who connects and says nothing is a scanner, or a rank that has got through at another address. */
-export type Rejected = Exclude<Fault, "silent"> | "crowd" | "late";
+export type Rejected = Exclude<Fault, "silent"> | "crowd" | "extra";
 
 const REJECTION_TEXT: Record<Rejected, string> = {
   stranger: "something that is no rank of hpctrain, or one of another version",
@@ -404,7 +411,7 @@ const REJECTION_TEXT: Record<Rejected, string> = {
   secret: "what another secret was used for: another job, or a rank without this job's HPCTRAIN_SECRET",
   cut: "half of a message before the connection ended",
   crowd: "nothing yet, and there are too many like it: the oldest was closed",
-  late: "a rank although all are here",
+  extra: "a rank although all are here",
 };
 
 export type LogRejection = (what: Rejected, from: string) => void;

@@ -80,19 +80,19 @@ const BEAT_MS = 1000;
 
 const post = (answer: ControlThreadAnswer) => self.postMessage(answer);
 
-self.onmessage = async ({ data: orders }: MessageEvent<ControlThreadOptions>) => {
+self.onmessage = async ({ data: options }: MessageEvent<ControlThreadOptions>) => {
   try {
-    const zero = orders.hello.rank === 0 ? openRankZero(orders) : null;
-    const look = zero?.look ?? lookFor(orders);
-    const { arrive, silence } = orders.limits;
-    const client = await join({ ...orders, look, arrive, silence }).catch(async (error) => {
+    const zero = options.hello.rank === 0 ? openRankZero(options) : null;
+    const look = zero?.look ?? lookFor(options);
+    const { arrive, silence } = options.limits;
+    const client = await join({ ...options, look, arrive, silence }).catch(async (error) => {
       await zero?.close();
       throw error;
     });
     const met = zero
-      ? zero.said
-      : `Rank ${orders.hello.rank} met rank 0 at ${client.address.hostname}:${client.address.port}.`;
-    serve(orders, client, zero);
+      ? zero.met
+      : `Rank ${options.hello.rank} met rank 0 at ${client.address.hostname}:${client.address.port}.`;
+    serve(options, client, zero);
     post({ joined: { seats: client.seats, met, key: client.key, ends: client.ends } });
   } catch (cause) {
     const error = refused(cause, "communication");
@@ -102,15 +102,15 @@ self.onmessage = async ({ data: orders }: MessageEvent<ControlThreadOptions>) =>
   }
 };
 
-function serve(orders: ControlThreadOptions, client: Client, zero: RankZero | null): void {
-  const memory = openControlMemory(orders.shared), { words } = memory;
-  const flight = orders.flight && openFlightRecorder(orders.flight);
-  const news = openServerMessages(memory, orders.hello.rank, client, flight);
+function serve(options: ControlThreadOptions, client: Client, zero: RankZero | null): void {
+  const memory = openControlMemory(options.shared), { words } = memory;
+  const flight = options.flight && openFlightRecorder(options.flight);
+  const messages = openServerMessages(memory, options.hello.rank, client, flight);
   let leaving = false;
 
   // Without this thread the training thread would wait for ever.
   for (const event of ["error", "unhandledrejection"]) self.addEventListener(event, broken);
-  const zeroIsLost = (why: string) => leaving || news.fail(zeroIsGone(client.seats[0].host, why));
+  const zeroIsLost = (why: string) => leaving || messages.fail(zeroIsGone(client.seats[0].host, why));
   const beat = openBeat(words, flight, client);
   beat();
   let ticked = performance.now();
@@ -118,10 +118,10 @@ function serve(orders: ControlThreadOptions, client: Client, zero: RankZero | nu
     beat();
     const asleep = performance.now() - ticked > 3 * BEAT_MS; // stopped itself: what came meanwhile is still unread
     ticked = performance.now();
-    if (asleep || client.silence() < orders.limits.silence) return;
+    if (asleep || client.silence() < options.limits.silence) return;
     zeroIsLost(`was not heard of for ${wholeSeconds(client.silence())} (its node or the network is down)`);
   }, BEAT_MS);
-  client.listen(news.heard).then((goodbye) => {
+  client.listen(messages.receive).then((goodbye) => {
     if (goodbye) clearInterval(ticks); // rank 0 has ended well, and nobody listens any more
     else zeroIsLost("is gone: its process ended without a word (killed, or out of memory?)");
   });
@@ -129,7 +129,7 @@ function serve(orders: ControlThreadOptions, client: Client, zero: RankZero | nu
   self.onmessage = async ({ data }: MessageEvent<ThreadRequest>) => {
     if (data.ask === "run folder") return zero?.keepIn(data.folder);
     if (data.ask === "wish") return client.send({ is: "wish", what: data.what, reason: data.reason });
-    if (data.ask !== "close") return answer(data, words, client, news);
+    if (data.ask !== "close") return answer(data, words, client, messages);
     leaving = true;
     client.send({ is: "goodbye" });
     await client.flushed();
@@ -141,21 +141,21 @@ function serve(orders: ControlThreadOptions, client: Client, zero: RankZero | nu
 }
 
 /** A question for which the training thread waits. */
-function answer(question: ThreadQuestion, words: Int32Array, client: Client, news: ServerMessages): void {
+function answer(question: ThreadQuestion, words: Int32Array, client: Client, messages: ServerMessages): void {
   const { id, ask } = question;
   if (ask === "barrier") {
-    news.expect(`barrier ${question.n}`, id);
+    messages.expect(`barrier ${question.n}`, id);
     const { n, name, value } = question;
     client.send({ is: "barrier", n, name, value });
   } else if (ask === "failed") {
-    news.expect("noted", id);
+    messages.expect("noted", id);
     const { cause, sentence, code } = question;
     client.send({ is: "failed", step: words[STEP], cause, sentence, code });
   } else {
-    news.expect(`value ${question.n}`, id);
+    messages.expect(`value ${question.n}`, id);
     if (!("value" in question)) return;
     client.send({ is: "value", n: question.n, value: question.value });
-    news.came(`value ${question.n}`, question.value);
+    messages.came(`value ${question.n}`, question.value);
   }
 }
 
@@ -187,7 +187,7 @@ function openBeat(
 // The server's messages, put where the training thread finds them without an event loop.
 
 interface ServerMessages {
-  heard(message: ToRank): void;
+  receive(message: ToRank): void;
   fail(error: FirstError): void;
   /** The training thread waits for it, under this number. It may have come before. */
   expect(what: string, id: number): void;
@@ -233,7 +233,7 @@ function openServerMessages(
       came(what, early.get(what));
       early.delete(what);
     },
-    heard(message) {
+    receive(message) {
       if (message.is === "error") fail(message.error);
       else if (message.is === "noted") came("noted");
       else if (message.is === "passed") came(`barrier ${message.n}`, message.values);

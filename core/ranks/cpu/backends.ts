@@ -10,7 +10,7 @@ import {
 import { type Connections, listen } from "../../../ffi/ranks/tcp.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
-import type { Collectives } from "../collectives.ts";
+import type { Collectives, OpenedCollectives } from "../collectives.ts";
 import { ownIps } from "../control/address.ts";
 import { keyOf, newSecret } from "../control/channel.ts";
 import type { FlightRecorder } from "../flight_recorder.ts";
@@ -47,8 +47,6 @@ export interface CpuOptions {
   /** Not needed for MPI, whose ranks find each other. */
   readonly meeting?: OutOfBand;
 }
-
-type OpenedCollectives = { readonly collectives: Collectives; readonly said: string };
 
 /** Every rank calls it, with the same backend. */
 export async function openOnCpus(options: CpuOptions): Promise<OpenedCollectives> {
@@ -126,14 +124,14 @@ async function openOwn(
     const memory = shareMemory(options.where.rank, meeting);
     if (typeof memory !== "string") {
       const collectives = await engine(options, { by: "shm", memory });
-      return { collectives, said: `Communication: ${ranks} by shared memory; ${reason}.` };
+      return { collectives, notes: [`Communication: ${ranks} by shared memory; ${reason}.`] };
     }
     if (backend === "shm") throw noSharedMemory(memory);
     reason = `they can't share memory, since ${memory}; ${reason}`;
   }
   const connections = connectAll(options, loopback);
   const collectives = await engine(options, { by: "tcp", connections });
-  return { collectives, said: `Communication: ${ranks} by TCP; ${reason}.` };
+  return { collectives, notes: [`Communication: ${ranks} by TCP; ${reason}.`] };
 }
 
 const noSharedMemory = (why: string) =>
@@ -296,14 +294,14 @@ export interface MpiOptions {
 
 async function openMpiCollectives(
   { where, library: { path, from }, flight, timeout, failed }: MpiOptions,
-): Promise<{ collectives: Collectives; said: string }> {
+): Promise<OpenedCollectives> {
   const { rank, world, said, launcher } = where;
   const transport = { by: "mpi", path, crowded: where.localWorld > cpusHere() } as const;
   const collectives = await openCpuEngine(
     { transport, rank, world, flight, timeout, types: MPI_TYPES, failed },
     (answer) => checkOpened(answer, { path, rank, world, said, launcher }),
   );
-  return { collectives, said: `Communication: ${collectives.version} (${path}, ${from}).` };
+  return { collectives, notes: [`Communication: ${collectives.version} (${path}, ${from}).`] };
 }
 
 // MPI must count the ranks that were started: a launcher and a library that don't match give as many silent worlds of

@@ -18,7 +18,7 @@ import type { Collectives, Ticket } from "../collectives.ts";
 import { busy, enter, type FlightRecorder } from "../flight_recorder.ts";
 import type { CpuThreadAnswer, CpuThreadOptions } from "./thread.ts";
 
-export interface EngineOrders {
+export interface CpuEngineOptions {
   readonly transport: TransportOptions;
   readonly rank: number;
   readonly world: number;
@@ -41,11 +41,11 @@ export interface CpuCollectives extends Collectives {
 
 /** Comes to its end when every rank has come to it. `check` judges what came of opening; it throws what is wrong. */
 export async function openCpuEngine(
-  orders: EngineOrders,
+  engineOptions: CpuEngineOptions,
   check: (answer: CpuThreadAnswer) => OpenedTransport,
 ): Promise<CpuCollectives> {
-  const { transport, rank, world, flight, types = TYPES.length } = orders;
-  const queue = openCommandQueue(flight, orders.failed);
+  const { transport, rank, world, flight, types = TYPES.length } = engineOptions;
+  const queue = openCommandQueue(flight, engineOptions.failed);
   const options: CpuThreadOptions = {
     transport,
     rank,
@@ -61,7 +61,7 @@ export async function openCpuEngine(
   const unguard = guardExit();
   let version: string;
   try {
-    version = check(await inTime(answerOf(thread), orders)).version;
+    version = check(await inTime(answerOf(thread), engineOptions)).version;
   } catch (error) {
     unguard();
     thread.end();
@@ -146,17 +146,17 @@ const answerOf = (thread: Thread<CpuThreadAnswer>): Promise<CpuThreadAnswer> =>
  */
 async function inTime(
   answer: Promise<CpuThreadAnswer>,
-  { timeout, rank, world }: EngineOrders,
+  { timeout, rank, world }: CpuEngineOptions,
 ): Promise<CpuThreadAnswer> {
   let timer: number | undefined;
-  const late = new Promise<never>((_, reject) => {
+  const timeOver = new Promise<never>((_, reject) => {
     const sentence =
       `Rank ${rank} of ${world} has waited ${timeout} s for the others to open MPI (--timeout): one of ` +
       "them ended before, or never began. What it said is in its own output.";
     timer = setTimeout(() => reject(new UserError("communication", sentence)), 1000 * timeout);
   });
   try {
-    return await Promise.race([answer, late]);
+    return await Promise.race([answer, timeOver]);
   } finally {
     clearTimeout(timer);
   }

@@ -84,7 +84,7 @@ export function connectTcp(options: TcpOptions): number[] {
   const links = new Set<Link>();
   const tries = peers.map(() => ({ next: 0, notBefore: 0, under: null as Link | null }));
   const poll = openPoll(1 + STRANGERS + 3 * peers.length);
-  let told = false;
+  let reported = false;
 
   const drop = (link: Link) => {
     links.delete(link);
@@ -98,8 +98,8 @@ export function connectTcp(options: TcpOptions): number[] {
   };
   const refuse = (link: Link) => {
     drop(link);
-    if (link.peer !== null || told) return;
-    told = true;
+    if (link.peer !== null || reported) return;
+    reported = true;
     say(
       `The port by which ranks connect refused a connection from ${link.from}, which is no rank of this run.`,
     );

@@ -24,19 +24,19 @@ export type CpuThreadAnswer =
   | { readonly failed: string }
   | { readonly closed: true };
 
-self.onmessage = ({ data: orders }: MessageEvent<CpuThreadOptions>) => {
+self.onmessage = ({ data: options }: MessageEvent<CpuThreadOptions>) => {
   const answer = (a: CpuThreadAnswer) => self.postMessage(a);
-  const ring = openRing(orders.ring);
+  const ring = openRing(options.ring);
   let transport: Transport;
   try {
-    transport = openTransport(orders.transport, restOf(ring));
+    transport = openTransport(options.transport, restOf(ring));
   } catch (error) {
     return answer({ failed: textOf(error) });
   }
   const { version, rank, size } = transport;
   answer({ version, rank, size });
-  if (rank !== orders.rank || size !== orders.world) return;
-  work(transport, ring, openFlightRecorder(orders.flight));
+  if (rank !== options.rank || size !== options.world) return;
+  work(transport, ring, openFlightRecorder(options.flight));
   const failed = ring.failure.read();
   answer(failed === null ? { closed: true } : { failed });
 };

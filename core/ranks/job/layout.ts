@@ -53,25 +53,27 @@ function refuseWithoutSrun(env: SchedulerEnv): void {
   );
 }
 
-function refuseGpus(env: SchedulerEnv, { localWorld, launcher }: RankContext, asked: number): void {
+function refuseGpus(env: SchedulerEnv, { localWorld, launcher }: RankContext, requested: number): void {
   const gpus = whole(env.SLURM_GPUS_ON_NODE) ?? 0;
   if (gpus === 0) return; // SLURM gave none, or does not know of them
-  const told = `This node gives the job ${formatPlural(gpus, "GPU")} and ${formatPlural(localWorld, "task")}`;
+  const given = `This node gives the job ${formatPlural(gpus, "GPU")} and ${
+    formatPlural(localWorld, "task")
+  }`;
   if (localWorld > gpus) {
     throw new UserError(
       "usage",
-      `${told}, and each rank needs a GPU of its own. In the job script: #SBATCH --ntasks-per-node=${gpus}` +
+      `${given}, and each rank needs a GPU of its own. In the job script: #SBATCH --ntasks-per-node=${gpus}` +
         `, or --gpus-per-node=${localWorld}. For ranks on the node's cores, add --device cpu.`,
     );
   }
   // With one visible, somebody has chosen it: --gpus-per-task=1, --gpu-bind, or CUDA_VISIBLE_DEVICES by hand.
   const visible = env.CUDA_VISIBLE_DEVICES === undefined ? gpus : env.CUDA_VISIBLE_DEVICES.split(",").length;
-  if (localWorld === gpus || localWorld === asked || visible <= 1) return;
+  if (localWorld === gpus || localWorld === requested || visible <= 1) return;
   const launch = localWorld === 1 ? `, or start \`hpctrain launch -n ${gpus} -- ...\` in the one task` : "";
   const start = launcher === "alone" ? " and `srun hpctrain ...`" : "";
   throw new UserError(
     "usage",
-    `${told}: ${formatPlural(gpus - localWorld, "GPU")} would be idle. In the job script: ` +
+    `${given}: ${formatPlural(gpus - localWorld, "GPU")} would be idle. In the job script: ` +
       `#SBATCH --ntasks-per-node=${gpus}${start}${launch}; or ask for fewer: --gpus-per-node=${localWorld}. ` +
       "To train so all the same, add --any-layout.",
   );

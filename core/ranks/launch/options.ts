@@ -103,8 +103,8 @@ function nodeCount(text: string): number {
 
 function nodeRankIn(env: Env, nodes: number): string {
   if (nodes === 1) return "0";
-  const told = env.NODE_RANK || env.SLURM_NODEID;
-  if (told) return told;
+  const number = env.NODE_RANK || env.SLURM_NODEID;
+  if (number) return number;
   throw new UserError(
     "usage",
     `--nodes ${nodes} needs --node-rank: 0 on the node of --rendezvous, 1 on the next, and so on ` +

@@ -267,7 +267,7 @@ async function collect(stream: ReadableStream<Uint8Array>, into: { text: string 
 function memoryOf(run: RunFolders | null, before: MemoryEvidence["kills"]): MemoryEvidence {
   const now = killsForMemory(), short = run && lastShortage(lastEvents(run.logs));
   const kills = { job: now.job - before.job, machine: now.machine - before.machine };
-  return { kills, said: short && killedFor(short) };
+  return { kills, shortage: short && killedFor(short) };
 }
 
 const TAIL_BYTES = 65536;

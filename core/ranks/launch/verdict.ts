@@ -34,7 +34,7 @@ export interface MemoryEvidence {
   /** How many processes the kernel has killed for memory since the ranks began: in this job's control group, here. */
   readonly kills: { readonly job: number; readonly machine: number };
   /** The run's last report of memory, "it was probably killed for memory: ..."; null where there was enough. */
-  readonly said: string | null;
+  readonly shortage: string | null;
 }
 
 export interface LaunchVerdict {
@@ -62,10 +62,15 @@ export function judgeEnds({ ends, host, launcher: text, stop, step, memory }: Ev
     };
   }
   if (!first) {
-    const said = text.trim().split("\n").slice(-12).join("\n  ");
+    const printed = text.trim().split("\n").slice(-12).join("\n  ");
     return {
       code: EXIT.environment,
-      sentence: `The ranks could not be started${said ? `. Their launcher said:\n  ${said}` : "."}`,
+      sentence: `The ranks could not be started${
+        printed
+          ? `. Their launcher said:
+  ${printed}`
+          : "."
+      }`,
     };
   }
   const when = step === null ? "before the first step" : `after step ${step}`;
@@ -78,8 +83,8 @@ export function judgeEnds({ ends, host, launcher: text, stop, step, memory }: Ev
   }
   const signal = signalOf(first, launcher);
   // The others may have been told what it had no time to leave here.
-  const told = ends.find((end) => end.note?.about === first.rank)?.note;
-  if (!signal && told) return { code: told.code, sentence: told.reason };
+  const reported = ends.find((end) => end.note?.about === first.rank)?.note;
+  if (!signal && reported) return { code: reported.code, sentence: reported.reason };
   if (signal === "SIGKILL" && memory) {
     const { code, why } = killed(memory);
     return { code, sentence: `${who}: ${why}` };
@@ -138,17 +143,17 @@ function signalOf({ rank, signal, pid }: RankEnd, launcher: string): string | nu
 const LESS = "Take a smaller --batch-size, --gradient-checkpointing or fewer ranks, or ask for more memory.";
 
 /** The kernel counts whom it kills, and a run says when its memory is nearly used up; else it is anybody's guess. */
-function killed({ kills, said }: MemoryEvidence): { code: number; why: string } {
+function killed({ kills, shortage }: MemoryEvidence): { code: number; why: string } {
   if (kills.job > 0) {
-    const figures = said === null ? "" : ` (${said})`;
+    const detail = shortage === null ? "" : ` (${shortage})`;
     return {
       code: EXIT.memory,
       why:
-        `the kernel killed it because the memory of this job's control group was used up${figures}. ${LESS}`,
+        `the kernel killed it because the memory of this job's control group was used up${detail}. ${LESS}`,
     };
   }
-  if (said !== null || kills.machine > 0) {
-    const why = said ??
+  if (shortage !== null || kills.machine > 0) {
+    const why = shortage ??
       "the kernel has killed a process of this machine for memory meanwhile, most likely this one";
     return { code: EXIT.memory, why: `${why} (SIGKILL). ${LESS}` };
   }

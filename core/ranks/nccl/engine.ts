@@ -39,7 +39,7 @@ import type { NcclThreadOptions } from "./watch_thread.ts";
 // Collectives by NCCL, on tensors of a GPU: queued on a stream of their own, beside what is computed. Called from the
 // training thread alone; another one watches.
 
-export interface NcclOrders extends Streams {
+export interface NcclEngineOptions extends Streams {
   /** The library to load, and libcudart. */
   readonly path: string;
   readonly cudart: string;
@@ -64,14 +64,14 @@ export interface NcclCollectives extends Collectives {
 }
 
 /** Comes to its end when every rank has come to it. */
-export async function openNcclEngine(orders: NcclOrders): Promise<NcclCollectives> {
-  const { path, cudart, rank, world, flight, one } = orders;
+export async function openNcclEngine(options: NcclEngineOptions): Promise<NcclCollectives> {
+  const { path, cudart, rank, world, flight, one } = options;
   const nccl = openNccl(path), events = openCudaEvents(cudart);
-  const comm = await meet(nccl, orders);
+  const comm = await meet(nccl, options);
   const here = openNcclShared();
   for (let i = 0; i < here.events.length; i++) here.events[i] = events.create(i % 3 !== READY);
   for (let i = 0; i < here.pairs.length; i++) here.pairs[i] = events.create(true);
-  const { device } = orders;
+  const { device } = options;
   const watcher = openWatcher({
     nccl: path,
     cudart,
@@ -80,10 +80,10 @@ export async function openNcclEngine(orders: NcclOrders): Promise<NcclCollective
     shared: here.shared,
     flight: flight.shared,
   });
-  const queue = openNcclQueue({ ...orders, nccl, comm, events, here });
+  const queue = openNcclQueue({ ...options, nccl, comm, events, here });
   let closed = false;
   return {
-    ...verbs(ncclVerbs(nccl, comm, orders.stream, one.device), queue.put, world, one),
+    ...verbs(ncclVerbs(nccl, comm, options.stream, one.device), queue.put, world, one),
     backend: "nccl",
     rank,
     world,
@@ -100,11 +100,11 @@ export async function openNcclEngine(orders: NcclOrders): Promise<NcclCollective
     async close() {
       if (closed) return;
       closed = true;
-      if (!queue.told()) {
+      if (!queue.hasThrown()) {
         queue.drain();
         watcher.request(STOP);
         await watcher.ended;
-        await finish(nccl, comm, orders.timeout);
+        await finish(nccl, comm, options.timeout);
         queue.stop("internal: a collective after communication was closed.");
       }
       watcher.end();
@@ -134,13 +134,13 @@ function verbs(
 }
 
 /** Rank 0's id on every rank, and then a communicator of all. */
-async function meet(nccl: Nccl, { share, rank, world, timeout }: NcclOrders): Promise<Comm> {
+async function meet(nccl: Nccl, { share, rank, world, timeout }: NcclEngineOptions): Promise<Comm> {
   const id = share(rank === 0 ? nccl.newId() : undefined);
   const began = nccl.begin(world, id, rank);
-  const late = performance.now() + 1000 * timeout;
+  const deadline = performance.now() + 1000 * timeout;
   let code = began.code;
   for (; inProgress(code); code = nccl.state(began.comm)) {
-    if (performance.now() > late) {
+    if (performance.now() > deadline) {
       nccl.abort(began.comm);
       throw new UserError(
         "communication",
@@ -162,9 +162,9 @@ async function meet(nccl: Nccl, { share, rank, world, timeout }: NcclOrders): Pr
 
 /** All ranks come to it together. */
 async function finish(nccl: Nccl, comm: Comm, timeout: number): Promise<void> {
-  const late = performance.now() + 1000 * timeout;
+  const deadline = performance.now() + 1000 * timeout;
   let code = nccl.finalize(comm);
-  for (; inProgress(code) && performance.now() < late; code = nccl.state(comm)) {
+  for (; inProgress(code) && performance.now() < deadline; code = nccl.state(comm)) {
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   if (code === 0) code = nccl.destroy(comm);
@@ -216,16 +216,16 @@ export interface NcclQueue {
   /** Every later call but `done` throws this reason. */
   stop(reason: string): void;
   /** True when a caller has got the reason why it stopped. */
-  told(): boolean;
+  hasThrown(): boolean;
 }
 
 function openNcclQueue(parts: Parts): NcclQueue {
   const { events, here, flight, stream, computing } = parts;
-  let reason: string | null = null, told = false, waits = 0;
+  let reason: string | null = null, thrown = false, waits = 0;
   const check = () => {
     const why = reason ?? here.failure.read();
     if (why === null) return;
-    told = true;
+    thrown = true;
     throw new UserError("communication", why);
   };
   const done = (ticket: Ticket) =>
@@ -272,16 +272,16 @@ function openNcclQueue(parts: Parts): NcclQueue {
     stop(why) {
       reason ??= why;
     },
-    told: () => told || reason !== null,
+    hasThrown: () => thrown || reason !== null,
   };
 }
 
 /** NCCL may go on with a call in a thread of its own (the first one connects the ranks): it is not to be hurried. */
 function accept({ nccl, comm, here, timeout }: Parts, code: number, what: string, check: () => void): void {
-  const late = performance.now() + 1000 * timeout;
+  const deadline = performance.now() + 1000 * timeout;
   const fail = (why: string) => here.failure.write(`Communication between ranks failed in ${what}: ${why}.`);
   for (; inProgress(code); code = nccl.state(comm)) {
-    if (performance.now() > late) fail(`NCCL did not begin it in ${timeout} s (--timeout)`);
+    if (performance.now() > deadline) fail(`NCCL did not begin it in ${timeout} s (--timeout)`);
     check();
     pause(here);
   }

@@ -22,10 +22,10 @@ type Env = Readonly<Record<string, string | undefined>>;
 /** Null: nobody listens there, as with an older NCCL, or it said nothing in time. */
 export async function askRas(env: Env, limit = LIMIT_MS): Promise<Ras | null> {
   if (env.NCCL_RAS_ENABLE === "0") return null;
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), limit);
+  const timeout = new AbortController();
+  const timer = setTimeout(() => timeout.abort(), limit);
   try {
-    const text = await converse(addressIn(env), late.signal);
+    const text = await converse(addressIn(env), timeout.signal);
     return text === "" ? null : { text, line: worstOf(text) };
   } catch {
     return null;
@@ -35,15 +35,15 @@ export async function askRas(env: Env, limit = LIMIT_MS): Promise<Ras | null> {
 }
 
 /** "host:port", "[::1]:port". */
-function addressIn({ NCCL_RAS_ADDR: told = "" }: Env): { hostname: string; port: number } {
-  const found = /^(.+):(\d+)$/.exec(told.trim());
+function addressIn({ NCCL_RAS_ADDR: address = "" }: Env): { hostname: string; port: number } {
+  const found = /^(.+):(\d+)$/.exec(address.trim());
   if (!found) return ADDRESS;
   return { hostname: found[1].replace(/^\[(.*)\]$/, "$1"), port: Number(found[2]) };
 }
 
-/** A report that was cut off by `late` is an answer too; "" stands for no report. */
-async function converse(address: { hostname: string; port: number }, late: AbortSignal): Promise<string> {
-  const conn = await Promise.race([Deno.connect(address), aborted(late)]);
+/** A report that was cut off by `timeout` is an answer too; "" stands for no report. */
+async function converse(address: { hostname: string; port: number }, timeout: AbortSignal): Promise<string> {
+  const conn = await Promise.race([Deno.connect(address), aborted(timeout)]);
   const close = () => {
     try {
       conn.close();
@@ -51,7 +51,7 @@ async function converse(address: { hostname: string; port: number }, late: Abort
       // it is closed already
     }
   };
-  late.addEventListener("abort", close, { once: true });
+  timeout.addEventListener("abort", close, { once: true });
   try {
     const words = openWords(conn);
     await words.say("CLIENT PROTOCOL 2");
@@ -61,7 +61,7 @@ async function converse(address: { hostname: string; port: number }, late: Abort
     await words.say("VERBOSE STATUS");
     return await words.rest();
   } finally {
-    late.removeEventListener("abort", close);
+    timeout.removeEventListener("abort", close);
     close();
   }
 }

@@ -8,7 +8,7 @@ import { zeros } from "../../../ffi/make.ts";
 import { findNccl, noNcclSentence } from "../../../ffi/nccl/find.ts";
 import { type Device, keep } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
-import type { Collectives } from "../collectives.ts";
+import type { OpenedCollectives } from "../collectives.ts";
 import type { FlightRecorder } from "../flight_recorder.ts";
 import type { RankContext } from "../context.ts";
 import { openNcclEngine } from "./engine.ts";
@@ -34,12 +34,12 @@ interface Options extends NcclNeeds {
 
 export async function openNcclCollectives(
   { where, device, env, flight, timeout, share, network, logs }: Options,
-): Promise<{ collectives: Collectives; said: string }> {
+): Promise<OpenedCollectives> {
   const { rank, world, nodes } = where;
   const { chosen, rejected } = findNccl(openedLibtorch().dir, env);
   if (!chosen) throw new UserError("environment", noNcclSentence(rejected));
   const debugFile = join(logs, `nccl-rank-${rank}.log`);
-  const { set, said } = networkVariables({ network, env, nodes, adapters: adapters(), debugFile });
+  const { set, notes } = networkVariables({ network, env, nodes, adapters: adapters(), debugFile });
   for (const [name, value] of Object.entries(set)) Deno.env.set(name, value);
   if (set.NCCL_DEBUG_FILE) Deno.mkdirSync(logs, { recursive: true });
   const index = Number(device.slice("cuda:".length));
@@ -57,11 +57,11 @@ export async function openNcclCollectives(
     one: keep(zeros([1], { device })),
   });
   const { version, against } = collectives;
-  const lines = [`Communication: ${version} (${chosen.path}, ${chosen.from}).`, ...said];
+  const lines = [`Communication: ${version} (${chosen.path}, ${chosen.from}).`, ...notes];
   if (against !== null) {
     lines.push(`Known of ${version}: ${against}. Take a newer one, by HPCTRAIN_NCCL for example.`);
   }
-  return { collectives, said: lines.join("\n") };
+  return { collectives, notes: lines };
 }
 
 function adapters(): string[] {
@@ -91,7 +91,7 @@ export interface NetworkOptions {
 /** `said`: lines for the log. */
 export function networkVariables(
   { network, env, nodes, adapters, debugFile }: NetworkOptions,
-): { set: Record<string, string>; said: string[] } {
+): { set: Record<string, string>; notes: string[] } {
   const wanted: Record<string, string> = {
     ...(network === "infiniband" ? INFINIBAND : network === "ethernet" ? ETHERNET : {}),
     // On one node nothing else may be there but the loopback.
@@ -103,18 +103,18 @@ export function networkVariables(
   const set = Object.fromEntries(
     names.filter((name) => env[name] === undefined).map((name) => [name, wanted[name]]),
   );
-  const said: string[] = [];
+  const notes: string[] = [];
   const list = (values: Readonly<Record<string, string>>, names: readonly string[]) =>
     names.map((name) => `${name}=${values[name]}`).join(" ");
   const mine = Object.keys(set);
-  if (mine.length > 0) said.push(`For NCCL: ${list(set, mine)}.`);
-  if (kept.length > 0) said.push(`From the environment, and kept: ${list(env, kept)}.`);
+  if (mine.length > 0) notes.push(`For NCCL: ${list(set, mine)}.`);
+  if (kept.length > 0) notes.push(`From the environment, and kept: ${list(env, kept)}.`);
   if (network === "infiniband" && adapters.length === 0) {
-    said.push(
+    notes.push(
       "--network infiniband, but this node shows no InfiniBand adapter (/sys/class/infiniband): NCCL will use its sockets.",
     );
   }
-  return { set, said };
+  return { set, notes };
 }
 
 /** NCCL knows best how far adapters may read a GPU's memory and over how many queues: both hang some fabrics. */

@@ -137,7 +137,7 @@ async function write(value: unknown): Promise<void> {
 try {
   if (name === "absent" && rank === 1) throw new UserError("data", "This rank's file is missing.");
   const timeout = name === "absent" ? 2 : 60;
-  const { collectives, said } = await openCollectives({
+  const { collectives, notes } = await openCollectives({
     where,
     device: "cpu",
     backend: "auto",
@@ -147,7 +147,7 @@ try {
   });
   const saw = await cases[name](collectives);
   await collectives.close();
-  await write({ said, saw });
+  await write({ said: notes.join("\n"), saw });
   Deno.exit(0);
 } catch (error) {
   if (!(error instanceof UserError)) throw error;

@@ -91,7 +91,7 @@ Deno.test("what doctor found and printed needs no sentence more", () => {
 Deno.test("a rank that the kernel killed for memory is out of memory, by the kernel's own count or what the run said last", () => {
   const ends = [{ ...end(0, 8, null), signal: "SIGKILL" }];
   const judged = (job: number, machine: number, said: string | null) =>
-    judgeEnds({ ...HERE, ends, memory: { kills: { job, machine }, said } });
+    judgeEnds({ ...HERE, ends, memory: { kills: { job, machine }, shortage: said } });
   const said = "it was probably killed for memory: 23.1 GiB of 24.0 GiB were used at step 12";
   assertMatch(
     judged(1, 1, said).sentence!,

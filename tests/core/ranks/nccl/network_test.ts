@@ -17,7 +17,7 @@ Deno.test("auto leaves NCCL to itself, and says nothing", () => {
 });
 
 Deno.test("infiniband turns the adapters on, and keeps the rest off Docker's bridge", () => {
-  const { set, said } = of({ network: "infiniband" });
+  const { set, notes: said } = of({ network: "infiniband" });
   assertEquals(set, { NCCL_IB_DISABLE: "0", NCCL_SOCKET_IFNAME: "^docker,lo" });
   assertEquals(said, ["For NCCL: NCCL_IB_DISABLE=0 NCCL_SOCKET_IFNAME=^docker,lo."]);
 });
@@ -28,7 +28,7 @@ Deno.test("ethernet turns the adapters off; on one node the loopback stays allow
 
 Deno.test("a variable that the user has set stays, and is named where it says otherwise", () => {
   const env = { NCCL_IB_DISABLE: "1" };
-  const { set, said } = of({ network: "infiniband", env });
+  const { set, notes: said } = of({ network: "infiniband", env });
   assertEquals(set, { NCCL_SOCKET_IFNAME: "^docker,lo" });
   assertEquals(said[1], "From the environment, and kept: NCCL_IB_DISABLE=1.");
 });
@@ -39,6 +39,6 @@ Deno.test("NCCL's own messages go to the rank's file, if there are any", () => {
 });
 
 Deno.test("infiniband without an adapter is said", () => {
-  const { said } = of({ network: "infiniband", adapters: [] });
+  const { notes: said } = of({ network: "infiniband", adapters: [] });
   assert(said[1].includes("no InfiniBand adapter"), said[1]);
 });
