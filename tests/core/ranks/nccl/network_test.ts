@@ -13,7 +13,7 @@ const of = (more: Partial<NetworkOptions> = {}) =>
   });
 
 Deno.test("auto leaves NCCL to itself, and says nothing", () => {
-  assertEquals(of(), { set: {}, said: [] });
+  assertEquals(of(), { set: {}, notes: [] });
 });
 
 Deno.test("infiniband turns the adapters on, and keeps the rest off Docker's bridge", () => {
