@@ -108,13 +108,13 @@ function madeOf({ data_type: kind, samples, val_samples, seed }: Common, own: Re
   return gaussianFields(samples, val_samples, seed, grid, maps);
 }
 
-function intent(made: Made, out: string, { world, said: where }: RankContext): string {
-  const { train, val, said, targets } = made;
+function intent(made: Made, out: string, { world, said: place }: RankContext): string {
+  const { train, val, description, targets } = made;
   const samples = formatPlural(train.length + (val?.length ?? 0), "sample");
   return `Generating ${samples} of [${train.input.shape.join(", ")}] (${
     formatBytes(bytesOf(made))
   }) into ${out}: ` +
-    `${said} -> ${targets.join(", ")}.${world > 1 ? ` ${where}` : ""}`;
+    `${description} -> ${targets.join(", ")}.${world > 1 ? ` ${place}` : ""}`;
 }
 
 function ending(

@@ -90,7 +90,7 @@ export async function pack(argv: string[]): Promise<number> {
   }
 }
 
-interface Asked {
+interface PackOptions {
   readonly out: string;
   readonly perShard: number | undefined;
   readonly keep: boolean;
@@ -100,12 +100,12 @@ interface Asked {
   say(line: string): void;
 }
 
-async function packShards(config: Config, asked: Asked): Promise<void> {
-  const { out, perShard, keep, who, quiet, say } = asked;
+async function packShards(config: Config, options: PackOptions): Promise<void> {
+  const { out, perShard, keep, who, quiet, say } = options;
   const began = performance.now();
   const { train, val, notes } = openData(config.data, config.training, config.model);
   notes.forEach(say);
-  const packing = keep ? imagesOf(train, val) : packingOf(train, val, asked.threads);
+  const packing = keep ? imagesOf(train, val) : packingOf(train, val, options.threads);
   const plan = { ...packing, out, perShard, origin: originOf(config, packing) };
   const line = openProgress("Packing", { quiet });
   let packed = 0;

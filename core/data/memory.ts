@@ -16,11 +16,11 @@ export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
   readonly input: Tensor;
   /** As many rows as the input has. */
   readonly target: Tensor;
-  /** The row of each sample, by somebody who knows that these are finite; all rows, which are checked, unless told. */
+  /** The row of each sample, by somebody who knows that these are finite; all rows, which are checked, where left out. */
   readonly rows?: Int32Array;
 }
 
-/** A source of samples in two tensors, gathered as they are asked for; both are kept. */
+/** A source of samples in two tensors, gathered for each batch; both are kept. */
 export function memorySource(data: InMemory): Source {
   const { name, fields, input, target, rows } = data;
   if (!rows) {
@@ -65,7 +65,7 @@ export function checkFinite(source: string, field: string, values: Tensor): void
 
 /** Half of what is free: the other half is for the model, the optimizer and whoever else is there. */
 const SHARE = 0.5;
-/** Of what is free, that data takes without being told to: other ranks of this machine hold theirs beside it. */
+/** The share of free memory that data takes by itself: other ranks of this machine hold theirs beside it. */
 const QUARTER = 0.25;
 
 /** Refuses data that doesn't fit, before any of it is read. `samples` is how many it has, where that is known. */
@@ -88,7 +88,7 @@ export function checkRoom(
   );
 }
 
-/** Whether data is held in memory, or read a sample at a time: as the user says (data.in_memory), or by what is free. */
+/** True where data is held in memory: as the user says (data.in_memory), or by what is free. */
 export function heldInMemory(mode: "auto" | "yes" | "no", bytes: number, free = freeMemory()): boolean {
   return mode === "auto" ? bytes <= QUARTER * free : mode === "yes";
 }

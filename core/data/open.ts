@@ -15,9 +15,8 @@ import type { Normalisation } from "./transforms/values.ts";
 import { userData } from "./user/data.ts";
 
 export interface Opened extends Sources {
-  /** What values are normalised with; null for nothing. */
+  /** Null where nothing is normalised. */
   readonly normalisation: Normalisation | null;
-  /** What was found and decided. */
   readonly notes: readonly string[];
 }
 
@@ -51,7 +50,7 @@ export function openData(
   };
 }
 
-/** Of these settings, what makes samples that are stored rather than trained with: nothing random, no normalising. */
+/** Changes these settings so that samples come as they are stored: nothing is random, nothing is normalised. */
 export const asStored = (data: Config["data"]): Config["data"] => ({
   ...data,
   normalise: "none",
@@ -69,24 +68,24 @@ export const asStored = (data: Config["data"]): Config["data"] => ({
 
 /** How many, and hashes of both orders: the same samples in the same order have the same. */
 function samplesNote(train: Source, val: Source | null, shuffle: boolean, seed: number): string {
-  const said = ({ length, indices }: Source, shuffled: boolean) =>
+  const orderText = ({ length, indices }: Source, shuffled: boolean) =>
     `(order ${orderHash(order(length, seed, 0, shuffled), indices)})`;
   const held = val
-    ? `${formatPlural(val.length, "sample")} to validate with ${said(val, false)}`
+    ? `${formatPlural(val.length, "sample")} to validate with ${orderText(val, false)}`
     : "none to validate with";
-  return `Samples: ${train.length} to train with ${said(train, shuffle)}, ${held}`;
+  return `Samples: ${train.length} to train with ${orderText(train, shuffle)}, ${held}`;
 }
 
-/** What has to come to its end before the data is opened. */
+/** Must have come to its end before the data is opened. */
 export async function loadReader(data: Config["data"]): Promise<void> {
   if (data.code === "") await formatOf(data).reader?.(data);
 }
 
-/** Whether the data is columns, to be chosen by name. */
+/** True where the data is columns, to be chosen by name. */
 export const hasColumns = (data: Config["data"]): boolean =>
   data.code === "" && formatOf(data).table !== undefined;
 
-/** Whether targets are chosen by name. */
+/** True where targets are chosen by name. */
 export const hasTargets = (data: Config["data"]): boolean =>
   hasColumns(data) || (data.code === "" && formatOf(data).namesTargets === true);
 
@@ -107,7 +106,7 @@ function formatOf(data: Pick<Config["data"], "type" | "data_path">): Format {
 
 function openSources(request: DataRequest): Sources {
   const { data, training } = request;
-  if (data.code !== "") return userData(userFile(data.code), data, training.seed, training.untold);
+  if (data.code !== "") return userData(userFile(data.code), data, training.seed, training.withoutTargets);
   const format = formatOf(data);
   checkPath(kindOf(data), format, data.data_path);
   return format.open(request);
@@ -129,7 +128,7 @@ function checkPath(kind: DataKind, { path: needed }: Format, path: string): void
 
 const endings = () => DATA_KIND_NAMES.flatMap((kind) => FORMATS[kind].endings);
 
-/** Whether a file's name says that it is data: to train with, or to be looked at. */
+/** True where a file's name says that it is data: to train with, or to be looked at. */
 export const isNamedAsData = (path: string): boolean =>
   endings().some((ending) => path.toLowerCase().endsWith(ending)) ||
   Object.values(FORMATS).some(({ previews }) => previews?.test(path));

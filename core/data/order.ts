@@ -3,7 +3,7 @@
 import { key, permute } from "../base/random.ts";
 import type { Part } from "./source.ts";
 
-// Which samples, when and on which rank: functions of (seed, epoch, position).
+// Each rank computes which samples it sees and when: functions of (seed, epoch, position).
 
 /** The order of one epoch. */
 export interface Order {

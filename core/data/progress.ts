@@ -1,4 +1,4 @@
-// Where a long piece of work stands, with the time that is left: a live line, or now and then a plain one.
+// Where a long piece of work stands, with the time that remains: a live line, or now and then a plain one.
 import { formatDuration, formatRate } from "../base/format.ts";
 import type { Progress } from "./formats/packed/write.ts";
 
@@ -18,12 +18,12 @@ export function openProgress(verb: string, options: ProgressOptions = {}) {
   const write = options.write ?? ((text) => void Deno.stdout.writeSync(new TextEncoder().encode(text)));
   const live = (options.isTerminal ?? Deno.stdout.isTerminal()) && Deno.env.get("TERM") !== "dumb";
   const began = now();
-  let said = live ? -Infinity : began, drawn = false;
+  let shown = live ? -Infinity : began, drawn = false;
   return {
     update(at: Progress): void {
       const time = now();
-      if (options.quiet || time - said < (live ? LIVE_MS : PLAIN_MS)) return;
-      said = time;
+      if (options.quiet || time - shown < (live ? LIVE_MS : PLAIN_MS)) return;
+      shown = time;
       drawn = live;
       const line = progressLine(verb, at, (time - began) / 1000);
       write(live ? ERASE + line : line + "\n");
@@ -36,7 +36,7 @@ export function openProgress(verb: string, options: ProgressOptions = {}) {
   };
 }
 
-/** What an earlier run had done says nothing of the rate. */
+/** Samples of an earlier run say nothing about the rate. */
 export function progressLine(verb: string, { done, kept, total }: Progress, seconds: number): string {
   const rate = (done - kept) / seconds;
   const left = rate > 0 && Number.isFinite(rate)

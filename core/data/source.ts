@@ -16,9 +16,9 @@ export type Ids = readonly number[] | Int32Array;
 
 /** The samples of one micro-batch. */
 export interface Part {
-  /** Which epoch's random choices they are seen with. */
+  /** The epoch whose random choices they are seen with. */
   readonly epoch: number;
-  /** What is read: the batch's own samples, then any that they are only mixed with. */
+  /** The samples to read: the batch's own, then any that they are only mixed with. */
   readonly ids: Int32Array;
   /** How many of them the batch has. */
   readonly count: number;
@@ -28,21 +28,20 @@ export interface Part {
   readonly shard?: number;
 }
 
-/** What an input or a target is like. */
+/** The name, shape and type of an input or a target. */
 export interface Field {
   /** In the data, for messages. */
   readonly name: string;
-  /** Of one sample. */
+  /** The shape of one sample's. */
   readonly shape: readonly number[];
-  /** Of its numbers. */
   readonly dtype: DType;
 }
 
 /** Samples and their targets, one row each. */
 export interface Batch {
-  /** What the model is given: (samples, ...). */
+  /** (samples, ...), as the model is given it. */
   readonly input: Tensor;
-  /** What it should say: (samples, ...), or (samples) of classes. */
+  /** (samples, ...) as the model should answer, or (samples) of classes. */
   readonly target: Tensor;
 }
 
@@ -52,19 +51,18 @@ export interface Source {
   readonly name: string;
   /** Samples there are. */
   readonly length: number;
-  /** Of a finished batch. */
+  /** The input of a finished batch. */
   readonly input: Field;
-  /** What the loss compares with, of a finished batch. */
+  /** The target of a finished batch, which the loss compares with. */
   readonly target: Field;
-  /** What a model has to know of the data. */
   readonly facts: Facts;
-  /** What data of this kind is normalised with, unless the settings say otherwise. */
+  /** The normalisation that is usual for data of this kind. */
   readonly usual?: Normalisation;
-  /** Which of the data's samples these are, in their order; left out where that is all of them. */
+  /** The numbers of these samples in the data, in their order; left out where they are all of it. */
   readonly indices?: Int32Array | null;
-  /** Of the classes, or of the target's numbers, where they have some. */
+  /** The names of the classes, or of the target's numbers. */
   readonly names?: readonly string[];
-  /** What the target's numbers were scaled by: value in its own units = std * number + mean, target by target. */
+  /** The scale of the target's numbers: value in its own units = std * number + mean, target by target. */
   readonly units?: Normalisation;
   /** The first sample's target, of a map its mean: near to all of them, and the same to all ranks. Of numbers alone. */
   readonly reference?: readonly number[];
@@ -72,9 +70,9 @@ export interface Source {
   raw(part: Part): Batch;
   /** From raw rows, on whatever device, to the batch that the model sees. Its random choices are keyed. */
   finish(raw: Batch, part: Part): Batch;
-  /** Where threads can read the raw rows: what they need to know. */
+  /** Present where threads can read the raw rows. */
   readonly threaded?: Threaded;
-  /** Whether `finish` makes of each byte of a raw input a float that hangs on the byte and its channel alone. */
+  /** True where `finish` makes of each byte a float that depends on the byte and its channel alone. */
   readonly bytewise?: boolean;
   /** For a model on the CPU: the same batches, of rows that threads have finished as far as they can. */
   readonly host?: Source;
@@ -96,35 +94,29 @@ export const plainPart = (ids: Ids, epoch = 0): Part => ({
 export const batchOf = (source: Source, part: Part): Batch =>
   scope(() => source.finish(source.raw(part), part));
 
-/** What a source is made of. */
+/** The parts from which `source` makes a Source; names that both have mean the same. */
 export interface SourceParts {
   /** For messages: the path and the part. */
   readonly name: string;
   /** Samples there are. */
   readonly length: number;
-  /** What is learnt: it chooses the loss and the metrics. */
   readonly task: Facts["task"];
   /** Classes, numbers to predict, or tokens in the vocabulary. */
   readonly outputs: number;
   /** There is nothing to predict. */
   readonly targetless?: boolean;
-  /** The fields' names, for messages; "input" and "target" unless told. */
+  /** The fields' names, for messages; "input" and "target" where left out. */
   readonly fields?: readonly [input: string, target: string];
   /** One line for the user. */
   readonly description: string;
-  /** Which of the data's samples these are, where that is not all of them. */
   readonly indices?: Source["indices"];
-  /** Of the classes, or of the target's numbers. */
   readonly names?: Source["names"];
-  /** What the target's numbers were scaled by, where they were. */
   readonly units?: Source["units"];
-  /** What such data is normalised with unless the settings say otherwise. */
   readonly usual?: Normalisation;
-  /** What the input is made of. */
   readonly columns?: Pick<Facts["input"], "columns" | "flat">;
   /** Runs in a scope of its own: only the batch outlives it. The epoch matters where random choices are made. */
   raw(ids: Ids, epoch: number): Batch;
-  /** What the model sees of it; the raw rows themselves unless told. */
+  /** Makes the model's batch of it; the raw rows themselves where left out. */
   finish?(raw: Batch): Batch;
 }
 
@@ -166,7 +158,7 @@ export function source(parts: SourceParts): Source {
   };
 }
 
-/** What a model is to say of a sample, for the line that tells of the data; `shape` is one target's. */
+/** Names what a model answers for a sample; `shape` is that of one target. */
 export function answerText(task: Facts["task"], outputs: number, shape: readonly number[]): string {
   switch (task) {
     case "regression":

@@ -14,9 +14,9 @@ import { isFolder } from "./files.ts";
 import { formatDuration, formatPlural } from "../base/format.ts";
 import { openProgress } from "./progress.ts";
 
-// Mean, spread and range of each channel, as sums that can be put together in parts.
+// Mean, spread and range of each channel, as sums of parts.
 
-/** Of all values seen so far, one number a channel. Plain data: it can be sent and written down. */
+/** The moments of all values so far, one number a channel. Plain data: it can be sent and written down. */
 export interface Moments {
   /** Values in each channel. */
   readonly count: number;
@@ -27,7 +27,7 @@ export interface Moments {
   readonly max: readonly number[];
 }
 
-/** Of both together, after Chan, Golub and LeVeque: no large sums are subtracted, so a mean of 1e6 costs no digits. */
+/** Adds two up after Chan, Golub and LeVeque: no large sums are subtracted, so a mean of 1e6 costs no digits. */
 function mergeTwo(a: Moments, b: Moments): Moments {
   if (a.count === 0) return b;
   if (b.count === 0) return a;
@@ -45,13 +45,13 @@ function mergeTwo(a: Moments, b: Moments): Moments {
 /** In the order given: the same parts give the same bits. */
 export const mergeMoments = (parts: readonly Moments[]): Moments => parts.reduce(mergeTwo);
 
-/** Of the values as they are, not of what they were drawn from: numpy's default. */
+/** The deviation of the values themselves, not of what they were drawn from: numpy's default. */
 export const deviations = ({ squares, count }: Moments): number[] =>
   squares.map((sum) => Math.sqrt(sum / count));
 
 // One pass over samples: the moments of each channel and how often each class occurs.
 
-/** What is measured: samples as the model would see them, if nothing were normalised or mixed. */
+/** Samples are measured as the model would see them if nothing were normalised or mixed. */
 export interface Measurable extends Pick<Source, "name" | "length" | "facts"> {
   batch(ids: Int32Array): Batch;
 }
@@ -68,7 +68,7 @@ interface Measures {
 const VALUES_AT_ONCE = 2 ** 20;
 const MOST_SAMPLES = 4096;
 
-/** The contiguous share of one of `world` ranks; null where it has no sample. `seen` is told how many are done. */
+/** The contiguous share of one of `world` ranks; null where it has no sample. `seen` is called with how many are done. */
 export function measure(
   what: Measurable,
   rank = 0,
@@ -161,9 +161,9 @@ export interface Statistics {
 }
 
 const FORMAT = "hpctrain statistics 1";
-/** Of so many splits and settings; the oldest goes first. */
+/** The file keeps so many splits and settings; the oldest goes first. */
 const MOST_ENTRIES = 16;
-/** Of a larger data set every name counts, and the size and time of so many files. */
+/** In a larger data set every name counts, but the size and time of only so many files. */
 const MOST_LOOKED_AT = 10_000;
 
 interface Entry {
@@ -209,7 +209,7 @@ export function fingerprint(path: string): string {
 
 export interface CachedStatistics {
   readonly statistics: Statistics | null;
-  /** A file that was no use, to be told. */
+  /** A note about a file that was no use. */
   readonly damaged: string | null;
 }
 
@@ -258,14 +258,14 @@ function read(place: string): Entry[] | null {
   }
 }
 
-// What the training samples are like: measured once, then remembered beside the data.
+// The training samples are measured once, and the statistics are remembered beside the data.
 
 export interface StatisticsScope {
   /** The file or folder of the data; empty for data that is made up, which nobody remembers. */
   readonly path: string;
   /** All that decides which samples these are and what is done to them: plain data. */
   readonly settings: unknown;
-  /** Which of the data's samples these are, where there is a list of them. */
+  /** The numbers of these samples in the data, where there is a list of them. */
   readonly indices?: Int32Array | null;
 }
 
@@ -275,7 +275,7 @@ export interface Stated {
   readonly notes: readonly string[];
 }
 
-/** Of these samples: the training samples, so that nothing of the others is known to the model. */
+/** Measures the training samples alone, so that the model knows nothing of the others. */
 export function statisticsOf(samples: Measurable, what: StatisticsScope, quiet = true): Stated {
   if (what.path === "") return { statistics: measured(samples, quiet), notes: [] };
   const of = hashOf(samples, what), places = cachePathsFor(what.path);

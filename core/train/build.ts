@@ -53,7 +53,7 @@ export function build(
   const { quiet, json } = config.output;
   const plain = look !== null, { answers = null, untold = false } = look ?? {};
   const data = told(
-    openData(config.data, { ...training, plain, untold }, config.model, quiet || json),
+    openData(config.data, { ...training, plain, withoutTargets: untold }, config.model, quiet || json),
     answers,
   );
   const { facts } = data.train;

@@ -1,4 +1,4 @@
-// Which columns the model sees and which it predicts, by name, and the checks of their lengths and shapes before any
+// The columns that the model sees and those it predicts are chosen by name; their lengths and shapes are checked before any
 // of them is read.
 import type { Config } from "../../settings/settings.ts";
 import { didYouMean } from "../../base/suggest.ts";
@@ -7,8 +7,6 @@ import type { Column, Table } from "./columns.ts";
 import { formatPlural } from "../../base/format.ts";
 import { MOST_POSITIONS } from "../../base/random.ts";
 
-// Which columns the model sees and which it predicts, by name.
-
 export interface Chosen<C extends Column = Column> {
   readonly features: readonly C[];
   readonly targets: readonly C[];
@@ -16,8 +14,12 @@ export interface Chosen<C extends Column = Column> {
 
 type Names = Pick<Config["data"], "features" | "targets">;
 
-/** Targets are the last column unless named, features all the others. `untold`: targets need not be there, and are none. */
-export function chooseColumns<C extends Column>(table: Table<C>, names: Names, untold = false): Chosen<C> {
+/** Targets are the last column unless named, features all the others. `withoutTargets`: they need not be there, and are none. */
+export function chooseColumns<C extends Column>(
+  table: Table<C>,
+  names: Names,
+  withoutTargets = false,
+): Chosen<C> {
   const { path, noun, columns } = table;
   const offered = columns.filter((column) => !column.onlyByName);
   if (columns.length === 0) throw new UserError("data", `${path} has no ${noun} in it.`);
@@ -29,7 +31,7 @@ export function chooseColumns<C extends Column>(table: Table<C>, names: Names, u
       return find(table, name, setting);
     });
   const wanted = named(names.features, "--features");
-  const targets = untold
+  const targets = withoutTargets
     ? offered.filter(({ name }) => names.targets.includes(name) && !names.features.includes(name))
     : names.targets.length > 0
     ? named(names.targets, "--targets")
@@ -43,14 +45,14 @@ export function chooseColumns<C extends Column>(table: Table<C>, names: Names, u
         "leave it out of one of them.",
     );
   }
-  if (features.length === 0 || (targets.length === 0 && !untold)) {
+  if (features.length === 0 || (targets.length === 0 && !withoutTargets)) {
     throw new UserError(
       "data",
       `${path} leaves no ${noun} to ${features.length === 0 ? "learn from" : "predict"}: ` +
         `it has ${list(columns)}. Name some with --features and --targets.`,
     );
   }
-  for (const { name, unusable } of [...features, ...(untold ? [] : targets)]) {
+  for (const { name, unusable } of [...features, ...(withoutTargets ? [] : targets)]) {
     if (unusable) {
       throw new UserError(
         "data",
@@ -59,10 +61,10 @@ export function chooseColumns<C extends Column>(table: Table<C>, names: Names, u
       );
     }
   }
-  return { features, targets: untold ? [] : targets };
+  return { features, targets: withoutTargets ? [] : targets };
 }
 
-/** Whether all columns are features, so that there is nothing to predict; what is named as a target is. */
+/** True where all columns are features, so that there is nothing to predict; a column that is named as a target is one. */
 export function leavesNothing({ columns }: Table, { features, targets }: Names): boolean {
   const offered = columns.filter(({ onlyByName }) => !onlyByName);
   return targets.length === 0 &&
@@ -94,7 +96,7 @@ export function list(columns: readonly Column[]): string {
   return columns.length > MOST ? `${names}, ... (${columns.length} in all)` : names;
 }
 
-// What chosen columns have to be before any of them is read.
+// Chosen columns are checked before any of them is read.
 
 export function sampleCount({ path, noun }: Table, columns: readonly Column[]): number {
   const flat = columns.find((column) => column.shape.length === 0);
@@ -175,7 +177,7 @@ const odd = (layouts: readonly (readonly number[])[]): number =>
 
 export const canBeJoined = (columns: readonly Column[]): boolean => odd(columns.map(columnLayoutOf)) < 0;
 
-/** Of one sample: numbers after numbers, or maps as channels; with `flat` whatever there is as plain numbers. */
+/** The shape of one sample: numbers after numbers, or maps as channels; with `flat` everything as plain numbers. */
 export function joinedShape(table: Table, columns: readonly Column[], flat = false): number[] {
   const layouts = columns.map(columnLayoutOf);
   if (flat) {

@@ -40,7 +40,7 @@ export interface Column {
   readonly name: string;
   /** The first dimension is the sample. */
   readonly shape: readonly number[];
-  /** Of what read() gives; NaN stands for a missing value. */
+  /** The type that read() gives; NaN stands for a missing value. */
   readonly dtype: DType;
   /** All values, row-major, in this machine's byte order. Called once, and only for a column that was chosen. */
   read(): ArrayBufferView;
@@ -56,7 +56,7 @@ export interface Column {
   readonly onlyByName?: boolean;
   /** Why nobody can use it, to be put after its name: "holds Python objects". */
   readonly unusable?: string;
-  /** What a preview says besides: one name a dimension, and the unit of its numbers, where the file says so. */
+  /** For a preview: one name a dimension, and the unit of its numbers, where the file says so. */
   readonly dimensions?: readonly string[];
   readonly units?: string;
   /** How single rows of it are read; left out where it can only be read as a whole. */
@@ -66,14 +66,14 @@ export interface Column {
 export interface Stream {
   /** Where they are; or why they have no place of their own, to be put after the column's name. */
   rows(): Rows | string;
-  /** What is there, and what is done to it to get what read() gives. */
+  /** The stored type, and the rule that makes of it what read() gives. */
   readonly raw: DType;
   readonly rule: Rule | null;
 }
 
 export interface Table<C extends Column = Column> {
   readonly path: string;
-  /** What a column is called there: "column", "array", "variable", "dataset". */
+  /** The noun for a column in messages: "column", "array", "variable", "dataset". */
   readonly noun: string;
   readonly columns: readonly C[];
   /** Known once all chosen columns were read: 1 for a row that is marked as no sample at all, such as land in a sea. */
@@ -82,11 +82,11 @@ export interface Table<C extends Column = Column> {
 
 export function fromColumns(table: Table, settings: DataRequest): Sources {
   const { path } = table, { data } = settings;
-  // What takes several inputs apart itself can be given columns that don't go together, and may judge itself.
+  // A model that takes several inputs apart itself can be given columns that don't go together, and may judge itself.
   const apart = isExported(settings.model.name);
-  const { untold = false } = settings.training;
-  const targetless = !untold && apart && leavesNothing(table, data);
-  const { features, targets } = chooseColumns(table, data, untold || targetless);
+  const { withoutTargets = false } = settings.training;
+  const targetless = !withoutTargets && apart && leavesNothing(table, data);
+  const { features, targets } = chooseColumns(table, data, withoutTargets || targetless);
   const samples = sampleCount(table, [...features, ...targets]);
   checkTexts(table, features, targets);
   const flat = apart && features.length > 1 && !canBeJoined(features);
@@ -114,7 +114,7 @@ export function fromColumns(table: Table, settings: DataRequest): Sources {
       fields: ["features", "targets"] as const,
       description: `${path}: ${
         flat ? formatPlural(features.length, table.noun) : sizeOf(shape)
-      } -> ${answer.said}`,
+      } -> ${answer.answer}`,
       ...(apart && { columns: { columns: features.map(inputColumn), flat } }),
       finish: (raw: Batch): Batch => ({
         input: toDtype(raw.input, "f32"),
@@ -192,17 +192,17 @@ const unknown = ({ values }: Field): TargetTensor => ({
   dtype: "f32",
   task: "regression",
   outputs: 1,
-  said: "what nobody has told",
+  answer: "what nobody has told",
 });
 
 interface TargetTensor {
   readonly values: Tensor;
-  /** What the loss wants. */
+  /** The type that the loss wants. */
   readonly dtype: DType;
   readonly task: Facts["task"];
   readonly outputs: number;
   readonly names?: readonly string[];
-  readonly said: string;
+  readonly answer: string;
 }
 
 /** How many positions samples have, for models that may answer for each: those of a text, and of a series of whatever. */
@@ -238,7 +238,7 @@ function taskOf(
       ...classes,
       names: first.text?.classes(),
       dtype: "i64",
-      said: answerText(classes.task, classes.outputs, []),
+      answer: answerText(classes.task, classes.outputs, []),
     };
   }
   const outputs = target.values.shape[1];
@@ -253,7 +253,7 @@ function taskOf(
     task: "regression",
     outputs,
     names,
-    said: answerText("regression", outputs, target.values.shape.slice(1)),
+    answer: answerText("regression", outputs, target.values.shape.slice(1)),
   };
 }
 

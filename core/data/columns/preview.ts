@@ -27,7 +27,7 @@ export function commonLength(columns: readonly Column[]): number | null {
   return lengths.length > 0 && lengths.every((length) => length === lengths[0]) ? lengths[0] : null;
 }
 
-/** What is no larger is read as a whole, once: that is faster than row by row. */
+/** A column no larger than this is read as a whole, once: that is faster than row by row. */
 const SMALL_BYTES = 64 * 2 ** 20;
 
 /** Or why there is none. */
@@ -48,7 +48,7 @@ function wholeRows(column: Column, row: number): Read {
 
 function readWhole({ dtype, read }: Column): Values {
   const values = read();
-  // What was scaled or has missing values comes as the floats it became.
+  // Values that were scaled, or of which some are missing, come as the floats they became.
   if (values instanceof Float32Array || values instanceof Float64Array) return values;
   const { buffer, byteOffset, byteLength } = values;
   return view(new Uint8Array(buffer, byteOffset, byteLength), dtype);

@@ -79,7 +79,7 @@ function channelsFirst(from: Numbers, to: Numbers, [height, width, channels]: re
 export interface ArraysSpec extends ReaderSpec {
   readonly path: string;
   readonly parts: readonly ColumnPart[];
-  /** Of a sample's input, as it is in a batch. */
+  /** The type of a sample's input in a batch. */
   readonly stored: DType;
   readonly shape: readonly number[];
   /** Those of all rows, in shared memory; bytes of one. */

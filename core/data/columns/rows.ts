@@ -3,7 +3,7 @@
 import type { DType } from "../../../ffi/dtype.ts";
 import type { Rule } from "./variables.ts";
 
-// Where the rows of an array lie in a file: plain data that threads are sent.
+// The rows of an array lie in a file: where, as plain data that threads are sent.
 
 /** A file as it was when the data was opened. */
 export interface FileMark {
@@ -17,7 +17,7 @@ export interface FileMark {
 export interface FileRows {
   readonly layout: "file";
   readonly file: FileMark;
-  /** Of row 0. */
+  /** The place of row 0. */
   readonly begin: number;
   /** Bytes of a row, and from one row to the next. */
   readonly bytes: number;
@@ -27,7 +27,7 @@ export interface FileRows {
   readonly swapped: boolean;
 }
 
-/** Where each chunk is; in shared memory. */
+/** The place of each chunk; in shared memory. */
 export interface ChunkTable {
   /** Row-major over the grid of chunks; -1 for a chunk that was never written. */
   readonly addresses: Float64Array;
@@ -63,7 +63,7 @@ export interface LibraryRows {
   readonly width: number;
   /** Indices of the first dimension that are read at once. */
   readonly together: number;
-  /** Whether it may lie in other files (--external-files). */
+  /** True where it may lie in other files (--external-files). */
   readonly elsewhere: boolean;
 }
 
@@ -93,7 +93,7 @@ export interface RowReader {
 /** The same from a file that somebody else has opened. */
 export type ReadsRows = Pick<RowReader, "read"> & Partial<RowReader>;
 
-// Which chunks have a row in them, and where in each: arithmetic, done once.
+// Arithmetic, done once, tells which chunks have a row in them, and where in each.
 
 /** A run of bytes of a row that lie together in a chunk. */
 export interface Piece {
@@ -107,7 +107,7 @@ export interface Piece {
 export interface ChunkGrid {
   readonly chunkBytes: number;
   readonly rowsInChunk: number;
-  /** Of one row: chunk after chunk, in `cells` of them. */
+  /** For one row: chunk after chunk, in `cells` of them. */
   readonly pieces: readonly Piece[];
   readonly cells: number;
   /** The chunk at a row's beginning, and how many bytes the row is into its chunks. */

@@ -113,7 +113,7 @@ function rowsOfNumbers(values: Tensor): Uint8Array | null {
   });
 }
 
-/** What columns take in memory when they are put together. */
+/** Columns take this much memory when they are put together. */
 export const heldBytes = (columns: readonly Column[]): number => {
   const stored = dtypeBytes(storedType(columns));
   return columns.reduce((sum, { shape }) => sum + product(shape) * stored, 0);
@@ -123,7 +123,7 @@ export const heldBytes = (columns: readonly Column[]): number => {
 export const peakBytes = (columns: readonly Column[]): number =>
   heldBytes(columns) + 2 * Math.max(...columns.map(({ shape, dtype }) => product(shape) * dtypeBytes(dtype)));
 
-// Which rows of a table can be trained with.
+// Rows of a table that have numbers everywhere can be trained with.
 
 /** Rows without NaN or infinity; null where that is all of them. */
 export function goodRows(
@@ -141,7 +141,7 @@ export function goodRows(
   const without = absent?.reduce((sum, one) => sum + one, 0) ?? 0;
   if (without > 0) notes.push(`Left out ${without} of ${formatPlural(samples, "sample")} marked as missing`);
   if (bad.length === 0 && without === 0) return null;
-  const told = bad.map(({ name, rows }) => `${name} (${rows.reduce((sum, ok) => sum + 1 - ok, 0)})`);
+  const counts = bad.map(({ name, rows }) => `${name} (${rows.reduce((sum, ok) => sum + 1 - ok, 0)})`);
   if (mode === "fail" && bad.length > 0) {
     const { name, rows } = bad[0];
     throw new UserError(
@@ -150,7 +150,7 @@ export function goodRows(
         rows.reduce((sum, ok) => sum + 1 - ok, 0)
       } ` +
         `of ${formatPlural(samples, "sample")}, first in sample ${rows.indexOf(0)} (counted from 0)` +
-        `${bad.length > 1 ? `; so are others: ${told.slice(1).join(", ")}` : ""}. ` +
+        `${bad.length > 1 ? `; so are others: ${counts.slice(1).join(", ")}` : ""}. ` +
         "Repair them, or leave such samples out with --bad-samples skip.",
     );
   }
@@ -161,7 +161,7 @@ export function goodRows(
     throw new UserError(
       "data",
       `${path}: no sample is left without NaN or missing values` +
-        `${told.length > 0 ? `: ${told.join(", ")}` : ""}. Choose others with --features and --targets.`,
+        `${counts.length > 0 ? `: ${counts.join(", ")}` : ""}. Choose others with --features and --targets.`,
     );
   }
   if (bad.length === 0) return kept;
@@ -169,7 +169,7 @@ export function goodRows(
     `Left out ${samples - without - kept.length} of ${
       formatPlural(samples, "sample")
     } with NaN, infinite or missing ` +
-      `values (--bad-samples skip): ${told.join(", ")}`,
+      `values (--bad-samples skip): ${counts.join(", ")}`,
   );
   return kept;
 }
@@ -185,11 +185,11 @@ export interface ClassTargets {
 
 const MOST_CLASSES = 1e6;
 
-/** What a class may be of, beside a sample. */
+/** Beside a sample, its pixels or positions may have classes. */
 export interface ClassShapes {
-  /** Of one sample's input: its pixels may have classes. */
+  /** The shape of one sample's input: its pixels may have classes. */
   readonly input: readonly number[];
-  /** Of one sample of a series or a text: its positions may have classes. */
+  /** The lengths of one sample of a series or a text: its positions may have classes. */
   readonly lengths: readonly number[];
 }
 
@@ -214,14 +214,14 @@ export function classTargets(
     if (least < 0 || most >= MOST_CLASSES) throw outside(table, name, plain, ignored);
     const outputs = classes?.length ?? most + 1;
     const of = perPosition ? ` of each of ${channels} positions` : "";
-    const said = classes
+    const meaning = classes
       ? `text, taken as classes in sorted order: ${shorten(classes)}`
       : `whole numbers, taken as ${outputs} classes${of} (0 to ${most}); for a quantity say --loss mse`;
     return {
       values: toDtype(plain, "i32"),
       task: perPixel || perPosition ? "segmentation" : "classification",
       outputs,
-      note: `Target ${name} is ${said}`,
+      note: `Target ${name} is ${meaning}`,
     } as const;
   });
 }

@@ -4,7 +4,7 @@ import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import type { Rows } from "./rows.ts";
 import type { Column, Stream } from "./columns.ts";
 
-// What stands for a missing value, and what is done to the others: fills, valid ranges, scale and offset.
+// Fills, valid ranges, scale and offset: some values stand for missing ones, and the others are changed.
 
 export type Values = ArrayLike<number> | ArrayLike<bigint>;
 
@@ -51,7 +51,7 @@ function applyTo(
   return count;
 }
 
-/** What most variables of NetCDF have: a value that nothing else has, and all others are what they are. */
+/** Most variables of NetCDF have one value for missing ones, and all others are what they are. */
 const isOneFill = ({ missing: [fill, ...others], min, max, scale, offset }: Rule): boolean =>
   fill === fill && fill !== 0 && others.length === 0 && min === -Infinity && max === Infinity &&
   scale === 1 &&
@@ -98,7 +98,7 @@ export interface VariableColumn extends Column {
   readonly stream: Stream;
 }
 
-/** What netCDF leaves where nothing was written, unless a variable has a _FillValue; bytes have no such value. */
+/** netCDF leaves this where nothing was written, unless a variable has a _FillValue; bytes have no such value. */
 const DEFAULT_FILL: Partial<Record<DType, number>> = {
   i16: -32767,
   u16: 65535,

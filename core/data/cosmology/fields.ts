@@ -124,7 +124,7 @@ export function normals(key: bigint, count: number): Float32Array {
 
 const WAVES_ALONG = [0, 1, 2];
 
-/** What the two displacements of a density field of today are multiplied with at redshift z: D1, and -D2. */
+/** The growth factors D1 and -D2: today's two displacements are multiplied with them at redshift z. */
 export function factors(c: Cosmology, z: number): readonly [first: number, second: number] {
   const first = growth(c, z);
   return [first, 3 / 7 * first ** 2 * matterAt(c, z) ** (-1 / 143)];

@@ -79,7 +79,7 @@ function openPool(spec: SimulationSpec, libtorch: Libtorch, threads: number): Po
 
 /** So many that 64 ranks have work and a kill costs little of it; but no files of a few samples. */
 const SHARDS = 64, FEWEST = 16;
-/** What making a sample takes at its peak, for each cell of the grid: measured. */
+/** Making a sample takes this much at its peak, for each cell of the grid: measured. */
 const BYTES_A_CELL = 150;
 
 export interface PackOptions {
@@ -93,7 +93,7 @@ export interface PackOptions {
 }
 
 export async function packMade(made: Made, work: PackOptions): Promise<Report> {
-  const { kind, said, facts, train, val, targets, spec } = made;
+  const { kind, description, facts, train, val, targets, spec } = made;
   const { out, perShard, who, libtorch, progress } = work;
   const threads = spec ? Math.min(work.threads, fitting(spec.values.grid), train.length) : 1;
   const before = threadsNow();
@@ -106,7 +106,7 @@ export async function packMade(made: Made, work: PackOptions): Promise<Report> {
     perShard: perShard ??
       Math.min(perShardOf(packing), Math.max(FEWEST, Math.ceil(packing.samples / SHARDS))),
     atOnce: 16 * threads,
-    origin: { kind, said, facts, hash: hashOf(made) },
+    origin: { kind, said: description, facts, hash: hashOf(made) },
   };
   const pool = spec && threads > 1 ? openPool(spec, libtorch, threads) : null;
   try {
@@ -122,7 +122,7 @@ export async function packMade(made: Made, work: PackOptions): Promise<Report> {
 const fitting = (grid: number): number =>
   Math.max(1, Math.floor(freeMemory() / 2 / (BYTES_A_CELL * grid ** 3)));
 
-/** Of all that the samples depend on but their number. */
+/** A hash of everything that the samples depend on but their number. */
 const hashOf = ({ kind, facts }: Pick<Made, "kind" | "facts">): string =>
   key(0, kind, JSON.stringify(facts)).toString(16).padStart(16, "0");
 
@@ -137,7 +137,6 @@ export interface Ready {
   readonly notes: readonly string[];
 }
 
-/** Which part of the work is this process's. */
 export interface RankShare {
   readonly rank: number;
   readonly world: number;
@@ -156,15 +155,15 @@ export async function generateMissing(
   const made = data.data_path === "" ? madeFor(config) : null;
   if (!made) return { config, notes: [] };
   const out = folderOf(made, output.save_dir);
-  const bytes = bytesOf(made), said = `${formatPlural(samplesOf(made), "sample")} (${formatBytes(bytes)})`;
-  // What was begun once fitted then, and is a part of what is no longer free.
+  const bytes = bytesOf(made), amount = `${formatPlural(samplesOf(made), "sample")} (${formatBytes(bytes)})`;
+  // Data that was begun once fitted then, and is a part of what is no longer free.
   const free = looksPacked(out) ? undefined : freeIn(out);
   if (free !== undefined && bytes > SHARE * free) {
-    return { config, notes: [`Not kept on disk: ${said}, where ${formatBytes(free)} are free`] };
+    return { config, notes: [`Not kept on disk: ${amount}, where ${formatBytes(free)} are free`] };
   }
   const quiet = output.quiet || output.json || who.rank > 0;
   const say = (line: string) => quiet ? undefined : console.log(line);
-  say(`Generating ${said} into ${out}, unless they are there`);
+  say(`Generating ${amount} into ${out}, unless they are there`);
   const began = performance.now();
   const now = await generate(made, out, libtorch, who, quiet);
   const seconds = (performance.now() - began) / 1000;

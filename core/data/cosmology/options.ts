@@ -1,4 +1,4 @@
-// What can be chosen about made universes: each option declared once, its checks, and from values to a simulation.
+// The options of made universes are declared once each, checked, and made into a simulation.
 import { bool, choice, type ConfigOf, float, int, list } from "../../settings/setting.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { UserError } from "../../base/errors.ts";
@@ -16,7 +16,6 @@ import { surveyMaps } from "./survey.ts";
 
 const range = (name: Parameter) => `${name} ${PRIOR[name].join("..")}`;
 
-/** Of both kinds. */
 export const BOX = {
   grid: int(64, {
     min: 16,

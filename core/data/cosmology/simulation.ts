@@ -66,11 +66,11 @@ export function project(density: Float32Array, n: number, maps: number): Float32
   return out;
 }
 
-// What every kind of made universe is to those who store it, and the first kind: projected maps of matter by 2LPT.
+// Every kind of made universe gives this to the code that stores it. The first kind is projected maps of matter by 2LPT.
 
 export interface Simulation {
   readonly kind: "2lpt" | "des";
-  /** Of a sample: [maps, height, width], f32. */
+  /** The shape of a sample: [maps, height, width], f32. */
   readonly shape: readonly [number, number, number];
   readonly targets: readonly Parameter[];
   /** Writes a sample, a function of its role and number alone. */
@@ -78,10 +78,9 @@ export interface Simulation {
   /** All that the samples depend on. */
   readonly facts: Readonly<Record<string, unknown>>;
   /** One line for the user. */
-  readonly said: string;
+  readonly description: string;
 }
 
-/** What all kinds take. */
 export interface BoxOptions {
   readonly seed: number;
   /** Cells, and particles, along the side of the box. */
@@ -132,7 +131,7 @@ export function lptMaps(options: LptOptions): Simulation {
       });
     },
     facts: factsOf(options),
-    said:
+    description:
       `${
         order === 1 ? "Zel'dovich" : "2LPT"
       } boxes of ${box} Mpc/h with ${n}^3 particles at redshift ${redshift}, ` +

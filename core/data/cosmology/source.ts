@@ -20,12 +20,12 @@ export interface Made {
   readonly train: Source;
   readonly val: Source | null;
   /** One line for the user. */
-  readonly said: string;
+  readonly description: string;
   /** All that they depend on. */
   readonly facts: Readonly<Record<string, unknown>>;
   /** Names of the target's numbers. */
   readonly targets: readonly string[];
-  /** Where threads can make them. */
+  /** Present where threads can make them. */
   readonly spec?: SimulationSpec;
 }
 
@@ -41,7 +41,11 @@ export function universes(spec: SimulationSpec, train: number, val: number): Mad
 }
 
 /** Computes each sample whenever it is wanted: that needs no disk, and costs its making in every epoch. */
-function streamed({ kind, shape, targets, said, make }: Simulation, role: Role, samples: number): Source {
+function streamed(
+  { kind, shape, targets, description, make }: Simulation,
+  role: Role,
+  samples: number,
+): Source {
   const size = shape[0] * shape[1] * shape[2], count = targets.length;
   return source({
     name: kind,
@@ -50,7 +54,7 @@ function streamed({ kind, shape, targets, said, make }: Simulation, role: Role, 
     outputs: count,
     names: targets,
     fields: ["maps", "parameters"],
-    description: `${kind}: maps of [${shape.join(", ")}] -> ${targets.join(", ")}, from ${said}`,
+    description: `${kind}: maps of [${shape.join(", ")}] -> ${targets.join(", ")}, from ${description}`,
     raw(ids) {
       const input = uninitialised([ids.length, ...shape]), target = uninitialised([ids.length, count]);
       const maps = floats(borrowBytes(input)), values = floats(borrowBytes(target));
@@ -85,7 +89,7 @@ export function gaussianFields(
     kind: "fields",
     train: make("train", train),
     val: val > 0 ? make("val", val) : null,
-    said: `Gaussian random fields of ${channels} x ${size} x ${size}, seed ${seed}`,
+    description: `Gaussian random fields of ${channels} x ${size} x ${size}, seed ${seed}`,
     facts: { recipe: 1, seed, size, channels },
     targets: ["amplitude", "tilt"],
   };
@@ -96,7 +100,7 @@ function checkCounts(train: number, val: number): void {
   checkCount({ role: "val", samples: val });
 }
 
-/** Of all samples, as they are stored. */
+/** The bytes of all samples, as they are stored. */
 export function bytesOf({ train, val }: Made): number {
   const { input, target } = train;
   const numbers = [input, target].reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
@@ -111,7 +115,7 @@ export function generated(request: DataRequest): Sources {
   return { train, val, notes: ["Each sample is made anew whenever it is wanted"] };
 }
 
-/** What training without a path makes: the sizes are the model's where it has some. Null for data of other kinds. */
+/** Makes what training without a path is given: the sizes are the model's where it has some. Null for other kinds. */
 export function madeFor({ data, training: { seed }, model }: DataRequest): Made | null {
   const kind = data.type;
   if (!isSimulated(kind)) return null;

@@ -135,7 +135,7 @@ export function addSheet(
   }
 }
 
-// Which part of a patch of sky a survey has seen: a smooth edge, and holes around bright stars.
+// The mask is the part of a patch of sky that a survey has seen: a smooth edge, and holes around bright stars.
 
 /** The share of what is masked that holes take. */
 const HOLES = 0.25;
@@ -249,7 +249,6 @@ export interface SurveyOptions extends BoxOptions {
   /** Side of the patch, in degrees. */
   readonly field: number;
   readonly bins: number;
-  /** Of the galaxies. */
   readonly medianRedshift: number;
   /** Galaxies in a square arcminute, in all bins together. */
   readonly density: number;
@@ -259,7 +258,7 @@ export interface SurveyOptions extends BoxOptions {
   readonly smoothing: number;
   /** Share of the patch that is not seen. */
   readonly masked: number;
-  /** Whether the last map is 1 where the survey has looked and 0 elsewhere. */
+  /** True where the last map is 1 where the survey has looked and 0 elsewhere. */
   readonly maskMap: boolean;
 }
 
@@ -289,7 +288,7 @@ export function surveyMaps(options: SurveyOptions): Simulation {
       if (maskMap) into.set(seen, count * plane);
     },
     facts: factsOf(options),
-    said:
+    description:
       `a survey of ${field} x ${field} degrees with ${count} bins, ${options.density} galaxies an arcmin^2, ` +
       `${Math.round(100 * masked)}% masked, by ${
         options.order === 1 ? "Zel'dovich" : "2LPT"

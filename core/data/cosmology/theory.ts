@@ -51,7 +51,7 @@ function growing(c: Cosmology, z: number): number {
 // How far density waves grew before today, by wavelength: the fits of Eisenstein & Hu (1998, ApJ 496, 605), to whose
 // equations the numbers in brackets point. Wavenumbers are in 1/Mpc here.
 
-/** Of the microwave background, in kelvin (Fixsen 2009), over 2.7. */
+/** The temperature of the microwave background, in kelvin (Fixsen 2009), over 2.7. */
 const THETA = 2.7255 / 2.7;
 
 interface Early {

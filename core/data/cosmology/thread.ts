@@ -1,4 +1,4 @@
-// A thread that makes samples: told which, it answers with them.
+// A thread that makes samples: it is sent their numbers and answers with them.
 import type { Libtorch } from "../../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../../ffi/library.ts";
 import { simulation, type SimulationSpec } from "./options.ts";

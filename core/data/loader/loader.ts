@@ -25,13 +25,13 @@ import {
 } from "./ring.ts";
 import type { LoaderThreadOptions } from "./thread.ts";
 
-// Where the raw rows of a source come from, part by part in the order they are asked for: read by threads, or made
+// The raw rows of a source come part by part in the order of training: read by threads, or made
 // when they are taken.
 
 export interface Rows {
-  /** What will be taken, in order; asked for as early as there is room, until it gives null. Forgets what was begun before. */
+  /** Begins the parts that will be taken, in order: `parts` is called as early as there is room, until it gives null. */
   begin(next: () => Part | null): void;
-  /** Whether the part `ahead` places behind the next to be taken is here; waits for it no longer than that. */
+  /** True when the part `ahead` places behind the next to be taken is here; waits for it no longer than that. */
   ready(ahead: number, milliseconds: number): boolean;
   /** The rows of the next part, which this is, on the host: until they are released, and no longer than the caller's scope. */
   take(part: Part): Batch;
@@ -242,14 +242,14 @@ function settle(words: Int32Array, at: number): boolean {
   return true;
 }
 
-/** What the thread that failed had to say, as its own error here. */
+/** The error of the thread that failed, made again in this one. */
 function failure(words: Int32Array, at: number, lastWords: SharedArrayBuffer): Error {
   let thread: number;
   while ((thread = Atomics.load(words, at + FAILED)) < 0); // it is writing
   const start = (thread - 1) * LAST_MESSAGE_BYTES;
   const length = new DataView(lastWords).getUint32(start, true);
-  const said = new TextDecoder().decode(new Uint8Array(lastWords, start + 4, length).slice());
-  const { kind, text } = JSON.parse(said) as { kind: ExitKind | ""; text: string };
+  const message = new TextDecoder().decode(new Uint8Array(lastWords, start + 4, length).slice());
+  const { kind, text } = JSON.parse(message) as { kind: ExitKind | ""; text: string };
   return kind === "" ? new Error(`internal: loader thread ${thread}: ${text}`) : new UserError(kind, text);
 }
 

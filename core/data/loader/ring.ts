@@ -1,4 +1,4 @@
-// What the training thread and the loader threads share: words in shared memory. A lane is a ring of slots for one
+// The training thread and the loader threads share words in shared memory. A lane is a ring of slots for one
 // source; a slot takes one part of a batch. The training thread writes a slot's words and opens it; threads claim
 // rows of open slots, oldest slot first, and count what they have done. A row is claimed by putting CLAIMED in place
 // of its id: who finds the id there does the row, be it a thread whose turn it is (NEXT only says where to look), one
@@ -24,7 +24,7 @@ export interface LaneShape {
   readonly rows: number;
 }
 
-/** Where a lane's words are among all. */
+/** A lane and the place of its words among all. */
 export interface LaneWords extends LaneShape {
   readonly base: number;
 }

@@ -24,7 +24,6 @@ import type { ThreadScope } from "../../base/threads.ts";
 
 declare const self: ThreadScope;
 
-/** What a thread is sent when it is started. */
 export interface LoaderThreadOptions {
   /** From 1 on. */
   readonly thread: number;
@@ -36,7 +35,7 @@ export interface LoaderThreadOptions {
 
 export interface LaneOptions extends LaneWords {
   readonly threaded: Threaded;
-  /** Of each slot: its rows' inputs and targets. */
+  /** For each slot: its rows' inputs and targets. */
   readonly places: readonly { readonly input: MemoryBlock; readonly target: MemoryBlock }[];
   /** How many slots, from the oldest on, are worked at where rows are read in groups: more of a group come in sight. */
   readonly reach: number;

@@ -50,7 +50,7 @@ function tablePreview({ path, kind, noun, columns, facts = {} }: TableFile): Pre
     facts,
     fields,
     classes: null,
-    // What only describes the others is no sample.
+    // A column that only describes the others is no sample.
     pictures: picturesOf(fields.filter((_, i) => !columns[i].onlyByName)),
   };
 }

@@ -41,9 +41,9 @@ export interface Raster {
   /** [channels, height, width], and elements from one index to the next. */
   readonly shape: readonly number[];
   readonly strides: readonly number[];
-  /** Of one or three channels of bytes; anything else is maps, one for each channel. */
+  /** True for one or three channels of bytes; anything else is maps, one for each channel. */
   readonly isImage: boolean;
-  /** Of each channel of maps the values that have the first and the last colour; its own least and largest unless told. */
+  /** For each channel of maps the values of the first and the last colour; by default its own least and largest. */
   readonly ranges?: readonly ValueRange[];
 }
 

@@ -5,7 +5,7 @@ import { UserError } from "../../base/errors.ts";
 import { BadSample, type Reader, type Stored } from "../reading/reader.ts";
 import { view } from "../columns/variables.ts";
 
-// What can be seen of data of any kind without choosing what to train with.
+// A preview shows data of any kind before anybody chooses what to train with.
 
 export type Values = ArrayLike<number> | ArrayLike<bigint>;
 
@@ -20,7 +20,7 @@ export interface PreviewField {
   readonly units?: string;
   /** Why it can't be trained with, or isn't unless it is named. */
   readonly remark?: string;
-  /** What its numbers 0, 1, 2, ... stand for. */
+  /** The texts that its numbers 0, 1, 2, ... stand for. */
   readonly texts?: readonly string[];
   /** Rows of it, missing values as NaN; null where it has no numbers. */
   readonly read: ((first: number, count: number) => Values) | null;
@@ -28,13 +28,12 @@ export interface PreviewField {
 
 /** Samples that can be looked at. */
 export interface Pictures {
-  /** Which field they are of. */
   readonly field: string;
   readonly count: number;
   raster(sample: number): Raster;
-  /** So many of them, where nobody chose one; the first ones unless told. */
+  /** So many of them, where nobody chose one; the first ones where left out. */
   some?(count: number): number[];
-  /** What the sample is, in a word: its class. */
+  /** Names a sample in a word: its class. */
   caption?(sample: number): string;
 }
 
@@ -42,22 +41,21 @@ export interface Preview {
   readonly path: string;
   /** "npz archive", "images in class folders", ... */
   readonly kind: string;
-  /** Of the files; null where they are too many to be asked. */
+  /** The size of the files; null where they are too many to be looked at. */
   readonly bytes: number | null;
   /** Null where the fields don't agree on it. */
   readonly samples: number | null;
-  /** What a row of a field is called; "sample" unless told. */
+  /** The noun for a row of a field; "sample" where left out. */
   readonly row?: string;
-  /** What a field is called there: "array", "variable", ... */
+  /** The noun for a field: "array", "variable", ... */
   readonly noun: string;
-  /** What else there is to know. */
   readonly facts: Readonly<Record<string, string>>;
   readonly fields: readonly PreviewField[];
   readonly classes: readonly { readonly name: string; readonly samples: number }[] | null;
   readonly pictures: Pictures | null;
 }
 
-// Which fields are images or maps, and one sample of them.
+// Fields that are images or maps can be drawn, a sample at a time.
 
 /** A side of fewer is a small table, not a map. */
 const SHORTEST = 4;
@@ -73,7 +71,7 @@ function layoutOf(row: readonly number[]): Pick<Raster, "shape" | "strides"> | n
   return Math.min(shape[1], shape[2]) >= SHORTEST ? { shape, strides } : null;
 }
 
-/** Of the first field that has some. */
+/** Takes the first field that has some. */
 export function picturesOf(fields: readonly PreviewField[]): Pictures | null {
   const usable = fields.filter(({ read }) => read !== null);
   for (const field of usable) {

@@ -6,7 +6,7 @@ import type { Pictures } from "./preview.ts";
 
 // A picture as lines of a terminal: two pixels a character, in its colours or in shades.
 
-/** What the terminal shows: colours of 24 bits, the 256 of old, or characters of more and less ink. */
+/** The terminal shows colours of 24 bits, the 256 of old, or characters of more and less ink. */
 type Ink = "full" | "256" | "shades";
 
 export function inkOf(isTerminal: boolean, env: (name: string) => string | undefined): Ink {
@@ -78,11 +78,11 @@ export function terminalLines(
   const most = one ? 1 : Math.max(1, Math.min(MOST_IN_TERMINAL, count));
   const size = { width: Math.floor((width - most + 1) / most), height: one ? HEIGHT_OF_ONE : HEIGHT_OF_SOME };
   const samples = one ? [sample] : someOf(pictures, most);
-  const told = samples.map((i) => `${i}${pictures.caption ? ` (${printable(pictures.caption(i))})` : ""}`);
+  const names = samples.map((i) => `${i}${pictures.caption ? ` (${printable(pictures.caption(i))})` : ""}`);
   const painted = samples.map((i) => readable(paint(pictures.raster(i), size), SMALLEST_DRAWN, size));
   return [
     ...draw(sheet(painted, most, 1), ink).map((line) => `  ${line}`),
-    `  ${printable(field)} of ${samples.length === 1 ? "sample" : "samples"} ${told.join(", ")}`,
+    `  ${printable(field)} of ${samples.length === 1 ? "sample" : "samples"} ${names.join(", ")}`,
   ];
 }
 

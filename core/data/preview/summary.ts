@@ -56,7 +56,7 @@ const LARGEST_ROW = 2 ** 26;
 const MOST_COUNTED = 20;
 const EXAMPLES = 5, EXAMPLE_VALUES = 6, EXAMPLE_FIELDS = 16;
 
-/** Of the first samples, or of one. */
+/** Summarises the first samples, or one. */
 export function summarise(preview: Preview, sample: number | null): Summary {
   const { path, kind, bytes, samples, row = "sample", noun, facts, fields, classes } = preview;
   const readable = fields.filter(({ read }) => read !== null).length;
@@ -138,7 +138,7 @@ const inOrder = (counts: Map<number, number>, texts?: readonly string[]) =>
 
 function examplesOf(fields: readonly PreviewField[], sample: number | null): Examples {
   const first = sample ?? 0, most = sample === null ? EXAMPLES : 1;
-  // Of images and maps a few values say nothing.
+  // A few values of an image or a map say nothing.
   const shown = fields.filter(({ read, shape, remark }) =>
     read && !remark && (shape.length === 1 || shape.length === 2)
   );
@@ -178,25 +178,25 @@ export function summaryLines(summary: Summary): string[] {
 function fieldCells({ name, dtype, shape, dimensions, units, remark, range }: FieldSummary): string[] {
   const named = shape.map((size, i) => dimensions?.[i] ? `${dimensions[i]}=${size}` : String(size));
   const [from, of] = range ? rangeCells(range, shape[0] ?? 1) : ["", ""];
-  const told = [of, remark ?? ""].filter(Boolean).join("; ");
+  const notes = [of, remark ?? ""].filter(Boolean).join("; ");
   const span = dtype === "text" || !from ? "" : `${from}${units ? ` ${units}` : ""}`;
-  return [name, dtype, `[${named.join(", ")}]`, span, told].map(printable);
+  return [name, dtype, `[${named.join(", ")}]`, span, notes].map(printable);
 }
 
 function rangeCells({ min, max, missing, infinite, rows }: Range, total: number): [string, string] {
   const from = min === null ? "no number" : `${number(min)} to ${number(max!)}`;
-  const told = [
+  const notes = [
     ...(missing > 0 ? [`${missing} missing`] : []),
     ...(infinite > 0 ? [`${infinite} infinite`] : []),
   ].join(", ");
-  if (rows >= total) return [from, told];
-  return [from, `${told}${told ? " " : ""}in the first ${rows} of ${total}`];
+  if (rows >= total) return [from, notes];
+  return [from, `${notes}${notes ? " " : ""}in the first ${rows} of ${total}`];
 }
 
 function countLines({ name, range }: FieldSummary): string[] {
   if (!range?.counts) return [];
-  const told = range.counts.map(({ value, count }) => `${printable(text(value))} (${count})`);
-  return [`  ${printable(name)} has ${formatPlural(told.length, "value")}: ${told.join(", ")}`];
+  const notes = range.counts.map(({ value, count }) => `${printable(text(value))} (${count})`);
+  return [`  ${printable(name)} has ${formatPlural(notes.length, "value")}: ${notes.join(", ")}`];
 }
 
 function classLines(classes: NonNullable<Summary["classes"]>): string[] {
@@ -233,7 +233,7 @@ const text = (value: number | string | null) =>
 
 const shortened = (value: string) => value.length > 24 ? `${value.slice(0, 23)}…` : value;
 
-/** Six figures are enough to see what a number is. */
+/** Six digits are enough to see what a number is. */
 const number = (value: number) =>
   Number.isInteger(value) && Math.abs(value) < 1e15 ? String(value) : String(Number(value.toPrecision(6)));
 

@@ -11,7 +11,7 @@ import { UserError } from "../../base/errors.ts";
 /** Random numbers a sample may ask for. */
 const DRAWS = 16;
 
-/** Null where no random choices are made; else the numbers of this sample in this epoch, until the next are asked for. */
+/** Null where no random choices are made; else the numbers of this sample in this epoch, until those of the next sample are drawn. */
 export function drawsOf(seed: number | null): (sample: number, epoch: number) => Draw | null {
   if (seed === null) return () => null;
   let of = -1, now = 0;
@@ -43,14 +43,14 @@ function openLevels(levels: Float32Array): (bytes: Uint8Array, into: Uint8Array)
   };
 }
 
-// Readers that are asked for all samples of a part at once, such as a user's own code: whoever reads, and however
+// Readers that are given all samples of a part at once, such as a user's own code: whoever reads, and however
 // many threads do, the calls are the same.
 
 /** Reads all samples of a part. Never used by two threads: each opens its own. */
 export interface WholeReader {
   /** Writes each sample's row; throws what ends the run. */
   readPart(indices: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array): void;
-  /** Of one stored input, before it is cropped or turned. */
+  /** The shape of one stored input, before it is cropped or turned. */
   readonly stored: readonly number[];
   readonly path: string;
   close(): void;
@@ -110,9 +110,9 @@ function openWhole(t: Threaded, reader: WholeReader): Pipeline {
 export interface Pipeline {
   /** Writes sample `id` of the source, as it is seen in this epoch. The number of samples passed over on the way. */
   row(id: number, epoch: number, input: Uint8Array, target: Uint8Array): number;
-  /** The same of all samples of a part, one row after the other; there where the reader is asked for whole parts. */
+  /** The same of all samples of a part, one row after the other; present where the reader takes whole parts. */
   part?(ids: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array): number;
-  /** Samples of which several are read sooner one after the other have the same number; left out where none are. */
+  /** Samples that are read faster one after the other have the same number; left out where none are. */
   readonly groupOf?: (id: number) => number;
   close(): void;
 }

@@ -40,7 +40,7 @@ export interface Reader {
   readonly path?: string;
 }
 
-/** Uniform numbers in [0, 1) of one sample in one epoch: `draw(k)` is the same whenever and wherever it is asked for. */
+/** Uniform numbers in [0, 1) of one sample in one epoch: `draw(k)` is the same in every thread and at every time. */
 export type Draw = (k: number) => number;
 
 /** A sample that can't be read or used. Whether that ends the run is the user's choice (data.bad_samples). */
@@ -55,9 +55,9 @@ export class BadSample extends Error {
 export interface ReaderSpec {
   /** The address of the module that reads: its default export is a ReaderModule. */
   readonly module: string;
-  /** Whether several samples share a chunk of the file (Reader.groupOf), so that seeing more of them ahead saves work. */
+  /** True where several samples share a chunk of the file (Reader.groupOf): seeing more of them ahead saves work. */
   readonly grouped?: boolean;
-  /** Whether it is asked for all samples of a part at once (WholeReader), in one thread. */
+  /** True where it is given all samples of a part at once (WholeReader), in one thread. */
   readonly whole?: boolean;
 }
 
@@ -94,7 +94,7 @@ function moduleOf({ module }: ReaderSpec): ReaderModule {
   return reader;
 }
 
-// What threads need to know to read a source's rows: plain data, sent to each.
+// Threads read a source's rows with this plain data, which each of them is sent.
 
 /** @internal */
 export interface Threaded {
@@ -106,12 +106,11 @@ export interface Threaded {
   /** One row of a raw batch. */
   readonly input: Field;
   readonly target: Field;
-  /** What each byte of each channel becomes (levels.ts), where threads make floats of bytes; in shared memory. */
+  /** The floats that each byte of each channel becomes, where threads make floats of bytes; in shared memory. */
   readonly levels: Float32Array | null;
   /** Applied to each sample as it is read; null where the stored sample is the row. */
   readonly geometry: Geometry | null;
   /** The seed of its random choices; null in validation, which makes none. */
   readonly seed: number | null;
-  /** What becomes of a sample that can't be read. */
   readonly bad: "fail" | "skip";
 }

@@ -1,4 +1,4 @@
-// What the made-up data sets share: their specification, its limits, and keyed draws.
+// The made-up data sets share this: their specification, its limits, and keyed draws.
 import { rand, randn } from "../../../ffi/ops.ts";
 import { manualSeed } from "../../../ffi/context.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";

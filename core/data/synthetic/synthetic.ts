@@ -252,7 +252,7 @@ function teacher(seed: number, features: number, outputs: number): (x: Tensor) =
   return (x) => div(sub(raw(x), centre), spread);
 }
 
-// Which made-up task fits a model and its loss.
+// A made-up task is chosen to fit a model and its loss.
 
 const IMAGE_MODEL = /^(simple-convnet|cosmo-cnn|vit|resnet\d+)$/;
 

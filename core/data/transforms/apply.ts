@@ -15,7 +15,7 @@ import { mixer } from "./mix.ts";
 // Images for a model on the CPU: loader threads write the floats that the model sees, while a row of them is in their
 // cache. Bytes go to a GPU as they are, and become floats there.
 
-/** The source with a `host` beside it, where each byte's float hangs on its channel alone. */
+/** The source with a `host` beside it, where each byte's float depends on its channel alone. */
 function onHost(source: Source): Source {
   const { threaded, bytewise } = source;
   if (!bytewise || threaded?.input.dtype !== "u8") return source;
@@ -30,7 +30,7 @@ function onHost(source: Source): Source {
   return { ...source, host: { ...source, threaded: now, finish, ...readRows(now) } };
 }
 
-/** What `finish` makes of 256 images that have all pixels alike: so its own bits. In memory that threads share. */
+/** A table of what `finish` makes of 256 images of one colour each, so its own bits; in memory that threads share. */
 function levelsOf(source: Source, [channels, ...rest]: readonly number[]): Float32Array {
   return scope(() => {
     const { shape, dtype } = source.threaded!.target;
@@ -50,7 +50,7 @@ function levelsOf(source: Source, [channels, ...rest]: readonly number[]): Float
   });
 }
 
-// What the settings ask to be done to samples, put on the sources: geometry as they are read, values and mixing where
+// The transforms of the settings are put on the sources: geometry as samples are read, values and mixing where
 // the batch is.
 
 export interface Pair {
@@ -60,7 +60,7 @@ export interface Pair {
 
 export interface Transformed extends Pair {
   readonly notes: string[];
-  /** What values are normalised with; null for nothing. */
+  /** Null where nothing is normalised. */
   readonly normalisation: Normalisation | null;
 }
 
@@ -69,7 +69,7 @@ interface Settings {
   readonly seed: number;
   /** True where nothing is random, not even for training samples. */
   readonly plain?: boolean;
-  /** Whether long work says nothing of how far it is. */
+  /** True where long work shows no progress. */
   readonly quiet?: boolean;
 }
 
@@ -180,7 +180,7 @@ const rawField = (source: Source) =>
     return { ...source.input, shape: input.shape.slice(1), dtype: input.dtype };
   });
 
-/** What settings, statistics or the kind of data say; null for none. `data.mean` and `data.std` win. */
+/** Null for none. `data.mean` and `data.std` win over statistics and over what the kind of data is used with. */
 function normalisationOf(
   still: () => Source,
   data: Config["data"],
@@ -221,8 +221,8 @@ function normalisationOf(
         },
         indices: train.indices,
       };
-      const { statistics, notes: said } = statisticsOf({ ...train, batch }, what, quiet);
-      notes.push(...said);
+      const { statistics, notes: measured } = statisticsOf({ ...train, batch }, what, quiet);
+      notes.push(...measured);
       return statistics;
     }
   }

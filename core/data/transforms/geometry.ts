@@ -4,7 +4,7 @@ import { BadSample, type Draw, type Numbers, type Stored } from "../reading/read
 import { UserError } from "../../base/errors.ts";
 import { openResize, resizedSize, type Size } from "./resize.ts";
 
-// Which pixels of a stored image or map become a sample: the plan, as plain data that threads are sent.
+// The plan says which pixels of a stored image or map become a sample. It is plain data that threads are sent.
 
 export interface Geometry {
   /** The shorter side becomes this long (bilinear, with Pillow's antialiasing); 0 leaves the size. */
@@ -24,7 +24,6 @@ export interface Geometry {
 /** Equal planes, such as the channels of an image, with the steps in `data` from one row or column to the next. */
 export interface Planes {
   readonly data: Numbers;
-  /** Where each plane begins. */
   readonly starts: readonly number[];
   readonly height: number;
   readonly width: number;
@@ -34,7 +33,6 @@ export interface Planes {
 
 /** Where planes go: the steps in the target, which are 1 and a row's length in one order or the other, of any sign. */
 interface Target {
-  /** Of the first pixel of the first plane. */
   readonly start: number;
   readonly plane: number;
   readonly row: number;
@@ -132,7 +130,7 @@ function copyOne(
 // From a stored image or map to the pixels of a sample: resize, crops, flips, turns, in one pass where nothing is
 // resized.
 
-/** Which random number of a sample decides what. */
+/** Each choice about a sample has a random number of its own. */
 const TOP = 0, LEFT = 1, MIRROR = 2, UPSIDE_DOWN = 3, TURN = 4;
 
 const asItIs = (plan: Geometry) =>

@@ -57,7 +57,6 @@ type Settings = Pick<Config["data"], "mixup" | "cutmix" | "one_hot">;
 
 export interface Mixer {
   apply(batch: Batch, part: Part, training: boolean): Batch;
-  /** What becomes of the target's field. */
   target(field: Field, training: boolean): Field;
 }
 
@@ -156,12 +155,12 @@ export function mix(batch: Batch, part: Part, mixing: Mixing): Batch {
   });
 }
 
-/** Which random number of a pair decides what; the Beta distribution takes as many as it needs from there on. */
+/** Each choice about a pair has a random number of its own; the Beta distribution takes as many as it needs. */
 const COIN = 0, ROW = 1, COLUMN = 2, SHARE = 3;
 /** Random numbers a pair may ask for. */
 const DRAWS = 1024;
 
-/** Of each sample: its own share in the mixed input and target, and the box that it takes from its mate. */
+/** For each sample: its own share in the mixed input and target, and the box that it takes from its mate. */
 export interface Drawn {
   readonly shares: Float64Array;
   readonly targetShares: Float64Array;

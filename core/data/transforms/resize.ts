@@ -64,7 +64,7 @@ function span({ from, taps }: Filter): [first: number, count: number] {
   return last < 0 ? [0, 0] : [from[0], from[last] + taps[last] - from[0]];
 }
 
-/** What each pixel of a line is made of: `taps` pixels in a row. */
+/** Each pixel of a line is made of `taps` pixels in a row. */
 interface Filter {
   readonly from: Int32Array;
   readonly taps: Int32Array;

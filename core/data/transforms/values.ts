@@ -8,7 +8,7 @@ import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 
-// What is done to each value of a finished batch: scaling, then each channel to mean 0 and deviation 1.
+// Each value of a finished batch is scaled; then each channel is brought to mean 0 and deviation 1.
 
 /** One number for all channels, or one for each. */
 export interface Normalisation {
@@ -18,7 +18,7 @@ export interface Normalisation {
   readonly std: readonly number[];
 }
 
-/** What `data.mean` and `data.std` say; where only one is given, the other changes nothing. */
+/** The normalisation of `data.mean` and `data.std`; where only one is given, the other changes nothing. */
 export function givenIn({ mean, std }: Pick<Config["data"], "mean" | "std">): Normalisation {
   const deviations = numbers("std", std, 1);
   const low = deviations.find((value) => value <= 0);
@@ -132,12 +132,12 @@ function normaliser({ mean, std }: Normalisation, shape: readonly number[], note
   };
 }
 
-// What kinds of data are normalised with where the settings leave it open, of values from 0 to 1.
+// Some kinds of data are normalised with these where the settings leave it open. Values are from 0 to 1.
 
-/** torchvision's figures for models that see photographs. */
+/** torchvision's constants for models that see photographs. */
 export const IMAGENET: Normalisation = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
 
-/** By kind of data; other kinds are left as they are. */
+/** By kind of data; other kinds stay as they are. */
 export const USUAL: Readonly<Record<string, Normalisation>> = {
   mnist: { mean: [0.1307], std: [0.3081] },
   imagefolder: IMAGENET,

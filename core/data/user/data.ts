@@ -24,7 +24,7 @@ import {
 
 const TASKS = ["classification", "regression", "language", "segmentation"];
 
-/** Samples as two tensors, or read as they are asked for. */
+/** Samples as two tensors, or read on demand. */
 type Samples = { input: Tensor; target: Tensor } | OnDemandSamples;
 
 interface Made {
@@ -52,7 +52,7 @@ export function userData(
   file: UserFile,
   data: Config["data"],
   seed: number,
-  untold = false,
+  withoutTargets = false,
 ): Sources {
   const made = file.make({ settings: data satisfies DataSettings, seed }) as Made;
   if (
@@ -68,8 +68,8 @@ export function userData(
     throw new UserError("usage", `${file.path}: ${why}. ${DATA_EXAMPLE}`);
   }
   const settings = { data, seed };
-  if (untold) [made.train, made.val] = [withTargets(made.train), made.val && withTargets(made.val)];
-  const opened = untold ? { ...file, reader: undefined } : file; // a thread would ask for the targets
+  if (withoutTargets) [made.train, made.val] = [withTargets(made.train), made.val && withTargets(made.val)];
+  const opened = withoutTargets ? { ...file, reader: undefined } : file; // a thread would ask for the targets
   const train = open(opened, made, "train", made.train, settings);
   const val = made.val ? open(opened, made, "val", made.val, settings) : null;
   for (const field of ["input", "target"] as const) {
@@ -124,7 +124,7 @@ function open(
   return memorySource({ ...common, input, target });
 }
 
-/** Of probabilities, which have one row of numbers a sample, nothing is known. */
+/** Nothing is known of probabilities, which have one row of numbers a sample. */
 function checkClasses(path: string, role: UserSplit, target: Tensor, outputs: number): void {
   if (target.shape.length > 1) return;
   if (isFloating(target.dtype)) {
@@ -149,7 +149,7 @@ const MOST_SAMPLES = 2 ** 31 - 1;
 const here = new Map<string, OnDemandSamples>();
 const HERE = "own data";
 
-/** Samples that are read as they are asked for, by loader threads where the file's own module for that is known. */
+/** Samples that are read on demand, by loader threads where the file's own module for that is known. */
 function readSource(
   { path, hash, reader }: UserFile,
   common: Pick<Source, "name"> & { task: Facts["task"]; outputs: number; description: string },

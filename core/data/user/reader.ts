@@ -14,16 +14,15 @@ import type { DataSettings } from "../../models/user/library.ts";
 
 export type UserSplit = "train" | "val";
 
-/** Samples that are read as they are asked for. */
+/** Samples that are read on demand. */
 export interface OnDemandSamples {
   readonly length: number;
   batch(ids: readonly number[], epoch: number): unknown;
 }
 
-/** What a thread needs to know to read them. */
 export interface OwnSpec extends ReaderSpec {
   readonly path: string;
-  /** Of the file as the main thread has it. */
+  /** The hash of the file as the main thread has it. */
   readonly hash: string;
   readonly role: UserSplit;
   readonly length: number;
@@ -109,7 +108,7 @@ function bytesOf(t: Tensor, length: number): Uint8Array {
   return bytes;
 }
 
-/** What the user's function gives for these samples: rows, and as they were for the first. In the caller's scope. */
+/** The user's function gives rows for these samples, like those of the first. They are in the caller's scope. */
 export function readUserBatch(
   { path, role, input, target }: Pick<OwnSpec, "path" | "role"> & Partial<Pick<OwnSpec, "input" | "target">>,
   samples: OnDemandSamples,

@@ -138,7 +138,7 @@ const WORDS: Readonly<Record<string, number>> = {
   "false": 0,
 };
 
-/** What a word means in a column of numbers, NaN being a missing one; undefined when it is just text. */
+/** The value of a word in a column of numbers: NaN for a missing one, undefined for plain text. */
 export function wordValue(text: string): number | undefined {
   const word = text.trim().toLowerCase();
   return Object.hasOwn(WORDS, word) ? WORDS[word] : undefined;

@@ -19,7 +19,7 @@ interface TableLayout {
   readonly start: number;
   readonly linesBefore: number;
   /** One line for the user. */
-  readonly said: string;
+  readonly text: string;
 }
 
 interface Line {
@@ -68,7 +68,7 @@ function tableLayoutOf(path: string, bytes: Uint8Array): TableLayout {
     linesBefore += lines[0].number;
   }
   const numbered = names !== null && names[0] === "";
-  const said = names
+  const namesText = names
     ? `names in line ${linesBefore}`
     : `no names in it, so columns are called 0 to ${columns - 1}`;
   return {
@@ -77,7 +77,7 @@ function tableLayoutOf(path: string, bytes: Uint8Array): TableLayout {
     numbered,
     start,
     linesBefore,
-    said: `${name} between cells, ${said}${numbered ? ", column 0 without one left out" : ""}`,
+    text: `${name} between cells, ${namesText}${numbered ? ", column 0 without one left out" : ""}`,
   };
 }
 
@@ -166,7 +166,7 @@ export const withTable = <R>(
     const lines = countLines(bytes, layout.start);
     room(file.size + 4 * lines * layout.names.length, lines);
     const columns = readColumns(path, bytes, layout, lines);
-    return use({ path, kind: "text table", noun: "column", columns, facts: { layout: layout.said } });
+    return use({ path, kind: "text table", noun: "column", columns, facts: { layout: layout.text } });
   });
 
 const NEWLINE = 10;

@@ -10,7 +10,7 @@ export function unforeseen(what: string): never {
   throw new Unforeseen(what);
 }
 
-/** What one structure of a file may take at most: whatever a damaged length says, no more memory is asked for. */
+/** One structure of a file may take this much: whatever a damaged length says, no more memory is taken. */
 const MOST = 64 * 2 ** 20;
 
 export interface FileView {
@@ -167,7 +167,7 @@ export function lookup3(bytes: Uint8Array): number {
 
 const turn = (value: number, bits: number): number => value << bits | value >>> 32 - bits;
 
-/** What was read of the span so far is followed by its sum. */
+/** The part of the span that was read so far is followed by its sum. */
 export function checkSum(span: Span): void {
   const covered = span.bytes.subarray(0, span.position);
   if (lookup3(covered) !== span.u32()) unforeseen("a structure fails its checksum");

@@ -11,7 +11,7 @@ const KINDS = 11, BITS = 4;
 
 export interface Type {
   readonly kind: number;
-  /** Of an element, in bytes. */
+  /** The bytes of an element. */
   readonly size: number;
   readonly signed: boolean;
   readonly bigEndian: boolean;
@@ -20,7 +20,7 @@ export interface Type {
   readonly utf8: boolean;
   /** Floats as IEEE 754 has them, whole numbers that use all their bits. */
   readonly plain: boolean;
-  /** Of an enumeration. */
+  /** The names of an enumeration. */
   readonly names: ReadonlyMap<string, number> | null;
 }
 
@@ -109,7 +109,7 @@ const MOST_DIMENSIONS = 32;
 export interface Space {
   /** Null for a dataspace without elements; [] for a single one. */
   readonly shape: readonly number[] | null;
-  /** Whether it can have no other shape. */
+  /** True where it can have no other shape. */
   readonly fixed: boolean;
 }
 
@@ -132,7 +132,7 @@ const SCALAR = 0, SIMPLE = 1, NONE = 2;
 
 export const elements = (shape: readonly number[]): number => shape.reduce((total, size) => total * size, 1);
 
-// What variables of HDF5 files are to us: their types, and why some can't be used.
+// Variables of HDF5 files have these types here, and some can't be used.
 
 export interface Hdf5 {
   readonly variables: readonly Variable[];
@@ -145,7 +145,7 @@ export interface Facts {
   readonly kind: number;
   readonly size: number;
   readonly signed: boolean;
-  /** Of an enumeration of bytes. */
+  /** The names of an enumeration of bytes. */
   readonly names: ReadonlyMap<string, number> | null;
   /** Null where it holds nothing. */
   readonly shape: readonly number[] | null;

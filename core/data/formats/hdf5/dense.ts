@@ -45,7 +45,7 @@ export function readTree2(file: FileView, address: number, type: number, each: (
   if (met !== total) unforeseen("a tree with fewer records than it says");
 }
 
-/** What a node of each level holds at most, and the bytes of the numbers beside a child's address. */
+/** For each level: the most that a node holds, and the bytes of the numbers beside a child's address. */
 function pointers(nodeBytes: number, bytes: number, depth: number) {
   const leaf = Math.floor((nodeBytes - FRAME) / bytes);
   const childBytes = bytesFor(leaf);
@@ -75,7 +75,7 @@ interface Heap {
   readonly directRows: number;
   readonly summed: boolean;
   readonly root: number;
-  /** Of the root, where it is a block of blocks; else 0. */
+  /** The rows of the root, where it is a block of blocks; else 0. */
   readonly rows: number;
 }
 

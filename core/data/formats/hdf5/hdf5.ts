@@ -54,7 +54,7 @@ export interface DatasetStorage {
   readonly width: number;
   readonly bigEndian: boolean;
   readonly filters: readonly { readonly id: number; readonly cd_values: readonly number[] }[];
-  /** Of its object header, from the beginning of what is HDF5 in the file. */
+  /** The address of its object header, from the beginning of what is HDF5 in the file. */
   readonly address: number;
   /** Part of it by the library, in this machine's byte order. */
   slice(first: readonly number[], counts: readonly number[]): Uint8Array;
@@ -81,7 +81,7 @@ function ownRows(dataset: DatasetStorage, lead: number, file: OpenFile): FileRow
   return storageOf(view, layout, dataset, (table, chunk) => fillOf(dataset, table.addresses, chunk))(lead);
 }
 
-/** What stands where no chunk was written. */
+/** The value that stands where no chunk was written. */
 function fillOf(
   { shape, width, bigEndian, slice }: DatasetStorage,
   addresses: Float64Array,
@@ -99,7 +99,7 @@ function fillOf(
   return element;
 }
 
-/** Whether the first, the middle and the last row are what the library finds there, or neither can read them. */
+/** True where the first, the middle and the last row are what the library finds, or neither can read them. */
 function agrees(
   rows: FileRows | ChunkRows,
   { name, shape, width, slice }: DatasetStorage,
@@ -292,7 +292,7 @@ export type { Hdf5 };
 
 const SIGNATURE = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
 
-/** Whether these first bytes of a file say HDF5. */
+/** True where these first bytes of a file say HDF5. */
 export const isHdf5 = (head: Uint8Array): boolean => SIGNATURE.every((byte, i) => head[i] === byte);
 
 /** Must have come to its end before the file is opened: brings HDF5's library if this file needs it. */

@@ -5,7 +5,7 @@ import { checkSum, type FileView, Span, unforeseen, viewOf } from "./bytes.ts";
 // The first bytes of an HDF5 file: where its root is, and where it ends.
 
 export interface Superblock {
-  /** Of the root group's object header. */
+  /** The address of the root group's object header. */
   readonly root: number;
   /** The file up to where HDF5 says that it ends. */
   readonly file: FileView;
@@ -13,7 +13,7 @@ export interface Superblock {
 
 const SIGNATURE_BYTES = 8;
 
-/** Of files with nothing before the HDF5 in them, with addresses and lengths of 8 bytes, that nobody writes. */
+/** Reads files with nothing before the HDF5 in them, addresses and lengths of 8 bytes, and no writer at work. */
 export function readSuperblock(file: Pick<OpenFile, "read">, size: number): Superblock {
   const whole = viewOf(file, size);
   const head = whole.at(0, Math.min(size, 96));
@@ -121,7 +121,7 @@ const NIL = 0,
   TREE_SIZES = 19,
   COUNT = 22;
 
-/** Of these there may be several in one header. */
+/** One header may have several of these. */
 const MANY = [NIL, COMMENT, LINK, ATTRIBUTE, CONTINUATION];
 /** And these say nothing that is of use here. */
 const IDLE = [NIL, GROUP_INFO, COMMENT, OLD_TIME, CONTINUATION, TIME, TREE_SIZES, COUNT];
@@ -134,7 +134,7 @@ const HANDLED_MESSAGES = [
 const SHARED = 2, FAIL_UNKNOWN = 0x80;
 const MOST_BLOCKS = 4096, MOST_BYTES = 16 * 2 ** 20;
 
-/** What a header says, by the type of message; a span is read once. */
+/** The messages of a header, by their type; a span is read once. */
 export interface Messages {
   /** The one message of this type. */
   one(type: number): Span | null;
@@ -142,7 +142,7 @@ export interface Messages {
 }
 
 interface Block {
-  /** Of its messages alone. */
+  /** The bytes of its messages alone. */
   readonly span: Span;
 }
 

@@ -6,7 +6,7 @@ import { formatBytes } from "../../../base/format.ts";
 import { BadSample } from "../../reading/reader.ts";
 import { type LibraryRows, product, type RowReader } from "../../columns/rows.ts";
 
-// The HDF5 library and how values are asked of it. It is WebAssembly and waits to be loaded until a file needs it: no
+// The HDF5 library and how values are read by it. It is WebAssembly and waits to be loaded until a file needs it: no
 // other command pays for it. Of its builds only dist/node is in the executable (scripts/build): it reads files where
 // they are.
 
@@ -38,12 +38,12 @@ interface FileCalls {
 const WRITING = 3, DENIED = 2; // O_WRONLY and O_RDWR; EACCES as WebAssembly counts
 const own = new Set<string>();
 let outside = false;
-/** What was refused last, until it is told. */
+/** The file that was refused last, until an error names it. */
 let refused: string | null = null;
 
-/** Whether links and storage in other files are followed, as the user asks with --external-files. In this thread. */
-export function followOtherFiles(asked: boolean): void {
-  outside = asked;
+/** Follows links and storage in other files, as the user wishes with --external-files. In this thread. */
+export function followOtherFiles(follow: boolean): void {
+  outside = follow;
 }
 
 export const followsOtherFiles = (): boolean => outside;
@@ -89,7 +89,7 @@ export function hdf5Library(): Library {
   return loaded;
 }
 
-/** What a slice is read from: file_id and path of the library's own dataset. */
+/** A slice is read from file_id and path of the library's own dataset. */
 type DatasetPath = Pick<Dataset, "file_id" | "path">;
 
 /** Part of a dataset as row-major bytes in this machine's order; `width` is the bytes of an element. */

@@ -18,7 +18,7 @@ import { elements, ENUM, FLOAT, INTEGER, readSpace, readType, ROWS, TEXT, type T
 
 export interface Link {
   readonly name: string;
-  /** Of an object header. */
+  /** The address of an object header. */
   readonly address: number;
 }
 

@@ -31,7 +31,7 @@ import {
 
 let last: { readonly mark: FileMark; readonly content: Hdf5 | null } | null = null;
 
-/** What is in a file; null where the library has to say it. Asked again of the same file, it is not read again. */
+/** Reads what is in a file, once for each state of it; null where HDF5's library has to read it. */
 export function readOwn(path: string): Hdf5 | null {
   const mark = markOf(path);
   const { mark: known } = last ?? {};
@@ -71,7 +71,7 @@ interface Found {
   variable(pathsOf: Map<number, Found[]>): Variable;
 }
 
-/** Of chunks: the library's way is to look for those of the chosen datasets alone. */
+/** The library looks for the chunks of the chosen datasets alone, so files beyond these numbers are left to it. */
 const MOST_DEPTH = 64, MOST_OBJECTS = 65536, MOST_CELLS = 2 ** 22;
 
 function readTree(opened: Opened, root: number): Hdf5 {

@@ -21,16 +21,16 @@ type StorageLayout =
     readonly kind: "chunks";
     readonly at: number | null;
     readonly chunk: readonly number[];
-    /** Of an element. */
+    /** The bytes of an element. */
     readonly width: number;
     readonly index: "tree" | "one" | "implicit" | "array" | "tree2";
-    /** Of the one chunk, where it is packed. */
+    /** The bytes of the one chunk, where it is packed. */
     readonly one?: { readonly size: number; readonly mask: number };
   };
 
 const COMPACT = 0, CONTIGUOUS = 1, CHUNKED = 2;
 
-/** Of version 3, which most files have, and 4 and 5, of files for HDF5 1.10 or 2.0 and later alone. */
+/** Versions are 3, which most files have, and 4 and 5, which only HDF5 1.10 or 2.0 and later read. */
 export function readLayout(messages: Messages): StorageLayout {
   const span = messages.one(LAYOUT) ?? unforeseen("a dataset without a layout");
   const version = span.u8(), kind = span.u8();
@@ -92,7 +92,7 @@ interface Filter {
 }
 
 const MOST_FILTERS = 32, OWN_NAMES = 256;
-/** Of filters that need no name in the file, the one that can't be read here. */
+/** This filter can't be read here, and needs no name in the file. */
 const NAMES: Readonly<Record<number, string>> = { 4: "szip" };
 
 export function readFilters(messages: Messages): Filter[] {
@@ -141,7 +141,7 @@ export function readFill(messages: Messages, width: number): Uint8Array | null {
   return bytes >= 2 ** 31 ? null : value(bytes);
 }
 
-// Where each chunk of an HDF5 dataset is: its index of chunks -> a table in shared memory.
+// The index of chunks becomes a table in shared memory: the place of each chunk of a dataset.
 
 /** Beyond, the table would take more than 256 MiB. */
 const MOST_CELLS = 2 ** 24;
@@ -150,7 +150,7 @@ type Chunked = Extract<StorageLayout, { kind: "chunks" }>;
 
 export interface Shape {
   readonly shape: readonly number[];
-  /** Whether it can have no other shape; undefined where that is not known. */
+  /** True where it can have no other shape; undefined where that is not known. */
   readonly fixed?: boolean;
   readonly packed: boolean;
 }
@@ -160,7 +160,7 @@ interface Grid extends Shape {
   /** Chunks in each dimension, and in all. */
   readonly grid: readonly number[];
   readonly cells: number;
-  /** Of a chunk that is not packed, and of an element. */
+  /** The bytes of a chunk that is not packed, and of an element. */
   readonly bytes: number;
   readonly width: number;
 }
@@ -206,7 +206,7 @@ function readChunks(file: FileView, layout: Chunked, dataset: Shape): ChunkTable
   return table;
 }
 
-/** Of chunks that were never written. */
+/** A table of chunks that were never written. */
 const emptyTable = (cells: number): ChunkTable => ({
   addresses: new Float64Array(new SharedArrayBuffer(8 * cells)).fill(-1),
   sizes: new Uint32Array(new SharedArrayBuffer(4 * cells)),
@@ -223,7 +223,7 @@ function cellOf({ grid }: Grid, place: readonly number[]): number {
   return cell;
 }
 
-/** Whether the places come one after the other, as in an order in which each can be found. */
+/** True where a comes before b in the order in which an index lists its chunks. */
 function isBefore(a: readonly number[], b: readonly number[]): boolean {
   const d = a.findIndex((value, i) => value !== b[i]);
   return d >= 0 && a[d] < b[d];
@@ -324,7 +324,7 @@ function readArray(file: FileView, at: number, { packed, bytes, cells }: Grid, p
 export interface StoredDataset {
   readonly file: FileMark;
   readonly shape: readonly number[];
-  /** Whether it can have no other shape; undefined where that is not known. */
+  /** True where it can have no other shape; undefined where that is not known. */
   readonly fixed?: boolean;
   /** Bytes of an element. */
   readonly width: number;

@@ -15,7 +15,7 @@ export function openRoom(): Room {
   };
 }
 
-// What an image is and how large, from the bytes its file begins with.
+// The first bytes of a file say what kind of image it is, and how large.
 
 export type Format = "jpeg" | "png" | "webp";
 
@@ -28,7 +28,7 @@ export interface Header {
 export interface JpegHeader extends Header {
   /** 1 is grey, 3 is colour, 4 is CMYK. */
   readonly channels: number;
-  /** Where the first scan begins: there is no picture before. */
+  /** The first scan begins here: there is no picture before. */
   readonly scan: number;
   /** Its picture comes in several scans, each of which goes over all or some of the pixels again. */
   readonly again: boolean;

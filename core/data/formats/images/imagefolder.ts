@@ -60,14 +60,14 @@ export function sizes(sizeAt: (index: number) => Sized, indices: Int32Array, dat
   const other = looked.find((one) => comesOut(one) !== comesOut(first));
   if (other && !cropped) throw mixed(first, other, data.resize);
   const one = looked.every(({ width, height }) => width === first.width && height === first.height);
-  return { ...first, said: one ? `${first.height} x ${first.width}` : "various sizes" };
+  return { ...first, text: one ? `${first.height} x ${first.width}` : "various sizes" };
 }
 
 function mixed(a: Sized, b: Sized, resize: number): UserError {
-  const said = ({ path, width, height }: Sized) => `${path} is ${width} wide and ${height} high`;
+  const text = ({ path, width, height }: Sized) => `${path} is ${width} wide and ${height} high`;
   return new UserError(
     "data",
-    `The images have several sizes: ${said(a)}, ${said(b)}; a batch needs them in one. ` +
+    `The images have several sizes: ${text(a)}, ${text(b)}; a batch needs them in one. ` +
       (resize > 0
         ? `--resize ${resize} makes the shorter sides equal, not the longer: add --centre-crop ${resize}, or ` +
           `--random-crop ${resize}.`
@@ -81,7 +81,7 @@ const unreadable = ({ path, reason }: BadSample) =>
     `${path} ${reason}. Repair it, or have such images left out with --bad-samples skip.`,
   );
 
-// Which libturbojpeg decodes JPEG, if any.
+// The machine's libturbojpeg decodes JPEG where there is one (docs/design/data.md says how much faster).
 
 /** HPCTRAIN_TURBOJPEG names one, or says "none"; else the machine's, or that of the environment libtorch is in. */
 export function turboJpeg(): string | null {
@@ -146,7 +146,7 @@ export function openImageFolder({ data, training: { seed }, model }: DataRequest
   };
 }
 
-/** Whether `auto` should take this folder for one: there are images in one of its folders. */
+/** True where `auto` takes this folder for one: there are images in one of its folders. */
 export function looksLikeImages(root: string): boolean {
   const inside = (folder: string) =>
     quietly(() => [...Deno.readDirSync(folder)].some(({ name }) => IMAGE.test(name)));
@@ -156,7 +156,7 @@ export function looksLikeImages(root: string): boolean {
   });
 }
 
-/** What can't be looked at is for whoever reads it to complain of. */
+/** A folder that can't be looked at is refused later, by the code that reads it. */
 function quietly(test: () => boolean): boolean {
   try {
     return test();
@@ -165,7 +165,7 @@ function quietly(test: () => boolean): boolean {
   }
 }
 
-/** What is divided already has folders of those names with the classes' folders in them. */
+/** A set that is divided already has folders of those names with the classes' folders in them. */
 function halvesOf(path: string): { train: string; val: string | null } {
   const folders = foldersIn(path);
   const named = (names: readonly string[]) =>
@@ -230,7 +230,7 @@ function source(
   data: Config["data"],
 ): Source {
   const reader: ImagesSpec = { module: IMAGES_READER, listing, turbo };
-  const { width, height, said } = sizes((index) => sizeOf(listing, index), indices, data);
+  const { width, height, text } = sizes((index) => sizeOf(listing, index), indices, data);
   return threadedSource({
     name: listing.root,
     length: indices.length,
@@ -244,7 +244,7 @@ function source(
     names: classes,
     description: `${listing.root}: ${
       formatPlural(indices.length, "image")
-    } of ${said} -> ${classes.length} classes`,
+    } of ${text} -> ${classes.length} classes`,
     usual: USUAL.imagefolder,
     bytewise: true,
     finish: ({ input, target }) => ({
@@ -268,7 +268,7 @@ export function previewImages<R>(path: string, use: (preview: Preview) => R): R 
   const reader = openReader(spec);
   const sampleAt = openSamples(reader, LABEL);
   const count = imageCount(listing);
-  const { shape, said } = sizesOf(listing, count);
+  const { shape, text } = sizesOf(listing, count);
   try {
     return use({
       path,
@@ -277,7 +277,7 @@ export function previewImages<R>(path: string, use: (preview: Preview) => R): R 
       samples: count,
       noun: "field",
       facts: {
-        "train with": `${halves.train}: ${count} images of ${said}`,
+        "train with": `${halves.train}: ${count} images of ${text}`,
         ...(val ? { "validate with": `${halves.val}: ${imageCount(val.listing)} images` } : {}),
         ...(others.count > 0
           ? { "left out": `${others.count} files that are no images, such as ${others.example}` }
@@ -311,7 +311,7 @@ function classCounts(classes: readonly string[], listing: Listed["listing"], cou
 }
 
 /** Height and width where all that were looked at have the same; nothing where they differ. */
-function sizesOf(listing: Listed["listing"], count: number): { shape: readonly number[]; said: string } {
+function sizesOf(listing: Listed["listing"], count: number): { shape: readonly number[]; text: string } {
   const looked = Math.min(count, PREVIEWED);
   const sizes = Array.from({ length: looked }, (_, i) => {
     try {
@@ -323,18 +323,18 @@ function sizesOf(listing: Listed["listing"], count: number): { shape: readonly n
   });
   const good = sizes.filter((size) => size !== null);
   const bad = looked - good.length;
-  const told = (name: "height" | "width") => good.map((size) => size[name]);
+  const lengths = (name: "height" | "width") => good.map((size) => size[name]);
   const [least, most] = [Math.min, Math.max].map((of) => ({
-    height: of(...told("height")),
-    width: of(...told("width")),
+    height: of(...lengths("height")),
+    width: of(...lengths("width")),
   }));
   const one = good.length > 0 && least.height === most.height && least.width === most.width;
   const where = looked < count ? ` (${looked} were looked at)` : "";
   const broken = bad > 0 ? `; ${bad} can't be read` : "";
-  const said = one
+  const text = one
     ? `${most.height} x ${most.width}`
     : good.length === 0
     ? "no known size"
     : `various sizes, ${least.height} to ${most.height} high and ${least.width} to ${most.width} wide`;
-  return { shape: one ? [most.height, most.width] : [], said: `${said}${where}${broken}` };
+  return { shape: one ? [most.height, most.width] : [], text: `${text}${where}${broken}` };
 }

@@ -60,7 +60,7 @@ export const imageCount = ({ ends }: Listing): number => ends.length;
 /** The class of an image. */
 export const labelOf = (listing: Listing, index: number): number => listing.labels[folderOf(listing, index)];
 
-/** Its path, from where the user said the root is. */
+/** Its path, from the root that the user named. */
 export function pathOf(listing: Listing, index: number): string {
   const { root, folders, names, ends } = listing;
   const name = names.slice(index === 0 ? 0 : ends[index - 1], ends[index]);

@@ -27,7 +27,6 @@ interface Picture {
   readonly height: number;
   readonly depth: number;
   readonly type: number;
-  /** Of one pixel. */
   readonly bits: number;
 }
 

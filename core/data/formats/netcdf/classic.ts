@@ -36,7 +36,7 @@ interface Entry {
   readonly attributes: Map<string, readonly number[] | string>;
   readonly type: DType | "text";
   readonly begin: number;
-  /** Of all values, or of one record. */
+  /** The bytes of all values, or of one record. */
   readonly bytes: number;
   readonly isRecord: boolean;
 }
@@ -51,14 +51,14 @@ interface Header {
 /** The variables of an open file; they can be read as long as it is open. */
 export function classicVariables(file: FileBytes): Variable[] {
   const { path, size } = file;
-  const { records: told, entries, end } = readHeader(file);
+  const { records: declared, entries, end } = readHeader(file);
   const recorded = entries.filter((entry) => entry.isRecord);
   // Each variable's part of a record is padded to 4 bytes, but for a variable that has the records to itself.
   const stride = recorded.length === 1
     ? recorded[0].bytes
     : recorded.reduce((sum, { bytes }) => sum + padded(bytes), 0);
   const firstRecord = Math.min(...recorded.map((entry) => entry.begin));
-  const records = told ?? (stride > 0 ? Math.floor((size - firstRecord) / stride) : 0);
+  const records = declared ?? (stride > 0 ? Math.floor((size - firstRecord) / stride) : 0);
   return entries.map((entry) => {
     const { name, dimensions, attributes, type, begin, bytes, isRecord } = entry;
     const parts = isRecord ? records : 1;
@@ -156,8 +156,8 @@ function parseHeader(path: string, bytes: Uint8Array): Header {
   };
   const attributes = () => new Map(list(ATTRIBUTES, "attributes", attribute));
 
-  const told = count();
-  const records = told === STREAMING || told >= 2 ** 63 ? null : told;
+  const declared = count();
+  const records = declared === STREAMING || declared >= 2 ** 63 ? null : declared;
   const dimensions = list(DIMENSIONS, "dimensions", () => ({ name: name(), size: count() }));
   attributes();
   const entries = list(VARIABLES, "variables", (): Entry => {

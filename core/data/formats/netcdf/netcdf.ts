@@ -72,7 +72,7 @@ function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R
 function formatOf(path: string): "classic" | "hdf5" | null {
   return withFiles((open) => {
     const file = open(path);
-    // What another format may have put before HDF5 takes 512 bytes, or twice, four times, ... as many.
+    // Another format's bytes before HDF5 take 512 bytes, or twice, four times, ... as many.
     for (let at = 0; at + 8 <= file.size; at = at === 0 ? 512 : at * 2) {
       const head = file.read(at, 8);
       if (isHdf5(head)) return "hdf5";
@@ -85,7 +85,7 @@ function formatOf(path: string): "classic" | "hdf5" | null {
 /** Models that take maps: for them a grid is one sample, for others each of its points is. */
 const TAKES_MAPS = /^(simple-convnet|cosmo-cnn|vit|unet|resnet\d+)$/;
 
-/** What others give as their coordinates is taken for no feature. */
+/** A variable that others name as their coordinates is taken for no feature. */
 function columnsOf(variables: readonly Variable[], isNetcdf: boolean): VariableColumn[] {
   const describing = described(variables);
   return variables.map((variable) => {
@@ -145,17 +145,17 @@ function described(variables: readonly Variable[]): Set<string> {
   return new Set(texts.flatMap((text) => typeof text === "string" ? text.split(/[\s:]+/) : []));
 }
 
-/** What is there, but neither feature nor target unless somebody names it. */
+/** Names the columns that are neither feature nor target unless somebody names them. */
 function aside(columns: readonly VariableColumn[], chosen: readonly VariableColumn[]): string[] {
   const left = columns.filter((column) => column.onlyByName && !chosen.includes(column));
   const of = (why: string, which: (column: VariableColumn) => boolean) => {
     const these = left.filter(which);
     return these.length > 0 ? [`${list(these)} (${why})`] : [];
   };
-  const told = [
+  const asides = [
     ...of("describes others", (column) => !column.unusable && column.shape.length > 0),
     ...of("one number", (column) => !column.unusable && column.shape.length === 0),
     ...of("no numbers that can be read", (column) => column.unusable !== undefined),
   ];
-  return told.length > 0 ? [`Left aside: ${told.join("; ")}`] : [];
+  return asides.length > 0 ? [`Left aside: ${asides.join("; ")}`] : [];
 }

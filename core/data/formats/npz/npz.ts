@@ -22,7 +22,7 @@ interface NpyHeader {
   /** The first index varies fastest. */
   readonly fortran: boolean;
   readonly bigEndian: boolean;
-  /** Where the numbers begin. */
+  /** The place of the first number. */
   readonly start: number;
   /** In place of numbers that can be read: why not, to be put after the array's name. */
   readonly unusable?: string;
@@ -74,7 +74,7 @@ function readNpyHeader(where: string, file: Uint8Array, size: number): NpyHeader
   return { ...parse(where, new TextDecoder().decode(file.subarray(textAt, start))), start };
 }
 
-/** What has to be in the dictionary, in whatever order and spacing. */
+/** The dictionary must have these entries, in any order and spacing. */
 function parse(where: string, text: string): Omit<NpyHeader, "start"> {
   const descr = /['"]descr['"]\s*:\s*(?:['"]([^'"]*)['"]|(\[))/.exec(text);
   const order = /['"]fortran_order['"]\s*:\s*(True|False)/.exec(text);
@@ -188,7 +188,7 @@ function archive(file: FileBytes): Column[] {
 const ENDING = ".npy";
 const isArray = (name: string) => name.endsWith(ENDING);
 
-/** Whether `auto` should take this folder for arrays. */
+/** True where `auto` takes this folder for arrays. */
 export const looksLikeArrays = (path: string): boolean => isFolder(path) && namesIn(path).some(isArray);
 
 function folder(path: string, open: (path: string) => FileBytes): Column[] {

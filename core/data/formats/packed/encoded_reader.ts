@@ -9,7 +9,7 @@ import { damaged, openShards, rangeOf, startsOf } from "./reader.ts";
 export interface EncodedSpec extends ReaderSpec {
   readonly folder: string;
   readonly names: readonly string[];
-  /** Of each shard: its length, and the number of its first sample; then the number of all. In shared memory. */
+  /** For each shard: its length, and the number of its first sample; then the number of all. In shared memory. */
   readonly bytes: Float64Array;
   readonly starts: Int32Array;
   readonly targetBytes: number;

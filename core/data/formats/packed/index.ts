@@ -66,7 +66,7 @@ export function indexText(plan: Plan, written: ReadonlyMap<string, Shard>): stri
   return JSON.stringify({ ...planFacts(plan), train: set("train"), val: set("val") }, null, 2) + "\n";
 }
 
-/** Whether a folder is packed data, or about to be. */
+/** True for a folder that is packed data, or is becoming it. */
 export function looksPacked(folder: string): boolean {
   try {
     return Deno.readTextFileSync(join(folder, INDEX)).slice(0, 200).includes(`"${FORMAT}"`);
@@ -75,7 +75,7 @@ export function looksPacked(folder: string): boolean {
   }
 }
 
-/** Where packing keeps what it needs to go on; gone when the index is there. */
+/** Packing keeps here what it needs to go on; it is gone when the index is there. */
 export const WORK = ".packing";
 
 export function isBeingPacked(folder: string): boolean {
@@ -209,7 +209,7 @@ function list(value: unknown, where: string, wrong: Wrong): unknown[] {
 
 const short = (value: unknown) => String(JSON.stringify(value)).slice(0, 80);
 
-// Whether packed shards are the files that were packed: every byte, against the sums in the index.
+// Compares every byte of the shards with the sums in the index.
 
 /** One line for the user; throws, and names every shard that is wrong. */
 export function verifyShards(folder: string, quiet: boolean): string {

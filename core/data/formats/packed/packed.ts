@@ -48,7 +48,7 @@ const WINDOW_BYTES = 8 << 20;
 export interface Loaded {
   readonly input: Tensor;
   readonly target: Tensor;
-  /** Which samples they are: all that were asked for, less the damaged ones where these may be skipped. */
+  /** The numbers of the loaded samples: all that are wanted, less the damaged ones where these may be skipped. */
   readonly indices: Int32Array;
 }
 
@@ -130,7 +130,7 @@ function openWindow(
 
 // Some of the numbers that packed samples have as their target, by name.
 
-/** Which of the stored numbers are wanted; null for all as they are. */
+/** The places of the wanted numbers among the stored ones; null for all as they are. */
 function chosenTargets(
   folder: string,
   { task, target, names = [] }: Schema,

@@ -51,7 +51,7 @@ function fieldsOf({ encoding, input, target, task, names }: Schema, samples: num
     encoding === "rows"
       ? { ...field(input), read: rowsOf(sampleAt, (sample) => sample.input.data) }
       : { ...field(input), shape: [samples], remark: "images as their files hold them", read: null },
-    // Of encoded images the targets alone are not worth decoding all of them.
+    // The targets alone are not worth decoding all images.
     {
       ...field(target),
       texts,

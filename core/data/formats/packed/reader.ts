@@ -37,7 +37,7 @@ export function startsOf(shards: readonly Shard[]): Int32Array {
   return starts;
 }
 
-/** Which of the ranges that begin at `starts` a number is in. */
+/** Finds the range that a number is in; the ranges begin at `starts`. */
 export function rangeOf(starts: Int32Array, index: number): number {
   let low = 0, high = starts.length - 1;
   while (high - low > 1) {

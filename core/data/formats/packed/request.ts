@@ -1,4 +1,4 @@
-// What the settings request of packing: which samples or columns, and what records their origin.
+// The settings of `pack` choose which samples or columns are packed, and their origin is recorded.
 import { isAbsolute, relative, resolve } from "../../../../deps/path.ts";
 import type { Resolved } from "../../../settings/resolve.ts";
 import type { Config } from "../../../settings/settings.ts";
@@ -10,8 +10,6 @@ import { readIndex } from "./index.ts";
 import { chooseColumns, list } from "../../columns/choose.ts";
 import type { Column } from "../../columns/columns.ts";
 import { FORMATS } from "../../formats.ts";
-
-// What the settings say of packing: which samples, and what tells their origin.
 
 /** Settings that packed samples know nothing of. */
 const OF_TRAINING = [

@@ -161,7 +161,7 @@ function placeRow(
 }
 
 /**
- * Rows are stored as the source holds them where that is smaller, and what finish() makes of them can be told in a
+ * Rows are stored as the source holds them where that is smaller, and what finish() makes of them can be written in a
  * word: another type, a division by 255. Found out with numbers that show the difference, whatever the samples are.
  */
 function waysOf(source: Source): { input: Way; target: Way } {

@@ -13,10 +13,9 @@ const SHARD_BYTES = 64 << 20, MOST_SHARDS = 256;
 /** One field of a sample, as it is stored. */
 export interface StoredField {
   readonly name: string;
-  /** Of one sample. */
   readonly shape: readonly number[];
   readonly dtype: DType;
-  /** What the model sees: the stored numbers as this type ... */
+  /** The model sees the stored numbers as this type ... */
   readonly seen: DType;
   /** ... divided by this: 255 for pixels. */
   readonly divisor?: number;
@@ -33,14 +32,14 @@ export interface Schema {
   readonly names?: readonly string[];
 }
 
-/** Where the samples come from. Two origins with one hash give the same bytes. */
+/** The source of the samples. Two origins with one hash give the same bytes. */
 export interface Origin {
   /** "2lpt", "imagefolder", ... */
   readonly kind: string;
   readonly hash: string;
   /** One line for the user. */
   readonly said: string;
-  /** What else there is to know: parameters of a simulation. Plain JSON, covered by the hash. */
+  /** More about the samples, such as the parameters of a simulation. Plain JSON, covered by the hash. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
@@ -56,7 +55,7 @@ export interface Index {
   readonly version: typeof FORMAT_VERSION;
   readonly origin: Origin;
   readonly schema: Schema;
-  /** Of the schema, for readers in a hurry; rows only. */
+  /** The layout that follows from the schema; rows only. */
   readonly layout: RowLayout | null;
   readonly samplesPerShard: number;
   readonly train: readonly Shard[];
@@ -131,7 +130,7 @@ export function spelled(dtype: DType): string {
 export const unspelled = (name: unknown): DType | undefined =>
   (Object.keys(SPELLED) as DType[]).find((dtype) => SPELLED[dtype] === name);
 
-// What is to be packed, and into which shards: functions of the plan alone, so that every rank has the same.
+// The plan says what is packed into which shards. All of it follows from the plan, so every rank has the same.
 
 export interface Plan {
   /** The folder. */
@@ -140,10 +139,10 @@ export interface Plan {
   /** All of them; the last `val` are to validate with. */
   readonly samples: number;
   readonly val?: number;
-  /** As format.ts says unless told. */
+  /** The default of this file where left out. */
   readonly perShard?: number;
   readonly origin: Origin;
-  /** The most samples that are asked for at once; it changes no byte. */
+  /** The most samples that are read at once; it changes no byte. */
   readonly atOnce?: number;
   /** About how large an encoded sample is. */
   readonly sampleBytes?: number;

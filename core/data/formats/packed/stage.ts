@@ -27,7 +27,7 @@ const MOST_FILES = 1000;
 /** Written last: what is there is complete. */
 const MARK = ".staged";
 
-/** Where the data is read from now on: copied there by whichever process of this node comes first. */
+/** Copies the data to this node, unless another process has, and returns where it is read from now on. */
 export function stage(
   { data_path, stage }: Config["data"],
   say = (line: string) => console.error(line),
@@ -76,7 +76,7 @@ function expanded(folder: string): string {
   });
 }
 
-/** What is to be copied; the hash changes whenever that does. */
+/** Lists the files to copy; the hash changes whenever they do. */
 function itemsOf(from: string): { items: Item[]; hash: string } {
   const size = sizeOf(from);
   if (size < 0) throw new UserError("data", `There is no ${from}. Check data.data_path (--data-path).`);

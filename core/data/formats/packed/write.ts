@@ -127,7 +127,7 @@ export type Make = (first: number, count: number, rows: Uint8Array) => void | Pr
 
 /** How far this rank is. */
 export interface Progress {
-  /** Of this rank's samples: those that are there, and those of them that an earlier run had packed. */
+  /** Counts this rank's samples: those that are there, and those of them that an earlier run had packed. */
   readonly done: number;
   readonly kept: number;
   readonly total: number;
@@ -251,7 +251,7 @@ async function writeAll(
   }
 }
 
-/** What all ranks have still to write has to fit. */
+/** Everything that all ranks have still to write must fit. */
 function checkSpace(plan: Plan, wanted: readonly PlannedShard[]): void {
   const missing = wanted.filter(({ name }) => sizeOf(join(plan.out, name)) < 0);
   checkDisk(
@@ -277,7 +277,7 @@ async function writeOne(
   await writeText(noteOf(plan, name), JSON.stringify({ name, samples, ...written }));
 }
 
-/** Whether an earlier run, or one that was killed, has written this shard whole. */
+/** True where an earlier run, or one that was killed, has written this shard whole. */
 function isThere(plan: Plan, shard: PlannedShard): boolean {
   const path = join(plan.out, shard.name);
   if (sizeOf(path) < 0) return false;

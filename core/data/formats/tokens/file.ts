@@ -5,7 +5,7 @@ import { UserError } from "../../../base/errors.ts";
 import { markOf } from "../../files.ts";
 import type { FileMark } from "../../columns/rows.ts";
 
-// What a file without a header of its own really is, as far as its first bytes tell: text, or another format. For
+// The first bytes of a file without a header of its own tell what it really is: text, or another format. For
 // readers that would take any bytes for numbers.
 
 /** Files that begin so are never flat numbers that somebody wrote to train with. */
@@ -24,7 +24,7 @@ const SIGNATURES: readonly (readonly [bytes: readonly number[], what: string])[]
 
 /** Fewer bytes may look like anything. */
 const LEAST = 16;
-/** Of text in an encoding that is not UTF-8, so much is ASCII all the same. */
+/** Text in an encoding that is not UTF-8 is this much ASCII all the same. */
 const MOSTLY = 0.9;
 
 /** "a Parquet file"; null where nothing speaks against numbers. */
@@ -56,10 +56,10 @@ function isUtf8(head: Uint8Array): boolean {
 
 // Files of tokens: flat uint16 or uint32 numbers as nanoGPT writes them, or behind the header of llm.c.
 
-/** Where tokens are in a file. */
+/** The place of tokens in a file. */
 export interface Tokens {
   readonly mark: FileMark;
-  /** Of the first. */
+  /** The place of the first. */
   readonly at: number;
   readonly length: number;
   /** Bytes of each. */
@@ -73,7 +73,7 @@ const WIDTHS = { uint8: 1, uint16: 2, uint32: 4 } as const;
 
 export interface TokenFile extends Tokens {
   /** How they were found, for a note. */
-  readonly said: string;
+  readonly type: string;
 }
 
 /** llm.c's header is 256 int32: its mark, its version, how many tokens follow, and zeros. */
@@ -114,15 +114,15 @@ export function findTokens(file: FileBytes, type: TokenType = "auto"): TokenFile
       at: 0,
       length: size / 4,
       width: 4,
-      said: "uint32, as every second 16 bits are all but zero",
+      type: "uint32, as every second 16 bits are all but zero",
     }
-    : { mark: markOf(path), at: 0, length: size / 2, width: 2, said: "uint16" };
+    : { mark: markOf(path), at: 0, length: size / 2, width: 2, type: "uint16" };
 }
 
 function ofType({ path, size }: FileBytes, type: Exclude<TokenType, "auto">): TokenFile {
   const width = WIDTHS[type];
   if (size % width === 0) {
-    return { mark: markOf(path), at: 0, length: size / width, width, said: `${type} (data.token_type)` };
+    return { mark: markOf(path), at: 0, length: size / width, width, type: `${type} (data.token_type)` };
   }
   throw new UserError(
     "data",
@@ -181,7 +181,7 @@ function behindHeader(file: FileBytes, [magic, version, count]: Int32Array): Tok
     at: HEADER_BYTES,
     length: count,
     width: kind.width,
-    said: `uint${8 * kind.width} behind llm.c's header`,
+    type: `uint${8 * kind.width} behind llm.c's header`,
   };
 }
 
@@ -189,7 +189,7 @@ const LOOKED_AT = 1 << 16;
 /** Vocabularies end at about four times 65,536. */
 const MOST_HIGH = 4;
 
-/** Whether 16-bit words are the halves of 32-bit tokens: in real uint16 tokens every second one is not that small. */
+/** True where 16-bit words are the halves of 32-bit tokens: real uint16 tokens are not small every second time. */
 function areHalves(words: Uint16Array): boolean {
   let low = 0, high = 0;
   for (let i = 0; i + 1 < words.length; i += 2) {

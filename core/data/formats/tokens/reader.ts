@@ -5,7 +5,7 @@ import { type OpenFile, openFile } from "../../files.ts";
 import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
 import { numbersOf, type Tokens, type Width } from "./file.ts";
 
-// Where the window of each sample begins in a row of token files.
+// The plan of windows: where that of each sample begins in a row of token files.
 
 export interface Windows {
   /** How many samples. */

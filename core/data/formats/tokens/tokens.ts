@@ -54,7 +54,7 @@ export function openTokens({ data, training: { seed }, model }: DataRequest): So
       train: random,
       val: windows("tiled", held, data.val_samples),
       notes: [
-        `Tokens are ${[...new Set(all.map(({ said }) => said))].join(" and ")}` +
+        `Tokens are ${[...new Set(all.map(({ type }) => type))].join(" and ")}` +
         (largest === null ? "" : `, the largest is ${largest}`) + `; ${formatPlural(all.length, "file")}` +
         (share > 0 ? `, of which the last ${formatCount(count(held))} tokens validate` : "") +
         (model.context > 0 ? "" : ". --context sets the length of a window"),
@@ -88,7 +88,7 @@ interface Parts {
   readonly path: string;
   readonly parts: readonly Tokens[];
   readonly plan: WindowsPlan;
-  /** Of a token in a batch. */
+  /** The bytes of a token in a batch. */
   readonly width: 2 | 4;
   readonly vocabulary: number;
   readonly bad: "fail" | "skip";
@@ -156,7 +156,7 @@ function gather(row: Tensor, starts: BigInt64Array, context: number): Batch {
 
 const NAMES = { train: /(^|_)train\w*\.bin$/, val: /(^|_)val\w*\.bin$/ };
 
-/** Whether `auto` should take this folder for tokens. */
+/** True where `auto` takes this folder for tokens. */
 export const looksLikeTokens = (path: string): boolean => isFolder(path) && inside(path).train.length > 0;
 
 function inside(folder: string): { train: string[]; val: string[] } {
@@ -204,7 +204,7 @@ export function previewTokens<R>(path: string, use: (preview: Preview) => R): R 
       row: "token",
       noun: "file",
       facts: {
-        stored: [...new Set(found.map(({ said }) => said))].join(" and "),
+        stored: [...new Set(found.map(({ type }) => type))].join(" and "),
         "validate with": names.val.length > 0
           ? names.val.map((name) => basename(name)).join(", ")
           : "no file of its own",
