@@ -132,7 +132,9 @@ Deno.test("killed at any moment and started again, it comes to the same end", ()
     let runs = 0, killed = 0;
     for (let code = 1; code !== 0; runs++) {
       const child = start(out, 60);
-      const timer = setTimeout(() => child.kill("SIGKILL"), 300 + 40 * runs);
+      let ended = false;
+      child.status.then(() => ended = true);
+      const timer = setTimeout(() => ended || child.kill("SIGKILL"), 300 + 40 * runs);
       const end = await child.output();
       clearTimeout(timer);
       code = end.code;
