@@ -121,7 +121,7 @@ export {
 } from "./core/settings/resolve.ts";
 export { type ExitKind, UserError } from "./core/base/errors.ts";
 
-// What the function of a user's file is given, and what it gives.
+// The function of a user's file gets and returns these.
 export type {
   DataLibrary,
   DataSettings,

@@ -1,4 +1,4 @@
-// Whether a published figure is of the code it stands beside. Results carry the commit and a fingerprint of what they
+// Tells whether a published result belongs to the code beside it. Results carry the commit and a fingerprint of what they
 // measure; a section of the page whose code has changed since says so in its first line, which `./scripts/bench age` writes.
 import { createHash } from "node:crypto";
 import { join } from "@std/path";
@@ -6,7 +6,7 @@ import { join } from "@std/path";
 const root = new URL("..", import.meta.url).pathname;
 const page = join(root, "docs/benchmarks.md"), results = join(root, "bench/results");
 
-/** Whose change makes the figures of a section old. */
+/** A change of these makes the results of a section old. */
 export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   step: ["ffi", "core/models", "core/train"],
   loader: ["ffi", "core/data"],
@@ -20,11 +20,11 @@ export const MEASURED: Readonly<Record<string, readonly string[]>> = {
   overlap: ["ffi", "core/ranks", "core/train"],
 };
 
-/** What a result says of the code that it measured. */
+/** A result's mark of the code that it measured. */
 export interface Code {
   /** For people; null where there is no git. */
   readonly commit: string | null;
-  /** Of the files' names and texts. */
+  /** A hash of the files' names and texts. */
   readonly fingerprint: string;
 }
 

@@ -3,8 +3,6 @@
 import { TextLineStream } from "../deps/streams.ts";
 import type { Tensor } from "../ffi/tensor.ts";
 
-// A long-lived process that does as many steps (or epochs) as it is told, whoever it is.
-
 export interface Round {
   readonly seconds: number;
   readonly loss: number;
@@ -56,13 +54,25 @@ export async function startContestant(program: string, args: readonly string[]):
   };
 }
 
+/** Each round's sides in turn, every other round backwards, so that a drift of the machine meets all alike. */
+export function* turns<T>(
+  sides: Iterable<T>,
+  rounds: number,
+  first = 0,
+): Generator<[side: T, round: number]> {
+  const order = [...sides];
+  for (let round = first; round < rounds; round++) {
+    for (const side of round % 2 === 0 ? order : order.toReversed()) yield [side, round];
+  }
+}
+
 export async function* linesOf(
   stream: ReadableStream<Uint8Array<ArrayBuffer>>,
 ): AsyncGenerator<string, void> {
   yield* stream.pipeThrough(new TextDecoderStream()).pipeThrough(new TextLineStream());
 }
 
-// What a contestant of ours does: trains as many steps as each line of its input says, answers with a line of JSON.
+// Our contestant trains as many steps as each line of its input says and answers with a line of JSON.
 // contestant.ts is the other end.
 
 /** Trains that many steps; returns the last one's loss, the one value of a round that is read back. */
@@ -113,14 +123,14 @@ function peakMemory(): number {
 // The host of a virtual machine gives its processors to others too. What it took away in a turn is no time of any
 // side that is compared, so a turn that lost much is taken again.
 
-/** Of the processor time that was asked for in a turn. */
+/** The largest share of a turn's processor time that the host may take. */
 export const MOST = 0.01;
 const TRIES = 4;
 
 export interface Host {
-  /** What the turn gives, or the one of several that lost least. */
+  /** The turn's result, or that of the one of several that lost least. */
   turn<T>(take: () => Promise<T>): Promise<T>;
-  /** Of each turn that counts, the share of processor time that the host took. */
+  /** The share of processor time that the host took of each turn that counts. */
   readonly taken: readonly number[];
   /** A sentence about them. */
   said(): string;
@@ -132,16 +142,19 @@ export function openHost(stolen = stolenSoFar, tries = TRIES): Host {
   return {
     taken,
     async turn(take) {
-      let best: { value: Awaited<ReturnType<typeof take>>; share: number } | null = null;
-      for (let i = 0; i < tries && (best === null || best.share > MOST); i++) {
+      const once = async () => {
         const before = stolen();
         const value = await take();
         const after = stolen();
-        const share = (after.others - before.others) / Math.max(after.asked - before.asked, 1);
-        if (best === null || share < best.share) best = { value, share };
+        return { value, share: (after.others - before.others) / Math.max(after.asked - before.asked, 1) };
+      };
+      let best = await once();
+      for (let i = 1; i < tries && best.share > MOST; i++) {
+        const next = await once();
+        if (next.share < best.share) best = next;
       }
-      taken.push(best!.share);
-      return best!.value;
+      taken.push(best.share);
+      return best.value;
     },
     said() {
       const percent = (share: number) => `${(100 * share).toFixed(1)}%`;

@@ -1,4 +1,4 @@
-// What each way to decode a JPEG and to read HDF5 takes of processor time: the tables of docs/design/data.md.
+// The processor time of each way to decode a JPEG and to read HDF5: the tables of docs/design/data.md.
 // deno run -A bench/data_ways.ts jpeg FOLDER_OF_CLASSES, or hdf5 FILE, of bench/peers/loader_data.py.
 import { cpuUsage } from "node:process";
 import { join } from "@std/path";

@@ -105,7 +105,7 @@ const times = (all: readonly number[]) =>
   `${median(all).toFixed(2)}x (${Math.min(...all).toFixed(2)} to ${Math.max(...all).toFixed(2)})`;
 const percent = (share: number) => `${(100 * share).toFixed(0)}%`;
 
-/** Of each round, and the median of the shares: `roof` is what the machine gives, `ours` what is left of that. */
+/** Medians over the rounds: `roof` is the machine's own limit, `ours` the share of it that is reached. */
 export function efficiencies({ one, apart, two }: Omit<Rounds, "torchrun">) {
   return {
     efficiency: median(ratios(two, one, "rate")) / RANKS,

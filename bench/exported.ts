@@ -1,7 +1,15 @@
 // `scripts/bench exported`: a step of an exported model beside the zoo's own and Python's, and how soon a program of
 // 100 MB has done its first step.
 import { join } from "@std/path";
-import { type Contestant, type Host, linesOf, openHost, type Round, startContestant } from "./contestant.ts";
+import {
+  type Contestant,
+  type Host,
+  linesOf,
+  openHost,
+  type Round,
+  startContestant,
+  turns,
+} from "./contestant.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import type { Programs } from "./step.ts";
 import { type Name, workloads } from "./workloads.ts";
@@ -40,12 +48,10 @@ async function measure(p: Programs, host: Host, name: Name, folder: string): Pro
     );
   }
   const rounds: Record<Side, number[]> = { exported: [], zoo: [], eager: [] };
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const side of round % 2 === 0 ? SIDES : SIDES.toReversed()) {
-      const { seconds, tensors } = await host.turn(() => running.get(side)!.round(steps));
-      if (tensors !== first.get(side)!.tensors) throw new Error(`${name}: ${side} leaks`);
-      rounds[side].push(Math.round(seconds / steps * 1e8) / 100);
-    }
+  for (const [[side, contestant]] of turns(running, ROUNDS)) {
+    const { seconds, tensors } = await host.turn(() => contestant.round(steps));
+    if (tensors !== first.get(side)?.tensors) throw new Error(`${name}: ${side} leaks`);
+    rounds[side].push(Math.round(seconds / steps * 1e8) / 100);
   }
   for (const contestant of running.values()) await contestant.end();
   return rounds;

@@ -25,7 +25,7 @@ export interface Counted {
   readonly calls: number;
 }
 
-/** What `strace -f -ttt -e trace=%file` wrote, up to `until` (Unix seconds). What the kernel itself shows is no file. */
+/** Reads the output of `strace -f -ttt -e trace=%file` up to `until` (Unix seconds). The kernel's own folders are no files. */
 export function countCalls(trace: string, until: number): Counted {
   let opened = 0, calls = 0;
   const files = new Set<string>();

@@ -23,8 +23,6 @@ import { ranks } from "./gpu_check/ranks.ts";
 import { speed } from "./gpu_check/speed.ts";
 import { streams } from "./gpu_check/streams.ts";
 
-// What the device, its driver and libtorch are.
-
 /** The driver's own list names the model; without it the capability must do. */
 function deviceName(device: Device): string {
   if (device === "cpu") return "CPU";
@@ -57,8 +55,6 @@ const facts: Check = {
     };
   },
 };
-
-// What docs/benchmarks.md says of a check of a GPU.
 
 interface Row {
   readonly name: string;
@@ -116,8 +112,6 @@ function gpuSection({ command, device, libtorch, date, rows }: GpuResults): stri
 ${table(["Training step", "hpctrain", "PyTorch eager", "PyTorch torch.compile"], lines)}`;
 }
 
-// `scripts/gpu-check`: everything that needs a GPU, each check a row.
-
 const USAGE = "Usage: scripts/gpu-check [--device cuda|cpu] [--quick] [--only WORDS] [--out FOLDER]";
 const root = new URL("..", import.meta.url).pathname;
 
@@ -125,7 +119,7 @@ interface Asked {
   device: "cuda" | "cpu";
   quick: boolean;
   only: string;
-  /** Where the results go; a CPU's are only written where one is named. */
+  /** The folder of the results; a CPU's are only written where one is named. */
   out: string | null;
 }
 
@@ -223,7 +217,7 @@ const text = table(
   rows.map((row) => [row.name, row.figure, row.ok ? "yes" : "NO"]),
 );
 const failures = rows.filter((row) => !row.ok).length;
-// Where the results go says nothing of them.
+// The folder of the results is no part of the command that others repeat.
 const said = Deno.args.filter((word, i) => word !== "--out" && Deno.args[i - 1] !== "--out");
 const command = ["scripts/gpu-check", ...said].join(" ");
 console.log(`\n${text}\n\n${rows.length - failures} passed, ${failures} failed on ${name}`);

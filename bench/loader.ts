@@ -25,7 +25,7 @@ import type { Programs } from "./step.ts";
 interface Wait {
   readonly steps: number;
   readonly millisecondsPerStep: number;
-  /** Of the time from the first step's end to the last one's. */
+  /** The share of the time from the first step's end to the last one's. */
   readonly share: number;
 }
 
@@ -89,11 +89,9 @@ export function waitIn(lines: string): Wait {
   };
 }
 
-// `scripts/bench loader`: reading data beside PyTorch's DataLoader, on the same files and cores.
-
 const FULL: Effort = { rounds: 7, seconds: 1.5 }, QUICK: Effort = { rounds: 1, seconds: 0.05 };
 const FIRST_ROUNDS = 5, MEMORY_WORKERS = 4, WAIT_STEPS = 40;
-/** Whose first batch is timed, and whose memory is looked at. */
+/** The data sets whose first batch and memory are measured. */
 const SOME = ["mnist", IMAGES, "hdf5"];
 
 interface Found {

@@ -1,4 +1,4 @@
-// What our side of the loader benchmark does, by the training loop's own feed; loader_worker.ts begins it.
+// Our side of the loader benchmark reads by the training loop's own feed; loader_worker.ts begins it.
 import type { Resolved } from "../core/settings/resolve.ts";
 import { loadReader, openData } from "../core/data/open.ts";
 import { order, partsOf } from "../core/data/order.ts";

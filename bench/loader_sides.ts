@@ -1,17 +1,17 @@
 // The two sides of the loader benchmark and what is measured of them: data sets, speed, time to the first batch,
 // memory.
 import { join } from "@std/path";
-import { type Contestant, type Host, linesOf, startContestant } from "./contestant.ts";
+import { type Contestant, type Host, linesOf, startContestant, turns } from "./contestant.ts";
 import { median } from "./report.ts";
 
-// What the loader benchmark reads: the same files on both sides.
+// Both sides of the loader benchmark read the same files.
 
 export interface DataSet {
   readonly title: string;
-  /** What it is to PyTorch's side, and its file or folder there. */
+  /** The kind and the file or folder that PyTorch's side is given. */
   readonly kind: "mnist" | "imagefolder" | "hdf5" | "netcdf" | "npz";
   readonly file: string;
-  /** What of it is read on our side, where that is not the same file: made from it by `hpctrain pack`. */
+  /** The packed form that our side reads, where it is not the same file: `hpctrain pack` makes it. */
   readonly packed?: string;
   readonly flags: readonly string[];
   /** Variables of our side's environment. */
@@ -80,14 +80,14 @@ export const COMMON = [
 // The two programs of the loader benchmark, as commands.
 
 export interface Sides {
-  /** What bench/loader_worker.ts was compiled to, or how it is run. */
+  /** The executable of bench/loader_worker.ts, or the command that runs it. */
   readonly worker: readonly string[];
   readonly python: string;
   /** The folder with the files. */
   readonly data: string;
 }
 
-/** What both can be asked to do: bench/peers/loader.py says what it is. */
+/** The tasks of both sides; bench/peers/loader.py describes them. */
 export type What = "rounds" | "moments" | "first";
 type Command = [program: string, args: string[]];
 
@@ -115,7 +115,7 @@ function pytorch(
   return [python, ["-W", "ignore", "-B", peer, kind, join(data, file), String(workers), what]];
 }
 
-/** What a program says in one line of JSON, and the seconds from its start until it said so. */
+/** The answer that a program prints as one line of JSON, and the seconds from its start until then. */
 export async function answerOf<T>([program, args]: Command): Promise<{ said: T; seconds: number }> {
   const began = performance.now();
   const child = new Deno.Command(program, { args, stdin: "null", stdout: "piped", stderr: "piped" }).spawn();
@@ -168,10 +168,8 @@ export async function measureSpeed(sides: Sides, set: DataSet, effort: Effort, h
     { side: "pytorch", contestant, epochs: await epochsFor(contestant, effort) },
   ] as const;
   const rounds: Speed["rounds"] = { hpctrain: [], pytorch: [] };
-  for (let round = 0; round < effort.rounds; round++) {
-    for (const { side, contestant, epochs } of round % 2 === 0 ? racers : racers.toReversed()) {
-      rounds[side].push(await host.turn(() => speedOf(contestant, epochs)));
-    }
+  for (const [{ side, contestant, epochs }] of turns(racers, effort.rounds)) {
+    rounds[side].push(await host.turn(() => speedOf(contestant, epochs)));
   }
   for (const { contestant } of racers) await contestant.end();
   return { sweep, workers, rounds };

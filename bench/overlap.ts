@@ -1,6 +1,6 @@
 // `scripts/bench overlap`: how much of the all-reduce the backward pass hides, on one host and on two simulated ones.
 import { join } from "@std/path";
-import { type Host, openHost } from "./contestant.ts";
+import { type Host, openHost, turns } from "./contestant.ts";
 import {
   inFolder,
   type RankWorkload,
@@ -145,11 +145,9 @@ export async function overlapBenchmark(p: Programs, mpi: string, quick = false):
   await withHosts(GBIT * 1e9, async (hosts) => {
     for (const workload of compared) {
       const rounds: Record<Side, Measured[]> = { apart: [], after: [], during: [] };
-      for (let round = quick ? 1 : 0; round <= extent.rounds; round++) {
-        for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-          const measured = await host.turn(() => measure(p, mpi, hosts, side, workload, extent));
-          if (round > 0) rounds[side].push(measured); // the first brings files into memory
-        }
+      for (const [side, round] of turns(sides, extent.rounds + 1, quick ? 1 : 0)) {
+        const measured = await host.turn(() => measure(p, mpi, hosts, side, workload, extent));
+        if (round > 0) rounds[side].push(measured); // the first brings files into memory
       }
       found[workload.title] = rounds;
       console.log(rowOf(workload.title, rounds).join("  "));
@@ -234,7 +232,7 @@ async function together(
   }));
 }
 
-/** Of the time that communication adds when it waits for backward to end, how much is gone when it does not. */
+/** Communication adds time when it waits for backward to end; overlapping removes this share of it. */
 export const hiddenShares = ({ apart, after, during }: Steps): number[] =>
   apart.map((alone, i) => (after[i] - during[i]) / (after[i] - alone));
 

@@ -5,7 +5,6 @@ import { median } from "./report.ts";
 
 export interface RankWorkload {
   readonly title: string;
-  /** Of one rank. */
   readonly batch: number;
   readonly flags: readonly string[];
 }
@@ -26,7 +25,6 @@ export const rankWorkloads = {
   },
 } satisfies Readonly<Record<string, RankWorkload>>;
 
-/** Of a run whose steps are compared. */
 const MOST_RANKS = 2;
 
 /**
@@ -69,7 +67,7 @@ export async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<
   }
 }
 
-/** What it printed; throws what it said when it failed. */
+/** Returns what the program printed, and throws its errors when it failed. */
 export async function run(
   program: string,
   args: readonly string[],
@@ -92,7 +90,7 @@ export const torchrunArguments = (ranks: number, name: string, steps: number): s
 
 export const TORCHRUN_ENV = { OMP_NUM_THREADS: "1", PYTHONDONTWRITEBYTECODE: "1" };
 
-/** What peers/ddp.py printed: when its steps ended, and the samples of a step of all ranks. */
+/** Reads what peers/ddp.py printed: when its steps ended, and the samples of a step of all ranks. */
 export const torchrunOutput = (said: string): { done: number[]; batch: number } =>
   JSON.parse(said.split("\n").find((line) => line.startsWith("{"))!);
 

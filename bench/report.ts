@@ -10,7 +10,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** What the machine is; no names of it. */
+/** A description of the machine without its names. */
 export function machine() {
   const find = (path: string, pattern: RegExp) => pattern.exec(Deno.readTextFileSync(path))?.[1] ?? "unknown";
   return {
@@ -21,7 +21,6 @@ export function machine() {
   };
 }
 
-/** What is compared: versions of both sides. */
 export function versionsOf({ python, libtorch }: { python: string; libtorch: string }) {
   const asked = "import json, platform, torch; " +
     "print(json.dumps({'python': platform.python_version(), 'torch': torch.__version__}))";

@@ -1,7 +1,7 @@
 // `scripts/bench save`: a checkpoint of 500 MB, written beside training and with training waiting, and torch.save of
 // the same tensors to the same disk.
 import { join } from "@std/path";
-import { type Contestant, type Host, openHost, startContestant } from "./contestant.ts";
+import { type Contestant, type Host, openHost, startContestant, turns } from "./contestant.ts";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import { SAVE_SIZES, type Saved } from "./workloads.ts";
 import type { Programs } from "./step.ts";
@@ -53,18 +53,17 @@ async function measure(p: Programs, host: Host, folder: string): Promise<Rounds>
     );
   }
   const used = new Map<Side, number>();
-  const save = async (side: Side): Promise<Saved> => {
+  const save = async (side: Side, contestant: Contestant): Promise<Saved> => {
     new Deno.Command("sync").outputSync();
-    const saved = await running.get(side)!.round(1) as unknown as Saved;
+    const saved = await contestant.round(1) as unknown as Saved;
     const cpu = saved.cpu - (used.get(side) ?? 0);
     used.set(side, saved.cpu);
     return { ...saved, cpu };
   };
-  for (let round = -1; round < ROUNDS; round++) { // the first is not counted
-    for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-      const saved = round < 0 ? await save(side) : await host.turn(() => save(side));
-      if (round >= 0) rounds[side].push(saved);
-    }
+  for (const [[side, contestant], round] of turns(running, ROUNDS, -1)) { // the first is not counted
+    const once = () => save(side, contestant);
+    const saved = round < 0 ? await once() : await host.turn(once);
+    if (round >= 0) rounds[side].push(saved);
   }
   for (const contestant of running.values()) await contestant.end();
   return rounds;

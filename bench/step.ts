@@ -1,6 +1,14 @@
 // `scripts/bench step` and `scripts/bench shards`: time of a step beside PyTorch, time to the first step, and what
 // --deterministic=world costs.
-import { type Contestant, type Host, linesOf, openHost, type Round, startContestant } from "./contestant.ts";
+import {
+  type Contestant,
+  type Host,
+  linesOf,
+  openHost,
+  type Round,
+  startContestant,
+  turns,
+} from "./contestant.ts";
 import { dirname, join } from "@std/path";
 import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import { type Name, workloads } from "./workloads.ts";
@@ -95,7 +103,7 @@ export interface Programs {
   readonly save: string;
   readonly python: string;
   readonly libtorch: string;
-  /** Where a benchmark may keep its files from one time to the next. */
+  /** The folder in which a benchmark may keep its files from one time to the next. */
   readonly data: string;
 }
 
@@ -128,16 +136,13 @@ async function measure(p: Programs, host: Host, name: Name): Promise<Measured> {
   const rounds: Measured["rounds"] = { hpctrain: [], eager: [], compile: [] };
   const peak: Measured["peak"] = { hpctrain: 0, eager: 0, compile: 0 };
   for (const contestant of running.values()) await contestant.round(steps);
-  for (let round = 0; round < ROUNDS; round++) {
-    const order = [...running.keys()];
-    for (const side of round % 2 === 0 ? order : order.reverse()) {
-      const { seconds, peak: bytes, tensors } = await host.turn(() => running.get(side)!.round(steps));
-      if (tensors !== first.get(side)!.tensors) {
-        throw new Error(`${name}: ${side} leaks: it has ${tensors} tensors now.`);
-      }
-      rounds[side].push(Math.round(seconds / steps * 1e8) / 100);
-      peak[side] = bytes;
+  for (const [[side, contestant]] of turns(running, ROUNDS)) {
+    const { seconds, peak: bytes, tensors } = await host.turn(() => contestant.round(steps));
+    if (tensors !== first.get(side)?.tensors) {
+      throw new Error(`${name}: ${side} leaks: it has ${tensors} tensors now.`);
     }
+    rounds[side].push(Math.round(seconds / steps * 1e8) / 100);
+    peak[side] = bytes;
   }
   for (const contestant of running.values()) await contestant.end();
   return { rounds, peak, missing };
@@ -318,15 +323,11 @@ async function measureShards({ worker }: Programs, name: Name): Promise<Measured
   const apart = Math.max(...losses.map((loss) => Math.abs(loss / losses[0] - 1)));
   // Batch norm sees a shard at a time, so with it the losses are others.
   if (name !== "resnet18" && apart > 1e-3) throw new Error(`${name} has the losses ${losses.join(", ")}`);
-  for (let round = 0; round < SHARD_ROUNDS; round++) {
-    for (
-      const [i, contestant] of round % 2 === 0 ? [...running.entries()] : [...running.entries()].reverse()
-    ) {
-      const { cpu, peak } = await contestant.round(steps);
-      measured[i].rounds.push(Math.round((cpu! - used[i]) / steps * 1e8) / 100);
-      measured[i].peak = peak;
-      used[i] = cpu!;
-    }
+  for (const [[i, contestant]] of turns(running.entries(), SHARD_ROUNDS)) {
+    const { cpu, peak } = await contestant.round(steps);
+    measured[i].rounds.push(Math.round((cpu! - used[i]) / steps * 1e8) / 100);
+    measured[i].peak = peak;
+    used[i] = cpu!;
   }
   for (const contestant of running) await contestant.end();
   return measured;

@@ -18,7 +18,7 @@ export interface Spent {
 export interface Turn extends Spent {
   readonly told: boolean;
   readonly steps: number;
-  /** Of all processors' time that was asked for, what the machine's host gave to others. */
+  /** The share of requested processor time that the machine's host gave to others. */
   readonly taken: number;
 }
 
@@ -47,7 +47,7 @@ interface More {
 const LEAST = 5;
 
 /**
- * What telling costs, by one of the clocks: the median over groups of four neighbours, each compared with itself. Groups
+ * The cost of tracking by one of the clocks: the median over groups of four neighbours, each compared with itself. Groups
  * that lost time to others on the machine's host are left out, where enough are left.
  */
 export function moreOf(turns: readonly Turn[], clock: keyof Spent): More {
@@ -88,7 +88,7 @@ const FLAGS = [
   ...["--val-samples=64", "--train-samples=1280000", "--epochs=1000"],
   ...["--device=cpu", "--threads=1", "--quiet", "--run-name=r"],
 ];
-/** Of these hidden sizes the one whose step comes nearest to the time asked for is measured: microseconds of a step. */
+/** The hidden size whose step comes nearest to the wanted microseconds is measured. */
 const SIZES = [128, 192, 256, 320, 384, 512], STEP = 1000, TRIED_SECONDS = 3;
 /** The gradient's norm is in each line. Where gradients are clipped a step has it anyway; elsewhere it is taken for the line. */
 const SIDES = {

@@ -1,7 +1,7 @@
 // The models, batches and sizes of checkpoints that benchmarks of the step and of saving use.
 import type { Facts } from "../core/models/model.ts";
 
-// What the step benchmark trains: the same three models, batches and optimizers on both sides.
+// The step benchmark trains the same three models, batches and optimizers on both sides.
 
 export type Name = "mlp" | "gpt" | "resnet18";
 
@@ -70,12 +70,12 @@ export const workloads: Readonly<Record<Name, Workload>> = {
   },
 };
 
-// What the save benchmark saves: a model of linear layers with AdamW's state, about 500 MB.
+// The save benchmark saves a model of linear layers with AdamW's state, about 500 MB.
 
 /** bench/peers/save.py is given the same. */
 export const SAVE_SIZES = { features: 7, hidden: 2048, layers: 11, batch: 32 };
 
-/** What a side answers of one save. `seconds` ends when the file is in place. */
+/** A side's answer about one save. `seconds` ends when the file is in place. */
 export interface Saved {
   readonly seconds: number;
   /** How long training was held. */

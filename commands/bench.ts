@@ -14,8 +14,6 @@ import { doubts, runSpeedOf, type Scaled, scaling } from "../core/outputs/scalin
 import type { Command } from "./mod.ts";
 import { HERE, PLACE, settingsAmong } from "./options.ts";
 
-// `hpctrain bench allreduce`: how fast the ranks that were started add up tensors; `bench scaling` is next door.
-
 const USAGE = "hpctrain bench allreduce [--sizes 4KiB,1MiB] [FLAGS] | scaling RUN RUN...";
 
 const OPTIONS = {

@@ -34,18 +34,18 @@ export async function cancel(argv: string[]): Promise<number> {
     console.log(`${await cancelJob(job)} ends job ${job}.`);
     return EXIT.done;
   }
-  if (options.now) {
+  if (folder === null || options.now) {
     throw new UserError(
       "usage",
       `${folder} was started without a scheduler: without --now it is asked to stop after a save, and kill ends its process.`,
     );
   }
-  const { state, why } = standing(folder!);
+  const { state, why } = standing(folder);
   if (OVER.includes(state)) {
     console.log(`Nothing to end: ${folder} is ${state} (${why}).`);
     return EXIT.done;
   }
-  const path = join(folder!, "STOP");
+  const path = join(folder, "STOP");
   Deno.writeTextFileSync(path, "");
   console.log(`Asked ${folder} to stop after a save (by the file ${path}). It is heard between two steps.`);
   return EXIT.done;

@@ -5,8 +5,6 @@ import { type OptionSpec, parseOptions } from "../core/settings/options.ts";
 import { didYouMean } from "../core/base/suggest.ts";
 import { type Command, type CommandEntry, COMMANDS } from "./mod.ts";
 
-// `hpctrain completions SHELL`: a script the shell evaluates.
-
 const USAGE = "hpctrain completions bash|zsh|fish";
 
 export const command: Command = {

@@ -9,8 +9,6 @@ import { helpLine } from "../core/settings/help.ts";
 import { describeLayout, loadPreset, PRESET_NAMES } from "../core/settings/presets.ts";
 import type { Command } from "./mod.ts";
 
-// `hpctrain config`: each value of the effective configuration, and where it came from.
-
 const USAGE = "hpctrain config [FLAGS] [--changed] [--json | --yaml | --schema | --docs]";
 
 const OPTIONS = {

@@ -37,7 +37,7 @@ there. An optimizer's state is carried by --whole alone: then the weights are na
 Examples: hpctrain convert checkpoints/run_best.pt weights.safetensors
           hpctrain convert checkpoints/run_latest.pt run_latest.ckpt --whole --shards 4`;
 
-/** Where the values beside the weights travel in a safetensors file. */
+/** The values beside the weights travel under this key of a safetensors file's metadata. */
 const METADATA_KEY = "hpctrain";
 
 interface Weights {

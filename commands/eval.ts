@@ -112,7 +112,7 @@ function report(path: string, result: Evaluation & { averaged: boolean }, json: 
 
 const labelOf = (name: string): string => LABELS[name] ?? name;
 
-/** What was measured of each target or class, a line each: "r2/NAME" in a column of R2. */
+/** A line for each target or class: "r2/NAME" in a column of R2. */
 function byName(measured: readonly (readonly [string, number])[]): string[] {
   const cut = measured.map(([name, value]) => {
     const at = name.indexOf("/");

@@ -63,7 +63,7 @@ const FIELDS = {
   maps: int(1, { min: 1, max: 64, help: "channels" }),
 } satisfies Options;
 
-/** What each type takes beside. */
+/** The options that each type takes beside the common ones. */
 const OF_TYPE: Readonly<Record<Common["data_type"], Options>> = { ...OPTIONS, synthetic: FIELDS };
 
 const flagOf = (name: string) => name.replaceAll("_", "-");

@@ -1,9 +1,9 @@
-// What `hpctrain` alone and `--help` print.
+// `hpctrain` alone and `--help` print what stands here.
 import { helpLine, settingsHelp } from "../core/settings/help.ts";
 import { VERSION } from "../core/base/version.ts";
 import { type CommandEntry, COMMANDS } from "./mod.ts";
 
-/** What commands are for -> their names, for the guide. A name that is no command yet is passed over. */
+/** A purpose -> the names of its commands, for the guide. A name that is no command yet is passed over. */
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   "training": ["train", "eval", "predict", "export", "launch"],
   "on a cluster": ["sbatch", "qsub", "sweep", "status", "logs", "cancel", "doctor", "bench"],

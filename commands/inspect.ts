@@ -22,8 +22,6 @@ import { type GraphNode, type GraphValue, sourceLineOf } from "../core/models/ex
 import { refusedTarget } from "../core/models/exported/operators.ts";
 import type { Command } from "./mod.ts";
 
-// `hpctrain inspect`: what is in a checkpoint or a data set.
-
 const USAGE = "hpctrain inspect FILE|FOLDER [--json] [--verify] [--sample N] [--png FILE]";
 
 export const command: Command = {
@@ -231,7 +229,7 @@ function inspectRun(folder: string, json: boolean): void {
   console.log(json ? JSON.stringify(lineage, null, 2) : renderRun(lineagePath(folder), lineage).join("\n"));
 }
 
-/** Of the run that wrote a checkpoint, where its logs lie beside it. */
+/** The lineage of the run that wrote a checkpoint, where its logs lie beside it. */
 function lineageBeside({ path, values }: Description): { lineage: Lineage | null; lines: string[] } {
   const run = field(values.hpctrain, "run"), saveDir = field(field(values.config, "output"), "save_dir");
   if (typeof run !== "string" || !/^[\w.+-]+$/.test(run)) return { lineage: null, lines: [] };
@@ -340,7 +338,7 @@ export function describeProgram(archive: Archive) {
   };
 }
 
-/** What is never run, on any machine: each kind of it once, with the line of Python that made the first. */
+/** Operations that no machine runs: each kind once, with the line of Python that made the first. */
 function refusedIn(nodes: readonly GraphNode[]): { operation: string; why: string; place: string }[] {
   const first = new Map<string, GraphNode>();
   for (const node of nodes) if (!first.has(node.target)) first.set(node.target, node);

@@ -12,7 +12,7 @@ import {
 import { textOfJson, type Tree } from "../core/outputs/wandb/sync/json_text.ts";
 import { isBeingWritten, isSynced, uploadedStep } from "../core/outputs/wandb/sync/state.ts";
 
-/** Of waiting lines in memory; they are counted, and let go. */
+/** Bytes of waiting lines that stay in memory; more are counted and dropped. */
 const MANY = 4 * 2 ** 20;
 /** Entries and characters that are shown; --json has all. */
 const SHOWN = 40, WIDTH = 100;

@@ -12,7 +12,7 @@ import { secretOf } from "../core/ranks/launch/pmi.ts";
 import { supervise } from "../core/ranks/launch/supervise.ts";
 import { UserError } from "../core/base/errors.ts";
 import { formatPlural } from "../core/base/format.ts";
-import { type Command, findCommand } from "./mod.ts";
+import { type Command, loadCommand } from "./mod.ts";
 
 const OPTIONS = {
   n: {
@@ -111,7 +111,7 @@ function ranksHere({ ranks }: LaunchOptions, gpus: number): number {
 
 /** Wrong settings are refused here, once, before any rank starts. */
 async function settingsOf([name, ...words]: string[], ranks: number, gpus: number, env: Env) {
-  const { options = {}, positionals } = await findCommand(name)!.load();
+  const { options = {}, positionals } = await loadCommand(name);
   const argv = splitOwnOptions(words, options).rest;
   const { training, environment, distributed: { backend } } =
     resolveSettings({ argv, env, ranks, positionals }).config;

@@ -168,3 +168,10 @@ export const COMMANDS: readonly CommandEntry[] = [
 export function findCommand(name: string): CommandEntry | undefined {
   return COMMANDS.find((command) => command.name === name);
 }
+
+/** One that is known to be there. */
+export function loadCommand(name: string): Promise<Command> {
+  const entry = findCommand(name);
+  if (!entry) throw new Error(`internal: there is no command ${name}`);
+  return entry.load();
+}

@@ -100,7 +100,7 @@ function list({ config }: Resolved, json: boolean): void {
 async function one(asked: Resolved, gpu: number | undefined, json: boolean): Promise<void> {
   const resolved = await withUserCode(asked);
   const { config } = resolved;
-  // What is counted is the same everywhere; a GPU that others use need not be asked.
+  // The counts are the same on every device, and a GPU may be in use by others.
   openDevice({ ...config, training: { ...config.training, device: "cpu" } });
   manualSeed(BigInt(config.training.seed));
   const { model, sample } = await opened(resolved);

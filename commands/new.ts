@@ -11,8 +11,6 @@ import {
 } from "../core/models/user/templates.ts";
 import type { Command } from "./mod.ts";
 
-// `hpctrain new`: a commented, working file to begin with.
-
 const USAGE = "hpctrain new model|data|loss|metric [FILE]";
 
 export const command: Command = {

@@ -1,4 +1,4 @@
-// What several commands share of their flags.
+// Several commands share these flags and filters.
 
 /** Tells by a setting's path whether a command takes it: its help lists it, shells complete it, others are refused. */
 export type SettingsFilter = (path: string) => boolean;

@@ -91,7 +91,7 @@ export async function predict(argv: string[]): Promise<number> {
   }
 }
 
-/** Whether the data is not the run's own, however it was named: then all of its samples are new. */
+/** True where the data is not the run's own, however it was named: then all of its samples are new. */
 function othersData({ data }: Config, saved: unknown): boolean {
   const own = (saved as Partial<Config> | null)?.data;
   const same = (a: string, b: string | undefined) => (a && absolute(a)) === (b && absolute(b));
@@ -184,7 +184,7 @@ function withAdvice<R>(useful: boolean, open: () => R): R {
   }
 }
 
-/** What the model answers, from its checkpoint. Only who has no targets can't do without. */
+/** The model's answers, from its checkpoint. Only data without targets can't do without them. */
 function knownFrom(file: CheckpointFile, targets: boolean): Answers | null {
   const known = savedAnswers(file.root);
   if (known || targets) return known;

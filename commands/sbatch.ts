@@ -21,7 +21,7 @@ import { EXIT, UserError } from "../core/base/errors.ts";
 import { formatPlural } from "../core/base/format.ts";
 import { parseWholeOption, planSweep, printSweepEnd, SWEEP_OPTIONS } from "./sweep.ts";
 import { errBeside, refuseFolder, renderSlurm } from "../core/cluster/script/slurm.ts";
-import { type Command, findCommand } from "./mod.ts";
+import { type Command, loadCommand } from "./mod.ts";
 
 export const JOB_OPTIONS = {
   submit: { kind: "bool", help: "submit the job, and tell its number and what to type next" },
@@ -61,7 +61,7 @@ export const command: Command = {
   run: sbatch,
 };
 
-// What `sbatch` and `qsub` have in common: words -> job -> script, and where it goes.
+// `sbatch` and `qsub` share the way from words to a job, its script and the file that holds it.
 
 export interface Scheduler {
   readonly name: "slurm" | "pbs";
@@ -80,7 +80,7 @@ export interface PreparedJob {
   readonly typed: JobOptions;
   readonly job: ScriptJob;
   readonly script: string;
-  /** What is to be said of the environment. */
+  /** Lines about the environment's settings. */
   readonly told: readonly string[];
   /** Settings of training; null where the job does another thing. */
   readonly trains: Resolved | null;
@@ -128,17 +128,17 @@ export async function prepareJob(
   return { typed, job, script: render(job), told, trains: trains ? resolved : null };
 }
 
-/** What the command itself would refuse is refused now, and not when the job has waited for its turn. */
+/** Refuses now what the command itself would refuse when the job has waited for its turn. */
 async function refuseWords({ command, words, job }: JobOptions, env: Record<string, string>): Promise<void> {
   if (command === "generate-data") return void (await import("./generate_data.ts")).read(words, false);
   if (!["pack", "bench", "doctor"].includes(command)) return;
-  const { options = {}, positionals } = await findCommand(command)!.load(), usage = `hpctrain ${command}`;
+  const { options = {}, positionals } = await loadCommand(command), usage = `hpctrain ${command}`;
   const { own, rest } = splitOwnOptions(words, options);
   parseOptions(own, options, `${usage} --help lists its flags.`);
   resolveSettings({ argv: [...job, ...rest], env: withoutRun(env), positionals, usage });
 }
 
-/** What a run of another command would not read. */
+/** Leaves out what a run of another command would not read. */
 function withoutRun(env: Record<string, string>): Record<string, string> {
   const { HPCTRAIN_PRESET: _preset, ...rest } = env;
   return rest;

@@ -102,7 +102,7 @@ export interface PlannedSweep {
   readonly said: string;
 }
 
-/** What a sweep of these words is, or goes on to be. Writes nothing. */
+/** Plans the sweep of these words, or the one that they go on with. Writes nothing. */
 export function planSweep(
   words: readonly string[],
   options: Pick<Own, "name" | "random" | "metric">,
@@ -249,7 +249,7 @@ function show(verb: "status" | "best", words: readonly string[], options: Own): 
   return EXIT.done;
 }
 
-/** Where the run itself says that it saved: folder and format are its own. */
+/** The run's own events name the file: its folder and format are the run's. */
 function weightsOf({ saveDir }: Sweep, run: string): string {
   const saved = readEvents(join(saveDir, "logs", run, "events.jsonl"))
     .flatMap((event) => event.kind === "save" ? [event.path] : []).at(-1);

@@ -180,7 +180,7 @@ async function verify(
   return code;
 }
 
-/** Where runs lie that this program and W&B's own have written here. */
+/** The folders in which this program and W&B's own write runs. */
 function usualPlaces(saveDir = "."): string[] {
   return [join(saveDir, "logs"), join(saveDir, "wandb"), Deno.env.get("WANDB_DIR") ?? ""]
     .filter((place) => place !== "" && isFolder(place));
@@ -316,7 +316,7 @@ function told({ result }: SyncOutcome, url: string): string {
   return `${what} -> ${pageOf(url, place!)}${open}`;
 }
 
-/** Where to look at it: the cloud shows runs at another address than it takes them. */
+/** The page of a run: the cloud shows runs at another address than it takes them. */
 const pageOf = (
   url: string,
   { entity, project, run }: { entity: string; project: string; run: string },

@@ -44,7 +44,6 @@ export async function trainHere({ settings, ...asked }: StartedRequest): Promise
   }
 }
 
-/** What train.ts knows already. */
 export interface StartedRequest extends TrainRequest {
   /** Unix seconds at which the process was started. */
   readonly began: number;

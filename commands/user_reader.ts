@@ -1,4 +1,4 @@
-// What a loader thread reads a user's own data with: its library is this program's.
+// A loader thread reads a user's own data with this: its library is this program's.
 import type { Library } from "../core/models/user/library.ts";
 import { loaderThreadReader } from "../core/data/user/reader.ts";
 

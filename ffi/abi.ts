@@ -106,7 +106,7 @@ export function boolList(values: readonly boolean[]): bigint {
 
 /** The library's text of the error that just happened. Replaced for versions before 2.13, see stderr.ts. */
 export const errorText = {
-  /** What a native function must be wrapped in for its text to be read. */
+  /** Wraps a native function so that its error text can be read. */
   around<F extends (...args: never[]) => unknown>(call: F): F {
     return call;
   },

@@ -6,7 +6,7 @@ import { NativeError, UseAfterFree } from "./errors.ts";
 import { type Argument, type Fn, type MemoryFormat, parseSchema, type Schema } from "./schema.ts";
 import { describe, type Device, Tensor } from "./tensor.ts";
 
-/** What generated code may name. */
+/** Generated code may use these names. */
 const runtime = {
   native: abi.native,
   version: { bits: 0n },
@@ -68,7 +68,7 @@ function source(schema: Schema): string {
   const tensors = schema.args.filter((a) => a.base === "Tensor" && !a.list);
   // A tensor that was freed has the handle 0n, anything else that is no tensor has none.
   const dead = tensors.map((a) => a.optional ? `${a.name} !== null && !${a.name}.h` : `!${a.name}?.h`);
-  // What is encoded as it is given needs no look at it; V8 makes the way through a try as fast as one without.
+  // Values that are encoded as they are need no check; V8 runs a call inside a try as fast as one without.
   const arguments_ = schema.args.map(encode).join("\n    ");
   const call = `native.call(name, overload, at[0], version.bits) !== 0`;
   return `return function aten_${schema.name}(${params.join(", ")}) {
@@ -143,7 +143,7 @@ function listOf(a: Argument): string {
   throw new Error(`internal: no encoding for a list of ${a.base}.`);
 }
 
-/** What an op wrote to comes back as the tensor that the caller has, by the schema's marks. */
+/** An argument that an op wrote to comes back as the caller's own tensor, by the schema's marks. */
 function result({ args, returns }: Schema): string {
   const given = (argument: number) => argument >= 0 && !args[argument].list;
   const take = returns.map(({ base, list, argument }, i) => {

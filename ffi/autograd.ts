@@ -17,7 +17,7 @@ export function requireGrad(t: Tensor, on = true): Tensor {
   return t;
 }
 
-/** Whether backward can start at t: it was computed of something that asks for a gradient, or asks itself. */
+/** True where backward can start at t: t or something it was computed of requires a gradient. */
 export const asksForGradient = (t: Tensor): boolean => !isLeaf(t) || !isLeaf(alias(t)); // a leaf tells by what is made of it
 
 /** A leaf that shares t's memory and asks for a gradient: what passes between blocks. */

@@ -49,7 +49,6 @@ export const byRuntime: Inflate = (packed, into) => {
 
 // The machine's own libturbojpeg, where it has one: JPEG decoded with its vector units.
 
-/** What its calls say of a file. */
 export type Verdict = "good" | "doubtful" | "bad";
 
 export interface TurboJpeg {
@@ -60,7 +59,7 @@ export interface TurboJpeg {
     size: { readonly width: number; readonly height: number },
     format: number,
   ): Verdict;
-  /** What was wrong with the last file that was not good. */
+  /** The library's text about the last file that was not good. */
   reason(): string;
 }
 

@@ -1,4 +1,4 @@
-// What libtorch keeps for the whole process: the seeds of its default generators, its number of threads, and
+// State that libtorch keeps for the whole process: the seeds of its default generators, its number of threads, and
 // autocast. Which op runs in which type is libtorch's own list.
 import { native } from "./abi.ts";
 import { seedCuda } from "./cuda.ts";
@@ -28,7 +28,6 @@ export function setThreads(count: number): void {
 
 const CPU = 0, CUDA = 1;
 
-/** What autocast computes in. */
 export type Half = "bf16" | "f16";
 
 let now: Half | null = null;

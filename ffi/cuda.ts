@@ -204,7 +204,7 @@ export function synchroniseCuda(): void {
   if (state) ok(state.rt.synchronise(), "finish its work");
 }
 
-/** What was asked for and not given back: none of it may grow with the length of a run. */
+/** Counts of what was taken and not given back: none may grow with the length of a run. */
 const held = { streams: 0, events: 0 };
 /** Streams taken from libtorch's pool so far, and events that exist. */
 export const cudaHeld = (): Readonly<typeof held> => ({ ...held });

@@ -66,7 +66,7 @@ export interface WriteBehind {
 }
 
 /**
- * Of a file that is open elsewhere, and gets about so many bytes: their space is asked for at once, which makes writing
+ * Prepares a file that is open elsewhere and gets about so many bytes: reserving their space at once makes writing
  * cheaper. Nothing here can fail: a file system that refuses any of it is told, or tells, by the writes and the fsync.
  */
 export function writeBehind(path: string, bytes: number): WriteBehind {
@@ -153,7 +153,7 @@ export function prefault({ address, bytes }: MemoryBlock): void {
   }
 }
 
-// What the system does for a process that supervises others, and for those: pipes with a name, an end that comes from
+// The system's help for a process that supervises others, and for those: pipes with a name, an end that comes from
 // outside, cores.
 
 const PROCESS_SYMBOLS = {
@@ -209,7 +209,7 @@ function withLibc<R>(use: (libc: Deno.DynamicLibrary<typeof PROCESS_SYMBOLS>["sy
   }
 }
 
-// What the system does with a signal when no JavaScript can run.
+// The system acts on a signal by itself when no JavaScript can run.
 
 const SIGINT = 2, SIGXFSZ = 25;
 const DEFAULT = 0n, IGNORE = 1n;

@@ -230,7 +230,7 @@ export const libstdcpp = {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** What libtorch may refuse. */
+/** Calls that libtorch may refuse. */
 const refusable = [
   "call",
   "subtract",
@@ -284,12 +284,10 @@ function takeReason(text: string): { before: string; reason: string } {
   };
 }
 
-/** What libtorch printed that is no error (its warnings) goes where it was meant to go. */
+/** Text of libtorch that is no error (its warnings) goes where it was meant to go. */
 function passOn(text: string): void {
   if (text !== "") Deno.stderr.writeSync(encoder.encode(text));
 }
-
-// Opens libtorch and binds its symbols, once per process.
 
 let opened: Libtorch | undefined;
 

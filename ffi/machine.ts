@@ -1,7 +1,5 @@
-// What the machine's own libraries say without libtorch: the C library's version, NVIDIA's driver, and the state of
+// The machine's own libraries, read without libtorch: the C library's version, NVIDIA's driver, and the state of
 // its GPUs (NVML).
-
-// What the machine's own libraries say of themselves, without libtorch: the C library and NVIDIA's driver.
 
 /** "2.36"; null where the C library is not glibc. */
 export function glibcVersion(): string | null {
@@ -38,7 +36,7 @@ function ask<I extends Deno.ForeignLibraryInterface, R>(
   }
 }
 
-// What NVIDIA's management library says of one GPU: load, memory, power, temperature, clocks, and why it is slowed
+// NVIDIA's management library reports of one GPU its load, memory, power, temperature, clocks, and why it is slowed
 // down. For any thread; where there is no library, or it does not know the GPU, there is nothing.
 
 export interface GpuState {

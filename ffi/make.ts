@@ -7,9 +7,7 @@ import { contiguous, empty, emptyLike, expand, mul, onesOp, stack, sumDim, toCop
 import { askForHugePages, type MemoryBlock } from "./libc.ts";
 import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
 
-// Tensors from numbers and back, and the few verbs that need a scalar.
-
-/** What a tensor is to be like, where it is made. */
+/** Options of a new tensor. */
 export interface Options {
   /** f32 unless told. */
   dtype?: DType;

@@ -358,7 +358,7 @@ function byCopy(schema: Schema): Into | null {
   const plain = [overload, `Tensor_${overload}`].map((of) => exactNamed(siblingOf(name), of, schema))
     .find((found) => found !== null);
   if (!plain) return null;
-  // What it looks at for its gradient must not be what is written to.
+  // The values that the op keeps for its gradient must not be those it writes to.
   return (x, ...rest) => scope(() => (ops.copy_(x, plain(ops.clone(x), ...rest) as Tensor), x));
 }
 

@@ -10,7 +10,7 @@ export type Cores = "job" | "cpuset" | "quiet" | "busy" | "by hand";
 
 export interface Spin {
   readonly cores: Cores;
-  /** Of a loop of one pause instruction, 10 to 50 ns; null where the user's own variables decide. */
+  /** Turns of a loop of one pause instruction, 10 to 50 ns each; null where the user's own variables decide. */
   readonly turns: number | null;
 }
 

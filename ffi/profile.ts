@@ -62,7 +62,7 @@ export function countFlops(done: (operations: number) => void): void {
   };
 }
 
-/** Of the arguments that lie on the stack; some need to know how many numbers come out. */
+/** FLOPs by op, from the arguments on the stack; some need to know how many numbers come out. */
 const COUNTS: Readonly<Record<string, (() => number | ((made: number) => number)) | undefined>> = {
   linear: () => 2 * numelOf(stack[0]) * sizeOf(stack[1], 0),
   matmul: () => product(0, 1),
@@ -109,7 +109,7 @@ function sizeOf(handle: bigint, dimension: number): number {
   return Number(outI64[0]);
 }
 
-// What a forward pass takes: its operations, and the memory that autograd would keep of it for the backward pass,
+// The cost of a forward pass: its operations, and the memory that autograd would keep of it for the backward pass,
 // read from the native calls and from where their results lie.
 
 export interface ForwardCost {

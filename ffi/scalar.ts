@@ -8,14 +8,12 @@ import { add, constant, fill_, scale, sub, uninitialised } from "./make.ts";
 import { parseSchema } from "./schema.ts";
 import { type Device, scope, type Tensor } from "./tensor.ts";
 
-// Numbers where ops take tensors: the 0-dim tensors that stand for them.
-
 /** A number in a graph: whether it was written as 1 or as 1.0 decides the type of a result. */
 export class Num {
   constructor(
     readonly value: number,
     readonly kind: "int" | "float" | "bool",
-    /** Of a complex number. */
+    /** Set for complex numbers. */
     readonly imaginary?: number,
   ) {}
   toString(): string {
@@ -31,7 +29,7 @@ export type Operand = Tensor | Num;
 export type ScalarOp = (...args: any[]) => unknown;
 
 /**
- * What a Python number is to a tensor it meets: a 0-dim tensor that leaves the result's type as it would be. Of 64 bits
+ * A 0-dim tensor that acts on a tensor's type as a Python number does: it leaves the result's type alone. It has 64 bits
  * where the tensor has dimensions, as PyTorch wraps numbers; of the tensor's own type where it has none.
  */
 export function numberLike(n: Num, like: Tensor, device: Device = "cpu"): Tensor {
@@ -257,7 +255,7 @@ export const normsAndSpreads: Readonly<Record<string, ScalarOp>> = {
 
 // Further ops with Scalar arguments, by their tensor forms.
 
-/** Of the tensor's own type, for ops that take no other. */
+/** A constant of the tensor's own type, for ops that take no other. */
 const same = (n: Num, x: Tensor) => constant(n.value, x.dtype, x.device);
 
 /** A form that takes two tensors, for one and a number. */

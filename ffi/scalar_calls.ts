@@ -27,7 +27,7 @@ export function callSymbol(schema: Schema): string | null {
 class Names {
   readonly #seen: string[] = [];
 
-  /** What was named before as its number: S_, S0_, S1_ ... */
+  /** Returns the number of what was named before: S_, S0_, S1_ ... */
   once(key: string, spell: () => string): string {
     const at = this.#seen.indexOf(key);
     if (at >= 0) return at === 0 ? "S_" : `S${(at - 1).toString(36).toUpperCase()}_`;
@@ -172,7 +172,7 @@ const CODE = new RegExp(
   "^(f30f1efa)?(5[0-7]|415[0-7]|4889e5)*(4883ec..|4881ec.{8})4885ff(74..|0f84.{8})488b07ff5010",
 );
 
-/** Whether this, in hexadecimal digits, is how the verb begins. */
+/** Takes a verb's first bytes as hexadecimal digits and recognises the machine code that hands its arguments on. */
 export const handsOn = (code: string): boolean => CODE.test(code);
 
 let known: boolean | undefined;
@@ -181,8 +181,8 @@ let known: boolean | undefined;
 function guards(): boolean {
   if (known !== undefined) return known;
   const at = Deno.build.arch === "x86_64" ? Deno.UnsafePointer.create(addressOf(VERB)) : null;
-  const code = at ? new Uint8Array(new Deno.UnsafePointerView(at).getArrayBuffer(64)) : [];
-  return known = handsOn([...code].map((byte) => byte.toString(16).padStart(2, "0")).join(""));
+  const code = new Uint8Array(at ? new Deno.UnsafePointerView(at).getArrayBuffer(64) : new ArrayBuffer(0));
+  return known = handsOn(code.toHex());
 }
 
 type Verb = (...args: (bigint | number)[]) => number;
@@ -490,7 +490,7 @@ function same(a: readonly number[], b: readonly number[]): boolean {
 const repeats = (t: Tensor): boolean =>
   !t.contiguous && t.strides.some((stride, i) => stride === 0 && t.shape[i] > 1);
 
-/** Whether memory that is written is read through another view. */
+/** True where memory that is written is read through another view. */
 function overlap(a: Tensor, b: Tensor): boolean {
   const [from, to] = extent(a), [first, last] = extent(b);
   if (to <= first || last <= from) return false;

@@ -86,7 +86,7 @@ export interface Argument {
   readonly length: number;
   /** True for "SymInt": C++ passes it otherwise than a plain int. */
   readonly symbolic: boolean;
-  /** Whether its memory is a result's, too ("Tensor(a)"), or is written to ("Tensor(a!)"). */
+  /** Tells whether its memory is a result's, too ("Tensor(a)"), or is written to ("Tensor(a!)"). */
   readonly memory: Memory;
   /** The name of that memory: "a"; "" where it is not named. */
   readonly alias: string;
@@ -97,7 +97,7 @@ export type Memory = "own" | "shared" | "written";
 export interface Result {
   readonly base: string;
   readonly list: boolean;
-  /** Which argument comes back ("Tensor(a!)" on both sides), by its place; -1 for what the op makes. */
+  /** The index of the argument that comes back ("Tensor(a!)" on both sides); -1 for what the op makes. */
   readonly argument: number;
 }
 

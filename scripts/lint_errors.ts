@@ -7,7 +7,6 @@ export interface Finding {
   sentence: string;
 }
 
-/** What is wrong with the errors that one source file throws. */
 export function lintErrors(file: string, source: string): Finding[] {
   const findings: Finding[] = [];
   const report = (at: number, sentence: string) =>
@@ -58,7 +57,7 @@ function argumentsOf(source: string, start: number): string[] {
   return [...found, source.slice(from, i).trim()].filter(Boolean);
 }
 
-/** Where the string that opens at `start` closes; a template's `${...}` may hold strings of its own. */
+/** Finds the end of the string that opens at `start`; a template's `${...}` may hold strings of its own. */
 function endOfString(source: string, start: number): number {
   const quote = source[start];
   for (let i = start + 1; i < source.length; i++) {

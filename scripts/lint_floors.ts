@@ -24,7 +24,7 @@ export const FLOORS: readonly (readonly string[])[] = [
 export interface Import {
   readonly from: string;
   readonly to: string;
-  /** Whether it is gone when the types are: `import type`, or names that are all types. */
+  /** True of `import type`, and where all names are types: it is gone when the program runs. */
   readonly typeOnly: boolean;
 }
 
@@ -32,7 +32,7 @@ const IMPORT =
   /\b(?:import|export)\s+(type\s+)?(\{[^}]*\}|\*(?:\s+as\s+\w+)?|\w+)?\s*(?:from\s*)?"(\.[^"]+)"/g;
 const LAZY = /\bimport\(\s*"(\.[^"]+)"/g;
 
-/** What one file imports, when it is loaded and later; paths from the root of the repository. */
+/** The imports of one file, when it is loaded and later; paths from the root of the repository. */
 export function importsOf(file: string, source: string): { atLoad: Import[]; later: Import[] } {
   const code = source.replace(/^[ \t]*(\/\/|\*|\/\*).*$/gm, "");
   const to = (path: string) => join(dirname(file), path);

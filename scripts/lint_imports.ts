@@ -9,7 +9,7 @@ export interface Finding {
 
 const IMPORT = /\b(?:from|import(?:\s+source\s+\w+\s+from)?)\s*\(?\s*"([^"\n]+)"/g;
 
-/** What one file imports that is neither a path nor a part of the runtime. */
+/** The imports of one file that are neither paths nor parts of the runtime. */
 export function lintImports(source: string): Finding[] {
   const code = source.replace(/^[ \t]*(\/\/|\*|\/\*).*$/gm, "");
   return [...code.matchAll(IMPORT)]

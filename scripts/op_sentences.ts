@@ -1,4 +1,4 @@
-// What each op does, in a sentence: scripts/user_ops.ts writes them above the ops that users see. Sizes are written
+// A sentence for each op: scripts/user_ops.ts writes it above the op that users see. Sizes are written
 // as (rows, columns); "..." is any number of sizes.
 
 export const SENTENCES: Readonly<Record<string, string>> = {

@@ -41,7 +41,7 @@ export { ${VERBS.join(", ")} } from "../../../ffi/make.ts";
 `;
 /** Users have shorter ones: zeros, ones. */
 const LEFT_OUT = ["zerosOp", "onesOp"];
-/** What stands for the place and type of what an op makes. */
+/** The arguments that stand for the device and type of what an op makes. */
 const PLACE = ["dtype", "layout", "device", "pin_memory"];
 const TYPES: Readonly<Record<string, string>> = {
   Tensor: "Tensor",
@@ -64,19 +64,19 @@ function typeOf({ base, list, optional, gaps }: Argument): string {
   return optional && one !== "null" ? `${whole} | null` : whole;
 }
 
-/** Of two tensors element by element, the second of which may be a number, as in PyTorch: x * 2. */
+/** True of element-wise ops whose second tensor may be a number, as in PyTorch: x * 2. */
 const takesNumber = ({ name, args }: Schema) =>
   name !== "matmul" && args.length >= 2 && /^(other|exponent)$/.test(args[1].name) &&
   args[1].base === "Tensor" &&
   args.slice(0, 2).every(({ base, list, memory }) => base === "Tensor" && !list && memory !== "written");
 
-/** Where an op's arguments of its result's type and place begin; -1 where it has none. */
+/** The index at which the arguments for the result's type and device begin; -1 without them. */
 function placeOf({ args }: Schema): number {
   const at = args.findIndex(({ name }) => name === PLACE[0]);
   return PLACE.every((name, i) => args[at + i]?.name === name) ? at : -1;
 }
 
-/** What is exported, where it is not the op as it is. */
+/** The wrapper that is exported, where it is not the op as it is. */
 function wrapped(name: string, schema: Schema): { type: string; value: string } | null {
   const names = schema.args.map((a) => camel(a.name));
   if (takesNumber(schema)) {
@@ -104,7 +104,7 @@ function wrapped(name: string, schema: Schema): { type: string; value: string } 
 }
 
 function signature({ args, returns }: Schema): string {
-  // What comes after an argument that may be left out may be left out, too, or TypeScript takes neither.
+  // TypeScript lets an argument be left out only where all that follow it may be left out, too.
   const must = args.findLastIndex(({ fallback }) => fallback === undefined);
   const said = args.map((a, i) => {
     const type = typeOf(a);

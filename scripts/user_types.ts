@@ -50,7 +50,7 @@ function declarations(): Map<string, string> {
   return needed;
 }
 
-/** Which name of the library stands for this source; none for the top. */
+/** The name of the library that stands for this source; none for the top. */
 function home(path: string): "" | "ops" | "nn" | "init" {
   if (path.endsWith("/nn/init.ts")) return "init";
   if (path.includes("/core/models/nn/")) return "nn";

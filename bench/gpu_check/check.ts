@@ -1,4 +1,4 @@
-// What the GPU's checks share: a check and its outcome, the models whose steps are timed, and a small training.
+// The GPU's checks share these: a check and its outcome, the models whose steps are timed, and a small training.
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { type Device, scope } from "../../ffi/tensor.ts";
 import type { Facts } from "../../core/models/model.ts";
@@ -10,8 +10,6 @@ import { createOptimizer } from "../../core/train/optimizers.ts";
 import { LossScaler } from "../../core/train/precision.ts";
 import { trainStep } from "../../core/train/user_step.ts";
 import { setNumerics } from "../../ffi/cuda.ts";
-
-// What a check is, and what it is given.
 
 export interface Context {
   readonly device: Device;
@@ -58,7 +56,7 @@ export const within = (error: number, limit: number): Outcome => ({
   detail: error,
 });
 
-// What the step times are of: one description for our worker and for PyTorch's, handed over as JSON.
+// Our worker and PyTorch's get one description of a timed step, as JSON.
 
 export interface Spec {
   readonly title: string;
@@ -80,7 +78,7 @@ export interface Spec {
 
 const plain = { size: 0, layers: 0, width: 0, heads: 0, bf16: false };
 
-/** What takes longest to compile comes first, while there is time for it. */
+/** The longest to compile comes first, while there is time for it. */
 export const FULL: readonly Spec[] = [
   {
     title: "GPT 12 x 768, 8 x 1024 tokens, bf16",

@@ -114,7 +114,7 @@ const outOfMemory: Check = {
   },
 };
 
-/** Of 1024 tokens: what lies between two layers would fill 100 GB. */
+/** So many rows of 1024 tokens fill 100 GB between two layers. */
 const TOO_MANY = 16384;
 
 const evaluationInParts: Check = {

@@ -75,7 +75,7 @@ const oneRank: Check = {
   },
 };
 
-/** What is queued before a collective is in it, what comes after its wait sees it, and the host waits for neither. */
+/** A collective contains what was queued before it, what follows its wait sees its result, and the host never waits. */
 const ordered: Check = {
   name: "a collective waits for what computes, and what computes for it, while the host goes on",
   gpuOnly: true,

@@ -1,6 +1,6 @@
 // Checks of time and memory, each side a process of its own: step times beside PyTorch, gradient checkpointing.
 import { cudaMemory } from "../../ffi/cuda.ts";
-import { type Contestant, type Round, startContestant } from "../contestant.ts";
+import { type Contestant, type Round, startContestant, turns } from "../contestant.ts";
 import { median } from "../report.ts";
 import { type Check, type Context, DEEP, FULL, QUICK, type Spec } from "./check.ts";
 
@@ -65,12 +65,9 @@ const stepTime = (spec: Spec): Check => ({
     const milliseconds: Record<string, number[]> = {};
     try {
       await startAll(c, spec, running, missing);
-      for (let round = 0; round < (c.quick ? 2 : 5); round++) {
-        const order = [...running.keys()];
-        for (const side of round % 2 === 0 ? order : order.reverse()) {
-          const { seconds } = await running.get(side)!.contestant.round(spec.steps);
-          (milliseconds[side] ??= []).push(seconds / spec.steps * 1e3);
-        }
+      for (const [[side, { contestant }]] of turns(running, c.quick ? 2 : 5)) {
+        const { seconds } = await contestant.round(spec.steps);
+        (milliseconds[side] ??= []).push(seconds / spec.steps * 1e3);
       }
     } finally { // a process left behind would keep its memory of the device
       for (const { contestant } of running.values()) await contestant.end().catch(() => {});
@@ -83,7 +80,7 @@ const stepTime = (spec: Spec): Check => ({
     const left = Object.entries(missing).map(([side, why]) => `${side}: ${why}`);
     const memory = Object.fromEntries([...running].map(([side, { memory }]) => [side, memory]));
     return {
-      ok: Number.isFinite(running.get("hpctrain")!.first.loss),
+      ok: Number.isFinite(running.get("hpctrain")?.first.loss),
       figure: [...words, ...left].join("; "),
       detail: { spec, milliseconds, medians, memory, missing },
     };

@@ -114,7 +114,6 @@ export function remove(path: string): void {
   }
 }
 
-/** What may still be written to the disk that a folder is on. */
 export function freeBytes(folder: string): number | undefined {
   try {
     const { bavail, bsize, blocks } = statfsSync(folder);

@@ -3,7 +3,7 @@ import { formatPlural } from "./format.ts";
 
 // The cores that this process may use, and how many threads that load data fit there.
 
-/** Of the process's own cpuset and its cgroup's quota, not of the machine. */
+/** The cores of the process's own cpuset and its cgroup's quota, not of the machine. */
 export const cpusHere = (): number => navigator.hardwareConcurrency;
 
 /**

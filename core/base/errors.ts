@@ -1,4 +1,4 @@
-// What a user can get wrong, as sentences with an exit code.
+// Users' mistakes, as sentences with an exit code.
 
 /**
  * The documented exit codes. A supervisor exits with the code of the first rank that failed.
@@ -22,7 +22,7 @@ export type ExitKind = keyof typeof EXIT;
 
 /** A user's mistake or a fact of the machine: printed as one sentence, never with a stack trace. */
 export class UserError extends Error {
-  /** What kind of mistake it is; it decides the exit code. */
+  /** The kind of a mistake decides the exit code. */
   readonly kind: ExitKind;
   /** `sentence` says what is wrong and what to do. */
   constructor(kind: ExitKind, sentence: string, options?: ErrorOptions) {
@@ -30,13 +30,11 @@ export class UserError extends Error {
     this.name = "UserError";
     this.kind = kind;
   }
-  /** What the program ends with for it. */
   get exitCode(): number {
     return EXIT[this.kind];
   }
 }
 
-/** What the system has refused to do. */
 export interface Refusal {
   /** Its name, "ENOSPC", or its number where neither Deno nor we have a name for it. */
   readonly code: string;

@@ -6,7 +6,7 @@ export interface Failure {
   readonly text: string;
 }
 
-/** What the system refuses to a writer of checkpoints is a failed save, wherever it was. */
+/** A refusal of the system to a writer of checkpoints is a failed save, wherever it was. */
 export function failureOf(cause: unknown): Failure {
   const error = refused(cause, "checkpoint");
   return error instanceof UserError

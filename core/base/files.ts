@@ -1,6 +1,4 @@
-// Whether a path exists, and locks on files and folders that end with the process, however it ends.
-
-// Whether there is something at a path that can be looked at.
+// The existence of a path, and locks on files and folders that end with the process, however it ends.
 
 export function pathExists(path: string): boolean {
   try {

@@ -15,7 +15,7 @@ export interface MemoryFiles {
 
 const HERE: MemoryFiles = { proc: "/proc" };
 
-/** What may still be taken without anybody being killed or refused. */
+/** Bytes that may still be taken without anybody being killed or refused. */
 export const freeMemory = (places?: MemoryFiles): number => freeOf(tightestLimit(places));
 
 export const freeOf = ({ limit, used }: Limit): number => Math.max(0, limit - used);

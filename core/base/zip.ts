@@ -23,8 +23,6 @@ const FLAG_ENCRYPTED = 1;
 /** Big enough to be fast, small enough to stay in the processor's cache between checksum and write. */
 export const CHUNK_BYTES = 256 << 10;
 
-// Reads a zip file's directory and its entries by position, and refuses one that lies.
-
 export interface ZipEntry {
   readonly name: string;
   readonly size: number;
@@ -32,7 +30,7 @@ export interface ZipEntry {
   readonly method: number;
   readonly crc: number;
   readonly headerOffset: number;
-  /** Where the next entry (or the directory) begins: this entry's data ends before it. */
+  /** The start of the next entry (or the directory): this entry's data ends before it. */
   readonly limit: number;
 }
 
@@ -42,7 +40,7 @@ export interface ZipReader {
   read(entry: ZipEntry, offset?: number, length?: number): Uint8Array<ArrayBuffer>;
   /** The beginning of an entry, without unpacking the rest of it; no checksum is compared. */
   peek(entry: ZipEntry, length: number): Uint8Array<ArrayBuffer>;
-  /** Where in the file the entry's bytes begin. */
+  /** The offset in the file at which the entry's bytes begin. */
   startOf(entry: ZipEntry): number;
   /** Compares the checksum of one entry, in small pieces; and its SHA-256, where one is given. */
   verify(entry: ZipEntry, sha256?: string): void;
@@ -51,7 +49,7 @@ export interface ZipReader {
 // Deflate reaches 1032:1; weights reach about 1.1:1. Above this, an entry is a bomb or not worth the risk.
 const MAX_RATIO = 200;
 const SMALL_BYTES = 1 << 20;
-// What an entry of the directory takes of memory, and how much any directory may.
+// Bytes of memory that an entry of the directory takes, and that any directory may take.
 const ENTRY_MEMORY = 400;
 const SMALL_DIRECTORY = 20 << 20;
 
@@ -101,7 +99,7 @@ export function openZip(file: FileBytes): ZipReader {
     peek(entry, length) {
       const count = Math.min(length, entry.size);
       if (entry.method === STORED) return file.read(startOf(entry), count);
-      // What can't be compressed grows by less than this.
+      // Incompressible data grows by less than this.
       const packed = file.read(startOf(entry), Math.min(entry.packedSize, count + 1024));
       try {
         const bytes = inflateRawSync(packed, { finishFlush: constants.Z_SYNC_FLUSH });

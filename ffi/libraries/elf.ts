@@ -113,7 +113,7 @@ function readString(file: Deno.FsFile, offset: number): string {
   }
 }
 
-/** Whether the library exports every one of these names; reads its whole string table, so only a last resort. */
+/** Tells which of these names the library has; reads its whole string table, so it is a last resort. */
 export function namesSymbols(path: string, elf: Elf, symbols: string[]): boolean[] {
   using file = Deno.openSync(path);
   const view = readAt(file, elf.names[0], elf.names[1]);
@@ -135,8 +135,6 @@ function readAt(file: Deno.FsFile, offset: number, length: number, short = false
   if (filled < length && !short) throw new RangeError();
   return new DataView(bytes.buffer, 0, filled);
 }
-
-// Which file a library that is loaded already came from.
 
 /** The path of a loaded library whose file name begins with `name`, from /proc/self/maps; else the bare name. */
 export function libraryNamed(name: string): string {

@@ -4,8 +4,6 @@ import { basename, dirname, join, normalize, resolve } from "../../deps/path.ts"
 import { type Elf, namesSymbols, readElf } from "./elf.ts";
 import { UserError } from "../../core/base/errors.ts";
 
-// What is known of a libtorch on this machine.
-
 /** A libtorch that this program can load. */
 export interface Libtorch {
   /** The folder that holds libtorch_cpu.so. */
@@ -226,7 +224,7 @@ function readText(path: string, encoding = "utf-8"): string | null {
 // Finds the libtorch to use, in a fixed order of places, and says why the others were not taken. Loads nothing.
 
 export interface FindOptions {
-  /** What --libtorch said. */
+  /** The value of --libtorch. */
   explicit?: string;
   env?: Env;
   /** The executable's own folder. */
@@ -368,7 +366,7 @@ function unusable({ from, dir, reason }: Rejected): UserError {
   );
 }
 
-/** What to say when nothing usable was found: each place with its reason, then what to do. */
+/** Names each folder that was tried with its reason, then what to do. */
 export function noLibtorchSentence(rejected: Rejected[]): string {
   const looked = rejected.map(({ dir, from, reason }) => `\n  ${dir} (${from}): ${reason}`).join("");
   return (looked

@@ -107,7 +107,7 @@ export interface Installation {
   readonly unpack: string;
   /** Throws where what is in a folder can't be used. */
   readonly check: (folder: string) => void;
-  /** What else a person can do. */
+  /** A sentence about what else a person can do. */
   readonly instead: string;
 }
 
@@ -269,7 +269,7 @@ async function makeFolder(root: string): Promise<void> {
   }
 }
 
-// What a killed installation left; the lock is ours, so no other is at work.
+// A killed installation leaves these. The lock is ours, so no other is at work.
 async function removeLeftovers(root: string): Promise<void> {
   for (const name of listFolder(root).filter((n) => n.startsWith(".partial-"))) {
     await Deno.remove(join(root, name), { recursive: true });

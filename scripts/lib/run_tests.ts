@@ -10,7 +10,7 @@ const GROUPS_AT_ONCE = 2 * Math.min(2, navigator.hardwareConcurrency);
 const SECONDS_A_GROUP = 60;
 /** A file that takes longer is no unit test. */
 const SECONDS_A_UNIT = 6;
-/** What runs the program from outside, or needs more set up than Deno, libtorch, MPI and Python. */
+/** These run the program from outside, or need more set up than Deno, libtorch, MPI and Python. */
 const NO_UNIT = /^tests\/(integration|bench|core\/outputs\/wandb\/sync)\//;
 /** Threads that wait for each other's part of an op would spin, and keep the cores from the other groups. */
 const SHARED = { OMP_WAIT_POLICY: "passive" };
@@ -118,7 +118,7 @@ async function testGroup({ name: group, files, env = {} }: Group) {
   const args = ["test", "--allow-all", "--no-check", `--junit-path=${junit}`];
   if (names) args.push("--filter", names);
   if (alone) console.log(`\n== ${group}`);
-  // What groups print would mix: each one's comes in one piece, when it has ended.
+  // Groups would mix their output: each one's is printed in one piece, when it has ended.
   const shell = alone ? 'exec "$@"' : 'exec "$@" >"$0" 2>&1';
   const command = ["-c", shell, output, Deno.execPath(), ...args, ...files];
   const child = new Deno.Command("sh", { args: command, env: { ...SHARED, ...env }, stdin: "null" }).spawn();
@@ -132,7 +132,7 @@ async function testGroup({ name: group, files, env = {} }: Group) {
   if (!alone) console.log(`\n== ${group}\n${(await Deno.readTextFile(output)).trimEnd()}`);
   await Deno.remove(output);
   const all = parseJunit(await Deno.readTextFile(junit));
-  // What a filter leaves out is reported as skipped too, and a step beside the test that it is a part of.
+  // Deno reports tests that a filter leaves out as skipped, and a step beside the test that it is a part of.
   const found = all.filter((r) => r.outcome !== "skipped" || r.name.includes(names ?? ""))
     .filter((r) => !all.some((test) => test.file === r.file && r.name.startsWith(`${test.name} > `)));
   await Deno.remove(junit);
