@@ -119,7 +119,7 @@ def serve(name, owner):
     except OSError:
         return  # another client's server was first
     listener.listen(64)
-    ended = os.pidfd_open(owner)
+    ended = end_of(owner)
     warm({"torch"})
     wake, woken = os.pipe()
     os.set_blocking(wake, False)
@@ -156,6 +156,25 @@ def serve(name, owner):
             for fd in streams:
                 os.close(fd)
             children[child] = connection
+
+
+def end_of(owner):
+    """A file that can be read when the process has ended."""
+    try:
+        return os.pidfd_open(owner)
+    except OSError:  # a kernel or a container without it
+        import threading
+        import time
+
+        reader, writer = os.pipe()
+
+        def look():
+            while os.path.exists("/proc/%d" % owner):
+                time.sleep(1)
+            os.close(writer)
+
+        threading.Thread(target=look, daemon=True).start()
+        return reader
 
 
 def reap(children):

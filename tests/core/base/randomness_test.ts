@@ -31,7 +31,7 @@ function keysIn(text: string): string[] {
 const core = [...sources("core")].filter((path) => path !== "core/base/random.ts");
 
 Deno.test("docs/randomness.md has every key of the program and its place, and no other", () => {
-  const importing = /import \{[^}]*\bkey\b[^}]*\} from "[./]*\/random\.ts"/;
+  const importing = /import \{[^}]*\bkey\b[^}]*\} from "[./\w]*\/random\.ts"/;
   const inSources = core.filter((path) => importing.test(codeOf(path)))
     .flatMap((path) => keysIn(codeOf(path)).map((call) => `${call} in ${path}`));
   const rows = Deno.readTextFileSync(join(ROOT, "docs/randomness.md")).split("\n").filter((l) =>
