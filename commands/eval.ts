@@ -1,15 +1,13 @@
 // `hpctrain eval CHECKPOINT`: the model and data of a checkpoint, every validation sample once.
 import { openCheckpoint } from "../core/checkpoint/open.ts";
-import { judgedWeights, loadWeights } from "../core/checkpoint/training_state.ts";
 import { resolveSettings } from "../core/settings/resolve.ts";
 import { environmentLines } from "../core/settings/environment.ts";
-import { loadReader } from "../core/data/open.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
 import { openEventLoopTurn } from "../core/train/pauses.ts";
-import { build, numberedAs, savedAnswers } from "../core/train/build.ts";
-import { asUserError, loaderThreads, openDevice } from "../core/train/device.ts";
+import { loadForEvaluation } from "../core/predict/load.ts";
+import { numberedAs, savedAnswers } from "../core/train/build.ts";
+import { asUserError, openDevice } from "../core/train/device.ts";
 import { evaluate as evaluateAll, type Evaluation, lessAtOnce } from "../core/train/evaluate.ts";
-import { openFeed } from "../core/train/feed.ts";
 import { savedConfig, withOwnStatistics } from "../core/train/resume.ts";
 import { formatValue } from "../core/base/format.ts";
 import { withUserCode } from "./user_code.ts";
@@ -62,12 +60,9 @@ export async function evaluate(argv: string[]): Promise<number> {
   try {
     using file = openCheckpoint(path);
     const config = withOwnStatistics(resolved.config, file.root);
-    const { device } = openDevice(config);
-    await loadReader(config.data);
     const answers = savedAnswers(file.root);
-    const { data, model, pass, channelsLast } = build(config, device, 1, { answers });
-    const { root, averaged } = judgedWeights(file.root);
-    loadWeights(model.root.stateDict(), root, path);
+    const options = { config, resolved, ...openDevice(config), answers };
+    const { data, pass, averaged, batchSize, openFeed } = await loadForEvaluation(file, options);
     if (data.val === null) {
       throw new UserError(
         "data",
@@ -75,20 +70,13 @@ export async function evaluate(argv: string[]): Promise<number> {
       );
     }
     const val = answers ? numberedAs(data.val, answers) : data.val;
-    const breath = openEventLoopTurn();
-    const size = config.training.eval_batch_size || config.training.batch_size;
-    const { loaders } = loaderThreads(resolved, device);
-    const threads = {
-      count: loaders,
-      prefetch: config.data.prefetch_mib * 2 ** 20,
-      lanes: [{ source: val, rows: size, parts: 1 }],
-    };
-    const feed = openFeed({ device, channelsLast, loss: pass.loss, threads });
-    const result = await evaluateAll(pass, val, feed, size, async () => {
-      if (breath.due()) await breath.take();
+    const turn = openEventLoopTurn();
+    const feed = openFeed([val]);
+    const result = await evaluateAll(pass, val, feed, batchSize, async () => {
+      if (turn.due()) await turn.take();
     });
     feed.close();
-    if (result.halvedTo !== null) console.error(lessAtOnce(result.halvedTo, size));
+    if (result.halvedTo !== null) console.error(lessAtOnce(result.halvedTo, batchSize));
     report(path, { ...result, averaged }, config.output.json);
     return EXIT.done;
   } catch (error) {

@@ -2,13 +2,12 @@
 import { environmentLines } from "../core/settings/environment.ts";
 import { resolve as absolute } from "../deps/path.ts";
 import { type CheckpointFile, openCheckpoint } from "../core/checkpoint/open.ts";
-import { judgedWeights, loadWeights } from "../core/checkpoint/training_state.ts";
 import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
 import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
 import { isTyped } from "../core/settings/values.ts";
 import type { Config } from "../core/settings/settings.ts";
 import { MissingColumnError } from "../core/data/columns/choose.ts";
-import { hasColumns, loadReader } from "../core/data/open.ts";
+import { hasColumns } from "../core/data/open.ts";
 import { openProgress } from "../core/data/progress.ts";
 import type { Source } from "../core/data/source.ts";
 import { withRanks } from "../core/ranks/session.ts";
@@ -17,11 +16,11 @@ import { placeFlags, whereAmI } from "../core/ranks/context.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
 import { formatPlural } from "../core/base/format.ts";
 import { checkOut } from "../core/predict/file.ts";
+import { loadForEvaluation } from "../core/predict/load.ts";
 import { predictToFile } from "../core/predict/predict.ts";
 import { openEventLoopTurn } from "../core/train/pauses.ts";
-import { type Answers, build, relabelled, savedAnswers } from "../core/train/build.ts";
-import { asUserError, loaderThreads, openDevice } from "../core/train/device.ts";
-import { openFeed } from "../core/train/feed.ts";
+import { type Answers, relabelled, savedAnswers } from "../core/train/build.ts";
+import { asUserError, openDevice } from "../core/train/device.ts";
 import { savedConfig, withOwnStatistics } from "../core/train/resume.ts";
 import { ranksSharingCores, shareCores } from "../core/train/rank_group.ts";
 import { withUserCode } from "./user_code.ts";
@@ -116,24 +115,19 @@ interface Place extends ReturnType<typeof openDevice> {
 
 async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<number> {
   const { path, out, saved, argv, targets } = asked;
-  const { team, device } = place;
+  const { team } = place;
   using file = openCheckpoint(path);
   const others = othersData(resolved.config, saved);
   const config = whole(withOwnStatistics(resolved.config, file.root), resolved, others);
   const { quiet, json } = config.output;
-  await loadReader(config.data);
   const answers = others || !targets ? knownFrom(file, targets) : null;
-  const { data, model, pass, channelsLast } = withAdvice(
+  const options = { config, resolved, ...place, answers, untold: !targets };
+  const { data, pass, batchSize, openFeed } = await withAdvice(
     targets && others,
-    () => build(config, device, 1, { answers, untold: !targets }),
+    () => loadForEvaluation(file, options),
   );
-  loadWeights(model.root.stateDict(), judgedWeights(file.root).root, path);
   const roles = rolesOf(data, asked.all || others);
-  const batchSize = config.training.eval_batch_size || config.training.batch_size;
-  const { loaders } = loaderThreads(resolved, device, place.sharing);
-  const lanes = roles.map(({ source }) => ({ source, rows: batchSize, parts: 1 }));
-  const threads = { count: loaders, prefetch: config.data.prefetch_mib * 2 ** 20, lanes };
-  const feed = openFeed({ device, channelsLast, loss: pass.loss, threads });
+  const feed = openFeed(roles.map(({ source }) => source));
   const first = (team?.rank ?? 0) === 0;
   const progress = openProgress("Predicting", { quiet: quiet || json || !first });
   const breath = openEventLoopTurn();
@@ -172,9 +166,9 @@ function whole(config: Config, { origin }: Resolved, others: boolean): Config {
 }
 
 /** Data without targets is what many have to predict from. */
-function withAdvice<R>(useful: boolean, open: () => R): R {
+async function withAdvice<R>(useful: boolean, open: () => Promise<R>): Promise<R> {
   try {
-    return open();
+    return await open();
   } catch (error) {
     if (!useful || !(error instanceof MissingColumnError) || error.setting !== "--targets") throw error;
     throw new UserError(

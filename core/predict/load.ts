@@ -1,0 +1,50 @@
+// Loads a checkpoint's weights and the data to evaluate them on: for `eval` and `predict`.
+import type { CheckpointFile } from "../checkpoint/open.ts";
+import { judgedWeights, loadWeights } from "../checkpoint/training_state.ts";
+import type { Resolved } from "../settings/resolve.ts";
+import type { Config } from "../settings/settings.ts";
+import { loadReader } from "../data/open.ts";
+import type { Source } from "../data/source.ts";
+import { type Answers, build, type Built } from "../train/build.ts";
+import { loaderThreads, type openDevice } from "../train/device.ts";
+import { type Feed, openFeed } from "../train/feed.ts";
+
+export interface Evaluated extends Pick<Built, "data" | "model" | "pass"> {
+  /** The weights are the averages that the run kept (--ema). */
+  readonly averaged: boolean;
+  readonly batchSize: number;
+  /** Reads each row of these sources once. */
+  openFeed(sources: readonly Source[]): Feed;
+}
+
+export interface EvaluationOptions extends ReturnType<typeof openDevice> {
+  /** The checkpoint's settings, with those that the command changes. */
+  readonly config: Config;
+  readonly resolved: Resolved;
+  /** What the model answers, where the data does not say it. */
+  readonly answers: Answers | null;
+  /** The data has no targets. */
+  readonly untold?: boolean;
+  /** Ranks that use the same cores as this one. */
+  readonly sharing?: number;
+}
+
+export async function loadForEvaluation(
+  file: CheckpointFile,
+  { config, resolved, device, answers, untold, sharing }: EvaluationOptions,
+): Promise<Evaluated> {
+  await loadReader(config.data);
+  const { data, model, pass, channelsLast } = build(config, device, 1, { answers, untold });
+  const { root, averaged } = judgedWeights(file.root);
+  loadWeights(model.root.stateDict(), root, file.path);
+  const batchSize = config.training.eval_batch_size || config.training.batch_size;
+  return {
+    ...{ data, model, pass, averaged, batchSize },
+    openFeed(sources) {
+      const { loaders } = loaderThreads(resolved, device, sharing);
+      const lanes = sources.map((source) => ({ source, rows: batchSize, parts: 1 }));
+      const threads = { count: loaders, prefetch: config.data.prefetch_mib * 2 ** 20, lanes };
+      return openFeed({ device, channelsLast, loss: pass.loss, threads });
+    },
+  };
+}
