@@ -14,7 +14,7 @@ interface Made {
 }
 export interface ZooCase {
   title: string;
-  /** The function of tests/peers/models/zoo_models.py, and its arguments. */
+  /** The function of examples/python/zoo_models.py, and its arguments. */
   peer: string;
   sizes: Record<string, unknown>;
   make: () => Model;

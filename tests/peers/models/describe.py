@@ -1,8 +1,7 @@
 """What PyTorch says of a model: parameters, FLOPs of a forward pass, and the bytes that autograd keeps of it."""
 import torch
 import torchvision
-import zoo_models
-from common import serve
+from common import serve, zoo_models
 from torch.utils.flop_counter import FlopCounterMode
 
 

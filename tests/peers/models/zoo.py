@@ -1,8 +1,7 @@
 """The zoo's models in plain PyTorch: initial weights, forward in both modes, gradients, as prints."""
 import torch
 import torch.nn.functional as F
-import zoo_models
-from common import made, serve, show
+from common import made, serve, show, zoo_models
 
 
 def loss_of(case, output, target):

@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "models"))
-import zoo_models  # noqa: E402
-from common import made, show  # noqa: E402
+from common import made, show, zoo_models  # noqa: E402
 
 OPTIMIZERS = {
     "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3, weight_decay=0.01, fused=True),

@@ -1,4 +1,12 @@
-"""The zoo's models as a PyTorch user would write them."""
+"""The models of `hpctrain models` as a PyTorch user would write them.
+
+Their state dicts have the same names, so the weights of `hpctrain export run_best.pt weights.pt` go straight in:
+
+    model = zoo_models.gpt(vocabulary=65, context=64, layers=2, heads=4, embed=128)
+    model.load_state_dict(torch.load("weights.pt", weights_only=True))
+
+Tests hold both sides to the same initial weights, outputs and gradients, bit for bit.
+"""
 import math
 
 import torch
