@@ -44,8 +44,8 @@ export const command: Command = {
 
 export async function evaluate(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const asked = { argv, env, positionals: 1, usage: USAGE, takes: SETTINGS };
-  const [path] = resolveSettings(asked).positionals;
+  const request = { argv, env, positionals: 1, usage: USAGE, takes: SETTINGS };
+  const [path] = resolveSettings(request).positionals;
   if (path === undefined) {
     throw new UserError(
       "usage",
@@ -54,7 +54,7 @@ export async function evaluate(argv: string[]): Promise<number> {
   }
   const saved = savedConfig(path);
   const resolved = await withUserCode(
-    resolveSettings({ ...asked, checkpoint: saved }),
+    resolveSettings({ ...request, checkpoint: saved }),
   );
   for (const line of environmentLines(resolved)) console.error(line);
   try {

@@ -55,7 +55,7 @@ export async function exportWeights(argv: string[]): Promise<number> {
   return EXIT.done;
 }
 
-/** The ending chooses; a wrong one is told of before anything is read. */
+/** The ending chooses the format; a wrong one is refused before anything is read. */
 async function writerFor(
   out: string,
   path: string,

@@ -52,23 +52,23 @@ export async function models(argv: string[]): Promise<number> {
   const { own, rest } = splitOwnOptions(argv, OPTIONS);
   const { options } = parseOptions(own, OPTIONS, USAGE);
   const gpu = options.gpu === undefined ? undefined : memorySize(options.gpu);
-  const asked = resolveSettings({
+  const request = resolveSettings({
     argv: rest,
     env: Deno.env.toObject(),
     positionals: 1,
     usage: USAGE,
     takes: SETTINGS,
   });
-  const [named] = asked.positionals;
-  const given = asked.origin("model.name").kind !== "default";
-  const { config } = asked;
+  const [named] = request.positionals;
+  const given = request.origin("model.name").kind !== "default";
+  const { config } = request;
   const name = named ?? (given ? config.model.name : undefined);
   const { json } = config.output;
   try {
     if (name === undefined) {
       openDevice({ ...config, training: { ...config.training, device: "cpu" } });
-      list(asked, json);
-    } else await one({ ...asked, config: { ...config, model: { ...config.model, name } } }, gpu, json);
+      list(request, json);
+    } else await one({ ...request, config: { ...config, model: { ...config.model, name } } }, gpu, json);
     return EXIT.done;
   } catch (error) {
     throw asUserError(error);
@@ -97,8 +97,8 @@ function list({ config }: Resolved, json: boolean): void {
   );
 }
 
-async function one(asked: Resolved, gpu: number | undefined, json: boolean): Promise<void> {
-  const resolved = await withUserCode(asked);
+async function one(request: Resolved, gpu: number | undefined, json: boolean): Promise<void> {
+  const resolved = await withUserCode(request);
   const { config } = resolved;
   // The counts are the same on every device, and a GPU may be in use by others.
   openDevice({ ...config, training: { ...config.training, device: "cpu" } });

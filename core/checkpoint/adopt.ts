@@ -18,7 +18,7 @@ export interface Adopter {
 
 export interface Adopted {
   readonly root: Value;
-  /** What was decided, for the user. */
+  /** Sentences for the user about what was decided. */
   readonly notices: readonly string[];
 }
 
@@ -39,9 +39,9 @@ export function adopt(root: Value, path: string, run: Adopter): Adopted {
 
 const NO_STATE: Value = dict({ state: new Map(), param_groups: [] });
 
-/** What training scripts call an optimizer's state dict; Lightning keeps a list. */
+/** Training scripts call an optimizer's state dict by these names; Lightning keeps a list. */
 const OPTIMIZERS = ["optimizer_state_dict", "optimizer", "optim", "optimizer_states"];
-/** What they call the number of steps done. */
+/** Their names for the number of steps done. */
 const STEPS = ["global_step", "step", "iter_num", "iteration"];
 
 function foreign(root: Value, path: string, run: Adopter): Adopted {
@@ -121,19 +121,19 @@ function orderOf(groups: readonly Value[], names: readonly string[]): Key[] | st
       const items = field(group, name);
       return Array.isArray(items) ? items as Key[] : [];
     });
-  const ids = list("params"), said = list("param_names");
+  const ids = list("params"), listed = list("param_names");
   if (ids.length !== names.length) {
     return `it is of ${formatPlural(ids.length, "parameter")}, and the model has ${names.length}`;
   }
-  if (said.length === ids.length) {
-    const byName = new Map(said.map((name, i) => [name, ids[i]]));
+  if (listed.length === ids.length) {
+    const byName = new Map(listed.map((name, i) => [name, ids[i]]));
     const unknown = names.find((name) => !byName.has(name));
     return unknown === undefined ? names.map((name) => byName.get(name)!) : `it does not name ${unknown}`;
   }
   return groups.length === 1 ? ids : `it has ${groups.length} groups of parameters without names`;
 }
 
-/** What is wrong with one of the optimizer's tensors; loadTraining compares shapes. */
+/** Says what is wrong with one of the optimizer's tensors; loadTraining compares shapes. */
 function lacking(
   state: Map<Key, Value>,
   order: readonly Key[],

@@ -1,7 +1,7 @@
 // Estimates the memory that a pickle or a JSON text takes once it is read, before it is read.
 import { Tuple, type Value } from "./value.ts";
 
-// What each operation of a pickle takes of memory: one byte of pickle can make a dict of two hundred.
+// Each operation of a pickle takes memory: one byte of pickle can make a dict of two hundred.
 
 /** Any file may take this much, however small it is. */
 export const LEAST_MEMORY = 20 << 20;
@@ -9,19 +9,19 @@ export const LEAST_MEMORY = 20 << 20;
 const TENSOR_MEMORY = 2048;
 const MOST_FOR_TENSORS = 64 << 20;
 
-/** What a pickle may take: in proportion to its file, and more where that has many small tensors. */
+/** A pickle may take memory in proportion to its file, and more where that has many small tensors. */
 export function memoryFor(fileBytes: number, tensors: number): number {
   return Math.max(LEAST_MEMORY, 1.25 * fileBytes) + Math.min(TENSOR_MEMORY * tensors, MOST_FOR_TENSORS);
 }
 
-/** Bytes, as measured in V8 or a little more; what is dropped again counts too, because it goes late. */
+/** Bytes, as measured in V8 or a little more; memory that is dropped again counts too, because it goes slowly. */
 export const EACH = {
   character: 2,
   /** A slot of an array that grows by half when it is full, or is copied. */
   item: 12,
   /** An array has room for 17 from its first item on. */
   firstItem: 160,
-  /** Of a dict or set, which doubles when it is full. */
+  /** A dict or set doubles when it is full. */
   entry: 72,
 };
 
@@ -63,7 +63,7 @@ function costOfArgument(arg: Value): number {
   return (items.length > 16 ? EACH.entry : EACH.item) * items.length; // a shape is small, and may be read again and again
 }
 
-// What a JSON text takes of memory once it is read, without reading it.
+// Estimates the memory that a JSON text takes once it is read, without reading it.
 
 /** Bytes by what begins there: an object, an array, one more item or key. All else is a character of text. */
 const JSON_COST = new Uint8Array(256).fill(2);

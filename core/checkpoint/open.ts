@@ -12,13 +12,13 @@ import { isZip } from "../base/zip.ts";
 export interface CheckpointFile {
   /** As it was opened. */
   readonly path: string;
-  /** What kind of file, or files, it is. */
+  /** The kind of its file or files. */
   readonly format: "pt" | "safetensors" | "sharded";
-  /** The whole tree; tensors are read when their bytes are asked for. */
+  /** The whole tree; tensors are read on demand. */
   readonly root: Value;
   /** Text that a safetensors file carries beside its tensors. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** Of all its files. */
+  /** The size of all its files. */
   readonly fileBytes: number;
   /** Safetensors files that are not ours have none, and their sizes were compared on opening. */
   readonly hasSums: boolean;
@@ -73,7 +73,7 @@ function openSafetensors(path: string, fileBytes: number): CheckpointFile {
   }
 }
 
-// What is in a checkpoint, as plain data for a person or a program.
+// Describes a checkpoint as plain data for a person or a program.
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
@@ -88,7 +88,7 @@ export interface Description {
   path: string;
   format: CheckpointFile["format"];
   fileBytes: number;
-  /** What stands at the top that is no tensor: epoch, val_loss, config, ... */
+  /** The values at the top that are no tensors: epoch, val_loss, config, ... */
   values: { [key: string]: Json };
   metadata: Readonly<Record<string, string>>;
   tensors: NamedTensor[];

@@ -12,7 +12,7 @@ import {
 } from "./value.ts";
 import { COST, costOfCall, EACH, LEAST_MEMORY } from "./memory_cost.ts";
 
-// What a pickle may name, and what each name builds: data only. Everything else is refused.
+// The names that a pickle may use, and what each builds: data only. Everything else is refused.
 
 /** Refuses the file with a sentence. */
 type Refuse = (what: string) => never;
@@ -140,7 +140,7 @@ function orderedDict([pairs]: Value[], refuse: Refuse): OrderedDict {
   return result;
 }
 
-/** Of text and numbers only: a list would be written out, and one that holds itself many times has no end. */
+/** Takes text and numbers only: a list would be written out, and one that holds itself many times has no end. */
 function device(args: Value[], refuse: Refuse): TorchName {
   const plain = args.every((arg) => typeof arg === "string" || typeof arg === "number");
   return plain && args.length <= 2

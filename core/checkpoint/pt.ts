@@ -22,7 +22,7 @@ import { WrittenFile, zipWriterTo } from "./zip_writer.ts";
 export interface PtFile {
   /** As it was opened. */
   readonly path: string;
-  /** Tensors in it are read when their bytes are asked for, so the file must stay open until then. */
+  /** Tensors in it are read on demand, so the file must stay open until then. */
   readonly root: Value;
   /** Compares every checksum in the file; a UserError names the first that is wrong. */
   verify(): void;
@@ -122,7 +122,7 @@ function summed(content: Storage): { content: Storage; sum: () => string } {
   return { content: { byteLength: content.byteLength, read }, sum: () => hash.digest("hex") };
 }
 
-/** Of our own files: the SHA-256 of each entry before it, as JSON. PyTorch passes over it. */
+/** Our own files hold the SHA-256 of each entry before this one, as JSON. PyTorch passes over it. */
 const MANIFEST = "hpctrain_sha256.json";
 
 function manifestIn(zip: ZipReader): Record<string, string> {

@@ -14,7 +14,7 @@ import { damaged, FileBytes } from "../base/file_bytes.ts";
 import { CHUNK_BYTES } from "../base/zip.ts";
 import { costOfJson, LEAST_MEMORY } from "./memory_cost.ts";
 
-// What reader and writer of safetensors files share.
+// The reader and the writer of safetensors files share these.
 
 /** The format's names, from the last to the first in the order in which the reference lays tensors out. */
 export const NAMES: readonly (readonly [string, DType])[] = [
@@ -111,7 +111,7 @@ function readSums(path: string, metadata: Readonly<Record<string, string>>): Sum
 
 export interface SafetensorsFile {
   readonly path: string;
-  /** Names to tensors. Their bytes are read when asked for, so the file must stay open until then. */
+  /** Names to tensors. Their bytes are read on demand, so the file must stay open until then. */
   readonly root: OrderedDict;
   readonly metadata: Readonly<Record<string, string>>;
   /** Compares the SHA-256 of the header and of each tensor, in files that carry them. */
@@ -120,7 +120,7 @@ export interface SafetensorsFile {
   [Symbol.dispose](): void;
 }
 
-/** Whether it begins like one: a header length that fits, then JSON. */
+/** True for a file that begins like one: a header length that fits, then JSON. */
 export function isSafetensors(file: FileBytes): boolean {
   if (file.size < 10) return false;
   const start = file.read(0, 9);

@@ -14,7 +14,7 @@ import {
   unflatten,
 } from "./safetensors.ts";
 
-// Which tensors go into which file of a checkpoint in several.
+// Divides the tensors of a checkpoint among its files.
 
 /** Stands beside the shards, named as Hugging Face's libraries look for it. */
 export const INDEX = "model.safetensors.index.json";

@@ -20,11 +20,11 @@ export interface Shards {
   readonly generation: string;
 }
 
-/** What is written: tensors by name, and text beside them. */
+/** Tensors by name, and text beside them. */
 interface Content {
   readonly tensors: ReadonlyMap<string, TensorData>;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Whose file a tensor goes into, where that is not `planShards`'s to choose. */
+  /** The rank whose file a tensor goes into; `planShards` chooses where this is not given. */
   readonly rankOf?: (name: string) => number;
   /** See WriteOptions. */
   readonly known?: Sums;
@@ -77,7 +77,7 @@ export function writeIndex({ folder, world, generation }: Shards, content: Conte
   return size + bytes.length;
 }
 
-/** What a save that nobody finished has left: it may be what fills the disk. One process at a time, at a save's begin. */
+/** Removes the files of a save that nobody finished: they may be what fills the disk. One process calls it, before a save. */
 function removeLeftovers({ folder, generation }: Shards): void {
   try {
     const index = indexOf(folder);
@@ -233,7 +233,7 @@ function linkOrCopyFile(from: string, to: string): void {
   const temporary = temporaryFor(to);
   try {
     removeStale(to);
-    // Of the file itself: a second name for a link would follow that link to every later checkpoint.
+    // Links the file itself: a second name for a link would follow that link to every later checkpoint.
     Deno.linkSync(Deno.realPathSync(from), temporary);
     Deno.renameSync(temporary, to);
   } catch {
@@ -260,7 +260,7 @@ export function removeOld(folder: string, keep: number, epoch: number): void {
   }
 }
 
-/** Of a folder its checkpoint alone: the index first, without which the rest is none. */
+/** Removes from a folder only its checkpoint: the index first, without which the rest is none. */
 function removeCheckpoint(path: string): void {
   const shards = shardsInUse(path);
   if (shards.size > 0) [INDEX, ...shards].forEach((name) => remove(join(path, name)));

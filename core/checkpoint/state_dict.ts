@@ -115,7 +115,7 @@ function advice(missing: readonly TensorShape[], extra: readonly TensorShape[], 
   return "Set the model (--model and its sizes) as in the run that wrote the file; `hpctrain inspect` shows what is in it.";
 }
 
-/** What all missing names lack to become extra ones. */
+/** The prefix that all missing names lack to become extra ones. */
 function commonPrefix(missing: readonly TensorShape[], extra: readonly TensorShape[]): string | undefined {
   if (missing.length === 0) return undefined;
   const names = new Set(extra.map(({ name }) => name));

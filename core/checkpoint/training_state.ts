@@ -31,10 +31,10 @@ export function copyInto(t: Tensor, data: TensorData): void {
   });
 }
 
-// What a training checkpoint holds, as one tree: PyTorch's own keys, so that torch.load and load_state_dict take it
+// A training checkpoint is one tree under PyTorch's own keys, so that torch.load and load_state_dict take it
 // as it is, and ours under "hpctrain".
 
-/** Where a run stands: all that resuming needs beside tensors. Plain data. */
+/** The place of a run: all that resuming needs beside tensors. It is plain data. */
 export interface Cursor {
   /** Epochs completed. */
   epoch: number;
@@ -70,15 +70,15 @@ export interface Facts {
   readonly learningRate: number;
   readonly scheduler: { readonly type: string };
   readonly config: unknown;
-  /** What the samples were normalised with: other data is seen through the same. */
+  /** The samples were normalised with these; so are the samples of other data. */
   readonly normalisation?: { readonly mean: readonly number[]; readonly std: readonly number[] } | null;
-  /** What the model answers: other data may not tell. */
+  /** The meaning of the model's outputs, which other data may not show. */
   readonly answers?: { readonly task: string; readonly outputs: number; readonly names: readonly string[] };
   /** The id of the run at W&B, which all of its attempts share; null without one. */
   readonly wandb?: string | null;
 }
 
-/** `data` makes file data of a live tensor: the tensor's own memory unless told. */
+/** `data` makes file data of a live tensor: by default from the tensor's own memory. */
 export function toTree(
   parts: Parts,
   cursor: Cursor,
@@ -195,7 +195,7 @@ function match(named: Named, root: Value, path: string): Matched {
 
 export interface Resumed {
   readonly cursor: Cursor;
-  /** What did not go on as it was, for the user. */
+  /** Sentences for the user about all that did not go on as it was. */
   readonly notices: readonly string[];
 }
 
@@ -333,8 +333,6 @@ function loadOptimizer(parts: Parts, root: Value): void {
 function fieldOf(value: Value, key: string): Value | undefined {
   return value instanceof Map ? value.get(key) : undefined;
 }
-
-// Which of a checkpoint's weights a run was judged by.
 
 /** The averages (--ema) where the run kept some, in place of the weights they average: validation saw those. */
 export function judgedWeights(root: Value): { root: Value; averaged: boolean } {

@@ -1,8 +1,6 @@
-// What a checkpoint holds, as plain values that need no libtorch: tensors by description, their bytes, PyTorch's
+// A checkpoint's content as plain values that need no libtorch: tensors by description, their bytes, PyTorch's
 // names of types.
 import { UserError } from "../base/errors.ts";
-
-// What a checkpoint holds, as plain values that need no libtorch.
 
 /**
  * Element types, under the names that ffi uses.
@@ -53,7 +51,7 @@ export interface Storage {
 
 /** A tensor by description: nothing is read until somebody asks for its bytes. */
 export class TensorData {
-  /** Of row-major order unless `strides` says otherwise; the storage may be shared with others. */
+  /** The order is row-major unless `strides` says otherwise; other tensors may share the storage. */
   constructor(
     readonly dtype: DType,
     readonly shape: readonly number[],
@@ -88,7 +86,7 @@ export class TorchName {
   constructor(readonly name: string) {}
 }
 
-/** What a dict may have for a key. */
+/** The key of a dict. */
 export type Key = string | number | bigint | boolean | null | Tuple;
 
 /** An integer beyond 2^53 is a bigint. A whole number is written as a Python int. */
@@ -127,7 +125,7 @@ export function dict(entries: Record<string, Value>): Map<Key, Value> {
   return new Map(Object.entries(entries));
 }
 
-/** What a dictionary has under this key; undefined where it has not, or is none. */
+/** The value under this key; undefined where there is none, or no dictionary. */
 export function field(value: Value | undefined, key: string): Value | undefined {
   return value instanceof Map ? value.get(key) : undefined;
 }

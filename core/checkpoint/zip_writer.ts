@@ -43,7 +43,7 @@ export class WrittenFile {
     this.#file = file;
   }
 
-  /** Where the next byte will be. */
+  /** The place of the next byte. */
   get at(): number {
     return this.#at;
   }
@@ -53,7 +53,7 @@ export class WrittenFile {
     if (bytes >= LARGE_BYTES) this.#behind = writeBehind(path, bytes);
   }
 
-  /** What is put from here on is this part. */
+  /** All that is put from here on belongs to this part. */
   begin(name: string): void {
     this.#parts.push({ name, at: this.#at, size: 0, crc: 0, seen: false });
   }

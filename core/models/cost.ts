@@ -1,4 +1,4 @@
-// What a model costs, block by block (output, parameters, operations, memory that training keeps), and the batch that
+// The cost of a model, block by block (output, parameters, operations, memory that training keeps), and the batch that
 // fits on a GPU.
 import { type DType, dtypeBytes } from "../../ffi/dtype.ts";
 import { forwardCost } from "../../ffi/profile.ts";
@@ -12,7 +12,7 @@ import { UserError } from "../base/errors.ts";
 
 export interface BlockCost {
   readonly name: string;
-  /** Of one sample, of what it adds to the model: the first tensor that it hands on. */
+  /** The first tensor that the block hands on, for one sample. */
   readonly output: readonly number[];
   /** A tied parameter counts where it is first. */
   readonly parameters: number;

@@ -1,4 +1,4 @@
-// What is minimised: PyTorch's losses, each the mean over the valid items of one micro-batch.
+// PyTorch's losses, each the mean over the valid items of one micro-batch.
 import { isFloating } from "../../ffi/dtype.ts";
 import { constant, scale, sub, zeros } from "../../ffi/make.ts";
 import {
@@ -36,7 +36,7 @@ export interface Loss {
   readonly name: string;
   /** How many numbers the model must give per sample: two per target for gaussian_nll, else the facts' own. */
   readonly outputs: number;
-  /** Of a loss of the user's own making: what the output may be compared with the targets as, for metrics. */
+  /** For a loss of the user's own making: how metrics may compare the output with the targets. */
   readonly like?: "cross_entropy" | "mse" | "none";
   /** The class whose items do not count; absent where every item does. */
   readonly ignored?: number;
@@ -107,7 +107,7 @@ function checkTask(name: Name, { task, outputs }: Facts): void {
   }
 }
 
-/** Whether targets are shares of classes [N, C], as mixing makes them, instead of class numbers [N]. */
+/** True for targets that are shares of classes [N, C], as mixing makes them, instead of class numbers [N]. */
 export const isSoft = (target: Tensor): boolean => target.shape.length === 2 && isFloating(target.dtype);
 
 /** Outputs [N, C], [N, C, H, W], or [B, T, V] for language. Targets are class numbers, or shares of classes [N, C]. */
@@ -157,7 +157,7 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
 }
 
 /**
- * Whether scores [N, T, C] have the classes of each position last, as transformers give them: PyTorch's cross_entropy has them
+ * True for scores [N, T, C] with the classes of each position last, as transformers give them: PyTorch's cross_entropy has them
  * second, [N, C, T]. Where both could be meant they are last.
  */
 export const classesLast = (scores: Tensor, labels: Tensor): boolean =>
@@ -218,7 +218,7 @@ function binaryCrossEntropy(output: Tensor, target: Tensor): Tensor {
   return bceWithLogits(output, target, null, null, MEAN);
 }
 
-/** Of the shares of two classes, [N, 2], the second's alone: what the one logit stands for. */
+/** Takes the second's share of two classes, [N, 2]: the one logit stands for it. */
 function ofTwoClasses(loss: Loss): Loss {
   const pair = (target: Tensor) => isSoft(target) && target.shape[1] === 2;
   return {

@@ -6,35 +6,35 @@ import { writePt } from "../checkpoint/pt.ts";
 import { toData } from "../checkpoint/training_state.ts";
 import { OrderedDict } from "../checkpoint/value.ts";
 
-// What a model is to the trainer: a list of blocks over one tree of modules.
+// A model is a list of blocks over one tree of modules.
 
 /**
- * What passes between blocks: one tensor, or a few (skip connections). The first is the block's own work; behind it
+ * One tensor passes between blocks, or a few (skip connections). The first is the block's own work; behind it
  * are tensors of its input, the same objects, handed on: a leaf between blocks gathers all its users' gradients.
  */
 export type Activation = Tensor | readonly Tensor[];
 
 /** The unit of gradient checkpointing: only detached tensors pass from one block to the next. */
 export interface Block {
-  /** What it is called in messages, such as layer1.0. */
+  /** Its name in messages, such as layer1.0. */
   readonly name: string;
-  /** Whose parameters the block uses; null when it has none. A tied parameter is in more than one block. */
+  /** Its module, whose parameters it uses; null when it has none. A tied parameter is in more than one block. */
   readonly module: Module | null;
   /** From the last block's activation to this one's. */
   forward(x: Activation): Activation;
 }
 
-/** What the data says of the task. */
+/** The facts of the task and its data. */
 export interface Facts {
-  /** What is learnt: it chooses the loss and the metrics. */
+  /** The task, which chooses the loss and the metrics. */
   readonly task: "classification" | "regression" | "language" | "segmentation";
-  /** Of one sample, without the batch dimension. */
+  /** One sample, without the batch dimension. */
   readonly input: {
     readonly shape: readonly number[];
     readonly dtype: DType;
     /** The columns that lie in it side by side along its first dimension, where it is made of columns. */
     readonly columns?: readonly InputColumn[];
-    /** Their shapes don't go together: each is there as plain numbers, row by row. */
+    /** Their shapes do not fit each other: each is there as plain numbers, row by row. */
     readonly flat?: boolean;
   };
   /** Classes, targets, or tokens in the vocabulary. */
@@ -47,7 +47,7 @@ export interface Facts {
 export interface InputColumn {
   /** As it is in the data. */
   readonly name: string;
-  /** Of one sample, as it is in the data. */
+  /** The shape of one sample, as it is in the data. */
   readonly shape: readonly number[];
   /** The same as it is taken: a number is a row of one, a map an image of one channel. */
   readonly layout: readonly number[];
@@ -57,7 +57,7 @@ export interface InputColumn {
 
 /** A model as training sees it: its modules, and the blocks that a batch goes through. */
 export interface Model {
-  /** What --model calls it. */
+  /** Its name for --model. */
   readonly name: string;
   /** Holds all modules; its state dict is the checkpoint's. */
   readonly root: Module;

@@ -196,7 +196,7 @@ interface Known {
   readonly outputs: number;
 }
 
-/** What each is best known with: digits, ImageNet, GPT-2's tokens. */
+/** Each is best known with this data: digits, ImageNet, GPT-2's tokens. */
 const KNOWN: Readonly<Record<string, Known>> = {
   mlp: { about: "hidden layers of one width, for tables", task: "regression", shape: [7], outputs: 1 },
   "simple-convnet": {

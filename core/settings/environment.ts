@@ -69,7 +69,7 @@ export const variableOf = (origin: Origin): string | null =>
 
 export const sameValue = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** A variable that looks like a misspelt setting would be ignored in silence; one of a stranger is left alone. */
+/** Refuses a variable that looks like a misspelt setting, which nobody would notice; a stranger's passes. */
 function refuseUnknown(env: Env, mistakes: Mistakes): void {
   const known = [...ALL_SETTINGS.flatMap(variablesOf), ...OTHERS];
   const sections = [

@@ -22,7 +22,7 @@ export const SOURCE_FLAGS: Readonly<Record<string, { readonly value?: string; re
   set: { value: "KEY=VALUE", help: "give any setting by its path, such as training.optimizer.beta2=0.95" },
 };
 
-/** Whether a word that follows the flag is its value. */
+/** True where the word that follows the flag is its value. */
 export const takesValue = (name: string): boolean => {
   const flag = FLAGS.get(name);
   return flag ? flag.fixed === undefined : SOURCE_FLAGS[name]?.value !== undefined;

@@ -30,7 +30,7 @@ export function settingsHelp({ all, takes = () => true, ofCheckpoint = false }: 
   return blocks.join("\n");
 }
 
-/** What a run that begins afresh can be given. */
+/** Flags of a run that begins afresh. */
 export const START_FLAGS = ["preset", "debug"];
 
 /** Two columns; the right one is wrapped. */
@@ -51,7 +51,7 @@ export function describeDefault(setting: Setting): string {
   return setting.empty ?? String(setting.default);
 }
 
-/** What stands for the value in help: NUMBER, PATH or the choices. */
+/** The word that stands for the value in help: NUMBER, PATH or the choices. */
 export function placeholder({ kind, choices, orFile }: Setting): string {
   const names = {
     int: "N",

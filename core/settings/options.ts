@@ -9,7 +9,7 @@ export interface OptionSpec {
   /** A bool takes no value; a text takes one. */
   readonly kind: "bool" | "text";
   readonly help: string;
-  /** What the value is called in help, e.g. "FILE". */
+  /** The name of the value in help, e.g. "FILE". */
   readonly value?: string;
 }
 

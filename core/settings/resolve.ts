@@ -19,9 +19,9 @@ export interface SettingsRequest {
   readonly checkpoint?: unknown;
   /** Ranks of this world where known; a preset for many GPUs sizes its batch by it. */
   readonly ranks?: number;
-  /** How many positionals the command takes; none unless told. */
+  /** How many positionals the command takes; none by default. */
   readonly positionals?: number;
-  /** Which settings the command takes as flags: all, unless told. */
+  /** The settings that the command takes as flags; all of them by default. */
   readonly takes?: (path: string) => boolean;
   /** For sentences about flags. */
   readonly usage?: string;
@@ -136,7 +136,6 @@ function forRanks(preset: Preset, ranks: number | undefined): readonly Assignmen
   return [...preset.assignments, { path, value: batchForRanks(ranks), origin }];
 }
 
-/** What a program has changed in a configuration. */
 function changesTo(before: Config, now: Config, mistakes: Mistakes): Assignment[] {
   return ALL_SETTINGS.flatMap((declared) => {
     const value = readSetting(now, declared.path);
@@ -145,7 +144,7 @@ function changesTo(before: Config, now: Config, mistakes: Mistakes): Assignment[
   });
 }
 
-/** What belongs to the machine or to the other run, not to what was trained. */
+/** These belong to the machine or to the other run, not to the model that was trained. */
 const NOT_CARRIED = [
   "data.num_workers",
   "data.stage",
@@ -192,7 +191,7 @@ function refuseExtra(positionals: readonly string[], allowed: number, usage: str
 
 // Ready configurations for programs that use hpctrain as a library.
 
-/** Which preset a configuration began as: what it was given since then is the program's own. */
+/** The preset that a configuration began as; all that differs from it is the program's own. */
 const presets = new WeakMap<Config, string>();
 
 export const presetOf = (config: Config): string | null => presets.get(config) ?? null;

@@ -1,7 +1,5 @@
-// What a setting is, the small constructors that declare one, and durations with units (500steps, 1ep, 10min,
+// A setting, the small constructors that declare one, and durations with units (500steps, 1ep, 10min,
 // 2e9tok).
-
-// What a setting is, and the small constructors it is declared with.
 
 export type SettingKind = "int" | "float" | "bool" | "text" | "choice" | "list" | "duration" | "path";
 
@@ -10,7 +8,7 @@ export interface Setting<V = unknown> {
   readonly kind: SettingKind;
   readonly default: V;
   readonly help: string;
-  /** What the default means when it is a stand-in, e.g. "no limit" for 0. Such a setting may be null in YAML. */
+  /** The meaning of a default that is a stand-in, e.g. "no limit" for 0. Such a setting may be null in YAML. */
   readonly empty?: string;
   /** `--flag`; bools and choices with `no` also answer to `--no-flag`. */
   readonly flag?: string;
@@ -25,7 +23,7 @@ export interface Setting<V = unknown> {
   readonly bare?: boolean;
   /** Other YAML and `--set` spellings of the whole path. */
   readonly aliases?: readonly string[];
-  /** Variables without a prefix, as job scripts have them: EPOCHS. Each that is set is used and said, or refused. */
+  /** Variables without a prefix, as job scripts have them: EPOCHS. Each that is set is used and named in the log, or refused. */
   readonly plain?: readonly string[];
   /** Variables of other programs that also set it, after our own. */
   readonly env?: readonly string[];
@@ -45,7 +43,7 @@ export interface Setting<V = unknown> {
   readonly orFile?: { readonly regex: RegExp; readonly says: string };
   /** Units a duration may carry; a bare number has the first. */
   readonly units?: readonly DurationUnit[];
-  /** What a text must look like, and how to say so; an empty text is always good. */
+  /** A text must match this, and `says` puts it into words; an empty text is always good. */
   readonly pattern?: { readonly regex: RegExp; readonly says: string };
   /** Shown by the short `train --help`. */
   readonly common?: boolean;

@@ -40,7 +40,7 @@ export interface Declared {
   readonly setting: Setting;
 }
 
-/** What a flag does: takes a value for a setting, or gives it a fixed one. */
+/** A flag takes a value for a setting, or gives it a fixed one. */
 export interface Flag {
   readonly declared: Declared;
   readonly fixed?: unknown;

@@ -104,7 +104,7 @@ export function fromData(declared: Declared, given: unknown, origin: Origin): As
   return unitless ? { path, value, origin, unitless } : { path, value, origin };
 }
 
-/** What a setting takes, in words: "a whole number from 1 to 10". */
+/** Describes the values that a setting takes: "a whole number from 1 to 10". */
 export function expected(setting: Setting): string {
   switch (setting.kind) {
     case "int":

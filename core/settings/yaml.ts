@@ -22,11 +22,11 @@ const MAX_ALIASES = 100;
 
 export interface ParsedFile {
   readonly assignments: Assignment[];
-  /** The PRESET_KEYS of the file. Only a preset of ours is asked for them: expanding a stranger's is a risk. */
+  /** The PRESET_KEYS of the file. Only our own presets are expanded: expanding a stranger's file is a risk. */
   readonly extra: Record<string, () => unknown>;
 }
 
-/** What a preset says about itself; a user's file that began as a preset may keep it. */
+/** A preset describes itself by these; a user's file that began as a preset may keep them. */
 const PRESET_KEYS = ["about", "layout"] as const;
 
 export function readSettings(path: string, mistakes: Mistakes): ParsedFile {
@@ -265,7 +265,7 @@ export function readText(path: string): string {
   }
 }
 
-/** One byte more than is allowed, at most: what a pipe or a growing file will hold can't be asked. */
+/** Reads at most one byte more than is allowed: nobody knows how much a pipe or a growing file will hold. */
 function readStart(path: string): Uint8Array {
   using file = Deno.openSync(path);
   const bytes = new Uint8Array(MAX_BYTES + 1);

@@ -249,7 +249,7 @@ function boardOf({ board, sum }: SharedWork) {
   };
 }
 
-/** Whether a second thread is worth it. */
+/** True where a second thread is worth its cost. */
 export const isLarge = (places: readonly MemoryBlock[]): boolean =>
   places.reduce((all, { bytes }) => all + bytes, 0) >= LEAST_BYTES;
 
@@ -269,7 +269,7 @@ function piecesOf({ from, to }: Copy): Copy[] {
   return memoryParts(from, PIECE_BYTES).map((piece, i) => ({ from: piece, to: targets[i] }));
 }
 
-/** What the second thread does. */
+/** Does the second thread's share. */
 export function help(work: SharedWork): void {
   if (makeCopies(work, HELP_PATIENCE_MS)) makeSums(work);
 }

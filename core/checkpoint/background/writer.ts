@@ -59,17 +59,16 @@ export interface Snapshot {
   takeCopies(): Copy[];
   /** The copies of tensors on a device are complete. */
   settle(): void;
-  /** Where a storage of such a tensor is. */
+  /** The memory of such a tensor's storage. */
   placeOf(storage: Storage): MemoryBlock | undefined;
   /** The memory of all copies. */
   readonly places: readonly MemoryBlock[];
 }
 
 /**
- * Memory for copies of these tensors is asked for now, and used by every snapshot. The tensors in `still` keep their
- * values for a while after a snapshot, and whoever changes them waits for the copies: where they are in this
- * process's memory, another thread copies them meanwhile. Those in `idle` change between saves alone: they are no copies'
- * originals, but what is written.
+ * Allocates memory for copies of these tensors, which every snapshot uses. The tensors in `still` keep their values for a
+ * while after a snapshot, and whoever changes them waits for the copies: where they are in this process's memory, another
+ * thread copies them meanwhile. Those in `idle` change only between saves: they are written without a copy.
  */
 export function openSnapshot(
   tensors: ReadonlySet<Tensor>,

@@ -1,4 +1,4 @@
-// Which operations of libtorch the graph of an exported program may call, and which of them draw random numbers. Some
+// Lists the operations of libtorch that the graph of an exported program may call, and those that draw random numbers. Some
 // of libtorch's operations open files, take raw memory or look at indices that nobody checks, and a graph comes in a
 // file from anywhere: only what is named here is run. To admit another operation, add its name to its group, and a
 // guard where libtorch itself does not check what it is given. tests/ffi/admitted_operations_test.ts walks all
@@ -12,7 +12,7 @@ import { fill_ } from "../../../ffi/make.ts";
 import { emptyLike } from "../../../ffi/ops.ts";
 import type { GraphNode, Program } from "./graph.ts";
 
-// Which operations of libtorch the graph of an exported program may call. libtorch knows thousands, and some of them
+// The graph of an exported program may call these operations of libtorch. libtorch knows thousands, and some of them
 // open files, take raw memory or look at indices that nobody checks: a graph comes in a file from anywhere, so only
 // what is named here is run. To admit another operation, add its name to its group, and a guard where libtorch itself
 // does not look at what it is given. tests/ffi/admitted_operations_test.ts walks all that libtorch knows, 2.10 to
@@ -150,7 +150,7 @@ const NOT_IN_PLACE = new Set(
 
 const RECURRENT = new Set(["gru", "lstm", "rnn_relu", "rnn_tanh"]);
 
-/** What an argument that is text may be: the name of a way to compute, never of something outside the graph. */
+/** An argument that is text may be one of these: the name of a way to compute, never of something outside the graph. */
 const TEXTS = new Set([
   ..."approximate driver equation indexing interpolation mode norm ord p pad_mode padding padding_side".split(
     " ",
@@ -223,7 +223,7 @@ const onceEach = (x: Tensor, dims: Sizes): boolean =>
   dims.every((dim) => dim >= 0 && dim < x.shape.length && x.shape[dim] > 0);
 const TRANSFORM = "its dimensions are not those of its tensor";
 
-/** Of a norm over a batch: weights and statistics are as many as channels. */
+/** A norm over a batch has as many weights and statistics as channels. */
 const channels = (...others: readonly number[]): Guard => (...args: unknown[]) => {
   const x = args[0] as Tensor, { shape } = x;
   const fits = shape.length >= 2 && !shape.includes(0) && others.every((at) => {
@@ -272,7 +272,7 @@ const ODD = "its weights and states do not have the sizes that belong together";
 const isOf = ({ shape }: Tensor, ...sizes: Sizes): boolean =>
   shape.length === sizes.length && shape.every((size, i) => size === sizes[i]);
 
-/** What libtorch itself does not look at before it reads, writes or takes memory; by an op's name, or name and overload. */
+/** Checks what libtorch itself does not look at before it reads, writes or takes memory; by an op's name, or name and overload. */
 const GUARDS: Readonly<Record<string, Guard>> = {
   as_strided: (x: Tensor, size: Sizes, stride: Sizes, offset?: number | null) =>
     staysInside(x, size, stride, offset ?? x.offset)
@@ -353,13 +353,13 @@ const MAY_RETURN = new Set(
     "_unsafe_view").split(" "),
 );
 
-/** Which argument an operation's results may share memory with beside what its schema says; -1 for none. */
+/** The argument that an operation's results may share memory with beside what its schema says; -1 for none. */
 export const mayReturn = (name: string): number => MAY_RETURN.has(name) ? (name === "einsum" ? 1 : 0) : -1;
 
 /** All names, for the test that walks them. */
 export const admittedNames = (): readonly string[] => [...NAMES];
 
-// What in a graph draws random numbers, and what becomes of it in evaluation: it is off, or what it is on average, or
+// Operations that draw random numbers, and what becomes of them in evaluation: one is off, or its average, or
 // the user is told of it.
 
 /** Those without a generator among their arguments, by the names of the operations that are not in place. */
@@ -370,7 +370,7 @@ const WITHOUT_GENERATOR = new Set(
     "_scaled_dot_product_flash_attention_for_cpu lstm gru rnn_tanh rnn_relu").split(" "),
 );
 
-/** Whether an operation may draw from libtorch's generator. */
+/** True for an operation that may draw from libtorch's generator. */
 export const draws = (name: string, { schema }: Pick<Operator, "schema">): boolean =>
   WITHOUT_GENERATOR.has(name.replace(/_$/, "")) || schema.args.some(({ base }) => base === "Generator");
 
@@ -382,7 +382,7 @@ const STILL_IN_EVALUATION = new Set(
     .split(" "),
 );
 
-/** Of a node "torch.ops.aten.rand.default": "rand". */
+/** Gives "rand" for the node "torch.ops.aten.rand.default". */
 const nameOf = ({ target }: GraphNode): string => /^torch\.ops\.aten\.(\w+)/.exec(target)?.[1] ?? "";
 const tensorIn = (node: GraphNode, at: number): string => {
   const value = node.inputs[at]?.value;
@@ -417,7 +417,7 @@ export function keptShares({ nodes }: Pick<Program, "nodes">): Map<string, numbe
 
 type Call = (...args: unknown[]) => unknown;
 
-/** What stands for a draw in evaluation; null where it is drawn there, too. */
+/** The value that stands for a draw in evaluation; null where it is drawn there, too. */
 export function averaged(name: string, overload: string, kept: number | undefined): Call | null {
   if (kept !== undefined) return (x) => fill_(emptyLike(x as Tensor), kept);
   // A share that is kept (stochastic depth).

@@ -1,4 +1,4 @@
-// What torch.export.save writes: a zip of a graph in JSON, weights and constants. Two layouts: that of PyTorch 2.8
+// torch.export.save writes a zip of a graph in JSON, weights and constants. There are two layouts: that of PyTorch 2.8
 // and later (models/, data/), and the flat one of before. Nothing in it is executed.
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
@@ -17,12 +17,12 @@ export interface Archive {
   /** Tensors that are no part of the state dict, by the signature's names. */
   readonly constants: ReadonlyMap<string, TensorData>;
   readonly fileBytes: number;
-  /** Weights are read when their bytes are asked for, so the file stays open until then. */
+  /** Weights are read on demand, so the file stays open until then. */
   close(): void;
   [Symbol.dispose](): void;
 }
 
-/** Of a tensor that is the whole of an entry, raw: where it can be written anew. */
+/** For a tensor that is the whole of an entry, raw: the place where it can be written anew. */
 export interface EntryStorage extends Storage {
   readonly entry: string;
   /** The whole of it to where it is wanted, without a copy on the way. */

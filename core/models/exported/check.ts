@@ -170,12 +170,12 @@ export function checkFixedBatch(
   if (short !== undefined) throw fixedSize(path, input, 0, fixed, short % fixed);
 }
 
-/** What is odd about a graph but no fault: exported with model.eval(), or random in evaluation. */
+/** Notes what is odd about a graph but no fault: exported with model.eval(), or random in evaluation. */
 export function warningsOf({ path, program }: Archive): string[] {
   return [...frozen(path, program), ...drawnInEvaluation(path, program)];
 }
 
-/** What an operation draws is read from its schema, which libtorch has: without it, as for `inspect`, nothing is said. */
+/** libtorch's schema shows that an operation draws: without libtorch, as for `inspect`, there is no note. */
 function drawnInEvaluation(path: string, program: Program): string[] {
   if (!libtorchIsOpen()) return [];
   const nodes = stillDrawing(program, ({ target }) => {

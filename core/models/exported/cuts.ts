@@ -72,7 +72,7 @@ function passing(plan: GraphPlan, wanted: readonly number[], floating: (slot: nu
     }
     for (const slot of alive) if (last.get(slot)! <= i) alive.delete(slot);
     const [only] = alive;
-    // What is written to later must not be a leaf, and a second pass must find it as it was.
+    // A value that is written to later must not be a leaf, and a second pass must find it as it was.
     const still = only !== undefined && !((lastWrite.get(roots[only]) ?? -1) > i);
     // A buffer's view is no tensor of its own.
     const own = only !== undefined && kinds[roots[only]] !== "buffer" && kinds[only] === "made";
@@ -108,7 +108,7 @@ function fewer(found: readonly number[], blocks: number, steps: number): number[
   return [...kept].sort((a, b) => a - b);
 }
 
-/** What the modules of these steps have in common, or the first of them. */
+/** The common part of the names of these steps' modules, or the first of them. */
 function nameOf({ steps }: GraphPlan, from: number, to: number, index: number): string {
   const paths = steps.slice(from, to).map(({ node }) => node.module).filter((path) => path !== "")
     .map((path) => path.split("."));
@@ -134,11 +134,11 @@ export interface Halves {
 export function graphHalves(plan: GraphPlan, path: string, target: number, loss: number): Halves {
   const { steps, roots, kinds } = plan;
   const body: GraphStep[] = [], tail: GraphStep[] = [];
-  const late = new Set<number>([target]), lateMemory = new Set<number>();
+  const behind = new Set<number>([target]), memoryBehind = new Set<number>();
   const read = new Set<number>();
   for (const step of steps) {
     const waits = target >= 0 &&
-      step.uses.some((slot) => late.has(slot) || lateMemory.has(roots[slot]));
+      step.uses.some((slot) => behind.has(slot) || memoryBehind.has(roots[slot]));
     if (!waits) {
       if (step.writes >= 0 && read.has(step.writes)) throw tangled(path, step);
       body.push(step);
@@ -146,8 +146,8 @@ export function graphHalves(plan: GraphPlan, path: string, target: number, loss:
     }
     tail.push(step);
     for (const slot of step.uses) read.add(roots[slot]);
-    for (const slot of step.defines) late.add(slot);
-    if (step.writes >= 0) lateMemory.add(step.writes);
+    for (const slot of step.defines) behind.add(slot);
+    if (step.writes >= 0) memoryBehind.add(step.writes);
   }
   const made = new Set(tail.flatMap(({ defines }) => defines));
   const used = new Set(tail.flatMap(({ uses }) => uses));

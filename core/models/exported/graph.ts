@@ -9,7 +9,7 @@ import { inlined } from "./inline.ts";
 type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 type JsonDict = { readonly [key: string]: Json };
 
-/** What a file's JSON should hold and does not. */
+/** The file's JSON does not hold what it should. */
 export class JsonReader {
   constructor(readonly path: string) {}
 
@@ -84,7 +84,7 @@ export type GraphValue =
     readonly kind: "number";
     readonly value: number;
     readonly as: "int" | "float" | "bool";
-    /** Of a complex number. */
+    /** A complex number. */
     readonly imaginary?: number;
   }
   | { readonly kind: "symbol"; readonly name: string; readonly as: "int" | "float" | "bool" }
@@ -100,7 +100,7 @@ export type GraphValue =
   | { readonly kind: "layout"; readonly strided: boolean }
   /** A part of the graph that is run in another way, or not always. */
   | { readonly kind: "graph"; readonly graph: Graph }
-  /** What no op of libtorch takes: a custom object, nested lists. */
+  /** No op of libtorch takes these: a custom object, nested lists. */
   | { readonly kind: "other"; readonly what: string };
 
 export interface GraphNode {
@@ -111,18 +111,18 @@ export interface GraphNode {
   readonly module: string;
   /** Python's stack at the place that made it. */
   readonly trace: string;
-  /** In which way it is run, whatever is around it. */
+  /** It runs in this way, whatever is around it. */
   readonly mode?: GraphMode;
 }
 
-/** What torch.no_grad and torch.autocast say of a part of forward. */
+/** torch.no_grad and torch.autocast say this of a part of forward. */
 export interface GraphMode {
   readonly grad?: false;
-  /** Of autocast: the type it computes in, or null where it is off; and on which kind of device. */
+  /** The type that autocast computes in, or null where it is off; and the kind of device. */
   readonly autocast?: { readonly dtype: DType | null; readonly gpu: boolean };
 }
 
-/** What a program and a graph inside one have in common. */
+/** A program and a graph inside one have this in common. */
 export interface Graph {
   readonly inputs: readonly GraphValue[];
   readonly outputs: readonly { readonly value: GraphValue }[];
@@ -140,7 +140,7 @@ export type GraphInput =
 export interface GraphOutput {
   readonly kind: "user" | "loss" | "buffer" | "input" | "other";
   readonly value: GraphValue;
-  /** Of a mutation: the buffer's or input's name. */
+  /** For a mutation the buffer's or input's name. */
   readonly of: string;
 }
 
@@ -154,7 +154,7 @@ export interface Program {
   /** Symbolic sizes by name: an expression, or a number. */
   readonly symbols: ReadonlyMap<string, SymbolicSize>;
   readonly ranges: ReadonlyMap<string, { readonly min: number; readonly max: number }>;
-  /** Of each output and each input of the user's: its name in the dict or dataclass that it is in, "" elsewhere. */
+  /** The name of each output and each input of the user's in the dict or dataclass that it is in, "" elsewhere. */
   readonly outputNames: readonly string[];
   readonly inputNames: readonly string[];
 }
@@ -277,7 +277,7 @@ function readCalling(module: JsonDict): Pick<Program, "outputNames" | "inputName
 
 const DEEPEST_TREE = 64;
 
-/** Of a tree as torch.utils._pytree writes it: the keys on the way to each leaf. Lists and tuples have none. */
+/** The keys on the way to each leaf of a tree as torch.utils._pytree writes it. Lists and tuples have none. */
 function leafNames(r: JsonReader, json: Json, path: string, depth: number): string[] {
   const { type, context, children_spec } = r.dict(json, "");
   if (type === null || depth > DEEPEST_TREE) return [path];
@@ -414,7 +414,7 @@ export function readValue(r: JsonReader, json: Json | undefined, where: string):
     { kind: "other", what: kind.replace(/^as_/, "").replaceAll("_", " ") };
 }
 
-/** Of torch.export's Layout. */
+/** torch.export's Layout. */
 const STRIDED = 7;
 
 const nameIn = (r: JsonReader, json: Json, where: string) => r.text(r.dict(json, where).name, where);
@@ -444,7 +444,7 @@ function symbolic(r: JsonReader, json: Json, where: string): SymbolicSize {
   return kind === "as_bool" ? Number(r.bool(given, where)) : r.float(given, where);
 }
 
-// Where in the user's Python a node was made.
+// The place in the user's Python that made a node.
 
 const FRAME = /File "([^"]*)", line (\d+), in (\S+)\n\s*(.*)/g;
 
@@ -470,6 +470,6 @@ const MARKS = {
 
 export type Mark = typeof MARKS[keyof typeof MARKS];
 
-/** Which part of torch.vmap a node is; null for any other node. */
+/** The part of torch.vmap that a node is; null for any other node. */
 export const markOf = (target: string): Mark | null =>
   Object.hasOwn(MARKS, target) ? MARKS[target as keyof typeof MARKS] : null;

@@ -29,7 +29,7 @@ export function inlined<G extends Graph>(graph: G): G {
 const OUT = /^(torch\.ops\.aten\.\w+)\.out$/;
 
 /**
- * What writes to a tensor that is given for its result (out=) is the same operation without it, and a copy to there: which can
+ * An operation that writes to a tensor given for its result (out=) is the same operation without it, and a copy to there: which can
  * give that tensor no other size.
  */
 function withoutOut(nodes: readonly GraphNode[], tensors: Map<string, TensorMeta>): GraphNode[] {
@@ -86,7 +86,7 @@ type Rename = (name: string) => string;
 class Inliner {
   readonly tensors: Map<string, TensorMeta>;
   readonly symbols: Map<string, SymbolicSize>;
-  /** Of results that are an input of the inner graph, or another result: what they are. */
+  /** For results that are an input of the inner graph, or another result: what they are. */
   readonly #same = new Map<string, string>();
   #count = 0;
 

@@ -19,27 +19,27 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 export { isExported } from "../user/file.ts";
 
 export interface ExportedOptions {
-  /** What the data says, to be compared with the graph; left out where somebody else gives the inputs. */
+  /** The facts of the data, to compare with the graph; absent where somebody else gives the inputs. */
   readonly facts?: Facts;
   /** Numbers per sample that the loss wants. */
   readonly outputs?: number;
   /** At most so many blocks; 0 for as many as there are. */
   readonly blocks?: number;
-  /** Which columns each input takes, as --inputs says it. */
+  /** The columns that each input takes, as --inputs says it. */
   readonly inputs?: readonly string[];
 }
 
 export interface ExportedModel extends Model {
   readonly root: ExportedModule;
-  /** What a user should hear of: frozen batch norm, for instance. */
+  /** Sentences for the user: about frozen batch norm, for instance. */
   readonly warnings: readonly string[];
-  /** What it takes of the features. */
+  /** Its part of the features. */
   readonly inputs: readonly { readonly name: string; readonly meta: TensorMeta }[];
   /** The graph's own; null where it has none. */
   readonly loss: Loss | null;
   /** The input that its loss takes the targets as, or null. */
   readonly labels: string | null;
-  /** Whether forward gives something beside its loss. */
+  /** True where forward gives something beside its loss. */
   readonly predicts: boolean;
   /** It takes columns apart: each input its own. */
   readonly apart: boolean;
@@ -47,7 +47,7 @@ export interface ExportedModel extends Model {
   readonly normalises: boolean;
 }
 
-/** What an exported model is refused with before anything is read; nothing for all others. */
+/** Refuses settings that an exported model can not have, before anything is read. */
 export function checkRun(
   model: Model,
   run: {
@@ -96,12 +96,12 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   const { path, program } = archive;
   const plan = planGraph(program, path);
   const { facts } = options;
-  const asked = readRequestedColumns(path, options.inputs ?? []);
-  const signature = signatureOf(program, path, plan, asked, facts?.input.columns);
+  const requested = readRequestedColumns(path, options.inputs ?? []);
+  const signature = signatureOf(program, path, plan, requested, facts?.input.columns);
   refuseProblems(path, plan.problems);
   const { inputs, loss, target } = signature;
-  const unpack = facts ? unpackFor(path, inputs, asked, target, facts) : null;
-  const whole = !facts || takesAll(inputs, asked, facts);
+  const unpack = facts ? unpackFor(path, inputs, requested, target, facts) : null;
+  const whole = !facts || takesAll(inputs, requested, facts);
   if (facts && whole) checkInput(archive, inputs[0].label, inputs[0].meta, facts);
   if (facts && !loss) {
     checkOutput(archive, signature.prediction?.meta, facts, options.outputs ?? facts.outputs);
@@ -122,7 +122,8 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
     root,
     blocks,
     convolutional: program.nodes.some(({ target }) => /\.(conv[23]d|convolution)\./.test(target)),
-    describe: () => said(archive, blocks, signature, [parameterCount(root), plan.steps.length], warnings),
+    describe: () =>
+      describeModel(archive, blocks, signature, [parameterCount(root), plan.steps.length], warnings),
     draws: plan.draws,
     warnings,
     inputs: inputs.map(({ label, meta }) => ({ name: label, meta })),
@@ -134,7 +135,7 @@ function build(archive: Archive, options: ExportedOptions): ExportedModel {
   };
 }
 
-function said(
+function describeModel(
   { path, program }: Archive,
   blocks: readonly Block[],
   { inputs, target, loss }: Signature,
@@ -165,7 +166,7 @@ function namesOf(program: Program, plan: GraphPlan): Map<number, string> {
   return names;
 }
 
-/** What the blocks end in: where forward gives its loss alone, what the loss is made from. */
+/** The blocks end in this: where forward gives its loss alone, in what the loss is made from. */
 function predictionSlot(path: string, signature: Signature, halves: Halves, program: Program): number {
   const { prediction, loss, target } = signature;
   const made = new Set(halves.body.steps.flatMap(({ defines }) => defines));
@@ -201,7 +202,7 @@ function graphLoss(runner: Runner, signature: Signature, facts: Facts | undefine
   };
 }
 
-/** What the prediction can be compared with the targets as, for metrics. */
+/** How metrics can compare the prediction with the targets. */
 function likeness(
   { prediction }: Signature,
   { task, outputs, targetless }: Facts,
@@ -221,30 +222,30 @@ function likeness(
   }
 }
 
-/** The loss to train with: the graph's own where it has one and no other was asked for. */
-export function lossFor(model: Model, asked: string, chosen: Loss, facts: Facts): Loss {
+/** The loss to train with: the graph's own where it has one and no other was requested. */
+export function lossFor(model: Model, requested: string, chosen: Loss, facts: Facts): Loss {
   const { loss = null, labels = null, predicts = true, name } = model as Partial<ExportedModel>;
-  if (asked === "graph" && !loss) {
+  if (requested === "graph" && !loss) {
     throw new UserError(
       "usage",
       `--loss graph takes the loss that an exported program (.pt2) has among its outputs, and ${name} has none: name ` +
         "one, such as --loss mse, or give an output the name loss in Python.",
     );
   }
-  if (loss && (asked === "auto" || asked === "graph")) {
+  if (loss && (requested === "auto" || requested === "graph")) {
     if (facts.targetless && labels !== null) {
       throw nothingToPredict(`the loss of ${name} takes targets as ${labels}`);
     }
     return loss;
   }
   if (facts.targetless) {
-    const why = loss ? `--loss ${asked} judges by targets` : `${name} has no loss of its own`;
+    const why = loss ? `--loss ${requested} judges by targets` : `${name} has no loss of its own`;
     throw nothingToPredict(why);
   }
   if (loss && !predicts) {
     throw new UserError(
       "usage",
-      `${name}: forward gives its loss alone, so --loss ${asked} has nothing to judge: leave --loss out.`,
+      `${name}: forward gives its loss alone, so --loss ${requested} has nothing to judge: leave --loss out.`,
     );
   }
   return chosen;

@@ -15,7 +15,7 @@ export type ResolvedOperator =
   | { readonly kind: "nothing" }
   | { readonly kind: "missing"; readonly why: string };
 
-/** What was true when the graph was exported, said again: there is nothing to do. */
+/** These repeat what was true when the graph was exported: there is nothing to do. */
 const CHECKS = new Set([
   "aten._assert_scalar",
   "aten._assert_tensor_metadata",
@@ -33,12 +33,12 @@ const SIZES: Readonly<Record<string, (t: Tensor, dim?: number) => number>> = {
   "aten._local_scalar_dense": (t) => t.item(),
 };
 
-/** What inline.ts takes apart before anything is planned. */
+/** inline.ts takes these apart before anything is planned. */
 const PUT_INLINE = new Set(["higher_order.wrap_with_set_grad_enabled", "higher_order.wrap_with_autocast"]);
 
 const CONTROL = new Set(["cond", "map", "map_impl", "while_loop", "scan", "associative_scan"]);
 
-/** Of "torch.ops.aten.add.Tensor": namespace, name and overload; null for what is no operation on tensors. */
+/** Gives namespace, name and overload of "torch.ops.aten.add.Tensor"; null for what is no operation on tensors. */
 function partsOf(target: string): { namespace: string; name: string; overload: string } | null {
   const found = /^torch\.ops\.(\w+)\.(\w+)(?:\.(\w+))?$/.exec(target);
   if (!found) return null;
@@ -94,7 +94,7 @@ const UNKNOWN = "an operation on whole functions is not supported: leave it out 
 
 // From what a graph says of an argument to what the op's function takes.
 
-/** What a graph's run goes through: the values made so far, by slot, and how it is run. */
+/** The state of a graph's run: the values made so far, by slot, and how it is run. */
 export interface GraphFrame {
   readonly values: unknown[];
   device: Device;
@@ -102,7 +102,7 @@ export interface GraphFrame {
   training: boolean;
   /** Forward is gone through once more for the same batch: buffers stay as they are. */
   again: boolean;
-  /** What forward writes to is a copy already: of the buffers as the first pass found them. */
+  /** Forward writes to copies of the buffers as the first pass found them. */
   copies: boolean;
 }
 
@@ -230,7 +230,7 @@ export function describeArgument(value: GraphValue): string {
   }
 }
 
-// What a graph does with sizes: Python's arithmetic on whole numbers, and symbolic expressions.
+// Computes with sizes: Python's arithmetic on whole numbers, and symbolic expressions.
 
 type Numbers = (...args: number[]) => number;
 

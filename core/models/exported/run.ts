@@ -22,7 +22,7 @@ import { freeAfterLastUse, type GraphStep, runSteps } from "./steps.ts";
 export class ExportedModule extends Module {
   /** By the names of the graph's signature. */
   readonly tensors = new Map<string, Tensor>();
-  /** Of these parameters: the ones that are complex in Python. They are trained as pairs of real numbers, as PyTorch does. */
+  /** The parameters that are complex in Python. They are trained as pairs of real numbers, as PyTorch does. */
   readonly complex = new Set<Tensor>();
   readonly #order: [name: string, tensor: Tensor][] = [];
 
@@ -138,7 +138,7 @@ export interface Update {
   readonly from: number;
 }
 
-/** Of graphs whose writes were turned into outputs: which value belongs into which buffer. */
+/** For a graph whose writes were turned into outputs: the value that belongs into a buffer. */
 export function updatesOf(program: Program, plan: GraphPlan, root: ExportedModule): Update[] {
   return program.outputs.flatMap(({ kind, value, of }) => {
     const buffer = root.tensors.get(of);
@@ -165,7 +165,7 @@ export interface RunnerParts {
 export class Runner {
   readonly #frame: GraphFrame;
   readonly #written: ReadonlySet<number>;
-  readonly #late: readonly Update[];
+  readonly #deferred: readonly Update[];
   #symbols = new Map<string, number>();
 
   constructor(readonly parts: RunnerParts) {
@@ -178,9 +178,9 @@ export class Runner {
       copies: false,
     };
     this.#written = new Set([...body.steps, ...tail.steps].map(({ writes }) => writes));
-    const late = new Set(tail.steps.flatMap(({ defines }) => defines));
-    this.#late = parts.updates.filter(({ slot }) => late.has(slot));
-    const wanted = [parts.prediction, signature.loss?.slot ?? -1, ...this.#late.map(({ slot }) => slot)];
+    const deferred = new Set(tail.steps.flatMap(({ defines }) => defines));
+    this.#deferred = parts.updates.filter(({ slot }) => deferred.has(slot));
+    const wanted = [parts.prediction, signature.loss?.slot ?? -1, ...this.#deferred.map(({ slot }) => slot)];
     freeAfterLastUse(tail, 0, tail.steps.length, new Set(wanted));
     for (const input of program.inputs) {
       if (input.kind === "user" || input.kind === "other") continue;
@@ -196,7 +196,7 @@ export class Runner {
     freeAfterLastUse(body, from, to, kept);
     const complex = this.#complexIn(body.steps.slice(from, to));
     const moved = this.#movedIn(from, to), found: Tensor[] = [];
-    const frame = this.#frame, early = updates.filter((update) => !this.#late.includes(update));
+    const frame = this.#frame, early = updates.filter((update) => !this.#deferred.includes(update));
     const forward = (x: Activation): Activation => {
       frame.training = root.training;
       frame.again = root.forwardContext.pass === "second";
@@ -274,7 +274,7 @@ export class Runner {
       }
       for (const [slot, pairs] of this.#complexIn(tail.steps)) frame.values[slot] = viewAsComplex(pairs);
       runSteps(tail.steps, 0, tail.steps.length, frame, path);
-      this.#update(this.#late);
+      this.#update(this.#deferred);
       const made = frame.values[slot] as Tensor;
       return between.includes(slot) ? clone(made) : made; // what was kept is freed here
     });
@@ -282,7 +282,7 @@ export class Runner {
     return result;
   }
 
-  /** What the loss will use outlives the block's scope, as the block's own input and what it gives do by themselves. */
+  /** Values that the loss will use outlive the block's scope, as the block's own input and result do by themselves. */
   #leave(out: number, input: number): void {
     const { halves: { between, body } } = this.parts, { values } = this.#frame;
     for (const slot of between) {
@@ -315,7 +315,7 @@ export class Runner {
   #bind(x: Activation): void {
     const { path, program, unpack, signature: { inputs }, halves: { between } } = this.parts;
     const frame = this.#frame;
-    this.#drop(between); // of a batch whose loss nobody asked for
+    this.#drop(between); // of a batch whose loss nobody wanted
     const given = unpack ? unpack(x as Tensor) : Array.isArray(x) ? x as readonly Tensor[] : [x as Tensor];
     if (given.length !== inputs.length) throw severalInputs(path, inputs);
     const symbols = this.#symbols = new Map();

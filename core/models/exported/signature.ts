@@ -1,4 +1,4 @@
-// What an exported program takes and gives, and which columns of the data go to which of its inputs. A batch's
+// The inputs and outputs of an exported program, and the columns of the data that go to each input. A batch's
 // features lie side by side in one tensor; each input takes its own out of it.
 import { isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
@@ -10,13 +10,13 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { fitSizes, sizesText } from "./check.ts";
 
-// What goes into an exported program and comes out of it: which inputs are features and which one is the targets,
+// Says which inputs of an exported program are features and which one is the targets,
 // which output is the prediction and which the loss.
 
 export interface UserInput {
   /** The graph's own name of it. */
   readonly name: string;
-  /** What the user calls it: the same, but for one that came in a dict. */
+  /** The user's name for it: the same, but for one that came in a dict. */
   readonly label: string;
   readonly slot: number;
   readonly meta: TensorMeta;
@@ -30,7 +30,7 @@ export interface UserOutput {
 }
 
 export interface Signature {
-  /** Of features. */
+  /** For features. */
   readonly inputs: readonly UserInput[];
   /** The input that the targets go to; only where the loss is in the graph. */
   readonly target: UserInput | null;
@@ -43,7 +43,7 @@ export function signatureOf(
   program: Program,
   path: string,
   plan: GraphPlan,
-  asked: RequestedColumns,
+  requested: RequestedColumns,
   columns: readonly InputColumn[] | undefined,
 ): Signature {
   const all = userInputs(program, path);
@@ -53,7 +53,7 @@ export function signatureOf(
   if (!loss && !prediction) {
     throw new UserError("usage", `${path}: forward gives no tensor first, so there is nothing to train on.`);
   }
-  const target = loss ? targetAmong(all, asked, columns) : null;
+  const target = loss ? targetAmong(all, requested, columns) : null;
   const inputs = all.filter((input) => input !== target);
   if (inputs.length === 0) throw nothingTaken(path);
   return { inputs, target, prediction, loss };
@@ -127,17 +127,17 @@ const TARGET_NAMES = /^(targets?|labels?|y|y_true)$/;
 
 function targetAmong(
   inputs: readonly UserInput[],
-  asked: RequestedColumns,
+  requested: RequestedColumns,
   columns: readonly InputColumn[] | undefined,
 ): UserInput | null {
-  const given = inputs.find((input) => requestedFor(asked, input)?.join() === TARGETS);
+  const given = inputs.find((input) => requestedFor(requested, input)?.join() === TARGETS);
   if (given) return given;
   const known = (input: UserInput) =>
-    asked.size > 0
-      ? requestedFor(asked, input) !== undefined
+    requested.size > 0
+      ? requestedFor(requested, input) !== undefined
       : columns?.some(({ name }) => name === input.label || name === input.name) ?? false;
   const unknown = inputs.filter((input) => !known(input));
-  if (unknown.length <= 1 && (asked.size > 0 || inputs.length > 1 && unknown.length < inputs.length)) {
+  if (unknown.length <= 1 && (requested.size > 0 || inputs.length > 1 && unknown.length < inputs.length)) {
     return unknown[0] ?? null;
   }
   const named = unknown.find(({ label, name }) => TARGET_NAMES.test(label) || TARGET_NAMES.test(name));
@@ -147,7 +147,7 @@ function targetAmong(
 // The data's columns to the inputs of an exported program: by name, or in their order. A batch has one tensor of
 // features, in which the columns lie side by side; each input takes its own out of it.
 
-/** What --inputs says: the names of columns, by the input's name. */
+/** The names of columns by the input's name, as --inputs gives them. */
 type RequestedColumns = ReadonlyMap<string, readonly string[]>;
 
 /** Stands for what is predicted, in place of a column of features. */
@@ -176,28 +176,33 @@ export function readRequestedColumns(path: string, list: readonly string[]): Req
   return found;
 }
 
-const requestedFor = (asked: RequestedColumns, { name, label }: UserInput): readonly string[] | undefined =>
-  asked.get(label) ?? asked.get(name);
+const requestedFor = (
+  requested: RequestedColumns,
+  { name, label }: UserInput,
+): readonly string[] | undefined => requested.get(label) ?? requested.get(name);
 
 /** From a batch's features to what the graph takes, in its order. */
 export type UnpackInputs = (features: Tensor) => Tensor[];
 
-/** Whether the one input takes all of the features, so that no columns have to be told apart. */
-export const takesAll = (inputs: readonly UserInput[], asked: RequestedColumns, { input }: Facts): boolean =>
-  inputs.length === 1 && (!input.columns || (asked.size === 0 && !input.flat));
+/** True where the one input takes all of the features, so that nobody has to distinguish columns. */
+export const takesAll = (
+  inputs: readonly UserInput[],
+  requested: RequestedColumns,
+  { input }: Facts,
+): boolean => inputs.length === 1 && (!input.columns || (requested.size === 0 && !input.flat));
 
 /** Null where the one input takes all of it as it is. */
 export function unpackFor(
   path: string,
   inputs: readonly UserInput[],
-  asked: RequestedColumns,
+  requested: RequestedColumns,
   target: UserInput | null,
   facts: Facts,
 ): UnpackInputs | null {
   const { input } = facts;
-  refuseUnknown(path, asked, target ? [...inputs, target] : inputs);
+  refuseUnknown(path, requested, target ? [...inputs, target] : inputs);
   const { columns } = input;
-  if (takesAll(inputs, asked, facts)) return reshaped(inputs[0], input.shape);
+  if (takesAll(inputs, requested, facts)) return reshaped(inputs[0], input.shape);
   if (!columns) {
     throw new UserError(
       "data",
@@ -207,7 +212,7 @@ export function unpackFor(
         "Data of several fields is an .npz, .csv, NetCDF or HDF5 file; or export a module that takes one tensor apart.",
     );
   }
-  const taken = inputs.map((named) => columnsOf(path, named, inputs, asked, columns));
+  const taken = inputs.map((named) => columnsOf(path, named, inputs, requested, columns));
   const places = placesOf(columns, input.shape, input.flat === true);
   const takes = inputs.map((named, i) => take(path, named, taken[i].map((at) => places[at])));
   return (features) => takes.map((one) => one(features));
@@ -222,9 +227,9 @@ function reshaped({ meta }: UserInput, shape: readonly number[]): UnpackInputs |
 
 const labels = (inputs: readonly UserInput[]) => inputs.map(({ label }) => label).join(", ");
 
-function refuseUnknown(path: string, asked: RequestedColumns, inputs: readonly UserInput[]): void {
+function refuseUnknown(path: string, requested: RequestedColumns, inputs: readonly UserInput[]): void {
   const names = inputs.flatMap(({ name, label }) => [name, label]);
-  for (const name of asked.keys()) {
+  for (const name of requested.keys()) {
     if (names.includes(name)) continue;
     throw new UserError(
       "usage",
@@ -238,22 +243,22 @@ function columnsOf(
   path: string,
   input: UserInput,
   inputs: readonly UserInput[],
-  asked: RequestedColumns,
+  requested: RequestedColumns,
   columns: readonly InputColumn[],
 ): number[] {
   const names = columns.map(({ name }) => name);
-  const wanted = requestedFor(asked, input);
+  const wanted = requestedFor(requested, input);
   if (wanted) return wanted.map((name) => indexOf(path, input, name, names));
   const own = [input.label, input.name].map((name) => names.indexOf(name)).find((at) => at >= 0);
   if (own !== undefined) return [own];
-  const none = asked.size === 0 &&
+  const none = requested.size === 0 &&
     inputs.every(({ label, name }) => !names.includes(label) && !names.includes(name));
   if (none && inputs.length === columns.length) return [inputs.indexOf(input)];
   if (inputs.length === 1) {
     throw new UserError(
       "data",
       `${path}: its input ${input.label} takes one tensor, and the data's columns have different shapes (${
-        columns.map(said).join(", ")
+        columns.map(describeColumn).join(", ")
       }): choose with --features, or with --inputs ${input.label}=...`,
     );
   }
@@ -264,7 +269,7 @@ function columnsOf(
   );
 }
 
-const said = ({ name, shape }: InputColumn) => `${name} ${sizesText(shape)}`;
+const describeColumn = ({ name, shape }: InputColumn) => `${name} ${sizesText(shape)}`;
 
 function indexOf(path: string, input: UserInput, name: string, names: readonly string[]): number {
   const at = names.indexOf(name);
@@ -304,8 +309,8 @@ function take(path: string, input: UserInput, places: readonly ColumnRange[]): (
   if (odd) {
     throw new UserError(
       "data",
-      `${path}: its input ${label} can't take ${said(first.column)} and ${
-        said(odd.column)
+      `${path}: its input ${label} can't take ${describeColumn(first.column)} and ${
+        describeColumn(odd.column)
       } together: their shapes ` +
         "don't go side by side.",
     );
@@ -317,7 +322,7 @@ function take(path: string, input: UserInput, places: readonly ColumnRange[]): (
     throw new UserError(
       "usage",
       `${path}: its input ${label} takes samples of shape ${sizesText(sizes)}, and ${
-        places.map(({ column }) => said(column)).join(" with ")
+        places.map(({ column }) => describeColumn(column)).join(" with ")
       } is given: choose other columns with --inputs, or export the model for these.`,
     );
   }

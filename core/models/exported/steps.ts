@@ -16,14 +16,14 @@ export interface GraphStep {
   dead: readonly number[];
   readonly uses: readonly number[];
   readonly defines: readonly number[];
-  /** Whose memory it writes to, as the slot that the memory came with; -1 for a step that makes something new. */
+  /** The slot that came with the memory it writes to; -1 for a step that makes something new. */
   readonly writes: number;
 }
 
 export interface Steps {
   readonly steps: GraphStep[];
   readonly kinds: readonly SlotKind[];
-  /** Of each slot: the slot whose memory it shares. */
+  /** For each slot the one whose memory it shares. */
   readonly roots: readonly number[];
 }
 
@@ -61,16 +61,16 @@ export function runSteps(
     try {
       step.run(frame);
     } catch (error) {
-      throw told(error, step.node, path);
+      throw withNode(error, step.node, path);
     }
     const { dead } = step;
     for (let k = 0; k < dead.length; k++) (values[dead[k]] as Tensor | undefined)?.free?.();
   }
 }
 
-function told(error: unknown, node: GraphNode, path: string): unknown {
+function withNode(error: unknown, node: GraphNode, path: string): unknown {
   const place = sourceLineOf(node);
-  // What no file that PyTorch wrote asks for: a number where a tensor belongs, a value that no step has made.
+  // No file that PyTorch wrote asks for this: a number where a tensor belongs, a value that no step has made.
   const odd = error instanceof Unfit || error instanceof TypeError || error instanceof RangeError ||
     error instanceof UseAfterFree;
   if (odd) {

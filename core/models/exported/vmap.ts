@@ -9,7 +9,7 @@ import { freeAfterLastUse, type GraphStep, runSteps, type Steps } from "./steps.
 
 const DEEPEST = 8;
 
-/** What is not known to stay inside its memory, or to be PyTorch's, when it is done for many at once. */
+/** These are not known to stay inside their memory, or to be PyTorch's, when they are done for many at once. */
 const NOT_INSIDE =
   /^(as_strided|lstm|gru|rnn_tanh|rnn_relu|_?native_batch_norm\w*|_batch_norm_\w+|_weight_norm|_fft_\w+)$/;
 
@@ -62,7 +62,7 @@ export class Region {
     }
   }
 
-  /** What is mapped over, as the function sees it. */
+  /** The mapped tensors, as the function sees them. */
   hide(node: GraphNode, from: number, to: number): GraphStep {
     const [, dim] = node.inputs.map(({ value }) => value);
     this.#checkLevel(node.inputs[2]?.value);
@@ -75,7 +75,7 @@ export class Region {
     return { node, run, dead: [], uses: [from], defines: [to], writes: -1 };
   }
 
-  /** What the function gives, for all samples. */
+  /** The function's results for all samples. */
   show(node: GraphNode, from: number, to: number): GraphStep {
     const dim = node.inputs[3]?.value;
     this.#checkLevel(node.inputs[1]?.value);

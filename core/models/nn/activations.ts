@@ -30,7 +30,7 @@ export class LeakyReLU extends Module {
     super();
     this.#slope = negativeSlope;
   }
-  /** Of any shape, element by element. */
+  /** Takes any shape, element by element. */
   forward(x: Tensor): Tensor {
     return prelu(x, this.#weight ??= constant(this.#slope, x.dtype, x.device));
   }
@@ -46,7 +46,7 @@ export class PReLU extends Module {
     super();
     this.weight = this.parameter("weight", fill_(uninitialised([numParameters]), init));
   }
-  /** Of (n, channels, ...), element by element. */
+  /** Takes (n, channels, ...), element by element. */
   forward(x: Tensor): Tensor {
     return prelu(x, this.weight);
   }

@@ -14,17 +14,17 @@ import { Module, perDimension, type Size } from "./module.ts";
 
 // nn.Conv1d, Conv2d, Conv3d.
 
-/** What convolutions can be told. */
+/** Options of convolutions. */
 export interface ConvOptions {
-  /** Places from one window to the next; 1 unless told. */
+  /** Places from one window to the next; 1 by default. */
   stride?: Size;
-  /** Zeros around the input on each side; 0 unless told. */
+  /** Zeros around the input on each side; 0 by default. */
   padding?: Size;
-  /** Places from one weight of the kernel to the next; 1 unless told. */
+  /** Places from one weight of the kernel to the next; 1 by default. */
   dilation?: Size;
-  /** Groups of channels that don't see each other; 1 unless told. */
+  /** Groups of channels that don't see each other; 1 by default. */
   groups?: number;
-  /** Whether a number is added to each output channel; true unless told. */
+  /** Adds a number to each output channel; true by default. */
   bias?: boolean;
 }
 
@@ -88,9 +88,9 @@ export class Conv3d extends Conv {
 
 // nn.ConvTranspose1d, 2d, 3d.
 
-/** What transposed convolutions can be told. */
+/** Options of transposed convolutions. */
 export interface ConvTransposeOptions extends ConvOptions {
-  /** Places added to one side of the output, where several sizes would fit; 0 unless told. */
+  /** Places added to one side of the output, where several sizes would fit; 0 by default. */
   outputPadding?: Size;
 }
 

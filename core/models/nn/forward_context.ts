@@ -1,9 +1,9 @@
-// What a forward pass is part of: a pass of gradient checkpointing, a batch norm over all ranks. A model's modules share
+// The context of a forward pass: a pass of gradient checkpointing, a batch norm over all ranks. A model's modules share
 // one context.
 import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Module } from "./module.ts";
 
-/** What ranks do together, in the same order on each. */
+/** Collectives of batch norm; every rank calls them in the same order. */
 export interface NormRanks {
   /** Every rank's vector as a row. */
   gather(own: Tensor): Tensor;
@@ -14,7 +14,7 @@ export interface NormRanks {
 /** One application, until its backward. */
 export interface SyncedNorm {
   readonly ranks: NormRanks;
-  /** What was normalised, and the leaf with its normalised values. */
+  /** The input, and the leaf with its normalised values. */
   readonly x: Tensor;
   readonly normal: Tensor;
   readonly scale: Tensor;

@@ -14,7 +14,7 @@ export class Linear extends Module {
   /** (outFeatures), or null. */
   readonly bias: Tensor | null;
 
-  /** Weights are drawn as PyTorch draws them; `bias` is true unless told. */
+  /** Weights are drawn as PyTorch draws them; `bias` is true by default. */
   constructor(inFeatures: number, outFeatures: number, options: { bias?: boolean } = {}) {
     super();
     this.weight = this.parameter("weight", kaimingUniform(uninitialised([outFeatures, inFeatures])));
@@ -64,7 +64,7 @@ export class Dropout extends Module {
   constructor(readonly p = 0.5) {
     super();
   }
-  /** Of any shape; in evaluation as it is. */
+  /** Takes any shape; in evaluation it gives its input. */
   forward(x: Tensor): Tensor {
     return this.training && this.p > 0 ? dropout(x, this.p, true) : x;
   }

@@ -9,7 +9,7 @@ type Named<T> = [name: string, value: T];
 
 /** Modules hold Tensor objects for life, never native handles: a trainer may move a parameter into an arena. */
 export abstract class Module {
-  /** Whether it behaves as in training; `train` sets it. */
+  /** True while it behaves as in training; `train` sets it. */
   training = true;
   /** @internal */
   forwardContext: ForwardContext = PLAIN;
@@ -53,7 +53,7 @@ export abstract class Module {
   namedBuffers(): Named<Tensor>[] {
     return distinct(this.#collect("", (m) => m.#buffers));
   }
-  /** What PyTorch's state_dict lists, in its order: shared tensors under each of their names. */
+  /** Lists what PyTorch's state_dict does, in its order: shared tensors under each of their names. */
   stateDict(): Named<Tensor>[] {
     return this.#collect("", (m) => [...m.#parameters, ...m.#buffers]);
   }

@@ -8,9 +8,9 @@ import { syncedBatchNorm } from "./sync_batch_norm.ts";
 
 /** torch.nn.LayerNorm: over the last dimensions, which the shape names. */
 export class LayerNorm extends Module {
-  /** Of the normalised shape; null without `affine`. */
+  /** Has the normalised shape; null without `affine`. */
   readonly weight: Tensor | null = null;
-  /** Of the normalised shape; null without it. */
+  /** Has the normalised shape; null without it. */
   readonly bias: Tensor | null = null;
   readonly #shape: readonly number[];
   readonly #eps: number;
@@ -27,7 +27,7 @@ export class LayerNorm extends Module {
     this.weight = this.parameter("weight", ones(this.#shape));
     if (options.bias !== false) this.bias = this.parameter("bias", zeros(this.#shape));
   }
-  /** Of any shape that ends in the normalised one. */
+  /** Takes any shape that ends in the normalised one. */
   forward(x: Tensor): Tensor {
     return layerNorm(x, this.#shape, this.weight, this.bias, this.#eps);
   }
@@ -51,7 +51,7 @@ export class GroupNorm extends Module {
     this.weight = this.parameter("weight", ones([numChannels]));
     this.bias = this.parameter("bias", zeros([numChannels]));
   }
-  /** Of (n, channels, ...). */
+  /** Takes (n, channels, ...). */
   forward(x: Tensor): Tensor {
     return groupNorm(x, this.#groups, this.weight, this.bias, this.#eps);
   }
@@ -59,7 +59,7 @@ export class GroupNorm extends Module {
 
 /** torch.nn.RMSNorm: divides by the root of the mean square of the last dimensions. */
 export class RMSNorm extends Module {
-  /** Of the normalised shape; null without `affine`. */
+  /** Has the normalised shape; null without `affine`. */
   readonly weight: Tensor | null = null;
   readonly #shape: readonly number[];
   readonly #eps: number | null;
@@ -71,7 +71,7 @@ export class RMSNorm extends Module {
     this.#eps = options.eps ?? null;
     if (options.elementwiseAffine !== false) this.weight = this.parameter("weight", ones(this.#shape));
   }
-  /** Of any shape that ends in the normalised one. */
+  /** Takes any shape that ends in the normalised one. */
   forward(x: Tensor): Tensor {
     return rmsNorm(x, this.#shape, this.weight, this.#eps);
   }

@@ -23,26 +23,26 @@ import { Module, perDimension, type Size } from "./module.ts";
 
 type Dims = 1 | 2 | 3;
 
-/** What windows of the largest value can be told. */
+/** Options of windows of the largest value. */
 export interface MaxPoolOptions {
   /** The kernel's size unless given. */
   stride?: Size;
-  /** Places around the input that count as minus infinity; 0 unless told. */
+  /** Places around the input that count as minus infinity; 0 by default. */
   padding?: Size;
-  /** Places from one element of the window to the next; 1 unless told. */
+  /** Places from one element of the window to the next; 1 by default. */
   dilation?: Size;
-  /** Whether a window that is not whole counts; false unless told. */
+  /** Counts a window that is not whole; false by default. */
   ceilMode?: boolean;
 }
-/** What windows of means can be told. */
+/** Options of windows of means. */
 export interface AvgPoolOptions {
-  /** Places from one window to the next; the window's size unless told. */
+  /** Places from one window to the next; the window's size by default. */
   stride?: Size;
-  /** Zeros around the input; 0 unless told. */
+  /** Zeros around the input; 0 by default. */
   padding?: Size;
-  /** Whether a window that is not whole counts; false unless told. */
+  /** Counts a window that is not whole; false by default. */
   ceilMode?: boolean;
-  /** Whether those zeros count in the mean; true unless told. */
+  /** Counts those zeros in the mean; true by default. */
   countIncludePad?: boolean;
 }
 
@@ -127,7 +127,7 @@ export interface UpsampleOptions {
   scaleFactor: Size;
   /** PyTorch's modes; "nearest" says for how many dimensions. */
   mode: keyof typeof dimsOf;
-  /** Whether the corners' centres stay where they are; false unless told. */
+  /** Leaves the corners' centres where they are; false by default. */
   alignCorners?: boolean;
 }
 

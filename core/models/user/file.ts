@@ -7,20 +7,20 @@ import { NativeError } from "../../../ffi/errors.ts";
 
 // A model by the name of its file.
 
-/** Whether a model's name is the path of an exported program. */
+/** True where a model's name is the path of an exported program. */
 export const isExported = (name: string): boolean => /\.pt2$/i.test(name);
 
 // The default export of a user's file, called with the library.
 
-/** What a file's function is given beside the library. */
+/** A file's function is given this beside the library. */
 export type LibraryContext = Readonly<Record<string, unknown>>;
 
 export interface UserFile {
   readonly path: string;
   readonly hash: string;
-  /** Of data: the address of the module that opens it in a loader thread; left out where only this thread reads it. */
+  /** For data: the address of the module that opens it in a loader thread; absent where only this thread reads it. */
   readonly reader?: string;
-  /** What the exported function gives. */
+  /** The exported function's result. */
   make(context: LibraryContext): unknown;
 }
 
@@ -98,10 +98,10 @@ function named(error: unknown, path: string): unknown {
   const place = sourcePosition(error);
   const at = place ? `${place.path}:${place.line}:${place.column}` : path;
   const missing = /does not provide an export named '([^']*)'/.exec(error.message)?.[1];
-  const said = missing
+  const sentence = missing
     ? `the imported file exports no ${missing}`
     : error.message.replace(/'?data:\S+'?/g, "an imported file");
-  return new UserError("usage", `${at}: ${said}.`, { cause: error });
+  return new UserError("usage", `${at}: ${sentence}.`, { cause: error });
 }
 
 export function describeValue(value: unknown): string {
@@ -161,7 +161,7 @@ export async function loadFile(path: string): Promise<LoadedFile> {
   return { path, hash, exports: await import(url) };
 }
 
-/** What `loadFile` notes as its hash; nothing is run. */
+/** The hash that `loadFile` notes; nothing is run. */
 export const hashOfFile = async (path: string): Promise<string> => (await prepared(path)).hash;
 
 async function prepared(path: string): Promise<{ url: string; hash: string }> {
@@ -224,7 +224,7 @@ interface Refusal {
   readonly startColumn: number;
 }
 
-/** What to write instead of what can't be erased, because it is more than a type. */
+/** Says what to write instead of syntax that can't be erased because it is more than a type. */
 const INSTEAD: readonly (readonly [RegExp, string])[] = [
   [/enum/, "Write a plain object instead: const Kind = { a: 0, b: 1 }."],
   [/parameter propert/i, "Declare the field, and give it its value in the constructor."],
@@ -250,12 +250,12 @@ async function stripTypes(source: string, path: string): Promise<string> {
   }
 }
 
-// Where in a user's file an error came up. Files are imported as data: URLs, which a stack trace shows shortened to
+// Finds the place in a user's file where an error came up. Files are imported as data: URLs, which a stack trace shows shortened to
 // their first and last characters: the last 15 bytes of each are its number.
 
 const known: string[] = [];
 
-/** What stands for the file is the base64 of 15 bytes, which begin on a whole group of it. */
+/** The base64 of 15 bytes, which begin on a whole group of it, stands for the file. */
 const FRAME = /data:text\/javascript;base64,\S*?([\w+/]{20}):(\d+):(\d+)/;
 
 /** The URL that this code, of the file at `path`, is imported by. */

@@ -1,4 +1,4 @@
-// What the function of a user's file is given, as types: `hpctrain types` prints them.
+// The types of what the function of a user's file is given: `hpctrain types` prints them.
 import type { noGrad } from "../../../ffi/autograd.ts";
 import type { tensor } from "../../../ffi/make.ts";
 import type { keep, scope, Tensor } from "../../../ffi/tensor.ts";
@@ -58,47 +58,47 @@ export interface Library {
   readonly block: typeof block;
 }
 
-/** What the function of a model's file is given. */
+/** The function of a model's file is given this. */
 export interface ModelLibrary extends Library {
-  /** What the data says: the task, the shape of a sample, how many classes or targets. */
+  /** The facts of the data: the task, the shape of a sample, how many classes or targets. */
   readonly facts: Facts;
   /** Numbers that the loss wants of the last layer for each sample: most often facts.outputs. */
   readonly outputs: number;
-  /** What the user chose by flags, where the model wants to follow it. */
+  /** The user's choices by flags, where the model wants to follow them. */
   readonly settings: ModelSettings;
 }
 
-/** What the function of a file of data is given. */
+/** The function of a file of data is given this. */
 export interface DataLibrary extends Library {
-  /** What the user chose by flags, where the data wants to follow it. */
+  /** The user's choices by flags, where the data wants to follow them. */
   readonly settings: DataSettings;
   /** The run's: what is drawn from it is the same on every rank, and in every run. */
   readonly seed: number;
 }
 
-/** What the function of a file of a loss, or of metrics, is given. */
+/** The function of a file of a loss, or of metrics, is given this. */
 export interface JudgeLibrary extends Library {
-  /** What the data says: the task, the shape of a sample, how many classes or targets. */
+  /** The facts of the data: the task, the shape of a sample, how many classes or targets. */
   readonly facts: Facts;
 }
 
-/** What a model's file gives: a module with forward, or a model of several blocks. */
+/** A model's file gives a module with forward, or a model of several blocks. */
 export type MadeModel = Model | (InstanceType<typeof nn.Module> & { forward(x: Tensor): Tensor });
 
-/** Samples as two tensors with one row each, or read as they are asked for. */
+/** Samples as two tensors with one row each, or read on demand. */
 export type Samples = { readonly input: Tensor; readonly target: Tensor } | {
   readonly length: number;
-  /** One row for each id, in their order, that hangs on the id, the epoch and the seed alone: any thread may be asked. */
+  /** One row for each id, in their order, that hangs on the id, the epoch and the seed alone: any thread may call it. */
   batch(ids: readonly number[], epoch: number): { readonly input: Tensor; readonly target: Tensor };
 };
 
-/** What a file of data gives. */
+/** A file of data gives this. */
 export interface MadeData {
-  /** What is learnt: it chooses the loss and the metrics. */
+  /** The task, which chooses the loss and the metrics. */
   readonly task: Facts["task"];
   /** Classes, targets, or tokens in the vocabulary. */
   readonly outputs: number;
-  /** What is trained with. */
+  /** The samples to train with. */
   readonly train: Samples;
   /** None to validate with where it is left out. */
   readonly val?: Samples | null;
@@ -107,8 +107,8 @@ export interface MadeData {
 /** One number as a tensor: the mean over the samples of a batch. */
 export type Judge = (output: Tensor, target: Tensor) => Tensor;
 
-/** What a loss's file gives. `outputs`: numbers that the model is to give for each sample, where that is not the data's. */
+/** A loss's file gives this. `outputs`: numbers that the model is to give for each sample, where that is not the data's. */
 export type MadeLoss = Judge | { readonly outputs?: number; readonly loss: Judge };
 
-/** What a metrics' file gives: each by its name. */
+/** A metrics' file gives each metric by its name. */
 export type MadeMetrics = Readonly<Record<string, Judge>>;

@@ -1,4 +1,4 @@
-// What the function of a user's file made, checked: a model, a loss or metrics.
+// Checks what the function of a user's file made: a model, a loss or metrics.
 import { UserError } from "../../base/errors.ts";
 import { type Activation, type Block, type Facts, type Model, model, parameterCount } from "../model.ts";
 import { Module } from "../nn/module.ts";
@@ -9,7 +9,7 @@ import { constant } from "../../../ffi/make.ts";
 import { mul, reshape, stack, toDtype } from "../../../ffi/ops.ts";
 import type { Loss } from "../losses.ts";
 
-// What a user's file returns -> a model for the trainer.
+// Makes a model for the trainer of what a user's file returns.
 
 export const MODEL_EXAMPLE =
   "It should look like: export default ({ nn }) => new Net(), where Net is a class that extends " +
@@ -79,8 +79,9 @@ function ofModule(name: string, root: Module, path: string): Model {
 }
 
 function isModel(value: unknown): value is Model {
-  const { root, blocks, describe: said } = (value ?? {}) as Partial<Model>;
-  return root instanceof Module && Array.isArray(blocks) && blocks.length > 0 && typeof said === "function";
+  const { root, blocks, describe: describes } = (value ?? {}) as Partial<Model>;
+  return root instanceof Module && Array.isArray(blocks) && blocks.length > 0 &&
+    typeof describes === "function";
 }
 
 // A loss and metrics from users' files.

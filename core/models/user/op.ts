@@ -12,7 +12,7 @@ export const add = (a: Tensor, b: Tensor | number): Tensor => make.add(a, operan
 /** `a` less `scale` times `b`, element by element. */
 export const sub = (a: Tensor, b: Tensor | number, scale = 1): Tensor => make.sub(a, operand(b, a), scale);
 
-/** What an operation of any name takes, in its schema's order; named ones may come last: `{ dim: [1], keepdim: true }`. */
+/** The arguments of an operation of any name, in its schema's order; named ones may come last: `{ dim: [1], keepdim: true }`. */
 export type OpArgument =
   | Tensor
   | number

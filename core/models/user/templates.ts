@@ -2,7 +2,7 @@
 // is embedded in the executable.
 import { UserError } from "../../base/errors.ts";
 
-/** What a file can be for, and how hpctrain is told of it. */
+/** The purposes of a file, each with the flag that names it. */
 export const TEMPLATE_KINDS = {
   model: "--model",
   data: "--data",

@@ -12,11 +12,11 @@ export interface MlpSizes {
   readonly layers: number;
   readonly outputs: number;
   readonly dropout?: number;
-  /** Whether samples have more than one dimension. */
+  /** True for samples of more than one dimension. */
   readonly flatten?: boolean;
 }
 
-/** Layers are put together into blocks of at least so many parameters: what is smaller is not worth a block of its own. */
+/** Blocks have at least so many parameters: a smaller layer is not worth a block of its own. */
 const BLOCK = 2 ** 18;
 
 export function mlp(sizes: MlpSizes): Model {

@@ -3,7 +3,7 @@ import { bool, choice, int, list, text } from "../setting.ts";
 
 const SITE = "the site's own";
 
-/** What both schedulers' directive lines can hold. */
+/** Directive lines of both schedulers can hold this. */
 const WORD = { regex: /^[\w@%+=:,.()[\]*&|!<>~/-]+$/, says: "a word without blanks, quotes or #" };
 const VARIABLES = "NAME=VALUE";
 

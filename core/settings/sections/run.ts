@@ -2,9 +2,6 @@
 // in.
 import { bool, choice, duration, float, int, list, path, text } from "../setting.ts";
 
-// Settings of what a run tells of itself and guards against; they stand in the sections training and output.
-
-/** Of training. */
 export const guards = {
   on_spike: choice(["off", "warn", "skip", "rewind"], "off", {
     flag: "on-spike",
@@ -35,7 +32,6 @@ export const guards = {
   }),
 };
 
-/** Of output. */
 const reporting = {
   on_event: text("", {
     flag: "on-event",
@@ -181,7 +177,7 @@ export const environment = {
 
 // Settings of the section wandb. Variables are those that W&B's own program has.
 
-/** What W&B takes as a run's id, and files as a part of their name. */
+/** W&B takes this as a run's id, and file systems take it as a part of a name. */
 export const RUN_ID = {
   regex: /^[^:;,#?/'\\\s\0]{1,128}$/,
   says: "a run's id of up to 128 characters, none of them : ; , # ? / ' \\ or a space",

@@ -49,62 +49,62 @@ export interface Library {
     /** One such part. */
     readonly block: typeof block;
 }
-/** What the function of a model's file is given. */
+/** The function of a model's file is given this. */
 export interface ModelLibrary extends Library {
-    /** What the data says: the task, the shape of a sample, how many classes or targets. */
+    /** The facts of the data: the task, the shape of a sample, how many classes or targets. */
     readonly facts: Facts;
     /** Numbers that the loss wants of the last layer for each sample: most often facts.outputs. */
     readonly outputs: number;
-    /** What the user chose by flags, where the model wants to follow it. */
+    /** The user's choices by flags, where the model wants to follow them. */
     readonly settings: ModelSettings;
 }
-/** What the function of a file of data is given. */
+/** The function of a file of data is given this. */
 export interface DataLibrary extends Library {
-    /** What the user chose by flags, where the data wants to follow it. */
+    /** The user's choices by flags, where the data wants to follow them. */
     readonly settings: DataSettings;
     /** The run's: what is drawn from it is the same on every rank, and in every run. */
     readonly seed: number;
 }
-/** What the function of a file of a loss, or of metrics, is given. */
+/** The function of a file of a loss, or of metrics, is given this. */
 export interface JudgeLibrary extends Library {
-    /** What the data says: the task, the shape of a sample, how many classes or targets. */
+    /** The facts of the data: the task, the shape of a sample, how many classes or targets. */
     readonly facts: Facts;
 }
-/** What a model's file gives: a module with forward, or a model of several blocks. */
+/** A model's file gives a module with forward, or a model of several blocks. */
 export type MadeModel = Model | (InstanceType<typeof nn.Module> & {
     forward(x: Tensor): Tensor;
 });
-/** Samples as two tensors with one row each, or read as they are asked for. */
+/** Samples as two tensors with one row each, or read on demand. */
 export type Samples = {
     readonly input: Tensor;
     readonly target: Tensor;
 } | {
     readonly length: number;
-    /** One row for each id, in their order, that hangs on the id, the epoch and the seed alone: any thread may be asked. */
+    /** One row for each id, in their order, that hangs on the id, the epoch and the seed alone: any thread may call it. */
     batch(ids: readonly number[], epoch: number): {
         readonly input: Tensor;
         readonly target: Tensor;
     };
 };
-/** What a file of data gives. */
+/** A file of data gives this. */
 export interface MadeData {
-    /** What is learnt: it chooses the loss and the metrics. */
+    /** The task, which chooses the loss and the metrics. */
     readonly task: Facts["task"];
     /** Classes, targets, or tokens in the vocabulary. */
     readonly outputs: number;
-    /** What is trained with. */
+    /** The samples to train with. */
     readonly train: Samples;
     /** None to validate with where it is left out. */
     readonly val?: Samples | null;
 }
 /** One number as a tensor: the mean over the samples of a batch. */
 export type Judge = (output: Tensor, target: Tensor) => Tensor;
-/** What a loss's file gives. `outputs`: numbers that the model is to give for each sample, where that is not the data's. */
+/** A loss's file gives this. `outputs`: numbers that the model is to give for each sample, where that is not the data's. */
 export type MadeLoss = Judge | {
     readonly outputs?: number;
     readonly loss: Judge;
 };
-/** What a metrics' file gives: each by its name. */
+/** A metrics' file gives each metric by its name. */
 export type MadeMetrics = Readonly<Record<string, Judge>>;
 /** Runs `body` without remembering how its results were computed. */
 declare function noGrad<R>(body: () => R): R;
@@ -213,30 +213,30 @@ declare function constant(value: number, dtype?: DType, device?: Device): Tensor
 /** x * factor. */
 declare const scale: (x: Tensor, factor: number) => Tensor;
 /**
- * What passes between blocks: one tensor, or a few (skip connections). The first is the block's own work; behind it
+ * One tensor passes between blocks, or a few (skip connections). The first is the block's own work; behind it
  * are tensors of its input, the same objects, handed on: a leaf between blocks gathers all its users' gradients.
  */
 export type Activation = Tensor | readonly Tensor[];
 /** The unit of gradient checkpointing: only detached tensors pass from one block to the next. */
 export interface Block {
-    /** What it is called in messages, such as layer1.0. */
+    /** Its name in messages, such as layer1.0. */
     readonly name: string;
-    /** Whose parameters the block uses; null when it has none. A tied parameter is in more than one block. */
+    /** Its module, whose parameters it uses; null when it has none. A tied parameter is in more than one block. */
     readonly module: Module | null;
     /** From the last block's activation to this one's. */
     forward(x: Activation): Activation;
 }
-/** What the data says of the task. */
+/** The facts of the task and its data. */
 export interface Facts {
-    /** What is learnt: it chooses the loss and the metrics. */
+    /** The task, which chooses the loss and the metrics. */
     readonly task: "classification" | "regression" | "language" | "segmentation";
-    /** Of one sample, without the batch dimension. */
+    /** One sample, without the batch dimension. */
     readonly input: {
         readonly shape: readonly number[];
         readonly dtype: DType;
         /** The columns that lie in it side by side along its first dimension, where it is made of columns. */
         readonly columns?: readonly InputColumn[];
-        /** Their shapes don't go together: each is there as plain numbers, row by row. */
+        /** Their shapes do not fit each other: each is there as plain numbers, row by row. */
         readonly flat?: boolean;
     };
     /** Classes, targets, or tokens in the vocabulary. */
@@ -248,7 +248,7 @@ export interface Facts {
 export interface InputColumn {
     /** As it is in the data. */
     readonly name: string;
-    /** Of one sample, as it is in the data. */
+    /** The shape of one sample, as it is in the data. */
     readonly shape: readonly number[];
     /** The same as it is taken: a number is a row of one, a map an image of one channel. */
     readonly layout: readonly number[];
@@ -257,7 +257,7 @@ export interface InputColumn {
 }
 /** A model as training sees it: its modules, and the blocks that a batch goes through. */
 export interface Model {
-    /** What --model calls it. */
+    /** Its name for --model. */
     readonly name: string;
     /** Holds all modules; its state dict is the checkpoint's. */
     readonly root: Module;
@@ -654,7 +654,7 @@ export const fftIrfftn: (self: Tensor, s?: readonly number[] | null, dim?: reado
 export const add: (a: Tensor, b: Tensor | number) => Tensor;
 /** `a` less `scale` times `b`, element by element. */
 export const sub: (a: Tensor, b: Tensor | number, scale?: number) => Tensor;
-/** What an operation of any name takes, in its schema's order; named ones may come last: `{ dim: [1], keepdim: true }`. */
+/** The arguments of an operation of any name, in its schema's order; named ones may come last: `{ dim: [1], keepdim: true }`. */
 export type OpArgument = Tensor | number | boolean | string | null | undefined | readonly OpArgument[] | {
     readonly [name: string]: OpArgument;
 };
@@ -674,7 +674,7 @@ export type Named<T> = [name: string, value: T];
 /** Modules hold Tensor objects for life, never native handles: a trainer may move a parameter into an arena. */
 export abstract class Module {
     #private;
-    /** Whether it behaves as in training; `train` sets it. */
+    /** True while it behaves as in training; `train` sets it. */
     training: boolean;
     /** Registers a trainable tensor. */
     protected parameter(name: string, tensor: Tensor): Tensor;
@@ -690,7 +690,7 @@ export abstract class Module {
     namedParameters(): Named<Tensor>[];
     /** Those that `buffer` registered, here and in all children, with their names. */
     namedBuffers(): Named<Tensor>[];
-    /** What PyTorch's state_dict lists, in its order: shared tensors under each of their names. */
+    /** Lists what PyTorch's state_dict does, in its order: shared tensors under each of their names. */
     stateDict(): Named<Tensor>[];
     /** This module and all below it, parents first. */
     modules(): Module[];
@@ -719,7 +719,7 @@ export class LeakyReLU extends Module {
     #private;
     /** `negativeSlope`: 0 would be ReLU. */
     constructor(negativeSlope?: number);
-    /** Of any shape, element by element. */
+    /** Takes any shape, element by element. */
     forward(x: Tensor): Tensor;
 }
 /** x, or a learnt weight times x where it is negative. */
@@ -728,7 +728,7 @@ export class PReLU extends Module {
     readonly weight: Tensor;
     /** `numParameters` is 1 or the number of channels; each begins with `init`. */
     constructor(numParameters?: number, init?: number);
-    /** Of (n, channels, ...), element by element. */
+    /** Takes (n, channels, ...), element by element. */
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.MultiheadAttention: several attentions beside each other, over (n, l, embedDim). */
@@ -745,17 +745,17 @@ export class MultiheadAttention extends Module {
     /** x is [batch, tokens, embed]. PyTorch's order of views, so that sums run in its order too. */
     forward(x: Tensor): Tensor;
 }
-/** What convolutions can be told. */
+/** Options of convolutions. */
 export interface ConvOptions {
-    /** Places from one window to the next; 1 unless told. */
+    /** Places from one window to the next; 1 by default. */
     stride?: Size;
-    /** Zeros around the input on each side; 0 unless told. */
+    /** Zeros around the input on each side; 0 by default. */
     padding?: Size;
-    /** Places from one weight of the kernel to the next; 1 unless told. */
+    /** Places from one weight of the kernel to the next; 1 by default. */
     dilation?: Size;
-    /** Groups of channels that don't see each other; 1 unless told. */
+    /** Groups of channels that don't see each other; 1 by default. */
     groups?: number;
-    /** Whether a number is added to each output channel; true unless told. */
+    /** Adds a number to each output channel; true by default. */
     bias?: boolean;
 }
 export abstract class Conv extends Module {
@@ -788,9 +788,9 @@ export class Conv3d extends Conv {
     /** (n, in, d, h, w) -> (n, out, d', h', w'). */
     forward(x: Tensor): Tensor;
 }
-/** What transposed convolutions can be told. */
+/** Options of transposed convolutions. */
 export interface ConvTransposeOptions extends ConvOptions {
-    /** Places added to one side of the output, where several sizes would fit; 0 unless told. */
+    /** Places added to one side of the output, where several sizes would fit; 0 by default. */
     outputPadding?: Size;
 }
 export abstract class ConvTranspose extends Module {
@@ -830,7 +830,7 @@ export class Linear extends Module {
     weight: Tensor;
     /** (outFeatures), or null. */
     readonly bias: Tensor | null;
-    /** Weights are drawn as PyTorch draws them; `bias` is true unless told. */
+    /** Weights are drawn as PyTorch draws them; `bias` is true by default. */
     constructor(inFeatures: number, outFeatures: number, options?: {
         bias?: boolean;
     });
@@ -856,15 +856,15 @@ export class Dropout extends Module {
     readonly p: number;
     /** `p` is the share that is dropped. */
     constructor(p?: number);
-    /** Of any shape; in evaluation as it is. */
+    /** Takes any shape; in evaluation it gives its input. */
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.LayerNorm: over the last dimensions, which the shape names. */
 export class LayerNorm extends Module {
     #private;
-    /** Of the normalised shape; null without `affine`. */
+    /** Has the normalised shape; null without `affine`. */
     readonly weight: Tensor | null;
-    /** Of the normalised shape; null without it. */
+    /** Has the normalised shape; null without it. */
     readonly bias: Tensor | null;
     /** `normalizedShape` is the size, or the sizes, of the last dimensions. */
     constructor(normalizedShape: Size, options?: {
@@ -872,7 +872,7 @@ export class LayerNorm extends Module {
         elementwiseAffine?: boolean;
         bias?: boolean;
     });
-    /** Of any shape that ends in the normalised one. */
+    /** Takes any shape that ends in the normalised one. */
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.GroupNorm: over groups of channels, sample by sample. */
@@ -887,20 +887,20 @@ export class GroupNorm extends Module {
         eps?: number;
         affine?: boolean;
     });
-    /** Of (n, channels, ...). */
+    /** Takes (n, channels, ...). */
     forward(x: Tensor): Tensor;
 }
 /** torch.nn.RMSNorm: divides by the root of the mean square of the last dimensions. */
 export class RMSNorm extends Module {
     #private;
-    /** Of the normalised shape; null without `affine`. */
+    /** Has the normalised shape; null without `affine`. */
     readonly weight: Tensor | null;
     /** Without eps it is the data type's own smallest step, as in PyTorch. */
     constructor(normalizedShape: Size, options?: {
         eps?: number;
         elementwiseAffine?: boolean;
     });
-    /** Of any shape that ends in the normalised one. */
+    /** Takes any shape that ends in the normalised one. */
     forward(x: Tensor): Tensor;
 }
 export interface BatchNormOptions {
@@ -917,26 +917,26 @@ export class BatchNorm extends Module {
     forward(x: Tensor): Tensor;
 }
 export type Dims = 1 | 2 | 3;
-/** What windows of the largest value can be told. */
+/** Options of windows of the largest value. */
 export interface MaxPoolOptions {
     /** The kernel's size unless given. */
     stride?: Size;
-    /** Places around the input that count as minus infinity; 0 unless told. */
+    /** Places around the input that count as minus infinity; 0 by default. */
     padding?: Size;
-    /** Places from one element of the window to the next; 1 unless told. */
+    /** Places from one element of the window to the next; 1 by default. */
     dilation?: Size;
-    /** Whether a window that is not whole counts; false unless told. */
+    /** Counts a window that is not whole; false by default. */
     ceilMode?: boolean;
 }
-/** What windows of means can be told. */
+/** Options of windows of means. */
 export interface AvgPoolOptions {
-    /** Places from one window to the next; the window's size unless told. */
+    /** Places from one window to the next; the window's size by default. */
     stride?: Size;
-    /** Zeros around the input; 0 unless told. */
+    /** Zeros around the input; 0 by default. */
     padding?: Size;
-    /** Whether a window that is not whole counts; false unless told. */
+    /** Counts a window that is not whole; false by default. */
     ceilMode?: boolean;
-    /** Whether those zeros count in the mean; true unless told. */
+    /** Counts those zeros in the mean; true by default. */
     countIncludePad?: boolean;
 }
 /** new MaxPool(2, 3) is nn.MaxPool2d(3). */
@@ -977,7 +977,7 @@ export interface UpsampleOptions {
     scaleFactor: Size;
     /** PyTorch's modes; "nearest" says for how many dimensions. */
     mode: keyof typeof dimsOf;
-    /** Whether the corners' centres stay where they are; false unless told. */
+    /** Leaves the corners' centres where they are; false by default. */
     alignCorners?: boolean;
 }
 /** torch.nn.Upsample: (n, c, ...) at sizes that are a multiple. */
