@@ -9,7 +9,7 @@ const GROUPS_AT_ONCE = 2 * Math.min(2, navigator.hardwareConcurrency);
 /** Files of one folder share a process up to these seconds, so that no core waits long for the last group. */
 const SECONDS_A_GROUP = 60;
 /** A file that takes longer is no unit test. */
-const SECONDS_A_UNIT = 6;
+const SECONDS_A_UNIT = 4;
 /** These run the program from outside, or need more set up than Deno, libtorch, MPI and Python. */
 const NO_UNIT = /^tests\/(integration|bench|core\/outputs\/wandb\/sync)\//;
 /** Threads that wait for each other's part of an op would spin, and keep the cores from the other groups. */
