@@ -69,7 +69,7 @@ function look(reader: RunReader): WatchView {
   const now = Date.now() / 1000;
   return {
     data: reader.data,
-    standing: runStatusOf(reader.data, now),
+    status: runStatusOf(reader.data, now),
     progress: progressOf(reader.data),
     now,
   };
@@ -100,11 +100,11 @@ async function onPipe(reader: RunReader, seconds: number): Promise<void> {
     for (const line of newWarnings(view, told)) console.log(line);
     told = view.data.warningCount;
     console.log(plainLine(view));
-    if (["done", "stopped", "failed", "gone"].includes(view.standing.state)) {
-      console.log(`${view.standing.why}.`);
+    if (["done", "stopped", "failed", "gone"].includes(view.status.state)) {
+      console.log(`${view.status.why}.`);
       return;
     }
-    if (view.standing.state === "silent") console.log(`${view.standing.why}.`);
+    if (view.status.state === "silent") console.log(`${view.status.why}.`);
     await delay(1000 * seconds);
   }
 }

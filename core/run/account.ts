@@ -65,7 +65,7 @@ export interface Account {
   /** Ends the lap as part of the rest, and returns the state. */
   look(): TimeMark;
   /** Called with every lap: its part, start and end, in milliseconds of `performance.now`. */
-  hearer: ((part: number, from: number, to: number) => void) | null;
+  onLap: ((part: number, from: number, to: number) => void) | null;
 }
 
 const NO_WAITS: Waits = { data: () => 0, communication: () => 0 };
@@ -79,11 +79,11 @@ export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => p
     get at() {
       return last;
     },
-    hearer: null,
+    onLap: null,
     lap(part) {
       const time = now();
       const from = last;
-      let seconds = (time - from) / 1000, heard = part;
+      let seconds = (time - from) / 1000, counted = part;
       last = time;
       const dataNow = waits.data(), communicationNow = waits.communication();
       if (part === SAVE || part === EVALUATION) { // what they wait for is theirs
@@ -96,7 +96,7 @@ export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => p
           data += forData;
           spent[DATA] += forData;
           seconds -= forData;
-          if (forData > seconds) heard = DATA; // what was mostly waited for is shown as that
+          if (forData > seconds) counted = DATA; // what was mostly waited for is shown as that
         }
         if (communicationNow !== communication) {
           const forOthers = Math.min(seconds, communicationNow - communication);
@@ -106,7 +106,7 @@ export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => p
         }
       }
       spent[part] += seconds;
-      if (account.hearer !== null) account.hearer(heard, from, time);
+      if (account.onLap !== null) account.onLap(counted, from, time);
     },
     look() {
       account.lap(REST);
@@ -189,7 +189,7 @@ export interface Times {
 export function openTimes({ account, done, tokens, perSample, peak = 0 }: TimesOptions): Times {
   const opened = account.look();
   let before = opened, last = done, warm = false;
-  const told = (step: number, samples: number, after: TimeMark): TimesEvent => {
+  const timesOf = (step: number, samples: number, after: TimeMark): TimesEvent => {
     const { seconds, spent } = spentBetween(before, after);
     const steps = Math.max(0, step - last.step), // training may have gone back
       training = seconds - spent.evaluation_s - spent.save_s;
@@ -214,9 +214,9 @@ export function openTimes({ account, done, tokens, perSample, peak = 0 }: TimesO
   return {
     due(step, samples) {
       if (step === last.step || warm && account.at / 1000 - before.at < EVERY_S) return null;
-      return told(step, samples, account.look());
+      return timesOf(step, samples, account.look());
     },
-    since: (step, samples) => told(step, samples, account.look()),
+    since: (step, samples) => timesOf(step, samples, account.look()),
     whole: () => spentBetween(opened, account.look()),
   };
 }

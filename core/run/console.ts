@@ -240,12 +240,12 @@ export interface ConsoleOptions {
   columns?: () => number;
   now?: () => number;
   /** Called with each line, also with lines that are not shown, but not with the live line. */
-  told?: (text: string, stream: "stdout" | "stderr") => void;
+  onLine?: (text: string, stream: "stdout" | "stderr") => void;
   env?: (name: string) => string | undefined;
 }
 
 export function openConsole(options: ConsoleOptions): Console {
-  const { quiet, json, told } = options;
+  const { quiet, json, onLine } = options;
   const env = options.env ?? ((name) => Deno.env.get(name));
   const now = options.now ?? (() => performance.now());
   const write = safely(options.write ?? ((text) => writeAll(Deno.stdout, text)));
@@ -261,21 +261,21 @@ export function openConsole(options: ConsoleOptions): Console {
   return {
     line(given) {
       const text = clean(given);
-      told?.(text, "stdout");
+      onLine?.(text, "stdout");
       if (quiet || json) return;
       live?.clear();
       write(text + "\n");
     },
     final(given) {
       const text = clean(given);
-      told?.(text, "stdout");
+      onLine?.(text, "stdout");
       if (json) return;
       live?.clear();
       write(text + "\n");
     },
     warn(given) {
       const text = clean(given);
-      told?.(`warning: ${text}`, "stderr");
+      onLine?.(`warning: ${text}`, "stderr");
       live?.clear();
       writeError(`warning: ${text}\n`);
     },
@@ -284,7 +284,7 @@ export function openConsole(options: ConsoleOptions): Console {
       if (quiet || json || now() - plainAt < PLAIN_MS) return;
       plainAt = now();
       const text = stepLine(state);
-      told?.(text, "stdout");
+      onLine?.(text, "stdout");
       write(text + "\n");
     },
     event(line) {

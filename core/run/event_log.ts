@@ -44,38 +44,6 @@ export interface EventLogOptions {
 
 const READ_BYTES = 64 * 1024;
 
-/** Writes each line at once in the calling thread; writer/track.ts uses another thread. */
-export function openEvents(path: string, options: EventLogOptions): EventLog {
-  const now = options.now ?? (() => Date.now() / 1000);
-  const encoder = new TextEncoder();
-  const buffer = new Uint8Array(4096);
-  const losses = openLosses(path, options.warn);
-  const file = openEventFile(path, losses.lose);
-  return {
-    emit(event) {
-      const line = lineOf(event, now(), options, losses);
-      if (line === null) return;
-      const text = line + "\n";
-      // UTF-8 takes at most three bytes a UTF-16 unit, so a short line always fits the buffer.
-      file.append(
-        text.length * 3 <= buffer.length
-          ? buffer.subarray(0, encoder.encodeInto(text, buffer).written)
-          : encoder.encode(text),
-      );
-    },
-    note() {},
-    flush() {},
-    rewind(to) {
-      const warning = rewindFile(path, file.forget, to);
-      if (warning) options.warn(warning);
-    },
-    get lost() {
-      return losses.count;
-    },
-    close: () => file.close(),
-  };
-}
-
 export interface Losses {
   readonly count: number;
   lose(lines: number, cause: unknown): void;
@@ -321,7 +289,7 @@ const HEAD = 256 << 10, STRETCH = 32 << 10, STRETCHES = 96, TAIL = 2 << 20;
  */
 export function followEvents(
   path: string,
-  hear: (event: Event) => void,
+  onEvent: (event: Event) => void,
   again: () => void,
   gap: (() => void) | null = null,
 ): EventFollower {
@@ -361,14 +329,14 @@ export function followEvents(
   }
 
   function take(bytes: Uint8Array): boolean {
-    let heard = false;
+    let found = false;
     for (let from = 0;;) {
       const end = bytes.indexOf(LINE_END, from);
       if (end < 0) {
         const left = bytes.subarray(from);
         rest = joined(rest, left);
         if (rest.length > LONGEST) rest = new Uint8Array(0);
-        return heard;
+        return found;
       }
       const own = bytes.subarray(from, end);
       const line = decoder.decode(rest.length > 0 ? joined(rest, own) : own);
@@ -376,8 +344,8 @@ export function followEvents(
       from = end + 1;
       const event = decodeEvent(line);
       if (event === null || typeof event.t !== "number") continue;
-      hear(event);
-      heard = true;
+      onEvent(event);
+      found = true;
     }
   }
 
@@ -385,16 +353,16 @@ export function followEvents(
   function stretch(from: number, bytes: number): boolean {
     rest = new Uint8Array(0);
     file!.seekSync(from, Deno.SeekMode.Start);
-    let heard = false, begun = from === 0;
+    let found = false, begun = from === 0;
     for (let left = bytes, got: number | null; left > 0; left -= got) {
       got = file!.readSync(chunk.subarray(0, left));
       if (got === null) break;
       const start = begun ? 0 : chunk.subarray(0, got).indexOf(LINE_END) + 1;
       if (!begun && start === 0) continue; // within one long line
       begun = true;
-      heard = take(chunk.subarray(start, got)) || heard;
+      found = take(chunk.subarray(start, got)) || found;
     }
-    return heard;
+    return found;
   }
 
   /** Reads stretches; the last one ends where `poll` continues. */
@@ -413,17 +381,17 @@ export function followEvents(
   return {
     poll() {
       if (!ready()) return false;
-      let heard = false;
+      let found = false;
       const { size } = file!.statSync();
       if (gap !== null && at === 0 && size > LARGE) {
         sample(size, gap);
-        heard = true;
+        found = true;
       }
       for (;;) {
         const got = file!.readSync(chunk);
-        if (got === null) return heard;
+        if (got === null) return found;
         at += got;
-        heard = take(chunk.subarray(0, got)) || heard;
+        found = take(chunk.subarray(0, got)) || found;
       }
     },
     close,

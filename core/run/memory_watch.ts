@@ -71,10 +71,10 @@ export function lastShortage(events: readonly Event[]): (WarningEvent & { t: num
   const last = events.at(-1);
   if (last === undefined || last.kind === "exit") return null;
   const begun = events.findLastIndex(({ kind }) => kind === "run");
-  const said = events.slice(begun + 1).findLast((event): event is WarningEvent & { t: number } =>
+  const shortage = events.slice(begun + 1).findLast((event): event is WarningEvent & { t: number } =>
     event.kind === "warning" && event.about === "memory"
   );
-  return said && wasShort(said, last.t) ? said : null;
+  return shortage && wasShort(shortage, last.t) ? shortage : null;
 }
 
 /** "it was probably killed for memory: 23.1 GiB of 24.0 GiB were used at step 12". */

@@ -123,7 +123,7 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
       return data;
     },
     poll() {
-      let heard = main.poll();
+      let found = main.poll();
       for (const name of rankFiles(folder)) {
         if (!others.has(name)) {
           others.set(
@@ -136,7 +136,7 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
             ),
           );
         }
-        heard = others.get(name)!.poll() || heard;
+        found = others.get(name)!.poll() || found;
       }
       try {
         data.lineage = lineageNow(folder);
@@ -145,7 +145,7 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
       } catch (error) {
         data.lineageError = (error as Error).message;
       }
-      return heard;
+      return found;
     },
     close() {
       main.close();

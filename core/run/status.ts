@@ -27,17 +27,17 @@ export function runStatusOf(
   }
   if (lastAt === null) return { state: "starting", why: "Its log has no event yet" };
   const silent = Math.max(0, now - lastAt);
-  const said = `the last event is ${formatDuration(silent)} old`;
+  const silence = `the last event is ${formatDuration(silent)} old`;
   const there = run === null ? null : alive(String(run.host), Number(run.pid));
   const killed = data.memory && wasShort(data.memory, lastAt) ? `; ${killedFor(data.memory)}` : "";
   if (there === false) {
-    return { state: "gone", why: `Process ${run!.pid} is gone and left no end; ${said}${killed}` };
+    return { state: "gone", why: `Process ${run!.pid} is gone and left no end; ${silence}${killed}` };
   }
   if (silent > Math.max(SILENT_S, TIMES_SILENCE * data.longestSilence)) {
     const hint = there ? ", though its process is there" : "";
-    return { state: "silent", why: `It seems dead: ${said}${hint || killed}` };
+    return { state: "silent", why: `It seems dead: ${silence}${hint || killed}` };
   }
-  return { state: data.step > 0 ? "running" : "starting", why: said };
+  return { state: data.step > 0 ? "running" : "starting", why: silence };
 }
 
 /** Reads /proc; null for another host. */

@@ -224,22 +224,22 @@ export function openSystem(
 }
 
 function systemLineOf(event: Event): SystemLine {
-  const { t, ...told } = event;
-  const line = encodeEvent(told, t);
+  const { t, ...fields } = event;
+  const line = encodeEvent(fields, t);
   return { event, line, bytes: encoder.encode(line + "\n") };
 }
 
 /** Warns once where the disk refuses lines. */
 function appendToRankFile(path: string, warn: (message: string) => void): (bytes: Uint8Array) => void {
-  let told = false;
+  let warned = false;
   return (bytes) => {
     try {
       Deno.writeFileSync(path, bytes, { append: true });
     } catch (cause) {
-      if (!told) {
+      if (!warned) {
         warn(`${path} can't be written (${reason(cause)}): this rank's machine metrics are missing.`);
       }
-      told = true;
+      warned = true;
     }
   };
 }

@@ -178,7 +178,7 @@ function startRecorder(account: Account, most = MOST): Recorder {
     if (number === undefined) numbers.set(name, number = numbers.size);
     ops.push(number, from, to);
   });
-  account.hearer = (part, from, to) => void (to > from && parts.push(part, from, to));
+  account.onLap = (part, from, to) => void (to > from && parts.push(part, from, to));
   return {
     step(number) {
       steps.push(number, from, account.at);
@@ -186,7 +186,7 @@ function startRecorder(account: Account, most = MOST): Recorder {
     },
     end() {
       stop();
-      account.hearer = null;
+      account.onLap = null;
       return { names: [...numbers.keys()], ops, parts, steps, dropped };
     },
   };

@@ -46,7 +46,7 @@ export function openRecord(
   const console = openConsole({
     quiet,
     json,
-    told: (text, stream) => events?.note({ kind: "console", t: Date.now() / 1000, stream, text }),
+    onLine: (text, stream) => events?.note({ kind: "console", t: Date.now() / 1000, stream, text }),
   });
   const lineage = openLineage(logs, { ...lineageOf(start, { logs, ...places }, step, console.warn), idle });
   const alerts = alertsOf(start, { logs, ...places }, console.warn);

@@ -43,18 +43,18 @@ export function openHistograms(
   return (step, { names, parameters }, gradients) => {
     if (step % every !== 0) return;
     let of: Record<string, Histogram> = {};
-    const tell = () => {
+    const flush = () => {
       note({ kind: "histograms", t: Date.now() / 1000, step, of });
       of = {};
     };
     const add = (kind: string, tensors: readonly Tensor[]) =>
       tensors.forEach((t, i) => {
         of[`${kind}/${names[i]}`] = histogramOf(scope(() => toNumbers(t)));
-        if (Object.keys(of).length >= MOST) tell();
+        if (Object.keys(of).length >= MOST) flush();
       });
     add("weights", parameters);
     add("gradients", gradients);
-    if (Object.keys(of).length > 0) tell();
+    if (Object.keys(of).length > 0) flush();
   };
 }
 
@@ -232,7 +232,7 @@ function captionOf({ facts, names }: Source, target: Sample, output: Sample): st
     const best = output.values.indexOf(Math.max(...output.values));
     return `${name(target.values[0])}, predicted ${name(best)}`;
   }
-  const said = ({ values }: Sample) =>
+  const numbers = ({ values }: Sample) =>
     [...values.subarray(0, CAPTION)].map(formatValue).join(", ") + (values.length > CAPTION ? ", ..." : "");
-  return `${said(target)}, predicted ${said(output)}`;
+  return `${numbers(target)}, predicted ${numbers(output)}`;
 }

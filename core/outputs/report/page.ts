@@ -28,7 +28,7 @@ import { formatBytes, formatCount, formatDuration, formatRate, formatValue } fro
 
 /** `now` is in Unix seconds. */
 export async function reportPage(runs: readonly RunData[], now: number): Promise<string> {
-  const standings = runs.map((run) => runStatusOf(run, now));
+  const statuses = runs.map((run) => runStatusOf(run, now));
   const plots = uplot();
   const style = `${plots.style}\n${embeddedFile("page.css")}`;
   const scripts = [plots.script, embeddedFile("client.js")];
@@ -38,8 +38,8 @@ export async function reportPage(runs: readonly RunData[], now: number): Promise
   const [first] = runs;
   const sections = runs.length === 1
     ? [
-      heading(first, standings[0], theme),
-      headline(first, standings[0]),
+      heading(first, statuses[0], theme),
+      headline(first, statuses[0]),
       charts([]),
       samplesSection(first.folder),
       timeOfRun(first),
@@ -51,7 +51,7 @@ export async function reportPage(runs: readonly RunData[], now: number): Promise
     ]
     : [
       markup`<header><h1>${runs.length} runs compared</h1>${theme}</header>`,
-      comparison(runs, standings),
+      comparison(runs, statuses),
       charts(runs.map(({ name }) => name)),
       differences(runs),
     ];
@@ -133,7 +133,7 @@ const COLUMNS: readonly Column[] = [
   { name: "peak memory", of: peakMemory, format: formatBytes },
 ];
 
-export function comparison(runs: readonly RunData[], standings: readonly RunStatus[]): Html {
+export function comparison(runs: readonly RunData[], statuses: readonly RunStatus[]): Html {
   const metrics = [...new Set(runs.flatMap(({ metrics }) => [...metrics]))].slice(0, 8);
   const columns: Column[] = [
     ...COLUMNS.slice(0, 5),
@@ -157,7 +157,7 @@ export function comparison(runs: readonly RunData[], standings: readonly RunStat
       markup`
               <tr>
                 <th scope="row"><span class="key"><i class="swatch h${i % 8}"></i>${run.name}</span></th>
-                <td class="${STATE_CLASS[standings[i].state]}">${standings[i].state}</td>
+                <td class="${STATE_CLASS[statuses[i].state]}">${statuses[i].state}</td>
                 <td>${run.run?.model ?? ""}</td>${
         columns.map((column) => cell(column.of(run), column.format))
       }

@@ -100,7 +100,7 @@ export function headline(data: RunData, { state }: RunStatus): Html {
   `;
 }
 
-export function heading(data: RunData, standing: RunStatus, theme: Html): Html {
+export function heading(data: RunData, status: RunStatus, theme: Html): Html {
   const { run } = data;
   const facts = run === null ? [] : [
     `${run.model}, ${formatCount(Number(run.parameters))} parameters`,
@@ -110,11 +110,11 @@ export function heading(data: RunData, standing: RunStatus, theme: Html): Html {
   ].filter((fact) => fact !== "");
   return markup`
     <header>
-      <h1>${data.name}</h1><span class="state ${STATE_CLASS[standing.state]}">${standing.state}</span>${theme}
+      <h1>${data.name}</h1><span class="state ${STATE_CLASS[status.state]}">${status.state}</span>${theme}
       <p class="about">${facts.join(" · ")}</p>
       ${
-    standing.state === "done" ? null : markup`
-        <p class="about ${STATE_CLASS[standing.state]}">${standing.why}.</p>
+    status.state === "done" ? null : markup`
+        <p class="about ${STATE_CLASS[status.state]}">${status.why}.</p>
       `
   }
     </header>

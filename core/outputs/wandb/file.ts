@@ -88,12 +88,6 @@ export function readAtOf(file: Deno.FsFile): ReadAt {
   };
 }
 
-export const readAtOfBytes = (bytes: Uint8Array): ReadAt => (into, at) => {
-  const found = bytes.subarray(Math.min(at, bytes.length), at + into.length);
-  into.set(found);
-  return found.length;
-};
-
 export interface ReadOptions {
   /** The end of a record that was read before. */
   readonly from?: number;

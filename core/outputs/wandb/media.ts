@@ -58,26 +58,8 @@ export const METADATA = "wandb-metadata.json";
  * Writes a file, because the record for these facts had another meaning for programs of 2024, which stop
  * there.
  */
-export function writeMetadata(folder: string, e: WandbSetup["environment"]): void {
-  const facts = {
-    os: e.os,
-    python: e.python,
-    startedAt: e.startedAt === undefined ? undefined : new Date(e.startedAt * 1000).toISOString(),
-    args: e.args,
-    program: e.program,
-    git: e.git,
-    root: e.root,
-    host: e.host,
-    username: e.user,
-    executable: e.executable,
-    cpu_count: e.cores,
-    cpu_count_logical: e.threads,
-    gpu: e.gpu,
-    gpu_count: e.gpus,
-    memory: e.memoryBytes === undefined ? undefined : { total: String(e.memoryBytes) },
-    slurm: e.slurm,
-  };
-  write(join(folder, METADATA), new TextEncoder().encode(JSON.stringify(facts, null, 2)));
+export function writeMetadata(folder: string, environment: WandbSetup["environment"]): void {
+  write(join(folder, METADATA), new TextEncoder().encode(JSON.stringify(environment, null, 2)));
 }
 
 function write(path: string, bytes: Uint8Array): void {

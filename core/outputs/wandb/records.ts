@@ -10,7 +10,7 @@ import {
   textField,
   textFields,
 } from "./proto.ts";
-import type { EnvironmentRecord, Item, RunRecord, WandbRecord } from "./types.ts";
+import type { Item, WandbRecord } from "./types.ts";
 
 export type * from "./types.ts";
 
@@ -32,9 +32,6 @@ const FIELD = {
   environment: 26,
 } as const;
 const NOT_KINDS = [FIELD.num, 16, 19, 200];
-const POLICIES = ["now", "end", "live"] as const;
-const TYPES = ["other", "wandb", "media", "artifact"] as const;
-const STREAMS = ["stderr", "stdout"] as const;
 
 /** JSON as W&B writes it: NaN and infinities are bare words. */
 export function jsonOf(value: unknown): string {
@@ -55,134 +52,196 @@ export function recordItems(values: Readonly<Record<string, unknown>>): Item[] {
   return items;
 }
 
+// Each kind of record is one table of its fields, which both writes and reads it.
+
+/** How a value is written into a field of a message, and read from it. */
+interface FieldCodec {
+  // deno-lint-ignore no-explicit-any
+  write(to: ProtoWriter, field: number, value: any): void;
+  read(body: ProtoFields, field: number): unknown;
+}
+
+const EMPTY: ProtoFields = new Map();
+
+const text: FieldCodec = { write: (to, field, value) => to.text(field, value), read: textField };
+const texts: FieldCodec = {
+  write: (to, field, values = []) => {
+    for (const value of values) to.text(field, value);
+  },
+  read: textFields,
+};
+const int: FieldCodec = {
+  write: (to, field, value = 0) => to.int(field, Math.floor(value)),
+  read: numberField,
+};
+const flag: FieldCodec = {
+  write: (to, field, value = false) => to.int(field, value),
+  read: (body, field) => numberField(body, field) !== 0,
+};
+/** Seconds and nanoseconds; `missing` is read where there are none. */
+const time = (missing?: number): FieldCodec => ({
+  write(to, field, t) {
+    if (t === undefined) return;
+    const seconds = Math.floor(t);
+    to.message(field, () => {
+      to.int(1, seconds);
+      to.int(2, Math.round((t - seconds) * 1e9));
+    });
+  },
+  read(body, field) {
+    const found = messageField(body, field);
+    return found ? numberField(found, 1) + numberField(found, 2) / 1e9 : missing;
+  },
+});
+const oneOf = (names: readonly string[], usual: string): FieldCodec => ({
+  write: (to, field, name = usual) => to.int(field, names.indexOf(name)),
+  read: (body, field) => names[numberField(body, field)] ?? usual,
+});
+/** Newer programs write typed values into the fields 3 to 8; all versions write `value_json`. */
+const items: FieldCodec = {
+  write(to, field, list = []) {
+    for (const { key, json } of list) {
+      to.message(field, () => {
+        // Programs of 2024 know only the plain name.
+        if (key.length === 1) to.text(1, key[0]);
+        else for (const part of key) to.text(2, part);
+        to.text(16, json);
+      });
+    }
+  },
+  read: (body, field) =>
+    messageFields(body, field).map((item): Item => {
+      const nested = textFields(item, 2);
+      return { key: nested.length > 0 ? nested : [textField(item, 1)], json: readValue(item) };
+    }),
+};
+/** One field of a nested message, which is left out with an undefined value if `optional` is set. */
+const inside = (inner: number, codec: FieldCodec, optional = false): FieldCodec => ({
+  write(to, field, value) {
+    if (!optional || value !== undefined) to.message(field, () => codec.write(to, inner, value));
+  },
+  read(body, field) {
+    const found = messageField(body, field);
+    return optional && !found ? undefined : codec.read(found ?? EMPTY, inner);
+  },
+});
+const message = (fields: Fields): FieldCodec => ({
+  write(to, field, value) {
+    if (value !== undefined) to.message(field, () => writeFields(to, fields, value));
+  },
+  read(body, field) {
+    const found = messageField(body, field);
+    return found ? readFields(found, fields) : undefined;
+  },
+});
+const messages = (fields: Fields): FieldCodec => ({
+  write(to, field, values) {
+    for (const value of values) to.message(field, () => writeFields(to, fields, value));
+  },
+  read: (body, field) => messageFields(body, field).map((one) => readFields(one, fields)),
+});
+const textMap: FieldCodec = {
+  write(to, field, map = {}) {
+    for (const entry of Object.entries(map)) {
+      to.message(field, () => entry.forEach((part, i) => to.text(i + 1, part as string)));
+    }
+  },
+  read: (body, field) =>
+    Object.fromEntries(messageFields(body, field).map((entry) => [textField(entry, 1), textField(entry, 2)])),
+};
+const readOnly = (codec: FieldCodec): FieldCodec => ({ ...codec, write() {} });
+
+/** The names, numbers and codecs of a message's fields, in the order in which they are written. */
+type Fields = Readonly<Record<string, readonly [field: number, codec: FieldCodec]>>;
+
+const GIT: Fields = { remote: [1, text], commit: [2, text] };
+const CHANGE: Fields = { update: [1, items], remove: [2, items] };
+
+type Known = Exclude<WandbRecord["kind"], "other">;
+
+const RECORDS: Readonly<Record<Known, Fields>> = {
+  header: { producer: [1, text], minConsumer: [2, text] },
+  run: {
+    id: [1, text],
+    entity: [2, text],
+    project: [3, text],
+    config: [4, inside(1, items)],
+    group: [6, text],
+    jobType: [7, text],
+    name: [8, text],
+    notes: [9, text],
+    tags: [10, texts],
+    host: [13, text],
+    startingStep: [14, int],
+    startTime: [17, time()],
+    resumed: [18, flag],
+    runtime: [20, int],
+    git: [21, message(GIT)],
+    branch: [23, message({ run: [1, text], value: [2, int], metric: [3, text] })],
+    resume: [24, flag],
+  },
+  // All programs look for the step in `_step`, so the field for it is not written.
+  history: { items: [1, items], step: [2, readOnly(inside(1, int))] },
+  summary: CHANGE,
+  config: CHANGE,
+  files: {
+    files: [
+      1,
+      messages({
+        path: [1, text],
+        policy: [2, oneOf(["now", "end", "live"], "now")],
+        type: [3, oneOf(["other", "wandb", "media", "artifact"], "other")],
+      }),
+    ],
+  },
+  stats: { t: [2, time(0)], items: [3, items] },
+  output: { stream: [1, oneOf(["stderr", "stdout"], "stdout")], t: [2, time(0)], text: [3, text] },
+  environment: {
+    os: [1, text],
+    python: [2, text],
+    startedAt: [3, time()],
+    args: [5, texts],
+    program: [6, text],
+    git: [9, message(GIT)],
+    root: [11, text],
+    host: [12, text],
+    user: [13, text],
+    executable: [14, text],
+    cores: [16, int],
+    threads: [17, int],
+    gpu: [18, text],
+    gpus: [19, int],
+    memoryBytes: [21, inside(1, int, true)],
+    slurm: [27, textMap],
+  },
+  telemetry: { python: [4, text], cli: [5, text], platform: [13, text] },
+  alert: { title: [1, text], text: [2, text], level: [3, text] },
+  preempting: {},
+  exit: { code: [1, int], runtime: [2, int] },
+};
+const KINDS = Object.keys(RECORDS) as Known[];
+
+function writeFields(to: ProtoWriter, fields: Fields, values: Readonly<Record<string, unknown>>): void {
+  for (const name in fields) {
+    const [field, codec] = fields[name];
+    codec.write(to, field, values[name]);
+  }
+}
+
+const readFields = (body: ProtoFields, fields: Fields): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(fields).map(([name, [field, codec]]) => [name, codec.read(body, field)]));
+
 const out = protoWriter();
 
 /** Encodes the record that is the `num`-th of its file, from 1. The next call reuses the bytes. */
 export function encodeRecord(record: WandbRecord, num: number): Uint8Array {
   out.reset();
   out.int(FIELD.num, num);
-  if (record.kind !== "other") out.message(FIELD[record.kind], () => writeKind(out, record));
+  const { kind, ...values } = record;
+  if (kind === "other") return out.bytes();
+  const write = () => writeFields(out, RECORDS[kind], values);
+  out.message(FIELD[kind], kind === "header" ? () => out.message(1, write) : write);
   return out.bytes();
-}
-
-function writeKind(to: ProtoWriter, record: Exclude<WandbRecord, { kind: "other" }>): void {
-  switch (record.kind) {
-    case "header":
-      return to.message(1, () => {
-        to.text(1, record.producer);
-        to.text(2, record.minConsumer);
-      });
-    case "run":
-      return writeRun(to, record);
-    case "history":
-      // All programs look for the step in `_step`, and none reads the field for it.
-      for (const item of record.items) writeItem(to, 1, item);
-      return;
-    case "summary":
-    case "config":
-      for (const item of record.update) writeItem(to, 1, item);
-      for (const item of record.remove ?? []) writeItem(to, 2, item);
-      return;
-    case "files":
-      for (const { path, policy, type } of record.files) {
-        to.message(1, () => {
-          to.text(1, path);
-          to.int(2, POLICIES.indexOf(policy ?? "now"));
-          to.int(3, TYPES.indexOf(type ?? "other"));
-        });
-      }
-      return;
-    case "stats":
-      writeTime(to, 2, record.t);
-      for (const item of record.items) writeItem(to, 3, item);
-      return;
-    case "output":
-      to.int(1, STREAMS.indexOf(record.stream));
-      writeTime(to, 2, record.t);
-      return to.text(3, record.text);
-    case "environment":
-      return writeEnvironment(to, record);
-    case "telemetry":
-      to.text(4, record.python);
-      to.text(5, record.cli);
-      return to.text(13, record.platform);
-    case "alert":
-      to.text(1, record.title);
-      to.text(2, record.text);
-      return to.text(3, record.level);
-    case "exit":
-      to.int(1, record.code);
-      return to.int(2, Math.floor(record.runtime));
-  }
-}
-
-function writeRun(to: ProtoWriter, run: RunRecord): void {
-  to.text(1, run.id);
-  to.text(2, run.entity);
-  to.text(3, run.project);
-  to.message(4, () => {
-    for (const item of run.config ?? []) writeItem(to, 1, item);
-  });
-  to.text(6, run.group);
-  to.text(7, run.jobType);
-  to.text(8, run.name);
-  to.text(9, run.notes);
-  for (const tag of run.tags ?? []) to.text(10, tag);
-  to.text(13, run.host);
-  to.int(14, run.startingStep ?? 0);
-  if (run.startTime !== undefined) writeTime(to, 17, run.startTime);
-  to.int(18, run.resumed ?? false);
-  to.int(20, Math.floor(run.runtime ?? 0));
-  if (run.git) writeGit(to, 21, run.git);
-  to.int(24, run.resume ?? false);
-}
-
-function writeEnvironment(to: ProtoWriter, e: EnvironmentRecord): void {
-  to.text(1, e.os);
-  to.text(2, e.python);
-  if (e.startedAt !== undefined) writeTime(to, 3, e.startedAt);
-  for (const arg of e.args ?? []) to.text(5, arg);
-  to.text(6, e.program);
-  if (e.git) writeGit(to, 9, e.git);
-  to.text(11, e.root);
-  to.text(12, e.host);
-  to.text(13, e.user);
-  to.text(14, e.executable);
-  to.int(16, e.cores ?? 0);
-  to.int(17, e.threads ?? 0);
-  to.text(18, e.gpu);
-  to.int(19, e.gpus ?? 0);
-  if (e.memoryBytes !== undefined) to.message(21, () => to.int(1, e.memoryBytes!));
-  for (const [key, value] of Object.entries(e.slurm ?? {})) {
-    to.message(27, () => {
-      to.text(1, key);
-      to.text(2, value);
-    });
-  }
-}
-
-function writeItem(to: ProtoWriter, field: number, { key, json }: Item): void {
-  to.message(field, () => {
-    // Programs of 2024 know only the plain name.
-    if (key.length === 1) to.text(1, key[0]);
-    else for (const part of key) to.text(2, part);
-    to.text(16, json);
-  });
-}
-
-function writeGit(to: ProtoWriter, field: number, git: NonNullable<RunRecord["git"]>): void {
-  to.message(field, () => {
-    to.text(1, git.remote);
-    to.text(2, git.commit);
-  });
-}
-
-function writeTime(to: ProtoWriter, field: number, t: number): void {
-  const seconds = Math.floor(t);
-  to.message(field, () => {
-    to.int(1, seconds);
-    to.int(2, Math.round((t - seconds) * 1e9));
-  });
 }
 
 /** Throws ProtoError where the bytes are no record. */
@@ -190,118 +249,12 @@ export function decodeRecord(bytes: Uint8Array): WandbRecord {
   const fields = readProto(bytes);
   for (const kind of KINDS) {
     const body = messageField(fields, FIELD[kind]);
-    if (body) return readers[kind](body);
+    if (!body) continue;
+    const inner = kind === "header" ? messageField(body, 1) ?? EMPTY : body;
+    return { kind, ...readFields(inner, RECORDS[kind]) } as WandbRecord;
   }
   const field = [...fields.keys()].find((number) => !NOT_KINDS.includes(number));
   return { kind: "other", field: field ?? 0 };
-}
-
-type Known = Exclude<WandbRecord["kind"], "other">;
-
-const readers: { [K in Known]: (body: ProtoFields) => WandbRecord } = {
-  header(body) {
-    const version = messageField(body, 1) ?? new Map();
-    return { kind: "header", producer: textField(version, 1), minConsumer: textField(version, 2) };
-  },
-  run: readRun,
-  history: (body) => ({
-    kind: "history",
-    items: readItems(body, 1),
-    step: numberField(messageField(body, 2) ?? new Map(), 1),
-  }),
-  summary: (body) => ({ kind: "summary", update: readItems(body, 1), remove: readItems(body, 2) }),
-  config: (body) => ({ kind: "config", update: readItems(body, 1), remove: readItems(body, 2) }),
-  files: (body) => ({
-    kind: "files",
-    files: messageFields(body, 1).map((file) => ({
-      path: textField(file, 1),
-      policy: POLICIES[numberField(file, 2)] ?? "now",
-      type: TYPES[numberField(file, 3)] ?? "other",
-    })),
-  }),
-  stats: (body) => ({ kind: "stats", t: readTime(body, 2) ?? 0, items: readItems(body, 3) }),
-  output: (body) => ({
-    kind: "output",
-    stream: STREAMS[numberField(body, 1)] ?? "stdout",
-    t: readTime(body, 2) ?? 0,
-    text: textField(body, 3),
-  }),
-  environment: readEnvironment,
-  telemetry: (body) => ({
-    kind: "telemetry",
-    python: textField(body, 4),
-    cli: textField(body, 5),
-    platform: textField(body, 13),
-  }),
-  alert: (body) => ({
-    kind: "alert",
-    title: textField(body, 1),
-    text: textField(body, 2),
-    level: textField(body, 3),
-  }),
-  preempting: () => ({ kind: "preempting" }),
-  exit: (body) => ({ kind: "exit", code: numberField(body, 1), runtime: numberField(body, 2) }),
-};
-
-const KINDS = Object.keys(readers) as Known[];
-
-function readRun(body: ProtoFields): RunRecord {
-  const branch = messageField(body, 23);
-  return {
-    kind: "run",
-    id: textField(body, 1),
-    entity: textField(body, 2),
-    project: textField(body, 3),
-    config: readItems(messageField(body, 4) ?? new Map(), 1),
-    group: textField(body, 6),
-    jobType: textField(body, 7),
-    name: textField(body, 8),
-    notes: textField(body, 9),
-    tags: textFields(body, 10),
-    host: textField(body, 13),
-    startingStep: numberField(body, 14),
-    startTime: readTime(body, 17),
-    resumed: numberField(body, 18) !== 0,
-    runtime: numberField(body, 20),
-    git: readGit(body, 21),
-    branch: branch
-      ? { run: textField(branch, 1), value: numberField(branch, 2), metric: textField(branch, 3) }
-      : undefined,
-    resume: numberField(body, 24) !== 0,
-  };
-}
-
-function readEnvironment(body: ProtoFields): EnvironmentRecord {
-  const memory = messageField(body, 21);
-  return {
-    kind: "environment",
-    os: textField(body, 1),
-    python: textField(body, 2),
-    startedAt: readTime(body, 3),
-    args: textFields(body, 5),
-    program: textField(body, 6),
-    git: readGit(body, 9),
-    root: textField(body, 11),
-    host: textField(body, 12),
-    user: textField(body, 13),
-    executable: textField(body, 14),
-    cores: numberField(body, 16),
-    threads: numberField(body, 17),
-    gpu: textField(body, 18),
-    gpus: numberField(body, 19),
-    memoryBytes: memory ? numberField(memory, 1) : undefined,
-    slurm: Object.fromEntries(
-      messageFields(body, 27).map((entry) => [textField(entry, 1), textField(entry, 2)]),
-    ),
-  };
-}
-
-/** Newer programs write typed values into the fields 3 to 8; all versions write `value_json`. */
-function readItems(body: ProtoFields, field: number): Item[] {
-  return messageFields(body, field).map((item) => {
-    const nested = textFields(item, 2);
-    return { key: nested.length > 0 ? nested : [textField(item, 1)], json: readValue(item) };
-  });
 }
 
 function readValue(item: ProtoFields): string {
@@ -315,13 +268,3 @@ function readValue(item: ProtoFields): string {
 }
 
 const unzigzag = (n: number): number => n % 2 === 0 ? n / 2 : -(n + 1) / 2;
-
-function readGit(body: ProtoFields, field: number): RunRecord["git"] {
-  const git = messageField(body, field);
-  return git ? { remote: textField(git, 1), commit: textField(git, 2) } : undefined;
-}
-
-function readTime(body: ProtoFields, field: number): number | undefined {
-  const time = messageField(body, field);
-  return time ? numberField(time, 1) + numberField(time, 2) / 1e9 : undefined;
-}

@@ -59,8 +59,8 @@ const STEP_FIELDS = Object.entries<EventField>(EVENT_FIELDS.step).map(([field, {
 
 export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptions): HistoryRows {
   let { held, runtime, last } = given;
-  let late: RowValues = new Map(); // of a step whose row is written
-  let early: { step: number; t: number; values: RowValues }[] = []; // told before what comes before them
+  let carried: RowValues = new Map(); // for the next row: theirs is written
+  let ahead: { step: number; t: number; values: RowValues }[] = []; // they came before the rows of earlier steps
   let slowAt = -Infinity;
   let before = began; // when the last event was
 
@@ -79,20 +79,20 @@ export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptio
   const rowOf = (step: number, t: number): RowValues => {
     if (held !== null && held.step >= step) return held.values;
     flush();
-    held = { step, values: late };
-    late = new Map();
+    held = { step, values: carried };
+    carried = new Map();
     held.values.set("_step", String(step))
       .set("_timestamp", shortSeconds(t))
       .set("_runtime", shortSeconds(runtime));
-    for (const one of early.filter((one) => one.step <= step)) merge(held.values, one.values);
-    early = early.filter((one) => one.step > step);
+    for (const one of ahead.filter((one) => one.step <= step)) merge(held.values, one.values);
+    ahead = ahead.filter((one) => one.step > step);
     return held.values;
   };
   /** The row for values of a step; null where the server has it. */
   const rowFor = (step: number, t: number): RowValues | null => {
     if (step <= after) return null;
     pass(t);
-    return step <= last && held === null ? late : rowOf(step, t);
+    return step <= last && held === null ? carried : rowOf(step, t);
   };
   const done = (step: number) => {
     if (held?.step === step) flush();
@@ -100,7 +100,7 @@ export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptio
   return {
     event(event) {
       if (event.kind === "times") { // of many steps: whichever row comes next tells it
-        return putTimes(held?.values ?? late, event);
+        return putTimes(held?.values ?? carried, event);
       }
       if (event.kind !== "step" && event.kind !== "eval" && event.kind !== "epoch") return;
       const row = rowFor(event.step, event.t);
@@ -122,10 +122,10 @@ export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptio
     },
     add(step, t, values) {
       if (held?.step === step) merge(held.values, values);
-      else if (step > after) early.push({ step, t, values });
+      else if (step > after) ahead.push({ step, t, values });
     },
     flush() {
-      const waiting = early.at(-1);
+      const waiting = ahead.at(-1);
       if (waiting) rowOf(Math.max(waiting.step, last + 1), waiting.t);
       flush();
     },

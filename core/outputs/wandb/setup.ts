@@ -11,7 +11,6 @@ import type { Output, RunFacts } from "../../run/output.ts";
 import { type OnlineUpload, startOnlineUpload } from "./sync/online.ts";
 import type { WandbSetup } from "./types.ts";
 import { VERSION } from "../../base/version.ts";
-import type { EnvironmentRecord } from "./records.ts";
 
 export interface WandbOptions extends Omit<RunFacts, "parent"> {
   readonly argv: readonly string[];
@@ -210,29 +209,25 @@ export function newId(): string {
   return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("");
 }
 
-export interface EnvironmentOptions {
-  readonly argv: readonly string[];
-  readonly began: number;
-  readonly gpus: number;
-  readonly env: Readonly<Record<string, string | undefined>>;
-}
-
-function environmentOf({ argv, began, gpus, env }: EnvironmentOptions): Omit<EnvironmentRecord, "kind"> {
+/** The facts of wandb-metadata.json, by W&B's names. */
+function environmentOf({ argv, began, gpus, env }: WandbOptions): WandbSetup["environment"] {
   const git = gitFacts(".");
+  const { cores, threads } = processors();
   return {
     os: `Linux-${Deno.osRelease()}-${Deno.build.arch}`,
     python: `none: hpctrain ${VERSION} (Deno ${Deno.version.deno})`,
-    startedAt: began,
+    startedAt: new Date(began * 1000).toISOString(),
     args: withoutSecrets(argv),
     program: "hpctrain",
     git: git ? { remote: git.remote, commit: git.commit } : undefined,
     root: Deno.cwd(),
     host: Deno.hostname(),
-    user: env.USER ?? env.LOGNAME,
+    username: env.USER ?? env.LOGNAME,
     executable: Deno.execPath(),
-    ...processors(),
-    gpus: gpus || undefined,
-    memoryBytes: Deno.systemMemoryInfo().total,
+    cpu_count: cores,
+    cpu_count_logical: threads,
+    gpu_count: gpus || undefined,
+    memory: { total: String(Deno.systemMemoryInfo().total) },
     slurm: slurmFacts(env),
   };
 }
@@ -243,7 +238,7 @@ function withoutSecrets(argv: readonly string[]): string[] {
 }
 
 /** W&B calls SLURM_JOB_ID "job_id". */
-function slurmFacts(env: EnvironmentOptions["env"]): Record<string, string> | undefined {
+function slurmFacts(env: WandbOptions["env"]): Record<string, string> | undefined {
   const facts = Object.entries(env)
     .filter(([name, value]) => name.startsWith("SLURM_") && value && !/TOKEN|KEY|SECRET|JWT/.test(name))
     .map(([name, value]) => [name.slice("SLURM_".length).toLowerCase(), value!.slice(0, 1000)] as const);

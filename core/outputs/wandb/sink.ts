@@ -2,6 +2,7 @@
 // written.
 import { dirname, join } from "../../../deps/path.ts";
 import { EXIT } from "../../base/errors.ts";
+import { pathExists } from "../../base/files.ts";
 import { VERSION } from "../../base/version.ts";
 import type { Event, HistogramsNote, Note } from "../../run/events.ts";
 import type { Sink } from "../../run/output.ts";
@@ -43,7 +44,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
     state.summary.seen(row);
   }
   /** Returns whether there was a change. */
-  const tellSummary = (all = false): boolean => {
+  const writeSummary = (all = false): boolean => {
     const update = state.summary.changed(all);
     if (update.length > 0) state.file.append({ kind: "summary", update });
     return update.length > 0;
@@ -71,7 +72,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
     linkFiles();
     const runtime = state.rows.runtime(t);
     state.summary.set("_wandb", jsonOf({ runtime: Math.floor(runtime) }));
-    tellSummary(true);
+    writeSummary(true);
     // W&B shows such a run as preempted, not as failed.
     if (code === EXIT.stopped) state.file.append({ kind: "preempting" });
     state.file.append({ kind: "exit", code, runtime });
@@ -89,7 +90,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
           if (event.kind === "epoch") lookAfter();
           else if (event.t - summaryAt < SUMMARY_S && event.t >= summaryAt) return;
           // The first summary comes with the first row, even if times without a step came before it.
-          if (tellSummary()) summaryAt = event.t;
+          if (writeSummary()) summaryAt = event.t;
           return;
         case "system":
           return state.file.append({ kind: "stats", t: event.t, items: systemItems(event) });
@@ -126,7 +127,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
       try {
         state.rows.flush();
         if (exitCode !== undefined) end ??= { code: exitCode, t: Date.now() / 1000 };
-        if (end === null) tellSummary();
+        if (end === null) writeSummary();
         else finish(end);
       } finally {
         state.file.close();
@@ -166,7 +167,7 @@ function begin(setup: WandbSetup, folder: string, put: (row: HistoryRow) => void
   const uploaded = readUploaded(setup, summary.seen);
   let kept: KeptRecords = { ...uploaded, held: null, file: null };
   const head = headOf(setup);
-  if (again && isThere(setup.path)) {
+  if (again && pathExists(setup.path)) {
     kept = rewrite(setup, again, head, summary.seen);
   }
   const file = kept.file
@@ -211,12 +212,4 @@ function histograms({ of }: HistogramsNote): RowValues {
       [name, { values, bins }],
     ) => [name, jsonOf({ _type: "histogram", values, bins })]),
   );
-}
-
-function isThere(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }

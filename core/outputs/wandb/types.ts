@@ -95,7 +95,12 @@ export interface WandbSetup {
   readonly path: string;
   readonly run: Omit<RunRecord, "kind" | "config">;
   readonly config: Readonly<Record<string, unknown>>;
-  readonly environment: Omit<EnvironmentRecord, "kind">;
+  /** The facts of wandb-metadata.json, by W&B's names. */
+  readonly environment: {
+    readonly python: string;
+    readonly git?: RunRecord["git"];
+    readonly [fact: string]: unknown;
+  };
   /** Set on resume. */
   readonly again: ResumedRun | null;
   /** The run's events.jsonl, from which rows that a kill has taken are restored. */

@@ -111,7 +111,7 @@ export function plotsOf({ curves, metrics }: RunData): Plot[] {
 
 export interface WatchView {
   readonly data: RunData;
-  readonly standing: RunStatus;
+  readonly status: RunStatus;
   readonly progress: RunProgress;
   readonly now: number;
 }
@@ -126,10 +126,10 @@ export const STATE_COLOUR: Readonly<Record<RunState, Colour>> = {
   failed: "red",
 };
 
-function headRows({ data, standing, progress, now }: WatchView, width: number, style: TextStyle): string[] {
+function headRows({ data, status, progress, now }: WatchView, width: number, style: TextStyle): string[] {
   const { run, lineage } = data;
   const dot = style.unicode ? " · " : " - ";
-  const state = painted(`${style.unicode ? "● " : ""}${standing.state}`, STATE_COLOUR[standing.state], style);
+  const state = painted(`${style.unicode ? "● " : ""}${status.state}`, STATE_COLOUR[status.state], style);
   const job = lineage?.attempts.at(-1)?.job_id;
   const facts = run === null ? [] : [
     `${harmless(String(run.model))}, ${formatCount(Number(run.parameters))} parameters`,
@@ -143,7 +143,7 @@ function headRows({ data, standing, progress, now }: WatchView, width: number, s
     "",
     progressBar(progress, width, style),
     fitted(measures(data, style), between, width),
-    fitted(times(data, standing, progress, now), between, width),
+    fitted(times(data, status, progress, now), between, width),
     fitted(timeIn(data), between, width),
   ].map((line) => padded(line, width, style));
 }
@@ -200,12 +200,12 @@ function measures({ curves, best }: RunData, style: TextStyle): string[] {
 
 function times(
   { curves, lineage, exit, begunAt, lastAt, stallSeconds }: RunData,
-  standing: RunStatus,
+  status: RunStatus,
   progress: RunProgress,
   now: number,
 ) {
   const rate = curves.get("samples_per_s")?.last, memory = curves.get("memory_bytes")?.last;
-  const over = exit !== null || standing.state === "gone";
+  const over = exit !== null || status.state === "gone";
   const attempts = lineage?.attempts.length ?? 0;
   const goodput = lineage?.goodput_percent ?? null;
   return [
@@ -271,14 +271,14 @@ function rankRows({ data }: WatchView, width: number, most: number, style: TextS
 }
 
 function warningRows(
-  { data, standing, now }: WatchView,
+  { data, status, now }: WatchView,
   width: number,
   most: number,
   style: TextStyle,
 ): string[] {
   const lines: string[] = [];
-  if (["gone", "silent", "failed", "stopped"].includes(standing.state)) {
-    lines.push(painted(clipText(harmless(standing.why), width, style), STATE_COLOUR[standing.state], style));
+  if (["gone", "silent", "failed", "stopped"].includes(status.state)) {
+    lines.push(painted(clipText(harmless(status.why), width, style), STATE_COLOUR[status.state], style));
   }
   if (data.lineageError !== null) {
     lines.push(painted(clipText(harmless(data.lineageError), width, style), "yellow", style));
@@ -384,7 +384,7 @@ function labelled(fields: Fields, name: string, format: (value: number) => strin
   return value === null ? "" : format(value);
 }
 
-export function plainLine({ data, standing, progress }: WatchView): string {
+export function plainLine({ data, status, progress }: WatchView): string {
   const { step, steps, epoch, epochs, secondsLeft } = progress;
   const last = (name: string) => data.curves.get(name)?.last;
   const part = (name: string, format: (value: number) => string, label = "", unit = "") => {
@@ -392,7 +392,7 @@ export function plainLine({ data, standing, progress }: WatchView): string {
     return value === undefined ? [] : [`${label}${format(value)}${unit}`];
   };
   return [
-    `${harmless(data.name)}: ${standing.state}`,
+    `${harmless(data.name)}: ${status.state}`,
     `Step ${step}${steps === null ? "" : `/${steps}`}`,
     `Epoch ${epoch}${epochs === null ? "" : `/${epochs}`}`,
     ...part("loss", formatValue, "Loss: "),
@@ -411,9 +411,9 @@ function slowest(ranks: WatchView["data"]["ranks"]): string[] {
 }
 
 /** The warnings beyond the first `told`. */
-export function newWarnings({ data }: WatchView, told: number): string[] {
-  const fresh = Math.min(data.warnings.length, Math.max(0, data.warningCount - told));
-  const missed = data.warningCount - told - fresh;
+export function newWarnings({ data }: WatchView, shown: number): string[] {
+  const fresh = Math.min(data.warnings.length, Math.max(0, data.warningCount - shown));
+  const missed = data.warningCount - shown - fresh;
   return [
     ...(missed > 0 && !data.sampled ? [`${formatPlural(missed, "more warning")}`] : []),
     ...data.warnings.slice(data.warnings.length - fresh).map(({ message }) =>

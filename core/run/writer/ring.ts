@@ -122,11 +122,11 @@ export interface Puller {
 export function openPuller({ records, words: memory }: SharedRing): Puller {
   const bytes = new Uint8Array(records), headers = new Int32Array(records), words = new Int32Array(memory);
   const mask = bytes.length - 1;
-  let heard = Atomics.load(words, BELL);
+  let rung = Atomics.load(words, BELL);
   const empty = () => Atomics.load(words, HEAD) === Atomics.load(words, TAIL);
   return {
     drain(take) {
-      heard = Atomics.load(words, BELL);
+      rung = Atomics.load(words, BELL);
       const head = Atomics.load(words, HEAD);
       for (let tail = Atomics.load(words, TAIL); tail !== head;) {
         const at = tail & mask;
@@ -140,7 +140,7 @@ export function openPuller({ records, words: memory }: SharedRing): Puller {
       }
     },
     wait(milliseconds) {
-      Atomics.wait(words, BELL, heard, milliseconds);
+      Atomics.wait(words, BELL, rung, milliseconds);
     },
     wrote() {
       const tail = Atomics.load(words, TAIL);

@@ -29,8 +29,8 @@ const LOOK_MS = 50;
 const BATCH = 256 * 1024;
 const RENEW_MS = 1000;
 
-const say = (said: ThreadMessage) => self.postMessage(said);
-const warn = (warning: string) => say({ warning });
+const post = (message: ThreadMessage) => self.postMessage(message);
+const warn = (warning: string) => post({ warning });
 
 self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
   const sinks = await openSinks(setup, warn);
@@ -50,7 +50,7 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
   const add = ({ bytes, line, event }: SystemLine) => {
     lines?.add(bytes);
     for (const sink of sinks) sink.event(event);
-    if (mirror) say({ line });
+    if (mirror) post({ line });
   };
   const take = (kind: number, bytes: Uint8Array) => {
     if (kind === STEP_NUMBERS) {
@@ -82,7 +82,7 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
   for (const sink of sinks) sink.close();
   system?.close();
   lines?.close();
-  say({ ended: true });
+  post({ ended: true });
 };
 
 interface Lines {

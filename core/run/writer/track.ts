@@ -124,9 +124,9 @@ export function openRankTrack(system: SystemSetup, warn: (message: string) => vo
 function startThread(setup: ThreadSetup, { warn, mirror }: Pick<EventLogOptions, "warn" | "mirror">) {
   const worker = new Worker(new URL("./thread.ts", import.meta.url), { type: "module", name: "track" });
   const ended = Promise.withResolvers<boolean>();
-  worker.onmessage = ({ data: said }: MessageEvent<ThreadMessage>) => {
-    if ("warning" in said) warn(said.warning);
-    else if ("line" in said) mirror?.(said.line);
+  worker.onmessage = ({ data: message }: MessageEvent<ThreadMessage>) => {
+    if ("warning" in message) warn(message.warning);
+    else if ("line" in message) mirror?.(message.line);
     else ended.resolve(true);
   };
   worker.onerror = (event) => {
@@ -138,9 +138,9 @@ function startThread(setup: ThreadSetup, { warn, mirror }: Pick<EventLogOptions,
   return {
     async end(pusher: Pusher): Promise<void> {
       pusher.end();
-      const late = setTimeout(() => ended.resolve(false), PATIENCE_MS);
+      const timer = setTimeout(() => ended.resolve(false), PATIENCE_MS);
       const whole = await ended.promise;
-      clearTimeout(late);
+      clearTimeout(timer);
       worker.terminate();
       if (whole) return;
       warn(

@@ -46,7 +46,7 @@ Deno.test("console, a run's lines, the screen of watch and a report's page are c
     isTerminal: false,
     write,
     writeError: write,
-    told: write,
+    onLine: write,
   });
   const plain = openConsole({
     quiet: false,
@@ -54,7 +54,7 @@ Deno.test("console, a run's lines, the screen of watch and a report's page are c
     isTerminal: false,
     write,
     writeError: write,
-    told: write,
+    onLine: write,
   });
   for (const { line, final, warn } of [story, plain]) for (const say of [line, final, warn]) say(HOSTILE);
   story.event(JSON.stringify({ HOSTILE }));

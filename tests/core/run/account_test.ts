@@ -22,11 +22,11 @@ import { byHand } from "./clock.ts";
 
 const sum = (spent: Float64Array) => spent.reduce((all, seconds) => all + seconds, 0);
 
-Deno.test("all time belongs to some part, and a hearer is told of each stretch", () => {
+Deno.test("all time belongs to some part, and onLap gets each stretch", () => {
   const clock = byHand();
   const account = openAccount(undefined, clock.now);
   const heard: number[][] = [];
-  account.hearer = (...lap) => heard.push(lap);
+  account.onLap = (...lap) => heard.push(lap);
   for (const [part, ms] of [[COPY, 5], [COMPUTE, 20], [COPY, 1], [REST, 0]]) {
     clock.pass(ms);
     account.lap(part);

@@ -2,7 +2,8 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { join } from "@std/path";
 import { UserError } from "../../../core/base/errors.ts";
 import { encodeEvent } from "../../../core/run/events.ts";
-import { type Emitted, openEvents, readEvents, readLastEvents } from "../../../core/run/event_log.ts";
+import { type Emitted, readEvents, readLastEvents } from "../../../core/run/event_log.ts";
+import { openEvents } from "./direct_log.ts";
 import { measured } from "../../cpu_time.ts";
 
 function inFolder(test: (path: string) => void): void {
@@ -101,7 +102,7 @@ Deno.test("every line is JSON that other programs read, with t and kind first", 
   }
 });
 
-Deno.test("a step written by hand is the step that JSON.stringify would write", () => {
+Deno.test("a step's line is what JSON.stringify writes", () => {
   const step = everyKind[2];
   assertEquals(
     encodeEvent({ ...step, grad_norm: 1 } as Emitted, 7.5),

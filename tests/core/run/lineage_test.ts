@@ -1,6 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { type Emitted, openEvents } from "../../../core/run/event_log.ts";
+import type { Emitted } from "../../../core/run/event_log.ts";
+import { openEvents } from "./direct_log.ts";
 import {
   goodput,
   type Lineage,

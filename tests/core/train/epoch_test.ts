@@ -90,9 +90,9 @@ Deno.test(
   inFolder(async (folder) => {
     await started(folder, FLAGS, async (run) => {
       const laps: number[] = [];
-      run.account.hearer = (part) => void laps.push(part === DATA ? COPY : part); // memory is waited for a moment, too
+      run.account.onLap = (part) => void laps.push(part === DATA ? COPY : part); // memory is waited for a moment, too
       assertEquals(await trainSteps(loopOf(run)), null);
-      run.account.hearer = null;
+      run.account.onLap = null;
       const one = [REST, COPY, COMPUTE, OPTIMIZER, SAVE, OPTIMIZER, COPY];
       const changes = laps.filter((part, i) => part !== laps[i - 1]); // who looks at the account ends a lap of rest
       assertEquals(changes, [...one, ...one, ...one]);

@@ -160,10 +160,13 @@ function openRequests({ url, key }: WandbServer, http: Http) {
   ): Promise<any> {
     const question = JSON.stringify({ query, variables, operationName });
     const answer = parsed(await post("/graphql", question, what), what);
-    const said = answer.errors?.[0]?.message;
-    if (said !== undefined) {
-      const kind = /permission|denied|unauthor|not found/i.test(said) ? "usage" : "communication";
-      throw new UserError(kind, `${what} could not be sent: the server says "${key.hide(plain(said))}".`);
+    const complaint = answer.errors?.[0]?.message;
+    if (complaint !== undefined) {
+      const kind = /permission|denied|unauthor|not found/i.test(complaint) ? "usage" : "communication";
+      throw new UserError(
+        kind,
+        `${what} could not be sent: the server says "${key.hide(plain(complaint))}".`,
+      );
     }
     return answer.data;
   }
@@ -178,15 +181,15 @@ function openRequests({ url, key }: WandbServer, http: Http) {
   return { post, graphql, put };
 }
 
-function refusal({ status }: RequestRefused, what: string, said: string): UserError {
+function refusal({ status }: RequestRefused, what: string, reason: string): UserError {
   if (status === 401 || status === 403) {
     return new UserError(
       "usage",
-      `${what} could not be sent: ${said}. The key is not right for this server or this entity; ` +
+      `${what} could not be sent: ${reason}. The key is not right for this server or this entity; ` +
         "set WANDB_API_KEY to a key of an account that may write there.",
     );
   }
-  return new UserError("communication", `${what} could not be sent: ${said}.`);
+  return new UserError("communication", `${what} could not be sent: ${reason}.`);
 }
 
 // deno-lint-ignore no-control-regex

@@ -69,7 +69,7 @@ export interface Contents {
 export function openContents(version: string): Contents {
   const internals = openInternals();
   const console = openConsoleText();
-  const told: ContentsState["told"] = {
+  const contents: ContentsState["contents"] = {
     run: null,
     history: { first: 0, rows: [] },
     events: { first: 0, texts: [] },
@@ -93,22 +93,28 @@ export function openContents(version: string): Contents {
     },
     startAt: (step) => void (reading.nextStep = step),
     fullConfig() {
-      const tree = new Map(told.config);
+      const tree = new Map(contents.config);
       const own = tree.get("_wandb");
-      const added = internals.tree({ writer: told.run?.id ?? "", version });
+      const added = internals.tree({ writer: contents.run?.id ?? "", version });
       tree.set("_wandb", new Map([...(own instanceof Map ? own : []), ...added]));
       return tree;
     },
     metadata: internals.metadata,
   };
-  const reading: ContentsState = { told, internals, console, nextStep: 0, began: { seconds: 0, nanos: 0 } };
-  return told;
+  const reading: ContentsState = {
+    contents,
+    internals,
+    console,
+    nextStep: 0,
+    began: { seconds: 0, nanos: 0 },
+  };
+  return contents;
 }
 
 function take(reading: ContentsState, bytes: Uint8Array): boolean {
   try {
     const record = decodeRecord(bytes);
-    reading.told.counts.records++;
+    reading.contents.counts.records++;
     takeRecord(reading, record, bytes);
     return true;
   } catch (error) {
@@ -118,7 +124,7 @@ function take(reading: ContentsState, bytes: Uint8Array): boolean {
 }
 
 interface ContentsState {
-  readonly told: { -readonly [K in keyof Contents]: Contents[K] };
+  readonly contents: { -readonly [K in keyof Contents]: Contents[K] };
   readonly internals: Internals;
   readonly console: ConsoleText;
   /** The smallest step that the next row may have. */
@@ -138,33 +144,33 @@ const UNSENT: Readonly<Record<number, string>> = {
 const STATS = 7, RUN = 17, RUN_START = 17, RUN_TELEMETRY = 19;
 
 function takeRecord(r: ContentsState, record: WandbRecord, bytes: Uint8Array): void {
-  const { told } = r;
-  if (told.exit !== null) return; // W&B drops what comes after it
+  const { contents } = r;
+  if (contents.exit !== null) return; // W&B drops what comes after it
   if (record.kind === "run") return takeRun(r, record, bytes);
-  if (told.run === null) return; // and what comes before this one
+  if (contents.run === null) return; // and what comes before this one
   switch (record.kind) {
     case "history":
       return takeRow(r, record.items);
     case "summary":
-      return change(r, told.summary, record, setUnlessNull);
+      return change(r, contents.summary, record, setUnlessNull);
     case "config":
-      return change(r, told.config, record, setLeaves);
+      return change(r, contents.config, record, setLeaves);
     case "stats":
       return takeStats(r, messageField(readProto(bytes), STATS) ?? new Map(), record.items);
     case "output":
       r.console.write(record.stream, record.t, record.text);
       return takeOutput(r);
     case "files":
-      for (const file of record.files) (told.files as Map<string, FileItem>).set(file.path, file);
+      for (const file of record.files) (contents.files as Map<string, FileItem>).set(file.path, file);
       return;
     case "alert":
-      told.alerts.push(record);
+      contents.alerts.push(record);
       return;
     case "preempting":
-      told.preempting = true;
+      contents.preempting = true;
       return;
     case "exit":
-      told.exit = record;
+      contents.exit = record;
       return;
     case "telemetry":
       return r.internals.telemetry(messageField(readProto(bytes), TELEMETRY) ?? new Map());
@@ -173,49 +179,49 @@ function takeRecord(r: ContentsState, record: WandbRecord, bytes: Uint8Array): v
     case "other":
       if (record.field in UNSENT) {
         const what = UNSENT[record.field];
-        (told.unsent as Map<string, number>).set(what, 1 + (told.unsent.get(what) ?? 0));
+        (contents.unsent as Map<string, number>).set(what, 1 + (contents.unsent.get(what) ?? 0));
       }
       if (record.field === METRIC) r.internals.metric(messageField(readProto(bytes), METRIC) ?? new Map());
   }
 }
 
 function takeRun(r: ContentsState, record: RunRecord, bytes: Uint8Array): void {
-  const { told } = r;
+  const { contents } = r;
   const fields = messageField(readProto(bytes), RUN) ?? new Map();
   const telemetry = messageField(fields, RUN_TELEMETRY);
   if (telemetry) r.internals.telemetry(telemetry);
-  if (told.run === null) {
+  if (contents.run === null) {
     r.nextStep = record.startingStep ?? 0;
     const time = messageField(fields, RUN_START) ?? new Map();
     r.began.seconds = wholeOf(time, 1);
     r.began.nanos = wholeOf(time, 2);
   }
-  told.run = record;
-  change(r, told.config, { update: record.config ?? [] }, setLeaves);
+  contents.run = record;
+  change(r, contents.config, { update: record.config ?? [] }, setLeaves);
 }
 
 function takeRow(r: ContentsState, items: readonly Item[]): void {
-  const { told } = r;
+  const { contents } = r;
   const row: Tree = new Map();
   for (const { key, json } of items) {
     const value = parsed(r, json);
     if (value !== null) mergeAt(row, key, value);
   }
-  const said = Number(row.get("_step") ?? "-1");
-  const step = Math.max(Number.isSafeInteger(said) ? said : -1, r.nextStep);
+  const given = Number(row.get("_step") ?? "-1");
+  const step = Math.max(Number.isSafeInteger(given) ? given : -1, r.nextStep);
   r.nextStep = step + 1;
   row.set("_step", String(step));
-  told.steps = { first: told.steps?.first ?? step, last: step };
+  contents.steps = { first: contents.steps?.first ?? step, last: step };
   const text = textOfJson(row);
-  told.counts.rows++;
-  if (text.length > MAX_LINE) return void told.counts.unreadable++;
-  told.history.rows.push({ step, text });
-  told.pending += text.length;
-  told.summary.set("_step", String(step));
+  contents.counts.rows++;
+  if (text.length > MAX_LINE) return void contents.counts.unreadable++;
+  contents.history.rows.push({ step, text });
+  contents.pending += text.length;
+  contents.summary.set("_step", String(step));
 }
 
 function takeStats(r: ContentsState, fields: ProtoFields, items: readonly Item[]): void {
-  const { told } = r;
+  const { contents } = r;
   const time = messageField(fields, 2) ?? new Map();
   const seconds = wholeOf(time, 1), nanos = wholeOf(time, 2);
   const row: Tree = new Map([
@@ -227,30 +233,30 @@ function takeStats(r: ContentsState, fields: ProtoFields, items: readonly Item[]
     const value = parsed(r, json);
     if (value === null) continue;
     row.set(`system.${key.join(".")}`, value);
-    told.system.set(key.join("."), value);
+    contents.system.set(key.join("."), value);
   }
   const text = textOfJson(row);
-  told.counts.events++;
-  if (text.length > MAX_LINE) return void told.counts.unreadable++;
-  told.events.texts.push(text);
-  told.pending += text.length;
+  contents.counts.events++;
+  if (text.length > MAX_LINE) return void contents.counts.unreadable++;
+  contents.events.texts.push(text);
+  contents.pending += text.length;
 }
 
 function takeOutput(r: ContentsState): void {
-  const { told } = r;
+  const { contents } = r;
   for (const { stream, t, text } of r.console.take()) {
     const line = `${stream === "stderr" ? "ERROR " : ""}${isoTime(t)} ${text}`;
-    told.output.texts.push(line);
-    told.printed.push(text);
-    told.counts.output++;
-    told.pending += line.length;
+    contents.output.texts.push(line);
+    contents.printed.push(text);
+    contents.counts.output++;
+    contents.pending += line.length;
   }
 }
 
 function parsed(r: ContentsState, json: string): JsonValue | null {
-  const { told } = r;
+  const { contents } = r;
   const value = parseJson(json);
-  if (value === null) told.counts.unreadable++;
+  if (value === null) contents.counts.unreadable++;
   return value;
 }
 

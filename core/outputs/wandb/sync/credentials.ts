@@ -54,15 +54,15 @@ const namesOf = ({ host, hostname }: URL): string[] => [
 
 export function findWandbServer(
   env: Environment,
-  asked: { baseUrl?: string; keyFile?: string } = {},
+  given: { baseUrl?: string; keyFile?: string } = {},
 ): WandbServer {
-  const [text, urlFrom] = addressOf(env, asked.baseUrl);
+  const [text, urlFrom] = addressOf(env, given.baseUrl);
   const url = checkedUrl(text, urlFrom);
-  return { url: url.href.replace(/\/+$/, ""), urlFrom, key: findKey(env, url, asked.keyFile) };
+  return { url: url.href.replace(/\/+$/, ""), urlFrom, key: findKey(env, url, given.keyFile) };
 }
 
-function addressOf(env: Environment, asked: string | undefined): [string, string] {
-  if (asked !== undefined) return [asked, "--base-url"];
+function addressOf(env: Environment, given: string | undefined): [string, string] {
+  if (given !== undefined) return [given, "--base-url"];
   if (env.WANDB_BASE_URL) return [env.WANDB_BASE_URL, "WANDB_BASE_URL"];
   const settings = join(env.WANDB_CONFIG_DIR ?? join(configHome(env), "wandb"), "settings");
   const found = /^\s*base_url\s*=\s*(\S+)\s*$/m.exec(read(settings) ?? "");
@@ -109,15 +109,15 @@ function findKey(env: Environment, url: URL, keyFile: string | undefined): Wandb
 }
 
 /** Certificates that are trusted besides the system's, from the variables that other programs read. */
-export function caCertsOf(env: Environment, asked: string | undefined): string[] {
+export function caCertsOf(env: Environment, given: string | undefined): string[] {
   const certs = (path: string) =>
     read(path)?.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  const named = asked === undefined ? [] : certs(asked);
-  if (asked !== undefined && named.length === 0) {
+  const named = given === undefined ? [] : certs(given);
+  if (given !== undefined && named.length === 0) {
     throw new UserError(
       "usage",
-      `--ca-file names ${asked}, which ${
-        read(asked) === null ? "can't be read" : "has no certificate in it"
+      `--ca-file names ${given}, which ${
+        read(given) === null ? "can't be read" : "has no certificate in it"
       }; ` +
         "name a file of certificates in PEM form.",
     );
@@ -135,10 +135,10 @@ function netrcOf(env: Environment): string {
 }
 
 /** Null where there is no file and the user named none. */
-function keyIn(path: string, from: string, asked: boolean): WandbKey | null {
+function keyIn(path: string, from: string, given: boolean): WandbKey | null {
   const text = read(path);
   if (text === null) {
-    if (!asked) return null;
+    if (!given) return null;
     throw new UserError("usage", `The key file ${path} can't be read; name another with --key-file FILE.`);
   }
   const mode = Deno.statSync(path).mode ?? 0;

@@ -22,10 +22,10 @@ export interface RunFiles {
 
 export function openRunFiles(api: Api, folder: string, say: (sentence: string) => void): RunFiles {
   const there = new Set<string>();
-  const told = new Set<string>();
+  const warned = new Set<string>();
   const tell = (path: string, sentence: string) => {
-    if (!told.has(path)) say(sentence);
-    told.add(path);
+    if (!warned.has(path)) say(sentence);
+    warned.add(path);
   };
 
   return {

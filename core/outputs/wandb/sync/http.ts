@@ -116,11 +116,11 @@ async function once(
     if (response.status === 413) throw new RequestRefused(413, `${host} takes no request of this size (413)`);
     const text = await limited(response, options.maxBytes ?? MAX_BYTES, host);
     if (response.ok) return text;
-    const said = `${host} answered ${response.status}${because(text)}`;
+    const failure = `${host} answered ${response.status}${because(text)}`;
     const hopeless = request.hopeless ?? HOPELESS;
-    if (hopeless.includes(response.status)) throw new RequestRefused(response.status, said);
+    if (hopeless.includes(response.status)) throw new RequestRefused(response.status, failure);
     return {
-      why: said,
+      why: failure,
       retryAfterMs: retryAfter(response.headers.get("retry-after")),
     };
   } catch (error) {

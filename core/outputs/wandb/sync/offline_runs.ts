@@ -255,12 +255,12 @@ export async function verifyRun(
   const path = paths.at(-1)!;
   const { run } = contents;
   if (run === null) return { rows: 0, files: 0, differences: ["The file has no run in it."] };
-  const asked = {
+  const target = {
     entity: entity ?? (run.entity || null),
     project: project ?? (run.project || null),
     name: run.id,
   };
-  const status = await api.status(asked);
+  const status = await api.status(target);
   if (status === null) return { rows: 0, files: 0, differences: [`The server has no run ${run.id}.`] };
 
   const differences: string[] = [];
@@ -275,7 +275,7 @@ export async function verifyRun(
   const config = unwrapped(wandbConfigOf(contents.config));
   differences.push(...differing("configuration", config, status.config));
   const wanted = filesOf(path, contents);
-  const there = await api.files(asked);
+  const there = await api.files(target);
   for (const [name, size] of wanted) {
     if (!there.has(name)) differences.push(`The server lacks the file ${name}.`);
     else if (there.get(name) !== size) {

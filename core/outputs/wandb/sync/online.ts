@@ -30,11 +30,11 @@ export function startOnlineUpload(run: GrowingRun, warn: (sentence: string) => v
     async end(limitMs) {
       send({ ended: limitMs });
       let timer = 0;
-      const late = new Promise<"open">((resolve) =>
+      const overdue = new Promise<"open">((resolve) =>
         timer = setTimeout(() => resolve("open"), limitMs + 1000)
       );
       try {
-        return await Promise.race([state, late]);
+        return await Promise.race([state, overdue]);
       } finally {
         clearTimeout(timer);
         thread.terminate();

@@ -39,9 +39,9 @@ export function openLineSender(
       const over = isEmpty(contents);
       const summary = contents.summary.size > 0 ? textOfJson(contents.summary) : "";
       const last = end && over ? end : undefined;
-      const told = over && summary !== lastSummary ? summary : "";
+      const changed = over && summary !== lastSummary ? summary : "";
       const more: More = {
-        summary: told,
+        summary: changed,
         preempting: over && contents.preempting && !toldPreempting,
         end: last,
       };
@@ -56,7 +56,7 @@ export function openLineSender(
         events: batch.events.length,
         output: batch.output.length,
       });
-      if (told !== "") lastSummary = told;
+      if (changed !== "") lastSummary = changed;
       toldPreempting ||= more.preempting;
       acknowledged();
       if (over) return;
@@ -201,9 +201,9 @@ export function uploadPlanOf(
 /** The earlier runtime in milliseconds. */
 function runtimeOf({ summary, lastRow, lastEvents }: ServerStatus): number {
   const inner = summary.get("_wandb");
-  const told = inner instanceof Map ? numberIn(inner, "runtime") : numberIn(summary, "_runtime");
+  const known = inner instanceof Map ? numberIn(inner, "runtime") : numberIn(summary, "_runtime");
   const seconds = Math.max(
-    told ?? 0,
+    known ?? 0,
     numberIn(lastRow, "_runtime") ?? 0,
     numberIn(lastEvents, "_runtime") ?? 0,
   );

@@ -5,11 +5,11 @@ import {
   type FrameEnd,
   HEADER,
   readAtOf,
-  readAtOfBytes,
   readFrames,
   type ReadOptions,
   type WandbFrame,
 } from "../../../../core/outputs/wandb/file.ts";
+import { readAtOfBytes } from "./runs.ts";
 
 function file(records: readonly Uint8Array[]): Uint8Array {
   const parts: Uint8Array[] = [HEADER];

@@ -1,10 +1,17 @@
 // Runs to write and to hand to W&B's own program.
 import { join } from "@std/path";
 import type { Event, StepEvent } from "../../../../core/run/events.ts";
-import { readAtOf, readFrames } from "../../../../core/outputs/wandb/file.ts";
+import { type ReadAt, readAtOf, readFrames } from "../../../../core/outputs/wandb/file.ts";
 import { decodeRecord, type WandbRecord } from "../../../../core/outputs/wandb/records.ts";
 import type { WandbSetup } from "../../../../core/outputs/wandb/types.ts";
 import type { WandbServer } from "../../../integration/wandb_server.ts";
+
+/** Reads a .wandb file that is in memory. */
+export const readAtOfBytes = (bytes: Uint8Array): ReadAt => (into, at) => {
+  const found = bytes.subarray(Math.min(at, bytes.length), at + into.length);
+  into.set(found);
+  return found.length;
+};
 
 /** The run "r1" in a folder, with ten steps an epoch. */
 export function setupIn(folder: string, more: Partial<WandbSetup> = {}): WandbSetup {
@@ -29,9 +36,9 @@ export function setupIn(folder: string, more: Partial<WandbSetup> = {}): WandbSe
       host: "node1",
       program: "hpctrain",
       args: ["--epochs", "3"],
-      startedAt: 1_700_000_000,
-      threads: 4,
-      memoryBytes: 8e9,
+      startedAt: "2023-11-14T22:13:20.000Z",
+      cpu_count_logical: 4,
+      memory: { total: "8000000000" },
       slurm: { job_id: "7" },
       git: { commit: "a".repeat(40), remote: "https://example.org/x.git" },
     },

@@ -10,7 +10,7 @@ export function viewOf(made: MadeRun, after = 1): WatchView {
   try {
     const data = readRun(makeRun(folder, made));
     const now = (data.lastAt ?? 0) + after;
-    return { data, standing: runStatusOf(data, now, () => null), progress: progressOf(data), now };
+    return { data, status: runStatusOf(data, now, () => null), progress: progressOf(data), now };
   } finally {
     Deno.removeSync(folder, { recursive: true });
   }

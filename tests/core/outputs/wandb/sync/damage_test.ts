@@ -1,7 +1,8 @@
 // A .wandb file that is cut at each byte, or has each byte flipped: what can be read is told and uploaded, and no more.
 import { assert, assertEquals } from "@std/assert";
 import { dirname, join } from "@std/path";
-import { readAtOfBytes, readFrames } from "../../../../../core/outputs/wandb/file.ts";
+import { readFrames } from "../../../../../core/outputs/wandb/file.ts";
+import { readAtOfBytes } from "../runs.ts";
 import { openContents, openWandbReader } from "../../../../../core/outputs/wandb/sync/contents.ts";
 import { inspectWandb } from "../../../../../commands/inspect_wandb.ts";
 import { inTemp } from "../../../../integration/program.ts";
