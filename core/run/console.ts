@@ -91,11 +91,11 @@ export function stepLine(s: StepState): string {
 // Each part is a list, which is empty without a value.
 
 function speedPart(s: { samplesPerSecond?: number | null }): string[] {
-  return (s.samplesPerSecond ?? null) === null ? [] : [`${formatRate(s.samplesPerSecond!)} samples/s`];
+  return s.samplesPerSecond == null ? [] : [`${formatRate(s.samplesPerSecond)} samples/s`];
 }
 
 function timePart(s: { secondsLeft?: number | null }): string[] {
-  return (s.secondsLeft ?? null) === null ? [] : [`${formatDuration(s.secondsLeft!)} left`];
+  return s.secondsLeft == null ? [] : [`${formatDuration(s.secondsLeft)} left`];
 }
 
 function memoryPart(s: { memoryBytes?: number }): string[] {

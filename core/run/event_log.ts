@@ -256,7 +256,7 @@ export function* readEventLines(path: string): Generator<string, undefined> {
     let rest = "";
     for (let got = file.readSync(chunk); got !== null; got = file.readSync(chunk)) {
       const lines = (rest + decoder.decode(chunk.subarray(0, got), { stream: true })).split("\n");
-      rest = lines.pop()!;
+      rest = lines.pop() ?? "";
       yield* lines;
     }
   } finally {

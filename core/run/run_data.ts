@@ -125,18 +125,14 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
     poll() {
       let found = main.poll();
       for (const name of rankFiles(folder)) {
-        if (!others.has(name)) {
-          others.set(
-            name,
-            followEvents(
-              join(folder, name),
-              (event) => applyRankEvent(data, name, event),
-              () => {},
-              sample ? () => {} : null,
-            ),
-          );
-        }
-        found = others.get(name)!.poll() || found;
+        const other = others.get(name) ?? followEvents(
+          join(folder, name),
+          (event) => applyRankEvent(data, name, event),
+          () => {},
+          sample ? () => {} : null,
+        );
+        others.set(name, other);
+        found = other.poll() || found;
       }
       try {
         data.lineage = lineageNow(folder);
@@ -366,8 +362,8 @@ function applySystemEvent(data: RunData, event: SystemEvent & { t: number }, ran
       if (data.systemCurves.size >= MOST_CURVES) continue;
       data.systemCurves.set(field, ranks = new Map());
     }
-    if (!ranks.has(rank)) ranks.set(rank, new Curve(FINE));
-    const curve = ranks.get(rank)!;
+    const curve = ranks.get(rank) ?? new Curve(FINE);
+    ranks.set(rank, curve);
     // A rank may report several times at one step: the curve keeps one.
     if (event.step > curve.lastStep) curve.add(event.step, value);
   }

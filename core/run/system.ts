@@ -258,10 +258,10 @@ function follow(path: string): () => SystemLine[] {
       return [];
     }
     at += end;
-    const lines = new TextDecoder().decode(bytes.subarray(0, end)).split("\n");
-    return lines.map(decodeEvent).filter((event) => event !== null && FORWARDED_KINDS.has(event.kind)).map((
-      event,
-    ) => systemLineOf(event!));
+    return new TextDecoder().decode(bytes.subarray(0, end)).split("\n").flatMap((line) => {
+      const event = decodeEvent(line);
+      return event !== null && FORWARDED_KINDS.has(event.kind) ? [systemLineOf(event)] : [];
+    });
   };
 }
 

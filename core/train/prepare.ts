@@ -15,7 +15,7 @@ import { answersOf, build, type Built } from "./build.ts";
 import { abandon, claim, latestPath, type RunPaths } from "./run_folder.ts";
 import { memoryInUse } from "./device.ts";
 import { type Feed, lanesOf, openFeed } from "./feed.ts";
-import { openHistograms, openPictures } from "./wandb_media.ts";
+import { openHistograms, openPictures } from "./media.ts";
 import { pausesIn } from "./pauses.ts";
 import { type GoBack, type Guard, openGuard } from "./guards/spikes.ts";
 import { openProfile, type Profile, profiledSteps } from "./profile.ts";

@@ -1,9 +1,7 @@
 // What a run writes down: console, events, lineage and the outputs that the command has registered.
 import { cudaUuid } from "../../ffi/cuda.ts";
-import type { Device } from "../../ffi/tensor.ts";
 import { parseDuration } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
-import type { Team } from "../ranks/team.ts";
 import { type Console, openConsole } from "../run/console.ts";
 import type { EventLog } from "../run/event_log.ts";
 import { type LineageWriter, openLineage } from "../run/lineage.ts";
@@ -11,10 +9,9 @@ import type { SystemSetup } from "../run/system.ts";
 import type { Output, RunFacts } from "../run/output.ts";
 import { openRankTrack, openTrack } from "../run/writer/track.ts";
 import { VERSION } from "../base/version.ts";
-import { type Alerts, openAlerts } from "./guards/alerts.ts";
+import { openAlerts } from "./guards/alerts.ts";
 import { bestPath, latestPath, type RunPaths } from "./run_folder.ts";
 import { consoleOfRank, noEvents, noLineage } from "./rank_group.ts";
-import type { Resume } from "./resume.ts";
 import { parameterCount } from "../models/model.ts";
 import { placeInEpoch } from "./batches.ts";
 import type { Launch, Trainer } from "./prepare.ts";
@@ -26,76 +23,23 @@ export interface Record {
   readonly outputs: readonly Output[];
 }
 
-interface RecordContext {
-  readonly config: Config;
-  readonly device: Device;
-  readonly resume: Resume | null;
-  readonly team?: Team | null;
-  readonly began?: number;
-}
-
 export function openRecord(
-  start: RecordContext,
-  { logs, ...places }: RunPaths,
+  launch: Launch,
+  paths: RunPaths,
   step: number,
   idle: boolean,
   outputs: readonly Output[],
 ): Record {
-  const { quiet, json } = start.config.output;
+  const { config, resume, began } = launch, { run, logs } = paths;
+  const { quiet, json, on_event: command } = config.output;
   let events: EventLog | null = null;
   const console = openConsole({
     quiet,
     json,
     onLine: (text, stream) => events?.note({ kind: "console", t: Date.now() / 1000, stream, text }),
   });
-  const lineage = openLineage(logs, { ...lineageOf(start, { logs, ...places }, step, console.warn), idle });
-  const alerts = alertsOf(start, { logs, ...places }, console.warn);
-  events = openTrack(`${logs}/events.jsonl`, {
-    warn: console.warn,
-    mirror: json ? console.event : undefined,
-    observe(event, t) {
-      lineage.observe(event, t);
-      for (const output of outputs) output.observe?.(event, console.warn);
-      alerts?.observe(event, t);
-    },
-    closed: () => alerts?.close(),
-    system: systemOf(start, logs),
-    log: Deno.env.has("HPCTRAIN_LAUNCH") ? null : `${logs}/rank-0.log`, // launch keeps what its ranks print
-    outputs,
-  });
-  return { console, lineage, events, outputs };
-}
-
-function alertsOf(
-  { config }: RecordContext,
-  { run, logs }: RunPaths,
-  warn: (message: string) => void,
-): Alerts | null {
-  const command = config.output.on_event;
-  return command === "" ? null : openAlerts({ command, run, logs, warn });
-}
-
-export function recordOfRank(start: RecordContext, { logs }: RunPaths): Record {
-  const console = consoleOfRank(start.team!.rank, logs);
-  const system = systemOf(start, logs);
-  const events = system ? openRankTrack(system, console.warn) : noEvents;
-  return { console, lineage: noLineage, events, outputs: [] };
-}
-
-function systemOf({ config, device, team }: RecordContext, logs: string): SystemSetup | null {
-  const interval = parseDuration(config.output.system_interval, "seconds")!.count;
-  if (interval === 0) return null;
-  const gpu = device === "cpu" ? null : cudaUuid(Number(device.slice("cuda:".length)));
-  return { rank: team?.rank ?? 0, world: team?.world ?? 1, interval, logs, gpu };
-}
-
-function lineageOf(
-  { resume, began }: RecordContext,
-  { run }: RunPaths,
-  step: number,
-  warn: (message: string) => void,
-) {
-  return {
+  const { warn } = console;
+  const lineage = openLineage(logs, {
     run,
     began: began ?? Date.now() / 1000,
     step,
@@ -104,7 +48,37 @@ function lineageOf(
       ? { run: resume.from ?? null, checkpoint: resume.path, step }
       : null,
     warn,
-  };
+    idle,
+  });
+  const alerts = command === "" ? null : openAlerts({ command, run, logs, warn });
+  events = openTrack(`${logs}/events.jsonl`, {
+    warn,
+    mirror: json ? console.event : undefined,
+    observe(event, t) {
+      lineage.observe(event, t);
+      for (const output of outputs) output.observe?.(event, warn);
+      alerts?.observe(event, t);
+    },
+    closed: () => alerts?.close(),
+    system: systemOf(launch, logs),
+    log: Deno.env.has("HPCTRAIN_LAUNCH") ? null : `${logs}/rank-0.log`, // launch keeps what its ranks print
+    outputs,
+  });
+  return { console, lineage, events, outputs };
+}
+
+export function recordOfRank(launch: Launch, { logs }: RunPaths): Record {
+  const console = consoleOfRank(launch.team?.rank ?? 0, logs);
+  const system = systemOf(launch, logs);
+  const events = system ? openRankTrack(system, console.warn) : noEvents;
+  return { console, lineage: noLineage, events, outputs: [] };
+}
+
+function systemOf({ config, device, team }: Launch, logs: string): SystemSetup | null {
+  const interval = parseDuration(config.output.system_interval, "seconds")!.count;
+  if (interval === 0) return null;
+  const gpu = device === "cpu" ? null : cudaUuid(Number(device.slice("cuda:".length)));
+  return { rank: team?.rank ?? 0, world: team?.world ?? 1, interval, logs, gpu };
 }
 
 /** What the registered outputs may know of this run. */

@@ -73,8 +73,9 @@ export function chartData(runs: readonly RunData[]): ChartData {
     lines: lines.map(({ curve, ...line }): ChartLine => {
       const { x, ...values } = thinned(curve, most);
       const key = x.join();
-      if (!known.has(key)) known.set(key, xs.push(x) - 1);
-      return { ...line, x: known.get(key)!, ...values };
+      const at = known.get(key) ?? xs.push(x) - 1;
+      known.set(key, at);
+      return { ...line, x: at, ...values };
     }),
   }));
   return { runs: runs.map(({ name }) => name), xs, charts };
@@ -115,7 +116,7 @@ export function thinned(
     lo.push(low);
     hi.push(high);
     // A curve as smooth as a learning rate needs no band.
-    spread ||= mean !== null && high! - low! > 0.02 * Math.abs(mean);
+    spread ||= high !== null && low !== null && high - low > 0.02 * Math.abs(mean ?? 0);
   }
   return {
     x,
@@ -135,8 +136,8 @@ const SHOWN = ["lr", "grad_norm", "loss_scale", "skipped_steps", "samples_per_s"
 /** Curves that are in another chart, or in none. */
 const NOT_SHOWN = ["loss", "val_loss", "epoch_loss", "flops"];
 
-const chartOf = ({ label, unit, zero, log }: EventField) => ({
-  title: label!,
+const chartOf = ({ label = "", unit, zero, log }: EventField) => ({
+  title: label,
   unit,
   ...(zero ? { zero } : {}),
   ...(log === undefined ? {} : { log: true }),
@@ -149,7 +150,7 @@ function chartsOfOne(data: RunData): Planned[] {
     return curve && curve.length > 0 ? [{ label, hue, run: 0, curve, ...steady(name) }] : [];
   };
   const parts = [...curves.keys()].filter((name) =>
-    name.startsWith("time_") && curves.get(name)!.greatest > 0
+    name.startsWith("time_") && (curves.get(name)?.greatest ?? 0) > 0
   )
     .slice(0, MOST_LINES);
   return [
@@ -171,7 +172,7 @@ function chartsOfOne(data: RunData): Planned[] {
       lines: names.slice(0, MOST_LINES).flatMap((name, i) => line(`val_${metric}/${name}`, name, i)),
       note: names.length > MOST_LINES ? `the first ${MOST_LINES} of ${names.length}` : undefined,
     })),
-    ...SHOWN.map((name) => ({ ...chartOf(CURVES[name]), lines: line(name, CURVES[name].label!, 0) })),
+    ...SHOWN.map((name) => ({ ...chartOf(CURVES[name]), lines: line(name, CURVES[name].label ?? name, 0) })),
     {
       title: "Time of a step",
       unit: "seconds",
@@ -232,7 +233,8 @@ function othersOf(data: RunData): string[] {
 
 function systemCharts({ systemCurves }: RunData): Planned[] {
   return Object.entries(system).flatMap(([field, about]) => {
-    if (about.label === undefined) return [];
+    const { label } = about;
+    if (label === undefined) return [];
     const ranks = [...systemCurves.get(field) ?? []].sort(([a], [b]) => a - b);
     if (ranks.length === 0) return [];
     const shown = ranks.slice(0, MOST_LINES);
@@ -244,7 +246,7 @@ function systemCharts({ systemCurves }: RunData): Planned[] {
       note,
       machine: true,
       lines: shown.map(([rank, curve], hue) => ({
-        label: ranks.length === 1 ? about.label! : `rank ${rank}`,
+        label: ranks.length === 1 ? label : `rank ${rank}`,
         hue,
         run: 0,
         curve,

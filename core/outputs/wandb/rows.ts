@@ -53,7 +53,7 @@ export interface RowsOptions {
 const SLOW_S = 1;
 const STEP_FIELDS = Object.entries<EventField>(EVENT_FIELDS.step).map(([field, { wandb, slow = false }]) => ({
   field: field as keyof typeof EVENT_FIELDS.step,
-  name: wandb!,
+  name: wandb ?? field,
   slow,
 }));
 
@@ -162,10 +162,10 @@ function putStep(row: RowValues, event: StepEvent, slow: boolean): void {
 /** Parts of time become milliseconds a step. */
 function putTimes(row: RowValues, event: TimesEvent): void {
   if (!(event.steps > 0)) return; // before the first step, or after the last
-  for (const [field, { unit, wandb }] of Object.entries(EVENT_FIELDS.times)) {
+  for (const [field, { unit, wandb }] of Object.entries<EventField>(EVENT_FIELDS.times)) {
     const value = event[field as keyof typeof EVENT_FIELDS.times];
     if (typeof value !== "number") continue;
-    row.set(wandb!, shortNumber(unit === "seconds" ? 1000 * value / event.steps : value));
+    row.set(wandb ?? field, shortNumber(unit === "seconds" ? 1000 * value / event.steps : value));
   }
 }
 
@@ -230,7 +230,7 @@ export function openWandbSummary(): WandbSummary {
     changed(all = false) {
       const names = all ? [...values.keys()] : [...touched];
       touched = new Set();
-      return names.map((name) => ({ key: [name], json: values.get(name)! }));
+      return names.map((name) => ({ key: [name], json: values.get(name) ?? "null" }));
     },
   };
 }

@@ -119,7 +119,7 @@ export function wandbSetup(of: WandbOptions): WandbSetup | null {
     environment: environmentOf(of),
     again: of.resumed ?? (goesOn ? { step: 0, epoch: 0 } : null),
     events: resolve(of.logs, "events.jsonl"),
-    after: removed ? of.resumed!.step : goesOn ? uploadedStep(fileIn(folder, id)) ?? -1 : -1,
+    after: removed ? of.resumed?.step ?? -1 : goesOn ? uploadedStep(fileIn(folder, id)) ?? -1 : -1,
     uploaded: uploaded.map((folder) => fileIn(folder, id)),
     pace: of.pace,
     files,
@@ -241,7 +241,9 @@ function withoutSecrets(argv: readonly string[]): string[] {
 function slurmFacts(env: WandbOptions["env"]): Record<string, string> | undefined {
   const facts = Object.entries(env)
     .filter(([name, value]) => name.startsWith("SLURM_") && value && !/TOKEN|KEY|SECRET|JWT/.test(name))
-    .map(([name, value]) => [name.slice("SLURM_".length).toLowerCase(), value!.slice(0, 1000)] as const);
+    .map(([name, value]) =>
+      [name.slice("SLURM_".length).toLowerCase(), (value ?? "").slice(0, 1000)] as const
+    );
   return facts.length > 0 ? Object.fromEntries(facts.sort()) : undefined;
 }
 

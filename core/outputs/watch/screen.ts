@@ -89,7 +89,7 @@ export function plotsOf({ curves, metrics }: RunData): Plot[] {
     return curve && curve.length > 0 ? [{ name: label, curve, colour }] : [];
   };
   const one = (name: PlottedField): Plot => {
-    const { label, short = label!, unit, zero, log }: EventField = EVENT_FIELDS.step[name];
+    const { label = name, short = label, unit, zero, log }: EventField = EVENT_FIELDS.step[name];
     const format = name === "lr" ? formatLearningRate : PLOT_FORMAT[unit] ?? formatValue;
     return { title: short, lines: line(name, "", "cyan"), format, fromZero: zero, logFrom: log };
   };
@@ -310,7 +310,7 @@ function machineRows({ data }: WatchView, width: number, most: number, style: Te
   const name = gpus.length > 0 ? "GPUs" : rows.length > 1 ? "Machines" : "Machine";
   const title = painted(name, "bold", style) +
     (shown.length < rows.length ? `  ${summary(rows, style)}` : "");
-  const digits = String(rows.at(-1)![0]).length;
+  const digits = String(rows[rows.length - 1][0]).length;
   const row = gpus.length > 0 ? gpuRow : processorRow;
   return [
     title,

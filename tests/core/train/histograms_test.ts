@@ -1,6 +1,6 @@
 // Histograms of weights and gradients.
 import { assertEquals } from "@std/assert";
-import { histogramOf } from "../../../core/train/wandb_media.ts";
+import { histogramOf } from "../../../core/train/media.ts";
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 

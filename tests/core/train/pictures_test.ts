@@ -7,7 +7,7 @@ import type { Source } from "../../../core/data/source.ts";
 import { block, model } from "../../../core/models/model.ts";
 import { Linear } from "../../../core/models/nn/linear.ts";
 import type { Pass } from "../../../core/train/blocks.ts";
-import { openPictures } from "../../../core/train/wandb_media.ts";
+import { openPictures } from "../../../core/train/media.ts";
 import type { PicturesNote } from "../../../core/run/events.ts";
 import { add, scalar, scale, sub, tensor } from "../../../ffi/make.ts";
 import { toDtype } from "../../../ffi/ops.ts";

@@ -332,7 +332,8 @@ function statusOf(bucket: Record<string, unknown>): ServerStatus {
   };
   const config: Tree = new Map();
   for (const [key, wrapped] of tree("config")) {
-    if (wrapped instanceof Map && wrapped.has("value")) config.set(key, wrapped.get("value")!);
+    const value = wrapped instanceof Map ? wrapped.get("value") : undefined;
+    if (value !== undefined) config.set(key, value);
   }
   const tags = bucket.tags;
   return {

@@ -193,7 +193,7 @@ function oneLine(text: string): string {
 const IN_LINES = /^[^\s\p{C}](?:[^\p{C}]|\n)*$/u;
 
 function literal(text: string, column: number): string[] {
-  const ends = /\n*$/.exec(text)![0].length;
+  const ends = text.length - text.replace(/\n+$/, "").length;
   const lines = text.replace(/\n$/, "").split("\n").map((line) => line && " ".repeat(column) + line);
   return [`|${["-", ""][ends] ?? "+"}`, ...lines];
 }

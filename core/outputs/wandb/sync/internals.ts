@@ -52,8 +52,9 @@ export function openInternals(): Internals {
     },
     tree(fallback) {
       const tree: Tree = new Map();
-      if (texts.has(5)) tree.set("cli_version", quotedJson(texts.get(5)!));
-      if (texts.has(4)) tree.set("python_version", quotedJson(texts.get(4)!));
+      const cli = texts.get(5), python = texts.get(4);
+      if (cli !== undefined) tree.set("cli_version", quotedJson(cli));
+      if (python !== undefined) tree.set("python_version", quotedJson(python));
       tree.set("t", telemetryOf(flags, texts, fallback.version));
       tree.set("m", `[${metricsOf(metrics).join(",")}]`);
       if (where !== null) tree.set("e", new Map([[writer || fallback.writer, where]]));

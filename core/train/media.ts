@@ -1,4 +1,4 @@
-// Histograms and pictures of samples for W&B.
+// Histograms of weights and gradients, and pictures of samples, for the outputs that want them.
 import { toDevice, toNumbers } from "../../ffi/make.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import type { HistogramsNote, PicturesNote } from "../run/events.ts";
