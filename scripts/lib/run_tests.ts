@@ -37,12 +37,21 @@ const { files, names } = selectTests(filter);
 const groups = groupsOf(files);
 const alone = groups.length === 1;
 const checks = !filter || unit ? [checkAll] : [];
+const running = new Set<Deno.ChildProcess>();
+for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, () => stop(signal));
 const next = [...checks, ...groups.map((group) => () => testGroup(group))].values();
 await Promise.all(Array.from({ length: GROUPS_AT_ONCE }, async () => {
   for (const run of next) await run();
 }));
 if (Deno.args.includes("--times")) writeTimes();
 Deno.exit(summary());
+
+/** Groups would go on by themselves. */
+function stop(signal: Deno.Signal): never {
+  for (const child of running) child.kill("SIGTERM");
+  console.log(`Stopped by ${signal}: 0 passed, 1 failed`);
+  Deno.exit(1);
+}
 
 async function checkAll(): Promise<void> {
   for (const task of ["fmt", "lint", "check"]) await check(task);
@@ -122,6 +131,7 @@ async function testGroup({ name: group, files, env = {} }: Group) {
   const shell = alone ? 'exec "$@"' : 'exec "$@" >"$0" 2>&1';
   const command = ["-c", shell, output, Deno.execPath(), ...args, ...files];
   const child = new Deno.Command("sh", { args: command, env: { ...SHARED, ...env }, stdin: "null" }).spawn();
+  running.add(child);
   let overdue = false;
   const timer = setTimeout(() => {
     overdue = true;
@@ -129,6 +139,7 @@ async function testGroup({ name: group, files, env = {} }: Group) {
   }, MINUTES_A_GROUP * 60_000);
   const { success, code, signal } = await child.status;
   clearTimeout(timer);
+  running.delete(child);
   if (!alone) console.log(`\n== ${group}\n${(await Deno.readTextFile(output)).trimEnd()}`);
   await Deno.remove(output);
   const all = parseJunit(await Deno.readTextFile(junit));
