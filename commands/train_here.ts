@@ -77,7 +77,7 @@ async function trainTogether(first: Resolved, call: Call): Promise<TrainEnd> {
     if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
     const mine = team.rank === 0 ? await decide(first, call) : null;
     const { resolved: own, ...choice } = mine ?? {};
-    const decided = team.hear(mine && choice as Omit<Decided, "resolved">, "rank 0's choice")[0]!;
+    const decided = team.gather(mine && choice as Omit<Decided, "resolved">, "rank 0's choice")[0]!;
     const again = () => withUserCode(ask({ ranks: where.world, checkpoint: decided.resume!.saved }));
     const resolved = own ?? (decided.resume ? await again() : first);
     return await trainOn({ ...decided, resolved }, { ...opened, team, control, sharing, notes }, call);
@@ -198,7 +198,7 @@ async function run(
     const ending = await trainLoop(trainer);
     if (ending.stopped) {
       endByOneself();
-      notifyScript(Deno.env.toObject(), ending.outcome);
+      if (ending.byHand) notifyScript(Deno.env.toObject(), ending.outcome);
     }
     conclude(trainer, ending, context.argv, started);
     return ending.stopped ? EXIT.stopped : EXIT.done;

@@ -88,8 +88,8 @@ export async function cancel(job: string): Promise<string> {
       throw cause;
     }
     if (answer.success) return program;
-    const said = new TextDecoder().decode(answer.stderr).trim().split("\n")[0];
-    throw new UserError("usage", `${program} would not end the job ${job}: ${said}`);
+    const message = new TextDecoder().decode(answer.stderr).trim().split("\n")[0];
+    throw new UserError("usage", `${program} would not end the job ${job}: ${message}`);
   }
   throw new UserError(
     "usage",
@@ -157,8 +157,8 @@ export function submitRefused(
   { code, stderr, stdout }: { code: number; stderr: string; stdout: string },
   path: string,
 ): UserError {
-  const said = (stderr || stdout).split("\n").filter((line) => line).join("; ") || `exit code ${code}`;
-  return new UserError("usage", `${program} refused the job: ${said}. The script is in ${path}.`);
+  const message = (stderr || stdout).split("\n").filter((line) => line).join("; ") || `exit code ${code}`;
+  return new UserError("usage", `${program} refused the job: ${message}. The script is in ${path}.`);
 }
 
 function textOf(path: string): string | null {

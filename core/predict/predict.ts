@@ -64,7 +64,7 @@ export async function predictToFile(
     await predictShare(given, own, rank, world);
     if (!team) return write(given, own.map(({ role, spool }) => ({ role, spools: [spool] })));
     for (const { spool } of own) spool.close(); // a shared file system shows others what was closed
-    const all = team.hear(
+    const all = team.gather(
       own.map(({ spool }) => ({ rows: spool.rows(), columns: spool.columns() })),
       "predict",
     );
@@ -103,7 +103,7 @@ async function predictShare(
 function sharedFolder(team: Team, out: string): string {
   const made = team.rank === 0 ? temporaryFor(out) : "";
   if (team.rank === 0) writing(out, () => Deno.mkdirSync(made, { recursive: true }));
-  const [folder] = team.hear(made, "predict");
+  const [folder] = team.gather(made, "predict");
   if (pathExists(folder)) return folder;
   throw new UserError(
     "usage",

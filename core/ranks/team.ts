@@ -22,9 +22,9 @@ export interface Team {
   /** Reduces all ranks' numbers at each place. */
   reduce(values: readonly number[], op: ReduceOp, phase: string): number[];
   /** Gathers each rank's value, in their order. */
-  hear<T>(value: T, phase: string): T[];
+  gather<T>(value: T, phase: string): T[];
   /** Waits until this tensor is rank 0's on every rank. */
-  copyFromFirst(t: Tensor, phase: string): void;
+  broadcast(t: Tensor, phase: string): void;
 }
 
 export function openTeam(
@@ -48,7 +48,7 @@ export function openTeam(
     collectives,
     flight,
     reduce,
-    hear<T>(value: T, phase: string): T[] {
+    gather<T>(value: T, phase: string): T[] {
       if (world === 1) return [value];
       const text = new TextEncoder().encode(JSON.stringify(value ?? null));
       const [room] = reduce([text.length], "max", phase);
@@ -66,7 +66,7 @@ export function openTeam(
         });
       });
     },
-    copyFromFirst(t, phase) {
+    broadcast(t, phase) {
       if (world === 1) return;
       scope(() => {
         const there = t.device === device ? t : toDevice(t, device); // NCCL reaches a GPU's memory alone
@@ -87,7 +87,7 @@ export function clockOffsets(team: Team): number[] {
     team.reduce([0], "max", "clocks");
     return clock();
   });
-  const all = team.hear({ host: Deno.hostname(), times }, "clocks");
+  const all = team.gather({ host: Deno.hostname(), times }, "clocks");
   return all.map(({ host, times }) =>
     host === all[0].host ? 0 : median(times.map((at, i) => at - all[0].times[i]))
   );

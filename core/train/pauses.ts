@@ -6,6 +6,7 @@ import type { BatchPlan } from "./batches.ts";
 import type { RankGroup } from "./rank_group.ts";
 import type { Ending, Trainer } from "./prepare.ts";
 import type { VirtualShards } from "./gradients/virtual_shards.ts";
+import { isByHand } from "./stop.ts";
 import { REST, SAVE } from "../run/account.ts";
 import { parseDuration } from "../settings/setting.ts";
 
@@ -163,6 +164,7 @@ export async function stopped(trainer: Trainer, reason: string): Promise<Ending>
 export const stoppedFor = (reason: string): Ending => ({
   outcome: `Stopped on request (${reason})`,
   stopped: true,
+  ...isByHand(reason) ? { byHand: true } : {},
 });
 
 // "500steps", "2ep", "10min" -> is a save due now?

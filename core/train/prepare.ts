@@ -112,6 +112,8 @@ export interface Ending {
   readonly outcome: string;
   /** True when it was asked to stop and can go on. */
   readonly stopped: boolean;
+  /** True when a person has stopped it, and no scheduler: then it is not to go on by itself. */
+  readonly byHand?: boolean;
 }
 
 const MIB = 2 ** 20;
@@ -186,7 +188,7 @@ export function prepare(launch: Launch): Trainer {
 
   // What a setting can be refused for comes before: from here on the run has a name and files.
   const claimed = first ? claim(launch) : null;
-  const paths = team?.hear(claimed, "the run's folders")[0] ?? claimed!;
+  const paths = team?.gather(claimed, "the run's folders")[0] ?? claimed!;
   const idle = !isUnfinished(training, cursor); // a finished run that is started once more is no attempt at it
   const [sharing, record] = orAbandon(launch, paths, () => {
     const sharing = output.checkpoint_format === "sharded" ? shareSaves(launch, paths, parts) : null;
@@ -197,7 +199,7 @@ export function prepare(launch: Launch): Trainer {
   });
   const { console, events, outputs } = record;
   const id = outputs.find(({ id }) => id !== null)?.id ?? null;
-  const wandb = team?.hear(id, "the W&B run's id")[0] ?? id; // in each rank's part of a checkpoint
+  const wandb = team?.gather(id, "the W&B run's id")[0] ?? id; // in each rank's part of a checkpoint
   const wants = wantsOf(outputs);
   const histograms = wants.histograms === 0 ? null : openHistograms(wants.histograms, events.note);
 
@@ -228,7 +230,7 @@ export function prepare(launch: Launch): Trainer {
     memory: () => memoryInUse(device),
     goBack() {
       const path = latestPath(paths), here = first && pathExists(path);
-      if (!(team?.hear(here, "a checkpoint to go back to")[0] ?? here)) return null;
+      if (!(team?.gather(here, "a checkpoint to go back to")[0] ?? here)) return null;
       return { step: startAt({ path, run: null }, []).step, path };
     },
   };

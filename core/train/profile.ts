@@ -92,7 +92,7 @@ async function write(o: ProfileOptions, spans: Spans, collectives: readonly Coll
   const rank = team?.rank ?? 0, world = team?.world ?? 1;
   const ahead = team ? clockOffsets(team)[rank] : 0;
   const began = performance.timeOrigin + spans.steps[1] - ahead;
-  const earliest = team?.hear(began, "profile").reduce((a, b) => Math.min(a, b)) ?? began;
+  const earliest = team?.gather(began, "profile").reduce((a, b) => Math.min(a, b)) ?? began;
   const zero = earliest - 0.001; // rounding gives no time before it
   const collectiveShift = -ahead - zero;
   const shift = performance.timeOrigin + collectiveShift;
@@ -101,7 +101,7 @@ async function write(o: ProfileOptions, spans: Spans, collectives: readonly Coll
   const part = (rank: number) => join(logs, `trace-${rank}.part`);
   const text = events.map((event) => JSON.stringify(event)).join(",\n");
   const failed = rank === 0 ? null : attempt(() => Deno.writeTextFileSync(part(rank), text));
-  const failures = team?.hear(failed, "profile") ?? [failed];
+  const failures = team?.gather(failed, "profile") ?? [failed];
   if (rank > 0) return;
   const texts = [text];
   for (let other = 1; other < world; other++) {

@@ -61,7 +61,7 @@ export function openRankGroup(
     },
     stepped: openReports(team),
     shareBuffers() {
-      for (const t of statistics) team.copyFromFirst(t, "running statistics");
+      for (const t of statistics) team.broadcast(t, "running statistics");
     },
     sumsOf: (running) => team.reduce(running.sums(), "sum", "metrics"),
   };
@@ -106,7 +106,7 @@ function openReports(team: Team): (trainer: Trainer) => void {
     if (++done === SETTLED && team.rank === 0) tellUnused(trainer);
     if (before === null) before = trainer.account.look(); // the first step is like no other
     else if (++steps === EVERY) {
-      const ranks = team.hear(spentBetween(before, trainer.account.look()).spent, "times of ranks");
+      const ranks = team.gather(spentBetween(before, trainer.account.look()).spent, "times of ranks");
       trainer.events.emit(ranksEvent(trainer.cursor.step, steps, ranks));
       before = trainer.account.look();
       steps = 0;
@@ -159,7 +159,7 @@ export function startTogether(
   zero: Zero | null = null,
 ): Cursor {
   const { optimizer, scaler } = parts;
-  const [first] = team.hear(
+  const [first] = team.gather(
     team.rank === 0 ? { cursor, steps: optimizer.steps, scaler: { ...scaler } } : null,
     "start",
   );
@@ -168,7 +168,7 @@ export function startTogether(
   const flat = new Set(arena.parameters); // views of the arena, which goes as a whole
   const state = { ...optimizer, ...zero ? { slots: new Map() } : {} };
   const rest = [...new Set(tensorsOf({ ...parts, optimizer: state, ema: null }))].filter((t) => !flat.has(t));
-  for (const t of [arena.flat, ...(average ? [average] : []), ...rest]) team.copyFromFirst(t, "start");
+  for (const t of [arena.flat, ...(average ? [average] : []), ...rest]) team.broadcast(t, "start");
   zero?.scatter();
   refuseDifference(team, arena);
   return first!.cursor;
@@ -176,7 +176,7 @@ export function startTogether(
 
 /** A collective that changed a bit would make ranks train different models, without a word. */
 function refuseDifference(team: Team, arena: Arena): void {
-  const sums = team.hear(digest(readBytes(arena.flat)), "checksum of the weights");
+  const sums = team.gather(digest(readBytes(arena.flat)), "checksum of the weights");
   const other = sums.findIndex((sum) => sum !== sums[0]);
   if (other < 0) return;
   throw new UserError(
@@ -212,7 +212,7 @@ export const noSaver = (gather?: () => void): Saver => ({
 
 /** How many ranks use this one's cores: 1 where a launcher has bound each to its own. */
 export function ranksSharingCores(team: Team): number {
-  const all = team.hear(`${Deno.hostname()} ${allowedCores()}`, "cores");
+  const all = team.gather(`${Deno.hostname()} ${allowedCores()}`, "cores");
   return all.filter((where) => where === all[team.rank]).length;
 }
 

@@ -4,7 +4,6 @@ import { join } from "../../deps/path.ts";
 import type { Config } from "../settings/settings.ts";
 import { readLineage } from "../run/lineage.ts";
 import { isCalled } from "./run_folder.ts";
-import { BY_HAND } from "./stop.ts";
 import {
   askProgram,
   jobIn,
@@ -52,10 +51,10 @@ function attemptsOf(logs: string) {
   }
 }
 
-/** A job script puts what has stopped back into the queue, unless it hears that this was somebody's wish. */
+/** A job script puts a run that has stopped back into the queue, unless this file says that a person stopped it. */
 export function notifyScript(env: SchedulerEnv, outcome: string): void {
   const path = env.HPCTRAIN_ENDED;
-  if (!path || !Object.values(BY_HAND).some((reason) => outcome.includes(reason))) return;
+  if (!path) return;
   try {
     Deno.writeTextFileSync(path, outcome);
   } catch {

@@ -8,7 +8,7 @@ import { decodeEvent } from "../run/events.ts";
 import { lineagePath } from "../run/lineage.ts";
 import { hasEpochs } from "./run_folder.ts";
 import { type Resume, resumeFrom } from "./resume.ts";
-import { jobIn, openTimeLeft, timeIsShort } from "../ranks/job/scheduler.ts";
+import { jobIn, openRemainingTime, timeIsShort } from "../ranks/job/scheduler.ts";
 import type { Trainer } from "./prepare.ts";
 
 // Which run a start means: one that a checkpoint goes on with, one that was begun and never saved, or a new one; and
@@ -89,7 +89,7 @@ export function watchJobTime(
 ): void {
   const job = jobIn(env);
   if (job === null) return;
-  const time = openTimeLeft({ job, env, began });
+  const time = openRemainingTime({ job, env, began });
   const guess = 1 + COPIES * gradients.arena.flat.byteLength / BYTES_PER_SECOND;
   requests.watchTime(() => {
     const left = time.now();

@@ -281,7 +281,7 @@ export function openSharing(
 ): Sharing {
   const { rank, world } = team ?? { rank: 0, world: 1 };
   const mine = crypto.randomUUID().slice(0, 8);
-  const session = team?.hear(mine, "name of the saves")[0] ?? mine; // no file of another process is taken for one of ours
+  const session = team?.gather(mine, "name of the saves")[0] ?? mine; // no file of another process is taken for one of ours
   const owners = ownersOf(parts, world);
   const ending = new SharedArrayBuffer(4);
   const end = () => Atomics.store(new Int32Array(ending), 0, 1);
@@ -342,10 +342,10 @@ function ownersOf(parts: Parts, world: number): Map<Tensor, number> {
 /** Found out now, not when the first epoch is over and the parts do not come together. Every rank calls it. */
 export function refuseSeparate(folder: string, team: Team): void {
   const name = `.probe-${crypto.randomUUID()}`;
-  const probe = join(folder, team.hear(name, "folder of checkpoints")[0]);
+  const probe = join(folder, team.gather(name, "folder of checkpoints")[0]);
   if (team.rank === 0) Deno.writeTextFileSync(probe, "");
-  team.hear(null, "folder of checkpoints");
-  const seen = team.hear(isThere(probe) ? null : Deno.hostname(), "folder of checkpoints");
+  team.gather(null, "folder of checkpoints");
+  const seen = team.gather(isThere(probe) ? null : Deno.hostname(), "folder of checkpoints");
   if (team.rank === 0) remove(probe);
   const blind = seen.findIndex((host) => host !== null);
   if (blind < 0) return;

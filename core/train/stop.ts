@@ -26,8 +26,10 @@ export interface RequestHandlers {
   readonly busy?: boolean;
 }
 
-/** Reasons that are somebody's wish and no scheduler's. */
-export const BY_HAND = { file: "the file STOP", keys: "Ctrl-C" } as const;
+const BY_HAND = { file: "the file STOP", keys: "Ctrl-C" } as const;
+
+/** True for a reason that is a person's wish, and no scheduler's. */
+export const isByHand = (reason: string): boolean => reason === BY_HAND.file || reason === BY_HAND.keys;
 
 /** Polling the two files costs a system call each, so they are looked at this often. */
 const LOOK_MS = 1000;
@@ -104,8 +106,8 @@ export function watchRequests(
     reason = why;
     asked(why, by);
   };
-  let echo: Deno.Signal | null = null; // heard by the ears, and not yet here
-  const ears: SignalThread | null = busy ? openSignalThread(signals) : null;
+  let echo: Deno.Signal | null = null; // the signal thread has it, and this thread not yet
+  const signalThread: SignalThread | null = busy ? openSignalThread(signals) : null;
   const called = (name: Deno.Signal) => name === "SIGINT" ? BY_HAND.keys : name;
   const handlers = signals.map((name) => {
     const handler = () => {
@@ -121,10 +123,10 @@ export function watchRequests(
   early = null;
   const look = () => {
     const now = performance.now();
-    const heard = reason === null ? ears?.heard() ?? null : null;
-    if (heard !== null) {
-      echo = heard;
-      ask(called(heard), "signal");
+    const came = reason === null ? signalThread?.first() ?? null : null;
+    if (came !== null) {
+      echo = came;
+      ask(called(came), "signal");
     }
     if (runDir === null || now - lookedAt < LOOK_MS) return;
     lookedAt = now;
@@ -150,7 +152,7 @@ export function watchRequests(
     },
     close() {
       closeTime();
-      ears?.close();
+      signalThread?.close();
       for (const [name, handler] of handlers) Deno.removeSignalListener(name, handler);
     },
   };
@@ -173,12 +175,12 @@ function remove(path: string): boolean {
   }
 }
 
-// Signals, for a training thread that has no time to hear them: within a step no JavaScript of ours runs but the
-// step's own. Another thread hears them, and leaves the first where it is found by a look.
+// The signal thread: within a step no JavaScript of ours runs but the step's own, so that another thread receives the
+// signals, and leaves the first where the training thread finds it by a look.
 
 interface SignalThread {
   /** The first signal that came, or null. Costs a look at a word. */
-  heard(): Deno.Signal | null;
+  first(): Deno.Signal | null;
   close(): void;
 }
 
@@ -195,7 +197,7 @@ function openSignalThread(signals: readonly Deno.Signal[]): SignalThread {
   const options: SignalThreadOptions = { signals, word };
   const thread = startThread(new URL("./signal_thread.ts", import.meta.url), "signals", options);
   return {
-    heard: () => signals[Atomics.load(first, 0) - 1] ?? null,
+    first: () => signals[Atomics.load(first, 0) - 1] ?? null,
     close: thread.end,
   };
 }

@@ -126,7 +126,7 @@ export function gatherMemory(): MemoryFacts {
 const GIB = 2 ** 30, LEAST_MEMORY = GIB / 2, LITTLE_MEMORY = 2 * GIB;
 const MEMORY = "memory";
 
-const WHOSE: Readonly<Record<Limit["of"], readonly [said: string, todo: string]>> = {
+const WHOSE: Readonly<Record<Limit["of"], readonly [whose: string, todo: string]>> = {
   "machine": ["", "End what else runs here, or take another node."],
   "job": [
     " by the limit of this job's control group",
@@ -139,10 +139,10 @@ const WHOSE: Readonly<Record<Limit["of"], readonly [said: string, todo: string]>
 export function judgeMemory({ total, free, by, limit }: MemoryFacts): Finding[] {
   const [whose, todo] = WHOSE[by];
   const of = by === "machine" ? "" : ` (${formatBytes(limit)})`;
-  const said = `${formatBytes(free)} free${whose}${of}, of ${formatBytes(total)} in the machine`;
-  if (free < LEAST_MEMORY) return [bad(MEMORY, said, todo)];
-  if (free < LITTLE_MEMORY) return [warn(MEMORY, said, todo)];
-  return [good(MEMORY, said)];
+  const text = `${formatBytes(free)} free${whose}${of}, of ${formatBytes(total)} in the machine`;
+  if (free < LEAST_MEMORY) return [bad(MEMORY, text, todo)];
+  if (free < LITTLE_MEMORY) return [warn(MEMORY, text, todo)];
+  return [good(MEMORY, text)];
 }
 
 // The check of limits: files, locked memory, processes and shared memory of this process.

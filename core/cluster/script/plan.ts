@@ -88,8 +88,8 @@ function layoutOf(resolved: Resolved, command: string): JobLayout {
   const kind = KINDS[preset ?? ""] ?? { nodes: 1, gpus: wantsGpu ? 1 : 0, ranks: 1 };
   const [, gresType, gresCount] = /^gpu(?::(.+))?:(\d+)$/.exec(cluster.gres) ?? [];
   refuseTwoGpus(config, gresType, gresCount);
-  const asked = distributed.gpus_per_node || Number(gresCount ?? 0);
-  const gpus = asked || (command === "train" || cluster.tasks_per_node === 0 ? kind.gpus : 0);
+  const requested = distributed.gpus_per_node || Number(gresCount ?? 0);
+  const gpus = requested || (command === "train" || cluster.tasks_per_node === 0 ? kind.gpus : 0);
   const nodes = distributed.nodes || kind.nodes;
   const perNode = cluster.layout === "task-per-node";
   // One task a node may be meant in SLURM's own words.

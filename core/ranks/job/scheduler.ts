@@ -84,7 +84,7 @@ export function endIn(env: SchedulerEnv, began: number, now: number): JobTime | 
 
 // How much time the job has left: asked of the scheduler rarely, beside training, and counted down in between.
 
-export interface TimeLeft {
+export interface RemainingTime {
   /** Seconds, by the last answer; null while nothing is known. Costs nothing. */
   now(): JobTime | null;
   close(): void;
@@ -96,7 +96,7 @@ const MOST_S = 600, LEAST_S = 20;
 const TRIES = 3;
 const PATIENCE_MS = 15_000;
 
-export interface TimeLeftOptions {
+export interface RemainingTimeOptions {
   readonly job: SchedulerJob;
   readonly env: SchedulerEnv;
   /** Unix seconds at which this process was started. */
@@ -108,7 +108,7 @@ export interface TimeLeftOptions {
 }
 
 /** Asks at once, and again when a tenth of what was left has gone. */
-export function openTimeLeft(options: TimeLeftOptions): TimeLeft {
+export function openRemainingTime(options: RemainingTimeOptions): RemainingTime {
   const { job, env, began, ask = askProgram, clock = () => Date.now() / 1000 } = options;
   let known: { answer: JobTime; at: number } | null = null;
   let failures = 0, timer = 0, closed = false;

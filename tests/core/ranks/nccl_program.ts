@@ -65,7 +65,7 @@ const cases: Record<string, (c: Collectives) => unknown> = {
     const large = ones([700_001]); // more than one piece
     c.wait(c.allReduce(large, "sum", "large"));
     const { 0: first, [700_000]: last } = toNumbers(large);
-    const heard = openTeam(c, "cpu").hear(`rank ${rank}`, "who");
+    const heard = openTeam(c, "cpu").gather(`rank ${rank}`, "who");
     return { types, tickets, early, numbers, large: [first, last], heard };
   },
   /** More than there are slots, before the first is waited for. */

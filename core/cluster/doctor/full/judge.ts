@@ -240,16 +240,16 @@ export interface NodeFindings {
 export function mergeNodes(nodes: readonly NodeFindings[]): { lines: Finding[]; exclude: string[] } {
   const [first, ...others] = nodes;
   if (others.length === 0) return { lines: [...first.lines], exclude: [] };
-  const told = new Map<string, { line: Finding; hosts: string[] }>();
+  const merged = new Map<string, { line: Finding; hosts: string[] }>();
   for (const { host, lines } of nodes) {
     for (const line of lines) {
       const key = JSON.stringify([line.name, line.state, line.said.replaceAll(host, "NODE")]);
-      const entry = told.get(key) ?? { line, hosts: [] };
+      const entry = merged.get(key) ?? { line, hosts: [] };
       entry.hosts.push(host);
-      told.set(key, entry);
+      merged.set(key, entry);
     }
   }
-  const entries = [...told.values()].filter(({ line, hosts }) =>
+  const entries = [...merged.values()].filter(({ line, hosts }) =>
     line.state !== "good" || hosts[0] === first.host
   );
   const lines = entries.map(({ line, hosts }) => {

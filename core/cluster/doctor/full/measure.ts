@@ -113,8 +113,8 @@ interface Alone {
 
 function alone({ config, ready: { device, broken }, lines, facts, began }: Alone): Outcome {
   if (broken !== null) {
-    const told = lines.some(({ state }) => state === "bad") ? [] : [lostFinding(broken, [])];
-    return { rank: 0, lines: [...lines, ...told], facts, measured: null, exclude: [] };
+    const lost = lines.some(({ state }) => state === "bad") ? [] : [lostFinding(broken, [])];
+    return { rank: 0, lines: [...lines, ...lost], facts, measured: null, exclude: [] };
   }
   const devices: Device[] = device === "cpu"
     ? ["cpu"]

@@ -62,10 +62,10 @@ export async function measurePairs(
     limit.set(OTHERS_SECONDS, OTHERS_STUCK);
     const first = members?.[0] === team.rank ? found : null;
     const over = (performance.now() - began) / 1000 > seconds;
-    const heard = team.hear({ found: first, over }, "doctor: pairs");
-    for (const { found } of heard) if (found) pairs.push(found);
+    const all = team.gather({ found: first, over }, "doctor: pairs");
+    for (const { found } of all) if (found) pairs.push(found);
     left -= round.length;
-    if (heard[0].over) break; // rank 0's clock decides for all
+    if (all[0].over) break; // rank 0's clock decides for all
   }
   return { pairs, left: nodes.length < 2 ? 0 : left };
 }
@@ -138,8 +138,8 @@ async function ncclPart(
   members: readonly number[] | null,
 ): Promise<SubGroup | null> {
   const share = (bytes?: Uint8Array): Uint8Array => {
-    const heard = team.hear(bytes ? [...bytes] : null, "doctor: NCCL's id");
-    return Uint8Array.from(heard[members?.[0] ?? 0] ?? []);
+    const all = team.gather(bytes ? [...bytes] : null, "doctor: NCCL's id");
+    return Uint8Array.from(all[members?.[0] ?? 0] ?? []);
   };
   if (members === null) {
     share();

@@ -167,13 +167,13 @@ async function work(
 ): Promise<Outcome> {
   const { config, env, where, ready: { device, libtorch }, lines, facts, began } = options;
   limit.set(OWN, `Another rank did not end what it measured by itself within ${OWN} s.`);
-  const nodes = gathered.nodes = team.hear<NodeFindings | null>(
+  const nodes = gathered.nodes = team.gather<NodeFindings | null>(
     facts ? { host: hosts[team.rank], lines, libtorch } : null,
     "doctor: checks",
   ).filter((node) => node !== null);
   const skew = measureSkew(team)[team.rank];
   const speed = speedHere(device);
-  const writes = team.hear(canWrite(facts), "doctor: folders").every(Boolean);
+  const writes = team.gather(canWrite(facts), "doctor: folders").every(Boolean);
   const own: RankResult = {
     rank: team.rank,
     host: hosts[team.rank],
@@ -182,7 +182,7 @@ async function work(
     write: writes ? writeProbe(config.output.save_dir, team.world) : null,
     ...skew,
   };
-  const ranks = gathered.ranks = team.hear(own, "doctor: ranks");
+  const ranks = gathered.ranks = team.gather(own, "doctor: ranks");
   const openPart = openSubGroups({
     team,
     where,

@@ -105,7 +105,7 @@ export function measureSkew(team: Team): Skew[] {
     team.collectives.wait(team.collectives.barrier("doctor: clocks"));
     synchroniseCuda();
     const after = Date.now();
-    return team.hear({ before, after }, "doctor: clocks");
+    return team.gather({ before, after }, "doctor: clocks");
   });
   const length = (round: typeof rounds[number]) =>
     Math.max(...round.map(({ before, after }) => after - before));

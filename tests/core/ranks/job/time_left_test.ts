@@ -1,6 +1,6 @@
 // The time that a job has left, asked rarely and counted down; and when it is too short to go on.
 import { assert, assertEquals } from "@std/assert";
-import { askProgram, jobIn, openTimeLeft, timeIsShort } from "../../../../core/ranks/job/scheduler.ts";
+import { askProgram, jobIn, openRemainingTime, timeIsShort } from "../../../../core/ranks/job/scheduler.ts";
 
 const env = { SLURM_JOB_ID: "17" };
 const job = jobIn(env)!;
@@ -8,7 +8,7 @@ const settled = () => new Promise((resolve) => setTimeout(resolve, 0));
 
 Deno.test("the scheduler is asked once, and its answer is counted down", async () => {
   let now = 1000, asked = 0;
-  const time = openTimeLeft({
+  const time = openRemainingTime({
     job,
     env,
     began: 0,
@@ -32,7 +32,7 @@ Deno.test("the scheduler is asked once, and its answer is counted down", async (
 Deno.test("without an answer the environment's end counts, and an answer counts more", async () => {
   const told = { ...env, SLURM_JOB_END_TIME: "1500" };
   for (const [answer, left] of [[null, 500], ["gibberish", 500], ["1:00 5:00", 60]] as const) {
-    const time = openTimeLeft({
+    const time = openRemainingTime({
       job,
       env: told,
       began: 0,
