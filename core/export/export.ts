@@ -18,8 +18,6 @@ import { zipWriter } from "../checkpoint/zip_writer.ts";
 import { UserError } from "../base/errors.ts";
 import { type Archive, type EntryStorage, openExported } from "../models/exported/archive.ts";
 
-// An exported program with other weights: the same zip, entry by entry, but for the tensors.
-
 /** Writes `from` to `to` with these weights; `path` is the checkpoint's, for messages. */
 export function writeProgram(
   from: string,

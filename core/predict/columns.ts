@@ -6,8 +6,6 @@ import { reading, writing } from "../base/new_file.ts";
 import { UserError } from "../base/errors.ts";
 import type { PredictedColumn } from "./predict.ts";
 
-// Predictions as columns with names, read piece by piece: what every kind of file is written from.
-
 export interface PredictionColumn {
   readonly name: string;
   readonly dtype: "i32" | "f32";

@@ -9,8 +9,6 @@ import { columnBytesOf, elementsOf, piecesOf, type PredictionColumn } from "./co
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import { swapBytes } from "../data/columns/rows.ts";
 
-// The file that predictions are written to, by how its name ends.
-
 interface Writer {
   /** Refuses what such a file can't hold. */
   check(columns: readonly PredictionColumn[]): void;

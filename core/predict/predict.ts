@@ -30,8 +30,6 @@ import type { Pass } from "../train/blocks.ts";
 import type { Feed } from "../train/feed.ts";
 import { evaluationOutOfMemory } from "../train/memory.ts";
 
-// Predictions of all samples, by this rank or by several, to one file.
-
 export interface DataRole {
   /** "train" or "val". */
   readonly role: string;

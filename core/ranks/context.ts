@@ -15,9 +15,6 @@ import {
   wholeNumber,
 } from "./launchers.ts";
 
-// Where this process stands among its ranks and nodes: from flags, else from what a launcher put into the
-// environment.
-
 /** This process's place among all ranks. */
 export interface RankContext {
   /** From 0 to `world` - 1. */

@@ -7,8 +7,6 @@ import type { Collectives, ReduceOp } from "./collectives.ts";
 import { clock, type FlightRecorder } from "./flight_recorder.ts";
 import { synchroniseCuda } from "../../ffi/cuda.ts";
 
-// Ranks exchange a few numbers or plain data now and then, outside of the step.
-
 /** The ranks that train together, and what they say to each other. */
 export interface Team {
   /** This one's number. */

@@ -2,8 +2,6 @@
 // signature.
 import type { ReduceOp } from "../ranks/transport.ts";
 
-// The three ways in which MPI libraries spell their handles and constants.
-
 /** Open MPI; MPICH and what keeps to its interface (Intel, Cray, MVAPICH); the interface that MPI 5 fixes for all. */
 export type MpiAbi = "openmpi" | "mpich" | "standard";
 

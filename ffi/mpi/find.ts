@@ -5,8 +5,6 @@ import { UserError } from "../../core/base/errors.ts";
 import { readElf } from "../libraries/elf.ts";
 import type { MpiAbi } from "./abi.ts";
 
-// Where an MPI library may be, in order of preference. Loads nothing.
-
 export interface MpiFolder {
   readonly from: string;
   /** A folder, or the library itself. */

@@ -7,8 +7,6 @@ import { dirname, join, resolve } from "../../../deps/path.ts";
 import { remove, syncFolder } from "../../base/atomic.ts";
 import { refusalOf } from "../../base/errors.ts";
 
-// Where a run here would write, and where its data is: room, files that are left, quota, speed.
-
 export interface StorageFacts {
   readonly places: readonly FolderFacts[];
   readonly quotas: readonly Quota[];

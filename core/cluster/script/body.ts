@@ -7,8 +7,6 @@ import { prefixedOf } from "../../settings/environment.ts";
 import type { Resolved } from "../../settings/resolve.ts";
 import { ALL_SETTINGS } from "../../settings/settings.ts";
 
-// The parts that scripts of both schedulers share.
-
 /** A login shell knows `module` even where the job gets nothing of the submitter's environment. */
 export function head({ made: { version, command }, site }: ScriptJob, lines: readonly string[]): string[] {
   return [

@@ -19,8 +19,6 @@ import {
 import { type ScriptJob, slug, tasksOf } from "./job.ts";
 import { quote } from "../../base/shell.ts";
 
-// A job as a script for qsub, of PBS Pro and OpenPBS or of Torque: pure.
-
 export function renderPbs(job: ScriptJob): string {
   refuseForeign(job);
   return [

@@ -13,8 +13,6 @@ import type { ShellWord } from "../../base/shell.ts";
 import { planBatches } from "../../train/batches.ts";
 import { rateLine } from "../../train/schedule.ts";
 
-// Settings and typed words -> a job, or a sentence about what can't be. Pure.
-
 export interface JobRequest {
   readonly resolved: Resolved;
   /** "train" or another command that a job can run. */

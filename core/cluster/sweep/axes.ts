@@ -8,8 +8,6 @@ import { type FlagOrigin, flagOrigin, formatOrigin, fromText, setOrigin } from "
 import { UserError } from "../../base/errors.ts";
 import { key, uniform } from "../../base/random.ts";
 
-// The words of a sweep: flags with one value are fixed, those with several are axes. Pure.
-
 interface Axis {
   /** The last part of the setting's path: "learning_rate". */
   readonly name: string;

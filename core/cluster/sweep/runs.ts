@@ -7,8 +7,6 @@ import { formatValue } from "../../base/format.ts";
 import { openRun, type RunData } from "../../run/run_data.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
 
-// sweep.json: what a sweep's runs are. Written once; how they stand is in the runs' own files.
-
 interface SweepRun {
   readonly run: string;
   /** Flags of train. */

@@ -7,8 +7,6 @@ import { numberFrom, type Secret } from "./channel.ts";
 import { dirname, join } from "../../../deps/path.ts";
 import { remove, temporaryFor } from "../../base/atomic.ts";
 
-// Where rank 0 listens, and where the others look for it.
-
 export interface Address {
   readonly hostname: string;
   readonly port: number;

@@ -16,8 +16,6 @@ import { wholeSeconds } from "./hang.ts";
 import { commonFailure, type FirstError, JobFailed } from "./failure.ts";
 import type { Hello, Seat, Settings, ToRank, ToServer } from "./messages.ts";
 
-// A rank's end of its connection to the server: the introduction, then messages both ways.
-
 export interface Client {
   readonly seats: readonly Seat[];
   readonly address: Address;

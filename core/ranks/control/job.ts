@@ -5,8 +5,6 @@ import { type Channel, encode } from "./channel.ts";
 import { type FirstError, rankOnHost } from "./failure.ts";
 import type { Beat, Hello, Settings, ToRank, ToServer } from "./messages.ts";
 
-// The job as rank 0's server sees it: who is here, how they are, and the one way to end it for all.
-
 export interface Member {
   readonly hello: Hello;
   readonly channel: Channel;

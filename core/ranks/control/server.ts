@@ -22,8 +22,6 @@ import { commonFailure, rankLost, rankOnHost, reportedFailure } from "./failure.
 import type { Hello, SeatRow, Settings, ToRank, ToServer, Wish } from "./messages.ts";
 import { PATIENT } from "./shared.ts";
 
-// Rank 0's server: takes in the job's ranks, refuses everybody else, and passes on what they have to tell each other.
-
 export interface ServerOptions {
   readonly listener: Deno.TcpListener;
   readonly secret: Secret;

@@ -23,9 +23,6 @@ import { MPI_TYPES } from "../../../ffi/ranks/ring.ts";
 import { cpusHere } from "../../base/cores.ts";
 import type { Env } from "../launchers.ts";
 
-// Opens what ranks on CPUs communicate by: MPI where it started them, else memory that they share on one host, else
-// TCP. What is found may differ between ranks, so each tells the others and all take the same.
-
 /** How ranks that have nothing in common yet but the control plane tell each other what they need. */
 export interface OutOfBand {
   gather<T>(name: string, value: T): T[];

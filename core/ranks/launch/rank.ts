@@ -5,8 +5,6 @@ import { endWithPipe, runOnCores } from "../../../ffi/libc.ts";
 import { EXIT, refused, UserError } from "../../base/errors.ts";
 import { JobFailed } from "../control/failure.ts";
 
-// A rank that `hpctrain launch` started: it ends with its supervisor, keeps to its cores, and says how it ended.
-
 /** Before anything else, so that every thread comes to run on these cores. */
 export function enterRank(folder: string): void {
   if (!endWithPipe(join(dirname(folder), LEASH))) Deno.exit(EXIT.communication); // the supervisor is no more

@@ -7,8 +7,6 @@ import type { Secret } from "../control/channel.ts";
 import { openExchange, openPmi, type Pmi } from "./pmi.ts";
 import { COMMAND_FILE, LAUNCH_VARIABLE, LEASH, RANK_FILES, rankFolder } from "./rank.ts";
 
-// Starts this node's ranks: through MPI's launcher where they talk by MPI, else each by itself.
-
 type Env = Record<string, string>;
 
 export interface LaunchJob {

@@ -11,8 +11,6 @@ import { killedFor, lastShortage } from "../../run/memory_watch.ts";
 import { judgeEnds, type LaunchVerdict, type MemoryEvidence, type RankEnd } from "./verdict.ts";
 import { clean } from "../../base/terminal.ts";
 
-// Ranks under one supervisor: started again after a failure, as often as was allowed.
-
 /** These would come to the same end again, or are what was asked for. */
 const FINAL: readonly number[] = [EXIT.done, EXIT.usage, EXIT.data, EXIT.stopped];
 

@@ -36,9 +36,6 @@ import {
 } from "../../../ffi/nccl/shared.ts";
 import type { NcclThreadOptions } from "./watch_thread.ts";
 
-// Collectives by NCCL, on tensors of a GPU: queued on a stream of their own, beside what is computed. Called from the
-// training thread alone; another one watches.
-
 export interface NcclEngineOptions extends Streams {
   /** The library to load, and libcudart. */
   readonly path: string;

@@ -13,8 +13,6 @@ import type { FlightRecorder } from "../flight_recorder.ts";
 import type { RankContext } from "../context.ts";
 import { openNcclEngine } from "./engine.ts";
 
-// From a rank on a GPU to its collectives by NCCL: finds the library, sets what the network needs, meets the others.
-
 /** NCCL needs this of a rank, beside what every engine needs. */
 export interface NcclNeeds {
   /** Rank 0's bytes, on every rank. */

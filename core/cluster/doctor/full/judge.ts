@@ -4,8 +4,6 @@ import { formatBytes, formatDuration, formatPlural, formatRate } from "../../../
 import { bad, type Finding, good, warn } from "../check.ts";
 import { type Probe, speedOf } from "../storage.ts";
 
-// Judges measurements: a rank or a node may be slow, wrong or behind the others. Pure.
-
 export interface Judged {
   readonly lines: Finding[];
   /** Nodes to do without. */

@@ -11,8 +11,6 @@ import { openFlightRecorder } from "../../../ranks/flight_recorder.ts";
 import { type Network, openNcclCollectives } from "../../../ranks/nccl/setup.ts";
 import type { RankContext } from "../../../ranks/context.ts";
 
-// All-reduces between every two nodes, as many pairs at a time as there can be.
-
 /** The ranks of a part talk among themselves until it is closed. */
 interface SubGroup {
   readonly collectives: Collectives;
