@@ -21,7 +21,7 @@ export interface EvaluationOptions extends ReturnType<typeof openDevice> {
   /** The checkpoint's settings, with those that the command changes. */
   readonly config: Config;
   readonly resolved: Resolved;
-  /** What the model answers, where the data does not say it. */
+  /** The names that the model answers with, where the data has none. */
   readonly answers: Answers | null;
   /** The data has no targets. */
   readonly untold?: boolean;
