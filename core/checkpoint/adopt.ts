@@ -7,7 +7,7 @@ import { dict, field, type Key, OrderedDict, tensorBytes, TensorData, type Value
 import { type Cursor, type Parts, plain } from "./training_state.ts";
 
 /** The run that is to go on. */
-export interface Adopter {
+interface Adopter {
   readonly parts: Pick<Parts, "names" | "optimizer">;
   readonly stepsPerEpoch: number;
   /** Training samples in an epoch. */
@@ -16,7 +16,7 @@ export interface Adopter {
   readonly force: boolean;
 }
 
-export interface Adopted {
+interface Adopted {
   readonly root: Value;
   /** Sentences for the user about what was decided. */
   readonly notices: readonly string[];

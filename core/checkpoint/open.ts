@@ -6,8 +6,6 @@ import { indexOf, readSharded } from "./sharded_reader.ts";
 import { type Key, type Storage, TensorData, TorchName, Tuple, type Value } from "./value.ts";
 import { isZip } from "../base/zip.ts";
 
-// Opens a checkpoint of any format by looking at its first bytes.
-
 /** A checkpoint that is open for reading. */
 export interface CheckpointFile {
   /** As it was opened. */
@@ -77,7 +75,7 @@ function openSafetensors(path: string, fileBytes: number): CheckpointFile {
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-export interface NamedTensor {
+interface NamedTensor {
   name: string;
   dtype: string;
   shape: readonly number[];

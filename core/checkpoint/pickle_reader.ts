@@ -195,7 +195,7 @@ function counts(value: Value, refuse: Refuse): number[] {
 
 // A pickle as data: a stack machine that builds values and can call nothing.
 
-export interface PickleContext {
+interface PickleContext {
   refuse: Refuse;
   /** A persistent id (torch: a storage) as a one-dimensional tensor over it. */
   storage: (id: Value[]) => TensorData;

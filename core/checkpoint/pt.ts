@@ -64,7 +64,7 @@ export function writePt(path: string, root: Value, options: WriteOptions = {}): 
 }
 
 /** A pickle, and the storages that it refers to by number. */
-export interface Pickled {
+interface Pickled {
   bytes: Uint8Array;
   storages: readonly Storage[];
 }

@@ -53,7 +53,7 @@ export const NO_SUM = "0".repeat(64);
 
 export const sumOf = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
 
-export function sumOfTensor({ storage, byteLength }: TensorData): string {
+function sumOfTensor({ storage, byteLength }: TensorData): string {
   const hash = createHash("sha256");
   for (let at = 0; at < byteLength; at += CHUNK_BYTES) {
     hash.update(storage.read(at, Math.min(CHUNK_BYTES, byteLength - at)));
@@ -289,7 +289,7 @@ const MAX_DEPTH = 64;
 // A list that is met twice is written twice, so a small file could unfold without end.
 const MAX_VALUES = 1_000_000;
 
-export interface Flat {
+interface Flat {
   readonly tensors: ReadonlyMap<string, TensorData>;
   /** Text beside them, with the tree in it. */
   readonly metadata: Readonly<Record<string, string>>;

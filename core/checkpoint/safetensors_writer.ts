@@ -14,8 +14,6 @@ import {
 import { WrittenFile } from "./zip_writer.ts";
 import { CHUNK_BYTES } from "../base/zip.ts";
 
-// Writes safetensors files.
-
 interface Placed {
   readonly name: string;
   readonly tensor: TensorData;

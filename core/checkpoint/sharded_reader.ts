@@ -69,7 +69,7 @@ interface Index {
   readonly metadata: Record<string, unknown>;
 }
 
-export interface ShardedFile {
+interface ShardedFile {
   readonly path: string;
   readonly root: Value;
   readonly metadata: Readonly<Record<string, string>>;

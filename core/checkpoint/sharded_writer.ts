@@ -13,7 +13,7 @@ import { errorOf, type Failure, failureOf } from "../base/failure.ts";
 // Writes a checkpoint as a folder of safetensors files and an index: each rank its own file, then one of them the
 // index. What the index names is the checkpoint, so it changes as a whole.
 
-export interface Shards {
+interface Shards {
   readonly folder: string;
   readonly world: number;
   /** Differs from that of the checkpoint that is there, which stays whole until the index names the new one. */

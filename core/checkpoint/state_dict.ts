@@ -2,7 +2,7 @@
 import { UserError } from "../base/errors.ts";
 import { type Key, TensorData, type Value } from "./value.ts";
 
-export interface StateDict {
+interface StateDict {
   /** The key it was found under; "" when the file is a state dict and nothing else. */
   readonly key: string;
   readonly tensors: Map<string, TensorData>;

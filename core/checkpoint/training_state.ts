@@ -7,8 +7,6 @@ import { dict, field, memoryStorage, OrderedDict, tensorBytes, TensorData, type 
 import { UserError } from "../base/errors.ts";
 import { compareStateDicts, findStateDict, withoutWrappers } from "./state_dict.ts";
 
-// Between live tensors and what checkpoint files hold.
-
 /** A live tensor as file data. On the CPU without a copy: write it before the tensor changes. */
 export function toData(t: Tensor): TensorData {
   const bytes = t.device === "cpu" && t.contiguous ? borrowBytes(t) : readBytes(t);

@@ -115,7 +115,7 @@ export class WrittenFile {
 
 // Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed.
 
-export interface ZipWriter {
+interface ZipWriter {
   add(name: string, content: Storage): void;
   /** Writes the directory. The file stays open. */
   finish(): void;

@@ -7,9 +7,6 @@ import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { type Activation, type Model, parameterCount } from "./model.ts";
 import { UserError } from "../base/errors.ts";
 
-// A model block by block: what comes out, its parameters, operations and the memory that training keeps of it. One
-// pass over a small batch of zeros tells.
-
 export interface BlockCost {
   readonly name: string;
   /** The first tensor that the block hands on, for one sample. */
@@ -107,7 +104,7 @@ const RESERVED = 1 << 30;
 const USABLE = 0.9;
 
 /** Bytes that one sample takes of memory while it is trained with, by how that is done. */
-export interface PerSample {
+interface PerSample {
   readonly plain: number;
   readonly bf16: number;
   readonly checkpointing: number;

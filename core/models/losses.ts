@@ -160,7 +160,7 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
  * True for scores [N, T, C] with the classes of each position last, as transformers give them: PyTorch's cross_entropy has them
  * second, [N, C, T]. Where both could be meant they are last.
  */
-export const classesLast = (scores: Tensor, labels: Tensor): boolean =>
+const classesLast = (scores: Tensor, labels: Tensor): boolean =>
   scores.shape.length === 3 && labels.shape.length === 2 && scores.shape[1] === labels.shape[1];
 
 /** The same scores with the classes second, as metrics look at them. */

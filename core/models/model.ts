@@ -6,8 +6,6 @@ import { writePt } from "../checkpoint/pt.ts";
 import { toData } from "../checkpoint/training_state.ts";
 import { OrderedDict } from "../checkpoint/value.ts";
 
-// A model is a list of blocks over one tree of modules.
-
 /**
  * One tensor passes between blocks, or a few (skip connections). The first is the block's own work; behind it
  * are tensors of its input, the same objects, handed on: a leaf between blocks gathers all its users' gradients.

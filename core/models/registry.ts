@@ -14,8 +14,6 @@ import { resnet, type ResnetName } from "./zoo/resnet.ts";
 import { unet } from "./zoo/unet.ts";
 import { vit } from "./zoo/vit.ts";
 
-// Models by name: from settings and what the data says to a model.
-
 /** @internal */
 type Settings = Config["model"];
 type Build = (settings: Settings, facts: Facts, outputs: number) => Model;

@@ -6,7 +6,7 @@ import { ALL_SETTINGS, type Declared, SECTION_TITLES } from "./settings.ts";
 const WIDTH = 100;
 const LEFT = 34;
 
-export interface HelpOptions {
+interface HelpOptions {
   /** All of them, or the common ones. */
   readonly all: boolean;
   /** Those that the command takes. */

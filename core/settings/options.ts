@@ -3,8 +3,6 @@
 import { UserError } from "../base/errors.ts";
 import { didYouMean } from "../base/suggest.ts";
 
-// The options of a command that are no settings (--json, --verify, ...).
-
 export interface OptionSpec {
   /** A bool takes no value; a text takes one. */
   readonly kind: "bool" | "text";

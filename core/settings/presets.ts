@@ -17,7 +17,7 @@ export const PRESET_NAMES = [
 /** The smallest and the largest count; "any" is [1, Infinity]. */
 type Span = readonly [number, number];
 
-export interface PresetLayout {
+interface PresetLayout {
   readonly nodes: Span;
   readonly ranks: Span;
   readonly device: "any" | "cpu" | "cuda";

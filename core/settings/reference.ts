@@ -8,8 +8,6 @@ import { expected } from "./values.ts";
 import { SOURCE_FLAGS } from "./flags.ts";
 import { PRESET_NAMES } from "./presets.ts";
 
-// The settings as JSON Schema, for editors.
-
 type Schema = Record<string, unknown>;
 
 /** JSON Schema (2020-12) of a YAML file of settings, second spellings included. */

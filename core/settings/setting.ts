@@ -1,7 +1,7 @@
 // A setting, the small constructors that declare one, and durations with units (500steps, 1ep, 10min,
 // 2e9tok).
 
-export type SettingKind = "int" | "float" | "bool" | "text" | "choice" | "list" | "duration" | "path";
+type SettingKind = "int" | "float" | "bool" | "text" | "choice" | "list" | "duration" | "path";
 
 /** Everything there is to know about one setting; flags, checks, help, schema and docs are made from it. */
 export interface Setting<V = unknown> {

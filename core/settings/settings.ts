@@ -8,8 +8,6 @@ import { distributed, environment, output, wandb } from "./sections/run.ts";
 import { training } from "./sections/training.ts";
 import { didYouMean } from "../base/suggest.ts";
 
-// Every setting, declared once. Flags, YAML, environment, help, schema and docs are made from this table.
-
 export const SETTINGS = { model, data, training, output, distributed, wandb, cluster, environment };
 
 /** @internal */

@@ -20,7 +20,7 @@ import { allPaths, canonical, findSetting, FLAGS, isSettingGroup, settingKeys } 
 /** No honest file of settings has more; looking one up costs a walk over the file. */
 const MAX_ALIASES = 100;
 
-export interface ParsedFile {
+interface ParsedFile {
   readonly assignments: Assignment[];
   /** The PRESET_KEYS of the file. Only our own presets are expanded: expanding a stranger's file is a risk. */
   readonly extra: Record<string, () => unknown>;

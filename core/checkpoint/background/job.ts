@@ -37,7 +37,7 @@ export interface SaveJob extends JobContent {
   readonly part?: Part;
 }
 
-export interface JobContent {
+interface JobContent {
   /** A .pt file's pickle, or the named tensors of a safetensors file. */
   readonly content: { readonly pickle: Uint8Array } | NamedTensors;
   /** The storages that the content refers to by number. */

@@ -9,8 +9,6 @@ import { copy_ } from "../../../ffi/ops.ts";
 import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { memoryStorage, type Storage, TensorData } from "../value.ts";
 
-// Has checkpoints written by a thread of this process, one at a time.
-
 export interface Writer {
   /** Starts the thread, which holds this one for as long as it takes, some 50 ms. Else the first save does. */
   ready(): void;

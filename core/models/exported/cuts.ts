@@ -1,11 +1,9 @@
-// Where a graph can be cut: into blocks between modules, where one tensor is all that passes, and into the half that
+// Finds where a graph can be cut: into blocks between modules, where one tensor is all that passes, and into the half that
 // runs without targets and the rest.
 import type { GraphPlan } from "./plan.ts";
 import { UserError } from "../../base/errors.ts";
 import { sourceLineOf } from "./graph.ts";
 import type { GraphStep } from "./steps.ts";
-
-// Where a graph can be cut into blocks: between two modules, where one tensor is all that passes.
 
 /** Steps from..to, and the slot of the tensor that it hands on: the next block's only input. */
 export interface GraphPiece {

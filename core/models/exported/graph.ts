@@ -132,7 +132,7 @@ export interface Graph {
   readonly symbols: ReadonlyMap<string, SymbolicSize>;
 }
 
-export type GraphInput =
+type GraphInput =
   | { readonly kind: "user"; readonly value: GraphValue }
   | { readonly kind: "parameter" | "buffer" | "constant"; readonly name: string; readonly of: string }
   | { readonly kind: "other"; readonly name: string };
@@ -187,7 +187,7 @@ const FORMATS: Readonly<Record<number, string>> = {
   4: "preserve",
 };
 
-export const dtypeOfCode = (code: number): DType | null => DTYPES[code] ?? null;
+const dtypeOfCode = (code: number): DType | null => DTYPES[code] ?? null;
 
 export function readProgram(json: Json, path: string): Program {
   const r = new JsonReader(path);

@@ -14,11 +14,9 @@ import { ExportedModule, Runner, updatesOf } from "./run.ts";
 import { type GraphPlan, planGraph } from "./plan.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 
-// --model my.pt2: a model from an exported program, run through libtorch's own autograd.
-
 export { isExported } from "../user/file.ts";
 
-export interface ExportedOptions {
+interface ExportedOptions {
   /** The facts of the data, to compare with the graph; absent where somebody else gives the inputs. */
   readonly facts?: Facts;
   /** Numbers per sample that the loss wants. */

@@ -8,7 +8,7 @@ import { type GraphValue, markOf } from "./graph.ts";
 
 // From a node's target to what runs it.
 
-export type ResolvedOperator =
+type ResolvedOperator =
   | { readonly kind: "op"; readonly op: Operator; readonly name: string }
   /** Takes what its inputs are, in their order: numbers, or one tensor and numbers. */
   | { readonly kind: "numbers"; readonly run: (...args: never[]) => number }
@@ -106,7 +106,7 @@ export interface GraphFrame {
   copies: boolean;
 }
 
-export type Getter = (frame: GraphFrame) => unknown;
+type Getter = (frame: GraphFrame) => unknown;
 /** A value that is the same at every run, or how to get it. */
 export type ArgumentSource = { readonly fixed: unknown } | { readonly get: Getter; readonly slot?: number };
 
@@ -210,7 +210,7 @@ export function asTensor(source: ArgumentSource, first: number): ArgumentSource 
   };
 }
 
-export function describeArgument(value: GraphValue): string {
+function describeArgument(value: GraphValue): string {
   switch (value.kind) {
     case "none":
       return "None";
@@ -238,7 +238,7 @@ const floorDiv: Numbers = (a, b) => Math.floor(a / b);
 const mod: Numbers = (a, b) => a - b * Math.floor(a / b);
 
 /** Targets in a graph that are functions of Python and take numbers. */
-export const FUNCTIONS: Readonly<Record<string, Numbers>> = {
+const FUNCTIONS: Readonly<Record<string, Numbers>> = {
   "_operator.add": (a, b) => a + b,
   "_operator.sub": (a, b) => a - b,
   "_operator.mul": (a, b) => a * b,

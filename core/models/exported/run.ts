@@ -131,7 +131,7 @@ const notFloat = (path: string, name: string, { dtype }: Tensor) =>
 
 // Runs a graph block by block, and its loss behind the last one.
 
-export interface Update {
+interface Update {
   readonly slot: number;
   readonly buffer: Tensor;
   /** The slot that the buffer comes in by. */
@@ -149,7 +149,7 @@ export function updatesOf(program: Program, plan: GraphPlan, root: ExportedModul
   });
 }
 
-export interface RunnerParts {
+interface RunnerParts {
   readonly path: string;
   readonly program: Program;
   readonly root: ExportedModule;

@@ -10,9 +10,6 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { fitSizes, sizesText } from "./check.ts";
 
-// Says which inputs of an exported program are features and which one is the targets,
-// which output is the prediction and which the loss.
-
 export interface UserInput {
   /** The graph's own name of it. */
   readonly name: string;
@@ -22,7 +19,7 @@ export interface UserInput {
   readonly meta: TensorMeta;
 }
 
-export interface UserOutput {
+interface UserOutput {
   readonly name: string;
   readonly label: string;
   readonly slot: number;

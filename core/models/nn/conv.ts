@@ -12,8 +12,6 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 import { biasUniform, kaimingUniform } from "./init.ts";
 import { Module, perDimension, type Size } from "./module.ts";
 
-// nn.Conv1d, Conv2d, Conv3d.
-
 /** Options of convolutions. */
 export interface ConvOptions {
   /** Places from one window to the next; 1 by default. */

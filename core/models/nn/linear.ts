@@ -5,8 +5,6 @@ import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { biasUniform, fill, kaimingUniform, normal } from "./init.ts";
 import { Module } from "./module.ts";
 
-// nn.Linear.
-
 /** torch.nn.Linear: x times the transposed weight, and the bias. */
 export class Linear extends Module {
   /** (outFeatures, inFeatures). */

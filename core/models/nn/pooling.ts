@@ -19,8 +19,6 @@ import {
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { Module, perDimension, type Size } from "./module.ts";
 
-// nn.MaxPool, AvgPool and AdaptiveAvgPool in one, two and three dimensions.
-
 type Dims = 1 | 2 | 3;
 
 /** Options of windows of the largest value. */

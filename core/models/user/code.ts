@@ -19,8 +19,6 @@ import { UserError } from "../../base/errors.ts";
 import type { Resolved } from "../../settings/resolve.ts";
 import { programHash } from "../exported/archive.ts";
 
-// The user's own files that the settings name are opened, before anything is made of them.
-
 type Named = Pick<Config, "model" | "training" | "data">;
 
 /**
@@ -60,7 +58,7 @@ const NAMES = [
 ] as const;
 
 /** How much of a hash the settings keep. */
-export const HASH_LENGTH = 16;
+const HASH_LENGTH = 16;
 
 /** The hash of a file of the user's own or of an exported program, as the settings keep it. */
 export const codeHash = async (path: string): Promise<string> =>

@@ -9,8 +9,6 @@ import { constant } from "../../../ffi/make.ts";
 import { mul, reshape, stack, toDtype } from "../../../ffi/ops.ts";
 import type { Loss } from "../losses.ts";
 
-// Makes a model for the trainer of what a user's file returns.
-
 export const MODEL_EXAMPLE =
   "It should look like: export default ({ nn }) => new Net(), where Net is a class that extends " +
   "nn.Module and has forward(x). To begin with one: hpctrain new model.";

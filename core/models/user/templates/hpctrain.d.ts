@@ -175,7 +175,7 @@ declare const table: {
 };
 /** The data types of tensors: f32, bf16, i64, ..., by the number of their bits. */
 export type DType = keyof typeof table;
-/** What a tensor is to be like, where it is made. */
+/** Options of a new tensor. */
 export interface Options {
     /** f32 unless told. */
     dtype?: DType;
