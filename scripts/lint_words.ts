@@ -11,7 +11,14 @@ export interface Finding {
 /** Folders (or files) without a finding, in which a new one fails. */
 export const CLEAN: readonly string[] = [
   ...["bench", "commands", "core/base", "main.ts", "mod.ts", "scripts"],
-  ...["core/settings", "core/checkpoint", "core/models/nn", "core/models/zoo", "core/models/exported"],
+  ...[
+    "core/settings",
+    "core/checkpoint",
+    "core/data",
+    "core/models/nn",
+    "core/models/zoo",
+    "core/models/exported",
+  ],
   ...["core/models/model.ts", "core/models/losses.ts", "core/models/registry.ts", "core/models/cost.ts"],
   ...["core/cluster", "core/export", "core/predict"],
   ...["core/ranks/control", "core/ranks/cpu", "core/ranks/job", "core/ranks/launch", "core/ranks/nccl"],

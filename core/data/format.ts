@@ -19,9 +19,7 @@ export interface DataRequest {
 /** The samples of a data set, as training sees them. */
 export interface Sources {
   readonly train: Source;
-  /** Null when no samples are held out. */
   readonly val: Source | null;
-  /** Lines for the user: what was found and decided on the way. */
   readonly notes: readonly string[];
 }
 

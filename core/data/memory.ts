@@ -10,7 +10,6 @@ import { freeMemory } from "../base/memory.ts";
 
 // Samples held in memory: one tensor a field, gathered by index.
 
-/** Samples that lie in memory. */
 export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
   /** Rows along the first dimension; kept for as long as the program runs. */
   readonly input: Tensor;

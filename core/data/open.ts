@@ -81,15 +81,12 @@ export async function loadReader(data: Config["data"]): Promise<void> {
   if (data.code === "") await formatOf(data).reader?.(data);
 }
 
-/** True where the data is columns, to be chosen by name. */
 export const hasColumns = (data: Config["data"]): boolean =>
   data.code === "" && formatOf(data).table !== undefined;
 
-/** True where targets are chosen by name. */
 export const hasTargets = (data: Config["data"]): boolean =>
   hasColumns(data) || (data.code === "" && formatOf(data).namesTargets === true);
 
-/** The kind that the settings name or that is at their path. */
 export const kindOf = ({ type, data_path }: Pick<Config["data"], "type" | "data_path">): DataKind =>
   type === "auto" ? detect(data_path) : type;
 
@@ -133,7 +130,6 @@ export const isNamedAsData = (path: string): boolean =>
   endings().some((ending) => path.toLowerCase().endsWith(ending)) ||
   Object.values(FORMATS).some(({ previews }) => previews?.test(path));
 
-/** The kind of data at a path; made-up data without one. */
 export function detect(path: string): DataKind {
   if (path === "") return "synthetic";
   const lower = path.toLowerCase();

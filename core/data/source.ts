@@ -14,7 +14,6 @@ import { openPipeline, type Pipeline } from "./reading/pipeline.ts";
 /** Numbers of samples. */
 export type Ids = readonly number[] | Int32Array;
 
-/** The samples of one micro-batch. */
 export interface Part {
   /** The epoch whose random choices they are seen with. */
   readonly epoch: number;
@@ -78,11 +77,9 @@ export interface Source {
   readonly host?: Source;
   /** Bad samples that raw() passed over so far; absent where there can be none. */
   passedOver?(): number;
-  /** One line for the user. */
   describe(): string;
 }
 
-/** These samples and no others, mixed with none. */
 export const plainPart = (ids: Ids, epoch = 0): Part => ({
   epoch,
   ids: ids instanceof Int32Array ? ids : Int32Array.from(ids),
@@ -90,24 +87,19 @@ export const plainPart = (ids: Ids, epoch = 0): Part => ({
   mates: null,
 });
 
-/** These samples as the model sees them, in the caller's scope. */
 export const batchOf = (source: Source, part: Part): Batch =>
   scope(() => source.finish(source.raw(part), part));
 
 /** The parts from which `source` makes a Source; names that both have mean the same. */
 export interface SourceParts {
-  /** For messages: the path and the part. */
   readonly name: string;
-  /** Samples there are. */
   readonly length: number;
   readonly task: Facts["task"];
   /** Classes, numbers to predict, or tokens in the vocabulary. */
   readonly outputs: number;
-  /** There is nothing to predict. */
   readonly targetless?: boolean;
   /** The fields' names, for messages; "input" and "target" where left out. */
   readonly fields?: readonly [input: string, target: string];
-  /** One line for the user. */
   readonly description: string;
   readonly indices?: Source["indices"];
   readonly names?: Source["names"];
@@ -158,7 +150,6 @@ export function source(parts: SourceParts): Source {
   };
 }
 
-/** Names what a model answers for a sample; `shape` is that of one target. */
 export function answerText(task: Facts["task"], outputs: number, shape: readonly number[]): string {
   switch (task) {
     case "regression":

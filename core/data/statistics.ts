@@ -18,7 +18,6 @@ import { openProgress } from "./progress.ts";
 
 /** The moments of all values so far, one number a channel. Plain data: it can be sent and written down. */
 export interface Moments {
-  /** Values in each channel. */
   readonly count: number;
   readonly mean: readonly number[];
   /** Sum of squares about the mean. */
@@ -56,7 +55,6 @@ export interface Measurable extends Pick<Source, "name" | "length" | "facts"> {
   batch(ids: Int32Array): Batch;
 }
 
-/** Plain data, so that ranks can send it. */
 interface Measures {
   readonly samples: number;
   readonly input: Moments;
@@ -149,7 +147,6 @@ function notFinite({ name }: Measurable, values: Tensor, from: number): UserErro
 
 // Statistics kept beside the data: found again by a hash of what they are of.
 
-/** One number a channel. */
 export interface Statistics {
   readonly samples: number;
   readonly mean: readonly number[];

@@ -24,7 +24,6 @@ export const PRIOR: Prior = {
   sigma_8: [0.6, 1],
 };
 
-/** Where the fits hold, and a universe could be ours at all. */
 export const POSSIBLE: Prior = {
   omega_m: [0.05, 0.95],
   omega_b: [0.005, 0.1],
@@ -77,7 +76,6 @@ export interface Simulation {
   make(role: Role, i: number, maps: Float32Array, targets: Float32Array): void;
   /** All that the samples depend on. */
   readonly facts: Readonly<Record<string, unknown>>;
-  /** One line for the user. */
   readonly description: string;
 }
 

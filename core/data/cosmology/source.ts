@@ -19,13 +19,10 @@ export interface Made {
   readonly kind: "2lpt" | "des" | "fields";
   readonly train: Source;
   readonly val: Source | null;
-  /** One line for the user. */
   readonly description: string;
   /** All that they depend on. */
   readonly facts: Readonly<Record<string, unknown>>;
-  /** Names of the target's numbers. */
   readonly targets: readonly string[];
-  /** Present where threads can make them. */
   readonly spec?: SimulationSpec;
 }
 

@@ -65,7 +65,6 @@ function erf(x: number): number {
 
 // Weak lensing in Born's approximation: matter in slabs between here and the galaxies -> convergence.
 
-/** Matter of a length of the line of sight, seen as one sheet in its middle. */
 export interface Slab {
   /** Comoving distance, in Mpc/h. */
   readonly distance: number;
@@ -217,7 +216,6 @@ export function gaussian(deviation: number): Float64Array {
   return kernel.map((x) => x / sum);
 }
 
-/** Along both axes; beyond the edge there is nothing. */
 function blurred(map: Float64Array, side: number, kernel: Float64Array): Float64Array {
   return along(along(map, side, kernel, side, 1), side, kernel, 1, side);
 }
@@ -250,13 +248,11 @@ export interface SurveyOptions extends BoxOptions {
   readonly field: number;
   readonly bins: number;
   readonly medianRedshift: number;
-  /** Galaxies in a square arcminute, in all bins together. */
   readonly density: number;
   /** Deviation of the two components of a galaxy's own ellipticity together. */
   readonly ellipticity: number;
   /** Deviation of the Gaussian, in arcminutes. */
   readonly smoothing: number;
-  /** Share of the patch that is not seen. */
   readonly masked: number;
   /** True where the last map is 1 where the survey has looked and 0 elsewhere. */
   readonly maskMap: boolean;

@@ -17,7 +17,6 @@ export interface Cosmology {
   /** Matter and, of it, baryons; in units of the critical density today. */
   readonly omegaM: number;
   readonly omegaB: number;
-  /** Hubble's constant in units of 100 km/s/Mpc. */
   readonly h: number;
   /** Slope of the primordial spectrum. */
   readonly ns: number;
@@ -35,7 +34,6 @@ export const expansion = ({ omegaM }: Cosmology, z: number): number =>
 /** Share of matter in the density at redshift z. */
 export const matterAt = (c: Cosmology, z: number): number => c.omegaM * (1 + z) ** 3 / expansion(c, z) ** 2;
 
-/** Comoving distance in Mpc/h. */
 export const distanceTo = (c: Cosmology, z: number): number =>
   HUBBLE_LENGTH * integrate((x) => 1 / expansion(c, x), 0, z, 128);
 
@@ -65,7 +63,6 @@ interface Early {
   readonly waited: number;
   /** Baryon to photon momentum at the drag epoch (5). */
   readonly ratio: number;
-  /** The sound horizon at the drag epoch, in Mpc (6). */
   readonly sound: number;
 }
 
@@ -146,7 +143,6 @@ export function linearPower(c: Cosmology): Power {
   return (k) => height * shape(k);
 }
 
-/** Rms of the density contrast in spheres of this radius in Mpc/h. */
 export function rmsInSpheres(power: Power, radius: number): number {
   const perLogK = (logK: number) => {
     const k = Math.exp(logK);

@@ -20,7 +20,6 @@ export const LAST_MESSAGE_BYTES = 4096;
 
 export interface LaneShape {
   readonly slots: number;
-  /** Rows a slot holds at most. */
   readonly rows: number;
 }
 

@@ -163,7 +163,6 @@ function fill(
   }
 }
 
-/** Brings all samples of a slot to their rows, unless the training thread took some back. How many were claimed. */
 function fillPart(
   orders: LoaderThreadOptions,
   words: Int32Array,

@@ -9,7 +9,6 @@ import { view } from "../columns/variables.ts";
 
 export type Values = ArrayLike<number> | ArrayLike<bigint>;
 
-/** A column, array, variable or dataset. */
 export interface PreviewField {
   readonly name: string;
   /** The first dimension numbers the samples. */
@@ -26,7 +25,6 @@ export interface PreviewField {
   readonly read: ((first: number, count: number) => Values) | null;
 }
 
-/** Samples that can be looked at. */
 export interface Pictures {
   readonly field: string;
   readonly count: number;
@@ -39,7 +37,6 @@ export interface Pictures {
 
 export interface Preview {
   readonly path: string;
-  /** "npz archive", "images in class folders", ... */
   readonly kind: string;
   /** The size of the files; null where they are too many to be looked at. */
   readonly bytes: number | null;
@@ -124,7 +121,6 @@ export function openSamples(
   };
 }
 
-/** Inputs that are images of bytes. */
 export const imagesOf = (sampleAt: SampleAt) => (index: number): Raster => {
   const { input: { data, shape, strides } } = sampleAt(index);
   return { values: data, shape, strides: strides ?? rowMajor(shape), isImage: true };

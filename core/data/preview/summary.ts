@@ -6,7 +6,6 @@ import { formatBytes, formatPlural } from "../../base/format.ts";
 
 // A preview in numbers: ranges, missing values, how often each value occurs, the first samples.
 
-/** Plain data, as --json prints it. */
 export interface Summary {
   readonly path: string;
   readonly kind: string;
@@ -56,7 +55,6 @@ const LARGEST_ROW = 2 ** 26;
 const MOST_COUNTED = 20;
 const EXAMPLES = 5, EXAMPLE_VALUES = 6, EXAMPLE_FIELDS = 16;
 
-/** Summarises the first samples, or one. */
 export function summarise(preview: Preview, sample: number | null): Summary {
   const { path, kind, bytes, samples, row = "sample", noun, facts, fields, classes } = preview;
   const readable = fields.filter(({ read }) => read !== null).length;

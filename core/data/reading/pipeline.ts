@@ -48,7 +48,6 @@ function openLevels(levels: Float32Array): (bytes: Uint8Array, into: Uint8Array)
 
 /** Reads all samples of a part. Never used by two threads: each opens its own. */
 export interface WholeReader {
-  /** Writes each sample's row; throws what ends the run. */
   readPart(indices: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array): void;
   /** The shape of one stored input, before it is cropped or turned. */
   readonly stored: readonly number[];

@@ -101,9 +101,7 @@ export interface Threaded {
   readonly reader: ReaderSpec;
   /** From a sample's number in the source to its index in the files; the same where it is null. In shared memory. */
   readonly indices: Int32Array | null;
-  /** Samples in the source. */
   readonly length: number;
-  /** One row of a raw batch. */
   readonly input: Field;
   readonly target: Field;
   /** The floats that each byte of each channel becomes, where threads make floats of bytes; in shared memory. */

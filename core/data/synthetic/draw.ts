@@ -16,7 +16,6 @@ export interface Spec {
   readonly model: Config["model"];
 }
 
-/** The most memory that made-up data takes. */
 const MOST_BYTES = 512 * 2 ** 20;
 
 export function checkCount({ role, samples }: Pick<Spec, "role" | "samples">): void {

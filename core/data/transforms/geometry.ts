@@ -56,7 +56,6 @@ export function rowMajor(shape: readonly number[]): number[] {
   return strides;
 }
 
-/** A part of each plane. */
 function cut(from: Planes, top: number, left: number, height: number, width: number): Planes {
   const offset = top * from.row + left * from.column;
   return { ...from, starts: from.starts.map((start) => start + offset), height, width };

@@ -14,7 +14,6 @@ import type { DataSettings } from "../../models/user/library.ts";
 
 export type UserSplit = "train" | "val";
 
-/** Samples that are read on demand. */
 export interface OnDemandSamples {
   readonly length: number;
   batch(ids: readonly number[], epoch: number): unknown;
@@ -35,7 +34,6 @@ export interface OwnSpec extends ReaderSpec {
 
 const like = (path: string) => `${path} has samples to read as they are asked for (length and batch)`;
 
-/** The reader of the thread that has the samples already. */
 export const mainThreadReader = (
   samplesOf: (spec: OwnSpec) => OnDemandSamples,
 ): ReaderModule<OwnSpec> => ({ openWhole: (spec) => reader(spec, samplesOf(spec)) });

@@ -60,7 +60,6 @@ export function scanCells(
   }
 }
 
-/** The cell as text. */
 export function cellText(bytes: Uint8Array, from: number, to: number): string {
   return decoder.decode(bytes.subarray(from, to)).replaceAll('""', '"');
 }

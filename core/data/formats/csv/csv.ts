@@ -15,10 +15,8 @@ interface TableLayout {
   readonly names: readonly string[];
   /** The first column has no name: what pandas writes there is the number of the row. */
   readonly numbered: boolean;
-  /** Where the numbers begin, and how many lines are before them. */
   readonly start: number;
   readonly linesBefore: number;
-  /** One line for the user. */
   readonly text: string;
 }
 

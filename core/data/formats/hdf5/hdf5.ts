@@ -150,7 +150,6 @@ function libraryRows({ file, name, shape, chunk, width }: DatasetStorage, lead: 
 
 // HDF5 files by HDF5's own library: all that our reader (own.ts) doesn't foresee.
 
-/** The file stays open while `use` runs. */
 export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
   const library = hdf5Library();
   const size = Deno.statSync(path).size;
@@ -292,7 +291,6 @@ export type { Hdf5 };
 
 const SIGNATURE = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
 
-/** True where these first bytes of a file say HDF5. */
 export const isHdf5 = (head: Uint8Array): boolean => SIGNATURE.every((byte, i) => head[i] === byte);
 
 /** Must have come to its end before the file is opened: brings HDF5's library if this file needs it. */
@@ -300,7 +298,6 @@ export async function loadHdf5For(path: string): Promise<void> {
   if (readOwn(path) === null) await loadHdf5();
 }
 
-/** Opens a file, which stays open while `use` runs. */
 export function withHdf5<R>(path: string, use: (content: Hdf5) => R): R {
   const own = readOwn(path);
   if (own) return use(own);

@@ -206,7 +206,6 @@ function readChunks(file: FileView, layout: Chunked, dataset: Shape): ChunkTable
   return table;
 }
 
-/** A table of chunks that were never written. */
 const emptyTable = (cells: number): ChunkTable => ({
   addresses: new Float64Array(new SharedArrayBuffer(8 * cells)).fill(-1),
   sizes: new Uint32Array(new SharedArrayBuffer(4 * cells)),

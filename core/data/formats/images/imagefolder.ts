@@ -146,7 +146,6 @@ export function openImageFolder({ data, training: { seed }, model }: DataRequest
   };
 }
 
-/** True where `auto` takes this folder for one: there are images in one of its folders. */
 export function looksLikeImages(root: string): boolean {
   const inside = (folder: string) =>
     quietly(() => [...Deno.readDirSync(folder)].some(({ name }) => IMAGE.test(name)));

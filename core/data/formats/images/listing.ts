@@ -57,7 +57,6 @@ export function listImages(root: string): Listed {
 
 export const imageCount = ({ ends }: Listing): number => ends.length;
 
-/** The class of an image. */
 export const labelOf = (listing: Listing, index: number): number => listing.labels[folderOf(listing, index)];
 
 /** Its path, from the root that the user named. */

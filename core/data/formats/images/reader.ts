@@ -56,7 +56,6 @@ const little32 = (file: Uint8Array, at: number): number =>
 
 export interface ImagesSpec extends ReaderSpec {
   readonly listing: Listing;
-  /** The machine's libturbojpeg, where it has one. */
   readonly turbo: string | null;
 }
 

@@ -191,7 +191,6 @@ function candidates(root: string, name: string, dimensions: number): string[] {
   );
 }
 
-/** True where `auto` takes this folder for MNIST. */
 export const looksLikeMnist = (root: string): boolean => find(root, "train-images", 3) !== undefined;
 
 /** A file that may not be looked at counts as there: reading it then says why it can't be. */
@@ -276,7 +275,6 @@ function idxPreview(path: string): Preview {
 /** With classes up to 255, so that no label is refused: which there are is what somebody wants to see. */
 const MOST_CLASSES = 256;
 
-/** Shows MNIST's folder, or one idx file. */
 export const previewMnist = <R>(path: string, use: (preview: Preview) => R): R =>
   use(IDX_NAME.test(path) ? idxPreview(path) : mnistPreview(path));
 

@@ -22,7 +22,6 @@ interface NpyHeader {
   /** The first index varies fastest. */
   readonly fortran: boolean;
   readonly bigEndian: boolean;
-  /** The place of the first number. */
   readonly start: number;
   /** In place of numbers that can be read: why not, to be put after the array's name. */
   readonly unusable?: string;
@@ -188,7 +187,6 @@ function archive(file: FileBytes): Column[] {
 const ENDING = ".npy";
 const isArray = (name: string) => name.endsWith(ENDING);
 
-/** True where `auto` takes this folder for arrays. */
 export const looksLikeArrays = (path: string): boolean => isFolder(path) && namesIn(path).some(isArray);
 
 function folder(path: string, open: (path: string) => FileBytes): Column[] {
@@ -276,7 +274,6 @@ function columnsOf(file: FileBytes): Column[] {
   }));
 }
 
-/** One column of a row-major table, as bytes. */
 function everyNth(table: Uint8Array, first: number, step: number, width: number): Uint8Array {
   const column = new Uint8Array(table.length / step);
   for (let at = 0, from = first * width; at < column.length; at += width, from += step * width) {

@@ -16,7 +16,6 @@ export interface NpyArray {
   readonly name: string;
   readonly shape: readonly number[];
   readonly dtype: DType;
-  /** Its bytes in order, in whatever pieces. */
   pieces(): Iterable<Uint8Array>;
 }
 

@@ -13,7 +13,6 @@ export interface EncodedSpec extends ReaderSpec {
   readonly bytes: Float64Array;
   readonly starts: Int32Array;
   readonly targetBytes: number;
-  /** The machine's libturbojpeg, where it has one. */
   readonly turbo: string | null;
 }
 
@@ -48,7 +47,6 @@ function openEncoded(spec: EncodedSpec): Reader {
   };
 }
 
-/** Width and height of an image, without decoding it. */
 export function encodedSize(
   spec: EncodedSpec,
   index: number,

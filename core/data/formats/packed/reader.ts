@@ -82,10 +82,8 @@ export const damaged = (path: string): BadSample =>
     "is damaged: its checksum is wrong (delete the shard and run the same pack command again, and it is written anew)",
   );
 
-/** Open at one time, in one thread. */
 const MOST_OPEN = 256;
 
-/** The shards' bytes, by their numbers. */
 export function openShards(folder: string, names: readonly string[]) {
   const open = new Map<number, number>(); // in the order of their opening
   const path = (shard: number) => join(folder, names[shard]);

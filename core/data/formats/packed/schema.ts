@@ -34,10 +34,8 @@ export interface Schema {
 
 /** The source of the samples. Two origins with one hash give the same bytes. */
 export interface Origin {
-  /** "2lpt", "imagefolder", ... */
   readonly kind: string;
   readonly hash: string;
-  /** One line for the user. */
   readonly said: string;
   /** More about the samples, such as the parameters of a simulation. Plain JSON, covered by the hash. */
   readonly facts?: Readonly<Record<string, unknown>>;
@@ -133,7 +131,6 @@ export const unspelled = (name: unknown): DType | undefined =>
 // The plan says what is packed into which shards. All of it follows from the plan, so every rank has the same.
 
 export interface Plan {
-  /** The folder. */
   readonly out: string;
   readonly schema: Schema;
   /** All of them; the last `val` are to validate with. */

@@ -277,7 +277,6 @@ async function writeOne(
   await writeText(noteOf(plan, name), JSON.stringify({ name, samples, ...written }));
 }
 
-/** True where an earlier run, or one that was killed, has written this shard whole. */
 function isThere(plan: Plan, shard: PlannedShard): boolean {
   const path = join(plan.out, shard.name);
   if (sizeOf(path) < 0) return false;
