@@ -11,7 +11,7 @@ export interface MpiFolder {
   readonly path: string;
 }
 
-/** What sites' modules and Python's environments set. Intel's lies deeper. */
+/** Variables that sites' modules and Python's environments set. Intel's library lies deeper. */
 const VARIABLES: readonly [name: string, ...below: string[]][] = [
   ["MPI_HOME", "lib", "lib64"],
   ["MPI_ROOT", "lib", "lib64"],
@@ -70,7 +70,7 @@ function beside(program: string): string[] {
 const around = (program: string): string[] =>
   ["lib", "lib64", "lib/release"].map((name) => join(dirname(program), "..", name));
 
-/** What the loader would find by name. */
+/** The library that the loader would find by name. */
 function systemLibraries(env: Env): string[] {
   for (const program of ["ldconfig", "/sbin/ldconfig"]) {
     try {
@@ -108,7 +108,6 @@ export interface FoundMpi {
   readonly rejected: readonly Rejected[];
 }
 
-/** What a person calls each. */
 export const MPI_NAMES: Readonly<Record<MpiAbi, string>> = {
   openmpi: "Open MPI",
   mpich: "MPICH or one of its family",
@@ -151,7 +150,7 @@ function theNamed(path: string): MpiLibrary {
   const from = "HPCTRAIN_MPI";
   const isFile = /\.so(\.|$)/.test(basename(path));
   const found = isFile
-    // What it is when its name does not tell: seen when it is opened.
+    // The interface of a library whose name does not tell it: seen when it is opened.
     ? { path, abi: abiOf(realPath(path)) ?? "mpich" }
     : [path, join(path, "lib"), join(path, "lib64")].flatMap(librariesAt)[0];
   const elf = found ? readElf(found.path) : "there is no MPI library in it";
@@ -163,7 +162,7 @@ function theNamed(path: string): MpiLibrary {
   );
 }
 
-/** Which libraries can talk to what started this process: of the first tier where there is one, else of the next. */
+/** Libraries that can talk to what started this process: those of the first tier where there is one, else of the next. */
 function whatFits(env: Env): { tiers: readonly (readonly MpiAbi[])[]; why: string } {
   if (env.OMPI_COMM_WORLD_SIZE) {
     return {
@@ -183,7 +182,6 @@ function whatFits(env: Env): { tiers: readonly (readonly MpiAbi[])[]; why: strin
   return { tiers: [["openmpi", "mpich", "standard"]], why: "" };
 }
 
-/** What to say when none was found. */
 export function noMpiSentence(rejected: readonly Rejected[]): string {
   const looked = rejected.map(({ dir, from, reason }) => `\n  ${dir} (${from}): ${reason}`).join("");
   return (looked
@@ -200,7 +198,7 @@ function librariesAt(path: string): { path: string; abi: MpiAbi }[] {
   if (itself) return [{ path, abi: itself }];
   const names = listFolder(path);
   return FILES.flatMap(([pattern, abi]) =>
-    // Of libmpi.so.40 and libmpi.so.40.30.4 the shorter is the link that was made to be loaded.
+    // The shorter of libmpi.so.40 and libmpi.so.40.30.4 is the link that was made to be loaded.
     names.filter((name) => pattern.test(name)).sort((a, b) => a.length - b.length).slice(0, 1)
       .map((name) => ({ path: join(path, name), abi }))
   );

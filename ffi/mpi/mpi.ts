@@ -17,11 +17,11 @@ import { preload } from "../preload.ts";
 // An MPI window as the memory that the ranks of one host see of each other.
 
 interface MpiWindow extends Pick<Window, "takes" | "allReduce" | "barrier"> {
-  /** Where this rank's part begins that is for its caller. */
+  /** The beginning of this rank's part that is for its caller. */
   readonly address: bigint;
 }
 
-/** What a window needs of an open MPI. */
+/** A window needs these calls of an open MPI. */
 export interface MpiForWindow {
   readonly calls: Calls;
   readonly constants: Constants;
@@ -96,7 +96,7 @@ function combineBy(
 
 // Opens an MPI library and makes its calls, all of them in the thread that opened it.
 
-/** Of numbers of 16 bits it knows none: not every library has them. */
+/** It has no numbers of 16 bits: not every library knows them. */
 export interface Mpi extends Transport {
   readonly abi: MpiAbi;
 }
@@ -148,7 +148,10 @@ export function openMpi(path: string, rest: OnWait | null = null, most = MOST): 
   };
 }
 
-/** Of Open MPI's ways to make a window UCX's has nothing to do with one host's memory, and complains without its network. */
+/**
+ * UCX is one of Open MPI's ways to make a window. It is no use for one host's memory, and complains without its
+ * network.
+ */
 function leaveUcxOut(): void {
   if (!Deno.env.has("OMPI_MCA_osc")) Deno.env.set("OMPI_MCA_osc", "^ucx");
 }
@@ -272,7 +275,7 @@ function load(path: string, rest: OnWait | null): { calls: Calls; abi: MpiAbi; c
   }
 }
 
-/** Of more bytes than one call of MPI counts: rare enough to open the library for it. */
+/** Moves more bytes than one call of MPI counts: rare enough to open the library for it. */
 function copy(into: bigint, from: bigint, bytes: number): void {
   const libc = Deno.dlopen("libc.so.6", {
     memcpy: { parameters: ["usize", "usize", "usize"], result: "usize" },
@@ -302,7 +305,7 @@ export const shortVersion = (text: string): string =>
     .replace(/^MPI VERSION\s*:\s*/i, "").replace(/\bversion\s*:?\s*/i, "").replace(/\bv(?=\d)/, "")
     .replaceAll(/\s+/g, " ").trim();
 
-// What an MPI library says it is, before anybody starts it: MPI allows this one question.
+// The version that an MPI library reports before anybody starts it: MPI allows this one question.
 
 const ROOM = 8192; // MPI_MAX_LIBRARY_VERSION_STRING of MPICH, the largest
 

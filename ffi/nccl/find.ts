@@ -38,7 +38,6 @@ export function findNccl(
   return { chosen: null, rejected };
 }
 
-/** What to say when none was found. */
 export function noNcclSentence(rejected: readonly Rejected[]): string {
   const looked = rejected.map(({ dir, from, reason }) => `\n  ${dir} (${from}): ${reason}`).join("");
   return (looked
@@ -61,7 +60,7 @@ function theNamed(named: string): NcclLibrary {
   );
 }
 
-/** What sites' modules set. */
+/** Variables that sites' modules set. */
 const VARIABLES = ["NCCL_HOME", "NCCL_ROOT", "EBROOTNCCL", "NCCL_DIR", "CONDA_PREFIX"];
 
 /** A generator, because the last one costs a program's start and is often not needed. */
@@ -84,7 +83,7 @@ function* placesOf(torch: string, env: Env): Generator<NcclLibrary> {
   for (const path of systemLibraries(env)) yield { path, from: "the system's libraries" };
 }
 
-/** What the loader would find by name. */
+/** The library that the loader would find by name. */
 function systemLibraries(env: Env): string[] {
   for (const program of ["ldconfig", "/sbin/ldconfig"]) {
     try {

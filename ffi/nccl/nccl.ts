@@ -71,7 +71,7 @@ interface Known {
   readonly what: string;
 }
 
-/** What is known of released versions, from their own notes. */
+/** Known faults of released versions, from their own notes. */
 const KNOWN: readonly Known[] = [
   {
     before: 22903,
@@ -93,7 +93,7 @@ export type Comm = bigint;
 export interface Nccl {
   /** "NCCL 2.30.7". */
   readonly version: string;
-  /** What is known against this version, or null. */
+  /** The known faults of this version, or null. */
   readonly against: string | null;
   newId(): Uint8Array;
   /** Comes back at once; the communicator is there when `state` says 0. Null where NCCL refused. */
@@ -104,7 +104,7 @@ export interface Nccl {
   broadcast(at: bigint, count: number, type: NcclType, root: number, comm: Comm, stream: bigint): number;
   allGather(from: bigint, into: bigint, count: number, type: NcclType, comm: Comm, stream: bigint): number;
   reduceScatter(from: bigint, own: bigint, count: number, type: NcclType, comm: Comm, stream: bigint): number;
-  /** What is queued inside is launched as one. */
+  /** Launches the calls of `body` as one. */
   group(body: () => void): number;
   finalize(comm: Comm): number;
   destroy(comm: Comm): number;
@@ -213,7 +213,7 @@ export interface CudaEvents {
   useDevice(index: number): void;
   create(timing: boolean): bigint;
   record(event: bigint, stream: bigint): void;
-  /** What is queued on the stream from here on begins after the event. */
+  /** Work that is queued on the stream from here on begins after the event. */
   wait(stream: bigint, event: bigint): void;
   done(event: bigint): boolean;
   /** Seconds between two events that were made with timing and are done. */

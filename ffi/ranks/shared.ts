@@ -23,7 +23,7 @@ export interface Segment {
   free(): void;
 }
 
-/** What its maker and those who map it may not use: the first bytes tell it. */
+/** The maker and those who map it may not use the first bytes: they identify it. */
 const PREFACE = 4096;
 const TOKEN_AT = 2048, TOKEN_BYTES = 16;
 
@@ -139,7 +139,7 @@ export interface SharedMemory {
   readonly heads: readonly bigint[];
 }
 
-/** What this rank has for the others to map; or why it can't have it. */
+/** The memory that this rank offers to the others; or why it can't have it. */
 export function offerMemory(): Segment | string {
   const host = openHostMemory();
   if (host === null) return "the system's library has no semaphores";
@@ -227,7 +227,7 @@ function mapAll(rank: number, own: Segment, claims: readonly SegmentHandle[]): b
 
 const ROOM = 1024;
 
-/** What each rank says, in few words. */
+/** A short message of each rank. */
 function gather(window: Window, size: number, text: string): string[] {
   const { bytes: all, address: at } = fixedBytes(ROOM * size);
   new TextEncoder().encodeInto(text, all.subarray(0, ROOM - 1));

@@ -12,9 +12,9 @@ import {
 // TCP connections as the system has them, by their descriptors: they can be handed to another thread, and move bytes
 // straight from and to native memory. No call waits but `poll`.
 
-/** What a call gives that could not do anything yet, or never will again. */
+/** The result of a call that could not do anything yet, or never will again. */
 export const AGAIN = -1, LOST = -2;
-/** What one can wait for, or has come to be: bytes to read, room to write, an end. */
+/** Events of a descriptor: bytes to read, room to write, an end. */
 export const READABLE = 1, WRITABLE = 4, ENDED = 8 | 16 | 32;
 
 const SYMBOLS = {
@@ -37,7 +37,7 @@ const SYMBOLS = {
   __errno_location: { parameters: [], result: "pointer" },
 } as const;
 
-// Of Linux, the same on x86-64 and aarch64.
+// Numbers of Linux, the same on x86-64 and aarch64.
 const AF_INET = 2, AF_INET6 = 10;
 const SOCK_STREAM = 1, SOCK_NONBLOCK = 0o4000, SOCK_CLOEXEC = 0o2000000;
 const KIND = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -82,7 +82,7 @@ export function connect(host: string, port: number): number | null {
   return null;
 }
 
-/** Whether what was begun has failed. */
+/** True when the connection that was begun has failed. */
 export function hasFailed(descriptor: number): boolean {
   const code = new Int32Array(1);
   return native().getsockopt(descriptor, SOL_SOCKET, SO_ERROR, code, new Uint32Array([4])) !== 0 ||
@@ -136,7 +136,7 @@ export interface Poll {
   add(descriptor: number, events: number): void;
   /** Until something has happened to one of them, or so many milliseconds. */
   wait(ms: number): void;
-  /** What has happened to the one that was added so many before. */
+  /** The events of the descriptor that was added as number `place`. */
   happened(place: number): number;
 }
 
@@ -172,7 +172,7 @@ function nameOf(host: string, port: number): readonly [Uint8Array<ArrayBuffer>, 
 /** The connections of one rank: numbers, so that another thread can be told of them. */
 export interface Connections {
   readonly rank: number;
-  /** Of each rank; that of this one is none. */
+  /** The descriptor of each rank; this one has none. */
   readonly descriptors: readonly number[];
   /** Each rank's name for people. */
   readonly names: readonly string[];

@@ -1,12 +1,10 @@
-// What carries bytes between ranks, whatever it is made of, and the arithmetic that adds them up.
-
-// What moves tensors between ranks on CPUs: MPI, memory that ranks share, or TCP. Blocking collectives of all ranks,
-// on native memory by address, called from one thread.
+// Transports between ranks on CPUs (MPI, memory that ranks share, or TCP), and the arithmetic that adds up their
+// bytes. Collectives block, work on native memory by address, and are called from one thread.
 
 export type ElementType = "f32" | "f64" | "bf16" | "f16" | "i32" | "i64" | "u8";
 export type ReduceOp = "sum" | "max" | "min";
 
-/** Of an element. */
+/** The bytes of an element. */
 export const BYTES: Readonly<Record<ElementType, number>> = {
   f32: 4,
   f64: 8,

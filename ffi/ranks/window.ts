@@ -2,11 +2,8 @@
 import { LibraryError } from "../errors.ts";
 import { BYTES, type Combine, type ElementType, type ReduceOp } from "./transport.ts";
 
-// What libc has for memory that processes of one host share: copies, semaphores to sleep at, and how much room there
-// is.
-
 interface HostMemory {
-  /** Whether so many bytes leave half of what is free to others: one who writes beyond the room is killed. */
+  /** True when so many bytes leave half of what is free to others: one who writes beyond the room is killed. */
   room(bytes: number): boolean;
   copy(into: bigint, from: bigint, bytes: bigint): void;
   /** Makes a semaphore of processes, at zero. */
@@ -28,7 +25,7 @@ const semaphores = {
   clock_gettime: { parameters: ["i32", "buffer"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** Where POSIX keeps shared memory on Linux. */
+/** POSIX keeps shared memory there on Linux. */
 const PLACE = new TextEncoder().encode("/dev/shm\0");
 // struct statvfs of 64-bit Linux: in words, the size of a block, and how many are to be had.
 const BLOCK = 1, AVAILABLE = 4, WORDS = 32;
@@ -94,7 +91,7 @@ function load() {
 export interface Window {
   /** In place; any memory. Where it lies in all ranks' `data`, every rank gives the same place in it. */
   allReduce(at: bigint, count: number, type: ElementType, op: ReduceOp): void;
-  /** Whether these bytes are in this rank's `data`, or so few that they pass through in one piece. */
+  /** True when these bytes are in this rank's `data`, or so few that they pass through in one piece. */
   takes(at: bigint, bytes: number): boolean;
   broadcast(at: bigint, bytes: number, root: number): void;
   allGather(into: bigint, own: bigint, bytes: number): void;
@@ -102,26 +99,26 @@ export interface Window {
   barrier(): void;
 }
 
-/** What is there of each rank, at addresses of this process. */
+/** The parts of each rank, at addresses of this process. */
 export interface Memory {
   readonly rank: number;
-  /** Of each rank: semaphores and two slots, HEAD bytes. */
+  /** Semaphores and two slots of each rank, HEAD bytes. */
   readonly heads: readonly bigint[];
-  /** Of each rank: memory for its caller, of so many bytes; none yet where it is empty. */
+  /** Memory of each rank for its caller, of so many bytes; none yet where it is empty. */
   readonly data: readonly bigint[];
   readonly bytes: number;
   readonly host: HostMemory;
   readonly combine: Combine;
-  /** Which semaphores: a part of the ranks has others than all of them. */
+  /** The semaphores to use: a part of the ranks has others than all of them. */
   readonly bank: 0 | 1;
 }
 
 const SEMAPHORE = 64, ROUNDS = 16, BANKS = 2, PAGE = 4096;
-/** What is larger passes through a slot in pieces. */
+/** Larger data passes through a slot in pieces. */
 const SLOT = 256 * 1024;
 /** Up to this size each rank adds up all for itself, which takes one meeting; of what is larger, its part. */
 const SMALL = 64 * 1024;
-/** What a rank has of its own for others to see, beside its caller's memory. */
+/** The memory that a rank offers to the others, beside its caller's memory. */
 export const HEAD = PAGE + 2 * SLOT;
 /** Neighbouring ranks write no line of the cache together. */
 const LINE = 64;
