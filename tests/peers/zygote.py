@@ -143,7 +143,7 @@ def serve(name, owner):
             connection, _ = listener.accept()
             assert_same_user(socket, connection)
             arguments, folder, environment, streams = receive(socket, connection)
-            warm(imported_by(arguments))
+            warm(imported_by(arguments, folder))
             child = os.fork()
             if child == 0:
                 signal.set_wakeup_fd(-1)
@@ -200,11 +200,14 @@ def receive(socket, connection):
     return *decode(b"".join(parts)), streams
 
 
-def imported_by(arguments):
+def imported_by(arguments, folder):
     """Those slow modules that a program's own lines import."""
     import re
 
-    source = arguments[1] if arguments[0] == "-c" else open(arguments[0]).read()
+    try:
+        source = arguments[1] if arguments[0] == "-c" else open(os.path.join(folder, os.fsencode(arguments[0]))).read()
+    except (OSError, ValueError):
+        return set()  # the program's own run reports it
     found = re.findall(r"^\s*(?:import|from) +(torch\.export|torchvision)\b", source, re.MULTILINE)
     return set(found)
 
