@@ -64,7 +64,7 @@ async function pytorch(python: string): Promise<Times> {
     JSON.stringify(ALL_REDUCE_SIZES),
   ];
   const said = await run(python, args, { OMP_NUM_THREADS: "1" });
-  return JSON.parse(said.split("\n").find((line) => line.startsWith("["))!);
+  return JSON.parse(said.split("\n").find((line) => line.startsWith("[")) ?? "");
 }
 
 async function run(
@@ -83,7 +83,7 @@ async function run(
 /** With two ranks the bus carries as many bytes as are added up. */
 function rowOf(size: number, seconds: number[]): string[] {
   const cell = (s: number) => `${(1e6 * s).toFixed(0)} us, ${(size / s / 1e9).toFixed(2)} GB/s`;
-  const gloo = seconds.at(-1)!;
+  const gloo = seconds[seconds.length - 1];
   return [
     formatBytes(size),
     ...seconds.map(cell),

@@ -1,4 +1,5 @@
 // `scripts/bench overlap`: how much of the all-reduce the backward pass hides, on one host and on two simulated ones.
+import { messageOf } from "../core/base/errors.ts";
 import { join } from "@std/path";
 import { type Host, openHost, turns } from "./contestant.ts";
 import {
@@ -88,7 +89,7 @@ function connect(
   } catch (error) {
     const why = error instanceof Deno.errors.NotFound
       ? "ip or tc is not installed (apt-get install iproute2)"
-      : (error as Error).message;
+      : messageOf(error);
     throw new Error(
       `Two hosts with a cable between them take root and the right to make namespaces: ${why}.`,
     );

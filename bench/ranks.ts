@@ -92,12 +92,12 @@ export const TORCHRUN_ENV = { OMP_NUM_THREADS: "1", PYTHONDONTWRITEBYTECODE: "1"
 
 /** Reads what peers/ddp.py printed: when its steps ended, and the samples of a step of all ranks. */
 export const torchrunOutput = (said: string): { done: number[]; batch: number } =>
-  JSON.parse(said.split("\n").find((line) => line.startsWith("{"))!);
+  JSON.parse(said.split("\n").find((line) => line.startsWith("{")) ?? "");
 
 /** When all were warm and none had ended: a run that is alone at its end has the machine for itself there. */
 function beside(runs: readonly (readonly number[])[], warm: number): number[][] {
   const from = Math.max(...runs.map((done) => done[warm]));
-  const to = Math.min(...runs.map((done) => done.at(-1)!));
+  const to = Math.min(...runs.map((done) => done[done.length - 1]));
   const inside = runs.map((done) => done.filter((t) => t >= from && t <= to));
   const fewest = Math.min(...inside.map((done) => done.length));
   if (fewest >= 3) return inside;
@@ -108,7 +108,7 @@ function beside(runs: readonly (readonly number[])[], warm: number): number[][] 
 
 /** Steps a second of runs that went on beside each other, of all together; `runs`: Unix seconds at which steps ended. */
 export const rateBeside = (runs: readonly (readonly number[])[], warm: number): number =>
-  beside(runs, warm).reduce((sum, done) => sum + (done.length - 1) / (done.at(-1)! - done[0]), 0);
+  beside(runs, warm).reduce((sum, done) => sum + (done.length - 1) / (done[done.length - 1] - done[0]), 0);
 
 /**
  * The same if each step of theirs took as long as the slowest one's, as it does with ranks, which wait for each other: what

@@ -10,6 +10,10 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
+/** The keys of a record, with the type that its declaration gives them. */
+export const keysOf = <K extends string>(record: Readonly<Record<K, unknown>>): K[] =>
+  Object.keys(record) as K[];
+
 /** A description of the machine without its names. */
 export function machine() {
   const find = (path: string, pattern: RegExp) => pattern.exec(Deno.readTextFileSync(path))?.[1] ?? "unknown";

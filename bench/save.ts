@@ -2,7 +2,7 @@
 // the same tensors to the same disk.
 import { join } from "@std/path";
 import { type Contestant, type Host, openHost, startContestant, turns } from "./contestant.ts";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { keysOf, machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import { SAVE_SIZES, type Saved } from "./workloads.ts";
 import type { Programs } from "./step.ts";
 
@@ -15,7 +15,7 @@ const SIDES = {
   plain: "torch.save",
 } as const;
 type Side = keyof typeof SIDES;
-const sides = Object.keys(SIDES) as Side[];
+const sides = keysOf(SIDES);
 
 type Rounds = Record<Side, Saved[]>;
 

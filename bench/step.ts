@@ -1,5 +1,6 @@
 // `scripts/bench step` and `scripts/bench shards`: time of a step beside PyTorch, time to the first step, and what
 // --deterministic=world costs.
+import { messageOf } from "../core/base/errors.ts";
 import {
   type Contestant,
   type Host,
@@ -10,7 +11,7 @@ import {
   turns,
 } from "./contestant.ts";
 import { dirname, join } from "@std/path";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { keysOf, machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import { type Name, workloads } from "./workloads.ts";
 
 // From starting a program to its first training step done, with its files in the page cache and not.
@@ -129,7 +130,7 @@ async function measure(p: Programs, host: Host, name: Name): Promise<Measured> {
       first.set(side, await contestant.round(WARM_UP));
     } catch (error) {
       if (side !== "compile") throw error; // it needs a C++ compiler, which a machine may lack
-      missing[side] = (error as Error).message.split("\n").at(-1)!.replaceAll(/\/\S*\//g, ""); // no paths
+      missing[side] = messageOf(error).split("\n").slice(-1).join().replaceAll(/\/\S*\//g, ""); // no paths
     }
   }
   sameTraining(name, first);
@@ -191,7 +192,7 @@ export async function stepBenchmark(p: Programs): Promise<void> {
     console.log(`This machine is busy (load ${about.load}): the figures will not say much.`);
   }
   const steps = {} as Record<Name, Measured>;
-  for (const name of Object.keys(workloads) as Name[]) {
+  for (const name of keysOf(workloads)) {
     console.log(workloads[name].title);
     steps[name] = await measure(p, host, name);
     for (const row of stepRows(name, steps[name])) console.log(`  ${row.join("  ")}`);
@@ -238,12 +239,12 @@ function stepRows(name: Name, m: Measured): string[][] {
 }
 
 function startRows(warm: Starts["warm"], cold: Starts["cold"]): string[][] {
-  return ["hpctrain", "eager"].map((side) => {
+  return (["hpctrain", "eager"] as const).map((side) => {
     const cells = [warm, cold].flatMap((s) => {
       const own = median(s[side]);
       return [`${own.toFixed(2)} s`, times(median(s.eager) / own)];
     });
-    return [SHOWN[side as Side], ...cells];
+    return [SHOWN[side], ...cells];
   });
 }
 
@@ -262,10 +263,10 @@ function write(
     versions,
     taken: host.taken,
     stepMicroseconds: Object.fromEntries(
-      Object.entries(steps).map(([name, m]) => [name, {
-        title: workloads[name as Name].title,
-        stepsPerRound: workloads[name as Name].steps,
-        ...m,
+      keysOf(steps).map((name) => [name, {
+        title: workloads[name].title,
+        stepsPerRound: workloads[name].steps,
+        ...steps[name],
       }]),
     ),
     startSeconds: { ...starts, note: COLD },
@@ -273,7 +274,7 @@ function write(
   writeResults("step", results);
   const stepTable = table(
     ["Training step", "", "Median", "Spread", "Speed against eager", "Peak memory"],
-    (Object.keys(steps) as Name[]).flatMap((name) => stepRows(name, steps[name])),
+    (keysOf(steps)).flatMap((name) => stepRows(name, steps[name])),
   );
   const startTable = table(
     ["Start to first step done", "Warm", "Against Python", "Cold", "Against Python"],
@@ -316,18 +317,18 @@ async function measureShards({ worker }: Programs, name: Name): Promise<Measured
   const losses: number[] = [];
   const used: number[] = [];
   for (const contestant of running) {
-    const { loss, cpu } = await contestant.round(SHARD_WARM_UP);
+    const { loss, cpu = NaN } = await contestant.round(SHARD_WARM_UP);
     losses.push(loss);
-    used.push(cpu!);
+    used.push(cpu);
   }
   const apart = Math.max(...losses.map((loss) => Math.abs(loss / losses[0] - 1)));
   // Batch norm sees a shard at a time, so with it the losses are others.
   if (name !== "resnet18" && apart > 1e-3) throw new Error(`${name} has the losses ${losses.join(", ")}`);
   for (const [[i, contestant]] of turns(running.entries(), SHARD_ROUNDS)) {
-    const { cpu, peak } = await contestant.round(steps);
-    measured[i].rounds.push(Math.round((cpu! - used[i]) / steps * 1e8) / 100);
+    const { cpu = NaN, peak } = await contestant.round(steps);
+    measured[i].rounds.push(Math.round((cpu - used[i]) / steps * 1e8) / 100);
     measured[i].peak = peak;
-    used[i] = cpu!;
+    used[i] = cpu;
   }
   for (const contestant of running) await contestant.end();
   return measured;
@@ -352,7 +353,7 @@ function rowsOf(name: Name, measured: readonly MeasuredShards[]): string[][] {
 export async function shardsBenchmark(p: Programs): Promise<void> {
   const about = machine(), versions = versionsOf(p);
   const all = {} as Record<Name, MeasuredShards[]>;
-  for (const name of Object.keys(workloads) as Name[]) {
+  for (const name of keysOf(workloads)) {
     all[name] = await measureShards(p, name);
     for (const row of rowsOf(name, all[name])) console.log(row.join("  "));
   }
@@ -368,7 +369,7 @@ export async function shardsBenchmark(p: Programs): Promise<void> {
       "shards take turns; spread is the slowest round less the fastest, against the median.",
       table(
         ["Training step", "--deterministic=world", "Median", "Spread", "Against off", "Peak memory"],
-        (Object.keys(all) as Name[]).flatMap((name) => rowsOf(name, all[name])),
+        keysOf(all).flatMap((name) => rowsOf(name, all[name])),
       ),
     ].join("\n\n"),
   );

@@ -1,7 +1,7 @@
 // `scripts/bench track`: what events, W&B and the console cost a step, in turns with and without them.
 import { delay } from "../deps/async.ts";
 import { MOST } from "./contestant.ts";
-import { machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
+import { keysOf, machine, median, table, versionsOf, writeResults, writeSection } from "./report.ts";
 import { join } from "@std/path";
 import { openTrack } from "../core/run/writer/track.ts";
 import type { Programs } from "./step.ts";
@@ -98,7 +98,7 @@ const SIDES = {
   "both and the gradient's norm, each step": ["--log-interval=1"],
 } as const;
 type Side = keyof typeof SIDES;
-const sides = Object.keys(SIDES) as Side[];
+const sides = keysOf(SIDES);
 
 interface Measured {
   readonly turns: readonly Turn[];
@@ -144,7 +144,7 @@ async function measure(p: Programs, side: Side, hidden: number, seconds = SECOND
     }).output();
     if (!success) throw new Error(new TextDecoder().decode(stderr).slice(-2000));
     const { turns, covered, bytes }: Worked = JSON.parse(
-      new TextDecoder().decode(stdout).trim().split("\n").at(-1)!,
+      new TextDecoder().decode(stdout).trim().split("\n").slice(-1).join(),
     );
     return { turns, events: bytes / covered, wandb: sizeBelow(join(folder, "logs/wandb")) / covered };
   } finally {

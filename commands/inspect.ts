@@ -11,7 +11,7 @@ import { printable } from "../core/base/file_bytes.ts";
 import { parseOptions } from "../core/settings/options.ts";
 import { findSetting, isSettingGroup } from "../core/settings/settings.ts";
 import { isFolder, namesIn } from "../core/data/files.ts";
-import { UserError } from "../core/base/errors.ts";
+import { messageOf, UserError } from "../core/base/errors.ts";
 import { formatBytes, formatCount, formatDuration, formatPlural } from "../core/base/format.ts";
 import { inspectWandb, isWandb } from "./inspect_wandb.ts";
 import { dirname, join } from "../deps/path.ts";
@@ -239,7 +239,7 @@ function lineageBeside({ path, values }: Description): { lineage: Lineage | null
       const lineage = lineageNow(logs);
       if (lineage?.run === run) return { lineage, lines: renderRun(lineagePath(logs), lineage) };
     } catch (error) {
-      return { lineage: null, lines: [(error as Error).message] };
+      return { lineage: null, lines: [messageOf(error)] };
     }
   }
   return { lineage: null, lines: [] };

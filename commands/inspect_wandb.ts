@@ -1,6 +1,6 @@
 // `hpctrain inspect` of a .wandb file: the run that is in it, and how far it can be read.
 import { printable } from "../core/base/file_bytes.ts";
-import { EXIT, UserError } from "../core/base/errors.ts";
+import { EXIT, messageOf, UserError } from "../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural } from "../core/base/format.ts";
 import {
   type Contents,
@@ -50,7 +50,7 @@ function opened(path: string): WandbReader {
   try {
     return openWandbReader(path, false);
   } catch (cause) {
-    throw new UserError("data", `${path}: ${(cause as Error).message}.`, { cause });
+    throw new UserError("data", `${path}: ${messageOf(cause)}.`, { cause });
   }
 }
 

@@ -38,8 +38,9 @@ export async function newFile(argv: string[]): Promise<number> {
       `${file} should end in .ts: hpctrain new ${kind} ${file.replace(/\.\w*$/, "")}.ts.`,
     );
   }
-  writeTemplate(kind as TemplateKind, file);
-  console.log(`Wrote ${file}. Train with it: hpctrain ${TEMPLATE_KINDS[kind as TemplateKind]} ${file}`);
+  const known = kind as TemplateKind;
+  writeTemplate(known, file);
+  console.log(`Wrote ${file}. Train with it: hpctrain ${TEMPLATE_KINDS[known]} ${file}`);
   console.log("For an editor that knows the library: hpctrain types > hpctrain.d.ts, in the same folder.");
   return 0;
 }

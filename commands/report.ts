@@ -1,7 +1,7 @@
 // `hpctrain report`: runs as one HTML file.
 import { writeAll, writeAtomically } from "../core/base/atomic.ts";
 import { parseOptions } from "../core/settings/options.ts";
-import { UserError } from "../core/base/errors.ts";
+import { messageOf, UserError } from "../core/base/errors.ts";
 import { formatBytes } from "../core/base/format.ts";
 import { findRun, NEWEST_RUN, readRun, type RunData } from "../core/run/run_data.ts";
 import { reportPage } from "../core/outputs/report/page.ts";
@@ -55,7 +55,7 @@ function write(path: string, bytes: Uint8Array<ArrayBuffer>): void {
   try {
     writeAtomically(path, (file) => writeAll(file, bytes), { sync: false });
   } catch (error) {
-    const why = (error as Error).message.replace(/\.$/, "");
+    const why = messageOf(error).replace(/\.$/, "");
     throw new UserError("usage", `${path} can't be written: ${why}. Name another file with --out FILE.`, {
       cause: error,
     });

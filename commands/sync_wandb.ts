@@ -1,7 +1,7 @@
 // `hpctrain sync-wandb`: uploads offline runs to a W&B server.
 import { basename, dirname, join } from "../deps/path.ts";
 import { parseOptions } from "../core/settings/options.ts";
-import { EXIT, UserError } from "../core/base/errors.ts";
+import { EXIT, messageOf, UserError } from "../core/base/errors.ts";
 import { formatDuration, formatPlural } from "../core/base/format.ts";
 import { openApi } from "../core/outputs/wandb/sync/api.ts";
 import { caCertsOf, findWandbServer, type WandbServer } from "../core/outputs/wandb/sync/credentials.ts";
@@ -198,7 +198,7 @@ function readHead(path: string): OfflineRun {
   try {
     return offlineRunOf(path);
   } catch (error) {
-    throw new UserError("data", `${path} can't be read: ${(error as Error).message}.`, { cause: error });
+    throw new UserError("data", `${path} can't be read: ${messageOf(error)}.`, { cause: error });
   }
 }
 

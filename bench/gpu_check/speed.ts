@@ -32,7 +32,7 @@ function ours(c: Context, spec: Spec, deterministic: boolean): [string, string[]
 }
 
 /** The last lines of a failure are its reason. */
-const reason = (error: unknown) => String(error).trim().split("\n").at(-1)!.slice(0, 120);
+const reason = (error: unknown) => String(error).trim().split("\n").slice(-1).join().slice(0, 120);
 
 /** Each side in turn, so that each one's memory is seen alone; why a side can't run goes to `missing`. */
 async function startAll(

@@ -95,3 +95,5 @@ export function refused(error: unknown, kind: ExitKind): unknown {
 
 /** V8's words. */
 const NO_MEMORY = "Array buffer allocation failed";
+
+export const messageOf = (error: unknown): string => error instanceof Error ? error.message : String(error);

@@ -1,6 +1,6 @@
 // Bytes of a file by position, so that a checkpoint is never read whole.
 import { clean } from "./terminal.ts";
-import { UserError } from "./errors.ts";
+import { messageOf, UserError } from "./errors.ts";
 
 /** A fault in what a checkpoint file holds. Names out of the file may be in the sentence. */
 export function damaged(path: string, what: string): UserError {
@@ -86,6 +86,6 @@ function openError(path: string, error: unknown): unknown {
   if (error instanceof Deno.errors.PermissionDenied) {
     return new UserError("checkpoint", `${path}: this user may not read the file (see: ls -l ${path}).`);
   }
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = messageOf(error);
   return new UserError("checkpoint", `${path}: can't be read: ${reason}.`, { cause: error });
 }

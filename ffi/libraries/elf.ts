@@ -1,5 +1,6 @@
 // Shared libraries as files: what an ELF file says of itself, and which file a library that is already loaded came
 // from.
+import { messageOf } from "../../core/base/errors.ts";
 
 // Reads the few parts of an ELF file that say whether it can be loaded here.
 
@@ -43,7 +44,7 @@ export function readElf(path: string): Elf | string {
     if (error instanceof Deno.errors.NotFound) return `${name} is missing`;
     if (error instanceof Deno.errors.PermissionDenied) return `${name} can't be read: permission denied`;
     if (error instanceof RangeError) return `${name} is damaged: its tables point outside the file`;
-    return `${name} can't be read: ${(error as Error).message}`;
+    return `${name} can't be read: ${messageOf(error)}`;
   }
 }
 

@@ -2,7 +2,7 @@
 // load.
 import { basename, dirname, join, normalize, resolve } from "../../deps/path.ts";
 import { type Elf, namesSymbols, readElf } from "./elf.ts";
-import { UserError } from "../../core/base/errors.ts";
+import { messageOf, UserError } from "../../core/base/errors.ts";
 
 /** A libtorch that this program can load. */
 export interface Libtorch {
@@ -317,7 +317,7 @@ export function chooseLibtorch(path: string, env: Env = Deno.env.toObject()): st
     Deno.mkdirSync(dirname(file), { recursive: true });
     Deno.writeTextFileSync(file, `${dir}\n`);
   } catch (error) {
-    const why = (error as Error).message;
+    const why = messageOf(error);
     throw new UserError(
       "environment",
       `The choice could not be written to ${file} (${why}). Set HPCTRAIN_LIBTORCH=${dir} instead.`,

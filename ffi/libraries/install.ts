@@ -2,7 +2,7 @@
 // hash.
 import { dirname, join } from "../../deps/path.ts";
 import { statfsSync } from "node:fs";
-import { UserError } from "../../core/base/errors.ts";
+import { messageOf, UserError } from "../../core/base/errors.ts";
 import { cacheFolder, checkLibtorch, type Env, isLibtorch, type Libtorch, listFolder } from "./find.ts";
 import { readElf } from "./elf.ts";
 
@@ -261,7 +261,7 @@ async function makeFolder(root: string): Promise<void> {
   try {
     await Deno.mkdir(root, { recursive: true });
   } catch (error) {
-    const why = (error as Error).message;
+    const why = messageOf(error);
     throw new UserError(
       "environment",
       `The cache folder ${root} can't be made (${why}). Set HPCTRAIN_CACHE to a folder you can write to.`,
