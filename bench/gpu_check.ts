@@ -115,7 +115,7 @@ ${table(["Training step", "hpctrain", "PyTorch eager", "PyTorch torch.compile"],
 const USAGE = "Usage: scripts/gpu-check [--device cuda|cpu] [--quick] [--only WORDS] [--out FOLDER]";
 const root = new URL("..", import.meta.url).pathname;
 
-interface Asked {
+interface CheckFlags {
   device: "cuda" | "cpu";
   quick: boolean;
   only: string;
@@ -128,22 +128,22 @@ function leave(code: number, sentence: string): never {
   Deno.exit(code);
 }
 
-function parse(args: readonly string[]): Asked {
-  const asked: Asked = { device: "cuda", quick: false, only: "", out: null };
+function parse(args: readonly string[]): CheckFlags {
+  const flags: CheckFlags = { device: "cuda", quick: false, only: "", out: null };
   const words = [...args];
   for (let word = words.shift(); word !== undefined; word = words.shift()) {
-    if (word === "--quick") asked.quick = true;
+    if (word === "--quick") flags.quick = true;
     else if (word === "--help") leave(EXIT.done, USAGE);
     else {
       const value = words.shift();
-      if (word === "--device" && (value === "cuda" || value === "cpu")) asked.device = value;
-      else if (word === "--only" && value) asked.only = value;
-      else if (word === "--out" && value) asked.out = value;
+      if (word === "--device" && (value === "cuda" || value === "cpu")) flags.device = value;
+      else if (word === "--only" && value) flags.only = value;
+      else if (word === "--out" && value) flags.out = value;
       else leave(EXIT.usage, `gpu-check does not know ${[word, value].join(" ").trim()}. ${USAGE}`);
     }
   }
-  if (asked.out === null && asked.device === "cuda") asked.out = join(root, "bench/results");
-  return asked;
+  if (flags.out === null && flags.device === "cuda") flags.out = join(root, "bench/results");
+  return flags;
 }
 
 /** Where there is no GPU that is no failure, unless one was promised. */
@@ -152,7 +152,7 @@ function skip(why: string): never {
   leave(must ? EXIT.environment : EXIT.done, `gpu-check: ${must ? "failed" : "skipped"}: ${why}.`);
 }
 
-function open({ device }: Asked): { libtorch: Libtorch; device: Device } {
+function open({ device }: CheckFlags): { libtorch: Libtorch; device: Device } {
   const { usable } = findLibtorch({ all: true });
   const libtorch = usable.find((l) => device === "cpu" || l.cuda);
   if (!libtorch) skip(device === "cpu" ? "there is no libtorch here" : "there is no libtorch with CUDA here");
@@ -189,22 +189,22 @@ async function attempt(check: Check, context: Context): Promise<Outcome & { name
   return row;
 }
 
-const asked = parse(Deno.args);
+const flags = parse(Deno.args);
 const began = performance.now();
-const { libtorch, device } = open(asked);
+const { libtorch, device } = open(flags);
 if (device === "cpu") setThreads(Math.min(2, navigator.hardwareConcurrency));
 const folder = Deno.makeTempDirSync({ prefix: "hpctrain-gpu-check-" });
 const context: Context = {
   device,
   libtorch,
-  quick: asked.quick,
+  quick: flags.quick,
   folder,
   python: await pythonWithTorch(),
   elapsed: () => (performance.now() - began) / 1000,
 };
-const checks = [facts, ...streams, ...numbers, ...speed(asked.quick), ...program, ...ranks]
-  .filter((check) => !(check.gpuOnly && device === "cpu") && check.name.includes(asked.only));
-if (checks.length === 0) leave(EXIT.usage, `gpu-check has no check whose name has "${asked.only}" in it.`);
+const checks = [facts, ...streams, ...numbers, ...speed(flags.quick), ...program, ...ranks]
+  .filter((check) => !(check.gpuOnly && device === "cpu") && check.name.includes(flags.only));
+if (checks.length === 0) leave(EXIT.usage, `gpu-check has no check whose name has "${flags.only}" in it.`);
 const rows = [];
 try {
   for (const check of checks) rows.push(await attempt(check, context));
@@ -221,9 +221,9 @@ const failures = rows.filter((row) => !row.ok).length;
 const said = Deno.args.filter((word, i) => word !== "--out" && Deno.args[i - 1] !== "--out");
 const command = ["scripts/gpu-check", ...said].join(" ");
 console.log(`\n${text}\n\n${rows.length - failures} passed, ${failures} failed on ${name}`);
-if (asked.out !== null) {
-  Deno.mkdirSync(asked.out, { recursive: true });
-  const file = join(asked.out, `gpu-check-${slugOf(name)}`);
+if (flags.out !== null) {
+  Deno.mkdirSync(flags.out, { recursive: true });
+  const file = join(flags.out, `gpu-check-${slugOf(name)}`);
   const about = {
     command,
     date: new Date().toISOString().slice(0, 10),

@@ -26,9 +26,9 @@ export function machine() {
 }
 
 export function versionsOf({ python, libtorch }: { python: string; libtorch: string }) {
-  const asked = "import json, platform, torch; " +
+  const program = "import json, platform, torch; " +
     "print(json.dumps({'python': platform.python_version(), 'torch': torch.__version__}))";
-  const { stdout } = new Deno.Command(python, { args: ["-c", asked] }).outputSync();
+  const { stdout } = new Deno.Command(python, { args: ["-c", program] }).outputSync();
   const own = Deno.readTextFileSync(join(libtorch, "version.py"));
   return {
     ...JSON.parse(new TextDecoder().decode(stdout)) as { python: string; torch: string },

@@ -44,30 +44,30 @@ export async function doctor(argv: string[]): Promise<number> {
     const { measure } = await import("../core/cluster/doctor/full/measure.ts");
     const { rank, lines, facts, measured, exclude } = await measure(resolved, env, began);
     if (rank > 0) return exitCode(lines); // rank 0 has told it
-    return tell(lines, { facts, measured, exclude }, show);
+    return printFindings(lines, { facts, measured, exclude }, show);
   }
   const facts = await examine(resolved, env);
   // Ranks of one node would all say the same.
   if (facts.allocation.localRank > 0) return EXIT.done;
-  return tell(judgeFacts(facts), { facts }, show);
+  return printFindings(judgeFacts(facts), { facts }, show);
 }
 
 /** Quiet: what is wrong, and the verdict. */
-function tell(
+function printFindings(
   lines: readonly Finding[],
   more: { exclude?: readonly string[] } & Record<string, unknown>,
   { json, quiet }: { json: boolean; quiet: boolean },
 ): number {
-  const host = Deno.hostname(), said = findingsSummary(lines), code = exitCode(lines);
+  const host = Deno.hostname(), summary = findingsSummary(lines), code = exitCode(lines);
   if (json) {
-    const told = { doctor: VERSION, host, good: code === 0, verdict: said, lines, ...more };
-    console.log(JSON.stringify(told, null, 2));
+    const report = { doctor: VERSION, host, good: code === 0, verdict: summary, lines, ...more };
+    console.log(JSON.stringify(report, null, 2));
     return code;
   }
   const shown = quiet ? lines.filter(({ state }) => state !== "good") : lines;
   if (!quiet) console.log(`hpctrain ${VERSION} on ${host}\n`);
   if (shown.length > 0) console.log(`${findingsTable(shown)}\n`);
-  console.log(said);
+  console.log(summary);
   const { exclude = [] } = more;
   if (exclude.length > 0) console.log(`Without those nodes: sbatch --exclude=${exclude.join(",")} ...`);
   return code;

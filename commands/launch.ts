@@ -54,30 +54,30 @@ const STARTS = ["train", "predict", "doctor", "bench", "pack", "generate-data"];
 
 export async function launch(argv: string[]): Promise<number> {
   const env = Deno.env.toObject();
-  const asked = readLaunchOptions(argv, env);
-  const words = commandOf(asked.words);
+  const request = readLaunchOptions(argv, env);
+  const words = commandOf(request.words);
   const gpus = gpusHere(env);
-  const local = ranksHere(asked, gpus);
-  const world = local * asked.nodes;
+  const local = ranksHere(request, gpus);
+  const world = local * request.nodes;
   const talking = ["train", "predict", "doctor", "bench"].includes(words[0]);
   const { onGpus, backend } = talking
     ? await settingsOf(words, world, gpus, env)
     : { onGpus: false, backend: "gloo" as const };
   if (onGpus) refuseTooMany(local, gpus, env);
   const mayUseMpi = !onGpus && world > 1 && (backend === "auto" || backend === "mpi");
-  const { mpi, across } = mayUseMpi ? mpiFor(asked, local, env, backend === "mpi") : WITHOUT_MPI;
+  const { mpi, across } = mayUseMpi ? mpiFor(request, local, env, backend === "mpi") : WITHOUT_MPI;
   const { cores, said } = shareCores(usableCores(), local);
   const json = words.includes("--json") || words.includes("--quiet");
   const say = (line: string) => console.error(`hpctrain: ${line}`);
   if (!json) {
     const by = mpi ? `, by ${mpi.command[0]}` : "";
-    const where = asked.nodes > 1 ? ` on node ${asked.nodeRank} of ${asked.nodes}` : "";
+    const where = request.nodes > 1 ? ` on node ${request.nodeRank} of ${request.nodes}` : "";
     say(`Starting ${formatPlural(local, onGpus ? "GPU rank" : "rank")}${where}${by}; ${said}.`);
   }
-  const called = ["launch", ...argv.slice(0, argv.length - asked.words.length)];
-  const first = asked.nodeRank * local;
+  const called = ["launch", ...argv.slice(0, argv.length - request.words.length)];
+  const first = request.nodeRank * local;
   const ranks = Array.from({ length: local }, (_, k) => first + k);
-  const { nodeRank: node, nodes, master, maxRestarts } = asked;
+  const { nodeRank: node, nodes, master, maxRestarts } = request;
   return await supervise(
     { ranks, world, node, nodes, master, called, program: thisProgram(), cores, mpi, across, env },
     words,
@@ -139,10 +139,10 @@ interface ByMpi {
 const WITHOUT_MPI: ByMpi = { mpi: null, across: null };
 
 /** `needed`: it was asked for. Without it ranks do with less, unless what was named can't be used. */
-function mpiFor(asked: LaunchOptions, local: number, env: Env, needed: boolean): ByMpi {
+function mpiFor(request: LaunchOptions, local: number, env: Env, needed: boolean): ByMpi {
   try {
-    return asked.nodes > 1
-      ? { mpi: null, across: acrossNodes(asked, local, env) }
+    return request.nodes > 1
+      ? { mpi: null, across: acrossNodes(request, local, env) }
       : { mpi: mpiLauncher(env), across: null };
   } catch (error) {
     const lacking = error instanceof UserError && error.kind === "environment";
@@ -152,10 +152,10 @@ function mpiFor(asked: LaunchOptions, local: number, env: Env, needed: boolean):
 }
 
 /** We are MPI's launcher then, in the language of MPICH's family; Open MPI's has daemons of its own on every node. */
-function acrossNodes(asked: LaunchOptions, local: number, env: Env): NodePorts {
+function acrossNodes(request: LaunchOptions, local: number, env: Env): NodePorts {
   const { chosen } = findMpi({ ...env, PMI_SIZE: "1" });
   if (chosen && chosen.abi !== "openmpi") return { library: chosen, secret: secretOf(env) };
-  const { nodes, words } = asked;
+  const { nodes, words } = request;
   const flags = words.join(" ");
   throw new UserError(
     "environment",

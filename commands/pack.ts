@@ -144,12 +144,12 @@ async function packShards(config: Config, options: PackOptions): Promise<void> {
     );
   }
   console.log(
-    `Packed ${formatPlural(plan.samples, "sample")} into ${out}: ${told(report, packed, seconds)}.`,
+    `Packed ${formatPlural(plan.samples, "sample")} into ${out}: ${summary(report, packed, seconds)}.`,
   );
   say(`Train with it: hpctrain --data-path ${out}`);
 }
 
-function told({ shards, kept, bytes }: Report, packed: number, seconds: number): string {
+function summary({ shards, kept, bytes }: Report, packed: number, seconds: number): string {
   const size = `${formatPlural(shards, "shard")}, ${formatBytes(bytes)}`;
   if (packed === 0) return `${size}, all of it was there already`;
   const earlier = kept > 0 ? `, ${formatPlural(kept, "shard")} kept from an earlier run` : "";

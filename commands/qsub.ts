@@ -54,7 +54,7 @@ export async function qsub(argv: string[]): Promise<number> {
   const sweep = sweepArguments(argv);
   if (sweep !== null) return await sweepAsJob(sweep, PBS, dryRun);
   const prepared = await prepareJob(argv, PBS);
-  for (const line of prepared.told) console.error(line);
+  for (const line of prepared.notes) console.error(line);
   const { typed: { own }, job, script } = prepared;
   if (own["dry-run"]) return await dryRun(prepared);
   if (own.submit) {

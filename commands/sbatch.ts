@@ -81,7 +81,7 @@ export interface PreparedJob {
   readonly job: ScriptJob;
   readonly script: string;
   /** Lines about the environment's settings. */
-  readonly told: readonly string[];
+  readonly notes: readonly string[];
   /** Settings of training; null where the job does another thing. */
   readonly trains: Resolved | null;
 }
@@ -124,8 +124,8 @@ export async function prepareJob(
   const { nodes, ranksPerNode } = plan(ask()).layout;
   const resolved = ask(nodes * ranksPerNode); // a preset's batch follows from the number of ranks
   const job = plan(resolved);
-  const told = environmentLines(resolved);
-  return { typed, job, script: render(job), told, trains: trains ? resolved : null };
+  const notes = environmentLines(resolved);
+  return { typed, job, script: render(job), notes, trains: trains ? resolved : null };
 }
 
 /** Refuses now what the command itself would refuse when the job has waited for its turn. */
@@ -167,7 +167,7 @@ export function linesOfNextCommands(lines: readonly (readonly [command: string, 
 // A sweep as one job array: `sweep` writes or submits it, and `sbatch --kind sweep` prints it too, as it does with
 // other jobs.
 
-interface Asked {
+interface ArrayRequest {
   readonly sweep: Sweep;
   readonly folder: string;
   /** Numbers of the runs that are not done. */
@@ -183,7 +183,7 @@ interface Asked {
 
 /** The script of the array, which looks its runs up in the sweep's folder. */
 async function prepareArray(
-  { sweep, folder, todo, words, typed, pbs, jobs }: Asked,
+  { sweep, folder, todo, words, typed, pbs, jobs }: ArrayRequest,
   scheduler: Scheduler,
 ): Promise<PreparedJob> {
   const prepared = await prepareJob(words, scheduler);
@@ -213,11 +213,11 @@ async function prepareArray(
 const schedulerOf = async (pbs: boolean): Promise<Scheduler> => pbs ? (await import("./qsub.ts")).PBS : SLURM;
 
 export async function asArray(
-  asked: Asked & { readonly how: "write" | "submit"; readonly output?: string },
+  request: ArrayRequest & { readonly how: "write" | "submit"; readonly output?: string },
 ): Promise<number> {
-  const { folder, todo, pbs, how, output } = asked;
+  const { folder, todo, pbs, how, output } = request;
   const scheduler = await schedulerOf(pbs);
-  const { job, script } = await prepareArray(asked, scheduler);
+  const { job, script } = await prepareArray(request, scheduler);
   const path = output ?? join(folder, pbs ? "sweep.pbs" : "sweep.sh");
   makeFolder(`${job.logs}/${scheduler.folder}`);
   for (const line of writeScript(path, script)) console.log(line);
@@ -257,11 +257,11 @@ export async function sweepAsJob(
   const usage = `hpctrain ${scheduler.command} --kind sweep --lr 1e-4,3e-4 [FLAGS]`;
   const { job, rest } = jobsOwn(words, scheduler);
   const { own, rest: axes } = splitOwnOptions(rest, options);
-  const asked = parseOptions(own, options, usage).options;
+  const request = parseOptions(own, options, usage).options;
   const typed = ["hpctrain", scheduler.command, "--kind", "sweep", ...words];
-  const { sweep, folder, todo, fixed, made, said } = planSweep(axes, asked, typed, usage);
+  const { sweep, folder, todo, fixed, made, summary: said } = planSweep(axes, request, typed, usage);
   const { pbs, how, output } = ending(job, scheduler);
-  const array = { sweep, folder, todo, words: [...job, ...fixed], typed, pbs, jobs: asked.jobs };
+  const array = { sweep, folder, todo, words: [...job, ...fixed], typed, pbs, jobs: request.jobs };
   if (how === "dry-run") {
     console.log(said);
     return todo.length === 0 ? EXIT.done : await check(await prepareArray(array, scheduler));
@@ -328,7 +328,7 @@ export async function sbatch(argv: string[]): Promise<number> {
   const sweep = sweepArguments(argv);
   if (sweep !== null) return await sweepAsJob(sweep, SLURM, dryRun);
   const prepared = await prepareJob(argv, SLURM);
-  for (const line of prepared.told) console.error(line);
+  for (const line of prepared.notes) console.error(line);
   const { typed: { own }, job, script } = prepared;
   const folder = `${job.logs}/${SLURM.folder}`;
   refuseFolder(resolvePath(job.logs));

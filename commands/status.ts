@@ -26,17 +26,17 @@ export async function status(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
   if (positionals.length > 1) throw new UserError("usage", `status takes one run or job. Usage: ${USAGE}`);
   const { folder, job } = findRunOrJob(positionals[0], options["save-dir"]);
-  const asked = job === null ? null : await stateOf(job);
+  const answer = job === null ? null : await stateOf(job);
   const facts = folder === null ? null : factsOf(folder);
-  if (facts === null && asked === null) {
+  if (facts === null && answer === null) {
     throw new UserError(
       "usage",
       `No scheduler here knows the job ${job}, and no run below logs/ was trained by it: it may have ended before it began ` +
         `one (see what it printed: hpctrain logs ${job}), or belong to another folder (--save-dir DIR).`,
     );
   }
-  if (options.json) console.log(JSON.stringify({ job, scheduler: asked, run: facts }));
-  else for (const [name, said] of linesOf(facts, job, asked)) console.log(`${name.padEnd(10)}${said}`);
+  if (options.json) console.log(JSON.stringify({ job, scheduler: answer, run: facts }));
+  else for (const [name, said] of linesOf(facts, job, answer)) console.log(`${name.padEnd(10)}${said}`);
   return EXIT.done;
 }
 
@@ -72,7 +72,7 @@ type Facts = ReturnType<typeof factsOf>;
 function* linesOf(
   facts: Facts | null,
   job: string | null,
-  asked: JobState | null,
+  answer: JobState | null,
 ): Generator<[string, string]> {
   if (facts) {
     yield ["run", `${facts.run} (${facts.folder})`];
@@ -96,10 +96,10 @@ function* linesOf(
     }
   }
   if (job === null) return;
-  const left = asked?.left ? `, ${asked.left} left` : "";
-  const why = asked?.why ? ` ${asked.why}` : "";
+  const left = answer?.left ? `, ${answer.left} left` : "";
+  const why = answer?.why ? ` ${answer.why}` : "";
   yield [
     "job",
-    asked ? `${job}: ${asked.state}${left}${why}` : `${job}: the scheduler does not know it any more`,
+    answer ? `${job}: ${answer.state}${left}${why}` : `${job}: the scheduler does not know it any more`,
   ];
 }

@@ -72,7 +72,7 @@ export async function sweep(argv: string[]): Promise<number> {
   const planned = planSweep(rest, options, ["hpctrain", "sweep", ...argv], USAGE);
   const { sweep, folder, todo, fixed } = planned;
   if (planned.made) writeSweep(folder, sweep);
-  console.log(planned.said);
+  console.log(planned.summary);
   if (todo.length === 0) return printSweepEnd(sweep, folder);
   if (options.local) return await locally(sweep, folder, todo, jobsOf(options));
   const { asArray } = await import("./sbatch.ts");
@@ -99,7 +99,7 @@ export interface PlannedSweep {
   readonly fixed: readonly string[];
   /** It is new, and not noted yet. */
   readonly made: boolean;
-  readonly said: string;
+  readonly summary: string;
 }
 
 /** Plans the sweep of these words, or the one that they go on with. Writes nothing. */
@@ -117,13 +117,13 @@ export function planSweep(
     );
   }
   const { config } = resolveSettings({ argv: [...axes.fixed], env: Deno.env.toObject(), usage });
-  const asked = sweepOf(axes, options, typed, config.output.save_dir);
-  const { folder, sweep, made } = place(asked, config.output.save_dir, options.name);
+  const request = sweepOf(axes, options, typed, config.output.save_dir);
+  const { folder, sweep, made } = place(request, config.output.save_dir, options.name);
   const rows = rowsOf(sweep);
   const todo = rows.flatMap(({ state }, i) => state === "done" ? [] : [i]);
   const all = formatPlural(rows.length, "run");
-  const said = `Sweep ${sweep.name} in ${folder}: ${made ? all : `${todo.length} of ${all} not done yet`}`;
-  return { sweep, folder, todo, fixed: axes.fixed, made, said };
+  const summary = `Sweep ${sweep.name} in ${folder}: ${made ? all : `${todo.length} of ${all} not done yet`}`;
+  return { sweep, folder, todo, fixed: axes.fixed, made, summary };
 }
 
 function sweepOf(
@@ -160,7 +160,7 @@ const isOfTheJob = (word: string): boolean => {
 };
 
 /** The same runs under the same name are the same sweep, which goes on; others are another one. */
-function place(made: Sweep, saveDir: string, asked: string | undefined) {
+function place(made: Sweep, saveDir: string, request: string | undefined) {
   const sweeps = join(saveDir, "sweeps");
   const trained = ({ runs }: Sweep) =>
     JSON.stringify(runs.map(({ words }) => words.filter((word) => !isOfTheJob(word))));
@@ -170,10 +170,10 @@ function place(made: Sweep, saveDir: string, asked: string | undefined) {
     const folder = join(sweeps, name);
     const old = readSweep(folder);
     if (old && same(old)) return { folder, sweep: old, made: false };
-    if (old && asked !== undefined) {
+    if (old && request !== undefined) {
       throw new UserError(
         "usage",
-        `The sweep ${asked} in ${folder} has other runs: choose another --name, or remove that folder.`,
+        `The sweep ${request} in ${folder} has other runs: choose another --name, or remove that folder.`,
       );
     }
     if (old) continue;

@@ -62,7 +62,7 @@ export const command: Command = {
 };
 const DEFAULT_RETRIES = 8, DEFAULT_PARALLEL = 4;
 
-type Asked = ReturnType<typeof parseOptions<typeof OPTIONS>>["options"];
+type SyncFlags = ReturnType<typeof parseOptions<typeof OPTIONS>>["options"];
 
 export async function syncWandb(argv: string[]): Promise<number> {
   const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
@@ -107,7 +107,7 @@ export async function syncWandb(argv: string[]): Promise<number> {
 }
 
 interface Tools {
-  readonly options: Asked;
+  readonly options: SyncFlags;
   readonly server: WandbServer;
   readonly http: Http;
   readonly parallel: number;
@@ -204,7 +204,7 @@ function readHead(path: string): OfflineRun {
 
 function dryRun(
   heads: readonly OfflineRun[],
-  { json, project, entity, "include-synced": again }: Asked,
+  { json, project, entity, "include-synced": again }: SyncFlags,
 ): number {
   const plans = heads.map(({ path, run, synced }) => ({
     path,
@@ -237,7 +237,7 @@ type Printer = ReturnType<typeof openPrinter>;
 const ERASE = "\r\x1b[2K", LIVE_MS = 200;
 
 /** Lines for people, or JSON, one object a line. */
-function openPrinter({ json, quiet }: Asked) {
+function openPrinter({ json, quiet }: SyncFlags) {
   const live = !json && !quiet && Deno.stderr.isTerminal() && Deno.env.get("TERM") !== "dumb";
   const began = performance.now();
   let drawn = false, last = 0;
@@ -268,7 +268,7 @@ function openPrinter({ json, quiet }: Asked) {
       const { path, result, error } = outcome;
       if (error) return warn(`${nameOf(path)}: ${error.message}`);
       for (const { at, why } of result!.damages) warn(`${nameOf(path)}: damaged at byte ${at}: ${why}`);
-      if (!quiet) line(`${nameOf(path)}: ${told(outcome, url)}`);
+      if (!quiet) line(`${nameOf(path)}: ${outcomeText(outcome, url)}`);
     },
     verdict(path: string, { rows, files, differences }: Awaited<ReturnType<typeof verifyRun>>) {
       if (json) return line(JSON.stringify({ path, verified: differences.length === 0, differences }));
@@ -305,7 +305,7 @@ function nameOf(path: string): string {
   return folder.startsWith("offline-run-") ? folder : path;
 }
 
-function told({ result }: SyncOutcome, url: string): string {
+function outcomeText({ result }: SyncOutcome, url: string): string {
   const { state, rows, files, place } = result!;
   if (state === "was synced") return "was uploaded before (--include-synced looks at it again)";
   if (state === "busy") return "another process is uploading it";

@@ -95,10 +95,10 @@ function printOnce(reader: RunReader, terminal: boolean): void {
 
 /** Lines now and then, until the run has ended. */
 async function onPipe(reader: RunReader, seconds: number): Promise<void> {
-  for (let told = 0;;) {
+  for (let printed = 0;;) {
     const view = look(reader);
-    for (const line of newWarnings(view, told)) console.log(line);
-    told = view.data.warningCount;
+    for (const line of newWarnings(view, printed)) console.log(line);
+    printed = view.data.warningCount;
     console.log(plainLine(view));
     if (["done", "stopped", "failed", "gone"].includes(view.status.state)) {
       console.log(`${view.status.why}.`);

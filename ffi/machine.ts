@@ -99,12 +99,12 @@ export function openNvml(uuid: string, path = "libnvidia-ml.so.1"): Nvml | null 
   }
   const gpu = longs[0];
   /** A number that a driver of this kind does not tell is left out. */
-  const asked = <T>(code: number, value: () => T): T | undefined => code === 0 ? value() : undefined;
-  const word = (code: number) => asked(code, () => words[0]);
+  const ifGood = <T>(code: number, value: () => T): T | undefined => code === 0 ? value() : undefined;
+  const word = (code: number) => ifGood(code, () => words[0]);
   return {
     read() {
-      const use = asked(nvml.nvmlDeviceGetUtilizationRates(gpu, words), () => [...words]);
-      const memory = asked(nvml.nvmlDeviceGetMemoryInfo(gpu, longs), () => [...longs].map(Number));
+      const use = ifGood(nvml.nvmlDeviceGetUtilizationRates(gpu, words), () => [...words]);
+      const memory = ifGood(nvml.nvmlDeviceGetMemoryInfo(gpu, longs), () => [...longs].map(Number));
       const milliwatts = word(nvml.nvmlDeviceGetPowerUsage(gpu, words));
       return {
         gpu_percent: use?.[0],
@@ -115,7 +115,7 @@ export function openNvml(uuid: string, path = "libnvidia-ml.so.1"): Nvml | null 
         gpu_temperature_c: word(nvml.nvmlDeviceGetTemperature(gpu, ON_DIE, words)),
         gpu_clock_mhz: word(nvml.nvmlDeviceGetClockInfo(gpu, SM, words)),
         gpu_memory_clock_mhz: word(nvml.nvmlDeviceGetClockInfo(gpu, MEMORY, words)),
-        gpu_throttle: asked(
+        gpu_throttle: ifGood(
           nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu, longs),
           () => reasons(longs[0]),
         ),
