@@ -2,7 +2,7 @@
 import { presetOf, resolveSettings } from "../core/settings/resolve.ts";
 import type { Config } from "../core/settings/settings.ts";
 import { EXIT } from "../core/base/errors.ts";
-import { begin } from "./train.ts";
+import { begin, type ResolveRequest } from "./train.ts";
 
 /** How a run that `train` did has ended, and where its files are. */
 export interface Trained {
@@ -33,11 +33,7 @@ export interface Trained {
 export async function train(config: Config): Promise<Trained> {
   const env = Deno.env.toObject();
   const program = { config: structuredClone(config), preset: presetOf(config) };
-  const { code, places } = await begin({
-    ask: (more) => resolveSettings({ argv: [], env, program, ...more }),
-    argv: null,
-    env,
-  });
-  const { run, logs, checkpoints } = places;
+  const resolve: ResolveRequest = (more) => resolveSettings({ argv: [], env, program, ...more });
+  const { code, paths: { run, logs, checkpoints } } = await begin(resolve, null, env);
   return { stopped: code === EXIT.stopped, run, logs, checkpoints };
 }

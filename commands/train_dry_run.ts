@@ -1,4 +1,4 @@
-// `hpctrain train --dry-run`: everything that a run decides before its first step, told; nothing is trained or written.
+// `hpctrain train --dry-run`: prints what a run decides before its first step, and trains and writes nothing.
 import { layoutRequest, refuseIdleGpus, refuseJobLayout } from "../core/ranks/job/layout.ts";
 import { environmentLines } from "../core/settings/environment.ts";
 import { loadReader } from "../core/data/open.ts";
@@ -11,18 +11,20 @@ import { chooseResume } from "../core/train/restart.ts";
 import { refuseZero } from "../core/train/gradients/zero.ts";
 import { rateLine } from "../core/train/schedule.ts";
 import { startLine } from "../core/run/console.ts";
-import type { TrainRequest } from "./train.ts";
+import type { ResolveRequest } from "./train.ts";
 import { refuseOtherLayout } from "./train_here.ts";
 import { withUserCode } from "./user_code.ts";
 
-export async function dryRun({ ask, env }: TrainRequest): Promise<void> {
-  const settings = ask();
+export async function dryRun(resolve: ResolveRequest, env: Record<string, string>): Promise<void> {
+  const settings = resolve();
   const where = whereAmI(env, placeFlags(settings.config.distributed));
   refuseJobLayout(env, where, layoutRequest(settings.config));
-  const first = await withUserCode(ask({ ranks: where.world }));
+  const first = await withUserCode(resolve({ ranks: where.world }));
   refuseLayout(first, where);
-  const { resume, said } = chooseResume(first.config, first.preset, null);
-  const resolved = resume ? await withUserCode(ask({ ranks: where.world, checkpoint: resume.saved })) : first;
+  const { resume, notes } = chooseResume(first.config, first.preset, null);
+  const resolved = resume
+    ? await withUserCode(resolve({ ranks: where.world, checkpoint: resume.saved }))
+    : first;
   const { config } = resolved;
   try {
     const { device: wished } = config.training;
@@ -36,18 +38,18 @@ export async function dryRun({ ask, env }: TrainRequest): Promise<void> {
     await loadReader(config.data);
     const built = build(config, device, where.world);
     const plan = planBatches(config.training, built.data.train.length, where.world);
-    if (where.rank > 0) return; // what is refused is refused on every rank, and told by each
+    if (where.rank > 0) return; // every rank refuses what is refused
     const lines = [
       startLine(world),
       `libtorch ${libtorch.versionText} from ${libtorch.from}: ${libtorch.dir}`,
       ...environmentLines(resolved),
       ...withoutEffect(resolved),
       ...unitsTaken(resolved),
-      ...said,
+      ...notes,
       ...(resume ? [`Goes on from ${resume.path}`, ...changesSince(resume, resolved)] : []),
       ...built.data.notes,
       built.model.describe(),
-      plan.said,
+      plan.note,
       ...precisionNote(built),
       ...shardsNote(config, plan),
       rateLine(config.training, plan.global, resolved.originText),

@@ -1,4 +1,4 @@
-// `hpctrain train`: settings -> a run -> its end, told to the user. train.ts loads it.
+// `hpctrain train`: from settings to a trainer, and from the end of its run to the last lines. train.ts loads it.
 import { asUserError, loaderThreads, openDevice, openDeviceBeside, whyNoCuda } from "../core/train/device.ts";
 import { originsOf, type Resolved } from "../core/settings/resolve.ts";
 import { environmentLines } from "../core/settings/environment.ts";
@@ -9,10 +9,8 @@ import { layoutRequest, refuseIdleGpus } from "../core/ranks/job/layout.ts";
 import { notifyScript, type Requeued, requeuedIn } from "../core/train/requeue.ts";
 import type { Config } from "../core/settings/settings.ts";
 import { cpusHere } from "../core/base/cores.ts";
-import type { Control } from "../core/ranks/control/control.ts";
 import { writeRun } from "../core/ranks/launch/rank.ts";
 import { withRanks } from "../core/ranks/session.ts";
-import type { Team } from "../core/ranks/team.ts";
 import type { RankContext } from "../core/ranks/context.ts";
 import { EXIT, UserError } from "../core/base/errors.ts";
 import { changesSince, refuseGpus, refuseLayout, unitsTaken, withoutEffect } from "../core/train/checks.ts";
@@ -22,7 +20,7 @@ import { OUTPUTS } from "../core/outputs/outputs.ts";
 import { outOfMemory } from "../core/train/memory.ts";
 import { ranksSharingCores, shareCores } from "../core/train/rank_group.ts";
 import { refuseZero } from "../core/train/gradients/zero.ts";
-import { prepare, type Trainer } from "../core/train/prepare.ts";
+import { type Launch, prepare, type Trainer } from "../core/train/prepare.ts";
 import { catchEarlySignals, endByOneself, stopSignals, unlessStopped } from "../core/train/stop.ts";
 import { announce, conclude, exit, type Started, startedBy } from "../core/train/summary.ts";
 import { settleSpin, spinSentence } from "../ffi/preload.ts";
@@ -30,149 +28,118 @@ import type { Device } from "../ffi/tensor.ts";
 import type { TrainEnd, TrainRequest } from "./train.ts";
 import { withUserCode } from "./user_code.ts";
 
-export async function trainHere({ settings, ...asked }: StartedRequest): Promise<TrainEnd> {
-  const { ask, env, where } = asked;
-  const again = () => ask({ ranks: where.world });
-  const first = await withUserCode(where.world === 1 && !settings.preset ? settings : again());
+export async function trainHere(request: TrainRequest, settings: Resolved): Promise<TrainEnd> {
+  const { resolve, env, where } = request;
+  const alone = where.world === 1;
+  const first = await withUserCode(alone && !settings.preset ? settings : resolve({ ranks: where.world }));
   refuseLayout(first, where);
   catchEarlySignals(stopSignals(first.config.cluster.stop_signals));
   try {
-    const call = { ...asked, requeued: where.rank === 0 ? await requeuedIn(env) : null };
-    return where.world === 1 ? await trainAlone(first, call) : await trainTogether(first, call);
+    const requeued = where.rank === 0 ? await requeuedIn(env) : null;
+    return await (alone ? trainAlone : trainOnRanks)(request, first, requeued);
   } catch (error) {
     throw asUserError(error);
   }
 }
 
-export interface StartedRequest extends TrainRequest {
-  /** Unix seconds at which the process was started. */
-  readonly began: number;
-  readonly settings: Resolved;
-  readonly where: RankContext;
-}
-
-interface Call extends Omit<StartedRequest, "settings"> {
-  readonly requeued: Requeued | null;
-}
-
-async function trainAlone(first: Resolved, call: Call): Promise<TrainEnd> {
-  const decided = await decide(first, call);
-  const { config } = decided.resolved;
+async function trainAlone(
+  request: TrainRequest,
+  first: Resolved,
+  requeued: Requeued | null,
+): Promise<TrainEnd> {
+  const { resolved, choice } = await decide(request, first, requeued);
+  const { config } = resolved;
   // A preset for many ranks does not fit, whatever there is of libtorch and GPUs.
-  if (config.training.device !== "auto") {
-    refuseOtherLayout(decided.resolved, call.where, config.training.device);
-  }
+  if (config.training.device !== "auto") refuseOtherLayout(resolved, request.where, config.training.device);
   const opened = await openDeviceBeside(config, () => loadReader(config.data));
-  return await trainOn(decided, { ...opened, team: null, control: null, sharing: 1, notes: [] }, call);
+  return await trainOn(request, resolved, choice, { ...opened, notes: [] }, 1);
 }
 
 /** Rank 0 decides what depends on files that a run writes, and the others follow. */
-async function trainTogether(first: Resolved, call: Call): Promise<TrainEnd> {
-  const { where, env, ask } = call;
+async function trainOnRanks(
+  request: TrainRequest,
+  first: Resolved,
+  requeued: Requeued | null,
+): Promise<TrainEnd> {
+  const { where, env, resolve } = request;
   const { config } = first;
   const opened = openDevice(config, where.localRank);
   const session = { where, config, env, ...opened, end: "the end of the run", whileJoining: unlessStopped };
-  return await withRanks(session, async ({ team, control, notes }) => {
+  return await withRanks(session, async (joined) => {
+    const { team } = joined;
     const sharing = ranksSharingCores(team);
     if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
-    const mine = team.rank === 0 ? await decide(first, call) : null;
-    const { resolved: own, ...choice } = mine ?? {};
-    const decided = team.gather(mine && choice as Omit<Decided, "resolved">, "rank 0's choice")[0]!;
-    const again = () => withUserCode(ask({ ranks: where.world, checkpoint: decided.resume!.saved }));
-    const resolved = own ?? (decided.resume ? await again() : first);
-    return await trainOn({ ...decided, resolved }, { ...opened, team, control, sharing, notes }, call);
+    const own = team.rank === 0 ? await decide(request, first, requeued) : null;
+    const choice = team.gather(own && own.choice, "rank 0's choice")[0]!;
+    const again = () => withUserCode(resolve({ ranks: where.world, checkpoint: choice.resume!.saved }));
+    const resolved = own?.resolved ?? (choice.resume ? await again() : first);
+    return await trainOn(request, resolved, choice, { ...opened, ...joined }, sharing);
   });
 }
 
-interface Decided extends Pick<ResumeChoice, "resume" | "again"> {
-  /** Lines about what goes on, and about settings that differ from the checkpoint's. */
-  readonly changed: readonly string[];
-  /** Why no checkpoints of single epochs are kept, though a preset asks for them. */
-  readonly noEpochs: string | null;
-  readonly resolved: Resolved;
+/** A run that goes on without other settings goes on with its own. */
+async function decide(
+  { resolve, where }: TrainRequest,
+  first: Resolved,
+  requeued: Requeued | null,
+): Promise<{ resolved: Resolved; choice: ResumeChoice }> {
+  const choice = chooseResume(first.config, first.preset, requeued);
+  const { resume } = choice;
+  const resolved = resume
+    ? await withUserCode(resolve({ ranks: where.world, checkpoint: resume.saved }))
+    : first;
+  const changes = resume ? changesSince(resume, resolved) : [];
+  const noEpochs = whyNoEpochs(resolved, choice);
+  const notes = [...choice.notes, ...changes, ...(noEpochs === null ? [] : [noEpochs])];
+  return { resolved, choice: { ...choice, keepsEpochs: noEpochs === null, notes } };
 }
 
-/** Going on without other settings means going on with the run's own. */
-async function decide(first: Resolved, { ask, where, requeued }: Call): Promise<Decided> {
-  const { resume, again, said } = chooseResume(first.config, first.preset, requeued);
-  if (!resume) {
-    return {
-      resume,
-      again,
-      changed: said,
-      resolved: first,
-      noEpochs: whyNoEpochs(first, { resume, again }),
-    };
-  }
-  const resolved = await withUserCode(
-    ask({ ranks: where.world, checkpoint: resume.saved }),
-  );
-  return {
-    resume,
-    again,
-    changed: [...said, ...changesSince(resume, resolved)],
-    noEpochs: whyNoEpochs(resolved, { resume, again }),
-    resolved,
-  };
-}
-
-interface Opened extends ReturnType<typeof openDevice> {
-  readonly team: Team | null;
-  readonly control: Control | null;
-  /** Ranks that use the same cores as this one. */
-  readonly sharing: number;
-  readonly notes: readonly string[];
-}
-
+/** `sharing` is the number of ranks that use the same cores. */
 async function trainOn(
-  { resume, again, changed, noEpochs, resolved }: Decided,
-  { device, libtorch, team, control, sharing, notes }: Opened,
-  { argv, env, where, began }: Call,
+  { argv, env, where, began }: TrainRequest,
+  resolved: Resolved,
+  { resume, again, keepsEpochs, notes }: ResumeChoice,
+  opened: Pick<Launch, "device" | "libtorch" | "team" | "control" | "notes">,
+  sharing: number,
 ): Promise<TrainEnd> {
+  const { device, libtorch } = opened;
+  const kind = device === "cpu" ? "cpu" : "cuda";
   refuseZero(resolved.config);
-  if (noEpochs !== null) resolved.config.output.save_every_epoch = false;
-  refuseIdleGpus(env, device === "cpu" ? "cpu" : "cuda", whyNoCuda, layoutRequest(resolved.config));
-  refuseGpus(resolved, where, device === "cpu" ? "cpu" : "cuda");
-  const world = refuseOtherLayout(resolved, where, device === "cpu" ? "cpu" : "cuda");
+  if (!keepsEpochs) resolved.config.output.save_every_epoch = false;
+  refuseIdleGpus(env, kind, whyNoCuda, layoutRequest(resolved.config));
+  refuseGpus(resolved, where, kind);
+  const world = refuseOtherLayout(resolved, where, kind);
   const ready = await unlessStopped(generateMissing(resolved.config, libtorch, where));
-  await loadReader(ready.config.data);
+  const { config } = ready;
+  await loadReader(config.data);
   const loading = loaderThreads(resolved, device, sharing);
   const trainer = prepare({
-    config: ready.config,
+    ...{ ...opened, config, resume, again, began },
     preset: resolved.preset,
-    device,
-    libtorch,
-    resume,
-    again,
     loaders: loading.loaders,
-    team,
     ranksHere: where.localWorld,
-    control,
     originText: resolved.originText,
     outputs: OUTPUTS,
     notes: [
-      ...notes,
+      ...opened.notes,
       ...environmentLines(resolved),
       ...withoutEffect(resolved),
       ...unitsTaken(resolved),
       ...ready.notes,
       ...loading.notes,
       ...waiting(resolved.config, device),
-      ...changed,
-      ...(noEpochs === null ? [] : [noEpochs]),
+      ...notes,
     ],
-    began,
   });
   writeRun(trainer.paths);
-  if (where.rank === 0 && ready.config.cluster.watch_time) watchJobTime(trainer, env, began);
-  control?.runFolder(trainer.paths.logs);
-  const { host: master } = where.master;
+  if (where.rank === 0 && config.cluster.watch_time) watchJobTime(trainer, env, began);
+  opened.control?.runFolder(trainer.paths.logs);
   const started = startedBy(where, world.device, env);
-  const code = await run(trainer, started, { argv, world, master, origins: originsOf(resolved) });
-  return { code, places: trainer.paths };
+  const context = { argv, world, master: where.master.host, origins: originsOf(resolved) };
+  return { code: await run(trainer, started, context), paths: trainer.paths };
 }
 
-/** How threads wait is told where several compute. */
+/** How threads wait matters where several compute. */
 const waiting = ({ training }: Config, device: Device): string[] =>
   device === "cpu" && (training.threads || cpusHere()) > 1
     ? [`Cores: ${cpusHere()}; ${spinSentence(settleSpin())}.`]
@@ -203,7 +170,7 @@ async function run(
     conclude(trainer, ending, context.argv, started);
     return ending.stopped ? EXIT.stopped : EXIT.done;
   } catch (cause) {
-    await trainer.saver.close(); // what is being written is told before the end is
+    await trainer.saver.close(); // events of a save come before that of the end
     const error = asUserError(outOfMemory(cause, trainer));
     const code = error instanceof UserError ? error.exitCode : EXIT.internal;
     const message = error instanceof Error ? error.message : String(error);

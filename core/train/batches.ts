@@ -14,7 +14,7 @@ export interface BatchPlan {
   readonly global: number;
   readonly stepsPerEpoch: number;
   /** How it came about, for the first lines of the run. */
-  readonly said: string;
+  readonly note: string;
 }
 
 interface Wanted {
@@ -24,13 +24,13 @@ interface Wanted {
 }
 
 export function planBatches(wanted: Wanted, samples: number, ranks: number): BatchPlan {
-  const { batch_size: micro, global_batch_size: asked } = wanted;
+  const { batch_size: micro, global_batch_size: wholeBatch } = wanted;
   let accumulation = wanted.grad_accum;
   let global = micro * ranks * accumulation;
-  if (asked > 0) {
+  if (wholeBatch > 0) {
     // Rounded up: the last micro-batch of a step may be short, the global batch never changes.
-    accumulation = Math.max(1, Math.ceil(asked / (micro * ranks)));
-    global = asked;
+    accumulation = Math.max(1, Math.ceil(wholeBatch / (micro * ranks)));
+    global = wholeBatch;
   }
   if (global > samples) {
     throw new UserError(
@@ -40,10 +40,10 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
     );
   }
   const stepsPerEpoch = Math.ceil(samples / global);
-  const said =
+  const note =
     `Batch: ${micro} x ${ranks} ${ranks === 1 ? "rank" : "ranks"} x ${accumulation} accumulated = ` +
     `${global} samples a step, ${stepsPerEpoch} ${stepsPerEpoch === 1 ? "step" : "steps"} an epoch`;
-  return { micro, accumulation, global, stepsPerEpoch, said };
+  return { micro, accumulation, global, stepsPerEpoch, note };
 }
 
 /** Optimizer steps of the whole run, where nothing ends it before. */
@@ -55,16 +55,16 @@ export function stepsInAll(
   return max_steps > 0 ? Math.min(max_steps, whole) : whole;
 }
 
-/** Whether a run has steps left: epochs, and --max-steps. */
+/** True while a run has steps to take, by its epochs and --max-steps. */
 export const isUnfinished = (
   { epochs, max_steps }: { readonly epochs: number; readonly max_steps: number },
   { epoch, step }: { readonly epoch: number; readonly step: number },
 ): boolean => epoch < epochs && !(max_steps > 0 && step >= max_steps);
 
-/** A run that is shorter than the interval is still told of so many times. */
+/** A run that is shorter than the interval still logs so many steps. */
 const LEAST_LOGGED = 10;
 
-/** Which steps are written down: one each --log-interval, or more often where the run is over before; and the last one. */
+/** Chooses the steps that are logged: one each --log-interval, more often in a run that is shorter, and the last one. */
 export function loggedSteps(
   training: { readonly epochs: number; readonly max_steps: number; readonly log_interval: number },
   plan: Pick<BatchPlan, "stepsPerEpoch">,

@@ -12,18 +12,15 @@ import type { Activation, Model } from "../models/model.ts";
 import { inPass } from "../models/nn/forward_context.ts";
 import { key } from "../base/random.ts";
 
-// Forward and backward through a model's blocks: straight through, or recomputing each block's activations in the
-// backward pass (gradient checkpointing).
-
-/** How a batch goes through the model. */
+/** The way of a batch through the model. */
 export interface Pass {
   /** The model itself. */
   readonly model: Model;
-  /** What its output is judged by. */
+  /** The loss of its output. */
   readonly loss: Loss;
   /** Type of autocast, or null. */
   readonly cast: "bf16" | "f16" | null;
-  /** Whether the model is on a GPU. */
+  /** True where the model is on a GPU. */
   readonly onGpu: boolean;
   /** The user's, beside the task's own. */
   readonly metrics?: UserMetrics | null;
@@ -31,10 +28,10 @@ export interface Pass {
   readonly seeds: KeyedSeeds | null;
 }
 
-/** What backward begins with: null stands for 1. */
+/** Backward begins with it; null stands for 1. */
 export type Weight = Tensor | null;
 
-/** What one micro-batch came to. */
+/** The result of one micro-batch. */
 export interface Outcome {
   /** Mean over the micro-batch's valid items. */
   readonly loss: Tensor;
@@ -59,7 +56,7 @@ export function straight(p: Pass, input: Tensor, target: Tensor, weight: Weight)
   return { loss, output };
 }
 
-/** Hears of each block, from the last to the first, when its parameters' gradients are added up. */
+/** Is called for each block, from the last to the first, when its parameters' gradients are added up. */
 export type BlockDone = (block: number) => void;
 
 /** Keeps only what passes between blocks; each block runs again, with a graph, when its backward is due. */
@@ -111,13 +108,13 @@ export function checkpointed(
 
 export const list = (x: Activation): readonly Tensor[] => Array.isArray(x) ? x : [x as Tensor];
 
-/** What a block starts from in the second pass: floating tensors ask for a gradient, token ids cannot. */
+/** A block's start in the second pass: floating tensors ask for a gradient, token ids cannot. */
 function leaf(x: Activation): Activation {
   const one = (t: Tensor) => isFloating(t.dtype) ? boundary(t) : t;
   return Array.isArray(x) ? x.map(one) : one(x as Tensor);
 }
 
-/** What a block makes of x, detached; what it only hands on stays the same object. */
+/** A block's output, detached; tensors that it only hands on stay the same objects. */
 function withoutGraph(x: Activation, forward: (x: Activation) => Activation): Activation {
   const start = leaf(x);
   const before = list(x), handed = list(start);
@@ -151,7 +148,7 @@ export function backwardFrom(
 /** @internal */
 interface KeyedSeeds {
   step: number;
-  /** Which share of the global batch is under way: the number of its virtual shard, or of its rank where there are none. */
+  /** The share of the global batch that is under way: the number of its virtual shard, or of its rank without shards. */
   share: number;
   /** The micro-batch of it. */
   micro: number;
@@ -161,7 +158,7 @@ interface KeyedSeeds {
 
 /**
  * Null for a model that draws nothing: no module with a share `p` to drop, no operation that draws. `unknown`: what its code
- * draws can't be told, so it is seeded: that costs a microsecond a block.
+ * draws is not known, so it is seeded: that costs a microsecond a block.
  */
 export function keyedSeeds(model: Model, seed: number, unknown = false): KeyedSeeds | null {
   const dropped = model.root.modules().some((m) => "p" in m && (m.p as number) > 0);

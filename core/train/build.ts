@@ -31,9 +31,9 @@ export interface Built {
 
 /** Data that is looked at and not trained with. */
 export interface Look {
-  /** What the model answers, where that is known without the data. */
+  /** The model's answers, where they are known without the data. */
   readonly answers?: Answers | null;
-  /** Whether the data need not say what the answers should be. */
+  /** True where the data may lack targets. */
   readonly untold?: boolean;
 }
 
@@ -52,8 +52,13 @@ export function build(
   }
   const { quiet, json } = config.output;
   const plain = look !== null, { answers = null, untold = false } = look ?? {};
-  const data = told(
-    openData(config.data, { ...training, plain, withoutTargets: untold }, config.model, quiet || json),
+  const data = withAnswers(
+    openData(
+      config.data,
+      { ...training, plain, withoutTargets: untold },
+      config.model,
+      quiet || json,
+    ),
     answers,
   );
   const { facts } = data.train;
@@ -92,12 +97,12 @@ export function build(
   return { data, model, arena, pass, amp, channelsLast };
 }
 
-const told = (data: Opened, answers: Answers | null): Opened =>
+const withAnswers = (data: Opened, answers: Answers | null): Opened =>
   answers
     ? { ...data, train: answering(data.train, answers), val: data.val && answering(data.val, answers) }
     : data;
 
-/** What is done to the values of features, as the user wrote it. */
+/** The flags that change the values of features. */
 function changesOf({ scaling, mixup, cutmix }: Config["data"], normalised: boolean): string[] {
   return [
     ...(normalised ? ["--normalise"] : []),
@@ -114,13 +119,13 @@ export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
     t.optimizer.type === "lamb";
 }
 
-// What a checkpoint knows of the answers that its model gives, where the data at hand can't say.
+// A checkpoint knows the answers that its model gives, where the data at hand does not.
 
 export interface Answers {
   readonly task: Facts["task"];
   /** Classes, numbers to predict, or tokens in the vocabulary. */
   readonly outputs: number;
-  /** Of the classes, or of the numbers; empty where they have none. */
+  /** The names of classes or numbers; empty where they have none. */
   readonly names: readonly string[];
 }
 

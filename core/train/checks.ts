@@ -12,15 +12,15 @@ import { formatOrigin, fromData, isTyped } from "../settings/values.ts";
 import { isSimulated } from "../data/cosmology/options.ts";
 import type { Resume } from "./resume.ts";
 
-// What this version can't do: refused where a run would be wrong, told where a setting has no effect.
+// Refuses settings with which a run would be wrong, and names settings that have no effect.
 
 /** A run that is meant for many nodes and finds itself on fewer was started wrongly. */
 export function refuseLayout({ config, originText }: Resolved, { world, nodes, said }: RankContext): void {
-  const asked = config.distributed.nodes;
-  if (asked === 0 || asked === nodes) return;
+  const wanted = config.distributed.nodes;
+  if (wanted === 0 || wanted === nodes) return;
   throw new UserError(
     "usage",
-    `${originText("distributed.nodes")} asks for ${formatPlural(asked, "node")}, and this is ${
+    `${originText("distributed.nodes")} asks for ${formatPlural(wanted, "node")}, and this is ${
       formatPlural(world, "rank")
     } on ` +
       `${
@@ -30,22 +30,22 @@ export function refuseLayout({ config, originText }: Resolved, { world, nodes, s
   );
 }
 
-/** GPUs that somebody asked for are the ranks of each node, one each. */
+/** GPUs that the settings name are the ranks of each node, one each. */
 export function refuseGpus(
   { config, origin, originText }: Resolved,
   { localWorld }: RankContext,
   device: "cpu" | "cuda",
 ): void {
-  const path = "distributed.gpus_per_node", asked = config.distributed.gpus_per_node;
-  if (asked === 0 || config.distributed.any_layout || !isTyped(origin(path))) return;
-  if (device === "cuda" && asked === localWorld) return;
-  const wish = `${originText(path)} asks for ${formatPlural(asked, "GPU")} on each node`;
+  const path = "distributed.gpus_per_node", wanted = config.distributed.gpus_per_node;
+  if (wanted === 0 || config.distributed.any_layout || !isTyped(origin(path))) return;
+  if (device === "cuda" && wanted === localWorld) return;
+  const wish = `${originText(path)} asks for ${formatPlural(wanted, "GPU")} on each node`;
   throw new UserError(
     "usage",
     device === "cpu"
       ? `${wish}, and this run computes on CPUs. Leave it out, or see what \`hpctrain doctor\` says of GPUs here.`
       : `${wish}, and this one has ${formatPlural(localWorld, "rank")}, with a GPU each. Start as many: ` +
-        `\`hpctrain launch -n ${asked} -- FLAGS\` on this machine, or a job by \`hpctrain sbatch --gpus-per-node ${asked}\`.`,
+        `\`hpctrain launch -n ${wanted} -- FLAGS\` on this machine, or a job by \`hpctrain sbatch --gpus-per-node ${wanted}\`.`,
   );
 }
 
@@ -62,7 +62,7 @@ export function withoutEffect({ config, origin, originText }: Resolved): string[
     ...(hasTargets(config.data) ? [] : ["data.targets"]),
   ];
   const without = [...WITHOUT_EFFECT, ...ofFiles, ...ofColumns];
-  // A checkpoint, and what `config --yaml` prints, name every setting: a default there is nobody's wish.
+  // A checkpoint, and what `config --yaml` prints, name every setting: a default there is no request.
   const wished = (path: string) =>
     JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)!.setting.default);
   const given = without.filter((path) => {
@@ -87,7 +87,7 @@ export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unit
   });
 }
 
-// The settings of a run that goes on, beside those of its checkpoint: harmless changes are told, others are refused.
+// The settings of a run that goes on, beside those of its checkpoint: harmless changes get a line, others are refused.
 
 /** With another value, what follows is another training, or the samples that were seen are not those of the cursor. */
 const FIXED = [
@@ -113,7 +113,7 @@ const FIXED = [
   "training.seed",
   "training.optimizer.type",
 ];
-/** What is chosen from the data, or by the model: whether it is the same after all is seen when both are there. */
+/** The data or the model chooses these: a difference shows when both are there. */
 const CHOSEN = /^(model\..*|data\.type|training\.loss)$/;
 /** About starting, not about training. */
 const OF_THE_START = ["training.resume", "training.init_from", "training.force"];
@@ -132,7 +132,7 @@ export function changesSince({ path, saved }: Resume, { config, originText }: Re
     .flatMap((declared) => change(declared, saved, config));
   const refused = changes.filter(({ harmless }) => !harmless);
   if (refused.length > 0 && !config.training.force) {
-    const list = refused.map(({ said, path }) => `${said} (${originText(path)})`).join(", ");
+    const list = refused.map(({ text, path }) => `${text} (${originText(path)})`).join(", ");
     throw new UserError(
       "checkpoint",
       `A run that goes on from ${path} can't have other settings for its model, data, loss, seed or optimizer: ${list}. ` +
@@ -142,13 +142,13 @@ export function changesSince({ path, saved }: Resume, { config, originText }: Re
   }
   if (changes.length === 0) return [];
   const forced = refused.length > 0 ? " (--force: from here on it is another training)" : "";
-  return [`Changed since the checkpoint: ${changes.map(({ said }) => said).join(", ")}${forced}`];
+  return [`Changed since the checkpoint: ${changes.map(({ text }) => text).join(", ")}${forced}`];
 }
 
 interface Change {
   readonly path: string;
   /** "training.epochs 10 -> 20". */
-  readonly said: string;
+  readonly text: string;
   readonly harmless: boolean;
 }
 
@@ -168,7 +168,7 @@ function change(declared: Declared, saved: unknown, config: unknown): Change[] {
   const stands = (value: unknown) =>
     CHOSEN.test(path) && (value === "auto" || (setting.empty !== undefined && value === setting.default));
   const harmless = !isFixed(path) || stands(before) || stands(now);
-  return [{ path, said: `${path} ${shown(before)} -> ${shown(now)}`, harmless }];
+  return [{ path, text: `${path} ${shown(before)} -> ${shown(now)}`, harmless }];
 }
 
 function same(path: string, before: unknown, now: unknown): boolean {

@@ -1,5 +1,4 @@
-// Reads a step's loss one step late, when the next is queued already, and tells whoever wants to know: the event log,
-// the live line.
+// Reads a step's loss when the next step is queued already, for the event log and the live line.
 import { type Readback, startReadback } from "../../ffi/cuda.ts";
 import { UserError } from "../base/errors.ts";
 import { COMPUTE, DATA, sixDigits } from "../run/account.ts";
@@ -31,7 +30,7 @@ interface Waiting {
   readonly waited: number;
 }
 
-/** The live line is drawn at most this often; in between not even its numbers are put together. */
+/** The live line is drawn at most this often; in between not even its numbers are made. */
 const SHOW_MS = 100;
 const MEMORY_MS = 250, MIB = 2 ** 20;
 
@@ -72,8 +71,8 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
       events.emit({ kind: "warning", step: w.step, message: w.skipped, about });
     } else if (!Number.isFinite(loss) && !guard.takesNonFinite) throw notFinite(trainer, w.step, loss);
     else {
-      const spike = guard.heard(w.step, loss);
-      if (spike !== null) tellSpike(trainer, spike);
+      const spike = guard.observe(w.step, loss);
+      if (spike !== null) warnSpike(trainer, spike);
     }
     if (w.log) {
       events.emit({
@@ -119,24 +118,24 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
   };
 }
 
-/** Asking for the memory in use costs as much as twenty small ops: it is asked for now and then. */
+/** A look at the memory in use costs as much as twenty small ops, so it is taken now and then. */
 function openMemory(trainer: Trainer): { now(at: number): number; news(at: number): number | undefined } {
-  let asked = -Infinity, bytes = 0, told = -Infinity;
+  let lookedAt = -Infinity, bytes = 0, logged = -Infinity;
   const now = (at: number) => {
-    if (at - asked < MEMORY_MS) return bytes;
-    asked = at;
+    if (at - lookedAt < MEMORY_MS) return bytes;
+    lookedAt = at;
     return bytes = trainer.memory();
   };
   const news = (at: number) => {
-    if (Math.abs(now(at) - told) < MIB) return undefined;
-    return told = bytes;
+    if (Math.abs(now(at) - logged) < MIB) return undefined;
+    return logged = bytes;
   };
   return { now, news };
 }
 
 const microseconds = (seconds: number) => Math.round(1e6 * seconds) / 1e6;
 
-function tellSpike({ console, events }: Trainer, { step, message }: Spike): void {
+function warnSpike({ console, events }: Trainer, { step, message }: Spike): void {
   console.warn(message);
   events.emit({ kind: "warning", step, message, about: "spike" });
 }

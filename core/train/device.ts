@@ -41,10 +41,10 @@ export async function openDeviceBeside(config: Config, meanwhile: () => Promise<
   return openDevice(config, localRank);
 }
 
-function chooseDevice(asked: "auto" | "cpu" | "cuda", localRank: number): Device {
-  if (asked === "cpu") return "cpu";
+function chooseDevice(wanted: "auto" | "cpu" | "cuda", localRank: number): Device {
+  if (wanted === "cpu") return "cpu";
   const count = cudaDevices();
-  if (asked === "cuda" && count === 0) {
+  if (wanted === "cuda" && count === 0) {
     throw new UserError(
       "environment",
       `--device cuda, but ${whyNoCuda()}. Use --device cpu, or --libtorch DIR.`,
@@ -72,7 +72,7 @@ export function memoryInUse(device: Device): number {
 
 // How many threads read data.
 
-/** Never more than this process has cores; who asked for more is told. `sharing`: ranks that use the same cores. */
+/** Never more than this process has cores, with a note where the settings want more. `sharing`: ranks that use the same cores. */
 export function loaderThreads(
   { config, origin }: Pick<Resolved, "config" | "origin">,
   device: Device,

@@ -33,10 +33,10 @@ export interface Loop {
   readonly pace: Throughput;
   readonly turn: EventLoopTurn;
   readonly pauses: Pauses;
-  /** What is due between two steps, or (`between` false) while data is waited for. */
+  /** Returns the requests between two steps, or (`between` false) while data is waited for. */
   readonly due: (between: boolean) => BoundaryRequests;
   readonly beforeStep: () => void;
-  /** Whether this step is logged. */
+  /** True for steps that are logged. */
   readonly logged: (step: number) => boolean;
   observe(outcome: Outcome, batch: MicroBatch): void;
   /** The epoch under way, from 0. */
@@ -122,7 +122,7 @@ export async function goBack(loop: Loop): Promise<void> {
   loop.running = emptySums(loop.trainer); // what was seen before is not what these weights have learnt
 }
 
-// An epoch's running metrics where virtual shards and ranks keep parts of them: begun, gone on with, put together.
+// An epoch's running metrics, of which virtual shards and ranks keep parts.
 
 /** With --deterministic=world the sums of each virtual shard are kept apart, and added up in the tree's order. */
 export const emptySums = ({ data: { train }, gradients: { shards }, pass }: Trainer): RunningMetrics =>
@@ -139,7 +139,7 @@ export function sumsSoFar(trainer: Trainer): RunningMetrics {
   return running;
 }
 
-/** Of all ranks, each of which has to call it. */
+/** The sums over all ranks; every rank calls it. */
 export const sumsOf = ({ ranks }: Trainer, running: RunningMetrics): number[] =>
   ranks?.sumsOf(running) ?? running.sums();
 
@@ -151,7 +151,7 @@ export function wholeOf(trainer: Trainer, running: RunningMetrics, sums: readonl
   return whole;
 }
 
-/** Of the sums of all shards in a checkpoint those of this rank's own. */
+/** Keeps those sums in a checkpoint that are of this rank's own shards. */
 function ownPart(
   sums: readonly number[],
   { count, own: { from, to } }: Pick<VirtualShards, "count" | "own">,
@@ -160,9 +160,9 @@ function ownPart(
   return sums.map((value, i) => i >= from * size && i < to * size ? value : 0);
 }
 
-// What waits for a run's first step to be over: what would delay it, and what only it can tell.
+// Some preparations wait for the first step: they would delay it, or depend on the memory that it takes.
 
-/** To be called before each step; does something before the second. */
+/** Is called before each step, and acts before the second. */
 export function beforeSecondStep({ saver, pass, ranksHere }: Trainer): () => void {
   let steps = 0;
   return () => {
@@ -173,8 +173,8 @@ export function beforeSecondStep({ saver, pass, ranksHere }: Trainer): () => voi
 }
 
 /**
- * Whether each rank of this machine could take as much memory again as a step has taken. What is kept lies in pieces
- * between what is used: up to a third more was seen.
+ * True where each rank of this machine could take as much memory again as a step has taken. Kept memory lies in pieces
+ * between used memory: a process was seen to grow by up to a third.
  */
 export const isRoomy = (taken: number, ranks: number, free = freeMemory()): boolean => ranks * taken <= free;
 

@@ -26,7 +26,7 @@ import { learningRate } from "./schedule.ts";
 export interface Evaluation {
   readonly valLoss: number;
   readonly metrics: Metrics;
-  /** Of several numbers the one that is predicted worst. */
+  /** The worst predicted of several numbers. */
   readonly worst: Worst | null;
   readonly samples: number;
   readonly seconds: number;
@@ -60,10 +60,10 @@ export async function evaluate(
   let most = fitted;
   try {
     const supply = feed.of(source);
-    let asked = rank * batchSize;
+    let next = rank * batchSize;
     supply.begin(() => {
-      const from = asked, count = Math.min(batchSize, source.length - from);
-      asked += stride;
+      const from = next, count = Math.min(batchSize, source.length - from);
+      next += stride;
       return count <= 0 ? null : [plainPart(Int32Array.from({ length: count }, (_, i) => from + i))];
     });
     for (let done = 0; done < source.length; done += stride) {
@@ -102,7 +102,6 @@ export async function evaluate(
   };
 }
 
-/** What a person is told where memory ran short. */
 export const lessAtOnce = (rows: number, batchSize: number): string =>
   `An evaluation's batch of ${batchSize} did not fit in memory: it goes on with ${rows} samples at a time, to the same ` +
   `figures. --set training.eval_batch_size=${rows} saves the attempt.`;
@@ -162,7 +161,7 @@ export async function evaluateEpoch(
   const stop = (between: boolean): string | null => {
     if (!ranks) return requests.stop();
     ranks.wish(requests, false);
-    const agreed = between ? ranks.control.here() : null; // a save comes at the end, asked for or not
+    const agreed = between ? ranks.control.here() : null; // a save comes at the end in any case
     return agreed?.what === "stop" ? agreed.reason : null;
   };
   /** All ranks stop within this evaluation: what it would come to is nobody's. */
@@ -182,7 +181,7 @@ export async function evaluateEpoch(
     });
     if (turn.due()) await turn.take();
     const reason = stop(between) ?? (between ? null : given(Math.ceil((of - done) / stride)));
-    // Of several ranks, the place after the last batch is theirs too: nobody asks a second time.
+    // Several ranks also meet after the last batch, and the request is not repeated later.
     if (reason !== null && (done < of || ranks)) throw new EvaluationAborted(reason);
   };
   ranks?.control.phase("evaluation");

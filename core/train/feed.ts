@@ -29,7 +29,7 @@ import type { Built } from "./build.ts";
 export interface Supply {
   /** The parts of each step to come, until null. */
   begin(steps: () => readonly Part[] | null): void;
-  /** Whether the next step's batches are here, or there is no next step; waits for them no longer than that. */
+  /** True where the next step's batches are here, or there is no next step; waits for them no longer than that. */
   ready(milliseconds: number): boolean;
   /** One step's micro-batches, in the caller's scope; null after the last. */
   take(): MicroBatch[] | null;
@@ -102,7 +102,7 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
   };
 }
 
-/** Images of one channel lie the same either way, so libtorch has to be told by their strides which it is. */
+/** Images of one channel lie the same either way, so their strides have to show libtorch which it is. */
 export function imagesLast(images: Tensor): Tensor {
   const last = contiguous(images, "channels_last"), [, channels, height, width] = images.shape;
   return channels === 1 ? asStrided(last, images.shape, [height * width, 1, width, 1]) : last;
@@ -263,15 +263,15 @@ function grow(
   there[field]?.free();
   const { dtype, shape } = host;
   if (stagedHere) pinned[field] = keep(uninitialised(shape, { dtype, pinned: true }));
-  // Memory belongs to the stream it was asked for on: from the computing one, kernels queued there could still write it.
+  // Memory belongs to the stream that it was allocated on: from the computing one, kernels queued there could still write it.
   there[field] = onStream(copying, () => keep(uninitialised(shape, { dtype, device })));
 }
 
-// The parts of steps to come: asked for one by one by who reads them ahead, taken a step at a time.
+// The parts of steps to come: the reader takes them one by one ahead of time, training a step at a time.
 
 export interface Groups {
   begin(steps: () => readonly Part[] | null): void;
-  /** Whether all rows of the next step are here, or there is no next step. */
+  /** True where all rows of the next step are here, or there is no next step. */
   ready(milliseconds: number): boolean;
   /** The next step's parts, null after the last; their rows are to be taken now, in order. */
   take(): readonly Part[] | null;
@@ -281,7 +281,7 @@ export interface Groups {
 
 function groupsOf(rows: Rows): Groups {
   let steps: () => readonly Part[] | null = () => null;
-  const pulled: (readonly Part[])[] = []; // steps asked for and not yet taken
+  const pulled: (readonly Part[])[] = []; // steps that were read ahead and not yet taken
   let group = 0, at = 0; // which of them, and which of its parts, is given out next
   const pull = (): boolean => {
     const next = steps();

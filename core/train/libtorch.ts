@@ -1,5 +1,5 @@
-// Which libtorch a run takes, and its loading, which is begun before most of this program is there: it takes as long
-// as all the rest of the start.
+// Chooses libtorch and begins to load it before most of this program is there: loading takes as long as all the rest
+// of the start.
 import { findLibtorch, type Libtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
 import { loadBeside } from "../../ffi/preload.ts";
 import type { Config } from "../settings/settings.ts";
@@ -7,11 +7,11 @@ import { UserError } from "../base/errors.ts";
 
 type Chosen = Pick<Config, "environment">;
 
-let begun: { readonly asked: string; readonly libtorch: Libtorch; readonly loaded: Promise<void> } | null =
+let begun: { readonly wanted: string; readonly libtorch: Libtorch; readonly loaded: Promise<void> } | null =
   null;
 
 export function chooseLibtorch({ environment }: Chosen): Libtorch {
-  if (begun?.asked === environment.libtorch) return begun.libtorch;
+  if (begun?.wanted === environment.libtorch) return begun.libtorch;
   // HPCTRAIN_LIBTORCH fills the setting too: the finder reads it by itself, and names it as what it is.
   const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
   const { chosen, rejected } = findLibtorch({ explicit: explicit || undefined });
@@ -24,7 +24,7 @@ export function beginLoading(config: Chosen): void {
   if (begun) return;
   try {
     const libtorch = chooseLibtorch(config);
-    begun = { asked: config.environment.libtorch, libtorch, loaded: loadBeside(libtorch).catch(() => {}) };
+    begun = { wanted: config.environment.libtorch, libtorch, loaded: loadBeside(libtorch).catch(() => {}) };
   } catch {
     // There is none: whoever opens it says so.
   }

@@ -8,9 +8,8 @@ import { type Built, needsWholeGradient } from "./build.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import type { Trainer } from "./prepare.ts";
 
-// What training will take of this machine's memory, estimated before its first step: a CPU's memory is not refused,
-// its processes are killed without a word. The estimate is of what a forward pass keeps, so training takes rather
-// more.
+// The memory that training takes is estimated before its first step: a CPU's memory is not refused, its processes are
+// killed without a word. The estimate is of what a forward pass keeps, so training takes rather more.
 
 /** Bytes that one rank will take beside what it has when its weights are there. */
 export interface Need {
@@ -29,12 +28,12 @@ export interface Room {
   readonly ranks: number;
 }
 
-/** Of what is free; beyond it is tight. */
+/** The share of the free memory beyond which it is tight. */
 const SHARE = 0.9;
-/** Of the estimate for a batch: less than that it never is, whatever is freed while it goes backward. */
+/** A batch never takes less than this share of its estimate, whatever is freed while it goes backward. */
 const LEAST = 0.5;
 
-/** A warning where it may not fit; a UserError where it can't. Nothing is said where no estimate can be made. */
+/** A warning where it may not fit; a UserError where it can't. Null where no estimate can be made. */
 export function checkMemory(
   config: Config,
   built: Built,
@@ -78,7 +77,7 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
   const copy = (1 + slots + averages) * weights;
   const { facts } = data.train;
   const outline = facts.input.shape.reduce((product, size) => product * size, 4);
-  // A model so small beside what is free is not asked.
+  // A model so small beside the free memory needs no estimate.
   if (facts.input.dtype !== "i64" && ranks * (10 * weights + UNLIKELY * outline * batch) < free) return null;
   let perSample: number;
   try {
@@ -89,7 +88,7 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
       ? each.bf16
       : each.plain;
   } catch {
-    return null; // a model that takes no zeros, or not two of them: its first step tells
+    return null; // a model that takes no zeros, or not two of them: its first step shows it
   } finally {
     model.root.train(true);
   }

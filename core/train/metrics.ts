@@ -1,4 +1,4 @@
-// What a task is judged by beside its loss. Of each batch a measure keeps sums that can be added up in any way: over
+// The measures of a task beside its loss. For each batch a measure keeps sums that can be added up in any way: over
 // batches, accumulation, ranks and attempts of a run. What a target is decides which: numbers, of which a sample has
 // one, several with names, or a map of each; classes, one a sample or one a pixel; or tokens.
 import { constant, sub, tensor, toDevice } from "../../ffi/make.ts";
@@ -34,16 +34,16 @@ export type Metrics = Record<string, number>;
 
 export interface Measured {
   readonly metrics: Metrics;
-  /** Of several numbers the one with the least R2. */
+  /** The one of several numbers with the least R2. */
   readonly worst: { readonly name: string; readonly r2: number } | null;
 }
 
 export interface Measure {
   /** Sums that are kept. */
   readonly size: number;
-  /** Whether it looks at outputs and targets at all; a loss alone needs none. */
+  /** True where it looks at outputs and targets; a loss alone needs none. */
   readonly looks: boolean;
-  /** Whether it may be given several batches of one size at once. */
+  /** True where it takes several batches of one size at once. */
   readonly many: boolean;
   /**
    * The sums of `batches` batches of one size, one after the other in the first dimension: [batches, size] in f64. A row
@@ -53,7 +53,7 @@ export interface Measure {
   finish(sums: Float64Array, loss: number): Measured;
 }
 
-/** Of more targets or classes than these only the mean and the worst are told. */
+/** With more targets or classes than these only the mean and the worst are reported. */
 const MOST_NAMED = 32;
 
 type Judged = Pick<Loss, "name" | "like" | "ignored">;

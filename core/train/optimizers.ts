@@ -20,9 +20,7 @@ import {
   where,
 } from "../../ffi/ops.ts";
 
-// What every optimizer offers, and the choice among them.
-
-/** What changes weights by their gradients. */
+/** Changes weights by their gradients. */
 export interface Optimizer {
   /** As training.optimizer.type names it. */
   readonly type: string;

@@ -10,7 +10,7 @@ import { isByHand } from "./stop.ts";
 import { REST, SAVE } from "../run/account.ts";
 import { parseDuration } from "../settings/setting.ts";
 
-// The places within a step at which a request to stop is heard: after each micro-batch but the last. A step of many
+// The places within a step at which a request to stop is looked for: after each micro-batch but the last. A step of many
 // long ones is left there, as if it had not been begun; the run that goes on begins it anew. Every rank has the same
 // number of places, all of them before the ranks' gradients meet.
 
@@ -30,9 +30,9 @@ export interface Pauses {
   rest(): void;
   /** Puts the model's running statistics back to where the step began. */
   undo(): void;
-  /** Whether all ranks leave the step that comes next: then it needs no data. */
+  /** True where all ranks abort the step that comes next: then it needs no data. */
   endsHere(): boolean;
-  /** Why a save was asked for at one of these places; it is made after the step. */
+  /** The reason of a save that was requested at one of these places; it is made after the step. */
   takeSave(): string | null;
 }
 
@@ -117,7 +117,7 @@ function openPace(): { wait(): void } {
   };
 }
 
-// What is due between two steps: a stop, a save, an end after so many steps; and how a save or a stop is done.
+// Between two steps a stop, a save or the end of --max-steps may be due.
 
 /** Reasons; null where nothing is due. */
 export interface BoundaryRequests {
@@ -144,7 +144,7 @@ export function openBoundaryRequests(trainer: Trainer, pauses: Pauses): (here: b
   };
 }
 
-/** Whether --max-steps are done. */
+/** True when --max-steps are done. */
 export const enough = ({ config: { training }, cursor }: Trainer): boolean =>
   training.max_steps > 0 && cursor.step >= training.max_steps;
 
@@ -160,16 +160,18 @@ export async function stopped(trainer: Trainer, reason: string): Promise<Ending>
   return stoppedFor(reason);
 }
 
-/** Of a run whose last save has all of it. */
+/** The ending of a run whose last save has all of it. */
 export const stoppedFor = (reason: string): Ending => ({
   outcome: `Stopped on request (${reason})`,
   stopped: true,
-  ...isByHand(reason) ? { byHand: true } : {},
+  byHand: isByHand(reason),
 });
+
+export const ended = (outcome: string): Ending => ({ outcome, stopped: false, byHand: false });
 
 // "500steps", "2ep", "10min" -> is a save due now?
 
-/** Asks after each step; true when the interval has passed since it last said so. Empty or zero: never. */
+/** Is called after each step; true when the interval has passed since it last was. Empty or zero: never. */
 export function every(text: string, stepsPerEpoch: number): (step: number) => boolean {
   const { count, unit } = parseDuration(text)!; // the settings checked it
   if (count === 0) return () => false;
@@ -185,7 +187,7 @@ export function every(text: string, stepsPerEpoch: number): (step: number) => bo
   return (step) => step % steps === 0;
 }
 
-/** Whether it goes by the clock, which differs from rank to rank. */
+/** True where the interval goes by the clock, which differs from rank to rank. */
 const isTimed = (text: string): boolean => parseDuration(text)!.unit === "seconds";
 
 // Lets the event loop run now and then, so that signals and timers are seen although training never waits.

@@ -10,8 +10,8 @@ import { firstNonFinite } from "./gradients/norm.ts";
 export type Amp = "bf16" | "fp16" | "off";
 
 /** "auto": bf16 on a GPU that computes in it (compute capability 8.0), fp16 on an older one, off on a CPU. */
-export function chooseAmp(asked: "auto" | Amp, device: Device): Amp {
-  if (asked !== "auto") return asked;
+export function chooseAmp(wanted: "auto" | Amp, device: Device): Amp {
+  if (wanted !== "auto") return wanted;
   if (device === "cpu") return "off";
   return cudaCapability() >= 8 ? "bf16" : "fp16";
 }
@@ -26,7 +26,7 @@ export interface ScaleSettings {
 
 /** torch.amp.GradScaler's rule (x2 after an interval without overflow, x0.5 at an overflow), with a floor and an end. */
 export class LossScaler {
-  /** What the loss is multiplied by. */
+  /** The loss is multiplied by it. */
   scale: number;
   /** Steps since the scale was changed. */
   goodSteps = 0;
@@ -45,7 +45,7 @@ export class LossScaler {
     this.#found = keep(scalar(0, "f32", device));
   }
 
-  /** What backward starts from. */
+  /** Backward starts from it. */
   get gradient(): Tensor {
     return fill_(this.#scaleTensor, this.scale);
   }

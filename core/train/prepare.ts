@@ -25,7 +25,7 @@ import { alone, combineOver, openVirtualShards, shardedGradients } from "./gradi
 import { openSyncNorms } from "./gradients/sync_norms.ts";
 import { openZero, partitionedGradients, type Zero } from "./gradients/zero.ts";
 import { openSaver, openSharing, refuseSeparate, type Saver, type Sharing } from "./save.ts";
-import { noSaver, openRankGroup, type RankGroup, startTogether } from "./rank_group.ts";
+import { noSaver, openRankGroup, type RankGroup, startAsFirst } from "./rank_group.ts";
 import { rateLine, scaledLearningRate, type Schedule, scheduleOf } from "./schedule.ts";
 import { openRecord, recordOfRank, runFactsOf } from "./record.ts";
 import { type OpenOutput, type Output, wantsOf } from "../run/output.ts";
@@ -42,7 +42,7 @@ import type { StepParts } from "./step.ts";
 import type { EventLog } from "../run/event_log.ts";
 import type { LineageWriter } from "../run/lineage.ts";
 
-/** What a command decides before it opens a trainer. */
+/** The decisions of a command before it opens a trainer. */
 export interface Launch {
   readonly config: Config;
   readonly preset: string | null;
@@ -59,7 +59,7 @@ export interface Launch {
   readonly control?: Control | null;
   /** Ranks on this machine, this one included; all there are, if not given. */
   readonly ranksHere?: number;
-  /** What the command has registered beside events.jsonl. */
+  /** Outputs that the command has registered beside events.jsonl. */
   readonly outputs: readonly OpenOutput[];
   /** Lines about the settings, which come before the trainer's own. */
   readonly notes: readonly string[];
@@ -110,10 +110,10 @@ export interface Trainer extends Built, StepParts {
 export interface Ending {
   /** Why it ended, as the summary's first words. */
   readonly outcome: string;
-  /** True when it was asked to stop and can go on. */
+  /** True when a request stopped it, and it can go on. */
   readonly stopped: boolean;
-  /** True when a person has stopped it, and no scheduler: then it is not to go on by itself. */
-  readonly byHand?: boolean;
+  /** True when a person stopped it: a job script does not put the job back into its queue then. */
+  readonly byHand: boolean;
 }
 
 const MIB = 2 ** 20;
@@ -149,8 +149,8 @@ export function prepare(launch: Launch): Trainer {
     ...launch.notes,
     ...data.notes,
     model.describe(),
-    plan.said,
-    ...(zero ? [zero.said] : []),
+    plan.note,
+    ...(zero ? [zero.note] : []),
     ...precisionNote(built),
     ...shardsNote(config, plan),
     ...(launch.originText ? [rateLine(training, plan.global, launch.originText)] : []),
@@ -160,7 +160,7 @@ export function prepare(launch: Launch): Trainer {
   const startAt = (resume: Resume | null, notes: string[]) => {
     const beginning = { parts, plan, samples: data.train.length, resetEma: ema?.reset };
     const cursor = first ? startFrom({ config, resume }, beginning, notes) : freshCursor();
-    return team ? startTogether(team, parts, arena, ema?.average ?? null, cursor, zero) : cursor;
+    return team ? startAsFirst(team, parts, arena, ema?.average ?? null, cursor, zero) : cursor;
   };
   const cursor = startAt(launch.resume, notes);
 
@@ -186,7 +186,7 @@ export function prepare(launch: Launch): Trainer {
   });
   const gradients = gradientsOf(launch, built, scaler, zero, account);
 
-  // What a setting can be refused for comes before: from here on the run has a name and files.
+  // All refusals of settings come before: from here on the run has a name and files.
   const claimed = first ? claim(launch) : null;
   const paths = team?.gather(claimed, "the run's folders")[0] ?? claimed!;
   const idle = !isUnfinished(training, cursor); // a finished run that is started once more is no attempt at it
@@ -209,7 +209,7 @@ export function prepare(launch: Launch): Trainer {
     ...{ launch, config, paths, plan, schedule, optimizer, scaler, ema, gradients, cursor, feed, notes },
     ...{ account, flops, times, guard, ranksHere },
     clipNorm: training.clip_norm,
-    // Of a rank that updates a part of the weights, the gradients are a part too.
+    // A rank that updates a part of the weights has a part of the gradients only.
     inspect: (step, own) => histograms?.(step, arena, zero ? [] : own),
     pictures: openPictures(data.val, wants.pictures, events.note),
     profile: profileOf(launch, account, paths, console),
@@ -269,7 +269,7 @@ function gradientsOf(
   return zero ? partitionedGradients(overlapped, zero) : overlapped;
 }
 
-/** What the device can do by its name, in 1e12 operations a second; 0 where that is not known. */
+/** The device's peak by its name, in 1e12 operations a second; 0 where that is not known. */
 function knownPeak(tf32: boolean, device: Device, amp: Amp): number {
   if (device === "cpu") return 0;
   const kind = amp !== "off" ? "half" : tf32 ? "tf32" : "fp32";
@@ -306,7 +306,7 @@ const requestsOf = (
   watchRequests(folder, {
     busy,
     secondInterrupt: () => Deno.exit(130),
-    asked(reason, by) {
+    onRequest(reason, by) {
       endOnInterrupt(); // the save that follows may be long, and nothing of ours runs during it
       if (by === "time") console.warn(`Stopping: ${reason}`);
       else console.warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);

@@ -144,7 +144,7 @@ async function gzip(text: string): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// What a rank does in the steps that are looked at, in memory: steps, their parts, the ops in them.
+// The record of a rank's steps in memory: the steps, their parts, and the ops in them.
 
 /** Times in milliseconds of `performance.now`. */
 export interface Spans {
@@ -230,7 +230,7 @@ export interface RankSpans {
   readonly host: string;
   readonly spans: Spans;
   readonly collectives: readonly CollectiveSpan[];
-  /** What turns `performance.now` into milliseconds since the trace's zero, on rank 0's clock. */
+  /** Turns `performance.now` into milliseconds since the trace's zero, on rank 0's clock. */
   readonly shift: number;
   /** The same for the collectives' clock. */
   readonly collectiveShift: number;

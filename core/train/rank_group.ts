@@ -1,4 +1,4 @@
-// What a run has beside other ranks: shares of a batch, reports, a common start, shared cores.
+// A run's part in a group of ranks: shares of a batch, reports, a common start, shared cores.
 import { isFloating } from "../../ffi/dtype.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Control } from "../ranks/control/control.ts";
@@ -24,15 +24,13 @@ import type { Saver } from "./save.ts";
 import { setThreads } from "../../ffi/context.ts";
 import { allowedCores, cpusHere } from "../base/cores.ts";
 
-// What a run of many ranks has beside a run of one.
-
 export interface RankGroup {
   readonly team: Team;
   readonly control: Control;
   readonly shares: Shares;
-  /** Passes on what this rank was asked for, and that a save is due by the clock. As often as one likes. */
+  /** Passes on the requests to this rank, and that a save is due by the clock. It may be called at any time. */
   wish(requests: Requests, due: boolean): void;
-  /** To be called after each step: tells now and then how the ranks are doing. */
+  /** Is called after each step, and reports the ranks' times now and then. */
   stepped(trainer: Trainer): void;
   /** Running statistics are rank 0's, as in what it saves. */
   shareBuffers(): void;
@@ -67,7 +65,7 @@ export function openRankGroup(
   };
 }
 
-// How many items a step's loss is a mean over, on all ranks together.
+// A step's loss is a mean over the items of all ranks.
 
 /** Each micro-batch's share of the items of all ranks; in the caller's scope. */
 type Shares = (batches: readonly MicroBatch[], loss: Loss) => readonly Share[];
@@ -90,8 +88,7 @@ function openShares({ collectives }: Team, device: Device): Shares {
   };
 }
 
-// What is told of ranks while they train: once, which parameters no gradient reached; now and then, which rank is the
-// slowest, and why.
+// Reports while ranks train: once, the parameters that no gradient reached; now and then, the slowest rank, and why.
 
 /** Steps between two reports of times. */
 const EVERY = 100;
@@ -99,11 +96,11 @@ const EVERY = 100;
 const SETTLED = 10;
 const NAMED = 5;
 
-/** To be called by every rank after each step. */
+/** Every rank calls it after each step. */
 function openReports(team: Team): (trainer: Trainer) => void {
   let before: TimeMark | null = null, done = 0, steps = 0;
   return (trainer) => {
-    if (++done === SETTLED && team.rank === 0) tellUnused(trainer);
+    if (++done === SETTLED && team.rank === 0) warnUnused(trainer);
     if (before === null) before = trainer.account.look(); // the first step is like no other
     else if (++steps === EVERY) {
       const ranks = team.gather(spentBetween(before, trainer.account.look()).spent, "times of ranks");
@@ -127,7 +124,7 @@ export function ranksEvent(step: number, steps: number, ranks: readonly Spent[])
   };
 }
 
-function tellUnused({ gradients: { arena }, cursor, console, events }: Trainer): void {
+function warnUnused({ gradients: { arena }, cursor, console, events }: Trainer): void {
   const message = unusedSentence(arena, cursor.step);
   if (message === null) return;
   console.warn(message);
@@ -150,7 +147,7 @@ export function unusedSentence(
 // Every rank begins with what rank 0 has: weights, statistics, optimizer, averages, and the place in the run.
 
 /** Returns rank 0's cursor. */
-export function startTogether(
+export function startAsFirst(
   team: Team,
   parts: Parts,
   arena: Arena,
@@ -186,11 +183,11 @@ function refuseDifference(team: Team, arena: Arena): void {
   );
 }
 
-// What ranks other than the first have in place of the event log and of checkpoints: those are written once.
+// Other ranks than the first have these in place of the event log and of checkpoints, which are written once.
 
 export const noEvents: EventLog = { emit() {}, note() {}, flush() {}, rewind() {}, lost: 0, close() {} };
 
-/** What a rank other than the first says is for its own file: the story is told once. */
+/** The lines of other ranks than the first go to their own files. */
 export function consoleOfRank(rank: number, logs: string): Console {
   const path = `${logs}/rank-${rank}.log`;
   const write = (text: string) => Deno.writeTextFileSync(path, text, { append: true });
@@ -204,7 +201,7 @@ export const noSaver = (gather?: () => void): Saver => ({
   save: () => Promise.resolve(gather?.()),
   hold() {},
   settle: () => Promise.resolve(),
-  told: { saves: 0, stallSeconds: 0, longest: 0 },
+  stats: { saves: 0, stallSeconds: 0, longest: 0 },
   close: () => Promise.resolve(),
 });
 
@@ -216,8 +213,8 @@ export function ranksSharingCores(team: Team): number {
   return all.filter((where) => where === all[team.rank]).length;
 }
 
-/** Unless somebody said how many threads to compute with. */
-export function shareCores(sharing: number, asked: number, env: Record<string, string>): void {
-  if (asked > 0 || env.OMP_NUM_THREADS) return;
+/** Without effect where a number of threads is given. */
+export function shareCores(sharing: number, wanted: number, env: Record<string, string>): void {
+  if (wanted > 0 || env.OMP_NUM_THREADS) return;
   setThreads(Math.max(1, Math.floor(cpusHere() / sharing)));
 }

@@ -1,4 +1,4 @@
-// What a run writes down: console, events, lineage and the outputs that the command has registered.
+// The records of a run: console, events, lineage and the outputs that the command has registered.
 import { cudaUuid } from "../../ffi/cuda.ts";
 import { parseDuration } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
@@ -81,7 +81,7 @@ function systemOf({ config, device, team }: Launch, logs: string): SystemSetup |
   return { rank: team?.rank ?? 0, world: team?.world ?? 1, interval, logs, gpu };
 }
 
-/** What the registered outputs may know of this run. */
+/** The facts of this run that registered outputs may know. */
 export function runFactsOf(
   { config, device, libtorch, resume, again, team, began }: Launch,
   { data, model, plan, paths, cursor }: Pick<Trainer, "data" | "model" | "plan" | "paths" | "cursor">,

@@ -42,7 +42,7 @@ export function runOfJob(config: Config, preset: string | null, { id }: Schedule
   return runs.toSorted((a, b) => b.seen - a.seen)[0]?.run ?? null;
 }
 
-/** What a lineage that can't be read says is not known; the run's own start tells of it. */
+/** A lineage that can't be read has no attempts; the run's own start reports it. */
 function attemptsOf(logs: string) {
   try {
     return readLineage(logs)?.attempts ?? [];

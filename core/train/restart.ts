@@ -1,4 +1,5 @@
-// Which run a start continues, and the job's time that is left.
+// Chooses the run that a start continues: one with a checkpoint, one that was begun and never saved, or a new one. A job
+// that the scheduler starts again continues its own run. Also watches the time that the job has.
 import { join } from "../../deps/path.ts";
 import { type Requeued, runOfJob } from "./requeue.ts";
 import type { Resolved } from "../settings/resolve.ts";
@@ -11,29 +12,28 @@ import { type Resume, resumeFrom } from "./resume.ts";
 import { jobIn, openRemainingTime, timeIsShort } from "../ranks/job/scheduler.ts";
 import type { Trainer } from "./prepare.ts";
 
-// Which run a start means: one that a checkpoint goes on with, one that was begun and never saved, or a new one; and
-// what a job that the scheduler has started again goes on with, unasked.
-
 export interface ResumeChoice {
   readonly resume: Resume | null;
   /** The run that begins again under its name, as it ended before its first save. */
   readonly again: string | null;
+  /** False where the settings want checkpoints of single epochs and another run's would be overwritten. */
+  readonly keepsEpochs: boolean;
   /** Lines about it. */
-  readonly said: readonly string[];
+  readonly notes: readonly string[];
 }
 
 export function chooseResume(config: Config, preset: string | null, requeued: Requeued | null): ResumeChoice {
-  if (requeued === null) return { ...found(config, preset, null), said: [] };
+  if (requeued === null) return { ...found(config, preset, null), keepsEpochs: true, notes: [] };
   const run = runOfJob(config, preset, requeued.job);
   const { resume, again } = found(config, preset, run);
   const { job: { called }, restarts } = requeued;
   const head = `${called} was started again (restart ${restarts})`;
-  const said = resume?.run
+  const note = resume?.run
     ? `${head}: the run ${resume.run} goes on, as with --resume auto`
     : again !== null
     ? `${head}: the run ${again} begins again, as it ended before its first save`
     : `${head}, and it had not begun this run yet`;
-  return { resume, again, said: [said] };
+  return { resume, again, keepsEpochs: true, notes: [note] };
 }
 
 /**
@@ -54,7 +54,11 @@ export function whyNoEpochs(
 }
 
 /** `own`: the run of this job. Else one that was given a name is known by it. */
-function found(config: Config, preset: string | null, own: string | null): Omit<ResumeChoice, "said"> {
+function found(
+  config: Config,
+  preset: string | null,
+  own: string | null,
+): Pick<ResumeChoice, "resume" | "again"> {
   const resume = resumeFrom(config, preset, own);
   const named = config.training.resume === "auto" ? config.output.run_name : "";
   const run = own ?? (named === "" ? null : named);
@@ -93,6 +97,6 @@ export function watchJobTime(
   const guess = 1 + COPIES * gradients.arena.flat.byteLength / BYTES_PER_SECOND;
   requests.watchTime(() => {
     const left = time.now();
-    return left && timeIsShort(left, saver.told.saves > 0 ? saver.told.longest : guess);
+    return left && timeIsShort(left, saver.stats.saves > 0 ? saver.stats.longest : guess);
   }, time.close);
 }

@@ -1,4 +1,4 @@
-// Which checkpoint --resume means, its settings, and where the run begins.
+// Chooses the checkpoint that --resume means, reads its settings, and finds where the run begins.
 import { openCheckpoint, toJson } from "../checkpoint/open.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import type { Config } from "../settings/settings.ts";
@@ -9,8 +9,6 @@ import { adopt } from "../checkpoint/adopt.ts";
 import { type Cursor, loadTraining, loadWeights, type Parts } from "../checkpoint/training_state.ts";
 import type { BatchPlan } from "./batches.ts";
 import type { Launch } from "./prepare.ts";
-
-// Which checkpoint `--resume` means, whose run goes on from it, and the settings in it.
 
 export interface Resume {
   readonly path: string;
@@ -26,23 +24,23 @@ export interface Resume {
   readonly notices?: readonly string[];
 }
 
-/** Null starts afresh: nothing was asked, or `auto` found nothing. `own`: the run to go on with before what was asked. */
+/** Null starts afresh: --resume is empty, or `auto` found nothing. `own` is a run that goes on whatever --resume says. */
 export function resumeFrom(config: Config, preset: string | null, own: string | null = null): Resume | null {
-  const asked = config.training.resume;
+  const wanted = config.training.resume;
   const latest = own === null ? null : latestOf(config, own);
   if (latest !== null) return newestGood({ run: own!, path: latest });
-  if (asked === "") return null;
-  if (asked === "auto" && own !== null) return null;
-  if (asked === "auto") return newestGood(newestRun(config, preset, givenName));
-  const { run, saved, wandb } = look(asked);
+  if (wanted === "") return null;
+  if (wanted === "auto" && own !== null) return null;
+  if (wanted === "auto") return newestGood(newestRun(config, preset, givenName));
+  const { run, saved, wandb } = look(wanted);
   const name = config.output.run_name;
   if (name === "" || run === null || name === run || nameIn(saved) === name) {
-    return { path: asked, run, from: run, saved, wandb };
+    return { path: wanted, run, from: run, saved, wandb };
   }
   const notices = [
     `The run ${run} goes on as a new one (--run-name ${name}); its own files stay as they are`,
   ];
-  return { path: asked, run: null, from: run, saved, notices };
+  return { path: wanted, run: null, from: run, saved, notices };
 }
 
 /** The newest good checkpoint of the newest run. When there is none, it is an error: nothing starts afresh. */
@@ -87,7 +85,7 @@ function givenName(path: string): unknown {
   try {
     return nameIn(look(path, false).saved);
   } catch {
-    return undefined; // a damaged checkpoint is told of later
+    return undefined; // a damaged checkpoint gets a notice later
   }
 }
 
@@ -130,7 +128,7 @@ function look(path: string, verify = true): Found {
   );
 }
 
-// Where a run begins: at a checkpoint, at the first step with somebody's weights, or with new ones.
+// A run begins at a checkpoint, at the first step with given weights, or with new ones.
 
 export const freshCursor = (): Cursor => ({
   epoch: 0,
@@ -177,13 +175,13 @@ export function startFrom(
   return freshCursor();
 }
 
-// A model sees other data through the figures of its own training data.
+// A model sees other data through the statistics of its own training data.
 
 /** The settings with the mean and deviation that the run has measured, where it has and nobody gives others. */
 export function withOwnStatistics(config: Config, root: Value): Config {
   const { data } = config;
-  const figures = field(field(root, "hpctrain"), "normalisation");
-  const mean = texts(field(figures, "mean")), std = texts(field(figures, "std"));
+  const statistics = field(field(root, "hpctrain"), "normalisation");
+  const mean = texts(field(statistics, "mean")), std = texts(field(statistics, "std"));
   if (data.normalise !== "measured" || data.mean.length > 0 || data.std.length > 0 || !mean || !std) {
     return config;
   }

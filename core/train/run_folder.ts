@@ -14,7 +14,7 @@ export interface RunPaths {
   readonly run: string;
   readonly logs: string;
   readonly checkpoints: string;
-  /** Of its checkpoints' names: their format. */
+  /** The ending of its checkpoints' names, which says their format. */
   readonly ending: string;
 }
 
@@ -73,11 +73,11 @@ export function newestRun(
   }
 }
 
-/** "name", "name-2": what runs that are asked for alike are called. */
+/** "name", "name-2": the names of runs with the same settings. */
 const isOf = (base: string, run: string): boolean =>
   run === base || (run.startsWith(`${base}-`) && /^\d+$/.test(run.slice(base.length + 1)));
 
-/** Whether a run of these settings could be called so. */
+/** True where a run of these settings could have this name. */
 export const isCalled = (config: Config, preset: string | null, run: string): boolean =>
   isOf(baseName(config, preset, config.output.run_name), run);
 
@@ -121,12 +121,12 @@ export const bestPath = (p: RunPaths): string => join(p.checkpoints, `${p.run}_b
 export const epochPath = (p: RunPaths, epoch: number): string =>
   join(p.checkpoints, `checkpoint_epoch_${epoch}.${p.ending}`);
 
-/** Whether there are checkpoints of single epochs, whose names have no run in them. */
+/** True where there are checkpoints of single epochs, whose names have no run in them. */
 export const hasEpochs = ({ output: { save_dir, model_dir } }: Config): boolean =>
   listed(model_dir || join(save_dir, "checkpoints")).some((name) => /^checkpoint_epoch_\d+\./.test(name));
 
-function baseName(config: Config, preset: string | null, asked: string): string {
-  if (asked) return asked;
+function baseName(config: Config, preset: string | null, given: string): string {
+  if (given) return given;
   if (preset) return preset;
   const model = config.model.name.split("/").at(-1)!.replace(/\.\w+$/, "");
   return config.data.type === "auto" ? model : `${model}-${config.data.type}`;
@@ -182,11 +182,13 @@ export function claim({ config, preset, resume, again }: Claim): RunPaths {
   }
 }
 
-/** What a start that failed has left in a run's folder: this one writes it anew. What else lies there stays. */
-const LEFT = /^(events\.jsonl|lineage\.json|wandb\.json|rank-\d+\.log|system-\d+\.jsonl)$/;
+/** A failed start leaves these files in a run's folder, and the next one writes them anew; other files there stay. */
+const OF_FAILED_START = /^(events\.jsonl|lineage\.json|wandb\.json|rank-\d+\.log|system-\d+\.jsonl)$/;
 
 function cleared(places: RunPaths): RunPaths {
-  for (const { name } of Deno.readDirSync(places.logs)) if (LEFT.test(name)) remove(join(places.logs, name));
+  for (const { name } of Deno.readDirSync(places.logs)) {
+    if (OF_FAILED_START.test(name)) remove(join(places.logs, name));
+  }
   return places;
 }
 
@@ -194,12 +196,12 @@ function cleared(places: RunPaths): RunPaths {
 export function abandon({ logs }: RunPaths): void {
   try {
     if (pathExists(lineagePath(logs))) return;
-    for (const { name } of Deno.readDirSync(logs)) if (LEFT.test(name)) remove(join(logs, name));
+    for (const { name } of Deno.readDirSync(logs)) if (OF_FAILED_START.test(name)) remove(join(logs, name));
     Deno.removeSync(logs);
   } catch { /* it has something of the user's, or the disk refuses */ }
 }
 
-/** False when a new run finds its folder there already. What else goes wrong is told by who writes there next. */
+/** False when a new run finds its folder there already. Other failures show when something is written there. */
 function makeLogs(logs: string, fresh: boolean): boolean {
   try {
     Deno.mkdirSync(dirname(logs), { recursive: true });

@@ -1,5 +1,5 @@
 // An epoch's metrics while it runs. Steps only put their outputs, targets and losses aside, three copies on the device; a
-// pass over many steps' at once makes sums of them, and the host hears of these when the next pass begins: nothing in a
+// pass over many steps' at once makes sums of them, and the host reads these when the next pass begins: nothing in a
 // step waits, and what a step costs hardly grows. Each batch's sums have the same bits however many are measured at once.
 import { noGrad } from "../../ffi/autograd.ts";
 import { type Readback, startReadback } from "../../ffi/cuda.ts";
@@ -17,19 +17,19 @@ export interface Observed {
   readonly loss: Tensor;
   /** How many those are. */
   readonly items: number;
-  /** Whose sums it is added to, where they are kept apart: a virtual shard's, or a batch's. */
+  /** The number of the sums that it is added to, where they are kept apart: a virtual shard's, or a batch's. */
   readonly part?: number;
   /** 0 where nothing counts: one a sample, or of the targets' size; all counts where it is left out. */
   readonly mask?: Tensor | null;
 }
 
-/** Of several numbers the one with the least R2. */
+/** The one of several numbers with the least R2. */
 export type Worst = NonNullable<Measured["worst"]>;
 
 export interface RunningMetrics {
   observe(batch: Observed): void;
   result(): { readonly loss: number; readonly items: number } & Measured;
-  /** What is observed from here on can be taken back, at any time before the next mark. */
+  /** Observations from here on can be undone, at any time before the next mark. */
   mark(): void;
   undo(): void;
   /** The sums so far, part after part, for a checkpoint in the middle of an epoch or for other ranks; and back. */
@@ -179,7 +179,7 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
       totals.fill(0);
       held = [];
       if (sums.length % width !== 0) return; // of a version that kept others: the epoch tells of what is left of it
-      // Of a run that was cut into other parts: all of it is the first's.
+      // The sums of a run that was cut into other parts are all the first's.
       const same = sums.length === totals.length;
       sums.forEach((value, i) => totals[same ? i : i % width] += value);
     },

@@ -32,7 +32,7 @@ import { shareOut } from "../checkpoint/sharded_reader.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
 
-// Saves checkpoints: the latest always, the best when it is one, an epoch's own when asked. A snapshot is made
+// Saves checkpoints: the latest always, the best when it is one, an epoch's own where the settings want it. A snapshot is made
 // between two steps, and a thread copies and writes it while training goes on, up to the next update for the copying.
 
 interface Context {
@@ -45,9 +45,9 @@ interface Context {
   readonly console: Console;
   /** The id of the run at W&B. */
   readonly wandb?: string | null;
-  /** What the samples are normalised with. */
+  /** The statistics that samples are normalised with. */
   readonly normalisation?: Normalisation | null;
-  /** What the model answers. */
+  /** The model's answers. */
   readonly answers?: Answers;
   /** Puts the optimizer's state, which is elsewhere, where `parts` has it. Every rank does it at each save. */
   readonly gather?: () => void;
@@ -64,22 +64,22 @@ export interface Saver {
   hold(): void;
   /** Waits for what is being written. Throws if the newest state that was to be saved could not be. */
   settle(): Promise<void>;
-  /** What was saved, how long training was held by it, and the seconds from the beginning to the end of the longest. */
-  readonly told: { saves: number; stallSeconds: number; longest: number };
+  /** The number of saves, the seconds that training waited for them, and the seconds that the longest took. */
+  readonly stats: { saves: number; stallSeconds: number; longest: number };
   /** Waits for what is being written, whatever becomes of it. */
   close(): Promise<void>;
 }
 
 /** A state that takes more of the free memory than this is written while training waits. */
 const MOST_OF_FREE = 0.5;
-/** A failing disk is told about this often. */
+/** A failing disk gets a warning this often. */
 const WARN_MS = 600_000;
 
 export function openSaver(c: Context): Saver {
   const { cursor, events, console, sharing } = c;
   failBeyondFileLimit();
   const background = openBackground(c);
-  const told = { saves: 0, stallSeconds: 0, longest: 0 };
+  const stats = { saves: 0, stallSeconds: 0, longest: 0 };
   let writing: Writing | null = null;
   let failed: Error | null = null; // why the newest state is not saved
   let warnedAt = -Infinity;
@@ -97,10 +97,10 @@ export function openSaver(c: Context): Saver {
     if (failed && !ofTheDisk(failed)) throw failed;
   };
   return {
-    told,
+    stats,
     ready: () => background?.writer.ready(),
     async save(reason, better) {
-      // What is gathered is written from where it lies: the last save has to be over, on whichever rank it is.
+      // Gathered state is written from where it lies, so the last save has to be over, on whichever rank it is.
       const busy = () => sharing?.busy(writing !== null) ?? writing !== null;
       if (reason === "interval" && !c.gather && busy()) {
         if (writing === null || writing.leftOut) return; // one line for each slow save, however short the interval
@@ -129,10 +129,10 @@ export function openSaver(c: Context): Saver {
       const written = background ? background.writer.write(job) : writeHere(job);
       now.done = written.then(({ bytes, seconds }) => {
         failed = null;
-        told.saves++;
+        stats.saves++;
         if (background === null) now.stall = held();
-        told.stallSeconds += now.stall;
-        told.longest = Math.max(told.longest, (performance.now() - began) / 1000);
+        stats.stallSeconds += now.stall;
+        stats.longest = Math.max(stats.longest, (performance.now() - began) / 1000);
         const { path } = job, why = better ? "best" : reason;
         events.emit({ kind: "save", step, epoch, path, bytes, seconds, stall_s: now.stall, reason: why });
       }, (error) => fail(error, step)).finally(() => writing = null);
@@ -165,7 +165,7 @@ interface Writing {
   copied: SharedArrayBuffer | null;
   /** Seconds that training was held. */
   stall: number;
-  /** Whether a save was left out because of it. */
+  /** True where a save was skipped because of it. */
   leftOut: boolean;
 }
 
@@ -240,17 +240,17 @@ function jobOf(
   return { ...common, ...contentOf(tree, { path, parameters: parts.names, place }) };
 }
 
-/** What a rank writes that is not the first: its part, and nothing that is the checkpoint's. */
+/** Other ranks than the first write their parts, and neither links nor removals. */
 const ALONE = { links: [], retire: null };
 
-// Which part of a checkpoint is whose, where every rank writes its own (--checkpoint-format sharded), and what ranks
-// agree on about saves: between two steps, so that their threads need only the folder.
+// With --checkpoint-format sharded every rank writes its own part of a checkpoint. Ranks agree on saves between two
+// steps, so that their threads need only the folder.
 
 export interface Sharing {
   readonly rank: number;
-  /** What this rank writes. */
+  /** The tensors that this rank writes. */
   readonly owned: ReadonlySet<Tensor>;
-  /** Whether any rank is still writing. Every rank asks at the same saves. */
+  /** True where any rank is still writing. Every rank calls it at the same saves. */
   busy(here: boolean): boolean;
   /** Waits for a save, though not for the parts of ranks that are gone. */
   patiently(writing: Promise<void>): Promise<void>;

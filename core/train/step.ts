@@ -13,9 +13,9 @@ import type { Saver } from "./save.ts";
 
 /** Samples of one pass through the model. */
 export interface MicroBatch {
-  /** What the model is given, on the device. */
+  /** The model's input, on the device. */
   readonly input: Tensor;
-  /** What the loss compares with. */
+  /** The loss compares the output with it. */
   readonly target: Tensor;
   /** The items that its loss is a mean over, where they were counted before the batch went to a device. */
   readonly items?: number;
@@ -25,7 +25,7 @@ export interface MicroBatch {
 
 export const itemsOf = (b: MicroBatch, loss: Loss): number => b.items ?? loss.validCount(b.target);
 
-/** What a step works with. */
+/** The parts that a step works with. */
 export interface StepParts {
   readonly pass: Pass;
   readonly gradients: GradientStrategy;
@@ -40,15 +40,15 @@ export interface StepParts {
   inspect(step: number, gradients: readonly Tensor[]): void;
 }
 
-/** What a step came to. */
+/** The result of a step. */
 export interface StepResult {
-  /** Mean loss over the global batch, 0-dim, on the device; the caller frees it after reading it late. */
+  /** Mean loss over the global batch, 0-dim, on the device; the caller frees it when it has read it, a step later. */
   readonly loss: Tensor;
-  /** 2-norm of the gradient before clipping; null when nobody asked. */
+  /** 2-norm of the gradient before clipping; null where it is not wanted. */
   readonly norm: Tensor | null;
-  /** What was skipped and why, or null; and whether that was for a loss that jumped. */
+  /** The reason why the update was skipped, or null. */
   readonly skipped: string | null;
-  /** Whether the step was left out because its loss jumped. */
+  /** True where the update was skipped because the loss jumped. */
   readonly spike: boolean;
 }
 

@@ -2,8 +2,6 @@
 import { UserError } from "../base/errors.ts";
 import { startThread } from "../base/threads.ts";
 
-// Requests to stop or save: signals, files and the clock set a flag, the loop polls it.
-
 export interface Requests {
   /** Why the run should stop after a save, or null. */
   stop(): string | null;
@@ -20,9 +18,9 @@ export interface Requests {
 export interface RequestHandlers {
   /** Ctrl-C, when there was a request to stop before. */
   readonly secondInterrupt: () => void;
-  /** Hears of the first signal at once, long before the loop looks, and of time that is short. */
-  readonly asked?: (reason: string, by: "signal" | "time") => void;
-  /** Whether requests are looked at where no JavaScript but the caller's runs: within a step. */
+  /** Is called at the first signal, long before the loop looks, and when time is short. */
+  readonly onRequest?: (reason: string, by: "signal" | "time") => void;
+  /** True where requests are looked for within steps, where no JavaScript but the step's runs. */
   readonly busy?: boolean;
 }
 
@@ -54,7 +52,7 @@ interface Early {
   reason: string | null;
   readonly end: () => void;
   /** Rejected by the first signal. */
-  readonly asked: PromiseWithResolvers<never>;
+  readonly requested: PromiseWithResolvers<never>;
 }
 
 let early: Early | null = null;
@@ -69,19 +67,19 @@ export function catchEarlySignals(signals: readonly Deno.Signal[]): void {
     const handler = () => {
       if (early === null || early.reason !== null) return;
       early.reason = name;
-      early.asked.reject(nothingYet(name));
+      early.requested.reject(nothingYet(name));
     };
     Deno.addSignalListener(name, handler);
     return [name, handler] as const;
   });
   const end = () => handlers.forEach(([name, handler]) => Deno.removeSignalListener(name, handler));
-  early = { reason: null, end, asked: Promise.withResolvers() };
-  early.asked.promise.catch(() => {}); // where nobody waits for anything, the first step looks
+  early = { reason: null, end, requested: Promise.withResolvers() };
+  early.requested.promise.catch(() => {}); // where nobody waits for anything, the first step looks
 }
 
-/** What has to be done before the first step, and may take long: a warning does not wait for its end. */
+/** Work before the first step may take long: a scheduler's warning ends the wait for it. */
 export const unlessStopped = <R>(work: Promise<R>): Promise<R> =>
-  early === null ? work : Promise.race([work, early.asked.promise]);
+  early === null ? work : Promise.race([work, early.requested.promise]);
 
 const nothingYet = (name: string) =>
   new UserError(
@@ -93,7 +91,7 @@ const nothingYet = (name: string) =>
 /** Without `runDir` signals alone count. */
 export function watchRequests(
   runDir: string | null,
-  { secondInterrupt, asked = () => {}, busy = false }: RequestHandlers,
+  { secondInterrupt, onRequest = () => {}, busy = false }: RequestHandlers,
   signals: readonly Deno.Signal[] = stopSignals([]),
 ): Requests {
   let reason: string | null = null;
@@ -104,7 +102,7 @@ export function watchRequests(
   const ask = (why: string, by: "signal" | "time") => {
     if (reason !== null) return;
     reason = why;
-    asked(why, by);
+    onRequest(why, by);
   };
   let echo: Deno.Signal | null = null; // the signal thread has it, and this thread not yet
   const signalThread: SignalThread | null = busy ? openSignalThread(signals) : null;
@@ -142,9 +140,9 @@ export function watchRequests(
     },
     takeSave() {
       look();
-      const asked = save;
+      const requested = save;
       save = false;
-      return asked;
+      return requested;
     },
     watchTime(near, close = () => {}) {
       timeIsShort = near;
@@ -171,7 +169,7 @@ function remove(path: string): boolean {
     Deno.removeSync(path);
     return true;
   } catch {
-    return false; // not there: nobody asked
+    return false; // not there: no request
   }
 }
 
@@ -184,7 +182,7 @@ interface SignalThread {
   close(): void;
 }
 
-/** What the thread is started with. */
+/** The first message to the thread. */
 export interface SignalThreadOptions {
   readonly signals: readonly Deno.Signal[];
   /** 0, or 1 + the place of the signal that came first. */

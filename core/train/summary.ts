@@ -18,9 +18,9 @@ interface Context {
   /** Null where a program of the user's own trains. */
   readonly argv: readonly string[] | null;
   readonly world: { readonly ranks: number; readonly device: "cpu" | "cuda" };
-  /** Where rank 0 is. */
+  /** The host of rank 0. */
   readonly master: string | null;
-  /** Where settings are from, by their path. */
+  /** The origins of settings by their paths. */
   readonly origins: Readonly<Record<string, string>>;
 }
 
@@ -108,7 +108,7 @@ export function conclude(
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** What stands before the program, between it and its flags, and behind them, in a command that starts as many ranks. */
+/** The words before the program, between it and its flags, and behind them, in a command that starts as many ranks. */
 export interface Started {
   readonly before: readonly string[];
   readonly command: readonly string[];

@@ -11,7 +11,7 @@ const MAX_AGE_MS = 30_000;
 export interface Throughput {
   /** One optimizer step ended and took in this many samples (of the global batch). Allocates nothing. */
   step(samples: number): void;
-  /** What follows until the next step (evaluation, a save) is not training time. */
+  /** The time until the next step (evaluation, a save) is not training time. */
   pause(): void;
   /** Training goes on: the clock starts again here. */
   resume(): void;
@@ -30,8 +30,8 @@ export interface Throughput {
  * The first step after the start is left out of the window, because it pays for warming up.
  */
 export function openThroughput(now: () => number = () => performance.now()): Throughput {
-  // Of each step: when it ended, and the training time and the samples of all before it. So a rate is one subtraction: it
-  // may be asked for at each of a thousand steps a second.
+  // Each step has its end, and the training time and the samples of all steps before it, so that a rate is one
+  // subtraction: it may be read at each of a thousand steps a second.
   const ended = new Float64Array(STEPS);
   const msBefore = new Float64Array(STEPS);
   const samplesBefore = new Float64Array(STEPS);
@@ -88,7 +88,7 @@ export function openThroughput(now: () => number = () => performance.now()): Thr
   };
 }
 
-// What a sample costs the model, counted in the run's first forward pass.
+// The operations of a sample are counted in the run's first forward pass.
 
 /** Backward takes twice what forward does: a product for each of its two arguments' gradients. */
 const WITH_BACKWARD = 3;
@@ -114,10 +114,9 @@ export function openFlops(): Flops {
   };
 }
 
-// What GPUs can do at most, by the names that their drivers tell: what the share that training makes use of (mfu) is
-// of.
+// The peaks of GPUs, by the names that their drivers give: mfu is the share of them that training uses.
 
-/** What products of matrices are computed in. */
+/** The precision of matrix products. */
 export type MatrixPrecision = "half" | "tf32" | "fp32";
 
 /**

@@ -13,7 +13,7 @@ import {
   reportEpoch,
   warnNonFinite,
 } from "./evaluate.ts";
-import { enough, save, StepAborted, stopped, stoppedFor } from "./pauses.ts";
+import { ended, enough, save, StepAborted, stopped, stoppedFor } from "./pauses.ts";
 import type { Ending, Trainer } from "./prepare.ts";
 import { learningRate } from "./schedule.ts";
 import { sharesOf, type StepResult, takeStep } from "./step.ts";
@@ -21,7 +21,7 @@ import { sharesOf, type StepResult, takeStep } from "./step.ts";
 /** Longest wait for data before signals and requests are looked at. */
 const WAIT_MS = 50;
 
-/** Trains to the end of the run, or until it is asked to stop; the last checkpoint is in place then. */
+/** Trains to the end of the run, or until a request stops it; the last checkpoint is in place then. */
 export async function trainLoop(trainer: Trainer): Promise<Ending> {
   const { account, cursor, saver } = trainer;
   trainer.events.emit(trainer.times.since(cursor.step, cursor.samples));
@@ -38,14 +38,14 @@ export async function trainLoop(trainer: Trainer): Promise<Ending> {
 async function trainEpochs(trainer: Trainer): Promise<Ending> {
   const { cursor, config: { training } } = trainer;
   const loop = openLoop(trainer);
-  await loop.turn.take(); // signals that came while the run was put together
+  await loop.turn.take(); // signals that came while the trainer was opened
   if (trainer.ranks) trainer.ranks.wish(trainer.requests, false); // ranks stop at the same place, in a step
   else if (isUnfinished(training, cursor)) {
     const stop = trainer.requests.stop();
     if (stop !== null) return await stopped(trainer, stop);
   }
   if (!isUnfinished(training, cursor)) {
-    return { outcome: "Nothing to do (the run is finished)", stopped: false };
+    return ended("Nothing to do (the run is finished)");
   }
   while (isUnfinished(training, cursor)) {
     beginEpoch(loop);
@@ -53,8 +53,7 @@ async function trainEpochs(trainer: Trainer): Promise<Ending> {
     if (ending !== null) return ending;
     loop.pace.resume();
   }
-  const outcome = enough(trainer) ? `Reached --max-steps ${training.max_steps}` : "Finished";
-  return { outcome, stopped: false };
+  return ended(enough(trainer) ? `Reached --max-steps ${training.max_steps}` : "Finished");
 }
 
 /** Takes the steps that the epoch still has, or those up to --max-steps. Returns how the run ends where it stops here. */
@@ -87,7 +86,7 @@ export async function trainSteps(loop: Loop): Promise<Ending | null> {
   return null;
 }
 
-/** Hot: nothing is read from the device but by deferred metrics, and nothing is logged. Returns where the step was aborted. */
+/** Hot: only deferred metrics read from the device, and nothing is logged. Returns where the step was aborted. */
 function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   const { trainer, supply, pauses, deferred, pace } = loop;
   const { cursor, plan, ranks, account } = trainer;
@@ -151,7 +150,7 @@ async function endEpoch(loop: Loop): Promise<Ending | null> {
   const time = spentBetween(loop.began, account.look());
   reportEpoch(trainer, number, trained, evaluation, pace.epochRate(), time);
   await save(trainer, "epoch", verdict?.better ?? false);
-  if (verdict?.stop) return { outcome: earlyStop(training.early_stopping_patience), stopped: false };
+  if (verdict?.stop) return ended(earlyStop(training.early_stopping_patience));
   const due = loop.due(true);
   if (due.save === "request") await save(trainer, due.save, false); // it came while the epoch's own was made
   return due.stop !== null && isUnfinished(training, cursor) ? stoppedFor(due.stop) : null;

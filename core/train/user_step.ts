@@ -7,17 +7,17 @@ import type { Optimizer } from "./optimizers.ts";
 import type { LossScaler } from "./precision.ts";
 import { type MicroBatch, type Share, type StepParts, type StepResult, takeStep } from "./step.ts";
 
-/** What a step is made of. */
+/** The parts of a step. */
 export interface StepOptions {
   /** The model, its loss and its precision. */
   readonly pass: Pass;
-  /** Where parameters and gradients are. */
+  /** The memory of parameters and gradients. */
   readonly arena: Arena;
-  /** What updates them. */
+  /** Updates them. */
   readonly optimizer: Optimizer;
   /** Scales the loss in f16; null in other types. */
   readonly scaler: LossScaler | null;
-  /** Whether blocks are computed a second time instead of being kept. */
+  /** True where blocks are computed a second time instead of being kept. */
   readonly checkpointing: boolean;
   /** Longest gradient; 0 leaves it alone. */
   readonly clipNorm: number;

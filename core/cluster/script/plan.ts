@@ -269,7 +269,7 @@ function trainingLines(
   const made = data.data_path === "";
   const plan = planBatches(training, made ? data.train_samples : Number.MAX_SAFE_INTEGER, world);
   return [
-    made ? plan.said : plan.said.replace(/, [^,]*$/, ""),
+    made ? plan.note : plan.note.replace(/, [^,]*$/, ""),
     rateLine(training, plan.global, originText),
   ];
 }

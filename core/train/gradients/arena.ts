@@ -16,7 +16,7 @@ import { type Device, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 
 /** All parameters of a model in one piece of memory, and their gradients in another. */
 export interface Arena {
-  /** Of the parameters, as the state dict has them. */
+  /** The parameters' names in the state dict. */
   readonly names: readonly string[];
   /** The model's own tensors, which now lie in the arena. */
   readonly parameters: readonly Tensor[];
@@ -24,11 +24,11 @@ export interface Arena {
   readonly gradients: readonly Tensor[];
   /** All parameters as one vector, with gaps for alignment. */
   readonly flat: Tensor;
-  /** Where each parameter begins in it. */
+  /** The first element of each parameter in it. */
   readonly starts: readonly number[];
   /** All gradients; without elements in a direct arena. */
   readonly gradient: Tensor;
-  /** What all gradients are in, as few tensors: the buffer, or the parts of it that are this rank's. */
+  /** The memory of all gradients, in few tensors: the buffer, or the parts of it that are this rank's. */
   readonly memory: readonly Tensor[];
   /** True when gradients are taken from autograd after each backward (takeGradients) instead of added up here. */
   readonly direct: boolean;

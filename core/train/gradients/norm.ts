@@ -57,8 +57,6 @@ export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number):
   });
 }
 
-// Which parameter's gradient stopped being a number, for the sentence that ends a run.
-
 export function firstNonFinite(arena: Arena): string {
   // In a direct arena the gradients are gone by now; the weights they spoilt are not.
   const i = arena.direct

@@ -37,7 +37,7 @@ const MIB = 2 ** 20;
 /** Published sweeps of NCCL reach its full rate at 16 MiB and more; on CPUs small pieces hide best behind backward. */
 const OWN_CHOICE_MB = { nccl: 25, cpu: 4 };
 
-/** Elements of a bucket: as many as were asked for, or what suits the engine. */
+/** Elements of a bucket: as many as the settings want, or as suit the engine. */
 export const bucketElements = (megabytes: number, { backend }: Pick<Collectives, "backend">): number =>
   (megabytes || OWN_CHOICE_MB[backend === "nccl" ? "nccl" : "cpu"]) * MIB / Float32Array.BYTES_PER_ELEMENT;
 
@@ -159,7 +159,7 @@ export function overlappedGradients(
 // Forward and backward block by block: each block has a graph of its own, so its gradients are known to be whole as
 // soon as its backward returns, and can be reduced while the block before it is at work.
 
-/** What a block made, and the leaf that stands for it in the blocks behind: it gathers their gradients. */
+/** A block's output, and the leaf that stands for it in the blocks behind: it gathers their gradients. */
 interface Cut {
   readonly made: Tensor;
   readonly leaf: Tensor;
@@ -213,7 +213,7 @@ export function segmented(
   return top;
 }
 
-/** What was only handed on is a leaf already. */
+/** Tensors that are only handed on are leaves already. */
 function through(made: Activation, before: readonly Tensor[], cut: Cut[]): Activation {
   const one = (t: Tensor) => {
     if (before.includes(t) || !isFloating(t.dtype)) return t;

@@ -11,7 +11,7 @@ import { type Arena, takeGradients } from "./arena.ts";
 import { gradientNorm } from "./norm.ts";
 import type { VirtualShards } from "./virtual_shards.ts";
 
-/** What follows a step's micro-batches. */
+/** Follows the micro-batches of a step. */
 export interface StepWatch {
   /** Sees each outcome in the step's scope. */
   observe(outcome: Outcome, batch: MicroBatch): void;
@@ -23,7 +23,7 @@ export interface StepWatch {
 export interface GradientStrategy {
   /** All parameters and their gradients. */
   readonly arena: Arena;
-  /** What this rank updates: the arena, or its own part of it under --zero 1. */
+  /** The parameters that this rank updates: the arena, or its own part of it under --zero 1. */
   readonly updated: Arena;
   /** The virtual shards of a step, or null. */
   readonly shards: Pick<VirtualShards, "count" | "own"> | null;
@@ -46,13 +46,13 @@ export interface GradientStrategy {
   norm(): Tensor;
 }
 
-/** What micro-batches go through. */
+/** The model that micro-batches go through, and where their gradients go. */
 export interface MicroBatchOptions {
   readonly pass: Pass;
   readonly arena: Arena;
   /** Scales the loss in f16; null in other types. */
   readonly scaler: LossScaler | null;
-  /** Whether blocks are computed a second time instead of being kept. */
+  /** True where blocks are computed a second time instead of being kept. */
   readonly checkpointing: boolean;
 }
 

@@ -27,13 +27,13 @@ export type Combine = (own: readonly Sum<Tensor>[]) => readonly Sum<Tensor>[];
 
 /** @internal */
 export interface VirtualShards {
-  /** Of the whole global batch. */
+  /** The number of shards of the global batch. */
   readonly count: number;
   /** Those that this rank computes. */
   readonly own: Range;
   readonly combine: Combine;
   readonly arena: Arena;
-  /** What the model's forward pass changes: running statistics, which are averaged, and counters of batches. */
+  /** The model's forward pass changes running statistics, which are averaged, and counters of batches. */
   readonly statistics: readonly Tensor[];
   readonly counters: readonly Tensor[];
   /** Vectors for the sums. */
@@ -47,7 +47,7 @@ export interface ShardsWanted {
   readonly combine: Combine;
 }
 
-/** What a process that is alone combines with. */
+/** A process that is alone has the sums of all shards. */
 export const alone: Combine = (own) => own;
 
 export function openVirtualShards(
@@ -80,7 +80,7 @@ export function shardedGradients(v: VirtualShards, options: MicroBatchOptions): 
       own = ownSums(v, before, (shard) => computeShard(options, shard, batches, shares, watch));
       return null; // the losses are in the sums
     },
-    reduce: () => scope(() => putTogether(v, before, v.combine(own))),
+    reduce: () => scope(() => combineSums(v, before, v.combine(own))),
   };
 }
 
@@ -172,7 +172,7 @@ const sizeOf = ({ arena, statistics }: VirtualShards): number =>
  * The sums of all ranks, which are used up, as one: the gradient goes to the arena, and the model's buffers move once, by
  * the mean over shards.
  */
-export function putTogether(v: VirtualShards, before: State, sums: readonly Sum<Tensor>[]): Tensor {
+export function combineSums(v: VirtualShards, before: State, sums: readonly Sum<Tensor>[]): Tensor {
   return scope(() => {
     const known = (from: number, to: number) => sums.find((s) => s.from === from && s.to === to)?.value;
     const total = treeSum({ from: 0, to: v.count }, known, (left, right) => {

@@ -14,18 +14,16 @@ import { type Bucket, bucketElements, bucketsOf, firstBlocks } from "./overlappe
 import type { GradientStrategy } from "./strategy.ts";
 import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 
-// --zero 1: every rank updates its own part of the weights and has the optimizer's state of that part alone.
-
 /** @internal */
 export interface Zero {
   readonly owned: Owned;
   /** Updates what is owned, then hands the weights round. Rank 0's slots are the whole state, as `gather` left it. */
   readonly optimizer: Optimizer;
-  /** What a rank has of the optimizer's state, and what there is of it. */
-  readonly said: string;
+  /** The line about the sizes of the optimizer's state. */
+  readonly note: string;
   /** The norm of the whole gradient. */
   norm(): Tensor;
-  /** Whether it is so on every rank. */
+  /** True where it is true on every rank. */
   all(finite: boolean): boolean;
   /** Brings the state to rank 0, for a checkpoint. */
   gather(): void;
@@ -42,7 +40,7 @@ export function openZero({ training, distributed }: Config, arena: Arena, model:
   const bytes = [...inner.slots.values()].flat().reduce((sum, { byteLength }) => sum + byteLength, 0);
   return {
     owned,
-    said: `ZeRO-1: each rank has ${formatBytes(bytes)} of the optimizer's state of ${
+    note: `ZeRO-1: each rank has ${formatBytes(bytes)} of the optimizer's state of ${
       formatBytes(world * bytes)
     }`,
     ...stateOf(inner, arena, owned, team),
@@ -130,7 +128,7 @@ export function refuseZero({ training, distributed, output }: Config): void {
   throw new UserError("usage", `--zero 1 does not go together with ${other}: leave one of them out.`);
 }
 
-// What a rank owns under --zero 1: one n-th of each bucket, where it lies in the arena. Sums come to it and weights
+// A rank owns one n-th of each bucket, where it lies in the arena. Sums come to it and weights
 // go from it through a little memory beside the arena.
 
 export interface Owned {
@@ -139,7 +137,7 @@ export interface Owned {
   readonly arena: Arena;
   /** Queues the sum of a bucket's gradients over ranks. Buckets come in order. */
   reduce(bucket: number): Ticket;
-  /** What was reduced is in its place. */
+  /** Puts the reduced gradients in their places. */
   settle(): void;
   /** Gives every rank the weights that are owned here, and gets theirs. */
   share(): void;

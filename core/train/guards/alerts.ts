@@ -1,4 +1,4 @@
-// The command that a user wants to be told by: each event worth an alert goes to it as JSON on its input. It runs
+// The user's command for alerts: each event worth an alert goes to it as JSON on its input. It runs
 // beside training, one at a time, and is killed when it takes too long.
 import type { Emitted } from "../../run/events.ts";
 
@@ -15,7 +15,7 @@ export interface AlertOptions {
 
 export interface Alerts {
   observe(event: Emitted, t: number): void;
-  /** Comes to its end when all were told, or could not be. */
+  /** Resolves when all alerts have been sent, or could not be. */
   close(): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ const LIMIT_MS = 30_000;
 const MOST = 32;
 const STOPPED = 75;
 
-/** What an alert is called; null for what nobody needs to be woken for. */
+/** The name of an event's alert; null for events that need none. */
 export function alertOf(event: Emitted): string | null {
   switch (event.kind) {
     case "warning":
@@ -42,14 +42,14 @@ export function openAlerts(options: AlertOptions): Alerts {
   let working: Promise<void> | null = null;
   let dropped = 0, failed = false;
 
-  const tell = async (text: string) => {
+  const send = async (text: string) => {
     const why = await call(command, text, limitMs);
     if (why === null || failed) return;
     failed = true;
     warn(`The command of --on-event ${why}: ${command}`);
   };
   const work = async () => {
-    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await tell(next);
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await send(next);
     working = null;
   };
   return {
@@ -62,9 +62,9 @@ export function openAlerts(options: AlertOptions): Alerts {
       working ??= work();
     },
     async close() {
-      const late = Promise.withResolvers<void>();
-      const timer = setTimeout(late.resolve, 2 * limitMs);
-      await Promise.race([working, late.promise]);
+      const limit = Promise.withResolvers<void>();
+      const timer = setTimeout(limit.resolve, 2 * limitMs);
+      await Promise.race([working, limit.promise]);
       clearTimeout(timer);
       dropped += waiting.length;
       waiting.length = 0;
@@ -92,16 +92,16 @@ async function call(command: string, input: string, limitMs: number): Promise<st
   } catch (error) {
     return `can't be started (${(error as Error).message})`;
   }
-  let late = false;
+  let timedOut = false;
   const timer = setTimeout(() => {
-    late = true;
+    timedOut = true;
     kill(child.pid);
   }, limitMs);
   const writer = child.stdin.getWriter();
   writer.write(new TextEncoder().encode(input)).then(() => writer.close()).catch(() => {}); // it need not read
   const { code } = await child.status;
   clearTimeout(timer);
-  if (late) return `took longer than ${limitMs / 1000} s and was ended`;
+  if (timedOut) return `took longer than ${limitMs / 1000} s and was ended`;
   return code === 0 ? null : `ended with code ${code}`;
 }
 

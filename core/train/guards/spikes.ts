@@ -1,10 +1,10 @@
-// Finds a loss that jumps, and goes back to the last checkpoint where asked.
+// Finds a loss that jumps, and goes back to the last checkpoint with --on-spike rewind.
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
 import type { Trainer } from "../prepare.ts";
 
-// A loss that jumps: found by how far it is above the last ones, and what is done about it.ts's parts.
+// A loss jumps where it is far above the last ones.
 
 export type OnSpike = "off" | "warn" | "skip" | "rewind";
 
@@ -28,7 +28,7 @@ export interface Judge {
   judge(loss: number): number | null;
 }
 
-/** What is a spike is no part of what the next one is compared with. */
+/** A spike is compared with the losses before it, and later losses are not compared with it. */
 export function openJudge({ zscore, window }: Pick<SpikeSettings, "zscore" | "window">): Judge {
   const kept = new Float64Array(window);
   let seen = 0;
@@ -62,9 +62,9 @@ export interface Guard {
    * sentence why this one is.
    */
   refuse(loss: Tensor, step: number): string | null;
-  /** Hears of each loss, one step late. Gives what to warn of; `pending` is set when training is to go back. */
-  heard(step: number, loss: number): Spike | null;
-  /** Whether a loss that is no number is this guard's to deal with. */
+  /** Takes each loss, one step later, and returns a warning; `pending` is set when training is to go back. */
+  observe(step: number, loss: number): Spike | null;
+  /** True where this guard deals with a loss that is no number. */
   readonly takesNonFinite: boolean;
   pending: Spike | null;
   /** Training has gone back to a step's weights; throws when that helps no more. */
@@ -97,7 +97,7 @@ export function openGuard(s: SpikeSettings): Guard {
       if (++inARow >= s.mostSkipped) throw gaveUp(`${found}, and ${inARow} steps in a row were left out`);
       return `${found}: this step is left out (--on-spike skip).`;
     },
-    heard(step, loss) {
+    observe(step, loss) {
       if (s.on === "off" || s.on === "skip" || guard.pending !== null) return null;
       const z = judge(loss);
       if (z === null) {
@@ -107,7 +107,7 @@ export function openGuard(s: SpikeSettings): Guard {
       const spike = { step, message: say(step, loss, z) };
       if (s.on === "rewind") {
         guard.pending = spike;
-        return null; // what is done about it is told then
+        return null; // the rewind reports it
       }
       inARow++;
       return Number.isInteger(Math.log10(inARow)) ? { ...spike, message: `${spike.message}.` } : null;
@@ -140,7 +140,7 @@ export async function rewind(trainer: Trainer): Promise<void> {
   const { guard, cursor, events, console, saver } = trainer;
   const spike = guard.pending!;
   trainer.ranks?.control.phase("starting");
-  await saver.settle().catch(() => {}); // a disk that refused a save has told so; what was saved before is there
+  await saver.settle().catch(() => {}); // the saver has reported a failure; older saves are there
   const back = trainer.goBack();
   if (back === null) {
     guard.pending = null;

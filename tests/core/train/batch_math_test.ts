@@ -7,7 +7,7 @@ const wanted = { batch_size: 16, global_batch_size: 0, grad_accum: 1 };
 Deno.test("the global batch is batch x ranks x accumulation", () => {
   const plan = planBatches({ ...wanted, grad_accum: 3 }, 1000, 2);
   assertEquals([plan.micro, plan.accumulation, plan.global, plan.stepsPerEpoch], [16, 3, 96, 11]);
-  assertEquals(plan.said, "Batch: 16 x 2 ranks x 3 accumulated = 96 samples a step, 11 steps an epoch");
+  assertEquals(plan.note, "Batch: 16 x 2 ranks x 3 accumulated = 96 samples a step, 11 steps an epoch");
 });
 
 Deno.test("accumulation is derived from a global batch, rounded up", () => {

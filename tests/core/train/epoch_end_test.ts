@@ -52,7 +52,7 @@ for (const many of [false, true]) {
         const kinds = (await eventsIn(prepared)).map(({ kind }) => kind);
         return { ending, cursor: run.cursor, kinds, path: latestPath(places) };
       });
-      assertEquals(first.ending, { outcome: `Stopped on request (${WHY})`, stopped: true });
+      assertEquals(first.ending, { outcome: `Stopped on request (${WHY})`, stopped: true, byHand: false });
       // Ranks agree within the evaluation, so what it comes to is nobody's; one rank alone may end it.
       assertEquals(first.cursor.step, STEPS);
       assertEquals([first.cursor.epoch, first.cursor.stepInEpoch], many ? [0, STEPS] : [1, 0]);

@@ -78,7 +78,7 @@ Deno.test(
       did.length = 0;
       const asked = { ...run, requests: { ...run.requests, stop: () => "the test" } };
       const ending = await trainSteps(loopOf(asked));
-      assertEquals(ending, { outcome: "Stopped on request (the test)", stopped: true });
+      assertEquals(ending, { outcome: "Stopped on request (the test)", stopped: true, byHand: false });
       const left = ["data.next", "forward", "items", "wish", "here", "sums", "save", "saved: stop"];
       assertEquals([did, run.cursor.stepInEpoch], [left, 2]);
     });

@@ -146,6 +146,7 @@ Deno.test(
     assertEquals(run.ending, {
       outcome: "Stopped early (no better validation loss for 3 epochs)",
       stopped: false,
+      byHand: false,
     });
     assertEquals(told(run, "epoch").length, 4);
   }),

@@ -21,7 +21,7 @@ const stopped = (folder: string, settings: string, looks: number) =>
     let left = looks;
     const requests = { ...run.requests, stop: () => --left <= 0 ? "the test" : null };
     const ending = await trainLoop({ ...run, requests });
-    assertEquals(ending, { outcome: "Stopped on request (the test)", stopped: true });
+    assertEquals(ending, { outcome: "Stopped on request (the test)", stopped: true, byHand: false });
     return { step: run.cursor.step, looked: looks - left, path: latestPath(places) };
   });
 
@@ -83,7 +83,7 @@ Deno.test(
 );
 
 Deno.test("a step has as many places on every rank, and one fewer than micro-batches", () => {
-  const plan = { micro: 4, accumulation: 3, global: 24, stepsPerEpoch: 1, said: "" };
+  const plan = { micro: 4, accumulation: 3, global: 24, stepsPerEpoch: 1, note: "" };
   assertEquals(pausesIn(plan, null), 2);
   const shards = (from: number, to: number) =>
     ({ count: 8, own: { from, to } }) as Parameters<typeof pausesIn>[1];

@@ -46,7 +46,7 @@ Deno.test(
       await saver.save("request", false);
       await saver.settle();
       const before = contents(latestPath(places));
-      const told = saver.told.stallSeconds;
+      const told = saver.stats.stallSeconds;
       await saver.save("request", false);
       const began = performance.now();
       saver.hold();
@@ -55,7 +55,7 @@ Deno.test(
       fill_(ema!.average, 7);
       await saver.settle();
       assertEquals(contents(latestPath(places)), before);
-      assert(saver.told.stallSeconds - told >= held, "what it waited is in what was told");
+      assert(saver.stats.stallSeconds - told >= held, "what it waited is in what was told");
     })
   ),
 );
@@ -91,8 +91,8 @@ Deno.test(
         await saver.save(reason, false);
       }
       await saver.settle();
-      assertEquals(saver.told.saves, 2);
-      assert(saver.told.stallSeconds > 0);
+      assertEquals(saver.stats.saves, 2);
+      assert(saver.stats.stallSeconds > 0);
       const told = (await savesIn(prepared)).map(({ step, reason }) => [step, reason]);
       assertEquals(told, [[2, undefined], [1, "request"], [3, "stop"]]);
     })
@@ -137,7 +137,7 @@ Deno.test(
       Deno.removeSync(latestPath(prepared.paths));
       await saver.save("interval", false);
       await saver.settle(); // the newest state is saved: nothing to complain about
-      assertEquals(saver.told.saves, 1);
+      assertEquals(saver.stats.saves, 1);
       const [warning, ...more] = await savesIn(prepared);
       assertMatch(
         warning.message,

@@ -48,7 +48,7 @@ Deno.test("no schedule goes below its end when a run lasts longer than planned",
 });
 
 Deno.test("durations of warm-up become optimizer steps", () => {
-  const plan = { micro: 10, accumulation: 2, global: 20, stepsPerEpoch: 50, said: "" };
+  const plan = { micro: 10, accumulation: 2, global: 20, stepsPerEpoch: 50, note: "" };
   const warmup = (text: string, facts = rows) =>
     scheduleOf(settings("--warmup", text, "--epochs", "4").training, 1, plan, facts).warmup;
   assertEquals(warmup("30steps"), 30);
@@ -60,7 +60,7 @@ Deno.test("durations of warm-up become optimizer steps", () => {
 });
 
 Deno.test("a schedule ends with the epochs, or with --max-steps where that is sooner", () => {
-  const plan = { micro: 10, accumulation: 1, global: 10, stepsPerEpoch: 50, said: "" };
+  const plan = { micro: 10, accumulation: 1, global: 10, stepsPerEpoch: 50, note: "" };
   const total = (...flags: string[]) => scheduleOf(settings(...flags).training, 1, plan, rows).total;
   assertEquals(total("--epochs", "4"), 200);
   assertEquals(total("--epochs", "4", "--max-steps", "120"), 120);
@@ -68,7 +68,7 @@ Deno.test("a schedule ends with the epochs, or with --max-steps where that is so
 });
 
 Deno.test("the step schedule falls after its number of epochs", () => {
-  const plan = { micro: 10, accumulation: 1, global: 10, stepsPerEpoch: 50, said: "" };
+  const plan = { micro: 10, accumulation: 1, global: 10, stepsPerEpoch: 50, note: "" };
   const flags = ["--scheduler", "step", "--set", "training.scheduler.step_size=2"];
   const schedule = scheduleOf(settings(...flags).training, 1, plan, rows);
   assertEquals([99, 100, 199, 200].map((step) => learningRate(schedule, step).toFixed(3)), [

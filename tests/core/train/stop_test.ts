@@ -33,7 +33,7 @@ Deno.test(
         run.requests.watchTime(() => "90 s of the job's time are left");
         const { stopped, outcome } = await trainLoop(run);
         assertEquals([stopped, outcome], [true, "Stopped on request (90 s of the job's time are left)"]);
-        assertEquals([run.cursor.step, run.saver.told.saves], [0, 1]);
+        assertEquals([run.cursor.step, run.saver.stats.saves], [0, 1]);
       },
     )
   ),
@@ -63,7 +63,7 @@ Deno.test("a warning that came before there was anything to save ends long work,
   assertEquals(asked.exitCode, 75);
   assertMatch(asked.message, /^SIGUSR2 came before the first step, while there was nothing to save\./);
   const heard: string[] = [];
-  const requests = watchRequests(null, { secondInterrupt() {}, asked: (reason) => heard.push(reason) });
+  const requests = watchRequests(null, { secondInterrupt() {}, onRequest: (reason) => heard.push(reason) });
   try {
     assertEquals([requests.stop(), heard], ["SIGUSR2", ["SIGUSR2"]]);
   } finally {
@@ -79,8 +79,8 @@ Deno.test(
   inFolder((folder) => {
     const heard: string[] = [];
     let closed = false;
-    const asked = (reason: string, by: string) => heard.push(`${by}: ${reason}`);
-    const requests = watchRequests(folder, { secondInterrupt() {}, asked });
+    const onRequest = (reason: string, by: string) => heard.push(`${by}: ${reason}`);
+    const requests = watchRequests(folder, { secondInterrupt() {}, onRequest });
     requests.watchTime(() => "9 s are left", () => closed = true);
     assertEquals([requests.stop(), requests.stop(), heard], ["9 s are left", "9 s are left", [
       "time: 9 s are left",

@@ -44,8 +44,8 @@ Deno.test("what is no number is a spike from the first step on", () => {
 
 Deno.test("warn tells of the first, the tenth and the hundredth spike in a row, and holds nothing up", () => {
   const guard = openGuard(SETTINGS);
-  for (let step = 0; step < 100; step++) assertEquals(guard.heard(step, calm(step)), null);
-  const told = Array.from({ length: 100 }, (_, i) => guard.heard(100 + i, 1e6)).filter((spike) =>
+  for (let step = 0; step < 100; step++) assertEquals(guard.observe(step, calm(step)), null);
+  const told = Array.from({ length: 100 }, (_, i) => guard.observe(100 + i, 1e6)).filter((spike) =>
     spike !== null
   );
   assertEquals(told.map(({ step }) => step), [100, 109, 199]);
@@ -63,9 +63,9 @@ Deno.test("warn tells of the first, the tenth and the hundredth spike in a row, 
 
 Deno.test("rewind waits to be dealt with, and gives up when going back to the same step helps no more", () => {
   const guard = openGuard({ ...SETTINGS, on: "rewind" });
-  for (let step = 0; step < 100; step++) guard.heard(step, calm(step));
+  for (let step = 0; step < 100; step++) guard.observe(step, calm(step));
   const spike = () => {
-    assertEquals(guard.heard(100, NaN), null);
+    assertEquals(guard.observe(100, NaN), null);
     assertEquals(guard.pending?.step, 100);
   };
   for (const to of [50, 50, 50, 90, 90, 90, 90, 90]) {
