@@ -15,7 +15,7 @@ const BESIDE = /^(tests|docs|examples)\//;
 
 /** The pages about the code, which name its files. */
 const DESIGN = [...Deno.readDirSync(join(ROOT, "docs/design"))].map(({ name }) => `docs/design/${name}`);
-const PAGES = ["docs/architecture.md", "docs/glossary.md", ...DESIGN];
+const PAGES = ["docs/architecture.md", "docs/glossary.md", "docs/dependencies.md", ...DESIGN];
 
 /** The paths that each row of the table names. */
 function table(): Map<string, string[]> {
