@@ -28,6 +28,7 @@ export function setThreads(count: number): void {
 
 const CPU = 0, CUDA = 1;
 
+/** The types of 16 bits that autocast computes in. */
 export type Half = "bf16" | "f16";
 
 let now: Half | null = null;

@@ -30,6 +30,7 @@ export class UserError extends Error {
     this.name = "UserError";
     this.kind = kind;
   }
+  /** The exit code of the program for this mistake. */
   get exitCode(): number {
     return EXIT[this.kind];
   }

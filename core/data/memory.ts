@@ -8,8 +8,7 @@ import { formatBytes, formatPlural } from "../base/format.ts";
 import { type Ids, type Source, source, type SourceParts } from "./source.ts";
 import { freeMemory } from "../base/memory.ts";
 
-// Samples held in memory: one tensor a field, gathered by index.
-
+/** Samples held in memory: one tensor a field. */
 export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
   /** Rows along the first dimension; kept for as long as the program runs. */
   readonly input: Tensor;

@@ -14,6 +14,7 @@ import { openPipeline, type Pipeline } from "./reading/pipeline.ts";
 /** Numbers of samples. */
 export type Ids = readonly number[] | Int32Array;
 
+/** The rows of one pass through the model. */
 export interface Part {
   /** The epoch whose random choices they are seen with. */
   readonly epoch: number;
@@ -33,6 +34,7 @@ export interface Field {
   readonly name: string;
   /** The shape of one sample's. */
   readonly shape: readonly number[];
+  /** The type of its numbers. */
   readonly dtype: DType;
 }
 
@@ -54,6 +56,7 @@ export interface Source {
   readonly input: Field;
   /** The target of a finished batch, which the loss compares with. */
   readonly target: Field;
+  /** The facts that a model is made from. */
   readonly facts: Facts;
   /** The normalisation that is usual for data of this kind. */
   readonly usual?: Normalisation;
@@ -77,9 +80,11 @@ export interface Source {
   readonly host?: Source;
   /** Bad samples that raw() passed over so far; absent where there can be none. */
   passedOver?(): number;
+  /** Describes the samples in one line. */
   describe(): string;
 }
 
+/** Makes a part of samples that nothing is mixed with. */
 export const plainPart = (ids: Ids, epoch = 0): Part => ({
   epoch,
   ids: ids instanceof Int32Array ? ids : Int32Array.from(ids),
@@ -87,24 +92,35 @@ export const plainPart = (ids: Ids, epoch = 0): Part => ({
   mates: null,
 });
 
+/** Reads and finishes one batch. */
 export const batchOf = (source: Source, part: Part): Batch =>
   scope(() => source.finish(source.raw(part), part));
 
 /** The parts from which `source` makes a Source; names that both have mean the same. */
 export interface SourceParts {
+  /** The name in messages. */
   readonly name: string;
+  /** The number of samples. */
   readonly length: number;
+  /** The kind of target. */
   readonly task: Facts["task"];
   /** Classes, numbers to predict, or tokens in the vocabulary. */
   readonly outputs: number;
+  /** True where the data have inputs alone. */
   readonly targetless?: boolean;
   /** The fields' names, for messages; "input" and "target" where left out. */
   readonly fields?: readonly [input: string, target: string];
+  /** The samples in one line. */
   readonly description: string;
+  /** The numbers of these samples in the data. */
   readonly indices?: Source["indices"];
+  /** The names of the classes, or of the target's numbers. */
   readonly names?: Source["names"];
+  /** The scale of the target's numbers. */
   readonly units?: Source["units"];
+  /** The normalisation that is usual for data of this kind. */
   readonly usual?: Normalisation;
+  /** The columns of an input that is a table. */
   readonly columns?: Pick<Facts["input"], "columns" | "flat">;
   /** Runs in a scope of its own: only the batch outlives it. The epoch matters where random choices are made. */
   raw(ids: Ids, epoch: number): Batch;
