@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "examples/python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "examples/python"))
 import zoo_models  # noqa: E402, F401: for those who import it from here
 
 NAMES = {torch.float32: "f32", torch.int64: "i64", torch.bool: "bool", torch.float64: "f64"}
