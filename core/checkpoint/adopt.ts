@@ -1,16 +1,13 @@
-// Training checkpoints that loadTraining can't take as they are, made into ones that it can: those that PyTorch
-// programs wrote, and our own of another optimizer.
+// Converts checkpoints of PyTorch programs, and our own of another optimizer, for loadTraining.
 import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import { findStateDict } from "./state_dict.ts";
 import { dict, field, type Key, OrderedDict, tensorBytes, TensorData, type Value } from "./value.ts";
 import { type Cursor, type Parts, plain } from "./training_state.ts";
 
-/** The run that is to go on. */
 interface Adopter {
   readonly parts: Pick<Parts, "names" | "optimizer">;
   readonly stepsPerEpoch: number;
-  /** Training samples in an epoch. */
   readonly samples: number;
   /** Begins a new optimizer state where the file's does not fit. */
   readonly force: boolean;
@@ -18,7 +15,6 @@ interface Adopter {
 
 interface Adopted {
   readonly root: Value;
-  /** Sentences for the user about what was decided. */
   readonly notices: readonly string[];
 }
 
@@ -41,7 +37,6 @@ const NO_STATE: Value = dict({ state: new Map(), param_groups: [] });
 
 /** Training scripts call an optimizer's state dict by these names; Lightning keeps a list. */
 const OPTIMIZERS = ["optimizer_state_dict", "optimizer", "optim", "optimizer_states"];
-/** Their names for the number of steps done. */
 const STEPS = ["global_step", "step", "iter_num", "iteration"];
 
 function foreign(root: Value, path: string, run: Adopter): Adopted {
@@ -56,7 +51,7 @@ function foreign(root: Value, path: string, run: Adopter): Adopted {
   const best = finite(field(root, "best_val_loss")) ?? loss;
   const cursor: Cursor = {
     epoch,
-    step: epoch * run.stepsPerEpoch, // by this run's own batches, so that its schedule fits its epochs
+    step: epoch * run.stepsPerEpoch, // This run's own batches count, so that its schedule fits its epochs.
     stepInEpoch: 0,
     samples: epoch * run.samples,
     sums: [],
@@ -85,7 +80,6 @@ function foreign(root: Value, path: string, run: Adopter): Adopted {
   };
 }
 
-/** Per-parameter state in the order of our names, or null where the file has none. */
 function optimizerOf(
   root: Value,
   path: string,
@@ -103,7 +97,7 @@ function optimizerOf(
     );
   if (why === undefined) {
     const entries = names.map((_, i) => state.get((order as Key[])[i]) ?? null);
-    const steps = wholeNumber(number(field(entries[0], "step"))) ?? 1; // SGD counts none: it has begun
+    const steps = wholeNumber(number(field(entries[0], "step"))) ?? 1; // SGD counts no steps: it has begun.
     return { state: new Map(entries.map((entry, i) => [i, entry])), steps };
   }
   if (force) return null;
@@ -114,7 +108,7 @@ function optimizerOf(
   );
 }
 
-/** The file's number of each of our parameters, or why there is none. PyTorch numbers them through all groups. */
+/** PyTorch numbers the parameters through all groups. A text is the reason why there is no order. */
 function orderOf(groups: readonly Value[], names: readonly string[]): Key[] | string {
   const list = (name: string) =>
     groups.flatMap((group) => {
@@ -133,7 +127,7 @@ function orderOf(groups: readonly Value[], names: readonly string[]): Key[] | st
   return groups.length === 1 ? ids : `it has ${groups.length} groups of parameters without names`;
 }
 
-/** Says what is wrong with one of the optimizer's tensors; loadTraining compares shapes. */
+/** loadTraining compares the shapes. */
 function lacking(
   state: Map<Key, Value>,
   order: readonly Key[],
@@ -147,7 +141,6 @@ function lacking(
   return `${names[at]} has ${has}, and no ${slot}`;
 }
 
-/** A number, or a tensor of one. */
 function number(value: Value | undefined): Value | undefined {
   if (!(value instanceof TensorData) || value.numel !== 1) return value;
   const bytes = tensorBytes(value).slice();

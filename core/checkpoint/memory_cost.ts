@@ -1,27 +1,25 @@
-// Estimates the memory that a pickle or a JSON text takes once it is read, before it is read.
+// Estimates the memory that a pickle or a JSON text will take, before it is read: one byte of pickle can make
+// a dict of two hundred.
 import { Tuple, type Value } from "./value.ts";
 
-// Each operation of a pickle takes memory: one byte of pickle can make a dict of two hundred.
-
-/** Any file may take this much, however small it is. */
+/** Any file may take this much. */
 export const LEAST_MEMORY = 20 << 20;
 
 const TENSOR_MEMORY = 2048;
 const MOST_FOR_TENSORS = 64 << 20;
 
-/** A pickle may take memory in proportion to its file, and more where that has many small tensors. */
+/** A file with many small tensors may take more. */
 export function memoryFor(fileBytes: number, tensors: number): number {
   return Math.max(LEAST_MEMORY, 1.25 * fileBytes) + Math.min(TENSOR_MEMORY * tensors, MOST_FOR_TENSORS);
 }
 
-/** Bytes, as measured in V8 or a little more; memory that is dropped again counts too, because it goes slowly. */
+/** These are bytes, as measured in V8 or a little more. Dropped memory counts too, because it goes slowly. */
 export const EACH = {
   character: 2,
-  /** A slot of an array that grows by half when it is full, or is copied. */
+  /** An array grows by half when it is full. */
   item: 12,
   /** An array has room for 17 from its first item on. */
   firstItem: 160,
-  /** A dict or set doubles when it is full. */
   entry: 72,
 };
 
@@ -29,7 +27,7 @@ const VALUE = 20;
 const CONTAINER = 240;
 const TENSOR = 200;
 
-/** By operation. All take something, so that no pickle is read for ever. */
+/** Every operation costs something, so that no pickle is read for ever. */
 export const COST = new Uint16Array(256).fill(VALUE);
 const costs: [number, string | number[]][] = [
   [48, "G"],
@@ -51,7 +49,7 @@ for (const [bytes, codes] of costs) {
   for (const code of codes) COST[typeof code === "string" ? code.charCodeAt(0) : code] = bytes;
 }
 
-/** A call may copy what it is given, and can be given the same again and again. */
+/** A call may copy its arguments, and a pickle may repeat it. */
 export function costOfCall(args: Value): number {
   return args instanceof Tuple ? args.items.reduce((sum: number, arg) => sum + costOfArgument(arg), 0) : 0;
 }
@@ -60,19 +58,17 @@ function costOfArgument(arg: Value): number {
   if (typeof arg === "string") return EACH.character * arg.length;
   const items = arg instanceof Tuple ? arg.items : arg;
   if (!Array.isArray(items)) return 0;
-  return (items.length > 16 ? EACH.entry : EACH.item) * items.length; // a shape is small, and may be read again and again
+  return (items.length > 16 ? EACH.entry : EACH.item) * items.length; // A shape is small, and may be read again and again.
 }
 
-// Estimates the memory that a JSON text takes once it is read, without reading it.
-
-/** Bytes by what begins there: an object, an array, one more item or key. All else is a character of text. */
+/** An object, an array, an item and a key cost more than a character of text. */
 const JSON_COST = new Uint8Array(256).fill(2);
 JSON_COST["{".charCodeAt(0)] = 120;
 JSON_COST["[".charCodeAt(0)] = 64;
 JSON_COST[",".charCodeAt(0)] = 12;
 JSON_COST[":".charCodeAt(0)] = 24;
 
-/** An estimate from above, in bytes: two characters of JSON can be an array. */
+/** Estimates from above, in bytes: two characters of JSON can be an array. */
 export function costOfJson(json: Uint8Array): number {
   let cost = 0;
   for (let i = 0; i < json.length; i++) cost += JSON_COST[json[i]];

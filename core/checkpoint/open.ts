@@ -28,7 +28,6 @@ export interface CheckpointFile {
   [Symbol.dispose](): void;
 }
 
-/** By its first bytes, where its name does not tell. */
 export function looksLikeCheckpoint(path: string): boolean {
   const file = new FileBytes(path);
   try {
@@ -51,7 +50,7 @@ export function openCheckpoint(path: string): CheckpointFile {
     : { format: "pt", metadata: {}, fileBytes, hasSums: true, ...readPt(path) };
 }
 
-/** One that holds a whole checkpoint has the tree that a .pt file would have. */
+/** A whole checkpoint has the tree that a .pt file would have. */
 function openSafetensors(path: string, fileBytes: number): CheckpointFile {
   const file = readSafetensors(path);
   try {
@@ -71,8 +70,6 @@ function openSafetensors(path: string, fileBytes: number): CheckpointFile {
   }
 }
 
-// Describes a checkpoint as plain data for a person or a program.
-
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 interface NamedTensor {
@@ -86,7 +83,6 @@ export interface Description {
   path: string;
   format: CheckpointFile["format"];
   fileBytes: number;
-  /** The values at the top that are no tensors: epoch, val_loss, config, ... */
   values: { [key: string]: Json };
   metadata: Readonly<Record<string, string>>;
   tensors: NamedTensor[];
@@ -126,7 +122,7 @@ export function describeCheckpoint(file: CheckpointFile): Description {
   };
 }
 
-/** Every tensor with its path, such as "model_state_dict.fc.weight". A container met twice is walked once. */
+/** A container that is met twice is walked once. */
 function findTensors(root: Value, path: string): { name: string; tensor: TensorData }[] {
   const found: { name: string; tensor: TensorData }[] = [];
   const seen = new Set<Value>();
@@ -149,11 +145,11 @@ function childrenOf(value: Value): Iterable<[Key, Value]> | undefined {
 }
 
 /**
- * The value as JSON, or undefined where it holds what JSON can't say (tensors, very much).
- * `forReading` leaves tensors out and shows what would not come back as it was: nan, huge integers, bytes.
+ * Gives undefined for what JSON can't express, such as tensors. `forReading` omits tensors, and shows nan,
+ * huge integers and bytes, which would not come back as they were.
  */
 export function toJson(root: Value, forReading = false): Json | undefined {
-  let budget = 100_000; // shared lists can unfold without end
+  let budget = 100_000; // Shared lists can unfold without end.
   const convert = (value: Value, depth: number): Json | undefined => {
     if (budget-- === 0 || depth > MAX_DEPTH) throw NO_JSON;
     if (value === null || typeof value === "boolean" || typeof value === "string") return value;
@@ -181,7 +177,7 @@ export function toJson(root: Value, forReading = false): Json | undefined {
 
 const NO_JSON = Symbol("no JSON for this");
 
-/** Back from JSON: objects become dicts. */
+/** Objects become dicts. */
 export function fromJson(value: Json): Value {
   if (Array.isArray(value)) return value.map(fromJson);
   if (typeof value === "object" && value !== null) {

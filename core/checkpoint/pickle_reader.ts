@@ -1,4 +1,5 @@
-// Reads a pickle as data: a stack machine that builds known values and calls nothing.
+// Reads a pickle as data: a stack machine builds known values and calls nothing. It refuses every name that
+// it does not know.
 import {
   DTYPE_BYTES,
   DTYPE_NAMES,
@@ -12,9 +13,6 @@ import {
 } from "./value.ts";
 import { COST, costOfCall, EACH, LEAST_MEMORY } from "./memory_cost.ts";
 
-// The names that a pickle may use, and what each builds: data only. Everything else is refused.
-
-/** Refuses the file with a sentence. */
 type Refuse = (what: string) => never;
 
 type Builder = (args: Value[], refuse: Refuse) => Value;
@@ -46,7 +44,6 @@ const BUILDERS: ReadonlyMap<string, Builder> = new Map<string, Builder>([
   ["numpy._core.multiarray.scalar", numpyScalar],
 ]);
 
-/** Types that stand in a pickle as plain values. */
 const VALUES: ReadonlySet<string> = new Set([
   ...STORAGE_DTYPES.keys(),
   ...DTYPE_NAMES.keys(),
@@ -55,7 +52,7 @@ const VALUES: ReadonlySet<string> = new Set([
   "builtins.int",
 ]);
 
-/** A name met in a pickle, or a refusal that says what loading it elsewhere would run. */
+/** The refusal says what loading the file elsewhere would run. */
 function lookUp(module: string, name: string, refuse: Refuse): TorchName {
   const full = `${module === "__builtin__" ? "builtins" : module}.${name}`;
   if (BUILDERS.has(full) || VALUES.has(full)) return new TorchName(full);
@@ -79,9 +76,9 @@ function build(callee: Value, args: Value, refuse: Refuse): Value {
   return builder(args.items, refuse);
 }
 
-/** State set on an object that was built: only kinds whose state adds nothing to the values are let through. */
+/** Only kinds whose state adds nothing to the values are let through. */
 function setState(target: Value, state: Value, refuse: Refuse): void {
-  // A state dict's _metadata, a Parameter's attributes.
+  // These carry a state dict's _metadata or a Parameter's attributes.
   if (target instanceof OrderedDict || target instanceof TensorData) return;
   if (target instanceof TorchName && target.name.startsWith("numpy ")) {
     if (state instanceof Tuple && state.items[1] === ">") refuse("holds big-endian numpy numbers");
@@ -140,7 +137,7 @@ function orderedDict([pairs]: Value[], refuse: Refuse): OrderedDict {
   return result;
 }
 
-/** Takes text and numbers only: a list would be written out, and one that holds itself many times has no end. */
+/** A list is refused: writing out one that holds itself many times has no end. */
 function device(args: Value[], refuse: Refuse): TorchName {
   const plain = args.every((arg) => typeof arg === "string" || typeof arg === "number");
   return plain && args.length <= 2
@@ -148,7 +145,7 @@ function device(args: Value[], refuse: Refuse): TorchName {
     : refuse("its pickle has a device that is not a name and a number");
 }
 
-/** Protocol 2 has no bytes: they are text in latin1, to be encoded back. */
+/** Protocol 2 has no bytes: they are latin1 text. */
 function encode([text, encoding]: Value[], refuse: Refuse): Uint8Array {
   if (typeof text !== "string" || encoding !== "latin1") {
     return refuse("its pickle has bytes in an encoding other than latin1");
@@ -173,7 +170,6 @@ function numpyScalar([type, bytes]: Value[], refuse: Refuse): Value {
   return refuse("holds a numpy number of a kind that hpctrain can't read; save it as a Python float or int");
 }
 
-/** An integer as a number where a number holds it exactly. */
 function plain(value: bigint): number | bigint {
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : value;
@@ -193,19 +189,16 @@ function counts(value: Value, refuse: Refuse): number[] {
   return list(value, refuse).map((item) => count(item, refuse));
 }
 
-// A pickle as data: a stack machine that builds values and can call nothing.
-
 interface PickleContext {
   refuse: Refuse;
-  /** A persistent id (torch: a storage) as a one-dimensional tensor over it. */
+  /** torch's persistent id is a storage. */
   storage: (id: Value[]) => TensorData;
-  /** Bytes of memory that its values may take, by estimate; a hostile pickle is stopped before it eats the machine. */
+  /** The estimated limit in bytes stops a hostile pickle before it takes all memory. */
   memory?: number;
 }
 
 const MAX_INTEGER_BYTES = 1024;
 
-/** The value in `bytes`, and where the pickle ended. */
 export function readPickle(bytes: Uint8Array, context: PickleContext): { value: Value; end: number } {
   const machine = new Machine(bytes, context);
   for (;;) {
@@ -240,7 +233,7 @@ class Machine {
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#memory = context.memory ?? LEAST_MEMORY;
   }
-  /** Before the memory is taken. */
+  /** Call it before the memory is taken. */
   spend(bytes: number): void {
     if ((this.#memory -= bytes) >= 0) return;
     this.refuse("its pickle holds more single values than hpctrain will read; keep large data in tensors");
@@ -248,7 +241,7 @@ class Machine {
   refuse(what: string): never {
     return this.context.refuse(what);
   }
-  /** Steps over `length` bytes and says where they began. */
+  /** Returns where the skipped bytes began. */
   skip(length: number): number {
     const from = this.at;
     if (from + length > this.bytes.length) this.refuse("its pickle is cut off");
@@ -283,7 +276,7 @@ class Machine {
     this.at++;
     return text;
   }
-  /** Values below the innermost mark belong to somebody else. */
+  /** Values below the innermost mark belong to an outer one. */
   top(): Value {
     if (this.stack.length <= (this.marks.at(-1) ?? 0)) {
       this.refuse("its pickle is corrupt: it takes more than it made");
@@ -301,7 +294,6 @@ class Machine {
     this.spend(EACH.item * (this.stack.length - mark));
     return this.stack.splice(mark);
   }
-  /** The last `count` values as a tuple. */
   tuple(count: number): void {
     const items = Array.from({ length: count }, () => this.pop());
     this.stack.push(new Tuple(items.reverse()));
@@ -314,7 +306,7 @@ class Machine {
     if (value === undefined) this.refuse("its pickle is corrupt: it refers to a value that it never made");
     this.stack.push(value);
   }
-  /** Two's complement, little end first. */
+  /** The bytes are two's complement, little end first. */
   integer(length: number): number | bigint {
     if (length > MAX_INTEGER_BYTES) this.refuse(`its pickle has an integer of ${length} bytes`);
     if (length === 8) return plain(this.view.getBigInt64(this.skip(8), true));
@@ -353,7 +345,7 @@ class Machine {
     }
     this.global(module, name);
   }
-  /** The same name is the same value: a pickle says it again with each tensor. */
+  /** A pickle repeats a name with each tensor, so equal names are one value. */
   global(module: string, name: string): void {
     const full = `${module} ${name}`;
     const known = this.#names.get(full) ?? lookUp(module, name, this.context.refuse);
@@ -387,7 +379,7 @@ function table(): Operation[] {
   };
   const push = (code: string | number, make: (m: Machine) => Value) => on(code, (m) => m.stack.push(make(m)));
   on(0x80, (m) => m.byte() > 5 && m.refuse("its pickle has a protocol newer than 5")); // PROTO
-  on(0x95, (m) => m.skip(8)); // FRAME: only a hint for buffered reading
+  on(0x95, (m) => m.skip(8)); // FRAME is only a hint for buffered reading.
   on("(", (m) => m.marks.push(m.stack.length));
   on("0", (m) => m.pop());
   on("1", (m) => m.popMark());
@@ -432,9 +424,9 @@ function table(): Operation[] {
   on("j", (m) => m.recall(m.u32()));
   on("c", (m) => m.global(m.line(), m.line()));
   on(0x93, (m) => m.stackGlobal());
-  on("i", (m) => m.global(m.line(), m.line())); // INST: only to name what it would call
+  on("i", (m) => m.global(m.line(), m.line())); // INST is read only to name what it would call.
   on("R", (m) => m.call());
-  on(0x81, (m) => m.call()); // NEWOBJ: the same for the few types we know
+  on(0x81, (m) => m.call()); // NEWOBJ does the same for the few types that are known here.
   on("b", (m) => m.setState());
   on("Q", (m) => m.persistent());
   return operations;

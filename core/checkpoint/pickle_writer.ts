@@ -1,4 +1,4 @@
-// Values as a protocol 2 pickle, in the few operations that torch.load(weights_only=True) reads.
+// Writes values as a protocol 2 pickle, in the few operations that torch.load(weights_only=True) reads.
 import { UserError } from "../base/errors.ts";
 import {
   DTYPE_BYTES,
@@ -13,7 +13,7 @@ import {
 
 const MAX_DEPTH = 200;
 
-/** The pickle, and the storages it refers to by their position ("0", "1", ...). */
+/** The pickle refers to storages by their position ("0", "1", ...). */
 export function writePickle(root: Value): { bytes: Uint8Array; storages: Storage[] } {
   const writer = new PickleWriter();
   writer.raw([0x80, 2]);
@@ -25,7 +25,7 @@ export function writePickle(root: Value): { bytes: Uint8Array; storages: Storage
 class PickleWriter {
   #bytes = new Uint8Array(1 << 16);
   #length = 0;
-  /** Each storage with its number and the one element type it is saved as. */
+  /** Each storage is saved as one element type. */
   readonly storages = new Map<Storage, { key: string; dtype: string }>();
 
   finish(): Uint8Array {
@@ -111,7 +111,7 @@ class PickleWriter {
       return this.#u32(Number(BigInt.asUintN(32, value)));
     }
     const bytes: number[] = [];
-    // Until what is left is only the sign, and the last byte carries that sign.
+    // The last byte carries the sign.
     let rest = value;
     do {
       bytes.push(Number(rest & 255n));

@@ -1,4 +1,4 @@
-// PyTorch's .pt files: a zip of one pickle and the storages it names.
+// Reads and writes PyTorch's .pt files: a zip of one pickle and the storages it names.
 import { createHash } from "node:crypto";
 import { writeAtomically } from "../base/atomic.ts";
 import { damaged, FileBytes } from "../base/file_bytes.ts";
@@ -32,7 +32,7 @@ export interface PtFile {
   [Symbol.dispose](): void;
 }
 
-// Objects outside tensors; the largest honest ones are some megabytes.
+// This limits objects outside tensors; the largest honest ones are some megabytes.
 const MAX_PICKLE_BYTES = 128 << 20;
 const LEGACY_MAGIC = [0x80, 2, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 
@@ -63,13 +63,11 @@ export function writePt(path: string, root: Value, options: WriteOptions = {}): 
   return writePickled(path, writePickle(root), options);
 }
 
-/** A pickle, and the storages that it refers to by number. */
 interface Pickled {
   bytes: Uint8Array;
   storages: readonly Storage[];
 }
 
-/** The same of a pickle that was made before, in another thread perhaps. */
 export function writePickled(
   path: string,
   { bytes, storages }: Pickled,
@@ -94,7 +92,7 @@ export function writePickled(
     add("byteorder", text("little"));
     storages.forEach((storage, i) => add(`data/${i}`, storage));
     add("version", text("3\n"));
-    // Meanwhile the disk takes what it was given, and another thread makes sums.
+    // Meanwhile the disk takes the data, and another thread makes sums.
     if (options.verify) out.readBack(path);
     const manifest = Object.fromEntries(sums.map(([name, sum]) => [name, sum()]));
     zip.add(`archive/${MANIFEST}`, text(JSON.stringify(manifest)));
@@ -111,7 +109,7 @@ export function writePickled(
   return size;
 }
 
-/** The same content, whose SHA-256 is known when all of it was read, in order. */
+/** The SHA-256 is known when all of the content was read, in order. */
 function summed(content: Storage): { content: Storage; sum: () => string } {
   const hash = createHash("sha256");
   const read = (offset: number, length: number) => {
@@ -122,7 +120,7 @@ function summed(content: Storage): { content: Storage; sum: () => string } {
   return { content: { byteLength: content.byteLength, read }, sum: () => hash.digest("hex") };
 }
 
-/** Our own files hold the SHA-256 of each entry before this one, as JSON. PyTorch passes over it. */
+/** Our own files hold the SHA-256 of each entry before this one, as JSON. PyTorch ignores it. */
 const MANIFEST = "hpctrain_sha256.json";
 
 function manifestIn(zip: ZipReader): Record<string, string> {
@@ -133,7 +131,7 @@ function manifestIn(zip: ZipReader): Record<string, string> {
   try {
     return JSON.parse(new TextDecoder().decode(zip.read(manifest)));
   } catch {
-    return {}; // its own checksum is compared like any other's, and tells
+    return {}; // Its own checksum is compared like any other's, and shows the damage.
   }
 }
 
@@ -209,7 +207,7 @@ function refuseUnpacking(file: FileBytes, zip: ZipReader): void {
   }
 }
 
-/** Resolves ("storage", class, key, device, count); the same key is the same storage. */
+/** The persistent id is ("storage", class, key, device, count); the same key is the same storage. */
 function storages(
   find: (key: string) => Storage | undefined,
   refuse: (what: string) => never,

@@ -14,9 +14,7 @@ import { damaged, FileBytes } from "../base/file_bytes.ts";
 import { CHUNK_BYTES } from "../base/zip.ts";
 import { costOfJson, LEAST_MEMORY } from "./memory_cost.ts";
 
-// The reader and the writer of safetensors files share these.
-
-/** The format's names, from the last to the first in the order in which the reference lays tensors out. */
+/** The reference lays tensors out by type, from the last of these to the first. */
 export const NAMES: readonly (readonly [string, DType])[] = [
   ["U64", "u64"],
   ["I64", "i64"],
@@ -36,19 +34,17 @@ export const NAMES: readonly (readonly [string, DType])[] = [
 const DTYPES: ReadonlyMap<string, DType> = new Map(NAMES);
 export const RANK: ReadonlyMap<DType, number> = new Map(NAMES.map(([, dtype], i) => [dtype, i]));
 
-// The reference implementation's own limit.
+// The reference implementation has the same limit.
 const MAX_HEADER_BYTES = 100_000_000;
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-// Checksums in safetensors files of ours: the format has none.
-
 /** Its value in the metadata is JSON: {"header": SUM, "tensors": {NAME: SUM, ...}}. */
 export const SUMS_KEY = "hpctrain_sha256";
 
-/** Stands for a sum that is not known yet, and for the header's own sum when that is computed. */
+/** It holds the place of a sum that is not known yet, and of the header's own sum when that is computed. */
 export const NO_SUM = "0".repeat(64);
 
 export const sumOf = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
@@ -61,16 +57,14 @@ function sumOfTensor({ storage, byteLength }: TensorData): string {
   return hash.digest("hex");
 }
 
-/** The sum of a text that holds it. */
 export const sumWithout = (text: string, sum: string): string =>
   sumOf(new TextEncoder().encode(text.replace(sum, NO_SUM)));
 
-/** The sum that the header of a file says it has; undefined in files that carry none. */
 export function headerSum(path: string, metadata: Readonly<Record<string, string>>): string | undefined {
   return readSums(path, metadata)?.header;
 }
 
-/** Tensors are those of the file, one after the other in it. */
+/** The tensors are in the order of the file. */
 function verifySums(
   file: FileBytes,
   dataAt: number,
@@ -102,25 +96,21 @@ function readSums(path: string, metadata: Readonly<Record<string, string>>): Sum
       return { header, tensors };
     }
   } catch {
-    // The same sentence for all that is wrong with it.
   }
   throw damaged(path, `its metadata "${SUMS_KEY}" is not the checksums that hpctrain writes`);
 }
 
-// Reads safetensors files: a JSON header and the tensors' bytes.
-
 export interface SafetensorsFile {
   readonly path: string;
-  /** Names to tensors. Their bytes are read on demand, so the file must stay open until then. */
+  /** Tensors are read on demand, so the file must stay open until then. */
   readonly root: OrderedDict;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Compares the SHA-256 of the header and of each tensor, in files that carry them. */
   verify(): void;
   close(): void;
   [Symbol.dispose](): void;
 }
 
-/** True for a file that begins like one: a header length that fits, then JSON. */
+/** Such a file begins with a header length that fits, then JSON. */
 export function isSafetensors(file: FileBytes): boolean {
   if (file.size < 10) return false;
   const start = file.read(0, 9);
@@ -191,7 +181,7 @@ function readHeader(file: FileBytes): { entries: Record<string, unknown>; dataAt
   return { entries, dataAt: 8 + length };
 }
 
-/** JSON.parse keeps the last of two equal keys; which tensor was meant is not for us to guess. */
+/** JSON.parse keeps the last of two equal keys, but either tensor may have been meant. */
 function repeatedKey(json: string): string | undefined {
   const seen = new Set<string>();
   let depth = 0;
@@ -201,7 +191,7 @@ function repeatedKey(json: string): string | undefined {
     else if (char === "}" || char === "]") depth--;
     if (char !== '"') continue;
     const from = at;
-    // Valid JSON by now, so the string ends.
+    // The JSON is valid, so the string ends.
     for (at++; json[at] !== '"'; at++) if (json[at] === "\\") at++;
     if (depth !== 1 || !/^\s*:/.test(json.slice(at + 1, at + 100))) continue;
     const key = json.slice(from, at + 1);
@@ -279,10 +269,7 @@ function isCounts(value: unknown): value is number[] {
     value.every((item) => Number.isSafeInteger(item) && item >= 0);
 }
 
-// A whole checkpoint in a safetensors file: its tensors under names, and all else as JSON that says where each of
-// them belongs.
-
-/** Its value in the metadata is the tree. */
+/** Its value says as JSON where each tensor belongs in the tree, and holds all other values. */
 export const TREE_KEY = "hpctrain_tree";
 
 const MAX_DEPTH = 64;
@@ -291,13 +278,13 @@ const MAX_VALUES = 1_000_000;
 
 interface Flat {
   readonly tensors: ReadonlyMap<string, TensorData>;
-  /** Text beside them, with the tree in it. */
+  /** The metadata has the tree in it. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
 /**
- * Values as JSON. What JSON can't say is an object with one key: {"$tensor": its name}, {"$dict": pairs} for a dict whose
- * keys are not text or would change places, and so on.
+ * Values that JSON can't express are objects with one key: {"$tensor": its name}, {"$dict": pairs} for a dict
+ * whose keys are not text or would change places, and so on.
  */
 export function flatten(root: Value, path: string): Flat {
   const tensors = new Map<string, TensorData>();
@@ -341,7 +328,6 @@ export function flatten(root: Value, path: string): Flat {
 /** A number as the key of an object would move to the front. */
 const isPlainKey = (key: Key): boolean => typeof key === "string" && !/^(\$|\d+$)/.test(key);
 
-/** Back from what `flatten` gave. */
 export function unflatten(tree: string, tensors: ReadonlyMap<string, TensorData>, path: string): Value {
   const wrong = (what: string) =>
     damaged(path, `its metadata "${TREE_KEY}" is not what hpctrain writes there: ${what}`);
@@ -395,7 +381,6 @@ export function unflatten(tree: string, tensors: ReadonlyMap<string, TensorData>
   return decode(parsed, 0);
 }
 
-/** A parameter's number in the optimizer's state -> its name, where the checkpoint tells. */
 function parameterNames(root: Value): ReadonlyMap<Key, string> {
   const names = new Map<Key, string>();
   const groups = field(field(root, "optimizer_state_dict"), "param_groups");
@@ -407,7 +392,7 @@ function parameterNames(root: Value): ReadonlyMap<Key, string> {
   return names;
 }
 
-/** model.NAME, optimizer.SLOT.NAME, ema.NAME; elsewhere the keys that lead to it. */
+/** Names are model.NAME, optimizer.SLOT.NAME, ema.NAME; elsewhere the keys that lead to the tensor. */
 function nameOf(keys: readonly Key[], names: ReadonlyMap<Key, string>): string {
   const [first, second, third, ...rest] = keys;
   if (first === "model_state_dict") return ["model", ...keys.slice(1)].join(".");

@@ -21,13 +21,12 @@ interface Placed {
 }
 
 interface Options extends WriteOptions {
-  /** Text beside the tensors. */
   metadata?: Readonly<Record<string, string>>;
-  /** Carry the SHA-256 of each tensor and of the header in the metadata. */
+  /** The metadata carries the SHA-256 of each tensor and of the header. */
   sums?: boolean;
 }
 
-/** Sorted, aligned and spelled as the reference implementation does it. Gives the size of the file. */
+/** The file is sorted, aligned and spelled as the reference implementation does it. Returns its size. */
 export function writeSafetensors(
   path: string,
   tensors: ReadonlyMap<string, TensorData>,
@@ -58,7 +57,7 @@ export function writeSafetensors(
     });
     if (verify) out.readBack(path);
     if (!sums) return;
-    // They stand before the data and are known after it; a sum is as long as none.
+    // The sums stand before the data and are known after it; their place has the same length.
     for (const [name, sum] of waits) made[name] = sum();
     out.replace(0, header(sumOf(header(NO_SUM).subarray(8))));
     if (verify) out.readBack(path);
@@ -72,7 +71,7 @@ export function writeSafetensors(
   return size;
 }
 
-/** Gives what its SHA-256 is to be had from. */
+/** Returns how to get its SHA-256. */
 function writeTensor(out: WrittenFile, tensor: TensorData, sum: boolean, known?: Sums): () => string {
   const { storage, byteLength } = tensor;
   const whole = byteLength === storage.byteLength && isContiguous(tensor);
@@ -87,7 +86,7 @@ function writeTensor(out: WrittenFile, tensor: TensorData, sum: boolean, known?:
   return sumElsewhere ?? (() => hash!.digest("hex"));
 }
 
-/** Its length, then the JSON, padded so that the data is aligned. */
+/** The length is followed by the JSON, padded so that the data is aligned. */
 function headerOf(placed: readonly Placed[], metadata: Readonly<Record<string, string>>): Uint8Array {
   let at = 0;
   const entries: [string, unknown][] = placed.map(({ name, rank, tensor: { shape, byteLength } }) => [
@@ -95,7 +94,7 @@ function headerOf(placed: readonly Placed[], metadata: Readonly<Record<string, s
     { dtype: NAMES[rank][0], shape, data_offsets: [at, at += byteLength] },
   ]);
   if (Object.keys(metadata).length > 0) entries.unshift(["__metadata__", metadata]);
-  // Not via an object: that would move names such as "0" to the front.
+  // An object would move names such as "0" to the front.
   const json = `{${
     entries.map(([name, entry]) => `${JSON.stringify(name)}:${JSON.stringify(entry)}`).join()
   }}`;
@@ -117,9 +116,7 @@ function rank(path: string, name: string, { dtype }: TensorData): number {
   );
 }
 
-// A whole checkpoint as one safetensors file.
-
-/** Stock readers find the weights as model.NAME. Gives the size of the file. */
+/** Stock readers find the weights as model.NAME. Returns the size of the file. */
 export function writeWhole(path: string, root: Value, options: WriteOptions = {}): number {
   const { tensors, metadata } = flatten(root, path);
   return writeSafetensors(path, tensors, { ...options, metadata, sums: true });

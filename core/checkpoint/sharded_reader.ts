@@ -1,4 +1,5 @@
-// Reads a checkpoint that is a folder of safetensors shards and an index, ours or Hugging Face's.
+// Reads a checkpoint that is a folder of safetensors shards and an index, ours or Hugging Face's, and plans
+// which tensors go into which shard.
 import { OrderedDict, TensorData, type Value } from "./value.ts";
 import { basename, dirname, join } from "../../deps/path.ts";
 import { damaged, FileBytes } from "../base/file_bytes.ts";
@@ -14,30 +15,30 @@ import {
   unflatten,
 } from "./safetensors.ts";
 
-// Divides the tensors of a checkpoint among its files.
-
-/** Stands beside the shards, named as Hugging Face's libraries look for it. */
+/** Hugging Face's libraries look for this name. */
 export const INDEX = "model.safetensors.index.json";
 
-/** `model-00001-of-00004.safetensors`; a generation keeps a save apart from the one whose place it takes. */
+/**
+ * The name is `model-00001-of-00004.safetensors`; a generation keeps a save apart from the one it replaces.
+ */
 export function shardName(rank: number, world: number, generation: string): string {
   const [number, of] = [rank + 1, world].map((n) => String(n).padStart(5, "0"));
   return `model-${generation === "" ? "" : `${generation}-`}${number}-of-${of}.safetensors`;
 }
 
-/** For each of these sizes in bytes one of `world` files: consecutive ones, about as many bytes in each. */
+/** Gives each of these sizes in bytes one of `world` files: consecutive ones, about as many bytes in each. */
 export function shareOut(sizes: readonly number[], world: number): number[] {
   const total = sizes.reduce((sum, size) => sum + size, 0);
   let before = 0;
   return sizes.map((size) => {
-    // By the middle of the tensor, so that a large one goes where most of it would.
+    // The middle of the tensor decides, so that a large one goes where most of it would.
     const share = total === 0 ? 0 : (before + size / 2) / total;
     before += size;
     return Math.min(world - 1, Math.floor(share * world));
   });
 }
 
-/** The tensors of each of `world` files, the same on every rank. `rankOf` tells it by name where that is decided. */
+/** Every rank gets the same plan. `rankOf` overrides it by name. */
 export function planShards(
   tensors: ReadonlyMap<string, TensorData>,
   world: number,
@@ -49,16 +50,14 @@ export function planShards(
   return shards;
 }
 
-// Reads a checkpoint that is a folder of safetensors files and an index, ours or Hugging Face's.
-
-/** The index of the folder that is named, or the index itself; undefined where it is neither. */
+/** The path is a folder with an index, or the index itself; undefined for anything else. */
 export function indexOf(path: string): string | undefined {
   if (basename(path).endsWith(".safetensors.index.json")) return path;
   try {
     const index = join(path, INDEX);
     return Deno.statSync(index).isFile ? index : undefined;
   } catch {
-    return undefined; // no folder, or none with an index
+    return undefined;
   }
 }
 
@@ -117,14 +116,14 @@ export function readSharded(path: string, indexPath: string): ShardedFile {
 
 const OWN = new Set([TREE_KEY, SUMS_KEY, "hpctrain_shards", "total_size"]);
 
-/** The files of the checkpoint that is in the folder; none where there is no whole one. */
+/** The set is empty where no whole checkpoint is. */
 export function shardsInUse(folder: string): ReadonlySet<string> {
   const index = indexOf(folder);
   if (index === undefined) return new Set();
   try {
     return filesOf(index);
   } catch {
-    return new Set(); // a damaged index keeps nothing
+    return new Set(); // A damaged index keeps nothing.
   }
 }
 
@@ -181,7 +180,7 @@ function parse(text: string, wrong: (what: string) => Error): unknown {
   }
 }
 
-/** In the index's own folder: an index is no way to read other files. */
+/** The file must be in the index's own folder: an index is no way to read other files. */
 function fileName(place: unknown, wrong: (what: string) => Error): string {
   if (typeof place === "string" && /^\w[\w.-]*\.safetensors$/.test(place)) return place;
   throw wrong(`${JSON.stringify(place)?.slice(0, 100)} is not the name of a safetensors file beside it`);

@@ -1,4 +1,5 @@
-// Writes a sharded checkpoint from one process or from all ranks, links second names to it, and removes old ones.
+// Writes a sharded checkpoint from one process or from all ranks, links second names to it, and removes old
+// ones. The checkpoint is what the index names, so it changes as a whole.
 import { join } from "../../deps/path.ts";
 import { remove, removeStale, temporaryFor, writeAll, writeAtomically } from "../base/atomic.ts";
 import { damaged } from "../base/file_bytes.ts";
@@ -10,29 +11,24 @@ import { UserError } from "../base/errors.ts";
 import { formatPlural } from "../base/format.ts";
 import { errorOf, type Failure, failureOf } from "../base/failure.ts";
 
-// Writes a checkpoint as a folder of safetensors files and an index: each rank its own file, then one of them the
-// index. What the index names is the checkpoint, so it changes as a whole.
-
 interface Shards {
   readonly folder: string;
   readonly world: number;
-  /** Differs from that of the checkpoint that is there, which stays whole until the index names the new one. */
+  /** It differs from that of the old checkpoint, which stays whole until the index names the new one. */
   readonly generation: string;
 }
 
-/** Tensors by name, and text beside them. */
 interface Content {
   readonly tensors: ReadonlyMap<string, TensorData>;
   readonly metadata: Readonly<Record<string, string>>;
-  /** The rank whose file a tensor goes into; `planShards` chooses where this is not given. */
+  /** `planShards` chooses the rank where this is not given. */
   readonly rankOf?: (name: string) => number;
-  /** See WriteOptions. */
   readonly known?: Sums;
-  /** See WriteOptions; here it is the index, whose files are in their places. */
+  /** It is given the index, when the shards are in their places. */
   readonly ready?: (temporary: string) => void;
 }
 
-/** The file of one rank; gives its size. Every rank knows of all tensors, and has the bytes of those in its file. */
+/** Every rank knows all tensors, and has the bytes of those in its file. Returns the file's size. */
 export function writeShard({ folder, world, generation }: Shards, rank: number, content: Content): number {
   const name = shardName(rank, world, generation);
   if (shardsInUse(folder).has(name)) {
@@ -47,8 +43,8 @@ export function writeShard({ folder, world, generation }: Shards, rank: number, 
 }
 
 /**
- * When all ranks have written: what is there is looked at, then named by the index, and what it no longer names goes.
- * Gives the size of all files.
+ * Call it when all ranks have written. It checks the files, names them in the index and removes those that
+ * the index no longer names. Returns the size of all files.
  */
 export function writeIndex({ folder, world, generation }: Shards, content: Content): number {
   const { tensors, metadata, rankOf, ready } = content;
@@ -77,17 +73,16 @@ export function writeIndex({ folder, world, generation }: Shards, content: Conte
   return size + bytes.length;
 }
 
-/** Removes the files of a save that nobody finished: they may be what fills the disk. One process calls it, before a save. */
+/** The files of an unfinished save may be what fills the disk. One process calls it, before a save. */
 function removeLeftovers({ folder, generation }: Shards): void {
   try {
     const index = indexOf(folder);
     removeUnnamed(folder, index === undefined ? new Set() : filesOf(index), `-${generation}-`);
   } catch {
-    // No folder yet, or an index that can't be read just now: what is there stays until the next one is written.
+    // There is no folder yet, or its index can't be read now: its files stay until the next one is written.
   }
 }
 
-/** Shards that the index does not name. */
 function removeUnnamed(folder: string, named: ReadonlySet<string>, kept?: string): void {
   for (const { name } of [...Deno.readDirSync(folder)]) {
     const shard = /^\.?model-.*\d{5}-of-\d{5}\.safetensors/.test(name) && !named.has(name);
@@ -95,33 +90,30 @@ function removeUnnamed(folder: string, named: ReadonlySet<string>, kept?: string
   }
 }
 
-// A checkpoint in several files, all written by this process.
-
-/** Replaces the checkpoint that is in the folder, if one is, when the new one is complete. */
+/** The folder's old checkpoint is replaced when the new one is complete. */
 export function writeAllShards(folder: string, world: number, content: Content): void {
-  // Plain names where nothing is in their place.
   const generation = indexOf(folder) === undefined ? "" : crypto.randomUUID().slice(0, 8);
   const shards = { folder, world, generation };
   for (let rank = 0; rank < world; rank++) writeShard(shards, rank, content);
   writeIndex(shards, content);
 }
 
-// One rank's part of a checkpoint that all ranks write, each in a thread of its own: they meet in the folder alone. A
-// file in place is a part that was read back; rank 0 waits for all of them, then writes the index.
+// Each rank writes its part in a thread of its own, and they meet in the folder alone. A file in place is a
+// part that was read back; rank 0 waits for all of them, then writes the index.
 
-/** Plain data, so that a thread can be sent it. */
+/** It is plain data, so that it can be sent to a thread. */
 export interface Part {
   readonly rank: number;
   readonly world: number;
-  /** The same on every rank, and of no other save. */
+  /** It is the same on every rank, and in no other save. */
   readonly generation: string;
-  /** Seconds that rank 0 waits for the others. */
+  /** Rank 0 waits this many seconds for the others. */
   readonly patience: number;
-  /** Set when ranks come to their end: then there is little more to wait for. */
+  /** It is set when ranks end: there is little more to wait for then. */
   readonly ending: SharedArrayBuffer;
 }
 
-/** In place of the bytes of a tensor that another rank writes. */
+/** It stands for the bytes of a tensor that another rank writes. */
 export const ELSEWHERE: Storage = {
   byteLength: 0,
   read() {
@@ -130,10 +122,10 @@ export const ELSEWHERE: Storage = {
 };
 
 const LOOK_MS = 50;
-/** For parts that are nearly written when their ranks come to their end. */
+/** Parts that are nearly written when their ranks end get this long. */
 const GRACE_MS = 5000;
 
-/** Gives the size of the file; on rank 0, where the checkpoint is in place when it returns, of all files. */
+/** Returns the size of the file, or on rank 0, when the checkpoint is in place, of all files. */
 export function writePart(folder: string, part: Part, content: Content): number {
   const shards = { folder, world: part.world, generation: part.generation };
   if (part.rank === 0) removeLeftovers(shards);
@@ -143,7 +135,7 @@ export function writePart(folder: string, part: Part, content: Content): number 
   return writeIndex(shards, content);
 }
 
-/** Tells rank 0, which would wait for the file, why there is none. */
+/** Rank 0 would wait for the file otherwise. */
 export function reportFailure(folder: string, part: Part, error: unknown): void {
   if (part.rank === 0) return;
   const path = join(folder, wordName(part.rank, part));
@@ -154,7 +146,7 @@ export function reportFailure(folder: string, part: Part, error: unknown): void 
   } catch {
     remove(temporary);
     try {
-      Deno.createSync(path).close(); // a full disk still takes an empty file
+      Deno.createSync(path).close(); // A full disk still takes an empty file.
     } catch {
       // Rank 0 finds out by waiting.
     }
@@ -170,7 +162,7 @@ function awaitParts(folder: string, part: Part): void {
   const missing = new Set(Array.from({ length: world - 1 }, (_, i) => i + 1));
   let until = performance.now() + 1000 * patience, ended = false;
   for (;;) {
-    // All names at once: a network's file system may remember that a single one was not there.
+    // All names are listed at once: a network's file system may cache that a single one was not there.
     const names = new Set([...Deno.readDirSync(folder)].map(({ name }) => name));
     for (const rank of missing) {
       if (names.has(shardName(rank, world, generation))) missing.delete(rank);
@@ -209,20 +201,17 @@ function missed(folder: string, ranks: readonly number[], patience: number | nul
   );
 }
 
-// Second names for a checkpoint that was written, and which old ones go.
-
 /**
- * Gives a finished checkpoint a second name, replacing what had it; where links are not to be had, by a copy. Of a folder
- * `index` may be one that is not in its place yet.
+ * Gives a finished checkpoint a second name, by a copy where links are not possible. `index` is a sharded
+ * checkpoint's index that may not be in its place yet.
  */
 export function linkOrCopy(from: string, to: string, index: string | undefined = indexOf(from)): void {
   if (index === undefined) return linkOrCopyFile(from, to);
   try {
     Deno.mkdirSync(to, { recursive: true });
   } catch {
-    // The first copy says what is wrong with the place.
+    // The first copy reports what is wrong with the place.
   }
-  // As it was written: what the index names is the checkpoint.
   const shards = filesOf(index);
   for (const name of shards) linkOrCopyFile(join(from, name), join(to, name));
   linkOrCopyFile(index, join(to, INDEX));
@@ -233,12 +222,12 @@ function linkOrCopyFile(from: string, to: string): void {
   const temporary = temporaryFor(to);
   try {
     removeStale(to);
-    // Links the file itself: a second name for a link would follow that link to every later checkpoint.
+    // A second name for a link would follow that link to every later checkpoint.
     Deno.linkSync(Deno.realPathSync(from), temporary);
     Deno.renameSync(temporary, to);
   } catch {
     remove(temporary);
-    copy(from, to); // a file system without hard links, or another disk; what else is wrong shows there
+    copy(from, to); // The file system has no hard links, or this is another disk. The copy reports any other fault.
   }
 }
 
@@ -252,7 +241,9 @@ function copy(from: string, to: string): void {
   });
 }
 
-/** Removes the checkpoints of single epochs that are `keep` or more before `epoch`: never those of a run beyond it. */
+/**
+ * Removes the checkpoints of epochs that are `keep` or more before `epoch`: never those of a run beyond it.
+ */
 export function removeOld(folder: string, keep: number, epoch: number): void {
   for (const { name } of [...Deno.readDirSync(folder)]) {
     const found = /^checkpoint_epoch_(\d+)\.(?:pt|safetensors|ckpt)$/.exec(name);
@@ -260,7 +251,7 @@ export function removeOld(folder: string, keep: number, epoch: number): void {
   }
 }
 
-/** Removes from a folder only its checkpoint: the index first, without which the rest is none. */
+/** The index goes first: without it the rest is no checkpoint. */
 function removeCheckpoint(path: string): void {
   const shards = shardsInUse(path);
   if (shards.size > 0) [INDEX, ...shards].forEach((name) => remove(join(path, name)));

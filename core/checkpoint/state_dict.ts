@@ -3,10 +3,10 @@ import { UserError } from "../base/errors.ts";
 import { type Key, TensorData, type Value } from "./value.ts";
 
 interface StateDict {
-  /** The key it was found under; "" when the file is a state dict and nothing else. */
+  /** The key is "" when the file is a state dict and nothing else. */
   readonly key: string;
   readonly tensors: Map<string, TensorData>;
-  /** Names in it that are no tensors, such as a module's extra state. */
+  /** These are no tensors, such as a module's extra state. */
   readonly others: string[];
 }
 
@@ -15,11 +15,11 @@ export interface TensorShape {
   readonly shape: readonly number[];
 }
 
-/** Ours, Lightning's, and what people call it by hand. */
+/** These are ours, Lightning's and common ones. */
 const KEYS = ["model_state_dict", "state_dict", "model", "module", "net", "weights"];
 const MAX_LINES = 40;
 
-/** A whole checkpoint or a bare state dict; `path` is for the error. */
+/** The root is a whole checkpoint or a bare state dict. */
 export function findStateDict(root: Value, path: string): StateDict {
   if (root instanceof Map) {
     for (const key of KEYS) {
@@ -51,7 +51,7 @@ function asStateDict(value: Value | undefined, key: string): StateDict | undefin
   return tensors.size > 0 ? { key, tensors, others } : undefined;
 }
 
-/** Takes off what DistributedDataParallel and torch.compile put into names, and says so. */
+/** DistributedDataParallel and torch.compile put prefixes into names; the notice reports their removal. */
 export function withoutWrappers(
   expected: readonly TensorShape[],
   tensors: ReadonlyMap<string, TensorData>,
@@ -75,7 +75,9 @@ export function withoutWrappers(
 const unwrapped = (name: string) =>
   name.replace(/^module\./, "").replaceAll(/(^|\.)_orig_mod\./g, "$1").replace(/^module\./, "");
 
-/** One error that lists every missing, extra and wrongly shaped tensor. Element types may differ: loading converts. */
+/**
+ * One error lists every missing, extra and wrongly shaped tensor. Element types may differ: loading converts.
+ */
 export function compareStateDicts(
   expected: readonly TensorShape[],
   found: ReadonlyMap<string, { readonly shape: readonly number[] }>,
@@ -115,7 +117,7 @@ function advice(missing: readonly TensorShape[], extra: readonly TensorShape[], 
   return "Set the model (--model and its sizes) as in the run that wrote the file; `hpctrain inspect` shows what is in it.";
 }
 
-/** The prefix that all missing names lack to become extra ones. */
+/** All missing names become extra ones with this prefix. */
 function commonPrefix(missing: readonly TensorShape[], extra: readonly TensorShape[]): string | undefined {
   if (missing.length === 0) return undefined;
   const names = new Set(extra.map(({ name }) => name));

@@ -1,4 +1,5 @@
-// Converts between live training state and a checkpoint's tree, under PyTorch's own keys.
+// Converts between live training state and a checkpoint's tree. The tree has PyTorch's own keys, so that
+// torch.load and load_state_dict take it as it is, and ours under "hpctrain".
 import { noGrad } from "../../ffi/autograd.ts";
 import { borrowBytes, readBytes, toDevice, uninitialised, writeBytes } from "../../ffi/make.ts";
 import { copy_ } from "../../ffi/ops.ts";
@@ -7,18 +8,18 @@ import { dict, field, memoryStorage, OrderedDict, tensorBytes, TensorData, type 
 import { UserError } from "../base/errors.ts";
 import { compareStateDicts, findStateDict, withoutWrappers } from "./state_dict.ts";
 
-/** A live tensor as file data. On the CPU without a copy: write it before the tensor changes. */
+/** Data of a CPU tensor is no copy: write it before the tensor changes. */
 export function toData(t: Tensor): TensorData {
   const bytes = t.device === "cpu" && t.contiguous ? borrowBytes(t) : readBytes(t);
   return new TensorData(t.dtype, [...t.shape], memoryStorage(bytes));
 }
 
-/** A number as the 0-dim f32 tensor that PyTorch's optimizers keep their step count in. */
+/** PyTorch's optimizers keep their step count in a 0-dim f32 tensor. */
 function scalarData(value: number): TensorData {
   return new TensorData("f32", [], memoryStorage(new Uint8Array(Float32Array.of(value).buffer)));
 }
 
-/** Copies file data into a live tensor of the same shape; the element type and device are the tensor's own. */
+/** The live tensor keeps its element type and device. */
 export function copyInto(t: Tensor, data: TensorData): void {
   const bytes = tensorBytes(data);
   if (t.device === "cpu" && t.contiguous && t.dtype === data.dtype) return writeBytes(t, bytes);
@@ -29,24 +30,19 @@ export function copyInto(t: Tensor, data: TensorData): void {
   });
 }
 
-// A training checkpoint is one tree under PyTorch's own keys, so that torch.load and load_state_dict take it
-// as it is, and ours under "hpctrain".
-
-/** The place of a run: all that resuming needs beside tensors. It is plain data. */
+/** A run resumes from this and its tensors. It is plain data. */
 export interface Cursor {
-  /** Epochs completed. */
   epoch: number;
-  /** Optimizer steps done, in all and in the epoch that is under way. */
+  /** These count optimizer steps, in all and in the epoch under way. */
   step: number;
   stepInEpoch: number;
   samples: number;
-  /** Sums of the running metrics of the epoch under way. */
+  /** These are sums of the running metrics of the epoch under way. */
   sums: number[];
   best: { epoch: number; valLoss: number } | null;
   valLoss: number | null;
 }
 
-/** The live parts of a run that a checkpoint copies. */
 export interface Parts {
   readonly names: readonly string[];
   readonly stateDict: readonly (readonly [string, Tensor])[];
@@ -57,7 +53,7 @@ export interface Parts {
     readonly options: Readonly<Record<string, number | boolean | readonly number[] | null>>;
   };
   readonly scaler: { scale: number; goodSteps: number; skipped: number } | null;
-  /** Averaged weights by the parameters' names; null without EMA. */
+  /** Averaged weights have the parameters' names; null without EMA. */
   readonly ema: readonly (readonly [string, Tensor])[] | null;
 }
 
@@ -68,15 +64,15 @@ export interface Facts {
   readonly learningRate: number;
   readonly scheduler: { readonly type: string };
   readonly config: unknown;
-  /** The samples were normalised with these; so are the samples of other data. */
+  /** The samples were normalised with these; other data must be, too. */
   readonly normalisation?: { readonly mean: readonly number[]; readonly std: readonly number[] } | null;
-  /** The meaning of the model's outputs, which other data may not show. */
+  /** Other data may not show the meaning of the model's outputs. */
   readonly answers?: { readonly task: string; readonly outputs: number; readonly names: readonly string[] };
-  /** The id of the run at W&B, which all of its attempts share; null without one. */
+  /** All attempts of the run share this W&B id; null without one. */
   readonly wandb?: string | null;
 }
 
-/** `data` makes file data of a live tensor: by default from the tensor's own memory. */
+/** `data` makes file data of a live tensor, by default from the tensor's own memory. */
 export function toTree(
   parts: Parts,
   cursor: Cursor,
@@ -112,7 +108,6 @@ export function toTree(
   });
 }
 
-/** All tensors that a checkpoint has in it. */
 export function* tensorsOf({ stateDict, optimizer, ema }: Parts): Generator<Tensor> {
   for (const [, t] of stateDict) yield t;
   for (const slot of optimizer.slots.values()) yield* slot;
@@ -120,7 +115,7 @@ export function* tensorsOf({ stateDict, optimizer, ema }: Parts): Generator<Tens
 }
 
 function weights(named: readonly (readonly [string, Tensor])[], data: (t: Tensor) => TensorData): Value {
-  const seen = new Map<Tensor, TensorData>(); // tied weights share one storage, as in PyTorch
+  const seen = new Map<Tensor, TensorData>(); // Tied weights share one storage, as in PyTorch.
   const once = (t: Tensor) => {
     const made = seen.get(t) ?? data(t);
     seen.set(t, made);
@@ -129,7 +124,7 @@ function weights(named: readonly (readonly [string, Tensor])[], data: (t: Tensor
   return new OrderedDict(named.map(([name, t]) => [name, once(t)]));
 }
 
-/** torch.optim's state_dict: per-parameter state by number, then the one parameter group. */
+/** torch.optim's state_dict has per-parameter state by number, then the one parameter group. */
 function optimizerTree({ optimizer, names }: Parts, lr: number, data: (t: Tensor) => TensorData): Value {
   const state = new Map<number, Value>();
   if (optimizer.steps > 0 && optimizer.slots.size > 0) {
@@ -146,11 +141,10 @@ function optimizerTree({ optimizer, names }: Parts, lr: number, data: (t: Tensor
     ...Object.fromEntries(Object.entries(optimizer.options).map(([k, v]) => [k, plain(v)])),
   });
   group.set("params", names.map((_, i) => i));
-  group.set("param_names", [...names]); // as PyTorch has it of an optimizer over named parameters
+  group.set("param_names", [...names]); // PyTorch writes this for an optimizer over named parameters.
   return dict({ state: state as Value, param_groups: [group] });
 }
 
-/** Plain JSON data as checkpoint values. */
 export function plain(value: unknown): Value {
   if (Array.isArray(value)) return value.map(plain);
   if (typeof value === "object" && value !== null) {
@@ -159,13 +153,10 @@ export function plain(value: unknown): Value {
   return value as Value;
 }
 
-// ---- reading -----------------------------------------------------------------------------------------------
-
 /** @internal */
 type Named = readonly (readonly [string, Tensor])[];
 
 interface Matched {
-  /** Copies the file's tensors into the live ones. */
   put(): void;
   readonly notice?: string;
 }
@@ -177,7 +168,7 @@ export function loadWeights(named: Named, root: Value, path: string): { notice?:
   return { notice };
 }
 
-/** Finds each tensor's data in the file; nothing is changed yet. */
+/** Nothing is changed yet. */
 function match(named: Named, root: Value, path: string): Matched {
   const all = named.map(([name, t]) => ({ name, shape: t.shape, dtype: t.dtype }));
   const { tensors, notice } = withoutWrappers(all, findStateDict(root, path).tensors);
@@ -193,11 +184,11 @@ function match(named: Named, root: Value, path: string): Matched {
 
 export interface Resumed {
   readonly cursor: Cursor;
-  /** Sentences for the user about all that did not go on as it was. */
+  /** These sentences report all that did not go on as it was. */
   readonly notices: readonly string[];
 }
 
-/** Puts a whole training checkpoint back. Nothing is changed before everything was found. */
+/** Nothing is changed before everything was found. */
 export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   const own = fieldOf(root, "hpctrain");
   const place = own && fieldOf(own, "cursor");
@@ -257,7 +248,7 @@ function readCursor(place: Value, path: string): Cursor {
   const sums = fieldOf(place, "sums");
   if (!Array.isArray(sums) || !sums.every((sum) => typeof sum === "number")) return wrong("sums");
   const best = fieldOf(place, "best") ?? null;
-  // Version 0.1 could call an infinite loss the best.
+  // Version 0.1 could mark an infinite loss as the best.
   const isBest = best !== null && Number.isFinite(number(best, "valLoss"));
   const valLoss = fieldOf(place, "valLoss") ?? null;
   return {
@@ -271,7 +262,7 @@ function readCursor(place: Value, path: string): Cursor {
   };
 }
 
-/** A file without averages, from a run without EMA: they begin with its weights. */
+/** A run without EMA saved no averages: they begin with its weights. */
 function startAverages(averages: Named, stateDict: Named): void {
   const weights = new Map(stateDict);
   noGrad(() => averages.forEach(([name, t]) => copy_(t, weights.get(name)!)));
@@ -332,7 +323,7 @@ function fieldOf(value: Value, key: string): Value | undefined {
   return value instanceof Map ? value.get(key) : undefined;
 }
 
-/** The averages (--ema) where the run kept some, in place of the weights they average: validation saw those. */
+/** Where the run kept averages (--ema), they replace the weights: validation saw them. */
 export function judgedWeights(root: Value): { root: Value; averaged: boolean } {
   const averages = field(field(root, "hpctrain"), "ema_state_dict");
   const weights = field(root, "model_state_dict");

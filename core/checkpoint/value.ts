@@ -1,5 +1,4 @@
-// A checkpoint's content as plain values that need no libtorch: tensors by description, their bytes, PyTorch's
-// names of types.
+// Describes a checkpoint's content as plain values that need no libtorch.
 import { UserError } from "../base/errors.ts";
 
 /**
@@ -104,7 +103,6 @@ export type Value =
   | TensorData
   | TorchName;
 
-/** The strides of a tensor laid out row by row. */
 function contiguousStrides(shape: readonly number[]): number[] {
   const strides = new Array<number>(shape.length);
   let step = 1;
@@ -120,19 +118,16 @@ export function memoryStorage(bytes: Uint8Array): Storage {
   return { byteLength: bytes.byteLength, read: (offset, length) => bytes.subarray(offset, offset + length) };
 }
 
-/** A nested plain object as dicts: what save and convert hand to a writer. */
 export function dict(entries: Record<string, Value>): Map<Key, Value> {
   return new Map(Object.entries(entries));
 }
 
-/** The value under this key; undefined where there is none, or no dictionary. */
+/** Gives undefined where the value is no dictionary. */
 export function field(value: Value | undefined, key: string): Value | undefined {
   return value instanceof Map ? value.get(key) : undefined;
 }
 
-// Between our element types and PyTorch's names for them.
-
-/** torch.<name>Storage for the types that have one; the others are saved as untyped bytes. */
+/** Types without a torch.<name>Storage are saved as untyped bytes. */
 export const STORAGE_NAMES: Partial<Record<DType, string>> = {
   f32: "FloatStorage",
   f64: "DoubleStorage",
@@ -169,17 +164,14 @@ export const TORCH_DTYPES: Record<DType, string> = {
 const invert = (names: Partial<Record<DType, string>>): ReadonlyMap<string, DType> =>
   new Map(Object.entries(names).map(([dtype, name]) => [`torch.${name}`, dtype as DType]));
 
-/** "torch.FloatStorage" -> "f32". Untyped storages count bytes. */
+/** Untyped storages count bytes. */
 export const STORAGE_DTYPES: ReadonlyMap<string, DType> = new Map([
   ...invert(STORAGE_NAMES),
   ["torch.storage.UntypedStorage", "u8"],
   ["torch.UntypedStorage", "u8"],
 ]);
 
-/** "torch.float32" -> "f32". */
 export const DTYPE_NAMES: ReadonlyMap<string, DType> = invert(TORCH_DTYPES);
-
-// How a checkpoint is written, whatever its format.
 
 /** How a checkpoint is written. */
 export interface WriteOptions {
@@ -197,8 +189,6 @@ export interface WriteOptions {
  */
 export type Sums = ReadonlyMap<Storage, () => string>;
 
-// The bytes of a described tensor, row by row whatever its strides.
-
 // An expanded tensor can claim any size for a few bytes of file.
 const MAX_EXPANDED_BYTES = 2 ** 30;
 
@@ -207,7 +197,10 @@ export function isContiguous({ shape, strides }: TensorData): boolean {
   return shape.includes(0) || shape.every((size, i) => size === 1 || strides[i] === expected[i]);
 }
 
-/** May be a view of the storage's memory: copy it to keep it. */
+/**
+ * The bytes are row by row, whatever the strides. They may be a view of the storage's memory: copy them to
+ * keep them.
+ */
 export function tensorBytes(tensor: TensorData): Uint8Array {
   const { shape, strides, storage, byteLength } = tensor;
   if (byteLength === 0) return new Uint8Array();
@@ -253,7 +246,7 @@ function gather(
     for (let i = 0, position = base * words; i < shape[inner]; i++, position += strides[inner] * words) {
       for (let word = 0; word < words; word++) to[at++] = from[position + word];
     }
-    // Steps to the next row, carrying like an odometer.
+    // The indices carry like an odometer.
     for (let axis = inner - 1; axis >= 0; axis--) {
       base += strides[axis];
       if (++index[axis] < shape[axis]) break;

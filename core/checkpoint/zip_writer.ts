@@ -1,4 +1,5 @@
-// Writes a zip as torch.save does, through a file that is checksummed while it is written and then read back.
+// Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed. The file begins to
+// go to the disk while it is written, and is then read back by the CRC-32 of each part.
 import { crc32 } from "node:zlib";
 import { type WriteBehind, writeBehind } from "../../ffi/libc.ts";
 import { writeAll } from "../base/atomic.ts";
@@ -17,10 +18,7 @@ import {
 } from "../base/zip.ts";
 import type { Storage } from "./value.ts";
 
-// A file that is written from front to back, begins to go to the disk meanwhile, and is read back. Its parts each
-// have a CRC-32, made while their bytes are at hand.
-
-/** One after the other they are the file. */
+/** The parts stand one after the other in the file. */
 interface Part {
   readonly name: string;
   readonly at: number;
@@ -29,7 +27,7 @@ interface Part {
   seen: boolean;
 }
 
-/** From here on it is worth asking the disk to begin. */
+/** The disk is asked to begin early from this size on. */
 const LARGE_BYTES = 32 << 20;
 
 export class WrittenFile {
@@ -43,22 +41,21 @@ export class WrittenFile {
     this.#file = file;
   }
 
-  /** The place of the next byte. */
   get at(): number {
     return this.#at;
   }
 
-  /** About so many bytes will be written to the file, which has this path now. */
+  /** The file will have about this many bytes, and is at this path now. */
   expect(path: string, bytes: number): void {
     if (bytes >= LARGE_BYTES) this.#behind = writeBehind(path, bytes);
   }
 
-  /** All that is put from here on belongs to this part. */
+  /** All following bytes belong to this part. */
   begin(name: string): void {
     this.#parts.push({ name, at: this.#at, size: 0, crc: 0, seen: false });
   }
 
-  /** Gives the CRC-32 of the part until now. */
+  /** Returns the CRC-32 of the part so far. */
   put(bytes: Uint8Array): number {
     const part = this.#parts.at(-1)!;
     part.crc = crc32(bytes, part.crc);
@@ -69,7 +66,7 @@ export class WrittenFile {
     return part.crc;
   }
 
-  /** Other bytes in place of those of the part that begins there, and as many. */
+  /** The new bytes replace as many of the part that begins there. */
   replace(at: number, bytes: Uint8Array): void {
     const part = this.#parts.findLast((part) => part.at === at)!;
     if (part.size !== bytes.length) throw new Error(`internal: ${part.name} has ${part.size} bytes`);
@@ -79,7 +76,7 @@ export class WrittenFile {
     this.#file.seekSync(this.#at, Deno.SeekMode.Start);
   }
 
-  /** Compares what the file has with what was written, as far as that was not done before. `path` is for the sentence. */
+  /** Compares the file with what was written, as far as that was not done before. */
   readBack(path: string): void {
     const room = new Uint8Array(CHUNK_BYTES);
     for (const part of this.#parts) {
@@ -95,7 +92,7 @@ export class WrittenFile {
     this.#file.seekSync(this.#at, Deno.SeekMode.Start);
   }
 
-  /** Undefined when the file ends before the part does. */
+  /** Gives undefined when the file ends before the part does. */
   #crcOf({ at, size }: Part, room: Uint8Array): number | undefined {
     this.#file.seekSync(at, Deno.SeekMode.Start);
     let crc = 0;
@@ -113,11 +110,9 @@ export class WrittenFile {
   }
 }
 
-// Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed.
-
 interface ZipWriter {
   add(name: string, content: Storage): void;
-  /** Writes the directory. The file stays open. */
+  /** The file stays open. */
   finish(): void;
 }
 
@@ -129,10 +124,10 @@ interface Written {
 }
 
 const ALIGNMENT = 64;
-const VERSION_64 = 45; // the zip version that knows 64-bit sizes
-const DATE_1980 = 0x21; // no clock in the file: the same tensors give the same bytes
+const VERSION_64 = 45; // This zip version knows 64-bit sizes.
+const DATE_1980 = 0x21; // There is no clock in the file: the same tensors give the same bytes.
 
-/** `wideAt` is the size from which the 64-bit fields are used: a test lowers it. */
+/** The 64-bit fields are used from the size `wideAt` on: a test lowers it. */
 export function zipWriter(file: Deno.FsFile, wideAt = MAX32): ZipWriter {
   return zipWriterTo(new WrittenFile(file), wideAt);
 }
@@ -206,7 +201,7 @@ function centralHeader(entry: Written, wideAt: number): Uint8Array {
   return bytes;
 }
 
-/** The fields from "version needed" to "size", which both headers hold in the same order. */
+/** Both headers hold the fields from "version needed" to "size" in the same order. */
 function common(view: DataView, at: number, entry: Written, wide: boolean): void {
   view.setUint16(at, VERSION_64, true);
   view.setUint16(at + 2, 0x800, true); // names are UTF-8

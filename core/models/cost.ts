@@ -1,5 +1,5 @@
-// The cost of a model, block by block (output, parameters, operations, memory that training keeps), and the batch that
-// fits on a GPU.
+// Computes the cost of a model, block by block (output, parameters, operations, memory that training keeps),
+// and the batch that fits on a GPU.
 import { type DType, dtypeBytes } from "../../ffi/dtype.ts";
 import { forwardCost } from "../../ffi/profile.ts";
 import { zeros } from "../../ffi/make.ts";
@@ -9,25 +9,23 @@ import { UserError } from "../base/errors.ts";
 
 export interface BlockCost {
   readonly name: string;
-  /** The first tensor that the block hands on, for one sample. */
+  /** This is the first tensor that the block passes on, for one sample. */
   readonly output: readonly number[];
-  /** A tied parameter counts where it is first. */
+  /** A tied parameter counts at its first block. */
   readonly parameters: number;
-  /** Floating-point operations of one sample, forward. */
+  /** These are floating-point operations of one sample, forward. */
   readonly flops: number;
-  /** Bytes of one sample, kept from forward to backward in f32. */
+  /** These bytes of one sample are kept from forward to backward in f32. */
   readonly activations: number;
-  /** Bytes of one sample that pass to the next block. */
   readonly handedOn: number;
 }
 
 export interface ModelCost {
   readonly blocks: readonly BlockCost[];
   readonly parameters: number;
-  /** Bytes of parameters, and of what is saved beside them. */
+  /** Buffers count, too. */
   readonly weights: number;
   readonly buffers: number;
-  /** Bytes of one sample's input, and of the model's output. */
   readonly inputBytes: number;
   readonly outputBytes: number;
   readonly flops: number;
@@ -37,8 +35,8 @@ export interface ModelCost {
 const sumOf = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
 
 /**
- * `shape` is one sample's. Two rows at a time: batch norm can't tell the variance of one. A model that is to be trained is
- * not in training here: no running statistics move, and nothing is drawn.
+ * `shape` is that of one sample. Two rows pass through the model: batch norm has no variance of one. A model
+ * in training is switched to evaluation here: no running statistics move, and nothing is drawn.
  */
 export function costOf(
   model: Model,
@@ -89,21 +87,18 @@ export function costOf(
   };
 }
 
-// How many samples at a time a GPU has room for: what training with AdamW keeps of a model. Pure.
-
 export interface Fit {
   readonly gpuBytes: number;
-  /** Parameters, gradients, the optimizer's two averages, buffers: whatever the batch. */
+  /** These bytes do not depend on the batch: parameters, gradients, AdamW's two averages, buffers. */
   readonly fixed: number;
-  /** For one sample: plain, with --amp bf16, with gradient checkpointing. */
+  /** The ways are plain, --amp bf16 and gradient checkpointing. */
   readonly ways: readonly { readonly name: string; readonly perSample: number; readonly batch: number }[];
 }
 
-/** Kernels, the libraries' workspaces, and what the allocator can't use. */
+/** This is for kernels, the libraries' workspaces, and what the allocator can't use. */
 const RESERVED = 1 << 30;
 const USABLE = 0.9;
 
-/** Bytes that one sample takes of memory while it is trained with, by how that is done. */
 interface PerSample {
   readonly plain: number;
   readonly bf16: number;
@@ -144,7 +139,7 @@ export function fitOf(cost: ModelCost, gpuBytes: number): Fit {
 
 const UNITS: Readonly<Record<string, number>> = { MB: 1e6, GB: 1e9, MIB: 2 ** 20, GIB: 2 ** 30 };
 
-/** "80GB", "24 GiB", "40g"; a bare number is GB. */
+/** Reads "80GB", "24 GiB", "40g"; a bare number is GB. */
 export function memorySize(text: string): number {
   const found = /^(\d+(?:\.\d+)?)\s*([kmg])?(i?)b?$/i.exec(text.trim());
   const unit = `${(found?.[2] ?? "g").toUpperCase()}${found?.[3] ? "I" : ""}B`;

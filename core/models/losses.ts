@@ -58,7 +58,7 @@ const MEAN = 1; // at::Reduction::Mean
 export function createLoss(settings: Settings, facts: Facts): Loss {
   const chosen = settings.loss;
   if (isCode(chosen)) return userLoss(userFile(chosen), facts);
-  // The one of a graph is taken when the graph is there (exported/loss.ts).
+  // graphLoss replaces this one when the graph is loaded.
   const name: Name = chosen === "auto" || chosen === "graph"
     ? (facts.task === "regression" ? "mse" : "cross_entropy")
     : chosen;
@@ -107,10 +107,13 @@ function checkTask(name: Name, { task, outputs }: Facts): void {
   }
 }
 
-/** True for targets that are shares of classes [N, C], as mixing makes them, instead of class numbers [N]. */
+/** Mixing makes shares of classes [N, C] instead of class numbers [N]. */
 export const isSoft = (target: Tensor): boolean => target.shape.length === 2 && isFloating(target.dtype);
 
-/** Outputs [N, C], [N, C, H, W], or [B, T, V] for language. Targets are class numbers, or shares of classes [N, C]. */
+/**
+ * Outputs are [N, C], [N, C, H, W], or [B, T, V] for language. Targets are class numbers, or shares of
+ * classes [N, C].
+ */
 function crossEntropy(facts: Facts, settings: Settings): Loss {
   const { ignore_index: ignoreIndex, label_smoothing: labelSmoothing, deterministic = "off" } = settings;
   const rows = [-1, facts.outputs], all = [-1];
@@ -143,7 +146,7 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
         rows[1] = output.shape[output.shape.length - 1];
         output = reshape(output, rows);
         target = reshape(target, all);
-      } else if (deterministic !== "off" && output.shape.length === 4) { // on a GPU the loss of maps adds up in any order
+      } else if (deterministic !== "off" && output.shape.length === 4) { // On a GPU the loss of maps adds up in any order.
         output = reshape(permute(output, [0, 2, 3, 1]), rows);
         target = reshape(target, all);
       }
@@ -157,19 +160,19 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
 }
 
 /**
- * True for scores [N, T, C] with the classes of each position last, as transformers give them: PyTorch's cross_entropy has them
- * second, [N, C, T]. Where both could be meant they are last.
+ * transformers give scores [N, T, C] with the classes last; PyTorch's cross_entropy has them second, [N, C,
+ * T]. Where both are possible they are last.
  */
 const classesLast = (scores: Tensor, labels: Tensor): boolean =>
   scores.shape.length === 3 && labels.shape.length === 2 && scores.shape[1] === labels.shape[1];
 
-/** The same scores with the classes second, as metrics look at them. */
+/** Metrics look at scores with the classes second. */
 export const classesSecond = (scores: Tensor, labels: Tensor): Tensor =>
   classesLast(scores, labels) ? transpose(scores, 1, 2) : scores;
 
 /**
- * Scores of classes [N, C, h, w] at the size of their labels [N, H, W]. Models that answer at a part of the labels' size, as
- * SegFormer does at a quarter, mean their scores to be brought there by interpolation between the nearest.
+ * Scores [N, C, h, w] get the size of their labels [N, H, W]. Models such as SegFormer answer at a part of
+ * that size, and their scores are meant to be interpolated.
  */
 export function toLabels(scores: Tensor, labels: Tensor): Tensor {
   const [count, , ...from] = scores.shape, [items, ...to] = labels.shape;
@@ -190,7 +193,7 @@ export function toLabels(scores: Tensor, labels: Tensor): Tensor {
   );
 }
 
-/** With shares of 0 for the classes that only the model has: it may have more than the data. */
+/** Classes that only the model has get shares of 0. */
 function widened(target: Tensor, output: Tensor): Tensor {
   const more = output.shape[1] - target.shape[1];
   return more > 0 ? cat([target, zeros([target.shape[0], more], target)], 1) : target;
@@ -212,13 +215,13 @@ function elementwise(name: Name, outputs: number, compare: (output: Tensor, targ
   };
 }
 
-/** On logits. Targets are 0 or 1 (or between), also as class numbers. */
+/** The output is logits. Targets are 0 or 1 (or between), also as class numbers. */
 function binaryCrossEntropy(output: Tensor, target: Tensor): Tensor {
   if (target.dtype !== "f32") target = toDtype(target, "f32");
   return bceWithLogits(output, target, null, null, MEAN);
 }
 
-/** Takes the second's share of two classes, [N, 2]: the one logit stands for it. */
+/** The one logit stands for the second's share of two classes, [N, 2]. */
 function ofTwoClasses(loss: Loss): Loss {
   const pair = (target: Tensor) => isSoft(target) && target.shape[1] === 2;
   return {
@@ -229,8 +232,9 @@ function ofTwoClasses(loss: Loss): Loss {
 }
 
 /**
- * The negative log-likelihood of a normal distribution, without its constant. The model's outputs are, along
- * dimension 1, first the means and then the logarithms of the variances: half * (v + (mean - target)^2 * e^-v).
+ * This is the negative log-likelihood of a normal distribution, without its constant. The model's outputs
+ * are, along dimension 1, first the means and then the logarithms of the variances: half * (v + (mean -
+ * target)^2 * e^-v).
  */
 function gaussianNll(facts: Facts): Loss {
   return {
@@ -249,7 +253,7 @@ function gaussianNll(facts: Facts): Loss {
   };
 }
 
-/** The target in the shape of the output: [N] stands for [N, 1]; anything else would be broadcast in silence. */
+/** [N] stands for [N, 1]; any other shape would be broadcast in silence. */
 function alike(target: Tensor, output: Tensor): Tensor {
   const a = target.shape, b = output.shape;
   let i = a.length === b.length ? 0 : -1;

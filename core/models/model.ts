@@ -107,8 +107,6 @@ export function model(
   };
 }
 
-// A module's weights to a file that PyTorch's torch.load reads, for programs with a training loop of their own.
-
 /** Writes the state dict to a .pt file, whole or not at all: `model.load_state_dict(torch.load(path))` takes it. */
 export function saveWeights(path: string, module: Module): void {
   writePt(path, new OrderedDict(module.stateDict().map(([name, tensor]) => [name, toData(tensor)])));

@@ -1,4 +1,4 @@
-// Models by name: built from the settings and the facts of the data, whose sizes must agree.
+// Builds models by name from the settings and the facts of the data, whose sizes must agree.
 import { MODEL_NAMES } from "../settings/sections/model.ts";
 import type { Config } from "../settings/settings.ts";
 import { didYouMean } from "../base/suggest.ts";
@@ -41,7 +41,7 @@ const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
   "cosmo-cnn": (settings, facts, outputs) =>
     cosmoCnn({
       ...imageSizes(settings, facts),
-      filters: settings.width || 8, // enough for the statistics of fields, and quick on two cores
+      filters: settings.width || 8, // These are enough for the statistics of fields, and quick on two cores.
       outputs,
       dropout: ownDropout(settings),
     }),
@@ -100,14 +100,12 @@ export function createModel(settings: Settings, facts: Facts, outputs = facts.ou
   }
   const what = facts.task === "regression" ? "targets per sample" : "classes";
   if (settings.output_size > facts.outputs && facts.task !== "regression" && outputs === facts.outputs) {
-    outputs = settings.output_size; // classes that this data lacks do no harm
+    outputs = settings.output_size; // Classes that this data lacks do no harm.
   } else sized("output_size", settings.output_size, facts.outputs, what);
   return builders[settings.name as keyof typeof builders](settings, facts, outputs);
 }
 
-// Sizes that settings and data must agree on.
-
-/** The data's size; a setting of 0 takes it, any other must equal it. */
+/** A setting of 0 takes the data's size, any other must equal it. */
 function sized(key: string, setting: number, found: number, what: string): number {
   if (setting !== 0 && setting !== found) {
     throw new UserError(
@@ -119,7 +117,7 @@ function sized(key: string, setting: number, found: number, what: string): numbe
   return found;
 }
 
-/** The data's size; a setting of 0 takes it, any other must be as large. */
+/** A setting of 0 takes the data's size, any other must be as large. */
 function atLeast(key: string, setting: number, found: number, what: string): number {
   if (setting !== 0 && setting < found) {
     throw new UserError(
@@ -131,7 +129,6 @@ function atLeast(key: string, setting: number, found: number, what: string): num
   return setting || found;
 }
 
-/** Channels, height and width of the data's images, checked against the settings. */
 function imageSizes(
   settings: { name: string; channels: number; image_size: number },
   facts: Facts,
@@ -144,7 +141,6 @@ function imageSizes(
   return { channels, height, width };
 }
 
-/** Width and heads of a transformer, small by default. */
 function attentionSizes(settings: { embed: number; heads: number }): { embed: number; heads: number } {
   const embed = settings.embed || 128, heads = settings.heads || 4;
   if (embed % heads !== 0) {
@@ -157,7 +153,7 @@ function attentionSizes(settings: { embed: number; heads: number }): { embed: nu
   return { embed, heads };
 }
 
-/** The patch side of the settings; 0 takes the largest that leaves at least 16 patches. */
+/** A setting of 0 takes the largest side that leaves at least 16 patches. */
 function patchSize(setting: number, height: number, width: number): number {
   const divides = (side: number) => height % side === 0 && width % side === 0;
   const fitting = [16, 8, 4, 2, 1].filter(divides);
@@ -172,7 +168,6 @@ function patchSize(setting: number, height: number, width: number): number {
   return setting;
 }
 
-/** The data is not of the kind the model is for. */
 function refuseData(name: string, facts: Facts, wanted: string): never {
   throw new UserError(
     "usage",
@@ -181,13 +176,13 @@ function refuseData(name: string, facts: Facts, wanted: string): never {
   );
 }
 
-// The samples that a model is described for where no data is given: the settings' sizes, or those it is known for.
+// A model without data is described for these samples.
 
 type SizeSettings = Config["model"];
 type Task = Facts["task"];
 
 interface Known {
-  /** In a few words, for the list. */
+  /** The list shows these few words. */
   readonly about: string;
   readonly task: Task;
   readonly shape: readonly number[];
@@ -244,9 +239,9 @@ function shapeFor(settings: SizeSettings, { task, shape }: Known): readonly numb
   return [settings.channels || channels, side || height, side || width];
 }
 
-/** A file's author knows what it takes; the settings may say it. */
+/** A file's author knows what it takes; the settings may give it. */
 function unknown({ name, input_size: inputs, channels, image_size: side }: SizeSettings): Known {
-  if (!isCode(name)) return KNOWN.mlp; // a name that nothing has: the registry says which there are
+  if (!isCode(name)) return KNOWN.mlp; // The registry refuses an unknown name and lists the known ones.
   if (inputs > 0) return { about: "", task: "regression", shape: [inputs], outputs: 1 };
   if (channels > 0 && side > 0) {
     return { about: "", task: "classification", shape: [channels, side, side], outputs: 10 };

@@ -1,4 +1,5 @@
-// Errors of libtorch, of libraries, of the system and of users' TypeScript, as sentences with an exit code.
+// Turns errors of libtorch, of libraries, of the system and of users' TypeScript into sentences with an exit
+// code.
 import { LibraryError, NativeError } from "../../ffi/errors.ts";
 import { refused, UserError } from "../base/errors.ts";
 import { asMistake } from "./user/file.ts";

@@ -1,5 +1,5 @@
-// Environment variables become assignments: HPCTRAIN_* for every setting, and a few names without the prefix. It also
-// lists which variables a start uses or overrules.
+// Reads settings from environment variables: HPCTRAIN_* for every setting, and a few names without the
+// prefix. Lists which variables a start uses or overrules.
 import { UserError } from "../base/errors.ts";
 import { type Assignment, fromText, type Mistakes, type Origin } from "./values.ts";
 import { nearest } from "../base/suggest.ts";
@@ -9,7 +9,10 @@ import type { Resolved } from "./resolve.ts";
 export type Env = Readonly<Record<string, string | undefined>>;
 
 const PREFIX = "HPCTRAIN_";
-/** Ours, but no settings: a flag of the same name (--mpi) has its variable by the setting's path alone. */
+/**
+ * These are ours, but no settings: a flag of the same name (--mpi) has its variable by the setting's path
+ * alone.
+ */
 const OTHERS = [
   "PRESET",
   "CONFIG",
@@ -26,13 +29,12 @@ const OTHERS = [
   "WANDB_PYTHON_OLD",
 ].map((name) => PREFIX + name);
 
-/** The variables that set a setting: by path, by flag, then those without our prefix. The first that is set wins. */
+/** The order is: by path, by flag, then those without our prefix. The first that is set wins. */
 export function variablesOf(declared: Declared): string[] {
   const { plain = [], env = [] } = declared.setting;
   return [...prefixedOf(declared), ...plain, ...env];
 }
 
-/** HPCTRAIN_ and the setting's path or flag. */
 export function prefixedOf({ path, setting }: Declared): string[] {
   const names = [path, ...(setting.flag ? [setting.flag] : [])]
     .map((name) => PREFIX + name.replaceAll(/[.-]/g, "_").toUpperCase())
@@ -53,7 +55,7 @@ export function readEnvironment(env: Env, mistakes: Mistakes): Assignment[] {
   });
 }
 
-/** The second of two variables would count for nothing; where it has no prefix of ours, nobody wants that. */
+/** The second variable would count for nothing, so one without our prefix is refused. */
 function refuseTwo({ path, setting }: Declared, first: Assignment, other: Assignment): void {
   const [name, second] = [variableOf(first.origin)!, variableOf(other.origin)!];
   if (!setting.plain?.includes(second) || sameValue(first.value, other.value)) return;
@@ -63,13 +65,12 @@ function refuseTwo({ path, setting }: Declared, first: Assignment, other: Assign
   );
 }
 
-/** The variable of the environment that a value comes from. */
 export const variableOf = (origin: Origin): string | null =>
   origin.kind === "environment" ? origin.name : null;
 
 export const sameValue = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** Refuses a variable that looks like a misspelt setting, which nobody would notice; a stranger's passes. */
+/** Nobody would notice a variable that looks like a misspelt setting; other programs' variables pass. */
 function refuseUnknown(env: Env, mistakes: Mistakes): void {
   const known = [...ALL_SETTINGS.flatMap(variablesOf), ...OTHERS];
   const sections = [
@@ -87,7 +88,7 @@ function refuseUnknown(env: Env, mistakes: Mistakes): void {
   }
 }
 
-/** Gives no lines where no variable without our prefix is set and no flag contradicts one. */
+/** There are no lines where no variable without our prefix is set and no flag contradicts one. */
 export function environmentLines({ config, overruled, origin, originText }: Resolved): string[] {
   const used = ALL_SETTINGS.flatMap(({ path, setting: { plain = [] } }) => {
     const name = variableOf(origin(path));

@@ -5,16 +5,16 @@ import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "./options.ts";
 import { findSetting, type Flag, FLAGS, hintForPath } from "./settings.ts";
 
 export interface CommandLine {
-  /** In the order given: of two for one setting the last wins. */
+  /** The last of two for one setting wins. */
   readonly assignments: Assignment[];
   readonly presets: string[];
-  /** --debug, the short name of a preset. */
+  /** --debug is the short name of a preset. */
   debug: boolean;
   readonly files: string[];
   readonly positionals: string[];
 }
 
-/** The flags that are no settings themselves but bring some. */
+/** These flags are no settings themselves but bring some. */
 export const SOURCE_FLAGS: Readonly<Record<string, { readonly value?: string; readonly help: string }>> = {
   preset: { value: "NAME", help: "start from a preset; `hpctrain presets` lists them" },
   debug: { help: "short for --preset debug: a small run of seconds" },
@@ -22,7 +22,6 @@ export const SOURCE_FLAGS: Readonly<Record<string, { readonly value?: string; re
   set: { value: "KEY=VALUE", help: "give any setting by its path, such as training.optimizer.beta2=0.95" },
 };
 
-/** True where the word that follows the flag is its value. */
 export const takesValue = (name: string): boolean => {
   const flag = FLAGS.get(name);
   return flag ? flag.fixed === undefined : SOURCE_FLAGS[name]?.value !== undefined;
@@ -49,7 +48,7 @@ function readFlag(word: string, words: string[], line: CommandLine, usage: strin
   const flag = FLAGS.get(name);
   const source = Object.hasOwn(SOURCE_FLAGS, name);
   if (!word.startsWith("--") || (!flag && !source)) {
-    if (value === undefined && words.length > 0 && !looksLikeFlag(words[0])) words.shift(); // its value, most likely
+    if (value === undefined && words.length > 0 && !looksLikeFlag(words[0])) words.shift(); // The word is its value, most likely.
     throw unknownFlag(word, [...FLAGS.keys(), ...Object.keys(SOURCE_FLAGS)], usage);
   }
   if (flag) {

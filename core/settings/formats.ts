@@ -1,5 +1,5 @@
-// The kinds of data by the names that users write, each with one line about it. core/data/formats.ts says how each is
-// opened: the type checker refuses a name that only one of the two has.
+// Lists the kinds of data by the names that users write. core/data/formats.ts opens each: the type checker
+// refuses a name that only one of the two has.
 
 export const DATA_KINDS = {
   synthetic: "made up for the model, so that anything trains without a file",

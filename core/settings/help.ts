@@ -7,15 +7,12 @@ const WIDTH = 100;
 const LEFT = 34;
 
 interface HelpOptions {
-  /** All of them, or the common ones. */
   readonly all: boolean;
-  /** Those that the command takes. */
   readonly takes?: (path: string) => boolean;
-  /** Its settings are a checkpoint's. */
   readonly ofCheckpoint?: boolean;
 }
 
-/** Settings grouped by section; no line is longer than 100 columns. */
+/** No line is longer than 100 columns. */
 export function settingsHelp({ all, takes = () => true, ofCheckpoint = false }: HelpOptions): string {
   const sources = Object.entries(SOURCE_FLAGS)
     .filter(([name]) => !ofCheckpoint || !START_FLAGS.includes(name))
@@ -30,10 +27,8 @@ export function settingsHelp({ all, takes = () => true, ofCheckpoint = false }: 
   return blocks.join("\n");
 }
 
-/** Flags of a run that begins afresh. */
 export const START_FLAGS = ["preset", "debug"];
 
-/** Two columns; the right one is wrapped. */
 export function helpLine(left: string, right: string): string {
   const lines = [""];
   for (const word of right.split(" ")) {
@@ -46,12 +41,11 @@ export function helpLine(left: string, right: string): string {
   return head + lines.join(indent);
 }
 
-/** The default in words: what 0 or an empty text stand for. */
+/** It tells what 0 or an empty text stand for. */
 export function describeDefault(setting: Setting): string {
   return setting.empty ?? String(setting.default);
 }
 
-/** The word that stands for the value in help: NUMBER, PATH or the choices. */
 export function placeholder({ kind, choices, orFile }: Setting): string {
   const names = {
     int: "N",

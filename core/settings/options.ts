@@ -1,13 +1,11 @@
-// A command's own options, which are no settings (--json, --verify). It also knows flags of other programs and names
-// what to type instead.
+// A command's own options, which are no settings (--json, --verify). It also knows flags of other programs
+// and names what to type instead.
 import { UserError } from "../base/errors.ts";
 import { didYouMean } from "../base/suggest.ts";
 
 export interface OptionSpec {
-  /** A bool takes no value; a text takes one. */
   readonly kind: "bool" | "text";
   readonly help: string;
-  /** The name of the value in help, e.g. "FILE". */
   readonly value?: string;
 }
 
@@ -16,7 +14,10 @@ export type Options<S extends Record<string, OptionSpec>> = {
   [K in keyof S]: S[K]["kind"] extends "bool" ? boolean : string | undefined;
 };
 
-/** Reads `--name`, `--no-name`, `--name value` and `--name=value`, in any order with positionals; all after `--` is positional. */
+/**
+ * Reads `--name`, `--no-name`, `--name value` and `--name=value`, in any order with positionals; all after
+ * `--` is positional.
+ */
 export function parseOptions<const S extends Record<string, OptionSpec>>(
   argv: readonly string[],
   spec: S,
@@ -44,7 +45,7 @@ export function parseOptions<const S extends Record<string, OptionSpec>>(
   return { options: options as Options<S>, positionals };
 }
 
-/** The words that are a command's own options, with their values; the rest are flags of settings. */
+/** The rest are flags of settings. */
 export function splitOwnOptions(
   argv: readonly string[],
   spec: Readonly<Record<string, OptionSpec>>,
@@ -60,18 +61,17 @@ export function splitOwnOptions(
   return { own, rest };
 }
 
-/** Anything that starts with a dash, but for "-" (standard input) and negative numbers. */
+/** "-" (standard input) and negative numbers are no flags. */
 export function looksLikeFlag(word: string): boolean {
   return word.length > 1 && word.startsWith("-") && !/^-\.?\d/.test(word);
 }
 
-/** Underscores are dashes: torchrun's and Hugging Face's flags have them. */
+/** torchrun's and Hugging Face's flags have underscores. */
 export function splitFlag(word: string): { name: string; value: string | undefined } {
   const [, typed, value] = /^-{0,2}([^=]*)(?:=([^]*))?$/.exec(word)!;
   return { name: typed.replaceAll("_", "-"), value };
 }
 
-/** Takes the next word as the flag's value, and refuses where there is none. */
 export function takeValue(name: string, words: string[], expected: string): string {
   if (words.length === 0 || looksLikeFlag(words[0])) {
     throw new UserError("usage", `--${name} needs ${expected.replace(/\.?$/, ".")}`);
@@ -91,8 +91,8 @@ function noValue(name: string, value: string | undefined, usage: string): true {
   throw new UserError("usage", `--${name} takes no value, but got "${value}". Usage: ${usage}`);
 }
 
-// Flags of other programs that mean no setting of ours, and what to type instead. Those that do mean one, one to one,
-// are among the `spellings` of that setting.
+// These flags of other programs mean no setting of ours. Those that do mean one, one to one, are among the
+// `spellings` of that setting.
 
 const RANKS =
   "Ranks are started by a launcher: `hpctrain launch -n 4 -- FLAGS` on this machine, `hpctrain sbatch --gpus-per-node 4` in a job.";
@@ -157,5 +157,5 @@ const INSTEAD: Readonly<Record<string, string>> = {
   wrap: OF_SBATCH,
 };
 
-/** The sentence for who typed another program's flag; null for one that nobody is known to have. */
+/** Gives null for a flag of no known program. */
 export const insteadOf = (flag: string): string | null => Object.hasOwn(INSTEAD, flag) ? INSTEAD[flag] : null;

@@ -14,14 +14,14 @@ export const PRESET_NAMES = [
   "multi-node",
 ] as const;
 
-/** The smallest and the largest count; "any" is [1, Infinity]. */
+/** "any" is [1, Infinity]. */
 type Span = readonly [number, number];
 
 interface PresetLayout {
   readonly nodes: Span;
   readonly ranks: Span;
   readonly device: "any" | "cpu" | "cuda";
-  /** The command that makes a world that fits. */
+  /** This command makes a world that fits. */
   readonly fit: string;
 }
 
@@ -30,7 +30,6 @@ export interface Preset {
   readonly about: string;
   readonly layout: PresetLayout;
   readonly assignments: readonly Assignment[];
-  /** The file as it stands. */
   readonly source: string;
 }
 
@@ -64,7 +63,7 @@ export function loadPreset(name: string, from = "--preset"): Preset {
   };
 }
 
-/** Refuses a world that the preset is not made for, with the command that makes one. */
+/** The refusal names a command that makes a world that fits. */
 export function checkLayout(preset: Preset, world: World): void {
   const { nodes, ranks, device, fit } = preset.layout;
   const within = (count: number, [least, most]: Span) => count >= least && count <= most;
@@ -79,14 +78,14 @@ export function checkLayout(preset: Preset, world: World): void {
   );
 }
 
-/** "2 or more GPUs on 1 node". */
+/** The words are "2 or more GPUs on 1 node". */
 export function describeLayout({ nodes, ranks, device }: PresetLayout): string {
   if (device === "any" && ranks[1] === Infinity && nodes[1] === Infinity) return "any layout";
   const unit = device === "cuda" ? "GPU" : device === "cpu" ? "CPU rank" : "rank";
   return `${spanInWords(ranks, unit)} on ${spanInWords(nodes, "node")}`;
 }
 
-/** Samples a rank takes at once: 128 alone, then what makes 256 over all ranks, but no fewer than 32. */
+/** A rank alone takes 128 samples at once; more ranks share 256, but take no fewer than 32 each. */
 export function batchForRanks(ranks: number): number {
   return ranks <= 1 ? 128 : Math.min(128, Math.max(32, 2 ** Math.floor(Math.log2(256 / ranks))));
 }

@@ -1,5 +1,5 @@
-// The declarations for other readers: JSON Schema for editors, docs/settings.md, and the flags that a shell
-// completes.
+// Makes the JSON Schema for editors, docs/settings.md, and the flags that a shell completes from the
+// declarations.
 import { isSetting, type Setting, type SettingGroup } from "./setting.ts";
 import { ALL_SETTINGS, type Declared, FLAGS, SECTION_ALIASES, SECTION_TITLES, SETTINGS } from "./settings.ts";
 import { variablesOf } from "./environment.ts";
@@ -10,7 +10,7 @@ import { PRESET_NAMES } from "./presets.ts";
 
 type Schema = Record<string, unknown>;
 
-/** JSON Schema (2020-12) of a YAML file of settings, second spellings included. */
+/** The schema is 2020-12, and knows second spellings. */
 export function jsonSchema(): Schema {
   const root = groupSchema(SETTINGS, "");
   const properties = root.properties as Record<string, Schema>;
@@ -31,7 +31,7 @@ function groupSchema(group: SettingGroup, path: string): Schema {
   return short ? { ...schema, type: undefined, anyOf: [{ type: "object" }, settingSchema(short)] } : schema;
 }
 
-/** Aliases whose last key belongs in this group. */
+/** The last key of an alias belongs in this group. */
 function aliasesUnder(path: string): [string, Setting][] {
   return ALL_SETTINGS.flatMap(({ setting }) =>
     (setting.aliases ?? [])
@@ -91,8 +91,6 @@ function join(path: string, key: string): string {
   return path === "" ? key : `${path}.${key}`;
 }
 
-// docs/settings.md, made from the declarations.
-
 const INTRO = `# Settings
 
 Every setting, by section. This page is made by \`hpctrain config --docs\`; a test keeps it true.
@@ -142,23 +140,21 @@ function code(text: string): string {
   return `\`${text}\``;
 }
 
-/** Padded as the formatter pads it. */
+/** The formatter pads tables in the same way. */
 function table(head: string[], rows: string[][]): string {
   const widths = head.map((title, i) => Math.max(title.length, ...rows.map((cells) => cells[i].length)));
   const line = (cells: string[]) => `| ${cells.map((cell, i) => cell.padEnd(widths[i])).join(" | ")} |\n`;
   return line(head) + line(widths.map((width) => "-".repeat(width))) + rows.map(line).join("");
 }
 
-// The flags as a shell completes them.
-
 export interface CompletedFlag {
   readonly name: string;
   readonly help: string;
-  /** Absent for a switch. */
+  /** A switch has none. */
   readonly value?: { readonly choices?: readonly string[]; readonly files?: boolean };
 }
 
-/** Every flag of the settings, and those that name where settings come from. */
+/** The flags that name sources of settings count, too. */
 export function settingFlags(takes: (path: string) => boolean, ofCheckpoint: boolean): CompletedFlag[] {
   const sources: CompletedFlag[] = [
     { name: "preset", help: plain(SOURCE_FLAGS.preset.help), value: { choices: PRESET_NAMES } },
@@ -177,7 +173,7 @@ export function settingFlags(takes: (path: string) => boolean, ofCheckpoint: boo
       return { name, help: name.startsWith("no-") ? `not: ${setting.help}` : setting.help };
     }
     const files = setting.kind === "path" || setting.orFile !== undefined;
-    // Who begins with another program's flag goes on with its words.
+    // A user of another program's flag continues with its words.
     const words = spelling ? Object.keys(setting.words ?? {}) : [];
     const choices = setting.choices && [...setting.choices, ...words];
     return { name, help: setting.help, value: { choices, files } };

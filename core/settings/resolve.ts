@@ -1,5 +1,5 @@
-// Layers of settings become one configuration, each value with its origin. Programs that use hpctrain as a library
-// get ready configurations here.
+// Merges layers of settings into one configuration, each value with its origin, and gives ready
+// configurations to programs that use hpctrain as a library.
 import { UserError } from "../base/errors.ts";
 import { type Env, readEnvironment, sameValue, variableOf } from "./environment.ts";
 import { readSettings } from "./yaml.ts";
@@ -11,36 +11,34 @@ import { ALL_SETTINGS, type Config, defaultConfig, readSetting, writeSetting } f
 export interface SettingsRequest {
   readonly argv: readonly string[];
   readonly env: Env;
-  /** Used when neither argv nor HPCTRAIN_PRESET names one. */
+  /** It is used when neither argv nor HPCTRAIN_PRESET names one. */
   readonly preset?: string;
-  /** A whole configuration that a program gives: what differs from its preset counts like flags. */
+  /** A program gives a whole configuration: what differs from its preset counts like flags. */
   readonly program?: { readonly config: Config; readonly preset: string | null };
-  /** The configuration in a checkpoint to evaluate or go on from: above the preset, below files. */
+  /** The checkpoint's configuration is above the preset, below files. */
   readonly checkpoint?: unknown;
-  /** Ranks of this world where known; a preset for many GPUs sizes its batch by it. */
+  /** A preset for many GPUs sizes its batch by the ranks, where known. */
   readonly ranks?: number;
-  /** How many positionals the command takes; none by default. */
+  /** The default is none. */
   readonly positionals?: number;
-  /** The settings that the command takes as flags; all of them by default. */
+  /** The command takes all settings as flags by default. */
   readonly takes?: (path: string) => boolean;
-  /** For sentences about flags. */
   readonly usage?: string;
 }
 
 export interface Resolved {
   readonly config: Config;
   origin(path: string): Origin;
-  /** The same in words; it says where a value that nobody typed follows from one that somebody did. */
+  /** It tells where a value that nobody typed follows from one that was typed. */
   originText(path: string): string;
-  /** Values of the environment that gave way to a flag which says something else. */
+  /** These gave way to a flag with another value. */
   readonly overruled: readonly {
     readonly path: string;
     readonly value: unknown;
     readonly variable: string;
   }[];
-  /** Durations that somebody typed without a unit. */
+  /** These durations were typed without a unit. */
   readonly unitless: readonly Assignment[];
-  /** The name of the preset in use. */
   readonly preset: string | null;
   readonly files: readonly string[];
   readonly positionals: readonly string[];
@@ -103,12 +101,12 @@ export function resolveSettings(request: SettingsRequest): Resolved {
   };
 }
 
-/** A rate that somebody typed is the rate that is used: a preset's scaling is for its own. */
+/** A typed rate is the rate that is used: a preset's scaling is for its own. */
 const RATE = "training.optimizer.learning_rate", SCALING = "training.lr_scaling";
 
 const DEFAULT: Origin = { kind: "default" };
 
-/** The origin in words of each setting that somebody or something gave, by the setting's path. */
+/** The keys are paths. Defaults have none. */
 export function originsOf({ origin, originText }: Resolved): Record<string, string> {
   const given = ALL_SETTINGS.filter(({ path }) => origin(path).kind !== "default");
   return Object.fromEntries(given.map(({ path }) => [path, originText(path)]));
@@ -155,7 +153,9 @@ const NOT_CARRIED = [
   "training.force",
 ];
 
-/** Settings that this version does not have are passed over; a wrong value is the file's fault, not the user's. */
+/**
+ * Settings that this version does not have are ignored; a wrong value is the file's fault, not the user's.
+ */
 function fromCheckpoint(config: unknown): Assignment[] {
   return ALL_SETTINGS.flatMap((declared) => {
     if (!/^(model|data|training)\./.test(declared.path) || NOT_CARRIED.includes(declared.path)) return [];
@@ -189,9 +189,7 @@ function refuseExtra(positionals: readonly string[], allowed: number, usage: str
   throw new UserError("usage", `Unexpected argument "${extra}".${hint} Usage: ${usage}`);
 }
 
-// Ready configurations for programs that use hpctrain as a library.
-
-/** The preset that a configuration began as; all that differs from it is the program's own. */
+/** A configuration remembers its preset: all that differs from it is the program's own. */
 const presets = new WeakMap<Config, string>();
 
 export const presetOf = (config: Config): string | null => presets.get(config) ?? null;

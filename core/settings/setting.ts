@@ -119,8 +119,6 @@ export const duration = (
   more: Declaration<string>,
 ): Setting<string> => ({ kind: "duration", default: initial, units, ...more });
 
-// Durations with units: 500steps, 1ep, 10min, 2e9tok.
-
 type DurationUnit = "steps" | "epochs" | "tokens" | "samples" | "seconds";
 
 export interface Duration {
@@ -139,7 +137,6 @@ const SPELLINGS = new Map<string, readonly [DurationUnit, number]>([
   ["d", ["seconds", 86400]],
 ]);
 
-/** An example of each unit, for sentences and help. */
 export const UNIT_EXAMPLES: Record<DurationUnit, string> = {
   steps: "500steps",
   epochs: "1ep",
@@ -148,7 +145,6 @@ export const UNIT_EXAMPLES: Record<DurationUnit, string> = {
   seconds: "10min",
 };
 
-/** How a unit is written behind a number. */
 export const UNIT_SUFFIX: Record<DurationUnit, string> = {
   steps: "steps",
   epochs: "ep",
@@ -159,7 +155,9 @@ export const UNIT_SUFFIX: Record<DurationUnit, string> = {
 
 const SHAPE = /^(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*([a-z]*)$/i;
 
-/** Null when the text is not a duration; a bare number takes `bare`, and so does "0" of any unit. */
+/**
+ * Null means that the text is no duration; a bare number takes the unit `bare`, and so does "0" of any unit.
+ */
 export function parseDuration(text: string, bare: DurationUnit = "steps"): Duration | null {
   const match = SHAPE.exec(text.trim());
   if (!match) return null;

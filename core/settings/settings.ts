@@ -1,5 +1,5 @@
-// Every setting, declared once, and lookups in that table by path, alias and flag. Flags, YAML, environment, help,
-// schema and docs are made from it.
+// Declares every setting once, and finds them by path, alias and flag. Flags, YAML, environment, help, schema
+// and docs are made from this table.
 import { type ConfigOf, isSetting, type Setting, type SettingGroup } from "./setting.ts";
 import { data } from "./sections/data.ts";
 import { model } from "./sections/model.ts";
@@ -16,10 +16,8 @@ type AllSettings = typeof SETTINGS;
 /** The effective configuration: plain JSON data, one value a setting. */
 export type Config = ConfigOf<AllSettings>;
 
-/** Second spellings of a whole section. */
 export const SECTION_ALIASES: Readonly<Record<string, string>> = { train: "training" };
 
-/** One line a section, for help and docs. */
 export const SECTION_TITLES: Readonly<Record<string, string>> = {
   model: "Model",
   data: "Data",
@@ -31,8 +29,6 @@ export const SECTION_TITLES: Readonly<Record<string, string>> = {
   environment: "Environment",
 };
 
-// The settings by path, by flag and by alias.
-
 export interface Declared {
   readonly path: string;
   readonly setting: Setting;
@@ -42,13 +38,12 @@ export interface Declared {
 export interface Flag {
   readonly declared: Declared;
   readonly fixed?: unknown;
-  /** True when another value may follow an equals sign. */
+  /** Another value may follow an equals sign. */
   readonly open?: boolean;
-  /** True for other programs' spelling of the setting's own flag. */
+  /** Another program spells the setting's own flag like this. */
   readonly spelling?: boolean;
 }
 
-/** Every setting, in the order of declaration. */
 export const ALL_SETTINGS: readonly Declared[] = flatten(SETTINGS, "");
 
 const paths = new Map(ALL_SETTINGS.map((declared) => [declared.path, declared]));
@@ -57,16 +52,15 @@ const aliases = new Map(
 );
 const groups = new Set(ALL_SETTINGS.flatMap(({ path }) => parents(path)));
 
-/** Every flag that stands for a setting, without its dashes. */
+/** The flags have no dashes. */
 export const FLAGS: ReadonlyMap<string, Flag> = new Map(ALL_SETTINGS.flatMap(flagsOf));
 
-/** `train.lr` -> `training.lr`. */
+/** `train.lr` becomes `training.lr`. */
 export function canonical(path: string): string {
   const [section, ...rest] = path.split(".");
   return [Object.hasOwn(SECTION_ALIASES, section) ? SECTION_ALIASES[section] : section, ...rest].join(".");
 }
 
-/** The setting a path or an alias of it names. */
 export function findSetting(path: string): Declared | undefined {
   const key = canonical(path);
   return paths.get(key) ?? aliases.get(key);
@@ -76,7 +70,7 @@ export function isSettingGroup(path: string): boolean {
   return groups.has(canonical(path));
 }
 
-/** The names that may follow a group's path ("" for the top), aliases included. */
+/** The top group's path is "". Aliases are included. */
 export function settingKeys(group: string): string[] {
   const prefix = group === "" ? "" : canonical(group) + ".";
   const names = [...paths.keys(), ...aliases.keys(), ...(group === "" ? Object.keys(SECTION_ALIASES) : [])]
@@ -89,7 +83,7 @@ export function allPaths(): string[] {
   return [...paths.keys(), ...aliases.keys()];
 }
 
-/** The sentence that helps who wrote a path that is no setting: on the command line, say. */
+/** The path is no setting. */
 export function hintForPath(path: string): string {
   const last = path.split(".").at(-1)!;
   const same = allPaths().find((known) => known.split(".").at(-1) === last);

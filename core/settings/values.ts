@@ -1,4 +1,4 @@
-// Where a setting's value comes from, checked values from text or data, and the list that collects a configuration's
+// Checks values of settings from text or data, notes where each comes from, and collects a configuration's
 // mistakes so that all are reported at once.
 import { UserError } from "../base/errors.ts";
 import { parseDuration, type Setting, UNIT_EXAMPLES, UNIT_SUFFIX } from "./setting.ts";
@@ -12,7 +12,7 @@ export class Mistakes {
   readonly #found: UserError[] = [];
   #full = false;
 
-  /** Gives undefined where `read` throws a usage error, and collects that error. Other errors pass at once. */
+  /** A usage error of `read` is collected, and gives undefined. Other errors pass at once. */
   try<T>(read: () => T): T | undefined {
     try {
       return read();
@@ -34,21 +34,21 @@ export class Mistakes {
   }
 }
 
-/** Where a value comes from, the lowest layer first. */
+/** The lowest layer comes first. */
 export type Origin =
   | { readonly kind: "default" }
   | { readonly kind: "preset"; readonly name: string }
   | { readonly kind: "checkpoint" }
   | { readonly kind: "file"; readonly name: string; readonly line: number; readonly column: number }
   | { readonly kind: "environment"; readonly name: string }
-  /** `key` is the setting that --set names. */
+  /** --set names the setting `key`. */
   | { readonly kind: "flag"; readonly name: string; readonly key?: string };
 
 export type FlagOrigin = Origin & { readonly kind: "flag" };
 export const flagOrigin = (name: string): FlagOrigin => ({ kind: "flag", name: `--${name}` });
 export const setOrigin = (key: string): FlagOrigin => ({ kind: "flag", name: "--set", key });
 
-/** "default", "preset cpu", "run.yaml:12:5", "env HPCTRAIN_LR", "--lr": for sentences. */
+/** Gives "default", "preset cpu", "run.yaml:12:5", "env HPCTRAIN_LR", "--lr". */
 export function formatOrigin(origin: Origin): string {
   switch (origin.kind) {
     case "default":
@@ -65,18 +65,16 @@ export function formatOrigin(origin: Origin): string {
   }
 }
 
-/** Somebody wrote the value for this run. */
 export const isTyped = ({ kind }: Origin): boolean =>
   kind === "file" || kind === "environment" || kind === "flag";
 
-/** One value for one setting. */
 export interface Assignment {
   readonly path: string;
   readonly value: unknown;
   readonly origin: Origin;
   /** The value follows from the one that has this origin: nobody wrote it. */
   readonly implied?: boolean;
-  /** The value is a duration that was given as a number alone. */
+  /** The duration is a number alone. */
   readonly unitless?: boolean;
 }
 
@@ -84,7 +82,6 @@ const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
 const YES = ["true", "yes", "on", "1"];
 const NO = ["false", "no", "off", "0"];
 
-/** A value given as text: on the command line or in the environment. */
 export function fromText(declared: Declared, text: string, origin: Origin): Assignment {
   const { kind } = declared.setting;
   const word = text.trim();
@@ -95,7 +92,6 @@ export function fromText(declared: Declared, text: string, origin: Origin): Assi
   return fromData(declared, text, origin);
 }
 
-/** A value given as data: from YAML or from a checkpoint's JSON. */
 export function fromData(declared: Declared, given: unknown, origin: Origin): Assignment {
   const { path, setting } = declared;
   const value = convert(setting, given);
@@ -104,7 +100,7 @@ export function fromData(declared: Declared, given: unknown, origin: Origin): As
   return unitless ? { path, value, origin, unitless } : { path, value, origin };
 }
 
-/** Describes the values that a setting takes: "a whole number from 1 to 10". */
+/** Gives "a whole number from 1 to 10". */
 export function expected(setting: Setting): string {
   switch (setting.kind) {
     case "int":
@@ -134,7 +130,6 @@ function range({ min, max, above, below }: Setting): string {
   return `from ${short(min)} to ${short(max)}`;
 }
 
-/** 1000000000 as 1e9. */
 function short(bound: number): string {
   return bound >= 1e6 && Number.isInteger(Math.log10(bound))
     ? bound.toExponential().replace("+", "")

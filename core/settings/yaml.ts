@@ -22,7 +22,7 @@ const MAX_ALIASES = 100;
 
 interface ParsedFile {
   readonly assignments: Assignment[];
-  /** The PRESET_KEYS of the file. Only our own presets are expanded: expanding a stranger's file is a risk. */
+  /** Only our own presets are expanded: expanding a stranger's file is a risk. */
   readonly extra: Record<string, () => unknown>;
 }
 
@@ -56,7 +56,7 @@ function parse(source: string, name: string, lineCounter: LineCounter): Document
       prettyErrors: false,
       schema: "core",
       strict: true,
-      uniqueKeys: false, // quadratic there; the walk below finds them
+      uniqueKeys: false, // It is quadratic there; the walk below finds them.
       version: "1.2",
     });
   } catch (error) {
@@ -66,7 +66,6 @@ function parse(source: string, name: string, lineCounter: LineCounter): Document
   }
 }
 
-/** One walk over a document; collects as it goes. */
 class Walker implements ParsedFile {
   readonly assignments: Assignment[] = [];
   readonly extra: Record<string, () => unknown> = {};
@@ -211,7 +210,7 @@ function unknownKey(at: string, group: string, key: string): UserError {
   return new UserError("usage", `${at}: unknown key ${JSON.stringify(key)} ${place}. ${hint}`);
 }
 
-/** Ours for another program's name, as it is written in this group. */
+/** Another program's name becomes ours, as it is written in this group. */
 function spelt(group: string, key: string): string | null {
   const flag = FLAGS.get(key.replaceAll("_", "-"));
   if (!flag?.spelling) return null;
@@ -219,7 +218,6 @@ function spelt(group: string, key: string): string | null {
   return group !== "" && path.startsWith(`${group}.`) ? path.slice(group.length + 1) : path;
 }
 
-/** The full path of a setting with this very name in another section. */
 function elsewhere(key: string): string | null {
   return allPaths().find((path) => path.endsWith(`.${key}`)) ?? null;
 }
@@ -234,8 +232,6 @@ function syntaxSentence(problem: { code: string; message: string }): string {
   return `not readable as YAML: ${problem.message.replace(/\.?$/, ".")}`;
 }
 
-// Reads a small text file, or says why not.
-
 /** A file of settings is a page; more is a mistake, and slow to refuse later. */
 const MAX_BYTES = 256 * 1024;
 
@@ -246,7 +242,7 @@ export function readText(path: string): string {
     if (info.isDirectory) {
       throw new UserError("usage", `${path}: expected a YAML file, but this is a folder.`);
     }
-    // A pipe that a shell made, `--config <(...)`, is there to be read; on any other one would wait for ever.
+    // A pipe that a shell made, `--config <(...)`, is there to be read; any other may wait for ever.
     if (!info.isFile && !/^\/(dev|proc\/self)\/(fd\/\d+|stdin)$/.test(path)) {
       throw new UserError("usage", `${path}: expected a YAML file, but this is a pipe or a device.`);
     }
@@ -265,7 +261,7 @@ export function readText(path: string): string {
   }
 }
 
-/** Reads at most one byte more than is allowed: nobody knows how much a pipe or a growing file will hold. */
+/** It reads at most one byte more than is allowed, because a pipe or a growing file has no known size. */
 function readStart(path: string): Uint8Array {
   using file = Deno.openSync(path);
   const bytes = new Uint8Array(MAX_BYTES + 1);

@@ -1,5 +1,5 @@
-// One checkpoint to write, as plain data for a thread. Two threads share its copies and SHA-256 sums. Never imports
-// libtorch.
+// A job describes one checkpoint as plain data for a thread. Two threads share its copies and SHA-256 sums.
+// This file never imports libtorch.
 import { bytesAt, copyMemory, type MemoryBlock, memoryParts } from "../../../ffi/libc.ts";
 import { UserError } from "../../base/errors.ts";
 import { writePickle } from "../pickle_writer.ts";
@@ -20,29 +20,25 @@ import {
 import type { Copy } from "./writer.ts";
 import { createHash } from "node:crypto";
 
-/** Memory that stays as it is until the job is done, or the bytes themselves. */
+/** This memory does not change until the job is done. */
 export type StoragePlace = MemoryBlock | Uint8Array;
 
-/** Plain data, so that it can be sent to a thread. */
 export interface SaveJob extends JobContent {
-  /** Copies to make before all else; whoever wants to change their sources waits for `copied`. */
+  /** The job makes these copies first. Whoever wants to change their sources waits for `copied`. */
   readonly copies: readonly Copy[];
   readonly copied: SharedArrayBuffer;
   readonly path: string;
-  /** Names that the finished file gets beside its own. */
+  /** The finished file gets these names, too. */
   readonly links: readonly string[];
-  /** Checkpoints of single epochs to remove when all that is done. */
   readonly retire: { readonly folder: string; readonly keep: number; readonly epoch: number } | null;
   /** Set where every rank writes its own part of the checkpoint. */
   readonly part?: Part;
 }
 
 interface JobContent {
-  /** A .pt file's pickle, or the named tensors of a safetensors file. */
   readonly content: { readonly pickle: Uint8Array } | NamedTensors;
-  /** The storages that the content refers to by number. */
   readonly storages: readonly StoragePlace[];
-  /** Storages of f32 numbers that must be finite, by name. */
+  /** These storages hold f32 numbers that must be finite. */
   readonly finite: readonly { readonly name: string; readonly storage: number }[];
 }
 
@@ -51,7 +47,6 @@ interface NamedTensors {
     readonly name: string;
     readonly dtype: DType;
     readonly shape: readonly number[];
-    /** The rank whose file the tensor goes into. */
     readonly rank: number;
     /** Null where another rank has the bytes. */
     readonly storage: number | null;
@@ -64,14 +59,13 @@ export interface Written {
   readonly seconds: number;
 }
 
-/** `place` says where a storage's bytes are; `parameters` are the weights that must be finite. */
+/** The parameters are the weights that must be finite. */
 interface ContentOptions {
   readonly path: string;
   readonly parameters: readonly string[];
   readonly place: (storage: Storage) => StoragePlace;
 }
 
-/** A file's content. The path's ending chooses the format. */
 export function contentOf(tree: Value, options: ContentOptions): JobContent {
   if (options.path.endsWith(".safetensors")) return partOf(tree, { ...options, rank: 0, rankOf: () => 0 });
   const { bytes: pickle, storages } = writePickle(tree);
@@ -83,7 +77,7 @@ export function contentOf(tree: Value, options: ContentOptions): JobContent {
   return { content: { pickle }, storages: storages.map(options.place), finite };
 }
 
-/** The content of one rank's part: all tensors are named in it, and it has the bytes of the rank's own. */
+/** Every part names all tensors, and holds the bytes of its rank's own. */
 export function partOf(
   tree: Value,
   { path, parameters, place, rank, rankOf }: ContentOptions & {
@@ -108,8 +102,8 @@ export function partOf(
 }
 
 /**
- * Replaces a good checkpoint only when the new one was read back, and removes old ones only when their successor is in
- * place. `callHelp` has another thread do a part of the work.
+ * A good checkpoint is replaced only when the new one was read back, and old ones go only when their
+ * successor is in place.
  */
 export function writeCheckpoint(job: SaveJob, callHelp?: (work: SharedWork) => void): Written {
   const work = callHelp ? workOf(job.copies, job.storages) : null;
@@ -136,7 +130,7 @@ function copyAndWrite(job: SaveJob, work: SharedWork | null): Written {
     try {
       nameAlso(job, temporary);
     } catch (error) {
-      failures.push(error); // no reason to keep the old state in the path's place
+      failures.push(error); // This is no reason to keep the old state in the path's place.
     }
   };
   const size = write(job, contents, { verify: true, known, ready });
@@ -145,16 +139,16 @@ function copyAndWrite(job: SaveJob, work: SharedWork | null): Written {
 }
 
 /**
- * Gives the other names before the path has the file: a run that is killed between the two comes to this state again and
- * names it again. The other way round it would go on from here, and the best and the epoch's checkpoint would never get
- * their names.
+ * The other names come before the path: a run that is killed between the two comes to this state again and
+ * names it again. The other way round it would go on from here, and the best and the epoch's checkpoint would
+ * never get their names.
  */
 function nameAlso({ path, part, links, retire }: SaveJob, temporary: string): void {
   for (const link of links) part ? linkOrCopy(path, link, temporary) : linkOrCopy(temporary, link);
   if (retire) removeOld(retire.folder, retire.keep, retire.epoch);
 }
 
-/** How to get the SHA-256 of each storage that the other thread may sum. */
+/** Returns how to get the SHA-256 of each storage that the other thread may sum. */
 function sumsOf(work: SharedWork, places: readonly StoragePlace[], contents: readonly Storage[]): Sums {
   const numbers = new Map<unknown, number>(work.sum.map((place, i) => [place, i]));
   return new Map(contents.flatMap((content, i) => {
@@ -187,7 +181,6 @@ function copy({ copies, copied }: SaveJob, work: SharedWork | null): void {
   }
 }
 
-/** The flag that a job sets when its copies are made. */
 export const newFlag = (): SharedArrayBuffer => new SharedArrayBuffer(4);
 export function awaitFlag(flag: SharedArrayBuffer): void {
   if (Atomics.wait(new Int32Array(flag), 0, 0, STEP_PATIENCE_MS) !== "timed-out") return;
@@ -205,7 +198,7 @@ function refuseSpoilt(bytes: Uint8Array, name: string, path: string): void {
   );
 }
 
-/** Takes f32 numbers as their bits: those that are not finite have an exponent of ones, and carry into the sign. */
+/** A f32 number that is not finite has an exponent of ones, which carries into the sign. */
 function allFinite(bits: Int32Array): boolean {
   const carry = (i: number) => (bits[i] & 0x7f800000) + 0x00800000;
   let found = 0, i = 0;
@@ -216,27 +209,22 @@ function allFinite(bits: Int32Array): boolean {
   return found >= 0;
 }
 
-// Two threads make the copies of one checkpoint and the SHA-256 sums of what is written, which take as long as all the
-// rest. Whoever is free takes the next piece.
-
-/** Plain data, so that the other thread can be sent it. */
 export interface SharedWork {
   readonly copies: readonly Copy[];
-  /** The memory to sum when all copies are made. */
+  /** These are summed when all copies are made. */
   readonly sum: readonly MemoryBlock[];
-  /** Counters, flags and room for the sums, as `boardOf` lays them out. */
+  /** `boardOf` lays out its counters, flags and sums. */
   readonly board: SharedArrayBuffer;
 }
 
 const SUM_BYTES = 32;
-/** Less work than this is not worth a thread, which costs some megabytes. */
+/** A thread costs some megabytes, and less work than this is not worth it. */
 const LEAST_BYTES = 32 << 20;
-/** Copies are divided into pieces of this size, so that both threads end at the same time. */
+/** Both threads end at about the same time with pieces of this size. */
 const PIECE_BYTES = 8 << 20;
-/** After this long without a sum the other thread counts as gone, and this one makes the sum. */
+/** After this long the other thread counts as gone, and this one makes the sum. */
 const HELP_PATIENCE_MS = 10_000;
 
-// The counters: the next copy, copies made, the next sum.
 const NEXT_COPY = 0, COPIED = 1, NEXT_SUM = 2, COUNTERS = 3;
 
 /** `ready` has a flag for each sum. */
@@ -249,11 +237,10 @@ function boardOf({ board, sum }: SharedWork) {
   };
 }
 
-/** True where a second thread is worth its cost. */
 export const isLarge = (places: readonly MemoryBlock[]): boolean =>
   places.reduce((all, { bytes }) => all + bytes, 0) >= LEAST_BYTES;
 
-/** Null where one thread does it as well. */
+/** Returns null where one thread is enough. */
 export function workOf(
   copies: readonly Copy[],
   storages: readonly StoragePlace[],
@@ -269,14 +256,13 @@ function piecesOf({ from, to }: Copy): Copy[] {
   return memoryParts(from, PIECE_BYTES).map((piece, i) => ({ from: piece, to: targets[i] }));
 }
 
-/** Does the second thread's share. */
 export function help(work: SharedWork): void {
   if (makeCopies(work, HELP_PATIENCE_MS)) makeSums(work);
 }
 
 /**
- * Returns when all copies are made, the other thread's too: until then their sources must not change, so the thread that
- * lets them change waits without end. False says that the other thread did not finish within the patience.
+ * Returns when all copies are made, the other thread's too: their sources must not change until then. False
+ * means that the other thread did not finish within the patience.
  */
 export function makeCopies(work: SharedWork, patience = Infinity): boolean {
   const { copies } = work, { counters } = boardOf(work);
@@ -292,12 +278,11 @@ export function makeCopies(work: SharedWork, patience = Infinity): boolean {
   return true;
 }
 
-/** Marks the sums that nobody has begun as taken: nobody needs them. */
+/** Takes the sums that nobody has begun, so that nobody makes them. */
 export function leaveSums(work: SharedWork): void {
   Atomics.store(boardOf(work).counters, NEXT_SUM, work.sum.length);
 }
 
-/** Makes the sums that nobody has begun. */
 export function makeSums(work: SharedWork): void {
   const { sum } = work, { counters, ready, sums } = boardOf(work);
   for (let i = Atomics.add(counters, NEXT_SUM, 1); i < sum.length; i = Atomics.add(counters, NEXT_SUM, 1)) {
@@ -307,7 +292,7 @@ export function makeSums(work: SharedWork): void {
   }
 }
 
-/** Gives the SHA-256 of one of the places in `sum`, and helps to make the others meanwhile. */
+/** Makes other sums while it waits. */
 export function digestFor(work: SharedWork, number: number, patience = HELP_PATIENCE_MS): string {
   makeSums(work);
   const { ready, sums } = boardOf(work);

@@ -1,4 +1,4 @@
-// The thread that writes checkpoints, one after the other, and the one that helps it with what takes long.
+// The thread that writes checkpoints, and the one that helps it with large ones.
 import { type MemoryBlock, prefault } from "../../../ffi/libc.ts";
 import { type Failure, failureOf } from "../../base/failure.ts";
 import { help, isLarge, type SaveJob, type SharedWork, writeCheckpoint, type Written } from "./job.ts";
@@ -15,7 +15,7 @@ let second: Worker | null = null;
 const theOther = () => second ??= new Worker(import.meta.url, { type: "module", name: "checkpoints-2" });
 const callHelp = (work: SharedWork) => theOther().postMessage({ help: work } satisfies Order);
 
-/** Before the first save, which training waits for in part: memory has its pages, and the other thread is there. */
+/** Training waits for a part of the first save, so the pages and the other thread are ready before it. */
 function prepare(places: readonly MemoryBlock[]): void {
   if (isLarge(places)) theOther();
   places.forEach(prefault);

@@ -1,4 +1,4 @@
-// Snapshots the training state and has a thread write it. Runs on the training thread.
+// Snapshots the training state on the training thread, and has another thread write it.
 import type { MemoryBlock } from "../../../ffi/libc.ts";
 import { errorOf } from "../../base/failure.ts";
 import type { SaveJob, Written } from "./job.ts";
@@ -10,14 +10,14 @@ import { keep, type Tensor } from "../../../ffi/tensor.ts";
 import { memoryStorage, type Storage, TensorData } from "../value.ts";
 
 export interface Writer {
-  /** Starts the thread, which holds this one for as long as it takes, some 50 ms. Else the first save does. */
+  /** Starts the thread, which takes some 50 ms that the first save would take otherwise. */
   ready(): void;
-  /** Comes to its end when the checkpoint is in place, or with the reason why it is not. */
+  /** Resolves when the checkpoint is in place. */
   write(job: SaveJob): Promise<Written>;
   close(): void;
 }
 
-/** `memory` is where jobs' storages will be: the thread has it ready before the first of them. */
+/** The thread faults this memory in before the first job. */
 export function openWriter(memory: readonly MemoryBlock[]): Writer {
   let thread: Worker | null = null;
   const start = () => {
@@ -43,7 +43,7 @@ export function openWriter(memory: readonly MemoryBlock[]): Writer {
   };
 }
 
-// A copy of the training state, of between two steps, which is written while training goes on.
+// A copy of the training state between two steps, which is written while training goes on.
 
 export interface Copy {
   readonly from: MemoryBlock;
@@ -51,22 +51,20 @@ export interface Copy {
 }
 
 export interface Snapshot {
-  /** Copies one tensor, or puts that off. What it gives holds until the tensor is copied again. */
+  /** Copies one tensor now or later. The data holds until the tensor is copied again. */
   data(t: Tensor): TensorData;
-  /** Those that were put off, once: to be made by the thread that writes. */
+  /** Gives each deferred copy once, for the writing thread to make. */
   takeCopies(): Copy[];
-  /** The copies of tensors on a device are complete. */
+  /** Waits for the copies of tensors on a device. */
   settle(): void;
-  /** The memory of such a tensor's storage. */
   placeOf(storage: Storage): MemoryBlock | undefined;
-  /** The memory of all copies. */
   readonly places: readonly MemoryBlock[];
 }
 
 /**
- * Allocates memory for copies of these tensors, which every snapshot uses. The tensors in `still` keep their values for a
- * while after a snapshot, and whoever changes them waits for the copies: where they are in this process's memory, another
- * thread copies them meanwhile. Those in `idle` change only between saves: they are written without a copy.
+ * Every snapshot uses the same memory. The tensors in `still` keep their values for a while after a snapshot,
+ * and whoever changes them waits for the copies: another thread makes those of this process's memory
+ * meanwhile. The tensors in `idle` change only between saves, and are written without a copy.
  */
 export function openSnapshot(
   tensors: ReadonlySet<Tensor>,

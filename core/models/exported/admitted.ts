@@ -1,9 +1,9 @@
-// Lists the operations of libtorch that the graph of an exported program may call, and those that draw random numbers. Some
-// of libtorch's operations open files, take raw memory or look at indices that nobody checks, and a graph comes in a
-// file from anywhere: only what is named here is run. To admit another operation, add its name to its group, and a
-// guard where libtorch itself does not check what it is given. tests/ffi/admitted_operations_test.ts walks all
-// operations of libtorch 2.10 and 2.15: none that is admitted may take the name of a file, memory, or a view without
-// bounds. tests/core/models/exported/storm_test.ts runs programs whose graphs were changed (`./scripts/storm
+// Lists the operations of libtorch that the graph of an exported program may call, and those that draw random
+// numbers. Some operations open files, take raw memory or look at indices that nobody checks, and a graph may
+// come from anywhere: only what is named here is run. To admit another operation, add its name to its group,
+// and a guard where libtorch itself does not check its arguments. tests/ffi/admitted_operations_test.ts walks
+// all operations of libtorch 2.10 and 2.15: none that is admitted may take the name of a file, memory, or a
+// view without bounds. tests/core/models/exported/storm_test.ts runs changed graphs (`./scripts/storm
 // exported` runs thousands): none may end the process.
 import type { Schema } from "../../../ffi/schema.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
@@ -12,17 +12,9 @@ import { fill_ } from "../../../ffi/make.ts";
 import { emptyLike } from "../../../ffi/ops.ts";
 import type { GraphNode, Program } from "./graph.ts";
 
-// The graph of an exported program may call these operations of libtorch. libtorch knows thousands, and some of them
-// open files, take raw memory or look at indices that nobody checks: a graph comes in a file from anywhere, so only
-// what is named here is run. To admit another operation, add its name to its group, and a guard where libtorch itself
-// does not look at what it is given. tests/ffi/admitted_operations_test.ts walks all that libtorch knows, 2.10 to
-// 2.15: none that is admitted may take the name of a file, memory, or a view without bounds.
-// tests/core/models/exported/storm_test.ts runs programs whose graphs were changed, `./scripts/storm exported`
-// thousands of them: none may end the process.
-
 /**
- * Names without their overload. The operation in place ("relu_") comes with its name, and so do the Tensor, Scalar and other
- * forms of one; forms that write to an "out" argument do not.
+ * Names have no overload: the operation in place ("relu_") and the Tensor, Scalar and other forms come with
+ * them. Forms that write to an "out" argument do not.
  */
 const GROUPS = {
   arithmetic: `
@@ -143,14 +135,14 @@ const GROUPS = {
 
 const NAMES: ReadonlySet<string> = new Set(Object.values(GROUPS).flatMap((text) => text.trim().split(/\s+/)));
 
-/** In place, these give a tensor other sizes while the program still knows its old ones, or other memory. */
+/** In place, these give a tensor other memory, or sizes that the program does not know. */
 const NOT_IN_PLACE = new Set(
   ("as_strided_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_ resize_ resize_as_ set_").split(" "),
 );
 
 const RECURRENT = new Set(["gru", "lstm", "rnn_relu", "rnn_tanh"]);
 
-/** An argument that is text may be one of these: the name of a way to compute, never of something outside the graph. */
+/** A text argument may only name a way to compute, never something outside the graph. */
 const TEXTS = new Set([
   ..."approximate driver equation indexing interpolation mode norm ord p pad_mode padding padding_side".split(
     " ",
@@ -164,7 +156,7 @@ const TYPES = new Set(
 
 const OUT = "it writes to an argument given for its result: write it without out=";
 
-/** Why a graph may not call "aten.from_file.default", by its name alone; "" where it may. */
+/** Returns why a graph may not call "aten.from_file.default", by its name alone; "" where it may. */
 export function refusedName(namespace: string, name: string, overload: string): string {
   if (namespace !== "aten") {
     return `"${namespace}" is no part of libtorch that is run here: a custom operation needs its own library, so write it ` +
@@ -184,7 +176,7 @@ export function refusedName(namespace: string, name: string, overload: string): 
     "or call program.run_decompositions() before torch.export.save";
 }
 
-/** Why an operation may not be called as the loaded libtorch declares it; "" where it may. */
+/** Returns why the operation may not be called as the loaded libtorch declares it; "" where it may. */
 export function refusedSchema({ args, returns }: Pick<Schema, "args" | "returns">): string {
   const odd = args.find((a) => !TYPES.has(a.base) || (a.base === "str" && !TEXTS.has(a.name)));
   if (odd) return `its argument ${odd.name} (${odd.base}) is nothing that a graph may give`;
@@ -194,12 +186,12 @@ export function refusedSchema({ args, returns }: Pick<Schema, "args" | "returns"
     : "what it gives is no tensor and no number";
 }
 
-/** Gives why a call may not be made, or "". Takes the op's arguments. */
+/** A guard returns why a call may not be made, or "". */
 type Guard = (...args: never[]) => string;
 
 type Sizes = readonly number[];
 
-/** More elements than the machine has bytes are asked for by nobody who means well. */
+/** No honest program makes more elements than the machine has bytes. */
 const MOST = Deno.systemMemoryInfo().total;
 const sized = (count: number): string =>
   count <= MOST
@@ -214,7 +206,7 @@ const stepsOf = (start: { value: number }, end: { value: number }, step: { value
   step.value === 0 ? "its step is 0" : sized(Math.abs((end.value - start.value) / step.value));
 const ONE = { value: 1 }, NONE = { value: 0 };
 
-/** The many tensors that one call gives. */
+/** One call may give this many tensors. */
 const MANY = 1 << 20;
 const pieces = (count: number): string => count <= MANY ? "" : `it gives ${count} tensors`;
 
@@ -234,7 +226,7 @@ const channels = (...others: readonly number[]): Guard => (...args: unknown[]) =
   return fits ? "" : "its weights and statistics are not one for each channel";
 };
 
-/** A recurrent layer's weights, which oneDNN takes as large as they should be. */
+/** oneDNN does not check the sizes of a recurrent layer's weights. */
 const recurrent = (gates: number): Guard => {
   return (
     x: Tensor,
@@ -272,7 +264,10 @@ const ODD = "its weights and states do not have the sizes that belong together";
 const isOf = ({ shape }: Tensor, ...sizes: Sizes): boolean =>
   shape.length === sizes.length && shape.every((size, i) => size === sizes[i]);
 
-/** Checks what libtorch itself does not look at before it reads, writes or takes memory; by an op's name, or name and overload. */
+/**
+ * libtorch does not check these arguments before it reads, writes or takes memory. Keys are an op's name, or
+ * name and overload.
+ */
 const GUARDS: Readonly<Record<string, Guard>> = {
   as_strided: (x: Tensor, size: Sizes, stride: Sizes, offset?: number | null) =>
     staysInside(x, size, stride, offset ?? x.offset)
@@ -340,29 +335,24 @@ function staysInside(x: Tensor, size: Sizes, stride: Sizes, offset: number): boo
     offset + last(size, stride) <= x.offset + last(x.shape, x.strides);
 }
 
-/** Null for all but a few. */
 export function guardOf({ name, overload }: Pick<Schema, "name" | "overload">): Guard | null {
   const own = `${name}.${overload}`;
   return Object.hasOwn(GUARDS, own) ? GUARDS[own] : Object.hasOwn(GUARDS, name) ? GUARDS[name] : null;
 }
 
-/** These may give back what they were given, or a view of it, and their schemas don't tell. */
+/** These may return their input or a view of it, and their schemas don't show it. */
 const MAY_RETURN = new Set(
   ("alpha_dropout atleast_1d atleast_2d atleast_3d broadcast_tensors cartesian_prod conj_physical dropout einsum " +
     "feature_alpha_dropout feature_dropout lift meshgrid type_as unsafe_chunk unsafe_split unsafe_split_with_sizes " +
     "_unsafe_view").split(" "),
 );
 
-/** The argument that an operation's results may share memory with beside what its schema says; -1 for none. */
+/** Returns the argument that the results may share memory with beside what the schema shows; -1 for none. */
 export const mayReturn = (name: string): number => MAY_RETURN.has(name) ? (name === "einsum" ? 1 : 0) : -1;
 
-/** All names, for the test that walks them. */
 export const admittedNames = (): readonly string[] => [...NAMES];
 
-// Operations that draw random numbers, and what becomes of them in evaluation: one is off, or its average, or
-// the user is told of it.
-
-/** Those without a generator among their arguments, by the names of the operations that are not in place. */
+/** These draw, and have no generator among their arguments. Operations in place come with their names. */
 const WITHOUT_GENERATOR = new Set(
   ("rand randn randint rand_like randn_like randint_like randperm dropout feature_dropout alpha_dropout " +
     "feature_alpha_dropout native_dropout bernoulli normal scaled_dot_product_attention " +
@@ -370,11 +360,10 @@ const WITHOUT_GENERATOR = new Set(
     "_scaled_dot_product_flash_attention_for_cpu lstm gru rnn_tanh rnn_relu").split(" "),
 );
 
-/** True for an operation that may draw from libtorch's generator. */
 export const draws = (name: string, { schema }: Pick<Operator, "schema">): boolean =>
   WITHOUT_GENERATOR.has(name.replace(/_$/, "")) || schema.args.some(({ base }) => base === "Generator");
 
-/** Those that evaluation turns off, by a flag or a share of theirs, or that it averages. */
+/** Evaluation turns these off by a flag or a share, or averages them. */
 const STILL_IN_EVALUATION = new Set(
   ("dropout feature_dropout alpha_dropout feature_alpha_dropout native_dropout rrelu scaled_dot_product_attention " +
     "_scaled_dot_product_attention_math _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention " +
@@ -382,7 +371,7 @@ const STILL_IN_EVALUATION = new Set(
     .split(" "),
 );
 
-/** Gives "rand" for the node "torch.ops.aten.rand.default". */
+/** "torch.ops.aten.rand.default" gives "rand". */
 const nameOf = ({ target }: GraphNode): string => /^torch\.ops\.aten\.(\w+)/.exec(target)?.[1] ?? "";
 const tensorIn = (node: GraphNode, at: number): string => {
   const value = node.inputs[at]?.value;
@@ -391,8 +380,8 @@ const tensorIn = (node: GraphNode, at: number): string => {
 const tensorOf = ({ outputs: [value] }: GraphNode): string => value?.kind === "tensor" ? value.name : "";
 
 /**
- * Stochastic depth as timm and transformers write it: floor(rand + share that is kept). By the name of what floor gives: the
- * share, which is what it is on average.
+ * timm and transformers write stochastic depth as floor(rand + share that is kept). The share is the average
+ * of what floor gives, whose name is the key.
  */
 export function keptShares({ nodes }: Pick<Program, "nodes">): Map<string, number> {
   const found = new Map<string, number>();
@@ -417,16 +406,16 @@ export function keptShares({ nodes }: Pick<Program, "nodes">): Map<string, numbe
 
 type Call = (...args: unknown[]) => unknown;
 
-/** The value that stands for a draw in evaluation; null where it is drawn there, too. */
+/** Null means that evaluation draws, too. */
 export function averaged(name: string, overload: string, kept: number | undefined): Call | null {
   if (kept !== undefined) return (x) => fill_(emptyLike(x as Tensor), kept);
-  // A share that is kept (stochastic depth).
+  // The share is that of stochastic depth.
   if (name === "bernoulli_" && overload === "float") return (x, p = 0.5) => fill_(x as Tensor, p as number);
   if (name === "bernoulli" && overload === "p") return (x, p) => fill_(emptyLike(x as Tensor), p as number);
   return null;
 }
 
-/** Nodes that evaluation draws in, too, each of which the user should know of. */
+/** Evaluation draws in these nodes, too, and the user should know. */
 export function stillDrawing(program: Program, isDrawing: (node: GraphNode) => boolean): GraphNode[] {
   const kept = keptShares(program), depths = new Set<string>();
   for (const node of program.nodes) if (kept.has(tensorOf(node))) depths.add(tensorIn(node, 0));

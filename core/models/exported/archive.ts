@@ -1,5 +1,6 @@
-// torch.export.save writes a zip of a graph in JSON, weights and constants. There are two layouts: that of PyTorch 2.8
-// and later (models/, data/), and the flat one of before. Nothing in it is executed.
+// Reads what torch.export.save writes: a zip of a graph in JSON, weights and constants. There are two
+// layouts: that of PyTorch 2.8 and later (models/, data/), and the flat one of before. Nothing in it is
+// executed.
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { damaged, FileBytes } from "../../base/file_bytes.ts";
@@ -12,9 +13,9 @@ import { withoutLeftovers } from "./inline.ts";
 export interface Archive {
   readonly path: string;
   readonly program: Program;
-  /** The module's state dict, in its order. Tied weights share storage, place and strides. */
+  /** The state dict keeps its order. Tied weights share storage, place and strides. */
   readonly weights: ReadonlyMap<string, TensorData>;
-  /** Tensors that are no part of the state dict, by the signature's names. */
+  /** These are no part of the state dict. They have the signature's names. */
   readonly constants: ReadonlyMap<string, TensorData>;
   readonly fileBytes: number;
   /** Weights are read on demand, so the file stays open until then. */
@@ -22,17 +23,17 @@ export interface Archive {
   [Symbol.dispose](): void;
 }
 
-/** For a tensor that is the whole of an entry, raw: the place where it can be written anew. */
+/** The tensor is the whole of a raw entry. */
 export interface EntryStorage extends Storage {
   readonly entry: string;
-  /** The whole of it to where it is wanted, without a copy on the way. */
+  /** Reads all of it to its place, without a copy on the way. */
   readInto(bytes: Uint8Array): void;
 }
 
 // A graph of the largest models has some ten thousand nodes of a few kilobytes each.
 const MAX_JSON_BYTES = 256 << 20;
 
-/** SHA-256 of the graph, hexadecimal: of what is run, not of the weights. */
+/** The SHA-256 covers what is run, not the weights. */
 export function programHash(path: string): string {
   const file = new FileBytes(path);
   try {
@@ -68,7 +69,7 @@ class Parts {
   readonly #json: JsonReader;
   readonly #byName = new Map<string, ZipEntry>();
   readonly #storages = new Map<string, Storage>();
-  /** Names of constants that have no bytes. */
+  /** These constants have no bytes. */
   readonly #empty = new Set<string>();
 
   readonly zip: ZipReader;
@@ -186,10 +187,9 @@ class Parts {
   #readInto(entry: ZipEntry, bytes: Uint8Array): void {
     if (entry.method !== STORED) return bytes.set(this.zip.read(entry));
     this.file.readInto(this.zip.startOf(entry), bytes);
-    if (crc32(bytes) !== entry.crc) this.zip.verify(entry); // which says so
+    if (crc32(bytes) !== entry.crc) this.zip.verify(entry); // It throws with the sentence.
   }
 
-  /** A dict of tensors, as torch.save writes it, inside the zip. */
   #pickled(path: string): Map<string, TensorData> {
     const found = new Map<string, TensorData>();
     const root = this.#unpickled(path);
@@ -209,7 +209,7 @@ class Parts {
     const temporary = Deno.makeTempFileSync({ suffix: ".pt" });
     try {
       Deno.writeFileSync(temporary, this.zip.read(entry));
-      const inner = readPt(temporary); // stays open, without a name, until the program was read
+      const inner = readPt(temporary); // The file stays open, without a name, until the program was read.
       this.closing.push(() => inner.close());
       return inner.root;
     } catch (error) {

@@ -1,4 +1,5 @@
-// An exported program against what is there: libtorch's operations, the data, the batch. Each fault is one sentence.
+// Checks an exported program against libtorch's operations, the data and the batch. Each fault is one
+// sentence.
 import { libtorchIsOpen, openedLibtorch } from "../../../ffi/library.ts";
 import { isFloating } from "../../../ffi/dtype.ts";
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
@@ -12,7 +13,6 @@ import { draws, stillDrawing } from "./admitted.ts";
 
 const MAX_LINES = 30;
 
-/** All that this libtorch can't run, before anything is trained. */
 export function refuseProblems(path: string, problems: readonly GraphProblem[]): void {
   if (problems.length === 0) return;
   const groups = Map.groupBy(problems, ({ target, why }) => `${target}: ${why}`);
@@ -36,7 +36,7 @@ export function refuseProblems(path: string, problems: readonly GraphProblem[]):
 export const sizesText = (sizes: readonly (number | string)[]): string =>
   `[${sizes.map((size) => typeof size === "number" ? size : "any").join(", ")}]`;
 
-/** The data's samples against the graph's input, but for the batch. */
+/** The batch dimension is not compared. */
 export function checkInput({ path }: Archive, name: string, meta: TensorMeta, facts: Facts): void {
   const { shape, dtype } = facts.input;
   const sizes = meta.sizes.slice(1);
@@ -49,8 +49,8 @@ export function checkInput({ path }: Archive, name: string, meta: TensorMeta, fa
     );
   }
   const wanted = meta.dtype ?? "f32", tokens = !isFloating(wanted);
-  if (tokens && facts.input.columns?.every(({ whole }) => whole)) return; // f32 on the way, and whole again
-  // Tokens are told as floats by nobody: what the data calls i64 stays whole.
+  if (tokens && facts.input.columns?.every(({ whole }) => whole)) return; // They pass as f32, and become whole again.
+  // Tokens that the data declares as i64 stay whole.
   if (tokens === isFloating(dtype) && !(tokens && facts.task === "language")) {
     throw new UserError(
       "usage",
@@ -63,7 +63,7 @@ export function checkInput({ path }: Archive, name: string, meta: TensorMeta, fa
   }
 }
 
-/** The shape with dimensions of 1 put in or left out so that it has these sizes; null where it can't. */
+/** Dimensions of 1 are added or removed until the shape has these sizes; null where that is impossible. */
 export function fitSizes(shape: readonly number[], sizes: readonly SymbolicSize[]): number[] | null {
   const fitted: number[] = [];
   let i = 0;
@@ -82,7 +82,6 @@ export function fitSizes(shape: readonly number[], sizes: readonly SymbolicSize[
   return shape.slice(i).every((side) => side === 1) ? fitted : null;
 }
 
-/** The output's last sizes against what the loss wants. */
 export function checkOutput(
   { path }: Archive,
   meta: TensorMeta | undefined,
@@ -108,7 +107,7 @@ export function checkOutput(
   );
 }
 
-/** A batch against sizes that were fixed when the model was exported; gives the symbols their values. */
+/** The sizes may be fixed since the export. Returns the values of the symbols. */
 export function bindSizes(
   path: string,
   name: string,
@@ -143,7 +142,7 @@ export function bindSizes(
     const known = symbols.get(symbol);
     if (known !== undefined && known !== value) refuse(`${known * times}, as in an earlier dimension,`);
     symbols.set(symbol, value);
-    // The least that PyTorch writes is often only what it needed to look at, so it is no reason to refuse.
+    // The minimum that PyTorch writes is often only what it needed to look at, so it is no reason to refuse.
     const most = ranges.get(symbol)?.max ?? Infinity;
     if (value > most) refuse(`at most ${most * times}`);
   }
@@ -158,7 +157,7 @@ function fixedSize(path: string, name: string, dim: number, size: number, given:
   return new UserError("usage", `${path}: was exported for ${what}, and is given ${given}: ${advice}.`);
 }
 
-/** Batches that a graph of a fixed size will meet, before the first one is read. */
+/** A graph of a fixed size is checked before the first batch is read. */
 export function checkFixedBatch(
   path: string,
   input: string,
@@ -170,7 +169,7 @@ export function checkFixedBatch(
   if (short !== undefined) throw fixedSize(path, input, 0, fixed, short % fixed);
 }
 
-/** Notes what is odd about a graph but no fault: exported with model.eval(), or random in evaluation. */
+/** These are odd but no faults: exported with model.eval(), or random in evaluation. */
 export function warningsOf({ path, program }: Archive): string[] {
   return [...frozen(path, program), ...drawnInEvaluation(path, program)];
 }

@@ -1,16 +1,16 @@
-// Finds where a graph can be cut: into blocks between modules, where one tensor is all that passes, and into the half that
-// runs without targets and the rest.
+// Cuts a graph into blocks between modules, where one tensor is all that passes, and into the half that runs
+// without targets and the rest.
 import type { GraphPlan } from "./plan.ts";
 import { UserError } from "../../base/errors.ts";
 import { sourceLineOf } from "./graph.ts";
 import type { GraphStep } from "./steps.ts";
 
-/** Steps from..to, and the slot of the tensor that it hands on: the next block's only input. */
+/** The piece has the steps from..to. The slot is the next block's only input. */
 export interface GraphPiece {
   readonly from: number;
   readonly to: number;
   readonly out: number;
-  /** The module that most of it belongs to, for people. */
+  /** People see the module that most of it belongs to. */
   readonly name: string;
 }
 
@@ -19,9 +19,9 @@ const LEAST_STEPS = 4;
 const DEEPEST = 8;
 
 /**
- * The longest chain of blocks: the depth of the module tree is tried at which most pieces come out. `floating` says
- * whether a slot holds a floating tensor; `most` limits the number of blocks, 0 does not; `wanted` are slots that are used
- * behind the last block, too.
+ * The depth of the module tree is tried at which most pieces come out. `floating` tells floating tensors by
+ * their slots; `most` limits the number of blocks, 0 does not; `wanted` are slots that are used behind the
+ * last block, too.
  */
 export function cutsOf(
   plan: GraphPlan,
@@ -49,7 +49,7 @@ export function cutsOf(
   });
 }
 
-/** For each step: the slot of the one tensor that passes from it to those behind, or -1 where more than one does. */
+/** Gives for each step the slot of the one tensor that passes behind it, or -1 where more than one does. */
 function passing(plan: GraphPlan, wanted: readonly number[], floating: (slot: number) => boolean): number[] {
   const { steps, kinds, roots } = plan;
   const last = new Map<number, number>();
@@ -70,7 +70,7 @@ function passing(plan: GraphPlan, wanted: readonly number[], floating: (slot: nu
     }
     for (const slot of alive) if (last.get(slot)! <= i) alive.delete(slot);
     const [only] = alive;
-    // A value that is written to later must not be a leaf, and a second pass must find it as it was.
+    // A value that is written to later must not be a leaf, and a second pass must find it unchanged.
     const still = only !== undefined && !((lastWrite.get(roots[only]) ?? -1) > i);
     // A buffer's view is no tensor of its own.
     const own = only !== undefined && kinds[roots[only]] !== "buffer" && kinds[only] === "made";
@@ -79,7 +79,7 @@ function passing(plan: GraphPlan, wanted: readonly number[], floating: (slot: nu
   return passes;
 }
 
-/** Steps after which another module of this depth goes on. */
+/** Another module of this depth begins after these steps. */
 function boundaries({ steps }: GraphPlan, depth: number): number[] {
   const key = (i: number) => steps[i].node.module.split(".").slice(0, depth).join(".");
   const found: number[] = [];
@@ -96,7 +96,7 @@ function spaced(found: readonly number[], steps: number): number[] {
   return kept;
 }
 
-/** As even as the cuts allow. */
+/** The pieces are as even as the cuts allow. */
 function fewer(found: readonly number[], blocks: number, steps: number): number[] {
   const kept = new Set<number>();
   for (let i = 1; i < blocks; i++) {
@@ -106,7 +106,7 @@ function fewer(found: readonly number[], blocks: number, steps: number): number[
   return [...kept].sort((a, b) => a - b);
 }
 
-/** The common part of the names of these steps' modules, or the first of them. */
+/** The name is the common part of the modules' names, or the first of them. */
 function nameOf({ steps }: GraphPlan, from: number, to: number, index: number): string {
   const paths = steps.slice(from, to).map(({ node }) => node.module).filter((path) => path !== "")
     .map((path) => path.split("."));
@@ -117,18 +117,16 @@ function nameOf({ steps }: GraphPlan, from: number, to: number, index: number): 
   return first.slice(0, Math.max(common, 1)).join(".");
 }
 
-// A graph that takes the targets, too, in two halves: what can be run without them, and the rest.
-
 export interface Halves {
-  /** Gives the prediction: the model. */
+  /** The model gives the prediction. */
   readonly body: GraphPlan;
-  /** Behind it: the loss. Empty where nothing waits for targets. */
+  /** The tail gives the loss. It is empty where nothing waits for targets. */
   readonly tail: GraphPlan;
-  /** Slots that the tail uses, beside the targets, that the body makes or is given. */
+  /** The body makes or is given these slots, and the tail uses them beside the targets. */
   readonly between: readonly number[];
 }
 
-/** `target` is the slot of the targets, -1 for none; `loss` that of the loss. */
+/** `target` is the slot of the targets, -1 for none. */
 export function graphHalves(plan: GraphPlan, path: string, target: number, loss: number): Halves {
   const { steps, roots, kinds } = plan;
   const body: GraphStep[] = [], tail: GraphStep[] = [];
@@ -156,7 +154,7 @@ export function graphHalves(plan: GraphPlan, path: string, target: number, loss:
   return { body: { ...plan, steps: body }, tail: { ...plan, steps: tail }, between };
 }
 
-/** The loss is computed last here, so it may not look at what the model writes over before. */
+/** The loss is computed last here, so it may not read what the model overwrites before. */
 function tangled(path: string, { node }: GraphStep): UserError {
   const place = sourceLineOf(node);
   return new UserError(

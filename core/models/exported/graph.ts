@@ -1,15 +1,12 @@
-// The graph of an exported program as plain, checked values: torch.export's JSON (schema major version 8 and before),
-// and the line of the user's Python that made a node.
+// Reads the graph of an exported program from torch.export's JSON (schema major version 8 and before) as
+// plain, checked values, and finds the line of the user's Python that made a node.
 import { damaged } from "../../base/file_bytes.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 import { inlined } from "./inline.ts";
 
-// Looks into parsed JSON that somebody else wrote: every step is checked, and what does not fit is one sentence.
-
 type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 type JsonDict = { readonly [key: string]: Json };
 
-/** The file's JSON does not hold what it should. */
 export class JsonReader {
   constructor(readonly path: string) {}
 
@@ -26,7 +23,7 @@ export class JsonReader {
   text(value: Json | undefined, where: string): string {
     return typeof value === "string" ? value : this.refuse(`${where} is no text`);
   }
-  /** A whole number. The largest that 64 bits hold stands for "to the end"; the largest that is exact here does, too. */
+  /** The largest 64-bit number stands for "to the end"; the largest that is exact here does, too. */
   int(value: Json | undefined, where: string): number {
     if (!Number.isInteger(value)) return this.refuse(`${where} is no whole number`);
     return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value as number));
@@ -53,7 +50,7 @@ export class JsonReader {
     try {
       return JSON.parse(text);
     } catch {
-      try { // Python writes numbers that JSON does not know
+      try { // Python writes numbers that JSON does not know.
         return JSON.parse(text.replaceAll(/([:[,]\s*)(-?Infinity|NaN)(?=\s*[,\]}])/g, '$1"$2"'));
       } catch {
         return this.refuse(`${where} is no JSON`);
@@ -62,10 +59,7 @@ export class JsonReader {
   }
 }
 
-// The graph of an exported program as plain, checked values: what torch.export's schema (major version 8 and before)
-// says in JSON.
-
-/** A size: a number, or the name or expression of one that is known when the graph runs. */
+/** A text is a symbol or an expression that is known when the graph runs. */
 export type SymbolicSize = number | string;
 
 export interface TensorMeta {
@@ -84,7 +78,6 @@ export type GraphValue =
     readonly kind: "number";
     readonly value: number;
     readonly as: "int" | "float" | "bool";
-    /** A complex number. */
     readonly imaginary?: number;
   }
   | { readonly kind: "symbol"; readonly name: string; readonly as: "int" | "float" | "bool" }
@@ -98,7 +91,7 @@ export type GraphValue =
   | { readonly kind: "device" }
   | { readonly kind: "format"; readonly value: string | null }
   | { readonly kind: "layout"; readonly strided: boolean }
-  /** A part of the graph that is run in another way, or not always. */
+  /** It runs in another way, or not always. */
   | { readonly kind: "graph"; readonly graph: Graph }
   /** No op of libtorch takes these: a custom object, nested lists. */
   | { readonly kind: "other"; readonly what: string };
@@ -107,28 +100,25 @@ export interface GraphNode {
   readonly target: string;
   readonly inputs: readonly { readonly name: string; readonly value: GraphValue }[];
   readonly outputs: readonly GraphValue[];
-  /** The module it belongs to, as a path: "layer1.0.conv1". */
+  /** It is a path: "layer1.0.conv1". */
   readonly module: string;
-  /** Python's stack at the place that made it. */
+  /** This is Python's stack. */
   readonly trace: string;
-  /** It runs in this way, whatever is around it. */
   readonly mode?: GraphMode;
 }
 
-/** torch.no_grad and torch.autocast say this of a part of forward. */
+/** torch.no_grad and torch.autocast set these for a part of forward. */
 export interface GraphMode {
   readonly grad?: false;
-  /** The type that autocast computes in, or null where it is off; and the kind of device. */
+  /** The type is null where autocast is off. */
   readonly autocast?: { readonly dtype: DType | null; readonly gpu: boolean };
 }
 
-/** A program and a graph inside one have this in common. */
 export interface Graph {
   readonly inputs: readonly GraphValue[];
   readonly outputs: readonly { readonly value: GraphValue }[];
   readonly nodes: readonly GraphNode[];
   readonly tensors: ReadonlyMap<string, TensorMeta>;
-  /** Symbolic sizes by name: an expression, or a number. */
   readonly symbols: ReadonlyMap<string, SymbolicSize>;
 }
 
@@ -140,7 +130,7 @@ type GraphInput =
 export interface GraphOutput {
   readonly kind: "user" | "loss" | "buffer" | "input" | "other";
   readonly value: GraphValue;
-  /** For a mutation the buffer's or input's name. */
+  /** A mutation has the buffer's or input's name. */
   readonly of: string;
 }
 
@@ -151,18 +141,17 @@ export interface Program {
   readonly outputs: readonly GraphOutput[];
   readonly nodes: readonly GraphNode[];
   readonly tensors: ReadonlyMap<string, TensorMeta>;
-  /** Symbolic sizes by name: an expression, or a number. */
   readonly symbols: ReadonlyMap<string, SymbolicSize>;
   readonly ranges: ReadonlyMap<string, { readonly min: number; readonly max: number }>;
-  /** The name of each output and each input of the user's in the dict or dataclass that it is in, "" elsewhere. */
+  /** These are the keys in the user's dict or dataclass, "" elsewhere. */
   readonly outputNames: readonly string[];
   readonly inputNames: readonly string[];
 }
 
-/** The newest major version of the schema that is known here; a major change is one that breaks readers. */
+/** A major change of the schema breaks readers. */
 const NEWEST_MAJOR = 8;
 
-/** Codes of torch.export's own schema, which are not libtorch's. */
+/** torch.export has its own codes, which are not libtorch's. */
 const DTYPES: Readonly<Record<number, DType>> = {
   1: "u8",
   2: "i8",
@@ -259,7 +248,7 @@ function readRanges(r: JsonReader, json: Json | undefined): Map<string, { min: n
   );
 }
 
-/** Names that only help to say what is what: where they can't be read, there are none. */
+/** Names only help messages: where they can't be read, there are none. */
 function readCalling(module: JsonDict): Pick<Program, "outputNames" | "inputNames"> {
   const names = (key: string): string[] => {
     try {
@@ -277,7 +266,7 @@ function readCalling(module: JsonDict): Pick<Program, "outputNames" | "inputName
 
 const DEEPEST_TREE = 64;
 
-/** The keys on the way to each leaf of a tree as torch.utils._pytree writes it. Lists and tuples have none. */
+/** torch.utils._pytree writes the tree. Lists and tuples have no keys. */
 function leafNames(r: JsonReader, json: Json, path: string, depth: number): string[] {
   const { type, context, children_spec } = r.dict(json, "");
   if (type === null || depth > DEEPEST_TREE) return [path];
@@ -370,10 +359,13 @@ function readNode(r: JsonReader, json: Json, where: string): GraphNode {
   };
 }
 
-/** "key,path,class;key,path,class": the innermost module's path. A module called again has "@1" behind its name. */
+/**
+ * The stack is "key,path,class;key,path,class", innermost last. A module called again has "@1" behind its
+ * name.
+ */
 function moduleOf(stack: string): string {
   const [, path = ""] = (stack.split(";").at(-1) ?? "").split(",");
-  if (path.startsWith("_empty_nn_module_stack")) return ""; // made by the exporter itself
+  if (path.startsWith("_empty_nn_module_stack")) return ""; // The exporter itself made it.
   return path.replace(/^L\['self'\]\.?/, "").replaceAll(/@\d+/g, "");
 }
 
@@ -414,7 +406,7 @@ export function readValue(r: JsonReader, json: Json | undefined, where: string):
     { kind: "other", what: kind.replace(/^as_/, "").replaceAll("_", " ") };
 }
 
-/** torch.export's Layout. */
+/** This is torch.export's Layout. */
 const STRIDED = 7;
 
 const nameIn = (r: JsonReader, json: Json, where: string) => r.text(r.dict(json, where).name, where);
@@ -424,7 +416,7 @@ function optionalName(r: JsonReader, json: Json, where: string): string | null {
   return kind === "as_none" ? null : nameIn(r, given, where);
 }
 
-/** "as_int", "as_floats", "as_sym_bool" and the like; null for what is none of them. */
+/** Reads "as_int", "as_floats", "as_sym_bool" and the like; null for any other kind. */
 function readNumbers(r: JsonReader, kind: string, given: Json, where: string): GraphValue | null {
   const found = /^as_(sym_)?(int|float|bool)(s?)$/.exec(kind);
   if (!found) return null;
@@ -444,21 +436,19 @@ function symbolic(r: JsonReader, json: Json, where: string): SymbolicSize {
   return kind === "as_bool" ? Number(r.bool(given, where)) : r.float(given, where);
 }
 
-// The place in the user's Python that made a node.
-
 const FRAME = /File "([^"]*)", line (\d+), in (\S+)\n\s*(.*)/g;
 
-/** 'model.py, line 12: x = torch.cond(...)': the innermost line that is not PyTorch's own; "" where nothing is known. */
+/** Gives 'model.py, line 12: x = torch.cond(...)': the innermost line that is not PyTorch's own, or "". */
 export function sourceLineOf(node: Pick<GraphNode, "trace" | "module">): string {
   const frames = [...node.trace.matchAll(FRAME)].map(([, file, line, , code]) => ({ file, line, code }));
-  // Neither PyTorch's own files nor code that it made up.
+  // PyTorch's own files and generated code don't count.
   const own = frames.filter(({ file }) => !/^<|[/\\](torch|torchvision)[/\\]/.test(file)).at(-1) ??
     frames.at(-1);
   if (own) return `${own.file.split(/[/\\]/).at(-1)}, line ${own.line}: ${own.code.trim()}`;
   return node.module === "" ? "" : `in ${node.module}`;
 }
 
-// The nodes by which torch.vmap begins and ends in a graph.
+// torch.vmap begins and ends in a graph by these nodes.
 
 const MARKS = {
   "torch._functorch.predispatch.lazy_load_decompositions": "nothing",
@@ -470,6 +460,5 @@ const MARKS = {
 
 export type Mark = typeof MARKS[keyof typeof MARKS];
 
-/** The part of torch.vmap that a node is; null for any other node. */
 export const markOf = (target: string): Mark | null =>
   Object.hasOwn(MARKS, target) ? MARKS[target as keyof typeof MARKS] : null;

@@ -1,5 +1,5 @@
-// Graphs inside a graph that only say how a part of it is run (torch.no_grad, torch.autocast in forward): put in its place,
-// node by node. And what the exporter left in a graph that nothing comes of.
+// Puts graphs that only set how a part is run (torch.no_grad, torch.autocast in forward) in their place, node
+// by node, and drops what the exporter left unused.
 import type {
   Graph,
   GraphMode,
@@ -14,7 +14,7 @@ import type {
 const PARTS = /^torch\.ops\.higher_order\.(wrap_with_set_grad_enabled|wrap_with_autocast)$/;
 const DEEPEST = 16;
 
-/** The same graph with nothing left of such parts but their nodes; what else is in there is refused when it is planned. */
+/** Planning refuses any other graph inside. */
 export function inlined<G extends Graph>(graph: G): G {
   const done = new Inliner(graph);
   const nodes = done.nodes(graph.nodes, (name) => done.latest(name), undefined, 0);
@@ -29,8 +29,8 @@ export function inlined<G extends Graph>(graph: G): G {
 const OUT = /^(torch\.ops\.aten\.\w+)\.out$/;
 
 /**
- * An operation that writes to a tensor given for its result (out=) is the same operation without it, and a copy to there: which can
- * give that tensor no other size.
+ * An operation that writes to an out= tensor is the operation without it, and a copy to there, which can't
+ * change that tensor's sizes.
  */
 function withoutOut(nodes: readonly GraphNode[], tensors: Map<string, TensorMeta>): GraphNode[] {
   return nodes.flatMap((node) => {
@@ -56,8 +56,8 @@ function withoutOut(nodes: readonly GraphNode[], tensors: Map<string, TensorMeta
 }
 
 /**
- * Without constants that never had values, by their names, and without what was made from them: PyTorch's exporter leaves them
- * behind where it looks twice at torch.vmap, and nothing comes of them.
+ * PyTorch's exporter leaves constants without values, and nodes that use them, where it looks twice at
+ * torch.vmap. Nothing depends on them.
  */
 export function withoutLeftovers(program: Program, empty: ReadonlySet<string>, r: JsonReader): Program {
   if (empty.size === 0) return program;
@@ -86,7 +86,7 @@ type Rename = (name: string) => string;
 class Inliner {
   readonly tensors: Map<string, TensorMeta>;
   readonly symbols: Map<string, SymbolicSize>;
-  /** For results that are an input of the inner graph, or another result: what they are. */
+  /** A result may be an input of the inner graph, or another result. */
   readonly #same = new Map<string, string>();
   #count = 0;
 
@@ -147,7 +147,7 @@ class Inliner {
   }
 }
 
-/** The graph in such a node, what it is given, and in which way it is run; null for any other node. */
+/** Gives the graph in such a node, its inputs and its mode; null for any other node. */
 function partOf(
   { target, inputs }: GraphNode,
   around: GraphMode | undefined,

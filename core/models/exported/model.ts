@@ -1,4 +1,4 @@
-// An exported program (.pt2) as a model like any other, and the loss that is inside its graph.
+// Makes a model like any other of an exported program (.pt2), and a loss of the one inside its graph.
 import { isFloating } from "../../../ffi/dtype.ts";
 import { damaged } from "../../base/file_bytes.ts";
 import { UserError } from "../../base/errors.ts";
@@ -17,42 +17,39 @@ import type { Tensor } from "../../../ffi/tensor.ts";
 export { isExported } from "../user/file.ts";
 
 interface ExportedOptions {
-  /** The facts of the data, to compare with the graph; absent where somebody else gives the inputs. */
+  /** The graph is compared with these; they are absent where another program gives the inputs. */
   readonly facts?: Facts;
-  /** Numbers per sample that the loss wants. */
   readonly outputs?: number;
-  /** At most so many blocks; 0 for as many as there are. */
+  /** There are at most this many blocks; 0 sets no limit. */
   readonly blocks?: number;
-  /** The columns that each input takes, as --inputs says it. */
+  /** These are the columns of each input, as in --inputs. */
   readonly inputs?: readonly string[];
 }
 
 export interface ExportedModel extends Model {
   readonly root: ExportedModule;
-  /** Sentences for the user: about frozen batch norm, for instance. */
   readonly warnings: readonly string[];
-  /** Its part of the features. */
+  /** Each input takes its part of the features. */
   readonly inputs: readonly { readonly name: string; readonly meta: TensorMeta }[];
-  /** The graph's own; null where it has none. */
   readonly loss: Loss | null;
-  /** The input that its loss takes the targets as, or null. */
+  /** The loss takes the targets as this input. */
   readonly labels: string | null;
-  /** True where forward gives something beside its loss. */
+  /** Forward gives something beside its loss. */
   readonly predicts: boolean;
-  /** It takes columns apart: each input its own. */
+  /** Each input takes columns of its own. */
   readonly apart: boolean;
-  /** It has batch norm, which --sync-bn does not reach here. */
+  /** --sync-bn does not reach the batch norm in here. */
   readonly normalises: boolean;
 }
 
-/** Refuses settings that an exported model can not have, before anything is read. */
+/** Nothing is read before this. */
 export function checkRun(
   model: Model,
   run: {
     batch: number;
     samples: readonly number[];
     syncBn: boolean;
-    /** Settings that change the values of features. */
+    /** These settings change the values of features. */
     changes: readonly string[];
   },
 ): void {
@@ -153,7 +150,6 @@ function describeModel(
   ].join("\n");
 }
 
-/** The name of what a step makes, by its slot. */
 function namesOf(program: Program, plan: GraphPlan): Map<number, string> {
   const names = new Map<number, string>();
   for (const name of program.tensors.keys()) {
@@ -164,7 +160,7 @@ function namesOf(program: Program, plan: GraphPlan): Map<number, string> {
   return names;
 }
 
-/** The blocks end in this: where forward gives its loss alone, in what the loss is made from. */
+/** The blocks end in this: where forward gives its loss alone, in the value that the loss is made from. */
 function predictionSlot(path: string, signature: Signature, halves: Halves, program: Program): number {
   const { prediction, loss, target } = signature;
   const made = new Set(halves.body.steps.flatMap(({ defines }) => defines));
@@ -187,9 +183,7 @@ function predictionSlot(path: string, signature: Signature, halves: Halves, prog
   return prediction.slot;
 }
 
-// A loss that is in the graph: to training a loss like any other.
-
-/** Taken for a mean over the samples: a batch weighs as much as it has of them. */
+/** The loss counts as a mean over the samples: a batch weighs as much as it has of them. */
 function graphLoss(runner: Runner, signature: Signature, facts: Facts | undefined): Loss {
   return {
     name: "graph",
@@ -200,7 +194,7 @@ function graphLoss(runner: Runner, signature: Signature, facts: Facts | undefine
   };
 }
 
-/** How metrics can compare the prediction with the targets. */
+/** Metrics compare the prediction with the targets in this way. */
 function likeness(
   { prediction }: Signature,
   { task, outputs, targetless }: Facts,
@@ -220,7 +214,7 @@ function likeness(
   }
 }
 
-/** The loss to train with: the graph's own where it has one and no other was requested. */
+/** The graph's own loss is used where it has one and no other was requested. */
 export function lossFor(model: Model, requested: string, chosen: Loss, facts: Facts): Loss {
   const { loss = null, labels = null, predicts = true, name } = model as Partial<ExportedModel>;
   if (requested === "graph" && !loss) {

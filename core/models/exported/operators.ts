@@ -1,16 +1,14 @@
-// The operators that a graph names, and their arguments: from the graph's values, symbolic numbers included, to what
-// an operator's function takes.
+// Resolves the operators that a graph names, and turns a graph's values, symbolic numbers included, into
+// their arguments.
 import { Num, numberLike, type Operator, operator } from "../../../ffi/operators.ts";
 import type { Device, Tensor } from "../../../ffi/tensor.ts";
 import { guardOf, refusedName, refusedSchema } from "./admitted.ts";
 import type { Argument } from "../../../ffi/schema.ts";
 import { type GraphValue, markOf } from "./graph.ts";
 
-// From a node's target to what runs it.
-
 type ResolvedOperator =
   | { readonly kind: "op"; readonly op: Operator; readonly name: string }
-  /** Takes what its inputs are, in their order: numbers, or one tensor and numbers. */
+  /** It takes its inputs in their order: numbers, or one tensor and numbers. */
   | { readonly kind: "numbers"; readonly run: (...args: never[]) => number }
   | { readonly kind: "nothing" }
   | { readonly kind: "missing"; readonly why: string };
@@ -38,7 +36,7 @@ const PUT_INLINE = new Set(["higher_order.wrap_with_set_grad_enabled", "higher_o
 
 const CONTROL = new Set(["cond", "map", "map_impl", "while_loop", "scan", "associative_scan"]);
 
-/** Gives namespace, name and overload of "torch.ops.aten.add.Tensor"; null for what is no operation on tensors. */
+/** "torch.ops.aten.add.Tensor" has a namespace, a name and an overload; null for anything else. */
 function partsOf(target: string): { namespace: string; name: string; overload: string } | null {
   const found = /^torch\.ops\.(\w+)\.(\w+)(?:\.(\w+))?$/.exec(target);
   if (!found) return null;
@@ -46,7 +44,7 @@ function partsOf(target: string): { namespace: string; name: string; overload: s
   return { namespace, name, overload: overload === "default" ? "" : overload };
 }
 
-/** Why no graph may hold this node, whatever libtorch is there; "" where that is no reason to refuse it. */
+/** Returns why no graph may hold this node, whatever libtorch is loaded; "" where it may. */
 export function refusedTarget(target: string): string {
   if (numberFunction(target) || markOf(target)) return "";
   const parts = partsOf(target);
@@ -92,22 +90,19 @@ function guarded(op: Operator): Operator {
 
 const UNKNOWN = "an operation on whole functions is not supported: leave it out of forward";
 
-// From what a graph says of an argument to what the op's function takes.
-
-/** The state of a graph's run: the values made so far, by slot, and how it is run. */
+/** The values have one place for each slot. */
 export interface GraphFrame {
   readonly values: unknown[];
   device: Device;
-  /** Batch statistics and dropout are on. */
   training: boolean;
-  /** Forward is gone through once more for the same batch: buffers stay as they are. */
+  /** Forward runs once more for the same batch: buffers stay as they are. */
   again: boolean;
   /** Forward writes to copies of the buffers as the first pass found them. */
   copies: boolean;
 }
 
 type Getter = (frame: GraphFrame) => unknown;
-/** A value that is the same at every run, or how to get it. */
+/** A fixed value is the same at every run. */
 export type ArgumentSource = { readonly fixed: unknown } | { readonly get: Getter; readonly slot?: number };
 
 export class Unfit extends Error {}
@@ -117,7 +112,7 @@ type SlotOf = (name: string) => number;
 const fixed = (value: unknown): ArgumentSource => ({ fixed: value });
 const fromSlot = (slot: number): ArgumentSource => ({ slot, get: (frame) => frame.values[slot] });
 
-/** Flags that evaluation turns off, by the schema's names. */
+/** Evaluation turns these flags of schemas off. */
 const FLAGS = new Set(["training", "train"]);
 
 export function argumentSource(a: Argument, value: GraphValue | undefined, slotOf: SlotOf): ArgumentSource {
@@ -182,7 +177,7 @@ function listSource(a: Argument, value: GraphValue, slotOf: SlotOf): ArgumentSou
     const slots = value.names.map((name) => name === null ? -1 : slotOf(name));
     return { get: ({ values }) => slots.map((slot) => slot < 0 ? null : values[slot]) };
   }
-  if (value.kind === "number" && a.base !== "Tensor") { // one number for all of them
+  if (value.kind === "number" && a.base !== "Tensor") { // One number stands for all of them.
     const one = a.base === "bool" ? value.value !== 0 : value.value;
     return fixed(new Array(a.length || 1).fill(one));
   }
@@ -197,7 +192,9 @@ function listSource(a: Argument, value: GraphValue, slotOf: SlotOf): ArgumentSou
   return { get: ({ values }) => parts.map(({ slot, n }) => slot < 0 ? n : values[slot]) };
 }
 
-/** For ops that take no number in place of a tensor: the 0-dim tensor that stands for it, like the one in slot `first`. */
+/**
+ * Some ops take no number in place of a tensor: a 0-dim tensor stands for it, like the one in slot `first`.
+ */
 export function asTensor(source: ArgumentSource, first: number): ArgumentSource {
   if (!("fixed" in source) || !(source.fixed instanceof Num)) return source;
   const n = source.fixed;
@@ -230,14 +227,12 @@ function describeArgument(value: GraphValue): string {
   }
 }
 
-// Computes with sizes: Python's arithmetic on whole numbers, and symbolic expressions.
-
 type Numbers = (...args: number[]) => number;
 
 const floorDiv: Numbers = (a, b) => Math.floor(a / b);
 const mod: Numbers = (a, b) => a - b * Math.floor(a / b);
 
-/** Targets in a graph that are functions of Python and take numbers. */
+/** These targets are functions of Python that take numbers. */
 const FUNCTIONS: Readonly<Record<string, Numbers>> = {
   "_operator.add": (a, b) => a + b,
   "_operator.sub": (a, b) => a - b,
@@ -271,15 +266,15 @@ const FUNCTIONS: Readonly<Record<string, Numbers>> = {
   "torch.sym_ite": (c, a, b) => c ? a : b,
 };
 
-/** Python's functions by any of their names. */
+/** A function of Python has several names. */
 export function numberFunction(target: string): Numbers | null {
   const name = target.replace(/^operator\./, "_operator.");
   return Object.hasOwn(FUNCTIONS, name) ? FUNCTIONS[name] : null;
 }
 
 /**
- * One symbol, or a multiple of one; null for anything that has to be worked out. Expressions are written as "2*s77", and
- * by later versions as "Mul(Integer(2), Symbol('s77', positive=True, integer=True))".
+ * The expression is "2*s77", or in later versions "Mul(Integer(2), Symbol('s77', positive=True,
+ * integer=True))". Null means that it has to be computed.
  */
 export function symbolIn(expression: string): { symbol: string; times: number } | null {
   const plain = expression.replaceAll(/Symbol\('(\w+)'[^()]*\)/g, "$1")

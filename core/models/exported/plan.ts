@@ -1,5 +1,5 @@
-// A graph made ready to run: names become slots, nodes become steps, and what a step is the last to use is freed
-// after it. All that can be wrong is found here, before anything runs.
+// Prepares a graph to run: names become slots, nodes become steps, and a step frees what it is the last to
+// use. All faults are found here, before anything runs.
 import { autocast, type Half } from "../../../ffi/context.ts";
 import { noGrad } from "../../../ffi/autograd.ts";
 import { type Operator, operator } from "../../../ffi/operators.ts";
@@ -36,7 +36,6 @@ export interface GraphProblem {
 export interface GraphPlan extends Steps {
   readonly slots: number;
   slotOf(name: string): number;
-  /** Something in it draws random numbers. */
   readonly draws: boolean;
   readonly problems: readonly GraphProblem[];
 }
@@ -51,13 +50,16 @@ class Planner {
   readonly #slots = new Map<string, number>();
   readonly #kinds: SlotKind[] = [];
   readonly #roots: number[] = [];
-  /** Slots that autograd lets nobody write to where they have a gradient: it throws, which only the dispatcher catches. */
+  /**
+   * Autograd forbids writes to these slots where they have a gradient: it throws, which only the dispatcher
+   * catches.
+   */
   readonly #tied = new Set<number>();
   readonly #steps: GraphStep[] = [];
-  /** The torch.vmap that is being planned; null outside of any. */
+  /** It is null outside of any torch.vmap. */
   #region: Region | null = null;
   readonly #closed = new Set<number>();
-  /** How many torch.vmap around this node can't be run: one of them is told. */
+  /** This many torch.vmap around the node can't be run, and one of them is reported. */
   #refused = 0;
   readonly #problems: GraphProblem[] = [];
   readonly #kept: ReadonlyMap<string, number>;
@@ -113,7 +115,7 @@ class Planner {
     } catch (error) {
       if (!(error instanceof Unfit)) throw error;
       this.#problems.push({ target: node.target, why: error.message, place: sourceLineOf(node) });
-      this.#declare(node); // so that what follows is judged for itself
+      this.#declare(node); // The nodes behind it are judged for themselves.
     }
   }
 
@@ -153,8 +155,8 @@ class Planner {
   }
 
   /**
-   * Losses stretch prediction and targets over each other, most often to the shape that both have: then each stays what
-   * it was, which is what lets the prediction do without the targets.
+   * Losses stretch prediction and targets over each other, most often to the shape that both have. Each then
+   * stays as it was, so the prediction needs no targets.
    */
   #changesNothing({ target, inputs, outputs }: GraphNode): boolean {
     const [given] = inputs, [made] = outputs;
@@ -259,7 +261,7 @@ class Planner {
     };
   }
 
-  /** The slot whose memory an argument's views share: of a list, that which must be left alone most. */
+  /** An argument's views share the memory of this slot: in a list, the one that most forbids writes. */
   #baseOf(at: number, args: Schema["args"], given: ReadonlyMap<string, GraphValue>): number {
     const value = at < 0 ? undefined : given.get(args[at].name);
     const names = value?.kind === "tensor" ? [value.name] : value?.kind === "tensors" ? value.names : [];
@@ -272,7 +274,7 @@ class Planner {
     return slots[0] ?? -1;
   }
 
-  /** Batch norm moves its running statistics, which its schema does not tell. */
+  /** Batch norm moves its running statistics, but its schema does not show it. */
   #refuseStatistics(name: string, sources: readonly ArgumentSource[]): void {
     if (!/^(batch_norm|instance_norm)$/.test(name)) return;
     for (const slot of [slotIn(sources[3]), slotIn(sources[4])]) {
@@ -283,13 +285,13 @@ class Planner {
     }
   }
 
-  /** Memory that outlives a run: evaluation and a second pass write to a copy of it. */
+  /** This memory outlives a run: evaluation and a second pass write to a copy of it. */
   #keeps(root: number): boolean {
     return root >= 0 && (this.#kinds[root] === "buffer" || this.#kinds[root] === "constant");
   }
 
   #refuseWrite({ schema }: Operator, written: number, target: number, root: number): void {
-    // Only what is written to comes back: an op in place, or one that is given the place of its result.
+    // Only the written argument comes back: an op in place, or one with an out argument.
     const alone = schema.args.findLastIndex(({ memory }) => memory === "written") === written;
     if (!alone || schema.returns.length !== 1 || schema.returns[0].argument !== written) {
       throw new Unfit("it writes to an argument given for its result");
@@ -300,19 +302,19 @@ class Planner {
     }
   }
 
-  /** A slot per result, or a list of slots for a list; -1 for what has no name. */
+  /** A result has a slot, a list has a list of slots; -1 is for no name. */
   #outputs(node: GraphNode, { schema }: Operator, target: number, root: number): (number | number[])[] {
     refuseOutputs(node.outputs, schema.returns);
     const one = (name: string | null): number => {
       if (!name) return -1;
-      if (target >= 0 && !this.#keeps(root)) { // written in place: the same tensor under a new name
+      if (target >= 0 && !this.#keeps(root)) { // It is written in place: the same tensor has a new name.
         this.#slots.set(name, target);
         return target;
       }
       return this.#slot(name, "made", root);
     };
     if (node.outputs.length === 1 && node.outputs[0].kind === "tensors" && schema.returns.length > 1) {
-      return node.outputs[0].names.map(one); // several results under one list
+      return node.outputs[0].names.map(one); // Several results are under one list.
     }
     return node.outputs.map((value: GraphValue) => {
       if (value.kind === "tensors") return value.names.map(one);
@@ -344,7 +346,7 @@ class Planner {
   }
 }
 
-/** A node names what its operation gives: as many, a list for a list, or several under one list. */
+/** A node names as many results, a list for a list, or several under one list. */
 function refuseOutputs(
   outputs: readonly GraphValue[],
   returns: readonly { list: boolean; base: string }[],
@@ -366,7 +368,7 @@ function refuseOutputs(
 }
 
 /**
- * A size of one input that is one of an earlier input, too, is read there: which of the two was looked at is chance, and the
+ * A size that two inputs share is read from the earlier one: the exporter chose either by chance, and the
  * targets are not there yet when a prediction is made.
  */
 function sizeElsewhere(
@@ -389,10 +391,10 @@ const nameIn = (value: GraphValue | undefined): string => value?.kind === "tenso
 const isNumber = (value: GraphValue | undefined): boolean =>
   value?.kind === "number" || value?.kind === "symbol";
 
-/** Those in place that are called without a net: what they throw would end the process. */
+/** These are called without the dispatcher's catch: an exception would end the process. */
 const WITHOUT_NET = new Set(["add_", "sub_", "leaky_relu_", "elu_", "hardtanh_", "threshold_"]);
 
-/** In place by way of a copy, through the dispatcher: the same values, and what autograd refuses is a sentence. */
+/** The dispatcher computes on a copy, with the same values, and autograd's refusal becomes a sentence. */
 function byCopy({ schema }: Operator, plain: Call): Call {
   if (!WITHOUT_NET.has(schema.name)) return plain;
   const twin = operator(`aten::${schema.name.slice(0, -1)}`, schema.overload);
@@ -430,7 +432,7 @@ function storeOf(out: (number | number[])[], list: boolean): Store {
   };
 }
 
-/** `guarded`: the argument that is replaced by a copy where buffers must stay as they are; -1 for none. */
+/** A copy replaces the argument `guarded` where buffers must not change; -1 for none. */
 function stepOf(
   call: (frame: GraphFrame) => Call,
   sources: readonly ArgumentSource[],
@@ -452,16 +454,16 @@ function stepOf(
   };
 }
 
-/** Ops that read or write statistics, or draw: what they do differently in evaluation or in a second pass. */
+/** Ops that read or write statistics, or draw, differ in evaluation or in a second pass. */
 function statistics({ schema }: Operator, plain: Call, average: Call | null): (frame: GraphFrame) => Call {
   const { name, overload } = schema;
   if (name === "batch_norm" || name === "instance_norm") {
     const still: Call = (...args) => {
-      args[3] = args[4] = null; // the running mean and variance moved in the first pass
+      args[3] = args[4] = null; // The running mean and variance moved in the first pass.
       return plain(...args);
     };
     const kept: Call = (...args) => {
-      args[5] = !args[3]; // without running statistics it is the batch's own; instance norm calls its flag use_input_stats
+      args[5] = !args[3]; // The batch's own statistics replace missing ones; instance norm names this flag use_input_stats.
       return plain(...args);
     };
     return ({ again, training }) => again && training ? still : training ? plain : kept;
@@ -476,7 +478,7 @@ function statistics({ schema }: Operator, plain: Call, average: Call | null): (f
   return average ? ({ training }) => training ? plain : average : () => plain;
 }
 
-/** As torch.no_grad and torch.autocast around it say; autocast for another kind of device changes nothing. */
+/** autocast for another kind of device changes nothing. */
 function inMode({ grad, autocast: cast }: GraphMode, run: GraphStep["run"]): GraphStep["run"] {
   const graded: GraphStep["run"] = grad === false ? (frame) => noGrad(() => run(frame)) : run;
   if (!cast) return graded;

@@ -1,4 +1,4 @@
-// Running an exported program: its weights as a module, and the steps of its graph in training and evaluation.
+// Runs an exported program: its weights as a module, and the steps of its graph in training and evaluation.
 import { borrowBytes, longLivedUninitialised, toDevice } from "../../../ffi/make.ts";
 import { clone, copy_, detach, reshape, toDtype, viewAsComplex, viewAsReal } from "../../../ffi/ops.ts";
 import { describe, keep, scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -17,12 +17,12 @@ import type { Signature, UnpackInputs, UserInput } from "./signature.ts";
 import type { GraphPlan } from "./plan.ts";
 import { freeAfterLastUse, type GraphStep, runSteps } from "./steps.ts";
 
-// The module of an exported program: parameters and buffers under the names they have in Python.
+// Parameters and buffers have the names that they have in Python.
 
 export class ExportedModule extends Module {
-  /** By the names of the graph's signature. */
+  /** The keys are the names of the graph's signature. */
   readonly tensors = new Map<string, Tensor>();
-  /** The parameters that are complex in Python. They are trained as pairs of real numbers, as PyTorch does. */
+  /** These are complex in Python. They are trained as pairs of real numbers, as PyTorch does. */
   readonly complex = new Set<Tensor>();
   readonly #order: [name: string, tensor: Tensor][] = [];
 
@@ -53,7 +53,7 @@ export class ExportedModule extends Module {
       loaded.set(placeIn(data), tensor);
       this.#order.push([name, tensor]);
       this.tensors.set(name, tensor);
-      if (known) continue; // tied: trained under its first name
+      if (known) continue; // A tied parameter is trained under its first name.
       const asks = meta?.kind === "parameter"
         ? program.tensors.get(meta.name)?.requiresGrad !== false
         : false;
@@ -80,7 +80,7 @@ export class ExportedModule extends Module {
     }
   }
 
-  /** In Python's order, tied tensors under each of their names. */
+  /** Tied tensors are listed under each of their names, in Python's order. */
   override stateDict(): [string, Tensor][] {
     return this.#order.map(([name, t]) => [name, this.complex.has(t) ? keep(detach(viewAsComplex(t))) : t]);
   }
@@ -90,7 +90,7 @@ export class ExportedModule extends Module {
   }
 }
 
-/** The part of the parameters that one block uses. */
+/** One block uses this part of the parameters. */
 class ExportedPart extends Module {
   constructor(named: readonly (readonly [string, Tensor])[]) {
     super();
@@ -101,14 +101,16 @@ class ExportedPart extends Module {
 let next = 0;
 const storages = new WeakMap<object, number>();
 
-/** Equal for tensors that are the same memory in the same shape. */
+/** Equal places are the same memory in the same shape. */
 function placeIn({ storage, offset, shape, strides, dtype }: TensorData): string {
   let id = storages.get(storage);
   if (id === undefined) storages.set(storage, id = next++);
   return `${id} ${offset} ${shape} ${strides} ${dtype}`;
 }
 
-/** Large weights take most of the time to the first step: their bytes go from the file to their place at once. */
+/**
+ * Large weights take most of the time to the first step: their bytes go from the file to their place at once.
+ */
 function tensorOf(data: TensorData): Tensor {
   const tensor = longLivedUninitialised(data.shape, { dtype: data.dtype });
   const { readInto } = data.storage as Partial<EntryStorage>;
@@ -129,16 +131,14 @@ const notFloat = (path: string, name: string, { dtype }: Tensor) =>
       "torch.export.export (--amp bf16 computes in half precision).",
   );
 
-// Runs a graph block by block, and its loss behind the last one.
-
 interface Update {
   readonly slot: number;
   readonly buffer: Tensor;
-  /** The slot that the buffer comes in by. */
+  /** The buffer comes in by this slot. */
   readonly from: number;
 }
 
-/** For a graph whose writes were turned into outputs: the value that belongs into a buffer. */
+/** An exporter may turn writes into outputs: the value then belongs into a buffer. */
 export function updatesOf(program: Program, plan: GraphPlan, root: ExportedModule): Update[] {
   return program.outputs.flatMap(({ kind, value, of }) => {
     const buffer = root.tensors.get(of);
@@ -156,9 +156,9 @@ interface RunnerParts {
   readonly signature: Signature;
   readonly halves: Halves;
   readonly updates: readonly Update[];
-  /** The slot of what the last block gives. */
+  /** The last block gives this slot. */
   readonly prediction: number;
-  /** Null where a batch is the input, or the list of them. */
+  /** It is null where the batch is the input, or the list of inputs. */
   readonly unpack: UnpackInputs | null;
 }
 
@@ -192,7 +192,7 @@ export class Runner {
     const { halves: { body, between }, root, path, updates } = this.parts;
     const last = to === body.steps.length;
     const kept = new Set([out, ...between, ...(last ? updates.map(({ slot }) => slot) : [])]);
-    if (from > 0) kept.add(input); // the caller's
+    if (from > 0) kept.add(input); // The input is the caller's.
     freeAfterLastUse(body, from, to, kept);
     const complex = this.#complexIn(body.steps.slice(from, to));
     const moved = this.#movedIn(from, to), found: Tensor[] = [];
@@ -215,7 +215,7 @@ export class Runner {
     return { name, module: this.#partOf(from, last ? Infinity : to), forward };
   }
 
-  /** Slots of parameters that these steps take as complex numbers, and the pairs that they are trained as. */
+  /** These steps take the parameters as complex numbers; they are trained as pairs. */
   #complexIn(steps: readonly GraphStep[]): [number, Tensor][] {
     const { program, root, halves: { body } } = this.parts;
     if (root.complex.size === 0) return [];
@@ -227,7 +227,7 @@ export class Runner {
     });
   }
 
-  /** Slots of buffers that steps from..to look at and that forward writes to somewhere. */
+  /** The steps from..to read these buffers, and forward writes to them somewhere. */
   #movedIn(from: number, to: number): number[] {
     const { steps, roots, kinds } = this.parts.halves.body;
     const used = new Set(steps.slice(from, to).flatMap(({ uses }) => uses.map((slot) => roots[slot])));
@@ -237,8 +237,8 @@ export class Runner {
   }
 
   /**
-   * A block that is computed twice (gradient checkpointing) finds its buffers the second time as it found them the first
-   * time: they are copied in the first pass.
+   * Gradient checkpointing computes a block twice, and the second pass must find the buffers as the first
+   * found them: the first pass copies them.
    */
   #movingBuffers(moved: readonly number[], found: Tensor[], run: () => void): void {
     const { values, again, training } = this.#frame;
@@ -261,7 +261,7 @@ export class Runner {
     }
   }
 
-  /** The loss of the batch whose prediction was made last: it may want more of the graph than that. */
+  /** This is the loss of the last prediction: it may need more of the graph than that. */
   loss(target: Tensor): Tensor {
     const { halves: { tail, between }, signature, path, program } = this.parts, frame = this.#frame;
     const { loss, target: wanted } = signature;
@@ -276,13 +276,16 @@ export class Runner {
       runSteps(tail.steps, 0, tail.steps.length, frame, path);
       this.#update(this.#deferred);
       const made = frame.values[slot] as Tensor;
-      return between.includes(slot) ? clone(made) : made; // what was kept is freed here
+      return between.includes(slot) ? clone(made) : made; // The kept values are freed here.
     });
     this.#drop(between);
     return result;
   }
 
-  /** Values that the loss will use outlive the block's scope, as the block's own input and result do by themselves. */
+  /**
+   * The loss will use these values, so they outlive the block's scope, as the block's input and result do by
+   * themselves.
+   */
   #leave(out: number, input: number): void {
     const { halves: { between, body } } = this.parts, { values } = this.#frame;
     for (const slot of between) {
@@ -311,11 +314,11 @@ export class Runner {
     return named.length > 0 ? new ExportedPart(named) : null;
   }
 
-  /** The batch, checked against what the graph was exported for. */
+  /** The batch is checked against the exported sizes. */
   #bind(x: Activation): void {
     const { path, program, unpack, signature: { inputs }, halves: { between } } = this.parts;
     const frame = this.#frame;
-    this.#drop(between); // of a batch whose loss nobody wanted
+    this.#drop(between); // These belong to a batch whose loss nobody wanted.
     const given = unpack ? unpack(x as Tensor) : Array.isArray(x) ? x as readonly Tensor[] : [x as Tensor];
     if (given.length !== inputs.length) throw severalInputs(path, inputs);
     const symbols = this.#symbols = new Map();
@@ -331,11 +334,11 @@ export class Runner {
       frame.device = given[0].device;
       this.#moveConstants();
     }
-    // Backward wants what forward read as it was, and the buffer is written to before that.
+    // Backward needs what forward read, and the buffer is written to before that.
     for (const { buffer, from } of this.parts.updates) if (from >= 0) frame.values[from] = clone(buffer);
   }
 
-  /** Constants and buffers that are in no state dict are moved by nobody else. */
+  /** Some constants and buffers are in no state dict, so nothing else moves them. */
   #moveConstants(): void {
     for (const tensor of this.parts.root.tensors.values()) {
       if (tensor.device !== this.#frame.device) {
@@ -353,7 +356,7 @@ export class Runner {
   }
 }
 
-/** The targets in the shape and type that the graph wants: [N] stands for [N, 1] and back. */
+/** The graph wants a shape and type: [N] stands for [N, 1] and back. */
 function fittedTarget(path: string, { label, meta }: UserInput, target: Tensor): Tensor {
   const shape = fitSizes(target.shape.slice(1), meta.sizes.slice(1));
   if (!shape) {

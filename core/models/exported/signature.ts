@@ -1,5 +1,5 @@
-// The inputs and outputs of an exported program, and the columns of the data that go to each input. A batch's
-// features lie side by side in one tensor; each input takes its own out of it.
+// Maps the data's columns to the inputs of an exported program, by name or in their order. A batch has one
+// tensor of features, in which the columns lie side by side; each input takes its own out of it.
 import { isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Facts, InputColumn } from "../model.ts";
@@ -11,9 +11,9 @@ import { didYouMean } from "../../base/suggest.ts";
 import { fitSizes, sizesText } from "./check.ts";
 
 export interface UserInput {
-  /** The graph's own name of it. */
+  /** This is the graph's own name. */
   readonly name: string;
-  /** The user's name for it: the same, but for one that came in a dict. */
+  /** The user's name differs for an input that came in a dict. */
   readonly label: string;
   readonly slot: number;
   readonly meta: TensorMeta;
@@ -27,11 +27,10 @@ interface UserOutput {
 }
 
 export interface Signature {
-  /** For features. */
   readonly inputs: readonly UserInput[];
-  /** The input that the targets go to; only where the loss is in the graph. */
+  /** The targets go to this input; null unless the loss is in the graph. */
   readonly target: UserInput | null;
-  /** Null where forward gives its loss alone. */
+  /** It is null where forward gives its loss alone. */
   readonly prediction: UserOutput | null;
   readonly loss: UserOutput | null;
 }
@@ -66,7 +65,7 @@ function userInputs(program: Program, path: string): UserInput[] {
     if (input.kind === "user") leaf++;
     if (input.kind === "other") continue;
     if (input.kind === "user" && input.value.kind !== "tensor" && input.value.kind !== "symbol") continue;
-    slot++; // the planner numbers inputs in this order
+    slot++; // The planner numbers inputs in this order.
     if (input.kind !== "user") continue;
     if (input.value.kind !== "tensor") {
       throw new UserError(
@@ -97,7 +96,10 @@ function userOutputs(program: Program, plan: GraphPlan): UserOutput[] {
 
 const isNumber = ({ meta }: UserOutput) => meta.sizes.length === 0 && isFloating(meta.dtype ?? "i64");
 
-/** The output named loss, else the only one that is a number: of a prediction there is one for each sample. */
+/**
+ * The loss is the output of that name, or else the only one that is a number: a prediction has one for each
+ * sample.
+ */
 function lossAmong(outputs: readonly UserOutput[], path: string): UserOutput | null {
   const named = outputs.find(({ label }) => label === "loss" || label.endsWith(".loss"));
   if (named && !isNumber(named)) {
@@ -111,7 +113,7 @@ function lossAmong(outputs: readonly UserOutput[], path: string): UserOutput | n
   return named ?? (numbers.length === 1 ? numbers[0] : null);
 }
 
-/** Named logits, output or out, else the first that has something for each sample. */
+/** The prediction is named logits, output or out, or else is the first with something for each sample. */
 function predictionAmong(outputs: readonly UserOutput[]): UserOutput | null {
   for (const name of ["logits", "output", "out"]) {
     const found = outputs.find(({ label }) => label === name);
@@ -141,16 +143,13 @@ function targetAmong(
   return named ?? (unknown.length > 1 ? unknown.at(-1)! : null);
 }
 
-// The data's columns to the inputs of an exported program: by name, or in their order. A batch has one tensor of
-// features, in which the columns lie side by side; each input takes its own out of it.
-
-/** The names of columns by the input's name, as --inputs gives them. */
+/** --inputs gives the names of columns by the input's name. */
 type RequestedColumns = ReadonlyMap<string, readonly string[]>;
 
-/** Stands for what is predicted, in place of a column of features. */
+/** It stands for the targets, in place of a column of features. */
 const TARGETS = "targets";
 
-/** "x=temp,salinity,mask=mask" as a list: a column without an input belongs to the input before it. */
+/** The list is "x=temp,salinity,mask=mask": a column without an input belongs to the input before it. */
 export function readRequestedColumns(path: string, list: readonly string[]): RequestedColumns {
   const found = new Map<string, string[]>();
   let columns: string[] | undefined;
@@ -178,17 +177,17 @@ const requestedFor = (
   { name, label }: UserInput,
 ): readonly string[] | undefined => requested.get(label) ?? requested.get(name);
 
-/** From a batch's features to what the graph takes, in its order. */
+/** The graph takes its inputs in this order. */
 export type UnpackInputs = (features: Tensor) => Tensor[];
 
-/** True where the one input takes all of the features, so that nobody has to distinguish columns. */
+/** The one input takes all of the features, so columns need no names. */
 export const takesAll = (
   inputs: readonly UserInput[],
   requested: RequestedColumns,
   { input }: Facts,
 ): boolean => inputs.length === 1 && (!input.columns || (requested.size === 0 && !input.flat));
 
-/** Null where the one input takes all of it as it is. */
+/** It is null where the one input takes all features unchanged. */
 export function unpackFor(
   path: string,
   inputs: readonly UserInput[],
@@ -215,7 +214,7 @@ export function unpackFor(
   return (features) => takes.map((one) => one(features));
 }
 
-/** Data's samples may have a dimension of 1 that the graph's have not, and the other way round. */
+/** The data's samples and the graph's may differ by a dimension of 1. */
 function reshaped({ meta }: UserInput, shape: readonly number[]): UnpackInputs | null {
   const fitted = fitSizes(shape, meta.sizes.slice(1));
   if (!fitted || fitted.length === shape.length) return null;
@@ -235,7 +234,10 @@ function refuseUnknown(path: string, requested: RequestedColumns, inputs: readon
   }
 }
 
-/** As --inputs says; else the column of its name; else, where there are as many, the one of its place. */
+/**
+ * --inputs comes first, then the column of the input's name, then, where the counts agree, the column of its
+ * place.
+ */
 function columnsOf(
   path: string,
   input: UserInput,
@@ -279,7 +281,7 @@ function indexOf(path: string, input: UserInput, name: string, names: readonly s
   );
 }
 
-/** Where a column lies along dimension 1 of the features, and its shape there. */
+/** The column lies along dimension 1 of the features. */
 interface ColumnRange {
   readonly column: InputColumn;
   readonly at: number;

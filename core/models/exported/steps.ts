@@ -1,5 +1,5 @@
-// The steps that a graph is run in, one after the other: what a step is the last to use is freed after it, and what fails says
-// where in the user's Python it stands.
+// Runs the steps of a graph: each frees what it is the last to use, and an error names the line of the user's
+// Python.
 import { NativeError, UseAfterFree } from "../../../ffi/errors.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { damaged } from "../../base/file_bytes.ts";
@@ -12,22 +12,22 @@ export type SlotKind = "parameter" | "buffer" | "constant" | "input" | "made" | 
 export interface GraphStep {
   readonly node: GraphNode;
   run(frame: GraphFrame): void;
-  /** Slots that no later step uses. */
+  /** No later step uses these slots. */
   dead: readonly number[];
   readonly uses: readonly number[];
   readonly defines: readonly number[];
-  /** The slot that came with the memory it writes to; -1 for a step that makes something new. */
+  /** This slot came with its memory; -1 for a step that makes something new. */
   readonly writes: number;
 }
 
 export interface Steps {
   readonly steps: GraphStep[];
   readonly kinds: readonly SlotKind[];
-  /** For each slot the one whose memory it shares. */
+  /** Each slot shares the memory of its root. */
   readonly roots: readonly number[];
 }
 
-/** After which step each value is freed; `kept` are slots that are wanted at the end of the steps from..to. */
+/** `kept` are slots that are wanted after the steps from..to. */
 export function freeAfterLastUse(plan: Steps, from: number, to: number, kept: ReadonlySet<number>): void {
   const seen = new Set<number>(kept);
   for (let i = to - 1; i >= from; i--) {
@@ -70,7 +70,7 @@ export function runSteps(
 
 function withNode(error: unknown, node: GraphNode, path: string): unknown {
   const place = sourceLineOf(node);
-  // No file that PyTorch wrote asks for this: a number where a tensor belongs, a value that no step has made.
+  // No file that PyTorch wrote causes this: a number where a tensor belongs, a value that no step has made.
   const odd = error instanceof Unfit || error instanceof TypeError || error instanceof RangeError ||
     error instanceof UseAfterFree;
   if (odd) {

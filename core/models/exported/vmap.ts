@@ -1,6 +1,6 @@
-// torch.vmap in forward: a graph holds its beginning, what is mapped over, what comes of it and its end, as PyTorch ran them.
-// All from beginning to end becomes one step, so that no block ends and no loss begins inside, and libtorch itself is left
-// as it was, whatever happens there.
+// Runs torch.vmap in forward. A graph holds its beginning, its body and its end, as PyTorch ran them. They
+// become one step, so that no block ends and no loss begins inside, and libtorch's vmap level is restored
+// whatever happens.
 import { hasVmap, VmapLevel } from "../../../ffi/vmap.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { type GraphFrame, Unfit } from "./operators.ts";
@@ -9,14 +9,13 @@ import { freeAfterLastUse, type GraphStep, runSteps, type Steps } from "./steps.
 
 const DEEPEST = 8;
 
-/** These are not known to stay inside their memory, or to be PyTorch's, when they are done for many at once. */
+/** These may leave their memory, or differ from PyTorch, when they run for many samples at once. */
 const NOT_INSIDE =
   /^(as_strided|lstm|gru|rnn_tanh|rnn_relu|_?native_batch_norm\w*|_batch_norm_\w+|_weight_norm|_fft_\w+)$/;
 
-/** A torch.vmap that is being planned. */
 export class Region {
   readonly steps: GraphStep[] = [];
-  /** Slots that mean something in here only. */
+  /** These slots have a meaning only in here. */
   readonly #inside = new Set<number>();
   readonly #results: number[] = [];
   readonly #level: VmapLevel;
@@ -43,12 +42,11 @@ export class Region {
     return this.#level.level;
   }
 
-  /** The slots that no step behind it may use. */
+  /** No later step may use these slots. */
   get closed(): ReadonlySet<number> {
     return this.#inside;
   }
 
-  /** A slot that is made in here. */
   makes(slot: number): void {
     this.#inside.add(slot);
   }
@@ -62,7 +60,7 @@ export class Region {
     }
   }
 
-  /** The mapped tensors, as the function sees them. */
+  /** The function sees the mapped tensors. */
   hide(node: GraphNode, from: number, to: number): GraphStep {
     const [, dim] = node.inputs.map(({ value }) => value);
     this.#checkLevel(node.inputs[2]?.value);
@@ -75,7 +73,7 @@ export class Region {
     return { node, run, dead: [], uses: [from], defines: [to], writes: -1 };
   }
 
-  /** The function's results for all samples. */
+  /** These are the function's results for all samples. */
   show(node: GraphNode, from: number, to: number): GraphStep {
     const dim = node.inputs[3]?.value;
     this.#checkLevel(node.inputs[1]?.value);
@@ -96,7 +94,6 @@ export class Region {
     }
   }
 
-  /** All of it as one step. */
   end(plan: Pick<Steps, "kinds" | "roots">, path: string): GraphStep {
     const { steps, node } = this, level = this.#level, size = this.#size;
     const made = new Set(steps.flatMap(({ defines }) => defines));

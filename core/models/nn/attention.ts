@@ -26,7 +26,7 @@ export class MultiheadAttention extends Module {
   /** Share of attention weights dropped while training. */
   readonly p: number;
   readonly #causal: boolean;
-  // Shapes of one call, kept so that forward makes no lists.
+  // Forward uses these shapes of one call again, so that it makes no lists.
   readonly #packed: number[];
   readonly #perHead: number[];
   readonly #split: number[];
@@ -81,7 +81,7 @@ export class MultiheadAttention extends Module {
     return transpose(view(this.#project.forward(rows), this.#joined), 0, 1);
   }
 
-  /** Queries (0), keys (1) or values (2) as [batch, heads, tokens, width]. */
+  /** `which` is queries (0), keys (1) or values (2). The result is [batch, heads, tokens, width]. */
   #head(packed: Tensor, which: number): Tensor {
     return view(transpose(view(select(packed, 0, which), this.#perHead), 0, 1), this.#split);
   }

@@ -84,8 +84,6 @@ export class Conv3d extends Conv {
   }
 }
 
-// nn.ConvTranspose1d, 2d, 3d.
-
 /** Options of transposed convolutions. */
 export interface ConvTransposeOptions extends ConvOptions {
   /** Places added to one side of the output, where several sizes would fit; 0 by default. */

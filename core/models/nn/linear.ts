@@ -32,8 +32,6 @@ export class Linear extends Module {
   }
 }
 
-// nn.Embedding.
-
 /** A learnt row for each token or class. */
 export class Embedding extends Module {
   /** (rows, width). */
@@ -53,8 +51,6 @@ export class Embedding extends Module {
     return embedding(this.weight, indices, this.#padding);
   }
 }
-
-// nn.Dropout.
 
 /** In training, numbers become 0 with probability `p` and the others grow by 1 / (1 - p). */
 export class Dropout extends Module {

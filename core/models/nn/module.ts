@@ -91,8 +91,6 @@ function distinct(named: Named<Tensor>[]): Named<Tensor>[] {
   return named.filter(([, tensor]) => !seen.has(tensor) && seen.add(tensor));
 }
 
-// Sizes per dimension, as PyTorch's layers take them.
-
 /** One number for all dimensions, or one each. */
 export type Size = number | readonly number[];
 

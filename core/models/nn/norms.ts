@@ -128,7 +128,8 @@ export class BatchNorm extends Module {
   }
 
   #count(): void {
-    // In place without a Scalar; as vectors of one, since deterministic CUDA has no way for 0-dim tensors.
+    // It adds in place without a Scalar; as vectors of one, since deterministic CUDA has no way for 0-dim
+    // tensors.
     const device = this.#batches.device;
     scope(() => {
       const [count, zero, one] = [this.#batches, constant(0, "i64", device), constant(1, "i64", device)]

@@ -115,8 +115,6 @@ export class AdaptiveAvgPool extends Module {
   }
 }
 
-// nn.Upsample: nearest, linear, bilinear, trilinear.
-
 const dimsOf = { nearest1d: 1, nearest2d: 2, nearest3d: 3, linear: 1, bilinear: 2, trilinear: 3 } as const;
 
 /** How images are made larger. */

@@ -1,5 +1,5 @@
-// Batch norm over all ranks' samples (--sync-bn). Autograd knows nothing of other ranks, so the normalised values are
-// a leaf of their own: its gradient, and the sums of all ranks, give the gradient of what was normalised.
+// Batch norm over all ranks' samples (--sync-bn). Autograd knows nothing of other ranks, so the normalised
+// values are a leaf: its gradient, and the sums of all ranks, give the gradient of the input.
 import { asksForGradient, backward, boundary, gradOf, noGrad } from "../../../ffi/autograd.ts";
 import { add, constant, ones, scalar, sub, zeros } from "../../../ffi/make.ts";
 import {
@@ -19,12 +19,11 @@ import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { contextOf, type NormRanks, type SyncedNorm } from "./forward_context.ts";
 import type { Module } from "./module.ts";
 
-/** From here on the model normalises over the samples of all these ranks. */
 export function synchronise(root: Module, ranks: NormRanks): void {
   contextOf(root).ranks = ranks;
 }
 
-/** The norms that were applied since the last call, in their order. */
+/** These are in the order of their application. */
 export function takeNorms(root: Module): readonly SyncedNorm[] {
   const context = contextOf(root), taken = context.norms;
   context.norms = [];
@@ -61,7 +60,7 @@ export function syncedBatchNorm(x: Tensor, s: State, ranks: NormRanks, applied: 
   return toDtype(y, x.dtype);
 }
 
-/** Mean, sum of squared differences from it, and number of values per channel, of all ranks (Chan's rule). */
+/** Chan's rule combines the ranks' means, sums of squared differences and counts per channel. */
 function statistics(x: Tensor, ranks: NormRanks): { mean: Tensor; spread: Tensor; count: Tensor } {
   const channels = x.shape[1], dims = allBut1(x);
   const own = scope(() => {
@@ -84,7 +83,7 @@ function statistics(x: Tensor, ranks: NormRanks): { mean: Tensor; spread: Tensor
 
 const allBut1 = (x: Tensor): number[] => x.shape.map((_, i) => i).filter((i) => i !== 1);
 
-/** Backward through norms whose values' gradients are there, the last first. */
+/** The leaves' gradients are known. The last norm comes first. */
 export function backwardThroughNorms(norms: readonly SyncedNorm[]): void {
   for (const { ranks, x, normal, scale, count } of norms.toReversed()) {
     scope(() => {
@@ -99,13 +98,13 @@ export function backwardThroughNorms(norms: readonly SyncedNorm[]): void {
         );
         return toDtype(mul(sub(sub(g, a), mul(normal, b)), scale), x.dtype);
       });
-      if (asksForGradient(x)) backward(x, gradient, true); // the data itself does not
+      if (asksForGradient(x)) backward(x, gradient, true); // The data itself asks for none.
     });
     for (const t of [x, normal, scale, count]) t.free();
   }
 }
 
-/** This rank's part in the collectives of norms that others apply while it has no samples: forward, then backward. */
+/** A rank without samples takes part in the collectives of the others' norms: forward, then backward. */
 export function withoutSamples(ranks: NormRanks, channels: readonly number[], device: Tensor["device"]) {
   return {
     forward: () => channels.forEach((c) => scope(() => ranks.gather(zeros([2 * c + 1], { device })))),

@@ -1,6 +1,6 @@
-// The code that settings name is opened before anything is made of it. A checkpoint may come from anywhere: the code
-// that only it names runs where the user typed that path for this run, or where the file lies in the current folder
-// and is, byte by byte, what the run was made with.
+// Opens the code that settings name. A checkpoint may come from anywhere: the code that only it names runs
+// where the user typed that path for this run, or where the file lies in the current folder and is, byte by
+// byte, what the run was made with.
 import type { Config } from "../../settings/settings.ts";
 import {
   DATA_EXAMPLE,
@@ -22,8 +22,8 @@ import { programHash } from "../exported/archive.ts";
 type Named = Pick<Config, "model" | "training" | "data">;
 
 /**
- * `library` is what the files' functions are given, and `reader` the address of the module that gives it in other
- * threads. Returns what the settings note of the files: one hash.
+ * The files' functions are given `library`; the module at `reader` gives it in other threads. Returns the
+ * hash that the settings note.
  */
 export async function openUserCode(
   { model, training, data }: Named,
@@ -45,11 +45,7 @@ export async function openUserCode(
   return hashes.join("-");
 }
 
-// Code that a checkpoint names: a checkpoint may come from anywhere, and the path in it with it. It is run where
-// somebody typed that path for this run, or where it lies in the folder one is in and is, byte by byte, what the run
-// was made with.
-
-/** The settings that may name code, and the flag that names it again. */
+/** The flag names the code of a setting again. */
 const NAMES = [
   { setting: "model.name", flag: "--model", of: ({ model }: Resolved["config"]) => model.name },
   { setting: "training.loss", flag: "--loss", of: ({ training }: Resolved["config"]) => training.loss },
@@ -57,14 +53,13 @@ const NAMES = [
   { setting: "data.code", flag: "--data", of: ({ data }: Resolved["config"]) => data.code },
 ] as const;
 
-/** How much of a hash the settings keep. */
+/** The settings keep this much of a hash. */
 const HASH_LENGTH = 16;
 
-/** The hash of a file of the user's own or of an exported program, as the settings keep it. */
 export const codeHash = async (path: string): Promise<string> =>
   (isExported(path) ? programHash(path) : await hashOfFile(path)).slice(0, HASH_LENGTH);
 
-/** Refuses what only a checkpoint names and nobody here has. Call it before any of it is opened. */
+/** Refuses what only a checkpoint names and this machine lacks. Call it before any code is opened. */
 export async function refuseForeignCode({ config, origin }: Resolved): Promise<void> {
   const saved = origin("model.code").kind === "checkpoint" ? config.model.code.split("-") : [];
   for (const { setting, flag, of } of NAMES) {
@@ -75,7 +70,7 @@ export async function refuseForeignCode({ config, origin }: Resolved): Promise<v
   }
 }
 
-/** `saved`: the hashes that the checkpoint has of its code. */
+/** The checkpoint has the hashes `saved` of its code. */
 export async function refuseForeign(path: string, flag: string, saved: readonly string[]): Promise<void> {
   const refuse = (what: string): never => {
     throw new UserError(
@@ -85,13 +80,13 @@ export async function refuseForeign(path: string, flag: string, saved: readonly 
     );
   };
   const place = realPathOf(path);
-  if (place === null) return; // what opens it says so
+  if (place === null) return; // Opening it reports the fault.
   const here = Deno.realPathSync(".");
   if (place !== here && !place.startsWith(here === "/" ? here : `${here}/`)) {
     refuse("lies outside the folder you are in");
   }
   const known = saved.filter((hash) => hash !== "");
-  if (isExported(path) && known.length === 0) return; // of a version that noted none; its operations are ours in any case
+  if (isExported(path) && known.length === 0) return; // An older version noted no hash; the operations are ours in any case.
   if (!known.includes(await codeHash(path))) refuse("is not what the run was made with (its hash differs)");
 }
 

@@ -1,16 +1,11 @@
-// A user's TypeScript file: found by its name, read with the files it imports, types replaced by spaces, imported,
-// and its default export called. Errors in it become sentences that name the line. Files are imported as data: URLs,
-// which a stack trace shortens to their ends: the last 15 bytes of each are its number.
+// Loads a user's TypeScript file: reads it with the files it imports, replaces types by spaces, imports it
+// and calls its default export. Errors in it become sentences that name the line. Files are imported as data:
+// URLs, which a stack trace shortens to their ends: the last 15 bytes of each are its number.
 import { UserError } from "../../base/errors.ts";
 import { dirname, join } from "../../../deps/path.ts";
 import { NativeError } from "../../../ffi/errors.ts";
 
-// A model by the name of its file.
-
-/** True where a model's name is the path of an exported program. */
 export const isExported = (name: string): boolean => /\.pt2$/i.test(name);
-
-// The default export of a user's file, called with the library.
 
 /** A file's function is given this beside the library. */
 export type LibraryContext = Readonly<Record<string, unknown>>;
@@ -18,13 +13,12 @@ export type LibraryContext = Readonly<Record<string, unknown>>;
 export interface UserFile {
   readonly path: string;
   readonly hash: string;
-  /** For data: the address of the module that opens it in a loader thread; absent where only this thread reads it. */
+  /** A loader thread opens data by the module at this address; absent where only this thread reads it. */
   readonly reader?: string;
-  /** The exported function's result. */
   make(context: LibraryContext): unknown;
 }
 
-/** `what` the file is for: "model". `like` shows what it should export. */
+/** `what` is the purpose of the file ("model"), and `like` shows what it should export. */
 export async function openUserFile(
   path: string,
   what: string,
@@ -61,7 +55,7 @@ export async function openUserFile(
         throw asMistake(aClass(error, path, like), path);
       }
       if (made instanceof Promise) {
-        made.catch(() => {}); // told here
+        made.catch(() => {}); // The mistake is reported here.
         throw new UserError(
           "usage",
           `${path}: the function that makes the ${what} is async, and it must not be: what it needs to wait for can be ` +
@@ -86,7 +80,7 @@ function aClass(error: unknown, path: string, like: string): unknown {
     : error;
 }
 
-/** A mistake in how modules fit together: its text names URLs. */
+/** The engine's text about modules that don't fit names URLs. */
 function named(error: unknown, path: string): unknown {
   if (error instanceof TypeError && error.message.startsWith("Import ")) {
     const wanted = /^Import "([^"]*)"/.exec(error.message)?.[1];
@@ -117,7 +111,7 @@ export function describeValue(value: unknown): string {
 
 export const isCode = (name: string): boolean => CODE.test(name);
 
-// The files of the user's own code that were opened, by path.
+// The keys are paths.
 
 const opened = new Map<string, UserFile>();
 
@@ -125,7 +119,7 @@ export const noteUserFile = (file: UserFile): void => void opened.set(file.path,
 
 export const isUserFileOpen = (path: string): boolean => opened.has(path);
 
-/** A file that was opened before anything is made of it. */
+/** The file was opened before. */
 export function userFile(path: string): UserFile {
   const file = opened.get(path);
   if (!file) {
@@ -138,21 +132,18 @@ export const DATA_EXAMPLE =
   'It should look like: export default ({ tensor }) => ({ task: "regression", outputs: 1, train: { input, target }, ' +
   "val: { input, target } }). To begin with one: hpctrain new data.";
 
-// A user's TypeScript file and the files of theirs that it imports -> one module, and the hash of all of them.
-
 interface LoadedFile {
   readonly path: string;
-  /** SHA-256 of the file and of those it imports, hexadecimal. */
+  /** The SHA-256 covers the file and those it imports. */
   readonly hash: string;
   readonly exports: Readonly<Record<string, unknown>>;
 }
 
-/** How the names of such files end. */
 const CODE = /\.(ts|mts|js|mjs)$/;
 
 const IMPORT = /(\bfrom\s*|\bimport\s*\(?\s*)(["'])((?:\.{1,2}\/|\/)[^"'\n]+)\2/g;
 const FOREIGN = /(?:\bfrom\s*|^\s*import\s+|\bimport\s*\(\s*)(["'])((?:npm|jsr|node|https?):[^"'\n]+)\1/m;
-/** Frames of an error that are kept: the library's own may stand above the user's. */
+/** The library's own frames may stand above the user's. */
 const FRAMES = 60;
 
 export async function loadFile(path: string): Promise<LoadedFile> {
@@ -161,7 +152,7 @@ export async function loadFile(path: string): Promise<LoadedFile> {
   return { path, hash, exports: await import(url) };
 }
 
-/** The hash that `loadFile` notes; nothing is run. */
+/** Nothing is run. */
 export const hashOfFile = async (path: string): Promise<string> => (await prepared(path)).hash;
 
 async function prepared(path: string): Promise<{ url: string; hash: string }> {
@@ -171,7 +162,7 @@ async function prepared(path: string): Promise<{ url: string; hash: string }> {
   return { url, hash: new Uint8Array(digest).toHex() };
 }
 
-/** Adds to `files` what was read, in order. */
+/** It adds what was read to `files`, in order. */
 async function urlOfFile(path: string, above: readonly string[], files: string[]): Promise<string> {
   if (above.includes(path)) {
     throw new UserError(
@@ -216,7 +207,7 @@ async function read(path: string, from: string | undefined): Promise<string> {
   }
 }
 
-// TypeScript -> JavaScript with the same lines and columns: types become spaces.
+// JavaScript keeps the lines and columns of the TypeScript: types become spaces.
 
 interface Refusal {
   readonly message: string;
@@ -224,7 +215,7 @@ interface Refusal {
   readonly startColumn: number;
 }
 
-/** Says what to write instead of syntax that can't be erased because it is more than a type. */
+/** Syntax that is more than a type can't be erased. */
 const INSTEAD: readonly (readonly [RegExp, string])[] = [
   [/enum/, "Write a plain object instead: const Kind = { a: 0, b: 1 }."],
   [/parameter propert/i, "Declare the field, and give it its value in the constructor."],
@@ -250,15 +241,13 @@ async function stripTypes(source: string, path: string): Promise<string> {
   }
 }
 
-// Finds the place in a user's file where an error came up. Files are imported as data: URLs, which a stack trace shows shortened to
-// their first and last characters: the last 15 bytes of each are its number.
+// A file's number is its index here.
 
 const known: string[] = [];
 
-/** The base64 of 15 bytes, which begin on a whole group of it, stands for the file. */
+/** The base64 of the last 15 bytes, which begin on a whole group of it, stands for the file. */
 const FRAME = /data:text\/javascript;base64,\S*?([\w+/]{20}):(\d+):(\d+)/;
 
-/** The URL that this code, of the file at `path`, is imported by. */
 function codeUrl(code: string, path: string): string {
   const bytes = new TextEncoder().encode(code);
   const number = known.push(path) - 1;
@@ -276,7 +265,7 @@ interface SourcePosition {
   readonly column: number;
 }
 
-/** The innermost place in a user's file that is on this error's way; null where there is none. */
+/** The innermost place in a user's file counts; null where there is none. */
 export function sourcePosition(error: unknown): SourcePosition | null {
   if (!(error instanceof Error)) return null;
   const found = FRAME.exec(error.stack ?? "");
@@ -286,11 +275,9 @@ export function sourcePosition(error: unknown): SourcePosition | null {
   return path === undefined ? null : { path, line: Number(line), column: Number(column) };
 }
 
-// An error that came up in a user's file -> a sentence that names the line.
-
 /**
- * The error itself, unless a user's file is on its way. Running out of memory is nobody's mistake. `path` is the file
- * whose function was called, where one was: what is thrown and is no Error knows no place.
+ * Gives the error itself, unless a user's file is in its stack. Running out of memory is nobody's mistake.
+ * `path` is the file whose function was called: a thrown value that is no Error has no place.
  */
 export function asMistake(error: unknown, path?: string): unknown {
   if (path !== undefined && !(error instanceof Error)) {

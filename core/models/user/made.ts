@@ -13,7 +13,7 @@ export const MODEL_EXAMPLE =
   "It should look like: export default ({ nn }) => new Net(), where Net is a class that extends " +
   "nn.Module and has forward(x). To begin with one: hpctrain new model.";
 
-/** The model of this file for data of these facts; `outputs` is what the loss wants of the last layer. */
+/** The loss wants `outputs` of the last layer. */
 export function userModel(file: UserFile, facts: Facts, outputs: number, settings: ModelSettings): Model {
   const made = file.make({ facts, outputs, settings });
   const name = file.path.split("/").at(-1)!.replace(/\.\w+$/, "");
@@ -47,7 +47,6 @@ interface WithForward {
   forward(x: Tensor): Tensor;
 }
 
-/** One block: the whole module. */
 function ofModule(name: string, root: Module, path: string): Model {
   const { forward } = root as Partial<WithForward>;
   if (typeof forward !== "function") {
@@ -82,8 +81,6 @@ function isModel(value: unknown): value is Model {
     typeof describes === "function";
 }
 
-// A loss and metrics from users' files.
-
 export const LOSS_EXAMPLE =
   "It should look like: export default ({ ops }) => (output, target) => ops.mean(...), the mean over the " +
   "samples of a batch. To begin with one: hpctrain new loss.";
@@ -93,7 +90,7 @@ export const METRICS_EXAMPLE =
 
 type Judge = (output: Tensor, target: Tensor) => Tensor;
 
-/** Counts samples: its mean over a batch weighs as many as there are in it. */
+/** A batch weighs as many samples as it has. */
 export function userLoss(file: UserFile, facts: Facts): Loss {
   const made = file.make({ facts });
   const apply = typeof made === "function" ? made as Judge : (made as { loss?: Judge } | null)?.loss;
@@ -124,7 +121,7 @@ function checked(value: unknown, what: string): Tensor {
 /** @internal */
 export interface UserMetrics {
   readonly names: readonly string[];
-  /** Each metric's sum over the samples of this batch, as one f64 vector. */
+  /** The f64 vector has each metric's sum over the samples of this batch. */
   sums(output: Tensor, target: Tensor): Tensor;
 }
 

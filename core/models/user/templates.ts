@@ -1,8 +1,7 @@
-// The templates of users' files and the declarations that they import, read from the folder beside this file, which
-// is embedded in the executable.
+// Reads the templates of users' files and the declarations that they import from the folder beside this file,
+// which is embedded in the executable.
 import { UserError } from "../../base/errors.ts";
 
-/** The purposes of a file, each with the flag that names it. */
 export const TEMPLATE_KINDS = {
   model: "--model",
   data: "--data",
@@ -19,7 +18,7 @@ export const typeDeclarations = (): string => read("hpctrain.d.ts");
 export const template = (kind: TemplateKind, file: string): string =>
   read(`${kind}.ts`).replace(" FILE\n", ` ${file}\n`);
 
-/** Writes what is not there yet. */
+/** Files that exist stay as they are. */
 export function writeTemplate(kind: TemplateKind, file: string): void {
   try {
     Deno.writeTextFileSync(file, template(kind, file), { createNew: true });

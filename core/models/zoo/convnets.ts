@@ -1,5 +1,6 @@
-// The two small convolutional networks: simple-convnet (PyTorch's MNIST example) and cosmo-cnn (maps in, parameters
-// out; a mean over the map, because a random field's statistics don't depend on place).
+// The two small convolutional networks: simple-convnet (PyTorch's MNIST example, for any image size and
+// channels) and cosmo-cnn (maps in, parameters out; a mean over the map, because a random field's statistics
+// don't depend on place).
 import { adaptiveAvgPool2d, flatten, maxPool2d, relu, relu_ } from "../../../ffi/ops.ts";
 import { UserError } from "../../base/errors.ts";
 import { type Block, block, type Model, model } from "../model.ts";
@@ -8,14 +9,12 @@ import { Dropout, Linear } from "../nn/linear.ts";
 import { Group } from "../nn/module.ts";
 import { BatchNorm } from "../nn/norms.ts";
 
-// simple-convnet: the network of PyTorch's MNIST example, for any image size and channels.
-
 export interface SimpleConvnetSizes {
   readonly channels: number;
   readonly height: number;
   readonly width: number;
   readonly outputs: number;
-  /** Instead of the example's own 0.25 and 0.5. */
+  /** The example's own are 0.25 and 0.5. */
   readonly dropout?: number;
 }
 
@@ -42,7 +41,8 @@ export function simpleConvnet({ channels, height, width, outputs, dropout }: Sim
     block(
       "convolutions",
       new Group({ conv1, conv2, dropout1 }),
-      // The example has the second relu before the pool: the result is the same to the bit, of four times as many numbers.
+      // The example has the second relu before the pool: the result is the same to the bit, of four times as
+      // many numbers.
       (x) => dropout1.forward(relu_(maxPool2d(conv2.forward(relu_(conv1.forward(x))), SIMPLE_POOL))),
     ),
     block(
@@ -58,20 +58,17 @@ export function simpleConvnet({ channels, height, width, outputs, dropout }: Sim
   });
 }
 
-// cosmo-cnn: maps in, parameters out. Convolution stages, each half the size of the one before, then a mean over the
-// map (the statistics of a random field don't depend on place) and a small head.
-
 export interface CosmoCnnSizes {
   readonly channels: number;
   readonly height: number;
   readonly width: number;
-  /** Channels of the first stage. */
+  /** The first stage has this many channels. */
   readonly filters: number;
   readonly outputs: number;
   readonly dropout?: number;
 }
 
-/** Channels of each stage, in units of `filters`; small maps have fewer stages. */
+/** Channels are in units of `filters`, and each stage halves the map; small maps have fewer stages. */
 const STAGES = [1, 2, 4, 4];
 const HEAD = 64;
 const POOL = [2, 2], ONE = [1, 1];

@@ -18,13 +18,12 @@ import { LayerNorm } from "../nn/norms.ts";
 
 export interface GptSizes {
   readonly vocabulary: number;
-  /** Longest sequence, in tokens. */
+  /** This is the longest sequence, in tokens. */
   readonly context: number;
   readonly layers: number;
   readonly heads: number;
   readonly embed: number;
   readonly dropout?: number;
-  /** Biases in linear layers and norms, as GPT-2 has them. */
   readonly bias?: boolean;
 }
 
@@ -33,7 +32,8 @@ class Attention extends Module {
   readonly project: Linear;
   readonly #drop: Dropout;
   readonly #embed: number;
-  // The shapes of one call, kept so that forward makes no lists: [batch, tokens, heads, width] and [batch, tokens, embed].
+  // Forward uses these shapes of one call again, so that it makes no lists: [batch, tokens, heads, width] and
+  // [batch, tokens, embed].
   readonly #perHead: number[];
   readonly #joined: number[];
 
@@ -121,7 +121,10 @@ export function gpt(sizes: GptSizes): Model {
   return model("gpt", root, blocks, { layers: shape });
 }
 
-/** nanoGPT's: normal 0.02, and smaller where a layer adds to the residual stream. The tied weight is drawn twice. */
+/**
+ * nanoGPT draws from a normal of 0.02, smaller where a layer adds to the residual stream. The tied weight is
+ * drawn twice.
+ */
 function initialise(root: Module, layers: readonly Layer[]): void {
   for (const m of root.modules()) {
     if (!(m instanceof Linear || m instanceof Embedding)) continue;

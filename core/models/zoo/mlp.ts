@@ -8,15 +8,14 @@ import { Group } from "../nn/module.ts";
 export interface MlpSizes {
   readonly inputs: number;
   readonly hidden: number;
-  /** Hidden layers. */
   readonly layers: number;
   readonly outputs: number;
   readonly dropout?: number;
-  /** True for samples of more than one dimension. */
+  /** Samples have more than one dimension. */
   readonly flatten?: boolean;
 }
 
-/** Blocks have at least so many parameters: a smaller layer is not worth a block of its own. */
+/** A layer of fewer parameters is not worth a block of its own. */
 const BLOCK = 2 ** 18;
 
 export function mlp(sizes: MlpSizes): Model {

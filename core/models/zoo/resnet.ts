@@ -9,7 +9,7 @@ import { kaimingNormalFanOut } from "../nn/init.ts";
 import { Linear } from "../nn/linear.ts";
 import { Group, Module } from "../nn/module.ts";
 
-/** Residual blocks in each of the four stages, and whether a block is a bottleneck. */
+/** Each of the four stages has this many residual blocks. */
 const SHAPES = {
   resnet18: { stages: [2, 2, 2, 2], bottleneck: false },
   resnet34: { stages: [3, 4, 6, 3], bottleneck: false },
@@ -26,13 +26,13 @@ interface BlockShape {
   readonly stride: number;
 }
 
-/** 1x1 where the shape changes. Made before the block it belongs to, as torchvision draws it. */
+/** torchvision draws the 1x1 shortcut before the block it belongs to. */
 function shortcut({ into, stride }: BlockShape, out: number): Group | null {
   if (stride === 1 && into === out) return null;
   return new Group({ "0": new Conv2d(into, out, 1, { stride, bias: false }), "1": new BatchNorm(out) });
 }
 
-/** A convolution and its norm, registered as convN and bnN. */
+/** The names are convN and bnN. */
 class Step {
   constructor(readonly conv: Conv2d, readonly norm: BatchNorm) {}
   forward(x: Tensor): Tensor {

@@ -1,5 +1,5 @@
-// unet: one output map per class or target. Skip connections pass between the blocks behind the main activation, as
-// [x, newest skip, older skip, ...].
+// unet: one output map per class or target. Skip connections pass between the blocks behind the main
+// activation, as [x, newest skip, older skip, ...].
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { cat, maxPool2d, relu_ } from "../../../ffi/ops.ts";
 import { UserError } from "../../base/errors.ts";
@@ -10,14 +10,14 @@ import { Group, Module } from "../nn/module.ts";
 
 export interface UnetSizes {
   readonly channels: number;
-  /** Channels of the first level; each level below has twice as many. */
+  /** The first level has this many channels; each level below has twice as many. */
   readonly filters: number;
   readonly outputs: number;
-  /** Times the map is halved. */
+  /** The map is halved this many times. */
   readonly depth?: number;
 }
 
-/** Twice convolution, norm, ReLU; named as in nn.Sequential. */
+/** The names are those of nn.Sequential. */
 class DoubleConv extends Module {
   readonly #conv1: Conv2d;
   readonly #norm1: BatchNorm;

@@ -14,7 +14,7 @@ export interface VitSizes {
   readonly channels: number;
   readonly height: number;
   readonly width: number;
-  /** Side of a patch; the image's sides are multiples of it. */
+  /** The image's sides are multiples of it. */
   readonly patch: number;
   readonly layers: number;
   readonly heads: number;
@@ -68,7 +68,7 @@ class Layer extends Module {
   }
 }
 
-/** Patches to tokens: the convolution, the class token and the positions. */
+/** The tokens are patches through a convolution, the class token and the positions. */
 class Tokens extends Module {
   readonly first: Tensor;
   readonly patches: Conv2d;
@@ -95,7 +95,7 @@ class Tokens extends Module {
   }
 }
 
-/** The tree that gives torchvision's names to the parts. */
+/** The tree gives torchvision's names to the parts. */
 class Encoder extends Group {
   constructor(tokens: Tokens, layers: Group, norm: LayerNorm) {
     super();

@@ -1,4 +1,3 @@
-// Settings of the section cluster: what a job asks the scheduler for, and how its script is made.
 import { bool, choice, int, list, text } from "../setting.ts";
 
 const SITE = "the site's own";

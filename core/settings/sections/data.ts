@@ -1,4 +1,3 @@
-// Settings of the section data.
 import { DATA_KIND_NAMES, DATA_KINDS } from "../formats.ts";
 import { bool, choice, CODE_FILE, float, int, list, path } from "../setting.ts";
 

@@ -1,7 +1,6 @@
-// Settings of the section model.
 import { choice, float, int, list, text } from "../setting.ts";
 
-/** The models that come with the program; core/models/registry.ts builds each. */
+/** core/models/registry.ts builds each. */
 export const MODEL_NAMES = [
   "mlp",
   "simple-convnet",

@@ -1,5 +1,4 @@
-// Settings of the sections output, wandb, distributed and environment, and the guards that the section training takes
-// in.
+// Declares the sections output, wandb, distributed and environment, and the guards of the section training.
 import { bool, choice, duration, float, int, list, path, text } from "../setting.ts";
 
 export const guards = {
@@ -43,8 +42,6 @@ const reporting = {
     help: "how often each rank notes memory, processor, disk, network and GPU; 0 never",
   }),
 };
-
-// Settings of the sections output, distributed and environment.
 
 export const FILE_NAME = {
   regex: /^[\w][\w.+-]{0,127}$/,
@@ -175,7 +172,7 @@ export const environment = {
   }),
 };
 
-// Settings of the section wandb. Variables are those that W&B's own program has.
+// The variables are those of W&B's own program.
 
 /** W&B takes this as a run's id, and file systems take it as a part of a name. */
 export const RUN_ID = {

@@ -1,8 +1,7 @@
-// Settings of the section training, with the optimizer and the learning-rate schedule.
+// Declares the section training. The names and defaults of the optimizer and the scheduler are PyTorch's
+// where it has them.
 import { bool, choice, CODE_FILE, duration, float, int, path } from "../setting.ts";
 import { guards } from "./run.ts";
-
-// Settings of training.optimizer and training.scheduler. Names and defaults are PyTorch's where it has them.
 
 const optimizer = {
   type: choice(["adamw", "adam", "sgd", "lamb"], "adamw", {
@@ -85,8 +84,6 @@ const scheduler = {
   }),
   gamma: float(0.1, { min: 0, max: 1, above: true, help: "factor of each fall (step)" }),
 };
-
-// Settings of the training section, but for optimizer and schedule.
 
 const AUTO = "chosen by itself";
 
