@@ -96,6 +96,7 @@ function readSums(path: string, metadata: Readonly<Record<string, string>>): Sum
       return { header, tensors };
     }
   } catch {
+    // The refusal below covers every fault of the header.
   }
   throw damaged(path, `its metadata "${SUMS_KEY}" is not the checksums that hpctrain writes`);
 }
