@@ -1,28 +1,28 @@
-// Writes a file so that at any moment either the old one or the complete new one is there.
+// At any moment either the old file or the complete new one exists.
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "../../deps/path.ts";
 import { refusalOf, UserError, whyRefused } from "./errors.ts";
 import { formatBytes } from "./format.ts";
 
 export interface AtomicOptions {
-  /** How many bytes will be written, if known: too little space is then refused before anything is. */
+  /** The write is refused before anything is written where fewer bytes are free. */
   needBytes?: number;
-  /** Looks at the finished temporary file; an exception keeps the old file in place. */
+  /** It sees the finished temporary file; an exception keeps the old file. */
   check?: (temporary: string) => void;
-  /** False leaves it to the system when the disk has it: a kill still finds a whole file, a power cut perhaps none. */
+  /** Without a sync, a killed process still leaves a whole file; a power cut may leave none. */
   sync?: boolean;
 }
 
-// A run that was killed leaves its temporary file. One this old belongs to nobody, wherever it was made.
+// A killed run leaves its temporary file. Nobody owns one this old, wherever it was made.
 const STALE_MS = 3600_000;
 
-/** A name beside the target that says whose it is: `.run_latest.pt.tmp-HOST-PID-RANDOM`. */
+/** The name beside the target names its owner: `.run_latest.pt.tmp-HOST-PID-RANDOM`. */
 export function temporaryFor(target: string): string {
   const owner = `${Deno.hostname()}-${Deno.pid}`;
   return join(dirname(target), `.${basename(target)}.tmp-${owner}-${crypto.randomUUID().slice(0, 8)}`);
 }
 
-/** Temporary file beside the target, fsync, check, rename, fsync of the folder. */
+/** It writes a temporary file beside the target, syncs it, checks it, renames it and syncs the folder. */
 export function writeAtomically(
   path: string,
   write: (file: Deno.FsFile, temporary: string) => void,
@@ -55,7 +55,6 @@ export function writeAtomically(
   }
 }
 
-/** One write may take only a part. */
 export function writeAll(file: Deno.FsFile, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length;) done += file.writeSync(bytes.subarray(done));
 }
@@ -76,7 +75,6 @@ function followLink(path: string): string {
   }
 }
 
-/** Removes the target's temporary files that nobody will finish. */
 export function removeStale(target: string): void {
   const prefix = `.${basename(target)}.tmp-`;
   try {
@@ -87,11 +85,11 @@ export function removeStale(target: string): void {
       if (Date.now() - time > STALE_MS || ownerIsGone(name.slice(prefix.length))) remove(old);
     }
   } catch {
-    // Another process tidied up first, or the folder can't be listed: neither is a reason not to write.
+    // Another process removed it first, or the folder cannot be listed: neither stops a write.
   }
 }
 
-/** Only of this machine's processes can that be told. */
+/** Only processes of this machine can be looked up. */
 function ownerIsGone(rest: string): boolean {
   const [, host, pid] = /^(.*)-(\d+)-[0-9a-f]{8}$/.exec(rest) ?? [];
   return host === Deno.hostname() && !isThere(`/proc/${pid}`) && isThere("/proc/self");
@@ -110,7 +108,7 @@ export function remove(path: string): void {
   try {
     Deno.removeSync(path);
   } catch {
-    // Never written, or gone already: whatever led here is what to tell.
+    // It was never written, or is gone: the first error matters.
   }
 }
 
@@ -142,7 +140,7 @@ function refuseIfFull(path: string, folder: string, need?: number): void {
   );
 }
 
-/** Without this a power cut can undo the rename. Some file systems can't; then the rename is as good as it gets. */
+/** Without this sync a power cut can undo the rename. Some file systems cannot do it. */
 export function syncFolder(folder: string): void {
   try {
     const handle = Deno.openSync(folder, { read: true });

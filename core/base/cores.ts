@@ -1,14 +1,11 @@
 // The cores and GPUs that this process may use, and how cores are shared out among ranks and loader threads.
 import { formatPlural } from "./format.ts";
 
-// The cores that this process may use, and how many threads that load data fit there.
-
-/** The cores of the process's own cpuset and its cgroup's quota, not of the machine. */
 export const cpusHere = (): number => navigator.hardwareConcurrency;
 
 /**
- * `mentioned`: somebody asked for that number, and is told when it is not to be had. A default takes what training
- * leaves, and half of the cores where training would leave less: it waits for data as data waits for it.
+ * A requested number counts, with a note where it is too high. The default takes what training leaves, and at
+ * least half of the cores, since loading and training wait for each other.
  */
 export function workersFor(
   asked: number,
@@ -28,7 +25,7 @@ export function workersFor(
   return { workers: cpus, note };
 }
 
-/** "0-3,8" as Linux writes it; nothing where it tells nobody. */
+/** The list is as Linux writes it ("0-3,8"), and empty on other systems. */
 export function allowedCores(): string {
   try {
     return Deno.readTextFileSync("/proc/self/status").match(/^Cpus_allowed_list:\s*(\S+)/m)?.[1] ?? "";
@@ -37,18 +34,15 @@ export function allowedCores(): string {
   }
 }
 
-// Shares this node's usable cores out among ranks.
-
 export interface Shares {
-  /** Each local rank's cores; null leaves them to the system. */
+  /** Null leaves each local rank's cores to the system. */
   readonly cores: readonly (readonly number[])[] | null;
-  /** In a sentence. */
   readonly said: string;
 }
 
 /**
- * Neighbours in the list share caches and memory, so each rank gets a stretch of it. With one core a rank nothing is
- * bound: a rank has a thread for communication too, and the system knows better which of them can run.
+ * Neighbours in the list share caches, so each rank gets a stretch of it. With one core a rank nothing is
+ * bound: a rank has a communication thread too, and the scheduler places both better.
  */
 export function shareCores(usable: readonly number[], ranks: number): Shares {
   const each = Math.floor(usable.length / ranks);
@@ -70,7 +64,7 @@ export function shareCores(usable: readonly number[], ranks: number): Shares {
   };
 }
 
-/** The cores that this process may use, those of one package and the two halves of one core side by side. */
+/** Cores of one package, and the two halves of one core, stand side by side. */
 export function usableCores(): number[] {
   const place = (core: number, what: string) => {
     try {
@@ -85,7 +79,7 @@ export function usableCores(): number[] {
     .map(({ core }) => core);
 }
 
-/** "0-3,8" -> 0, 1, 2, 3, 8. Where Linux tells nobody: as many as there are. */
+/** "0-3,8" becomes 0, 1, 2, 3, 8. Without a list from Linux it is all cores. */
 export function expandCores(list: string): number[] {
   if (list === "") return Array.from({ length: navigator.hardwareConcurrency }, (_, i) => i);
   return list.split(",").flatMap((part) => {
@@ -106,9 +100,6 @@ export function coreList(cores: readonly number[]): string {
   return runs.map(([a, b]) => a === b ? `${a}` : `${a}-${b}`).join(",");
 }
 
-// How many GPUs this node shows, without loading what would use them.
-
-/** By CUDA_VISIBLE_DEVICES where it is set, else by the driver's device files. */
 export function gpusHere(env: Readonly<Record<string, string | undefined>>): number {
   const visible = env.CUDA_VISIBLE_DEVICES;
   if (visible !== undefined) return visible.split(",").filter((id) => id.trim() && id.trim() !== "-1").length;

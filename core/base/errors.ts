@@ -37,15 +37,18 @@ export class UserError extends Error {
 }
 
 export interface Refusal {
-  /** Its name, "ENOSPC", or its number where neither Deno nor we have a name for it. */
+  /** It is the name ("ENOSPC"), or the number where neither Deno nor we have a name. */
   readonly code: string;
-  /** The system's words, "No space left on device". */
+  /** It is the system's text: "No space left on device". */
   readonly said: string;
-  /** The call and its path, "open '/data/x'"; may be empty. */
+  /** It is the call and its path, "open '/data/x'", or empty. */
   readonly call: string;
 }
 
-/** Undefined for an error that is not the system's. Deno gives a name to few of them, and puts the path behind the number. */
+/**
+ * Undefined means that the system did not raise the error. Deno names few such errors, and puts the path
+ * behind the number.
+ */
 export function refusalOf(error: unknown): Refusal | undefined {
   const { code, message = "" } = (error ?? {}) as { code?: unknown; message?: string };
   const [, said = message, number, call = ""] = /^(.*?) \(os error (\d+)\)(?:: (.*))?/s.exec(message) ?? [];
@@ -60,7 +63,7 @@ const NAMELESS: Readonly<Record<string, string>> = {
   ...{ 126: "ENOKEY", 127: "EKEYEXPIRED", 128: "EKEYREVOKED", 129: "EKEYREJECTED" },
 };
 
-/** Why a file can't be written or read, as a part of a sentence, where the system's own words do not tell what to do. */
+/** The result is part of a sentence; the system's own text does not say what to do. */
 export function whyRefused({ code, said }: Refusal): string {
   const why = WHY[code];
   return why === undefined ? said : why.includes(said) ? why : `${why} (${said})`;
@@ -80,7 +83,7 @@ const WHY: Readonly<Record<string, string>> = {
   ENFILE: "this machine has too many files open",
 };
 
-/** The error as a sentence where the system has refused something, memory too; else as it is. */
+/** Only refusals by the system, also of memory, become sentences. */
 export function refused(error: unknown, kind: ExitKind): unknown {
   if (error instanceof UserError) return error;
   if (error instanceof RangeError && error.message === NO_MEMORY) {
@@ -94,7 +97,7 @@ export function refused(error: unknown, kind: ExitKind): unknown {
   return new UserError(kind, `${what}: ${whyRefused(refusal)}.`, { cause: error });
 }
 
-/** V8's words. */
+/** V8 uses this text. */
 const NO_MEMORY = "Array buffer allocation failed";
 
 export const messageOf = (error: unknown): string => error instanceof Error ? error.message : String(error);

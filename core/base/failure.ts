@@ -1,4 +1,4 @@
-// An error as plain data, and back: of another thread, or of another rank.
+// An error crosses threads and ranks as plain data.
 import { type ExitKind, refused, UserError } from "./errors.ts";
 
 export interface Failure {
@@ -6,7 +6,7 @@ export interface Failure {
   readonly text: string;
 }
 
-/** A refusal of the system to a writer of checkpoints is a failed save, wherever it was. */
+/** A system error in a checkpoint write is a failed save, wherever it happened. */
 export function failureOf(cause: unknown): Failure {
   const error = refused(cause, "checkpoint");
   return error instanceof UserError

@@ -1,13 +1,13 @@
-// Bytes of a file by position, so that a checkpoint is never read whole.
+// Files are read by position, so that a checkpoint is never read whole.
 import { clean } from "./terminal.ts";
 import { messageOf, UserError } from "./errors.ts";
 
-/** A fault in what a checkpoint file holds. Names out of the file may be in the sentence. */
+/** `what` may hold names out of the file. */
 export function damaged(path: string, what: string): UserError {
   return new UserError("checkpoint", `${path}: ${printable(what)}${/[.?]$/.test(what) ? "" : "."}`);
 }
 
-/** Text out of a file on one line, without what could steer a terminal. */
+/** The text is one line without characters that could steer a terminal. */
 export function printable(text: string): string {
   return clean(
     text.replaceAll(/\p{Cc}/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`),
@@ -20,7 +20,7 @@ export class FileBytes {
 
   constructor(readonly path: string) {
     try {
-      // Asked before opening: opening a named pipe would wait for its writer.
+      // Opening a named pipe would wait for its writer, so the kind is checked first.
       const info = Deno.statSync(path);
       if (info.isDirectory) {
         throw damaged(
@@ -36,9 +36,8 @@ export class FileBytes {
     }
   }
 
-  /** Exactly `length` bytes from `offset`. */
   read(offset: number, length: number): Uint8Array<ArrayBuffer> {
-    // Before the memory is taken: a hostile length must cost nothing.
+    // The range is checked before memory is taken: a hostile length must cost nothing.
     this.#inside(offset, length);
     const bytes = new Uint8Array(length);
     this.readInto(offset, bytes);
@@ -73,7 +72,7 @@ export class FileBytes {
     try {
       this.#file.close();
     } catch {
-      // Closed already: closing twice is no fault.
+      // Closing twice is no fault.
     }
   }
 }

@@ -9,28 +9,22 @@ export function pathExists(path: string): boolean {
   }
 }
 
-// A lock that ends with the process, however that ends.
-
 const O_RDONLY_CLOEXEC = 0o2000000, LOCK_EX_NB = 2 | 4;
 
-/**
- * Locks a folder for as long as this process lives; false if another process has it. On a file system that has no
- * locks it is true: nothing can be told there.
- */
+/** False means that another process holds the lock. A file system without locks gives true. */
 export const lockFolder = (folder: string): boolean => holdFolder(folder) !== null;
 
-/** The same, until the function that it gives is called; null if somebody else has it. */
+/** The lock lasts until the returned function is called; null means that somebody else holds it. */
 export function holdFolder(folder: string): (() => void) | null {
   return hold(folder, folder);
 }
 
-/** The same of a file, which is there; `beside` is its folder. */
 export const holdFile = (file: string, beside: string): (() => void) | null => hold(file, beside);
 
 function hold(path: string, folder: string): (() => void) | null {
   const release = flock(path);
   if (release) return release;
-  // Refused, or not to be had here? A folder that nobody else knows tells them apart.
+  // A new folder that nobody else knows tells a held lock from a file system without locks.
   let probe: string;
   try {
     probe = Deno.makeTempDirSync({ dir: folder, prefix: ".lock-" });
@@ -42,7 +36,7 @@ function hold(path: string, folder: string): (() => void) | null {
   return removed(probe) && !possible ? () => {} : null;
 }
 
-/** False when it was gone: whoever had the lock has removed the whole folder. */
+/** False means that the folder was gone: the last holder removed it. */
 function removed(folder: string): boolean {
   try {
     Deno.removeSync(folder);

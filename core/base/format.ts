@@ -1,16 +1,16 @@
-// Numbers as people read them: bytes, durations, counts, rates, losses. Pure.
+// Numbers are formatted for people.
 
-/** "512 B", "1.5 KiB", "92.3 MiB", "2.1 GiB": powers of 1024, as memory tools count. */
+/** Powers of 1024, as memory tools count: "512 B", "1.5 KiB", "92.3 MiB", "2.1 GiB". */
 export function formatBytes(bytes: number): string {
   return scaled(bytes, 1024, 1024, [" B", " KiB", " MiB", " GiB", " TiB", " PiB"]);
 }
 
-/** "812", "9999", "12.3K", "124.4M", "1.5B": as parameter and sample counts are written. */
+/** "812", "9999", "12.3K", "124.4M", "1.5B". */
 export function formatCount(count: number): string {
   return scaled(count, 1000, 10_000, ["", "K", "M", "B", "T"]);
 }
 
-/** A rate keeps three figures while it is small, and is whole from 100 on: "0.35", "12.3", "1234". */
+/** Rates below 100 keep three digits: "0.35", "12.3", "1234". */
 export function formatRate(perSecond: number): string {
   if (!Number.isFinite(perSecond)) return spelled(perSecond);
   return perSecond.toFixed(perSecond < 9.995 ? 2 : perSecond < 99.95 ? 1 : 0);
@@ -23,19 +23,19 @@ export function formatDuration(seconds: number): string {
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;
   if (whole < 3600) return `${Math.floor(whole / 60)}m ${two(whole % 60)}s`;
-  // From an hour on the seconds are dropped, so round to minutes before splitting (59m 59.9s is 1h 00m).
+  // Hours drop the seconds, so minutes are rounded before they are split (59m 59.9s is 1h 00m).
   const minutes = Math.floor(whole / 60);
   if (minutes < 24 * 60) return `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
   const hours = Math.floor(minutes / 60);
   return `${Math.floor(hours / 24)}d ${two(hours % 24)}h`;
 }
 
-/** "3.0e-4"; a learning rate of nothing is "0". */
+/** "3.0e-4", and "0" for zero. */
 export function formatLearningRate(rate: number): string {
   return rate === 0 ? "0" : Number.isFinite(rate) ? rate.toExponential(1) : spelled(rate);
 }
 
-/** Losses and metrics: four decimals, or an exponent where four decimals would hide the value. */
+/** Values have four decimals, or an exponent where four decimals would hide the value. */
 export function formatValue(value: number): string {
   if (!Number.isFinite(value)) return spelled(value);
   const size = Math.abs(value);
@@ -52,7 +52,7 @@ function scaled(value: number, base: number, plainBelow: number, units: string[]
   let size = Math.abs(value);
   let unit = 0;
   if (size >= plainBelow) {
-    // A value that one decimal would round up to a full next unit belongs to it ("1024.0 MiB" is 1.0 GiB).
+    // A value that rounds up to a full next unit takes that unit ("1024.0 MiB" is 1.0 GiB).
     while (unit < units.length - 1 && (size >= base || Number(size.toFixed(1)) >= base)) {
       size /= base;
       unit++;
@@ -64,5 +64,5 @@ function scaled(value: number, base: number, plainBelow: number, units: string[]
 
 const two = (n: number) => String(n).padStart(2, "0");
 
-/** The spelling of Python and of C, which log scrapers know: "nan", "inf", "-inf". */
+/** Log scrapers know the spelling of Python and C: "nan", "inf", "-inf". */
 const spelled = (value: number) => Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";

@@ -1,7 +1,6 @@
-// How much memory this process may still take, and who says so: the machine, a control group (a job's, a container's; both
-// versions of them), or a limit of the process itself. Everything that asks for memory asks here.
+// Free memory is what the machine, the control groups (both versions) and the process's own limits leave.
 
-/** One limit: what it allows, and what is taken of it. Bytes. */
+/** Both numbers are bytes. */
 export interface Limit {
   readonly of: "machine" | "job" | "address space" | "data";
   readonly limit: number;
@@ -9,18 +8,17 @@ export interface Limit {
 }
 
 export interface MemoryFiles {
-  /** Linux's own files of this process and the machine. */
+  /** It is "/proc" outside of tests. */
   readonly proc: string;
 }
 
 const HERE: MemoryFiles = { proc: "/proc" };
 
-/** Bytes that may still be taken without anybody being killed or refused. */
+/** This many bytes can be taken before the kernel refuses or kills. */
 export const freeMemory = (places?: MemoryFiles): number => freeOf(tightestLimit(places));
 
 export const freeOf = ({ limit, used }: Limit): number => Math.max(0, limit - used);
 
-/** The limit that leaves least. */
 export function tightestLimit(places: MemoryFiles = HERE): Limit {
   const all = limitsOf(places);
   return all.reduce((least, one) => freeOf(one) < freeOf(least) ? one : least);
@@ -42,13 +40,13 @@ export function limitsOf({ proc }: MemoryFiles = HERE): Limit[] {
   ];
 }
 
-/** Memory that the machine would still find by moving what is not used to a disk. */
+/** The machine can free this much more by moving unused memory to a disk. */
 export const freeSwap = ({ proc }: MemoryFiles = HERE): number =>
   kib(readOr(`${proc}/meminfo`), "SwapFree") ?? 0;
 
 /**
- * How many processes the kernel has killed for memory until now, in this process's control groups and on the machine. Some
- * may be counted in several groups: what counts is whether there are more than before.
+ * It counts processes killed for memory in this process's control groups and on the machine. One kill may
+ * count several times: only growth matters.
  */
 export function killsForMemory(
   { proc }: MemoryFiles = HERE,
@@ -73,7 +71,7 @@ interface Group {
   readonly version: 1 | 2;
 }
 
-/** This process's own control group of memory and those above it: a limit holds for all that is below. */
+/** A limit of a group holds for all groups below it, so its ancestors count too. */
 function groupsOf(proc: string): Group[] {
   const own = readOr(`${proc}/self/cgroup`), mounts = readOr(`${proc}/self/mountinfo`).split("\n");
   const at = (
@@ -109,10 +107,10 @@ function foldersUp(point: string, path: string): string[] {
   return Array.from({ length: parts.length + 1 }, (_, depth) => [point, ...parts.slice(0, depth)].join("/"));
 }
 
-/** A group without a limit says a number of about 2^63. */
+/** A group without a limit shows a number of about 2^63. */
 const NO_LIMIT = 2 ** 60;
 
-/** The cache of files counts as used, and is given up when somebody wants the memory. */
+/** The file cache counts as used, but the kernel gives it up on demand. */
 const cacheOf = (stat: string, prefix: string): number =>
   (word(stat, `${prefix}active_file`) ?? 0) + (word(stat, `${prefix}inactive_file`) ?? 0);
 
@@ -123,7 +121,7 @@ function ofVersion1(folder: string): Limit[] {
   return [{ of: "job", limit, used: Math.max(0, count(`${folder}/memory.usage_in_bytes`, 0) - cache) }];
 }
 
-/** Beyond "high" a group is not killed, but held up until it hardly moves. */
+/** Above "high" the kernel throttles a group instead of killing it. */
 function ofVersion2(folder: string): Limit[] {
   const limit = Math.min(count(`${folder}/memory.max`), count(`${folder}/memory.high`));
   if (!(limit < NO_LIMIT)) return [];
@@ -131,7 +129,6 @@ function ofVersion2(folder: string): Limit[] {
   return [{ of: "job", limit, used: Math.max(0, count(`${folder}/memory.current`, 0) - cache) }];
 }
 
-/** "max", and a file that is not there, are no number. */
 function count(path: string, otherwise = Infinity): number {
   const text = readOr(path).trim();
   return /^\d+$/.test(text) ? Number(text) : otherwise;

@@ -5,8 +5,6 @@ import { type Refusal, refusalOf, UserError, whyRefused } from "./errors.ts";
 import { formatBytes } from "./format.ts";
 import { createHash } from "node:crypto";
 
-// Why something can't be written or read, as a sentence, and what the disk has room for.
-
 const NO_FOLDER = "a part of the path is a file, not a folder. Name another folder";
 const WHY: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full. Free some space there, and run the same command again",
@@ -18,7 +16,6 @@ const WHY: Readonly<Record<string, string>> = {
   EEXIST: NO_FOLDER,
 };
 
-/** Runs what writes at a path. */
 export const writing = <R>(path: string, act: () => R): R =>
   telling(
     act,
@@ -27,7 +24,6 @@ export const writing = <R>(path: string, act: () => R): R =>
       `${path} can't be written: ${WHY[refusal.code] ?? `${whyRefused(refusal)}. Name another folder`}.`,
   );
 
-/** Runs what reads at a path. */
 export const reading = <R>(path: string, act: () => R): R =>
   telling(
     act,
@@ -48,7 +44,7 @@ function telling<R>(act: () => R, kind: "usage" | "data", say: (refusal: Refusal
   }
 }
 
-/** Refuses before anything is written what the disk has no room for. The folder need not be there yet. */
+/** The folder need not exist yet. */
 export function checkDisk(what: string, folder: string, needed: number, advice: string): void {
   const free = freeAt(folder);
   if (free === undefined || needed <= free) return;
@@ -58,7 +54,7 @@ export function checkDisk(what: string, folder: string, needed: number, advice: 
   );
 }
 
-/** Bytes that are free where a folder is, or is going to be; undefined where nobody says. */
+/** The folder need not exist yet; undefined means that the system does not know. */
 export function freeAt(folder: string): number | undefined {
   let there = resolve(folder);
   while (!isThere(there) && dirname(there) !== there) there = dirname(there);
@@ -73,8 +69,6 @@ function isThere(path: string): boolean {
   }
 }
 
-// A file that is there complete or not at all, and its checksum.
-
 export interface Written {
   readonly bytes: number;
   readonly sha256: string;
@@ -82,7 +76,7 @@ export interface Written {
 
 export type Put = (bytes: Uint8Array) => void;
 
-/** Temporary file beside it, then fsync, rename, fsync of the folder. */
+/** It writes a temporary file, syncs it, renames it and syncs the folder. */
 export async function writeNew(path: string, fill: (put: Put) => void | Promise<void>): Promise<Written> {
   const file = openNew(path);
   try {
@@ -94,7 +88,7 @@ export async function writeNew(path: string, fill: (put: Put) => void | Promise<
   }
 }
 
-/** The same at once. `accept` may refuse what was written, by throwing. */
+/** `accept` may refuse the written file by throwing. */
 export function writeNewSync(
   path: string,
   fill: (put: Put) => void,
@@ -143,11 +137,10 @@ function openNew(path: string) {
   };
 }
 
-/** A small file, complete or not at all. */
 export const writeText = (path: string, text: string): Promise<Written> =>
   writeNew(path, (put) => put(new TextEncoder().encode(text)));
 
-/** The same where there is none yet; nothing where somebody was first. */
+/** Nothing happens where the file exists. */
 export function writeFirst(path: string, text: string): void {
   const temporary = temporaryFor(path);
   try {
@@ -155,7 +148,7 @@ export function writeFirst(path: string, text: string): void {
     try {
       Deno.linkSync(temporary, path); // fails where there is one, and is never seen half written
     } catch {
-      // Somebody was first, or the file system has no hard links: what is left is a rename.
+      // The file exists, or the file system has no hard links: a rename is what is left.
       if (sizeOf(path) < 0) writing(path, () => Deno.renameSync(temporary, path));
     }
   } finally {
@@ -163,11 +156,10 @@ export function writeFirst(path: string, text: string): void {
   }
 }
 
-/** With all the folders above it. */
 export const makeFolder = (path: string): void =>
   writing(path, () => Deno.mkdirSync(path, { recursive: true }));
 
-/** -1 where there is no such file. */
+/** -1 means that there is no such file. */
 export function sizeOf(path: string): number {
   try {
     return Deno.statSync(path).size;
@@ -176,7 +168,7 @@ export function sizeOf(path: string): number {
   }
 }
 
-/** Removes what processes that were killed left unfinished in a folder. */
+/** Killed processes leave unfinished files in a folder; this removes them. */
 export function tidy(folder: string): void {
   for (const { name } of Deno.readDirSync(folder)) {
     const target = /^\.(.+)\.tmp-/.exec(name)?.[1];
@@ -186,7 +178,6 @@ export function tidy(folder: string): void {
 
 const CHUNK = 4 << 20;
 
-/** A whole file in pieces. */
 export function eachChunk(path: string, use: Put): void {
   using file = reading(path, () => Deno.openSync(path));
   const chunk = new Uint8Array(CHUNK);

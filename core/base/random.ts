@@ -1,12 +1,12 @@
-// Random numbers as functions of a key: nothing to store, nothing to restore.
+// Random numbers are functions of a key: nothing is stored or restored.
 
 const MASK = (1n << 64n) - 1n;
 const GOLDEN = 0x9e3779b97f4a7c15n;
 
 /**
- * A 64-bit key for one random choice: `key(seed, "dropout", step, rank)`. Every part is mixed in with splitmix64's
- * finaliser, in order; "1" and 1 are different parts. The same parts give the same key on every machine.
- * (libtorch's CPU generator takes the low 32 bits of a seed, its CUDA generator all 64.)
+ * A 64-bit key for one random choice: `key(seed, "dropout", step, rank)`. splitmix64's finaliser mixes in
+ * each part in order; "1" and 1 differ. The key is the same on every machine. (libtorch's CPU generator takes
+ * the low 32 bits of a seed, its CUDA generator all 64.)
  */
 export function key(seed: number, ...parts: readonly (number | string)[]): bigint {
   let state = mix64(bitsOf(seed));
@@ -14,24 +14,23 @@ export function key(seed: number, ...parts: readonly (number | string)[]): bigin
   return state;
 }
 
-/** Uniform numbers in [0, 1) with 32 random bits, one for each whole number `i` from 0 to 2^53. */
+/** The numbers are in [0, 1) with 32 random bits, one for each whole number `i` from 0 to 2^53. */
 export function uniform(key: bigint): (i: number) => number {
   const [low, high] = halves(key);
   return (i) => hash(i, low, high) / 2 ** 32;
 }
 
-/** Uniform whole numbers in [0, count), one for each `i`. */
 export function uniformInt(key: bigint, count: number): (i: number) => number {
   const at = uniform(key);
   return (i) => Math.floor(at(i) * count);
 }
 
-/** The largest set that `permute` orders: positions are 32-bit integers. */
+/** Positions in `permute` are 32-bit integers. */
 export const MOST_POSITIONS = 2 ** 31 - 1;
 
 /**
- * A random bijection on [0, n), one position at a time, without a table. A Feistel network permutes the smallest
- * power of two that holds n; a value that falls outside goes through again (fewer than two rounds on average).
+ * It is a random bijection on [0, n) without a table. A Feistel network permutes the smallest power of two
+ * that holds n; a value outside goes through again (fewer than two rounds on average).
  */
 export function permute(n: number, key: bigint): (i: number) => number {
   if (!Number.isInteger(n) || n < 0 || n > MOST_POSITIONS) {
@@ -64,7 +63,7 @@ function hash(i: number, low: number, high: number): number {
   return mix32(mix32((i >>> 0) ^ low) ^ upper ^ high) >>> 0;
 }
 
-/** A 32-bit finaliser (lowbias32): each input bit flips each output bit with probability close to a half. */
+/** lowbias32: each input bit flips each output bit with a probability close to a half. */
 function mix32(x: number): number {
   x = Math.imul(x ^ (x >>> 16), 0x7feb352d);
   x = Math.imul(x ^ (x >>> 15), 0x846ca68b);
@@ -85,7 +84,7 @@ function hashText(text: string): bigint {
   return state;
 }
 
-/** A number's own 64 bits, so that fractions and negative numbers are parts like any other; -0 counts as 0. */
+/** Fractions and negative numbers are hashed by their 64 bits; -0 counts as 0. */
 function bitsOf(value: number): bigint {
   return new BigUint64Array(Float64Array.of(value + 0).buffer)[0];
 }

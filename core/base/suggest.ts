@@ -1,6 +1,5 @@
 // The nearest known name to one that was mistyped: "did you mean".
 
-/** The known name the user most likely meant, or null when none is near. */
 export function nearest(name: string, known: readonly string[]): string | null {
   const plain = (text: string) => text.toLowerCase().replaceAll(/[-_ ]/g, "");
   const wanted = plain(name);
@@ -15,13 +14,13 @@ export function nearest(name: string, known: readonly string[]): string | null {
   return longer.length === 1 ? longer[0] : null;
 }
 
-/** ` Did you mean "x"?`, or nothing: to be put after a sentence. */
+/** The result follows a sentence: ` Did you mean "x"?`, or nothing. */
 export function didYouMean(name: string, known: readonly string[]): string {
   const best = nearest(name, known);
   return best === null ? "" : ` Did you mean "${best}"?`;
 }
 
-/** Letters to insert, delete or replace, and neighbours to swap. */
+/** It counts inserted, deleted and replaced letters, and swapped neighbours. */
 function distance(a: string, b: string): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= a.length; i++) {

@@ -1,22 +1,19 @@
-// Threads of this program: how one is started and answers, and what two threads share: counters that go round, values
-// in a mailbox, and the reason why one of them failed.
+// Threads share counters that wrap round, a mailbox for values, and a note of the first failure.
 
-/** The scope of a thread's own module, which declares it: `declare const self: ThreadScope`. */
+/** A thread's module declares it: `declare const self: ThreadScope`. */
 export interface ThreadScope extends EventTarget {
   onmessage: ((event: MessageEvent) => void) | null;
   postMessage(message: unknown, transfer?: readonly ArrayBufferLike[]): void;
   close(): void;
 }
 
-/** A thread, as the one that started it sees it. */
 export interface Thread<Answer> {
   post(message: unknown): void;
-  /** The thread's next message. Rejects when the thread ends by an error. */
   next(): Promise<Answer>;
   end(): void;
 }
 
-/** Starts a thread, and gives it its options as the first message. */
+/** The first message holds the options. */
 export function startThread<Answer>(module: URL, name: string, options: unknown): Thread<Answer> {
   const worker = new Worker(module, { type: "module", name });
   const unread: Answer[] = [];
@@ -44,13 +41,13 @@ export function startThread<Answer>(module: URL, name: string, options: unknown)
   };
 }
 
-/** True when the counter has come to `number`. Counters are counted modulo 2^32, and nobody is 2^31 behind. */
+/** Counters wrap at 2^32, and no thread is 2^31 behind. */
 export const reached = (words: Int32Array, counter: number, number: number): boolean =>
   ((Atomics.load(words, counter) - number) | 0) >= 0;
 
-/** Room for one value in shared memory, as JSON behind its length. */
+/** Shared memory holds one value, as JSON behind its length. */
 export interface Mailbox {
-  /** False where the value is too large. */
+  /** False means that the value is too large. */
   put(value: unknown): boolean;
   take<T>(): T;
 }
@@ -72,13 +69,13 @@ export function openMailbox(shared: SharedArrayBuffer, at: number, size: number)
   };
 }
 
-/** The first reason why a thread failed, in shared memory. */
+/** Shared memory holds the first reason why a thread failed. */
 export interface FailureNote {
   write(sentence: string): void;
   read(): string | null;
 }
 
-/** Bytes that a note takes, with a zero behind its text. */
+/** A note takes this many bytes, with a zero behind its text. */
 export const NOTE_BYTES = 4096;
 
 /** `words[flag]` becomes 1 when the note is written. */

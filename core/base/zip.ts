@@ -1,26 +1,24 @@
-// Reads a zip file's directory and entries by position, and refuses a file that lies. The format's numbers are here
-// for the writer too.
+// A zip file's directory and entries are read by position, and contradictions are refused. The writer shares
+// the format's numbers.
 import { createHash } from "node:crypto";
 import { constants, crc32, inflateRawSync } from "node:zlib";
 import { damaged, type FileBytes } from "./file_bytes.ts";
-
-// The numbers of the zip format that reader and writer share.
 
 export const LOCAL = { signature: 0x04034b50, bytes: 30 };
 export const CENTRAL = { signature: 0x02014b50, bytes: 46 };
 export const END = { signature: 0x06054b50, bytes: 22 };
 export const END64 = { signature: 0x06064b50, bytes: 56 };
 export const LOCATOR64 = { signature: 0x07064b50, bytes: 20 };
-/** The extra field that holds 64-bit sizes. */
+/** This extra field holds 64-bit sizes. */
 export const EXTRA64 = 0x0001;
-/** The extra field of padding that torch.save uses ("FB"), so that data can be aligned for mmap. */
+/** torch.save pads with this extra field ("FB"), so that data can be aligned for mmap. */
 export const EXTRA_PADDING = 0x4246;
 export const MAX16 = 0xffff;
 export const MAX32 = 0xffffffff;
 export const STORED = 0;
 const DEFLATED = 8;
 const FLAG_ENCRYPTED = 1;
-/** Big enough to be fast, small enough to stay in the processor's cache between checksum and write. */
+/** A chunk stays in the processor's cache between checksum and write. */
 export const CHUNK_BYTES = 256 << 10;
 
 export interface ZipEntry {
@@ -30,26 +28,25 @@ export interface ZipEntry {
   readonly method: number;
   readonly crc: number;
   readonly headerOffset: number;
-  /** The start of the next entry (or the directory): this entry's data ends before it. */
+  /** The data ends before this offset: the start of the next entry or the directory. */
   readonly limit: number;
 }
 
 export interface ZipReader {
   readonly entries: ReadonlyMap<string, ZipEntry>;
-  /** Part of an entry. The checksum is compared when the whole entry is asked for. */
+  /** Only reading the whole entry compares the checksum. */
   read(entry: ZipEntry, offset?: number, length?: number): Uint8Array<ArrayBuffer>;
-  /** The beginning of an entry, without unpacking the rest of it; no checksum is compared. */
+  /** It reads the beginning without unpacking the rest or comparing a checksum. */
   peek(entry: ZipEntry, length: number): Uint8Array<ArrayBuffer>;
-  /** The offset in the file at which the entry's bytes begin. */
   startOf(entry: ZipEntry): number;
-  /** Compares the checksum of one entry, in small pieces; and its SHA-256, where one is given. */
+  /** It compares the checksum in small pieces, and the SHA-256 where one is given. */
   verify(entry: ZipEntry, sha256?: string): void;
 }
 
-// Deflate reaches 1032:1; weights reach about 1.1:1. Above this, an entry is a bomb or not worth the risk.
+// Deflate reaches 1032:1, weights about 1.1:1. An entry above this ratio is a bomb or not worth the risk.
 const MAX_RATIO = 200;
 const SMALL_BYTES = 1 << 20;
-// Bytes of memory that an entry of the directory takes, and that any directory may take.
+// Each entry of the directory takes this much memory, and no directory may take more than the second.
 const ENTRY_MEMORY = 400;
 const SMALL_DIRECTORY = 20 << 20;
 
@@ -59,7 +56,7 @@ export function isZip(file: FileBytes): boolean {
 
 export function openZip(file: FileBytes): ZipReader {
   const entries = readDirectory(file);
-  // Per entry, found on first use: it takes a read of the entry's own header.
+  // The start takes a read of the entry's own header, so it is found on first use.
   const starts = new Map<ZipEntry, number>();
   const startOf = (entry: ZipEntry): number => {
     let start = starts.get(entry);
@@ -69,7 +66,7 @@ export function openZip(file: FileBytes): ZipReader {
   const inflate = (entry: ZipEntry): Uint8Array<ArrayBuffer> => {
     const packed = file.read(startOf(entry), entry.packedSize);
     try {
-      // One byte above the promise is enough to see that the promise was wrong.
+      // One byte above the promised size shows that the promise was wrong.
       const bytes = inflateRawSync(packed, { maxOutputLength: entry.size + 1 });
       if (bytes.byteLength === entry.size) {
         return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, entry.size);
@@ -188,7 +185,7 @@ function readEntry(
     view.getUint32(at + 42, true),
   ];
   if (size === MAX32 || packedSize === MAX32 || headerOffset === MAX32) {
-    // The 64-bit field holds only those numbers that did not fit, in this order.
+    // The 64-bit field holds only the numbers that did not fit, in this order.
     let wide = findExtra64(view, nameAt + nameBytes, extraBytes);
     const take = (fallback: number): number => {
       if (fallback !== MAX32) return fallback;
@@ -251,7 +248,6 @@ function withoutOverlaps(
   return entries;
 }
 
-/** The directory's place and size, from the record at the end of the file. */
 function findDirectory(file: FileBytes): { offset: number; bytes: number; count: number } {
   const tailBytes = Math.min(file.size, END.bytes + MAX16);
   const tailAt = file.size - tailBytes;
@@ -284,7 +280,7 @@ function findDirectory(file: FileBytes): { offset: number; bytes: number; count:
   return { count, bytes, offset };
 }
 
-/** An entry's data begins after its own header, whose extra field may differ from the directory's. */
+/** The entry's own extra field may differ from the directory's. */
 function dataStart(file: FileBytes, entry: ZipEntry): number {
   const header = viewOf(file.read(entry.headerOffset, LOCAL.bytes));
   const start = entry.headerOffset + LOCAL.bytes + header.getUint16(26, true) + header.getUint16(28, true);
@@ -298,7 +294,7 @@ function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** A name out of a file, safe to print. */
+/** Names come out of the file, so they are made safe to print. */
 function show(name: string): string {
   return JSON.stringify(name.length > 100 ? name.slice(0, 100) + "..." : name);
 }

@@ -1,13 +1,10 @@
-// Data files: opened for one look, or kept open and read by rows while training goes on, when they have to stay as
-// they were.
+// Data files are opened for one look, or kept open and read by rows during training, when they have to stay
+// as they were. Every fault is of the kind "data".
 import { FileBytes } from "../base/file_bytes.ts";
 import { UserError } from "../base/errors.ts";
 import { closeFile, openForReading, pread } from "../../ffi/libc.ts";
 import { type FileMark, type FileRows, type ReadsRows, swapBytes } from "./columns/rows.ts";
 
-// Data files by position, in the voice of data: every fault is of the kind "data".
-
-/** Runs `use` with a way to open files; all of them are closed when it ends. */
 export function withFiles<R>(use: (open: (path: string) => FileBytes) => R): R {
   const files = new Map<string, FileBytes>();
   try {
@@ -32,7 +29,6 @@ export function isFolder(path: string): boolean {
   }
 }
 
-/** The names in a folder, sorted. */
 export function namesIn(folder: string): string[] {
   try {
     return [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
@@ -41,8 +37,7 @@ export function namesIn(folder: string): string[] {
   }
 }
 
-// A data file that is read a piece at a time while training goes on: it has to stay as it was when the data was
-// opened.
+// The mark shows whether a file changed since the data was opened.
 
 export function markOf(path: string): FileMark {
   const { size, mtime } = Deno.statSync(path);
@@ -50,7 +45,7 @@ export function markOf(path: string): FileMark {
 }
 
 export interface OpenFile {
-  /** All of `into` from `offset` on. */
+  /** It fills all of `into`. */
   read(into: Uint8Array, offset: number): void;
   close(): void;
 }
@@ -101,9 +96,7 @@ const REASONS: Readonly<Record<number, string>> = {
 const unreadable = (path: string, error: number) =>
   new UserError("data", `${path} can't be read: ${REASONS[error] ?? `error ${error} of the system`}.`);
 
-// Rows that lie in a file as they are.
-
-/** `width` is the bytes of an element; the file stays its opener's to close. */
+/** `width` is the bytes of an element; the opener closes the file. */
 export function openFileRows(rows: FileRows, width: number, file: OpenFile): ReadsRows {
   const placeOf = placer(rows);
   return {
@@ -121,7 +114,7 @@ const placer = ({ begin, step, blocks }: FileRows) =>
 
 const BLOCK = 8 * 2 ** 20;
 
-/** All rows: what lies between them is skipped in memory, as a read for each would take longer. */
+/** Gaps are skipped in memory, as a read for each row would take longer. */
 export function readAllRows(rows: FileRows, count: number, width: number): Uint8Array {
   const { bytes, step, blocks } = rows;
   const values = new Uint8Array(count * bytes);

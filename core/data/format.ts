@@ -1,5 +1,5 @@
-// Format: all that the program knows about one kind of data. formats.ts lists them, and every reader of data (training,
-// inspect, pack, messages about kinds) goes by that list.
+// A Format is all that the program knows about one kind of data. Every reader of data goes by the list in
+// formats.ts.
 import type { Config } from "../settings/settings.ts";
 import type { Column, Table } from "./columns/columns.ts";
 import type { Preview } from "./preview/preview.ts";
@@ -8,45 +8,41 @@ import type { Source } from "./source.ts";
 export interface DataRequest {
   readonly data: Config["data"];
   readonly training: Pick<Config["training"], "seed" | "loss" | "ignore_index"> & {
-    /** True where samples are looked at and not trained with: nothing is random. */
+    /** Samples are only looked at: nothing is random. */
     readonly plain?: boolean;
-    /** True where the targets are not used: the data need not have them. */
+    /** The data need not have targets. */
     readonly withoutTargets?: boolean;
   };
   readonly model: Config["model"];
 }
 
-/** The samples of a data set, as training sees them. */
 export interface Sources {
   readonly train: Source;
   readonly val: Source | null;
   readonly notes: readonly string[];
 }
 
-/** Named columns of a file, which is open while they are used. */
+/** The file is open while the columns are used. */
 export interface TableFile<C extends Column = Column> extends Table<C> {
-  /** A word for people: "npz archive". */
   readonly kind: string;
-  /** More to show of the file. */
   readonly facts?: Preview["facts"];
 }
 
 export interface Format {
-  /** How the names of its files end, in lower case. */
   readonly endings: readonly string[];
-  /** How `auto` finds the kind in a folder, and what such a folder has in it, for a message. */
+  /** `auto` detects the kind by its folder; messages say what such a folder has. */
   readonly folder?: { readonly has: string; readonly detect: (path: string) => boolean };
-  /** The file or folder that `data.data_path` names, for messages; null where data makes itself and refuses a path, "" where it may do either. */
+  /** Messages show what `data.data_path` names; null refuses a path, "" allows none. */
   readonly path: string | null;
-  /** True where targets are chosen by their names. A table's always are. */
+  /** Targets are chosen by name, as in every table. */
   readonly namesTargets?: boolean;
-  /** Brings the modules that read it into this thread; must have come to its end before `open`. */
+  /** It loads the reader's modules into this thread, and must end before `open`. */
   reader?(data: Pick<Config["data"], "data_path" | "external_files">): Promise<unknown>;
   open(request: DataRequest): Sources;
-  /** For data of named columns: what `inspect` shows, and what `pack` writes as npz. */
+  /** `inspect` shows the columns, and `pack` writes them as npz. */
   table?<R>(path: string, use: (table: TableFile) => R): R;
-  /** Shows the data to `inspect`, where it is no table; left out where there is nothing to see. */
+  /** It is for data that is no table; without it there is nothing to see. */
   preview?<R>(path: string, use: (preview: Preview) => R): R | Promise<R>;
-  /** Single files that `inspect` shows although training reads them by their folder. */
+  /** `inspect` shows these files although training reads their folder. */
   readonly previews?: RegExp;
 }

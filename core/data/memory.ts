@@ -1,4 +1,4 @@
-// Data held in memory: a source of tensors, and how much memory data may take on this machine.
+// A source of tensors holds its data in memory; this file decides how much memory data may take.
 import { isFloating } from "../../ffi/dtype.ts";
 import { tensor, toNumbers } from "../../ffi/make.ts";
 import { allTrue, amin, indexSelect, isfinite, reshape, toDtype } from "../../ffi/ops.ts";
@@ -10,11 +10,11 @@ import { freeMemory } from "../base/memory.ts";
 
 /** Samples held in memory: one tensor a field. */
 export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
-  /** Rows along the first dimension; kept for as long as the program runs. */
+  /** Rows are along the first dimension, and stay for as long as the program runs. */
   readonly input: Tensor;
-  /** As many rows as the input has. */
+  /** The target has as many rows as the input. */
   readonly target: Tensor;
-  /** The row of each sample, by somebody who knows that these are finite; all rows, which are checked, where left out. */
+  /** Each sample's row, known to be finite; by default all rows, which are checked. */
   readonly rows?: Int32Array;
 }
 
@@ -41,7 +41,7 @@ export function memorySource(data: InMemory): Source {
 export const indexTensor = (ids: Ids): Tensor =>
   tensor(ids instanceof Int32Array ? ids : Int32Array.from(ids));
 
-/** Refuses a field with NaN or infinity in it, naming the first such sample. */
+/** The message names the first sample with NaN or infinity. */
 export function checkFinite(source: string, field: string, values: Tensor): void {
   if (!isFloating(values.dtype)) return;
   scope(() => {
@@ -59,14 +59,12 @@ export function checkFinite(source: string, field: string, values: Tensor): void
   });
 }
 
-// How much memory data may take on this machine, and the sentence where it would take more.
-
-/** Half of what is free: the other half is for the model, the optimizer and whoever else is there. */
+/** The other half of free memory is for the model, the optimizer and other programs. */
 const SHARE = 0.5;
-/** The share of free memory that data takes by itself: other ranks of this machine hold theirs beside it. */
+/** Data takes this share of free memory by default: other ranks of this machine hold theirs too. */
 const QUARTER = 0.25;
 
-/** Refuses data that doesn't fit, before any of it is read. `samples` is how many it has, where that is known. */
+/** Data that does not fit is refused before it is read. */
 export function checkRoom(
   what: string,
   bytes: number,
@@ -86,7 +84,7 @@ export function checkRoom(
   );
 }
 
-/** True where data is held in memory: as the user says (data.in_memory), or by what is free. */
+/** data.in_memory decides, or free memory. */
 export function heldInMemory(mode: "auto" | "yes" | "no", bytes: number, free = freeMemory()): boolean {
   return mode === "auto" ? bytes <= QUARTER * free : mode === "yes";
 }

@@ -1,4 +1,3 @@
-// data.type -> the sources to train and validate with.
 import type { Config } from "../settings/settings.ts";
 import { DATA_KIND_NAMES, type DataKind } from "../settings/formats.ts";
 import { didYouMean } from "../base/suggest.ts";
@@ -15,14 +14,13 @@ import type { Normalisation } from "./transforms/values.ts";
 import { userData } from "./user/data.ts";
 
 export interface Opened extends Sources {
-  /** Null where nothing is normalised. */
   readonly normalisation: Normalisation | null;
   readonly notes: readonly string[];
 }
 
 /**
- * Draws from libtorch's default generator: seed it again before a model is initialised. Unless `quiet`, long work on
- * the way says how far it is.
+ * It draws from libtorch's default generator: seed it again before a model is initialised. Long work shows
+ * progress unless `quiet`.
  */
 export function openData(
   data: Config["data"],
@@ -50,7 +48,7 @@ export function openData(
   };
 }
 
-/** Changes these settings so that samples come as they are stored: nothing is random, nothing is normalised. */
+/** Nothing is random or normalised. */
 export const asStored = (data: Config["data"]): Config["data"] => ({
   ...data,
   normalise: "none",
@@ -66,7 +64,7 @@ export const asStored = (data: Config["data"]): Config["data"] => ({
   one_hot: false,
 });
 
-/** How many, and hashes of both orders: the same samples in the same order have the same. */
+/** The same samples in the same order have the same hashes. */
 function samplesNote(train: Source, val: Source | null, shuffle: boolean, seed: number): string {
   const orderText = ({ length, indices }: Source, shuffled: boolean) =>
     `(order ${orderHash(order(length, seed, 0, shuffled), indices)})`;
@@ -76,7 +74,7 @@ function samplesNote(train: Source, val: Source | null, shuffle: boolean, seed: 
   return `Samples: ${train.length} to train with ${orderText(train, shuffle)}, ${held}`;
 }
 
-/** Must have come to its end before the data is opened. */
+/** It must end before the data is opened. */
 export async function loadReader(data: Config["data"]): Promise<void> {
   if (data.code === "") await formatOf(data).reader?.(data);
 }
@@ -111,7 +109,8 @@ function openSources(request: DataRequest): Sources {
 
 function checkPath(kind: DataKind, { path: needed }: Format, path: string): void {
   if (needed === null && path !== "") {
-    // A preset may have chosen the type: training on made-up data instead of the user's would be a bad surprise.
+    // A preset may have chosen the type: training on made-up data instead of the user's would be a bad
+    // surprise.
     throw new UserError(
       "usage",
       `data.type is ${kind}, which makes its own data, but --data-path is ${path}: ` +
@@ -125,7 +124,6 @@ function checkPath(kind: DataKind, { path: needed }: Format, path: string): void
 
 const endings = () => DATA_KIND_NAMES.flatMap((kind) => FORMATS[kind].endings);
 
-/** True where a file's name says that it is data: to train with, or to be looked at. */
 export const isNamedAsData = (path: string): boolean =>
   endings().some((ending) => path.toLowerCase().endsWith(ending)) ||
   Object.values(FORMATS).some(({ previews }) => previews?.test(path));

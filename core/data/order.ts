@@ -1,35 +1,32 @@
-// The order of the samples of an epoch, the split into training and validation, and the part of each batch that a
-// rank takes.
+// Each rank computes which samples it takes and when from the seed, epoch and position.
 import { key, permute } from "../base/random.ts";
 import type { Part } from "./source.ts";
-
-// Each rank computes which samples it sees and when: functions of (seed, epoch, position).
 
 /** The order of one epoch. */
 export interface Order {
   /** Samples of an epoch. */
   readonly length: number;
-  /** The sample at a position from 0 to length - 1. */
+  /** Positions go from 0 to length - 1. */
   at(position: number): number;
 }
 
-/** The order of this epoch: a permutation that the seed and the epoch alone decide, or 0, 1, 2, ... without `shuffle`. */
+/** The seed and the epoch alone decide the permutation; without `shuffle` it is 0, 1, 2, .... */
 export function order(length: number, seed: number, epoch: number, shuffle: boolean): Order {
   return { length, at: shuffle ? permute(length, key(seed, "order", epoch)) : (position) => position };
 }
 
-/** Where a rank's slice of a global batch lies: `first` is the batch's place in the epoch, the others are within it. */
+/** `first` is the batch's place in the epoch; the others are within the batch. */
 export interface GlobalRange {
   readonly first: number;
-  /** Samples of the whole batch: fewer in the last one of an epoch. */
+  /** The last batch of an epoch may have fewer. */
   readonly count: number;
   readonly from: number;
   readonly to: number;
 }
 
 /**
- * A rank takes a contiguous slice of global batch `index` of an epoch. All ranks' slices together are the same samples
- * in the same order, whatever the number of ranks; their sizes differ by at most one.
+ * All ranks' slices make up the same samples in the same order for any number of ranks; their sizes differ by
+ * at most one.
  */
 function globalRange(
   { length }: Order,
@@ -64,8 +61,8 @@ export interface Split {
 }
 
 /**
- * Divides the samples 0 to total - 1 at random into two disjoint sets, each in ascending order; a function of the
- * seed alone. `part` is the share to validate with, or the most samples of each set.
+ * The two sets are disjoint and ascending, a function of the seed alone. `part` is validation's share, or the
+ * most samples of each set.
  */
 export function splitIndices(
   total: number,
@@ -80,7 +77,7 @@ export function splitIndices(
   return { train: take(val, train), val: take(0, val) };
 }
 
-/** How many samples a share is: at least one on either side, where there are two to divide. */
+/** Either side has at least one sample, where there are two. */
 export function heldOut(total: number, share: number): number {
   return share === 0 || total < 2 ? 0 : Math.min(Math.max(Math.round(total * share), 1), total - 1);
 }
@@ -88,8 +85,8 @@ export function heldOut(total: number, share: number): number {
 const POSITIONS_HASHED = 1024;
 
 /**
- * Eight hex digits that tell two orders apart, from their length and positions spread over all of it: for printing.
- * `indices` are the samples of the data that the order is of, where those are not all.
+ * Eight hex digits tell two orders apart, by their length and a spread of positions. `indices` maps the order
+ * to the data's samples.
  */
 export function orderHash(order: Order, indices: Int32Array | null = null): string {
   const count = Math.min(order.length, POSITIONS_HASHED);
@@ -100,16 +97,15 @@ export function orderHash(order: Order, indices: Int32Array | null = null): stri
   return (key(order.length, ...seen) & 0xffffffffn).toString(16).padStart(8, "0");
 }
 
-// One optimizer step's samples, cut into parts. Where samples are mixed in pairs, a part also reads the one or two
-// that its own are paired with across its ends.
+// Where samples are mixed in pairs, a part also reads the one or two mates across its ends.
 
 export interface Cut {
-  /** Samples of a step over all ranks, and of one part. */
+  /** The samples of a step over all ranks, and of one part. */
   readonly global: number;
   readonly micro: number;
 }
 
-/** The parts of this rank's slice of global batch `step` of an epoch. */
+/** The parts belong to this rank's slice of global batch `step`. */
 export function partsOf(
   order: Order,
   step: number,
@@ -130,7 +126,7 @@ export function partsOf(
   return parts;
 }
 
-/** The parts of these virtual shards, of all that a global batch is cut into. */
+/** The parts belong to these virtual shards of a global batch. */
 export function partsOfShards(
   order: Order,
   step: number,
@@ -151,7 +147,10 @@ function plain(order: Order, first: number, from: number, to: number, epoch: num
   return { epoch, ids, count: ids.length, mates: null };
 }
 
-/** Positions 0 and 1 of a global batch are a pair, 2 and 3, and so on, wherever it is cut; a last one alone has none. */
+/**
+ * Positions 0 and 1 of a global batch are a pair, 2 and 3, and so on, wherever it is cut; a last one alone
+ * has none.
+ */
 function paired(
   order: Order,
   first: number,

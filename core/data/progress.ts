@@ -1,4 +1,4 @@
-// Where a long piece of work stands, with the time that remains: a live line, or now and then a plain one.
+// Progress shows the remaining time: a live line, or a plain one now and then.
 import { formatDuration, formatRate } from "../base/format.ts";
 import type { Progress } from "./formats/packed/write.ts";
 
@@ -12,7 +12,6 @@ export interface ProgressOptions {
   readonly now?: () => number;
 }
 
-/** `verb` as in "Packing". */
 export function openProgress(verb: string, options: ProgressOptions = {}) {
   const now = options.now ?? (() => performance.now());
   const write = options.write ?? ((text) => void Deno.stdout.writeSync(new TextEncoder().encode(text)));
@@ -28,7 +27,6 @@ export function openProgress(verb: string, options: ProgressOptions = {}) {
       const line = progressLine(verb, at, (time - began) / 1000);
       write(live ? ERASE + line : line + "\n");
     },
-    /** Takes the live line away. */
     clear(): void {
       if (drawn) write(ERASE);
       drawn = false;
@@ -36,7 +34,7 @@ export function openProgress(verb: string, options: ProgressOptions = {}) {
   };
 }
 
-/** Samples of an earlier run say nothing about the rate. */
+/** Samples of an earlier run do not count for the rate. */
 export function progressLine(verb: string, { done, kept, total }: Progress, seconds: number): string {
   const rate = (done - kept) / seconds;
   const left = rate > 0 && Number.isFinite(rate)

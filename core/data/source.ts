@@ -1,5 +1,5 @@
-// Source: what every kind of data looks like to training, whether its samples are in memory or stay in their files
-// until loader threads read them.
+// Training sees every kind of data as a Source, whether its samples are in memory or loader threads read
+// them.
 import type { DType } from "../../ffi/dtype.ts";
 import { borrowBytes, toNumbers, uninitialised } from "../../ffi/make.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
@@ -9,30 +9,28 @@ import type { ReaderSpec, Threaded } from "./reading/reader.ts";
 import type { Normalisation } from "./transforms/values.ts";
 import { openPipeline, type Pipeline } from "./reading/pipeline.ts";
 
-// Source: what every kind of data looks like to training.
-
 /** Numbers of samples. */
 export type Ids = readonly number[] | Int32Array;
 
 /** The rows of one pass through the model. */
 export interface Part {
-  /** The epoch whose random choices they are seen with. */
+  /** Random choices depend on this epoch. */
   readonly epoch: number;
-  /** The samples to read: the batch's own, then any that they are only mixed with. */
+  /** The batch's own samples come first, then those that are only mixed with them. */
   readonly ids: Int32Array;
-  /** How many of them the batch has. */
+  /** The batch has this many of them. */
   readonly count: number;
-  /** For each sample of the batch, where in `ids` the one is that it is mixed with; null where nothing is mixed. */
+  /** Each sample's mate, as a place in `ids`; null where nothing is mixed. */
   readonly mates: Int32Array | null;
-  /** The virtual shard of the global batch that it is a part of, where there are some. */
+  /** The part's virtual shard of the global batch. */
   readonly shard?: number;
 }
 
 /** The name, shape and type of an input or a target. */
 export interface Field {
-  /** In the data, for messages. */
+  /** Messages use the data's name. */
   readonly name: string;
-  /** The shape of one sample's. */
+  /** The shape of one sample. */
   readonly shape: readonly number[];
   /** The type of its numbers. */
   readonly dtype: DType;
@@ -40,51 +38,54 @@ export interface Field {
 
 /** Samples and their targets, one row each. */
 export interface Batch {
-  /** (samples, ...), as the model is given it. */
+  /** (samples, ...) */
   readonly input: Tensor;
-  /** (samples, ...) as the model should answer, or (samples) of classes. */
+  /** (samples, ...), or (samples) for classes. */
   readonly target: Tensor;
 }
 
 /** Samples to train or to validate with, by number, and how they become batches. */
 export interface Source {
-  /** For messages: the path and the part, most often. */
+  /** Messages use the path and the part, most often. */
   readonly name: string;
-  /** Samples there are. */
+  /** The number of samples. */
   readonly length: number;
-  /** The input of a finished batch. */
+  /** The finished batch has this input. */
   readonly input: Field;
-  /** The target of a finished batch, which the loss compares with. */
+  /** The loss compares with this target of a finished batch. */
   readonly target: Field;
-  /** The facts that a model is made from. */
+  /** A model is made from these facts. */
   readonly facts: Facts;
-  /** The normalisation that is usual for data of this kind. */
+  /** Data of this kind is usually normalised so. */
   readonly usual?: Normalisation;
-  /** The numbers of these samples in the data, in their order; left out where they are all of it. */
+  /** The samples' numbers in the data, in order; all of it by default. */
   readonly indices?: Int32Array | null;
   /** The names of the classes, or of the target's numbers. */
   readonly names?: readonly string[];
-  /** The scale of the target's numbers: value in its own units = std * number + mean, target by target. */
+  /** The target's own units are std * number + mean, target by target. */
   readonly units?: Normalisation;
-  /** The first sample's target, of a map its mean: near to all of them, and the same to all ranks. Of numbers alone. */
+  /**
+   * The first sample's target (of a map its mean) is near to all of them, and the same to all ranks. Numbers
+   * only.
+   */
   readonly reference?: readonly number[];
-  /** The part's rows as they are held or stored, on the host; the tensors belong to the caller's scope. */
+  /** The part's rows are as held or stored, on the host; the tensors belong to the caller's scope. */
   raw(part: Part): Batch;
-  /** From raw rows, on whatever device, to the batch that the model sees. Its random choices are keyed. */
+  /** Raw rows, on any device, become the batch that the model sees. Random choices are keyed. */
   finish(raw: Batch, part: Part): Batch;
-  /** Present where threads can read the raw rows. */
+  /** Threads can read the raw rows. */
   readonly threaded?: Threaded;
-  /** True where `finish` makes of each byte a float that depends on the byte and its channel alone. */
+  /** `finish` makes of each byte a float that depends on the byte and its channel alone. */
   readonly bytewise?: boolean;
-  /** For a model on the CPU: the same batches, of rows that threads have finished as far as they can. */
+  /** A model on the CPU gets the same batches, of rows that threads have finished as far as they can. */
   readonly host?: Source;
-  /** Bad samples that raw() passed over so far; absent where there can be none. */
+  /** It counts bad samples that raw() passed over; absent where there can be none. */
   passedOver?(): number;
-  /** Describes the samples in one line. */
+  /** One line about the samples. */
   describe(): string;
 }
 
-/** Makes a part of samples that nothing is mixed with. */
+/** A part of samples that are not mixed. */
 export const plainPart = (ids: Ids, epoch = 0): Part => ({
   epoch,
   ids: ids instanceof Int32Array ? ids : Int32Array.from(ids),
@@ -96,7 +97,7 @@ export const plainPart = (ids: Ids, epoch = 0): Part => ({
 export const batchOf = (source: Source, part: Part): Batch =>
   scope(() => source.finish(source.raw(part), part));
 
-/** The parts from which `source` makes a Source; names that both have mean the same. */
+/** `source` makes a Source from these; shared names mean the same. */
 export interface SourceParts {
   /** The name in messages. */
   readonly name: string;
@@ -106,11 +107,11 @@ export interface SourceParts {
   readonly task: Facts["task"];
   /** Classes, numbers to predict, or tokens in the vocabulary. */
   readonly outputs: number;
-  /** True where the data have inputs alone. */
+  /** The data have inputs alone. */
   readonly targetless?: boolean;
-  /** The fields' names, for messages; "input" and "target" where left out. */
+  /** Messages name the fields "input" and "target" by default. */
   readonly fields?: readonly [input: string, target: string];
-  /** The samples in one line. */
+  /** One line about the samples. */
   readonly description: string;
   /** The numbers of these samples in the data. */
   readonly indices?: Source["indices"];
@@ -118,17 +119,17 @@ export interface SourceParts {
   readonly names?: Source["names"];
   /** The scale of the target's numbers. */
   readonly units?: Source["units"];
-  /** The normalisation that is usual for data of this kind. */
+  /** Data of this kind is usually normalised so. */
   readonly usual?: Normalisation;
-  /** The columns of an input that is a table. */
+  /** A table's input has columns. */
   readonly columns?: Pick<Facts["input"], "columns" | "flat">;
-  /** Runs in a scope of its own: only the batch outlives it. The epoch matters where random choices are made. */
+  /** It runs in a scope of its own: only the batch outlives it. Random choices depend on the epoch. */
   raw(ids: Ids, epoch: number): Batch;
-  /** Makes the model's batch of it; the raw rows themselves where left out. */
+  /** It makes the model's batch; the raw rows by default. */
   finish?(raw: Batch): Batch;
 }
 
-/** A source from its parts; what a batch of one looks like is the one truth about the fields. */
+/** Makes a source; a batch of one sample decides the fields' shapes and types. */
 export function source(parts: SourceParts): Source {
   const { name, length, task, outputs, targetless, fields, description, indices, names, units, usual } =
     parts;
@@ -179,7 +180,7 @@ export function answerText(task: Facts["task"], outputs: number, shape: readonly
   }
 }
 
-/** The mean of one sample's target along its own axis, 0 where that is no number. */
+/** A sample's target has its mean along each axis; NaN counts as 0. */
 function centresOf(target: Tensor): number[] {
   const all = toNumbers(target), count = target.shape[1] ?? 1, each = all.length / count;
   return Array.from({ length: count }, (_, k) => {
@@ -188,15 +189,15 @@ function centresOf(target: Tensor): number[] {
   });
 }
 
-// A source whose samples stay in their files until they are wanted.
+// Threads read the samples of such a source from their files.
 
 export interface ThreadedParts {
   readonly name: string;
-  /** Samples, and where each is in the files; null where that is its own number. */
+  /** The number of samples. */
   readonly length: number;
   readonly indices: Int32Array | null;
   readonly reader: ReaderSpec;
-  /** One stored input, and its target. */
+  /** One stored input and its target. */
   readonly stored: Field;
   readonly target: Field;
   readonly bad: "fail" | "skip";
@@ -224,7 +225,7 @@ export function threadedSource(parts: ThreadedParts): Source {
   return { ...made, threaded, passedOver, bytewise: parts.bytewise };
 }
 
-/** Reads the rows in the thread that asks; what it opens for that stays open for as long as the program runs. */
+/** The calling thread reads; what it opens stays open for as long as the program runs. */
 export function readRows(threaded: Threaded): Required<Pick<Source, "raw" | "passedOver">> {
   let passed = 0;
   let pipeline: Pipeline | null = null;
@@ -252,7 +253,6 @@ export function readRows(threaded: Threaded): Required<Pick<Source, "raw" | "pas
   return { raw, passedOver: () => passed };
 }
 
-/** In memory that threads share. */
 function shared(indices: Int32Array): Int32Array {
   if (indices.buffer instanceof SharedArrayBuffer) return indices;
   const copy = new Int32Array(new SharedArrayBuffer(indices.byteLength));

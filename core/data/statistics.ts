@@ -1,5 +1,4 @@
-// Statistics of the training samples: measured in one pass, and remembered beside the data under a hash of what they
-// are of.
+// The training samples are measured in one pass; a hash of what they are keeps the result beside the data.
 import { constant, sub, toBigInts, toNumbers } from "../../ffi/make.ts";
 import { amax, amin, div, isfinite, reshape, square, sumDim, toDtype } from "../../ffi/ops.ts";
 import { isFloating } from "../../ffi/dtype.ts";
@@ -14,19 +13,16 @@ import { isFolder } from "./files.ts";
 import { formatDuration, formatPlural } from "../base/format.ts";
 import { openProgress } from "./progress.ts";
 
-// Mean, spread and range of each channel, as sums of parts.
-
-/** The moments of all values so far, one number a channel. Plain data: it can be sent and written down. */
 export interface Moments {
   readonly count: number;
   readonly mean: readonly number[];
-  /** Sum of squares about the mean. */
+  /** Squares are about the mean. */
   readonly squares: readonly number[];
   readonly min: readonly number[];
   readonly max: readonly number[];
 }
 
-/** Adds two up after Chan, Golub and LeVeque: no large sums are subtracted, so a mean of 1e6 costs no digits. */
+/** Chan, Golub and LeVeque's update subtracts no large sums, so a mean of 1e6 costs no digits. */
 function mergeTwo(a: Moments, b: Moments): Moments {
   if (a.count === 0) return b;
   if (b.count === 0) return a;
@@ -41,16 +37,14 @@ function mergeTwo(a: Moments, b: Moments): Moments {
   };
 }
 
-/** In the order given: the same parts give the same bits. */
+/** The same parts in the same order give the same bits. */
 export const mergeMoments = (parts: readonly Moments[]): Moments => parts.reduce(mergeTwo);
 
-/** The deviation of the values themselves, not of what they were drawn from: numpy's default. */
+/** It divides by the count, as numpy does by default. */
 export const deviations = ({ squares, count }: Moments): number[] =>
   squares.map((sum) => Math.sqrt(sum / count));
 
-// One pass over samples: the moments of each channel and how often each class occurs.
-
-/** Samples are measured as the model would see them if nothing were normalised or mixed. */
+/** Samples are measured before normalisation and mixing. */
 export interface Measurable extends Pick<Source, "name" | "length" | "facts"> {
   batch(ids: Int32Array): Batch;
 }
@@ -58,15 +52,14 @@ export interface Measurable extends Pick<Source, "name" | "length" | "facts"> {
 interface Measures {
   readonly samples: number;
   readonly input: Moments;
-  /** Targets of each class; null where the target is no class. */
   readonly classes: readonly number[] | null;
 }
 
-/** Values looked at together: as doubles they take 8 MiB. */
+/** So many values take 8 MiB as doubles. */
 const VALUES_AT_ONCE = 2 ** 20;
 const MOST_SAMPLES = 4096;
 
-/** The contiguous share of one of `world` ranks; null where it has no sample. `seen` is called with how many are done. */
+/** Each of `world` ranks measures a contiguous share; null is an empty one. `seen` gets the number done. */
 export function measure(
   what: Measurable,
   rank = 0,
@@ -93,7 +86,7 @@ export function measure(
   return input && { samples: end - first, input, classes };
 }
 
-/** The ranks' shares together, in the order of ranks. */
+/** The order of ranks decides the bits. */
 export function mergeMeasures(shares: readonly (Measures | null)[]): Measures {
   const parts = shares.filter((share) => share !== null);
   return {
@@ -127,7 +120,7 @@ export function momentsOf(values: Tensor): Moments {
 const classesOf = ({ task, outputs }: Source["facts"]): number[] | null =>
   task === "classification" || task === "segmentation" ? Array<number>(outputs).fill(0) : null;
 
-/** Labels outside of the classes are those to ignore. Shares of classes (one-hot) are counted by their sums. */
+/** Labels outside of the classes are ignored. One-hot shares count by their sums. */
 function countClasses(target: Tensor, counts: number[]): void {
   if (isFloating(target.dtype)) {
     toNumbers(sumDim(target, [0])).forEach((sum, label) => counts[label] += sum);
@@ -145,22 +138,19 @@ function notFinite({ name }: Measurable, values: Tensor, from: number): UserErro
   );
 }
 
-// Statistics kept beside the data: found again by a hash of what they are of.
-
 export interface Statistics {
   readonly samples: number;
   readonly mean: readonly number[];
   readonly std: readonly number[];
   readonly min: readonly number[];
   readonly max: readonly number[];
-  /** How often each class is the target; null where the target is no class. */
   readonly classes: readonly number[] | null;
 }
 
 const FORMAT = "hpctrain statistics 1";
 /** The file keeps so many splits and settings; the oldest goes first. */
 const MOST_ENTRIES = 16;
-/** In a larger data set every name counts, but the size and time of only so many files. */
+/** In a larger data set every name counts, but sizes and times only of so many files. */
 const MOST_LOOKED_AT = 10_000;
 
 interface Entry {
@@ -171,7 +161,7 @@ interface Entry {
 
 export const digest = (of: string | Uint8Array): string => createHash("sha256").update(of).digest("hex");
 
-/** Where they may be: beside the data, or in the user's cache where this user may not write there. */
+/** The cache is beside the data, or in the user's cache where the user may not write there. */
 function cachePathsFor(path: string, env = Deno.env.toObject()): string[] {
   const real = Deno.realPathSync(path);
   const beside = isFolder(real)
@@ -180,12 +170,12 @@ function cachePathsFor(path: string, env = Deno.env.toObject()): string[] {
   return [beside, join(cacheFolder(env), "statistics", `${digest(real).slice(0, 32)}.json`)];
 }
 
-/** Changes whenever a file at this path is added, removed, renamed or written. */
+/** It changes whenever a file at this path is added, removed, renamed or written. */
 export function fingerprint(path: string): string {
   const names: string[] = [];
   const visit = (name: string) => {
     if (!isFolder(name)) return void names.push(name);
-    // Hidden files are nobody's samples, and one of them is the cache itself.
+    // Hidden files are no samples, and one of them is the cache itself.
     const inside = [...Deno.readDirSync(name)].filter((entry) => !entry.name.startsWith("."));
     for (const entry of inside.sort((a, b) => a.name < b.name ? -1 : 1)) {
       if (entry.isDirectory || entry.isSymlink) visit(join(name, entry.name));
@@ -206,7 +196,6 @@ export function fingerprint(path: string): string {
 
 export interface CachedStatistics {
   readonly statistics: Statistics | null;
-  /** A note about a file that was no use. */
   readonly damaged: string | null;
 }
 
@@ -223,7 +212,7 @@ function lookUp(places: readonly string[], of: string): CachedStatistics {
   return { statistics: null, damaged };
 }
 
-/** The place they were kept in, or null where none could be written: nothing is lost but time. */
+/** Null means that no place could be written: only time is lost. */
 function remember(places: readonly string[], of: string, statistics: Statistics): string | null {
   const entry: Entry = { of, sum: digest(JSON.stringify(statistics)), statistics };
   for (const place of places) {
@@ -239,7 +228,7 @@ function remember(places: readonly string[], of: string, statistics: Statistics)
   return null;
 }
 
-/** Empty where there is no such file, null where it is none of ours. */
+/** Empty means no file, null a file that is not ours. */
 function read(place: string): Entry[] | null {
   let text: string;
   try {
@@ -255,24 +244,21 @@ function read(place: string): Entry[] | null {
   }
 }
 
-// The training samples are measured once, and the statistics are remembered beside the data.
-
 export interface StatisticsScope {
-  /** The file or folder of the data; empty for data that is made up, which nobody remembers. */
+  /** Made-up data has no path and is not remembered. */
   readonly path: string;
-  /** All that decides which samples these are and what is done to them: plain data. */
+  /** All that decides the samples and their processing is plain data here. */
   readonly settings: unknown;
-  /** The numbers of these samples in the data, where there is a list of them. */
   readonly indices?: Int32Array | null;
 }
 
 export interface Stated {
   readonly statistics: Statistics;
-  /** For the user: what was measured or found, and where it is kept. */
+  /** The user sees what was measured or found, and where it is kept. */
   readonly notes: readonly string[];
 }
 
-/** Measures the training samples alone, so that the model knows nothing of the others. */
+/** The model must know nothing of other samples. */
 export function statisticsOf(samples: Measurable, what: StatisticsScope, quiet = true): Stated {
   if (what.path === "") return { statistics: measured(samples, quiet), notes: [] };
   const of = hashOf(samples, what), places = cachePathsFor(what.path);
@@ -294,7 +280,7 @@ export function statisticsOf(samples: Measurable, what: StatisticsScope, quiet =
   };
 }
 
-/** All of large data is read for it: a line says how far it is. */
+/** All of the data is read for it, so it shows progress. */
 function measured(samples: Measurable, quiet: boolean): Statistics {
   const progress = openProgress("Measuring", { quiet });
   try {

@@ -1,5 +1,4 @@
-// The columns that the model sees and those it predicts are chosen by name; their lengths and shapes are checked before any
-// of them is read.
+// Columns are chosen by name; their lengths and shapes are checked before any is read.
 import type { Config } from "../../settings/settings.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { UserError } from "../../base/errors.ts";
@@ -14,7 +13,7 @@ export interface Chosen<C extends Column = Column> {
 
 type Names = Pick<Config["data"], "features" | "targets">;
 
-/** Targets are the last column unless named, features all the others. `withoutTargets`: they need not be there, and are none. */
+/** Targets are the last column unless named, features all others. `withoutTargets` accepts none. */
 export function chooseColumns<C extends Column>(
   table: Table<C>,
   names: Names,
@@ -64,7 +63,7 @@ export function chooseColumns<C extends Column>(
   return { features, targets: withoutTargets ? [] : targets };
 }
 
-/** True where all columns are features, so that there is nothing to predict; a column that is named as a target is one. */
+/** True means that all columns are features; a column that is named as a target is a target. */
 export function leavesNothing({ columns }: Table, { features, targets }: Names): boolean {
   const offered = columns.filter(({ onlyByName }) => !onlyByName);
   return targets.length === 0 &&
@@ -81,7 +80,7 @@ function find<C extends Column>({ path, noun, columns }: Table<C>, name: string,
   );
 }
 
-/** The data has no column of a name that a setting, such as --targets, has. */
+/** A setting, such as --targets, names a column that the data lacks. */
 export class MissingColumnError extends UserError {
   constructor(readonly setting: string, sentence: string) {
     super("data", sentence);
@@ -90,13 +89,10 @@ export class MissingColumnError extends UserError {
 
 const MOST = 20;
 
-/** The names, for a message. */
 export function list(columns: readonly Column[]): string {
   const names = columns.slice(0, MOST).map((column) => column.name).join(", ");
   return columns.length > MOST ? `${names}, ... (${columns.length} in all)` : names;
 }
-
-// Chosen columns are checked before any of them is read.
 
 export function sampleCount({ path, noun }: Table, columns: readonly Column[]): number {
   const flat = columns.find((column) => column.shape.length === 0);
@@ -150,15 +146,13 @@ export function checkTexts(
 
 const sizes = ({ shape }: Column) => `[${shape.join(", ")}]`;
 
-// How columns of different shapes go together in one sample.
-
-/** A number a sample is a row of one; a map is an image of one channel. */
+/** A number becomes a row of one; a map becomes an image of one channel. */
 export function channelLayout(shape: readonly number[]): readonly number[] {
   const [samples, ...rest] = shape;
   return rest.length === 0 ? [samples, 1] : rest.length === 2 ? [samples, 1, ...rest] : shape;
 }
 
-/** Images as most libraries keep them have their channels last: at most four, and far fewer than rows or columns. */
+/** Images with channels last have at most four, and far fewer than rows or columns. */
 export const channelsAreLast = (shape: readonly number[]): boolean => {
   const [, a, b, c] = shape;
   return shape.length === 4 && c <= 4 && a > 4 && b > 4;
@@ -167,17 +161,15 @@ export const channelsAreLast = (shape: readonly number[]): boolean => {
 export const channelsNote = (name: string, shape: readonly number[]): string =>
   `${name} of shape [${shape.join(", ")}] is taken for images with channels last`;
 
-/** As it is taken: with its channels first. */
 export const columnLayoutOf = ({ shape }: Pick<Column, "shape">): readonly number[] =>
   channelsAreLast(shape) ? [shape[0], shape[3], shape[1], shape[2]] : channelLayout(shape);
 
-/** The first column that does not go together with the ones before it, if any. */
+/** It is the first column that does not fit the ones before it. */
 const odd = (layouts: readonly (readonly number[])[]): number =>
   layouts.findIndex((shape) => shape.slice(2).join() !== layouts[0].slice(2).join());
 
 export const canBeJoined = (columns: readonly Column[]): boolean => odd(columns.map(columnLayoutOf)) < 0;
 
-/** The shape of one sample: numbers after numbers, or maps as channels; with `flat` everything as plain numbers. */
 export function joinedShape(table: Table, columns: readonly Column[], flat = false): number[] {
   const layouts = columns.map(columnLayoutOf);
   if (flat) {

@@ -1,4 +1,4 @@
-// Named columns of numbers -> samples to train and validate with: what npz, csv, NetCDF and HDF5 share.
+// npz, csv, NetCDF and HDF5 share this path from named columns to samples.
 import { type DType, isFloating } from "../../../ffi/dtype.ts";
 import { zeros } from "../../../ffi/make.ts";
 import { toDtype } from "../../../ffi/ops.ts";
@@ -40,49 +40,50 @@ export interface Column {
   readonly name: string;
   /** The first dimension is the sample. */
   readonly shape: readonly number[];
-  /** The type that read() gives; NaN stands for a missing value. */
+  /** read() gives this type; NaN stands for a missing value. */
   readonly dtype: DType;
-  /** All values, row-major, in this machine's byte order. Called once, and only for a column that was chosen. */
+  /**
+   * The values are row-major in this machine's byte order. It is called once, and only for chosen columns.
+   */
   read(): ArrayBufferView;
-  /** Floats only because a missing value is NaN: the others are whole numbers, so they can be classes. */
+  /** The values are floats only because a missing value is NaN, so they can still be classes. */
   readonly whole?: boolean;
-  /** Its numbers 0, 1, 2, ... stand for texts; such a column can be nothing but the one target. */
+  /** The numbers 0, 1, 2, ... stand for texts; such a column can only be the one target. */
   readonly text?: {
-    /** One of the texts and where it stands: '"red" in line 2'. */
+    /** It names one text and its place: '"red" in line 2'. */
     readonly example: string;
     classes(): readonly string[];
   };
-  /** Neither feature nor target unless the user names it: a coordinate, say. */
   readonly onlyByName?: boolean;
-  /** Why nobody can use it, to be put after its name: "holds Python objects". */
+  /** The reason follows the name: "holds Python objects". */
   readonly unusable?: string;
-  /** For a preview: one name a dimension, and the unit of its numbers, where the file says so. */
+  /** A preview shows one name a dimension, and the unit. */
   readonly dimensions?: readonly string[];
   readonly units?: string;
-  /** How single rows of it are read; left out where it can only be read as a whole. */
+  /** It reads single rows; a column without it can only be read whole. */
   readonly stream?: Stream;
 }
 
 export interface Stream {
-  /** Where they are; or why they have no place of their own, to be put after the column's name. */
+  /** A string says why the rows have no place of their own, and follows the column's name. */
   rows(): Rows | string;
-  /** The stored type, and the rule that makes of it what read() gives. */
+  /** The rule turns the stored type into what read() gives. */
   readonly raw: DType;
   readonly rule: Rule | null;
 }
 
 export interface Table<C extends Column = Column> {
   readonly path: string;
-  /** The noun for a column in messages: "column", "array", "variable", "dataset". */
+  /** Messages use it: "column", "array", "variable", "dataset". */
   readonly noun: string;
   readonly columns: readonly C[];
-  /** Known once all chosen columns were read: 1 for a row that is marked as no sample at all, such as land in a sea. */
+  /** Known once all chosen columns are read: 1 marks a row that is no sample, such as land in a sea. */
   absent?(): Uint8Array;
 }
 
 export function fromColumns(table: Table, settings: DataRequest): Sources {
   const { path } = table, { data } = settings;
-  // A model that takes several inputs apart itself can be given columns that don't go together, and may judge itself.
+  // A model that takes several inputs apart itself may take columns that do not fit each other.
   const apart = isExported(settings.model.name);
   const { withoutTargets = false } = settings.training;
   const targetless = !withoutTargets && apart && leavesNothing(table, data);
@@ -129,7 +130,7 @@ export function fromColumns(table: Table, settings: DataRequest): Sources {
   });
 }
 
-/** Null in place of parts that are streamed: in memory. */
+/** Null parts are streamed. */
 function whereToRead(
   table: Table,
   features: readonly Column[],
@@ -144,7 +145,7 @@ function whereToRead(
   const peak = of(peakBytes, features) + of(peakBytes, targets);
   const advice = "Choose fewer with --features.";
   let because = "";
-  // A quarter of what is free in the end, a half on the way there.
+  // The data takes a quarter of free memory in the end, and half on the way.
   if (!heldInMemory(mode, Math.max(held, peak / 2))) {
     const streamed = streamColumns(table, features, flat);
     if (typeof streamed !== "string") {
@@ -184,7 +185,6 @@ const inputColumn = ({ name, shape, dtype, whole }: Column): InputColumn => ({
   whole: whole ?? !isFloating(dtype),
 });
 
-/** A number in place of what nobody knows. */
 const nothing = (samples: number): Field => ({ values: zeros([samples, 1]), bad: [], notes: [] });
 
 const unknown = ({ values }: Field): TargetTensor => ({
@@ -197,7 +197,6 @@ const unknown = ({ values }: Field): TargetTensor => ({
 
 interface TargetTensor {
   readonly values: Tensor;
-  /** The type that the loss wants. */
   readonly dtype: DType;
   readonly task: Facts["task"];
   readonly outputs: number;
@@ -205,7 +204,7 @@ interface TargetTensor {
   readonly answer: string;
 }
 
-/** How many positions samples have, for models that may answer for each: those of a text, and of a series of whatever. */
+/** Models may answer for each position of a text or a series. */
 function lengthsOf(features: readonly Column[], { training, model }: DataRequest): number[] {
   if (!(isExported(model.name) || isCode(model.name))) return [];
   return features.flatMap(({ shape: [, ...sample], dtype, whole }) => {
@@ -216,7 +215,7 @@ function lengthsOf(features: readonly Column[], { training, model }: DataRequest
   });
 }
 
-/** Classes when the one target is whole numbers, unless the loss or the model's outputs say that it is a quantity. */
+/** A single target of whole numbers means classes, unless the loss or the model's outputs mean a quantity. */
 function taskOf(
   table: Table,
   targets: readonly Column[],
@@ -257,7 +256,7 @@ function taskOf(
   };
 }
 
-/** Seeded and disjoint, as rows of the table. */
+/** The split is seeded and disjoint. */
 function split(
   kept: Int32Array | null,
   samples: number,

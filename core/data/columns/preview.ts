@@ -1,4 +1,4 @@
-// Columns as fields of a preview: their rows, without reading more of a large file than is looked at.
+// A preview reads no more of a large file than it shows.
 import { dtypeBytes } from "../../../ffi/dtype.ts";
 import { readAllRows } from "../files.ts";
 import { openRows } from "./reader.ts";
@@ -20,17 +20,16 @@ export function columnField(column: Column): PreviewField {
   return typeof read === "string" ? { ...field, remark: read, read: null } : { ...field, remark, read };
 }
 
-/** The number of samples that all columns agree on. */
 export function commonLength(columns: readonly Column[]): number | null {
   const lengths = columns.filter(({ unusable, onlyByName }) => !unusable && !onlyByName)
     .map(({ shape }) => shape[0] ?? null);
   return lengths.length > 0 && lengths.every((length) => length === lengths[0]) ? lengths[0] : null;
 }
 
-/** A column no larger than this is read as a whole, once: that is faster than row by row. */
+/** A smaller column is read whole, once: that is faster than row by row. */
 const SMALL_BYTES = 64 * 2 ** 20;
 
-/** Or why there is none. */
+/** A string says why there is none. */
 function readerOf(column: Column): Read | string {
   const { shape, dtype, stream } = column;
   const row = shape.slice(1).reduce((product, size) => product * size, 1);
@@ -48,7 +47,7 @@ function wholeRows(column: Column, row: number): Read {
 
 function readWhole({ dtype, read }: Column): Values {
   const values = read();
-  // Values that were scaled, or of which some are missing, come as the floats they became.
+  // Scaled values, and columns with missing ones, come as floats.
   if (values instanceof Float32Array || values instanceof Float64Array) return values;
   const { buffer, byteOffset, byteLength } = values;
   return view(new Uint8Array(buffer, byteOffset, byteLength), dtype);
@@ -57,7 +56,7 @@ function readWhole({ dtype, read }: Column): Values {
 const slice = (values: Values, from: number, to: number): Values =>
   (values as Float64Array).subarray(from, to);
 
-/** Opened for each piece, so that none is left open: a piece is many rows, or one large one. */
+/** The file is opened for each piece, so none stays open. */
 function singleRows({ name }: Column, { raw, rule }: Stream, rows: Rows, row: number): Read {
   const width = dtypeBytes(raw), bytes = row * width;
   return (first, count) => {

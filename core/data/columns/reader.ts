@@ -1,5 +1,4 @@
-// The reader of arrays: the input of a sample is a row of each of some columns, converted to the type of the batch
-// and joined.
+// A sample's input is a row of each of some columns, converted to the batch's type and joined.
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 import { applyRule, type Values, view } from "./variables.ts";
 import {
@@ -14,9 +13,7 @@ import { loadHdf5, openLibraryRows } from "../formats/hdf5/library.ts";
 import { openChunkRows } from "../formats/hdf5/chunk_rows.ts";
 import { type OpenFile, openFile, openFileRows } from "../files.ts";
 
-// A row as it is stored in a file -> as it is stored in a batch: other types, missing values, channels first.
-
-/** Writes the part of a sample that a row is; `read` brings the row itself. */
+/** `read` brings the row; the function writes its part of the sample. */
 export type Convert = (read: (into: Uint8Array) => void, into: Uint8Array) => void;
 
 /** `stored` is the batch's type: the row's own, or one that holds its numbers. */
@@ -48,7 +45,7 @@ function openConvert(part: ColumnPart, stored: DType): Convert {
 
 type Cast = (from: Values, to: Numbers) => void;
 
-/** As libtorch casts. */
+/** It casts as libtorch does. */
 function openCast(raw: DType, stored: DType): Cast {
   if (stored === "i64") return (from, to) => each(from, to as BigInt64Array, (value) => BigInt(value));
   if (raw === "i64" || raw === "u64") {
@@ -61,7 +58,9 @@ function each<T>(from: Values, to: { [i: number]: T }, cast: (value: number | bi
   for (let i = 0; i < from.length; i++) to[i] = cast(from[i]);
 }
 
-/** Rounded once: by way of a double it would be rounded twice, unless what is cut off leaves its mark on the last bit. */
+/**
+ * The number is rounded once: a double on the way would round twice, unless the cut bits mark the last bit.
+ */
 function nearestFloat(value: bigint): number {
   if (value >= -(2n ** 53n) && value <= 2n ** 53n) return Number(value);
   return Number(value >> 11n | (value & 2047n ? 1n : 0n)) * 2048;
@@ -74,15 +73,13 @@ function channelsFirst(from: Numbers, to: Numbers, [height, width, channels]: re
   }
 }
 
-// The reader of arrays: a sample's input is a row of each of some columns, joined; its target is in memory.
-
 export interface ArraysSpec extends ReaderSpec {
   readonly path: string;
   readonly parts: readonly ColumnPart[];
-  /** The type of a sample's input in a batch. */
+  /** It is the type of a sample's input in a batch. */
   readonly stored: DType;
   readonly shape: readonly number[];
-  /** Those of all rows, in shared memory; bytes of one. */
+  /** Shared memory holds the targets of all rows; `targetBytes` is one of them. */
   readonly targets: Uint8Array;
   readonly targetBytes: number;
 }
@@ -120,13 +117,12 @@ function open({ path, parts, stored, shape, targets, targetBytes }: ArraysSpec):
 
 type ColumnRows = Pick<ColumnPart, "name" | "rows" | "raw">;
 
-/** The rows of one column. */
 export function openRows(part: ColumnRows): RowReader {
   const { readers: [{ read }], close } = openAll([part]);
   return { read, close };
 }
 
-/** A file is opened once for all parts in it: a process may have about a thousand open. */
+/** All parts of a file share one descriptor: a process may have about a thousand. */
 function openAll(parts: readonly ColumnRows[]) {
   const files = new Map<string, OpenFile>(), readers: ReadsRows[] = [];
   const fileOf = (mark: FileMark) => {

@@ -1,59 +1,52 @@
-// Where the rows of an array lie in a file: plain data that threads are sent, and the arithmetic of chunks and byte
+// Threads get the places of an array's rows as plain data; this file has the arithmetic of chunks and byte
 // order on it.
 import type { DType } from "../../../ffi/dtype.ts";
 import type { Rule } from "./variables.ts";
 
-// The rows of an array lie in a file: where, as plain data that threads are sent.
-
-/** A file as it was when the data was opened. */
 export interface FileMark {
   readonly path: string;
   readonly size: number;
-  /** Milliseconds. */
   readonly changed: number;
 }
 
-/** Uncompressed, at places that follow from a row's number. */
+/** A row's number gives its place in uncompressed data. */
 export interface FileRows {
   readonly layout: "file";
   readonly file: FileMark;
-  /** The place of row 0. */
   readonly begin: number;
-  /** Bytes of a row, and from one row to the next. */
+  /** `bytes` is a row, `step` the distance from one row to the next. */
   readonly bytes: number;
   readonly step: number;
-  /** Where rows come in blocks with something between them (records): rows in a block, bytes from block to block. */
+  /** Records put rows in blocks: rows in a block, bytes from block to block. */
   readonly blocks?: { readonly rows: number; readonly step: number };
   readonly swapped: boolean;
 }
 
-/** The place of each chunk; in shared memory. */
+/** Shared memory holds each chunk's place. */
 export interface ChunkTable {
-  /** Row-major over the grid of chunks; -1 for a chunk that was never written. */
   readonly addresses: Float64Array;
   readonly sizes: Uint32Array;
-  /** Bit i: filter i was not applied. */
+  /** Bit i means that filter i was not applied. */
   readonly masks: Uint32Array;
 }
 
-/** HDF5 chunks, packed by filters that we undo ourselves. */
+/** HDF5 chunks whose filters we undo ourselves. */
 export interface ChunkRows {
   readonly layout: "chunks";
   readonly file: FileMark;
   readonly shape: readonly number[];
   readonly chunk: readonly number[];
-  /** How many dimensions, from the first on, number the rows. */
+  /** The first `lead` dimensions number the rows. */
   readonly lead: number;
-  /** Bytes of an element. */
   readonly width: number;
   readonly swapped: boolean;
   readonly table: ChunkTable;
   readonly filters: readonly { readonly id: number; readonly width: number }[];
-  /** One element of chunks that were never written, in the byte order of the others. */
+  /** Unwritten chunks hold this element, in the byte order of the others. */
   readonly fill: Uint8Array | null;
 }
 
-/** Any other way of HDF5: its library reads the rows. */
+/** HDF5's library reads all other layouts. */
 export interface LibraryRows {
   readonly layout: "library";
   readonly file: FileMark;
@@ -61,43 +54,40 @@ export interface LibraryRows {
   readonly shape: readonly number[];
   readonly lead: number;
   readonly width: number;
-  /** Indices of the first dimension that are read at once. */
+  /** The library reads this many indices of the first dimension at once. */
   readonly together: number;
-  /** True where it may lie in other files (--external-files). */
+  /** The rows may lie in other files (--external-files). */
   readonly elsewhere: boolean;
 }
 
 export type Rows = FileRows | ChunkRows | LibraryRows;
 
-/** One column of a sample's input, or several that lie side by side. */
+/** A part is one column of a sample's input, or several side by side. */
 export interface ColumnPart {
   readonly name: string;
   readonly rows: Rows;
-  /** Elements of a row. */
   readonly count: number;
-  /** As they are stored. */
   readonly raw: DType;
   readonly rule: Rule | null;
-  /** [height, width, channels] where a row is an image with its channels last: they come first in a sample. */
+  /** [height, width, channels] of an image whose channels are last; a sample has them first. */
   readonly channelsLast: readonly number[] | null;
 }
 
-/** Reads rows in this machine's byte order. */
+/** Rows come in this machine's byte order. */
 export interface RowReader {
   read(row: number, into: Uint8Array): void;
-  /** The chunk of a row, where several rows share one. */
+  /** Rows of one chunk share a number. */
   groupOf?(row: number): number;
   close(): void;
 }
 
-/** The same from a file that somebody else has opened. */
+/** The file is its opener's. */
 export type ReadsRows = Pick<RowReader, "read"> & Partial<RowReader>;
 
-// Arithmetic, done once, tells which chunks have a row in them, and where in each.
+// The arithmetic is done once: which chunks have a row in them, and where.
 
-/** A run of bytes of a row that lie together in a chunk. */
+/** A piece is a run of a row's bytes inside one chunk. */
 export interface Piece {
-  /** The chunk, counted from the one at the row's beginning. */
   readonly cell: number;
   readonly from: number;
   readonly to: number;
@@ -107,10 +97,10 @@ export interface Piece {
 export interface ChunkGrid {
   readonly chunkBytes: number;
   readonly rowsInChunk: number;
-  /** For one row: chunk after chunk, in `cells` of them. */
+  /** The pieces of a row go chunk after chunk, through `cells` of them. */
   readonly pieces: readonly Piece[];
   readonly cells: number;
-  /** The chunk at a row's beginning, and how many bytes the row is into its chunks. */
+  /** It gives the chunk at a row's beginning, and the row's offset in its chunks. */
   placeOf(row: number): { cell: number; inside: number };
 }
 
@@ -144,7 +134,7 @@ function piecesOf(
   width: number,
 ): Pick<ChunkGrid, "pieces" | "cells"> {
   const rank = shape.length;
-  // From dimension `run` on, a row and a chunk go on in the same way.
+  // From dimension `run` on, a row and a chunk are contiguous alike.
   let run = rank - 1;
   while (run > lead && chunk[run] === shape[run]) run--;
   const pieces: Piece[] = [];
@@ -177,7 +167,7 @@ function piecesOf(
   return { pieces, cells };
 }
 
-/** From one index to the next in each dimension, row-major, where the last is `unit` apart. */
+/** Strides are row-major; the last dimension has a stride of `unit`. */
 function steps(sizes: readonly number[], unit: number): number[] {
   const found = sizes.map(() => unit);
   for (let d = sizes.length - 2; d >= 0; d--) found[d] = found[d + 1] * sizes[d + 1];
@@ -185,8 +175,6 @@ function steps(sizes: readonly number[], unit: number): number[] {
 }
 
 export const product = (sizes: readonly number[]): number => sizes.reduce((total, size) => total * size, 1);
-
-// Big-endian numbers -> this machine's byte order, in place.
 
 const LITTLE = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 

@@ -1,5 +1,5 @@
-// Columns as tensors of a field: read whole, or streamed a sample at a time. Rows without numbers are left out, and
-// whole numbers in a target become classes.
+// Columns become tensors of a field, whole or streamed. Rows without numbers are left out, and whole numbers
+// in a target become classes.
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { borrowBytes, constant, readBytes, toNumbers, uninitialised, writeBytes } from "../../../ffi/make.ts";
 import {
@@ -29,26 +29,23 @@ import { type Source, type ThreadedParts, threadedSource } from "../source.ts";
 import { readAllRows } from "../files.ts";
 import { arraysReader, type ArraysSpec } from "./reader.ts";
 
-// Columns -> one tensor of a field, and the rows of it that are no numbers.
-
 export interface Field {
-  /** [samples, numbers], or [samples, channels, ...] of maps. */
+  /** The shape is [samples, numbers], or [samples, channels, ...] for maps. */
   readonly values: Tensor;
-  /** Columns with values that are not finite: for each row 1 if it is good. */
+  /** Columns with values that are not finite: 1 marks a good row. */
   readonly bad: readonly { readonly name: string; readonly rows: Uint8Array }[];
   readonly notes: readonly string[];
 }
 
-/** libtorch can hardly compute with unsigned numbers beyond bytes; f64 is more than training uses. */
+/** libtorch hardly computes with unsigned types beyond bytes; f64 is more than training uses. */
 const STORED: Partial<Record<DType, DType>> = { f64: "f32", u16: "i32", u32: "i64", u64: "f32" };
 
-/** The type a field is held in: its column's own, where that is one; a batch is made f32 when it is gathered. */
+/** One column keeps its own type; batches become f32 when they are gathered. */
 function storedType(columns: readonly Column[]): DType {
   const { dtype } = columns[0];
   return columns.length === 1 ? STORED[dtype] ?? dtype : "f32";
 }
 
-/** Puts columns side by side: numbers after numbers, maps as channels; with `flat` whatever they are as plain numbers. */
 export function joinColumns(table: Table, columns: readonly Column[], flat = false): Field {
   const stored = storedType(columns);
   const notes: string[] = [], bad: { name: string; rows: Uint8Array }[] = [];
@@ -97,13 +94,13 @@ function channelsFirst(t: Tensor, name: string, notes: string[]): Tensor {
   return contiguous(permute(t, [0, 3, 1, 2]));
 }
 
-/** From there on not every whole number is a float. */
+/** From here on not every whole number is a float. */
 const WHOLE_FLOATS = 2 ** 24;
 
 const beyondFloats = (t: Tensor): boolean =>
   scope(() => maxValue(t).item() > WHOLE_FLOATS || minValue(t).item() < -WHOLE_FLOATS);
 
-/** Null when all values are finite. */
+/** Null means that all values are finite. */
 function rowsOfNumbers(values: Tensor): Uint8Array | null {
   if (!isFloating(values.dtype)) return null;
   return scope(() => {
@@ -113,19 +110,18 @@ function rowsOfNumbers(values: Tensor): Uint8Array | null {
   });
 }
 
-/** Columns take this much memory when they are put together. */
+/** Joined columns take this much memory. */
 export const heldBytes = (columns: readonly Column[]): number => {
   const stored = dtypeBytes(storedType(columns));
   return columns.reduce((sum, { shape }) => sum + product(shape) * stored, 0);
 };
 
-/** While they are put together: beside that twice the largest column, as read and as a tensor. */
+/** Joining also takes twice the largest column, as read and as a tensor. */
 export const peakBytes = (columns: readonly Column[]): number =>
   heldBytes(columns) + 2 * Math.max(...columns.map(({ shape, dtype }) => product(shape) * dtypeBytes(dtype)));
 
-// Rows of a table that have numbers everywhere can be trained with.
+// Only rows with finite numbers everywhere are trained with; null means all rows.
 
-/** Rows without NaN or infinity; null where that is all of them. */
 export function goodRows(
   { path, noun, absent: marked }: Table,
   fields: readonly Field[],
@@ -174,8 +170,6 @@ export function goodRows(
   return kept;
 }
 
-// Whole numbers in a target -> classes.
-
 export interface ClassTargets {
   readonly values: Tensor;
   readonly task: "classification" | "segmentation";
@@ -185,15 +179,15 @@ export interface ClassTargets {
 
 const MOST_CLASSES = 1e6;
 
-/** Beside a sample, its pixels or positions may have classes. */
+/** A sample's pixels or positions may have classes too. */
 export interface ClassShapes {
-  /** The shape of one sample's input: its pixels may have classes. */
+  /** Each pixel may have a class. */
   readonly input: readonly number[];
-  /** The lengths of one sample of a series or a text: its positions may have classes. */
+  /** Each position of a series or text may have a class. */
   readonly lengths: readonly number[];
 }
 
-/** Null when the target is no class: several numbers a sample, or fractions. */
+/** Null means that the target is no class: several numbers a sample, or fractions. */
 export function classTargets(
   table: Table,
   column: Column,
@@ -226,7 +220,7 @@ export function classTargets(
   });
 }
 
-/** With 0 in place of what doesn't count: bad rows, which nobody will see, and the class to ignore. */
+/** Bad rows, which nobody sees, and the ignored class become 0. */
 function counted(values: Tensor, ignored: number): Tensor | null {
   const { dtype } = values;
   const wide = dtype === "f32" || dtype === "i64"
@@ -258,18 +252,15 @@ function shorten(classes: readonly string[]): string {
   return classes.length > 10 ? `${shown}, ... (${classes.length} in all)` : shown;
 }
 
-// Columns that are read a sample at a time.
-
 export interface Streamed {
   readonly path: string;
   readonly parts: readonly ColumnPart[];
-  /** One sample's input, as it is in a batch. */
   readonly stored: DType;
   readonly shape: readonly number[];
   readonly notes: readonly string[];
 }
 
-/** How the features are read a sample at a time; in place of that, why they can't be. */
+/** A string says why the features cannot be streamed. */
 export function streamColumns(table: Table, features: readonly Column[], flat = false): Streamed | string {
   const shape = joinedShape(table, features, flat);
   const parts: ColumnPart[] = [], notes: string[] = [];
@@ -282,12 +273,12 @@ export function streamColumns(table: Table, features: readonly Column[], flat = 
     parts.push({ name, rows, count: product(shape.slice(1)), raw, rule, channelsLast });
   }
   const usual = storedType(features);
-  // Halves have no arithmetic on the host: they are whole floats from the beginning.
+  // The host cannot compute with halves, so they are floats from the start.
   const stored = usual === "f16" ? "f32" : usual;
   return { path: table.path, parts: merged(parts), stored, shape, notes: [...notes, ...chunkNotes(parts)] };
 }
 
-/** Columns that lie side by side in the rows of one table are read at once. */
+/** Columns that lie side by side in a table's rows are read at once. */
 function merged(parts: readonly ColumnPart[]): ColumnPart[] {
   const found: ColumnPart[] = [];
   for (const part of parts) {
@@ -322,7 +313,7 @@ function chunkNotes(parts: readonly ColumnPart[]): string[] {
   });
 }
 
-/** Samples that are unpacked when one is read. */
+/** Reading one sample unpacks this many. */
 function rowsUnpackedAtOnce({ rows }: ColumnPart): number {
   return rows.layout === "chunks"
     ? chunkGridOf(rows).rowsInChunk
@@ -331,7 +322,7 @@ function rowsUnpackedAtOnce({ rows }: ColumnPart): number {
     : 1;
 }
 
-/** The same column, but nothing else of its file is read for it. */
+/** Nothing else of the file is read for this column. */
 export function readAlone(column: Column): Column {
   const { stream, shape } = column;
   const rows = stream && stream.rule === null ? stream.rows() : "";
@@ -341,7 +332,7 @@ export function readAlone(column: Column): Column {
 
 type Facts = Omit<ThreadedParts, "length" | "indices" | "reader" | "stored" | "target">;
 
-/** A source of some rows. `targets` are those of all rows. */
+/** `targets` has all rows. */
 export function streamedSource(
   { path, parts, stored, shape }: Streamed,
   { targets, ...facts }: Facts & { readonly targets: Tensor },

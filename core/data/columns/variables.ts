@@ -1,10 +1,7 @@
-// Variables of a NetCDF or HDF5 file as columns: what their attributes say about missing values, fills and scale is
-// done to their values.
+// Attributes of NetCDF and HDF5 variables define missing values, fills and scale; columns hold the result.
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import type { Rows } from "./rows.ts";
 import type { Column, Stream } from "./columns.ts";
-
-// Fills, valid ranges, scale and offset: some values stand for missing ones, and the others are changed.
 
 export type Values = ArrayLike<number> | ArrayLike<bigint>;
 
@@ -16,7 +13,10 @@ export interface Rule {
   readonly offset: number;
 }
 
-/** NaN for missing values, of which `marks` gets a 1 each; the others scaled. `from` may be `to`. How many are missing. */
+/**
+ * Missing values become NaN and a 1 in `marks`; the others are scaled. `from` may be `to`. The result counts
+ * missing values.
+ */
 export function applyRule(
   rule: Rule,
   from: Values,
@@ -51,13 +51,13 @@ function applyTo(
   return count;
 }
 
-/** Most variables of NetCDF have one value for missing ones, and all others are what they are. */
+/** Most NetCDF variables have one fill and no scale. */
 const isOneFill = ({ missing: [fill, ...others], min, max, scale, offset }: Rule): boolean =>
   fill === fill && fill !== 0 && others.length === 0 && min === -Infinity && max === Infinity &&
   scale === 1 &&
   offset === 0;
 
-/** The same for it in a tenth of the time: equal floats are equal bits. */
+/** Equal floats have equal bits: comparing bits takes a tenth of the time. */
 function eraseFill(values: Float32Array, fill: number): number {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   const [sought] = new Uint32Array(Float32Array.of(fill).buffer);
@@ -69,36 +69,34 @@ function eraseFill(values: Float32Array, fill: number): number {
   return count;
 }
 
-// Variables of a NetCDF or HDF5 file -> columns: what their attributes say about fills and scale is done to their
-// values.
-
 export interface Variable {
   readonly name: string;
   readonly shape: readonly number[];
-  /** One name a dimension; variables with the same names lie on the same grid. */
+  /** Variables with the same dimensions lie on the same grid. */
   readonly dimensions: readonly string[];
-  /** Null for values that are no numbers. */
+  /** Null means no numbers. */
   readonly dtype: DType | null;
-  /** Numbers and texts; others may be left out. */
+  /** Only numbers and texts are needed. */
   readonly attributes: ReadonlyMap<string, readonly number[] | string>;
-  /** A coordinate or something else that describes others: no feature unless it is named. */
+  /** A coordinate or another description is no feature unless it is named. */
   readonly auxiliary: boolean;
-  /** Why it can't be used, to be put after its name. */
+  /** The reason follows the variable's name. */
   readonly unusable?: string;
-  /** All values in this machine's byte order. */
   read(): Uint8Array;
-  /** Where its rows are, which the first `lead` dimensions number. */
+  /** The first `lead` dimensions number the rows. */
   rows(lead: number): Rows;
 }
 
 export interface VariableColumn extends Column {
   readonly variable: Variable;
-  /** As read(), and puts 1 where a value is marked as missing. */
+  /** It puts 1 where a value is missing. */
   readMarking(absent: Uint8Array): ArrayBufferView;
   readonly stream: Stream;
 }
 
-/** netCDF leaves this where nothing was written, unless a variable has a _FillValue; bytes have no such value. */
+/**
+ * netCDF leaves these values where nothing was written, unless a variable has a _FillValue; bytes have none.
+ */
 const DEFAULT_FILL: Partial<Record<DType, number>> = {
   i16: -32767,
   u16: 65535,
@@ -138,7 +136,9 @@ export function toColumn(variable: Variable, isNetcdf: boolean): VariableColumn 
   };
 }
 
-/** Null where values are what they are. As Python's netCDF4 does it: limits and fills are of the packed values. */
+/**
+ * Null means that values stay as they are. Limits and fills are of the packed values, as in Python's netCDF4.
+ */
 function ruleOf(attributes: Variable["attributes"], dtype: DType, fillsByDefault: boolean): Rule | null {
   const cast = (value: number) => dtype === "f32" ? Math.fround(value) : value;
   const numbers = (name: string) => {

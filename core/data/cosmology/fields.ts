@@ -7,12 +7,11 @@ import { add, borrowBytes, scale, sub, tensor } from "../../../ffi/make.ts";
 import { uniform } from "../../base/random.ts";
 import { type Cosmology, growth, matterAt, type Power } from "./theory.ts";
 
-// Fourier transforms of grids, on one thread: with several, some processors' libraries add up in another order, and
-// the same seed would give other bits on another number of threads. Ranks share the work instead.
+// Transforms run on one thread: with several, some libraries add in another order, and the same seed would
+// give other bits. Ranks share the work instead.
 
 const transform = (x: Tensor): Tensor => onOneThread(() => fftRfftn(x));
 
-/** Back to a grid of n x n x n. */
 const inverse = (x: Tensor, n: number): Tensor => onOneThread(() => fftIrfftn(x, [n, n, n], ALONG));
 
 const ALONG = [0, 1, 2];
@@ -28,18 +27,15 @@ function onOneThread<T>(run: () => T): T {
   }
 }
 
-// The waves of a periodic grid of n x n x n cells: tables shared by every field on such a grid.
-
-/** Waves are counted along the side of the box, so tables don't depend on its length. */
+/** Waves are counted along the side of the box, so tables do not depend on its length. */
 interface Grid {
   readonly n: number;
-  /** m^2, the square of the whole vector, of each wave of a real transform [n, n, n/2 + 1]: an index into levels. */
+  /** m^2 of each wave of a real transform [n, n, n/2 + 1] is an index into levels. */
   readonly squares: Tensor;
-  /** How many values m^2 can have. */
   readonly levels: number;
-  /** 1 / m^2, and 0 for the mean. */
+  /** It is 1 / m^2, and 0 for the mean. */
   readonly inverse: Tensor;
-  /** m along each axis, to be broadcast. The shortest wave has no slope on the grid: there it is 0. */
+  /** m along each axis broadcasts. The shortest wave has no slope on the grid: there it is 0. */
   readonly m: readonly Tensor[];
   /** i m. */
   readonly im: readonly Tensor[];
@@ -82,11 +78,9 @@ function make(n: number): Grid {
   };
 }
 
-// A Gaussian density field with a given power spectrum, on a periodic grid.
-
 /**
- * The transform of the density contrast in a box of side `length`: white noise, each wave multiplied by
- * sqrt(P(k) n^3 / length^3). Transforms have no factor, those back have 1 / n^3: P = length^3 / n^6 <|delta_k|^2>.
+ * Transform of the density contrast in a box of side `length`: white noise times sqrt(P(k) n^3 / length^3).
+ * Only the inverse transform has a factor, 1 / n^3: P = length^3 / n^6 <|delta_k|^2>.
  */
 export function gaussianField(grid: Grid, length: number, power: Power, key: bigint): Tensor {
   const { n, levels, squares } = grid;
@@ -102,8 +96,8 @@ export function gaussianField(grid: Grid, length: number, power: Power, key: big
 }
 
 /**
- * Standard normal numbers, an even count of them, by the method of Box and Muller. Not libtorch's, whose generator
- * takes 32 bits of a key: among 100,000 samples two would likely be the same.
+ * Box and Muller's method gives an even count of normal numbers. libtorch's generator takes only 32 bits of a
+ * key: among 100,000 samples two would likely be the same.
  */
 export function normals(key: bigint, count: number): Float32Array {
   const at = uniform(key);
@@ -117,20 +111,19 @@ export function normals(key: bigint, count: number): Float32Array {
   return values;
 }
 
-// Lagrangian perturbation theory: how far gravity has carried matter from where it began. x(q) = q - D1 grad phi1 +
-// D2 grad phi2, lap phi1 = delta, lap phi2 = sum over i > j of phi1,ii phi1,jj - phi1,ij^2, D2 = -3/7 D1^2
-// Omega_m(z)^(-1/143) (Bouchet et al. 1995; Scoccimarro 1998, appendix D). Both terms are - grad of an inverse
-// Laplacian, of delta and of -D2 times that sum, so one verb makes either.
+// x(q) = q - D1 grad phi1 + D2 grad phi2, lap phi1 = delta, lap phi2 = sum over i > j of phi1,ii phi1,jj -
+// phi1,ij^2, D2 = -3/7 D1^2 Omega_m(z)^(-1/143) (Bouchet et al. 1995; Scoccimarro 1998, appendix D). Both
+// terms are - grad of an inverse Laplacian, of delta and of -D2 times that sum, so one function makes either.
 
 const WAVES_ALONG = [0, 1, 2];
 
-/** The growth factors D1 and -D2: today's two displacements are multiplied with them at redshift z. */
+/** D1 and -D2 multiply today's two displacements at redshift z. */
 export function factors(c: Cosmology, z: number): readonly [first: number, second: number] {
   const first = growth(c, z);
   return [first, 3 / 7 * first ** 2 * matterAt(c, z) ** (-1 / 143)];
 }
 
-/** Displacements in cells [3, n, n, n], from the transform of what they are the slope of: i k / k^2 times it. */
+/** Displacements in cells [3, n, n, n]: i k / k^2 times the transform of their source. */
 export function displacement(grid: Grid, source: Tensor): Tensor {
   const { n, inverse: inverseSquare, im } = grid;
   return scope(() => {
@@ -139,7 +132,6 @@ export function displacement(grid: Grid, source: Tensor): Tensor {
   });
 }
 
-/** The transform of the sum above, from that of the density contrast. */
 export function secondSource(grid: Grid, delta: Tensor): Tensor {
   const { n, inverse: inverseSquare, m } = grid;
   return scope(() => {
@@ -156,13 +148,12 @@ export function secondSource(grid: Grid, delta: Tensor): Tensor {
   });
 }
 
-// Cloud in cell: particles -> density on a grid. A plain loop: one pass is as fast as the thirty ops that it takes
-// otherwise, and adds in one order whatever the number of threads.
+// Cloud in cell as a plain loop: as fast as thirty ops, and it adds in one order for any number of threads.
 
 /**
- * The density, in units of its mean, of particles that began at the middle of each cell and moved by [3, n, n, n] cells.
- * In the middle, because a particle that began at a point of the grid spreads the same way whichever way it goes: where
- * displacements are small beside a cell, that adds a wrong term of their own order to the density.
+ * The density is in units of its mean; displacements [3, n, n, n] are in cells. Particles begin at the middle
+ * of each cell: from a grid point they would spread the same way in both directions, which adds a wrong term
+ * of the order of small displacements.
  */
 export function density(moved: Tensor): Float32Array {
   const n = moved.shape[1], plane = n * n, count = n * plane;
@@ -195,8 +186,8 @@ export function density(moved: Tensor): Float32Array {
 }
 
 /**
- * The density contrast of the whole box seen along one axis, as a sheet [n, n] of the other two: of particles that moved
- * by `first` times one displacement and `second` times another.
+ * The density contrast along one axis is a sheet [n, n]. Particles moved by `first` and `second` times the
+ * two displacements.
  */
 export function sheet(
   one: Tensor,
@@ -231,5 +222,4 @@ export function sheet(
   return mass;
 }
 
-/** The whole number i on a circle of n. */
 const wrap = (i: number, n: number): number => i >= 0 && i < n ? i : i - n * Math.floor(i / n);

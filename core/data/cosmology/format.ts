@@ -1,4 +1,3 @@
-// Simulations as kinds of data: made, or read from the folder they were generated into.
 import type { Format } from "../format.ts";
 import { loadPackedReader } from "../formats/packed/packed.ts";
 import { generated } from "./source.ts";

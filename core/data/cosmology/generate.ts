@@ -1,5 +1,4 @@
-// Generates simulated samples into packed shards: made by a pool of threads, shared by ranks, continued after a kill,
-// and before training where it has no path.
+// Simulated samples are packed into shards by threads and ranks, and a killed run continues.
 import type { Libtorch } from "../../../ffi/libraries/find.ts";
 import type { SimulationSpec } from "./options.ts";
 import { INDEX, inputOf, perShardOf, rowLayoutOf, targetOf } from "../formats/packed/schema.ts";
@@ -27,7 +26,7 @@ import { freeAt, sizeOf } from "../../base/new_file.ts";
 import { looksPacked } from "../formats/packed/index.ts";
 import { openProgress } from "../progress.ts";
 
-// Threads that make samples. Each takes the next one when it is done, and each sample is the same whoever makes it.
+// Each thread takes the next sample when it is done; a sample does not depend on its thread.
 
 export interface Pool {
   make(plan: Plan): Make;
@@ -75,18 +74,15 @@ function openPool(spec: SimulationSpec, libtorch: Libtorch, threads: number): Po
   };
 }
 
-// Packs made samples into shards: by threads where there are some, shared by ranks, going on after a kill.
-
-/** So many that 64 ranks have work and a kill costs little of it; but no files of a few samples. */
+/** 64 ranks have work and a kill costs little, but no file has only a few samples. */
 const SHARDS = 64, FEWEST = 16;
-/** Making a sample takes this much at its peak, for each cell of the grid: measured. */
+/** Making a sample takes this many bytes a grid cell at its peak, as measured. */
 const BYTES_A_CELL = 150;
 
 export interface PackOptions {
   readonly out: string;
   readonly perShard?: number;
   readonly who: Who;
-  /** That make samples. */
   readonly threads: number;
   readonly libtorch: Libtorch;
   progress(at: Progress): void;
@@ -118,17 +114,17 @@ export async function packMade(made: Made, work: PackOptions): Promise<Report> {
   }
 }
 
-/** So many threads that half of the free memory does for them. */
+/** This many threads fit into half of the free memory. */
 const fitting = (grid: number): number =>
   Math.max(1, Math.floor(freeMemory() / 2 / (BYTES_A_CELL * grid ** 3)));
 
-/** A hash of everything that the samples depend on but their number. */
+/** The number of samples does not change the hash. */
 const hashOf = ({ kind, facts }: Pick<Made, "kind" | "facts">): string =>
   key(0, kind, JSON.stringify(facts)).toString(16).padStart(16, "0");
 
-// Training on made universes without a path: they are generated into the run's folder first, where they fit.
+// Training without a path generates into the run's folder first, where the data fits.
 
-/** Generated data takes no more of what is free on the disk. */
+/** Generated data takes at most this share of the free disk. */
 const SHARE = 0.5;
 const POLL_MS = 100;
 
@@ -144,7 +140,10 @@ export interface RankShare {
 }
 const ALONE: RankShare = { rank: 0, world: 1, localWorld: 1 };
 
-/** The settings with the folder as the data's path; as they were where there is nothing to generate. Ranks share the work. */
+/**
+ * The result names the folder as the data's path, or is the input where nothing is generated. Ranks share the
+ * work.
+ */
 export async function generateMissing(
   config: Config,
   libtorch: Libtorch,
@@ -156,7 +155,7 @@ export async function generateMissing(
   if (!made) return { config, notes: [] };
   const out = folderOf(made, output.save_dir);
   const bytes = bytesOf(made), amount = `${formatPlural(samplesOf(made), "sample")} (${formatBytes(bytes)})`;
-  // Data that was begun once fitted then, and is a part of what is no longer free.
+  // Data that was begun fitted then, and takes a part of what is no longer free.
   const free = looksPacked(out) ? undefined : freeIn(out);
   if (free !== undefined && bytes > SHARE * free) {
     return { config, notes: [`Not kept on disk: ${amount}, where ${formatBytes(free)} are free`] };
@@ -178,7 +177,6 @@ export async function generateMissing(
   return { config: { ...config, data: { ...data, data_path: out } }, notes };
 }
 
-/** This rank's share; how many samples it made now. */
 async function generate(
   made: Made,
   out: string,
@@ -202,7 +200,7 @@ async function generate(
   return now;
 }
 
-/** The last rank to end writes the index. As long as shards are added, somebody is at it. */
+/** The last rank writes the index. Added shards show that another rank still works. */
 async function othersDone(
   out: string,
   { rank, world }: RankShare,
@@ -228,7 +226,7 @@ async function othersDone(
 
 const samplesOf = ({ train, val }: Made) => train.length + (val?.length ?? 0);
 
-/** The same samples have the same name. */
+/** The same samples have the same folder. */
 const folderOf = (made: Made, saveDir: string): string => {
   const hash = key(made.train.length, made.val?.length ?? 0, hashOf(made)).toString(16).padStart(16, "0");
   return join(saveDir, "data", `${made.kind}-${hash.slice(0, 8)}`);

@@ -66,7 +66,6 @@ export const DES = {
 
 type BoxValues = ConfigOf<typeof BOX>;
 
-/** Plain data that a simulation is made from, here or in a thread. */
 export type SimulationSpec =
   & { readonly seed: number }
   & (
@@ -78,7 +77,6 @@ export const OPTIONS = { "2lpt": { ...BOX, ...LPT }, des: { ...BOX, ...DES } } a
 
 export const isSimulated = (type: string): type is keyof typeof OPTIONS => Object.hasOwn(OPTIONS, type);
 
-/** The options of a kind as they are unless chosen otherwise. */
 export function usual<K extends keyof typeof OPTIONS>(kind: K): ConfigOf<typeof OPTIONS[K]> {
   const entries = Object.entries(OPTIONS[kind]).map(([name, option]) => [name, option.default]);
   return Object.fromEntries(entries) as ConfigOf<typeof OPTIONS[K]>;

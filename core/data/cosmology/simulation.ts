@@ -1,4 +1,4 @@
-// Simulations: the prior of their parameters, and the first kind, projected maps of matter by 2LPT.
+// Simulations draw parameters from a prior; the first kind is projected maps of matter by 2LPT.
 import { key, uniform } from "../../base/random.ts";
 import { type Cosmology, linearPower } from "./theory.ts";
 import { add, scalar } from "../../../ffi/make.ts";
@@ -6,16 +6,16 @@ import { mul } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { density, displacement, factors, gaussianField, gridOf, secondSource } from "./fields.ts";
 
-// The parameters of made universes: their names, the ranges they are drawn from, and the draw of each sample.
-
-/** In the order in which they are stored. */
 export const PARAMETERS = ["omega_m", "omega_b", "h", "n_s", "sigma_8"] as const;
 export type Parameter = typeof PARAMETERS[number];
 
-/** Uniform between the two; a parameter whose bounds are equal is fixed. */
+/** Parameters are uniform between the bounds; equal bounds fix one. */
 export type Prior = Readonly<Record<Parameter, readonly [low: number, high: number]>>;
 
-/** Wide in the two that maps of matter tell apart, around Planck's values in the others. */
+/**
+ * The prior is wide in the two that maps of matter tell apart, and narrow around Planck's values in the
+ * others.
+ */
 export const PRIOR: Prior = {
   omega_m: [0.1, 0.5],
   omega_b: [0.04, 0.06],
@@ -34,7 +34,6 @@ export const POSSIBLE: Prior = {
 
 export type Role = "train" | "val";
 
-/** The parameters of sample `i`, in order. */
 export function drawer(prior: Prior, seed: number, kind: string, role: Role): (i: number) => number[] {
   const at = uniform(key(seed, kind, role, "parameters"));
   return (i) =>
@@ -52,9 +51,7 @@ export const cosmologyOf = ([omegaM, omegaB, h, ns, sigma8]: readonly number[]):
   sigma8,
 });
 
-// A density on a grid -> maps of what lies along the line of sight.
-
-/** The mean density of each of `maps` slabs, all as thick as each other, as [maps, n, n]; the line of sight is the first axis. */
+/** Slabs of equal thickness give [maps, n, n]; the line of sight is the first axis. */
 export function project(density: Float32Array, n: number, maps: number): Float32Array {
   const plane = n * n, depth = n / maps;
   const out = new Float32Array(maps * plane);
@@ -65,27 +62,25 @@ export function project(density: Float32Array, n: number, maps: number): Float32
   return out;
 }
 
-// Every kind of made universe gives this to the code that stores it. The first kind is projected maps of matter by 2LPT.
-
 export interface Simulation {
   readonly kind: "2lpt" | "des";
-  /** The shape of a sample: [maps, height, width], f32. */
+  /** A sample is shaped [maps, height, width], f32. */
   readonly shape: readonly [number, number, number];
   readonly targets: readonly Parameter[];
-  /** Writes a sample, a function of its role and number alone. */
+  /** A sample is a function of its role and number alone. */
   make(role: Role, i: number, maps: Float32Array, targets: Float32Array): void;
-  /** All that the samples depend on. */
+  /** All samples depend on these facts alone. */
   readonly facts: Readonly<Record<string, unknown>>;
   readonly description: string;
 }
 
 export interface BoxOptions {
   readonly seed: number;
-  /** Cells, and particles, along the side of the box. */
+  /** It counts cells, and particles, along the side. */
   readonly grid: number;
-  /** Side of the box in Mpc/h. */
+  /** The side is in Mpc/h. */
   readonly box: number;
-  /** 1 leaves out the second order: the approximation of Zel'dovich. */
+  /** 1 leaves out the second order: the Zel'dovich approximation. */
   readonly order: 1 | 2;
   readonly prior: Prior;
   readonly targets: readonly Parameter[];
@@ -93,11 +88,10 @@ export interface BoxOptions {
 
 export interface LptOptions extends BoxOptions {
   readonly redshift: number;
-  /** Slabs that the box is cut into along the line of sight. */
   readonly maps: number;
 }
 
-/** Grows when a change of the program changes the numbers that are made. */
+/** The recipe's number grows when a change alters the numbers made. */
 const RECIPE = 1;
 
 export const factsOf = (options: BoxOptions) => ({
@@ -121,7 +115,7 @@ export function lptMaps(options: LptOptions): Simulation {
         const grid = gridOf(n);
         const delta = gaussianField(grid, box, linearPower(c), key(seed, "2lpt", role, "field", i));
         const [first, second] = factors(c, redshift);
-        // scale() would keep each factor for good, and these are the sample's own.
+        // scale() would keep each factor for good, and these belong to one sample.
         const times = (source: Tensor, factor: number) => mul(source, scalar(factor));
         const linear = times(delta, first);
         const source = order === 1 ? linear : add(linear, times(secondSource(grid, delta), second));

@@ -1,5 +1,4 @@
-// Simulations and the quickstart's fields as sources: read from the folder they were generated into, or made anew
-// whenever they are wanted.
+// Simulations and the quickstart's fields are read from their folder or made on demand.
 import { borrowBytes, uninitialised } from "../../../ffi/make.ts";
 import { defaultConfig } from "../../settings/settings.ts";
 import { isSimulated, simulation, type SimulationSpec, usual } from "./options.ts";
@@ -12,15 +11,11 @@ import type { DataRequest, Sources } from "../format.ts";
 import { readIndex } from "../formats/packed/index.ts";
 import { openPacked } from "../formats/packed/packed.ts";
 
-// Made universes, and the quickstart's fields, as sources.
-
-/** Samples that can be made, and what there is to know of them beside. */
 export interface Made {
   readonly kind: "2lpt" | "des" | "fields";
   readonly train: Source;
   readonly val: Source | null;
   readonly description: string;
-  /** All that they depend on. */
   readonly facts: Readonly<Record<string, unknown>>;
   readonly targets: readonly string[];
   readonly spec?: SimulationSpec;
@@ -37,7 +32,7 @@ export function universes(spec: SimulationSpec, train: number, val: number): Mad
   };
 }
 
-/** Computes each sample whenever it is wanted: that needs no disk, and costs its making in every epoch. */
+/** Making samples on demand needs no disk, but costs time in every epoch. */
 function streamed(
   { kind, shape, targets, description, make }: Simulation,
   role: Role,
@@ -71,7 +66,6 @@ function streamed(
 const floats = ({ buffer, byteOffset, byteLength }: Uint8Array) =>
   new Float32Array(buffer, byteOffset, byteLength / 4);
 
-/** The fields that the quickstart trains on. */
 export function gaussianFields(
   train: number,
   val: number,
@@ -97,14 +91,11 @@ function checkCounts(train: number, val: number): void {
   checkCount({ role: "val", samples: val });
 }
 
-/** The bytes of all samples, as they are stored. */
 export function bytesOf({ train, val }: Made): number {
   const { input, target } = train;
   const numbers = [input, target].reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
   return (train.length + (val?.length ?? 0)) * 4 * numbers;
 }
-
-// Made universes for training: from the folder they were generated into, or made anew whenever they are wanted.
 
 export function generated(request: DataRequest): Sources {
   if (request.data.data_path !== "") return fromFolder(request);
@@ -112,7 +103,7 @@ export function generated(request: DataRequest): Sources {
   return { train, val, notes: ["Each sample is made anew whenever it is wanted"] };
 }
 
-/** Makes what training without a path is given: the sizes are the model's where it has some. Null for other kinds. */
+/** The sizes are the model's where it has some. Null means another kind. */
 export function madeFor({ data, training: { seed }, model }: DataRequest): Made | null {
   const kind = data.type;
   if (!isSimulated(kind)) return null;

@@ -6,24 +6,21 @@ import { scope } from "../../../ffi/tensor.ts";
 import { displacement, factors, gaussianField, gridOf, normals, secondSource, sheet } from "./fields.ts";
 import { type BoxOptions, chosen, cosmologyOf, drawers, factsOf, type Simulation } from "./simulation.ts";
 
-// Where the galaxies are whose shapes a survey measures: their redshifts, in tomographic bins.
-
 /** Nothing beyond this redshift is simulated. */
 const FARTHEST = 2;
 const NODES = 200;
-/** Scatter of measured redshifts, in units of 1 + z. */
+/** The scatter of measured redshifts, in units of 1 + z. */
 const SCATTER = 0.05;
 
 export interface Bins {
-  /** Redshifts, evenly spaced. */
   readonly z: Float64Array;
-  /** For each bin the share of its galaxies at each of them: they add up to 1. */
+  /** Each bin's shares of its galaxies at each redshift add up to 1. */
   readonly shares: readonly Float64Array[];
 }
 
 /**
- * n(z) = z^2 exp(-(z / z0)^1.5) (Smail et al. 1994) with this median, cut into bins of equally many galaxies by redshifts
- * that are measured with a scatter of 0.05 (1 + z), so that neighbouring bins overlap.
+ * n(z) = z^2 exp(-(z / z0)^1.5) (Smail et al. 1994). Bins hold equally many galaxies by measured redshift,
+ * whose scatter of 0.05 (1 + z) makes neighbours overlap.
  */
 export function tomography(median: number, count: number): Bins {
   const z = Float64Array.from({ length: NODES }, (_, i) => FARTHEST * (i + 0.5) / NODES);
@@ -54,7 +51,7 @@ function quantile(z: Float64Array, shares: Float64Array, wanted: number): number
   return FARTHEST;
 }
 
-/** To 1.5e-7: Abramowitz & Stegun 7.1.26. */
+/** The error is below 1.5e-7 (Abramowitz & Stegun 7.1.26). */
 function erf(x: number): number {
   if (!Number.isFinite(x)) return Math.sign(x);
   const t = 1 / (1 + 0.3275911 * Math.abs(x));
@@ -63,17 +60,15 @@ function erf(x: number): number {
   return Math.sign(x) * (1 - series * Math.exp(-x * x));
 }
 
-// Weak lensing in Born's approximation: matter in slabs between here and the galaxies -> convergence.
-
 export interface Slab {
-  /** Comoving distance, in Mpc/h. */
+  /** The comoving distance is in Mpc/h. */
   readonly distance: number;
   readonly redshift: number;
-  /** For each bin: convergence for a density contrast of 1. */
+  /** Each bin's convergence for a density contrast of 1. */
   readonly weights: readonly number[];
 }
 
-/** Slabs of this thickness as far as there are galaxies. */
+/** Slabs reach as far as there are galaxies. */
 export function slabsOf(c: Cosmology, bins: Bins, thickness: number): Slab[] {
   const reach = Array.from(bins.z, (z) => distanceTo(c, z));
   const count = Math.ceil(distanceTo(c, FARTHEST) / thickness);
@@ -89,7 +84,7 @@ export function slabsOf(c: Cosmology, bins: Bins, thickness: number): Slab[] {
   });
 }
 
-/** Between the nodes on a straight line, from 0 on. */
+/** It interpolates linearly between the nodes, from 0 on. */
 function redshiftAt(z: Float64Array, reach: readonly number[], distance: number): number {
   const after = reach.findIndex((far) => far > distance);
   if (after < 0) return FARTHEST;
@@ -97,17 +92,15 @@ function redshiftAt(z: Float64Array, reach: readonly number[], distance: number)
   return z0 + (z[after] - z0) * (distance - d0) / (reach[after] - d0);
 }
 
-/** How a slab is seen through a box that repeats itself. */
 export interface View {
-  /** The axis of the line of sight. */
   readonly axis: number;
   /** Cells from the box's corner to the map's, across. */
   readonly shift: readonly [number, number];
-  /** Cells from one pixel to the next: negative where the box is seen in a mirror. */
+  /** Cells from one pixel to the next; negative in a mirror. */
   readonly step: readonly [number, number];
 }
 
-/** Adds a sheet [n, n], times each weight, to the maps [weights, side, side]: what is seen in the middle of each pixel. */
+/** It adds a sheet [n, n], times each weight, to the maps [weights, side, side], sampled at pixel centres. */
 export function addSheet(
   maps: Float64Array,
   side: number,
@@ -134,16 +127,14 @@ export function addSheet(
   }
 }
 
-// The mask is the part of a patch of sky that a survey has seen: a smooth edge, and holes around bright stars.
-
-/** The share of what is masked that holes take. */
+/** Holes around bright stars take this share of the mask. */
 const HOLES = 0.25;
-/** Radius of holes, in units of the patch's side. */
+/** Holes have radii in units of the patch's side. */
 const RADIUS = [0.01, 0.04] as const;
-/** Waves that the edge is made of, the shortest a third of the patch long. */
+/** The edge is made of waves; the shortest is a third of the patch long. */
 const WAVES = 6, SHORTEST = 3;
 
-/** 1 for a pixel that is seen; exactly this share of the pixels is not. */
+/** 1 marks a pixel that is seen; exactly `masked` of the pixels are not. */
 export function footprint(side: number, masked: number, key: bigint): Uint8Array {
   const at = uniform(key);
   const count = Math.round(masked * side * side);
@@ -172,7 +163,7 @@ export function footprint(side: number, masked: number, key: bigint): Uint8Array
   return seen;
 }
 
-/** A smooth random landscape: what lies lowest is outside. */
+/** The lowest parts of a smooth random landscape lie outside. */
 function heights(side: number, next: () => number): Float64Array {
   const waves = Array.from({ length: WAVES }, () => {
     const angle = 2 * Math.PI * next(), waves = 0.5 + (SHORTEST - 0.5) * next() ** 2;
@@ -192,12 +183,7 @@ function heights(side: number, next: () => number): Float64Array {
   });
 }
 
-// Angular smoothing of a map of which only a part was seen.
-
-/**
- * Each pixel that was seen becomes the mean of those around it, with weights of a Gaussian of this deviation in pixels
- * and nothing from pixels that were not seen, or beyond the edge. Pixels that were not seen are 0.
- */
+/** A seen pixel becomes the Gaussian mean of seen pixels around it (deviation in pixels); others become 0. */
 export function smooth(map: Float64Array, seen: Uint8Array, side: number, deviation: number): Float64Array {
   const weight = Float64Array.from(seen), value = map.map((x, i) => x * weight[i]);
   if (deviation === 0) return value;
@@ -206,7 +192,7 @@ export function smooth(map: Float64Array, seen: Uint8Array, side: number, deviat
   return above.map((x, i) => seen[i] === 1 ? x / below[i] : 0);
 }
 
-/** From the middle outwards. */
+/** Weights go from the middle outwards. */
 export function gaussian(deviation: number): Float64Array {
   const kernel = Float64Array.from(
     { length: Math.ceil(4 * deviation) + 1 },
@@ -240,21 +226,18 @@ function along(
   return out;
 }
 
-// Maps as a weak-lensing survey sees them: convergence in tomographic bins, with the noise of galaxies' own shapes,
-// smoothed, and only where the survey has looked.
-
 export interface SurveyOptions extends BoxOptions {
-  /** Side of the patch, in degrees. */
+  /** The patch's side is in degrees. */
   readonly field: number;
   readonly bins: number;
   readonly medianRedshift: number;
   readonly density: number;
-  /** Deviation of the two components of a galaxy's own ellipticity together. */
+  /** The deviation of a galaxy's ellipticity, both components combined. */
   readonly ellipticity: number;
-  /** Deviation of the Gaussian, in arcminutes. */
+  /** The Gaussian's deviation is in arcminutes. */
   readonly smoothing: number;
   readonly masked: number;
-  /** True where the last map is 1 where the survey has looked and 0 elsewhere. */
+  /** The last map is 1 where the survey has looked and 0 elsewhere. */
   readonly maskMap: boolean;
 }
 
@@ -292,15 +275,15 @@ export function surveyMaps(options: SurveyOptions): Simulation {
   };
 }
 
-/** Deviation that the galaxies' own shapes give to the convergence of a pixel of one bin. */
+/** Galaxies' own shapes give this deviation to the convergence of one pixel of one bin. */
 export function shapeNoise({ grid, field, bins, density, ellipticity }: SurveyOptions): number {
   const pixel = (60 * field / grid) ** 2;
   return ellipticity / Math.sqrt(2 * density / bins * pixel);
 }
 
 /**
- * Convergence without noise [bins, n, n]. One box, at the age of each slab, is seen along another axis, from another
- * corner and perhaps in a mirror in each slab of its own length, so that no structure stands behind itself.
+ * The result is [bins, n, n] without noise. Each slab of the box's length sees the box along another axis,
+ * from another corner and perhaps in a mirror, so no structure stands behind itself.
  */
 export function convergence(
   c: Cosmology,

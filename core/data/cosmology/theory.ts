@@ -1,9 +1,7 @@
-// Linear theory of a flat universe: distances, growth, the transfer function of Eisenstein & Hu (1998, ApJ 496, 605;
-// numbers in brackets are its equations), and the power spectrum of matter.
+// Linear theory of a flat universe: distances, growth, the transfer function of Eisenstein & Hu (1998, ApJ
+// 496, 605; numbers in brackets are its equations), and the power spectrum of matter.
 
-// Simpson's rule.
-
-/** The integral of f from `from` to `to`, over an even number of panels. */
+/** Simpson's rule takes an even number of panels. */
 function integrate(f: (x: number) => number, from: number, to: number, panels: number): number {
   const step = (to - from) / panels;
   let sum = f(from) + f(to);
@@ -11,10 +9,8 @@ function integrate(f: (x: number) => number, from: number, to: number, panels: n
   return sum * step / 3;
 }
 
-// A flat universe of matter and a cosmological constant: its parameters, distances, and how structure grows.
-
 export interface Cosmology {
-  /** Matter and, of it, baryons; in units of the critical density today. */
+  /** Densities are in units of the critical density today. */
   readonly omegaM: number;
   readonly omegaB: number;
   readonly h: number;
@@ -24,7 +20,7 @@ export interface Cosmology {
   readonly sigma8: number;
 }
 
-/** Speed of light over 100 km/s/Mpc: the Hubble length in Mpc/h. */
+/** c over 100 km/s/Mpc, in Mpc/h. */
 export const HUBBLE_LENGTH = 2997.92458;
 
 /** H(z) / H0. */
@@ -37,19 +33,18 @@ export const matterAt = (c: Cosmology, z: number): number => c.omegaM * (1 + z) 
 export const distanceTo = (c: Cosmology, z: number): number =>
   HUBBLE_LENGTH * integrate((x) => 1 / expansion(c, x), 0, z, 128);
 
-/** Linear growth since redshift z: 1 today. Heath's integral; radiation is left out. */
+/** Growth is 1 today. Heath's integral leaves out radiation. */
 export const growth = (c: Cosmology, z: number): number => growing(c, z) / growing(c, 0);
 
-/** H times the integral of da / (a H)^3, with a = u^2 so that the integrand is smooth at the beginning. */
+/** H times the integral of da / (a H)^3; a = u^2 makes the integrand smooth at the beginning. */
 function growing(c: Cosmology, z: number): number {
   const f = (u: number) => 2 * u ** 4 / (c.omegaM + (1 - c.omegaM) * u ** 6) ** 1.5;
   return expansion(c, z) * integrate(f, 0, 1 / Math.sqrt(1 + z), 128);
 }
 
-// How far density waves grew before today, by wavelength: the fits of Eisenstein & Hu (1998, ApJ 496, 605), to whose
-// equations the numbers in brackets point. Wavenumbers are in 1/Mpc here.
+// Wavenumbers of the transfer functions are in 1/Mpc.
 
-/** The temperature of the microwave background, in kelvin (Fixsen 2009), over 2.7. */
+/** The microwave background has 2.7255 K (Fixsen 2009). */
 const THETA = 2.7255 / 2.7;
 
 interface Early {
@@ -80,10 +75,10 @@ function early({ omegaM, omegaB, h }: Cosmology): Early {
   return { m, b, share: b / m, kEq, waited: (1 + zEq) / (1 + zDrag), ratio, sound };
 }
 
-/** The sound horizon at the drag epoch, in Mpc. */
+/** The sound horizon at the drag epoch is in Mpc. */
 export const soundHorizon = (c: Cosmology): number => early(c).sound;
 
-/** With the acoustic oscillations of the baryons: section 3 of the paper. */
+/** Section 3 of the paper has the baryons' acoustic oscillations. */
 export function transfer(c: Cosmology): (k: number) => number {
   const { m, b, share, kEq, waited, ratio, sound } = early(c);
   const kSilk = 1.6 * b ** 0.52 * m ** 0.73 * (1 + (10.4 * m) ** -0.95); // (7)
@@ -107,7 +102,7 @@ export function transfer(c: Cosmology): (k: number) => number {
   };
 }
 
-/** The same without oscillations, only with the baryons' pressure: section 4.2. */
+/** Section 4.2 has only the baryons' pressure. */
 export function smoothTransfer(c: Cosmology): (k: number) => number {
   const { m, b, share } = early(c);
   const sound = 44.5 * Math.log(9.83 / m) / Math.sqrt(1 + 10 * b ** 0.75); // (26)
@@ -132,7 +127,7 @@ function pressureless(q: number, alpha: number, beta: number): number {
   return l / (l + (14.2 / alpha + 386 / (1 + 69.9 * q ** 1.08)) * q ** 2);
 }
 
-// The linear power spectrum of matter today, scaled to its sigma_8. k in h/Mpc, P in (Mpc/h)^3.
+// Today's spectrum is scaled to sigma_8. k is in h/Mpc, P in (Mpc/h)^3.
 
 export type Power = (k: number) => number;
 
@@ -148,11 +143,11 @@ export function rmsInSpheres(power: Power, radius: number): number {
     const k = Math.exp(logK);
     return k ** 3 * power(k) * sphere(k * radius) ** 2 / (2 * Math.PI ** 2);
   };
-  // Outside of this range is less than 1e-7 of the integral, for any spectrum that structure could have grown from.
+  // Less than 1e-7 of the integral lies outside, for any spectrum that structure could have grown from.
   return Math.sqrt(integrate(perLogK, Math.log(1e-3 / radius), Math.log(200 / radius), 2048));
 }
 
-/** The transform of a sphere of radius 1 that holds 1 in all. */
+/** The sphere has radius 1 and holds 1 in all. */
 export function sphere(x: number): number {
   return x < 0.01 ? 1 - x * x / 10 : 3 * (Math.sin(x) - x * Math.cos(x)) / x ** 3;
 }

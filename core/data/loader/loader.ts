@@ -1,4 +1,4 @@
-// The loader: threads read the rows of coming batches into shared memory while the current step runs.
+// Loader threads read the rows of coming batches into shared memory while the current step runs.
 import type { Batch, Field, Part, Source } from "../source.ts";
 import { memoryBlockOf, uninitialised } from "../../../ffi/make.ts";
 import { narrow } from "../../../ffi/ops.ts";
@@ -25,45 +25,38 @@ import {
 } from "./ring.ts";
 import type { LoaderThreadOptions } from "./thread.ts";
 
-// The raw rows of a source come part by part in the order of training: read by threads, or made
-// when they are taken.
-
 export interface Rows {
-  /** Begins the parts that will be taken, in order: `parts` is called as early as there is room, until it gives null. */
+  /** `parts` is called as early as there is room, until it gives null. */
   begin(next: () => Part | null): void;
-  /** True when the part `ahead` places behind the next to be taken is here; waits for it no longer than that. */
+  /** It waits at most this long for the part `ahead` places behind the next. */
   ready(ahead: number, milliseconds: number): boolean;
-  /** The rows of the next part, which this is, on the host: until they are released, and no longer than the caller's scope. */
+  /** The host rows are valid until release, and no longer than the caller's scope. */
   take(part: Part): Batch;
-  /** The oldest so many of those taken are needed no more. */
+  /** It releases the oldest parts taken. */
   release(count: number): void;
 }
 
-/** Made by the training thread itself: a gather in memory, or reading where there are no threads. */
+/** Without threads the training thread itself gathers or reads. */
 export function rowsOf(source: Source): Rows {
   return { begin: () => {}, ready: () => true, take: source.raw, release: () => {} };
 }
 
-// The training thread's side of the loader: parts go into a ring in the order they are wanted, threads fill them, and
-// they are taken in that order whoever was faster.
+// Parts enter a ring in the order of training; threads fill them, and they leave in that order.
 
 export interface LoaderOptions {
   readonly source: Source;
-  /** Rows of its largest part. */
   readonly rows: number;
-  /** Parts that are in use at one time, beside those read ahead. */
+  /** So many parts are in use at one time, beside those read ahead. */
   readonly held: number;
 }
 
 export interface Loader {
-  /** One for each source, in order. */
   readonly lanes: readonly Rows[];
-  /** Samples passed over because they were bad, so far. */
   skipped(): number;
   close(): void;
 }
 
-/** `prefetch` is the most bytes that are read ahead in all; `pinned` memory is what a GPU copies from beside its work. */
+/** `prefetch` is bytes in all; a GPU copies from `pinned` memory asynchronously. */
 export function openLoader(
   wanted: readonly LoaderOptions[],
   threads: number,
@@ -111,12 +104,12 @@ export function openLoader(
   };
 }
 
-/** Parts that are read ahead in no more memory than this are no burden. */
+/** Reading ahead up to this much memory is no burden. */
 const LITTLE = 16 * 2 ** 20, MOST_SLOTS = 32;
 
 /**
- * Two parts for each thread are enough to keep all at work; more take memory for nothing, but where the samples of a
- * chunk are looked for among all that are to come. Never more than the bytes allow, nor less than a whole step.
+ * Two parts a thread keep all at work; more pay only where a chunk's samples are collected from all parts to
+ * come. The bytes bound it, but a whole step always fits.
  */
 function slotsOf(
   { source: { threaded }, rows, held }: LoaderOptions,
@@ -148,7 +141,7 @@ function openLane(
   );
   const slots = Array.from({ length: lane.slots }, (_, slot) => slotAt(lane, slot));
   for (const at of slots) words.fill(CLAIMED, at + IDS, at + IDS + lane.rows)[at + NEXT] = CLOSED;
-  // Counted since the lane was opened: parts published, taken and given back. A part's slot is its number's remainder.
+  // These count parts since the lane was opened. A part's slot is its number's remainder.
   let published = 0, taken = 0, released = 0;
   let next: () => Part | null = () => null;
 
@@ -161,7 +154,7 @@ function openLane(
       Atomics.store(words, at + FAILED, 0);
       Atomics.store(words, at + DONE, 0);
       Atomics.store(words, at + COUNT, part.ids.length);
-      // From here on rows may be claimed and counted.
+      // From here on threads may claim rows.
       part.ids.forEach((id, i) => Atomics.store(words, at + IDS + i, id));
       Atomics.store(words, at + NEXT, 0);
       published++;
@@ -186,7 +179,7 @@ function openLane(
     for (; count > 0; count--) Atomics.store(words, slots[released++ % lane.slots] + NEXT, CLOSED);
     publish();
   };
-  /** Forgets what was read for nobody; false if a thread is still at it. */
+  /** It drops read-ahead parts; false means that a thread still writes. */
   const abandon = (): boolean => {
     next = () => null;
     let quiet = true;
@@ -227,7 +220,7 @@ function openLane(
   return { rows: handle, orders: { ...lane, threaded, places, reach }, close };
 }
 
-/** Closes a slot, takes back its rows, and waits until those that somebody does are done, but not for ever. */
+/** It closes a slot, takes back its rows, and waits a bounded time for rows in work. */
 function settle(words: Int32Array, at: number): boolean {
   Atomics.store(words, at + NEXT, CLOSED);
   let claimed = 0;
@@ -242,7 +235,7 @@ function settle(words: Int32Array, at: number): boolean {
   return true;
 }
 
-/** The error of the thread that failed, made again in this one. */
+/** The failed thread's error is made again in this thread. */
 function failure(words: Int32Array, at: number, lastWords: SharedArrayBuffer): Error {
   let thread: number;
   while ((thread = Atomics.load(words, at + FAILED)) < 0); // it is writing

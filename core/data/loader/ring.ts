@@ -1,21 +1,24 @@
-// The training thread and the loader threads share words in shared memory. A lane is a ring of slots for one
-// source; a slot takes one part of a batch. The training thread writes a slot's words and opens it; threads claim
-// rows of open slots, oldest slot first, and count what they have done. A row is claimed by putting CLAIMED in place
-// of its id: who finds the id there does the row, be it a thread whose turn it is (NEXT only says where to look), one
-// that has its file's chunk at hand, or the training thread, which takes it back.
+// Threads share words in shared memory. A lane is a ring of slots for one source; a slot takes one part of a
+// batch. The training thread writes a slot's words and opens it; threads claim rows of open slots, oldest
+// slot first, and count finished rows. A claim puts CLAIMED in place of a row's id: whoever finds the id does
+// the row, be it a thread in turn (NEXT is only a hint), a thread with the file's chunk at hand, or the
+// training thread, which takes it back.
 
-/** Words for all: how often something was published; 1 to end; samples that were replaced. */
+/** All lanes share these words: publications, 1 to end, and replaced samples. */
 export const SIGNAL = 0, QUIT = 1, SKIPPED = 2;
 const HEADER = 16;
 
-/** Words of a lane: the oldest slot in use. Of a slot: next row to claim; rows in all; rows done; epoch; why it failed. */
+/**
+ * HEAD is a lane's oldest slot in use. A slot has the next row to claim, all rows, rows done, epoch, and why
+ * it failed.
+ */
 export const HEAD = 0;
 export const NEXT = 0, COUNT = 1, DONE = 2, EPOCH = 3, FAILED = 4, IDS = 5;
 
-/** In NEXT: nothing to claim here. In place of an id: somebody does this row. */
+/** CLOSED in NEXT means nothing to claim; CLAIMED replaces a row's id. */
 export const CLOSED = 0x3fffffff, CLAIMED = -1;
 
-/** Bytes a thread has for its last words, as UTF-8 behind their length. */
+/** A failed thread's message is UTF-8 behind its length. */
 export const LAST_MESSAGE_BYTES = 4096;
 
 export interface LaneShape {
@@ -23,14 +26,12 @@ export interface LaneShape {
   readonly rows: number;
 }
 
-/** A lane and the place of its words among all. */
 export interface LaneWords extends LaneShape {
   readonly base: number;
 }
 
 const wordsOf = ({ slots, rows }: LaneShape) => 16 + slots * (IDS + rows);
 
-/** The lanes' places, and how many words there are in all. */
 export function layOut(shapes: readonly LaneShape[]): { lanes: LaneWords[]; words: number } {
   let words = HEADER;
   const lanes = shapes.map((shape) => {
@@ -41,9 +42,8 @@ export function layOut(shapes: readonly LaneShape[]): { lanes: LaneWords[]; word
   return { lanes, words };
 }
 
-/** The first word of a slot. */
 export const slotAt = ({ base, rows }: LaneWords, slot: number): number => base + 16 + slot * (IDS + rows);
 
-/** Rows claimed at once: few enough that a batch is shared by all threads. */
+/** So few rows are claimed at once that all threads share a batch. */
 export const chunkOf = (count: number, threads: number): number =>
   Math.max(1, Math.min(16, Math.floor(count / (2 * threads))));

@@ -1,4 +1,5 @@
-// A loader thread: claims rows, reads them, writes them where they belong. It sleeps when there is nothing to do.
+// A loader thread claims rows, reads them, and writes them to their place. It sleeps when there is nothing to
+// do.
 import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
 import { refused, UserError } from "../../base/errors.ts";
 import { loadReader, type Threaded } from "../reading/reader.ts";
@@ -25,7 +26,6 @@ import type { ThreadScope } from "../../base/threads.ts";
 declare const self: ThreadScope;
 
 export interface LoaderThreadOptions {
-  /** From 1 on. */
   readonly thread: number;
   readonly threads: number;
   readonly words: SharedArrayBuffer;
@@ -35,9 +35,9 @@ export interface LoaderThreadOptions {
 
 export interface LaneOptions extends LaneWords {
   readonly threaded: Threaded;
-  /** For each slot: its rows' inputs and targets. */
+  /** Each slot has places for inputs and targets. */
   readonly places: readonly { readonly input: MemoryBlock; readonly target: MemoryBlock }[];
-  /** How many slots, from the oldest on, are worked at where rows are read in groups: more of a group come in sight. */
+  /** With grouped rows a thread looks at so many slots, to see more rows of a group. */
   readonly reach: number;
 }
 
@@ -65,7 +65,7 @@ self.onmessage = async ({ data: orders }: MessageEvent<LoaderThreadOptions>) => 
   self.close();
 };
 
-/** Does a few rows of the lane's oldest open slot; false when there are none. */
+/** False means that there are no open rows. */
 function work(orders: LoaderThreadOptions, words: Int32Array, lane: Lane, failed: unknown): boolean {
   const groupOf = lane.pipeline?.groupOf, { whole } = lane.threaded.reader;
   const head = Atomics.load(words, lane.base + HEAD);
@@ -76,7 +76,7 @@ function work(orders: LoaderThreadOptions, words: Int32Array, lane: Lane, failed
     if (Atomics.load(words, at + NEXT) >= count) continue;
     const chunk = whole ? lane.rows : groupOf ? 1 : chunkOf(count, orders.threads);
     const from = Atomics.add(words, at + NEXT, chunk);
-    // The slot may have been closed or filled anew meanwhile: then these rows are as good as any.
+    // The slot may have been closed or filled anew: then these rows are as good as any.
     const to = Math.min(from + chunk, Atomics.load(words, at + COUNT));
     if (from >= to) continue;
     if (whole) {
@@ -107,7 +107,7 @@ interface Row {
   readonly id: number;
 }
 
-/** All rows in sight that lie in the same chunk of the file: unpacked for one, it is unpacked for all. */
+/** Rows in the same chunk of the file are claimed at once: the chunk is unpacked once for all. */
 function claimGroup(
   words: Int32Array,
   lane: Lane,
@@ -129,7 +129,7 @@ function claimGroup(
   return claimed;
 }
 
-/** Rows that were claimed are done. Until all of them are, the slot stays as it is. */
+/** The slot stays as it is until all claimed rows are done. */
 function counted(words: Int32Array, at: number, rows: number): void {
   const done = Atomics.add(words, at + DONE, rows) + rows;
   if (done === Atomics.load(words, at + COUNT) || Atomics.load(words, at + FAILED) !== 0) {
@@ -137,7 +137,7 @@ function counted(words: Int32Array, at: number, rows: number): void {
   }
 }
 
-/** Brings a sample to its row, or says why not. */
+/** A sample that cannot be read sets the slot's failure. */
 function fill(
   orders: LoaderThreadOptions,
   words: Int32Array,
@@ -191,7 +191,7 @@ function fillPart(
   return count;
 }
 
-/** The first thread that fails in a slot says why, for the training thread to say to the user. */
+/** Only the first failure in a slot is kept. */
 function say(
   { thread, lastWords }: LoaderThreadOptions,
   words: Int32Array,

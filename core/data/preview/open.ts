@@ -1,4 +1,3 @@
-// A path -> the preview of the data there.
 import { didYouMean } from "../../base/suggest.ts";
 import { UserError } from "../../base/errors.ts";
 import { DATA_KIND_NAMES, type DataKind } from "../../settings/formats.ts";
@@ -9,7 +8,7 @@ import { detect } from "../open.ts";
 import { BadSample } from "../reading/reader.ts";
 import { picturesOf, type Preview } from "./preview.ts";
 
-/** Opens what is at a path for as long as `use` runs. `type` is a setting's: auto looks at the path. */
+/** The data is open while `use` runs. auto looks at the path. */
 export async function withPreview<R>(
   path: string,
   type: string,
@@ -50,7 +49,7 @@ function tablePreview({ path, kind, noun, columns, facts = {} }: TableFile): Pre
     facts,
     fields,
     classes: null,
-    // A column that only describes the others is no sample.
+    // Columns that only describe others are no pictures.
     pictures: picturesOf(fields.filter((_, i) => !columns[i].onlyByName)),
   };
 }

@@ -1,10 +1,7 @@
-// Samples as pictures: pixels of an image, values of a map by colour, many pictures as one sheet, and the PNG file of
-// it.
+// Samples become pictures: an image's pixels, a map's values by colour, and many pictures as one sheet.
 import { crc32, deflateSync } from "node:zlib";
 
-// From a share between 0 and 1 to a colour whose lightness grows with it: viridis.
-
-/** Its colours at 0, 0.1, ..., 1; between them go straight lines. */
+/** viridis at 0, 0.1, ..., 1; colours between are interpolated. */
 const STOPS = [
   0x440154,
   0x482475,
@@ -19,31 +16,26 @@ const STOPS = [
   0xfde725,
 ].map((colour) => [colour >> 16, (colour >> 8) & 255, colour & 255]);
 
-/** Writes red, green and blue to `rgb` from `at` on. */
 export function viridis(share: number, rgb: Uint8Array, at: number): void {
   const place = Math.min(Math.max(share, 0), 1) * (STOPS.length - 1);
   const low = Math.min(Math.floor(place), STOPS.length - 2), part = place - low;
   for (let i = 0; i < 3; i++) rgb[at + i] = Math.round(STOPS[low][i] * (1 - part) + STOPS[low + 1][i] * part);
 }
 
-// Samples as pictures: pixels of an image as they are, values of a map by colour, many pictures as one sheet.
-
-/** Red, green and blue of each pixel, row by row. */
 export interface Picture {
   readonly width: number;
   readonly height: number;
   readonly rgb: Uint8Array;
 }
 
-/** One sample of an image or of maps. */
 export interface Raster {
   readonly values: ArrayLike<number> | ArrayLike<bigint>;
-  /** [channels, height, width], and elements from one index to the next. */
+  /** The shape is [channels, height, width]. */
   readonly shape: readonly number[];
   readonly strides: readonly number[];
-  /** True for one or three channels of bytes; anything else is maps, one for each channel. */
+  /** Images have one or three channels of bytes; all else is maps, one a channel. */
   readonly isImage: boolean;
-  /** For each channel of maps the values of the first and the last colour; by default its own least and largest. */
+  /** Each map's range of colours is its own by default. */
   readonly ranges?: readonly ValueRange[];
 }
 
@@ -61,7 +53,7 @@ const GAP = 1;
 export const rowMajor = (shape: readonly number[]): number[] =>
   shape.map((_, i) => shape.slice(i + 1).reduce((product, size) => product * size, 1));
 
-/** No larger than `most`; the first channels beside each other, where they are no colours. */
+/** Maps of several channels show the first ones beside each other. */
 export function paint(raster: Raster, most: PictureSize): Picture {
   const { shape: [channels], isImage, ranges = [] } = raster;
   if (isImage) {
@@ -86,7 +78,7 @@ function fitted({ shape: [, height, width] }: Raster, most: PictureSize): Pictur
   return { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) };
 }
 
-/** One channel, each pixel the mean of the values it covers that are there. */
+/** A pixel is the mean of the finite values it covers. */
 function shrunk(
   { values, shape, strides }: Raster,
   channel: number,
@@ -113,7 +105,6 @@ function shrunk(
   return plane;
 }
 
-/** The least and the largest of values that are numbers. */
 export function rangeOf(values: Float64Array): ValueRange {
   let least = Infinity, most = -Infinity;
   for (const value of values) {
@@ -123,7 +114,7 @@ export function rangeOf(values: Float64Array): ValueRange {
   return [least, most];
 }
 
-/** From the least value to the largest; what is missing has the colour of the background. */
+/** Missing values take the background's colour. */
 function coloured(plane: Float64Array, size: PictureSize, range = rangeOf(plane)): Picture {
   const [least, most] = range;
   const rgb = new Uint8Array(3 * plane.length).fill(BACKGROUND);
@@ -135,7 +126,7 @@ function coloured(plane: Float64Array, size: PictureSize, range = rangeOf(plane)
   return { ...size, rgb };
 }
 
-/** Pictures in rows of `columns`, each in a place as large as the largest. */
+/** Each place is as large as the largest picture. */
 export function sheet(pictures: readonly Picture[], columns: number, gap: number): Picture {
   const across = Math.min(columns, pictures.length), down = Math.ceil(pictures.length / across);
   const place = {
@@ -154,7 +145,6 @@ export function sheet(pictures: readonly Picture[], columns: number, gap: number
   return { width, height, rgb };
 }
 
-/** Each pixel as a square of `times` by `times`. */
 export function enlarged({ width, height, rgb }: Picture, times: number): Picture {
   if (times === 1) return { width, height, rgb };
   const wide = new Uint8Array(rgb.length * times * times);
@@ -167,8 +157,6 @@ export function enlarged({ width, height, rgb }: Picture, times: number): Pictur
   return { width: width * times, height: height * times, rgb: wide };
 }
 
-// A picture as a PNG file.
-
 const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 
 export function encodePng({ width, height, rgb }: Picture): Uint8Array<ArrayBuffer> {
@@ -177,7 +165,6 @@ export function encodePng({ width, height, rgb }: Picture): Uint8Array<ArrayBuff
   header.setUint32(4, height);
   header.setUint8(8, 8); // bits a channel
   header.setUint8(9, 2); // red, green, blue
-  // Before each row stands how it is filtered: not at all.
   const rows = new Uint8Array(height * (1 + 3 * width));
   for (let y = 0; y < height; y++) {
     rows.set(rgb.subarray(y * 3 * width, (y + 1) * 3 * width), y * (1 + 3 * width) + 1);
@@ -197,7 +184,6 @@ export function encodePng({ width, height, rgb }: Picture): Uint8Array<ArrayBuff
   return file;
 }
 
-/** Length, name, bytes, and the checksum of name and bytes. */
 function chunk(name: string, bytes: Uint8Array): Uint8Array {
   const made = new Uint8Array(bytes.length + 12), view = new DataView(made.buffer);
   view.setUint32(0, bytes.length);

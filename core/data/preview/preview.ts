@@ -1,11 +1,9 @@
-// Preview: the fields, samples and pictures that data of any kind shows before anybody chooses what to train with.
+// A preview shows data of any kind before settings choose what to train with.
 import { type Raster, rowMajor } from "./picture.ts";
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 import { BadSample, type Reader, type Stored } from "../reading/reader.ts";
 import { view } from "../columns/variables.ts";
-
-// A preview shows data of any kind before anybody chooses what to train with.
 
 export type Values = ArrayLike<number> | ArrayLike<bigint>;
 
@@ -14,14 +12,13 @@ export interface PreviewField {
   /** The first dimension numbers the samples. */
   readonly shape: readonly number[];
   readonly dtype: string;
-  /** One name a dimension, where they have some. */
   readonly dimensions?: readonly string[];
   readonly units?: string;
-  /** Why it can't be trained with, or isn't unless it is named. */
+  /** The remark says why training cannot use it, or uses it only by name. */
   readonly remark?: string;
-  /** The texts that its numbers 0, 1, 2, ... stand for. */
+  /** The numbers 0, 1, 2, ... stand for these texts. */
   readonly texts?: readonly string[];
-  /** Rows of it, missing values as NaN; null where it has no numbers. */
+  /** Missing values are NaN; null means no numbers. */
   readonly read: ((first: number, count: number) => Values) | null;
 }
 
@@ -29,22 +26,21 @@ export interface Pictures {
   readonly field: string;
   readonly count: number;
   raster(sample: number): Raster;
-  /** So many of them, where nobody chose one; the first ones where left out. */
+  /** It chooses samples by default; without it the first ones count. */
   some?(count: number): number[];
-  /** Names a sample in a word: its class. */
+  /** The caption is one word: the sample's class. */
   caption?(sample: number): string;
 }
 
 export interface Preview {
   readonly path: string;
   readonly kind: string;
-  /** The size of the files; null where they are too many to be looked at. */
+  /** Null means too many files to look at. */
   readonly bytes: number | null;
-  /** Null where the fields don't agree on it. */
+  /** Null means that the fields disagree. */
   readonly samples: number | null;
-  /** The noun for a row of a field; "sample" where left out. */
+  /** Messages call a row "sample" without it. */
   readonly row?: string;
-  /** The noun for a field: "array", "variable", ... */
   readonly noun: string;
   readonly facts: Readonly<Record<string, string>>;
   readonly fields: readonly PreviewField[];
@@ -52,23 +48,21 @@ export interface Preview {
   readonly pictures: Pictures | null;
 }
 
-// Fields that are images or maps can be drawn, a sample at a time.
-
-/** A side of fewer is a small table, not a map. */
+/** A shorter side is a small table, not a map. */
 const SHORTEST = 4;
 
-/** [channels, height, width] of a sample, and its strides; null where it is no picture. */
+/** Null means that it is no picture. */
 function layoutOf(row: readonly number[]): Pick<Raster, "shape" | "strides"> | null {
   if (row.length === 2) return layoutOf([1, ...row]);
   if (row.length !== 3) return null;
   const [a, b, c] = row;
-  // Channels are last where there are at most four and far more rows and columns, as training takes it too.
+  // Training makes the same choice for channels that are last.
   const shape = c <= 4 && a > 4 && b > 4 ? [c, a, b] : row;
   const strides = shape === row ? rowMajor(row) : [1, b * c, c];
   return Math.min(shape[1], shape[2]) >= SHORTEST ? { shape, strides } : null;
 }
 
-/** Takes the first field that has some. */
+/** The first field with pictures counts. */
 export function picturesOf(fields: readonly PreviewField[]): Pictures | null {
   const usable = fields.filter(({ read }) => read !== null);
   for (const field of usable) {
@@ -93,8 +87,6 @@ function pictures(
   return { field: name, count, raster: (sample) => ({ ...layout, isImage, values: read(sample) }) };
 }
 
-// Samples that a loader thread's reader brings, as rows of two fields.
-
 export interface Sample {
   readonly input: Stored;
   readonly target: Values;
@@ -102,7 +94,7 @@ export interface Sample {
 
 export type SampleAt = (index: number) => Sample;
 
-/** Reads one sample; one that can't be read is named, as training names it. */
+/** A sample that cannot be read is named as in training. */
 export function openSamples(
   reader: Reader,
   target: { readonly shape: readonly number[]; readonly dtype: DType },
@@ -126,7 +118,6 @@ export const imagesOf = (sampleAt: SampleAt) => (index: number): Raster => {
   return { values: data, shape, strides: strides ?? rowMajor(shape), isImage: true };
 };
 
-/** Rows of one part of the samples, read one after the other. */
 export function rowsOf(
   sampleAt: SampleAt,
   part: (sample: Sample) => Values,

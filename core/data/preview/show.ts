@@ -1,12 +1,10 @@
-// Pictures in a terminal, two pixels a character, and as a contact sheet.
+// A terminal shows pictures with two pixels a character; a contact sheet is a PNG.
 import { encodePng, enlarged, paint, type Picture, type PictureSize, sheet } from "./picture.ts";
 import { printable } from "../../base/file_bytes.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Pictures } from "./preview.ts";
 
-// A picture as lines of a terminal: two pixels a character, in its colours or in shades.
-
-/** The terminal shows colours of 24 bits, the 256 of old, or characters of more and less ink. */
+/** Terminals show 24-bit colours, 256 colours, or shades of characters. */
 type Ink = "full" | "256" | "shades";
 
 export function inkOf(isTerminal: boolean, env: (name: string) => string | undefined): Ink {
@@ -16,7 +14,7 @@ export function inkOf(isTerminal: boolean, env: (name: string) => string | undef
 
 const SHADES = " ░▒▓█";
 
-/** One character wide a pixel, one line high two. */
+/** A character shows two pixels, one above the other. */
 export function draw({ width, height, rgb }: Picture, ink: Ink): string[] {
   const at = (x: number, y: number): Colour => {
     const from = 3 * (y * width + x);
@@ -42,12 +40,12 @@ export function draw({ width, height, rgb }: Picture, ink: Ink): string[] {
 
 type Colour = readonly [number, number, number];
 
-/** From 0 to 1, as the eye weighs the three. */
+/** The eye weighs the three colours differently. */
 const lightness = ([red, green, blue]: Colour) => (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
 
 const shade = (light: number) => SHADES[Math.min(SHADES.length - 1, Math.floor(light * SHADES.length))];
 
-/** 38 is the colour of the upper half block, 48 of what is behind it. */
+/** 38 colours the upper half block, 48 its background. */
 function code(ground: 38 | 48, colour: Colour, ink: Ink): string {
   if (ink === "full") return `${ground};2;${colour.join(";")}`;
   const [red, green, blue] = colour.map((part) => Math.round(part / 255 * 5)); // a cube of 6 x 6 x 6 from 16 on
@@ -56,16 +54,13 @@ function code(ground: 38 | 48, colour: Colour, ink: Ink): string {
   return `${ground};5;${16 + 36 * red + 6 * green + blue}`;
 }
 
-/** 24 greys from 232 on, between the black and the white of the cube. */
+/** 24 greys begin at 232, between the cube's black and white. */
 const greyCode = (grey: number) => grey < 4 ? 16 : grey > 238 ? 231 : 232 + Math.round((grey - 8) / 10);
 
-// Samples in a terminal and as a contact sheet.
-
-/** Pixels: two of a height make a line. */
 const HEIGHT_OF_SOME = 40, HEIGHT_OF_ONE = 64, WIDEST = 100, SMALLEST_DRAWN = 16;
 const MOST_IN_TERMINAL = 4;
 
-/** The first samples beside each other, or one as large as it fits; a line below says what they are. */
+/** The first samples stand beside each other, or one fills the room; a caption follows. */
 export function terminalLines(
   pictures: Pictures,
   sample: number | null,
@@ -86,7 +81,7 @@ export function terminalLines(
   ];
 }
 
-/** Under no other ending, so that no file of data is written over by a slip. */
+/** Another ending could overwrite a file of data. */
 export function checkPngName(path: string): void {
   if (/\.png$/i.test(path)) return;
   throw new UserError(
@@ -109,7 +104,6 @@ function writePng(path: string, picture: Picture): void {
 const MOST_IN_SHEET = 64, ACROSS = 8;
 const LARGEST: PictureSize = { width: 512, height: 512 }, SMALLEST = 64;
 
-/** How many samples the sheet shows. */
 export function writeSheet(path: string, pictures: Pictures, sample: number | null): number {
   const samples = sample === null ? someOf(pictures, Math.min(MOST_IN_SHEET, pictures.count)) : [sample];
   const largest = sample === null ? LARGEST : { width: 4096, height: 4096 };
@@ -118,7 +112,7 @@ export function writeSheet(path: string, pictures: Pictures, sample: number | nu
   return samples.length;
 }
 
-/** A small picture so large that each pixel can be seen: at least `smallest` on its longer side, if that fits. */
+/** Small pictures grow to at least `smallest` on the longer side, if that fits. */
 function readable(picture: Picture, smallest: number, most: PictureSize): Picture {
   const wanted = Math.ceil(smallest / Math.max(picture.width, picture.height));
   const fitting = Math.floor(Math.min(most.width / picture.width, most.height / picture.height));

@@ -1,10 +1,7 @@
-// A preview in numbers, and as lines for a person: ranges, missing values, how often each value occurs, the first
-// samples.
+// A summary has ranges, missing values, counts and the first samples, in numbers and as lines.
 import type { Preview, PreviewField, Values } from "./preview.ts";
 import { printable } from "../../base/file_bytes.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
-
-// A preview in numbers: ranges, missing values, how often each value occurs, the first samples.
 
 export interface Summary {
   readonly path: string;
@@ -30,27 +27,26 @@ export interface FieldSummary {
 }
 
 interface Range {
-  /** Null where no value is finite. */
+  /** Null means that no value is finite. */
   readonly min: number | null;
   readonly max: number | null;
   /** NaN, or marked as missing. */
   readonly missing: number;
   readonly infinite: number;
-  /** How many rows were looked at, from the first on. */
   readonly rows: number;
-  /** How often each value occurs, the smallest first, where they are few; texts by their text. */
+  /** Counts exist for few distinct values, the smallest first; texts count by their text. */
   readonly counts?: readonly { readonly value: number | string; readonly count: number }[];
 }
 
 export interface Examples {
   readonly first: number;
-  /** For each field the beginnings of the samples' values; null is a missing one. */
+  /** Each field has the beginnings of its samples; null is a missing value. */
   readonly values: Readonly<Record<string, readonly (readonly (number | string | null)[])[]>>;
 }
 
-/** Values that are looked at: of all fields together, of one field, and at once. */
+/** These limit the values of all fields, of one field, and of one read. */
 const MOST_VALUES = 2 ** 25, MOST_OF_FIELD = 2 ** 21, AT_ONCE = 2 ** 18;
-/** A single row of more is not looked at. */
+/** A larger row is not read. */
 const LARGEST_ROW = 2 ** 26;
 const MOST_COUNTED = 20;
 const EXAMPLES = 5, EXAMPLE_VALUES = 6, EXAMPLE_FIELDS = 16;
@@ -127,7 +123,7 @@ function count(values: Values, counts: Map<number, number>): void {
   }
 }
 
-/** Quantities seldom repeat, and their counts say nothing. */
+/** Quantities seldom repeat, so their counts mean nothing. */
 const areFew = (counts: Map<number, number>, rows: number) =>
   counts.size > 0 && counts.size <= Math.min(MOST_COUNTED, rows / 2) && counts.keys().every(Number.isInteger);
 
@@ -136,7 +132,7 @@ const inOrder = (counts: Map<number, number>, texts?: readonly string[]) =>
 
 function examplesOf(fields: readonly PreviewField[], sample: number | null): Examples {
   const first = sample ?? 0, most = sample === null ? EXAMPLES : 1;
-  // A few values of an image or a map say nothing.
+  // A few values of an image mean nothing.
   const shown = fields.filter(({ read, shape, remark }) =>
     read && !remark && (shape.length === 1 || shape.length === 2)
   );
@@ -152,8 +148,6 @@ function examplesOf(fields: readonly PreviewField[], sample: number | null): Exa
   });
   return { first, values: Object.fromEntries(values) };
 }
-
-// A summary as lines for a person.
 
 const MOST_FIELDS = 60, MOST_CLASSES = 30;
 
@@ -205,7 +199,7 @@ function classLines(classes: NonNullable<Summary["classes"]>): string[] {
 
 const MOST_WIDTH = 100;
 
-/** One line a field, one column a sample: as many as fit beside each other, and one at least. */
+/** A line is a field, a column a sample; at least one fits. */
 function exampleLines({ row, examples: { first, values } }: Summary): string[] {
   const most = Math.max(0, ...Object.values(values).map((rows) => rows.length));
   if (most === 0) return [];
@@ -231,11 +225,9 @@ const text = (value: number | string | null) =>
 
 const shortened = (value: string) => value.length > 24 ? `${value.slice(0, 23)}…` : value;
 
-/** Six digits are enough to see what a number is. */
 const number = (value: number) =>
   Number.isInteger(value) && Math.abs(value) < 1e15 ? String(value) : String(Number(value.toPrecision(6)));
 
-/** Cells in columns, indented; the spaces at the ends of lines are left out. */
 function aligned(rows: readonly (readonly string[])[]): string[] {
   const widths = rows[0].map((_, i) => widest(rows, i));
   return rows.map((row) => `  ${row.map((cell, i) => cell.padEnd(widths[i])).join("  ")}`.trimEnd());

@@ -1,17 +1,14 @@
-// The way of a sample from its file to its row of a batch: read, geometry, check. Every thread runs the same code,
-// and random numbers are functions of seed, epoch and sample.
+// A sample goes from its file to its row of a batch: read, geometry, check. Every thread runs the same code;
+// random numbers are functions of (seed, epoch, sample).
 import { key, uniform } from "../../base/random.ts";
 import { BadSample, type Draw, type Numbers, openReader, openWholeReader, type Threaded } from "./reader.ts";
 import { openGeometry } from "../transforms/geometry.ts";
 import { type DType, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 
-// A sample's random numbers: functions of (seed, epoch, sample).
-
-/** Random numbers a sample may ask for. */
 const DRAWS = 16;
 
-/** Null where no random choices are made; else the numbers of this sample in this epoch, until those of the next sample are drawn. */
+/** Null makes no random choices; the numbers are valid until the next call. */
 export function drawsOf(seed: number | null): (sample: number, epoch: number) => Draw | null {
   if (seed === null) return () => null;
   let of = -1, now = 0;
@@ -24,12 +21,9 @@ export function drawsOf(seed: number | null): (sample: number, epoch: number) =>
   };
 }
 
-// Bytes -> floats as threads do it: one look-up each.
+// Threads turn bytes to floats by one look-up each.
 
-/**
- * Writes what each byte of a row becomes: 256 floats a channel, whose bytes lie together in the row. Floats are moved
- * as the words they are, which is twice as fast as by way of doubles.
- */
+/** Each channel has 256 floats. Floats are moved as words, twice as fast as by way of doubles. */
 function openLevels(levels: Float32Array): (bytes: Uint8Array, into: Uint8Array) => void {
   const words = new Int32Array(levels.buffer, levels.byteOffset, levels.length);
   const channels = words.length / 256;
@@ -43,13 +37,13 @@ function openLevels(levels: Float32Array): (bytes: Uint8Array, into: Uint8Array)
   };
 }
 
-// Readers that are given all samples of a part at once, such as a user's own code: whoever reads, and however
-// many threads do, the calls are the same.
+// A user's own code gets all samples of a part at once, so that its calls do not depend on the number of
+// threads.
 
-/** Reads all samples of a part. Never used by two threads: each opens its own. */
+/** Each thread opens its own. */
 export interface WholeReader {
   readPart(indices: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array): void;
-  /** The shape of one stored input, before it is cropped or turned. */
+  /** The stored shape is before crops and turns. */
   readonly stored: readonly number[];
   readonly path: string;
   close(): void;
@@ -104,22 +98,20 @@ function openWhole(t: Threaded, reader: WholeReader): Pipeline {
   };
 }
 
-// A sample's way from its file to its row of a batch: read, geometry, check. The same code in every thread.
-
 export interface Pipeline {
-  /** Writes sample `id` of the source, as it is seen in this epoch. The number of samples passed over on the way. */
+  /** The result counts samples passed over. */
   row(id: number, epoch: number, input: Uint8Array, target: Uint8Array): number;
-  /** The same of all samples of a part, one row after the other; present where the reader takes whole parts. */
+  /** Readers of whole parts have it; rows follow one another. */
   part?(ids: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array): number;
-  /** Samples that are read faster one after the other have the same number; left out where none are. */
+  /** Samples with the same number are read faster one after the other. */
   readonly groupOf?: (id: number) => number;
   close(): void;
 }
 
-/** Bad samples in a row, after which the data as a whole is taken for bad. */
+/** After so many bad samples in a row the data as a whole counts as bad. */
 export const PATIENCE = 100;
 
-/** `loadReader` must have come to its end for this reader. */
+/** `loadReader` must end first. */
 export function openPipeline(t: Threaded): Pipeline {
   if (t.reader.whole) return openWhole(t, openWholeReader(t.reader));
   const reader = openReader(t.reader);
@@ -168,7 +160,7 @@ const AS_IT_IS = {
   rotate: false,
 } as const;
 
-/** Throws where a row has NaN or infinity in it. */
+/** It throws for NaN and infinity. */
 export function finiteCheck(dtype: DType): (row: Numbers, path?: string) => void {
   const exponent = dtype === "f16" ? 0x7c00 : dtype === "bf16" ? 0x7f80 : 0;
   const isBad = exponent > 0
@@ -191,7 +183,7 @@ export function finiteCheck(dtype: DType): (row: Numbers, path?: string) => void
   };
 }
 
-/** An exponent of all ones is carried into the sign by one more: three times as fast as with numbers. */
+/** Adding one carries an all-ones exponent into the sign: three times as fast as with numbers. */
 function finiteWords({ buffer, byteOffset, length }: Float32Array): boolean {
   const words = new Int32Array(buffer, byteOffset, length);
   let signs = 0;
@@ -215,7 +207,6 @@ export function allBad({ path, reason }: BadSample, count: number): UserError {
   );
 }
 
-/** A row's bytes as numbers of its type. */
 export function numbersOf(dtype: DType, { buffer, byteOffset, byteLength }: Uint8Array): Numbers {
   switch (dtype) {
     case "f32":

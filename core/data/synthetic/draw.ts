@@ -1,4 +1,3 @@
-// The made-up data sets share this: their specification, its limits, and keyed draws.
 import { rand, randn } from "../../../ffi/ops.ts";
 import { manualSeed } from "../../../ffi/context.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
@@ -7,7 +6,7 @@ import { UserError } from "../../base/errors.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
 import { MOST_POSITIONS } from "../../base/random.ts";
 
-/** One made-up set of samples. All that its task consists of depends on the seed, only its samples on the role. */
+/** The task depends on the seed alone, its samples also on the role. */
 export interface Spec {
   readonly role: "train" | "val";
   readonly samples: number;
@@ -26,7 +25,7 @@ export function checkCount({ role, samples }: Pick<Spec, "role" | "samples">): v
   );
 }
 
-/** Refuses more samples than fit, for data that is held in memory as a whole. */
+/** The data is held in memory as a whole. */
 export function checkSamples({ role, samples }: Spec, what: string, bytesEach: number): void {
   const most = Math.floor(MOST_BYTES / bytesEach);
   const fewer = most > 0 ? `set --${role}-samples ${most} or less, or ` : "";
@@ -46,8 +45,8 @@ export function checkMemory(what: string, bytes: number, advice: string): void {
   );
 }
 
-// libtorch's CPU generator is sequential: the same key gives the same numbers for any number of threads. The draws
-// go through the default generator, so whoever draws after them (a model's initialisation) seeds it first.
+// libtorch's CPU generator is sequential: a key gives the same numbers for any number of threads. It is the
+// default generator, so whoever draws next (a model's initialisation) seeds it first.
 export function normals(key: bigint, shape: readonly number[]): Tensor {
   manualSeed(key);
   return randn(shape);

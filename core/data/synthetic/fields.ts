@@ -1,4 +1,3 @@
-// Gaussian random fields: maps whose power spectrum depends on the two parameters a model must infer.
 import { add, constant, scale, sub, tensor, uninitialised } from "../../../ffi/make.ts";
 import { copy_, exp, fftIrfft2, fftRfft2, mul, narrow, reshape, sqrt } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -8,23 +7,19 @@ import type { Source } from "../source.ts";
 import { checkSamples, normals, type Spec, uniforms } from "./draw.ts";
 
 const SIZE = 32;
-/** Maps made at once: bounds the memory of the transforms. */
+/** A chunk bounds the memory of the transforms. */
 const CHUNK = 1024;
-/** Mode at which all spectra of one amplitude meet: waves along the side of the map. */
+/** All spectra of one amplitude meet at this mode: waves along the side of the map. */
 const PIVOT = 4;
-/** Standard deviation of the white noise in a pixel. */
+/** It is the noise's standard deviation in a pixel. */
 export const NOISE = 0.1;
-/** The uniform prior of each parameter. */
 export const PRIOR = { amplitude: [0.5, 1.5], tilt: [1, 3] } as const;
 
 /**
- * A map on a periodic grid of size x size pixels is a Gaussian field with the power spectrum
- *
- *     P(m) = amplitude * unit * (m / 4)^-tilt,   P(0) = 0,   m = |(mx, my)| in waves along the side,
- *
- * plus white noise of 0.1 a pixel. P is <|F|^2> / size^2 where F is the unnormalised transform of the map, so the
- * noise adds 0.1^2 to it; `unit` gives a map of amplitude 1 and tilt 2 a variance of 1. Targets are the two parameters,
- * standardised over their prior: (value - middle) / (width / sqrt 12).
+ * A map is a periodic Gaussian field with P(m) = amplitude * unit * (m / 4)^-tilt, P(0) = 0, m = |(mx, my)|
+ * in waves along the side, plus white noise of 0.1 a pixel. P is <|F|^2> / size^2 where F is the unnormalised
+ * transform, so the noise adds 0.1^2; `unit` gives amplitude 1 and tilt 2 a variance of 1. The model infers
+ * the two parameters, standardised over their prior: (value - middle) / (width / sqrt 12).
  */
 export function fields(spec: Spec): Source {
   const { model, role, samples, seed } = spec;
@@ -64,7 +59,6 @@ export function fields(spec: Spec): Source {
   });
 }
 
-/** The square root of P at each mode of a real transform, for amplitude and tilt given as uniform numbers [n, 2]. */
 function filters(size: number): (spread: Tensor) => Tensor {
   const modes = modeNumbers(size);
   const across = Math.floor(size / 2) + 1;
@@ -80,13 +74,12 @@ function filters(size: number): (spread: Tensor) => Tensor {
   };
 }
 
-/** P as a function of the mode, without the noise. */
+/** P is without the noise. */
 export function powerSpectrum(size: number): (m: number, amplitude: number, tilt: number) => number {
   const height = unit(size);
   return (m, amplitude, tilt) => m === 0 ? 0 : amplitude * height * (m / PIVOT) ** -tilt;
 }
 
-/** Waves along the side for each mode of a real transform, row by row. */
 export function modeNumbers(size: number): Float64Array {
   const across = Math.floor(size / 2) + 1;
   return Float64Array.from({ length: size * across }, (_, i) => {
@@ -95,7 +88,7 @@ export function modeNumbers(size: number): Float64Array {
   });
 }
 
-/** The variance of a map is the mean of P over all modes, size^2 of them. */
+/** A map's variance is the mean of P over all size^2 modes. */
 function unit(size: number): number {
   let sum = 0;
   for (let y = 0; y < size; y++) {

@@ -1,4 +1,3 @@
-// Made-up data as kinds of data: nothing is read.
 import type { DataRequest, Format, Sources } from "../format.ts";
 import type { Source } from "../source.ts";
 import { checkCount, type Spec } from "./draw.ts";

@@ -1,5 +1,4 @@
-// Synthetic data for a model and its loss: images of classes, masks, tokens and vectors, each a function of the seed
-// and the sample.
+// Synthetic data fits a model and its loss; each sample is a function of the seed and its number.
 import { add, constant, scalar, scale, sub, tensor } from "../../../ffi/make.ts";
 import {
   amax,
@@ -31,14 +30,13 @@ import { checkMemory, checkSamples, normals, type Spec } from "./draw.ts";
 import { manualSeed } from "../../../ffi/context.ts";
 import { fields } from "./fields.ts";
 
-// White noise for any number of images, out of a small bank: nothing grows with the data set, and a sample's noise is
-// a function of its id.
+// A small bank gives white noise for any number of images: memory does not grow with the data set.
 
 const MOST_BANK_BYTES = 32 * 2 ** 20;
 
 /**
- * Standard normal noise of this shape for each id: the sum of two different images of the bank, over the square root of 2.
- * Training and validation have banks of their own. At 32 x 32 x 3 there are a million pairs.
+ * The noise is the sum of two different images of the bank, over the square root of 2. Training and
+ * validation have separate banks. At 32 x 32 x 3 there are a million pairs.
  */
 export function noiseFor({ seed, role }: Spec, shape: readonly number[]): (ids: Ids) => Tensor {
   const bytes = 4 * shape.reduce((a, b) => a * b, 1);
@@ -55,12 +53,9 @@ export function noiseFor({ seed, role }: Spec, shape: readonly number[]): (ids: 
   };
 }
 
-// Images of classes: a smooth pattern for each class under white noise.
-
 const CLASSES = 10;
-/** Pixels along the side of a pattern before it is blown up. */
 const COARSE = 4;
-/** Height of the patterns; the noise has a standard deviation of 1. */
+/** The noise has a standard deviation of 1. */
 const CONTRAST = 0.5;
 
 function images(spec: Spec): Source {
@@ -89,15 +84,13 @@ function images(spec: Spec): Source {
   });
 }
 
-// Images of discs and the class of each pixel (unet).
-
 const MASK_SIZE = 32;
 const DISCS = 3;
 const MASK_NOISE = 0.3;
 
 /**
- * Three discs a sample, their radii 1/16 to 1/4 of the side; each has a class from 1 to classes - 1, the background is 0.
- * A pixel's brightness is its class / (classes - 1) plus noise; where discs overlap the higher class is in front.
+ * Three discs have radii of 1/16 to 1/4 of the side and classes from 1 to classes - 1; the background is 0.
+ * Brightness is class / (classes - 1) plus noise; the higher class is in front.
  */
 function masks(spec: Spec): Source {
   const { model, role, samples, seed } = spec;
@@ -108,7 +101,6 @@ function masks(spec: Spec): Source {
   const grid = (shape: number[]) =>
     keep(tensor(Float32Array.from({ length: size }, (_, i) => (i + 0.5) / size), shape));
   const x = grid([1, 1, 1, size]), y = grid([1, 1, size, 1]);
-  /** One random number for each disc of each id, as [ids, discs, 1, 1]. */
   const perDisc = (part: string, from: (u: number) => number) => {
     const at = uniform(key(seed, "masks", role, part));
     return (ids: Ids): Tensor => {
@@ -139,16 +131,14 @@ function masks(spec: Spec): Source {
   });
 }
 
-// Sequences of tokens from a Markov chain (gpt).
-
 const VOCABULARY = 65;
 export const CONTEXT = 64;
-/** The chances of a token's four successors, in eighths: 4, 2, 1, 1. */
+/** A token's four successors have chances of 4, 2, 1, 1 eighths. */
 const SUCCESSOR_OF_EIGHTH = [0, 0, 0, 0, 1, 1, 2, 3];
-/** Entropy of that choice in nats: the best possible loss once the first token is known. */
+/** The choice's entropy in nats is the best loss once the first token is known. */
 export const BEST_LOSS = 1.75 * Math.LN2;
 
-/** Each token is followed by one of four others, drawn from the seed. The target is the next token. */
+/** A Markov chain follows each token by one of four others, drawn from the seed. */
 export function tokens(spec: Spec): Source {
   const { model, role, samples, seed } = spec;
   const vocabulary = model.vocab_size || VOCABULARY;
@@ -193,7 +183,7 @@ export function tokens(spec: Spec): Source {
   });
 }
 
-/** The token that follows token t on draw e from 0 to 7, at 8 t + e. */
+/** Token t is followed by entry 8 t + e on draw e from 0 to 7. */
 function successors(seed: number, vocabulary: number): Int32Array {
   const table = new Int32Array(vocabulary * SUCCESSOR_OF_EIGHTH.length);
   for (let token = 0, at = 0; token < vocabulary; token++) {
@@ -203,17 +193,15 @@ function successors(seed: number, vocabulary: number): Int32Array {
   return table;
 }
 
-// Vectors of features with a smooth function of them as target (mlp).
-
 const FEATURES = 7;
 const WAVES = 8;
-/** Standard deviation of the noise, where that of the signal is 1. */
 const VECTOR_NOISE = 0.1;
 const REFERENCE_SAMPLES = 4096;
 
 /**
- * Features x are standard normal. y = sum over 8 waves of a * sin(w.x + b), standardised, plus noise of 0.1: the
- * best possible R2 is 1 / 1.01. With cross entropy the target is the largest of the y, with bce their signs.
+ * Features x are standard normal. y = sum over 8 waves of a * sin(w.x + b), standardised, plus noise of 0.1:
+ * the best possible R2 is 1 / 1.01. With cross entropy the target is the largest of the y, with bce their
+ * signs.
  */
 function vectors(spec: Spec): Source {
   const { role, samples, seed, loss, model } = spec;
@@ -240,7 +228,7 @@ function vectors(spec: Spec): Source {
   });
 }
 
-/** The function to be learnt, standardised on samples of its own so that it depends on the seed alone. */
+/** It is standardised on samples of its own, so it depends on the seed alone. */
 function teacher(seed: number, features: number, outputs: number): (x: Tensor) => Tensor {
   const draw = (part: string, shape: number[]) => normals(key(seed, "vectors", "teacher", part), shape);
   const weight = scale(draw("w", [WAVES, features]), 1 / Math.sqrt(features));
@@ -252,11 +240,9 @@ function teacher(seed: number, features: number, outputs: number): (x: Tensor) =
   return (x) => div(sub(raw(x), centre), spread);
 }
 
-// A made-up task is chosen to fit a model and its loss.
-
 const IMAGE_MODEL = /^(simple-convnet|cosmo-cnn|vit|resnet\d+)$/;
 
-/** A task that this model can learn. A model that is not in the zoo gets vectors. */
+/** A model outside of the zoo gets vectors. */
 export function synthetic(spec: Spec): Source {
   const { name } = spec.model;
   if (name === "gpt") return tokens(spec);

@@ -1,5 +1,5 @@
-// Puts the transforms of the settings on the sources: geometry where samples are read, values and mixing where the
-// batch is. Loader threads write floats for a model on the CPU.
+// Geometry applies where samples are read, values and mixing where the batch is. For a model on the CPU,
+// loader threads write floats while a row is in their cache; bytes go to a GPU as they are.
 import { borrowBytes, readBytes, tensor, uninitialised, zero_ } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { type Batch, batchOf, type Part, plainPart, readRows, type Source } from "../source.ts";
@@ -12,10 +12,7 @@ import { type Geometry, openGeometry, sampleShape } from "./geometry.ts";
 import { givenIn, IMAGENET, type Normalisation, valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
 
-// Images for a model on the CPU: loader threads write the floats that the model sees, while a row of them is in their
-// cache. Bytes go to a GPU as they are, and become floats there.
-
-/** The source with a `host` beside it, where each byte's float depends on its channel alone. */
+/** Each byte's float must depend on its channel alone. */
 function onHost(source: Source): Source {
   const { threaded, bytewise } = source;
   if (!bytewise || threaded?.input.dtype !== "u8") return source;
@@ -23,14 +20,14 @@ function onHost(source: Source): Source {
   const now = { ...threaded, levels, input: { ...threaded.input, dtype: "f32" as const } };
   const [channels, ...rest] = threaded.input.shape;
   const finish = ({ input, target }: Batch, part: Part): Batch => {
-    // The targets are finished as ever, beside images of no pixels.
+    // The targets are finished beside images of no pixels.
     const none = uninitialised([target.shape[0], channels, ...rest.map(() => 0)], { dtype: "u8" });
     return { input, target: source.finish({ input: none, target }, part).target };
   };
   return { ...source, host: { ...source, threaded: now, finish, ...readRows(now) } };
 }
 
-/** A table of what `finish` makes of 256 images of one colour each, so its own bits; in memory that threads share. */
+/** `finish` of 256 plain images gives its own bits; threads share the table. */
 function levelsOf(source: Source, [channels, ...rest]: readonly number[]): Float32Array {
   return scope(() => {
     const { shape, dtype } = source.threaded!.target;
@@ -50,9 +47,6 @@ function levelsOf(source: Source, [channels, ...rest]: readonly number[]): Float
   });
 }
 
-// The transforms of the settings are put on the sources: geometry as samples are read, values and mixing where
-// the batch is.
-
 export interface Pair {
   readonly train: Source;
   readonly val: Source | null;
@@ -60,20 +54,17 @@ export interface Pair {
 
 export interface Transformed extends Pair {
   readonly notes: string[];
-  /** Null where nothing is normalised. */
   readonly normalisation: Normalisation | null;
 }
 
 interface Settings {
   readonly data: Config["data"];
   readonly seed: number;
-  /** True where nothing is random, not even for training samples. */
   readonly plain?: boolean;
-  /** True where long work shows no progress. */
   readonly quiet?: boolean;
 }
 
-/** Only training samples are cropped, turned and mixed at random. */
+/** Only training samples are random. */
 export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Settings): Transformed {
   const notes: string[] = [];
   const plan = planOf(data);
@@ -89,7 +80,7 @@ export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Set
   const values = valuesOf(data, train.input.shape, normalisation, notes);
   const valued = (source: Source) =>
     values ? then(source, (b) => ({ ...b, input: values(b.input) })) : source;
-  // Logarithms have other bits in libtorch's vectors than beside them, so what they make of bytes is no table.
+  // Logarithms of vectors have other bits than single ones in libtorch, so there is no table.
   const hosted = (source: Source) => data.scaling === "none" ? onHost(source) : source;
   const mix = mixer(data, train.facts, seed);
   const mixed = (source: Source, training: boolean) =>
@@ -116,13 +107,12 @@ function planOf(data: Config["data"]): Geometry | null {
   return resize || centre_crop || random_crop || crop_padding || rotate || flip !== "none" ? plan : null;
 }
 
-/** The same samples with something more done to their batches. */
 function then(source: Source, more: (batch: Batch, part: Part) => Batch): Source {
   const finish = (raw: Batch, part: Part) => more(source.finish(raw, part), part);
   return { ...source, finish, host: source.host && then(source.host, more) };
 }
 
-/** Random choices are made by who has a seed. */
+/** Only a seed makes random choices. */
 function cropped(source: Source, plan: Geometry, seed: number | null): Source {
   const { threaded } = source;
   const stored = threaded?.input ?? rawField(source);
@@ -153,7 +143,6 @@ function cropped(source: Source, plan: Geometry, seed: number | null): Source {
   return { ...source, input, facts, raw };
 }
 
-/** Rows that are in memory, one after the other. */
 function arranged(
   rows: Tensor,
   shape: readonly number[],
@@ -173,14 +162,13 @@ function arranged(
   return made;
 }
 
-/** One row as it is held, whatever becomes of it when it is finished. */
 const rawField = (source: Source) =>
   scope(() => {
     const { input } = source.raw(plainPart([0]));
     return { ...source.input, shape: input.shape.slice(1), dtype: input.dtype };
   });
 
-/** Null for none. `data.mean` and `data.std` win over statistics and over what the kind of data is used with. */
+/** `data.mean` and `data.std` win over statistics, and those over the kind's default. */
 function normalisationOf(
   still: () => Source,
   data: Config["data"],
@@ -197,7 +185,7 @@ function normalisationOf(
     case "imagenet":
       return IMAGENET;
     case "measured": {
-      // All that decides the values of a sample with a number.
+      // These settings decide a sample's values.
       const { type, features, targets, resize, centre_crop, random_crop, scaling, softening, bad_samples } =
         data;
       const train = still(); // without random choices

@@ -1,17 +1,15 @@
-// From a stored image or map to the pixels of a sample: resize, crops, flips and turns, in one pass where nothing is
+// Resize, crops, flips and turns make a sample of a stored image or map, in one pass where nothing is
 // resized.
 import { BadSample, type Draw, type Numbers, type Stored } from "../reading/reader.ts";
 import { UserError } from "../../base/errors.ts";
 import { openResize, resizedSize, type Size } from "./resize.ts";
 
-// The plan says which pixels of a stored image or map become a sample. It is plain data that threads are sent.
-
 export interface Geometry {
   /** The shorter side becomes this long (bilinear, with Pillow's antialiasing); 0 leaves the size. */
   readonly resize: number;
-  /** The middle square of this side; 0 for all of it. */
+  /** The middle square has this side; 0 takes all. */
   readonly centreCrop: number;
-  /** A square of this side from a random place, after `padding` zeros on every side; 0 for none. */
+  /** A random square has this side, after `padding` zeros on every side; 0 for none. */
   readonly randomCrop: number;
   readonly padding: number;
   readonly flip: "none" | "horizontal" | "both";
@@ -19,9 +17,7 @@ export interface Geometry {
   readonly rotate: boolean;
 }
 
-// Planes of pixels in any layout, and how they are copied to rows one after another.
-
-/** Equal planes, such as the channels of an image, with the steps in `data` from one row or column to the next. */
+/** Planes are equal, such as an image's channels; steps lead to the next row or column in `data`. */
 export interface Planes {
   readonly data: Numbers;
   readonly starts: readonly number[];
@@ -31,7 +27,7 @@ export interface Planes {
   readonly column: number;
 }
 
-/** Where planes go: the steps in the target, which are 1 and a row's length in one order or the other, of any sign. */
+/** Steps in the target are 1 and a row's length, in either order and with any sign. */
 interface Target {
   readonly start: number;
   readonly plane: number;
@@ -39,7 +35,7 @@ interface Target {
   readonly column: number;
 }
 
-/** The last two dimensions are the planes' own; each index of those before is a plane. */
+/** The last two dimensions are the planes' own. */
 function planesOf({ data, shape, strides = rowMajor(shape) }: Stored): Planes {
   const from = Math.max(0, shape.length - 2);
   let starts = [0];
@@ -69,10 +65,10 @@ function copyPlanes(from: Planes, into: Numbers, to: Target): void {
   starts.forEach((start, i) => copyOne(source, start, into, target, target.start + i * target.plane));
 }
 
-/** From this length on a row is sooner copied as a whole. */
+/** From this length on, copying a row as a whole is faster. */
 const LONG = 64;
 
-/** The same pixels, with the target's neighbours in the inner loop and in ascending order. */
+/** The target's neighbours come in the inner loop, in ascending order. */
 function alongTarget(from: Planes, to: Target): [Planes, Target] {
   if (Math.abs(to.column) !== 1) {
     from = { ...from, height: from.width, width: from.height, row: from.column, column: from.row };
@@ -98,7 +94,7 @@ function copyRows({ data, starts, height, width, row }: Planes, into: Numbers, t
   });
 }
 
-/** Three at once: the usual image, whose colours stand side by side. */
+/** An image's three colours stand side by side. */
 function copyThree({ data, starts, height, width, row, column }: Planes, into: Numbers, to: Target): void {
   const from = data as Uint8Array, out = into as Uint8Array; // or any other of the types: they are used alike
   const [a, b, c] = starts, { plane } = to;
@@ -126,16 +122,13 @@ function copyOne(
   }
 }
 
-// From a stored image or map to the pixels of a sample: resize, crops, flips, turns, in one pass where nothing is
-// resized.
-
 /** Each choice about a sample has a random number of its own. */
 const TOP = 0, LEFT = 1, MIRROR = 2, UPSIDE_DOWN = 3, TURN = 4;
 
 const asItIs = (plan: Geometry) =>
   !(plan.resize || plan.centreCrop || plan.randomCrop || plan.rotate || plan.flip !== "none");
 
-/** The shape of a sample after this plan. `where` names the data for messages. */
+/** `where` names the data in messages. */
 export function sampleShape(plan: Geometry, stored: readonly number[], where: string): number[] {
   if (plan.padding > 0 && plan.randomCrop === 0) {
     throw new UserError(
@@ -171,7 +164,7 @@ function flagsOf(plan: Geometry): string {
   return flags.join(", ").replace(/, ([^,]*)$/, " and $1");
 }
 
-/** Why the plan can't be done on an image of this size, to be put after its name; null where it can. */
+/** The reason follows the image's name. */
 function misfit(plan: Geometry, stored: Size): string | null {
   const { centreCrop, randomCrop, padding, rotate } = plan;
   const size = plan.resize ? resizedSize(stored, plan.resize) : stored;
@@ -204,10 +197,7 @@ function outcome({ resize, centreCrop, randomCrop }: Geometry, stored: Size): Si
   return side ? [side, side] : resize ? resizedSize(stored, resize) : stored;
 }
 
-/**
- * Writes a stored sample as the plan has it, row-major; without `draw` it makes no random choices, and a random crop is
- * the middle one. `shape` is what every sample must come to.
- */
+/** Without `draw` a random crop is the middle one. Every sample must come to `shape`. */
 export function openGeometry(
   plan: Geometry,
   shape: readonly number[],
@@ -272,7 +262,7 @@ function misshapen(
   return new BadSample("", `is ${text(stored)}${made}, but samples of ${text(expected)} were expected${fix}`);
 }
 
-/** The pixels that are seen, after resizing; `below` and `beside` zeros, where the crop's padding is in sight. */
+/** The window is after resizing; `below` and `beside` zeros of the padding are in sight. */
 interface Window {
   readonly top: number;
   readonly left: number;
@@ -307,15 +297,15 @@ function windowOf(plan: Geometry, { height, width }: Planes, draw: Draw | null):
   };
 }
 
-/** Half of it, to an even number if it is halfway between two: Python's round(n / 2), so torchvision's centre crop. */
+/** Python's round(n / 2) rounds halves to even, as does torchvision's centre crop. */
 function half(n: number): number {
   const low = Math.floor(n / 2);
   return n % 2 !== 0 && low % 2 !== 0 ? low + 1 : low;
 }
 
-/** Where the window's pixels go in a sample of this size: flips, then quarter turns against the clock, as steps. */
+/** Flips come first, then quarter turns against the clock. */
 function turned([height, width]: Size, { flip, rotate }: Geometry, draw: Draw | null): Target {
-  // The places of the window's first pixel, and the steps from a pixel to the one below it and the one beside it.
+  // These are the first pixel's place, and the steps to the pixel below and the one beside.
   let origin = [0, 0], row = [1, 0], column = [0, 1];
   if (draw !== null) {
     if (flip !== "none" && draw(MIRROR) < 0.5) [origin, column] = [[origin[0], width - 1], [0, -1]];

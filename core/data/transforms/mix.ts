@@ -1,5 +1,5 @@
-// mixup and cutmix: training samples are mixed in pairs, and so are their targets. Draws belong to a pair, so samples
-// are the same however a batch is cut.
+// mixup and cutmix mix training samples in pairs, and their targets; classes become vectors of 0 and 1. Draws
+// belong to a pair, so samples are the same however a batch is cut.
 import { isFloating } from "../../../ffi/dtype.ts";
 import { add, tensor, toDevice, toNumbers } from "../../../ffi/make.ts";
 import {
@@ -22,16 +22,17 @@ import type { Facts } from "../../models/model.ts";
 import { key, uniform } from "../../base/random.ts";
 import type { Batch, Field, Part } from "../source.ts";
 
-// The symmetric Beta distribution as a function of keyed uniform numbers.
-
-/** A number between 0 and 1 from Beta(alpha, alpha). `draw(k)`, for k = 0, 1, ..., are uniform numbers in [0, 1). */
+/** `draw(k)`, for k = 0, 1, ..., is uniform in [0, 1). */
 export function symmetricBeta(alpha: number, draw: (k: number) => number): number {
-  // In the middle of one of 2^32 cells, so neither 0 nor 1.
+  // The middle of one of 2^32 cells is neither 0 nor 1.
   const inside = (k: number) => draw(k) + 2 ** -33;
   return alpha > 1 ? ulrich(alpha, inside) : johnk(alpha, inside);
 }
 
-/** Jöhnk, 1964: x = u^(1/a), y = v^(1/a), x / (x + y) if x + y <= 1; by logarithms, since powers of a small a vanish. */
+/**
+ * Jöhnk, 1964: x = u^(1/a), y = v^(1/a), x / (x + y) if x + y <= 1; by logarithms, since powers of a small a
+ * vanish.
+ */
 function johnk(alpha: number, draw: (k: number) => number): number {
   for (let k = 0;; k += 2) {
     const x = Math.log(draw(k)) / alpha, y = Math.log(draw(k + 1)) / alpha;
@@ -50,9 +51,6 @@ function ulrich(alpha: number, draw: (k: number) => number): number {
   }
 }
 
-// mixup and cutmix: training samples are mixed in pairs, and so are their targets; classes become vectors of 0 and 1.
-// Everything is drawn for a pair, so the samples are the same however a batch is cut.
-
 type Settings = Pick<Config["data"], "mixup" | "cutmix" | "one_hot">;
 
 export interface Mixer {
@@ -62,12 +60,12 @@ export interface Mixer {
 
 export interface Mixing {
   readonly seed: number;
-  /** Alphas of the Beta distributions; 0 for none of it. */
+  /** Alphas of the Beta distributions are 0 for none. */
   readonly mixup: number;
   readonly cutmix: number;
 }
 
-/** From a finished batch to what the model and the loss see; null where the settings ask for nothing. */
+/** Null means that the settings ask for nothing. */
 export function mixer({ mixup, cutmix, one_hot }: Settings, facts: Facts, seed: number): Mixer | null {
   const mixing = mixup > 0 || cutmix > 0;
   if (!mixing && !one_hot) return null;
@@ -83,7 +81,7 @@ export function mixer({ mixup, cutmix, one_hot }: Settings, facts: Facts, seed: 
   const soft = (training: boolean) => (one_hot || (training && mixing)) && classes > 0;
   let looked = false;
   const vectors = (labels: Tensor, { ids }: Part): Tensor => {
-    // On a GPU the first batch alone: to look at each would wait for the device.
+    // On a GPU only the first batch is checked: each check waits for the device.
     if (labels.device === "cpu" || !looked) refuseIgnored(flag, labels, classes, ids);
     looked = true;
     return oneHot(labels, classes);
@@ -98,7 +96,7 @@ export function mixer({ mixup, cutmix, one_hot }: Settings, facts: Facts, seed: 
   };
 }
 
-/** A label that doesn't count has no share to give, and its sample would be learned as one of no class. */
+/** An ignored label has no share to give: its sample would be learned as one of no class. */
 function refuseIgnored(flag: string, labels: Tensor, classes: number, ids: Int32Array): void {
   const values = toNumbers(labels);
   const row = values.findIndex((label) => !(label >= 0 && label < classes));
@@ -130,7 +128,7 @@ function check(flag: string, cutmix: boolean, { task, input }: Facts): void {
   }
 }
 
-/** Class labels [N] as f32 [N, classes]; a label that is no class has no 1. */
+/** A label [N] that is no class has no 1 in f32 [N, classes]. */
 export function oneHot(labels: Tensor, classes: number): Tensor {
   return scope(() => {
     const each = on(labels.device, tensor(BigInt64Array.from({ length: classes }, (_, i) => BigInt(i))));
@@ -138,7 +136,7 @@ export function oneHot(labels: Tensor, classes: number): Tensor {
   });
 }
 
-/** The batch's own rows, each mixed with its mate; inputs and targets are floats. */
+/** The batch keeps its own rows, each mixed with its mate. */
 export function mix(batch: Batch, part: Part, mixing: Mixing): Batch {
   const { count, mates } = part, { device } = batch.input;
   return scope(() => {
@@ -155,12 +153,13 @@ export function mix(batch: Batch, part: Part, mixing: Mixing): Batch {
   });
 }
 
-/** Each choice about a pair has a random number of its own; the Beta distribution takes as many as it needs. */
+/**
+ * Each choice about a pair has a random number of its own; the Beta distribution takes as many as it needs.
+ */
 const COIN = 0, ROW = 1, COLUMN = 2, SHARE = 3;
-/** Random numbers a pair may ask for. */
 const DRAWS = 1024;
 
-/** For each sample: its own share in the mixed input and target, and the box that it takes from its mate. */
+/** Each sample has its own share, and the box that it takes from its mate. */
 export interface Drawn {
   readonly shares: Float64Array;
   readonly targetShares: Float64Array;
@@ -194,7 +193,10 @@ export function drawn(
   return { shares, targetShares, boxes };
 }
 
-/** The paper's box, in torchvision's rounding: of the image's proportions and 1 - share of its area, cut at the edges. */
+/**
+ * The paper's box has the image's proportions and 1 - share of its area, in torchvision's rounding, cut at
+ * the edges.
+ */
 export function boxOf(share: number, row: number, column: number, height: number, width: number): number[] {
   const half = 0.5 * Math.sqrt(1 - share);
   return [[row, height], [column, width]].flatMap(([at, length]) => {
@@ -203,14 +205,13 @@ export function boxOf(share: number, row: number, column: number, height: number
   });
 }
 
-/** share * a + (1 - share) * b, row by row. */
 function blend(a: Tensor, b: Tensor, shares: Float64Array): Tensor {
   const shape = a.shape.map((size, i) => i === 0 ? size : 1);
   const factor = (values: Float64Array) => on(a.device, tensor(Float32Array.from(values), shape));
   return add(mul(b, factor(shares.map((share) => 1 - share))), mul(a, factor(shares)));
 }
 
-/** True inside each sample's box, for images [N, C, H, W]. */
+/** Images are [N, C, H, W]. */
 function inside([top, bottom, left, right]: readonly Int32Array[], { device, shape }: Tensor): Tensor {
   const within = (from: Int32Array, to: Int32Array, dimension: number) => {
     const along = (values: Int32Array, size: readonly number[]) => on(device, tensor(values, size));
@@ -224,5 +225,5 @@ function inside([top, bottom, left, right]: readonly Int32Array[], { device, sha
   return logicalAnd(within(top, bottom, 2), within(left, right, 3));
 }
 
-/** To a GPU through pinned memory: any other copy would wait there for all that is queued. */
+/** Pinned memory avoids waiting for all that the GPU has queued. */
 const on = (device: Device, t: Tensor): Tensor => device === "cpu" ? t : toDevice(pinMemory(t), device, true);

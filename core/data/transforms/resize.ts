@@ -1,15 +1,14 @@
-// Resizing as Pillow does it: bilinear, with a wider filter where an image shrinks, one direction after the other.
-// Bytes come out equal to Pillow's, floats equal to PyTorch's interpolate with antialias.
+// Resizing is bilinear as in Pillow, with a wider filter where an image shrinks, one direction after the
+// other. Bytes equal Pillow's, floats equal PyTorch's interpolate with antialias.
 import { BadSample, type Numbers } from "../reading/reader.ts";
 import type { Planes } from "./geometry.ts";
 
 export type Size = readonly [height: number, width: number];
 
-/** The shorter side becomes `side`; the longer one is cut to whole pixels as torchvision's Resize does. */
+/** The longer side is cut to whole pixels, as in torchvision's Resize. */
 export const resizedSize = ([height, width]: Size, side: number): Size =>
   width <= height ? [Math.floor(side * height / width), side] : [side, Math.floor(side * width / height)];
 
-/** The pixels of the resized image that are wanted. */
 export interface ResizeWindow {
   readonly top: number;
   readonly left: number;
@@ -17,7 +16,7 @@ export interface ResizeWindow {
   readonly columns: number;
 }
 
-/** A function from planes to a part of their resized selves, in memory of its own that its next call overwrites. */
+/** The result is overwritten by the next call. */
 export function openResize(): (from: Planes, size: Size, wanted: ResizeWindow) => Planes {
   let between: Numbers = new Uint8Array(0), result: Numbers = between;
   return ({ data, starts, height, width, row, column }, size, { top, left, rows, columns }) => {
@@ -30,7 +29,7 @@ export function openResize(): (from: Planes, size: Size, wanted: ResizeWindow) =
     const bytes = data instanceof Uint8Array;
     const down = filterOf(height, size[0], top, rows, bytes);
     const across = filterOf(width, size[1], left, columns, bytes);
-    // Bytes are rounded between the passes, so their order shows: this is the one that Pillow 13 takes.
+    // Bytes are rounded between the passes, so the order matters: it is Pillow 13's.
     const rowsFirst = size[0] < height && 2 * (width - size[1]) < height - size[0];
     const [one, two] = rowsFirst ? [down, across] : [across, down];
     const [along, next] = rowsFirst ? [row, column] : [column, row];
@@ -58,26 +57,25 @@ type Kind = new (length: number) => Numbers;
 const roomIn = (old: Numbers, kind: Kind, length: number): Numbers =>
   old.constructor === kind && old.length >= length ? old : new kind(length);
 
-/** The first pixel that a filter wants, and how many from there on. */
 function span({ from, taps }: Filter): [first: number, count: number] {
   const last = from.length - 1;
   return last < 0 ? [0, 0] : [from[0], from[last] + taps[last] - from[0]];
 }
 
-/** Each pixel of a line is made of `taps` pixels in a row. */
+/** A pixel is made of `taps` pixels in a row. */
 interface Filter {
   readonly from: Int32Array;
   readonly taps: Int32Array;
-  /** `most` for each pixel, 0 where it has fewer taps. */
+  /** Each pixel has `most` weights, 0 beyond its taps. */
   readonly weights: Int32Array | Float64Array;
   readonly most: number;
   readonly widest: number;
 }
 
-/** Pillow's fixed point: the fraction bits of a weight when bytes are filtered. */
+/** Pillow's fixed-point weights have this many fraction bits. */
 const BITS = 22, ROUND = 1 << (BITS - 1);
 
-/** The triangle filter, in Pillow's order of operations: its weights have Pillow's bits. Pixels `start` and on of `to`. */
+/** The order of operations is Pillow's, so weights have its bits. Pixels begin at `start` of `to`. */
 function filterOf(size: number, to: number, start: number, count: number, fixed: boolean): Filter {
   const scale = size / to, reach = Math.max(scale, 1), most = 2 * Math.ceil(reach) + 1;
   const from = new Int32Array(count), taps = new Int32Array(count);
@@ -100,7 +98,7 @@ function filterOf(size: number, to: number, start: number, count: number, fixed:
   return { from, taps, weights, most, widest: taps.reduce((a, b) => Math.max(a, b), 0) };
 }
 
-/** Lines of numbers in some planes: the steps along a line, and from line to line. */
+/** Steps lead along a line, and from line to line. */
 interface Lines {
   readonly data: Numbers;
   readonly starts: readonly number[];
@@ -108,16 +106,16 @@ interface Lines {
   readonly across: number;
 }
 
-/** `skipped` pixels of each line are not there: the source begins behind them. */
+/** The source begins `skipped` pixels into each line. */
 function filter(by: Filter, skipped: number, lines: number, from: Lines, to: Lines): void {
   const bytes = from.data instanceof Uint8Array;
-  // Three colours at once where there is much to read: they stand side by side, and are read from memory once.
+  // Three colours are filtered at once where there is much to read, so memory is read once.
   if (bytes && from.starts.length === 3 && by.widest > 3) return filterColours(by, skipped, lines, from, to);
   const pass = bytes ? filterBytes : filterNumbers;
   from.starts.forEach((start, i) => pass(by, skipped, lines, from, start, to, to.starts[i]));
 }
 
-/** One pixel of all lines after the other, the first weights at hand: few pixels have more. */
+/** Few pixels have more taps than these weights. */
 function filterBytes(
   { from: firsts, taps, weights, most }: Filter,
   skipped: number,
@@ -148,7 +146,6 @@ function filterBytes(
   }
 }
 
-/** One line after the other, all three planes of it. */
 function filterColours(
   { from: firsts, taps, weights, most }: Filter,
   skipped: number,
@@ -175,7 +172,7 @@ function filterColours(
   }
 }
 
-/** In floating point; whole numbers are rounded when they are stored. */
+/** Whole numbers are rounded when they are stored. */
 function filterNumbers(
   { from: firsts, taps, weights, most }: Filter,
   skipped: number,
@@ -198,5 +195,5 @@ function filterNumbers(
   }
 }
 
-/** The nearest whole number, of two the even one: beyond 2^52 a double has no fraction, and adding rounds so. */
+/** Halves round to even: beyond 2^52 a double has no fraction, and the addition rounds so. */
 const toEven = (x: number) => x + 1.5 * 2 ** 52 - 1.5 * 2 ** 52;

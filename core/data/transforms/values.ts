@@ -1,5 +1,4 @@
-// Values of a finished batch: scaling, then normalisation of each channel, with the usual means and deviations for
-// photographs.
+// Each value of a finished batch is scaled; then each channel is brought to mean 0 and deviation 1.
 import { isFloating } from "../../../ffi/dtype.ts";
 import { constant, sub, tensor, toDevice } from "../../../ffi/make.ts";
 import { asinh, div, div_, log1p, minValue } from "../../../ffi/ops.ts";
@@ -8,17 +7,15 @@ import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 
-// Each value of a finished batch is scaled; then each channel is brought to mean 0 and deviation 1.
-
 /** One number for all channels, or one for each. */
 export interface Normalisation {
-  /** Subtracted, channel by channel or once. */
+  /** The means are subtracted, channel by channel or once. */
   readonly mean: readonly number[];
-  /** Divided by, channel by channel or once. */
+  /** The deviations divide, channel by channel or once. */
   readonly std: readonly number[];
 }
 
-/** The normalisation of `data.mean` and `data.std`; where only one is given, the other changes nothing. */
+/** A missing mean or deviation changes nothing. */
 export function givenIn({ mean, std }: Pick<Config["data"], "mean" | "std">): Normalisation {
   const deviations = numbers("std", std, 1);
   const low = deviations.find((value) => value <= 0);
@@ -45,9 +42,8 @@ function numbers(name: "mean" | "std", texts: readonly string[], otherwise: numb
 }
 
 /**
- * From a finished f32 batch to what the model sees, on the batch's device; null where the settings ask for nothing.
- * `shape` is a sample's: its first dimension is the channels, or the features of a vector. A channel that never varies
- * is only centred, which `notes` then says.
+ * Null means that nothing is asked for. The first dimension of `shape` is channels or features. A constant
+ * channel is only centred, and `notes` says so.
  */
 export function valuesOf(
   data: Pick<Config["data"], "scaling" | "softening">,
@@ -95,7 +91,7 @@ function refuseBelow(least: number, softening: number): void {
   );
 }
 
-/** Subtraction, then division, as torchvision's Normalize: its bits. */
+/** Subtraction, then division give the bits of torchvision's Normalize. */
 function normaliser({ mean, std }: Normalisation, shape: readonly number[], notes: string[]) {
   const channels = shape[0] ?? 1;
   for (const [name, { length }] of [["mean", mean], ["std", std]] as const) {
@@ -132,12 +128,9 @@ function normaliser({ mean, std }: Normalisation, shape: readonly number[], note
   };
 }
 
-// Some kinds of data are normalised with these where the settings leave it open. Values are from 0 to 1.
-
 /** torchvision's constants for models that see photographs. */
 export const IMAGENET: Normalisation = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] };
 
-/** By kind of data; other kinds stay as they are. */
 export const USUAL: Readonly<Record<string, Normalisation>> = {
   mnist: { mean: [0.1307], std: [0.3081] },
   imagefolder: IMAGENET,

@@ -1,4 +1,3 @@
-// Samples from a user's file.
 import { DATA_EXAMPLE, describeValue, type UserFile } from "../../models/user/file.ts";
 import { openedLibtorch } from "../../../ffi/library.ts";
 import { zeros } from "../../../ffi/make.ts";
@@ -24,7 +23,6 @@ import {
 
 const TASKS = ["classification", "regression", "language", "segmentation"];
 
-/** Samples as two tensors, or read on demand. */
 type Samples = { input: Tensor; target: Tensor } | OnDemandSamples;
 
 interface Made {
@@ -34,7 +32,7 @@ interface Made {
   val?: Samples | null;
 }
 
-/** Zeros in place of targets that are left out. */
+/** Zeros replace missing targets. */
 function withTargets(samples: Samples): Samples {
   if (!("batch" in samples)) {
     const { input, target } = samples;
@@ -124,7 +122,7 @@ function open(
   return memorySource({ ...common, input, target });
 }
 
-/** Nothing is known of probabilities, which have one row of numbers a sample. */
+/** Probabilities have one row of numbers a sample, so nothing is known of them. */
 function checkClasses(path: string, role: UserSplit, target: Tensor, outputs: number): void {
   if (target.shape.length > 1) return;
   if (isFloating(target.dtype)) {
@@ -142,14 +140,13 @@ function checkClasses(path: string, role: UserSplit, target: Tensor, outputs: nu
   );
 }
 
-/** Samples are numbered by 32 bits. */
+/** Samples have numbers of 32 bits. */
 const MOST_SAMPLES = 2 ** 31 - 1;
 
-/** The samples of this thread's own files, by their specs. */
 const here = new Map<string, OnDemandSamples>();
 const HERE = "own data";
 
-/** Samples that are read on demand, by loader threads where the file's own module for that is known. */
+/** Loader threads read where the file's own module for that is known. */
 function readSource(
   { path, hash, reader }: UserFile,
   common: Pick<Source, "name"> & { task: Facts["task"]; outputs: number; description: string },

@@ -1,5 +1,5 @@
-// A user's data, read by whatever thread wants it: the main thread has what the file's function gave; a loader thread
-// imports the file anew and calls the function itself.
+// The main thread has what the file's function gave; a loader thread imports the file anew and calls the
+// function itself.
 import { borrowBytes, readBytes } from "../../../ffi/make.ts";
 import { contiguous } from "../../../ffi/ops.ts";
 import type { Libtorch } from "../../../ffi/libraries/find.ts";
@@ -21,7 +21,7 @@ export interface OnDemandSamples {
 
 export interface OwnSpec extends ReaderSpec {
   readonly path: string;
-  /** The hash of the file as the main thread has it. */
+  /** It must equal the hash of the main thread's file. */
   readonly hash: string;
   readonly role: UserSplit;
   readonly length: number;
@@ -38,7 +38,6 @@ export const mainThreadReader = (
   samplesOf: (spec: OwnSpec) => OnDemandSamples,
 ): ReaderModule<OwnSpec> => ({ openWhole: (spec) => reader(spec, samplesOf(spec)) });
 
-/** The reader of a loader thread, which opens the file with this library. */
 export function loaderThreadReader(library: () => Promise<LibraryContext>): ReaderModule<OwnSpec> {
   let made: Partial<Record<UserSplit, OnDemandSamples | null>> = {};
   return {
@@ -69,7 +68,7 @@ export function loaderThreadReader(library: () => Promise<LibraryContext>): Read
 
 const DRAWS = ["randn", "rand", "randint", "normal_", "uniform_", "bernoulli_"];
 
-/** libtorch has one generator for all threads: what they drew from it would be another number in every run. */
+/** libtorch has one generator for all threads: their draws would differ in every run. */
 function withoutChance(library: LibraryContext, path: string): LibraryContext {
   const refuse = (name: string) => () => {
     throw new UserError(
@@ -106,7 +105,7 @@ function bytesOf(t: Tensor, length: number): Uint8Array {
   return bytes;
 }
 
-/** The user's function gives rows for these samples, like those of the first. They are in the caller's scope. */
+/** The rows must be like those of the first batch. They belong to the caller's scope. */
 export function readUserBatch(
   { path, role, input, target }: Pick<OwnSpec, "path" | "role"> & Partial<Pick<OwnSpec, "input" | "target">>,
   samples: OnDemandSamples,

@@ -1,16 +1,16 @@
-// Where the cells of a text table are, and what numbers they hold.
+// A scan finds the cells of a text table and their numbers.
 import { UserError } from "../../../base/errors.ts";
 
 export interface Visitor {
-  /** The cell's bytes are those from `from` up to `to`, without its quotes. */
+  /** The cell's bytes are `from` up to `to`, without its quotes. */
   cell(column: number, from: number, to: number, line: number): void;
-  /** A line ended that began as the `line`th of the file, and had so many cells. Returning false ends the scan. */
+  /** The line began as the `line`th of the file. False ends the scan. */
   line(line: number, cells: number, next: number): boolean | void;
 }
 
 const QUOTE = 34, NEWLINE = 10, RETURN = 13, SPACE = 32, TAB = 9;
 
-/** Visits the cells from `at` on; lines with nothing in them are passed over. */
+/** It passes over empty lines. */
 export function scanCells(
   path: string,
   bytes: Uint8Array,
@@ -50,7 +50,7 @@ export function scanCells(
       }
       visitor.cell(column++, from, to, began);
       if (spaced) { while (at < end && isBlank(bytes[at])) at++; }
-      // Between words any number of spaces is one mark, and none at the end of a line is.
+      // With words, several spaces count as one mark, and trailing ones as none.
       more = at < end && (spaced ? bytes[at] !== NEWLINE : bytes[at] === mark);
       if (more && !spaced) at++;
     }
@@ -70,13 +70,13 @@ const POWERS = Array.from({ length: 23 }, (_, i) => Number(`1e${i}`));
 
 /** Ten times this, and a digit, is a whole number below 2^53. */
 const ENOUGH = 9e14;
-/** More than what the digits left out and two roundings can amount to. */
+/** Left-out digits and two roundings amount to less. */
 const DOUBT = 4e-15;
 
 /**
- * The number in a cell when it is written plainly: digits with a point and an exponent. NaN for everything else.
- * Rounded to 32 bits it is the right one. A whole number below 2^53 times or over a power of ten up to 22 is rounded
- * once, as it should be; digits beyond that are looked at only where they could change the 32-bit number.
+ * Plain numbers have digits, a point and an exponent; all else is NaN. The result rounds correctly to 32
+ * bits: a whole number below 2^53 times or over a power of ten up to 22 is rounded once, and digits beyond
+ * that matter only where they could change the 32-bit number.
  */
 export function plainNumber(bytes: Uint8Array, from: number, to: number): number {
   let at = from, whole = 0, digits = 0, scale = 0, dropped = 0;
@@ -117,7 +117,7 @@ export function plainNumber(bytes: Uint8Array, from: number, to: number): number
   return negative ? -size : size;
 }
 
-/** The point's place after "0". */
+/** The point is at this place after "0". */
 const POINT = 46 - 48;
 
 const WORDS: Readonly<Record<string, number>> = {
@@ -137,7 +137,7 @@ const WORDS: Readonly<Record<string, number>> = {
   "false": 0,
 };
 
-/** The value of a word in a column of numbers: NaN for a missing one, undefined for plain text. */
+/** NaN is a missing value, undefined plain text. */
 export function wordValue(text: string): number | undefined {
   const word = text.trim().toLowerCase();
   return Object.hasOwn(WORDS, word) ? WORDS[word] : undefined;

@@ -1,5 +1,4 @@
-// Text tables (csv and its relatives) as columns. Their layout, that is the delimiter and the names, is found from
-// the first lines.
+// The first lines of a text table show its delimiter and names.
 import { UserError } from "../../../base/errors.ts";
 import { cellText, plainNumber, scanCells, wordValue } from "./cells.ts";
 import { formatPlural } from "../../../base/format.ts";
@@ -8,12 +7,10 @@ import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../files.ts";
 import { checkRoom } from "../../memory.ts";
 
-// How a text table is written, found out from its first lines: what divides its cells, where its names are.
-
 interface TableLayout {
   readonly delimiter: string;
   readonly names: readonly string[];
-  /** The first column has no name: what pandas writes there is the number of the row. */
+  /** pandas writes the row's number into a first column without a name. */
   readonly numbered: boolean;
   readonly start: number;
   readonly linesBefore: number;
@@ -22,12 +19,11 @@ interface TableLayout {
 
 interface Line {
   readonly cells: readonly string[];
-  /** Where the line after it begins, and its number. */
   readonly next: number;
   readonly number: number;
 }
 
-/** Tried in this order: where something else divides cells, a comma may be in a number or a text. */
+/** The order matters: where another mark divides cells, a comma may be in a number or a text. */
 const DELIMITERS: readonly [mark: string, name: string][] = [
   [";", "semicolons"],
   ["\t", "tabs"],
@@ -40,7 +36,7 @@ const HASH = 35, LINE_FEED = 10;
 function tableLayoutOf(path: string, bytes: Uint8Array): TableLayout {
   refuseOther(path, bytes);
   let start = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0, linesBefore = 0;
-  // Remarks, of which the last may be the names, as numpy.savetxt writes them.
+  // numpy.savetxt writes the names into the last remark.
   let remark = -1;
   while (bytes[start] === HASH) {
     remark = start + 1;
@@ -99,8 +95,8 @@ function firstLines(path: string, bytes: Uint8Array, delimiter: string, start: n
 }
 
 /**
- * Names are words, and stand above numbers: in no column is the first line a number and the second a word, and in
- * some it is the other way round. 0, 1, 2, ... are the names that pandas gives.
+ * Names are words above numbers: no column has a number above a word, and some have a word above a number.
+ * pandas gives the names 0, 1, 2, ...
  */
 function isHeader([first, second]: readonly Line[]): boolean {
   if (first.cells.length > 2 && first.cells.every((cell, i) => cell === String(i))) return true;
@@ -140,8 +136,6 @@ function refuseOther(path: string, bytes: Uint8Array): void {
   if (found) throw new UserError("data", `${path} ${found}.`);
 }
 
-// Text tables (csv and its relatives) -> columns.
-
 export function openCsv(request: DataRequest): Sources {
   return withTable(request.data.data_path, (table) => {
     const { layout } = table.facts;
@@ -169,7 +163,7 @@ export const withTable = <R>(
 
 const NEWLINE = 10;
 
-/** At least as many as there are samples. */
+/** There are at least as many lines as samples. */
 function countLines(bytes: Uint8Array, at: number): number {
   let lines = 1;
   for (; at < bytes.length; at++) if (bytes[at] === NEWLINE) lines++;
@@ -179,9 +173,9 @@ function countLines(bytes: Uint8Array, at: number): number {
 interface Reading {
   readonly values: Float32Array;
   numbers: number;
-  /** A number was written with a point or an exponent. */
+  /** Some number has a point or an exponent. */
   fraction: boolean;
-  /** The first cell that is neither a number nor missing, and its line. */
+  /** It is the first cell that is neither a number nor missing. */
   text: { readonly cell: string; readonly line: number } | null;
 }
 
@@ -256,13 +250,12 @@ const hint = (cell: string) =>
   /^-?\d+,\d+$/.test(cell) ? " (numbers have a point where others write a comma)" : "";
 
 interface Texts {
-  /** Sorted. */
   readonly classes: readonly string[];
-  /** For each row the place of its text among them. */
+  /** Each row's code is its text's place among the sorted classes. */
   readonly codes: Float32Array;
 }
 
-/** The file is read again for it: most columns are numbers, and their texts need not be kept. */
+/** The file is read again: most columns are numbers, so texts are not kept. */
 function texts(
   path: string,
   bytes: Uint8Array,

@@ -1,4 +1,3 @@
-// Text tables as a kind of data.
 import type { Format } from "../../format.ts";
 import { openCsv, withTable } from "./csv.ts";
 

@@ -1,20 +1,17 @@
 // Bytes of an HDF5 file, each range checked against where the file says it ends, and the checksum of HDF5's metadata.
 import type { OpenFile } from "../../files.ts";
 
-// Bytes of an HDF5 file, each range checked against where the file says it ends.
-
-/** The file has something that isn't read here, or that is damaged: HDF5's own library reads it, or says what is wrong. */
+/** HDF5's own library reads such files, or says what is wrong. */
 export class Unforeseen extends Error {}
 
 export function unforeseen(what: string): never {
   throw new Unforeseen(what);
 }
 
-/** One structure of a file may take this much: whatever a damaged length says, no more memory is taken. */
+/** A structure takes at most this much memory, whatever a damaged length says. */
 const MOST = 64 * 2 ** 20;
 
 export interface FileView {
-  /** The bytes that are there. */
   readonly size: number;
   at(address: number, length: number): Span;
 }
@@ -33,7 +30,6 @@ export function viewOf(file: Pick<OpenFile, "read">, size: number): FileView {
   };
 }
 
-/** Bytes that are read one value after the other; reading past their end is unforeseen. */
 export class Span {
   #at = 0;
   readonly #view: DataView<ArrayBuffer>;
@@ -74,7 +70,7 @@ export class Span {
     return this.uint(4);
   }
 
-  /** A number of so many bytes; none that a double can't hold exactly. */
+  /** A double must hold the number exactly. */
   uint(width: number): number {
     const from = this.#at;
     this.skip(width);
@@ -83,7 +79,7 @@ export class Span {
     return value <= Number.MAX_SAFE_INTEGER ? value : unforeseen("a number that is too large");
   }
 
-  /** An address, or null where nothing was stored: all bits set. */
+  /** All bits set mean that nothing was stored. */
   address8(): number | null {
     const from = this.#at;
     this.skip(8);
@@ -100,7 +96,6 @@ export class Span {
     if (this.u8() !== version) unforeseen(`another version of ${letters}`);
   }
 
-  /** Up to a zero byte, which is passed over. */
   name(): Uint8Array<ArrayBuffer> {
     const end = this.bytes.indexOf(0, this.#at);
     if (end < 0) unforeseen("a name without an end");
@@ -110,7 +105,6 @@ export class Span {
   }
 }
 
-/** Names have to be what their bytes say: others could be taken for each other. */
 export function textOfName(bytes: Uint8Array<ArrayBuffer>): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -125,7 +119,7 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   return a.length - b.length;
 }
 
-// The checksum of HDF5's newer structures: Bob Jenkins' lookup3, over little-endian words.
+// HDF5's newer structures use Bob Jenkins' lookup3 over little-endian words.
 
 export function lookup3(bytes: Uint8Array): number {
   let a = 0xdeadbeef + bytes.length | 0, b = a, c = a, at = 0, left = bytes.length;
@@ -167,7 +161,7 @@ export function lookup3(bytes: Uint8Array): number {
 
 const turn = (value: number, bits: number): number => value << bits | value >>> 32 - bits;
 
-/** The part of the span that was read so far is followed by its sum. */
+/** The sum follows the part of the span that was read so far. */
 export function checkSum(span: Span): void {
   const covered = span.bytes.subarray(0, span.position);
   if (lookup3(covered) !== span.u32()) unforeseen("a structure fails its checksum");

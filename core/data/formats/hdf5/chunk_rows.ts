@@ -1,5 +1,5 @@
-// Rows of an HDF5 dataset in chunks: found in the table of chunks, and unpacked by undoing the filters that every
-// library has (gzip, shuffle, checksum).
+// Rows of a chunked HDF5 dataset are found in the table of chunks, and unpacked by the filters that every
+// library has.
 import { openInflate } from "../../../../ffi/codecs.ts";
 import {
   chunkGridOf,
@@ -11,8 +11,6 @@ import {
 } from "../../columns/rows.ts";
 import { BadSample } from "../../reading/reader.ts";
 import { type OpenFile, openFile } from "../../files.ts";
-
-// One element, again and again.
 
 function repeat(element: Uint8Array, into: Uint8Array, at: number, bytes: number): void {
   if (bytes === 0) return;
@@ -30,7 +28,7 @@ export const DEFLATE = 1, SHUFFLE = 2, FLETCHER32 = 3;
 
 type FilterBytes = Uint8Array<ArrayBuffer>;
 
-/** Brings one chunk as it is stored into `into`, which it has to fill; in place of that, what is wrong with it. */
+/** The result says what is wrong with the chunk, if anything. */
 export type Unpack = (stored: FilterBytes, mask: number, into: FilterBytes) => string | null;
 
 function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack {
@@ -53,7 +51,7 @@ function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack 
         now = now.subarray(0, end);
         continue;
       }
-      // Checksums before it in the writing are still part of what comes out.
+      // Checksums that were written before this filter are still part of its output.
       const inside = due.slice(i + 1).filter((filter) => filter.id === FLETCHER32).length * 4;
       const last = i === due.length - 1;
       const out = last ? into : scratch(chunkBytes + inside);
@@ -71,7 +69,7 @@ function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack 
   };
 }
 
-/** From all first bytes, all second bytes, ... to whole elements; what is left over at the end stays. */
+/** Leftover bytes at the end stay. */
 export function unshuffle(from: Uint8Array, to: Uint8Array, width: number): void {
   const count = Math.floor(from.length / width);
   if (width === 4 && count % 4 === 0 && from.byteOffset % 4 === 0 && to.byteOffset % 4 === 0) {
@@ -86,7 +84,6 @@ export function unshuffle(from: Uint8Array, to: Uint8Array, width: number): void
   for (let i = count * width; i < from.length; i++) to[i] = from[i];
 }
 
-/** Four elements of four bytes at a time. */
 function unshuffleWords(from: Uint8Array, to: Uint8Array, quarter: number): void {
   const bytes = new Uint32Array(from.buffer, from.byteOffset, 4 * quarter);
   const words = new Uint32Array(to.buffer, to.byteOffset, 4 * quarter);
@@ -99,7 +96,7 @@ function unshuffleWords(from: Uint8Array, to: Uint8Array, quarter: number): void
   }
 }
 
-/** Fletcher's sum over big-endian words of 16 bits, as HDF5 has it; versions before 1.6.3 swapped bytes of the result. */
+/** Fletcher's sum runs over big-endian words of 16 bits; HDF5 before 1.6.3 swapped its bytes. */
 function checks(bytes: Uint8Array, found: Uint8Array): boolean {
   let a = 0, b = 0;
   const fold = () => {
@@ -127,15 +124,11 @@ function checks(bytes: Uint8Array, found: Uint8Array): boolean {
   return sum === stored || sum === old;
 }
 
-// Rows of an HDF5 dataset in chunks: found in the table of chunks, unpacked here. Chunks with several rows in them
-// are kept for the next of these.
-
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Unpacked chunks that a reader keeps at most, beside those of one row. */
+/** A reader keeps this much of unpacked chunks, beside those of one row. */
 const KEPT_BYTES = 16 * 2 ** 20;
 
-/** The file stays its opener's to close. */
 export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile): ReadsRows {
   const { table, width, swapped, fill } = rows;
   const { placeOf, pieces, cells, chunkBytes, rowsInChunk } = chunkGridOf(rows);
@@ -177,7 +170,7 @@ export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile): Re
   };
 }
 
-/** Brings a chunk, unpacked, into `into`, which it fills; in place of that, what is wrong with it. */
+/** It fills `into`; the result says what is wrong with the chunk, if anything. */
 function openChunks(
   { table, filters, chunk, width }: ChunkRows,
   file: OpenFile,
@@ -198,7 +191,7 @@ function openChunks(
   };
 }
 
-/** Below this many bytes a loop is faster than a view of them. */
+/** Below this many bytes a loop is faster than a view. */
 const SHORT = 32;
 
 function copy(from: Uint8Array, at: number, into: Uint8Array, to: number, bytes: number): void {
@@ -206,9 +199,6 @@ function copy(from: Uint8Array, at: number, into: Uint8Array, to: number, bytes:
   else for (let i = 0; i < bytes; i++) into[to + i] = from[at + i];
 }
 
-// All values of an HDF5 dataset, found by our own reader.
-
-/** `wrong` is what is the matter with a chunk that can't be read. */
 export function readWhole(
   rows: FileRows | ChunkRows,
   width: number,
@@ -234,17 +224,17 @@ export function readWhole(
 
 type DatasetBytes = Uint8Array<ArrayBuffer>;
 
-/** Chunk after chunk of those that were written, each cut along the edges of the whole. */
+/** Only written chunks are visited, each cut along the edges of the whole. */
 function eachChunk(
   { shape, chunk, width, table }: ChunkRows,
   values: Uint8Array,
   load: (cell: number, into: DatasetBytes) => string | null,
 ): string | null {
   const rank = shape.length, grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
-  // Steps in bytes from one index to the next, in the whole and in a chunk.
+  // Strides are bytes, in the whole and in a chunk.
   const far = shape.map((_, d) => product(shape.slice(d + 1)) * width);
   const near = chunk.map((_, d) => product(chunk.slice(d + 1)) * width);
-  // From this dimension on, the whole and a chunk go on in the same way.
+  // From this dimension on, the whole and a chunk are contiguous alike.
   let run = rank - 1;
   while (run > 0 && chunk[run] === shape[run]) run--;
   const bytes = new Uint8Array(table.addresses.some((at) => at >= 0) ? product(chunk) * width : 0);

@@ -1,26 +1,21 @@
-// Datatypes and dataspaces of HDF5, and what they mean here: a data type, text, a dimension, or a reason why a
-// dataset is not used.
+// HDF5 datatypes and dataspaces become a data type, text, a dimension, or a reason why a dataset is not used.
 import { type Span, textOfName, unforeseen } from "./bytes.ts";
 import type { DType } from "../../../../ffi/dtype.ts";
 import type { Variable } from "../../columns/variables.ts";
-
-// Datatype messages: numbers and texts in all detail, of others what they are called.
 
 export const INTEGER = 0, FLOAT = 1, TEXT = 3, COMPOUND = 6, ENUM = 8, ROWS = 9;
 const KINDS = 11, BITS = 4;
 
 export interface Type {
   readonly kind: number;
-  /** The bytes of an element. */
   readonly size: number;
   readonly signed: boolean;
   readonly bigEndian: boolean;
-  /** Texts of any length, which stand in a heap. */
+  /** Texts of any length stand in a heap. */
   readonly variable: boolean;
   readonly utf8: boolean;
-  /** Floats as IEEE 754 has them, whole numbers that use all their bits. */
+  /** Plain numbers are IEEE 754 floats, or whole numbers that use all their bits. */
   readonly plain: boolean;
-  /** The names of an enumeration. */
   readonly names: ReadonlyMap<string, number> | null;
 }
 
@@ -88,7 +83,7 @@ function enumeration(span: Span, other: Type, version: number, count: number): T
   }
   const keys = Array.from({ length: count }, () => {
     const bytes = span.name();
-    // With its zero it fills eights, but in newer versions.
+    // Before version 3 a name with its zero is padded to multiples of 8.
     if (version < 3) span.skip((8 - (bytes.length + 1) % 8) % 8);
     return textOfName(bytes);
   });
@@ -102,14 +97,11 @@ function enumeration(span: Span, other: Type, version: number, count: number): T
   return { ...other, signed: base.signed, bigEndian: base.bigEndian, plain: true, names };
 }
 
-// Dataspace messages: how many elements there are, and in what shape.
-
 const MOST_DIMENSIONS = 32;
 
 export interface Space {
-  /** Null for a dataspace without elements; [] for a single one. */
+  /** Null means no elements; [] a single one. */
   readonly shape: readonly number[] | null;
-  /** True where it can have no other shape. */
   readonly fixed: boolean;
 }
 
@@ -123,7 +115,7 @@ export function readSpace(span: Span): Space {
   if (kind === NONE) return { shape: null, fixed: true };
   const sizes = Array.from({ length: rank }, () => span.uint(8));
   const fixed = flags === 0 || sizes.every((size) => span.address8() === size); // how far it may grow
-  // The library's interface tells sizes in 32 bits.
+  // The library's interface has sizes of 32 bits.
   if (sizes.some((size) => size >= 2 ** 32) || elements(sizes) > 2 ** 50) unforeseen("a huge dataspace");
   return { shape: sizes, fixed };
 }
@@ -132,24 +124,19 @@ const SCALAR = 0, SIMPLE = 1, NONE = 2;
 
 export const elements = (shape: readonly number[]): number => shape.reduce((total, size) => total * size, 1);
 
-// Variables of HDF5 files have these types here, and some can't be used.
-
 export interface Hdf5 {
   readonly variables: readonly Variable[];
-  /** Written by the netCDF library, whose defaults hold then. */
+  /** netCDF's defaults then apply. */
   readonly isNetcdf: boolean;
 }
 
-/** As HDF5's library and our own reader tell it. */
 export interface Facts {
   readonly kind: number;
   readonly size: number;
   readonly signed: boolean;
-  /** The names of an enumeration of bytes. */
   readonly names: ReadonlyMap<string, number> | null;
-  /** Null where it holds nothing. */
   readonly shape: readonly number[] | null;
-  /** Pieced together from other datasets. */
+  /** A virtual dataset consists of other datasets. */
   readonly virtual: boolean;
   readonly filters: readonly { readonly id: number; readonly name: string }[];
 }
@@ -174,7 +161,7 @@ export function dtypeOf(
   return bits ? `${signed ? "i" : "u"}${bits}` as DType : null;
 }
 
-/** gzip, shuffle, checksum, n-bit and scale-offset: what every build of the library has. */
+/** Every build of the library has gzip, shuffle, checksum, n-bit and scale-offset. */
 const FILTERS = [1, 2, 3, 5, 6];
 
 export function reasonAgainst(facts: Facts): string | undefined {
@@ -184,7 +171,7 @@ export function reasonAgainst(facts: Facts): string | undefined {
     return `holds ${kind === FLOAT ? `floats of ${8 * size} bits` : WORDS[kind] ?? "no numbers"}`;
   }
   if (!shape) return "is empty";
-  // Where a source of it is missing, the library would make up fill values.
+  // The library would make up fill values for a missing source.
   if (virtual) return "is pieced together from other files, which is not supported";
   const filter = filters.find(({ id }) => !FILTERS.includes(id));
   return filter &&
@@ -195,12 +182,12 @@ export function reasonAgainst(facts: Facts): string | undefined {
 export const NUMBERS = /^(_FillValue|missing_value|valid_min|valid_max|valid_range|scale_factor|add_offset)$/;
 export const TEXTS = /^(_Unsigned|coordinates|bounds|grid_mapping|units)$/;
 
-/** Their names say that netCDF wrote the file. */
+/** These names show that netCDF wrote the file. */
 export const NETCDFS = ["_Netcdf4Dimid", "_Netcdf4Coordinates"], NETCDFS_ROOT = "_NCProperties";
 
-/** The NAME of a dataset that is there for a dimension's length alone. */
+/** Such a dataset exists for a dimension's length alone. */
 export const isBareDimension = (name: string): boolean =>
   name.startsWith("This is a netCDF dimension but not a ");
 
-/** netCDF's name for a variable that is called like a dimension it doesn't belong to. */
+/** netCDF prefixes a variable that shares a name with a dimension it does not have. */
 export const plainName = (name: string): string => name.replace(/(^|\/)_nc4_non_coord_/, "$1");

@@ -1,13 +1,10 @@
-// Version 2 B-trees and fractal heaps of HDF5: where objects with many links or attributes keep them.
+// Objects with many links or attributes keep them in version 2 B-trees and fractal heaps.
 import { checkSum, type FileView, lookup3, type Span, unforeseen } from "./bytes.ts";
 
-// B-trees of version 2: their records, in order.
-
 const MOST_DEPTH = 16, MOST_RECORDS = 2 ** 24;
-/** Letters, version and type before the records of a node, and the checksum after them. */
+/** A node frames its records with letters, version, type and a checksum. */
 const FRAME = 10;
 
-/** Gives `each` the records of a tree of this type; `bytes` is the size of one. */
 export function readTree2(file: FileView, address: number, type: number, each: (record: Span) => void): void {
   const head = file.at(address, 38);
   head.sign("BTHD", 0);
@@ -45,7 +42,7 @@ export function readTree2(file: FileView, address: number, type: number, each: (
   if (met !== total) unforeseen("a tree with fewer records than it says");
 }
 
-/** For each level: the most that a node holds, and the bytes of the numbers beside a child's address. */
+/** Each level has the most records of a node, and the bytes of the numbers beside a child's address. */
 function pointers(nodeBytes: number, bytes: number, depth: number) {
   const leaf = Math.floor((nodeBytes - FRAME) / bytes);
   const childBytes = bytesFor(leaf);
@@ -59,27 +56,22 @@ function pointers(nodeBytes: number, bytes: number, depth: number) {
   return levels;
 }
 
-/** Bytes that numbers up to this one take. */
 const bytesFor = (most: number): number => Math.floor(Math.log2(Math.max(1, most)) / 8) + 1;
 
-// Many links or attributes of an object: in a fractal heap, whose items a tree lists.
-
 interface Heap {
-  /** Bytes of an offset in it. */
   readonly offsetBytes: number;
   readonly lengthBytes: number;
   readonly header: number;
   readonly width: number;
   readonly start: number;
-  /** Rows of blocks that hold items themselves. */
   readonly directRows: number;
   readonly summed: boolean;
   readonly root: number;
-  /** The rows of the root, where it is a block of blocks; else 0. */
+  /** 0 means that the root is a direct block. */
   readonly rows: number;
 }
 
-/** Items of a heap with the tree's records on them; `idOf` takes an item's name out of its record. */
+/** `idOf` takes an item's name out of its record. */
 export function readDense(
   file: FileView,
   heapAddress: number,
@@ -105,7 +97,7 @@ function openHeap(file: FileView, address: number): (id: Span) => Span {
     const place = heapBlockOf(file, heap, offset);
     const block = blocks.get(place.at) ?? readBlock(file, heap, place);
     blocks.set(place.at, block);
-    // Where it lies in its block, which begins with the block's own head.
+    // A block begins with its own head.
     const inside = offset - block.from;
     const { bytes } = block.span;
     if (inside < headBytes(heap) || inside + length > bytes.length) unforeseen("an item outside its block");
@@ -147,11 +139,9 @@ const headBytes = ({ offsetBytes, summed }: Heap) => 5 + 8 + offsetBytes + (summ
 interface HeapBlock {
   readonly at: number;
   readonly bytes: number;
-  /** Its first offset in the heap. */
   readonly from: number;
 }
 
-/** The block that an offset is in. */
 function heapBlockOf(file: FileView, heap: Heap, offset: number): HeapBlock {
   const { start, width, directRows } = heap;
   if (heap.rows === 0) return { at: heap.root, bytes: start, from: 0 };

@@ -1,5 +1,5 @@
-// HDF5 files, and NetCDF-4 files, which are HDF5 inside: their datasets as variables. Our own reader finds them
-// first, and HDF5's library reads what that does not foresee.
+// HDF5 and NetCDF-4 files have the same structure. Our own reader tries first; HDF5's library reads what that
+// does not foresee.
 import { UserError } from "../../../base/errors.ts";
 import { Unforeseen } from "./bytes.ts";
 import { readHeader, readSuperblock } from "./header.ts";
@@ -44,8 +44,6 @@ import {
 } from "./datatype.ts";
 import { readOwn } from "./own_reader.ts";
 
-// How the rows of an HDF5 dataset are read: where they lie, if that can be found out, and by the library if not.
-
 export interface DatasetStorage {
   readonly file: FileMark;
   readonly name: string;
@@ -54,9 +52,9 @@ export interface DatasetStorage {
   readonly width: number;
   readonly bigEndian: boolean;
   readonly filters: readonly { readonly id: number; readonly cd_values: readonly number[] }[];
-  /** The address of its object header, from the beginning of what is HDF5 in the file. */
+  /** Addresses count from the beginning of the HDF5 part of the file. */
   readonly address: number;
-  /** Part of it by the library, in this machine's byte order. */
+  /** The library reads it, in this machine's byte order. */
   slice(first: readonly number[], counts: readonly number[]): Uint8Array;
 }
 
@@ -67,7 +65,7 @@ function hdf5Rows(dataset: DatasetStorage, lead: number): Rows {
     const own = ownRows(dataset, lead, file);
     return agrees(own, dataset, lead, file) ? own : library;
   } catch (error) {
-    // An address that leads nowhere: the library knows better, or says what is wrong.
+    // The library reads a wrong address better, or says what is wrong.
     if (error instanceof Unforeseen || error instanceof UserError) return library;
     throw error;
   } finally {
@@ -81,7 +79,6 @@ function ownRows(dataset: DatasetStorage, lead: number, file: OpenFile): FileRow
   return storageOf(view, layout, dataset, (table, chunk) => fillOf(dataset, table.addresses, chunk))(lead);
 }
 
-/** The value that stands where no chunk was written. */
 function fillOf(
   { shape, width, bigEndian, slice }: DatasetStorage,
   addresses: Float64Array,
@@ -99,7 +96,7 @@ function fillOf(
   return element;
 }
 
-/** True where the first, the middle and the last row are what the library finds, or neither can read them. */
+/** The first, middle and last row must equal what the library reads, or both fail. */
 function agrees(
   rows: FileRows | ChunkRows,
   { name, shape, width, slice }: DatasetStorage,
@@ -121,7 +118,6 @@ function agrees(
   });
 }
 
-/** Null for what can't be read: in a damaged chunk, for example. */
 function orNull<T>(read: () => T): T | null {
   try {
     return read();
@@ -130,7 +126,7 @@ function orNull<T>(read: () => T): T | null {
   }
 }
 
-/** The library opens a dataset anew for each slice, so several rows are read at once where they share chunks. */
+/** The library opens a dataset anew for each slice, so rows that share chunks are read at once. */
 const SLAB = 16 * 2 ** 20;
 
 function libraryRows({ file, name, shape, chunk, width }: DatasetStorage, lead: number): LibraryRows {
@@ -148,7 +144,7 @@ function libraryRows({ file, name, shape, chunk, width }: DatasetStorage, lead: 
   };
 }
 
-// HDF5 files by HDF5's own library: all that our reader (own.ts) doesn't foresee.
+// HDF5's own library reads all that own_reader.ts does not foresee.
 
 export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
   const library = hdf5Library();
@@ -156,7 +152,7 @@ export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
   const file = attempt(path, () => openFileOf(library, path));
   try {
     const result = use(attempt(path, () => contentOf(library, path, file)));
-    // The library takes what is missing at the end of a file for zeros.
+    // The library reads zeros beyond the end of a short file.
     if (Deno.statSync(path).size < size) {
       throw new UserError(
         "data",
@@ -171,7 +167,7 @@ export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
 
 function contentOf(library: Library, path: string, file: File): Hdf5 {
   const { module } = library;
-  // Each link once, without what lies behind a second link to the same group: a way round a circle ends here.
+  // Each link is followed once: a second link to a group may close a circle.
   const known = new Set(file.paths());
   const variables: Variable[] = [];
   let isNetcdf = module.get_attribute_names(file.file_id, "/").includes(NETCDFS_ROOT);
@@ -285,15 +281,13 @@ function factsOf({ metadata, filters }: Dataset): Facts {
   };
 }
 
-// HDF5 files, and NetCDF-4 files, which are HDF5 inside: their datasets as variables.
-
 export type { Hdf5 };
 
 const SIGNATURE = [0x89, 0x48, 0x44, 0x46, 0x0d, 0x0a, 0x1a, 0x0a];
 
 export const isHdf5 = (head: Uint8Array): boolean => SIGNATURE.every((byte, i) => head[i] === byte);
 
-/** Must have come to its end before the file is opened: brings HDF5's library if this file needs it. */
+/** It must end before the file is opened; it loads HDF5's library only for files that need it. */
 export async function loadHdf5For(path: string): Promise<void> {
   if (readOwn(path) === null) await loadHdf5();
 }

@@ -2,18 +2,14 @@
 import type { OpenFile } from "../../files.ts";
 import { checkSum, type FileView, Span, unforeseen, viewOf } from "./bytes.ts";
 
-// The first bytes of an HDF5 file: where its root is, and where it ends.
-
 export interface Superblock {
-  /** The address of the root group's object header. */
   readonly root: number;
-  /** The file up to where HDF5 says that it ends. */
   readonly file: FileView;
 }
 
 const SIGNATURE_BYTES = 8;
 
-/** Reads files with nothing before the HDF5 in them, addresses and lengths of 8 bytes, and no writer at work. */
+/** It reads files without a user block, with addresses and lengths of 8 bytes, and no writer at work. */
 export function readSuperblock(file: Pick<OpenFile, "read">, size: number): Superblock {
   const whole = viewOf(file, size);
   const head = whole.at(0, Math.min(size, 96));
@@ -62,9 +58,6 @@ function based(head: Span): void {
   if (head.uint(8) !== 0) unforeseen("something before the HDF5");
 }
 
-// Heaps of HDF5: the local one, of an old group's names, and the global one, of texts and lists of any length.
-
-/** The names that a group's entries point into. */
 export function readLocalHeap(file: FileView, address: number): (offset: number) => Uint8Array<ArrayBuffer> {
   const head = file.at(address, 32);
   head.sign("HEAP", 0);
@@ -79,7 +72,7 @@ export function readLocalHeap(file: FileView, address: number): (offset: number)
   };
 }
 
-/** Reads an item of a collection; collections are read once. */
+/** Each collection is read once. */
 export function globalHeap(file: FileView): (address: number, index: number) => Uint8Array<ArrayBuffer> {
   const collections = new Map<number, Map<number, Uint8Array<ArrayBuffer>>>();
   return (address, index) => {
@@ -108,8 +101,6 @@ function readCollection(file: FileView, address: number): Map<number, Uint8Array
   return items;
 }
 
-// Object headers, of both versions: the messages that say what an object is.
-
 export const SPACE = 1, LINK_INFO = 2, TYPE = 3, OLD_FILL = 4, FILL = 5, LINK = 6, LAYOUT = 8;
 export const FILTERS = 11, ATTRIBUTE = 12, SYMBOLS = 17, ATTRIBUTE_INFO = 21;
 const NIL = 0,
@@ -121,28 +112,25 @@ const NIL = 0,
   TREE_SIZES = 19,
   COUNT = 22;
 
-/** One header may have several of these. */
+/** One header may repeat these. */
 const MANY = [NIL, COMMENT, LINK, ATTRIBUTE, CONTINUATION];
-/** And these say nothing that is of use here. */
+/** These messages have no use here. */
 const IDLE = [NIL, GROUP_INFO, COMMENT, OLD_TIME, CONTINUATION, TIME, TREE_SIZES, COUNT];
 const HANDLED_MESSAGES = [
   ...IDLE,
   ...[SPACE, LINK_INFO, TYPE, OLD_FILL, FILL, LINK, LAYOUT, FILTERS, ATTRIBUTE, SYMBOLS, ATTRIBUTE_INFO],
 ];
 
-/** Flags of a message: it stands elsewhere, and what to do by those who don't know it. */
+/** Flags: the message is stored elsewhere; readers who do not know it must fail. */
 const SHARED = 2, FAIL_UNKNOWN = 0x80;
 const MOST_BLOCKS = 4096, MOST_BYTES = 16 * 2 ** 20;
 
-/** The messages of a header, by their type; a span is read once. */
 export interface Messages {
-  /** The one message of this type. */
   one(type: number): Span | null;
   all(type: number): readonly Span[];
 }
 
 interface Block {
-  /** The bytes of its messages alone. */
   readonly span: Span;
 }
 
@@ -218,7 +206,6 @@ function readRecent(file: FileView, address: number): Found[] {
   });
 }
 
-/** The messages of all blocks; more blocks are met on the way. */
 function follow(
   first: Block,
   next: (address: number, length: number) => Block,

@@ -1,4 +1,4 @@
-// HDF5's own library (WebAssembly, loaded when it is needed), and rows of a dataset read by it.
+// HDF5's own library reads rows of a dataset.
 import type { Dataset, h5wasm as H5wasm } from "../../../../deps/h5wasm.ts";
 import { resolve } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
@@ -6,16 +6,15 @@ import { formatBytes } from "../../../base/format.ts";
 import { BadSample } from "../../reading/reader.ts";
 import { type LibraryRows, product, type RowReader } from "../../columns/rows.ts";
 
-// The HDF5 library and how values are read by it. It is WebAssembly and waits to be loaded until a file needs it: no
-// other command pays for it. Of its builds only dist/node is in the executable (scripts/build): it reads files where
-// they are.
+// The HDF5 library is WebAssembly, loaded only when a file needs it. Only the build dist/node is in the
+// executable (scripts/build): it reads files in place.
 
 export type Library = typeof H5wasm & { readonly module: Awaited<typeof H5wasm.ready> };
 
 let loaded: Library | null = null;
 let loading: Promise<void> | null = null;
 
-/** Must have come to its end, in this thread, before a file is opened. */
+/** It must end, in this thread, before a file is opened. */
 export const loadHdf5 = (): Promise<void> => loading ??= load();
 
 async function load(): Promise<void> {
@@ -26,9 +25,8 @@ async function load(): Promise<void> {
   guardFiles(module as unknown as { readonly FS: FileCalls });
 }
 
-// ---- other files -----------------------------------------------------------------------------------------------
-// A file can say that a dataset, or the bytes of one, lies in another file, by any path. HDF5's library follows that, so
-// which files it may open is decided here.
+// A dataset, or its bytes, may lie in another file, by any path. HDF5's library follows that, so this code
+// decides which files it may open (--external-files).
 
 interface FileCalls {
   open(path: string, flags: number | string, ...rest: unknown[]): unknown;
@@ -38,10 +36,9 @@ interface FileCalls {
 const WRITING = 3, DENIED = 2; // O_WRONLY and O_RDWR; EACCES as WebAssembly counts
 const own = new Set<string>();
 let outside = false;
-/** The file that was refused last, until an error names it. */
+/** The last refused file is kept until an error names it. */
 let refused: string | null = null;
 
-/** Follows links and storage in other files, as the user wishes with --external-files. In this thread. */
 export function followOtherFiles(follow: boolean): void {
   outside = follow;
 }
@@ -51,7 +48,7 @@ export const followsOtherFiles = (): boolean => outside;
 function guardFiles({ FS }: { readonly FS: FileCalls }): void {
   const { open } = FS;
   FS.open = (path, flags, ...rest) => {
-    // It writes nothing but notes of its own faults, in files that it has just made.
+    // The library writes only notes of its own faults, to files that it has just made.
     const reads = typeof flags === "number" ? (flags & WRITING) === 0 : flags === "r";
     if (reads && !outside && !own.has(resolve(path))) {
       refused ??= path;
@@ -61,7 +58,6 @@ function guardFiles({ FS }: { readonly FS: FileCalls }): void {
   };
 }
 
-/** A file of the user's choice. */
 export function openFileOf(library: Pick<Library, "File">, path: string) {
   own.add(resolve(path)); // the library asks for a relative path by its whole one
   try {
@@ -71,14 +67,13 @@ export function openFileOf(library: Pick<Library, "File">, path: string) {
   }
 }
 
-/** Throws where a file was not opened that this would have needed. */
+/** It throws where a needed file was refused. */
 function refuseElsewhere(what: string, cause: unknown): void {
   const other = refused;
   refused = null;
   if (other !== null) throw new UserError("data", `${what} ${elsewhere(other)}.`, { cause });
 }
 
-/** Why a dataset of this link can't be used. */
 export const elsewhere = (path: string): string =>
   `lies in another file (${path}), and a file may name any: those that are meant are read with --external-files`;
 
@@ -89,10 +84,8 @@ export function hdf5Library(): Library {
   return loaded;
 }
 
-/** A slice is read from file_id and path of the library's own dataset. */
 type DatasetPath = Pick<Dataset, "file_id" | "path">;
 
-/** Part of a dataset as row-major bytes in this machine's order; `width` is the bytes of an element. */
 export function readSlice(
   what: string,
   dataset: DatasetPath,
@@ -132,7 +125,7 @@ export function readSlice(
 
 const SLAB = 32 * 2 ** 20;
 
-/** In slabs of whole chunks, so that the library's memory stays small and no chunk is unpacked twice. */
+/** Slabs of whole chunks keep the library's memory small, and no chunk is unpacked twice. */
 export function readAll(what: string, dataset: Dataset, width: number): Uint8Array {
   const { shape, chunks } = dataset.metadata;
   const [rows, ...rest] = shape!;
@@ -149,7 +142,7 @@ export function readAll(what: string, dataset: Dataset, width: number): Uint8Arr
   return values;
 }
 
-/** The library's faults come as the frames of its stack: the innermost says what it was. */
+/** The library's faults are stack frames: the innermost has the cause. */
 function reasonOf(cause: unknown): string {
   if (cause instanceof RangeError) return "its groups lie too deep in one another";
   const text = cause instanceof Error ? cause.message : String(cause);
@@ -176,7 +169,6 @@ export const unreadable = (what: string, reason: string, cause?: unknown): UserE
     { cause },
   );
 
-/** One dataset of a file, open until it is closed; its slices throw what the library does. */
 function openHdf5(path: string, name: string, width: number) {
   const library = hdf5Library();
   const what = `${path}: ${name}`;
@@ -189,9 +181,7 @@ function openHdf5(path: string, name: string, width: number) {
   };
 }
 
-// Rows of an HDF5 dataset by its library, for all that is not read in place: slabs of rows, of which some are kept.
-
-/** Slabs that are kept at most, beside the newest. */
+/** This much is kept, beside the newest slab. */
 const KEPT_BYTES = 16 * 2 ** 20;
 
 export function openLibraryRows(rows: LibraryRows): RowReader {
@@ -221,7 +211,7 @@ export function openLibraryRows(rows: LibraryRows): RowReader {
     const values = orBad(() =>
       slice([from, ...rest.map(() => 0)], [Math.min(together, first - from), ...rest])
     );
-    // The library takes what is missing at the end of a file for zeros.
+    // The library reads zeros beyond the end of a short file.
     if (Deno.statSync(file.path).size >= file.size) return values;
     throw new UserError(
       "data",

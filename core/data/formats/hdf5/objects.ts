@@ -1,5 +1,4 @@
-// Links of a group of an HDF5 file, and attributes of an object: numbers, texts, and the scales of a dataset's
-// dimensions.
+// Groups have links; objects have attributes: numbers, texts and the scales of dimensions.
 import { compareBytes, type FileView, Span, textOfName, unforeseen } from "./bytes.ts";
 import { readDense } from "./dense.ts";
 import {
@@ -14,11 +13,8 @@ import {
 } from "./header.ts";
 import { elements, ENUM, FLOAT, INTEGER, readSpace, readType, ROWS, TEXT, type Type } from "./datatype.ts";
 
-// The links of a group, in each of the ways that groups are stored.
-
 export interface Link {
   readonly name: string;
-  /** The address of an object header. */
   readonly address: number;
 }
 
@@ -32,7 +28,7 @@ export const isGroup = (messages: Messages): boolean =>
 
 const MOST_LINKS = 65536;
 
-/** In the order that the library tells them in: of their making where the group knows it, else by name. */
+/** The order is the library's: by creation where the group tracks it, else by name. */
 export function readLinks(file: FileView, messages: Messages): Link[] {
   const symbols = messages.one(SYMBOLS), info = messages.one(LINK_INFO);
   if (symbols && info) unforeseen("a group of two kinds");
@@ -71,7 +67,7 @@ function recent(file: FileView, messages: Messages, info: Span): { links: Named[
 function readLink(span: Span): Named {
   if (span.u8() !== 1) unforeseen("a version of links");
   const flags = span.u8();
-  // Links to names, in this file or in others, are the library's.
+  // HDF5's library follows soft and external links.
   if (flags & 0xe0 || (flags & 8 && span.u8() !== 0)) unforeseen("a link that is no object's");
   const order = flags & 4 ? span.uint(8) : -1;
   if (flags & 16 && span.u8() > 1) unforeseen("a character set");
@@ -99,7 +95,7 @@ function readSymbols(file: FileView, message: Span): Named[] {
     }
   };
   visit(tree, 32);
-  // Out of order they could be listed, but not be found.
+  // Links out of order could be listed but not found.
   links.forEach(({ bytes }, i) => {
     if (i > 0 && compareBytes(links[i - 1].bytes, bytes) >= 0) unforeseen("links out of order");
   });
@@ -123,11 +119,8 @@ function readNode(
   });
 }
 
-// Attributes of an object: numbers and texts, and which scales a dataset's dimensions have.
-
 export interface Attribute {
   readonly type: Type;
-  /** Null where it holds nothing. */
   readonly shape: readonly number[] | null;
   readonly data: Span;
 }
@@ -176,7 +169,7 @@ function readAttribute(span: Span): [string, Attribute] {
   return [textOfName(name.name()), { type, shape, data: span.take(bytes) }];
 }
 
-/** Reads attributes' values; longer ones are in the heaps of the file. */
+/** Longer values are in the file's heaps. */
 export function valuesIn(file: FileView) {
   const heap = globalHeap(file);
   const inHeap = (span: Span, width: number) => {
@@ -188,18 +181,17 @@ export function valuesIn(file: FileView) {
       : unforeseen("a short item of a heap");
   };
   return {
-    /** The first text, "" where there is none. */
     text({ type, shape, data }: Attribute): string {
       if (type.kind !== TEXT || shape === null || elements(shape) === 0) return "";
       const all = type.variable ? inHeap(data, 1) ?? new Uint8Array(0) : data.take(type.size).bytes;
       const end = all.indexOf(0), bytes = end < 0 ? all : all.slice(0, end);
       if (type.utf8) return textOfName(bytes);
-      // Some write other letters than ASCII's and don't say so: taken as the library's interface takes them.
+      // Some writers use other letters than ASCII without declaring it; they are read as the library's
+      // interface does.
       return new TextDecoder(type.variable ? "utf-16le" : "ascii").decode(
         type.variable ? widened(bytes) : bytes,
       );
     },
-    /** All its numbers; null for what is none. */
     numbers({ type, shape, data }: Attribute): number[] | null {
       if (type.kind === TEXT || shape === null) return null;
       if (![INTEGER, FLOAT, ENUM].includes(type.kind) || !type.plain) {
@@ -207,7 +199,7 @@ export function valuesIn(file: FileView) {
       }
       return Array.from({ length: elements(shape) }, () => number(data.take(type.size), type));
     },
-    /** For each dimension the object headers of its scales. */
+    /** Each dimension has the object headers of its scales. */
     scales({ type, shape, data }: Attribute): number[][] {
       if (type.kind !== ROWS || type.size !== 16 || shape?.length !== 1) {
         return unforeseen("a list of dimensions");
@@ -220,7 +212,7 @@ export function valuesIn(file: FileView) {
   };
 }
 
-/** Letters of one byte as letters of two. */
+/** One-byte letters become two-byte ones. */
 const widened = (bytes: Uint8Array) => Uint16Array.from(bytes);
 
 export type Values = ReturnType<typeof valuesIn>;

@@ -1,5 +1,5 @@
-// HDF5 files by our own reader: their structure, as the file format has it, so that most files need no library. It is
-// strict: whatever it doesn't foresee, anywhere in what it looks at, leaves the whole file to HDF5's own library.
+// Our own reader follows the HDF5 file format, so most files need no library. It is strict: whatever it does
+// not foresee leaves the whole file to HDF5's library.
 import { dtypeBytes } from "../../../../ffi/dtype.ts";
 import { UserError } from "../../../base/errors.ts";
 import { markOf, withFiles } from "../../files.ts";
@@ -31,7 +31,7 @@ import {
 
 let last: { readonly mark: FileMark; readonly content: Hdf5 | null } | null = null;
 
-/** Reads what is in a file, once for each state of it; null where HDF5's library has to read it. */
+/** Each state of a file is read once; null leaves it to HDF5's library. */
 export function readOwn(path: string): Hdf5 | null {
   const mark = markOf(path);
   const { mark: known } = last ?? {};
@@ -43,7 +43,7 @@ export function readOwn(path: string): Hdf5 | null {
 
 function contentOf(mark: FileMark): Hdf5 | null {
   try {
-    // Not by pread: libtorch may be loading in another thread, and opening libc would wait for it.
+    // pread would open libc, which waits while libtorch loads in another thread.
     return withFiles((open) => {
       const bytes = open(mark.path);
       const { root, file } = readSuperblock({ read: (into, at) => bytes.readInto(at, into) }, mark.size);
@@ -59,11 +59,10 @@ interface Opened {
   readonly mark: FileMark;
   readonly file: FileView;
   readonly values: Values;
-  /** Chunks of the data sets that were met. */
   cells: number;
 }
 
-/** A dataset, and what its variable still lacks: the names of its dimensions, which may be those of datasets to come. */
+/** Names of dimensions may come from datasets that are read later. */
 interface Found {
   readonly name: string;
   readonly isScale: boolean;
@@ -71,7 +70,7 @@ interface Found {
   variable(pathsOf: Map<number, Found[]>): Variable;
 }
 
-/** The library looks for the chunks of the chosen datasets alone, so files beyond these numbers are left to it. */
+/** The library reads chunk tables only of chosen datasets, so files beyond these limits are left to it. */
 const MOST_DEPTH = 64, MOST_OBJECTS = 65536, MOST_CELLS = 2 ** 22;
 
 function readTree(opened: Opened, root: number): Hdf5 {
@@ -79,7 +78,7 @@ function readTree(opened: Opened, root: number): Hdf5 {
   const pathsOf = new Map<number, Found[]>();
   let isNetcdf = false;
   const visit = (prefix: string, address: number, messages: Messages, depth: number) => {
-    // A group with two names, or in itself: which of its paths counts is the library's to say.
+    // The library decides which path of a group with several counts.
     if (groups.has(address) || depth > MOST_DEPTH) unforeseen("a group twice");
     groups.add(address);
     for (const { name, address } of readLinks(file, messages)) {
@@ -148,7 +147,6 @@ function unreachable(): never {
   throw new Error("internal: something unusable is read");
 }
 
-/** The path of the first scale of a dimension. */
 function scaleOf(pathsOf: Map<number, Found[]>, scales: readonly number[] | undefined): string | undefined {
   if (!scales || scales.length === 0) return undefined;
   for (const address of scales) {

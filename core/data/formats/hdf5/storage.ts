@@ -1,5 +1,4 @@
-// How an HDF5 dataset is stored: its layout, filters and fill value, and the table of its chunks from each kind of
-// index.
+// The layout, filters, fill value and chunk index of an HDF5 dataset say where its values are.
 import { checkSum, type FileView, type Span, textOfName, unforeseen } from "./bytes.ts";
 import { FILL, FILTERS, LAYOUT, type Messages, OLD_FILL } from "./header.ts";
 import {
@@ -12,25 +11,21 @@ import {
 import { readTree2 } from "./dense.ts";
 import { DEFLATE, FLETCHER32, SHUFFLE } from "./chunk_rows.ts";
 
-// How a dataset is stored: its layout, filters and fill value, as its header's messages have them.
-
-/** Addresses in the file; null where nothing was stored yet. */
 type StorageLayout =
   | { readonly kind: "plain"; readonly at: number | null; readonly bytes: number }
   | {
     readonly kind: "chunks";
     readonly at: number | null;
     readonly chunk: readonly number[];
-    /** The bytes of an element. */
     readonly width: number;
     readonly index: "tree" | "one" | "implicit" | "array" | "tree2";
-    /** The bytes of the one chunk, where it is packed. */
+    /** Size and mask of the one chunk, where it is packed. */
     readonly one?: { readonly size: number; readonly mask: number };
   };
 
 const COMPACT = 0, CONTIGUOUS = 1, CHUNKED = 2;
 
-/** Versions are 3, which most files have, and 4 and 5, which only HDF5 1.10 or 2.0 and later read. */
+/** Most files have version 3; only HDF5 1.10 or 2.0 and later read 4 and 5. */
 export function readLayout(messages: Messages): StorageLayout {
   const span = messages.one(LAYOUT) ?? unforeseen("a dataset without a layout");
   const version = span.u8(), kind = span.u8();
@@ -55,7 +50,7 @@ function oldChunks(span: Span): StorageLayout {
 
 function chunks(span: Span): StorageLayout {
   const flags = span.u8(), rank = span.u8();
-  // Chunks that reach over the edge are not packed, where the first flag is set.
+  // With the first flag, chunks over the edge are not packed.
   if (flags & ~2) unforeseen("flags of chunks");
   const found = { kind: "chunks", ...sizes(span, rank, span.u8()) } as const;
   const packed = (flags & 2) !== 0, index = span.u8();
@@ -77,7 +72,7 @@ function chunks(span: Span): StorageLayout {
   return unforeseen("an index of chunks");
 }
 
-/** The last is that of an element. */
+/** The last size is that of an element. */
 function sizes(span: Span, rank: number, bytes: number): { chunk: readonly number[]; width: number } {
   if (rank < 2 || rank > 33 || bytes < 1 || bytes > 8) unforeseen("dimensions of chunks");
   const all = Array.from({ length: rank }, () => span.uint(bytes));
@@ -92,7 +87,7 @@ interface Filter {
 }
 
 const MOST_FILTERS = 32, OWN_NAMES = 256;
-/** This filter can't be read here, and needs no name in the file. */
+/** These filters cannot be undone here, and need no name in the file. */
 const NAMES: Readonly<Record<number, string>> = { 4: "szip" };
 
 export function readFilters(messages: Messages): Filter[] {
@@ -116,7 +111,7 @@ export function readFilters(messages: Messages): Filter[] {
 
 const NEVER = 1, UNSET = 16, SET = 32;
 
-/** One element, as it is stored; null where what stands in places that were never written is not known. */
+/** Null means that the content of unwritten places is not known. */
 export function readFill(messages: Messages, width: number): Uint8Array | null {
   const span = messages.one(FILL);
   if (!span) return messages.one(OLD_FILL) ? unforeseen("an old fill value") : null;
@@ -141,26 +136,23 @@ export function readFill(messages: Messages, width: number): Uint8Array | null {
   return bytes >= 2 ** 31 ? null : value(bytes);
 }
 
-// The index of chunks becomes a table in shared memory: the place of each chunk of a dataset.
+// A larger table would take more than 256 MiB.
 
-/** Beyond, the table would take more than 256 MiB. */
 const MOST_CELLS = 2 ** 24;
 
 type Chunked = Extract<StorageLayout, { kind: "chunks" }>;
 
 export interface Shape {
   readonly shape: readonly number[];
-  /** True where it can have no other shape; undefined where that is not known. */
+  /** The shape is fixed; undefined means not known. */
   readonly fixed?: boolean;
   readonly packed: boolean;
 }
 
 interface Grid extends Shape {
   readonly chunk: readonly number[];
-  /** Chunks in each dimension, and in all. */
   readonly grid: readonly number[];
   readonly cells: number;
-  /** The bytes of a chunk that is not packed, and of an element. */
   readonly bytes: number;
   readonly width: number;
 }
@@ -212,7 +204,7 @@ const emptyTable = (cells: number): ChunkTable => ({
   masks: new Uint32Array(new SharedArrayBuffer(4 * cells)),
 });
 
-/** The cell of the chunk with this place in the grid; -1 where it is outside. */
+/** -1 is outside of the grid. */
 function cellOf({ grid }: Grid, place: readonly number[]): number {
   let cell = 0;
   for (let d = 0; d < grid.length; d++) {
@@ -222,13 +214,13 @@ function cellOf({ grid }: Grid, place: readonly number[]): number {
   return cell;
 }
 
-/** True where a comes before b in the order in which an index lists its chunks. */
+/** It is the order in which an index lists chunks. */
 function isBefore(a: readonly number[], b: readonly number[]): boolean {
   const d = a.findIndex((value, i) => value !== b[i]);
   return d >= 0 && a[d] < b[d];
 }
 
-/** The B-tree of version 1: nodes of keys (a chunk's size, mask and origin) and children (further nodes, or chunks). */
+/** Keys of the version 1 B-tree are a chunk's size, mask and origin; its children are nodes or chunks. */
 function readTree(file: FileView, root: number, dataset: Grid, put: Put): void {
   const { chunk, cells } = dataset, rank = chunk.length;
   const steps = [...chunk, dataset.width]; // the bytes of an element are a dimension of their own
@@ -260,7 +252,7 @@ function readTree(file: FileView, root: number, dataset: Grid, put: Put): void {
         put(cellOf(dataset, place), child, size, mask);
         last = place;
       }
-      // Where it isn't left of the next key, it would not be found.
+      // A chunk that is not left of the next key would not be found.
       if (last !== null && !isBefore(last, key.place)) unforeseen("chunks out of order");
     }
   };
@@ -269,7 +261,6 @@ function readTree(file: FileView, root: number, dataset: Grid, put: Put): void {
 
 const PLAIN_RECORDS = 10, PACKED_RECORDS = 11;
 
-/** The B-tree of version 2, of datasets that can grow in several dimensions. */
 function readNewTree(file: FileView, at: number, dataset: Grid, put: Put): void {
   const { packed, chunk, bytes } = dataset;
   let last: number[] | null = null;
@@ -284,7 +275,7 @@ function readNewTree(file: FileView, at: number, dataset: Grid, put: Put): void 
   });
 }
 
-/** The fixed array: an entry for each chunk, in pages where they are many. */
+/** The fixed array has an entry a chunk, in pages where they are many. */
 function readArray(file: FileView, at: number, { packed, bytes, cells }: Grid, put: Put): void {
   const head = file.at(at, 28);
   head.sign("FAHD", 0);
@@ -318,23 +309,18 @@ function readArray(file: FileView, at: number, { packed, bytes, cells }: Grid, p
   }
 }
 
-// Where a dataset's values are, as the readers of rows want it.
-
 export interface StoredDataset {
   readonly file: FileMark;
   readonly shape: readonly number[];
-  /** True where it can have no other shape; undefined where that is not known. */
   readonly fixed?: boolean;
-  /** Bytes of an element. */
   readonly width: number;
   readonly bigEndian: boolean;
   readonly filters: readonly Pick<Filter, "id" | "cd_values">[];
 }
 
-/** The rows that the first `lead` dimensions number. */
 export type RowsAt = (lead: number) => FileRows | ChunkRows;
 
-/** `fillOf` tells what stands in the first of the chunks that were never written. */
+/** `fillOf` gives the content of the first unwritten chunk. */
 export function storageOf(
   file: FileView,
   layout: StorageLayout,

@@ -1,4 +1,3 @@
-// Folders of images as a kind of data.
 import type { Format } from "../../format.ts";
 import { loadReader } from "../../reading/reader.ts";
 import { looksLikeImages, openImageFolder, previewImages } from "./imagefolder.ts";

@@ -1,10 +1,7 @@
-// Headers of JPEG, PNG and WebP files: format, size and channels, checked before anything is decoded. Memory for
-// decoding is kept and used again.
+// Headers of JPEG, PNG and WebP files are checked before anything is decoded. Memory for decoding is reused.
 import { BadSample } from "../../reading/reader.ts";
 
-// Memory that is used again for one picture after another.
-
-/** At least so many bytes, holding anything; what it gave before may be overwritten. */
+/** It gives at least so many bytes of any content; its earlier result may be overwritten. */
 export type Room = (bytes: number) => Uint8Array<ArrayBuffer>;
 
 export function openRoom(): Room {
@@ -14,8 +11,6 @@ export function openRoom(): Room {
     return bytes;
   };
 }
-
-// The first bytes of a file say what kind of image it is, and how large.
 
 export type Format = "jpeg" | "png" | "webp";
 
@@ -28,16 +23,15 @@ export interface Header {
 export interface JpegHeader extends Header {
   /** 1 is grey, 3 is colour, 4 is CMYK. */
   readonly channels: number;
-  /** The first scan begins here: there is no picture before. */
   readonly scan: number;
-  /** Its picture comes in several scans, each of which goes over all or some of the pixels again. */
+  /** Progressive files go over the pixels several times. */
   readonly again: boolean;
 }
 
-/** As Pillow has it: more pixels than that in one file are an attack, or a mistake. */
+/** Pillow takes larger pictures for an attack, or a mistake. */
 const MOST_PIXELS = 178_956_970;
 
-/** Reads the header and refuses what can't be decoded. The name of a file may say another format than its bytes. */
+/** The bytes decide on the format, not the file's name. */
 export function headerOf(file: Uint8Array): Header {
   const header = file[0] === 0xff && file[1] === 0xd8
     ? jpegHeader(file)
@@ -86,10 +80,10 @@ function jpegHeader(file: Uint8Array): JpegHeader {
   throw cutOff(file, "before its picture begins");
 }
 
-/** So many are free: what programs write has ten or so. More of them go over fewer pixels, as a few seconds allow. */
+/** Programs write about ten scans. More may go over fewer pixels, so that decoding takes a few seconds. */
 const FREE_SCANS = 24, MOST_WORK = FREE_SCANS * 2 ** 24;
 
-/** A file of a few kilobytes may have thousands of scans, which take minutes: the work is bounded before it begins. */
+/** A file of a few kilobytes may have thousands of scans, which take minutes. */
 export function refuseScans(file: Uint8Array, { width, height, scan }: JpegHeader): void {
   const most = Math.max(FREE_SCANS, Math.floor(MOST_WORK / (width * height)));
   let scans = 0;
@@ -102,7 +96,7 @@ export function refuseScans(file: Uint8Array, { width, height, scan }: JpegHeade
         `has more than ${most} scans of ${width} x ${height} pixels, which is an attack`,
       );
     }
-    // Behind 0, 0xff and the marks of restarts the picture's data goes on; other segments say how long they are.
+    // 0, 0xff and restart markers continue the data; other segments have a length.
     const plain = marker === 0 || marker === 0xff || marker === 1 || (marker >= 0xd0 && marker <= 0xd8);
     at += marker === 0xff ? 1 : plain ? 2 : 2 + big16(file, at + 2);
   }

@@ -1,4 +1,4 @@
-// Folders of images, one folder a class: their sizes, the JPEG library, the samples, and their preview.
+// Folders of images have one folder a class, as in torchvision's ImageFolder.
 import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
 import { BadSample, openReader } from "../../reading/reader.ts";
@@ -27,9 +27,6 @@ import { type Source, threadedSource } from "../../source.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { imagesOf, openSamples, type Preview } from "../../preview/preview.ts";
 
-// How large the images of a set are, as far as their headers are looked at.
-
-/** Images whose sizes are compared before anything is read. */
 const LOOKED_AT = 16;
 
 export interface Sized {
@@ -38,10 +35,7 @@ export interface Sized {
   readonly height: number;
 }
 
-/**
- * The size of the first image; and, from the headers of a few, whether all come out in one size, which a batch needs.
- * What the others are shows when they are read.
- */
+/** A batch needs one size. A few headers are compared here; other images are checked when they are read. */
 export function sizes(sizeAt: (index: number) => Sized, indices: Int32Array, data: Config["data"]) {
   const count = Math.min(indices.length, LOOKED_AT);
   const looked: Sized[] = [];
@@ -81,9 +75,11 @@ const unreadable = ({ path, reason }: BadSample) =>
     `${path} ${reason}. Repair it, or have such images left out with --bad-samples skip.`,
   );
 
-// The machine's libturbojpeg decodes JPEG where there is one (docs/design/data.md says how much faster).
+// The machine's libturbojpeg is faster (docs/design/data.md).
 
-/** HPCTRAIN_TURBOJPEG names one, or says "none"; else the machine's, or that of the environment libtorch is in. */
+/**
+ * HPCTRAIN_TURBOJPEG names a library, or is "none"; else the machine's counts, then libtorch's environment.
+ */
 export function turboJpeg(): string | null {
   const named = Deno.env.get("HPCTRAIN_TURBOJPEG");
   if (named === "none") return null;
@@ -105,9 +101,7 @@ export function turboJpeg(): string | null {
   ]);
 }
 
-// Images in folders, one folder a class, as torchvision's ImageFolder reads them.
-
-/** Names of the folders of a set that is divided already; the first that is there counts. */
+/** The first name that exists counts. */
 const TRAIN = ["train", "training"];
 const VAL = ["val", "valid", "validation", "test"];
 
@@ -155,7 +149,7 @@ export function looksLikeImages(root: string): boolean {
   });
 }
 
-/** A folder that can't be looked at is refused later, by the code that reads it. */
+/** The code that reads such a folder refuses it later. */
 function quietly(test: () => boolean): boolean {
   try {
     return test();
@@ -164,7 +158,7 @@ function quietly(test: () => boolean): boolean {
   }
 }
 
-/** A set that is divided already has folders of those names with the classes' folders in them. */
+/** A divided set has folders of those names, with the classes' folders in them. */
 function halvesOf(path: string): { train: string; val: string | null } {
   const folders = foldersIn(path);
   const named = (names: readonly string[]) =>
@@ -181,7 +175,7 @@ function otherFiles({ listing, others: { count, example } }: Listed): string[] {
   ];
 }
 
-/** A class to validate with that was never trained on is a mistake; one that is only missing there may be meant. */
+/** A class that was never trained on is a mistake; one that only validation lacks may be meant. */
 function sameClasses(path: string, train: Listed, valPath: string, val: Listed): string[] {
   const unknown = val.classes.filter((name) => !train.classes.includes(name));
   const missing = train.classes.filter((name) => !val.classes.includes(name));
@@ -204,7 +198,7 @@ function sameClasses(path: string, train: Listed, valPath: string, val: Listed):
 
 const some = (names: readonly string[]) => names.slice(0, 5).join(", ") + (names.length > 5 ? ", ..." : "");
 
-/** The numbers of the classes are those of training, whichever of them are there. */
+/** Classes have training's numbers, whichever of them exist. */
 function relabelled(listed: Listed, classes: readonly string[]): Listed {
   const labels = listed.listing.labels.map((label) => classes.indexOf(listed.classes[label]));
   return { ...listed, listing: { ...listed.listing, labels } };
@@ -253,9 +247,6 @@ function source(
   });
 }
 
-// Preview of images in class folders.
-
-/** Images whose sizes are looked at, spread over all of them. */
 const PREVIEWED = 64;
 const LABEL = { shape: [], dtype: "i64" } as const;
 
@@ -291,7 +282,7 @@ export function previewImages<R>(path: string, use: (preview: Preview) => R): R 
         field: "images",
         count,
         raster: imagesOf(sampleAt),
-        // The first ones are all of one class.
+        // The first images are all of one class.
         some: (many) => Array.from({ length: many }, (_, i) => Math.floor(i * count / many)),
         caption: (sample) =>
           `${classes[labelOf(listing, sample)]}, ${relative(listing.root, pathOf(listing, sample))}`,
@@ -309,7 +300,7 @@ function classCounts(classes: readonly string[], listing: Listed["listing"], cou
   return classes.map((name, label) => ({ name, samples: counts[label] }));
 }
 
-/** Height and width where all that were looked at have the same; nothing where they differ. */
+/** Nothing means that the sizes differ. */
 function sizesOf(listing: Listed["listing"], count: number): { shape: readonly number[]; text: string } {
   const looked = Math.min(count, PREVIEWED);
   const sizes = Array.from({ length: looked }, (_, i) => {

@@ -1,10 +1,12 @@
-// JPEG files to pixels: by libjpeg-turbo of the machine where there is one, by WebAssembly otherwise.
+// The machine's libturbojpeg decodes JPEG where there is one; else our own vector code takes most files, and
+// libjpeg-turbo as WebAssembly the rest. All give Pillow's bits.
 import { BadSample, type Stored } from "../../reading/reader.ts";
 import { TJFLAG_LIMITSCANS, TJPF, type TurboJpeg } from "../../../../ffi/codecs.ts";
 import { jpeg } from "../../../../deps/codecs.js";
 import { cutOff, type JpegHeader, refuseScans, type Room } from "./header.ts";
 
-// The fast way of most JPEG files, fast_jpeg.as: straight to planes, as batches have them.
+// fast_jpeg.as writes planes, as batches have them. Null leaves a file to the library: unusual, or with a
+// fault.
 
 interface Exports {
   readonly memory: WebAssembly.Memory;
@@ -20,9 +22,8 @@ interface Size {
 }
 
 export interface FastJpeg {
-  /** Null for a file that is not of the most usual kind, or not without fault. */
   decode(file: Uint8Array, size: Size): Stored | null;
-  /** Room for a picture's pixels, red, green and blue in turn; the same as planes, once it is filled. */
+  /** Interleaved pixels become planes in the same memory. */
   pixels(bytes: number): Uint8Array;
   split(size: Size): Stored;
 }
@@ -52,8 +53,6 @@ export function openFastJpeg(): FastJpeg {
   };
 }
 
-// libjpeg-turbo as WebAssembly: decodes JPEG where the machine has no libturbojpeg.
-
 interface TurboExports {
   readonly memory: WebAssembly.Memory;
   malloc(bytes: number): number;
@@ -75,7 +74,7 @@ interface TurboExports {
   ): number;
 }
 
-/** An error of the library jumps out of its own frames, which WebAssembly has no way to: here it is thrown. */
+/** A library error must leave native frames, which WebAssembly cannot do: it is thrown here. */
 class Fatal extends Error {}
 
 export function openTurboWasm(): TurboJpeg {
@@ -87,7 +86,8 @@ export function openTurboWasm(): TurboJpeg {
       try {
         const source = library.room(0, file.length), target = library.room(1, pitch * height);
         new Uint8Array(exports.memory.buffer, source, file.length).set(file);
-        // One for each file: it would lend a file that has lost its tables those of the file before.
+        // Each file has its own decompressor: a shared one would lend a file without tables those of the file
+        // before.
         const handle = exports.tjInitDecompress();
         const failed = exports.tjDecompress2(
           handle,
@@ -122,7 +122,6 @@ function start() {
         throw new Fatal();
       },
     },
-    // Its messages, which go nowhere.
     wasi_snapshot_preview1: {
       environ_sizes_get: nothing,
       environ_get: nothing,
@@ -134,7 +133,6 @@ function start() {
   });
   const exports = instance.exports as unknown as TurboExports;
   const rooms = [{ at: 0, bytes: 0 }, { at: 0, bytes: 0 }];
-  /** The file's and the picture's place in its memory, which grow with the largest of them. */
   const room = (which: 0 | 1, bytes: number): number => {
     const now = rooms[which];
     if (now.bytes >= bytes) return now.at;
@@ -147,10 +145,7 @@ function start() {
   return { exports, room };
 }
 
-// JPEG -> RGB with Pillow's bits. The machine's libturbojpeg decodes where there is one; else our own vector code
-// takes what most files are, and libjpeg-turbo as WebAssembly the rest.
-
-/** WebAssembly keeps all memory that it once had: larger pictures go elsewhere. */
+/** WebAssembly never gives memory back: larger pictures go elsewhere. */
 const FAST_PIXELS = 2 ** 24;
 
 export function openJpeg(machines: TurboJpeg | null, room: Room) {
@@ -158,7 +153,8 @@ export function openJpeg(machines: TurboJpeg | null, room: Room) {
   let library = machines;
   return (file: Uint8Array, header: JpegHeader): Stored => {
     const { width, height, channels } = header;
-    // libjpeg paints what is missing grey; Pillow refuses such a file, and so do we. Bytes after the end mean nothing.
+    // libjpeg paints missing parts grey; Pillow refuses such a file, and so do we. Bytes after the end mean
+    // nothing.
     if (!hasEnd(file, header.scan)) throw cutOff(file, "before the end of its picture");
     if (header.again) refuseScans(file, header);
     const small = width * height <= FAST_PIXELS;
@@ -185,7 +181,7 @@ function hasEnd(file: Uint8Array, from: number): boolean {
   return false;
 }
 
-/** As Pillow does: ink is stored inverted, and black is taken from each colour. In place. */
+/** As in Pillow, ink is stored inverted, and black is taken from each colour. It works in place. */
 function toRgb(pixels: Uint8Array, count: number): void {
   for (let i = 0; i < count; i++) {
     const black = pixels[4 * i + 3];

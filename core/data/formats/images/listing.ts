@@ -1,24 +1,19 @@
-// The images in a folder, by class and name, and how one of them is read from its file.
+// Images are listed by class and name, in torchvision's order. A million of them are bytes that threads
+// share, not strings sent to each.
 import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { BadSample } from "../../reading/reader.ts";
 import { headerOf, openRoom, type Room } from "./header.ts";
 
-// The images of a folder of folders, in torchvision's order: class = folder. A million of them are a list of bytes
-// that threads share, not a million strings sent to each.
-
-/** Plain data, sent to threads. */
-/** By its address, as its decoders are loaded where images are read and nowhere else. */
 export const IMAGES_READER: string = new URL("./reader.ts", import.meta.url).href;
 
 export interface Listing {
   readonly root: string;
-  /** Every folder with images in it, from the root; and a last, empty entry in `starts`. */
+  /** `starts` has a last, empty entry. */
   readonly folders: readonly string[];
-  /** Each folder's first image, and its class. */
+  /** Names are joined UTF-8; `ends` has where each ends. */
   readonly starts: Int32Array;
   readonly labels: Int32Array;
-  /** Names in UTF-8, one behind the other, and where each ends. */
   readonly names: Uint8Array;
   readonly ends: Uint32Array;
 }
@@ -32,7 +27,7 @@ export interface Listed {
 
 export const ENDINGS = ".jpg, .jpeg, .png or .webp";
 export const IMAGE = /\.(jpe?g|png|webp)$/i;
-/** Deeper than anybody nests folders: a link leads back to where it is. */
+/** A deeper folder comes from a link that leads back. */
 const DEEPEST = 40;
 
 interface Folder {
@@ -41,7 +36,6 @@ interface Folder {
   readonly names: readonly string[];
 }
 
-/** Images in the class's folder and in all folders below it. */
 export function listImages(root: string): Listed {
   const classes = foldersIn(root).sort(byCodePoint);
   if (classes.length === 0) throw noClasses(root);
@@ -59,7 +53,6 @@ export const imageCount = ({ ends }: Listing): number => ends.length;
 
 export const labelOf = (listing: Listing, index: number): number => listing.labels[folderOf(listing, index)];
 
-/** Its path, from the root that the user named. */
 export function pathOf(listing: Listing, index: number): string {
   const { root, folders, names, ends } = listing;
   const name = names.slice(index === 0 ? 0 : ends[index - 1], ends[index]);
@@ -155,7 +148,7 @@ function emptyClass(path: string, other: string): UserError {
   );
 }
 
-/** As Python sorts: by the numbers of the characters, where JavaScript goes by UTF-16's halves of them. */
+/** Python sorts by code points, JavaScript by UTF-16 units. */
 function byCodePoint(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
@@ -199,14 +192,11 @@ function pack(root: string, folders: readonly Folder[]): Listing {
   return { root, folders: folders.map(({ path }) => path), starts, labels, names, ends };
 }
 
-// The files of a listing: their bytes, and what their headers say.
-
-/** Width and height of an image, without decoding it. */
 export function sizeOf(listing: Listing, index: number): { path: string; width: number; height: number } {
   return naming(pathOf(listing, index), (path) => ({ path, ...headerOf(readFile(path, openRoom())) }));
 }
 
-/** A fault of the file that `use` reads becomes a fault of this path. */
+/** A fault of the file becomes a fault of this path. */
 export function naming<T>(path: string, use: (path: string) => T): T {
   try {
     return use(path);
@@ -216,7 +206,7 @@ export function naming<T>(path: string, use: (path: string) => T): T {
   }
 }
 
-/** A file's bytes, as many as it has by now. */
+/** The file may have grown or shrunk since it was listed. */
 export function readFile(path: string, room: Room): Uint8Array<ArrayBuffer> {
   let file: Deno.FsFile | null = null;
   try {

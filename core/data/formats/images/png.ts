@@ -1,5 +1,4 @@
-// PNG -> RGB with Pillow's bits: every colour type, depth, palette and interlacing. The format is small: what is work
-// in it, unpacking, others do.
+// PNG becomes RGB with Pillow's bits: every colour type, depth, palette and interlacing.
 import { Buffer } from "node:buffer";
 import { crc32, inflateSync } from "node:zlib";
 import { openInflate } from "../../../../ffi/codecs.ts";
@@ -30,7 +29,6 @@ interface Picture {
   readonly bits: number;
 }
 
-/** Where the passes of an interlaced picture begin, and their steps. */
 const PASSES = [
   [0, 0, 8, 8],
   [4, 0, 8, 8],
@@ -62,7 +60,7 @@ export function openPng(room: Room): (file: Uint8Array<ArrayBuffer>, header: Hea
       expand(lines, pitch, picture, type === PALETTE ? palette : greys(depth), data);
       return { data, shape, strides: [1, 3 * width, 3] };
     }
-    // The rest is in its place already: of two bytes a value the first counts, and what says how clear it is does not.
+    // Values are in place already: the high byte of 16 bits counts, and alpha is dropped.
     const value = depth / 8;
     return { data: lines, shape, strides: [type & COLOUR ? value : 0, pitch, picture.bits / 8] };
   };
@@ -94,7 +92,7 @@ function chunksOf(file: Uint8Array<ArrayBuffer>) {
   return { data, palette };
 }
 
-/** A few bytes can become gigabytes: never more than the picture has. */
+/** A few bytes can unpack to gigabytes, so the picture's size is the limit. */
 function unpack(parts: Uint8Array<ArrayBuffer>[], rows: Uint8Array<ArrayBuffer>): void {
   const data = parts.length === 1 ? parts[0] : Buffer.concat(parts);
   if (!openInflate()(data, rows)) throw whyNot(data, rows.length);
@@ -113,7 +111,7 @@ function whyNot(data: Uint8Array, size: number): BadSample {
   return damaged("it holds less than its picture");
 }
 
-/** Undoes the filters, in place: each row is a byte that names its filter, then the values. */
+/** It works in place; each row begins with a byte that names its filter. */
 function unfilter(rows: Uint8Array, width: number, height: number, picture: Picture): Uint8Array {
   const length = bytesOf(width, picture), left = Math.max(1, picture.bits >> 3);
   for (let y = 0; y < height; y++) {
@@ -121,7 +119,7 @@ function unfilter(rows: Uint8Array, width: number, height: number, picture: Pict
     const filter = rows[from - 1];
     if (filter === 0) continue;
     if (filter > 4) throw damaged(`row ${y} has a filter ${filter} that there is not`);
-    // Before the first pixel and above the first row there are zeros.
+    // Zeros stand before the first pixel and above the first row.
     if (filter === 1) {
       for (let i = from + left; i < to; i++) rows[i] += rows[i - left];
     } else if (filter === 2) {
@@ -156,7 +154,7 @@ function passesOf({ width, height }: Picture) {
 const sizeOfPasses = (picture: Picture): number =>
   passesOf(picture).reduce((sum, { width, height }) => sum + height * (1 + bytesOf(width, picture)), 0);
 
-/** The passes of an interlaced picture put together, in rows without filters. */
+/** The passes of an interlaced picture become rows without filters. */
 function joinPasses(rows: Uint8Array, picture: Picture): Uint8Array {
   const { height, width, bits } = picture;
   const pitch = bytesOf(width, picture), size = bits >> 3;
@@ -187,7 +185,7 @@ const shiftOf = (x: number, bits: number) => 8 - bits - ((x * bits) & 7);
 const bitsAt = (line: Uint8Array, from: number, x: number, bits: number) =>
   (line[from + ((x * bits) >> 3)] >> shiftOf(x, bits)) & ((1 << bits) - 1);
 
-/** Red, green and blue of each value. Of 16 bits Pillow keeps what is below 256, and takes the rest for white. */
+/** Pillow keeps 16-bit values below 256 and makes the rest white. */
 function greys(depth: number): Uint8Array {
   const most = depth === 16 ? 255 : (1 << depth) - 1;
   return Uint8Array.from({ length: 3 * (most + 1) }, (_, i) => Math.floor(i / 3) * 255 / most);

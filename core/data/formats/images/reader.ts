@@ -13,8 +13,6 @@ import { openJpeg } from "./jpeg.ts";
 import { labelOf, type Listing, naming, pathOf, readFile } from "./listing.ts";
 import { openPng } from "./png.ts";
 
-// WebP -> RGB: libwebp as WebAssembly.
-
 interface Exports {
   readonly memory: WebAssembly.Memory;
   malloc(bytes: number): number;
@@ -52,8 +50,6 @@ function start(): Exports {
 const little32 = (file: Uint8Array, at: number): number =>
   new DataView(file.buffer, file.byteOffset).getUint32(at, true);
 
-// Reader of images in folders, one file a sample.
-
 export interface ImagesSpec extends ReaderSpec {
   readonly listing: Listing;
   readonly turbo: string | null;
@@ -73,7 +69,7 @@ function openImages({ listing, turbo }: ImagesSpec): Reader {
   };
 }
 
-/** RGB of whatever picture a file holds, as Pillow gives it; it stays until the next. */
+/** RGB as Pillow gives it; it stays valid until the next call. */
 export function openDecoder(turbo: string | null): (file: Uint8Array<ArrayBuffer>) => Stored {
   const room = openRoom();
   const jpeg = openJpeg(turbo === null ? null : openTurboJpeg(turbo), room);

@@ -1,4 +1,3 @@
-// MNIST's idx files as a kind of data.
 import type { Format } from "../../format.ts";
 import { IDX_NAME, looksLikeMnist, openMnist, previewMnist } from "./mnist.ts";
 

@@ -1,4 +1,4 @@
-// MNIST and its relatives: idx files, the folder of four of them as samples to train with, and their preview.
+// MNIST and its relatives are idx files: a header of big-endian numbers, then one byte a value.
 import { gunzipSync } from "node:zlib";
 import { UserError } from "../../../base/errors.ts";
 import { formatPlural } from "../../../base/format.ts";
@@ -13,9 +13,7 @@ import type { Source } from "../../source.ts";
 import { USUAL } from "../../transforms/values.ts";
 import { picturesOf, type Preview, type PreviewField } from "../../preview/preview.ts";
 
-// idx files, the format MNIST comes in: a header of big-endian numbers, then one byte a value.
-
-// Gzip reaches 1032:1, images about 5:1: above this, a file is made to fill the memory.
+// Gzip reaches 1032:1, images about 5:1: a file above this ratio is made to fill the memory.
 const MAX_RATIO = 200;
 
 interface Idx {
@@ -23,14 +21,14 @@ interface Idx {
   readonly bytes: Uint8Array;
 }
 
-/** Reads a file of unsigned bytes with this many dimensions, gzipped or not. `what` names its content: "images". */
+/** `what` names the content in messages: "images". */
 function readIdx(path: string, what: string, dimensions: number): Idx {
   const file = unzipped(path, readFile(path));
   if (file.length === 0) throw refusal(path, "is empty. Copy it again from where it came from.");
   const headerLength = 4 + 4 * dimensions;
   const header = new DataView(file.buffer, file.byteOffset, Math.min(file.length, headerLength));
   const magic = header.byteLength < 4 ? undefined : header.getUint32(0);
-  // Two zero bytes, 8 for unsigned bytes, the number of dimensions.
+  // The mark is two zero bytes, 8 for unsigned bytes, and the number of dimensions.
   const expected = 0x0800 + dimensions;
   if (magic !== expected) {
     throw refusal(
@@ -111,8 +109,6 @@ const truncated = (path: string, expected: number, found: number, why: string) =
     `is truncated: ${expected} bytes expected ${why}, ${found} found. Copy it again from where it came from.`,
   );
 
-// MNIST and its relatives from idx files, as torchvision lays them out.
-
 const FOLDERS = ["", "raw", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw"];
 const CLASSES = 10;
 
@@ -122,7 +118,7 @@ export interface Labelled {
   readonly labels: Idx;
 }
 
-/** The training files, and the test files to validate with, or else a share of the training files. */
+/** The test files validate, or else a share of the training files. */
 export function openMnist({ data, training: { seed }, model }: DataRequest): Sources {
   const classes = model.output_size || CLASSES;
   const train = readHalf(data.data_path, "train", classes);
@@ -146,7 +142,7 @@ export function openMnist({ data, training: { seed }, model }: DataRequest): Sou
   return { train: take(train, split.train)!, val, notes: [] };
 }
 
-/** The images and labels of one half, or null where neither file is there. */
+/** Null means that neither file exists. */
 function readHalf(root: string, half: "train" | "t10k", classes: number): Labelled | null {
   const imagesPath = find(root, `${half}-images`, 3), labelsPath = find(root, `${half}-labels`, 1);
   if (!imagesPath && !labelsPath) return null;
@@ -182,7 +178,7 @@ function find(root: string, name: string, dimensions: number): string | undefine
   return candidates(root, name, dimensions).find(isFile);
 }
 
-/** Every name the file may have: torchvision's, or with the dot that some mirrors have; gzipped or not. */
+/** Some mirrors have a dot where torchvision has a dash; files may be gzipped. */
 function candidates(root: string, name: string, dimensions: number): string[] {
   return FOLDERS.flatMap((folder) =>
     ["-", "."].flatMap((mark) =>
@@ -193,7 +189,7 @@ function candidates(root: string, name: string, dimensions: number): string[] {
 
 export const looksLikeMnist = (root: string): boolean => find(root, "train-images", 3) !== undefined;
 
-/** A file that may not be looked at counts as there: reading it then says why it can't be. */
+/** A forbidden file counts as existing: reading it then says why it fails. */
 function isFile(path: string): boolean {
   try {
     return Deno.statSync(path).isFile;
@@ -226,7 +222,10 @@ function nothingFound(root: string): UserError {
 
 const sizeOf = ({ images }: Labelled) => `${images.dims[1]} x ${images.dims[2]}`;
 
-/** Pixels stay bytes in memory, a quarter of the room; a batch is scaled as torchvision's ToTensor and Normalize do. */
+/**
+ * Pixels stay bytes in memory, a quarter of the size; batches are scaled as by torchvision's ToTensor and
+ * Normalize.
+ */
 function labelled({ path, images, labels }: Labelled, ids: Int32Array, classes: number): Source {
   const [total, height, width] = images.dims;
   const [input, target] = scope(() => {
@@ -251,8 +250,6 @@ function labelled({ path, images, labels }: Labelled, ids: Int32Array, classes: 
   });
 }
 
-// Previews of idx files and of folders with MNIST's.
-
 export const IDX_NAME = /idx(\d)-ubyte(\.gz)?$/;
 
 function idxPreview(path: string): Preview {
@@ -272,7 +269,7 @@ function idxPreview(path: string): Preview {
   };
 }
 
-/** With classes up to 255, so that no label is refused: which there are is what somebody wants to see. */
+/** A preview refuses no label, so it takes classes up to 255. */
 const MOST_CLASSES = 256;
 
 export const previewMnist = <R>(path: string, use: (preview: Preview) => R): R =>

@@ -1,4 +1,4 @@
-// Classic NetCDF files (CDF-1, CDF-2 and CDF-5): the header, and the values of one variable.
+// Classic NetCDF files are CDF-1, CDF-2 and CDF-5.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
@@ -7,7 +7,6 @@ import { markOf } from "../../files.ts";
 import { swapBytes } from "../../columns/rows.ts";
 import { type Variable, view } from "../../columns/variables.ts";
 
-/** Codes of the format -> data types; 2 is text. */
 const TYPES: Record<number, DType | "text"> = {
   1: "i8",
   2: "text",
@@ -36,24 +35,22 @@ interface Entry {
   readonly attributes: Map<string, readonly number[] | string>;
   readonly type: DType | "text";
   readonly begin: number;
-  /** The bytes of all values, or of one record. */
   readonly bytes: number;
   readonly isRecord: boolean;
 }
 
 interface Header {
-  /** Null when the writer left it open: the size of the file tells. */
+  /** Null means that the writer left it open: the file's size decides. */
   readonly records: number | null;
   readonly entries: readonly Entry[];
   readonly end: number;
 }
 
-/** The variables of an open file; they can be read as long as it is open. */
 export function classicVariables(file: FileBytes): Variable[] {
   const { path, size } = file;
   const { records: declared, entries, end } = readHeader(file);
   const recorded = entries.filter((entry) => entry.isRecord);
-  // Each variable's part of a record is padded to 4 bytes, but for a variable that has the records to itself.
+  // Each variable's part of a record is padded to 4 bytes, unless it is the only one.
   const stride = recorded.length === 1
     ? recorded[0].bytes
     : recorded.reduce((sum, { bytes }) => sum + padded(bytes), 0);
@@ -99,7 +96,7 @@ export function classicVariables(file: FileBytes): Variable[] {
 
 function readHeader(file: FileBytes): Header {
   const { path, size } = file;
-  // Most headers fit the first guess; each next one is four times as long.
+  // Most headers fit the first guess; each next guess is four times as long.
   for (let length = Math.min(size, 1 << 16);; length = Math.min(size, length * 4)) {
     try {
       return parseHeader(path, file.read(0, length));
@@ -142,7 +139,7 @@ function parseHeader(path: string, bytes: Uint8Array): Header {
   const list = <T>(tag: number, what: string, item: () => T): T[] => {
     const found = u32(), length = count();
     if (found !== tag && (found !== 0 || length !== 0)) throw damaged(path, `where its ${what} should be`);
-    // An entry has 8 bytes at least: a damaged count must not fill the memory before it is found out.
+    // An entry has at least 8 bytes: a damaged count must not fill the memory.
     if (at + 8 * length > bytes.length) throw new RangeError("internal: past the end of what was read");
     return Array.from({ length }, item);
   };
@@ -190,7 +187,7 @@ interface Records {
 
 const BLOCK = 8 * 2 ** 20;
 
-/** Small parts are cut out of whole blocks of records: a read for each would cost more than the bytes between. */
+/** Blocks of records are read whole: a read for each small part would cost more than the bytes between. */
 function readRecords(file: FileBytes, into: Uint8Array, { begin, bytes, stride }: Records): void {
   const records = into.length / bytes;
   const together = bytes === stride ? records : bytes >= 65536 ? 1 : Math.max(1, Math.floor(BLOCK / stride));

@@ -1,4 +1,3 @@
-// NetCDF files as a kind of data.
 import { variablesFormat } from "./netcdf.ts";
 
 export const netcdf = variablesFormat("netcdf", [".nc", ".nc4", ".cdf"]);

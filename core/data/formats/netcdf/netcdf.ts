@@ -1,4 +1,4 @@
-// NetCDF and HDF5 files -> samples: which variables, and what of them is one sample.
+// Variables of NetCDF and HDF5 files become samples; NetCDF-4 files are HDF5 inside.
 import { UserError } from "../../../base/errors.ts";
 import { chooseColumns, list } from "../../columns/choose.ts";
 import { fromColumns } from "../../columns/columns.ts";
@@ -13,7 +13,6 @@ import { toColumn, type Variable, type VariableColumn } from "../../columns/vari
 
 type Kind = "netcdf" | "hdf5";
 
-/** NetCDF-4 files are HDF5 files inside, so both kinds are read by the same code. */
 export const variablesFormat = (kind: Kind, endings: readonly string[]): Format => ({
   endings,
   path: "the file to read",
@@ -39,7 +38,7 @@ interface Content extends TableFile<VariableColumn> {
   readonly isNetcdf: boolean;
 }
 
-/** All that is in a file, which stays open while `use` runs; its reader must have been loaded. */
+/** The file stays open while `use` runs; its reader must be loaded. */
 function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R): R {
   const content = (variables: readonly Variable[], isNetcdf: boolean, noun: string): Content => ({
     path,
@@ -72,7 +71,7 @@ function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R
 function formatOf(path: string): "classic" | "hdf5" | null {
   return withFiles((open) => {
     const file = open(path);
-    // Another format's bytes before HDF5 take 512 bytes, or twice, four times, ... as many.
+    // A user block before HDF5 takes 512 bytes, or twice, four times, ... as many.
     for (let at = 0; at + 8 <= file.size; at = at === 0 ? 512 : at * 2) {
       const head = file.read(at, 8);
       if (isHdf5(head)) return "hdf5";
@@ -82,10 +81,9 @@ function formatOf(path: string): "classic" | "hdf5" | null {
   });
 }
 
-/** Models that take maps: for them a grid is one sample, for others each of its points is. */
+/** A grid is one sample for these models; for others each of its points is one. */
 const TAKES_MAPS = /^(simple-convnet|cosmo-cnn|vit|unet|resnet\d+)$/;
 
-/** A variable that others name as their coordinates is taken for no feature. */
 function columnsOf(variables: readonly Variable[], isNetcdf: boolean): VariableColumn[] {
   const describing = described(variables);
   return variables.map((variable) => {
@@ -137,7 +135,7 @@ function samples(table: Content, settings: DataRequest): Sources {
 const sameGrid = ({ variable }: VariableColumn, grid: readonly string[]) =>
   variable.dimensions.join() === grid.join();
 
-/** The names that other variables give as their coordinates, bounds and projection. */
+/** Other variables name these as coordinates, bounds or projection. */
 function described(variables: readonly Variable[]): Set<string> {
   const texts = variables.flatMap(({ attributes }) =>
     ["coordinates", "bounds", "grid_mapping"].map((name) => attributes.get(name))
@@ -145,7 +143,7 @@ function described(variables: readonly Variable[]): Set<string> {
   return new Set(texts.flatMap((text) => typeof text === "string" ? text.split(/[\s:]+/) : []));
 }
 
-/** Names the columns that are neither feature nor target unless somebody names them. */
+/** These columns are used only when a setting names them. */
 function aside(columns: readonly VariableColumn[], chosen: readonly VariableColumn[]): string[] {
   const left = columns.filter((column) => column.onlyByName && !chosen.includes(column));
   const of = (why: string, which: (column: VariableColumn) => boolean) => {

@@ -1,4 +1,3 @@
-// NumPy's arrays as a kind of data.
 import type { Format } from "../../format.ts";
 import { arraysReader } from "../../columns/reader.ts";
 import { loadReader } from "../../reading/reader.ts";

@@ -1,4 +1,4 @@
-// NumPy arrays, as .npy files, folders of them, or .npz archives, as columns.
+// NumPy arrays come as .npy files, folders of them, or .npz archives.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import { findLibtorch, noLibtorchSentence } from "../../../../ffi/libraries/find.ts";
 import { libtorchIsOpen, openLibtorch } from "../../../../ffi/library.ts";
@@ -14,8 +14,6 @@ import { type Column, fromColumns } from "../../columns/columns.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { isFolder, markOf, namesIn, withFiles } from "../../files.ts";
 
-// The npy format: a header that is a Python dictionary, then numbers.
-
 interface NpyHeader {
   readonly shape: readonly number[];
   readonly dtype: DType;
@@ -23,11 +21,10 @@ interface NpyHeader {
   readonly fortran: boolean;
   readonly bigEndian: boolean;
   readonly start: number;
-  /** In place of numbers that can be read: why not, to be put after the array's name. */
+  /** The reason follows the array's name. */
   readonly unusable?: string;
 }
 
-/** numpy's letter and size -> our name. */
 const TYPES: Readonly<Record<string, DType>> = {
   b1: "bool",
   i1: "i8",
@@ -43,10 +40,10 @@ const TYPES: Readonly<Record<string, DType>> = {
   f8: "f64",
 };
 
-/** The most bytes of a header that are looked at: numpy pads its own to a multiple of 64, and 128 is usual. */
+/** numpy pads headers to a multiple of 64, and 128 is usual; more bytes than this are not read. */
 const HEADER_BYTES = 65_536 + 12;
 
-/** Reads the header at the beginning of `file`; `size` is the length of all of it. `where` names it in messages. */
+/** `size` is the whole file's; `where` names it in messages. */
 function readNpyHeader(where: string, file: Uint8Array, size: number): NpyHeader {
   const magic = String.fromCharCode(...file.subarray(0, 6));
   if (magic !== "\x93NUMPY" || file.length < 10) {
@@ -73,7 +70,7 @@ function readNpyHeader(where: string, file: Uint8Array, size: number): NpyHeader
   return { ...parse(where, new TextDecoder().decode(file.subarray(textAt, start))), start };
 }
 
-/** The dictionary must have these entries, in any order and spacing. */
+/** The entries come in any order and spacing. */
 function parse(where: string, text: string): Omit<NpyHeader, "start"> {
   const descr = /['"]descr['"]\s*:\s*(?:['"]([^'"]*)['"]|(\[))/.exec(text);
   const order = /['"]fortran_order['"]\s*:\s*(True|False)/.exec(text);
@@ -106,7 +103,7 @@ function reason(type: string, descr: string): string {
   return `is of the type ${JSON.stringify(descr)}, which can't be trained with: save it as float32`;
 }
 
-/** Refuses numbers that the header promises and the file doesn't have, before any memory is taken for them. */
+/** It refuses numbers that the file lacks before any memory is taken for them. */
 function checkNpySize(
   where: string,
   { shape, dtype, start, unusable }: NpyHeader,
@@ -124,7 +121,7 @@ function checkNpySize(
   );
 }
 
-/** The numbers in this machine's byte order and in row-major order. May change `bytes`. */
+/** Numbers come in this machine's byte order, row-major. It may change `bytes`. */
 function npyNumbers({ shape, dtype, fortran, bigEndian }: NpyHeader, bytes: Uint8Array): Uint8Array {
   const width = dtypeBytes(dtype);
   const aligned = bytes.byteOffset % width === 0 ? bytes : bytes.slice();
@@ -132,7 +129,7 @@ function npyNumbers({ shape, dtype, fortran, bigEndian }: NpyHeader, bytes: Uint
   return fortran && shape.length > 1 ? rowMajor(aligned, shape, dtype) : aligned;
 }
 
-/** From the order in which the first index varies fastest to the one in which the last does: libtorch is good at it. */
+/** libtorch reorders the indices fast. */
 function rowMajor(bytes: Uint8Array, shape: readonly number[], dtype: DType): Uint8Array {
   if (!libtorchIsOpen()) openFoundLibtorch(); // training has opened it, and inspect has not
   return scope(() => {
@@ -148,9 +145,7 @@ function openFoundLibtorch(): void {
   openLibtorch(chosen);
 }
 
-// npz archives, npy files and folders of npy files -> columns.
-
-/** Arrays by name: those of an archive, the files of a folder, or the columns of one two-dimensional array. */
+/** Arrays by name: those of an archive, of a folder's files, or the columns of one two-dimensional array. */
 export function openArrays(request: DataRequest): Sources {
   const path = request.data.data_path;
   return withFiles((open) => {
@@ -159,7 +154,6 @@ export function openArrays(request: DataRequest): Sources {
   });
 }
 
-/** The arrays of an archive, a folder or a file, which are open while `use` runs. */
 export const withArrays = <R>(path: string, use: (table: TableFile) => R): R =>
   withFiles((open) => use(tableOf(path, open)));
 
@@ -204,10 +198,9 @@ const arrayFile = (file: FileBytes): Column =>
 
 interface Bytes {
   readonly size: number;
-  /** The first of them. */
   peek(length: number): Uint8Array;
   read(): Uint8Array;
-  /** The file they are in, and where they begin there; null where they are packed. */
+  /** `file` is null where the array is packed. */
   readonly file: string;
   at(): number | null;
 }
@@ -229,7 +222,7 @@ function array(name: string, where: string, bytes: Bytes): Column {
 const FORTRAN =
   "is in Fortran order, where the numbers of a row lie far apart: write it as numpy.ascontiguousarray(x)";
 
-/** Where the rows are, or why they have no place of their own. */
+/** A string says why the rows have no place of their own. */
 function rowsOf({ shape, dtype, fortran, bigEndian, start }: NpyHeader, bytes: Bytes): FileRows | string {
   const at = bytes.at();
   if (at === null) return "is compressed, and only all of it can be unpacked: write it with numpy.savez";
@@ -241,7 +234,6 @@ function rowsOf({ shape, dtype, fortran, bigEndian, start }: NpyHeader, bytes: B
   return { layout: "file", file: markOf(bytes.file), begin, bytes: row, step: row, swapped };
 }
 
-/** The columns of a table, numbered from 0 as numpy does. */
 function columnsOf(file: FileBytes): Column[] {
   const { shape, dtype, unusable, read, stream } = arrayFile(file);
   if (unusable) throw new UserError("data", `${file.path} ${unusable}.`);

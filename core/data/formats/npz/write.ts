@@ -1,5 +1,5 @@
-// Writes npz: arrays by name, uncompressed, so that they can be read in place, and as they come, so that they need
-// not be held.
+// npz arrays are written uncompressed, so that they can be read in place, and as they come, so that memory
+// need not hold them.
 import { dirname } from "../../../../deps/path.ts";
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import { remove, syncFolder, temporaryFor } from "../../../base/atomic.ts";
@@ -24,7 +24,7 @@ export interface Written {
   readonly bytes: number;
 }
 
-/** The columns of a table as they are, one held at a time. */
+/** One column at a time is in memory. */
 export function writeColumns(path: string, columns: readonly Column[]): Written {
   const size = ({ shape, dtype }: Column) =>
     shape.reduce((product, size) => product * size, dtypeBytes(dtype));
@@ -42,7 +42,7 @@ export function writeColumns(path: string, columns: readonly Column[]): Written 
   );
 }
 
-/** Samples that are no columns: x and y to train with, x_val and y_val to validate with. */
+/** x and y are to train with, x_val and y_val to validate with. */
 export function writeSamples(path: string, packing: Packing, progress: (at: Progress) => void): Written {
   const { schema: { input, target }, samples, val } = packing;
   const sets = [["", 0, samples - val], ["_val", samples - val, samples]] as const;
@@ -51,7 +51,7 @@ export function writeSamples(path: string, packing: Packing, progress: (at: Prog
   return writeArrays(path, arrays);
 }
 
-/** The targets pass by with the inputs, and are kept until it is their turn. */
+/** Targets pass with the inputs, and are kept until their turn. */
 function setOf(
   { make, schema, samples }: Packing,
   input: StoredField,
@@ -118,7 +118,6 @@ export function writeArrays(path: string, arrays: readonly NpyArray[]): Written 
   return { arrays, bytes };
 }
 
-/** Read from beginning to end, as the zip's writer does. */
 function contentOf({ shape, dtype, pieces }: NpyArray) {
   const header = npyHeader(shape, dtype);
   let rest: Uint8Array = header, at = 0;
@@ -156,7 +155,7 @@ const DESCR: Readonly<Partial<Record<DType, string>>> = {
   f64: "<f8",
 };
 
-/** As numpy.save writes it: padded so that the numbers begin at a multiple of 64. */
+/** As in numpy.save, padding makes the numbers begin at a multiple of 64. */
 function npyHeader(shape: readonly number[], dtype: DType): Uint8Array {
   const sizes = shape.length === 1 ? `${shape[0]},` : shape.join(", ");
   const text = `{'descr': '${DESCR[dtype]}', 'fortran_order': False, 'shape': (${sizes}), }`;

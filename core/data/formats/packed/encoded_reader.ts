@@ -1,4 +1,3 @@
-// Encoded images of packed shards, decoded as they are read.
 import { crc32 } from "node:zlib";
 import { headerOf } from "../images/header.ts";
 import { openDecoder } from "../images/reader.ts";
@@ -9,7 +8,9 @@ import { damaged, openShards, rangeOf, startsOf } from "./reader.ts";
 export interface EncodedSpec extends ReaderSpec {
   readonly folder: string;
   readonly names: readonly string[];
-  /** For each shard: its length, and the number of its first sample; then the number of all. In shared memory. */
+  /**
+   * Per shard: its length, and its first sample's number; then the number of all. Both are in shared memory.
+   */
   readonly bytes: Float64Array;
   readonly starts: Int32Array;
   readonly targetBytes: number;
@@ -60,7 +61,7 @@ export function encodedSize(
   }
 }
 
-/** No image file is as large: a length that says so is damage. */
+/** No image file is as large: such a length is damage. */
 const MOST_BYTES = 2 ** 30;
 
 function openRecords({ folder, names, bytes, starts, targetBytes }: EncodedSpec) {
@@ -68,7 +69,7 @@ function openRecords({ folder, names, bytes, starts, targetBytes }: EncodedSpec)
   const ends = new BigUint64Array(2), endsBytes = new Uint8Array(ends.buffer);
   let room = new Uint8Array(1 << 16);
   return {
-    /** An image's file and its target; they hold until the next. */
+    /** Image and target are valid until the next call. */
     record(index: number): { path: string; image: Uint8Array<ArrayBuffer>; target: Uint8Array } {
       const shard = rangeOf(starts, index), path = files.path(shard);
       const table = bytes[shard] - 8 * (starts[shard + 1] - starts[shard] + 1);

@@ -1,4 +1,3 @@
-// Packed shards as a kind of data.
 import type { Format } from "../../format.ts";
 import { looksPacked } from "./index.ts";
 import { loadPackedReader, openPacked } from "./packed.ts";

@@ -20,9 +20,6 @@ import { formatBytes, formatPlural } from "../../../base/format.ts";
 import { sha256Of, sizeOf } from "../../../base/new_file.ts";
 import { openProgress } from "../../progress.ts";
 
-// index.json: what it says, written and read again.
-
-/** The part that is known before a byte is packed. */
 export function planText(plan: Plan): string {
   return JSON.stringify(planFacts(plan), null, 2) + "\n";
 }
@@ -56,7 +53,7 @@ const fieldFacts = ({ name, shape, dtype, seen, divisor }: StoredField) => ({
   ...(divisor ? { divisor } : {}),
 });
 
-/** The same bytes from whichever rank writes it. */
+/** Every rank writes the same bytes. */
 export function indexText(plan: Plan, written: ReadonlyMap<string, Shard>): string {
   const set = (name: "train" | "val") =>
     shardsOf(plan).filter((shard) => shard.set === name).map(({ name }) => {
@@ -66,7 +63,6 @@ export function indexText(plan: Plan, written: ReadonlyMap<string, Shard>): stri
   return JSON.stringify({ ...planFacts(plan), train: set("train"), val: set("val") }, null, 2) + "\n";
 }
 
-/** True for a folder that is packed data, or is becoming it. */
 export function looksPacked(folder: string): boolean {
   try {
     return Deno.readTextFileSync(join(folder, INDEX)).slice(0, 200).includes(`"${FORMAT}"`);
@@ -75,7 +71,7 @@ export function looksPacked(folder: string): boolean {
   }
 }
 
-/** Packing keeps here what it needs to go on; it is gone when the index is there. */
+/** Packing keeps its progress here until the index exists. */
 export const WORK = ".packing";
 
 export function isBeingPacked(folder: string): boolean {
@@ -86,7 +82,7 @@ export function isBeingPacked(folder: string): boolean {
   }
 }
 
-/** Reads and checks an index: nothing in it is believed before. */
+/** Nothing in an index is trusted before it is checked. */
 export function readIndex(folder: string): Index {
   const path = join(folder, INDEX);
   const wrong = (what: string) =>
@@ -209,9 +205,7 @@ function list(value: unknown, where: string, wrong: Wrong): unknown[] {
 
 const short = (value: unknown) => String(JSON.stringify(value)).slice(0, 80);
 
-// Compares every byte of the shards with the sums in the index.
-
-/** One line for the user; throws, and names every shard that is wrong. */
+/** It throws an error that names every wrong shard. */
 export function verifyShards(folder: string, quiet: boolean): string {
   const { train, val } = readIndex(folder);
   const shards = [...train, ...val];

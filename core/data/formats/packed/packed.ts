@@ -1,5 +1,4 @@
-// Packed shards as samples to train with: loaded into memory where they fit, read by threads otherwise, with the
-// targets that the settings choose.
+// Packed shards are loaded into memory where they fit, and read by threads otherwise.
 import { crc32 } from "node:zlib";
 import { askForHugePages } from "../../../../ffi/libc.ts";
 import {
@@ -40,19 +39,15 @@ import { encodedReader, encodedSize, encodedSpec } from "./encoded_reader.ts";
 import { readIndex } from "./index.ts";
 import { sizeOf } from "../../../base/new_file.ts";
 
-// Packed samples into memory: one pass over the shards, each row checked.
-
-/** Read at once, where most of it is wanted. */
 const WINDOW_BYTES = 8 << 20;
 
 export interface Loaded {
   readonly input: Tensor;
   readonly target: Tensor;
-  /** The numbers of the loaded samples: all that are wanted, less the damaged ones where these may be skipped. */
+  /** Damaged samples are left out where that is allowed. */
   readonly indices: Int32Array;
 }
 
-/** The samples with these numbers, in ascending order, in the caller's scope. */
 function loadRows(
   folder: string,
   shards: readonly Shard[],
@@ -98,7 +93,7 @@ function loadRows(
 type Files = ReturnType<typeof openShards>;
 type Row = { readonly input: Uint8Array; readonly target: Uint8Array };
 
-/** Rows in ascending order, from windows of many where many are wanted. They hold until the next. */
+/** Rows come in ascending order, and are valid until the next. */
 function openWindow(
   files: Files,
   shards: readonly Shard[],
@@ -128,9 +123,7 @@ function openWindow(
   };
 }
 
-// Some of the numbers that packed samples have as their target, by name.
-
-/** The places of the wanted numbers among the stored ones; null for all as they are. */
+/** Null means all numbers as they are. */
 function chosenTargets(
   folder: string,
   { task, target, names = [] }: Schema,
@@ -139,7 +132,7 @@ function chosenTargets(
 ): readonly number[] | null {
   if (wanted.length === 0 || wanted.join() === names.join()) return null;
   if (task !== "regression" || target.shape.join() !== String(names.length)) {
-    // The settings it was packed with may be used on: they chose the target then.
+    // The settings used for packing may stay: they chose the target then.
     notes.push(`No effect: data.targets, as the target in ${folder} is no list of numbers with names`);
     return null;
   }
@@ -153,7 +146,7 @@ function chosenTargets(
   });
 }
 
-/** The same source with these of its target's numbers, in this order. */
+/** The target has these numbers, in this order. */
 function withTargets(source: Source, columns: readonly number[]): Source {
   const { names = [], target, facts, reference, units } = source;
   const chosen = columns.map((column) => names[column]);
@@ -174,9 +167,7 @@ function withTargets(source: Source, columns: readonly number[]): Source {
   };
 }
 
-// Packed shards -> samples to train and validate with: held in memory, or read as they are wanted.
-
-/** The folder's own validation set where it has one, else a share of its samples. */
+/** Without a validation set in the folder, a share of its samples validates. */
 export function openPacked({ data, training: { seed } }: DataRequest): Sources {
   const folder = data.data_path;
   const index = readIndex(folder);
@@ -196,13 +187,12 @@ export function openPacked({ data, training: { seed } }: DataRequest): Sources {
   return { train: make(train), val: val.length > 0 ? make(val) : null, notes };
 }
 
-/** Brings the reader of this folder's samples. */
 export const loadPackedReader = (folder: string): Promise<void> =>
   loadReader({
     module: readIndex(folder).schema.encoding === "encoded" ? encodedReader : packedReader,
   });
 
-/** Before anything is read: what is there, and whole. */
+/** Missing and truncated shards are refused before anything is read. */
 function checkShards(folder: string, shards: readonly Shard[]): void {
   for (const { name, bytes } of shards) {
     const size = sizeOf(join(folder, name));
@@ -224,7 +214,7 @@ function checkShards(folder: string, shards: readonly Shard[]): void {
   }
 }
 
-/** Sample numbers: those to train with come first in the shards, those to validate with after them. */
+/** Training samples come first in the shards, validation samples after them. */
 function choose(train: number, val: number, data: Config["data"], seed: number) {
   const most = { train: data.train_samples, val: data.val_samples };
   const of = (total: number, wanted: number, first: number) =>
@@ -238,7 +228,6 @@ function choose(train: number, val: number, data: Config["data"], seed: number) 
   return { ...splitIndices(train, part, seed), unused: train - part.train - part.val };
 }
 
-/** Makes the sources of these samples; `wanted` is how many there will be in all. */
 function opener(
   folder: string,
   index: Index,
@@ -279,7 +268,7 @@ function opener(
     threadedSource({ ...parts, length: indices.length, indices, reader, stored: input, target, bad });
 }
 
-/** Decoded as they are wanted; their sizes may differ, so they are made equal as those of files are. */
+/** Sizes of images may differ, so they are made equal as those of files are. */
 function images(
   folder: string,
   { schema }: Index,

@@ -1,4 +1,3 @@
-// Preview of packed shards: what their index says, and the samples.
 import { formatBytes, formatPlural } from "../../../base/format.ts";
 import { encodedSpec } from "./encoded_reader.ts";
 import { fieldBytes, type Index, type Schema, type Shard, spelled } from "./schema.ts";
@@ -20,7 +19,7 @@ export function previewPacked<R>(path: string, use: (preview: Preview) => R): R 
   const index = readIndex(path);
   const { layout, schema, train, val } = index;
   const shards = [...train, ...val];
-  // Those to validate with come after those to train with, as they are numbered in training too.
+  // Validation samples follow training samples, as in training.
   const spec = layout
     ? packedSpec(path, shards, schema.input, layout)
     : encodedSpec(path, shards, fieldBytes(schema.target), null);
@@ -51,7 +50,7 @@ function fieldsOf({ encoding, input, target, task, names }: Schema, samples: num
     encoding === "rows"
       ? { ...field(input), read: rowsOf(sampleAt, (sample) => sample.input.data) }
       : { ...field(input), shape: [samples], remark: "images as their files hold them", read: null },
-    // The targets alone are not worth decoding all images.
+    // Images are not decoded for their targets alone.
     {
       ...field(target),
       texts,

@@ -1,4 +1,4 @@
-// Rows of packed shards, read where they are; each is checked against its checksum before anybody sees it.
+// Each row of a packed shard is checked against its checksum before use.
 import { crc32 } from "node:zlib";
 import { join } from "../../../../deps/path.ts";
 import { closeFile, openForReading, pread } from "../../../../ffi/libc.ts";
@@ -9,7 +9,7 @@ import { HEADER_BYTES, type RowLayout, type Shard, type StoredField } from "./sc
 export interface PackedSpec extends ReaderSpec {
   readonly folder: string;
   readonly names: readonly string[];
-  /** The number of each shard's first sample, and of all samples. In shared memory. */
+  /** The first sample of each shard, and the number of all, are in shared memory. */
   readonly starts: Int32Array;
   readonly input: Pick<StoredField, "shape" | "dtype">;
   readonly layout: RowLayout;
@@ -37,7 +37,6 @@ export function startsOf(shards: readonly Shard[]): Int32Array {
   return starts;
 }
 
-/** Finds the range that a number is in; the ranges begin at `starts`. */
 export function rangeOf(starts: Int32Array, index: number): number {
   let low = 0, high = starts.length - 1;
   while (high - low > 1) {

@@ -1,4 +1,4 @@
-// The settings of `pack` choose which samples or columns are packed, and their origin is recorded.
+// The settings of `pack` choose samples or columns, and the index records their origin.
 import { isAbsolute, relative, resolve } from "../../../../deps/path.ts";
 import type { Resolved } from "../../../settings/resolve.ts";
 import type { Config } from "../../../settings/settings.ts";
@@ -11,16 +11,16 @@ import { chooseColumns, list } from "../../columns/choose.ts";
 import type { Column } from "../../columns/columns.ts";
 import { FORMATS } from "../../formats.ts";
 
-/** Settings that packed samples know nothing of. */
+/** These settings do not affect packed samples. */
 const OF_TRAINING = [
   ...["normalise", "mean", "std", "scaling", "softening", "mixup", "cutmix", "one_hot"],
   ...["random_crop", "crop_padding", "flip", "rotate", "stage"],
 ];
 
-/** Nor do images that are not decoded. */
+/** Images that are not decoded do not depend on these either. */
 const OF_DECODING = ["resize", "centre_crop"];
 
-/** All samples there are, as they are before anything random; by the host alone. */
+/** All samples are packed, before anything random, on the host. */
 export function asPacked({ config, origin, originText }: Resolved, from: string, encoded: boolean): Config {
   const unfit = [...OF_TRAINING, ...(encoded ? OF_DECODING : [])].find((name) =>
     origin(`data.${name}`).kind === "flag"
@@ -39,7 +39,7 @@ export function asPacked({ config, origin, originText }: Resolved, from: string,
   return { ...config, data, training: { ...config.training, device: "cpu" } };
 }
 
-/** Its files would be taken for samples, and their number and times change as it grows. */
+/** Its files would be taken for samples, and change the data's hash. */
 export function refuseInside(from: string, out: string): void {
   const path = relative(resolve(from), resolve(out));
   if (path !== "" && (path.startsWith("..") || isAbsolute(path))) return;
@@ -47,7 +47,7 @@ export function refuseInside(from: string, out: string): void {
   throw new UserError("usage", `${out} ${where}: name a folder outside it.`);
 }
 
-/** Settings that change how data is read, but not what is read. */
+/** These settings change how data is read, but not what is read. */
 const OF_READING = ["num_workers", "in_memory", "prefetch_mib", "shuffle", "data_path"];
 
 export function originOf(
@@ -61,16 +61,14 @@ export function originOf(
   const { input_size, output_size } = model;
   const facts = { kind, chosen, seed, loss, ignore_index, input_size, output_size, schema, samples, val };
   return {
-    // Packed again, samples are still what they were: it says how they are normalised, for one.
+    // Repacked samples keep their kind, which decides on normalisation.
     kind: kind === "packed" ? readIndex(from).origin.kind : kind,
     hash: digest(`${fingerprint(from)} ${JSON.stringify(facts)}`),
     said: from,
   };
 }
 
-// The columns of a table of any kind, for writing them elsewhere.
-
-/** The ones that are chosen, or all that have numbers; targets last, where a reader looks for them. */
+/** Targets are last, where a reader looks for them. */
 export function withColumns<R>(
   data: Config["data"],
   use: (columns: readonly Column[], notes: readonly string[]) => R,

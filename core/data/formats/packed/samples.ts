@@ -1,4 +1,4 @@
-// Samples on their way into shards: from any source by the loader, or image files as they are.
+// Samples go into shards from any source by the loader, or as image files.
 import { UserError } from "../../../base/errors.ts";
 import { headerOf } from "../images/header.ts";
 import { IMAGES_READER, labelOf, type Listing, pathOf } from "../images/listing.ts";
@@ -13,8 +13,6 @@ import { contiguous, div, toDtype } from "../../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { openLoader, type Rows, rowsOf } from "../../loader/loader.ts";
 
-// Images in folders -> what packing them as they are needs.
-
 export interface EncodedPacking {
   readonly schema: Schema;
   readonly samples: number;
@@ -23,7 +21,7 @@ export interface EncodedPacking {
   make(sample: number): Encoded;
 }
 
-/** Files whose lengths are looked at, to plan the shards with. */
+/** The lengths of so many files are read, to plan the shards. */
 const LOOKED_AT = 256;
 
 export function imagesOf(train: Source, val: Source | null): EncodedPacking {
@@ -78,7 +76,7 @@ function filesOf(source: Source): (sample: number) => File {
   };
 }
 
-/** Its header is looked at: what is no image is found now and not in training. */
+/** The header is checked, so that packing finds a file that is no image. */
 function read({ path }: File): Uint8Array {
   try {
     const bytes = Deno.readFileSync(path);
@@ -92,9 +90,7 @@ function read({ path }: File): Uint8Array {
   }
 }
 
-// A source of any kind -> what packing needs: the fields as they are best stored, and the rows.
-
-/** How a field is stored, and which of a batch's two faces has it like that. */
+/** A field is stored from the raw or the finished batch. */
 interface Way {
   readonly field: StoredField;
   readonly from: "raw" | "finished";
@@ -105,12 +101,11 @@ export interface Packing {
   readonly samples: number;
   readonly val: number;
   readonly make: Make;
-  /** Bad samples that others stood in for. */
   passedOver(): number;
   close(): void;
 }
 
-/** Samples to train with first, those to validate with behind them, each in the source's order. */
+/** Training samples come first, validation samples after them, each in the source's order. */
 export function packingOf(train: Source, val: Source | null, threads: number): Packing {
   const ways = waysOf(train);
   const { task, outputs } = train.facts;
@@ -143,7 +138,6 @@ export function packingOf(train: Source, val: Source | null, threads: number): P
   };
 }
 
-/** Puts a batch's rows to their places, from row `at` on. */
 function placeRow(
   rows: Uint8Array,
   { rowBytes, inputBytes, targetAt, targetBytes }: ReturnType<typeof rowLayoutOf>,
@@ -161,8 +155,8 @@ function placeRow(
 }
 
 /**
- * Rows are stored as the source holds them where that is smaller, and what finish() makes of them can be written in a
- * word: another type, a division by 255. Found out with numbers that show the difference, whatever the samples are.
+ * Raw rows are stored where they are smaller and finish() only changes the type or divides by 255. A probe
+ * with telling numbers decides, whatever the samples are.
  */
 function waysOf(source: Source): { input: Way; target: Way } {
   return scope(() => {
@@ -200,10 +194,9 @@ function wayOf(name: string, raw: Tensor, seen: Tensor): Way {
 const equal = (a: Tensor, b: Tensor): boolean =>
   a.shape.join() === b.shape.join() && a.dtype === b.dtype && readBytes(a).toHex() === readBytes(b).toHex();
 
-/** Samples that threads read as one piece. */
 const PART = 16;
 
-/** Batches of the sources' raw rows, read by threads where that is possible. */
+/** Threads read the raw rows where that is possible. */
 function openSupply(sources: readonly Source[], threads: number) {
   const threaded = sources.filter((source) => source.threaded);
   const loader = threads > 0 && threaded.length > 0
@@ -213,7 +206,7 @@ function openSupply(sources: readonly Source[], threads: number) {
     loader && source.threaded ? loader.lanes[threaded.indexOf(source)] : rowsOf(source)
   );
   return {
-    /** `use` is given the batch, and how many of the samples came before it. */
+    /** `use` gets the batch and the number of samples before it. */
     batches(
       source: number,
       first: number,

@@ -1,28 +1,25 @@
-// The format of packed shards: fields, layout and headers, and the plan of how many samples each shard takes.
+// The format of packed shards has fields, layout, headers and a plan. docs/packed.md describes it.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import type { Facts } from "../../../models/model.ts";
-
-// The packed format: where each byte of a shard is, and what index.json says. docs/packed.md is its description.
 
 export const FORMAT = "hpctrain-packed", FORMAT_VERSION = 1;
 export const INDEX = "index.json";
 export const HEADER_BYTES = 64;
-/** A shard is about this large, soon written again if packing is stopped; larger where there would be more than this. */
+/** A stopped shard is packed again, so shards are small; they grow where there would be too many. */
 const SHARD_BYTES = 64 << 20, MOST_SHARDS = 256;
 
-/** One field of a sample, as it is stored. */
 export interface StoredField {
   readonly name: string;
   readonly shape: readonly number[];
   readonly dtype: DType;
-  /** The model sees the stored numbers as this type ... */
+  /** The model sees this type. */
   readonly seen: DType;
-  /** ... divided by this: 255 for pixels. */
+  /** Stored numbers are divided by this: 255 for pixels. */
   readonly divisor?: number;
 }
 
 export interface Schema {
-  /** "rows" of one size, or images as their files hold them ("encoded": JPEG, PNG, WebP), each as long as it is. */
+  /** "rows" have one size; "encoded" images are as long as their files (JPEG, PNG, WebP). */
   readonly encoding: "rows" | "encoded";
   readonly input: StoredField;
   readonly target: StoredField;
@@ -32,12 +29,12 @@ export interface Schema {
   readonly names?: readonly string[];
 }
 
-/** The source of the samples. Two origins with one hash give the same bytes. */
+/** Two origins with one hash give the same bytes. */
 export interface Origin {
   readonly kind: string;
   readonly hash: string;
   readonly said: string;
-  /** More about the samples, such as the parameters of a simulation. Plain JSON, covered by the hash. */
+  /** The hash covers the facts, plain JSON such as the parameters of a simulation. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
@@ -53,14 +50,13 @@ export interface Index {
   readonly version: typeof FORMAT_VERSION;
   readonly origin: Origin;
   readonly schema: Schema;
-  /** The layout that follows from the schema; rows only. */
   readonly layout: RowLayout | null;
   readonly samplesPerShard: number;
   readonly train: readonly Shard[];
   readonly val: readonly Shard[];
 }
 
-/** Offsets in a row: the input, the target, and the CRC-32 of the input's bytes followed by the target's. */
+/** Offsets in a row; the CRC-32 covers the input's bytes followed by the target's. */
 export interface RowLayout {
   readonly rowBytes: number;
   readonly inputBytes: number;
@@ -81,7 +77,6 @@ export function rowLayoutOf({ input, target }: Pick<Schema, "input" | "target">)
   return { rowBytes: upTo(8, crcAt + 4), inputBytes, targetAt, targetBytes, crcAt };
 }
 
-/** The parts of row `i` among these rows. */
 export const inputOf = (rows: Uint8Array, { rowBytes, inputBytes }: RowLayout, i: number): Uint8Array =>
   rows.subarray(i * rowBytes, i * rowBytes + inputBytes);
 export const targetOf = (rows: Uint8Array, layout: RowLayout, i: number): Uint8Array => {
@@ -91,7 +86,7 @@ export const targetOf = (rows: Uint8Array, layout: RowLayout, i: number): Uint8A
 
 const MAGIC = "HPCTPACK";
 
-/** The first bytes of a shard: the magic, version, encoding, samples, bytes of a row (0: each as long as it is). */
+/** A shard's head has the magic, version, encoding, samples and bytes of a row (0: each has its own). */
 export function shardHeader(samples: number, rowBytes: number): Uint8Array {
   const header = new Uint8Array(HEADER_BYTES), view = new DataView(header.buffer);
   header.set(new TextEncoder().encode(MAGIC));
@@ -102,7 +97,6 @@ export function shardHeader(samples: number, rowBytes: number): Uint8Array {
   return header;
 }
 
-/** The names that numpy, PyTorch and index.json have for data types. */
 const SPELLED: Readonly<Partial<Record<DType, string>>> = {
   u8: "uint8",
   i8: "int8",
@@ -128,30 +122,25 @@ export function spelled(dtype: DType): string {
 export const unspelled = (name: unknown): DType | undefined =>
   (Object.keys(SPELLED) as DType[]).find((dtype) => SPELLED[dtype] === name);
 
-// The plan says what is packed into which shards. All of it follows from the plan, so every rank has the same.
-
 export interface Plan {
   readonly out: string;
   readonly schema: Schema;
-  /** All of them; the last `val` are to validate with. */
   readonly samples: number;
   readonly val?: number;
-  /** The default of this file where left out. */
   readonly perShard?: number;
   readonly origin: Origin;
-  /** The most samples that are read at once; it changes no byte. */
+  /** This is the most samples that are read at once; it changes no byte. */
   readonly atOnce?: number;
-  /** About how large an encoded sample is. */
+  /** An encoded sample has about this size. */
   readonly sampleBytes?: number;
 }
 
-/** One shard that is to be there. */
 export interface PlannedShard {
   readonly name: string;
   readonly set: "train" | "val";
   readonly first: number;
   readonly samples: number;
-  /** Null where samples are encoded, each as long as it is. */
+  /** Null means encoded samples, each as long as it is. */
   readonly bytes: number | null;
 }
 
@@ -182,6 +171,6 @@ export function shardsOf(plan: Plan): PlannedShard[] {
   return wanted;
 }
 
-/** About how much of the disk a shard takes. */
+/** This is an estimate. */
 export const roughBytes = ({ bytes, samples }: PlannedShard, { sampleBytes = 0 }: Plan): number =>
   bytes ?? HEADER_BYTES + samples * (sampleBytes + 16);

@@ -1,4 +1,4 @@
-// data.stage: the data is copied to a disk of this node once, and read from there.
+// data.stage copies the data to a disk of this node once.
 import { basename, dirname, join, resolve } from "../../../../deps/path.ts";
 import { holdFolder } from "../../../base/files.ts";
 import type { Config } from "../../../settings/settings.ts";
@@ -15,19 +15,19 @@ export interface Staged {
   readonly notes: readonly string[];
 }
 
-/** A file to copy; what its sum has to be, where that is known. */
+/** `sha256` is the expected sum, where that is known. */
 interface Item {
   readonly name: string;
   readonly bytes: number;
   readonly sha256?: string;
 }
 
-/** More files than this are slower to copy than to pack. */
+/** Copying more files than this is slower than packing. */
 const MOST_FILES = 1000;
-/** Written last: what is there is complete. */
+/** The mark is written last. */
 const MARK = ".staged";
 
-/** Copies the data to this node, unless another process has, and returns where it is read from now on. */
+/** One process copies; the result is the new place of the data. */
 export function stage(
   { data_path, stage }: Config["data"],
   say = (line: string) => console.error(line),
@@ -76,7 +76,7 @@ function expanded(folder: string): string {
   });
 }
 
-/** Lists the files to copy; the hash changes whenever they do. */
+/** The hash changes whenever the files do. */
 function itemsOf(from: string): { items: Item[]; hash: string } {
   const size = sizeOf(from);
   if (size < 0) throw new UserError("data", `There is no ${from}. Check data.data_path (--data-path).`);

@@ -1,4 +1,4 @@
-// Writes packed shards: processes share the work by claims, and a killed run goes on where it stopped.
+// Ranks share the writing of packed shards by claims, and a killed run continues.
 import { join } from "../../../../deps/path.ts";
 import { holdFolder } from "../../../base/files.ts";
 import { UserError } from "../../../base/errors.ts";
@@ -30,14 +30,12 @@ import {
 import { indexText, planText, readIndex, WORK } from "./index.ts";
 import { crc32 } from "node:zlib";
 
-// A folder to pack into: one plan, one process a rank.
-
 export interface Who {
   readonly rank: number;
   readonly world: number;
 }
 
-/** Makes the folder this plan's and its rank this process's; gives the function that ends the claim. */
+/** The result releases the claim. */
 function claim(plan: Plan, { rank, world }: Who): () => void {
   const { out } = plan;
   const work = join(out, WORK), mine = join(work, `rank-${rank}`);
@@ -70,7 +68,7 @@ function refuseForeign(out: string): void {
   throw new UserError("usage", `${out} is not empty (${found}): name a new folder for the packed data.`);
 }
 
-/** Whoever comes first says what is packed there; all others have to mean the same. */
+/** The first rank's plan counts; all others must have the same. */
 function checkPlan(plan: Plan): void {
   const mine = JSON.parse(planText(plan));
   const index = join(plan.out, INDEX), first = join(plan.out, WORK, "plan.json");
@@ -114,20 +112,17 @@ function readPlan(path: string): Record<string, any> {
   }
 }
 
-// Writes packed shards: work shared by ranks, the same bytes from any number of them, going on after any kill.
-
 export type { Plan };
 
 /**
- * Fills the rows of the samples `first` to `first + count - 1` of the plan: each at `i * layout.rowBytes` with its
- * input at 0 and its target at `layout.targetAt` (format.ts: inputOf, targetOf). The rest is zero, the checksum is
- * filled in after. What it writes must depend on the sample's number alone.
+ * `first` and `count` number the plan's samples; row `i` is at `i * layout.rowBytes`, its input at 0 and its
+ * target at `layout.targetAt`. Other bytes stay zero; the checksum comes after. The content must depend on
+ * the sample's number alone.
  */
 export type Make = (first: number, count: number, rows: Uint8Array) => void | Promise<void>;
 
-/** How far this rank is. */
 export interface Progress {
-  /** Counts this rank's samples: those that are there, and those of them that an earlier run had packed. */
+  /** It counts this rank's samples; `kept` of them are from an earlier run. */
   readonly done: number;
   readonly kept: number;
   readonly total: number;
@@ -135,12 +130,10 @@ export interface Progress {
 
 export interface Report {
   readonly shards: number;
-  /** By this rank, now; and those that were there already. */
   readonly written: number;
   readonly kept: number;
-  /** In all. */
   readonly bytes: number;
-  /** False while other ranks have shards to write: the last of them writes the index. */
+  /** False means that other ranks still write: the last writes the index. */
   readonly complete: boolean;
 }
 
@@ -167,7 +160,6 @@ export function writeShards(
 
 const CHUNK_BYTES = 8 << 20;
 
-/** Puts each row's checksum to its place. */
 function seal(rows: Uint8Array, count: number, layout: RowLayout): void {
   const view = new DataView(rows.buffer, rows.byteOffset);
   for (let i = 0; i < count; i++) {
@@ -176,13 +168,14 @@ function seal(rows: Uint8Array, count: number, layout: RowLayout): void {
   }
 }
 
-/** A sample of encoded shards: an image as its file holds it. */
 export interface Encoded {
   readonly input: Uint8Array;
   readonly target: Uint8Array;
 }
 
-/** The same with samples of any length: input, target, CRC-32; the shard ends with where each begins and the last ends. */
+/**
+ * Samples have any length: input, target, CRC-32. The shard ends with where each begins and the last ends.
+ */
 export function writeEncoded(
   plan: Plan,
   who: Who,
@@ -264,7 +257,7 @@ function checkSpace(plan: Plan, wanted: readonly PlannedShard[]): void {
 
 const noteOf = ({ out }: Plan, name: string) => join(out, WORK, name.replace(/\.bin$/, ".json"));
 
-/** Its note says what the shard is, and is written when that is in place. */
+/** The note is written after its shard is in place. */
 async function writeOne(
   plan: Plan,
   shard: PlannedShard,
@@ -284,9 +277,9 @@ function isThere(plan: Plan, shard: PlannedShard): boolean {
   return known !== undefined && known.sha256 === sha256Of(path);
 }
 
-/** Those of the wanted shards that are there as their notes, or the index, say. */
+/** A shard counts where its note, or the index, matches. */
 function found(plan: Plan, wanted: readonly PlannedShard[]): ReadonlyMap<string, Shard> {
-  // Notes first: they go when the index is there.
+  // Notes are read first: they go when the index appears.
   const noted = wanted.map(({ name }) => readNote(plan, name));
   const indexed = noted.includes(null) ? indexOf(plan) : new Map<string, Shard>();
   const shards = wanted.map(({ name }, i) => noted[i] ?? indexed.get(name));
@@ -313,7 +306,7 @@ function indexOf({ out }: Plan): ReadonlyMap<string, Shard> {
   return new Map([...train, ...val].map((shard) => [shard.name, shard]));
 }
 
-/** The index is written by whoever finds all shards; what was only needed on the way is removed then. */
+/** The rank that finds all shards writes the index and removes what packing needed. */
 async function finish(plan: Plan, wanted: readonly PlannedShard[]): Promise<ReadonlyMap<string, Shard>> {
   const all = found(plan, wanted);
   if (all.size < wanted.length) return all;
@@ -322,7 +315,7 @@ async function finish(plan: Plan, wanted: readonly PlannedShard[]): Promise<Read
   try {
     Deno.removeSync(join(plan.out, WORK), { recursive: true });
   } catch {
-    // Another rank is tidying up too.
+    // Another rank removes it too.
   }
   return all;
 }

@@ -1,14 +1,11 @@
-// Files of tokens: flat uint16 or uint32 numbers as nanoGPT writes them, or behind the header of llm.c. Text and
-// other formats are recognised by their first bytes and refused.
+// Token files are flat uint16 or uint32 numbers as nanoGPT writes them, or have llm.c's header. Flat files
+// have no header, so the first bytes must show text or another format, which is refused.
 import type { FileBytes } from "../../../base/file_bytes.ts";
 import { UserError } from "../../../base/errors.ts";
 import { markOf } from "../../files.ts";
 import type { FileMark } from "../../columns/rows.ts";
 
-// The first bytes of a file without a header of its own tell what it really is: text, or another format. For
-// readers that would take any bytes for numbers.
-
-/** Files that begin so are never flat numbers that somebody wrote to train with. */
+/** No training tokens begin with these bytes. */
 const SIGNATURES: readonly (readonly [bytes: readonly number[], what: string])[] = [
   [[0x1f, 0x8b], "compressed by gzip"],
   [[0x28, 0xb5, 0x2f, 0xfd], "compressed by zstd"],
@@ -24,16 +21,15 @@ const SIGNATURES: readonly (readonly [bytes: readonly number[], what: string])[]
 
 /** Fewer bytes may look like anything. */
 const LEAST = 16;
-/** Text in an encoding that is not UTF-8 is this much ASCII all the same. */
+/** Text in an encoding other than UTF-8 still has this share of ASCII. */
 const MOSTLY = 0.9;
 
-/** "a Parquet file"; null where nothing speaks against numbers. */
 function formatOf(head: Uint8Array): string | null {
   if (head.length < LEAST) return null;
   return SIGNATURES.find(([bytes]) => bytes.every((byte, i) => head[i] === byte))?.[1] ?? null;
 }
 
-/** Numbers of 16 bits or more have bytes that no text has: zeros, control characters, halves of characters. */
+/** Numbers of 16 bits or more have bytes that text lacks: zeros, control characters, halves of characters. */
 function isText(head: Uint8Array): boolean {
   if (head.length < LEAST) return false;
   if (head[0] === 0xff && head[1] === 0xfe && head[3] === 0) return true; // UTF-16, as Windows writes it
@@ -54,29 +50,24 @@ function isUtf8(head: Uint8Array): boolean {
   }
 }
 
-// Files of tokens: flat uint16 or uint32 numbers as nanoGPT writes them, or behind the header of llm.c.
-
-/** The place of tokens in a file. */
 export interface Tokens {
   readonly mark: FileMark;
-  /** The place of the first. */
   readonly at: number;
   readonly length: number;
-  /** Bytes of each. */
   readonly width: Width;
 }
 
 export type Width = 1 | 2 | 4;
-/** As the setting data.token_type says it; auto is found out from the file. */
+/** auto finds the type from the file. */
 export type TokenType = "auto" | "uint8" | "uint16" | "uint32";
 const WIDTHS = { uint8: 1, uint16: 2, uint32: 4 } as const;
 
 export interface TokenFile extends Tokens {
-  /** How they were found, for a note. */
+  /** A note shows how the type was found. */
   readonly type: string;
 }
 
-/** llm.c's header is 256 int32: its mark, its version, how many tokens follow, and zeros. */
+/** llm.c's header is 256 int32: mark, version, number of tokens, and zeros. */
 const HEADER_BYTES = 1024;
 const LLMC_HEADERS = [{ magic: 20240520, version: 1, width: 2 }, {
   magic: 20240801,
@@ -84,7 +75,7 @@ const LLMC_HEADERS = [{ magic: 20240520, version: 1, width: 2 }, {
   width: 4,
 }] as const;
 
-/** A type that somebody gave is taken at their word. */
+/** A type from the settings is trusted. */
 export function findTokens(file: FileBytes, type: TokenType = "auto"): TokenFile {
   const { path, size } = file;
   if (size === 0) throw new UserError("data", `${path} is empty: it has no tokens in it.`);
@@ -130,7 +121,7 @@ function ofType({ path, size }: FileBytes, type: Exclude<TokenType, "auto">): To
   );
 }
 
-/** Any bytes are numbers, and so would be trained with. */
+/** Any bytes are numbers, so a wrong file would train. */
 function refuseOthers(path: string, start: Uint8Array): void {
   if (isText(start)) {
     const quoted = /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
@@ -151,7 +142,7 @@ function refuseOthers(path: string, start: Uint8Array): void {
   );
 }
 
-/** llm.c's marks are the dates of 2024, and the second half of a header is zeros. */
+/** llm.c's marks are dates of 2024, and the second half of the header is zeros. */
 const looksLikeHeader = (header: Int32Array) =>
   header[0] >= 20240101 && header[0] <= 20241231 && header.subarray(128).every((value) => value === 0);
 
@@ -189,7 +180,7 @@ const LOOKED_AT = 1 << 16;
 /** Vocabularies end at about four times 65,536. */
 const MOST_HIGH = 4;
 
-/** True where 16-bit words are the halves of 32-bit tokens: real uint16 tokens are not small every second time. */
+/** 32-bit tokens have small high halves; uint16 tokens are not small every second time. */
 function areHalves(words: Uint16Array): boolean {
   let low = 0, high = 0;
   for (let i = 0; i + 1 < words.length; i += 2) {
@@ -201,7 +192,7 @@ function areHalves(words: Uint16Array): boolean {
 
 const BLOCK = 8 * 2 ** 20;
 
-/** It has to be below `vocabulary` where that is given. */
+/** The token has to be below `vocabulary` where that is given. */
 export function largestToken(
   open: (path: string) => FileBytes,
   { mark: { path }, at, length, width }: Tokens,

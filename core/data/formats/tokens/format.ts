@@ -1,4 +1,3 @@
-// Files of tokens as a kind of data.
 import type { Format } from "../../format.ts";
 import { loadReader } from "../../reading/reader.ts";
 import { tokensReader } from "./reader.ts";

@@ -1,26 +1,20 @@
-// The reader of tokens: where the window of each sample begins, and the window with the token after it.
+// A sample is a window of a token file and the token after it.
 import { key, MOST_POSITIONS, uniformInt } from "../../../base/random.ts";
 import { splitIndices } from "../../order.ts";
 import { type OpenFile, openFile } from "../../files.ts";
 import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
 import { numbersOf, type Tokens, type Width } from "./file.ts";
 
-// The plan of windows: where that of each sample begins in a row of token files.
-
 export interface Windows {
-  /** How many samples. */
   readonly length: number;
-  /** A place in the files as they stand behind one another; no window goes on from one into the next. */
+  /** The place counts tokens of all files joined; no window crosses from one into the next. */
   startOf(sample: number): number;
 }
 
-/** Plain data, to be sent to threads. */
 export interface WindowsPlan {
   readonly kind: "random" | "tiled";
-  /** Tokens of each file. */
   readonly lengths: readonly number[];
   readonly context: number;
-  /** The most windows that are made. */
   readonly most: number;
   readonly seed: number;
 }
@@ -28,7 +22,7 @@ export interface WindowsPlan {
 export const planWindows = ({ kind, lengths, context, most, seed }: WindowsPlan): Windows =>
   (kind === "random" ? randomWindows : tiledWindows)(lengths, context, most, seed);
 
-/** Drawn for each sample; as many as would stand side by side, so that an epoch reads about as many tokens as there are. */
+/** Windows are drawn for each sample; an epoch reads about as many tokens as there are. */
 function randomWindows(
   lengths: readonly number[],
   context: number,
@@ -42,7 +36,7 @@ function randomWindows(
   return { length: Math.min(beside, most, MOST_POSITIONS), startOf: (sample) => place(draw(sample)) };
 }
 
-/** Side by side, so that each token is predicted once; a random choice of them where there are more than `most`. */
+/** Windows lie side by side, so that each token is predicted once; `most` draws some of them. */
 function tiledWindows(
   lengths: readonly number[],
   context: number,
@@ -56,7 +50,7 @@ function tiledWindows(
   return { length: chosen.length, startOf: (sample) => place(chosen[sample]) };
 }
 
-/** From the `index`th window of all to its place, where each file has `counts` of them, `step` tokens apart. */
+/** Window `index` becomes a place; files have `counts` of them, `step` tokens apart. */
 function placer(lengths: readonly number[], counts: readonly number[], step: number) {
   return (index: number): number => {
     let file = 0, before = 0;
@@ -70,18 +64,15 @@ function placer(lengths: readonly number[], counts: readonly number[], step: num
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
-// The reader of tokens: a window of a file and the token after it.
-
 export interface TokensSpec extends ReaderSpec {
-  /** As the plan's windows have them behind one another. */
+  /** The parts are in the plan's order. */
   readonly parts: readonly Tokens[];
   readonly plan: WindowsPlan;
-  /** Bytes of a token in a batch. */
   readonly width: 2 | 4;
   readonly vocabulary: number;
 }
 
-/** Open at one time: every thread has its own, and a process may have about a thousand. */
+/** Each thread opens its own files, and a process may have about a thousand. */
 const MOST_FILES = 16;
 
 function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
@@ -131,7 +122,6 @@ function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
   };
 }
 
-/** Tokens of one or two bytes, as two or four. */
 export function widenInto(from: Uint8Array, own: Width, into: Uint8Array, width: 2 | 4): void {
   numbersOf(into, width).set(numbersOf(from, own));
 }

@@ -1,4 +1,4 @@
-// Files of tokens: windows of them to train a language model with, and their preview.
+// A language model trains on windows of token files.
 import { basename, join } from "../../../../deps/path.ts";
 import { borrowBytes, tensor, uninitialised } from "../../../../ffi/make.ts";
 import { asStrided, contiguous, indexSelect, narrow, toDtype } from "../../../../ffi/ops.ts";
@@ -15,8 +15,6 @@ import { findTokens, largestToken, numbersOf, type TokenFile, type Tokens } from
 import { planWindows, tokensReader, type TokensSpec, widenInto, type WindowsPlan } from "./reader.ts";
 import type { Preview } from "../../preview/preview.ts";
 
-// Files of tokens -> windows of them to train a language model with.
-
 /** Training windows begin anywhere, drawn for each sample; validation windows stand side by side. */
 export function openTokens({ data, training: { seed }, model }: DataRequest): Sources {
   const path = data.data_path, context = model.context || CONTEXT;
@@ -30,7 +28,7 @@ export function openTokens({ data, training: { seed }, model }: DataRequest): So
     const bytes = count(all) * width;
     const inMemory = heldInMemory(data.in_memory, bytes);
     if (inMemory) checkRoom(path, bytes, null, "Read it from its files (--in-memory no).");
-    // Where windows are read one by one, each is looked at then: a vocabulary that is known needs no look at all of them.
+    // With a known vocabulary, streamed windows are checked one by one instead of all at once.
     const largest = !inMemory && model.vocab_size > 0
       ? null
       : all.reduce((most, tokens) => Math.max(most, largestToken(open, tokens, model.vocab_size)), 0);
@@ -66,7 +64,7 @@ export function openTokens({ data, training: { seed }, model }: DataRequest): So
   });
 }
 
-/** The end of each file validates, where no file is there for it. */
+/** Without a validation file, the end of each file validates. */
 function cutEnds(
   train: readonly TokenFile[],
   val: readonly TokenFile[],
@@ -88,7 +86,6 @@ interface Parts {
   readonly path: string;
   readonly parts: readonly Tokens[];
   readonly plan: WindowsPlan;
-  /** The bytes of a token in a batch. */
   readonly width: 2 | 4;
   readonly vocabulary: number;
   readonly bad: "fail" | "skip";
@@ -118,7 +115,6 @@ function fromMemory(all: Parts): Source {
   });
 }
 
-/** The files behind one another. */
 function joined({ parts, width, open }: Parts): Tensor {
   const row = uninitialised([count(parts)], { dtype: dtypeOf(width) });
   const bytes = borrowBytes(row);
@@ -147,7 +143,7 @@ function fromFiles(all: Parts): Source {
   });
 }
 
-/** Row i of this view is the window that begins at i; each target is the token after its input. */
+/** Row i is the window that begins at i; each target is the token after its input. */
 function gather(row: Tensor, starts: BigInt64Array, context: number): Batch {
   const windows = asStrided(row, [row.numel - context, context + 1], [1, 1]);
   const rows = indexSelect(windows, 0, tensor(starts));
@@ -156,7 +152,7 @@ function gather(row: Tensor, starts: BigInt64Array, context: number): Batch {
 
 const NAMES = { train: /(^|_)train\w*\.bin$/, val: /(^|_)val\w*\.bin$/ };
 
-/** True where `auto` takes this folder for tokens. */
+/** `auto` takes such a folder for tokens. */
 export const looksLikeTokens = (path: string): boolean => isFolder(path) && inside(path).train.length > 0;
 
 function inside(folder: string): { train: string[]; val: string[] } {
@@ -186,8 +182,6 @@ function tooFew(path: string, found: number, context: number): UserError {
       "after it: set a smaller --context, or use more text.",
   );
 }
-
-// Preview of files of tokens.
 
 export function previewTokens<R>(path: string, use: (preview: Preview) => R): R {
   return withFiles((open) => {
