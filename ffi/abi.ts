@@ -1,5 +1,5 @@
-// The calling convention: one stack of 64-bit values, lists, strings, boxes for optionals, error texts. Hot: nothing
-// here allocates per call.
+// The calling convention of libtorch's C interface: one stack of 64-bit values, lists, strings, boxes for
+// optionals, error texts. Nothing here allocates per call.
 import { NativeError } from "./errors.ts";
 import type { cAbi, libc, libstdcpp, mangledC10, mangledTorch, sinceAbi213 } from "./library.ts";
 
@@ -12,20 +12,19 @@ type Bound =
   & Calls<typeof mangledC10>
   & Calls<typeof sinceAbi213>;
 
-/** Writable, since library.ts fills it and puts stand-ins where an old libtorch lacks a verb. */
+/** library.ts fills it, and puts stand-ins where an old libtorch lacks a verb. */
 export type Native = { -readonly [K in keyof Bound]: Bound[K] };
 
-/** All bound symbols. Filled once by library.ts; an object so that generated code can hold it before that. */
+/** Generated code may hold it before library.ts fills it. */
 export const native = {} as Native;
 
 const slots = 64;
 const memory = new ArrayBuffer(8 * slots);
-/** The argument stack, seen as unsigned, floating and 32-bit halves. Arguments go in, results come out at 0. */
+/** Three views of one memory. Arguments go in, results come out at 0. */
 export const stack = new BigUint64Array(memory);
 export const stackF64 = new Float64Array(memory);
 export const stackI64 = new BigInt64Array(memory);
 export const stackI32 = new Int32Array(memory);
-/** The address of each slot, so that a native "out" argument can write a slot directly. */
 export const slotAt: Deno.PointerValue[] = Array.from(
   { length: slots },
   (_, i) => Deno.UnsafePointer.of(new Uint8Array(memory, i * 8)),
@@ -41,7 +40,6 @@ export const outAt = Deno.UnsafePointer.of(new Uint8Array(outMemory));
 const encoder = new TextEncoder();
 const pinned: Uint8Array[] = [];
 
-/** A C string that lives as long as the program: for op names and other constants. */
 export function constantString(text: string): { at: Deno.PointerValue; length: bigint } {
   const bytes = encoder.encode(text + "\0");
   const held = new Uint8Array(new ArrayBuffer(bytes.length));
@@ -52,7 +50,7 @@ export function constantString(text: string): { at: Deno.PointerValue; length: b
 
 const strings = new Map<string, { at: Deno.PointerValue; length: bigint }>();
 
-/** A new native string handle. The few distinct texts (names of modes) are encoded once. */
+/** The few distinct texts (names of modes) are encoded once. */
 export function newString(text: string): bigint {
   let held = strings.get(text);
   if (held === undefined) strings.set(text, held = constantString(text));
@@ -60,7 +58,7 @@ export function newString(text: string): bigint {
   return out[0];
 }
 
-/** Puts a value into a heap box of 8 bytes, as optional arguments are passed; the callee frees the box. */
+/** Optional arguments are passed in a heap box of 8 bytes; the callee frees it. */
 export function box(value: bigint): bigint {
   check(native.newBox!(outAt), "optional");
   const address = out[0];
@@ -71,7 +69,7 @@ export function box(value: bigint): bigint {
 
 const LOW_32 = 0xffffffff;
 
-/** A list of integers as libtorch wants it. Owned by the call that receives it. */
+/** The call that receives the list owns it. */
 export function intList(values: readonly number[]): bigint {
   check(native.newList(BigInt(values.length), outAt), "list");
   const list = out[0];
@@ -86,7 +84,6 @@ export function intList(values: readonly number[]): bigint {
   return list;
 }
 
-/** A list of floating-point numbers. Owned by the call that receives it. */
 export function floatList(values: readonly number[]): bigint {
   check(native.newList(BigInt(values.length), outAt), "list");
   const list = out[0];
@@ -104,9 +101,8 @@ export function boolList(values: readonly boolean[]): bigint {
   return list;
 }
 
-/** The library's text of the error that just happened. Replaced for versions before 2.13, see stderr.ts. */
+/** library.ts replaces it for versions before 2.13. */
 export const errorText = {
-  /** Wraps a native function so that its error text can be read. */
   around<F extends (...args: never[]) => unknown>(call: F): F {
     return call;
   },
@@ -116,7 +112,7 @@ export const errorText = {
   },
 };
 
-/** The first line is the reason; what follows is a C++ backtrace that helps no user. */
+/** The first line is the reason; a C++ backtrace follows. */
 export function firstLine(text: string): string {
   const line = text.split("\n").map((l) => l.trim()).find((l) => l !== "") ?? "libtorch gave no reason";
   return line.replace(/^(Error|RuntimeError|Exception in aoti_torch):\s*/i, "");

@@ -1,4 +1,4 @@
-// schema -> a tight typed function. The function's source is written once per op, so that a call is straight-line
+// Compiles a schema to a typed function. Its source is written once per op, so that a call is straight-line
 // code: no loop over arguments, no look-up, no allocation but the result.
 import * as abi from "./abi.ts";
 import { dtypeCode, dtypeName } from "./dtype.ts";
@@ -6,7 +6,7 @@ import { NativeError, UseAfterFree } from "./errors.ts";
 import { type Argument, type Fn, type MemoryFormat, parseSchema, type Schema } from "./schema.ts";
 import { describe, type Device, Tensor } from "./tensor.ts";
 
-/** Generated code may use these names. */
+/** Generated code uses these names. */
 const runtime = {
   native: abi.native,
   version: { bits: 0n },
@@ -40,17 +40,15 @@ const formats: Record<MemoryFormat, bigint> = {
   channels_last_3d: 3n,
 };
 
-/** Tells the dispatcher which libtorch's schemas we speak: the one that is loaded. */
 export function setAbiVersion(bits: bigint): void {
   runtime.version.bits = bits;
 }
 
-/** An op of libtorch from its schema, e.g. aten("relu(Tensor self) -> Tensor"). */
 export function aten<const S extends string>(text: S): Fn<S> {
   return compile(parseSchema(text), "aten") as Fn<S>;
 }
 
-/** The same for a schema that is known only now; throws where an argument or a result has no place on the stack. */
+/** The schema is known only at run time. Throws where an argument or a result has no place on the stack. */
 export function compile(schema: Schema, namespace: string): (...args: unknown[]) => unknown {
   const code = source(schema);
   const name = abi.constantString(`${namespace}::${schema.name}`);
@@ -60,13 +58,11 @@ export function compile(schema: Schema, namespace: string): (...args: unknown[])
   return make(...Object.values(runtime), name.at, overload.at, schema);
 }
 
-// ---- the source of one op ----------------------------------------------------------------------------------
-
 function source(schema: Schema): string {
   const names = schema.args.map((a) => a.name);
   const params = schema.args.map((a) => a.fallback === undefined ? a.name : `${a.name} = ${constant(a)}`);
   const tensors = schema.args.filter((a) => a.base === "Tensor" && !a.list);
-  // A tensor that was freed has the handle 0n, anything else that is no tensor has none.
+  // A freed tensor has the handle 0n, and what is no tensor has none.
   const dead = tensors.map((a) => a.optional ? `${a.name} !== null && !${a.name}.h` : `!${a.name}?.h`);
   // Values that are encoded as they are need no check; V8 runs a call inside a try as fast as one without.
   const arguments_ = schema.args.map(encode).join("\n    ");
@@ -83,7 +79,7 @@ function source(schema: Schema): string {
   };`;
 }
 
-/** A default of the schema as TypeScript: None -> null, [1, 1] stays, Mean -> its number. */
+/** None -> null, [1, 1] stays, Mean -> its number. */
 function constant(a: Argument): string {
   const text = a.fallback!;
   if (text === "None") return "null";
@@ -143,7 +139,7 @@ function listOf(a: Argument): string {
   throw new Error(`internal: no encoding for a list of ${a.base}.`);
 }
 
-/** An argument that an op wrote to comes back as the caller's own tensor, by the schema's marks. */
+/** An op that writes to an argument gives back the caller's own tensor. */
 function result({ args, returns }: Schema): string {
   const given = (argument: number) => argument >= 0 && !args[argument].list;
   const take = returns.map(({ base, list, argument }, i) => {
@@ -159,8 +155,6 @@ function result({ args, returns }: Schema): string {
   return `${again.join("")}return ${take.length === 1 ? take[0] : `[${take.join(", ")}]`};`;
 }
 
-// ---- what generated code calls -----------------------------------------------------------------------------
-
 function tensorList(tensors: readonly Tensor[], schema: Schema): bigint {
   const { native, out, outAt } = abi;
   for (const t of tensors) if (t.h === 0n) freed(schema);
@@ -173,7 +167,6 @@ function tensorList(tensors: readonly Tensor[], schema: Schema): bigint {
   return list;
 }
 
-/** A list whose elements may be null. */
 function gappedList(tensors: readonly (Tensor | null)[], schema: Schema): bigint {
   const { native, out, outAt } = abi;
   for (const t of tensors) if (t?.h === 0n) freed(schema);
@@ -201,7 +194,10 @@ function takeList(list: bigint): Tensor[] {
   return tensors;
 }
 
-/** "cpu" -> type 0, index -1 (unspecified); "cuda:3" -> type 1, index 3. Low half index, high half type. */
+/**
+ * "cpu" -> type 0, index -1 (unspecified); "cuda:3" -> type 1, index 3. The low half is the index, the high
+ * half the type.
+ */
 function deviceCode(device: Device): bigint {
   if (device === "cpu") return 0xffffffffn;
   return (1n << 32n) | BigInt(device.slice("cuda:".length));
@@ -211,7 +207,6 @@ export function freed(schema: Schema): never {
   throw new UseAfterFree(schema.name);
 }
 
-/** Says which argument is not what the schema wants; `error` is what came of encoding it. */
 function misused(schema: Schema, values: readonly unknown[], error?: unknown): never {
   if (error instanceof UseAfterFree) throw error;
   for (const [i, { base, list, name, optional }] of schema.args.entries()) {
@@ -227,7 +222,7 @@ function misused(schema: Schema, values: readonly unknown[], error?: unknown): n
   wrongArgument(schema, wrong.argument.name, wrong.value);
 }
 
-/** One of a few words each: which ones, only encoding them tells. */
+/** Only encoding shows whether one of these words is known. */
 const WORDS = ["ScalarType", "Device", "MemoryFormat"];
 const KINDS: Readonly<Record<string, string>> = { int: "number", float: "number", bool: "boolean" };
 

@@ -1,4 +1,3 @@
-// Backward, gradient slots and grad mode.
 import { check, native, out, outAt } from "./abi.ts";
 import { need } from "./library.ts";
 import { alias, backwardOp, detach, isLeaf } from "./ops.ts";
@@ -6,21 +5,24 @@ import { alive, describe, Tensor } from "./tensor.ts";
 
 const none: readonly Tensor[] = [];
 
-/** Adds d(root)/d(leaf) into the gradient of every leaf that asks for one. `again`: the graph is gone through once more later. */
+/**
+ * Adds d(root)/d(leaf) into the gradient of every leaf that requires one. `again` keeps the graph for another
+ * backward.
+ */
 export function backward(root: Tensor, gradient: Tensor | null = null, again = false): void {
   backwardOp(root, none, gradient, again ? true : null);
 }
 
-/** Marks a tensor that gradients are wanted of, and gives it back. */
+/** Marks that t requires a gradient, and returns t. */
 export function requireGrad(t: Tensor, on = true): Tensor {
   check(native.requireGrad(alive(t, "requireGrad"), on), "requireGrad", () => describe(t));
   return t;
 }
 
-/** True where backward can start at t: t or something it was computed of requires a gradient. */
+/** Backward can start at t. */
 export const asksForGradient = (t: Tensor): boolean => !isLeaf(t) || !isLeaf(alias(t)); // a leaf tells by what is made of it
 
-/** A leaf that shares t's memory and asks for a gradient: what passes between blocks. */
+/** A leaf that shares t's memory and requires a gradient: it passes between blocks. */
 export const boundary = (t: Tensor): Tensor => requireGrad(detach(t));
 
 /** Runs `body` without remembering how its results were computed. */
@@ -34,24 +36,25 @@ export function noGrad<R>(body: () => R): R {
   }
 }
 
-/** Makes backward accumulate straight into `gradient`, a view of an arena, for the life of `leaf`. */
 export function setGradSlot(leaf: Tensor, gradient: Tensor): void {
   const slot = gradSlot(leaf);
-  // The slot owns one reference: a second handle's, whose box we give up and whose word (the TensorImpl*) we move.
+  // The slot owns one reference: a second handle's, whose box we give up and whose word (the TensorImpl*) we
+  // move.
   native.newHandle(alive(gradient, "setGradSlot"), outAt);
   const box = out[0];
   native.copyIn(outAt, box, 8n);
   native.copyOut(Deno.UnsafePointer.value(slot), outAt, 8n);
 }
 
-/** Where a leaf keeps its gradient, for takeGrad. Stable for the leaf's life. */
+/** A leaf keeps its gradient at this address, which is stable for the leaf's life. */
 export type GradSlot = bigint;
 
 export const gradSlotOf = (leaf: Tensor): GradSlot => Deno.UnsafePointer.value(gradSlot(leaf));
 
 /**
- * Moves the gradient out of a leaf's slot, without a copy; the next backward leaves a new one there instead of
- * adding to it. For leaves whose slot was not set. Only after a backward that reached the leaf: see hasGrad.
+ * Moves the gradient out of a leaf's slot, without a copy; the next backward leaves a new one there instead
+ * of adding to it. It is for leaves whose slot was not set, after a backward that reached the leaf (see
+ * hasGrad).
  */
 export function takeGrad(slot: GradSlot): Tensor {
   const handle = native.operatorNew(8n); // a handle is a heap copy of the one word that the slot holds
@@ -66,7 +69,7 @@ export function hasGrad(slot: GradSlot): boolean {
   return out[0] !== 0n;
 }
 
-/** The gradient that backward left on a leaf, or null. A view: it changes with the next backward. */
+/** Null before a backward. The result is a view: it changes with the next backward. */
 export function gradOf(leaf: Tensor): Tensor | null {
   const slot = gradSlotOf(leaf); // the address of an at::Tensor, which is what a handle is
   if (!hasGrad(slot)) return null;
@@ -82,7 +85,7 @@ function gradSlot(leaf: Tensor): Deno.PointerValue {
 const undefinedWord = new BigUint64Array(new ArrayBuffer(8));
 const undefinedWordAt = Deno.UnsafePointer.of(undefinedWord);
 
-/** A word that holds the one TensorImpl* of all undefined tensors, which is not counted. */
+/** All undefined tensors have one TensorImpl*, which is not counted; this word holds it. */
 function undefinedAt(): Deno.PointerValue {
   if (undefinedWord[0] === 0n) {
     native.newUndefined(outAt);

@@ -1,9 +1,6 @@
-// Codecs of the machine, where it has them: libdeflate for zlib data and libjpeg-turbo for JPEG. Nothing here needs
-// libtorch.
+// Codecs of the machine, where it has them: libdeflate for zlib data (it takes half the runtime's time) and
+// libjpeg-turbo for JPEG. Nothing here needs libtorch.
 import { inflateSync } from "node:zlib";
-
-// Zlib data unpacked: by libdeflate where the machine has it (it takes half the time), by the runtime otherwise.
-// Needs no libtorch.
 
 const LIBDEFLATE_SYMBOLS = {
   libdeflate_alloc_decompressor: { parameters: [], result: "pointer" },
@@ -17,7 +14,7 @@ export type Inflate = (packed: Uint8Array<ArrayBuffer>, into: Uint8Array<ArrayBu
 
 let usual: Inflate | undefined;
 
-/** This thread's: what it gives fills `into` exactly, with true; with false the data does anything else. */
+/** Each thread opens its own. True where the data fills `into` exactly. */
 export const openInflate = (): Inflate => usual ??= byLibdeflate("libdeflate.so.0") ?? byRuntime;
 
 function byLibdeflate(name: string): Inflate | null {
@@ -30,14 +27,14 @@ function byLibdeflate(name: string): Inflate | null {
   const { libdeflate_alloc_decompressor: alloc, libdeflate_zlib_decompress: unpack } = symbols;
   const state = alloc(); // as long as the thread lives
   if (state === null) return null;
-  // Without a place for the count it takes nothing but exactly as many bytes as there is room for.
+  // Without a place for the count, libdeflate takes only data that fills the room exactly.
   return (packed, into) =>
     unpack(state, packed, BigInt(packed.length), into, BigInt(into.length), null) === 0;
 }
 
 export const byRuntime: Inflate = (packed, into) => {
   try {
-    // One byte above what is expected is enough to see more; all at once is twice as fast as in small pieces.
+    // One byte above the expected size shows an overflow; one call is twice as fast as small pieces.
     const bytes = inflateSync(packed, { maxOutputLength: into.length + 1, chunkSize: into.length + 64 });
     if (bytes.length !== into.length) return false;
     into.set(bytes);
@@ -47,25 +44,24 @@ export const byRuntime: Inflate = (packed, into) => {
   }
 };
 
-// The machine's own libturbojpeg, where it has one: JPEG decoded with its vector units.
-
 export type Verdict = "good" | "doubtful" | "bad";
 
 export interface TurboJpeg {
-  /** Decodes the whole picture, `pitch` bytes a row. A doubtful one was decoded, with something odd in the file. */
+  /** Decodes the whole picture, `pitch` bytes a row. A doubtful file is decoded too. */
   decode(
     file: Uint8Array,
     into: Uint8Array,
     size: { readonly width: number; readonly height: number },
     format: number,
   ): Verdict;
-  /** The library's text about the last file that was not good. */
   reason(): string;
 }
 
-/** Orders of the bytes of a pixel, as libturbojpeg counts them. */
 export const TJPF = { rgb: 0, cmyk: 11 } as const;
-/** A file of thousands of scans takes minutes to decode, and is an attack. Versions before 2.1 take no notice. */
+/**
+ * A file of thousands of scans takes minutes to decode, and is an attack. Versions before 2.1 ignore the
+ * flag.
+ */
 export const TJFLAG_LIMITSCANS = 32768;
 
 const TURBOJPEG_SYMBOLS = {
@@ -79,7 +75,6 @@ const TURBOJPEG_SYMBOLS = {
   tjDestroy: { parameters: ["pointer"], result: "i32" },
 } as const;
 
-/** The first of these names and paths that can be loaded. */
 export const findTurboJpeg = (paths: readonly string[]): string | null => paths.find(loads) ?? null;
 
 function loads(path: string): boolean {
@@ -93,7 +88,6 @@ function loads(path: string): boolean {
 
 const opened = new Map<string, TurboJpeg>();
 
-/** This thread's, open for as long as the thread lives. */
 export function openTurboJpeg(path: string): TurboJpeg {
   const turbo = opened.get(path) ?? bind(path);
   opened.set(path, turbo);
@@ -107,10 +101,11 @@ function bind(path: string): TurboJpeg {
     decode(file, into, { width, height }, format) {
       const pitch = width * (format === TJPF.cmyk ? 4 : 3);
       if (into.length < pitch * height) throw new Error("internal: no room for the picture.");
-      // One for each file: it would lend a file that has lost its tables those of the file before.
+      // Each file gets its own handle: a shared one would lend a file without tables those of the file
+      // before.
       const handle = tjInitDecompress();
       if (handle === null) throw new Error(`internal: ${path} gives no decoder.`);
-      // It never writes more than this size: a file that says another one by now is refused or made smaller.
+      // It never writes more than this size: a changed file is refused or made smaller.
       const failed = tjDecompress2(
         handle,
         file as Uint8Array<ArrayBuffer>,

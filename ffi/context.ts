@@ -1,11 +1,7 @@
-// State that libtorch keeps for the whole process: the seeds of its default generators, its number of threads, and
-// autocast. Which op runs in which type is libtorch's own list.
 import { native } from "./abi.ts";
 import { seedCuda } from "./cuda.ts";
 import { need } from "./library.ts";
 import { dtypeCode } from "./dtype.ts";
-
-// Seeds libtorch's default generators.
 
 let cpuGenerator: bigint | undefined;
 
@@ -23,8 +19,6 @@ export const threads = (): number => native.threads?.() ?? 1;
 export function setThreads(count: number): void {
   need("setThreads", "set the number of threads")(count);
 }
-
-// libtorch's own autocast: the list of which op runs in which type is the library's.
 
 const CPU = 0, CUDA = 1;
 

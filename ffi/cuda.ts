@@ -1,14 +1,11 @@
-// CUDA as libtorch sees it: devices, memory, streams, events, and values that are copied back to the host while the
-// device goes on.
+// CUDA by libtorch's C interface where it has the verb, else by libcudart. A machine without libtorch_cuda.so
+// loads nothing.
 import { native, out, outAt, outI32 } from "./abi.ts";
 import { LibraryError } from "./errors.ts";
 import { openedLibtorch } from "./library.ts";
 import { libraryNamed } from "./libraries/elf.ts";
 import { toDevice } from "./make.ts";
 import { keep, type Tensor } from "./tensor.ts";
-
-// The GPU: is there one, memory, streams, events. libtorch's C interface where it has the verb, libcudart (plain C)
-// where not. Nothing here is loaded on a machine without libtorch_cuda.so.
 
 const torchCuda = {
   currentStream: {
@@ -53,10 +50,8 @@ interface Cuda {
 const RUNTIME = "libcudart";
 
 let state: Cuda | null | undefined;
-/** Why there is no GPU to use, once known. */
 let absence = "";
 
-/** Loads the CUDA half of libtorch, if it is here and a device answers. */
 function cuda(): Cuda | null {
   if (state !== undefined) return state;
   state = null;
@@ -66,7 +61,8 @@ function cuda(): Cuda | null {
     return null;
   }
   try {
-    // Most builds of libtorch_cpu.so bring the CUDA runtime along; then a machine without a GPU never loads the rest.
+    // Most builds of libtorch_cpu.so bring the CUDA runtime along; then a machine without a GPU never loads
+    // the rest.
     const loadTorch = () => Deno.dlopen(`${lib.dir}/libtorch_cuda.so`, torchCuda).symbols;
     const early = libraryNamed(RUNTIME) === RUNTIME ? loadTorch() : null;
     const rt = Deno.dlopen(libraryNamed(RUNTIME), cudart).symbols;
@@ -123,10 +119,9 @@ function ok(code: number, what: string): void {
 export const cudaDevices = (): number => cuda()?.count ?? 0;
 export const whyNoCuda = (): string => (cuda(), absence);
 
-/** The newest CUDA that the driver serves, and the one that libtorch was built for: "13.2". */
 export const cudaVersions = () => versionsOf(must().rt);
 
-/** The device that this process works on; streams are its own unless another is named. */
+/** The current device of this process; streams are on it unless another is named. */
 let current = 0;
 
 export function setCudaDevice(index: number): void {
@@ -136,7 +131,7 @@ export function setCudaDevice(index: number): void {
 
 const CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76; // cudaDevAttrComputeCapabilityMajor, Minor
 
-/** The generation of the device: 8 is Ampere, the first that computes in bf16. */
+/** 8 is Ampere, the first generation that computes in bf16. */
 export const cudaCapability = (device = current): number => attribute(CAPABILITY_MAJOR, device);
 export const cudaCapabilityMinor = (device = current): number => attribute(CAPABILITY_MINOR, device);
 
@@ -153,8 +148,8 @@ const driver = {
 } as const satisfies Deno.ForeignLibraryInterface;
 
 /**
- * The device itself, as nvidia-smi -L names it: its number is each process's own, where a launcher shows each but one.
- * Null where the driver does not tell.
+ * A device's number differs between processes where a launcher hides devices. Null where the driver reports
+ * none.
  */
 export function cudaUuid(device = current): string | null {
   return fromDriver(device, (cu, handle) => {
@@ -164,7 +159,7 @@ export function cudaUuid(device = current): string | null {
   });
 }
 
-/** "NVIDIA H100 80GB HBM3"; null where the driver does not tell. */
+/** "NVIDIA H100 80GB HBM3" */
 export function cudaName(device = current): string | null {
   return fromDriver(device, (cu, handle) => {
     const bytes = new Uint8Array(256);
@@ -192,7 +187,6 @@ export function seedCuda(seed: bigint): void {
   if (state) native.seedCudaGenerator?.(seed);
 }
 
-/** Bytes in use and in all on the current device, by every process on it. */
 export function cudaMemory(): { used: number; total: number } {
   const both = new BigUint64Array(new ArrayBuffer(16));
   const at = Deno.UnsafePointer.of(both)!;
@@ -204,14 +198,11 @@ export function synchroniseCuda(): void {
   if (state) ok(state.rt.synchronise(), "finish its work");
 }
 
-/** Counts of what was taken and not given back: none may grow with the length of a run. */
+/** None of these counts may grow with the length of a run. */
 const held = { streams: 0, events: 0 };
-/** Streams taken from libtorch's pool so far, and events that exist. */
 export const cudaHeld = (): Readonly<typeof held> => ({ ...held });
 
-/** A CUDA stream by address. */
 export type Stream = bigint;
-/** A CUDA event by address. */
 export type Event = bigint;
 
 export function currentStream(device = current): Stream {
@@ -224,7 +215,6 @@ export function poolStream(device = current, highPriority = false): Stream {
   return out[0];
 }
 
-/** Runs body with `stream` current, so that its work queues there. */
 export function onStream<R>(stream: Stream, body: () => R, device = current): R {
   const before = currentStream(device);
   ok(must().torch.setCurrentStream(stream, device), "change its stream");
@@ -250,7 +240,6 @@ export function destroyEvent(e: Event): void {
   held.events--;
 }
 
-/** Milliseconds between two events that were made with timing. */
 export function elapsedMs(from: Event, to: Event): number {
   const ms = new Float32Array(new ArrayBuffer(4));
   ok(must().rt.elapsed(Deno.UnsafePointer.of(ms), from, to), "time its work");
@@ -258,8 +247,8 @@ export function elapsedMs(from: Event, to: Event): number {
 }
 
 /**
- * TF32, deterministic kernels and cuDNN's search for the fastest kernel: switches of libtorch's global context.
- * Deterministic is strict: an op that can't be refuses. With a warning in its place attention would stay as it is.
+ * The switches are libtorch's global context. Deterministic is strict: an op that can't be refuses. With a
+ * warning in its place attention would stay as it is.
  */
 export function setNumerics(o: { tf32: boolean; deterministic: boolean; searchKernels: boolean }): void {
   const context = native.globalContext?.();
@@ -274,16 +263,17 @@ export function setNumerics(o: { tf32: boolean; deterministic: boolean; searchKe
 
 const WORKSPACE = "CUBLAS_WORKSPACE_CONFIG";
 
-// Values on their way from the device to the host.
-
 export interface Readback {
-  /** Waits for the values alone, not for what was queued behind them, and frees them after `read`. Once. */
+  /**
+   * Waits for the values alone, not for what was queued behind them, and frees them after `read`. Call it
+   * once.
+   */
   take<R>(read: (host: Tensor) => R): R;
 }
 
 /**
- * Starts the copy, and owns `t` from here on. Asking `t` itself later, by item(), would wait for everything that
- * the device has been given in between: the copy of a value queues where the work does.
+ * Starts the copy, and owns `t` from here on. A later item() on `t` would wait for all queued work; this copy
+ * queues where the work does.
  */
 export function startReadback(t: Tensor): Readback {
   if (t.device === "cpu") return { take: (read) => readAndFree(t, read) };

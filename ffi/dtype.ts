@@ -1,8 +1,6 @@
-// Data types by name, with libtorch's codes and sizes.
-
 /**
- * Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never change.
- * @internal
+ * Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never
+ * change. @internal
  */
 const table = {
   u8: [0, 1],

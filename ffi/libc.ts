@@ -1,8 +1,7 @@
-// Calls of the C library: reading at a position, writing behind, memory shared between threads and its pages, pipes,
-// cores, signals, the end of a process. It needs no libtorch, and each symbol is opened at its first use.
+// Calls of the C library. Each symbol is opened at its first use.
 
-// Bytes of a file at a position, in one call and from any thread. Needs no libtorch. pread and not mmap: a file that
-// becomes shorter gives fewer bytes and so a sentence, where a mapped page that is no longer there ends the process.
+// pread and not mmap: a shortened file gives fewer bytes and so a sentence, where a missing mapped page ends
+// the process.
 
 const READ_SYMBOLS = {
   open: { parameters: ["buffer", "i32"], result: "i32" },
@@ -16,13 +15,15 @@ const O_RDONLY_CLOEXEC = 0o2000000, EINTR = 4;
 let libc: Deno.DynamicLibrary<typeof READ_SYMBOLS>["symbols"] | undefined;
 const native = () => libc ??= Deno.dlopen("libc.so.6", READ_SYMBOLS).symbols;
 
-/** A descriptor, or minus the system's error number. */
 export function openForReading(path: string): number {
   const descriptor = native().open(new TextEncoder().encode(`${path}\0`), O_RDONLY_CLOEXEC);
   return descriptor >= 0 ? descriptor : -errno();
 }
 
-/** Fills `into` from `offset` on. How many bytes there were, fewer only at the end of the file; or minus the error number. */
+/**
+ * Fills `into` from `offset` on, from any thread. Gives the number of bytes, fewer only at the end of the
+ * file; or minus the error number.
+ */
 export function pread(descriptor: number, into: Uint8Array, offset: number): number {
   const bytes = into as Uint8Array<ArrayBuffer>;
   let done = 0;
@@ -45,9 +46,6 @@ export function closeFile(descriptor: number): void {
 
 const errno = (): number => new Deno.UnsafePointerView(native().__errno_location()!).getInt32();
 
-// Has the disk begin with a file while it is still being written, so that its fsync has little left to wait for.
-// Needs no libtorch.
-
 const WRITE_BEHIND_SYMBOLS = {
   open: { parameters: ["buffer", "i32"], result: "i32" },
   fallocate: { parameters: ["i32", "i32", "i64", "i64"], result: "i32" },
@@ -56,18 +54,18 @@ const WRITE_BEHIND_SYMBOLS = {
 } as const;
 
 const O_WRONLY_CLOEXEC = 0o2000001, KEEP_SIZE = 1, SYNC_FILE_RANGE_WRITE = 2;
-/** Asked for in pieces of this: many small ones would cost more than they give. */
+/** Many small pieces would cost more than they give. */
 const PIECE_BYTES = 16 << 20;
 
 export interface WriteBehind {
-  /** All before this place is written, and may go to the disk. */
   until(position: number): void;
   close(): void;
 }
 
 /**
- * Prepares a file that is open elsewhere and gets about so many bytes: reserving their space at once makes writing
- * cheaper. Nothing here can fail: a file system that refuses any of it is told, or tells, by the writes and the fsync.
+ * The disk begins with a file while it is still being written, so that its fsync has little to wait for.
+ * Reserving about so many bytes at once makes writing cheaper. Nothing here can fail: the writes and the
+ * fsync report what a file system refuses.
  */
 export function writeBehind(path: string, bytes: number): WriteBehind {
   const libc = Deno.dlopen("libc.so.6", WRITE_BEHIND_SYMBOLS);
@@ -88,15 +86,12 @@ export function writeBehind(path: string, bytes: number): WriteBehind {
   };
 }
 
-// One thread's tensor as another's bytes: threads of one process share its memory. Needs no libtorch.
-
-/** Where a tensor's memory is, to be sent to another thread (make.ts: placeOf). */
 export interface MemoryBlock {
   readonly address: bigint;
   readonly bytes: number;
 }
 
-/** The bytes of a block, which are good for as long as the tensor that owns the memory is kept. */
+/** The bytes are valid as long as the tensor that owns the memory is kept. */
 export function bytesAt({ address, bytes }: MemoryBlock): Uint8Array<ArrayBuffer> {
   if (bytes === 0) return new Uint8Array(0);
   return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(Deno.UnsafePointer.create(address)!, bytes));
@@ -106,7 +101,6 @@ export function copyMemory(from: MemoryBlock, to: MemoryBlock): void {
   bytesAt(to).set(bytesAt(from));
 }
 
-/** The block in parts of `size` bytes, the last one shorter; an empty block is one part. */
 export function memoryParts({ address, bytes }: MemoryBlock, size: number): MemoryBlock[] {
   return Array.from({ length: Math.max(1, Math.ceil(bytes / size)) }, (_, i) => ({
     address: address + BigInt(i * size),
@@ -114,13 +108,13 @@ export function memoryParts({ address, bytes }: MemoryBlock, size: number): Memo
   }));
 }
 
-// Large pages for memory that is read here and there: a row of it is then found without a walk through page tables.
-// Needs no libtorch.
-
 const MADV_HUGEPAGE = 14;
 const HUGE = 2n << 20n;
 
-/** To be asked for before the memory is first written; a machine that has none to give changes nothing. */
+/**
+ * A row in a large page is found without a walk through page tables. Call it before the memory is first
+ * written; a machine without large pages changes nothing.
+ */
 export function askForHugePages({ address, bytes }: MemoryBlock): void {
   const from = (address + HUGE - 1n) / HUGE * HUGE, to = (address + BigInt(bytes)) / HUGE * HUGE;
   if (to <= from) return;
@@ -134,12 +128,13 @@ export function askForHugePages({ address, bytes }: MemoryBlock): void {
   }
 }
 
-// Gives memory its pages before it is first written, from a thread that has time. Needs no libtorch.
-
 const MADV_POPULATE_WRITE = 23; // Linux 5.14; an older one refuses it, and the pages come when they are written
 const PAGE = 4096n;
 
-/** Changes no byte, so the memory may be in use. */
+/**
+ * Gives memory its pages before it is first written, from a thread that has time. It changes no byte, so the
+ * memory may be in use.
+ */
 export function prefault({ address, bytes }: MemoryBlock): void {
   const from = (address + PAGE - 1n) / PAGE * PAGE, to = (address + BigInt(bytes)) / PAGE * PAGE;
   if (to <= from) return;
@@ -153,9 +148,6 @@ export function prefault({ address, bytes }: MemoryBlock): void {
   }
 }
 
-// The system's help for a process that supervises others, and for those: pipes with a name, an end that comes from
-// outside, cores.
-
 const PROCESS_SYMBOLS = {
   mkfifo: { parameters: ["buffer", "u32"], result: "i32" },
   open: { parameters: ["buffer", "i32"], result: "i32" },
@@ -167,13 +159,12 @@ const PROCESS_SYMBOLS = {
 const O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000, O_ASYNC = 0o20000;
 const F_SETFL = 4, F_SETOWN = 8, F_SETSIG = 10, SIGKILL = 9;
 
-/** For this user alone. False where the file system refuses it. */
 export const makePipe = (path: string): boolean =>
   withLibc(({ mkfifo }) => mkfifo(cString(path), 0o600)) === 0;
 
 /**
- * From here on this process is killed when nobody holds the writing end of that pipe any more: by the system, whatever
- * this process is doing, and whoever its parent is. False if nobody holds it now.
+ * From here on the system kills this process when no process holds the writing end of that pipe any more.
+ * False if it is free now.
  */
 export function endWithPipe(path: string): boolean {
   return withLibc(({ open, fcntl, read }) => {
@@ -182,12 +173,11 @@ export function endWithPipe(path: string): boolean {
     fcntl(pipe, F_SETOWN, Deno.pid);
     fcntl(pipe, F_SETSIG, SIGKILL);
     fcntl(pipe, F_SETFL, O_NONBLOCK | O_ASYNC);
-    // The writer may have gone before: then there is an end to read, where otherwise there is nothing yet.
+    // The writer may have gone before: then the read sees an end instead of nothing yet.
     return read(pipe, new Uint8Array(1), 1n) !== 0n;
   });
 }
 
-/** All threads of this process, and those to come, run on these cores. Where the system refuses, nothing changes. */
 export function runOnCores(cores: readonly number[]): void {
   const mask = new Uint8Array(8 * Math.ceil((Math.max(...cores) + 1) / 64));
   for (const core of cores) mask[core >> 3] |= 1 << (core & 7);
@@ -209,15 +199,13 @@ function withLibc<R>(use: (libc: Deno.DynamicLibrary<typeof PROCESS_SYMBOLS>["sy
   }
 }
 
-// The system acts on a signal by itself when no JavaScript can run.
-
 const SIGINT = 2, SIGXFSZ = 25;
 const DEFAULT = 0n, IGNORE = 1n;
 
-/** From here on Ctrl-C ends the process at once, even in the middle of a native call or a long write. */
+/** Ctrl-C ends the process at once, even in the middle of a native call or a long write. */
 export const endOnInterrupt = (): void => handle(SIGINT, DEFAULT);
 
-/** From here on a write beyond `ulimit -f` fails like one to a full disk, and does not end the process. */
+/** A write beyond `ulimit -f` fails like one to a full disk, and does not end the process. */
 export const failBeyondFileLimit = (): void => handle(SIGXFSZ, IGNORE);
 
 function handle(signal: number, how: bigint): void {
@@ -228,9 +216,10 @@ function handle(signal: number, how: bigint): void {
   libc.close();
 }
 
-// The end of this process, from any thread and whatever the others are doing.
-
-/** Deno.exit ends only the worker it is called in. Nothing is cleaned up: what must be written is written before. */
+/**
+ * Deno.exit ends only the worker it is called in. This ends the process from any thread, and cleans nothing
+ * up.
+ */
 export function endProcess(code: number): never {
   const { symbols } = Deno.dlopen("libc.so.6", { _exit: { parameters: ["i32"], result: "void" } });
   symbols._exit(code);

@@ -1,15 +1,11 @@
-// Opens libtorch: the symbols of its C interface, the checks of what it lacks, and the error texts that versions
-// before 2.13 print to descriptor 2.
 import { errorText, native } from "./abi.ts";
 import { setAbiVersion } from "./aten.ts";
 import { LibraryError } from "./errors.ts";
 import type { Libtorch } from "./libraries/find.ts";
 import { mainOf, preload, settleSpin } from "./preload.ts";
 
-// The native symbols that every run calls, in one place. Plain C that is opened where it is used: CUDA (cuda.ts), a
-// few of libc (lock.ts, signals.ts, library.ts). cAbi: libtorch's C interface, stable by promise. mangled: C++
-// symbols used only where the C interface has no verb, with the versions each was checked on; all optional, each
-// absence has a clear consequence.
+// cAbi is libtorch's C interface, stable by promise. Mangled C++ symbols are used only where the C interface
+// has no verb, each with the versions it was checked on; all are optional.
 
 export const cAbi = {
   abiVersion: { name: "aoti_torch_abi_version", parameters: [], result: "u64" },
@@ -57,7 +53,6 @@ export const cAbi = {
   gradMode: { name: "aoti_torch_grad_mode_is_enabled", parameters: [], result: "bool" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** From libtorch 2.13 on: the error's text, and boxes for optional values. */
 export const sinceAbi213 = {
   errorText: {
     name: "torch_exception_get_what_without_backtrace",
@@ -100,7 +95,7 @@ export const mangledTorch = {
     result: "void",
     optional: true,
   },
-  /** torch::cuda::manual_seed: in every build, and of use where there is a GPU. */
+  /** torch::cuda::manual_seed: in every build, and useful with a GPU. */
   seedCudaGenerator: {
     name: "_ZN5torch4cuda11manual_seedEm",
     parameters: ["u64"],
@@ -186,8 +181,9 @@ export const mangledTorch = {
     result: "void",
     optional: true,
   },
-  // at::_ops::add_Tensor::call(Tensor const&, Tensor const&, Scalar const&): the one unboxed op we call, because the
-  // C interface has only subtract, whose backward costs two more passes. What could be refused is checked before: see make.ts.
+  // at::_ops::add_Tensor::call(Tensor const&, Tensor const&, Scalar const&) is the one unboxed op we call,
+  // because the C interface has only subtract, whose backward costs two more passes. make.ts checks
+  // beforehand what could be refused.
   addUnboxed: {
     name: "_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE",
     parameters: ["u64", "u64", "u64", "pointer"],
@@ -196,7 +192,9 @@ export const mangledTorch = {
   },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** C++ symbols of libc10.so. Seen in 2.10.0 and 2.15.0. Without it no gradient can be read: an error at start. */
+/**
+ * C++ symbols of libc10.so. Seen in 2.10.0 and 2.15.0. Without it no gradient can be read: an error at start.
+ */
 export const mangledC10 = {
   gradSlot: {
     name: "_ZN3c1010TensorImpl12mutable_gradEv",
@@ -224,13 +222,12 @@ export const libstdcpp = {
   operatorNew: { name: "_Znwm", parameters: ["usize"], result: "u64" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-// libtorch before 2.13 hands no error text back: it prints text and backtrace to descriptor 2. Here we own the
-// descriptor during each native call and read the text when a call fails.
+// libtorch before 2.13 prints its error text and backtrace to descriptor 2. We own the descriptor during each
+// native call and read the text when a call fails.
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Calls that libtorch may refuse. */
 const refusable = [
   "call",
   "subtract",
@@ -242,7 +239,7 @@ const refusable = [
   "requireGrad",
 ] as const;
 
-/** Wraps what can fail so that descriptor 2 is a memory file while libtorch runs. Costs two system calls an op. */
+/** Makes descriptor 2 a memory file while libtorch runs. Costs two system calls an op. */
 export function catchNativeErrors(): void {
   const real = native.dup(2);
   const file = native.memfd(encoder.encode("libtorch-errors\0"), 1);
@@ -273,7 +270,10 @@ export function catchNativeErrors(): void {
   addEventListener("unload", () => passOn(readNew()));
 }
 
-/** The printed form is "[E... file:line] Exception in aoti_torch: REASON", then "Exception raised from ..." and frames. */
+/**
+ * The printed form is "[E... file:line] Exception in aoti_torch: REASON", then "Exception raised from ..."
+ * and frames.
+ */
 function takeReason(text: string): { before: string; reason: string } {
   const mark = "Exception in aoti_torch:";
   const start = text.lastIndexOf(mark);
@@ -284,14 +284,12 @@ function takeReason(text: string): { before: string; reason: string } {
   };
 }
 
-/** Text of libtorch that is no error (its warnings) goes where it was meant to go. */
 function passOn(text: string): void {
   if (text !== "") Deno.stderr.writeSync(encoder.encode(text));
 }
 
 let opened: Libtorch | undefined;
 
-/** The libtorch in use. */
 export function openedLibtorch(): Libtorch {
   if (!opened) throw new Error("internal: libtorch is used before it was opened.");
   return opened;
@@ -331,8 +329,8 @@ export function openLibtorch(lib: Libtorch): void {
 const M_TRIM_THRESHOLD = -1, M_MMAP_THRESHOLD = -3, M_MMAP_MAX = -4;
 
 /**
- * A training step frees and takes the same large buffers again and again. By default glibc gives each back to the
- * kernel, which clears its pages anew: 10% of a resnet18 step on two cores. These limits keep them.
+ * A training step frees and takes the same large buffers again and again. By default glibc gives each back to
+ * the kernel, which clears its pages anew: 10% of a resnet18 step on two cores. These limits keep them.
  */
 function keepFreedMemory(): void {
   native.mallopt?.(M_MMAP_THRESHOLD, 32 << 20); // the most glibc takes
@@ -340,8 +338,8 @@ function keepFreedMemory(): void {
 }
 
 /**
- * The same of buffers of any size: glibc asks the kernel anew for each that is larger than 32 MiB, and a convnet on images
- * of 160 x 160 spends half its time with that. What is kept lies in pieces, so the process grows, by up to a third.
+ * Keeps buffers of any size: glibc asks the kernel anew for each that is larger than 32 MiB, and a convnet on
+ * images of 160 x 160 spends half its time with that. The process grows by fragmentation, by up to a third.
  */
 export function keepAllFreedMemory(): void {
   native.mallopt?.(M_MMAP_MAX, 0);
@@ -358,7 +356,6 @@ function allocateBox(at: Deno.PointerValue): number {
 const boxAddress = new BigUint64Array(new ArrayBuffer(8));
 const boxAddressAt = Deno.UnsafePointer.of(boxAddress);
 
-/** A mangled symbol that this libtorch may lack: the sentence says what is lost. */
 export function need<K extends keyof typeof native>(
   symbol: K,
   purpose: string,

@@ -1,7 +1,3 @@
-// The machine's own libraries, read without libtorch: the C library's version, NVIDIA's driver, and the state of
-// its GPUs (NVML).
-
-/** "2.36"; null where the C library is not glibc. */
 export function glibcVersion(): string | null {
   return ask("libc.so.6", { gnu_get_libc_version: { parameters: [], result: "pointer" } }, (libc) => {
     const text = libc.gnu_get_libc_version();
@@ -9,7 +5,7 @@ export function glibcVersion(): string | null {
   });
 }
 
-/** The newest CUDA that the driver serves, "13.2"; null where there is no driver to ask. */
+/** The newest CUDA that the driver serves, "13.2"; null without a driver. */
 export function driversCuda(): string | null {
   const symbols = { cuDriverGetVersion: { parameters: ["buffer"], result: "i32" } } as const;
   return ask("libcuda.so.1", symbols, (cu) => {
@@ -36,8 +32,7 @@ function ask<I extends Deno.ForeignLibraryInterface, R>(
   }
 }
 
-// NVIDIA's management library reports of one GPU its load, memory, power, temperature, clocks, and why it is slowed
-// down. For any thread; where there is no library, or it does not know the GPU, there is nothing.
+// NVML works from any thread; without the library or the GPU there is no reading.
 
 export interface GpuState {
   readonly gpu_percent?: number;
@@ -70,7 +65,10 @@ const verbs = {
 
 const ON_DIE = 0, SM = 1, MEMORY = 2;
 
-/** Bits of nvmlClocksThrottleReasons that mean less speed than the GPU has: not idleness, not clocks that were asked for. */
+/**
+ * Bits of nvmlClocksThrottleReasons that mean less speed than the GPU has; neither idleness nor the user's
+ * own clocks count.
+ */
 const REASONS: readonly (readonly [bit: bigint, name: string])[] = [
   [0x4n, "power cap"],
   [0x8n, "hardware slowdown"],
@@ -80,7 +78,7 @@ const REASONS: readonly (readonly [bit: bigint, name: string])[] = [
   [0x80n, "power brake"],
 ];
 
-/** `uuid` as CUDA names it: "GPU-8f6f...". */
+/** `uuid` has CUDA's form: "GPU-8f6f...". */
 export function openNvml(uuid: string, path = "libnvidia-ml.so.1"): Nvml | null {
   let library;
   try {
@@ -98,7 +96,6 @@ export function openNvml(uuid: string, path = "libnvidia-ml.so.1"): Nvml | null 
     return null;
   }
   const gpu = longs[0];
-  /** A number that a driver of this kind does not tell is left out. */
   const ifGood = <T>(code: number, value: () => T): T | undefined => code === 0 ? value() : undefined;
   const word = (code: number) => ifGood(code, () => words[0]);
   return {

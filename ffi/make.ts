@@ -1,5 +1,3 @@
-// Makes tensors and reads and writes their values: from numbers, from bytes, on a device, and in large pages where a
-// tensor lives as long as the run.
 import { check, native, out, outAt, outI32, outI64 } from "./abi.ts";
 import { type DType, dtypeCode } from "./dtype.ts";
 import { NativeError } from "./errors.ts";
@@ -9,24 +7,24 @@ import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
 
 /** Options of a new tensor. */
 export interface Options {
-  /** f32 unless told. */
+  /** f32 by default. */
   dtype?: DType;
-  /** The CPU unless told. */
+  /** The CPU by default. */
   device?: Device;
   /** Page-locked host memory: a copy to a GPU from it runs beside the computation. */
   pinned?: boolean;
 }
 
-/** A tensor of zeros of this shape, f32 on the CPU unless told. */
+/** A tensor of zeros of this shape, f32 on the CPU by default. */
 export const zeros = (shape: readonly number[], o: Options = {}): Tensor =>
   zerosOp(shape, o.dtype ?? "f32", null, o.device ?? "cpu", o.pinned ? true : null);
-/** A tensor of ones of this shape, f32 on the CPU unless told. */
+/** A tensor of ones of this shape, f32 on the CPU by default. */
 export const ones = (shape: readonly number[], o: Options = {}): Tensor =>
   onesOp(shape, o.dtype ?? "f32", null, o.device ?? "cpu", o.pinned ? true : null);
 export const uninitialised = (shape: readonly number[], o: Options = {}): Tensor =>
   empty(shape, o.dtype ?? "f32", null, o.device ?? "cpu", o.pinned ? true : null);
 
-/** Typed arrays that a tensor is made of; each gives its own data type. */
+/** Typed arrays for a new tensor; each gives its own data type. */
 export type Numbers =
   | Float32Array
   | Float64Array
@@ -55,7 +53,7 @@ const dtypeOfArray = new Map<unknown, DType>([
 /** Numbers in rows, and rows in rows: [[1, 2], [3, 4]]. */
 export type Nested = readonly (number | Nested)[];
 
-/** A tensor with these numbers, copied. Plain arrays become f32, nested ones with their shape, unless told. */
+/** A tensor with these numbers, copied. By default plain arrays become f32, nested ones with their shape. */
 export function tensor(values: Numbers | Nested, shape?: readonly number[] | null, o: Options = {}): Tensor {
   const rows = Array.isArray(values) ? shapeOf(values) : null;
   const typed = rows ? Float32Array.from((values as number[]).flat(Infinity) as number[]) : values as Numbers;
@@ -124,19 +122,21 @@ export function borrowBytes(t: Tensor): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(at, t.byteLength));
 }
 
-/** Where a contiguous CPU tensor's memory is, for another thread; keep the tensor for as long as that uses it. */
+/** The memory of a contiguous CPU tensor, for another thread; keep the tensor for as long as that uses it. */
 export function memoryBlockOf(t: Tensor): MemoryBlock {
   if (!t.contiguous || t.device !== "cpu") throw new Error(`internal: placeOf ${describe(t)}.`);
   return { address: address(t), bytes: t.byteLength };
 }
 
-/** Where a contiguous tensor's memory is, on the device that it is on; keep the tensor for as long as that is used. */
+/**
+ * The memory of a contiguous tensor on its own device; keep the tensor for as long as the address is used.
+ */
 export function addressOf(t: Tensor): bigint {
   if (!t.contiguous) throw new Error(`internal: addressOf ${describe(t)}.`);
   return address(t);
 }
 
-/** Memory that is not libtorch's own, as f32 in one dimension; it must be there for as long as the tensor is used. */
+/** Wraps memory that is not libtorch's own, as f32 in one dimension; it must outlive the tensor. */
 export function tensorAt(address: bigint, elements: number): Tensor {
   const sizes = BigInt64Array.of(BigInt(elements)), strides = BigInt64Array.of(1n);
   check(native.fromMemory(address, 1n, sizes, strides, 0n, dtypeCode("f32"), 0, 0, outAt), "fromMemory");
@@ -175,8 +175,9 @@ const MANY = 1n << 18n;
 export function add(a: Tensor, b: Tensor): Tensor {
   const ha = alive(a, "add"), hb = alive(b, "add");
   if (native.addUnboxed && plainOperands(ha, hb)) {
-    // Equal shapes and types on the host, and room for the result: nothing can be refused, so no C++ exception can cross
-    // this call, which would end the process. The result is written into a fresh handle, a C++ object of one pointer.
+    // Equal shapes and types on the host, and room for the result: nothing can be refused, so no C++
+    // exception can cross this call, which would end the process. The result is written into a fresh handle,
+    // a C++ object of one pointer.
     native.numel(ha, outAt);
     if (outI64[0] > MANY) emptyLike(a).free();
     const handle = native.operatorNew(8n);
@@ -203,7 +204,7 @@ function whole(handle: bigint): boolean {
   return outI32[0] <= LAST_WHOLE || outI32[0] === BOOL;
 }
 
-/** a + factor * b of whole numbers, whose factor libtorch takes no fraction for, not even 1.0. */
+/** libtorch takes only a whole factor for whole numbers, not even 1.0. */
 function addWhole(a: Tensor, b: Tensor, factor: number): Tensor {
   return scope(() => {
     const { shape, dtype } = mul(a, b); // as they stretch, in the type that holds both
@@ -239,10 +240,10 @@ function plainOperands(a: bigint, b: bigint): boolean {
 
 const constants = new Map<string, Tensor>();
 
-/** Numbers that change from step to step would fill memory: what comes after so many others is its scope's. */
+/** Numbers that change from step to step would fill memory: later ones belong to their scope. */
 const CONSTANTS = 4096;
 
-/** A 0-dim constant, made once per value, data type and device, never freed: for ops that want a tensor. */
+/** A 0-dim constant for ops that want a tensor, made once per value, data type and device, never freed. */
 export function constant(value: number, dtype: DType = "f32", device: Device = "cpu"): Tensor {
   const key = `${value} ${dtype} ${device}`;
   let made = constants.get(key);
@@ -257,8 +258,8 @@ export function constant(value: number, dtype: DType = "f32", device: Device = "
 export const scale = (x: Tensor, factor: number): Tensor =>
   mul(x, constant(factor, x.dtype === "f64" ? "f64" : "f32", x.device));
 
-// Tensors that stay as long as the run and are gone through at every step: in large pages, where the machine has
-// some. Their first write takes a third of the time, because a page is given out for 2 MiB and not for 4 KiB.
+// Tensors that live as long as the run are in large pages, where the machine has some. Their first write
+// takes a third of the time, because a page is given out for 2 MiB and not for 4 KiB.
 
 /** Below this a large page would be mostly empty. */
 const LARGE = 8 << 20;

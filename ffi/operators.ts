@@ -1,5 +1,5 @@
-// Operators that are known only at run time, by their name in a graph. The schema comes from the registry of the
-// libtorch that is loaded, and ops with Scalar arguments are called in one of several exact forms.
+// Operators that are known only at run time, by their name in a graph. The schema comes from the loaded
+// libtorch, so a call can never put more or fewer arguments on the stack than it takes off.
 import * as ops from "./ops.ts";
 import { LibraryError, NativeError } from "./errors.ts";
 import { openedLibtorch } from "./library.ts";
@@ -25,8 +25,6 @@ import { parseSchema, type Schema } from "./schema.ts";
 import { type Device, scope, type Tensor } from "./tensor.ts";
 import { compile } from "./aten.ts";
 
-// The registry of operators of the libtorch that is loaded.
-
 // std::string: address, length, and 16 bytes of its own. c10::OperatorName: two of them.
 const STRING_WORDS = 4;
 const word = { struct: ["u64", "u64", "u64", "u64"] } as const;
@@ -38,14 +36,16 @@ const symbols = {
     result: "pointer",
     optional: true,
   },
-  /** Gives std::optional<OperatorHandle>: the operator's entry, its place in a list, and whether there is one. */
+  /**
+   * Gives std::optional<OperatorHandle>: the operator's entry, its place in a list, and whether there is one.
+   */
   findSchema: {
     name: "_ZN3c1010Dispatcher10findSchemaERKNS_12OperatorNameE",
     parameters: ["pointer", "buffer"],
     result: { struct: ["u64", "u64", "u64"] },
     optional: true,
   },
-  /** Gives a std::string that tells of the entry, its schema in the second line. */
+  /** Gives a std::string that describes the entry, its schema in the second line. */
   dumpState: {
     name: "_ZNK3c104impl13OperatorEntry9dumpStateB5cxx11Ev",
     parameters: ["u64"],
@@ -96,13 +96,7 @@ function words(bytes: Uint8Array): BigUint64Array {
   return new BigUint64Array(bytes.slice().buffer);
 }
 
-// Ops with Scalar arguments, the one type that the stack does not carry: by their C++ functions (guarded.ts), or,
-// where those can't be called, by equivalents: the same op with a 0-dim tensor, or another that libtorch itself
-// reduces it to.
-
 export { Num, numberLike } from "./scalar.ts";
-
-// ---- sums --------------------------------------------------------------------------------------------------
 
 const ADD = "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor";
 
@@ -120,13 +114,11 @@ function difference(a: Operand, b: Operand, alpha?: Num): Tensor {
   return exact(x, y, new Num(-raw(alpha, 1), "int")) as Tensor; // of integers a floating factor is refused
 }
 
-/** Written to what was there, as PyTorch does; where that can't be promised, by way of a copy. */
+/** Writes to the tensor itself, as PyTorch does; where that can't be promised, by way of a copy. */
 function sumInto(a: Tensor, b: Operand, alpha?: Num): Tensor {
   const y = isNum(b) ? numberLike(b, a) : b;
   return addInto(a, y, alpha) ?? scope(() => (ops.copy_(a, sum(a, y, alpha)), a));
 }
-
-// ---- tensors from numbers ----------------------------------------------------------------------------------
 
 type Places = [dtype?: DType | null, layout?: null, device?: Device | null, pinned?: boolean | null];
 
@@ -168,8 +160,6 @@ function placed(values: Float64Array<ArrayBuffer>, dtype: DType, device: Device)
   });
 }
 
-// ---- the table ---------------------------------------------------------------------------------------------
-
 const binary = (name: string, tail = "") => {
   const text = `${name}.Tensor${tail ? "_mode" : ""}(Tensor self, Tensor other${tail}) -> Tensor`;
   return (a: Operand, b: Operand, ...rest: unknown[]) => other(text)(...pair(a, b), ...rest);
@@ -198,7 +188,7 @@ const maskedInto = (x: Tensor, mask: Tensor, n: Operand) =>
     beside(n, x),
   );
 
-/** With the place of each row written out for all of its numbers: they are added up in the same order. */
+/** Writes out the place of each row for all of its numbers: they are added up in the same order. */
 const indexAdd = (text: string) => (x: Tensor, dim: number, index: Tensor, source: Tensor, alpha?: Num) => {
   const at = dim < 0 ? dim + x.shape.length : dim;
   const places = ops.expand(
@@ -229,7 +219,7 @@ const bits = [
 ];
 const logic = ["floor_divide", "atan2", "maximum", "minimum", "logical_and", "logical_or"];
 
-/** By libtorch's names; arguments in the schema's order, undefined where the schema's default is meant. */
+/** The keys are libtorch's names; arguments are in the schema's order, undefined for the default. */
 const table: Readonly<Record<string, ScalarOp>> = {
   ...normsAndSpreads,
   ...composed,
@@ -315,16 +305,13 @@ const table: Readonly<Record<string, ScalarOp>> = {
     ),
 };
 
-// ---- which of them ----------------------------------------------------------------------------------------
-
 export interface Forms {
-  /** Takes what the schema says, with Num for Scalar; null where the dispatcher takes it, too, or nothing does. */
+  /** Takes Num for Scalar; null where the dispatcher takes it, too, or nothing does. */
   readonly call: ScalarOp | null;
-  /** The same with a number in place of a tensor; null where a 0-dim tensor stands for it. */
+  /** Takes a number in place of a tensor; null where a 0-dim tensor stands for it. */
   readonly numbers: ScalarOp | null;
 }
 
-/** How an op with Scalar arguments, or with a number in place of a tensor, is called. */
 function formsOf(schema: Schema): Forms {
   const key = schema.overload === "" ? schema.name : `${schema.name}.${schema.overload}`;
   const listed = Object.hasOwn(table, key) ? table[key] : null;
@@ -338,8 +325,8 @@ function formsOf(schema: Schema): Forms {
 }
 
 /**
- * Masks are filled with the least number of a type (torch.finfo), which was f32's when the graph was made: in mixed precision
- * it is the least number of the half that it goes into, which PyTorch would have asked for.
+ * Masks are filled with the least number of a type (torch.finfo), which was f32's when the graph was made: in
+ * mixed precision it is the least number of the half that it goes into, which PyTorch would have taken.
  */
 function withinType(call: ScalarOp): ScalarOp {
   return (x: Tensor, mask: Tensor, n: Num) => {
@@ -351,7 +338,7 @@ function withinType(call: ScalarOp): ScalarOp {
 const MOST_F32 = 2 ** 128 - 2 ** 104;
 const MOST: Readonly<Record<string, number>> = { bf16: 2 ** 128 - 2 ** 120, f16: 65504 };
 
-/** An op in place from the one that makes something new: its result is written to what was there. */
+/** Makes an op in place: the result of the plain op is written to its first argument. */
 function byCopy(schema: Schema): Into | null {
   const { args, returns, name, overload } = schema;
   if (returns.length !== 1 || returns[0].argument !== 0 || args[0].list) return null;
@@ -362,11 +349,10 @@ function byCopy(schema: Schema): Into | null {
   return (x, ...rest) => scope(() => (ops.copy_(x, plain(ops.clone(x), ...rest) as Tensor), x));
 }
 
-/** "pow_" -> "pow", "__iand__" -> "__and__". */
 const siblingOf = (name: string): string =>
   name.startsWith("__i") ? name.replace("__i", "__") : name.replace(/_$/, "");
 
-/** As PyTorch takes it: the overload for a Scalar. It says of the number that it has no type of its own. */
+/** PyTorch takes the overload for a Scalar, whose number has no type of its own. */
 function numberForm({ name, overload, args }: Schema, listed: ScalarOp | null): ScalarOp | null {
   if (!overload.startsWith("Tensor") || args[1]?.base !== "Tensor" || args[0].memory === "written") {
     return listed;
@@ -380,7 +366,6 @@ function numberForm({ name, overload, args }: Schema, listed: ScalarOp | null): 
   };
 }
 
-/** Another op of the registry, in the way that it is called here. */
 function byName(name: string): ScalarOp {
   return formsOf(parseSchema(schemaText(`aten::${name}`, "")!.slice("aten::".length))).call!;
 }
@@ -400,17 +385,10 @@ function exactNamed(name: string, overload: string, like?: Schema): ScalarOp | n
   return like && same(parseSchema(text)) !== same(like) ? null : exactly(text);
 }
 
-// Ops that are known only at run time, by their name in a graph: the schema comes from the libtorch that is loaded,
-// so a call can never put more or fewer arguments on the stack than this library takes off.
-
-/** An op of the loaded libtorch, as its schema says it. */
 export interface Operator {
   readonly schema: Schema;
-  /** Takes all arguments in the schema's order; undefined stands for the default. Null where this program has no way to call it. */
   readonly call: ((...args: unknown[]) => unknown) | null;
-  /** The same with a number (Num) in place of a tensor; null where a 0-dim tensor must stand for it. */
   readonly numbers: ((...args: unknown[]) => unknown) | null;
-  /** Why `call` is null. */
   readonly reason: string;
 }
 

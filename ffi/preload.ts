@@ -1,23 +1,20 @@
-// Loads a library early and visible to those it loads itself, libtorch in a thread of the system's. How long
-// libgomp's threads spin is settled just before, because libtorch reads it once.
 import type { Libtorch } from "./libraries/find.ts";
 
-// How long libgomp's threads spin between parallel loops before they sleep: long on cores that are this process's
-// own, short where others compute on them too.
-
-/** Who computes on the cores: nobody else in a job or a cpuset of one's own, and on quiet ones; or it was set by hand. */
 export type Cores = "job" | "cpuset" | "quiet" | "busy" | "by hand";
 
 export interface Spin {
   readonly cores: Cores;
-  /** Turns of a loop of one pause instruction, 10 to 50 ns each; null where the user's own variables decide. */
+  /**
+   * Turns of a loop of one pause instruction, 10 to 50 ns each; null where the user's own variables decide.
+   */
   readonly turns: number | null;
 }
 
 /**
- * A thread that spins keeps its core from the one it waits for, where a neighbour has the other. Measured on two cores
- * with a GPT of 45 ms a step and a busy neighbour: 93 ms with 1,000 turns, 164 with 10,000, 321 with 30,000 and 1,835 with
- * libgomp's own 300,000, which PyTorch has. Without a neighbour 30,000 turns are 2 to 4% faster than 1,000, and as fast as more.
+ * A thread that spins keeps its core from the one it waits for, where a neighbour has the other. Measured on
+ * two cores with a GPT of 45 ms a step and a busy neighbour: 93 ms with 1,000 turns, 164 with 10,000, 321
+ * with 30,000 and 1,835 with libgomp's own 300,000, which PyTorch has. Without a neighbour 30,000 turns are 2
+ * to 4% faster than 1,000, and as fast as more.
  */
 const LONG = 30_000, SHORT = 1_000;
 
@@ -29,7 +26,10 @@ export interface CoresSeen {
   /** The cores that this process may use and those of the machine, as Linux lists them: "0-3,8". */
   readonly allowed: string;
   readonly online: string;
-  /** Threads of others that compute at this moment, one sample each call; NaN where the system does not tell. */
+  /**
+   * Other processes' threads that compute at this moment, one sample each call; NaN where the system has no
+   * count.
+   */
   readonly others: () => number;
 }
 
@@ -51,7 +51,6 @@ function mostlyAlone(others: () => number): boolean {
 
 let settled: Spin | undefined;
 
-/** Decides, once, and tells libgomp, which must not be loaded yet. Takes some 10 ms where the cores have to be watched. */
 export function settleSpin(): Spin {
   if (settled) return settled;
   settled = spinFor({
@@ -101,21 +100,17 @@ const FOUND: Readonly<Record<Cores, string>> = {
   "by hand": "as GOMP_SPINCOUNT or OMP_WAIT_POLICY says",
 };
 
-/** How threads wait for each other, and why so. */
 export const spinSentence = ({ cores, turns }: Spin): string =>
   `threads ${turns === null ? "wait" : cores === "busy" ? "spin briefly" : "spin"} between parallel loops: ${
     FOUND[cores]
   }`;
 
-// Opens a library so that what it loads itself sees its symbols; libtorch also in a thread of the system's. It is
-// there before most of this program is.
-
 const RTLD_LAZY = 1, RTLD_GLOBAL = 0x100;
 
 /**
- * Deno opens libraries for itself alone; plug-ins (MKL's kernels in conda's libtorch, the components of an older
- * Open MPI) want to see the symbols of the library they belong to. Opened this way first, they do. A failure shows in
- * the call after, with the loader's words.
+ * Deno opens libraries for itself alone; plug-ins (MKL's kernels in conda's libtorch, the components of an
+ * older Open MPI) need the symbols of the library they belong to. Opened this way first, they find them. The
+ * call after reports a failure, with the loader's words.
  */
 export function preload(path: string): void {
   const loader = Deno.dlopen("libdl.so.2", {
@@ -127,15 +122,15 @@ export function preload(path: string): void {
 
 export const mainOf = ({ dir }: Libtorch): string => `${dir}/libtorch_cpu.so`;
 
-/** Does what takes most of opening it beside what this thread does meanwhile; whether it opens, openLibtorch says. */
+/** Does most of the opening beside this thread's work; openLibtorch reports the result. */
 export async function loadBeside(lib: Libtorch): Promise<void> {
   settleSpin();
   await preloadBeside(mainOf(lib));
 }
 
 /**
- * The same in a thread of the system's, while this one goes on: libtorch's own start takes a quarter of a second. A
- * failure shows in the call after, here too.
+ * libtorch's own start takes a quarter of a second, in a thread of the system's. The call after reports a
+ * failure here too.
  */
 async function preloadBeside(path: string): Promise<void> {
   const loader = Deno.dlopen("libdl.so.2", {
@@ -145,7 +140,7 @@ async function preloadBeside(path: string): Promise<void> {
     strdup: { parameters: ["buffer"], result: "pointer" },
     free: { parameters: ["pointer"], result: "void" },
   });
-  // Not memory of JavaScript's: it may be moved or collected while the call is under way.
+  // JavaScript's own memory may be moved or collected while the call is under way.
   const name = libc.symbols.strdup(new TextEncoder().encode(path + "\0"));
   try {
     await loader.symbols.dlopen(name, RTLD_LAZY | RTLD_GLOBAL);

@@ -1,16 +1,11 @@
-// Replaces the native calls for a while: to time each op, to count the FLOPs of a forward pass, and to add up what it
-// keeps in memory.
+// Replaces the native calls for a while, which costs nothing before.
 import { native, out, outAt, outI64, stack } from "./abi.ts";
 import { dtypeBytes, dtypeName } from "./dtype.ts";
 import type { Tensor } from "./tensor.ts";
 
-// Times each native op while somebody wants to know: the call itself is replaced for that long, and costs nothing
-// before.
-
-/** Hears of each op: its name, beginning and end in milliseconds of `performance.now`. */
 export type OnOpTimed = (name: string, from: number, to: number) => void;
 
-/** Begins; what it gives ends it. On a GPU an op only queues its work: its time here is the host's. */
+/** The returned function ends it. On a GPU an op only queues its work: its time here is the host's. */
 export function timeOps(hear: OnOpTimed): () => void {
   const { call, itemF64, addUnboxed } = native;
   const names = new Map<Deno.PointerValue, string>();
@@ -34,10 +29,10 @@ export function timeOps(hear: OnOpTimed): () => void {
   return () => Object.assign(native, { call, itemF64, addUnboxed });
 }
 
-// Counts what a model computes forward: multiplications and additions of its products (linear, convolution,
-// attention), read from the arguments of the native calls of one pass, up to its backward.
-
-/** Watches the next forward pass; `done` hears how many operations it took, when its backward begins. */
+/**
+ * Counts multiplications and additions of the next forward pass's products (linear, convolution, attention);
+ * `done` gets the count when its backward begins.
+ */
 export function countFlops(done: (operations: number) => void): void {
   const { call } = native;
   const names = new Map<Deno.PointerValue, string>();
@@ -62,7 +57,7 @@ export function countFlops(done: (operations: number) => void): void {
   };
 }
 
-/** FLOPs by op, from the arguments on the stack; some need to know how many numbers come out. */
+/** FLOPs by op, from the arguments on the stack; some need the number of results. */
 const COUNTS: Readonly<Record<string, (() => number | ((made: number) => number)) | undefined>> = {
   linear: () => 2 * numelOf(stack[0]) * sizeOf(stack[1], 0),
   matmul: () => product(0, 1),
@@ -76,7 +71,6 @@ const COUNTS: Readonly<Record<string, (() => number | ((made: number) => number)
   conv_transpose1d: () => transposed(),
   conv_transpose2d: () => transposed(),
   conv_transpose3d: () => transposed(),
-  // Queries with keys, then weights with values; all of it, since few kernels make use of a mask.
   scaled_dot_product_attention: () =>
     2 * numelOf(stack[0]) * sizeOf(stack[1], -2) + 2 * numelOf(stack[0]) * sizeOf(stack[2], -2),
 };
@@ -84,13 +78,11 @@ const COUNTS: Readonly<Record<string, (() => number | ((made: number) => number)
 const product = (a: number, b: number): number =>
   2 * numelOf(stack[a]) * (dimOf(stack[b]) > 1 ? sizeOf(stack[b], -1) : 1);
 
-/** Each number that comes out is a sum over a filter. */
 function convolution(): (made: number) => number {
   const filter = numelOf(stack[1]) / sizeOf(stack[1], 0);
   return (made) => 2 * made * filter;
 }
 
-/** Each number that goes in is spread over a filter. */
 const transposed = (): number => 2 * numelOf(stack[0]) * numelOf(stack[1]) / sizeOf(stack[1], 0);
 
 function numelOf(handle: bigint): number {
@@ -109,16 +101,15 @@ function sizeOf(handle: bigint, dimension: number): number {
   return Number(outI64[0]);
 }
 
-// The cost of a forward pass: its operations, and the memory that autograd would keep of it for the backward pass,
-// read from the native calls and from where their results lie.
-
 export interface ForwardCost {
   readonly operations: number;
   /** Bytes kept for the backward pass, without parameters and without the input. */
   readonly kept: number;
 }
 
-/** Their gradient needs no argument's values: sums, copies, views; and those that need their result instead. */
+/**
+ * Their gradient needs no argument's values: sums, copies, views; and those that need their result instead.
+ */
 const NEEDS_NO_INPUT = new Set(
   ("add add_ sub sub_ neg sum mean cat stack pad view reshape flatten permute transpose t select narrow split chunk slice " +
     "squeeze unsqueeze expand contiguous clone to _to_copy detach alias unbind movedim roll flip dropout dropout_ " +
@@ -131,13 +122,12 @@ const NEEDS_RESULT = new Set(
   ("relu relu_ sigmoid sigmoid_ tanh tanh_ exp exp_ sqrt softmax log_softmax _softmax _log_softmax " +
     "scaled_dot_product_attention").split(" "),
 );
-/** Kept beside it, in bytes per number of the result: where a maximum was found; what was dropped, as GPUs keep it. */
+/** Bytes kept beside each number of the result: the place of a maximum; a dropout's mask, as GPUs keep it. */
 const BESIDE: Readonly<Record<string, number>> = { max_pool2d: 8, max_pool3d: 8, dropout: 1, dropout_: 1 };
 
-/** Ends a part of the pass, with what it hands on. */
 export type EndPart = (results: readonly Tensor[]) => void;
 
-/** Runs `body` and judges its native calls, part by part. No tensor is freed before the end: each place means one thing. */
+/** No tensor is freed before the end: each place means one thing. */
 export function forwardCost(body: (end: EndPart) => void): ForwardCost[] {
   const { call, newHandle, deleteTensor } = native;
   const parts: { operations: number; kept: number }[] = [{ operations: 0, kept: 0 }];
@@ -193,7 +183,7 @@ function namesOfOps(): (at: Deno.PointerValue) => string {
   };
 }
 
-/** Tensors that lie in one another are one piece of memory; it is kept whole if any of it is needed. */
+/** Tensors that overlap are one piece of memory; it is kept whole if any of it is needed. */
 function keptOf(
   made: ReadonlyMap<bigint, number>,
   needed: ReadonlySet<bigint>,

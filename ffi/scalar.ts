@@ -1,5 +1,5 @@
-// Numbers where ops take tensors: the 0-dim tensors that stand for them, and ops with Scalar arguments composed of
-// ops with tensors.
+// Numbers where ops take tensors: the 0-dim tensors that stand for them, and ops with Scalar arguments
+// composed of ops with tensors.
 import * as ops from "./ops.ts";
 import { compile } from "./aten.ts";
 import { type DType, isFloating } from "./dtype.ts";
@@ -8,12 +8,11 @@ import { add, constant, fill_, scale, sub, uninitialised } from "./make.ts";
 import { parseSchema } from "./schema.ts";
 import { type Device, scope, type Tensor } from "./tensor.ts";
 
-/** A number in a graph: whether it was written as 1 or as 1.0 decides the type of a result. */
+/** A number in a graph: written as 1 or as 1.0, it gives results of different types. */
 export class Num {
   constructor(
     readonly value: number,
     readonly kind: "int" | "float" | "bool",
-    /** Set for complex numbers. */
     readonly imaginary?: number,
   ) {}
   toString(): string {
@@ -29,8 +28,8 @@ export type Operand = Tensor | Num;
 export type ScalarOp = (...args: any[]) => unknown;
 
 /**
- * A 0-dim tensor that acts on a tensor's type as a Python number does: it leaves the result's type alone. It has 64 bits
- * where the tensor has dimensions, as PyTorch wraps numbers; of the tensor's own type where it has none.
+ * The result acts on a tensor's type as a Python number does: it leaves the type alone. It has 64 bits where
+ * the tensor has dimensions, as PyTorch wraps numbers, else the tensor's own type.
  */
 export function numberLike(n: Num, like: Tensor, device: Device = "cpu"): Tensor {
   if (n.imaginary !== undefined) {
@@ -48,16 +47,14 @@ function typeOfNumber({ kind }: Num, like: Tensor): DType {
   return like.shape.length === 0 ? of : numbers ? "f64" : "i64";
 }
 
-/** A number of JavaScript's, which has one kind: 2 is whole, and so is 2.0. */
+/** JavaScript has one kind of number: 2 is whole, and so is 2.0. */
 export const numberOf = (value: number): Num => new Num(value, Number.isInteger(value) ? "int" : "float");
 
-/** The tensor itself, or a 0-dim one for the number. */
 export const operand = (value: Tensor | number, like: Tensor): Tensor =>
   typeof value === "number" ? numberLike(numberOf(value), like) : value;
 
 export const isNum = (value: unknown): value is Num => value instanceof Num;
 
-/** A pair of operands, one of which may be a number. */
 export function pair(a: Operand, b: Operand): [Tensor, Tensor] {
   if (isNum(b)) {
     if (!isNum(a)) return [a, numberLike(b, a)];
@@ -66,7 +63,7 @@ export function pair(a: Operand, b: Operand): [Tensor, Tensor] {
   return isNum(a) ? [numberLike(a, b), b] : [a, b];
 }
 
-/** On the tensor's own device: for ops of three operands, which take no host number beside a GPU's tensors. */
+/** Ops of three operands take no host number beside a GPU's tensors. */
 export const beside = (value: Operand, like: Tensor): Tensor =>
   isNum(value) ? numberLike(value, like, like.device) : value;
 
@@ -75,20 +72,21 @@ export const raw = (n: Num | undefined | null, otherwise: number): number => n?.
 
 const cached = new Map<string, ScalarOp>();
 
-/** Another op of libtorch, by its schema. */
 export function other(text: string): ScalarOp {
   let made = cached.get(text);
   if (made === undefined) cached.set(text, made = compile(parseSchema(text), "aten"));
   return made;
 }
 
-// Ops with numbers, composed of ops with tensors: for a libtorch or a processor where their C++ functions can't be
-// called (guarded.ts). Their values and gradients are those of the ops themselves, but for the last bits.
+// These are for a libtorch or a processor where the ops' C++ functions can't be called (scalar_calls.ts).
+// Their values and gradients are those of the ops themselves, but for the last bits.
 
-/** A number of x's own type, on its device. */
 const number = (value: number, x: Tensor) => constant(value, x.dtype, x.device);
 
-/** exp(x) - 1 where x is below 0, and 0 elsewhere: what is not chosen later must not be infinite, or its gradient is NaN. */
+/**
+ * exp(x) - 1 where x is below 0, and 0 elsewhere: values that are not chosen later must not be infinite, or
+ * their gradient is NaN.
+ */
 const expm1Below = (x: Tensor) => ops.expm1(ops.clamp(x, null, number(0, x)));
 
 const elu = (x: Tensor, alpha?: Num, factor?: Num, inner?: Num): Tensor =>
@@ -104,7 +102,6 @@ const product =
   (x: Tensor, a: Tensor, b: Tensor, beta?: Num, alpha?: Num) =>
     scope(() => plus(scale(x, raw(beta, 1)), alpha, multiply(a, b)));
 
-/** By libtorch's names, as in scalar_ops. */
 export const composed: Readonly<Record<string, ScalarOp>> = {
   "pow.Tensor_Scalar": (x: Tensor, n: Num) => ops.pow(x, beside(n, x)),
   leaky_relu: (x: Tensor, slope?: Num) =>
@@ -144,17 +141,17 @@ export const composed: Readonly<Record<string, ScalarOp>> = {
   addmv: product((a, b) => other("mv(Tensor self, Tensor vec) -> Tensor")(a, b) as Tensor),
 };
 
-// Norms of any order and spreads with any correction.
-
 type Dims = readonly number[] | null | undefined;
 
-/** How many numbers one result is made of. */
 const countIn = ({ shape }: Tensor, dims: Dims): number =>
   dims && dims.length > 0
     ? dims.reduce((product, dim) => product * shape.at(dim)!, 1)
     : shape.reduce((product, side) => product * side, 1);
 
-/** Corrections of 0 and 1 are libtorch's own; for another the variance over n is stretched: the same but for rounding. */
+/**
+ * Corrections of 0 and 1 are libtorch's own; for another the variance over n is stretched: the same but for
+ * rounding.
+ */
 const spread = (name: "var" | "std" | "var_mean" | "std_mean"): ScalarOp => {
   const result = name.includes("_mean") ? "(Tensor, Tensor)" : "Tensor";
   const text = `${name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> ${result}`;
@@ -171,7 +168,10 @@ const spread = (name: "var" | "std" | "var_mean" | "std_mean"): ScalarOp => {
 /** The order goes in as None, which stands for 2. */
 const NORM =
   "linalg_norm(Tensor self, int? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
-/** A distance takes its order as a plain float, and that from zero is the norm. It goes along the last dimension. */
+/**
+ * A distance takes its order as a plain float, and the distance from zero is the norm. It goes along the last
+ * dimension.
+ */
 const DISTANCE =
   "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor";
 
@@ -197,7 +197,7 @@ function vectorNorm(
   });
 }
 
-/** A norm of matrices, as libtorch makes it: of its singular values, or of the norms of its columns or rows. */
+/** libtorch's norm of a matrix is that of its singular values, or of the norms of its columns or rows. */
 function matrixNorm(
   x: Tensor,
   ord: Num,
@@ -236,7 +236,6 @@ function linalgNorm(
   return over.length === 1 ? vectorNorm(x, ord, over, keep, dtype) : matrixNorm(x, ord, over, keep, dtype);
 }
 
-/** By libtorch's names, as in scalar_ops. */
 export const normsAndSpreads: Readonly<Record<string, ScalarOp>> = {
   "var.correction": spread("var"),
   "std.correction": spread("std"),
@@ -253,12 +252,8 @@ export const normsAndSpreads: Readonly<Record<string, ScalarOp>> = {
   dist: (a: Tensor, b: Tensor, p?: Num) => scope(() => vectorNorm(sub(a, b), p)),
 };
 
-// Further ops with Scalar arguments, by their tensor forms.
-
-/** A constant of the tensor's own type, for ops that take no other. */
 const same = (n: Num, x: Tensor) => constant(n.value, x.dtype, x.device);
 
-/** A form that takes two tensors, for one and a number. */
 const paired = (text: string) => (a: Operand, b: Operand, ...rest: unknown[]) =>
   other(text)(...pair(a, b), ...rest);
 
@@ -289,7 +284,6 @@ function gradient(x: Tensor, spacing: readonly number[], dims: readonly number[]
 const every = (x: Tensor, dim: number | null | undefined): number[] =>
   dim === null || dim === undefined ? x.shape.map((_, i) => i) : [dim];
 
-/** By libtorch's names, as in scalar_ops. */
 export const moreScalars: Readonly<Record<string, ScalarOp>> = {
   "lerp.Scalar": (x: Tensor, end: Tensor, n: Num) => other(`lerp.Tensor${LERP}`)(x, end, same(n, x)),
   "lerp_.Scalar": (x: Tensor, end: Tensor, n: Num) =>

@@ -1,6 +1,6 @@
-// Calls the C++ functions at::_ops::NAME::call of ops with Scalar arguments, which the dispatcher's stack does not
-// carry. What they throw must not cross into this program, so each call is guarded or its arguments are checked
-// first.
+// Calls the C++ functions at::_ops::NAME::call of ops with Scalar arguments, which the dispatcher's stack
+// does not carry. Their exceptions must not cross into this program, so each call is guarded or its arguments
+// are checked first.
 import type { Argument, Schema } from "./schema.ts";
 import { errorText, native, out, outAt } from "./abi.ts";
 import { fail, freed } from "./aten.ts";
@@ -11,10 +11,10 @@ import { describe, Tensor } from "./tensor.ts";
 import { NativeError } from "./errors.ts";
 import { emptyLike } from "./ops.ts";
 
-// The linker's name of an op's C++ function, at::_ops::NAME_OVERLOAD::call, from its schema: the Itanium C++ ABI's
-// names, in which what was named before is a number.
+// The linker's name of an op's C++ function follows from its schema by the Itanium C++ ABI, in which a
+// repeated name is a number.
 
-/** "_ZN2at4_ops11mul_Scalar4call...", or null where an argument has a type that is not known here. */
+/** "_ZN2at4_ops11mul_Scalar4call...", or null for an unknown type. */
 export function callSymbol(schema: Schema): string | null {
   const struct = schema.overload === "" ? schema.name : `${schema.name}_${schema.overload}`;
   const names = new Names();
@@ -27,7 +27,6 @@ export function callSymbol(schema: Schema): string | null {
 class Names {
   readonly #seen: string[] = [];
 
-  /** Returns the number of what was named before: S_, S0_, S1_ ... */
   once(key: string, spell: () => string): string {
     const at = this.#seen.indexOf(key);
     if (at >= 0) return at === 0 ? "S_" : `S${(at - 1).toString(36).toUpperCase()}_`;
@@ -36,14 +35,12 @@ class Names {
     return text;
   }
 
-  /** Scopes, from the outermost one: "2at4_ops". */
   nested(scopes: readonly string[]): string {
     if (scopes.length === 0) return "";
     const last = scopes.at(-1)!;
     return this.once(scopes.join("::"), () => `${this.nested(scopes.slice(0, -1))}${last.length}${last}`);
   }
 
-  /** A class in a namespace, with what it is a template of. */
   class(scope: string, name: string, parameter?: () => string, of = ""): string {
     const whole = `${scope}::${name}${parameter ? `<${of}>` : ""}`;
     return this.once(whole, () => {
@@ -110,14 +107,12 @@ function typeOf(a: Argument, names: Names): string | null {
   return optional ? names.optional(`${base}${symbolic}`, inner) : inner();
 }
 
-// Ops with Scalar arguments, the one type that the dispatcher's stack does not carry, by their C++ functions
-// at::_ops::NAME::call. What they throw must not cross into this program, which would end it: so they are called by
-// the one verb of the C interface that calls a virtual function and catches what comes out of it. That verb hands its
-// registers on as they are, which is read from its code before it is trusted.
+// One verb of the C interface calls a virtual function and catches its exceptions, so the ops are called
+// through it. That verb hands its registers on as they are; its machine code is checked before it is trusted.
 
 type Call = (...args: unknown[]) => unknown;
 
-/** How such an op is called, or null where its arguments don't fit into registers or this machine has no way. */
+/** Null where the arguments don't fit into registers or this machine has no way. */
 export function guardedCall(schema: Schema): Call | null {
   if (!guards()) return null;
   const words = wordsOf(schema);
@@ -126,8 +121,6 @@ export function guardedCall(schema: Schema): Call | null {
   const target = symbol === null ? 0n : addressOf(symbol);
   return target === 0n ? null : compile(schema, words, target);
 }
-
-// ---- which arguments go into which registers (System V, x86-64) ------------------------------------------------
 
 /** The first integer register holds the place of the result. */
 const INTEGERS = 5, FLOATS = 8;
@@ -161,23 +154,20 @@ function wordsOf({ args, returns }: Schema): Word[] | null {
 
 const KNOWN = new Set(["Tensor", "Scalar", "int", "bool", "float", "ScalarType", "Generator"]);
 
-// ---- the verb -----------------------------------------------------------------------------------------------
-
 const VERB = "aoti_torch_proxy_executor_call_function";
 /**
- * Pushes, maybe a frame pointer, room on the stack, "is it null?", then at once the call of the third virtual function: no
- * register that carries an argument is touched.
+ * Pushes, maybe a frame pointer, room on the stack, "is it null?", then at once the call of the third virtual
+ * function: no register that carries an argument is touched.
  */
 const CODE = new RegExp(
   "^(f30f1efa)?(5[0-7]|415[0-7]|4889e5)*(4883ec..|4881ec.{8})4885ff(74..|0f84.{8})488b07ff5010",
 );
 
-/** Takes a verb's first bytes as hexadecimal digits and recognises the machine code that hands its arguments on. */
 export const handsOn = (code: string): boolean => CODE.test(code);
 
 let known: boolean | undefined;
 
-/** False on other machines than x86-64, and where the verb's code is not what is known. */
+/** False on other machines than x86-64, and where the verb's code is unknown. */
 function guards(): boolean {
   if (known !== undefined) return known;
   const at = Deno.build.arch === "x86_64" ? Deno.UnsafePointer.create(addressOf(VERB)) : null;
@@ -189,7 +179,6 @@ type Verb = (...args: (bigint | number)[]) => number;
 
 let verbs: Map<string, Verb> | undefined;
 
-/** The verb with these registers behind the object's: w for a word, d for a double. */
 function bound(pattern: string): Verb {
   verbs ??= bind(Array.from({ length: INTEGERS }, (_, i) => "w".repeat(i + 1)));
   if (!verbs.has(pattern)) verbs.set(pattern, bind([pattern]).get(pattern)!);
@@ -227,14 +216,17 @@ function finder(): (name: string) => bigint {
   return (name) => loader.dlsym(library, encode(name));
 }
 
-// ---- memory that calls share, since one runs at a time: outside of the heap, which moves ---------------------------------------------------------
+// Calls share this memory, since one runs at a time. It is outside of the heap, which moves.
 
-/** An object of that class, as far as it is looked at: the address of its functions. The result is put in its place. */
+/**
+ * The verb looks only at the object's first word, the address of its functions. The result is put in its
+ * place.
+ */
 const object = new BigUint64Array(new ArrayBuffer(32));
 const objectAt = Deno.UnsafePointer.of(object);
 const objectAddress = Deno.UnsafePointer.value(objectAt);
 
-/** c10::Scalar: a tag, and the value 16 bytes on. As an optional: a flag behind it. */
+/** c10::Scalar is a tag, and the value 16 bytes on. An optional has a flag behind it. */
 const SCALAR_WORDS = 6;
 const scalars = new BigInt64Array(new ArrayBuffer(8 * SCALAR_WORDS * INTEGERS));
 const tags = new Int32Array(scalars.buffer), doubles = new Float64Array(scalars.buffer);
@@ -288,15 +280,12 @@ function putSizes(slot: number, values: readonly number[]): bigint {
   return sizesAddresses[slot];
 }
 
-/** The place of the k-th result as a tensor of its own. */
 function take(k: number): Tensor {
   const handle = native.operatorNew(8n);
   word[0] = object[k];
   native.copyOut(handle, wordAt, 8n);
   return new Tensor(handle);
 }
-
-// ---- the source of one op ---------------------------------------------------------------------------------------
 
 const runtime = {
   object,
@@ -313,7 +302,7 @@ const runtime = {
 };
 
 function compile(schema: Schema, words: readonly Word[], target: bigint): Call {
-  // The class's functions, of which the third is called.
+  // The verb calls the third of the class's functions.
   const functions = new BigUint64Array(new ArrayBuffer(24));
   functions[2] = target;
   tables.push(functions);
@@ -324,7 +313,7 @@ function compile(schema: Schema, words: readonly Word[], target: bigint): Call {
   return make(...Object.values(runtime), call, table, schema);
 }
 
-/** Only addresses of them are used, and they must live. */
+/** Native code has only their addresses, so they must live. */
 const tables: BigUint64Array[] = [];
 
 function source(schema: Schema, words: readonly Word[]): string {
@@ -366,7 +355,6 @@ function passed({ name, base, list, optional, symbolic }: Argument, at: number, 
   }
 }
 
-/** A default of the schema as TypeScript. */
 function fallback({ base, list, fallback }: Argument): string {
   const text = fallback!;
   if (text === "None") return "null";
@@ -380,11 +368,11 @@ function fallback({ base, list, fallback }: Argument): string {
   return text;
 }
 
-// The C++ functions at::_ops::NAME_::call, of ops in place whose numbers have no other exact way (guarded.ts has the
-// others: those give a result). No exception may cross such a call, because it would end the process: so only plain
-// types and fitting shapes on a CPU are let through, and memory is asked for first, in a call that may fail.
+// C++ functions of ops in place whose numbers have no other exact way. No exception may cross such a call,
+// because it would end the process: so only plain types and fitting shapes on a CPU are let through, and
+// memory is asked for first, in a call that may fail.
 
-/** Seen in 2.10.0 and 2.15.0; each with what its numbers are by default. */
+/** Seen in 2.10.0 and 2.15.0; each with the defaults of its numbers. */
 const functions = {
   "add_.Tensor": { symbol: "_ZN2at4_ops11add__Tensor4callERNS_6TensorERKS2_RKN3c106ScalarE", numbers: [1] },
   leaky_relu_: { symbol: "_ZN2at4_ops11leaky_relu_4callERNS_6TensorERKN3c106ScalarE", numbers: [0.01] },
@@ -436,7 +424,7 @@ function scalarAt(slot: number, n: Num | undefined | null, otherwise: number): D
   return s.at;
 }
 
-/** The largest that a type holds: a number beyond that is refused by an exception. What is not finite is no such case. */
+/** An exception refuses a finite number beyond its type's largest. */
 const LARGEST: Readonly<Record<string, number>> = {
   ...{ u8: 255, i8: 127, i16: 32767, i32: 2 ** 31 - 1, i64: Number.MAX_SAFE_INTEGER },
   ...{ f16: 65504, bf16: 3.3895e38, f32: 3.4028e38, f64: Infinity },
@@ -452,7 +440,6 @@ function holds(dtype: DType, n: Num | undefined | null, otherwise: number): bool
 const MANY = 1 << 18;
 const plainTypes = new Set(["u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "bf16"]);
 
-/** Shapes stretched over each other; null where they don't fit. */
 export function broadcast(a: readonly number[], b: readonly number[]): number[] | null {
   const length = Math.max(a.length, b.length), shape = new Array<number>(length);
   for (let i = 1; i <= length; i++) {
@@ -463,7 +450,6 @@ export function broadcast(a: readonly number[], b: readonly number[]): number[] 
   return shape;
 }
 
-/** The result's shape of an elementwise op, where nothing about these tensors can be refused; else null. */
 function elementwise(tensors: readonly Tensor[]): readonly number[] | null {
   const [first] = tensors, dtype = first.dtype;
   if (!plainTypes.has(dtype)) return null;
@@ -486,11 +472,10 @@ function same(a: readonly number[], b: readonly number[]): boolean {
   return true;
 }
 
-/** More than one element in one place of memory: nothing can be written there. */
+/** Several elements share one place of memory. */
 const repeats = (t: Tensor): boolean =>
   !t.contiguous && t.strides.some((stride, i) => stride === 0 && t.shape[i] > 1);
 
-/** True where memory that is written is read through another view. */
 function overlap(a: Tensor, b: Tensor): boolean {
   const [from, to] = extent(a), [first, last] = extent(b);
   if (to <= first || last <= from) return false;
@@ -506,7 +491,7 @@ function extent(t: Tensor): [bigint, bigint] {
   return [from, from + BigInt((last + 1) * dtypeBytes(t.dtype))];
 }
 
-/** a += alpha * b; null where another way must be taken. `a` is no leaf that asks for a gradient. */
+/** a += alpha * b; null where another way must be taken. `a` is no leaf that requires a gradient. */
 export function addInto(a: Tensor, b: Tensor, alpha?: Num): Tensor | null {
   const fn = bindInPlace(ADD);
   if (!fn || a.h === 0n || b.h === 0n || a.device !== "cpu") return null;
@@ -519,7 +504,7 @@ export function addInto(a: Tensor, b: Tensor, alpha?: Num): Tensor | null {
   return a;
 }
 
-/** Another op of the table, for what it can't take itself by way of `otherwise`; null where there is none. */
+/** Gives another op of the table, which falls back to `otherwise`; null where there is none. */
 export function unboxedInto(key: string, otherwise: Into | null): Into | null {
   if (!Object.hasOwn(functions, key)) return null;
   const { numbers } = functions[key as Key], fn = bindInPlace(key as Key);

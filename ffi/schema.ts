@@ -1,9 +1,7 @@
-// ATen schema strings, read twice: by the type checker (Fn<S> is the op's TypeScript signature) and once at start
-// (parseSchema gives the argument list). There is no second description of an op.
+// ATen schema strings, read twice: by the type checker (Fn<S> is the op's TypeScript signature) and once at
+// start (parseSchema gives the argument list). There is no second description of an op.
 import type { DType } from "./dtype.ts";
 import type { Device, Tensor } from "./tensor.ts";
-
-// ---- types -------------------------------------------------------------------------------------------------
 
 /** "(a!)" and "(a -> *)" mark aliasing; the signature does not depend on them. */
 type DropAlias<S extends string> = S extends `${infer Head}(${string})${infer Tail}` ? `${Head}${Tail}` : S;
@@ -62,15 +60,12 @@ type Returns<S extends string> = S extends "()" ? void
   : S extends `(${infer Inside})` ? Results<Split<Inside>>
   : ResultOf<S>;
 
-/** The arrow of "(a -> *)" must go before the arrow of the schema is looked for. */
+/** The arrow of "(a -> *)" must go before the arrow of the schema is searched for. */
 type DropArrow<S extends string> = S extends `${infer Head}(a -> *)${infer Tail}` ? `${Head}${Tail}` : S;
 
-/** The TypeScript function type of an ATen schema. */
 export type Fn<S extends string> = DropArrow<S> extends `${infer Head} -> ${infer Ret}`
   ? Head extends `${string}(${infer Args})` ? (...args: Params<Split<Args>>) => Returns<Ret> : never
   : never;
-
-// ---- values ------------------------------------------------------------------------------------------------
 
 export interface Argument {
   readonly name: string;
@@ -78,17 +73,14 @@ export interface Argument {
   readonly base: string;
   readonly list: boolean;
   readonly optional: boolean;
-  /** True for "Tensor?[]": elements of the list may be left out. */
   readonly gaps: boolean;
   /** The default as schema text, or undefined when the argument must be given. */
   readonly fallback: string | undefined;
   /** The fixed length of "int[2]", so that one number may stand for all; 0 when free. */
   readonly length: number;
-  /** True for "SymInt": C++ passes it otherwise than a plain int. */
   readonly symbolic: boolean;
-  /** Tells whether its memory is a result's, too ("Tensor(a)"), or is written to ("Tensor(a!)"). */
+  /** Memory may be shared with a result ("Tensor(a)"), or written to ("Tensor(a!)"). */
   readonly memory: Memory;
-  /** The name of that memory: "a"; "" where it is not named. */
   readonly alias: string;
 }
 
@@ -97,7 +89,7 @@ export type Memory = "own" | "shared" | "written";
 export interface Result {
   readonly base: string;
   readonly list: boolean;
-  /** The index of the argument that comes back ("Tensor(a!)" on both sides); -1 for what the op makes. */
+  /** The index of the argument that comes back ("Tensor(a!)" on both sides); -1 for a new tensor. */
   readonly argument: number;
 }
 
@@ -110,7 +102,6 @@ export interface Schema {
 }
 
 const signature = /^([\w]+)(?:\.(\w+))?\((.*)\) -> (.*)$/;
-/** "(a)", "(a!)", "(a|b)", "(a -> *)". */
 const aliasMark = /\(([a-z|]+)(!?)[a-z!|> *-]*\)/g;
 const argument = /^(\w+)(\?)?(\[(\d*)\])?(\?)? (\w+)(?:=(.*))?$/;
 

@@ -3,7 +3,7 @@ import { check, native, out, outAt, outF64, outI32, outI64 } from "./abi.ts";
 import { type DType, dtypeBytes, dtypeName } from "./dtype.ts";
 import { UseAfterFree } from "./errors.ts";
 
-/** Where a tensor lives. */
+/** A tensor lives on one of these. */
 export type Device = "cpu" | `cuda:${number}`;
 
 let live = 0;
@@ -16,7 +16,7 @@ const owned: Tensor[] = [];
 export class Tensor {
   /** Address of the native handle; 0n once freed. Only ffi/ reads it. */
   h: bigint;
-  /** Whether scopes leave it alone; `keep` sets it. */
+  /** True where scopes leave it alone; `keep` sets it. */
   kept = false;
   #shape: readonly number[] | undefined = undefined;
 
@@ -27,7 +27,7 @@ export class Tensor {
     if (depth > 0) owned[top++] = this;
   }
 
-  /** Its sizes. */
+  /** The size of each dimension. */
   get shape(): readonly number[] {
     return this.#shape ??= readShape(alive(this, "shape"));
   }
@@ -46,7 +46,7 @@ export class Tensor {
     native.dtype(alive(this, "dtype"), outAt);
     return dtypeName(outI32[0]);
   }
-  /** Where its memory is. */
+  /** The device that has its memory. */
   get device(): Device {
     const h = alive(this, "device");
     native.deviceType(h, outAt);
@@ -63,7 +63,7 @@ export class Tensor {
   get byteLength(): number {
     return this.numel * dtypeBytes(this.dtype);
   }
-  /** Whether it is laid out in row-major order without gaps. */
+  /** True where it is laid out in row-major order without gaps. */
   get contiguous(): boolean {
     out[0] = 0n;
     native.isContiguous(alive(this, "contiguous"), outAt);
@@ -120,7 +120,6 @@ export function alive(t: Tensor, op: string): bigint {
   return t.h;
 }
 
-/** "f32[32, 7]": how a tensor is named in messages. */
 export function describe(t: Tensor): string {
   const device = t.device;
   return `${t.dtype}[${t.shape.join(", ")}]${device === "cpu" ? "" : `@${device}`}`;

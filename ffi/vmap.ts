@@ -1,12 +1,11 @@
-// libtorch's own vmap (functorch), as Python's torch.vmap uses it: while a level is entered, an op on a tensor that hides a
-// dimension from it is done for all of that dimension at once. What these functions throw would end the process, so all that
-// they look at is looked at here before.
+// libtorch's own vmap (functorch), as Python's torch.vmap uses it: while a level is entered, an op on a
+// tensor that hides a dimension from it is done for all of that dimension at once. An exception of these
+// functions would end the process, so all arguments are checked before.
 import { check, native, out, outAt } from "./abi.ts";
 import { NativeError } from "./errors.ts";
 import { expand, permute } from "./ops.ts";
 import { alive, describe, Tensor } from "./tensor.ts";
 
-/** Whether this libtorch has all that it takes. Objects of C++ are returned in a register that only x86-64 lets us set. */
 export const hasVmap = (): boolean =>
   Deno.build.arch === "x86_64" &&
   [
@@ -17,11 +16,11 @@ export const hasVmap = (): boolean =>
     native.unwrapAtLevel,
   ].every((symbol) => symbol !== null && symbol !== undefined);
 
-/** How random ops behave inside, as functorch's RandomnessType. */
+/** functorch's RandomnessType: how random ops behave inside. */
 export const RANDOMNESS = { error: 0n, same: 1n } as const;
 
 const TRANSFORM_VMAP = 1, GIVEN = 1n << 32n;
-/** Of a level's C++ object, which takes about 80 bytes and is never looked into. */
+/** A level's C++ object takes about 80 bytes and is never read here. */
 const LEVEL_BYTES = 512;
 
 const batchSize = new BigInt64Array(2); // std::optional<c10::SymInt>: the number, and whether there is one
@@ -31,14 +30,12 @@ let entered = 0;
 
 /** One torch.vmap of a program; the outermost is level 1. */
 export class VmapLevel {
-  /** By the size of the dimension: the C++ object, which is put on libtorch's stack and taken back. */
   readonly #objects = new Map<number, Uint8Array<ArrayBuffer>>();
   #object: Uint8Array<ArrayBuffer> | undefined;
   #batch = -1;
 
   constructor(readonly level: number, readonly randomness: keyof typeof RANDOMNESS) {}
 
-  /** Of the dimension that is hidden. */
   get batch(): number {
     return this.#batch;
   }
@@ -72,7 +69,7 @@ export class VmapLevel {
     native.popLevel!(this.#object!);
   }
 
-  /** `x` without this dimension, for what is done inside. `x` itself comes from outside. */
+  /** Gives `x` without this dimension, for the ops inside. `x` itself comes from outside. */
   hide(x: Tensor, dim: number): Tensor {
     const hidden = entered === this.level ? this.#unwrap(x) : null;
     if (hidden || entered !== this.level || x.shape[dim] !== this.#batch) {
@@ -91,7 +88,7 @@ export class VmapLevel {
     return new Tensor(handle);
   }
 
-  /** With the dimension put back, at `dim` of the result; stretched where nothing hid one. */
+  /** Puts the dimension back, at `dim` of the result; a tensor that hid none is stretched. */
   show(x: Tensor, dim: number): Tensor {
     const dims = x.shape.length + 1, to = dim < 0 ? dim + dims : dim;
     if (!(to >= 0 && to < dims) || entered !== this.level) {
@@ -107,7 +104,6 @@ export class VmapLevel {
     return shown;
   }
 
-  /** What stands behind a tensor that hides a dimension on this level, and which one it hides; null for any other. */
   #unwrap(x: Tensor): { whole: Tensor; dim: number } | null {
     native.unwrapAtLevel!(unwrapped, alive(x, "vmap"), BigInt(this.level));
     const handle = native.operatorNew(8n);
@@ -119,6 +115,6 @@ export class VmapLevel {
   }
 }
 
-// std::tuple<at::Tensor, std::optional<int64_t>>, which lies in memory from its end: number, whether there is one, tensor.
+// std::tuple<at::Tensor, std::optional<int64_t>> lies in memory from its end: number, flag, tensor.
 const unwrapped = new BigUint64Array(3);
 const unwrappedTensorAt = Deno.UnsafePointer.of(unwrapped.subarray(2));

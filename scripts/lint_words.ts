@@ -20,7 +20,7 @@ export const CLEAN: readonly string[] = [
     "core/models/exported",
   ],
   ...["core/models/model.ts", "core/models/losses.ts", "core/models/registry.ts", "core/models/cost.ts"],
-  ...["core/cluster", "core/export", "core/predict", "ffi/mpi", "ffi/nccl", "ffi/ranks"],
+  ...["core/cluster", "core/export", "core/predict", "ffi"],
   ...["core/ranks/control", "core/ranks/cpu", "core/ranks/job", "core/ranks/launch", "core/ranks/nccl"],
 ];
 

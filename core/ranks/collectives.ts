@@ -1,6 +1,4 @@
-// Collectives of ranks, and how the engine that does them is opened: NCCL on GPUs; MPI, shared memory or TCP on CPUs;
-// nothing for one rank. For `distributed.debug: detail`, collectives that are compared between ranks before they
-// begin.
+// The collectives of ranks, and the choice of the engine that does them.
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { type CpuBackend, openOnCpus, type OutOfBand } from "./cpu/backends.ts";
@@ -15,7 +13,6 @@ import { formatBytes } from "../base/format.ts";
 /** The engine that moves data between ranks; `alone` is a single rank. */
 export type Backend = "mpi" | "shm" | "tcp" | "nccl" | "alone";
 
-/** The names of the engines in messages. */
 export const BACKENDS: Readonly<Record<Backend, string>> = {
   mpi: "MPI",
   shm: "shared memory",
@@ -39,8 +36,8 @@ export interface Collectives {
   /** How many ranks there are. */
   readonly world: number;
   /**
-   * In place, over contiguous memory. Queued: returns at once, and the tensor must live until it is done. `phase` says
-   * what it is for, to a person: a few fixed texts.
+   * Works in place, over contiguous memory. Returns at once: the tensor must live until it is done. `phase`
+   * is one of a few fixed texts for people.
    */
   allReduce(t: Tensor, op: ReduceOp, phase: string): Ticket;
   /** `t` becomes that of rank `root` on every rank, in place. */
@@ -49,59 +46,54 @@ export interface Collectives {
   allGather(into: Tensor, own: Tensor, phase: string): Ticket;
   /** `own` gets this rank's part of the sum of every rank's `from`. */
   reduceScatter(own: Tensor, from: Tensor, phase: string): Ticket;
-  /** Comes to its end when every rank has called it. */
+  /** It ends when every rank has called it. */
   barrier(phase: string): Ticket;
   /**
-   * From here on this rank's all-reduces and barriers, and nothing else, are among those that gave the same part; -1 is all
-   * ranks again. Every rank calls it. Left out where an engine can't: there another one is opened for a part.
+   * From here on this rank's all-reduces and barriers, and nothing else, are among the ranks that gave the
+   * same part; -1 is all ranks again. Every rank calls it. An engine without it needs another engine for a
+   * part.
    */
   split?(part: number, phase: string): Ticket;
   /**
-   * So many f32 zeros in memory that the ranks of one host see of each other: what is added up there is added up soonest.
-   * Null where they are on several hosts. Every rank calls it, once. Left out where an engine has no use for it.
+   * Gives f32 zeros in memory that the ranks of one host share, where sums are fastest; null on several
+   * hosts. Every rank calls it, once.
    */
   shared?(elements: number): Tensor | null;
-  /** True when it has come to its end. Does not wait. */
+  /** True when it has ended. Does not wait. */
   done(ticket: Ticket): boolean;
   /** Lets what is computed next see the result: on a CPU the host waits, on a GPU the stream does. */
   wait(ticket: Ticket): void;
-  /** Seconds spent in `wait` so far: the host's on a CPU, those of the computing stream on a GPU. Asked for often. */
+  /** Seconds spent in `wait` so far: the host's on a CPU, the computing stream's on a GPU. It is cheap. */
   waited(): number;
-  /** The same, and seconds that the engine was busy. */
+  /** Seconds in `wait`, and seconds that the engine was busy. */
   times(): { readonly waited: number; readonly busy: number };
-  /** Every later call throws this reason. Then end the process: its launcher ends the others. */
+  /**
+   * Every later call throws this reason. The caller then ends the process, and its launcher ends the others.
+   */
   abort(reason: string): void;
-  /** Takes leave of the other ranks. */
+  /** Leaves the other ranks. */
   close(): Promise<void>;
 }
 
-// Opens what the ranks communicate by: NCCL on GPUs; MPI, shared memory or TCP on CPUs; nothing for one rank alone.
-
 export interface OpenedCollectives {
   readonly collectives: Collectives;
-  /** Lines about what was chosen. */
   readonly notes: readonly string[];
 }
 
 export interface CollectivesOptions {
   readonly where: RankContext;
   readonly device: Device;
-  /** --distributed-backend. */
   readonly backend: CpuBackend | "nccl";
   readonly env: Record<string, string>;
-  /** For these collectives alone; left out, nobody looks at it. */
   readonly flight?: FlightRecorder;
-  /** Seconds to wait for the other ranks: --timeout. */
   readonly timeout: number;
-  /** Needed on GPUs. */
   readonly nccl?: NcclNeeds;
-  /** Needed on CPUs without MPI: the control plane. */
   readonly meeting?: OutOfBand;
-  /** The failure of another rank, as the control plane knows it: a rank that waits for that one then ends. */
+  /** The control plane knows another rank's failure: a rank that waits for that one then ends. */
   readonly failed?: () => UserError | null;
 }
 
-/** Every rank calls it, and it comes to its end when all have. The notes say what was chosen. */
+/** Every rank calls it; it returns when all have. */
 export async function openCollectives(
   { where, device, backend, env, flight = openFlightRecorder(), timeout, nccl, meeting, failed = () => null }:
     CollectivesOptions,
@@ -130,8 +122,6 @@ export async function openCollectives(
   return await openNcclCollectives({ where, device, env, flight, timeout, ...nccl });
 }
 
-// A single rank has nothing to move.
-
 export function aloneCollectives(): Collectives {
   let last = 0;
   const queue = () => ++last;
@@ -157,12 +147,12 @@ export function aloneCollectives(): Collectives {
   };
 }
 
-// Collectives that are compared before they begin, for `distributed.debug: detail`: ranks that come with different
-// ones are told of by name, where they would wait for each other or add up what does not belong together.
-
 const FIELDS = 3;
 
-/** The same collectives, each after one more that compares: slow, and the host waits for each. */
+/**
+ * Compares each collective between ranks before it begins, for `distributed.debug: detail`: slow, and the
+ * host waits for each.
+ */
 export function checked(inner: Collectives, device: Device): Collectives {
   const { rank, world } = inner;
   const phases = new Map<number, string>();
@@ -220,7 +210,6 @@ export function checked(inner: Collectives, device: Device): Collectives {
 
 const bytesOf = (t: Tensor): number => t.byteLength;
 
-/** 53 bits hold it whole. */
 function hashOf(text: string): number {
   let hash = 0;
   for (let i = 0; i < text.length; i++) hash = (Math.imul(hash, 31) + text.charCodeAt(i)) >>> 0;

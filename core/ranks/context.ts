@@ -1,5 +1,5 @@
-// The rank context: rank, world and node of this process, from flags, else from what the innermost launcher put into
-// the environment. What can't be so is refused.
+// The rank context: this process's place among all ranks, from flags, else from the innermost launcher's
+// environment.
 import { UserError } from "../base/errors.ts";
 import {
   type Env,
@@ -31,7 +31,10 @@ export interface RankContext {
   readonly nodes: number;
   /** In the launcher's order. Empty where several nodes take part and nothing names them. */
   readonly nodeNames: readonly string[];
-  /** Rank 0's address. No host: only MPI can tell. No port: rank 0 takes a free one. */
+  /**
+   * Rank 0's address. The host is null where only MPI knows it; the port is null where rank 0 takes a free
+   * one.
+   */
   readonly master: { readonly host: string | null; readonly port: number | null };
   /** Who numbered the ranks. */
   readonly launcher: LaunchedRank["launcher"];
@@ -47,7 +50,7 @@ export interface Surroundings {
   readonly hostname: string;
 }
 
-/** A function of what it is given; left out, `around` is asked of this process. */
+/** A pure function of its arguments; without `around` it looks at this process. */
 export function whereAmI(
   env: Env,
   flags: PlaceFlags = {},
@@ -80,7 +83,7 @@ export function whereAmI(
   return { rank, world, localRank, localWorld, node, nodes, nodeNames, master, launcher, said };
 }
 
-/** Settings of `distributed` that were left out hold numbers that no place has. */
+/** An unset number is undefined. */
 export function placeFlags(
   { rank, world_size, local_rank, master_addr, master_port }: {
     rank: number;
@@ -99,7 +102,10 @@ export function placeFlags(
   };
 }
 
-/** Where nobody says it, ranks fill one node after the other, each with the same number; or each has its own node. */
+/**
+ * Where nothing says it, ranks fill one node after the other, each with the same number; or each has its own
+ * node.
+ */
 function localRanks(place: LaunchedRank, flags: PlaceFlags, known: number | undefined) {
   const { rank, world } = place;
   const given = flags.localRank ?? place.localRank;
@@ -109,11 +115,9 @@ function localRanks(place: LaunchedRank, flags: PlaceFlags, known: number | unde
   return { localRank: given ?? rank % localWorld, localWorld };
 }
 
-/** Ranks that meet at a loopback address, or at none, are on one node. */
 const loopback = (host: string | undefined) => host === undefined || /^(localhost|127\..*|::1)$/.test(host);
 
 function nodeList(env: Env, pbsNodes: readonly string[], { launcher }: LaunchedRank): string[] {
-  // mpirun's own daemons can be a step of the job, without the node on which mpirun runs.
   const ofStep = inSlurmStep(env) && (launcher === "slurm" || launcher === "torchrun");
   const names = [...(ofStep ? ["SLURM_STEP_NODELIST"] : []), "SLURM_JOB_NODELIST", "SLURM_NODELIST"];
   const name = names.find((name) => env[name]);
@@ -122,7 +126,6 @@ function nodeList(env: Env, pbsNodes: readonly string[], { launcher }: LaunchedR
 
 function portIn(env: Env): number | undefined {
   const port = wholeNumber(env, "MASTER_PORT");
-  // torchrun passes its own 0 on: any free port.
   if (port === undefined || port <= 65535) return port || undefined;
   throw new UserError("usage", `MASTER_PORT is ${port}: ports end at 65535. Unset it to have one chosen.`);
 }
@@ -133,7 +136,7 @@ function surroundings({ PBS_NODEFILE: path }: Env): Surroundings {
   try {
     return { hostname, pbsNodes: Deno.readTextFileSync(path).split("\n") };
   } catch (cause) {
-    // A job's variables outlive it in a shell that was opened inside; mpiexec tells the rest.
+    // A job's variables outlive it in a shell that was opened inside; mpiexec gives the rest.
     if (cause instanceof Deno.errors.NotFound) return { hostname };
     throw new UserError(
       "usage",
@@ -141,8 +144,6 @@ function surroundings({ PBS_NODEFILE: path }: Env): Surroundings {
     );
   }
 }
-
-// Rank and world: by flags, else by the innermost launcher; what can't be so is refused.
 
 /** The user's flags, or the values of a file; the rest is undefined. */
 export interface PlaceFlags {
@@ -158,10 +159,7 @@ export interface PlaceFlags {
   readonly masterPort?: number;
 }
 
-/**
- * A place as it was told; what nobody told is undefined.
- * @internal
- */
+/** An undefined value is unknown. @internal */
 interface LaunchedRank extends Readonly<Partial<Record<Value, number>>> {
   readonly rank: number;
   readonly world: number;
@@ -175,7 +173,6 @@ const NUMBERING = "srun (#SBATCH --ntasks-per-node=...), mpirun and torchrun num
 
 function launchedRank(env: Env, flags: PlaceFlags): LaunchedRank {
   const { rank, world } = flags;
-  // One rank needs no number.
   if (world !== undefined && (rank !== undefined || world === 1)) {
     const place = {
       rank: rank ?? 0,
@@ -206,15 +203,15 @@ function launchedRank(env: Env, flags: PlaceFlags): LaunchedRank {
 }
 
 /**
- * One launcher may work inside another: torchrun in each task of srun, mpirun whose daemons SLURM started. The
- * innermost one's ranks are the real ones. What says another thing must have room for it outside: a smaller
- * world, or an inner launcher that counts its local ranks, which no `export RANK=0` in a batch script does.
+ * One launcher may work inside another: torchrun in each task of srun, mpirun whose daemons SLURM started.
+ * The innermost one's ranks are the real ones. The outer one must have room for it: a smaller world, or an
+ * inner launcher that counts its local ranks, which no `export RANK=0` in a batch script does.
  */
 function innermost(found: readonly LauncherValues[], env: Env): LaunchedRank {
   const whole = found.filter((values): values is Whole =>
     values.rank !== undefined && values.world !== undefined
   );
-  // SLURM's variables reach everything that is started inside a step; nothing starts srun inside.
+  // SLURM's variables reach everything inside a step, and nothing starts srun inside.
   const inner = whole.find(({ launcher }) => launcher.name !== "slurm") ?? whole[0];
   if (!inner) throw incomplete(found[0], env);
   const agrees = ({ rank = inner.rank, world = inner.world }: LauncherValues) =>

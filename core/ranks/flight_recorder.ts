@@ -1,9 +1,8 @@
-// The flight recorder: this rank's last collectives, in memory that another thread reads while this one is inside a
-// native call. Heartbeats and reports of hangs use it.
+// This rank's last collectives, in memory that another thread reads while this one is inside a native call.
 
 import { type CollectiveName, COLLECTIVES } from "../../ffi/ranks/ring.ts";
 
-/** A collective as the ring remembers it. Times are milliseconds since 1970; 0 where it has not come to that. */
+/** Times are milliseconds since 1970; 0 before the event. */
 export interface RecordedCollective {
   readonly sequence: number;
   readonly op: CollectiveName;
@@ -16,22 +15,18 @@ export interface RecordedCollective {
 
 /** @internal */
 export interface FlightRecorder {
-  /** To be sent to another thread, which opens it again. */
   readonly shared: SharedArrayBuffer;
   readonly totals: Float64Array;
   readonly records: Float64Array;
   readonly texts: Uint8Array;
-  /** Numbers of the phases that this thread has named. */
   readonly phases: Map<string, number>;
 }
 
-/** How many are remembered. */
 export const KEPT = 256;
 const FIELDS = 8;
-/** Phases that have names; what comes after is all "other", the last of them. */
 const PHASES = 1024, PHASE_BYTES = 64, OTHER = "other";
 
-// Totals: the newest collective that was queued, begun, ended; seconds that the engine was busy; phases named.
+// The newest collective that was queued, begun, ended; seconds that the engine was busy; phases named.
 const QUEUED = 0, BEGUN = 1, ENDED = 2, BUSY = 3, NAMED = 4, TOTALS = 8;
 const SEQUENCE = 0, OP = 1, BYTES = 2, PHASE = 3, QUEUED_AT = 4, BEGUN_AT = 5, ENDED_AT = 6;
 
@@ -48,10 +43,10 @@ export function openFlightRecorder(shared = new SharedArrayBuffer(SIZE)): Flight
   };
 }
 
-/** Threads begin their own clocks at different times; this one they share. */
+/** Threads begin their own clocks at different times; they share this one. */
 export const clock = (): number => performance.timeOrigin + performance.now();
 
-/** Enters the next collective and gives its number. One thread only. */
+/** Enters the next collective and gives its number. Only one thread calls it. */
 export function enter(flight: FlightRecorder, op: number, bytes: number, phase: string): number {
   const { totals, records } = flight;
   const sequence = totals[QUEUED] + 1;
@@ -73,7 +68,7 @@ export function begin({ totals, records }: FlightRecorder, sequence: number): vo
   records[recordOffset(sequence) + BEGUN_AT] = clock();
 }
 
-/** `took`: seconds, where somebody has measured them; else it was at work since it began. */
+/** `took` is the measured time in seconds; without it the time counts from the begin. */
 export function end({ totals, records }: FlightRecorder, sequence: number, took?: number): void {
   const at = recordOffset(sequence);
   const now = clock();
@@ -82,17 +77,14 @@ export function end({ totals, records }: FlightRecorder, sequence: number, took?
   totals[ENDED] = sequence;
 }
 
-/** Numbers of the newest collective that was queued, begun and ended. */
 export const progress = ({ totals }: FlightRecorder) => ({
   queued: totals[QUEUED],
   begun: totals[BEGUN],
   ended: totals[ENDED],
 });
 
-/** Seconds that the engine was busy. */
 export const busy = ({ totals }: FlightRecorder): number => totals[BUSY];
 
-/** A collective that is still remembered. */
 export function recorded(flight: FlightRecorder, sequence: number): RecordedCollective | null {
   const { records } = flight;
   const at = recordOffset(sequence);
@@ -108,7 +100,6 @@ export function recorded(flight: FlightRecorder, sequence: number): RecordedColl
   return records[at + SEQUENCE] === sequence ? found : null;
 }
 
-/** All that are remembered, oldest first. */
 export function lastRecorded(flight: FlightRecorder): RecordedCollective[] {
   const newest = flight.totals[QUEUED];
   const count = Math.min(newest, KEPT);

@@ -1,4 +1,3 @@
-// Reads each launcher's variables about this process, one line a launcher, and lists of nodes as launchers write them.
 import { UserError } from "../base/errors.ts";
 
 export type LauncherName = "torchrun" | "slurm" | "openmpi" | "pals" | "mpich";
@@ -10,7 +9,6 @@ export type Value = "rank" | "world" | "localRank" | "localWorld" | "node" | "no
 export interface Launcher {
   readonly name: LauncherName;
   readonly called: string;
-  /** The variables of each value; the first that is set wins. */
   readonly names: Readonly<Record<Value, readonly string[]>>;
 }
 
@@ -18,7 +16,6 @@ export interface LauncherValues extends Readonly<Partial<Record<Value, number>>>
   readonly launcher: Launcher;
 }
 
-/** In the order in which they are believed where they say the same. */
 const LAUNCHERS: readonly Launcher[] = [
   {
     name: "torchrun",
@@ -83,7 +80,9 @@ const LAUNCHERS: readonly Launcher[] = [
   },
 ];
 
-/** Those that say a rank. WORLD_SIZE counts alone too: somebody set it, and a world of one has but rank 0. */
+/**
+ * Each of them gives a rank. WORLD_SIZE counts alone too: somebody set it, and a world of one has but rank 0.
+ */
 export function launchersIn(env: Env): LauncherValues[] {
   return LAUNCHERS.filter(({ name }) => name !== "slurm" || inSlurmStep(env))
     .map((launcher) => valuesOf(launcher, env))
@@ -93,7 +92,6 @@ export function launchersIn(env: Env): LauncherValues[] {
     .map((found) => found.rank === undefined && found.world === 1 ? { ...found, rank: 0 } : found);
 }
 
-/** The variable that says a value, and what it says: "SLURM_NTASKS is 4". */
 export function quoted({ launcher }: LauncherValues, value: Value, env: Env): string {
   const name = launcher.names[value].find((name) => env[name]) ?? launcher.names[value][0];
   return `${name} is ${env[name] || "not set"}`;
@@ -101,7 +99,8 @@ export function quoted({ launcher }: LauncherValues, value: Value, env: Env): st
 
 /**
  * SLURM numbers the tasks of a step. In an allocation alone (a batch script, a login shell of salloc) its
- * variables are a promise: there the step is missing, or one of the two that SLURM makes for the script itself.
+ * variables are a promise: there the step is missing, or one of the two that SLURM makes for the script
+ * itself.
  */
 export function inSlurmStep(env: Env): boolean {
   const step = env.SLURM_STEP_ID || env.SLURM_STEPID;
@@ -134,13 +133,10 @@ function slurmLocalWorld({ node, world }: LauncherValues, env: Env): number | un
   const name = ["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"].find((name) => env[name]);
   if (!name) return undefined;
   const counts = expandCounts(env[name]!, name);
-  // The allocation's counts are not those of a smaller step.
   return counts.reduce((a, b) => a + b, 0) === world ? counts[node ?? 0] : undefined;
 }
 
-// Lists as launchers write them: SLURM's "gpu[001-003,7],login1" and "2(x3),1", the lines of PBS_NODEFILE.
-
-/** More names than any machine has nodes: a list that gives more is a slip of the pen. */
+/** No machine has more nodes, so a longer list is a typing error. */
 const MOST_NODES = 100_000;
 
 /** Prints what `scontrol show hostnames` would. `from` is the variable that the list comes from. */
@@ -150,7 +146,7 @@ export function expandNodes(list: string, from: string): string[] {
   return names;
 }
 
-/** "2(x3),1": two tasks on each of three nodes, then one on the fourth. */
+/** "2(x3),1" is two tasks on each of three nodes, then one on the fourth. */
 export function expandCounts(list: string, from: string): number[] {
   return list.split(",").flatMap((part) => {
     const [whole, count, times = "1"] = part.trim().match(/^(\d+)(?:\(x(\d+)\))?$/) ?? [];
@@ -161,19 +157,17 @@ export function expandCounts(list: string, from: string): number[] {
   });
 }
 
-/** PBS names a node once for each of its slots. */
 export function uniqueNodes(lines: readonly string[]): string[] {
   return [...new Set(lines.map((line) => line.trim()).filter((line) => line !== ""))];
 }
 
-/** True when both are one machine: a list may have "node1" where the machine is called "node1.cluster.example". */
+/** A list may have "node1" where the machine's name is "node1.cluster.example". */
 export function sameNode(a: string, b: string): boolean {
   const [short, other] = [a, b].map((name) => name.toLowerCase().split(".")[0]);
   const whole = a.includes(".") && b.includes(".");
   return whole ? a.toLowerCase() === b.toLowerCase() : short === other;
 }
 
-/** At the commas outside brackets. */
 function cut(text: string, from: string, list: string): string[] {
   const items = [""];
   let depth = 0;

@@ -1,5 +1,5 @@
-// The session of ranks that work together: they join, work, and leave together, or fail together for one reason. A
-// rank joins the control plane first, by which it can report a failure, and then the engine that moves data.
+// A rank joins the control plane first, by which it can report a failure, and then the engine that moves
+// data.
 import { join } from "../../deps/path.ts";
 import { cudaUuid } from "../../ffi/cuda.ts";
 import type { Device } from "../../ffi/tensor.ts";
@@ -20,9 +20,9 @@ import { openTeam, type Team } from "./team.ts";
 export interface Joined {
   /** The ranks exchange plain data and add up tensors through it. */
   readonly team: Team;
-  /** Knows when another rank fails; close it at the end. */
+  /** It knows when another rank fails; the caller closes it at the end. */
   readonly control: Control;
-  /** Lines about how ranks found each other. */
+  /** These lines describe how ranks found each other. */
   readonly notes: readonly string[];
 }
 
@@ -33,23 +33,25 @@ export interface JoinOptions {
   readonly device: Device;
   readonly libtorch: { readonly versionText: string };
   readonly env: Record<string, string>;
-  /** Replaces what ranks that train tell the control plane of themselves. */
   readonly control?: Partial<ControlOptions>;
-  /** Runs before the engine that moves data is opened: a rank that can't go on throws here. */
+  /** It runs before the engine that moves data is opened: a rank that can't go on throws here. */
   readonly checkRank?: (control: Control) => void;
-  /** Why nobody should wait for the other ranks any longer. */
+  /** Gives the reason why the wait for the other ranks ends. */
   readonly timeLimit?: () => UserError | null;
 }
 
 /** @internal */
 export interface SessionOptions extends JoinOptions {
-  /** The barrier at which ranks meet before the first of them leaves; none: each leaves when it is done. */
+  /** Ranks meet at this barrier before the first of them leaves; without it each leaves when it is done. */
   readonly end?: string;
   /** Wraps the wait for the other ranks: training lets an early signal end it. */
   readonly whileJoining?: (joining: Promise<Joined>) => Promise<Joined>;
 }
 
-/** Joins the other ranks, runs `body`, and leaves. A failure on any rank ends all of them, with the first reason. */
+/**
+ * Joins the other ranks, runs `body`, and leaves. A failure on any rank ends all of them, with the first
+ * reason.
+ */
 export async function withRanks<R>(
   options: SessionOptions,
   body: (joined: Joined) => Promise<R>,
@@ -59,7 +61,8 @@ export async function withRanks<R>(
   try {
     const result = await body({ team, control, notes });
     control.phase("ending");
-    // A launcher may kill what is left when the first rank ends with another code than 0: rank 0 may still be saving.
+    // A launcher may kill the other ranks when the first one ends with another code than 0: rank 0 may still
+    // be saving.
     if (end !== undefined) control.barrier(end);
     await team.collectives.close();
     await control.close();
@@ -70,7 +73,7 @@ export async function withRanks<R>(
   }
 }
 
-/** Every rank calls it, and it comes to its end when all have. */
+/** Every rank calls it; it returns when all have. */
 export async function joinRanks(options: JoinOptions): Promise<Joined> {
   const { where, config, device, libtorch, env, timeLimit = () => null } = options;
   const logs = join(config.output.save_dir, "logs");
@@ -115,14 +118,13 @@ export async function joinRanks(options: JoinOptions): Promise<Joined> {
   }
 }
 
-/** The device itself, which no other rank may use: launchers number devices differently. */
+/** No other rank may use this device; launchers number devices differently. */
 function ownGpu(device: Device, setting: string, env: Record<string, string>): string | null {
   if (env.NCCL_MULTI_RANK_GPU_ENABLE === "1" || setting === "cpu") return null;
   if (device === "cpu") return boundGpu(env); // it can't be used, for a reason that comes later
   return cudaUuid(Number(device.slice("cuda:".length)));
 }
 
-/** Reports to the others why this rank ends, and closes. Returns the error that this rank's user should see. */
 async function reportFailure(control: Control, error: unknown): Promise<unknown> {
   const known = asUserError(error);
   const [sentence, code] = known instanceof UserError
@@ -138,11 +140,9 @@ async function reportFailure(control: Control, error: unknown): Promise<unknown>
   return failure === null || failure.first.sentence === sentence ? known : failure;
 }
 
-/** The settings that are each rank's own. */
 const OWN =
   /^(environment|cluster|wandb)\.|^distributed\.(rank|local_rank|master_addr|master_port)$|^output\.quiet$/;
 
-/** The settings that must be the same on every rank. */
 const commonSettings = (config: Config) =>
   Object.fromEntries(
     ALL_SETTINGS.filter(({ path }) => !OWN.test(path)).map(({ path }) => [path, readSetting(config, path)]),

@@ -1,5 +1,3 @@
-// The ranks that train together: they exchange a few numbers or plain data outside of the step, and measure the
-// offsets of their clocks and the speed of their all-reduce.
 import { readBytes, tensor, toDevice, toNumbers, writeBytes, zeros } from "../../ffi/make.ts";
 import { copy_ } from "../../ffi/ops.ts";
 import { type Device, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -7,7 +5,7 @@ import type { Collectives, ReduceOp } from "./collectives.ts";
 import { clock, type FlightRecorder } from "./flight_recorder.ts";
 import { synchroniseCuda } from "../../ffi/cuda.ts";
 
-/** The ranks that train together, and what they say to each other. */
+/** The ranks that train as one, and what they exchange. */
 export interface Team {
   /** This one's number. */
   readonly rank: number;
@@ -75,11 +73,12 @@ export function openTeam(
   };
 }
 
-// How far the ranks' clocks are apart, measured when they come out of a reduction together.
-
 const CLOCK_ROUNDS = 9;
 
-/** Milliseconds that each rank's `clock` is ahead of rank 0's; 0 on the same host, which has one clock. Every rank calls it. */
+/**
+ * Milliseconds that each rank's `clock` is ahead of rank 0's, measured when they come out of a reduction; 0
+ * on the same host, which has one clock. Every rank calls it.
+ */
 export function clockOffsets(team: Team): number[] {
   const times = Array.from({ length: CLOCK_ROUNDS }, () => {
     team.reduce([0], "max", "clocks");
@@ -95,32 +94,27 @@ function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1];
 }
 
-// How fast the ranks add up tensors of several sizes.
-
 export interface AllReduceTiming {
   readonly bytes: number;
   /**
-   * The time of one all-reduce, when several are queued one behind another: the median of rounds, of the slowest rank
-   * in each.
+   * The time of one all-reduce, when several are queued one behind another: the median of rounds, of the
+   * slowest rank in each.
    */
   readonly seconds: number;
-  /** Bytes a second, as the caller sees it. */
   readonly algorithm: number;
   /**
-   * Bytes a second that each rank's link carries at the least: an all-reduce moves 2 (n - 1) / n of its bytes through it.
-   * What can be compared between numbers of ranks, and with what the link promises.
+   * Bytes a second that each rank's link carries at the least: an all-reduce moves 2 (n - 1) / n of its bytes
+   * through it. It is comparable between numbers of ranks, and with the link's nominal speed.
    */
   readonly bus: number;
 }
 
-/** 4 KiB to 256 MiB. */
 export const ALL_REDUCE_SIZES: readonly number[] = Array.from({ length: 9 }, (_, i) => 4096 * 4 ** i);
 
 const TIMED_ROUNDS = 5, MOST = 200;
-/** The time that a round should take, at most and about. */
 const ROUND_SECONDS = 0.2;
 
-/** Every rank calls it. Sizes in bytes; `each` hears of one when it is done. */
+/** Every rank calls it. Sizes are in bytes. */
 export function measureAllReduce(
   team: Team,
   device: Device,

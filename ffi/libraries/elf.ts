@@ -1,15 +1,10 @@
-// Shared libraries as files: what an ELF file says of itself, and which file a library that is already loaded came
-// from.
 import { messageOf } from "../../core/base/errors.ts";
 
-// Reads the few parts of an ELF file that say whether it can be loaded here.
-
 export interface Elf {
-  /** The libraries it needs, by name. */
   needed: string[];
   /** RPATH or RUNPATH, split, with $ORIGIN still in it. */
   searchPath: string[];
-  /** The dynamic string table, where every exported symbol's name lies: [offset, size] in the file. */
+  /** Every exported symbol's name lies in the dynamic string table: [offset, size] in the file. */
   names: readonly [number, number];
 }
 
@@ -32,11 +27,10 @@ interface Segment {
   size: number;
 }
 
-/** The file's needs, or a clause that says why this machine can't load it. */
 export function readElf(path: string): Elf | string {
   const name = path.slice(path.lastIndexOf("/") + 1);
   try {
-    // Asked before opening: opening a named pipe would wait for its writer.
+    // Opening a named pipe would wait for its writer.
     if (!Deno.statSync(path).isFile) return `${name} is not a file`;
     using file = Deno.openSync(path);
     return parse(file, name);
@@ -114,7 +108,6 @@ function readString(file: Deno.FsFile, offset: number): string {
   }
 }
 
-/** Tells which of these names the library has; reads its whole string table, so it is a last resort. */
 export function namesSymbols(path: string, elf: Elf, symbols: string[]): boolean[] {
   using file = Deno.openSync(path);
   const view = readAt(file, elf.names[0], elf.names[1]);
@@ -123,7 +116,7 @@ export function namesSymbols(path: string, elf: Elf, symbols: string[]): boolean
 }
 
 function readAt(file: Deno.FsFile, offset: number, length: number, short = false): DataView {
-  // Before the memory is taken: a damaged table may ask for any amount.
+  // A damaged table may give any amount.
   if (length > file.statSync().size && !short) throw new RangeError();
   const bytes = new Uint8Array(length);
   file.seekSync(offset, Deno.SeekMode.Start);
@@ -137,7 +130,6 @@ function readAt(file: Deno.FsFile, offset: number, length: number, short = false
   return new DataView(bytes.buffer, 0, filled);
 }
 
-/** The path of a loaded library whose file name begins with `name`, from /proc/self/maps; else the bare name. */
 export function libraryNamed(name: string): string {
   for (const line of Deno.readTextFileSync("/proc/self/maps").split("\n")) {
     const path = line.slice(line.indexOf("/"));

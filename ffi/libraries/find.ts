@@ -1,5 +1,4 @@
-// Finds a libtorch: the folders where one may be, in order of preference, and whether it is one that this program can
-// load.
+// Finds a libtorch in a fixed order of places, and decides whether this program can load it. Loads nothing.
 import { basename, dirname, join, normalize, resolve } from "../../deps/path.ts";
 import { type Elf, namesSymbols, readElf } from "./elf.ts";
 import { messageOf, UserError } from "../../core/base/errors.ts";
@@ -12,13 +11,13 @@ export interface Libtorch {
   version: readonly [number, number, number];
   /** As the library's own files spell it, e.g. "2.15.0+cu132". */
   versionText: string;
-  /** libtorch_cuda.so is there and finds what it needs; whether there is a driver is not asked here. */
+  /** libtorch_cuda.so is there and finds what it needs; the driver is not checked here. */
   cuda: boolean;
-  /** The place that named it, as the user would: "HPCTRAIN_LIBTORCH", "the active virtual environment", ... */
+  /** The user's name for the place: "HPCTRAIN_LIBTORCH", "the active virtual environment", ... */
   from: string;
 }
 
-/** A place that was looked at and can't be used, with the reason as a clause: "it is too old: ...". */
+/** The reason is a clause: "it is too old: ...". */
 export interface Rejected {
   dir: string;
   from: string;
@@ -33,19 +32,16 @@ export interface FoundLibtorch {
 
 export type Env = Record<string, string>;
 
-// Where a libtorch may be: our own folders, and how a path that a person gives becomes a library folder.
-
-/** The cache that the set-up scripts share: ours alone, safe to delete. */
+/** The set-up scripts share this cache; it is safe to delete. */
 export function cacheFolder(env: Env): string {
   return env.HPCTRAIN_CACHE || join(env.XDG_CACHE_HOME || join(env.HOME || "/tmp", ".cache"), "hpctrain");
 }
 
-/** The file that remembers `hpctrain libtorch use DIR`. */
 function choiceFile(env: Env): string {
   return join(env.XDG_CONFIG_HOME || join(env.HOME || "/tmp", ".config"), "hpctrain", "libtorch");
 }
 
-/** A library folder, torch package, site-packages, environment or libtorch_cpu.so: the folder it means, or null. */
+/** Accepts a library folder, torch package, site-packages, environment or libtorch_cpu.so. */
 export function libraryFolder(path: string): string | null {
   if (basename(path) === "libtorch_cpu.so") return dirname(path);
   if (path.endsWith("/share/cmake/Torch")) return join(path, "../../../lib"); // what Torch_DIR names
@@ -63,7 +59,6 @@ function pythonFolders(prefix: string): string[] {
   );
 }
 
-/** Versions that `hpctrain libtorch install` put into the cache, newest first. */
 function installedFolders(env: Env): string[] {
   const root = join(cacheFolder(env), "libtorch");
   return listFolder(root)
@@ -85,16 +80,13 @@ function holdsTorch(dir: string): boolean {
     Deno.statSync(join(dir, "libtorch_cpu.so"));
     return true;
   } catch (error) {
-    // A folder we may not look into is reported as such later, rather than as holding nothing.
+    // An unreadable folder is reported later, rather than as holding nothing.
     return error instanceof Deno.errors.PermissionDenied;
   }
 }
 
-// Decides whether a folder holds a libtorch that this program can load. Loads nothing.
-
 export const OLDEST_LIBTORCH = [2, 10, 0] as const;
 
-/** The libtorch in `dir`, or the reason why it can't be used. */
 export function checkLibtorch(
   dir: string,
   from: string,
@@ -166,7 +158,7 @@ function versionOf(dir: string, cpu: Elf): Version | null {
   return versionFromSymbols(dir, cpu);
 }
 
-// The stable C ABI says at least which version it is as old as: enough to call it safely.
+// The stable C ABI shows the least version: enough to call it safely.
 function versionFromSymbols(dir: string, cpu: Elf): Version | null {
   const symbols = ["torch_call_dispatcher", "torch_new_stable_ivalue"];
   const [since210, since213] = namesSymbols(join(dir, "libtorch_cpu.so"), cpu, symbols);
@@ -176,7 +168,6 @@ function versionFromSymbols(dir: string, cpu: Elf): Version | null {
 
 interface Search {
   folders: string[];
-  /** The loader's cache of the system's libraries, as text to search in. */
   cache: string;
 }
 
@@ -194,7 +185,7 @@ function originFolders(dir: string, elf: Elf): string[] {
   return [...new Set([dir, ...folders])];
 }
 
-// glibc's own parts are there or this program would not run, so they are not looked for.
+// Without glibc's own parts this program would not run.
 const GLIBC = /^(ld-linux.*|lib(c|m|dl|rt|pthread|util)\.so\.\d+)$/;
 
 function missingNeeds(dir: string, elf: Elf, search: Search): string[] {
@@ -221,15 +212,11 @@ function readText(path: string, encoding = "utf-8"): string | null {
   }
 }
 
-// Finds the libtorch to use, in a fixed order of places, and says why the others were not taken. Loads nothing.
-
 export interface FindOptions {
-  /** The value of --libtorch. */
   explicit?: string;
   env?: Env;
-  /** The executable's own folder. */
   exeDir?: string;
-  /** Look at every place, as `hpctrain libtorch list` does, instead of stopping at the first that is usable. */
+  /** `hpctrain libtorch list` looks at every place instead of stopping at the first that is usable. */
   all?: boolean;
 }
 
@@ -238,7 +225,6 @@ interface Place {
   path: string;
   /** The user named it: if it can't be used, that is an error and no other is taken. */
   binding?: boolean;
-  /** Only worth a word if there is a libtorch in it. */
   quiet?: boolean;
 }
 
@@ -281,7 +267,7 @@ export function findLibtorch(options: FindOptions = {}): FoundLibtorch {
   return found;
 }
 
-/** Every place in order of preference; a generator, because asking python3 costs time and is often not needed. */
+/** A generator, because asking python3 costs time and is often not needed. */
 function* places(options: FindOptions, env: Env): Generator<Place> {
   if (options.explicit) yield { from: "--libtorch", path: resolve(options.explicit), binding: true };
   if (env.HPCTRAIN_LIBTORCH) {
@@ -307,7 +293,6 @@ function* places(options: FindOptions, env: Env): Generator<Place> {
   for (const path of installedFolders(env)) yield { from: "hpctrain libtorch install", path };
 }
 
-/** Remembers a folder for later runs. Refuses one that can't be used. */
 export function chooseLibtorch(path: string, env: Env = Deno.env.toObject()): string {
   const dir = libraryFolder(resolve(path)) ?? resolve(path);
   const result = checkLibtorch(dir, "hpctrain libtorch use", env);
@@ -329,15 +314,15 @@ export function chooseLibtorch(path: string, env: Env = Deno.env.toObject()): st
 function rememberedChoice(env: Env): string | null {
   try {
     const file = choiceFile(env);
-    // A named pipe would be waited for.
+    // Reading a named pipe would wait.
     return Deno.statSync(file).isFile ? Deno.readTextFileSync(file).trim() || null : null;
   } catch {
     return null;
   }
 }
 
-// find_spec gives the place without importing torch. The working folder is taken off the path: a folder of the
-// user's that happens to be called torch is not PyTorch. `timeout` bounds a slow shared file system.
+// find_spec gives the place without importing torch. The working folder is taken off the path: a user's
+// folder with the name torch is not PyTorch. `timeout` bounds a slow shared file system.
 const ASK_PYTHON = "import sys; sys.path.pop(0); import importlib.util as u; " +
   "s = u.find_spec('torch'); print(s.origin if s and s.origin else '')";
 
@@ -366,7 +351,6 @@ function unusable({ from, dir, reason }: Rejected): UserError {
   );
 }
 
-/** Names each folder that was tried with its reason, then what to do. */
 export function noLibtorchSentence(rejected: Rejected[]): string {
   const looked = rejected.map(({ dir, from, reason }) => `\n  ${dir} (${from}): ${reason}`).join("");
   return (looked

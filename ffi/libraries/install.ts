@@ -1,29 +1,24 @@
-// Downloads and unpacks the pinned releases of libtorch and MPICH into our own folders, each file checked by its
-// hash.
+// Installs the pinned releases of libtorch and MPICH into our own folders.
 import { dirname, join } from "../../deps/path.ts";
 import { statfsSync } from "node:fs";
 import { messageOf, UserError } from "../../core/base/errors.ts";
 import { cacheFolder, checkLibtorch, type Env, isLibtorch, type Libtorch, listFolder } from "./find.ts";
 import { readElf } from "./elf.ts";
 
-// The exact wheels that `hpctrain libtorch install` takes, by version and hash as pip reports them.
-
 export interface Pin {
-  /** As pip's requirements files spell it. */
   requirement: string;
   sha256: string;
 }
 
 interface Release {
   wheels: Pin[];
-  /** To download, and to keep, in MB (of 10^6 bytes). */
+  /** In MB (10^6 bytes). */
   download: number;
   unpacked: number;
 }
 
 export const NEWEST = "2.15.0";
 
-/** Releases by version and architecture. Both ends of the range that this program is tested on. */
 export const RELEASES: Record<string, Record<string, Release>> = {
   "2.15.0": {
     x86_64: {
@@ -76,7 +71,6 @@ export const RELEASES: Record<string, Record<string, Release>> = {
   },
 };
 
-/** The MPI for machines that have none, by architecture. */
 const MPICH_VERSION = "5.0.2";
 export const MPICH: Record<string, Release> = {
   x86_64: {
@@ -95,23 +89,19 @@ function pin(requirement: string, sha256: string): Pin {
   return { requirement, sha256 };
 }
 
-// Puts what is needed of pinned wheels into our cache, whole or not at all.
-
 export interface Installation {
-  /** "PyTorch 2.15.0's CPU library". */
   readonly called: string;
   readonly release: Release;
-  /** The folder it becomes, beside those of other versions. */
   readonly target: string;
-  /** Program in Python: takes the wheels out of a folder and puts what is needed into another. */
   readonly unpack: string;
-  /** Throws where what is in a folder can't be used. */
   readonly check: (folder: string) => void;
-  /** A sentence about what else a person can do. */
   readonly instead: string;
 }
 
-/** Installs unless it is there already; several may ask at once. Nothing half-made is ever seen under its name. */
+/**
+ * Installs unless it is there already; several processes may call it at once. A half-made folder never has
+ * the final name.
+ */
 async function installWheels(
   installation: Installation,
   env: Env,
@@ -269,23 +259,18 @@ async function makeFolder(root: string): Promise<void> {
   }
 }
 
-// A killed installation leaves these. The lock is ours, so no other is at work.
 async function removeLeftovers(root: string): Promise<void> {
   for (const name of listFolder(root).filter((n) => n.startsWith(".partial-"))) {
     await Deno.remove(join(root, name), { recursive: true });
   }
 }
 
-// Puts PyTorch's CPU library into our cache from its pinned wheels.
-
 export interface InstallOptions {
   version?: string;
   env?: Env;
-  /** Gets one line at a time. */
   say?: (line: string) => void;
 }
 
-/** Installs unless it is there already; several may ask at once. */
 export async function installLibtorch(options: InstallOptions = {}): Promise<Libtorch> {
   const { version = NEWEST, env = Deno.env.toObject(), say = () => {} } = options;
   const target = join(cacheFolder(env), "libtorch", `${version}-cpu`);
@@ -330,7 +315,8 @@ function releaseOf(version: string): Release {
   );
 }
 
-// Everything that libtorch_cpu.so may need; not the CUDA halves, which are most of the size, nor Python's.
+// Includes everything that libtorch_cpu.so may need; not the CUDA halves, which are most of the size, nor
+// Python's.
 const UNPACK = `
 import os, re, shutil, sys, zipfile
 wheels, out = sys.argv[1], os.path.join(sys.argv[2], "lib")
@@ -346,9 +332,7 @@ for name in os.listdir(wheels):
     os.remove(path)
 `;
 
-// Puts MPICH, library and launcher, into our cache from its pinned wheel, for machines without MPI.
-
-/** The folder with bin/mpiexec and lib/libmpi.so.12. */
+/** The folder has bin/mpiexec and lib/libmpi.so.12. */
 export async function installMpich(env = Deno.env.toObject(), say = (_: string) => {}): Promise<string> {
   const target = join(cacheFolder(env), "mpi", `mpich-${MPICH_VERSION}`);
   const release = MPICH[Deno.build.arch];
@@ -383,7 +367,7 @@ const INSTEAD_OF_MPICH =
   "If this machine has no network, install on one that has and copy the cache folder (~/.cache/hpctrain), or load your " +
   "site's MPI module.";
 
-// Library and launcher, not what programs in C are built with. Python's unpacking leaves out which files are programs.
+// Library and launcher without the parts for building programs. Python's unpacking loses the executable bits.
 const UNPACK_MPICH = `
 import os, re, sys, zipfile
 wheels, out = sys.argv[1:]

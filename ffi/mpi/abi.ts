@@ -1,8 +1,6 @@
-// The binary interfaces of MPI (MPICH, Open MPI, the standard ABI): their constants, and their calls under one
-// signature.
 import type { ReduceOp } from "../ranks/transport.ts";
 
-/** Open MPI; MPICH and what keeps to its interface (Intel, Cray, MVAPICH); the interface that MPI 5 fixes for all. */
+/** MPICH's interface is also Intel's, Cray's and MVAPICH's; MPI 5 fixes the standard one for all. */
 export type MpiAbi = "openmpi" | "mpich" | "standard";
 
 /** Passed by value: a number in MPICH's interface, as wide as a pointer in the others. */
@@ -13,11 +11,8 @@ export interface Constants {
   readonly errorsReturn: Handle;
   readonly types: Readonly<Record<MpiType, Handle>>;
   readonly ops: Readonly<Record<ReduceOp, Handle>>;
-  /** In place of the address of what is sent. */
   readonly inPlace: bigint;
-  /** In place of the address of a status. */
   readonly noStatus: bigint;
-  /** For MPI_Comm_split_type: ranks that can share memory. */
   readonly commShared: number;
   readonly infoNull: Handle;
   /** The level of threads at which one thread alone calls MPI. */
@@ -73,7 +68,6 @@ const STANDARD: Constants = {
   funneled: 1024,
 };
 
-/** `addressOf` is asked of Open MPI's symbols only. */
 export function constantsOf(abi: MpiAbi, addressOf: (symbol: string) => bigint): Constants {
   if (abi === "mpich") return MPICH;
   if (abi === "standard") return STANDARD;
@@ -94,9 +88,9 @@ export function constantsOf(abi: MpiAbi, addressOf: (symbol: string) => bigint):
   };
 }
 
-// MPI's C interface, as far as it is called.
-
-/** `H`: what a handle is. Counts of the plain functions are 32 bits wide, so large buffers go in pieces. */
+/**
+ * `H` is the type of a handle. Counts of the plain functions are 32 bits wide, so large buffers go in pieces.
+ */
 const interfaceOf = <H extends "i32" | "usize">(H: H) => ({
   MPI_Init_thread: { parameters: ["usize", "usize", "i32", "buffer"], result: "i32" },
   MPI_Finalize: { parameters: [], result: "i32" },
@@ -132,7 +126,7 @@ type Out =
   | BigUint64Array<ArrayBuffer>
   | BigInt64Array<ArrayBuffer>;
 
-/** The same for handles of either kind; each gives 0, or a code that MPI_Error_string knows. */
+/** Handles of either kind; each call gives 0, or a code that MPI_Error_string knows. */
 export interface Calls {
   MPI_Init_thread(argc: bigint, argv: bigint, level: number, given: Out): number;
   MPI_Finalize(): number;
@@ -185,7 +179,7 @@ export interface Calls {
   ): number;
 }
 
-/** `rest`: called between looks at a collective that goes on; without it MPI spins. */
+/** `rest` runs between looks at a collective that goes on; without it MPI spins. */
 export function openCalls(
   path: string,
   handle: "i32" | "usize",
@@ -218,7 +212,6 @@ export function openCalls(
   };
 }
 
-/** The same, begun and not waited for. */
 interface Begun {
   MPI_Ibarrier(...all: [...Parameters<Calls["MPI_Barrier"]>, Out]): number;
   MPI_Iallreduce(...all: [...Parameters<Calls["MPI_Allreduce"]>, Out]): number;

@@ -1,4 +1,5 @@
-// Finds an MPI library: the folders where one may be, in order of preference, and which interface it has.
+// Finds the MPI library that fits what started this process, in a fixed order of places, and explains why the
+// others were not taken. Loads nothing.
 import { basename, dirname, join } from "../../deps/path.ts";
 import { cacheFolder, type Env, listFolder, type Rejected } from "../libraries/find.ts";
 import { UserError } from "../../core/base/errors.ts";
@@ -7,11 +8,10 @@ import type { MpiAbi } from "./abi.ts";
 
 export interface MpiFolder {
   readonly from: string;
-  /** A folder, or the library itself. */
   readonly path: string;
 }
 
-/** Variables that sites' modules and Python's environments set. Intel's library lies deeper. */
+/** Sites' modules and Python's environments set these. Intel's library lies deeper. */
 const VARIABLES: readonly [name: string, ...below: string[]][] = [
   ["MPI_HOME", "lib", "lib64"],
   ["MPI_ROOT", "lib", "lib64"],
@@ -70,7 +70,6 @@ function beside(program: string): string[] {
 const around = (program: string): string[] =>
   ["lib", "lib64", "lib/release"].map((name) => join(dirname(program), "..", name));
 
-/** The library that the loader would find by name. */
 function systemLibraries(env: Env): string[] {
   for (const program of ["ldconfig", "/sbin/ldconfig"]) {
     try {
@@ -91,14 +90,9 @@ function systemLibraries(env: Env): string[] {
   return [];
 }
 
-// Finds the MPI library that fits what started this process, in a fixed order of places, and says why the others were
-// not taken. Loads nothing.
-
 export interface MpiLibrary {
-  /** The file to load. */
   readonly path: string;
   readonly abi: MpiAbi;
-  /** The place that named it, as the user would. */
   readonly from: string;
 }
 
@@ -114,14 +108,14 @@ export const MPI_NAMES: Readonly<Record<MpiAbi, string>> = {
   standard: "MPI with the standard interface",
 };
 
-/** Versioned names: plain libmpi.so may be a text for the linker. Cray's carry the compiler's name. */
+/** Versioned names only: plain libmpi.so may be a text for the linker. Cray's carry the compiler's name. */
 const FILES: readonly [pattern: RegExp, abi: MpiAbi][] = [
   [/^libmpi\.so\.40(\.\d+)*$/, "openmpi"],
   [/^libmpi(_(gnu|intel|cray|aocc|amd|nvidia)(_\d+)?)?\.so\.12(\.\d+)*$/, "mpich"],
   [/^libmpi_abi\.so\.[01](\.\d+)*$/, "standard"],
 ];
 
-/** `all`: looks on after the first that fits best, as `doctor` does. */
+/** With `all` it looks on after the first that fits best, as `doctor` does. */
 export function findMpi(env: Env = Deno.env.toObject(), all = false): FoundMpi {
   const { tiers, why } = whatFits(env);
   const tierOf = ({ abi }: { abi: MpiAbi }) => tiers.findIndex((tier) => tier.includes(abi));
@@ -145,12 +139,11 @@ export function findMpi(env: Env = Deno.env.toObject(), all = false): FoundMpi {
   return { chosen: named ?? best, usable: named ? [named, ...usable] : usable, rejected };
 }
 
-/** The user named it, so no other may take its place, and whether it fits the launcher shows when it is opened. */
+/** The user named it, so no other may take its place; opening it shows whether it fits the launcher. */
 function theNamed(path: string): MpiLibrary {
   const from = "HPCTRAIN_MPI";
   const isFile = /\.so(\.|$)/.test(basename(path));
   const found = isFile
-    // The interface of a library whose name does not tell it: seen when it is opened.
     ? { path, abi: abiOf(realPath(path)) ?? "mpich" }
     : [path, join(path, "lib"), join(path, "lib64")].flatMap(librariesAt)[0];
   const elf = found ? readElf(found.path) : "there is no MPI library in it";
@@ -162,7 +155,10 @@ function theNamed(path: string): MpiLibrary {
   );
 }
 
-/** Libraries that can talk to what started this process: those of the first tier where there is one, else of the next. */
+/**
+ * Libraries that can talk to what started this process: those of the first tier where there is one, else of
+ * the next.
+ */
 function whatFits(env: Env): { tiers: readonly (readonly MpiAbi[])[]; why: string } {
   if (env.OMPI_COMM_WORLD_SIZE) {
     return {
@@ -170,7 +166,7 @@ function whatFits(env: Env): { tiers: readonly (readonly MpiAbi[])[]; why: strin
       why: "Open MPI's mpirun, which started this process, talks to Open MPI alone",
     };
   }
-  // srun's own plug-ins: PMIx is what Open MPI wants, PMI-2 what MPICH does; each can be built for the other.
+  // srun's own plug-ins: PMIx is Open MPI's, PMI-2 is MPICH's; each can be built for the other.
   if (env.PMIX_RANK) return { tiers: [["openmpi"], ["mpich", "standard"]], why: "" };
   if (env.PMI_SIZE && env.SLURM_PROCID) return { tiers: [["mpich", "standard"], ["openmpi"]], why: "" };
   if (env.PMI_SIZE) {
@@ -192,7 +188,6 @@ export function noMpiSentence(rejected: readonly Rejected[]): string {
     "HPCTRAIN_MPI=/path/to/libmpi.so. Without --distributed-backend mpi ranks need none: shared memory and TCP serve.";
 }
 
-/** The libraries in a folder; a path to one stands for itself. */
 function librariesAt(path: string): { path: string; abi: MpiAbi }[] {
   const itself = abiOf(path);
   if (itself) return [{ path, abi: itself }];

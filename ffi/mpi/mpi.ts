@@ -1,4 +1,4 @@
-// MPI as a transport between ranks, with shared windows inside a node.
+// One thread opens MPI and makes all its calls.
 import { HEAD, openHostMemory, openWindow as openOn, prepareHead, type Window } from "../ranks/window.ts";
 import { BYTES, type Combine, type Transport } from "../ranks/transport.ts";
 import {
@@ -14,31 +14,28 @@ import {
 import { LibraryError } from "../errors.ts";
 import { preload } from "../preload.ts";
 
-// An MPI window as the memory that the ranks of one host see of each other.
-
 interface MpiWindow extends Pick<Window, "takes" | "allReduce" | "barrier"> {
-  /** The beginning of this rank's part that is for its caller. */
+  /** The caller's part of this rank's memory begins here. */
   readonly address: bigint;
 }
 
-/** A window needs these calls of an open MPI. */
 export interface MpiForWindow {
   readonly calls: Calls;
   readonly constants: Constants;
-  /** The width of a handle. */
   readonly wide: boolean;
   readonly rank: number;
   readonly size: number;
   readonly check: (code: number, verb: string) => void;
-  /** The least of all ranks' numbers. */
   readonly least: (value: number) => number;
 }
 
 const PAGE = 4096;
-/** Bytes that are summed and handed out while they are in the caches. */
 const CHUNK = 64 * 1024;
 
-/** Every rank calls it; null on all where they are not all on one host, or its shared memory has no room for it. */
+/**
+ * Every rank calls it; null on all where they are not all on one host, or its shared memory has no room for
+ * it.
+ */
 function openMpiWindow(host: MpiForWindow, bytes: number): MpiWindow | null {
   const { calls, constants, wide, rank, size, check, least } = host;
   const own = HEAD + Math.ceil(bytes / PAGE) * PAGE;
@@ -69,7 +66,7 @@ function openMpiWindow(host: MpiForWindow, bytes: number): MpiWindow | null {
   };
 }
 
-/** By MPI's own reckoning, in the memory that the result is for. */
+/** MPI computes in the result's memory. */
 function combineBy(
   { calls, constants: { types, ops }, check }: MpiForWindow,
   copy: (into: bigint, from: bigint, bytes: bigint) => void,
@@ -94,17 +91,13 @@ function combineBy(
   };
 }
 
-// Opens an MPI library and makes its calls, all of them in the thread that opened it.
-
-/** It has no numbers of 16 bits: not every library knows them. */
+/** Not every MPI knows numbers of 16 bits, so it has none. */
 export interface Mpi extends Transport {
   readonly abi: MpiAbi;
 }
 
-/** The most elements that one call counts. */
 const MOST = 2 ** 31 - 1;
 
-/** Called between looks at a collective that goes on. */
 export type OnWait = (looks: number) => void;
 
 /** Without `rest` MPI spins while it waits, which is fastest. `most` elements a call: fewer in tests only. */
@@ -149,8 +142,8 @@ export function openMpi(path: string, rest: OnWait | null = null, most = MOST): 
 }
 
 /**
- * UCX is one of Open MPI's ways to make a window. It is no use for one host's memory, and complains without its
- * network.
+ * UCX is one of Open MPI's ways to make a window. It is no use for one host's memory, and complains without
+ * its network.
  */
 function leaveUcxOut(): void {
   if (!Deno.env.has("OMPI_MCA_osc")) Deno.env.set("OMPI_MCA_osc", "^ucx");
@@ -159,12 +152,12 @@ function leaveUcxOut(): void {
 interface Group {
   readonly comm: () => Handle;
   readonly split: (colour: number) => void;
-  /** Where there is one, and all ranks are meant. */
+  /** Null without a window, or where only a part of the ranks is meant. */
   readonly window: () => MpiWindow | null;
   readonly open: (...all: Parameters<typeof openMpiWindow>) => bigint;
 }
 
-/** The communicator of the moment: all ranks, or a part of them. It inherits that errors come back as codes. */
+/** The current communicator: all ranks, or a part of them. It inherits that errors come back as codes. */
 function openGroup(
   calls: Calls,
   { world }: Constants,
@@ -257,7 +250,7 @@ function load(path: string, rest: OnWait | null): { calls: Calls; abi: MpiAbi; c
       if (!at) throw new Error(`it lacks the symbol ${symbol}`);
       return Deno.UnsafePointer.value(at);
     };
-    // MPICH's own library knows the standard interface's functions too: only the name of the file tells.
+    // MPICH's own library knows the standard interface's functions too: only the name of the file decides.
     const abi = statics[OPEN_MPI_SYMBOLS[0]]
       ? "openmpi"
       : /\/?libmpi_abi[^/]*$/.test(path)
@@ -299,13 +292,11 @@ function versionText(calls: Calls): string {
   return shortVersion(new TextDecoder().decode(text.subarray(0, length[0])));
 }
 
-/** The first line, in few words: "Open MPI 5.0.11", "MPICH 5.0.2", "Intel(R) MPI Library 2021.9". */
+/** "Open MPI 5.0.11", "MPICH 5.0.2", "Intel(R) MPI Library 2021.9". */
 export const shortVersion = (text: string): string =>
   text.replace(/\0[^]*/, "").split("\n")[0].split(/,| for | \(/)[0]
     .replace(/^MPI VERSION\s*:\s*/i, "").replace(/\bversion\s*:?\s*/i, "").replace(/\bv(?=\d)/, "")
     .replaceAll(/\s+/g, " ").trim();
-
-// The version that an MPI library reports before anybody starts it: MPI allows this one question.
 
 const ROOM = 8192; // MPI_MAX_LIBRARY_VERSION_STRING of MPICH, the largest
 
@@ -322,7 +313,7 @@ export function mpiVersion(path: string): string | null {
   }
 }
 
-/** Left open once it has answered: some MPI libraries don't survive being closed. */
+/** It stays open once it has answered: some MPI libraries don't survive being closed. */
 function libraryAt(path: string) {
   const library = Deno.dlopen(path, {
     MPI_Get_library_version: { parameters: ["buffer", "buffer"], result: "i32" },

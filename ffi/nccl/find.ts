@@ -5,9 +5,7 @@ import { libraryNamed, readElf } from "../libraries/elf.ts";
 import { type Env, listFolder, type Rejected } from "../libraries/find.ts";
 
 export interface NcclLibrary {
-  /** The file to load. */
   readonly path: string;
-  /** The place that named it, as the user would. */
   readonly from: string;
 }
 
@@ -18,7 +16,10 @@ export interface FoundNccl {
 
 export const NCCL_FILE = "libnccl.so.2";
 
-/** `torch`: the folder with libtorch_cpu.so. `loaded`: the library that this process has already, or the bare name. */
+/**
+ * `torch` is the folder with libtorch_cpu.so. `loaded` is the library that this process has already, or the
+ * bare name.
+ */
 export function findNccl(
   torch: string,
   env: Env = Deno.env.toObject(),
@@ -60,7 +61,6 @@ function theNamed(named: string): NcclLibrary {
   );
 }
 
-/** Variables that sites' modules set. */
 const VARIABLES = ["NCCL_HOME", "NCCL_ROOT", "EBROOTNCCL", "NCCL_DIR", "CONDA_PREFIX"];
 
 /** A generator, because the last one costs a program's start and is often not needed. */
@@ -83,7 +83,6 @@ function* placesOf(torch: string, env: Env): Generator<NcclLibrary> {
   for (const path of systemLibraries(env)) yield { path, from: "the system's libraries" };
 }
 
-/** The library that the loader would find by name. */
 function systemLibraries(env: Env): string[] {
   for (const program of ["ldconfig", "/sbin/ldconfig"]) {
     try {

@@ -1,10 +1,7 @@
-// NCCL's calls, checked, and CUDA's events for the threads that run and watch them. Libraries are given by path, so
-// that any thread can open them.
+// Libraries are given by path, so that any thread can open them.
 import { LibraryError } from "../errors.ts";
 
-// NCCL's C interface, as far as it is called: functions, numbers, the struct of settings.
-
-/** ncclUniqueId: 128 bytes, by value. */
+/** ncclUniqueId is 128 bytes, by value. */
 const ID_BYTES = 128;
 const uniqueId = { struct: Array<"u64">(ID_BYTES / 8).fill("u64") } as const;
 
@@ -31,22 +28,23 @@ const ncclSymbols = {
   ncclReduceScatter: { parameters: ["u64", "u64", "usize", "i32", "i32", "u64", "u64"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** ncclInProgress: the call goes on in a thread of NCCL's; the communicator may not be used before it is done. */
+/**
+ * ncclInProgress: the call goes on in a thread of NCCL's; the communicator may not be used before it is done.
+ */
 const IN_PROGRESS = 7;
 
-/** ncclDataType_t, by our names. */
+/** The numbers are ncclDataType_t's. */
 export const TYPES = { u8: 1, i32: 2, i64: 4, f16: 6, f32: 7, f64: 8, bf16: 9 } as const;
 export type NcclType = keyof typeof TYPES;
 
-/** ncclRedOp_t. */
 const OPS = { sum: 0, max: 2, min: 3 } as const;
 export type NcclOp = keyof typeof OPS;
 
 const MAGIC = 0xcafebeef, UNDEFINED = -(2 ** 31);
 
 /**
- * ncclConfig_t as NCCL 2.14 had it, which every later one reads: its size, a magic number, its version, `blocking`. Not
- * blocking: a rank that waits for one that never comes can still give up.
+ * ncclConfig_t as NCCL 2.14 had it, which every later one reads: its size, a magic number, its version,
+ * `blocking`. Not blocking: a rank that waits for one that never comes can still give up.
  */
 export function notBlocking(): Uint8Array<ArrayBuffer> {
   const config = new DataView(new ArrayBuffer(24));
@@ -65,13 +63,11 @@ export const versionText = (code: number): string =>
   [Math.floor(code / 10000), Math.floor(code / 100) % 100, code % 100].join(".");
 
 interface Known {
-  /** The first version without it. */
   readonly before: number;
   readonly arch?: typeof Deno.build.arch;
   readonly what: string;
 }
 
-/** Known faults of released versions, from their own notes. */
 const KNOWN: readonly Known[] = [
   {
     before: 22903,
@@ -80,25 +76,19 @@ const KNOWN: readonly Known[] = [
   },
 ];
 
-/** Why a version may disappoint here; null where nothing is known against it. */
+/** The known fault of a version here, from NCCL's own notes; null where there is none. */
 export const knownAgainst = (code: number, arch = Deno.build.arch): string | null =>
   KNOWN.find(({ before, arch: only = arch }) => code < before && only === arch)?.what ?? null;
 
-// Opens NCCL and makes its calls. Collectives are queued on a CUDA stream.
-
-/** A communicator, by address. */
 export type Comm = bigint;
 
-/** Every call but `text` and `failure` gives NCCL's code: 0, IN_PROGRESS, or what `text` says in words. */
+/** Every call but `text` and `failure` gives NCCL's code: 0, IN_PROGRESS, or an error for `text`. */
 export interface Nccl {
-  /** "NCCL 2.30.7". */
   readonly version: string;
-  /** The known faults of this version, or null. */
   readonly against: string | null;
   newId(): Uint8Array;
-  /** Comes back at once; the communicator is there when `state` says 0. Null where NCCL refused. */
+  /** Returns at once; the communicator is there when `state` is 0. Null where NCCL refused. */
   begin(world: number, id: Uint8Array, rank: number): { comm: Comm; code: number };
-  /** 0, IN_PROGRESS, or the error that happened meanwhile. */
   state(comm: Comm): number;
   allReduce(at: bigint, count: number, type: NcclType, op: NcclOp, comm: Comm, stream: bigint): number;
   broadcast(at: bigint, count: number, type: NcclType, root: number, comm: Comm, stream: bigint): number;
@@ -108,9 +98,8 @@ export interface Nccl {
   group(body: () => void): number;
   finalize(comm: Comm): number;
   destroy(comm: Comm): number;
-  /** From any thread: what is queued ends without a result. */
+  /** Any thread may call it: queued work ends without a result. */
   abort(comm: Comm): number;
-  /** A code in NCCL's words, with what it noted last. */
   text(code: number, comm?: Comm): string;
 }
 
@@ -169,7 +158,7 @@ export function openNccl(path: string): Nccl {
   };
 }
 
-/** Asked before the rest is bound: an older one lacks functions. */
+/** The version comes first: an older NCCL lacks functions. */
 function load(path: string) {
   try {
     const { ncclGetVersion } = ncclSymbols;
@@ -192,8 +181,6 @@ function load(path: string) {
 
 export const inProgress = (code: number): boolean => code === IN_PROGRESS;
 
-// CUDA's events, for any thread: a library is given by path, and nothing here is of the process.
-
 const verbs = {
   cudaSetDevice: { parameters: ["i32"], result: "i32" },
   cudaEventCreateWithFlags: { parameters: ["buffer", "u32"], result: "i32" },
@@ -205,26 +192,25 @@ const verbs = {
   cudaGetErrorString: { parameters: ["i32"], result: "pointer" },
 } as const satisfies Deno.ForeignLibraryInterface;
 
-/** An event, as a number that ffi alone makes and reads. */
+/** Only ffi makes and reads this number. */
 export type CudaEvent = bigint;
 
 export interface CudaEvents {
-  /** For the calling thread: without it, CUDA would open device 0 for it. */
+  /** It acts on the calling thread: without it, CUDA would open device 0 there. */
   useDevice(index: number): void;
   create(timing: boolean): bigint;
   record(event: bigint, stream: bigint): void;
   /** Work that is queued on the stream from here on begins after the event. */
   wait(stream: bigint, event: bigint): void;
   done(event: bigint): boolean;
-  /** Seconds between two events that were made with timing and are done. */
+  /** Both events need timing and must be done. */
   seconds(from: bigint, to: bigint): number;
-  /** Another thread may capture a graph meanwhile: its capture shall not break by what this one asks. */
+  /** Another thread may capture a graph meanwhile: this thread's calls shall not break its capture. */
   besideCapture(): void;
 }
 
 const NOT_READY = 600, DISABLE_TIMING = 2, RELAXED = 2;
 
-/** `path` of libcudart. */
 export function openCudaEvents(path: string): CudaEvents {
   const { symbols: c } = Deno.dlopen(path, verbs);
   const made = new BigUint64Array(1), ms = new Float32Array(1), mode = new Int32Array(1);

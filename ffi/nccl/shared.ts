@@ -1,16 +1,20 @@
-// Memory that the training thread shares with the thread that watches NCCL: events by slot, how far both have come,
-// and why NCCL failed.
+// The training thread shares this memory with the thread that watches NCCL.
 import type { CudaEvent } from "./nccl.ts";
 import { type FailureNote, NOTE_BYTES, openFailureNote } from "../../core/base/threads.ts";
 
-/** Words: collectives queued; waits of the computing stream that were begun, and that were measured; why to stop. */
+/**
+ * Words: collectives queued; waits of the computing stream that were begun, and that were measured; the
+ * request to stop.
+ */
 export const QUEUED = 0, WAITS = 1, MEASURED = 2, REQUEST = 3, FAILED = 4;
 const WORDS = 16;
 
-/** Requests of the training thread to the watching one. */
 export const GO_ON = 0, STOP = 1, ABORT = 2;
 
-/** Collectives under way at a time; the training thread waits when all are taken. And waits that can be measured. */
+/**
+ * Collectives under way at a time, and waits that can be measured; the training thread waits when all slots
+ * are taken.
+ */
 export const SLOTS = 256, PAIRS = 64;
 
 /** Events of a slot: the tensor is ready; the collective begins, and is done. */
@@ -23,12 +27,9 @@ const FAILURE_AT = PAIRS_AT + 16 * PAIRS;
 export interface NcclShared {
   readonly shared: SharedArrayBuffer;
   readonly words: Int32Array<SharedArrayBuffer>;
-  /** Seconds that the computing stream waited. */
   readonly waited: Float64Array;
   readonly events: BigUint64Array;
-  /** Before and behind a wait. */
   readonly pairs: BigUint64Array;
-  /** Why NCCL failed. */
   readonly failure: FailureNote;
 }
 

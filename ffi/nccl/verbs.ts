@@ -1,13 +1,12 @@
-// NCCL's collectives on tensors of a GPU. The training thread alone uses this: a thread that watches NCCL has no tensors.
+// Only the training thread uses this: a thread that watches NCCL has no tensors.
 import type { Stream } from "../cuda.ts";
 import { addressOf } from "../make.ts";
 import { describe, type Device, type Tensor } from "../tensor.ts";
 import { type Comm, type Nccl, type NcclOp, type NcclType, TYPES } from "./nccl.ts";
 
-/** A call that is ready to be queued. It gives NCCL's code. */
+/** It gives NCCL's code. */
 export type NcclCall = () => number;
 
-/** Each checks its tensors at once, and gives the call. */
 export interface NcclVerbs {
   allReduce(t: Tensor, op: NcclOp): NcclCall;
   broadcast(t: Tensor, root: number): NcclCall;

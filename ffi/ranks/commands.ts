@@ -1,4 +1,3 @@
-// The training thread's end of the ring of commands: collectives on tensors in host memory.
 import { memoryBlockOf, tensorAt } from "../make.ts";
 import { describe, type Tensor } from "../tensor.ts";
 import {
@@ -13,7 +12,6 @@ import {
   WHAT,
 } from "./ring.ts";
 
-/** The bytes of a tensor that the communication thread can reach: in host memory, and contiguous. */
 export function hostBytes(t: Tensor): number {
   if (!t.contiguous || t.device !== "cpu") {
     throw new Error(`internal: ranks can't communicate ${describe(t)}.`);
@@ -21,7 +19,6 @@ export function hostBytes(t: Tensor): number {
   return t.byteLength;
 }
 
-/** Puts a command into its slot, which is free, and wakes the communication thread. */
 export function enqueue(
   { words, counts, addresses }: Ring,
   sequence: number,
@@ -43,7 +40,6 @@ export function enqueue(
   Atomics.notify(words, QUEUED);
 }
 
-/** The f32 tensor in the memory that the last command, "share", has made; null where it could not. */
 export function sharedTensor({ addresses }: Ring, sequence: number, elements: number): Tensor | null {
   const address = addresses[2 * slotOf(sequence)];
   return address === 0n ? null : tensorAt(address, elements);

@@ -1,4 +1,3 @@
-// Opens the transport that a communication thread is told to use: MPI, shared memory or TCP, described by plain data.
 import { openMpi } from "../mpi/mpi.ts";
 import { openShared, type SharedMemory } from "./shared.ts";
 import { type Connections, openTcp } from "./tcp.ts";
@@ -8,13 +7,12 @@ export type TransportOptions =
   | {
     readonly by: "mpi";
     readonly path: string;
-    /** More ranks than cores: who spins keeps a core from those that it waits for. */
+    /** There are more ranks than cores: a spinning rank keeps a core from those that it waits for. */
     readonly crowded: boolean;
   }
   | { readonly by: "shm"; readonly memory: SharedMemory }
   | { readonly by: "tcp"; readonly connections: Connections };
 
-/** `rest`: between two looks at a collective of MPI's. */
 export function openTransport(
   by: TransportOptions,
   rest: (looks: number, crowded: boolean) => void = () => {},

@@ -1,9 +1,9 @@
-// The ring of commands in shared memory between the training thread and the communication thread: what to do in order,
-// how much is done, and why it stopped. Addresses of tensors' memory are in it; only ffi reads and writes them.
+// The ring of commands between the training thread and the communication thread. Only ffi reads and writes
+// its addresses.
 import { type FailureNote, NOTE_BYTES, openFailureNote } from "../../core/base/threads.ts";
 import type { Transport } from "./transport.ts";
 
-/** The collectives that an engine does. The last one is its end, which ranks come to together as well. */
+/** The last one is the engine's end, which ranks come to as well. */
 export const COLLECTIVES = [
   "all-reduce",
   "broadcast",
@@ -16,14 +16,15 @@ export const COLLECTIVES = [
 ] as const;
 export type CollectiveName = typeof COLLECTIVES[number];
 
-/** Counters of commands that were queued and that are done; whether the engine failed; whether the training thread waits. */
 export const QUEUED = 0, DONE = 1, AWAITED = 3;
 const FAILED = 2;
 
-/** Slots; the training thread waits when all are taken. */
 export const SLOTS = 256;
 
-/** The words of a slot: a number of COLLECTIVES; the type, the rank a broadcast comes from, or a part's number; the operation. */
+/**
+ * The words of a slot: a number of COLLECTIVES; the type, the rank a broadcast comes from, or a part's
+ * number; the operation.
+ */
 export const VERB = 0, WHAT = 1, OP = 2;
 const SLOT_WORDS = 4;
 const HEADER = 16;
@@ -40,7 +41,6 @@ export interface Ring {
   readonly counts: Float64Array;
   /** Two a slot: the memory that changes, and the memory that is only read. */
   readonly addresses: BigUint64Array;
-  /** Why the engine failed. */
   readonly failure: FailureNote;
 }
 
@@ -65,7 +65,6 @@ export const slotOffset = (slot: number): number => HEADER + SLOT_WORDS * slot;
 export const verbAt = ({ words }: Ring, sequence: number): CollectiveName =>
   COLLECTIVES[words[slotOffset(slotOf(sequence)) + VERB]];
 
-/** Does the command; blocks until it is done. */
 export function perform(transport: Transport, ring: Ring, sequence: number): void {
   const { words, counts, addresses } = ring;
   const slot = slotOf(sequence), at = slotOffset(slot);

@@ -1,12 +1,11 @@
-// The transport through POSIX shared memory: its segments, and the ranks of one node that map them.
 import { fixedBytes, openArithmetic, type Transport } from "./transport.ts";
 import { HEAD, openHostMemory, openWindow, prepareHead, type Window } from "./window.ts";
 
-// Memory that one process makes and others of the same user and host map. It has no name: it is found through its
-// maker's own descriptor, so that nothing is left of it however its processes end, and the size of /dev/shm is no
-// limit.
+// One process makes a segment and others of the same user and host map it. It has no name: it is found
+// through its maker's own descriptor, so that nothing remains of it however its processes end, and the size
+// of /dev/shm is no limit.
 
-/** For another process: where it is found, and what tells it from anything else there. */
+/** Another process finds the segment by this, and identifies it by the token. */
 export interface SegmentHandle {
   readonly pid: number;
   readonly descriptor: number;
@@ -17,13 +16,11 @@ export interface SegmentHandle {
 export interface Segment {
   readonly address: bigint;
   readonly claim: SegmentHandle;
-  /** When all have mapped it, who comes later has no business there. */
   seal(): void;
-  /** Gives it back; for one that was made in vain. */
   free(): void;
 }
 
-/** The maker and those who map it may not use the first bytes: they identify it. */
+/** The first bytes identify the segment; nobody else may use them. */
 const PREFACE = 4096;
 const TOKEN_AT = 2048, TOKEN_BYTES = 16;
 
@@ -44,13 +41,16 @@ const O_RDWR = 2, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
 let libc: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | undefined;
 const native = () => libc ??= Deno.dlopen("libc.so.6", SYMBOLS).symbols;
 
-/** All zeros but for its preface, and there as a whole: who writes to it is never killed for want of room. Or why it can't be. */
+/**
+ * The segment is all zeros but for its preface, and there as a whole: no write to it is killed for want of
+ * room. Else the reason.
+ */
 export function makeSegment(bytes: number): Segment | string {
   try {
     const { memfd_create, posix_fallocate, close, putThere } = native();
     const limit = fileLimit();
     if (bytes > limit) return `this process may make files of ${limit} bytes at most (ulimit -f)`;
-    // The system would go on giving until nothing was left for anybody.
+    // The system would go on giving until nothing was free.
     if (bytes > memoryLeft()) return `this host has no ${bytes} bytes of memory left to share`;
     const descriptor = memfd_create(cString("hpctrain"), MFD_CLOEXEC);
     if (descriptor < 0) return "the system gives no memory to share (memfd_create)";
@@ -81,10 +81,9 @@ export function makeSegment(bytes: number): Segment | string {
   }
 }
 
-/** Another process's, at its address here; null where it can't be reached, or is something else. */
 export function mapSegment({ pid, descriptor, bytes, token }: SegmentHandle): bigint | null {
   const { open, close, takeThence } = native();
-  // Without waiting: where process ids are of another container it may be a pipe.
+  // Does not wait: where process ids are of another container it may be a pipe.
   const here = open(cString(`/proc/${pid}/fd/${descriptor}`), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (here < 0) return null;
   const address = sizeOf(here) >= bytes ? map(here, bytes) : null;
@@ -106,7 +105,7 @@ function map(descriptor: number, bytes: number): bigint | null {
   return at === -1n ? null : at;
 }
 
-/** Beyond a file's end there is nothing to map, and a look there would end the process. */
+/** Reading a mapping beyond a file's end would end the process. */
 function sizeOf(descriptor: number): number {
   try {
     return Deno.statSync(`/proc/self/fd/${descriptor}`).size;
@@ -130,16 +129,12 @@ const cString = (text: string) => new TextEncoder().encode(`${text}\0`);
 
 const hex = (bytes: Uint8Array): string => [...bytes].map((b) => b.toString(16).padStart(2, "0")).join("");
 
-// Ranks of one host that communicate by memory which they map of each other: what an MPI window is to MPI, without
-// MPI.
-
-/** Each rank's own memory, mapped in this process: numbers, so that another thread can be told of it. */
+/** Each rank's own memory, mapped in this process: numbers, so that another thread can use them. */
 export interface SharedMemory {
   readonly rank: number;
   readonly heads: readonly bigint[];
 }
 
-/** The memory that this rank offers to the others; or why it can't have it. */
 export function offerMemory(): Segment | string {
   const host = openHostMemory();
   if (host === null) return "the system's library has no semaphores";
@@ -149,7 +144,7 @@ export function offerMemory(): Segment | string {
   return segment;
 }
 
-/** When each rank has made its offer. Null where one can't be mapped. */
+/** Call it when each rank has made its offer. Null where one can't be mapped. */
 export function acceptMemory(
   rank: number,
   own: Segment,
@@ -227,7 +222,6 @@ function mapAll(rank: number, own: Segment, claims: readonly SegmentHandle[]): b
 
 const ROOM = 1024;
 
-/** A short message of each rank. */
 function gather(window: Window, size: number, text: string): string[] {
   const { bytes: all, address: at } = fixedBytes(ROOM * size);
   new TextEncoder().encodeInto(text, all.subarray(0, ROOM - 1));

@@ -1,4 +1,3 @@
-// The transport over TCP: the system's sockets, and connections between all ranks.
 import {
   BYTES,
   type ElementType,
@@ -9,12 +8,11 @@ import {
   type Transport,
 } from "./transport.ts";
 
-// TCP connections as the system has them, by their descriptors: they can be handed to another thread, and move bytes
-// straight from and to native memory. No call waits but `poll`.
+// Sockets are descriptors: another thread can take them, and they move bytes straight from and to native
+// memory. No call waits but `poll`.
 
-/** The result of a call that could not do anything yet, or never will again. */
+/** AGAIN: the call could do nothing yet; LOST: it never will again. */
 export const AGAIN = -1, LOST = -2;
-/** Events of a descriptor: bytes to read, room to write, an end. */
 export const READABLE = 1, WRITABLE = 4, ENDED = 8 | 16 | 32;
 
 const SYMBOLS = {
@@ -51,10 +49,8 @@ const native = () => libc ??= Deno.dlopen("libc.so.6", SYMBOLS).symbols;
 
 const errno = (): number => new Deno.UnsafePointerView(native().__errno_location()!).getInt32();
 
-/** The size of either family's address, and where its parts are. */
 const NAME = 28;
 
-/** On this host alone, or on all its cards, at a port that the system chooses. Null where that can't be. */
 export function listen(loopback: boolean): { readonly descriptor: number; readonly port: number } | null {
   const { socket, setsockopt, bind, listen, getsockname, close } = native();
   for (const host of loopback ? ["127.0.0.1"] : ["::", "0.0.0.0"]) {
@@ -71,7 +67,7 @@ export function listen(loopback: boolean): { readonly descriptor: number; readon
   return null;
 }
 
-/** Begun: it is there when it is writable and has no `failure`. Null where the address is none. */
+/** Begins a connection: it is there when it is writable and has no `failure`. Null for an invalid address. */
 export function connect(host: string, port: number): number | null {
   const { socket, connect, close } = native();
   const name = nameOf(host, port);
@@ -82,14 +78,13 @@ export function connect(host: string, port: number): number | null {
   return null;
 }
 
-/** True when the connection that was begun has failed. */
 export function hasFailed(descriptor: number): boolean {
   const code = new Int32Array(1);
   return native().getsockopt(descriptor, SOL_SOCKET, SO_ERROR, code, new Uint32Array([4])) !== 0 ||
     code[0] !== 0;
 }
 
-/** The next that has come, and where it comes from; null where none has. */
+/** The next connection and its source; null where there is none. */
 export function accept(listener: number): { readonly descriptor: number; readonly from: string } | null {
   const { accept4, inet_ntop } = native();
   const name = new Uint8Array(NAME);
@@ -101,16 +96,14 @@ export function accept(listener: number): { readonly descriptor: number; readonl
   return { descriptor, from };
 }
 
-/** Small messages go at once. */
 export function withoutDelay(descriptor: number): void {
   native().setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, new Int32Array([1]), 4);
 }
 
-/** How many bytes went; AGAIN or LOST. */
 const send = (descriptor: number, from: bigint, bytes: number): number =>
   moved(native().send(descriptor, from, BigInt(bytes), MSG_DONTWAIT | MSG_NOSIGNAL));
 
-/** How many bytes came; AGAIN, or LOST at the other side's end too. */
+/** LOST at the other side's end too. */
 const receive = (descriptor: number, into: bigint, bytes: number): number =>
   moved(native().recv(descriptor, into, BigInt(bytes), MSG_DONTWAIT)) || LOST;
 
@@ -130,13 +123,10 @@ export function close(descriptor: number): void {
   native().close(descriptor);
 }
 
-/** Descriptors that are waited for together, in room that is kept. */
 export interface Poll {
   clear(): void;
   add(descriptor: number, events: number): void;
-  /** Until something has happened to one of them, or so many milliseconds. */
   wait(ms: number): void;
-  /** The events of the descriptor that was added as number `place`. */
   happened(place: number): number;
 }
 
@@ -155,7 +145,7 @@ export function openPoll(most: number): Poll {
   };
 }
 
-/** struct sockaddr_in or sockaddr_in6, and its size; null for what is no number. */
+/** struct sockaddr_in or sockaddr_in6, and its size; null for a host that is no numeric address. */
 function nameOf(host: string, port: number): readonly [Uint8Array<ArrayBuffer>, number] | null {
   const family = host.includes(":") ? AF_INET6 : AF_INET;
   const name = new Uint8Array(NAME), at = family === AF_INET ? 4 : 8;
@@ -166,31 +156,30 @@ function nameOf(host: string, port: number): readonly [Uint8Array<ArrayBuffer>, 
   return [name, family === AF_INET ? 16 : NAME];
 }
 
-// Ranks that communicate by TCP, each connected with each other: numbers go straight to the rank that adds them up,
-// and their sums straight back, so that they are added in the order of ranks whatever comes first.
+// Each rank is connected with each other: numbers go straight to the rank that adds them up, and their sums
+// straight back, so that they are added in the order of ranks whatever comes first.
 
-/** The connections of one rank: numbers, so that another thread can be told of them. */
+/** The connections of one rank: numbers, so that another thread can use them. */
 export interface Connections {
   readonly rank: number;
-  /** The descriptor of each rank; this one has none. */
   readonly descriptors: readonly number[];
-  /** Each rank's name for people. */
   readonly names: readonly string[];
 }
 
-/** The other end of a connection is gone, or speaks of something else. Who watches the ranks may know more of it. */
+/**
+ * The other end of a connection is gone, or sends something unexpected. The control plane may know more of
+ * it.
+ */
 export class LostRank extends Error {}
 
 /** Bytes that are added up at a time. */
 const PIECE = 2 << 20;
 /** Up to here every rank sends all to all and adds up for itself: one way in place of two. */
 const SMALL = 32 * 1024;
-/** Before each message: its number between these two ranks, and its bytes. */
 const HEADER = 16;
-/** Slices, so that a thread that is to end does. */
+/** Slices let a thread that must end do so. */
 const SLICE_MS = 200;
 
-/** A message to or from a rank: native memory. */
 interface Message {
   readonly peer: number;
   readonly at: bigint;
@@ -213,7 +202,7 @@ export function openTcp({ rank, descriptors, names }: Connections): Transport {
     }
   };
   const others = (ranks: readonly number[]) => ranks.filter((of) => of !== rank);
-  /** Where what each of these ranks sends is put, in their order; this rank's own is where it is. */
+  /** The places of these ranks' data, in their order; this rank's own stays in place. */
   const sources = (ranks: readonly number[], own: bigint, bytes: number): readonly bigint[] => {
     let before = 0;
     return ranks.map((of) => of === rank ? own : room.address + BigInt(bytes * before++));
@@ -226,7 +215,6 @@ export function openTcp({ rank, descriptors, names }: Connections): Transport {
     );
     combine(from, [at], count, type, op);
   };
-  /** Each rank adds up its share, and gives the sums to all. */
   const byShares = (ranks: readonly number[], at: bigint, count: number, type: ElementType, op: ReduceOp) => {
     const wide = BYTES[type], each = Math.ceil(count / ranks.length);
     const shares = ranks.map((peer, i) => {
@@ -270,7 +258,9 @@ export function openTcp({ rank, descriptors, names }: Connections): Transport {
         (done, piece) => byShares(group, at + BigInt(done * wide), piece, type, op),
       );
     },
-    /** In shares that all pass on, so that the root sends each byte once or twice, whatever the number of ranks. */
+    /**
+     * All ranks pass shares on, so that the root sends each byte once or twice, whatever the number of ranks.
+     */
     broadcast(at, bytes, root) {
       pieces(bytes, PIECE, (done, piece) => {
         const each = Math.ceil(piece / size);
@@ -312,17 +302,14 @@ export function openTcp({ rank, descriptors, names }: Connections): Transport {
   };
 }
 
-/** A message on its way; its header goes first. */
 interface Moving {
   readonly peer: number;
   readonly header: FixedBytes;
   at: bigint;
   bytes: number;
-  /** Bytes of both that have moved. */
   done: number;
 }
 
-/** Messages between this rank and others, many at a time. */
 function openWire({ descriptors, names }: Connections) {
   const poll = openPoll(2 * descriptors.length);
   const ends = () =>
@@ -339,7 +326,6 @@ function openWire({ descriptors, names }: Connections) {
     moving.done = 0;
     return moving;
   };
-  /** As far as it goes now; true at its end. */
   const advance = (
     moving: Moving,
     move: (descriptor: number, at: bigint, bytes: number) => number,
@@ -374,7 +360,6 @@ function openWire({ descriptors, names }: Connections) {
     );
   };
   return {
-    /** At most one message to and one from a rank at a time. */
     exchange(out: readonly Message[], into: readonly Message[]): void {
       let sending = out.map((message) => {
         const moving = begin(outgoing[message.peer], message);

@@ -1,10 +1,9 @@
-// Transports between ranks on CPUs (MPI, memory that ranks share, or TCP), and the arithmetic that adds up their
-// bytes. Collectives block, work on native memory by address, and are called from one thread.
+// Transports between ranks on CPUs. Collectives block, work on native memory by address, and are called from
+// one thread.
 
 export type ElementType = "f32" | "f64" | "bf16" | "f16" | "i32" | "i64" | "u8";
 export type ReduceOp = "sum" | "max" | "min";
 
-/** The bytes of an element. */
 export const BYTES: Readonly<Record<ElementType, number>> = {
   f32: 4,
   f64: 8,
@@ -15,31 +14,29 @@ export const BYTES: Readonly<Record<ElementType, number>> = {
   u8: 1,
 };
 
-/** `bytes` and `count` may be any size. */
 export interface Transport {
-  /** As a line of the log names it: "Open MPI 5.0.11", "shared memory". */
   readonly version: string;
   readonly rank: number;
   readonly size: number;
-  /** In place. */
   allReduce(at: bigint, count: number, type: ElementType, op: ReduceOp): void;
   broadcast(at: bigint, bytes: number, root: number): void;
-  /** Each rank's `bytes` into the memory of all, in order of ranks. */
+  /** Each rank's `bytes` go into the memory of all, in order of ranks. */
   allGather(into: bigint, own: bigint, bytes: number): void;
-  /** This rank's `count` of the sums of all. */
+  /** Gives this rank's `count` of the sums of all. */
   reduceScatter(own: bigint, from: bigint, count: number, type: ElementType): void;
   barrier(): void;
-  /** Until the next call of it, all-reduces and barriers are among the ranks of this colour; -1: among all. */
+  /** Until the next call, all-reduces and barriers are among the ranks of this colour; -1: among all. */
   split(colour: number): void;
   /**
-   * Where this rank has `bytes` that all ranks see, or 0: they are not all on one host, or it has no room. What is added up
-   * there takes one pass over memory; and from here on what is small takes no messages. Every rank calls it, once.
+   * The address of `bytes` that all ranks see, or 0 where they are not all on one host, or it has no room. A
+   * sum there takes one pass over memory; and from here on small ones take no messages. Every rank calls it,
+   * once.
    */
   share(bytes: number): bigint;
   finalize(): void;
 }
 
-/** Writes what becomes of the sources, element by element and in their order, to each of `into`. */
+/** Combines the sources, element by element and in their order, and writes the result to each of `into`. */
 export type Combine = (
   sources: readonly bigint[],
   into: readonly bigint[],
@@ -48,9 +45,8 @@ export type Combine = (
   op: ReduceOp,
 ) => void;
 
-// Sums, largest and smallest of numbers in native memory, without a library: each stretch is copied to where
-// JavaScript can reckon with it, which costs a fifth of the reckoning. Numbers of 16 bits are added up as f32 and
-// rounded once.
+// The arithmetic needs no library: each stretch is copied to where JavaScript can compute with it, which
+// costs a fifth of the time. Numbers of 16 bits are added up as f32 and rounded once.
 
 /** Bytes at a time: they and the sums stay in a core's cache. */
 const CHUNK = 64 * 1024;
@@ -63,7 +59,7 @@ const libc = () =>
 const addressOf = (bytes: Uint8Array<ArrayBuffer>): bigint =>
   BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(bytes)));
 
-/** Memory that stays where it is, as long as somebody has this. */
+/** The address stays valid as long as this object is reachable. */
 export interface FixedBytes {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly address: bigint;
@@ -75,7 +71,6 @@ export function fixedBytes(count: number): FixedBytes {
   return { bytes, address: addressOf(bytes) };
 }
 
-/** For one thread: it has rooms of its own. */
 export function openArithmetic(): Combine {
   const { memcpy } = libc();
   const sums = rooms(), terms = rooms();
@@ -111,7 +106,6 @@ export function openArithmetic(): Combine {
   };
 }
 
-/** One stretch, as each type sees it. */
 function rooms() {
   const { bytes: u8, address } = fixedBytes(CHUNK), { buffer } = u8;
   return {
@@ -128,7 +122,7 @@ function rooms() {
 
 type Rooms = ReturnType<typeof rooms>;
 
-// A loop of its own for what gradients are: a loop that has seen several types is three times as slow.
+// Gradients have a loop of their own: a loop that has seen several types is three times as slow.
 function addF32(sums: Float32Array, terms: Float32Array, count: number): void {
   for (let i = 0; i < count; i++) sums[i] += terms[i];
 }
@@ -181,7 +175,7 @@ function narrowTo(into: Rooms, sums: Float32Array, count: number, type: "bf16" |
     }
     word[0] = sums[i];
     const whole = bits[0];
-    // To the nearest, ties to even; what is no number stays none.
+    // Rounds to the nearest, ties to even; NaN stays NaN.
     into.bf16[i] = sums[i] === sums[i] ? (whole + 0x7fff + ((whole >>> 16) & 1)) >>> 16 : 0x7fc0;
   }
 }

@@ -1,15 +1,16 @@
-// A window of memory that the ranks of one node share, and how they take turns in it.
+// A window of memory that the ranks of one node share, and how they take turns in it. A sum in it takes one
+// pass over memory where a message takes five, and a waiting rank sleeps at a semaphore and keeps no core
+// from training. The memory is an MPI window's (ffi/mpi/mpi.ts), or segments that ranks map of each other
+// (shared.ts).
 import { LibraryError } from "../errors.ts";
 import { BYTES, type Combine, type ElementType, type ReduceOp } from "./transport.ts";
 
 interface HostMemory {
-  /** True when so many bytes leave half of what is free to others: one who writes beyond the room is killed. */
+  /** True when so many bytes leave half of the free memory to others: a write beyond the room is killed. */
   room(bytes: number): boolean;
   copy(into: bigint, from: bigint, bytes: bigint): void;
-  /** Makes a semaphore of processes, at zero. */
   prepare(semaphore: bigint): void;
   post(semaphore: bigint): void;
-  /** Sleeps until it was posted. */
   wait(semaphore: bigint): void;
 }
 
@@ -27,18 +28,17 @@ const semaphores = {
 
 /** POSIX keeps shared memory there on Linux. */
 const PLACE = new TextEncoder().encode("/dev/shm\0");
-// struct statvfs of 64-bit Linux: in words, the size of a block, and how many are to be had.
+// struct statvfs of 64-bit Linux, in words: the size of a block, and the number of free ones.
 const BLOCK = 1, AVAILABLE = 4, WORDS = 32;
-/** Slices, so that a thread that is to end does. */
+/** Slices let a thread that must end do so. */
 const SLICE_NS = 200_000_000n, SECOND_NS = 1_000_000_000n;
 const CLOCK_REALTIME = 0, CLOCK_MONOTONIC = 1;
 
-/** Null where libc lacks a part of it. */
 export function openHostMemory(): HostMemory | null {
   const found = open();
   if (found === null) return null;
   const { memcpy, statvfs, sem_init, sem_post, sem_timedwait, sem_clockwait, clock_gettime } = found;
-  // The machine's time may be set meanwhile: then a slice by it lasts as long as it was set back.
+  // A wait by the machine's time lasts longer when that is set back meanwhile.
   const clock = sem_clockwait ? CLOCK_MONOTONIC : CLOCK_REALTIME;
   const sleep = sem_clockwait
     ? (semaphore: bigint) => sem_clockwait(semaphore, clock, until)
@@ -84,12 +84,10 @@ function load() {
   }
 }
 
-// Memory that the ranks of one host see of each other: a sum in it takes one pass over memory where a message takes
-// five, and who waits there sleeps at a semaphore and keeps no core from training. Where it comes from is its
-// opener's affair: an MPI window (ffi/mpi/mpi.ts), or memory that ranks map of each other (segment.ts).
-
 export interface Window {
-  /** In place; any memory. Where it lies in all ranks' `data`, every rank gives the same place in it. */
+  /**
+   * Works in place, on any memory. Where it lies in all ranks' `data`, every rank gives the same place in it.
+   */
   allReduce(at: bigint, count: number, type: ElementType, op: ReduceOp): void;
   /** True when these bytes are in this rank's `data`, or so few that they pass through in one piece. */
   takes(at: bigint, bytes: number): boolean;
@@ -99,39 +97,36 @@ export interface Window {
   barrier(): void;
 }
 
-/** The parts of each rank, at addresses of this process. */
 export interface Memory {
   readonly rank: number;
   /** Semaphores and two slots of each rank, HEAD bytes. */
   readonly heads: readonly bigint[];
-  /** Memory of each rank for its caller, of so many bytes; none yet where it is empty. */
+  /** Each rank's memory for its caller, of so many bytes; empty until it is made. */
   readonly data: readonly bigint[];
   readonly bytes: number;
   readonly host: HostMemory;
   readonly combine: Combine;
-  /** The semaphores to use: a part of the ranks has others than all of them. */
+  /** A part of the ranks has other semaphores than all of them. */
   readonly bank: 0 | 1;
 }
 
 const SEMAPHORE = 64, ROUNDS = 16, BANKS = 2, PAGE = 4096;
-/** Larger data passes through a slot in pieces. */
 const SLOT = 256 * 1024;
-/** Up to this size each rank adds up all for itself, which takes one meeting; of what is larger, its part. */
+/** Up to this size each rank adds up all for itself, which takes one meeting; of larger data, its part. */
 const SMALL = 64 * 1024;
-/** The memory that a rank offers to the others, beside its caller's memory. */
+/** A rank offers this memory to the others, beside its caller's memory. */
 export const HEAD = PAGE + 2 * SLOT;
-/** Neighbouring ranks write no line of the cache together. */
+/** Neighbouring ranks write no line of the cache at once. */
 const LINE = 64;
 
-/** Once for each rank's own head, before any rank uses it. */
+/** Each rank prepares its own head once, before any rank uses it. */
 export function prepareHead(head: bigint, host: HostMemory): void {
   for (let i = 0; i < BANKS * ROUNDS; i++) host.prepare(head + BigInt(i * SEMAPHORE));
 }
 
-/** All ranks have prepared their heads. */
 export function openWindow({ rank, heads, data, bytes: room, host, combine, bank }: Memory): Window {
   const size = heads.length;
-  /** A semaphore counts, so that who is quicker may come to the next barrier while others leave this one. */
+  /** A semaphore counts, so that a quicker rank may come to the next barrier while others leave this one. */
   const barrier = () => {
     for (let round = 0, far = 1; far < size; round++, far *= 2) {
       const place = BigInt((bank * ROUNDS + round) * SEMAPHORE);
@@ -141,11 +136,10 @@ export function openWindow({ rank, heads, data, bytes: room, host, combine, bank
   };
   const first = heads.map((head) => head + BigInt(PAGE)), second = first.map((at) => at + BigInt(SLOT));
   let turn = 0;
-  /** By turns: who comes to a slot again has met all others since they left it. */
+  /** Slots take turns: a rank that comes to a slot again has met all others since it left the slot. */
   const slots = () => (turn = 1 - turn) === 1 ? first : second;
   const inside = (at: bigint, length: number) =>
     data.length > 0 && at >= data[rank] && at + BigInt(length) <= data[rank] + BigInt(room);
-  /** This rank's part of `count` elements: where it begins, and how many it has. */
   const part = (count: number, type: ElementType): readonly [number, number] => {
     const line = LINE / BYTES[type], share = Math.ceil(count / size / line) * line;
     const from = Math.min(rank * share, count);
@@ -154,14 +148,12 @@ export function openWindow({ rank, heads, data, bytes: room, host, combine, bank
   const pieces = (bytes: number, most: number, each: (done: number, piece: number) => void) => {
     for (let done = 0; done < bytes; done += most) each(done, Math.min(most, bytes - done));
   };
-  /** Each adds up all for itself. */
   const through = (at: bigint, count: number, type: ElementType, op: ReduceOp) => {
     const slot = slots();
     host.copy(slot[rank], at, BigInt(count * BYTES[type]));
     barrier();
     combine(slot, [at], count, type, op);
   };
-  /** Each adds up its part, where all see the result. */
   const byParts = (places: readonly bigint[], count: number, type: ElementType, op: ReduceOp) => {
     barrier();
     const [from, own] = part(count, type);

@@ -1,5 +1,3 @@
-// Where rank 0 listens and where the others look for it: addresses and ports, and the private file in which rank 0
-// publishes them with the job's secret.
 import { UserError } from "../../base/errors.ts";
 import type { Env } from "../launchers.ts";
 import type { RankContext } from "../context.ts";
@@ -12,14 +10,13 @@ export interface Address {
   readonly port: number;
 }
 
-/** Below the ports that systems give to outgoing connections, so that a free one stays free. */
+/** These lie below the ports that systems give to outgoing connections, so a free one stays free. */
 const FIRST_PORT = 20_000, PORTS = 12_000, TRIES = 8;
 
-/** Everyone who has the secret finds the same. */
 const derivedPorts = (secret: Secret): number[] =>
   Array.from({ length: TRIES }, (_, i) => FIRST_PORT + numberFrom(secret, `port ${i}`, PORTS));
 
-/** The port that somebody asked for. torchrun's own store listens at the one that it gives to its ranks. */
+/** torchrun's own store listens at the port that it gives to its ranks. */
 export const givenPort = ({ master, launcher }: RankContext, env: Env): number | null =>
   launcher === "torchrun" && env.TORCHELASTIC_RUN_ID ? null : master.port;
 
@@ -58,7 +55,6 @@ const notAllowed = (port: number) =>
       "or leave it out to have one chosen.",
   );
 
-/** Where other hosts may reach this one, the likeliest first. */
 export function ownAddresses(where: RankContext, port: number): Address[] {
   const at = (hostname: string) => ({ hostname, port });
   if (onOneHost(where)) return [at("127.0.0.1")];
@@ -66,7 +62,6 @@ export function ownAddresses(where: RankContext, port: number): Address[] {
   return [...new Set([...named, ...ownIps()])].map(at);
 }
 
-/** This host's own addresses, as numbers. */
 export const ownIps = (): string[] =>
   Deno.networkInterfaces()
     .filter(({ address }) => !/^(127\.|::1$|fe80:|169\.254\.)/.test(address))
@@ -77,7 +72,6 @@ export const ownIps = (): string[] =>
 const likelihood = ({ name, family }: Deno.NetworkInterfaceInfo) =>
   (/^(docker|br-|virbr|veth|cni|podman)/.test(name) ? 2 : 0) + (family === "IPv6" ? 1 : 0);
 
-/** Without having heard from rank 0: what the launcher said. */
 export function likelyAddresses(where: RankContext, env: Env, secret: Secret): Address[] {
   const { master, nodeNames } = where;
   const hosts = onOneHost(where) ? ["127.0.0.1"] : [master.host, nodeNames[0]];
@@ -87,7 +81,7 @@ export function likelyAddresses(where: RankContext, env: Env, secret: Secret): A
   return known.flatMap((hostname) => ports.map((port) => ({ hostname, port })));
 }
 
-/** A key that tells this job from the others of the same folder. Each of its ranks computes the same. */
+/** Each rank of a job computes the same key, and other jobs of the same folder have other keys. */
 export function jobKey(where: RankContext, env: Env): string {
   const { SLURM_JOB_ID, SLURM_STEP_ID, PBS_JOBID, PALS_APID, PMIX_NAMESPACE, TORCHELASTIC_RUN_ID } = env;
   const scheduler = SLURM_JOB_ID
@@ -113,16 +107,12 @@ export function jobKey(where: RankContext, env: Env): string {
 export const addressText = ({ hostname, port }: Address): string =>
   `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
 
-// The file by which rank 0 tells the others where it listens, and the job's secret where the environment has none:
-// for its owner's eyes alone.
-
 export interface Published {
   readonly addresses: readonly Address[];
   readonly host: string;
   readonly pid: number;
-  /** Null: it is in HPCTRAIN_SECRET. */
+  /** Null where HPCTRAIN_SECRET has it. */
   readonly secret: string | null;
-  /** Why rank 0 gave up before anybody could come. */
   readonly refused?: string;
 }
 
@@ -147,7 +137,7 @@ export function publish(path: string, published: Published): void {
   }
 }
 
-/** Null where it is not there yet, or is not whole. */
+/** Null where the file is missing or not whole. */
 export function published(path: string): Published | null {
   let info: Deno.FileInfo, text: string;
   try {
@@ -157,7 +147,7 @@ export function published(path: string): Published | null {
     if (error instanceof Deno.errors.NotFound) return null;
     throw unreadable(path, (error as Error).message);
   }
-  // Somebody else's file would lead to somebody else's server.
+  // Another user's file would lead to another user's server.
   if (info.uid !== Deno.uid()) throw unreadable(path, "it belongs to another user");
   if (((info.mode ?? 0) & 0o077) !== 0) {
     throw unreadable(

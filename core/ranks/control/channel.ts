@@ -1,20 +1,20 @@
-// An authenticated connection: both sides prove that they have the job's secret, then JSON messages travel in frames,
-// each with its length and its MAC.
+// An authenticated connection: both sides prove that they have the job's secret, then send JSON messages in
+// frames.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { UserError } from "../../base/errors.ts";
 
-// A frame on the wire: four letters, a length, a payload, a MAC. Nothing is read before its length is known to be
+// A frame is four letters, a length, a payload and a MAC. Nothing is read before its length is known to be
 // within the limit.
 
-/** The last letter is the protocol's version. */
 const MAGIC = new TextEncoder().encode("HPC1");
 const HEADER = 8;
 export const MAC_BYTES = 32;
 
-/** The largest payload before the other side has proved itself, and after. A table of 100,000 ranks has 5 MB. */
+/**
+ * The largest payload before the other side has proved itself, and after. A table of 100,000 ranks has 5 MB.
+ */
 const STRANGER_LIMIT = 256, MEMBER_LIMIT = 16 << 20;
 
-/** The faults of a connection. Each has its own line in the log. */
 export type Fault = "stranger" | "oversized" | "slow" | "secret" | "cut" | "silent";
 
 export class FrameError extends Error {
@@ -63,17 +63,13 @@ async function readExactly(from: Reader, count: number, mayEnd: boolean) {
   return bytes;
 }
 
-// The job's secret, and what proves that somebody has it: MACs under a key that both sides' random numbers go into.
-
 export type Secret = Uint8Array;
 
 export const NONCE_BYTES = 32;
 const SHORTEST = 16;
 
-/** For a job script. */
 export const MAKE_SECRET = "export HPCTRAIN_SECRET=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')";
 
-/** HPCTRAIN_SECRET, if it is set. */
 export function secretIn(env: { readonly HPCTRAIN_SECRET?: string }): Secret | null {
   const text = env.HPCTRAIN_SECRET?.trim();
   if (!text) return null;
@@ -92,18 +88,18 @@ export const newSecret = (): string =>
 
 export const newNonce = (): Uint8Array => randomBytes(NONCE_BYTES);
 
-/** One key for each direction, so that no message can be sent back to its sender. */
+/** Each direction has its own key, so that no message can be sent back to its sender. */
 export function keysOf(secret: Secret, ofClient: Uint8Array, ofServer: Uint8Array) {
   const key = (direction: string) =>
     createHmac("sha256", secret).update(`hpctrain ${direction}`).update(ofClient).update(ofServer).digest();
   return { toServer: key("to server"), toClient: key("to client") };
 }
 
-/** Derives a key from the secret, for other connections of ranks: its owner does not have the secret. */
+/** Derives a key for other connections of ranks; its owner can't derive the secret from it. */
 export const keyOf = (secret: Secret): Uint8Array =>
   new Uint8Array(createHmac("sha256", secret).update("hpctrain ranks' own connections").digest());
 
-/** The counter makes a message that is repeated, left out or moved as wrong as one that was changed. */
+/** The counter makes a repeated, missing or moved message as wrong as a changed one. */
 export function macOf(key: Uint8Array, counter: number, payload: Uint8Array): Uint8Array {
   const number = new Uint8Array(8);
   new DataView(number.buffer).setBigUint64(0, BigInt(counter));
@@ -122,14 +118,10 @@ export function numberFrom(secret: Secret, about: string, below: number): number
 
 const randomBytes = (count: number) => crypto.getRandomValues(new Uint8Array(count));
 
-// A connection on which both sides have proved that they have the secret: JSON messages, each with its MAC.
-
 export interface Channel {
-  /** Queued; never throws. Who has stopped reading is found by its silence. */
+  /** Queues, and never throws. A peer that has stopped reading is found by its silence. */
   send(payload: Uint8Array): void;
-  /** Null when the other side has closed. */
   receive(): Promise<unknown>;
-  /** When all that was sent has gone to the system. */
   flushed(): Promise<void>;
   close(): void;
 }
@@ -138,8 +130,8 @@ export interface Channel {
 const MOST_QUEUED = 4 * MEMBER_LIMIT;
 
 /**
- * Within this the other side must have proved itself. Who listens waits for longer: a rank whose proof lies here unread,
- * because a thousand came at once or this node is slow, believes that it is in, and has no second try.
+ * The other side must prove itself within this. The listener waits for longer: a rank whose proof lies here
+ * unread, because a thousand came at once or this node is slow, believes that it is in and has no second try.
  */
 const CONNECTS_MS = 5000, LISTENS_MS = 15_000;
 
@@ -148,7 +140,7 @@ export const encode = (message: unknown): Uint8Array => new TextEncoder().encode
 const NO_MAC = new Uint8Array(MAC_BYTES);
 const PROOF = encode({ is: "proof" });
 
-/** The side that connects. It sends nothing of its own before the server has proved itself. */
+/** The connecting side sends nothing of its own before the server has proved itself. */
 export function greetServer(conn: Deno.TcpConn, secret: Secret): Promise<Channel> {
   return inTime(conn, CONNECTS_MS, async () => {
     const mine = newNonce();
@@ -164,7 +156,6 @@ export function greetServer(conn: Deno.TcpConn, secret: Secret): Promise<Channel
   });
 }
 
-/** The side that listens. */
 export function greetClient(conn: Deno.TcpConn, secret: Secret): Promise<Channel> {
   return inTime(conn, LISTENS_MS, async () => {
     const theirs = await nonceFrom(conn);
@@ -208,7 +199,6 @@ function open(conn: Deno.TcpConn, sendKey: Uint8Array, receiveKey: Uint8Array): 
   };
 }
 
-/** However often. */
 export function close(conn: Deno.TcpConn): void {
   try {
     conn.close();
@@ -226,7 +216,6 @@ async function write(conn: Deno.TcpConn, bytes: Uint8Array): Promise<void> {
   for (let done = 0; done < bytes.length;) done += await conn.write(bytes.subarray(done));
 }
 
-/** Whoever is too slow finds the connection closed. */
 async function inTime(conn: Deno.TcpConn, ms: number, greet: () => Promise<Channel>): Promise<Channel> {
   let timedOut = false;
   const timer = setTimeout(() => {

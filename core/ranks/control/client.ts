@@ -1,5 +1,4 @@
-// A rank's end of its connection to the server: it tries every address that may lead there until one has proved that
-// it has this job's secret, introduces itself, and exchanges messages.
+// A rank's end of its connection to the server.
 import { UserError } from "../../base/errors.ts";
 import {
   type Channel,
@@ -19,25 +18,23 @@ import type { Hello, Seat, Settings, ToRank, ToServer } from "./messages.ts";
 export interface Client {
   readonly seats: readonly Seat[];
   readonly address: Address;
-  /** A key that this job's ranks alone know, for connections of their own. It is never sent. */
+  /** Only this job's ranks know it, and it is never sent. */
   readonly key: Uint8Array;
-  /** The addresses at both ends of this connection. */
   readonly ends: FoundServer["ends"];
   send(message: ToServer): void;
   flushed(): Promise<void>;
-  /** Until the connection ends: true after a goodbye. */
+  /** Lasts until the connection ends; true after a goodbye. */
   listen(receive: (message: ToRank) => void): Promise<boolean>;
-  /** Milliseconds since the server's last message. */
   silence(): number;
   close(): void;
 }
 
 export interface JoinOptions {
   readonly hello: Hello;
-  /** Sent when its hash differs from rank 0's, so that the server can name what differs. */
+  /** Sent when its hash differs from rank 0's, so that the server can name the difference. */
   readonly settings: Settings;
   look(): ServerCandidates;
-  /** Milliseconds for finding the server, and for hearing nothing from it. */
+  /** Milliseconds for finding the server, and for its silence. */
   readonly arrive: number;
   readonly silence: number;
 }
@@ -117,39 +114,29 @@ async function seated(
   }
 }
 
-/** The one failure of which no server can tell. */
 export function zeroIsGone(host: string, why: string): FirstError {
   const sentence = `Rank 0${host && ` on ${host}`} ${why}: look at its own output first.`;
   return commonFailure({ rank: 0, host }, { kind: "lost" }, sentence, { namesRank: host !== "" });
 }
 
-// A rank's way to the server: every address that may lead there is tried, a little after one another, until one of
-// them has proved that it has this job's secret.
-
-/** The addresses and the secret that are known now. Each round asks anew. */
 export interface ServerCandidates {
-  /** Null: not known yet. */
   readonly secret: Secret | null;
   readonly addresses: readonly Address[];
-  /** Why there is no secret or no address. */
   readonly lacking: string;
 }
 
 interface FoundServer {
   readonly channel: Channel;
-  /** The secret by which both sides have proved themselves. */
   readonly secret: Secret;
   readonly address: Address;
-  /** The addresses at both ends, as numbers. */
   readonly ends: { readonly own: string; readonly server: string };
 }
 
 /** The next address is tried when this one has not answered after so long. */
 const STAGGER_MS = 300;
-/** Hosts that can't be reached don't always say so. */
 const CONNECT_MS = 4000;
 const FIRST_PAUSE_MS = 50, LONGEST_PAUSE_MS = 1000;
-/** An answer with another secret may be of the job before, which is just ending. */
+/** An answer with another secret may come from the job before, which is just ending. */
 const OTHER_SECRET_MS = 5000;
 
 export async function findServer(look: () => ServerCandidates, deadline: number): Promise<FoundServer> {
@@ -188,7 +175,6 @@ interface FindRound {
   readonly failures: readonly Failure[];
 }
 
-/** The first that gets through; the others are broken off. */
 function tryAll(addresses: readonly Address[], secret: Secret): Promise<FindRound> {
   const failures: Failure[] = [];
   const over = new AbortController();
@@ -209,7 +195,7 @@ function tryAll(addresses: readonly Address[], secret: Secret): Promise<FindRoun
   });
 }
 
-/** Over sooner when all before it have failed. */
+/** It ends sooner when all attempts before it have failed. */
 async function aWhile(ms: number, signal: AbortSignal, enough: () => boolean): Promise<void> {
   const until = performance.now() + ms;
   while (performance.now() < until && !signal.aborted && !enough()) {
@@ -217,7 +203,7 @@ async function aWhile(ms: number, signal: AbortSignal, enough: () => boolean): P
   }
 }
 
-/** Not by Deno.connect's own signal, which leaves something behind for each name that can't be resolved. */
+/** Deno.connect's own signal leaks something for each name that can't be resolved. */
 async function connect(
   address: Address,
   secret: Secret,

@@ -1,5 +1,5 @@
-// The training thread's end of the control plane. Everything here works without an event loop. A world of one has
-// neither thread nor socket.
+// The training thread's end of the control plane. Everything here works without an event loop. A world of one
+// has neither thread nor socket.
 import { UserError } from "../../base/errors.ts";
 import { startThread, type Thread } from "../../base/threads.ts";
 import type { RankContext } from "../context.ts";
@@ -26,65 +26,59 @@ import { createHash } from "node:crypto";
 
 /** @internal */
 export interface Control {
-  /** Every rank, in order. */
   readonly seats: readonly Seat[];
-  /** Where ranks met, for the log. */
   readonly met: string;
-  /** Notes the step for reports. It is cheap, and called in each step. */
   step(step: number): void;
   phase(phase: Phase): void;
   /**
-   * Called by every rank at the same places of the program. What all ranks do here, now: stop, save, or nothing. Throws
-   * when another rank has failed.
+   * Every rank calls it at the same places of the program. Gives what all ranks do at this place: stop, save,
+   * or nothing. Throws when another rank has failed.
    */
   here(): Agreed | null;
-  /** The agreement that is still ahead, and how many places it is away; null where there is none. */
+  /** The coming agreement, and how many places it is away; null where there is none. */
   ahead(): { readonly what: Wish; readonly reason: string; readonly places: number } | null;
-  /** Asks all ranks to do it at the next place that nobody has passed. */
+  /** Asks all ranks to do it at the next place that no rank has passed. */
   wish(what: Wish, reason: string): void;
-  /** Returns when every rank has come. */
   barrier(name: string): void;
-  /** The same, and each rank tells all what it has to say there: as JSON has it, 1 MiB of all ranks at most. In their order. */
+  /**
+   * A barrier at which each rank gives all others a JSON value, in order of ranks; all values have 1 MiB at
+   * most.
+   */
   gather<T>(name: string, value: T): T[];
-  /** A key that this job's ranks alone know, for connections of their own. It is never sent. */
+  /** It is never sent. */
   readonly key: Uint8Array;
-  /** The addresses at both ends of this rank's connection with rank 0, as numbers. */
+  /** Numeric addresses. */
   readonly ends: { readonly own: string; readonly server: string };
-  /** Rank 0's value, on every rank: as JSON has it. */
+  /** Every rank gets rank 0's JSON value. */
   broadcast<T>(value?: T): T;
-  /** The same for bytes: NCCL's id. */
   broadcastBytes(bytes?: Uint8Array): Uint8Array;
-  /** Reports to the others why this rank ends, and returns when they know. Without effect when another was first. */
+  /** Reports why this rank ends, and returns when the others know. A later failure is ignored. */
   fail(sentence: string, code: number, cause?: FailureCause): void;
   /** The first failure in the job, as this rank ends with it; null while there is none. */
   failure(): JobFailed | null;
-  /** Reports of hangs go to this folder from now on: the run may have got its name after ranks met. */
+  /** Reports of hangs go to this folder from now on: the run may get its name after ranks met. */
   runFolder(folder: string): void;
-  /** From here on this rank needs no other. */
   close(): Promise<void>;
 }
 
 export interface ControlOptions {
   readonly where: RankContext;
-  /** A folder that all nodes see, the same for every rank; null where there is none. */
+  /** The same for all nodes and ranks; null where there is none. */
   readonly folder: string | null;
-  /** Reports of hangs go there, until another folder is named. */
   readonly runFolder: string;
   readonly device: string | null;
   readonly versions: Readonly<Record<string, string>>;
-  /** The settings that must be the same on every rank. */
   readonly settings: Settings;
-  /** Seconds. */
+  /** In seconds. */
   readonly timeout: number;
   readonly flight?: SharedArrayBuffer;
   readonly limits?: Partial<ControlTimeouts>;
 }
 
-/** Before the first step there is data to open, a graph to capture; a save may not count at all. */
+/** Before the first step there is data to open and a graph to capture; a save may not count at all. */
 const FIRST_STEP_MS = 30 * 60_000;
-/** Missed wake-ups cost no more than this. */
+/** A missed wake-up costs no more than this. */
 const LOOK_MS = 500;
-/** For the others to be told of a failure here. */
 const NOTIFY_MS = 2000;
 const ARRIVE_MS = 10 * 60_000, SILENCE_MS = 8000;
 
@@ -152,7 +146,7 @@ function joinedControl(
   };
   const questions = openQuestions(thread, words, hasFailed);
   const request = (message: ThreadRequest) => thread.post(message);
-  /** In a phase of its own, so that reports say that this rank is the one that waits. */
+  /** The phase of its own makes reports say that this rank is the one that waits. */
   const wait = (question: (id: number, n: number) => ThreadQuestion) => {
     const before = words[PHASE];
     setPhase(words, PHASE_NUMBER["waiting for ranks"]);
@@ -162,7 +156,6 @@ function joinedControl(
   };
   let count = 0;
   const broadcast = <T>(value?: T): T => {
-    // Room for the answer is limited, and every rank has as much.
     if (rank === 0 && !answer.put(value)) throw new Error("internal: a broadcast of more than 1 MiB.");
     wait((id, n) => ({ id, ask: "value", n, ...rank === 0 ? { value: value ?? null } : {} }));
     return answer.take<T>();
@@ -213,7 +206,10 @@ function joinedControl(
   };
 }
 
-/** Questions to the control thread, one at a time. Barriers and values are counted as one: ranks meet in one order. */
+/**
+ * Asks the control thread one question at a time. Barriers and values are counted as one: ranks meet in one
+ * order.
+ */
 function openQuestions(
   thread: Thread<ControlThreadAnswer>,
   words: Int32Array<SharedArrayBuffer>,
@@ -240,8 +236,6 @@ function setPhase(words: Int32Array, number: number): void {
   words[PHASE] = number;
   words[CHANGES]++;
 }
-
-// The control plane of a world of one: no thread, no socket.
 
 export function aloneControl(hello: Hello): Control {
   let due: Agreed | null = null;
@@ -272,9 +266,7 @@ export function aloneControl(hello: Hello): Control {
   };
 }
 
-// One number for all settings, to be compared between ranks.
-
-/** Whatever the order in which they were given. */
+/** The order of the settings does not matter. */
 export function settingsHash(settings: Settings): string {
   const sorted = Object.keys(settings).sort().map((path) => [path, settings[path] ?? null]);
   return createHash("sha256").update(JSON.stringify(sorted)).digest("hex").slice(0, 16);

@@ -1,39 +1,31 @@
-// The first failure of a job: which rank failed, why, and what each rank ends with.
 import { EXIT, type ExitKind, UserError } from "../../base/errors.ts";
 import type { Beat, Hello } from "./messages.ts";
 
-/** Why a job failed, for code that acts on it. Sentences are for people alone. */
+/** Code acts on this; sentences are for people alone. */
 export type FailureCause =
-  /** The rank reported an error of its own. */
   | { readonly kind: "error" }
   /** The rank waited for longer than a measurement may take; these nodes may be at fault. */
   | { readonly kind: "time limit"; readonly suspects: readonly string[] }
-  /** These ranks never arrived. */
   | { readonly kind: "missing"; readonly ranks: readonly number[] }
-  /** The ranks can't work together. */
   | { readonly kind: "refused" }
   /** The rank is gone, silent, or holds up the others. */
   | { readonly kind: "lost" };
 
-/** The first failure in the job: what ended it, whatever failed after it. */
 export interface FirstError {
   readonly rank: number;
   readonly host: string;
   readonly step: number;
   readonly cause: FailureCause;
-  /** The sentence of the rank that failed, and its exit code. */
   readonly sentence: string;
   readonly code: number;
-  /** The sentence that the other ranks print, and the code that they end with. */
   readonly othersSentence: string;
   readonly othersCode: number;
   /** True where the sentence of the others begins with the name of the rank that failed. */
   readonly namesRank: boolean;
 }
 
-/** The first failure, as one of the job's ranks ends with it. */
 export class JobFailed extends UserError {
-  /** The rank that the message begins with the name of, or null. */
+  /** Null where the message begins with no rank's name. */
   readonly about: number | null;
   constructor(readonly first: FirstError, rank: number) {
     const own = first.rank === rank, code = own ? first.code : first.othersCode;
@@ -43,9 +35,8 @@ export class JobFailed extends UserError {
   }
 }
 
-/** A rank waited for longer than a measurement may take. */
+/** A rank waited for longer than a measurement may take; the nodes in `suspects` may be at fault. */
 export class TimeLimitError extends UserError {
-  /** `suspects`: nodes that may be at fault. */
   constructor(sentence: string, readonly suspects: readonly string[] = []) {
     super("communication", sentence);
   }
@@ -53,7 +44,7 @@ export class TimeLimitError extends UserError {
 
 type Rank = Pick<Hello, "rank" | "host">;
 
-/** A failure that every rank ends with in the same way. */
+/** Every rank ends with it in the same way. */
 export function commonFailure(
   { rank, host }: Rank,
   cause: FailureCause,
@@ -77,7 +68,6 @@ export function commonFailure(
   };
 }
 
-/** A failure that the rank itself could still report. */
 export const reportedFailure = (
   { rank, host }: Rank,
   { cause, sentence, code, step }: Pick<FirstError, "cause" | "sentence" | "code" | "step">,
@@ -93,7 +83,7 @@ export const reportedFailure = (
   namesRank: true,
 });
 
-/** A rank that can't report anything: `why` completes "Rank 3 on node07". */
+/** `why` completes "Rank 3 on node07". */
 export function rankLost(
   { hello, beat }: { readonly hello: Rank; readonly beat: Beat | null },
   why: string,

@@ -1,5 +1,5 @@
-// Detection of hangs: the server notices ranks that fall silent or stand still, and finds who holds up the others
-// from their phases and last collectives.
+// The server notices ranks that fall silent or stand still, and finds who holds up the others from their
+// phases and last collectives.
 import type { RecordedCollective } from "../flight_recorder.ts";
 import type { Ras } from "../nccl/ras.ts";
 import { active, type ControlJob, endJob, type From, full, type Member, ranksIn, send } from "./job.ts";
@@ -7,9 +7,6 @@ import { commonFailure, rankLost } from "./failure.ts";
 import { PATIENT } from "./shared.ts";
 import type { Beat } from "./messages.ts";
 
-// Who has fallen silent, and whether all stand still.
-
-/** Answers with the last collectives are waited for this long. */
 const ANSWERS_MS = 3000;
 
 /** Looks are a second apart. */
@@ -20,16 +17,14 @@ export interface HangWatch {
   look(): void;
 }
 
-/** Keeps a report for the user and says where. */
 export type Keep = (name: string, report: unknown) => string;
 
-/** Asks the engine about a stall. It comes to an end in any case. */
+/** It always ends. */
 export type AskEngine = () => Promise<Ras | null>;
 
 interface PendingReport {
   readonly since: number;
   readonly flights: Map<number, readonly RecordedCollective[]>;
-  /** Undefined: it has not answered yet. */
   engine: Ras | null | undefined;
 }
 
@@ -67,11 +62,11 @@ export function openHangWatch(job: ControlJob, keep: Keep, askEngine: AskEngine 
     },
     look() {
       const now = job.now();
-      // This process itself was stopped (a debugger, a frozen machine): it can't say who was silent meanwhile.
+      // This process itself was stopped (a debugger, a frozen machine): it can't know who was silent
+      // meanwhile.
       if (now - looked > ASLEEP_MS) job.members.forEach((member) => member.lastMessage = now);
       looked = now;
       if (!full(job)) {
-        // Heartbeats begin when all are here.
         suspended = now;
         return job.members.forEach((member) => member.lastMessage = now);
       }
@@ -116,8 +111,6 @@ function endStalledJob(job: ControlJob, ranks: Standing[], engine: Ras | null, k
   endJob(job, commonFailure({ rank, host }, { kind: "lost" }, text, { step, namesRank }));
 }
 
-// Who holds up the others: from where each rank is and its last collectives. Pure.
-
 export interface Standing extends Beat {
   readonly rank: number;
   readonly host: string;
@@ -128,11 +121,10 @@ export interface Standing extends Beat {
 export interface HangVerdict {
   readonly rank: number;
   readonly sentence: string;
-  /** True where the sentence begins with the rank's name. */
   readonly namesRank: boolean;
 }
 
-/** `ranks` is not empty. */
+/** A pure function. `ranks` is not empty. */
 export function hangVerdict(ranks: readonly Standing[]): HangVerdict {
   const newest = Math.max(...ranks.map((rank) => rank.queued));
   const oldest = Math.min(...ranks.map((rank) => rank.queued));
@@ -143,7 +135,7 @@ export function hangVerdict(ranks: readonly Standing[]): HangVerdict {
   return ended < newest ? stuck(ranks, ended + 1) : slowest(ranks);
 }
 
-/** The same number, but not the same collective: the ranks have not run the same program. */
+/** The same number with different collectives: the ranks have not run the same program. */
 function disagreement(ranks: readonly Standing[]): HangVerdict | null {
   const sequence = Math.min(...ranks.map((rank) => rank.ended)) + 1;
   const seen = ranks.flatMap((rank) => {
@@ -175,7 +167,6 @@ function absent(ranks: readonly Standing[], oldest: number): HangVerdict {
   };
 }
 
-/** Everyone is in it, and it does not end. */
 function stuck(ranks: readonly Standing[], sequence: number): HangVerdict {
   const waiting = ranks.filter((rank) => rank.ended < sequence).sort((a, b) => a.begun - b.begun);
   const [first] = waiting;
@@ -195,7 +186,6 @@ function stuck(ranks: readonly Standing[], sequence: number): HangVerdict {
   };
 }
 
-/** No collective is under way. */
 function slowest(ranks: readonly Standing[]): HangVerdict {
   const waits = ({ phase }: Standing) => phase === "waiting for ranks" ? 1 : 0;
   const [first] = ranks.toSorted((a, b) => waits(a) - waits(b) || a.step - b.step || b.still - a.still);

@@ -1,5 +1,4 @@
-// The job as rank 0's server sees it: who is here, which ranks can work together, how they are, and the one way to
-// end the job for all.
+// The job as rank 0's server sees it.
 import { EXIT } from "../../base/errors.ts";
 import { type Channel, encode } from "./channel.ts";
 import { type FirstError, rankOnHost } from "./failure.ts";
@@ -8,23 +7,17 @@ import type { Beat, Hello, Settings, ToRank, ToServer } from "./messages.ts";
 export interface Member {
   readonly hello: Hello;
   readonly channel: Channel;
-  /** When the last message came, in milliseconds. */
   lastMessage: number;
   beat: Beat | null;
-  /** A step has ended since it came. */
   moved: boolean;
-  /** It has said goodbye. */
   hasEnded: boolean;
 }
 
 /** Milliseconds until a wait is a failure. */
 export interface ControlTimeouts {
-  /** For all to arrive. */
   readonly arrive: number;
-  /** Without headway, and before the first step has ended. */
   readonly stall: number;
   readonly firstStall: number;
-  /** Without a heartbeat. */
   readonly silence: number;
 }
 
@@ -41,7 +34,6 @@ export type From<Is extends ToServer["is"]> = Extract<ToServer, { is: Is }>;
 
 export const full = ({ members, world }: ControlJob): boolean => members.size === world;
 
-/** Those who are here and have not said goodbye. */
 export const active = ({ members }: ControlJob): Member[] =>
   [...members.values()].filter(({ hasEnded }) => !hasEnded);
 
@@ -50,7 +42,7 @@ export function send(job: ControlJob, message: ToRank, to: Iterable<Member> = ac
   for (const { channel } of to) channel.send(bytes);
 }
 
-/** A rank that listens to nothing must not keep the others from hearing. */
+/** A rank that reads nothing must not keep the message from the others. */
 const FLUSH_MS = 1000;
 
 export async function flushed(members: readonly Member[]): Promise<void> {
@@ -61,7 +53,7 @@ export async function flushed(members: readonly Member[]): Promise<void> {
 }
 
 /**
- * The first failure counts; what fails later fails because of it. Rank 0 hears of it last: this server ends with it.
+ * The first failure counts; later ones follow from it. Rank 0 gets it last, because this server ends with it.
  */
 export async function endJob(job: ControlJob, error: FirstError): Promise<void> {
   if (job.error) return;
@@ -74,15 +66,12 @@ export async function endJob(job: ControlJob, error: FirstError): Promise<void> 
 
 const isZero = ({ hello }: Member) => hello.rank === 0;
 
-/** Waits are told after 10 s, 20 s, 40 s, ... */
+/** Waits are reported after 10 s, 20 s, 40 s, ... */
 export const FIRST_REPORT_MS = 10_000;
-
-// Refusals: each rank that comes is compared with rank 0 and with those that came before.
 
 export interface Refusal {
   readonly sentence: string;
   readonly code: number;
-  /** True where the sentence begins with the name of the rank that came. */
   readonly namesRank: boolean;
 }
 
@@ -144,7 +133,6 @@ function differentVersions(came: Hello, first: Hello): Refusal | null {
   };
 }
 
-/** Most users have changed one thing. */
 const MOST_NAMED = 5;
 
 export function differentSettings(came: Hello, theirs: Settings, first: Hello, ours: Settings): Refusal {

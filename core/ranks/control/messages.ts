@@ -1,44 +1,36 @@
-// The messages between ranks and their server. Types only.
 import type { RecordedCollective } from "../flight_recorder.ts";
 import type { FailureCause, FirstError } from "./failure.ts";
 import type { Phase } from "./shared.ts";
 
-/** A rank, as it introduces itself. */
 export interface Hello {
   readonly rank: number;
   readonly world: number;
   readonly localRank: number;
   readonly host: string;
   readonly pid: number;
-  /** A device that no other rank may use: a GPU's name on its host, or its UUID. Null: this rank may share its device. */
+  /** A GPU's name on its host, or its UUID. Null where ranks may share the device. */
   readonly device: string | null;
-  /** The versions of hpctrain, of libtorch and of the engine that moves data. */
   readonly versions: Readonly<Record<string, string>>;
-  /** A hash of its settings. */
   readonly settings: string;
 }
 
 export type Settings = Readonly<Record<string, unknown>>;
 
-/** A line of the table that every rank gets. */
 export type Seat = Pick<Hello, "rank" | "localRank" | "host" | "pid" | "device">;
 
-/** A seat on the wire, by rank: a table of 1,000 ranks goes to 1,000 ranks. */
+/** A seat by rank, in short form: a table of 1,000 ranks goes to 1,000 ranks. */
 export type SeatRow = readonly [localRank: number, host: string, pid: number, device: string | null];
 
-/** Once a second. */
 export interface Beat {
   readonly step: number;
   readonly phase: Phase;
   /** Milliseconds since anything changed. */
   readonly still: number;
-  /** The newest collective that was queued, begun, ended. */
   readonly queued: number;
   readonly begun: number;
   readonly ended: number;
 }
 
-/** Ranks can agree to do this at the same place. */
 export type Wish = "stop" | "save";
 
 export interface Agreed {
@@ -55,7 +47,6 @@ export type ToServer =
     readonly is: "barrier";
     readonly n: number;
     readonly name: string;
-    /** This rank's value, which all the others get. */
     readonly value?: unknown;
   }
   | { readonly is: "value"; readonly n: number; readonly value: unknown }

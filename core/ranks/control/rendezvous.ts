@@ -1,4 +1,3 @@
-// The rendezvous: rank 0 listens and publishes its address, the other ranks look for it.
 import { join } from "../../../deps/path.ts";
 import { remove } from "../../base/atomic.ts";
 import { UserError } from "../../base/errors.ts";
@@ -22,7 +21,6 @@ import { openServer } from "./server.ts";
 
 export interface RendezvousOptions {
   readonly where: RankContext;
-  /** A folder that all nodes see. Null: there is none. */
   readonly folder: string | null;
   readonly runFolder: string;
   readonly hello: Hello;
@@ -33,7 +31,6 @@ export interface RendezvousOptions {
 export interface RankZero {
   look(): ServerCandidates;
   readonly met: string;
-  /** Reports go to this folder from now on. */
   keepIn(folder: string): void;
   close(): Promise<void>;
 }
@@ -67,7 +64,7 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
     nodeOf: (rank) => where.nodeNames[Math.floor(rank / where.localWorld)] ?? null,
     say: (line) => console.error(line),
     keep: (name, report) => keep(runFolder, name, report),
-    // Ranks with a GPU talk by NCCL. Its addresses may be set after this thread began.
+    // NCCL's addresses may be set after this thread began.
     askEngine: hello.device === null ? undefined : () => askRas(Deno.env.toObject()),
   });
   return {
@@ -81,7 +78,6 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
   };
 }
 
-/** For the other ranks. */
 export function lookFor(options: RendezvousOptions, env: Env = Deno.env.toObject()): () => ServerCandidates {
   const { where } = options;
   const path = fileOf(options, env);
@@ -97,7 +93,7 @@ export function lookFor(options: RendezvousOptions, env: Env = Deno.env.toObject
   };
 }
 
-/** Where there is neither a folder nor a secret, ranks of one host have this user's own temporary folder. */
+/** Without a folder and a secret, ranks of one host use this user's own temporary folder. */
 function fileOf({ where, folder }: RendezvousOptions, env: Env): string | null {
   if (folder !== null) return rendezvousFile(folder, jobKey(where, env));
   if (where.nodes === 1) {

@@ -1,5 +1,5 @@
-// Rank 0's server: it takes in the job's ranks, refuses everybody else, holds named barriers, and lets ranks agree to
-// stop or save at the same step.
+// Rank 0's server: it takes in the job's ranks, holds named barriers, and lets ranks agree to stop or save at
+// the same step.
 import { type Channel, close, encode, type Fault, FrameError, greetClient, type Secret } from "./channel.ts";
 import { type AskEngine, type Keep, openHangWatch, wholeSeconds } from "./hang.ts";
 import {
@@ -25,25 +25,21 @@ import { PATIENT } from "./shared.ts";
 export interface ServerOptions {
   readonly listener: Deno.TcpListener;
   readonly secret: Secret;
-  /** Rank 0's own: what the others must agree with. */
   readonly own: Hello;
   readonly settings: Settings;
   readonly limits: ControlTimeouts;
-  /** Where a rank that has not come was expected, if that is known. */
+  /** Null where it is unknown. */
   nodeOf(rank: number): string | null;
   say(line: string): void;
   readonly keep: Keep;
-  /** Left out: the engine has nothing to tell of a stall. */
   readonly askEngine?: AskEngine;
 }
 
 export interface Server {
-  /** Waits a little for the others to say goodbye. */
   close(): Promise<void>;
 }
 
 const TICK_MS = 1000;
-/** Ranks that end a little later than rank 0. */
 const GOODBYE_MS = 5000;
 
 export function openServer(options: ServerOptions): Server {
@@ -84,7 +80,7 @@ export function openServer(options: ServerOptions): Server {
   };
 }
 
-/** Strangers at the same time, beside those ranks that still have to come. */
+/** The limit counts strangers beside the ranks that still have to come. */
 const STRANGERS = 64;
 
 type Serve = (channel: Channel, from: string, reject: ReturnType<typeof openRejectionLog>) => Promise<void>;
@@ -99,7 +95,7 @@ async function accept(
   const greet = async (conn: Deno.TcpConn) => {
     const from = conn.remoteAddr.hostname.replace("::ffff:", "");
     if (strangers.size >= STRANGERS + 2 * job.world) {
-      // A rank proves itself in no time: the oldest of them is none.
+      // A rank proves itself at once, so the oldest stranger is none.
       const [oldest] = strangers;
       strangers.delete(oldest);
       close(oldest);
@@ -119,7 +115,7 @@ async function accept(
       greet(await listener.accept());
     } catch (error) {
       if (error instanceof Deno.errors.BadResource || error instanceof Deno.errors.Interrupted) return;
-      // Too many open files, a connection that was reset before it was taken: neither is the end.
+      // Too many open files, or a connection that was reset before it was accepted: neither is the end.
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
@@ -138,7 +134,6 @@ async function converse(
   channel: Channel,
   rejectExtra: () => void,
 ): Promise<void> {
-  // Cut off, or not ours any more: the same as gone.
   const next = () => channel.receive().catch(() => null) as Promise<ToServer | null>;
   const hello = await next();
   if (hello?.is !== "hello") return;
@@ -156,7 +151,7 @@ async function converse(
   parts.agreement.look();
 }
 
-/** Null for who can't take part; it has been told why. */
+/** Null for a rank that can't take part; it has got the reason. */
 async function enter(
   { own, settings }: ServerOptions,
   job: ControlJob,
@@ -262,9 +257,9 @@ function lookForMissing(
   job.say(`Waiting for ${who}, for ${wholeSeconds(waited)} so far.`);
 }
 
-// Ranks that stop, or save, at the same place, whichever of them was asked. Each place they pass has a number, the
-// same on all. They are held at their next place and say its number; the largest, plus one, is a place that nobody
-// has passed.
+// Ranks that stop, or save, at the same place, whichever of them wants it. Each place they pass has a number,
+// the same on all. They are held at their next place and send its number; the largest, plus one, is a place
+// that no rank has passed.
 
 interface AgreementRound {
   readonly id: number;
@@ -276,7 +271,7 @@ interface AgreementRound {
 export interface Agreement {
   wish(message: From<"wish">): void;
   held(member: Member, message: From<"held">): void;
-  /** Begins what had to wait; goes on without a rank that has left. */
+  /** Begins what had to wait; goes on without a rank that has gone. */
   look(): void;
 }
 
@@ -295,7 +290,8 @@ function openAgreement(job: ControlJob): Agreement {
     if (!round || !active(job).every(({ hello }) => round!.counts.has(hello.rank))) return;
     const { what, reason, counts } = round;
     const most = Math.max(0, ...counts.values());
-    // Before everyone has passed the last place, another one would take its room: let them go on for a second.
+    // Before every rank has passed the last place, another agreement would take its room: let them go on for
+    // a second.
     const early = Math.min(...counts.values()) < last;
     if (!early) {
       wishes.shift();
@@ -323,20 +319,16 @@ function openAgreement(job: ControlJob): Agreement {
   };
 }
 
-// Named barriers: everyone comes, or those who don't are named.
-
 interface WaitingBarrier {
   readonly name: string;
   since: number;
   readonly came: Map<number, Member>;
-  /** The values of the ranks that gave one. */
   readonly values: Map<number, unknown>;
   nextWord: number;
 }
 
 export interface Barriers {
   came(member: Member, message: From<"barrier">): void;
-  /** Tells who is missing, and ends the job when that takes too long or can't end well. */
   look(): void;
 }
 
@@ -379,7 +371,6 @@ function checkBarrier(job: ControlJob, waiting: WaitingBarrier): void {
   const gone = missing.find(({ hasEnded }) => hasEnded);
   if (gone) return void endJob(job, rankLost(gone, `has ended, and the others wait for it at "${name}"`));
   const [first] = missing;
-  // Who waits for a save waits for good reason.
   if (missing.some(({ beat }) => beat?.phase === PATIENT)) waiting.since = job.now();
   const waited = job.now() - waiting.since;
   if (
@@ -395,11 +386,11 @@ function checkBarrier(job: ControlJob, waiting: WaitingBarrier): void {
   job.say(`Waiting at "${name}" for ${who}, for ${wholeSeconds(waited)} so far.`);
 }
 
-// Lines about what strangers do at the rendezvous port: the first of each kind at once, then a count now and then.
+// The log gets the first line of each kind about strangers at the rendezvous port, then a count now and then.
 
 const REJECTIONS_EVERY_MS = 30_000;
 
-/** Who connects and says nothing is a scanner, or a rank that has got through at another address. */
+/** A silent connection is a scanner, or a rank that has got through at another address. */
 export type Rejected = Exclude<Fault, "silent"> | "crowd" | "extra";
 
 const REJECTION_TEXT: Record<Rejected, string> = {

@@ -1,16 +1,17 @@
-// Memory that a rank's training thread and its control thread share: integers (step, phase, agreement, failure) and
-// mailboxes; and the phases that a rank can be in.
+// Integers and mailboxes that a rank's training thread and its control thread share.
 import { type Mailbox, openMailbox } from "../../base/threads.ts";
 
 /** The training thread writes its step, its phase, and how often either has changed. */
 export const STEP = 0, PHASE = 1, CHANGES = 2;
-/** Places of agreement that the training thread has passed; the one at which something is due, 0 for none. */
+/**
+ * The number of places of agreement that the training thread has passed; the place at which something is due,
+ * or 0.
+ */
 export const COUNT = 3, AT = 4;
-/** 1 while an agreement is made: the training thread stays where it is. */
+/** 1 while an agreement is made: the training thread stays at its place. */
 export const HOLD = 5;
 /** 1 when some rank has failed; the mailbox `error` has the failure. */
 export const FAILED = 6;
-/** The last question of the training thread that was answered. */
 export const ANSWERED = 7;
 /** 1 when the training thread ends this process by itself. */
 export const LEAVING = 8;
@@ -19,7 +20,6 @@ const WORD_BYTES = 4 * 16, ANSWER_BYTES = 1 << 20, ERROR_BYTES = 1 << 16, AGREED
 const SIZE = WORD_BYTES + ANSWER_BYTES + ERROR_BYTES + AGREED_BYTES;
 
 export interface ControlMemory {
-  /** The other thread opens it again. */
   readonly shared: SharedArrayBuffer;
   readonly words: Int32Array<SharedArrayBuffer>;
   readonly answer: Mailbox;
@@ -36,8 +36,6 @@ export function openControlMemory(shared = new SharedArrayBuffer(SIZE)): Control
     agreed: openMailbox(shared, WORD_BYTES + ANSWER_BYTES + ERROR_BYTES, AGREED_BYTES),
   };
 }
-
-// The phases of a rank, as reports name them.
 
 export const PHASES = [
   "starting",

@@ -1,5 +1,5 @@
-// The control thread (entry of a Worker): it talks to the server while the training thread is inside native calls,
-// and ends this process when that thread can't. On rank 0 it runs the server too.
+// The control thread (entry of a Worker): it talks to the server while the training thread is inside native
+// calls, and ends this process when that thread can't. On rank 0 it runs the server too.
 import { cleanConsole } from "../../base/terminal.ts";
 import { endProcess } from "../../../ffi/libc.ts";
 import { EXIT, refused, UserError } from "../../base/errors.ts";
@@ -44,7 +44,6 @@ export interface ControlThreadOptions {
   readonly flight: SharedArrayBuffer | null;
 }
 
-/** A question for which the training thread waits. */
 export type ThreadQuestion =
   | {
     readonly id: number;
@@ -108,7 +107,6 @@ function serve(options: ControlThreadOptions, client: Client, zero: RankZero | n
   const messages = openServerMessages(memory, options.hello.rank, client, flight);
   let leaving = false;
 
-  // Without this thread the training thread would wait for ever.
   for (const event of ["error", "unhandledrejection"]) self.addEventListener(event, broken);
   const zeroIsLost = (why: string) => leaving || messages.fail(zeroIsGone(client.seats[0].host, why));
   const beat = openBeat(words, flight, client);
@@ -140,7 +138,6 @@ function serve(options: ControlThreadOptions, client: Client, zero: RankZero | n
   };
 }
 
-/** A question for which the training thread waits. */
 function answer(question: ThreadQuestion, words: Int32Array, client: Client, messages: ServerMessages): void {
   const { id, ask } = question;
   if (ask === "barrier") {
@@ -165,7 +162,6 @@ function broken(event: Event): never {
   endProcess(EXIT.internal);
 }
 
-/** Sends where the training thread is, and for how long it has been there. */
 function openBeat(
   words: Int32Array,
   flight: ReturnType<typeof openFlightRecorder> | null,
@@ -184,7 +180,7 @@ function openBeat(
   };
 }
 
-// The server's messages, put where the training thread finds them without an event loop.
+// The server's messages go to where the training thread finds them without an event loop.
 
 interface ServerMessages {
   receive(message: ToRank): void;
@@ -194,7 +190,7 @@ interface ServerMessages {
   came(what: string, value?: unknown): void;
 }
 
-/** For the training thread to end by itself after a failure; longer when it is saving. */
+/** The training thread may end by itself before this; longer when it is saving. */
 const GRACE_MS = 3000, SAVING_MS = 60_000;
 
 function openServerMessages(
@@ -242,7 +238,7 @@ function openServerMessages(
         client.send({ is: "flight", flight: flight ? lastRecorded(flight) : [] });
       } else if (message.is === "hold") {
         Atomics.store(words, HOLD, 1);
-        // After this store: a place that was passed without seeing it is in the count.
+        // After this store the count includes a place that was passed without seeing it.
         client.send({ is: "held", id: message.id, count: Atomics.load(words, COUNT) });
       } else if (message.is === "agreed") {
         const { agreed } = message;
@@ -255,7 +251,7 @@ function openServerMessages(
   };
 }
 
-/** A training thread that hangs in a native call, because another rank is no more, can't end this process. */
+/** A training thread that hangs in a native call, because another rank is gone, can't end this process. */
 function endLater(words: Int32Array, sentence: string, code: number): void {
   const began = performance.now();
   const timer = setInterval(() => {

@@ -1,5 +1,5 @@
-// Chooses and opens the backend of ranks on CPUs: MPI where it started them, else shared memory on one host, else
-// TCP. Findings may differ between ranks, so they exchange them and all take the same.
+// Chooses MPI where it started the ranks, else shared memory on one host, else TCP. Findings may differ
+// between ranks, so they exchange them and all take the same.
 import { findMpi, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
 import {
   acceptMemory,
@@ -23,12 +23,10 @@ import { MPI_TYPES } from "../../../ffi/ranks/ring.ts";
 import { cpusHere } from "../../base/cores.ts";
 import type { Env } from "../launchers.ts";
 
-/** How ranks that have nothing in common yet but the control plane tell each other what they need. */
 export interface OutOfBand {
   gather<T>(name: string, value: T): T[];
-  /** A key that this job's ranks alone know. */
   readonly key: Uint8Array;
-  /** This rank's address and rank 0's, as their connection has them. */
+  /** The addresses of this rank and of rank 0, as their connection has them. */
   readonly ends: { readonly own: string; readonly server: string };
 }
 
@@ -41,11 +39,9 @@ export interface CpuOptions {
   readonly flight: FlightRecorder;
   readonly timeout: number;
   readonly failed: () => UserError | null;
-  /** Not needed for MPI, whose ranks find each other. */
   readonly meeting?: OutOfBand;
 }
 
-/** Every rank calls it, with the same backend. */
 export async function openOnCpus(options: CpuOptions): Promise<OpenedCollectives> {
   const { where, backend, env, meeting } = options;
   if (backend === "mpi") return await openMpiCollectives({ ...options, library: namedMpi(where, env) });
@@ -66,7 +62,7 @@ export async function openOnCpus(options: CpuOptions): Promise<OpenedCollectives
   return await openOwn({ ...options, meeting }, all.map(({ host }) => host), reason);
 }
 
-/** Not every launcher that could tell MPI of the ranks has done so: then why it can't be had, the same on every rank. */
+/** Gives the reason where MPI can't be had, the same on every rank. */
 async function tryMpi(
   options: CpuOptions,
   meeting: OutOfBand,
@@ -84,7 +80,6 @@ async function tryMpi(
   }`;
 }
 
-/** The library of an MPI that was requested by name; throws why it can't be had. */
 function namedMpi(where: RankContext, env: Record<string, string>) {
   const { world, said } = where;
   if (!startedByMpi(where, env)) {
@@ -137,14 +132,13 @@ const noSharedMemory = (why: string) =>
     `The ranks of this node can't share memory: ${why}. Leave --distributed-backend shm out, and they communicate by TCP.`,
   );
 
-/** A rank offers its port and addresses, so that the others can connect with it. */
 interface Offer {
   readonly host: string;
   readonly port: number;
   readonly addresses: readonly string[];
   /** The address at which this rank has reached rank 0. */
   readonly zero: string;
-  /** Rank 0's salt tells this run from another one with the same secret. */
+  /** Rank 0's salt separates this run from another one with the same secret. */
   readonly salt: string;
 }
 
@@ -171,7 +165,7 @@ function connectAll(
       `Rank ${without} can listen at no TCP port: has its process too many open files?`,
     );
   }
-  // Rank 0 has reached itself by the loopback: the others know better where it is.
+  // Rank 0 has reached itself by the loopback: the others know a better address.
   const seen = loopback ? [] : [...new Set(offers.map((offer) => offer!.zero))].filter(isOutside);
   const peers = offers.map((offer, of) => ({
     name: `rank ${of} on ${offer!.host}`,
@@ -191,12 +185,11 @@ function connectAll(
   return { rank, descriptors, names: peers.map(({ name }) => name) };
 }
 
-/** Seconds for all connections, when all ranks are known to be there. */
 const MOST_PATIENCE = 60;
 
 const isOutside = (address: string) => !/^(127\.|::1$)/.test(address);
 
-/** All ranks have it, or none: then why. */
+/** All ranks succeed, or all get the reason. */
 function shareMemory(rank: number, meeting: OutOfBand): SharedMemory | string {
   const own = offerMemory();
   const offer: { claim: SegmentHandle } | { why: string } = typeof own === "string"
@@ -233,7 +226,8 @@ function opened(answer: CpuThreadAnswer): OpenedTransport {
   );
 }
 
-// Ranks on one host can map each other's memory, or reach each other at 127.0.0.1, whatever name each gives the host.
+// Ranks on one host can map each other's memory, or reach each other at 127.0.0.1, under whatever name each
+// knows the host.
 
 interface HostIdentity {
   /** The same for processes of one kernel that see each other, and for no others. */
@@ -254,15 +248,11 @@ function hostIdentity(): HostIdentity {
   }
 }
 
-// From a rank on a CPU to its collectives by MPI: whether MPI can know these ranks, which library fits, what came of
-// opening it.
-
-/** MPI as one rank finds it. */
 type MpiAvailability =
   | { readonly library: MpiLibrary }
   | { readonly library: null; readonly why: string };
 
-/** Only a launcher of MPI's can tell a rank of the others: by itself each would be a world of one. */
+/** Only MPI's own launcher lets a rank know of the others: by itself each would be a world of one. */
 function startedByMpi({ launcher, world }: RankContext, env: Env): boolean {
   // srun may have a plug-in that speaks to MPI and sets no variable of its own.
   if (launcher !== "torchrun" && launcher !== "flags" && launcher !== "alone") return true;
@@ -301,27 +291,23 @@ async function openMpiCollectives(
   return { collectives, notes: [`Communication: ${collectives.version} (${path}, ${from}).`] };
 }
 
-// MPI must count the ranks that were started: a launcher and a library that don't match give as many silent worlds of
-// one.
+// MPI must count the ranks that were started: a launcher and a library that don't match give as many silent
+// worlds of one.
 
-/** The library and the place that it must agree with. */
 export interface MpiStart {
   readonly path: string;
   readonly rank: number;
   readonly world: number;
-  /** Who numbered the ranks, in a sentence. */
   readonly said: string;
   readonly launcher: RankContext["launcher"];
 }
 
-/** MPI works, and knows nothing of the other ranks. */
 class SingletonMpi extends UserError {
   constructor(sentence: string, readonly version: string) {
     super("environment", sentence);
   }
 }
 
-/** Returns an answer that is right; throws a sentence about any other. */
 function checkOpened(
   answer: CpuThreadAnswer,
   { path, rank, world, said, launcher }: MpiStart,
@@ -356,7 +342,7 @@ function checkOpened(
   return answer;
 }
 
-/** srun speaks several languages, and each family of MPI understands one. */
+/** srun speaks several protocols, and each family of MPI understands one. */
 const srunMpi = (version: string): string =>
   `Start them with srun --mpi=${
     /Open MPI/.test(version) ? "pmix" : "pmi2"

@@ -1,4 +1,5 @@
-// Collectives on tensors in host memory: the training thread queues them here, and a communication thread does them.
+// The training thread queues collectives on tensors in host memory here, and a communication thread does
+// them.
 import { describe, type Tensor } from "../../../ffi/tensor.ts";
 import { enqueue, hostBytes, sharedTensor } from "../../../ffi/ranks/commands.ts";
 import type { TransportOptions } from "../../../ffi/ranks/open_transport.ts";
@@ -22,24 +23,20 @@ export interface CpuEngineOptions {
   readonly transport: TransportOptions;
   readonly rank: number;
   readonly world: number;
-  /** For this engine alone. */
   readonly flight: FlightRecorder;
-  /** Seconds to wait for the other ranks to come. */
   readonly timeout: number;
-  /** How many of TYPES it adds up. */
   readonly types?: number;
-  /** Why no rank will come any more, or null. Asked often. */
+  /** The reason why no rank will come any more, or null. It is cheap. */
   readonly failed: () => UserError | null;
 }
 
 export type OpenedTransport = Extract<CpuThreadAnswer, { readonly version: string }>;
 
 export interface CpuCollectives extends Collectives {
-  /** "Open MPI 5.0.11", "shared memory". */
   readonly version: string;
 }
 
-/** Comes to its end when every rank has come to it. `check` judges what came of opening; it throws what is wrong. */
+/** Returns when every rank has come. `check` throws where the opened transport is wrong. */
 export async function openCpuEngine(
   engineOptions: CpuEngineOptions,
   check: (answer: CpuThreadAnswer) => OpenedTransport,
@@ -126,7 +123,7 @@ function verbs(
     },
     barrier: (phase) => put("barrier", phase, 0, 0, null, null),
     split: (part, phase) => put("split", phase, 0, 0, null, null, part),
-    /** Memory that all ranks see. It is the process's until it ends. */
+    /** All ranks see this memory, and the process keeps it until it ends. */
     shared(elements) {
       const ticket = put("share", "memory of this host", 4 * elements, 4 * elements, null, null);
       until(ticket);
@@ -141,7 +138,7 @@ const answerOf = (thread: Thread<CpuThreadAnswer>): Promise<CpuThreadAnswer> =>
   });
 
 /**
- * MPI waits for ever for a rank that ended before it came: MPICH's launcher takes no notice of one that has not yet
+ * MPI waits for ever for a rank that ended before it came: MPICH's launcher ignores one that has not yet
  * spoken to it, whatever its code.
  */
 async function inTime(
@@ -162,7 +159,6 @@ async function inTime(
   }
 }
 
-/** As a number of TYPES. */
 function typeOf(t: Tensor, known: number): number {
   const type = (TYPES as readonly string[]).indexOf(t.dtype);
   if (type < 0 || type >= known) {
@@ -178,8 +174,8 @@ function sizesFit(all: Tensor, own: Tensor, world: number): void {
 }
 
 /**
- * A rank that ends without closing it has failed, whatever it thinks. MPICH's launcher would kill the others without a
- * word and report code 0.
+ * A rank that ends without closing it has failed. MPICH's launcher would kill the others silently and report
+ * code 0.
  */
 function guardExit(): () => void {
   const onUnload = () => {
@@ -191,12 +187,9 @@ function guardExit(): () => void {
   return () => removeEventListener("unload", onUnload);
 }
 
-// The training thread's end of the ring: commands go in, and it sleeps until they are done.
-
 interface CommandQueue {
-  /** For the thread that communicates. */
   readonly shared: SharedArrayBuffer;
-  /** `what`: the type's number, or the rank that a broadcast comes from. */
+  /** `what` is the type's number, or the rank that a broadcast comes from. */
   put(
     verb: CollectiveName,
     phase: string,
@@ -209,15 +202,12 @@ interface CommandQueue {
   ): Ticket;
   done(ticket: Ticket): boolean;
   until(ticket: Ticket): void;
-  /** The memory that the command "share", which is done and the last, has made. */
+  /** The memory that the command "share" has made, which must be done and the last. */
   memory(ticket: Ticket, elements: number): Tensor | null;
-  /** Every later call but `done` throws this reason. */
   stop(reason: string): void;
-  /** Why it stopped, or the thread did. */
   stopped(): UserError | null;
 }
 
-/** `failed`: why no rank will come any more, as somebody else knows who watches them. */
 function openCommandQueue(flight: FlightRecorder, failed: () => UserError | null): CommandQueue {
   const ring = openRing();
   const { words, failure } = ring;
@@ -230,13 +220,13 @@ function openCommandQueue(flight: FlightRecorder, failed: () => UserError | null
     const why = stopped();
     if (why !== null) throw why;
   };
-  /** Sleeps at once: looking for a moment first is slower, as it keeps a core from the threads that are waited for. */
+  /** Sleeps at once: spinning first is slower, as it keeps a core from the threads that are waited for. */
   const until = (ticket: Ticket) => {
     Atomics.store(words, AWAITED, 1);
     while (!reached(words, DONE, ticket)) {
       check();
       const done = Atomics.load(words, DONE);
-      // In slices: a failure may come between the check and the wait.
+      // The wait is sliced: a failure may come between the check and the wait.
       if (((done - ticket) | 0) < 0) Atomics.wait(words, DONE, done, 100);
     }
     Atomics.store(words, AWAITED, 0);

@@ -1,5 +1,5 @@
-// Connects ranks with each other by TCP: each with all of lower number. Both sides prove that they have the job's key
-// before anything else is read; then the port is closed.
+// Connects ranks with each other by TCP: each with all of lower number. Both sides first prove that they have
+// the job's key.
 import {
   accept,
   close,
@@ -19,9 +19,7 @@ import { keysOf, macOf, newNonce, NONCE_BYTES, sameMac } from "../control/channe
 import { wholeSeconds } from "../control/hang.ts";
 
 export interface TcpPeer {
-  /** "rank 1 on node2". */
   readonly name: string;
-  /** Numbers, the likeliest first. */
   readonly addresses: readonly string[];
   readonly port: number;
 }
@@ -29,29 +27,29 @@ export interface TcpPeer {
 export interface TcpOptions {
   readonly rank: number;
   readonly peers: readonly TcpPeer[];
-  /** A descriptor that listens. It is closed at the end. */
+  /** A listening descriptor. It is closed at the end. */
   readonly listener: number;
-  /** A key that this run's ranks alone know. */
   readonly key: Uint8Array;
-  /** Milliseconds. */
   readonly patience: number;
-  /** Why nobody will come any more, or null. */
   readonly failed: () => UserError | null;
   readonly say: (line: string) => void;
 }
 
-/** Connectors say who they are and that they have the key; the answer is the same proof; then one byte says that it was right. */
+/**
+ * The connector sends its rank and a proof that it has the key; the answer is the same proof; then one byte
+ * confirms it.
+ */
 const MAGIC = new TextEncoder().encode("HPCT1\n\0\0");
 const MAC_BYTES = 32, WORD = 4;
 const CLAIM_BYTES = MAGIC.length + WORD + NONCE_BYTES + MAC_BYTES;
 const GO = Uint8Array.of(71);
 
-/** An address that has not answered after so long, or not proved itself, is left for the next. */
+/** An address that has not answered or proved itself after so long gives way to the next. */
 const CONNECT_MS = 2000, PROVE_MS = 5000;
-/** Who listens waits for longer: a rank that believes that it is in has no second try. */
+/** The listener waits for longer: a rank that believes that it is in has no second try. */
 const LISTEN_MS = 3 * PROVE_MS;
 const PAUSE_MS = 100, LOOK_MS = 100;
-/** Strangers at the same time, beside those ranks that still have to come. */
+/** So many strangers may be connected at once, beside the ranks that still have to come. */
 const STRANGERS = 64;
 
 type Stage = "connecting" | "nonce" | "proof" | "claim" | "go";
@@ -67,12 +65,11 @@ interface Link {
   readonly descriptor: number;
   readonly since: number;
   readonly from: string;
-  /** Null: it has not said yet. */
   peer: number | null;
   stage: Stage;
   bytes: Uint8Array<ArrayBuffer>;
   have: number;
-  /** Ours, when it waits for a claim; the proof that is due, when it waits for one. */
+  /** Our own secret while the link waits for a claim; the expected proof while it waits for one. */
   secret: Uint8Array;
 }
 
@@ -154,7 +151,6 @@ interface Try {
   under: Link | null;
 }
 
-/** Another try with a rank of lower number, where none is under way. */
 function begin(one: Try, { addresses, port }: TcpPeer, peer: number, links: Set<Link>): void {
   const now = performance.now();
   if (one.under !== null || now < one.notBefore) return;
@@ -179,7 +175,6 @@ function begin(one: Try, { addresses, port }: TcpPeer, peer: number, links: Set<
   links.add(link);
 }
 
-/** Whoever comes is given a number, and asked who it is. */
 function takeIn(listener: number, links: Set<Link>, world: number, refuse: (link: Link) => void): void {
   for (let come; (come = accept(listener)) !== null;) {
     const strangers = [...links].filter(({ peer }) => peer === null);
@@ -214,7 +209,6 @@ function advance(link: Link, happened: number, options: TcpOptions): "more" | "d
   return STEPS[link.stage](link, options);
 }
 
-/** Goes on to the next stage when all bytes of this one have come. */
 const STEPS: Readonly<
   Record<Exclude<Stage, "connecting">, (link: Link, options: TcpOptions) => "more" | "done" | "wrong">
 > = {
@@ -255,7 +249,7 @@ function expect(link: Link, stage: Stage): void {
   link.have = 0;
 }
 
-/** Names both ranks, so that a proof is good for no other pair. */
+/** It names both ranks, so that a proof is good for no other pair. */
 function ranksOf(from: number, to: number): Uint8Array {
   const bytes = new Uint8Array(2 * WORD), view = new DataView(bytes.buffer);
   view.setUint32(0, from);

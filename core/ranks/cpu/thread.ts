@@ -1,5 +1,5 @@
-// The communication thread (entry of a Worker): it alone calls MPI, or moves data by shared memory or TCP, one
-// command after the other. It never loads libtorch.
+// The communication thread (entry of a Worker): it alone calls MPI, or moves data by shared memory or TCP,
+// one command after the other. It never loads libtorch.
 import { LostRank } from "../../../ffi/ranks/tcp.ts";
 import type { Transport } from "../../../ffi/ranks/transport.ts";
 import { AWAITED, DONE, openRing, perform, QUEUED, type Ring, verbAt } from "../../../ffi/ranks/ring.ts";
@@ -13,7 +13,7 @@ export interface CpuThreadOptions {
   readonly transport: TransportOptions;
   readonly ring: SharedArrayBuffer;
   readonly flight: SharedArrayBuffer;
-  /** The rank and the world that the launcher told: the thread goes on only if MPI says the same. */
+  /** The thread goes on only if MPI reports the launcher's rank and world. */
   readonly rank: number;
   readonly world: number;
 }
@@ -44,7 +44,6 @@ self.onmessage = ({ data: options }: MessageEvent<CpuThreadOptions>) => {
 const never = new Int32Array(new SharedArrayBuffer(4));
 const LOST_MS = 2000;
 
-/** Until it is told to close, or something fails. */
 function work(transport: Transport, ring: Ring, flight: FlightRecorder): void {
   for (let sequence = 1, verb = ""; verb !== "close"; sequence++) {
     while (!reached(ring.words, QUEUED, sequence)) Atomics.wait(ring.words, QUEUED, (sequence - 1) | 0);
@@ -70,9 +69,9 @@ function work(transport: Transport, ring: Ring, flight: FlightRecorder): void {
 }
 
 /**
- * Between two looks at a collective. While training computes it is a sleep, at first only as long as it takes to let somebody
- * else have the core: MPI itself would spin, and backward would share its cores with what hides behind it. While training
- * waits there is a core to spin on.
+ * The pause between two looks at a collective. While training computes it is a sleep, at first only as long
+ * as it takes to give the core away: MPI itself would spin, and backward would share its cores with what
+ * hides behind it. While training waits there is a core to spin on.
  */
 const restOf = ({ words }: Ring) => (looks: number, crowded: boolean): void => {
   if (!crowded && Atomics.load(words, AWAITED) === 1) return;

@@ -1,5 +1,4 @@
-// Compares what SLURM was asked for with how the program was started: tasks, nodes, GPUs. A mismatch is refused
-// before anything is loaded, with the line of the job script to change.
+// Compares SLURM's allocation with how the program was started: tasks, nodes, GPUs.
 import type { Config } from "../../settings/settings.ts";
 import { expandCounts, inSlurmStep } from "../launchers.ts";
 import type { RankContext } from "../context.ts";
@@ -8,11 +7,9 @@ import { formatPlural } from "../../base/format.ts";
 import type { SchedulerEnv } from "./scheduler.ts";
 
 export interface LayoutRequest {
-  /** As it was asked for. */
   readonly device: "auto" | "cpu" | "cuda";
-  /** --any-layout: the user knows. */
   readonly anyLayout: boolean;
-  /** GPUS or --gpus-per-node; 0: all there are. */
+  /** GPUS or --gpus-per-node; 0 means all. */
   readonly gpusPerNode: number;
 }
 
@@ -37,7 +34,6 @@ export function refuseJobLayout(
   refuseHidden(env, where);
 }
 
-/** One process in an allocation for several: the rest of it would be paid for and idle. */
 function refuseWithoutSrun(env: SchedulerEnv): void {
   const { SLURM_JOB_ID: job } = env;
   const nodes = whole(env.SLURM_JOB_NUM_NODES) ?? whole(env.SLURM_NNODES) ?? 1;
@@ -66,7 +62,8 @@ function refuseGpus(env: SchedulerEnv, { localWorld, launcher }: RankContext, re
         `, or --gpus-per-node=${localWorld}. For ranks on the node's cores, add --device cpu.`,
     );
   }
-  // With one visible, somebody has chosen it: --gpus-per-task=1, --gpu-bind, or CUDA_VISIBLE_DEVICES by hand.
+  // With one visible GPU, somebody has chosen it: --gpus-per-task=1, --gpu-bind, or CUDA_VISIBLE_DEVICES by
+  // hand.
   const visible = env.CUDA_VISIBLE_DEVICES === undefined ? gpus : env.CUDA_VISIBLE_DEVICES.split(",").length;
   if (localWorld === gpus || localWorld === requested || visible <= 1) return;
   const launch = localWorld === 1 ? `, or start \`hpctrain launch -n ${gpus} -- ...\` in the one task` : "";
@@ -79,7 +76,7 @@ function refuseGpus(env: SchedulerEnv, { localWorld, launcher }: RankContext, re
   );
 }
 
-/** Ranks of one node whose GPUs are hidden from each other: NCCL can't open their memory, and goes through the node's. */
+/** NCCL can't open the memory of GPUs that are hidden from each other, and goes through the node's. */
 function refuseHidden(env: SchedulerEnv, { rank, localWorld }: RankContext): void {
   const bound = boundGpu(env), gpus = whole(env.SLURM_GPUS_ON_NODE) ?? 0;
   if (bound === null || localWorld === 1 || gpus < 2) return;
@@ -92,7 +89,7 @@ function refuseHidden(env: SchedulerEnv, { rank, localWorld }: RankContext): voi
   );
 }
 
-/** The GPUs that SLURM's job holds while no rank computes on them. */
+/** SLURM's job holds these GPUs while no rank computes on them. */
 export function refuseIdleGpus(
   env: SchedulerEnv,
   computesOn: "cpu" | "cuda",
@@ -110,7 +107,7 @@ export function refuseIdleGpus(
   );
 }
 
-/** The GPU that SLURM has bound this task to, where it is one. */
+/** SLURM has bound this task to one GPU; null where it has not. */
 export const boundGpu = (env: SchedulerEnv): string | null =>
   inSlurmStep(env) && /^\d+$/.test(env.SLURM_STEP_GPUS ?? "") ? `GPU ${env.SLURM_STEP_GPUS}` : null;
 

@@ -1,14 +1,10 @@
-// The scheduler's job that this process is in, and how much time it has left: asked of the scheduler rarely, beside
-// training, and counted down in between.
-
-// The scheduler's job that this process is in, what is asked about it, and how to read the answers. Pure.
+// The scheduler's job, and how much time it has left.
 
 export type SchedulerEnv = Readonly<Record<string, string | undefined>>;
 
 export interface SchedulerJob {
   readonly scheduler: "slurm" | "pbs";
   readonly id: string;
-  /** "SLURM job 17". */
   readonly called: string;
 }
 
@@ -19,7 +15,6 @@ export function jobIn(env: SchedulerEnv): SchedulerJob | null {
   return pbs ? { scheduler: "pbs", id: pbs, called: `PBS job ${pbs}` } : null;
 }
 
-/** The program to ask, and its words. */
 export function questionFor({ scheduler, id }: SchedulerJob): readonly [string, ...string[]] {
   return scheduler === "slurm"
     ? ["squeue", "--noheader", "--jobs", id, "--format", "%L %l"]
@@ -29,11 +24,10 @@ export function questionFor({ scheduler, id }: SchedulerJob): readonly [string, 
 interface JobTime {
   /** Seconds until the scheduler ends the job; Infinity without a limit. */
   readonly left: number;
-  /** Seconds that the job was given; null where that was not told. */
+  /** The job's time limit in seconds; null where it is unknown. */
   readonly limit: number | null;
 }
 
-/** Null where the answer says nothing of use. */
 export function readAnswer({ scheduler }: SchedulerJob, text: string): JobTime | null {
   return scheduler === "slurm" ? ofSqueue(text) : ofQstat(text);
 }
@@ -52,7 +46,6 @@ function ofQstat(text: string): JobTime | null {
   return { left: given - (secondsOf(field(whole, "resources_used.walltime")) ?? 0), limit: given };
 }
 
-/** How often PBS has started this job: 1 the first time; null where its answer does not say. */
 export function runsOf(qstat: string): number | null {
   const count = Number(field(qstat, "run_count") || field(qstat, "start_count"));
   return Number.isInteger(count) && count > 0 ? count : null;
@@ -73,7 +66,7 @@ export function secondsOf(text: string): number | null {
   return ((Number(found[1] ?? 0) + days) * 24 + hours) * 3600 + minutes * 60 + seconds;
 }
 
-/** The end as the environment has it, for nodes on which the scheduler's programs are missing. */
+/** The environment has the end too, on nodes where the scheduler's programs are missing. */
 export function endIn(env: SchedulerEnv, began: number, now: number): JobTime | null {
   const whole = (text: string | undefined) => text && /^\d+$/.test(text) ? Number(text) : null;
   const end = whole(env.SLURM_JOB_END_TIME), start = whole(env.SLURM_JOB_START_TIME);
@@ -82,32 +75,26 @@ export function endIn(env: SchedulerEnv, began: number, now: number): JobTime | 
   return walltime === null ? null : { left: began + walltime - now, limit: walltime };
 }
 
-// How much time the job has left: asked of the scheduler rarely, beside training, and counted down in between.
-
 export interface RemainingTime {
-  /** Seconds, by the last answer; null while nothing is known. Costs nothing. */
+  /** Seconds, by the last answer; null while nothing is known. It is cheap. */
   now(): JobTime | null;
   close(): void;
 }
 
-/** A limit may be changed while the job runs; a controller has better things to do than to answer every rank. */
 const MOST_S = 600, LEAST_S = 20;
-/** After so many questions in a row without an answer no more are asked. */
+/** After so many failures in a row it stops asking. */
 const TRIES = 3;
 const PATIENCE_MS = 15_000;
 
 export interface RemainingTimeOptions {
   readonly job: SchedulerJob;
   readonly env: SchedulerEnv;
-  /** Unix seconds at which this process was started. */
   readonly began: number;
-  /** The output of a program; null where it fails. */
   readonly ask?: (command: readonly [string, ...string[]]) => Promise<string | null>;
-  /** Unix seconds. */
   readonly clock?: () => number;
 }
 
-/** Asks at once, and again when a tenth of what was left has gone. */
+/** Asks at once, and again when a tenth of the time has gone. */
 export function openRemainingTime(options: RemainingTimeOptions): RemainingTime {
   const { job, env, began, ask = askProgram, clock = () => Date.now() / 1000 } = options;
   let known: { answer: JobTime; at: number } | null = null;
@@ -142,7 +129,6 @@ export function openRemainingTime(options: RemainingTimeOptions): RemainingTime 
   };
 }
 
-/** In the background; a program that is not there, fails or hangs has said nothing. */
 export async function askProgram([program, ...args]: readonly [string, ...string[]]): Promise<string | null> {
   const over = new AbortController();
   const timer = setTimeout(() => over.abort(), PATIENCE_MS);
@@ -162,12 +148,12 @@ export async function askProgram([program, ...args]: readonly [string, ...string
   }
 }
 
-/** Beyond the save: the last steps, the ends of processes, and a scheduler whose clock is coarse. */
+/** The end takes time beyond the save. */
 const MARGIN_S = 30;
 
 /**
- * Why the run should stop now; null while there is time. A save may be under way when the last one is asked for, so two
- * have to fit. Of a short job, the margin is a tenth.
+ * Null while there is time. A save may be under way when the last one is requested, so two have to fit. For a
+ * short job, the margin is a tenth.
  */
 export function timeIsShort({ left, limit }: JobTime, saveSeconds: number): string | null {
   const margin = Math.min(MARGIN_S, (limit ?? Infinity) / 10);

@@ -1,17 +1,13 @@
-// The launch options: flags of `launch` in our spelling and torchrun's, and the command that each rank runs.
 import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "../../settings/options.ts";
 import { UserError } from "../../base/errors.ts";
 import type { Env } from "../launchers.ts";
 
 export interface LaunchOptions {
-  /** Ranks on this node; or as many as it has of something. */
   readonly ranks: number | "gpu" | "cpu" | "auto";
   readonly nodes: number;
   readonly nodeRank: number;
-  /** Rank 0's address; null on one node. */
   readonly master: { readonly host: string; readonly port: number } | null;
   readonly maxRestarts: number;
-  /** The command that each rank runs, with its arguments, or flags for `train`. */
   readonly words: readonly string[];
 }
 
@@ -20,7 +16,6 @@ export const LAUNCH_USAGE =
 
 type Name = "ranks" | "nodes" | "node-rank" | "rendezvous" | "master-addr" | "master-port" | "max-restarts";
 
-/** Dashes and underscores are the same. */
 const SPELLINGS: Readonly<Record<string, Name | "nothing" | "bare">> = {
   n: "ranks",
   np: "ranks",
@@ -33,7 +28,8 @@ const SPELLINGS: Readonly<Record<string, Name | "nothing" | "bare">> = {
   "master-addr": "master-addr",
   "master-port": "master-port",
   "max-restarts": "max-restarts",
-  // torchrun's, which have no meaning here: one job is one supervisor a node, and one node needs no meeting place.
+  // torchrun's flags without a meaning here: one job is one supervisor a node, and one node needs no meeting
+  // place.
   "rdzv-id": "nothing",
   "rdzv-backend": "nothing",
   "monitor-interval": "nothing",
@@ -90,7 +86,7 @@ function rankCount(text: string | undefined): LaunchOptions["ranks"] {
   return text === "gpu" || text === "cpu" || text === "auto" ? text : whole("-n", text, 1);
 }
 
-/** torchrun's "2:2" is 2; a number of nodes that changes is not to be had. */
+/** torchrun's "2:2" is 2; an elastic number of nodes is refused. */
 function nodeCount(text: string): number {
   const [least, most = least] = text.split(":");
   if (least === most) return whole("--nodes", least, 1);

@@ -1,5 +1,5 @@
-// The PMI-1 server that MPICH's family of libraries expects of its launcher, and the exchange by which supervisors of
-// several nodes pass on what their ranks have to know.
+// The PMI-1 server that MPICH's family of libraries expects of its launcher. Supervisors exchange its
+// entries, so ranks on several nodes meet without MPI's own launcher.
 import {
   type Channel,
   close as closeConnection,
@@ -12,27 +12,19 @@ import {
 import { findServer } from "../control/client.ts";
 import { UserError } from "../../base/errors.ts";
 
-// A library of MPICH's family asks its launcher when it starts (the simple form of PMI, version 1) who it is, and has
-// addresses passed on to the others. A loopback port serves the ranks of this node, so that ranks on several nodes
-// come together although no launcher of MPI's own reaches them.
-
 export interface Pmi {
-  /** For a rank's environment. */
   env(rank: number): Record<string, string>;
   close(): void;
 }
 
 export interface PmiOptions {
-  /** The ranks of this node. */
   readonly ranks: readonly number[];
   readonly world: number;
   readonly nodes: number;
   readonly exchange: Exchange;
-  /** Hears why the nodes did not come together; the ranks of this one can't go on then. */
   readonly failed: (error: unknown) => void;
 }
 
-/** All ranks share one space of names, and it has to be called something. */
 const SPACE = "hpctrain";
 const LONGEST_NAME = 64, LONGEST_VALUE = 1024;
 /** No request of the library's is longer. */
@@ -47,7 +39,6 @@ export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): 
   let waiting: (() => void)[] = [];
   let closed = false;
 
-  /** When all of this node are here, it is for the other nodes. */
   const barrier = async (go: () => void) => {
     waiting.push(go);
     if (waiting.length < ranks.length) return;
@@ -124,7 +115,7 @@ export function openPmi({ ranks, world, nodes, exchange, failed }: PmiOptions): 
   };
 }
 
-/** True when the other end is this user's: others on this machine can connect too. The kernel knows. */
+/** Other users on this machine can connect too; the kernel knows the peer's user. */
 function isOwn(connection: Deno.Conn): boolean {
   const end = (address: Deno.Addr) =>
     `0100007F:${(address as Deno.NetAddr).port.toString(16).toUpperCase().padStart(4, "0")}`;
@@ -168,14 +159,10 @@ async function write(connection: Deno.Conn, text: string): Promise<void> {
   for (let done = 0; done < bytes.length;) done += await connection.write(bytes.subarray(done));
 }
 
-// The supervisors of several nodes pass on to each other what their ranks have to know: the first node's listens, and
-// each proves that it has the job's secret.
-
-/** The names and values that ranks have put there. */
 export type Entries = readonly (readonly [string, string])[];
 
 export interface Exchange {
-  /** Gives the entries of all nodes, when each has given its own; as often as one likes. */
+  /** Gives the entries of all nodes, when each has given its own; it may be called again. */
   all(mine: Entries): Promise<Entries>;
   close(): void;
 }
@@ -183,16 +170,14 @@ export interface Exchange {
 export interface ExchangeOptions {
   readonly node: number;
   readonly nodes: number;
-  /** The address at which the first node's supervisor listens. */
   readonly master: { readonly host: string; readonly port: number };
   readonly secret: Secret;
-  /** Milliseconds to wait for the first node. */
   readonly patience?: number;
 }
 
 const PATIENCE_MS = 600_000;
 
-/** Without it anybody on the network could give ranks wrong addresses. */
+/** Without the secret anybody on the network could give ranks wrong addresses. */
 export function secretOf(env: { readonly HPCTRAIN_SECRET?: string }): Secret {
   const secret = secretIn(env);
   if (secret) return secret;
@@ -206,7 +191,7 @@ export function secretOf(env: { readonly HPCTRAIN_SECRET?: string }): Secret {
 export const openExchange = (options: ExchangeOptions): Exchange =>
   options.node === 0 ? openFirstNode(options) : openOtherNode(options);
 
-/** Gathers what the nodes send; who comes again has lost its connection and its ranks. */
+/** A node that comes again has lost its connection and its ranks. */
 function openFirstNode({ nodes, master: { port }, secret }: ExchangeOptions): Exchange {
   let listener: Deno.TcpListener;
   try {

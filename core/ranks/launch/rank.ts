@@ -1,11 +1,11 @@
-// A rank that `hpctrain launch` started: it ends with its supervisor, keeps to its cores, and writes how it ended
-// into a private folder, because MPI's launchers change exit codes and delay signals.
+// A rank that `hpctrain launch` started. MPI's launchers change exit codes and delay signals, so it writes
+// how it ended into a private folder.
 import { dirname, join, resolve } from "../../../deps/path.ts";
 import { endWithPipe, runOnCores } from "../../../ffi/libc.ts";
 import { EXIT, refused, UserError } from "../../base/errors.ts";
 import { JobFailed } from "../control/failure.ts";
 
-/** Before anything else, so that every thread comes to run on these cores. */
+/** It runs before anything else, so that every thread comes to run on these cores. */
 export function enterRank(folder: string): void {
   if (!endWithPipe(join(dirname(folder), LEASH))) Deno.exit(EXIT.communication); // the supervisor is no more
   try {
@@ -14,8 +14,8 @@ export function enterRank(folder: string): void {
 }
 
 /**
- * The code to end with. MPI's launchers kill the other ranks when one ends with any code but 0; a run that was stopped on
- * request ends in its own time on each, and the note has its code.
+ * Gives the code to end with. MPI's launchers kill the other ranks when one ends with any code but 0; a run
+ * that was stopped on request ends in its own time on each, and the note has its code.
  */
 export function writeEnd(folder: string, code: number, cause?: unknown): number {
   const error = refused(cause, "environment");
@@ -34,8 +34,8 @@ export function writeEnd(folder: string, code: number, cause?: unknown): number 
 }
 
 /**
- * For the control thread, which hears of a failure before anybody has ended: MPI's launcher kills all when the first rank
- * ends, and a rank that hangs never comes to say it itself.
+ * The control thread learns of a failure before any rank has ended: MPI's launcher kills all when the first
+ * rank ends, and a hanging rank can't report it itself.
  */
 export function writeEarlyEnd(code: number, reason: string, about: number | null): void {
   const folder = Deno.env.get(LAUNCH_VARIABLE);
@@ -45,10 +45,7 @@ export function writeEarlyEnd(code: number, reason: string, about: number | null
   } catch { /* then it has no word */ }
 }
 
-/**
- * Tells the supervisor which run this is: its folders get the ranks' output, and a restart goes on from there. A folder that
- * takes no more is no reason to end.
- */
+/** The supervisor stores the ranks' output in the run's folders, and a restart goes on from there. */
 export function writeRun({ run, logs, checkpoints }: RunFolders): void {
   const folder = Deno.env.get(LAUNCH_VARIABLE);
   if (!folder) return;
@@ -62,28 +59,24 @@ export function writeRun({ run, logs, checkpoints }: RunFolders): void {
   }
 }
 
-/** The words before this rank's own arguments on the command line: `launch -n 2 --`; nothing where nobody launched it. */
+/**
+ * Gives the words before this rank's own arguments on the command line, such as `launch -n 2 --`; none
+ * outside a launch.
+ */
 export function launchCommand(): string[] {
   const folder = Deno.env.get(LAUNCH_VARIABLE);
   return folder ? JSON.parse(Deno.readTextFileSync(join(dirname(folder), COMMAND_FILE))) : [];
 }
 
-// The supervisor and its ranks exchange notes through a private folder, because MPI's launchers stand between them:
-// codes are changed there, signals and text delayed.
-
-/** How a rank ended, in its own words. A rank that was killed leaves none. */
 export interface RankEnding {
   readonly code: number;
-  /** The sentence of an error; empty where there was none. */
   readonly reason: string;
-  /** The rank that the reason is about, and begins with the name of; null where it names none. */
+  /** The reason begins with this rank's name; null where it names none. */
   readonly about: number | null;
   readonly host: string;
-  /** Unix milliseconds. */
   readonly at: number;
 }
 
-/** The run that is being trained, as absolute paths. */
 export interface RunFolders {
   readonly run: string;
   readonly logs: string;
@@ -93,9 +86,7 @@ export interface RunFolders {
 /** Names a rank's own part of the folder; only ranks that `launch` started have it. */
 export const LAUNCH_VARIABLE = "HPCTRAIN_LAUNCH";
 
-/** While the supervisor lives it holds this pipe. */
 export const LEASH = "leash";
-/** The supervisor's own words, as JSON: for lines that say how to go on. */
 export const COMMAND_FILE = "called";
 
 export const rankFolder = (folder: string, rank: number): string => join(folder, String(rank));

@@ -1,4 +1,3 @@
-// Starts this node's ranks: through the launcher of the MPI library where ranks use MPI, else each by itself.
 import { dirname, join } from "../../../deps/path.ts";
 import { makePipe } from "../../../ffi/libc.ts";
 import { findMpi, MPI_NAMES, type MpiLibrary, noMpiSentence } from "../../../ffi/mpi/find.ts";
@@ -10,18 +9,15 @@ import { COMMAND_FILE, LAUNCH_VARIABLE, LEASH, RANK_FILES, rankFolder } from "./
 type Env = Record<string, string>;
 
 export interface LaunchJob {
-  /** The ranks of this node, by their number in the world. */
   readonly ranks: readonly number[];
   readonly world: number;
   readonly node: number;
   readonly nodes: number;
   readonly master: { readonly host: string; readonly port: number } | null;
-  /** `launch` and its own flags. */
   readonly called: readonly string[];
-  /** The program, without its arguments. */
   readonly program: readonly string[];
   readonly cores: readonly (readonly number[])[] | null;
-  /** Null: there is none, or it is not needed, or ranks find each other by `across`. */
+  /** Null where it is missing or not needed, or ranks find each other by `across`. */
   readonly mpi: MpiLauncher | null;
   /** Set where ranks on several nodes talk by MPI: we are its launcher then. */
   readonly across?: NodePorts | null;
@@ -35,17 +31,15 @@ export interface NodePorts {
 
 export interface StartedRanks {
   readonly pmi: Pmi | null;
-  /** Private, with a folder for each rank. */
   readonly folder: string;
   /** MPI's launcher; or the ranks themselves, in their order. */
   readonly processes: readonly Deno.ChildProcess[];
-  /** Held as long as the ranks may live. */
   readonly leash: Deno.FsFile;
 }
 
 /**
- * A shell that says its process id, turns to the rank's own pipes, and becomes the rank: its text reaches us as it is, not
- * through daemons that cut and delay it, and what MPI's launcher handed down (descriptors) stays open.
+ * The shell writes its process id, opens the rank's own pipes, and becomes the rank: its text reaches us
+ * unchanged, not through daemons that cut and delay it, and descriptors from MPI's launcher stay open.
  */
 const BECOME = [
   "r=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}} d=$0/$r",
@@ -62,7 +56,7 @@ export function startRanks(job: LaunchJob, args: readonly string[]): StartedRank
   return { folder, leash: held, processes, pmi };
 }
 
-/** Pipes and notes: what is wrong with its place is the machine's fault, before anything has begun. */
+/** A failure here is the machine's fault, before anything has begun. */
 function makeFolder({ ranks, cores, called }: LaunchJob): string {
   let folder = Deno.env.get("TMPDIR") ?? "/tmp";
   try {
@@ -129,7 +123,7 @@ function directly(
   );
 }
 
-/** In a session of its own: Ctrl-C at the terminal is for the supervisor, which tells the ranks. */
+/** The rank has a session of its own: Ctrl-C at the terminal is for the supervisor, which passes it on. */
 function spawn(program: string, args: readonly string[], env: Env): Deno.ChildProcess {
   return new Deno.Command(program, {
     args: [...args],
@@ -142,21 +136,19 @@ function spawn(program: string, args: readonly string[], env: Env): Deno.ChildPr
   }).spawn();
 }
 
-/** Variables of another launcher are about this process, and not true of its ranks. */
+/** Variables of another launcher describe this process, not its ranks. */
 const LAUNCHER_VARIABLES =
   /^(PMI_|PMIX_|PALS_|OMPI_(COMM_WORLD|UNIVERSE)_|PRTE_LAUNCHED|MPI_LOCAL|HYDI_|MASTER_(ADDR|PORT)$|(LOCAL_|GROUP_|NODE_)?RANK$|(LOCAL_|GROUP_)?WORLD_SIZE$)/;
 
 const withoutLauncherVariables = (env: Env): Env =>
   Object.fromEntries(Object.entries(env).filter(([name]) => !LAUNCHER_VARIABLES.test(name)));
 
-// The program that starts ranks which can talk by an MPI library: found beside the library, with what it has to be
-// told so that it neither binds ranks to one core, nor refuses root, nor counts cores.
+// The launcher is found beside the MPI library. Its options keep it from binding ranks to one core, refusing
+// root and counting cores.
 
 export interface MpiLauncher {
   readonly library: MpiLibrary;
-  /** The program, and its words before -n. */
   readonly command: readonly string[];
-  /** Added to its environment. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -168,7 +160,6 @@ const NAMES: Readonly<Record<Family, readonly string[]>> = {
   mpich: ["mpiexec.hydra", "mpiexec", "mpirun", "mpiexec.mpich"],
 };
 
-/** The words by which each family names itself when it prints its version. */
 const SAYS: Readonly<Record<Family, RegExp>> = {
   openmpi: /Open MPI|OpenRTE|PRRTE/i,
   mpich: /HYDRA|MPICH|Intel\(R\) MPI|MVAPICH/i,
@@ -180,7 +171,7 @@ const ARGUMENTS: Readonly<Record<Family, readonly string[]>> = {
 };
 
 /**
- * Ranks are for this node, whatever allocation it is in: schedulers' own ways to start processes are left aside.
+ * Ranks are for this node, whatever allocation it is in: schedulers' own ways to start processes are skipped.
  * OMPI_ and PRTE_MCA_ are Open MPI's before and since version 5.
  */
 const ENVIRONMENT: Readonly<Record<Family, LauncherEnv>> = {
@@ -196,8 +187,8 @@ const ENVIRONMENT: Readonly<Record<Family, LauncherEnv>> = {
 };
 
 /**
- * Looking for networks takes a second, and there is none to cross. PMIx's tables in shared memory want one address in
- * every process, which now and then is taken: the start fails. Whoever has chosen keeps their choice.
+ * Looking for networks takes a second, and there is none to cross. PMIx's tables in shared memory want one
+ * address in every process, which now and then is taken: the start fails. The user's own variables win.
  */
 const TUNING: Readonly<Record<Family, LauncherEnv>> = {
   openmpi: { OMPI_MCA_btl: "^ofi", OMPI_MCA_mtl: "^ofi", PMIX_MCA_gds: "hash" },

@@ -1,5 +1,3 @@
-// The supervisor of this node's ranks: it starts them, watches them, shows and stores what they print, ends them
-// together, and starts them again after a failure as often as is allowed.
 import { join } from "../../../deps/path.ts";
 import { indexOf } from "../../checkpoint/sharded_reader.ts";
 import { EXIT } from "../../base/errors.ts";
@@ -11,7 +9,7 @@ import { killedFor, lastShortage } from "../../run/memory_watch.ts";
 import { judgeEnds, type LaunchVerdict, type MemoryEvidence, type RankEnd } from "./verdict.ts";
 import { clean } from "../../base/terminal.ts";
 
-/** These would come to the same end again, or are what was asked for. */
+/** A restart would end the same way, or the end was requested. */
 const FINAL: readonly number[] = [EXIT.done, EXIT.usage, EXIT.data, EXIT.stopped];
 
 export async function supervise(
@@ -41,7 +39,8 @@ export async function supervise(
       );
     }
   } finally {
-    // srun ends the other tasks when the first has ended with this code: by a signal that must not change our own.
+    // srun ends the other tasks when the first has ended with this code: by a signal that must not change our
+    // own.
     if (code !== EXIT.stopped) close();
   }
 }
@@ -58,7 +57,7 @@ function hasCheckpoint({ run, checkpoints }: RunFolders): boolean {
   }
 }
 
-/** The first request to stop is the ranks' to heed, in their own time; the second ends them. */
+/** The first request to stop goes to the ranks, which end in their own time; the second ends them. */
 function listen(say: (line: string) => void): { requests: Requests; close(): void } {
   const requests: Requests = { stop: null, atOnce: false, passOn: [] };
   const onStop = (signal: StopSignal) => () => {
@@ -84,28 +83,23 @@ function listen(say: (line: string) => void): { requests: Requests; close(): voi
   };
 }
 
-// One life of the ranks: started, watched, and ended together.
-
 type StopSignal = "SIGINT" | "SIGTERM" | "SIGHUP";
 
-/** Requests from outside. */
 interface Requests {
-  /** The first request to stop. */
   stop: StopSignal | null;
-  /** A second one: at once. */
+  /** A second request ends the ranks at once. */
   atOnce: boolean;
-  /** Others, to be passed on: each is taken by whoever does so. */
+  /** Each of these other signals is taken by whoever passes it on. */
   passOn: Deno.Signal[];
 }
 
-/** How long ranks have to end by themselves when one of them has failed. */
+/** When one rank has failed, the others have this long to end by themselves. */
 const GRACE_MS = 5000;
 const LOOK_MS = 50;
 
 interface Watched {
   readonly rank: number;
   at: number | null;
-  /** Signals that it was sent. */
   readonly sent: Set<Deno.Signal>;
 }
 
@@ -173,7 +167,6 @@ async function attempt(
   }
 }
 
-/** Looks at the ranks until they are gone: passes signals on, and ends all when one has failed. */
 function watchOver(
   { folder, processes }: StartedRanks,
   ranks: Watched[],
@@ -203,7 +196,7 @@ function watchOver(
     if (requests.stop) send(requests.stop === "SIGHUP" ? "SIGTERM" : requests.stop);
     if (failedAt !== null) send("SIGTERM");
     if (requests.atOnce || (failedAt !== null && Date.now() - failedAt > GRACE_MS)) send("SIGKILL");
-    // MPI's launcher ends when its ranks have; it is not waited for without end.
+    // MPI's launcher ends when its ranks have; the wait for it is limited.
     if (goneAt !== null && Date.now() - goneAt > GRACE_MS) {
       processes.forEach(({ pid }) => kill(pid, "SIGKILL"));
     }
@@ -224,14 +217,14 @@ function hasFailed(folder: string, { rank, at }: Watched): boolean {
   return note === null || (note.code !== 0 && note.code !== 75);
 }
 
-/** A rank that never began leaves its reader waiting: a writer that comes and goes is the end of that. */
+/** A rank that never began would leave its reader waiting: a writer that comes and goes ends the wait. */
 function release(folder: string, rank: number): void {
   for (const file of [RANK_FILES.out, RANK_FILES.err]) {
     Deno.openSync(join(rankFolder(folder, rank), file), { read: true, write: true }).close();
   }
 }
 
-/** A process that has closed its pipes is about to end; one that has not after a while is made to. */
+/** A process that has closed its pipes is about to end; after a while it is killed. */
 async function sweep(folder: string, ranks: readonly Watched[]): Promise<void> {
   const pids = ranks.map(({ rank }) => pidOf(folder, rank)).filter((pid) => pid !== null);
   for (const end = Date.now() + GRACE_MS; pids.some(isAlive);) {
@@ -240,7 +233,6 @@ async function sweep(folder: string, ranks: readonly Watched[]): Promise<void> {
   }
 }
 
-/** Not gone, and not merely waiting to be counted by its parent. */
 function isAlive(pid: number): boolean {
   try {
     return !/^\d+ \(.*\) [ZX]/s.test(Deno.readTextFileSync(`/proc/${pid}/stat`));
@@ -270,7 +262,6 @@ function memoryOf(run: RunFolders | null, before: MemoryEvidence["kills"]): Memo
 
 const TAIL_BYTES = 65536;
 
-/** The last step in a run's events; null where none has ended. */
 function lastStep(logs: string): number | null {
   try {
     using file = Deno.openSync(join(logs, "events.jsonl"));
@@ -284,18 +275,14 @@ function lastStep(logs: string): number | null {
   }
 }
 
-// The output of ranks goes to the screen, with the rank before it where it is not rank 0, and into
-// logs/<run>/rank-K.log.
-
 export type Stream = "out" | "err";
 
 export interface RankOutput {
   line(rank: number, stream: Stream, text: string): void;
-  /** From now on, and what came before, is also written to files there. */
   keepIn(logs: string): void;
 }
 
-/** Before the run has a folder: what a rank says until then is little, but a mistake could say much. */
+/** The output before the run has a folder is short, except by mistake. */
 const HELD_LINES = 2000;
 
 export function openRankOutput(write: (stream: Stream, text: string) => void = toScreen): RankOutput {
@@ -330,7 +317,6 @@ function printedBefore(errors: Map<string, number>, rank: number, text: string):
   return first !== undefined && first !== rank;
 }
 
-/** Ranks that train together say who they are. */
 const withoutRank = (sentence: string): string =>
   sentence.replace(/^Rank \d+ on \S+(: | failed first, at step \d+: )/, "");
 
@@ -342,7 +328,6 @@ function toScreen(stream: Stream, text: string): void {
   } catch { /* nobody reads any more: the run goes on */ }
 }
 
-/** Lines of a pipe until nobody holds its other end. */
 export async function readLines(path: string, line: (text: string) => void): Promise<void> {
   using pipe = await Deno.open(path); // waits for the writer
   const decoder = new TextDecoder(), buffer = new Uint8Array(65536);

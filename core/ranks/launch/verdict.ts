@@ -1,49 +1,46 @@
-// Finds the rank that failed first, and why: a pure function of the notes that ranks wrote and the text that MPI's
-// launcher printed.
+// Finds the rank that failed first, and why. It is pure.
 import { EXIT } from "../../base/errors.ts";
 import type { RankEnding } from "./rank.ts";
 
 export interface RankEnd {
   readonly rank: number;
-  /** Unix milliseconds at which its pipes were seen closed; null if it never began. */
+  /** Null if it never began. */
   readonly at: number | null;
-  /** Null: it left no word. */
   readonly note: RankEnding | null;
-  /** Told by the system, of a process that we started ourselves. */
+  /** The system reports it for a process that we started ourselves. */
   readonly signal?: string | null;
   readonly code?: number | null;
   readonly pid: number | null;
-  /** It was sent a signal by us. */
   readonly ended: boolean;
 }
 
 export interface Evidence {
   readonly ends: readonly RankEnd[];
   readonly host: string;
-  /** The output of MPI's launcher itself. */
   readonly launcher: string;
-  /** The signal by which the supervisor was asked to stop. */
   readonly stop: "SIGINT" | "SIGTERM" | "SIGHUP" | null;
-  /** The last step in the run's events; null before the first. */
   readonly step: number | null;
-  /** Null where no rank can have been killed for memory. */
   readonly memory: MemoryEvidence | null;
 }
 
 export interface MemoryEvidence {
-  /** How many processes the kernel has killed for memory since the ranks began: in this job's control group, here. */
+  /**
+   * How many processes the kernel has killed for memory since the ranks began: in this job's control group,
+   * here.
+   */
   readonly kills: { readonly job: number; readonly machine: number };
-  /** The run's last report of memory, "it was probably killed for memory: ..."; null where there was enough. */
+  /**
+   * The run's last report of memory, "it was probably killed for memory: ..."; null where there was enough.
+   */
   readonly shortage: string | null;
 }
 
 export interface LaunchVerdict {
   readonly code: number;
-  /** For the last line; null where there is nothing to say. */
   readonly sentence: string | null;
 }
 
-/** The code of a `doctor` that has found and printed what would fail: there is nothing to add. */
+/** A `doctor` that has found and printed faults ends with it: there is nothing to add. */
 const FOUND = 1;
 
 export function judgeEnds({ ends, host, launcher: text, stop, step, memory }: Evidence): LaunchVerdict {
@@ -54,7 +51,7 @@ export function judgeEnds({ ends, host, launcher: text, stop, step, memory }: Ev
     return { code: EXIT.stopped, sentence: null };
   }
   const first = firstFailure(ends, launcher);
-  // Ranks that end after a request to stop, before they could heed it, end as requested.
+  // Ranks that end after a request to stop, before they could act on it, end as requested.
   if (stop && !first?.note) {
     return {
       code: stop === "SIGINT" ? 130 : 143,
@@ -82,7 +79,7 @@ export function judgeEnds({ ends, host, launcher: text, stop, step, memory }: Ev
     return { code, sentence: `${who}, with exit code ${code}: ${reason || "it gave no reason."}` };
   }
   const signal = signalOf(first, launcher);
-  // The others may have been told what it had no time to leave here.
+  // The others may know what it had no time to write here.
   const reported = ends.find((end) => end.note?.about === first.rank)?.note;
   if (!signal && reported) return { code: reported.code, sentence: reported.reason };
   if (signal === "SIGKILL" && memory) {
@@ -93,8 +90,9 @@ export function judgeEnds({ ends, host, launcher: text, stop, step, memory }: Ev
 }
 
 /**
- * Ranks fall over each other: one that is killed takes those with it that wait for it, some of which still say that
- * communication failed. MPI's launcher knows whose end it saw first; else it is who was gone first.
+ * One failure follows another: a killed rank takes those with it that wait for it, some of which still report
+ * that communication failed. MPI's launcher knows whose end it saw first; else the first that was gone
+ * counts.
  */
 function firstFailure(ends: readonly RankEnd[], launcher: string): RankEnd | null {
   const failed = ends.filter(({ at, note, ended }) =>
@@ -109,7 +107,7 @@ function firstFailure(ends: readonly RankEnd[], launcher: string): RankEnd | nul
   return first;
 }
 
-/** Ranks tell each other of a failure, so the others' last words can come before those of the one that failed. */
+/** A rank reports another's failure, so its note can come before the failed rank's. */
 function isHearsay({ note, rank }: RankEnd): boolean {
   const about = note?.about ?? null;
   return about !== null && about !== rank;
@@ -142,7 +140,10 @@ function signalOf({ rank, signal, pid }: RankEnd, launcher: string): string | nu
 
 const LESS = "Take a smaller --batch-size, --gradient-checkpointing or fewer ranks, or ask for more memory.";
 
-/** The kernel counts whom it kills, and a run says when its memory is nearly used up; else it is anybody's guess. */
+/**
+ * The kernel counts its kills, and a run reports when its memory is nearly used up; else the cause is a
+ * guess.
+ */
 function killed({ kills, shortage }: MemoryEvidence): { code: number; why: string } {
   if (kills.job > 0) {
     const detail = shortage === null ? "" : ` (${shortage})`;

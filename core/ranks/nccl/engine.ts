@@ -1,5 +1,5 @@
-// Collectives by NCCL on tensors of a GPU: queued on a stream of their own behind what is computed so far, beside
-// what is computed next. Only the training thread calls this; another thread watches.
+// Collectives by NCCL on tensors of a GPU: queued on a stream of their own behind what is computed so far,
+// beside what is computed next. Only the training thread calls this; another thread watches.
 import {
   type Comm,
   type CudaEvents,
@@ -37,30 +37,23 @@ import {
 import type { NcclThreadOptions } from "./watch_thread.ts";
 
 export interface NcclEngineOptions extends Streams {
-  /** The library to load, and libcudart. */
   readonly path: string;
   readonly cudart: string;
   readonly device: number;
   readonly rank: number;
   readonly world: number;
-  /** For this engine alone. */
   readonly flight: FlightRecorder;
-  /** Seconds to wait for the other ranks. */
   readonly timeout: number;
-  /** Rank 0's bytes, on every rank. */
   readonly share: (bytes?: Uint8Array) => Uint8Array;
   /** One element in the device's memory, for barriers. */
   readonly one: Tensor;
 }
 
 export interface NcclCollectives extends Collectives {
-  /** "NCCL 2.30.7". */
   readonly version: string;
-  /** The known faults of this version. */
   readonly against: string | null;
 }
 
-/** Comes to its end when every rank has come to it. */
 export async function openNcclEngine(options: NcclEngineOptions): Promise<NcclCollectives> {
   const { path, cudart, rank, world, flight, one } = options;
   const nccl = openNccl(path), events = openCudaEvents(cudart);
@@ -130,7 +123,6 @@ function verbs(
   };
 }
 
-/** Rank 0's id on every rank, and then a communicator of all. */
 async function meet(nccl: Nccl, { share, rank, world, timeout }: NcclEngineOptions): Promise<Comm> {
   const id = share(rank === 0 ? nccl.newId() : undefined);
   const began = nccl.begin(world, id, rank);
@@ -157,7 +149,6 @@ async function meet(nccl: Nccl, { share, rank, world, timeout }: NcclEngineOptio
   );
 }
 
-/** All ranks come to it together. */
 async function finish(nccl: Nccl, comm: Comm, timeout: number): Promise<void> {
   const deadline = performance.now() + 1000 * timeout;
   let code = nccl.finalize(comm);
@@ -178,9 +169,6 @@ function sizesFit(all: Tensor, own: Tensor, world: number): void {
   throw new Error(`internal: ${describe(all)} is not ${world} times ${describe(own)}.`);
 }
 
-// Puts collectives onto NCCL's stream, behind what is computed so far, and lets what is computed next wait for them.
-
-/** NCCL's own stream, and the one on which is computed now. */
 interface Streams {
   readonly stream: Stream;
   readonly computing: () => Stream;
@@ -192,7 +180,6 @@ interface Parts extends Streams {
   readonly events: CudaEvents;
   readonly here: NcclShared;
   readonly flight: FlightRecorder;
-  /** Seconds. */
   readonly timeout: number;
 }
 
@@ -210,7 +197,6 @@ export interface NcclQueue {
   wait(ticket: Ticket): void;
   /** The host waits, for all. */
   drain(): void;
-  /** Every later call but `done` throws this reason. */
   stop(reason: string): void;
   /** True when a caller has got the reason why it stopped. */
   hasThrown(): boolean;
@@ -253,7 +239,7 @@ function openNcclQueue(parts: Parts): NcclQueue {
     wait(ticket) {
       check();
       if (done(ticket)) return;
-      // More waits at once than can be measured: those beyond are waited for all the same.
+      // Waits beyond the pairs are not measured.
       const measured = reached(here.words, MEASURED, waits + 1 - PAIRS) ? ++waits : 0;
       const at = computing();
       if (measured) events.record(pairOf(here, measured, 0), at);
@@ -273,7 +259,10 @@ function openNcclQueue(parts: Parts): NcclQueue {
   };
 }
 
-/** NCCL may go on with a call in a thread of its own (the first one connects the ranks): it is not to be hurried. */
+/**
+ * NCCL may go on with a call in a thread of its own (the first one connects the ranks): it is not
+ * interrupted.
+ */
 function accept({ nccl, comm, here, timeout }: Parts, code: number, what: string, check: () => void): void {
   const deadline = performance.now() + 1000 * timeout;
   const fail = (why: string) => here.failure.write(`Communication between ranks failed in ${what}: ${why}.`);
@@ -288,12 +277,8 @@ function accept({ nccl, comm, here, timeout }: Parts, code: number, what: string
 
 const pause = ({ words }: NcclShared): void => void Atomics.wait(words, FAILED, 0, 1);
 
-// The thread that watches NCCL, and what it is asked to do.
-
 export interface Watcher {
-  /** STOP or ABORT. */
   request(what: number): void;
-  /** Comes when it has done what was requested, or NCCL failed. */
   readonly ended: Promise<unknown>;
   end(): void;
 }

@@ -1,25 +1,22 @@
-// Asks NCCL's RAS service (NCCL 2.24 and later) about a job that stands still. It never waits for long, and never
-// throws.
+// Asks NCCL's RAS service (NCCL 2.24 and later) about a stall. It never waits for long, and never throws.
 
-/** Where the service listens: NCCL_RAS_ADDR names another place, to NCCL as to us. */
+/** NCCL_RAS_ADDR names another place, to NCCL as to us. */
 const ADDRESS = { hostname: "localhost", port: 28028 };
-/** For NCCL to hear from all processes; those that are gone don't answer. */
+/** NCCL waits this long for all processes; dead ones don't answer. */
 const PATIENCE_S = 3;
-/** For the whole conversation, which NCCL ends by itself a little after its own patience. */
+/** NCCL ends the conversation by itself a little after its own patience. */
 const LIMIT_MS = 8000;
 /** A job of thousands of ranks has outliers by the thousand. */
 const MOST_BYTES = 256 * 1024;
 
 export interface Ras {
-  /** The report, whole lines of text. */
   readonly text: string;
-  /** The worst of it, in one line. */
   readonly line: string;
 }
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** Null: nobody listens there, as with an older NCCL, or it said nothing in time. */
+/** Null where nobody listens, as with an older NCCL, or the answer took too long. */
 export async function askRas(env: Env, limit = LIMIT_MS): Promise<Ras | null> {
   if (env.NCCL_RAS_ENABLE === "0") return null;
   const timeout = new AbortController();
@@ -34,7 +31,6 @@ export async function askRas(env: Env, limit = LIMIT_MS): Promise<Ras | null> {
   }
 }
 
-/** "host:port", "[::1]:port". */
 function addressIn({ NCCL_RAS_ADDR: address = "" }: Env): { hostname: string; port: number } {
   const found = /^(.+):(\d+)$/.exec(address.trim());
   if (!found) return ADDRESS;
@@ -104,7 +100,7 @@ function openWords(conn: Deno.TcpConn) {
   };
 }
 
-/** Its report has an "Errors" and a "Warnings" section, underlined, when it has something to say there. */
+/** The report has an underlined "Errors" and "Warnings" section only where it has such lines. */
 export function worstOf(text: string): string {
   for (const title of ["Errors", "Warnings"]) {
     const section = sectionOf(text.split("\n"), title);

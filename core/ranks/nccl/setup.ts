@@ -1,5 +1,3 @@
-// Prepares NCCL for a rank on a GPU: finds the library, sets the variables that `distributed.network` stands for, and
-// opens the engine.
 import { join } from "../../../deps/path.ts";
 import { currentStream, poolStream } from "../../../ffi/cuda.ts";
 import { openedLibtorch } from "../../../ffi/library.ts";
@@ -13,12 +11,9 @@ import type { FlightRecorder } from "../flight_recorder.ts";
 import type { RankContext } from "../context.ts";
 import { openNcclEngine } from "./engine.ts";
 
-/** NCCL needs this of a rank, beside what every engine needs. */
 export interface NcclNeeds {
-  /** Rank 0's bytes, on every rank. */
   readonly share: (bytes?: Uint8Array) => Uint8Array;
   readonly network: Network;
-  /** The folder for what NCCL_DEBUG brings. */
   readonly logs: string;
 }
 
@@ -70,29 +65,25 @@ function adapters(): string[] {
   }
 }
 
-// Translates distributed.network for NCCL, into the variables that a user would set by hand. A variable that is
-// already set stays.
+// The variables are those that a user would set by hand. A variable that is already set stays.
 
 export type Network = "auto" | "infiniband" | "ethernet";
 
 export interface NetworkOptions {
   readonly network: Network;
   readonly env: Readonly<Record<string, string>>;
-  /** How many nodes take part. */
   readonly nodes: number;
   /** Names in /sys/class/infiniband. */
   readonly adapters: readonly string[];
-  /** The file for the lines of NCCL_DEBUG. */
   readonly debugFile: string;
 }
 
-/** `said`: lines for the log. */
 export function networkVariables(
   { network, env, nodes, adapters, debugFile }: NetworkOptions,
 ): { set: Record<string, string>; notes: string[] } {
   const wanted: Record<string, string> = {
     ...(network === "infiniband" ? INFINIBAND : network === "ethernet" ? ETHERNET : {}),
-    // On one node nothing else may be there but the loopback.
+    // One node may have nothing but the loopback.
     ...(network !== "auto" && nodes > 1 ? { NCCL_SOCKET_IFNAME: "^docker,lo" } : {}),
     ...(env.NCCL_DEBUG ? { NCCL_DEBUG_FILE: debugFile } : {}),
   };
@@ -115,6 +106,8 @@ export function networkVariables(
   return { set, notes };
 }
 
-/** NCCL knows best how far adapters may read a GPU's memory and over how many queues: both hang some fabrics. */
+/**
+ * NCCL knows best how far adapters may read a GPU's memory and over how many queues: both hang some fabrics.
+ */
 const INFINIBAND = { NCCL_IB_DISABLE: "0" };
 const ETHERNET = { NCCL_IB_DISABLE: "1" };

@@ -1,5 +1,5 @@
-// The thread that watches NCCL (entry of a Worker) while the training thread may be inside a native call: it times
-// collectives, and aborts the communicator when NCCL reports an error. It never loads libtorch.
+// The entry of the Worker that watches NCCL while the training thread may be inside a native call. It never
+// loads libtorch.
 import {
   type Comm,
   type CudaEvents,
@@ -37,7 +37,6 @@ export interface NcclThreadOptions {
   readonly flight: SharedArrayBuffer;
 }
 
-/** Between two looks: while something is under way, and while nothing is. */
 const LOOK_MS = 5, IDLE_MS = 100;
 
 self.onmessage = ({ data }: MessageEvent<NcclThreadOptions>) => {
@@ -70,7 +69,8 @@ function watch(
       end(flight, ended + 1, events.seconds(eventOf(here, ended + 1, BEGUN), done));
     }
     if (code !== 0 && !inProgress(code)) here.failure.write(sentenceOf(nccl, comm, code, flight, ended));
-    // Queued work ends without a result then, and the training thread comes out of its native call to read why.
+    // Queued work then ends without a result, and the training thread comes out of its native call to read
+    // why.
     if (request === ABORT || here.failure.read() !== null) return void nccl.abort(comm);
     measured = measure(here, events, measured);
     if (request === STOP) return;
