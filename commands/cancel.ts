@@ -1,16 +1,8 @@
-// `hpctrain cancel`: a run is asked to stop after a save; a job that has no run is ended by its scheduler.
-import { join } from "../deps/path.ts";
-import { cancel as cancelJob, findRunOrJob } from "../core/cluster/jobs.ts";
-import { parseOptions } from "../core/settings/options.ts";
-import { EXIT, UserError } from "../core/base/errors.ts";
-import { openRun } from "../core/run/run_data.ts";
-import { runStatusOf } from "../core/run/status.ts";
+// `hpctrain cancel`: its flags and its help. commands/run/cancel.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
 import { SAVE_DIR } from "./options.ts";
 
-const USAGE = "hpctrain cancel RUN | JOB [--now] [--save-dir DIR]";
-
-const OPTIONS = {
+export const OPTIONS = {
   "save-dir": SAVE_DIR,
   now: {
     kind: "bool",
@@ -22,41 +14,5 @@ export const command: Command = {
   usage: "hpctrain cancel RUN | JOB [--now]",
   examples: ["hpctrain cancel quickstart", "hpctrain cancel 4711 --now"],
   options: OPTIONS,
-  run: cancel,
+  run: async (argv) => await (await import("./run/cancel.ts")).cancel(argv),
 };
-const OVER = ["done", "stopped", "failed", "gone"];
-
-export async function cancel(argv: string[]): Promise<number> {
-  const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
-  if (positionals.length !== 1) throw new UserError("usage", `Which run or job should end? Usage: ${USAGE}`);
-  const { folder, job } = findRunOrJob(positionals[0], options["save-dir"]);
-  if (job !== null && (options.now || folder === null)) {
-    console.log(`${await cancelJob(job)} ends job ${job}.`);
-    return EXIT.done;
-  }
-  if (folder === null || options.now) {
-    throw new UserError(
-      "usage",
-      `${folder} was started without a scheduler: without --now it is asked to stop after a save, and kill ends its process.`,
-    );
-  }
-  const { state, why } = standing(folder);
-  if (OVER.includes(state)) {
-    console.log(`Nothing to end: ${folder} is ${state} (${why}).`);
-    return EXIT.done;
-  }
-  const path = join(folder, "STOP");
-  Deno.writeTextFileSync(path, "");
-  console.log(`Asked ${folder} to stop after a save (by the file ${path}). It is heard between two steps.`);
-  return EXIT.done;
-}
-
-function standing(folder: string) {
-  const reader = openRun(folder);
-  try {
-    reader.poll();
-    return runStatusOf(reader.data, Date.now() / 1000);
-  } finally {
-    reader.close();
-  }
-}

@@ -1,4 +1,4 @@
-// The table of commands. Each is one file, which is loaded for its help, its completions and its run.
+// The table of commands. Each is a file with its flags and its help; those with heavy imports have their run in run/.
 import type { OptionSpec } from "../core/settings/options.ts";
 import type { SettingsFilter } from "./options.ts";
 

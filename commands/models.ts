@@ -1,29 +1,15 @@
-// `hpctrain models [NAME]`: the models there are, or one of them block by block.
-import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
-import { type Resolved, resolveSettings } from "../core/settings/resolve.ts";
-import { loadReader, openData } from "../core/data/open.ts";
-import { EXIT, UserError } from "../core/base/errors.ts";
-import { formatBytes, formatCount } from "../core/base/format.ts";
-import { type BlockCost, costOf, type Fit, fitOf, memorySize, type ModelCost } from "../core/models/cost.ts";
-import { aboutModel, createModel, factsFor, MODELS } from "../core/models/registry.ts";
-import { type ExportedModel, exportedModel, isExported } from "../core/models/exported/model.ts";
-import { createLoss } from "../core/models/losses.ts";
-import { type Model, parameterCount } from "../core/models/model.ts";
-import { asUserError, openDevice } from "../core/train/device.ts";
-import { manualSeed } from "../ffi/context.ts";
-import type { DType } from "../ffi/dtype.ts";
-import { withUserCode } from "./user_code.ts";
+// `hpctrain models`: its flags and its help. commands/run/models.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
 import { MODEL_NAMES } from "../core/settings/sections/model.ts";
 import { DATA, HERE, settingsAmong } from "./options.ts";
 
-const USAGE = "hpctrain models [NAME] [--gpu 80GB] [FLAGS]";
+export const USAGE = "hpctrain models [NAME] [--gpu 80GB] [FLAGS]";
 
-const OPTIONS = {
+export const OPTIONS = {
   gpu: { kind: "text", value: "MEMORY", help: "say how large a batch fits, of a GPU with 80GB, 24GiB, ..." },
 } as const;
 
-const SETTINGS = settingsAmong(
+export const SETTINGS = settingsAmong(
   DATA,
   HERE,
   /^model\.|^training\.(optimizer\.type|amp|loss|seed|gradient_checkpointing|ema)$/,
@@ -40,169 +26,5 @@ export const command: Command = {
   options: OPTIONS,
   words: MODEL_NAMES,
   positionals: 1,
-  run: models,
+  run: async (argv) => await (await import("./run/models.ts")).models(argv),
 };
-
-interface Sample {
-  readonly shape: readonly number[];
-  readonly dtype: DType;
-}
-
-export async function models(argv: string[]): Promise<number> {
-  const { own, rest } = splitOwnOptions(argv, OPTIONS);
-  const { options } = parseOptions(own, OPTIONS, USAGE);
-  const gpu = options.gpu === undefined ? undefined : memorySize(options.gpu);
-  const request = resolveSettings({
-    argv: rest,
-    env: Deno.env.toObject(),
-    positionals: 1,
-    usage: USAGE,
-    takes: SETTINGS,
-  });
-  const [named] = request.positionals;
-  const given = request.origin("model.name").kind !== "default";
-  const { config } = request;
-  const name = named ?? (given ? config.model.name : undefined);
-  const { json } = config.output;
-  try {
-    if (name === undefined) {
-      openDevice({ ...config, training: { ...config.training, device: "cpu" } });
-      list(request, json);
-    } else await one({ ...request, config: { ...config, model: { ...config.model, name } } }, gpu, json);
-    return EXIT.done;
-  } catch (error) {
-    throw asUserError(error);
-  }
-}
-
-function list({ config }: Resolved, json: boolean): void {
-  const rows = MODELS.map((name) => {
-    const model = { ...config.model, name };
-    const facts = factsFor(model);
-    const built = createModel(model, facts);
-    const parameters = parameterCount(built.root);
-    built.root.free();
-    return { name, about: aboutModel(name), input: facts.input.shape, outputs: facts.outputs, parameters };
-  });
-  if (json) return console.log(JSON.stringify({ models: rows }, null, 2));
-  const table = rows.map(({ name, about, input, outputs, parameters }) => [
-    name,
-    parameters.toLocaleString("en-US"),
-    `[${input.join(", ")}] -> ${outputs}`,
-    about,
-  ]);
-  console.log(columns([["model", "parameters", "for samples", ""], ...table], [1]).join("\n"));
-  console.log(
-    "One of them, block by block: hpctrain models NAME. Your own: hpctrain models my.pt2, my_model.ts.",
-  );
-}
-
-async function one(request: Resolved, gpu: number | undefined, json: boolean): Promise<void> {
-  const resolved = await withUserCode(request);
-  const { config } = resolved;
-  // The counts are the same on every device, and a GPU may be in use by others.
-  openDevice({ ...config, training: { ...config.training, device: "cpu" } });
-  manualSeed(BigInt(config.training.seed));
-  const { model, sample } = await opened(resolved);
-  const cost = costOf(model, sample.rows, sample.batch);
-  const fit = gpu === undefined ? undefined : fitOf(cost, gpu);
-  if (json) {
-    const tensors = model.root.stateDict().map(([name, { shape, dtype }]) => ({ name, dtype, shape }));
-    const { shape, dtype } = sample.rows;
-    return console.log(
-      JSON.stringify({ model: model.name, input: { shape, dtype }, ...cost, fit, tensors }, null, 2),
-    );
-  }
-  console.log(render(model, sample.rows, cost, fit).join("\n"));
-}
-
-interface Opened {
-  readonly model: Model;
-  readonly sample: { readonly rows: Sample; readonly batch: number };
-}
-
-/** With the data's own sizes where the user names data. */
-async function opened({ config, origin }: Resolved): Promise<Opened> {
-  const named = ["data.type", "data.data_path", "data.code"].some((path) => origin(path).kind !== "default");
-  if (isExported(config.model.name) && !named) {
-    const model = exportedModel(config.model.name, { blocks: config.model.blocks });
-    return { model, sample: exportedSample(model) };
-  }
-  const facts = named ? await factsOfData(config) : factsFor(config.model);
-  const model = createModel(
-    config.model,
-    facts,
-    named ? createLoss(config.training, facts).outputs : undefined,
-  );
-  return { model, sample: { rows: facts.input, batch: 2 } };
-}
-
-async function factsOfData(config: Resolved["config"]) {
-  await loadReader(config.data);
-  return openData(config.data, { ...config.training, plain: true }, config.model).train.facts;
-}
-
-function exportedSample({ name, inputs }: ExportedModel): Opened["sample"] {
-  const [{ name: input, meta }] = inputs;
-  const [batch, ...shape] = meta.sizes;
-  const fixed = shape.every((size) => typeof size === "number");
-  if (inputs.length === 1 && fixed && meta.dtype !== null) {
-    return { rows: { shape, dtype: meta.dtype }, batch: typeof batch === "number" ? batch : 2 };
-  }
-  throw new UserError(
-    "usage",
-    `${name}: the sizes of its input ${input} are known only with data: add --data-type and --data-path.`,
-  );
-}
-
-const sizes = (shape: readonly number[]) => `[${shape.join(", ")}]`;
-
-function render(model: Model, { shape, dtype }: Sample, cost: ModelCost, fit?: Fit): string[] {
-  const row = ({ name, output, parameters, flops, activations }: Omit<BlockCost, "handedOn">) => [
-    name,
-    sizes(output),
-    parameters.toLocaleString("en-US"),
-    formatCount(flops),
-    formatBytes(activations),
-  ];
-  const { parameters, flops, activations, blocks } = cost;
-  const total = [
-    "total",
-    "",
-    parameters.toLocaleString("en-US"),
-    formatCount(flops),
-    formatBytes(activations),
-  ];
-  return [
-    model.describe(),
-    `One sample is ${dtype} ${
-      sizes(shape)
-    }. FLOPs are of its forward pass (training takes three times as many); memory is what`,
-    "its forward pass keeps for the backward pass, in f32.",
-    ...columns([["block", "gives", "parameters", "FLOPs", "memory"], ...blocks.map(row), total], [2, 3, 4]),
-    ...fit ? fitLines(fit) : ["How large a batch fits: add --gpu 80GB."],
-  ];
-}
-
-function fitLines({ gpuBytes, fixed, ways }: Fit): string[] {
-  const batches = ways.map(({ name, perSample, batch }) => [
-    `  ${name}`,
-    batch > 0 ? `batches of up to ${batch}` : "does not fit",
-    `${formatBytes(perSample)} a sample`,
-  ]);
-  return [
-    `On a GPU with ${formatBytes(gpuBytes)}: ${
-      formatBytes(fixed)
-    } for weights, gradients and AdamW, and an estimate of`,
-    ...columns(batches, []),
-  ];
-}
-
-/** Cells in line; the columns named are numbers, and end in line. */
-function columns(rows: readonly (readonly string[])[], numbers: readonly number[]): string[] {
-  const widths = rows[0].map((_, i) => Math.max(...rows.map((row) => row[i].length)));
-  return rows.map((row) =>
-    row.map((cell, i) => numbers.includes(i) ? cell.padStart(widths[i]) : cell.padEnd(widths[i])).join("  ")
-      .trimEnd()
-  );
-}

@@ -1,32 +1,10 @@
-// `hpctrain pack`: any data set as packed shards, or a table as npz.
-import { parseOptions, splitOwnOptions } from "../core/settings/options.ts";
-import { resolveSettings } from "../core/settings/resolve.ts";
-import type { Config } from "../core/settings/settings.ts";
-import { hasColumns, loadReader, openData } from "../core/data/open.ts";
-import { asPacked, originOf, refuseInside, withColumns } from "../core/data/formats/packed/request.ts";
-import { imagesOf, packingOf } from "../core/data/formats/packed/samples.ts";
-import { openProgress } from "../core/data/progress.ts";
-import {
-  type Progress,
-  type Report,
-  type Who,
-  writeEncoded,
-  writeShards,
-} from "../core/data/formats/packed/write.ts";
-import { cpusHere } from "../core/base/cores.ts";
-import { placeFlags, whereAmI } from "../core/ranks/context.ts";
-import { EXIT, UserError } from "../core/base/errors.ts";
-import { formatBytes, formatDuration, formatPlural, formatRate } from "../core/base/format.ts";
-import { asUserError, openDevice } from "../core/train/device.ts";
-import { writeColumns, writeSamples, type Written } from "../core/data/formats/npz/write.ts";
+// `hpctrain pack`: its flags and its help. commands/run/pack.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
 import { DATA, HERE, PLACE, settingsAmong } from "./options.ts";
 
-// `hpctrain pack`: any readable data set -> packed shards.
+export const USAGE = "hpctrain pack SRC OUT [FLAGS]";
 
-const USAGE = "hpctrain pack SRC OUT [FLAGS]";
-
-const OPTIONS = {
+export const OPTIONS = {
   "samples-per-shard": {
     kind: "text",
     value: "N",
@@ -38,7 +16,7 @@ const OPTIONS = {
   },
 } as const;
 
-const SETTINGS = settingsAmong(DATA, HERE, PLACE, /^model\.|^training\.(loss|seed)$/);
+export const SETTINGS = settingsAmong(DATA, HERE, PLACE, /^model\.|^training\.(loss|seed)$/);
 
 export const command: Command = {
   usage: USAGE,
@@ -50,144 +28,5 @@ export const command: Command = {
   settings: SETTINGS,
   options: OPTIONS,
   positionals: 2,
-  run: pack,
+  run: async (argv) => await (await import("./run/pack.ts")).pack(argv),
 };
-
-export async function pack(argv: string[]): Promise<number> {
-  const env = Deno.env.toObject();
-  const { own, rest } = splitOwnOptions(argv, OPTIONS);
-  const { options } = parseOptions(own, OPTIONS, USAGE);
-  const resolved = resolveSettings({
-    argv: rest,
-    env,
-    positionals: 2,
-    usage: USAGE,
-    takes: SETTINGS,
-  });
-  const [from, out] = resolved.positionals;
-  if (out === undefined) {
-    throw new UserError(
-      "usage",
-      `pack takes a data set and a place for it. Usage: ${USAGE}, e.g. hpctrain pack photos packed --resize 256.`,
-    );
-  }
-  refuseInside(from, out);
-  const keep = options["keep-encoded"];
-  const config = asPacked(resolved, from, keep);
-  const perShard = shardSize(options["samples-per-shard"]);
-  const who = whereAmI(env, placeFlags(config.distributed));
-  const quiet = who.rank > 0 || config.output.quiet || config.output.json;
-  const say = (line: string) => quiet ? undefined : console.log(line);
-  const threads = Math.min(config.data.num_workers, cpusHere());
-  try {
-    openDevice(config);
-    await loadReader(config.data);
-    if (!out.endsWith(".npz")) await packShards(config, { out, perShard, keep, who, threads, quiet, say });
-    else if (who.rank === 0) packNpz(config, out, threads, say); // one file, one writer
-    return EXIT.done;
-  } catch (error) {
-    throw asUserError(error);
-  }
-}
-
-interface PackOptions {
-  readonly out: string;
-  readonly perShard: number | undefined;
-  readonly keep: boolean;
-  readonly who: Who;
-  readonly threads: number;
-  readonly quiet: boolean;
-  say(line: string): void;
-}
-
-async function packShards(config: Config, options: PackOptions): Promise<void> {
-  const { out, perShard, keep, who, quiet, say } = options;
-  const began = performance.now();
-  const { train, val, notes } = openData(config.data, config.training, config.model);
-  notes.forEach(say);
-  const packing = keep ? imagesOf(train, val) : packingOf(train, val, options.threads);
-  const plan = { ...packing, out, perShard, origin: originOf(config, packing) };
-  const line = openProgress("Packing", { quiet });
-  let packed = 0;
-  const progress = (at: Progress) => {
-    packed = at.done - at.kept;
-    line.update(at);
-  };
-  const written = "close" in packing
-    ? writeShards(plan, who, packing.make, progress).finally(packing.close)
-    : writeEncoded(plan, who, packing.make, progress);
-  const report = await written.finally(line.clear);
-  const seconds = (performance.now() - began) / 1000;
-  const passedOver = "close" in packing ? packing.passedOver() : 0;
-  if (config.output.json) {
-    return console.log(
-      JSON.stringify({
-        out,
-        rank: who.rank,
-        world: who.world,
-        samples: plan.samples,
-        ...report,
-        packed,
-        passedOver,
-        seconds,
-      }),
-    );
-  }
-  if (passedOver > 0) {
-    console.log(
-      `${formatPlural(passedOver, "bad sample")} could not be read: those after them stand in for them.`,
-    );
-  }
-  if (!report.complete) {
-    return say(
-      `Rank ${who.rank} of ${who.world} has packed its samples; the last rank to end writes the index.`,
-    );
-  }
-  console.log(
-    `Packed ${formatPlural(plan.samples, "sample")} into ${out}: ${summary(report, packed, seconds)}.`,
-  );
-  say(`Train with it: hpctrain --data-path ${out}`);
-}
-
-function summary({ shards, kept, bytes }: Report, packed: number, seconds: number): string {
-  const size = `${formatPlural(shards, "shard")}, ${formatBytes(bytes)}`;
-  if (packed === 0) return `${size}, all of it was there already`;
-  const earlier = kept > 0 ? `, ${formatPlural(kept, "shard")} kept from an earlier run` : "";
-  return `${size}, in ${formatDuration(seconds)} (${formatRate(packed / seconds)} samples/s${earlier})`;
-}
-
-function shardSize(text: string | undefined): number | undefined {
-  const size = text === undefined ? undefined : Number(text);
-  if (size === undefined || (Number.isSafeInteger(size) && size >= 1)) return size;
-  throw new UserError("usage", `--samples-per-shard must be a whole number from 1 on, but got "${text}".`);
-}
-
-// `hpctrain pack SRC OUT.npz`: a table's columns by their names, any other data as x and y.
-
-function packNpz(config: Config, out: string, threads: number, say: (line: string) => void): void {
-  const began = performance.now();
-  const { arrays, bytes } = hasColumns(config.data)
-    ? withColumns(config.data, (columns, notes) => {
-      notes.forEach(say);
-      return writeColumns(out, columns);
-    })
-    : samplesTo(out, config, threads, say);
-  const seconds = (performance.now() - began) / 1000;
-  if (config.output.json) return console.log(JSON.stringify({ out, arrays, bytes, seconds }));
-  const names = arrays.map(({ name, shape }) => `${name} [${shape.join(", ")}]`).join(", ");
-  console.log(`Wrote ${names} to ${out}: ${formatBytes(bytes)} in ${formatDuration(seconds)}.`);
-}
-
-function samplesTo(out: string, config: Config, threads: number, say: (line: string) => void): Written {
-  const { data, training, model, output } = config;
-  const { train, val, notes } = openData(data, training, model);
-  notes.forEach(say);
-  const packing = packingOf(train, val, threads);
-  const progress = openProgress("Writing", { quiet: output.quiet || output.json });
-  try {
-    return writeSamples(out, packing, progress.update);
-  } finally {
-    progress.clear();
-    packing.close();
-  }
-}

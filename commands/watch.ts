@@ -1,18 +1,10 @@
-// `hpctrain watch`: how a run stands, from its files, as they grow.
-import { delay } from "../deps/async.ts";
-import { printColoured } from "../core/base/terminal.ts";
-import { parseOptions } from "../core/settings/options.ts";
-import { UserError } from "../core/base/errors.ts";
-import { findRun, NEWEST_RUN, openRun, type RunReader } from "../core/run/run_data.ts";
-import { progressOf, runStatusOf } from "../core/run/status.ts";
-import { newWarnings, plainLine, renderScreen, type WatchView } from "../core/outputs/watch/screen.ts";
-import { leaveKeys, openScreen, readKeys, type TextStyle } from "../core/outputs/watch/terminal.ts";
+// `hpctrain watch`: its flags and its help. commands/run/watch.ts is loaded when it runs.
 import type { Command } from "./mod.ts";
 import { RUNS_DIR } from "./options.ts";
 
-const USAGE = "hpctrain watch [RUN] [--save-dir DIR] [--interval SECONDS] [--once]";
+export const USAGE = "hpctrain watch [RUN] [--save-dir DIR] [--interval SECONDS] [--once]";
 
-const OPTIONS = {
+export const OPTIONS = {
   "save-dir": RUNS_DIR,
   interval: {
     kind: "text",
@@ -27,118 +19,5 @@ export const command: Command = {
   examples: ["hpctrain watch", "hpctrain watch quickstart", "hpctrain watch /scratch/me/logs/run --once"],
   options: OPTIONS,
   words: ["newest"],
-  run: watch,
+  run: async (argv) => await (await import("./run/watch.ts")).watch(argv),
 };
-/** Seconds between two looks at the files. */
-const ON_TERMINAL = 1;
-const ON_PIPE = 10;
-/** Also Escape, and Ctrl-C and Ctrl-D where they come as keys. */
-const LEAVING = ["q", "Q", "\x1b", "\x03", "\x04"];
-/** The screen of --once where there is no terminal. */
-const PAGE = { width: 100, height: 40 };
-
-export async function watch(argv: string[]): Promise<number> {
-  const { options, positionals } = parseOptions(argv, OPTIONS, USAGE);
-  if (positionals.length > 1) {
-    throw new UserError("usage", `watch takes one run, but got ${positionals.length}. Usage: ${USAGE}`);
-  }
-  const folder = findRun(positionals[0] ?? NEWEST_RUN, options["save-dir"]);
-  const terminal = Deno.stdout.isTerminal() && Deno.env.get("TERM") !== "dumb";
-  const seconds = secondsOf(options.interval) ?? (terminal ? ON_TERMINAL : ON_PIPE);
-  const reader = openRun(folder, { sample: true });
-  try {
-    if (options.once) printOnce(reader, terminal);
-    else if (terminal) await onTerminal(reader, seconds);
-    else await onPipe(reader, seconds);
-  } finally {
-    reader.close();
-  }
-  return 0;
-}
-
-function secondsOf(text: string | undefined): number | null {
-  if (text === undefined) return null;
-  const seconds = Number(text);
-  if (seconds >= 0.1 && seconds <= 86_400) return seconds;
-  throw new UserError("usage", `--interval ${text}: give seconds between 0.1 and 86400, such as 5.`);
-}
-
-/** Reads what is new. */
-function look(reader: RunReader): WatchView {
-  reader.poll();
-  const now = Date.now() / 1000;
-  return {
-    data: reader.data,
-    status: runStatusOf(reader.data, now),
-    progress: progressOf(reader.data),
-    now,
-  };
-}
-
-function styleOf(terminal: boolean): TextStyle {
-  const env = (name: string) => Deno.env.get(name) || "";
-  const locale = env("LC_ALL") || env("LC_CTYPE") || env("LANG");
-  return {
-    colour: terminal && env("NO_COLOR") === "",
-    // No locale at all is what containers and batch jobs have, on terminals that know Unicode all the same.
-    unicode: locale === "" || /utf-?8/i.test(locale),
-  };
-}
-
-function printOnce(reader: RunReader, terminal: boolean): void {
-  const style = styleOf(terminal);
-  const size = terminal ? openScreen().size() : PAGE;
-  const lines = renderScreen(look(reader), size.width, size.height - 1, style).slice(0, -1);
-  while (lines.at(-1)?.trim() === "") lines.pop();
-  printColoured(lines.map((line) => line.trimEnd()).join("\n"));
-}
-
-/** Lines now and then, until the run has ended. */
-async function onPipe(reader: RunReader, seconds: number): Promise<void> {
-  for (let printed = 0;;) {
-    const view = look(reader);
-    for (const line of newWarnings(view, printed)) console.log(line);
-    printed = view.data.warningCount;
-    console.log(plainLine(view));
-    if (["done", "stopped", "failed", "gone"].includes(view.status.state)) {
-      console.log(`${view.status.why}.`);
-      return;
-    }
-    if (view.status.state === "silent") console.log(`${view.status.why}.`);
-    await delay(1000 * seconds);
-  }
-}
-
-/** The full view, until somebody leaves it. */
-async function onTerminal(reader: RunReader, seconds: number): Promise<void> {
-  const style = styleOf(true), screen = openScreen();
-  let leave = () => {};
-  const left = new Promise<void>((resolve) => leave = resolve);
-  const show = () => {
-    const { width, height } = screen.size();
-    screen.draw(renderScreen(look(reader), width, height, style));
-  };
-  const again = () => {
-    screen.stale();
-    show();
-  };
-  const signals: [Deno.Signal, () => void][] = [
-    ...(["SIGINT", "SIGTERM", "SIGHUP"] as const).map((name): [Deno.Signal, () => void] => [name, leave]),
-    ["SIGWINCH", again],
-    ["SIGCONT", again],
-  ];
-  const timer = setInterval(show, 1000 * seconds);
-  for (const [name, act] of signals) Deno.addSignalListener(name, act);
-  try {
-    readKeys((key) => {
-      if (LEAVING.includes(key)) leave();
-    });
-    show();
-    await left;
-  } finally {
-    clearInterval(timer);
-    for (const [name, act] of signals) Deno.removeSignalListener(name, act);
-    leaveKeys();
-    screen.close();
-  }
-}

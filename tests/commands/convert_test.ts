@@ -1,6 +1,6 @@
 // `hpctrain convert` both ways, judged by PyTorch and the reference safetensors.
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { convert } from "../../commands/convert.ts";
+import { convert } from "../../commands/run/convert.ts";
 import { readPt } from "../../core/checkpoint/pt.ts";
 import { UserError } from "../../core/base/errors.ts";
 import type { Key, Value } from "../../core/checkpoint/value.ts";

@@ -1,6 +1,6 @@
 // `hpctrain inspect` of data: what real writers wrote, as a user sees it.
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { inspect } from "../../commands/inspect.ts";
+import { inspect } from "../../commands/run/inspect.ts";
 import type { FieldSummary, Summary } from "../../core/data/preview/summary.ts";
 import { UserError } from "../../core/base/errors.ts";
 import { inFolder, python } from "../core/checkpoint/python.ts";

@@ -1,6 +1,6 @@
 // `hpctrain inspect` as a user sees it.
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { inspect } from "../../commands/inspect.ts";
+import { inspect } from "../../commands/run/inspect.ts";
 import { writePt } from "../../core/checkpoint/pt.ts";
 import { dict, memoryStorage, OrderedDict, TensorData } from "../../core/checkpoint/value.ts";
 import { UserError } from "../../core/base/errors.ts";

@@ -1,8 +1,8 @@
 // Words -> job scripts: the ready ones in docs/scripts, and what is refused.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { prepareJob, SLURM } from "../../commands/sbatch.ts";
-import { PBS } from "../../commands/qsub.ts";
+import { prepareJob, SLURM } from "../../commands/run/sbatch.ts";
+import { PBS } from "../../commands/run/qsub.ts";
 import { renderPbs } from "../../core/cluster/script/pbs.ts";
 import { renderSlurm } from "../../core/cluster/script/slurm.ts";
 import { UserError } from "../../core/base/errors.ts";

@@ -1,7 +1,7 @@
 // `hpctrain libtorch`: what it lists and what it refuses.
 
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { libtorch, table } from "../../commands/libtorch.ts";
+import { libtorch, table } from "../../commands/run/libtorch.ts";
 import { UserError } from "../../core/base/errors.ts";
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 

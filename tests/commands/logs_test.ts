@@ -1,7 +1,7 @@
 // Which file is what a job has printed.
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { outputIn } from "../../commands/logs.ts";
+import { outputIn } from "../../commands/run/logs.ts";
 import { inTemp } from "../integration/program.ts";
 
 Deno.test("a job's output is found by its whole number, also in names with numbers of their own", () =>

@@ -76,9 +76,9 @@ const WRITERS: Readonly<Record<string, string>> = {
   "core/run/console.ts": "clean",
   "core/ranks/launch/supervise.ts": "clean",
   "core/outputs/watch/terminal.ts": "clean",
-  "commands/logs.ts": "clean",
+  "commands/run/logs.ts": "clean",
   "core/data/progress.ts": "numbers",
-  "commands/sync_wandb.ts": "numbers",
+  "commands/run/sync_wandb.ts": "numbers",
   "ffi/library.ts": "libtorch's own warnings",
 };
 

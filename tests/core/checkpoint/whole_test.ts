@@ -1,7 +1,7 @@
 // A whole checkpoint as safetensors, in one file and in several: the same tree as the .pt file has, and files that stock
 // readers take.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { convert } from "../../../commands/convert.ts";
+import { convert } from "../../../commands/run/convert.ts";
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { writePt } from "../../../core/checkpoint/pt.ts";
 import { flatten, TREE_KEY } from "../../../core/checkpoint/safetensors.ts";

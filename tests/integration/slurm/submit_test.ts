@@ -3,7 +3,7 @@ import { pathExists } from "../../../core/base/files.ts";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { blocksOf } from "../docs_blocks.ts";
-import { prepareJob, SLURM } from "../../../commands/sbatch.ts";
+import { prepareJob, SLURM } from "../../../commands/run/sbatch.ts";
 import { COMMAND, eventsOf, EXE, ROOT } from "../program.ts";
 import { type Bed, MISSING, NEEDS, startBed } from "./bed.ts";
 

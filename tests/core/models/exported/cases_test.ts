@@ -1,7 +1,7 @@
 // What an exported program may hold that is refused, warned of, or easily done wrong; and programs that are damaged.
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { join } from "@std/path";
-import { describeProgram } from "../../../../commands/inspect.ts";
+import { describeProgram } from "../../../../commands/run/inspect.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 import { openExported } from "../../../../core/models/exported/archive.ts";
 import { type ExportedModel, exportedModel } from "../../../../core/models/exported/model.ts";

@@ -4,7 +4,7 @@ import { dirname, join } from "@std/path";
 import { readFrames } from "../../../../../core/outputs/wandb/file.ts";
 import { readAtOfBytes } from "../runs.ts";
 import { openContents, openWandbReader } from "../../../../../core/outputs/wandb/sync/contents.ts";
-import { inspectWandb } from "../../../../../commands/inspect_wandb.ts";
+import { inspectWandb } from "../../../../../commands/run/inspect_wandb.ts";
 import { inTemp } from "../../../../integration/program.ts";
 import { openWandbServer } from "../../../../integration/wandb_server.ts";
 import { printed } from "../../../../commands/printed.ts";

@@ -1,12 +1,12 @@
 // `hpctrain inspect` of a data set.
-import { printColoured } from "../core/base/terminal.ts";
-import { checkPngName, inkOf, terminalLines, writeSheet } from "../core/data/preview/show.ts";
-import { summarise, summaryLines } from "../core/data/preview/summary.ts";
-import { withPreview } from "../core/data/preview/open.ts";
-import type { Pictures, Preview } from "../core/data/preview/preview.ts";
-import { looksPacked, verifyShards } from "../core/data/formats/packed/index.ts";
-import { UserError } from "../core/base/errors.ts";
-import { formatPlural } from "../core/base/format.ts";
+import { printColoured } from "../../core/base/terminal.ts";
+import { checkPngName, inkOf, terminalLines, writeSheet } from "../../core/data/preview/show.ts";
+import { summarise, summaryLines } from "../../core/data/preview/summary.ts";
+import { withPreview } from "../../core/data/preview/open.ts";
+import type { Pictures, Preview } from "../../core/data/preview/preview.ts";
+import { looksPacked, verifyShards } from "../../core/data/formats/packed/index.ts";
+import { UserError } from "../../core/base/errors.ts";
+import { formatPlural } from "../../core/base/format.ts";
 
 export interface DataOptions {
   readonly type: string;

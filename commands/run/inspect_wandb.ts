@@ -1,16 +1,16 @@
 // `hpctrain inspect` of a .wandb file: the run that is in it, and how far it can be read.
-import { printable } from "../core/base/file_bytes.ts";
-import { EXIT, messageOf, UserError } from "../core/base/errors.ts";
-import { formatBytes, formatDuration, formatPlural } from "../core/base/format.ts";
+import { printable } from "../../core/base/file_bytes.ts";
+import { EXIT, messageOf, UserError } from "../../core/base/errors.ts";
+import { formatBytes, formatDuration, formatPlural } from "../../core/base/format.ts";
 import {
   type Contents,
   type Damage,
   openContents,
   openWandbReader,
   type WandbReader,
-} from "../core/outputs/wandb/sync/contents.ts";
-import { textOfJson, type Tree } from "../core/outputs/wandb/sync/json_text.ts";
-import { isBeingWritten, isSynced, uploadedStep } from "../core/outputs/wandb/sync/state.ts";
+} from "../../core/outputs/wandb/sync/contents.ts";
+import { textOfJson, type Tree } from "../../core/outputs/wandb/sync/json_text.ts";
+import { isBeingWritten, isSynced, uploadedStep } from "../../core/outputs/wandb/sync/state.ts";
 
 /** Bytes of waiting lines that stay in memory; more are counted and dropped. */
 const MANY = 4 * 2 ** 20;

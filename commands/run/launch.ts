@@ -1,0 +1,136 @@
+// `hpctrain launch`: several ranks on this node, under one supervisor.
+import { findLibtorch } from "../../ffi/libraries/find.ts";
+import { findMpi } from "../../ffi/mpi/find.ts";
+import { thisProgram } from "../../core/base/shell.ts";
+import { looksLikeFlag, splitOwnOptions } from "../../core/settings/options.ts";
+import { resolveSettings } from "../../core/settings/resolve.ts";
+import { didYouMean } from "../../core/base/suggest.ts";
+import { LAUNCH_USAGE, type LaunchOptions, readLaunchOptions } from "../../core/ranks/launch/options.ts";
+import { gpusHere, shareCores, usableCores } from "../../core/base/cores.ts";
+import { type MpiLauncher, mpiLauncher, type NodePorts } from "../../core/ranks/launch/start.ts";
+import { secretOf } from "../../core/ranks/launch/pmi.ts";
+import { supervise } from "../../core/ranks/launch/supervise.ts";
+import { UserError } from "../../core/base/errors.ts";
+import { formatPlural } from "../../core/base/format.ts";
+import { loadCommand } from "../mod.ts";
+
+type Env = Record<string, string>;
+
+/** Commands whose ranks share work. */
+const STARTS = ["train", "predict", "doctor", "bench", "pack", "generate-data"];
+
+export async function launch(argv: string[]): Promise<number> {
+  const env = Deno.env.toObject();
+  const request = readLaunchOptions(argv, env);
+  const words = commandOf(request.words);
+  const gpus = gpusHere(env);
+  const local = ranksHere(request, gpus);
+  const world = local * request.nodes;
+  const talking = ["train", "predict", "doctor", "bench"].includes(words[0]);
+  const { onGpus, backend } = talking
+    ? await settingsOf(words, world, gpus, env)
+    : { onGpus: false, backend: "gloo" as const };
+  if (onGpus) refuseTooMany(local, gpus, env);
+  const mayUseMpi = !onGpus && world > 1 && (backend === "auto" || backend === "mpi");
+  const { mpi, across } = mayUseMpi ? mpiFor(request, local, env, backend === "mpi") : WITHOUT_MPI;
+  const { cores, said } = shareCores(usableCores(), local);
+  const json = words.includes("--json") || words.includes("--quiet");
+  const say = (line: string) => console.error(`hpctrain: ${line}`);
+  if (!json) {
+    const by = mpi ? `, by ${mpi.command[0]}` : "";
+    const where = request.nodes > 1 ? ` on node ${request.nodeRank} of ${request.nodes}` : "";
+    say(`Starting ${formatPlural(local, onGpus ? "GPU rank" : "rank")}${where}${by}; ${said}.`);
+  }
+  const called = ["launch", ...argv.slice(0, argv.length - request.words.length)];
+  const first = request.nodeRank * local;
+  const ranks = Array.from({ length: local }, (_, k) => first + k);
+  const { nodeRank: node, nodes, master, maxRestarts } = request;
+  return await supervise(
+    { ranks, world, node, nodes, master, called, program: thisProgram(), cores, mpi, across, env },
+    words,
+    maxRestarts,
+    say,
+  );
+}
+
+/** Flags alone are train's, as everywhere. */
+function commandOf(words: readonly string[]): string[] {
+  const [first] = words;
+  if (first === undefined || looksLikeFlag(first)) return ["train", ...words];
+  if (STARTS.includes(first)) return [...words];
+  throw new UserError(
+    "usage",
+    `launch starts ${STARTS.join(", ")}, but "${first}" was given.${
+      didYouMean(first, STARTS)
+    } Usage: ${LAUNCH_USAGE}`,
+  );
+}
+
+function ranksHere({ ranks }: LaunchOptions, gpus: number): number {
+  if (typeof ranks === "number") return ranks;
+  if (ranks === "cpu" || (ranks === "auto" && gpus === 0)) return usableCores().length;
+  if (gpus > 0) return gpus;
+  throw new UserError(
+    "environment",
+    "--nproc-per-node gpu, but this node shows no GPU (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES is empty). Give a number.",
+  );
+}
+
+/** Wrong settings are refused here, once, before any rank starts. */
+async function settingsOf([name, ...words]: string[], ranks: number, gpus: number, env: Env) {
+  const { options = {}, positionals } = await loadCommand(name);
+  const argv = splitOwnOptions(words, options).rest;
+  const { training, environment, distributed: { backend } } =
+    resolveSettings({ argv, env, ranks, positionals }).config;
+  const usable = () => findLibtorch({ explicit: environment.libtorch || undefined }).chosen?.cuda ?? false;
+  const onGpus = training.device === "auto" ? gpus > 0 && usable() : training.device === "cuda";
+  return { onGpus, backend };
+}
+
+function refuseTooMany(local: number, gpus: number, env: Env): void {
+  if (local <= gpus || gpus === 0 || env.NCCL_MULTI_RANK_GPU_ENABLE === "1") return;
+  throw new UserError(
+    "usage",
+    `-n ${local}, but this node shows ${
+      formatPlural(gpus, "GPU")
+    }: give -n ${gpus}, or --device cpu for ranks on its cores.`,
+  );
+}
+
+interface ByMpi {
+  readonly mpi: MpiLauncher | null;
+  readonly across: NodePorts | null;
+}
+
+/** Ranks find each other by themselves then, and communicate by shared memory or TCP. */
+const WITHOUT_MPI: ByMpi = { mpi: null, across: null };
+
+/** `needed`: it was asked for. Without it ranks do with less, unless what was named can't be used. */
+function mpiFor(request: LaunchOptions, local: number, env: Env, needed: boolean): ByMpi {
+  try {
+    return request.nodes > 1
+      ? { mpi: null, across: acrossNodes(request, local, env) }
+      : { mpi: mpiLauncher(env), across: null };
+  } catch (error) {
+    const lacking = error instanceof UserError && error.kind === "environment";
+    if (needed || env.HPCTRAIN_MPI || !lacking) throw error;
+    return WITHOUT_MPI;
+  }
+}
+
+/** We are MPI's launcher then, in the language of MPICH's family; Open MPI's has daemons of its own on every node. */
+function acrossNodes(request: LaunchOptions, local: number, env: Env): NodePorts {
+  const { chosen } = findMpi({ ...env, PMI_SIZE: "1" });
+  if (chosen && chosen.abi !== "openmpi") return { library: chosen, secret: secretOf(env) };
+  const { nodes, words } = request;
+  const flags = words.join(" ");
+  throw new UserError(
+    "environment",
+    `--distributed-backend mpi: launch starts ranks on several nodes with a library of MPICH's family, which was not found ` +
+      `here${
+        chosen ? " (but Open MPI)" : ""
+      }: \`hpctrain libtorch install mpich\` downloads one. Or the site's own ` +
+      `launcher starts them: \`srun --nodes=${nodes} --ntasks-per-node=${local} hpctrain ${flags}\`, or ` +
+      `\`mpirun -n ${nodes * local} hpctrain ${flags}\` in an allocation of ${nodes} nodes.`,
+  );
+}

@@ -1,0 +1,168 @@
+// `hpctrain predict CHECKPOINT --out FILE`: what a model says of each sample, on one rank or several.
+import { environmentLines } from "../../core/settings/environment.ts";
+import { resolve as absolute } from "../../deps/path.ts";
+import { type CheckpointFile, openCheckpoint } from "../../core/checkpoint/open.ts";
+import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
+import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
+import { isTyped } from "../../core/settings/values.ts";
+import type { Config } from "../../core/settings/settings.ts";
+import { MissingColumnError } from "../../core/data/columns/choose.ts";
+import { hasColumns } from "../../core/data/open.ts";
+import { openProgress } from "../../core/data/progress.ts";
+import type { Source } from "../../core/data/source.ts";
+import { withRanks } from "../../core/ranks/session.ts";
+import type { Team } from "../../core/ranks/team.ts";
+import { placeFlags, whereAmI } from "../../core/ranks/context.ts";
+import { EXIT, UserError } from "../../core/base/errors.ts";
+import { formatPlural } from "../../core/base/format.ts";
+import { checkOut } from "../../core/predict/file.ts";
+import { loadForEvaluation } from "../../core/predict/load.ts";
+import { predictToFile } from "../../core/predict/predict.ts";
+import { openEventLoopTurn } from "../../core/train/pauses.ts";
+import { type Answers, relabelled, savedAnswers } from "../../core/train/build.ts";
+import { asUserError, openDevice } from "../../core/train/device.ts";
+import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
+import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
+import { withUserCode } from "../user_code.ts";
+import { OPTIONS, SETTINGS, USAGE } from "../predict.ts";
+
+export async function predict(argv: string[]): Promise<number> {
+  const { own, rest } = splitOwnOptions(argv, OPTIONS);
+  const { options } = parseOptions(own, OPTIONS, USAGE);
+  const env = Deno.env.toObject();
+  const words = { argv: rest, env, positionals: 1, usage: USAGE, takes: SETTINGS };
+  const { positionals: [path], config: { distributed } } = resolveSettings(words);
+  if (path === undefined || options.out === undefined) {
+    const what = path === undefined ? "Which checkpoint should predict?" : "Where should the predictions go?";
+    throw new UserError("usage", `${what} Usage: ${USAGE}`);
+  }
+  const where = whereAmI(env, placeFlags(distributed));
+  checkOut(options.out);
+  const saved = savedConfig(path);
+  const resolved = await withUserCode(resolveSettings({ ...words, ranks: where.world, checkpoint: saved }));
+  if (where.rank === 0) environmentLines(resolved).forEach((line) => console.error(line));
+  const asked = { path, out: options.out, all: options.all, targets: !options["no-targets"], saved, argv };
+  try {
+    if (where.world === 1) {
+      return await toFile(asked, resolved, { ...openDevice(resolved.config), team: null });
+    }
+    const { config } = resolved;
+    const opened = openDevice(config, where.localRank);
+    const session = { where, config, env, ...opened, end: "the end of predicting" };
+    return await withRanks(session, ({ team }) => {
+      const sharing = ranksSharingCores(team);
+      if (opened.device === "cpu") shareCores(sharing, config.training.threads, env);
+      return toFile(asked, resolved, { ...opened, team, sharing });
+    });
+  } catch (error) {
+    throw asUserError(error);
+  }
+}
+
+/** True where the data is not the run's own, however it was named: then all of its samples are new. */
+function othersData({ data }: Config, saved: unknown): boolean {
+  const own = (saved as Partial<Config> | null)?.data;
+  const same = (a: string, b: string | undefined) => (a && absolute(a)) === (b && absolute(b));
+  return !same(data.data_path, own?.data_path ?? "") || !same(data.code, own?.code ?? "");
+}
+
+interface Asked {
+  readonly path: string;
+  readonly out: string;
+  readonly all: boolean;
+  readonly targets: boolean;
+  /** The run's own settings. */
+  readonly saved: unknown;
+  readonly argv: readonly string[];
+}
+
+interface Place extends ReturnType<typeof openDevice> {
+  readonly team: Team | null;
+  /** Ranks that use the same cores as this one. */
+  readonly sharing?: number;
+}
+
+async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<number> {
+  const { path, out, saved, argv, targets } = asked;
+  const { team } = place;
+  using file = openCheckpoint(path);
+  const others = othersData(resolved.config, saved);
+  const config = whole(withOwnStatistics(resolved.config, file.root), resolved, others);
+  const { quiet, json } = config.output;
+  const answers = others || !targets ? knownFrom(file, targets) : null;
+  const options = { config, resolved, ...place, answers, untold: !targets };
+  const { data, pass, batchSize, openFeed } = await withAdvice(
+    targets && others,
+    () => loadForEvaluation(file, options),
+  );
+  const roles = rolesOf(data, asked.all || others);
+  const feed = openFeed(roles.map(({ source }) => source));
+  const first = (team?.rank ?? 0) === 0;
+  const progress = openProgress("Predicting", { quiet: quiet || json || !first });
+  const breath = openEventLoopTurn();
+  const samples = roles.reduce((sum, { source }) => sum + source.length, 0);
+  const total = Math.ceil(samples / (team?.world ?? 1));
+  const poll = async (done: number) => {
+    progress.update({ done: Math.min(done, total), kept: 0, total });
+    if (breath.due()) await breath.take();
+  };
+  const oneTable = roles.every(({ source }) => source.indices);
+  const target = roles[0].source.names ?? [], predicted = answers?.names ?? target;
+  const columns = await predictToFile({
+    ...{ out, roles, team },
+    order: { oneTable, split: !others || !oneTable },
+    names: { predicted, target },
+    job: { pass, feed, batchSize, targets, relabel: relabelled(target, predicted), poll },
+    command: ["hpctrain predict", ...argv].join(" "),
+  });
+  progress.clear();
+  feed.close();
+  if (!columns) return EXIT.done;
+  const said = columns.map(({ name, shape }) => `${name} [${shape.join(", ")}]`).join(", ");
+  if (json) {
+    const shapes = columns.map(({ name, shape }) => ({ name, shape }));
+    console.log(JSON.stringify({ checkpoint: path, out, samples, columns: shapes }));
+  } else console.log(`Wrote ${said} of ${formatPlural(samples, "sample")} to ${out}.`);
+  return EXIT.done;
+}
+
+/** Other data is not divided, and none of it is left out, unless the user says so here. */
+function whole(config: Config, { origin }: Resolved, others: boolean): Config {
+  if (!others || !hasColumns(config.data)) return config;
+  const mine = (setting: string) => isTyped(origin(setting));
+  const train_samples = mine("data.train_samples") ? config.data.train_samples : Number.MAX_SAFE_INTEGER;
+  return { ...config, data: { ...config.data, train_samples, val_samples: 0 } };
+}
+
+/** Data without targets is what many have to predict from. */
+async function withAdvice<R>(useful: boolean, open: () => Promise<R>): Promise<R> {
+  try {
+    return await open();
+  } catch (error) {
+    if (!useful || !(error instanceof MissingColumnError) || error.setting !== "--targets") throw error;
+    throw new UserError(
+      error.kind,
+      `${error.message} For data that nobody has the answers to: --no-targets.`,
+    );
+  }
+}
+
+/** The model's answers, from its checkpoint. Only data without targets can't do without them. */
+function knownFrom(file: CheckpointFile, targets: boolean): Answers | null {
+  const known = savedAnswers(file.root);
+  if (known || targets) return known;
+  throw new UserError(
+    "usage",
+    `${file.path} does not say what its model answers, as checkpoints of hpctrain do since 0.1: give data that has targets, and ` +
+      "leave out --no-targets.",
+  );
+}
+
+function rolesOf({ train, val }: { train: Source; val: Source | null }, all: boolean) {
+  if (all) return [{ role: "train", source: train }, ...(val ? [{ role: "val", source: val }] : [])];
+  if (val) return [{ role: "val", source: val }];
+  throw new UserError(
+    "data",
+    "There is no validation data: give --all for all samples, or --data-path for others.",
+  );
+}
