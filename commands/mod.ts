@@ -1,4 +1,5 @@
-// The table of commands. Each is a file with its flags and its help; those with heavy imports have their run in run/.
+// The table of commands. Each is a file with its flags and its help. Those with heavy imports have their run in
+// commands/run, which is loaded when they run.
 import type { OptionSpec } from "../core/settings/options.ts";
 import type { SettingsFilter } from "./options.ts";
 
