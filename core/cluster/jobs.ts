@@ -1,17 +1,14 @@
-// Jobs in the scheduler's queue: a script is written and submitted, a run or a job's id leads to the job, its state
-// is read, it is cancelled.
+// Jobs in the scheduler's queue: submits a script, finds the job of a run, reads its state, cancels it.
 import { dirname, join } from "../../deps/path.ts";
 import { findRun, NEWEST_RUN, runsIn } from "../run/run_data.ts";
 import { readLineage } from "../run/lineage.ts";
 import { UserError } from "../base/errors.ts";
 import { askProgram } from "../ranks/job/scheduler.ts";
 
-// From what a user typed, a run's name or a job's id, to the run and its job.
-
-export interface RunOrJob {
-  /** The run's folder; null where a job has not begun one, or not here. */
+interface RunOrJob {
+  /** It is null where the job has no run here yet. */
   readonly folder: string | null;
-  /** The scheduler's; null where the run was started without one. */
+  /** It is null where the run was started without a scheduler. */
   readonly job: string | null;
 }
 
@@ -32,7 +29,7 @@ export function findRunOrJob(word: string = NEWEST_RUN, saveDir = "."): RunOrJob
   return { folder: found ? join(saveDir, "logs", found.name) : null, job: word };
 }
 
-/** The job of the last attempt. */
+/** The last attempt's job counts. */
 function jobOf(folder: string): string | null {
   try {
     return readLineage(folder)?.attempts.at(-1)?.job_id ?? null;
@@ -41,21 +38,18 @@ function jobOf(folder: string): string | null {
   }
 }
 
-// A job as the scheduler knows it, and how to end it.
-
 export interface JobState {
-  /** In the scheduler's own word: "RUNNING", "PENDING", "R". */
+  /** The scheduler's own word: "RUNNING", "PENDING", "R". */
   readonly state: string;
   readonly left: string | null;
-  /** Why it waits, or where it runs. */
+  /** The reason for waiting, or the nodes. */
   readonly why: string | null;
-  /** The file of its output, where that is known. */
   readonly output: string | null;
 }
 
 type Ask = typeof askProgram;
 
-/** Null where no scheduler here knows the job: it has ended, or is another cluster's. */
+/** Returns null where no scheduler here knows the job: it has ended, or is on another cluster. */
 export async function stateOf(job: string, ask: Ask = askProgram): Promise<JobState | null> {
   return ofSqueue(await ask(["squeue", "--noheader", "--jobs", job, "--format", "%T|%L|%R"])) ??
     ofQstat(await ask(["qstat", "-f", job]));
@@ -77,7 +71,6 @@ export function ofQstat(text: string | null): JobState | null {
   return { state, left: null, why: field("comment") ?? field("exec_host"), output: field("Output_Path") };
 }
 
-/** The program that answered. */
 export async function cancel(job: string): Promise<string> {
   for (const program of ["scancel", "qdel"]) {
     let answer: Deno.CommandOutput;
@@ -97,11 +90,9 @@ export async function cancel(job: string): Promise<string> {
   );
 }
 
-// A script -> a file, a folder for what the job prints, and a job in the queue.
-
 const OURS = /^#!.*\n# Made by hpctrain /;
 
-/** Writes it, and keeps what was there. Returns what there is to say of that. */
+/** Keeps the file that was there, and returns sentences about that. */
 export function writeScript(path: string, script: string): string[] {
   const before = textOf(path);
   if (before === script) return [];
@@ -117,12 +108,12 @@ export function writeScript(path: string, script: string): string[] {
   return before === null ? [] : [`What ${path} was before is in ${path}~.`];
 }
 
-/** The scheduler makes no folder: the output of a job without one goes nowhere. */
+/** The scheduler makes no folder: without one the output is lost. */
 export function makeFolder(path: string): void {
   guarded(path, () => Deno.mkdirSync(path, { recursive: true }));
 }
 
-/** The output of the scheduler's program; null where there is no such program. */
+/** Returns null where there is no such program. */
 export async function runSubmit(
   program: string,
   args: readonly string[],
@@ -138,7 +129,6 @@ export async function runSubmit(
   }
 }
 
-/** Submits the file, and returns what the scheduler printed. */
 export async function submit(program: string, args: readonly string[], path: string): Promise<string> {
   const answer = await runSubmit(program, [...args, path]);
   if (!answer) {

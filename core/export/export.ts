@@ -1,5 +1,4 @@
-// `export` writes the weights of a checkpoint as a plain state dict, or an exported program with other weights (the
-// same zip, entry by entry, but for the tensors).
+// `export` writes a checkpoint's weights as a state dict, or into a copy of an exported program.
 import { writeAtomically } from "../base/atomic.ts";
 import { FileBytes } from "../base/file_bytes.ts";
 import { compareStateDicts, findStateDict, withoutWrappers } from "../checkpoint/state_dict.ts";
@@ -18,7 +17,7 @@ import { zipWriter } from "../checkpoint/zip_writer.ts";
 import { UserError } from "../base/errors.ts";
 import { type Archive, type EntryStorage, openExported } from "../models/exported/archive.ts";
 
-/** Writes `from` to `to` with these weights; `path` is the checkpoint's, for messages. */
+/** Messages name `path`, the checkpoint's. */
 export function writeProgram(
   from: string,
   to: string,
@@ -50,7 +49,7 @@ export function writeProgram(
   return archive.weights.size;
 }
 
-/** The new content of each entry that holds weights. Tied ones, and views of one memory, share an entry. */
+/** Tied weights, and views of one memory, share an entry. */
 function entriesOf(
   { weights, path: program }: Archive,
   tensors: ReadonlyMap<string, TensorData>,
@@ -75,7 +74,7 @@ function entriesOf(
   return new Map([...found].map(([entry, bytes]) => [entry, memoryStorage(bytes)]));
 }
 
-/** Numbers that come row by row into a tensor's place, whatever its strides. */
+/** Rows of numbers go into the tensor's place, whatever its strides. */
 function put(bytes: Uint8Array, place: TensorData, values: Uint8Array): void {
   const width = DTYPE_BYTES[place.dtype], { shape, strides, offset } = place;
   if (isContiguous(place)) return bytes.set(values, offset * width);
@@ -98,20 +97,18 @@ const tooOld = (program: string) =>
       "the module takes it by load_state_dict. Or save the program with PyTorch 2.9 or later.",
   );
 
-// The weights of a checkpoint as Python wants them: names and tensors, nothing else.
-
 export interface Weights {
   readonly tensors: Map<string, TensorData>;
-  /** They are the averages that the run was judged by (--ema). */
+  /** The weights are the averages that the run was judged by (--ema). */
   readonly averaged: boolean;
 }
 
-/** `raw` takes the weights as trained, whatever was averaged. */
+/** `raw` ignores averages. */
 export function weightsOf(root: Value, path: string, raw: boolean): Weights {
   const { tensors } = findStateDict(root, path);
   const averages = raw ? undefined : averagesIn(root);
   if (!averages) return { tensors, averaged: false };
-  // Averages have a tied weight once, under its first name: its others are the same memory.
+  // Averages hold a tied weight once; its other names share the memory.
   const found = new Map<string, TensorData>();
   for (const [name, tensor] of tensors) {
     const own = averages.get(name);
@@ -121,7 +118,7 @@ export function weightsOf(root: Value, path: string, raw: boolean): Weights {
   return { tensors: found, averaged: true };
 }
 
-/** A plain state dict, which torch.load(weights_only=True) reads and load_state_dict(strict=True) takes. */
+/** torch.load(weights_only=True) reads it and load_state_dict(strict=True) accepts it. */
 export const stateDictOf = ({ tensors }: Weights): Value => new OrderedDict(tensors);
 
 function averagesIn(root: Value): Map<string, TensorData> | undefined {

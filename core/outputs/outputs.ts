@@ -1,5 +1,4 @@
-// The outputs of a training run beside events.jsonl. Another one is a folder here, with `sink.ts` for the writing
-// thread, and a line in this list.
+// The outputs of a run beside events.jsonl: each is a folder here, with `sink.ts` for the writing thread.
 import type { OpenOutput } from "../run/output.ts";
 import { wandbOutput } from "./wandb/setup.ts";
 

@@ -1,28 +1,27 @@
-// Compares runs on more ranks with a run on the fewest: their speed by their events, beside ideal scaling.
+// Compares the speed of runs with ideal scaling from the run on the fewest ranks.
 import { join } from "../../deps/path.ts";
 import { UserError } from "../base/errors.ts";
 import { ownWork } from "../run/account.ts";
 import { type Event, readEvents } from "../run/event_log.ts";
 
-export interface RunSpeed {
+interface RunSpeed {
   readonly run: string;
   readonly ranks: number;
   readonly device: string;
   readonly model: string;
   readonly samplesPerSecond: number;
-  /** Shares of the training time; null where the run has no account of it. */
+  /** Shares of the training time; null where the run did not record it. */
   readonly communication: number | null;
   readonly loader: number | null;
 }
 
 export interface Scaled extends RunSpeed {
-  /** How many times faster than the run on the fewest ranks; the ideal factor; their quotient. */
   readonly speedUp: number;
   readonly ideal: number;
   readonly efficiency: number;
 }
 
-/** The speed of the run in `folder`; after a resume on other ranks, that of its last attempt. */
+/** After a resume on other ranks the last attempt counts. */
 export function runSpeedOf(folder: string): RunSpeed {
   const all = readEvents(join(folder, "events.jsonl"));
   const begin = all.findLastIndex(({ kind }) => kind === "run");
@@ -39,7 +38,7 @@ export function runSpeedOf(folder: string): RunSpeed {
   return { run: name, ranks, device, model, samplesPerSecond, ...sharesOf(events) };
 }
 
-/** The median of all epochs but the first, which warms up; with one epoch, of the later half of its steps. */
+/** The first epoch warms up; of a single epoch, the later half of the steps counts. */
 function rateOf(events: readonly Event[]): number | null {
   const rates = (kind: "epoch" | "step") =>
     events.flatMap((event) => event.kind === kind && event.samples_per_s ? [event.samples_per_s] : []);
@@ -49,7 +48,7 @@ function rateOf(events: readonly Event[]): number | null {
   return steps.length > 1 ? median(steps.slice(steps.length >> 1)) : epochs[0] ?? null;
 }
 
-/** The shares of the slowest rank where ranks are compared, otherwise of rank 0. */
+/** The slowest rank's shares count where ranks are compared, otherwise rank 0's. */
 function sharesOf(events: readonly Event[]): Pick<RunSpeed, "communication" | "loader"> {
   let all = 0, communication = 0, loader = 0;
   for (const event of events) {
@@ -63,7 +62,6 @@ function sharesOf(events: readonly Event[]): Pick<RunSpeed, "communication" | "l
     : { communication: null, loader: null };
 }
 
-/** Sorts by ranks; the run on the fewest is the measure of the others. */
 export function scaling(speeds: readonly RunSpeed[]): Scaled[] {
   const sorted = speeds.toSorted((a, b) => a.ranks - b.ranks || b.samplesPerSecond - a.samplesPerSecond);
   const [base] = sorted;
@@ -74,7 +72,7 @@ export function scaling(speeds: readonly RunSpeed[]): Scaled[] {
   });
 }
 
-/** A sentence about runs that can't be compared; null where they can. */
+/** Returns null where the runs can be compared. */
 export function doubts(speeds: readonly RunSpeed[]): string | null {
   const differ = (["model", "device"] as const).filter((key) =>
     new Set(speeds.map((one) => one[key])).size > 1

@@ -1,5 +1,4 @@
-// Predictions as named columns that are read piece by piece. Rows are spooled to disk as they are predicted, so
-// memory holds one batch of them at most.
+// Predictions as named columns. Rows are spooled to disk, so memory holds at most one batch.
 import { join } from "../../deps/path.ts";
 import { temporaryFor, writeAll } from "../base/atomic.ts";
 import { reading, writing } from "../base/new_file.ts";
@@ -9,15 +8,15 @@ import type { PredictedColumn } from "./predict.ts";
 export interface PredictionColumn {
   readonly name: string;
   readonly dtype: "i32" | "f32";
-  /** Samples first. */
+  /** Samples come first. */
   readonly shape: readonly number[];
-  /** The names of a sample's numbers, or of those that stand for classes. */
+  /** They name a sample's numbers, or their classes. */
   readonly names?: readonly string[];
-  /** Some rows; asked for in rising order. */
+  /** Callers read in rising order. */
   read(from: number, count: number): Int32Array | Float32Array;
 }
 
-/** Rows of which a chunk has at most so many numbers, but one row at least. */
+/** A chunk has at most so many numbers, but at least one row. */
 const CHUNK = 1 << 18;
 
 export const elementsOf = ({ shape }: Pick<PredictionColumn, "shape">): number =>
@@ -26,7 +25,6 @@ export const elementsOf = ({ shape }: Pick<PredictionColumn, "shape">): number =
 export const columnBytesOf = (column: Pick<PredictionColumn, "shape">): number =>
   4 * column.shape[0] * elementsOf(column);
 
-/** All rows, in pieces. */
 export function* piecesOf(column: PredictionColumn): Generator<Int32Array | Float32Array> {
   const samples = column.shape[0], rows = Math.max(1, Math.floor(CHUNK / Math.max(1, elementsOf(column))));
   for (let from = 0; from < samples; from += rows) yield column.read(from, Math.min(rows, samples - from));
@@ -35,25 +33,24 @@ export function* piecesOf(column: PredictionColumn): Generator<Int32Array | Floa
 export interface PredictedPart {
   /** "train" or "val". */
   readonly role: string;
-  /** One for each rank, in their order. */
+  /** Each rank has one, in order. */
   readonly spools: readonly Spool[];
 }
 
 export interface RowOrder {
-  /** Samples in the data's order: all parts are of one table. Else one part stands after the other. */
+  /** All parts are of one table, in the data's order; otherwise they stand one after the other. */
   readonly oneTable: boolean;
-  /** True when a column tells which part a sample is of. */
+  /** A column tells each sample's part. */
   readonly split: boolean;
 }
 
 export interface ColumnNames {
-  /** The names of the classes or of the numbers, as the model has them. */
+  /** The model names its classes or numbers so. */
   readonly predicted: readonly string[];
-  /** The names of the numbers in the data. */
   readonly target: readonly string[];
 }
 
-/** A run of rows that stand one after the other in a spool as in the file. */
+/** These rows are consecutive in the spool and in the file. */
 interface Run {
   readonly spool: Spool;
   readonly part: number;
@@ -61,7 +58,7 @@ interface Run {
   readonly count: number;
 }
 
-/** The outline of the columns of this many samples, when the first rows are there. */
+/** The first rows must be there. */
 export function outlineOf(
   kept: readonly SpooledColumn[],
   samples: number,
@@ -114,7 +111,7 @@ export function predictionColumns(
     const take = column.name === "split"
       ? ({ part, count }: Run) => new Int32Array(count).fill(isTrain[part] ? 0 : 1)
       : ({ spool, from, count }: Run) => spool.read(column.name, from, count);
-    let at = 0, before = 0; // the run that was read last, and rows before it
+    let at = 0, before = 0; // the last run that was read, and the rows before it
     return {
       ...column,
       read(from: number, count: number) {
@@ -137,7 +134,7 @@ export function predictionColumns(
   });
 }
 
-/** Spools whose samples are mixed in the data, as runs in the order of their numbers. */
+/** The numbers of samples order the runs. */
 function inOrder(spools: readonly { spool: Spool; part: number }[]): Run[] {
   const ids = spools.map(({ spool }) =>
     spool.rows() > 0 ? spool.read("id", 0, spool.rows()) as Int32Array : new Int32Array(0)
@@ -165,10 +162,7 @@ function inOrder(spools: readonly { spool: Spool; part: number }[]): Run[] {
   return runs;
 }
 
-// Rows are put on disk as they are predicted, a file a column, until all are there: no more than a batch of them is
-// ever in memory.
-
-/** A column as it was put down: all of its rows have this shape. */
+/** All rows of a column have this shape. */
 export interface SpooledColumn {
   readonly name: string;
   readonly shape: readonly number[];
@@ -177,10 +171,9 @@ export interface SpooledColumn {
 
 export interface Spool {
   add(rows: readonly PredictedColumn[]): void;
-  /** The columns so far; none before the first rows. */
+  /** It is empty before the first rows. */
   columns(): readonly SpooledColumn[];
   rows(): number;
-  /** Rows of one column, from the file. */
   read(column: string, from: number, count: number): Int32Array | Float32Array;
   close(): void;
 }
@@ -190,7 +183,7 @@ interface ColumnFile {
   readonly file: Deno.FsFile;
 }
 
-/** Beside `out`, in files that have no name: they are gone with this process, however it ends. */
+/** The files have no name, so they vanish with this process, however it ends. */
 export function openSpool(out: string): Spool {
   return spool(out, () => {
     const path = temporaryFor(out);
@@ -202,7 +195,7 @@ export function openSpool(out: string): Spool {
   }, null);
 }
 
-/** In this folder, for another rank to read. */
+/** Another rank reads the folder. */
 export function openNamedSpool(folder: string, name: string): Spool {
   return spool(folder, (column) => {
     const path = join(folder, `${name}.${column}`);
@@ -210,7 +203,7 @@ export function openNamedSpool(folder: string, name: string): Spool {
   }, null);
 }
 
-/** Reads the columns that another rank has written there. */
+/** Another rank has written the columns. */
 export function readSpool(
   folder: string,
   name: string,

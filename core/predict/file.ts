@@ -1,4 +1,4 @@
-// The file of predictions, chosen by its ending: CSV, classic NetCDF (CDF-2), or NumPy arrays.
+// The file of predictions, by its ending: CSV, classic NetCDF (CDF-2), or NumPy arrays.
 import { dirname } from "../../deps/path.ts";
 import { checkDisk, writing } from "../base/new_file.ts";
 import { writeArrays } from "../data/formats/npz/write.ts";
@@ -10,7 +10,6 @@ import { writeAll, writeAtomically } from "../base/atomic.ts";
 import { swapBytes } from "../data/columns/rows.ts";
 
 interface Writer {
-  /** Refuses what such a file can't hold. */
   check(columns: readonly PredictionColumn[]): void;
   write(path: string, columns: readonly PredictionColumn[], command: string): void;
 }
@@ -26,7 +25,7 @@ const WRITERS: Readonly<Record<string, Writer>> = {
 
 const endingOf = (path: string) => Object.keys(WRITERS).find((ending) => path.endsWith(ending));
 
-/** Found out before anything is computed. */
+/** Runs before anything is computed. */
 export function checkOut(path: string): void {
   if (endingOf(path) === undefined) {
     throw new UserError(
@@ -40,11 +39,11 @@ export function checkOut(path: string): void {
   writing(path, () => Deno.mkdirSync(dirname(path), { recursive: true }));
 }
 
-/** Found out when the first predictions are there, and what all of them will take is known. */
+/** The first predictions show how much all of them will take. */
 export function checkRoomFor(path: string, columns: readonly PredictionColumn[]): void {
   WRITERS[endingOf(path)!].check(columns);
   const bytes = columns.reduce((sum, column) => sum + columnBytesOf(column), 0);
-  // Once as they come, and once in the file.
+  // The spool and the file both take space.
   checkDisk(
     `Predicting to ${path}`,
     dirname(path),
@@ -66,11 +65,9 @@ const asArray = (column: PredictionColumn) => ({
   },
 });
 
-// Predictions as a table of text, one line a sample.
-
-/** More columns than a spreadsheet or a person reads. */
+/** Neither spreadsheets nor people read more columns. */
 const MOST_COLUMNS = 16_384;
-/** Held as text at a time. */
+/** Memory holds this many cells as text. */
 const CELLS = 1 << 16;
 
 export function checkCsv(columns: readonly PredictionColumn[]): void {
@@ -106,7 +103,6 @@ function headsOf(column: PredictionColumn): string[] {
   );
 }
 
-/** The cells of a sample, by its place among those read. */
 function cellsOf(column: PredictionColumn, from: number, count: number): (i: number) => string[] {
   const values = column.read(from, count), each = elementsOf(column);
   const word = (value: number) => column.dtype === "i32" ? column.names?.[value] : undefined;
@@ -117,7 +113,7 @@ function cellsOf(column: PredictionColumn, from: number, count: number): (i: num
     );
 }
 
-/** The shortest text that is this f32 again; nan as Python and spreadsheets read it. */
+/** Returns the shortest text that is this f32 again; Python and spreadsheets read nan. */
 function shortest(value: number): string {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
   for (let digits = 6; digits < 9; digits++) {
@@ -129,7 +125,7 @@ function shortest(value: number): string {
 
 const escaped = (text: string): string => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 
-// Predictions as classic NetCDF, 64-bit offsets (CDF-2), which every NetCDF library reads.
+// Classic NetCDF with 64-bit offsets (CDF-2) suits every NetCDF library.
 
 const DIMENSION = 10, VARIABLE = 11, ATTRIBUTE = 12;
 const CHAR = 2, INT = 4, FLOAT = 5;
@@ -162,7 +158,7 @@ function writeNetcdf(path: string, columns: readonly PredictionColumn[], made: s
   });
 }
 
-/** "sample", and one for each further size: outputs of a sample, rows and columns of a map. */
+/** "sample" comes first, then outputs of a sample, rows and columns of a map. */
 function dimensionsOf(columns: readonly PredictionColumn[]): Dimension[] {
   const made: Dimension[] = [{ name: "sample", size: columns[0].shape[0] }];
   for (const { name, shape } of columns) {
@@ -215,7 +211,7 @@ function bytes() {
     word: (
       value: number,
     ) => (list.push(value >>> 24 & 255, value >>> 16 & 255, value >>> 8 & 255, value & 255), out),
-    /** Puts the upper half of a 64-bit number before the word written last but one. */
+    /** The upper half of a 64-bit number precedes the word written last but one. */
     high(value: number) {
       const upper = Math.floor(value / 2 ** 32);
       list.splice(-8, 4, upper >>> 24 & 255, upper >>> 16 & 255, upper >>> 8 & 255, upper & 255);
@@ -232,7 +228,7 @@ function bytes() {
   return out;
 }
 
-/** Turned around where they are: nobody else looks at them. */
+/** Swaps in place, because nobody else reads the numbers. */
 function bigEndian({ buffer, byteOffset, byteLength }: Int32Array | Float32Array): Uint8Array {
   const bytes = new Uint8Array(buffer, byteOffset, byteLength);
   swapBytes(bytes, 4);

@@ -1,4 +1,4 @@
-// Loads a checkpoint's weights and the data to evaluate them on: for `eval` and `predict`.
+// Loads a checkpoint's weights and the data to evaluate them on, for `eval` and `predict`.
 import type { CheckpointFile } from "../checkpoint/open.ts";
 import { judgedWeights, loadWeights } from "../checkpoint/training_state.ts";
 import type { Resolved } from "../settings/resolve.ts";
@@ -9,7 +9,7 @@ import { type Answers, build, type Built } from "../train/build.ts";
 import { loaderThreads, type openDevice } from "../train/device.ts";
 import { type Feed, openFeed } from "../train/feed.ts";
 
-export interface Evaluated extends Pick<Built, "data" | "model" | "pass"> {
+interface Evaluated extends Pick<Built, "data" | "model" | "pass"> {
   /** The weights are the averages that the run kept (--ema). */
   readonly averaged: boolean;
   readonly batchSize: number;
@@ -17,15 +17,14 @@ export interface Evaluated extends Pick<Built, "data" | "model" | "pass"> {
   openFeed(sources: readonly Source[]): Feed;
 }
 
-export interface EvaluationOptions extends ReturnType<typeof openDevice> {
-  /** The checkpoint's settings, with those that the command changes. */
+interface EvaluationOptions extends ReturnType<typeof openDevice> {
+  /** The command may change the checkpoint's settings. */
   readonly config: Config;
   readonly resolved: Resolved;
-  /** The names that the model answers with, where the data has none. */
+  /** The model names its answers so where the data has no names. */
   readonly answers: Answers | null;
-  /** The data has no targets. */
   readonly untold?: boolean;
-  /** Ranks that use the same cores as this one. */
+  /** These ranks use the same cores. */
   readonly sharing?: number;
 }
 

@@ -1,5 +1,4 @@
-// Predicts every sample of a data set, on one rank or several, batch by batch, and writes the predictions to one
-// file.
+// Predicts every sample of a data set, on one rank or several, and writes one file.
 import { temporaryFor } from "../base/atomic.ts";
 import { writing } from "../base/new_file.ts";
 import { plainPart, type Source } from "../data/source.ts";
@@ -30,25 +29,24 @@ import type { Pass } from "../train/blocks.ts";
 import type { Feed } from "../train/feed.ts";
 import { evaluationOutOfMemory } from "../train/memory.ts";
 
-export interface DataRole {
+interface DataRole {
   /** "train" or "val". */
   readonly role: string;
   readonly source: Source;
 }
 
-export interface PredictToFileOptions {
+interface PredictToFileOptions {
   readonly out: string;
   readonly roles: readonly DataRole[];
   readonly order: RowOrder;
   readonly names: ColumnNames;
   readonly job: Omit<PredictOptions, "take">;
-  /** Null for one rank. */
+  /** Null means one rank. */
   readonly team: Team | null;
-  /** The command that was given. */
   readonly command: string;
 }
 
-/** Returns the columns of the file on the rank that wrote it; null on the others. */
+/** Returns the columns on the rank that wrote the file; null on the others. */
 export async function predictToFile(
   given: PredictToFileOptions,
 ): Promise<readonly PredictionColumn[] | null> {
@@ -61,7 +59,7 @@ export async function predictToFile(
   try {
     await predictShare(given, own, rank, world);
     if (!team) return write(given, own.map(({ role, spool }) => ({ role, spools: [spool] })));
-    for (const { spool } of own) spool.close(); // a shared file system shows others what was closed
+    for (const { spool } of own) spool.close(); // a shared file system shows others only closed files
     const all = team.gather(
       own.map(({ spool }) => ({ rows: spool.rows(), columns: spool.columns() })),
       "predict",
@@ -97,7 +95,7 @@ async function predictShare(
   }
 }
 
-/** A folder beside the file, which rank 0 makes and all see. */
+/** Rank 0 makes the folder beside the file, and all ranks see it. */
 function sharedFolder(team: Team, out: string): string {
   const made = team.rank === 0 ? temporaryFor(out) : "";
   if (team.rank === 0) writing(out, () => Deno.mkdirSync(made, { recursive: true }));
@@ -145,18 +143,15 @@ function removeAll(folder: string): void {
   }
 }
 
-// Predicts each sample of a part, batch by batch.
-
-/** One column of some samples' rows: what each sample has of it, and its numbers. */
 export interface PredictedColumn {
   readonly name: string;
-  /** The shape of one sample. */
+  /** One sample has this shape. */
   readonly shape: readonly number[];
   readonly values: Int32Array | Float32Array;
 }
 
-/** Samples by their place in the source: from the first up to the end, without it. */
-export interface SampleRange {
+/** The range excludes its end. */
+interface SampleRange {
   readonly from: number;
   readonly end: number;
 }
@@ -165,19 +160,18 @@ interface PredictOptions {
   readonly pass: Pass;
   readonly feed: Feed;
   readonly batchSize: number;
-  /** True when the targets of the data are among the columns. */
   readonly targets: boolean;
-  /** From a class's number in the data to the model's, where they are not the same; -1 for one that it does not know. */
+  /** Maps the data's class numbers to the model's where they differ; -1 for unknown classes. */
   readonly relabel?: readonly number[] | null;
-  /** Gets each batch's columns, in order. */
+  /** Batches come in order. */
   take(rows: readonly PredictedColumn[]): void;
-  /** Called between batches and while data is waited for. */
+  /** Runs between batches and while data is awaited. */
   poll(done: number): Promise<void> | void;
 }
 
 const WAIT_MS = 50;
 
-/** The part that a rank takes: whole batches, the same whatever the number of ranks, so that they have the same bits. */
+/** A rank takes whole batches, the same whatever the number of ranks, so the bits are the same. */
 export function shareOf(length: number, batchSize: number, rank: number, world: number): SampleRange {
   const batches = Math.ceil(length / batchSize);
   const at = (rank: number) => Math.min(length, Math.floor(rank * batches / world) * batchSize);
@@ -240,7 +234,7 @@ const labels = (target: Tensor, relabel: readonly number[] | null): PredictedCol
   values: Int32Array.from(toNumbers(target), (label) => relabel ? relabel[label] ?? -1 : label),
 });
 
-/** A single logit has the classes 0 and 1, as the loss bce has it. */
+/** A single logit has the classes 0 and 1, as in the loss bce. */
 function likeliest(output: Tensor): PredictedColumn[] {
   const logits = reshape(toDtype(output, "f32"), [output.shape[0], -1]);
   const some = (label: Float64Array, probability: Float64Array): PredictedColumn[] => [

@@ -1,16 +1,15 @@
-// Every check uses these: a finding with its fix, the table of findings and its summary, and ways to read files that
-// may not exist and programs that may hang.
+// The parts that every check shares: findings with fixes, their table, and readers that neither throw nor
+// hang.
 import { formatPlural } from "../../base/format.ts";
 
-/** Bad: training here would fail. Warn: it would work, slower or not for long. */
-export type FindingState = "good" | "warn" | "bad";
+/** "bad" fails training here; "warn" slows or shortens it. */
+type FindingState = "good" | "warn" | "bad";
 
 export interface Finding {
-  /** The check: "libtorch", "storage". */
   readonly name: string;
   readonly state: FindingState;
   readonly said: string;
-  /** The fix; null where nothing is wrong. */
+  /** It is null where nothing is wrong. */
   readonly fix: string | null;
 }
 
@@ -30,7 +29,6 @@ const worst = (lines: readonly Finding[]): FindingState =>
     ? "warn"
     : "good";
 
-/** "0.2.0" < "0.10": by numbers, as far as both have them. */
 export function olderVersion(a: string, b: string): boolean {
   const [left, right] = [a, b].map((version) => version.split(/[^\d]+/).filter(Boolean).map(Number));
   for (let i = 0; i < Math.min(left.length, right.length); i++) {
@@ -39,9 +37,7 @@ export function olderVersion(a: string, b: string): boolean {
   return false;
 }
 
-// The lines as a person reads them, and the verdict under them. Pure.
-
-/** One line a finding, whatever its length: greppable, and nothing is cut. */
+/** A finding is one line, so that grep finds it whole. */
 export function findingsTable(lines: readonly Finding[]): string {
   const width = Math.max(...lines.map(({ name }) => name.length));
   return lines.map(({ state, name, said, fix }) =>
@@ -49,7 +45,6 @@ export function findingsTable(lines: readonly Finding[]): string {
   ).join("\n");
 }
 
-/** The rest of several lines may be of more than one kind. */
 const capped = (text: string): string => text.replaceAll(/\s*\n\s*/g, "; ").trim();
 
 export function findingsSummary(lines: readonly Finding[]): string {
@@ -70,9 +65,6 @@ export function findingsSummary(lines: readonly Finding[]): string {
 
 export const exitCode = (lines: readonly Finding[]): number => worst(lines) === "bad" ? 1 : 0;
 
-// How checks ask the machine: files that may not be there, programs that may hang.
-
-/** A file's text, or nothing. */
 export function textOf(path: string): string {
   try {
     return Deno.readTextFileSync(path);
@@ -89,7 +81,6 @@ export function namesIn(folder: string): string[] {
   }
 }
 
-/** The first program of this name on PATH. */
 export function onPath(name: string, env: Readonly<Record<string, string>>): string | null {
   for (const folder of (env.PATH ?? "").split(":").filter((at) => at.startsWith("/"))) {
     try {
@@ -103,7 +94,7 @@ export function onPath(name: string, env: Readonly<Record<string, string>>): str
 /** A scheduler whose server is gone lets its programs wait for minutes. */
 const PATIENCE_MS = 3000;
 
-/** The output of a program; null where it can't be started, fails, or takes too long. */
+/** Returns null where the program can't be started, fails, or takes too long. */
 export async function programOutput(
   program: string,
   args: string[],

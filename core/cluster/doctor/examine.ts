@@ -1,5 +1,4 @@
-// All checks of this machine: first facts are gathered, which can be kept and judged elsewhere; then pure functions
-// judge them.
+// Gathers facts about this machine as plain data, which pure functions judge, here or elsewhere.
 import { join } from "../../../deps/path.ts";
 import type { Resolved } from "../../settings/resolve.ts";
 import { gpusHere } from "../../base/cores.ts";
@@ -45,7 +44,7 @@ import { gatherNetwork, judgeNetwork, type NetworkFacts } from "./network.ts";
 import { type CheckedFolder, gatherStorage, judgeStorage, type StorageFacts } from "./storage.ts";
 import { pathExists } from "../../base/files.ts";
 
-/** Plain data: what --json prints, and what tests have of machines that are not theirs. */
+/** `--json` prints these; tests have those of other machines. */
 export interface Facts {
   readonly system: SystemFacts;
   readonly libtorch: LibtorchFacts;
@@ -64,7 +63,6 @@ export interface Facts {
 
 type Env = Record<string, string>;
 
-/** For each folder that is written, where not all is measured. */
 const PROBE_BYTES = 8 * 2 ** 20, PROBE_SECONDS = 2;
 
 export async function examine(
@@ -72,7 +70,7 @@ export async function examine(
   env: Env,
 ): Promise<Facts> {
   const { training, environment, data, distributed } = config;
-  // HPCTRAIN_LIBTORCH fills the setting too: the finder reads it by itself, and names it as what it is.
+  // The finder reads HPCTRAIN_LIBTORCH by itself and names it as the source.
   const explicit = environment.libtorch === env.HPCTRAIN_LIBTORCH ? "" : environment.libtorch;
   const libtorch = gatherLibtorch(explicit);
   const usable = libtorch.broken === null ? libtorch.chosen : null;
@@ -106,7 +104,6 @@ export async function examine(
   };
 }
 
-/** The folders that a run with these settings would write and read. */
 function foldersOf({ output, data }: Resolved["config"]): CheckedFolder[] {
   const inside = (name: string) => {
     const folder = join(output.save_dir, name);

@@ -1,4 +1,3 @@
-// Checks of GPUs: the driver, what it serves, and what libtorch makes of it.
 import {
   cudaCapability,
   cudaCapabilityMinor,
@@ -14,29 +13,23 @@ import { formatBytes, formatPlural } from "../../base/format.ts";
 import { bad, type Finding, good, namesIn, olderVersion, textOf, warn } from "./check.ts";
 
 export interface GpuFacts {
-  /** --device: what a run here would ask for. */
   readonly asked: "auto" | "cpu" | "cuda";
-  /** Device files of NVIDIA's driver, whatever CUDA_VISIBLE_DEVICES says. */
+  /** The driver makes these, whatever CUDA_VISIBLE_DEVICES says. */
   readonly files: number;
-  /** CUDA_VISIBLE_DEVICES, or null where it is not set. */
   readonly visible: string | null;
-  /** How many a process here may see. */
   readonly shown: number;
-  /** "550.54.14", of the kernel module. */
   readonly driver: string | null;
-  /** The newest CUDA that the driver's library serves. */
+  /** The driver's library serves CUDA up to this version. */
   readonly driverCuda: string | null;
-  /** True when libtorch was built with CUDA; null where there is no libtorch. */
+  /** It is null where there is no libtorch. */
   readonly libtorchCuda: boolean | null;
-  /** The CUDA that libtorch was built for. */
   readonly builtFor: string | null;
-  /** The devices that libtorch can use. */
   readonly devices: readonly { readonly capability: string; readonly memory: number }[];
-  /** Why libtorch can use none. */
+  /** The reason why libtorch can use no device. */
   readonly why: string | null;
 }
 
-/** After libtorch was opened, where there is one: `libtorchCuda` is what is known of it. */
+/** Call it after libtorch was opened, where there is one. */
 export function gatherGpu(
   asked: GpuFacts["asked"],
   libtorchCuda: boolean | null,
@@ -75,12 +68,11 @@ interface Known {
   readonly what: string;
 }
 
-/** Ranges of drivers in which others have lost days. */
 const KNOWN: readonly Known[] = [
   { from: "560", before: "565", what: "NCCL's ranks of one node can hang with peer-to-peer copies" },
 ];
 
-/** The oldest driver that serves a CUDA's whole major version, from NVIDIA's table of compatibility. */
+/** NVIDIA's table of compatibility: the oldest driver for each major version of CUDA. */
 const LEAST: Readonly<Record<string, string>> = { "11": "450", "12": "525", "13": "580" };
 
 const NAME = "GPU";

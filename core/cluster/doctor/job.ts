@@ -1,21 +1,16 @@
-// Checks of the scheduler (which one, its version, whether it answers) and of this job's allocation: tasks, nodes,
-// GPUs.
+// Checks the scheduler and this job's allocation: tasks, nodes, GPUs.
 import { bad, type Finding, good, onPath, programOutput, warn } from "./check.ts";
 import { inSlurmStep } from "../../ranks/launchers.ts";
 import { type PlaceFlags, whereAmI } from "../../ranks/context.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 
-// The scheduler: which one is here, its version, whether it answers.
-
 export interface SchedulerFacts {
   readonly name: "SLURM" | "PBS" | null;
-  /** The program that submits. */
   readonly program: string | null;
   readonly version: string | null;
-  /** True when its server answered; null where nobody asked. */
+  /** It is null where nothing asked the server. */
   readonly answers: boolean | null;
-  /** The job that this is in. */
   readonly job: string | null;
 }
 
@@ -43,7 +38,7 @@ export async function gatherScheduler(env: Readonly<Record<string, string>>): Pr
   return { name, program: null, version: null, answers: null, job };
 }
 
-/** "slurm-wlm 22.05.8", "pbs_version = 23.06.06": the number alone. */
+/** "slurm-wlm 22.05.8", "pbs_version = 23.06.06" */
 const shortVersion = (text: string | null): string | null => /\d+\.\d+[\w.]*/.exec(text ?? "")?.[0] ?? null;
 
 const SCHEDULER = "scheduler";
@@ -52,7 +47,7 @@ export function judgeScheduler({ name, program, version, answers, job }: Schedul
   if (name === null) return [good(SCHEDULER, "none on this machine; `hpctrain launch` starts several ranks")];
   const which = `${name} ${version ?? "of unknown version"}${job ? `, in job ${job}` : ", outside of a job"}`;
   if (program === null) {
-    // A container on a compute node: what is asked of the scheduler is how much time is left.
+    // In a container on a compute node only the time that remains needs the scheduler.
     return [warn(
       SCHEDULER,
       `${which}, but its programs are not on PATH: a run can't ask how much time is left`,
@@ -74,25 +69,19 @@ export function judgeScheduler({ name, program, version, answers, job }: Schedul
   return [good(SCHEDULER, which)];
 }
 
-// The check of the allocation: its tasks, nodes and GPUs, and which of them a run here would use.
-
 export interface AllocationFacts {
-  /** The rank context of a rank that is started like this. */
   readonly rank: number;
   readonly world: number;
   readonly localRank: number;
   readonly localWorld: number;
   readonly nodes: number;
   readonly nodeNames: readonly string[];
-  /** Who numbered the ranks, in a sentence. */
   readonly said: string;
-  /** Why the ranks can't be as they are told. */
   readonly wrong: string | null;
-  /** Tasks that the job has, where this is one process of it outside of any step. */
+  /** The job has these tasks, and this process is outside of any step. */
   readonly idle: number;
-  /** Inside a job or a launcher's world. */
+  /** True inside a job or a launcher's world. */
   readonly inside: boolean;
-  /** GPUs that a process here may see. */
   readonly gpus: number;
 }
 

@@ -1,5 +1,4 @@
-// Checks of the libraries that a run here would take: libtorch, MPI and NCCL, why others were rejected, and what is
-// known against a version.
+// Checks the libraries that a run here would take, why others were rejected, and known faults of versions.
 import { findLibtorch, type FoundLibtorch } from "../../../ffi/libraries/find.ts";
 import { openLibtorch } from "../../../ffi/library.ts";
 import { ones, toNumbers } from "../../../ffi/make.ts";
@@ -12,11 +11,8 @@ import { mpiLauncher } from "../../ranks/launch/start.ts";
 import { findNccl } from "../../../ffi/nccl/find.ts";
 import { openNccl } from "../../../ffi/nccl/nccl.ts";
 
-// The check of libtorch: which one a run here would take, why the others were not, and whether it can be loaded and
-// computes.
-
 export interface LibtorchFacts extends FoundLibtorch {
-  /** Why the chosen one can't be loaded or does not compute; null when it does, or none was chosen. */
+  /** The reason why the chosen one can't be loaded or can't compute. */
   readonly broken: string | null;
 }
 
@@ -63,16 +59,13 @@ export function judgeLibtorch({ chosen, usable, rejected, broken }: LibtorchFact
   return [good(LIBTORCH, which), ...passed];
 }
 
-// MPI: the library that ranks on CPUs would communicate by, those that don't fit, and the launchers on PATH.
-
 export interface MpiFacts {
   readonly chosen: { readonly path: string; readonly from: string; readonly version: string | null } | null;
   readonly rejected: FoundMpi["rejected"];
-  /** Why the library that was named can't be used. */
+  /** The reason why the library that was named can't be used. */
   readonly named: string | null;
-  /** The program that `hpctrain launch` would start ranks with; null where there is none. */
+  /** `hpctrain launch` starts ranks with it. */
   readonly launcher: string | null;
-  /** The programs on PATH. */
   readonly programs: readonly string[];
   /** True when a run here has several ranks on CPUs. */
   readonly needed: boolean;
@@ -98,7 +91,7 @@ function launcherOf(env: Record<string, string>): string | null {
   try {
     return mpiLauncher(env).command[0];
   } catch {
-    return null; // the library is there without it: srun may do
+    return null; // srun may start ranks without it
   }
 }
 
@@ -135,18 +128,14 @@ export function judgeMpi({ chosen, rejected, named, launcher, programs, needed }
   ];
 }
 
-// The NCCL that ranks on GPUs would use, and what is known against its version.
-
 export interface NcclFacts {
-  /** Null: no GPU here that libtorch can use, so none is needed. */
+  /** Null means that libtorch can use no GPU here. */
   readonly found: {
     readonly path: string | null;
     readonly from: string;
-    /** "2.28.9"; null where it can't be opened. */
+    /** It is null where the library can't be opened. */
     readonly version: string | null;
-    /** The known faults on this machine, by its own notes. */
     readonly against: string | null;
-    /** Why there is none, or it can't be opened. */
     readonly why: string;
   } | null;
 }
@@ -169,7 +158,7 @@ export function gatherNccl(torch: string | null, gpus: number, env: Record<strin
   }
 }
 
-/** Faults of a range of versions whatever the machine, from their release notes. */
+/** These ranges come from NCCL's release notes. */
 const KNOWN_NCCL = [
   {
     from: "2.18.1",

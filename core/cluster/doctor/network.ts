@@ -1,22 +1,17 @@
-// Checks of the network as this machine shows it: interfaces, addresses, InfiniBand, and known names. `--full`
-// measures what it carries.
+// Checks the network as this machine shows it; `--full` measures it.
 import { formatPlural } from "../../base/format.ts";
 import { bad, type Finding, good, namesIn, onPath, programOutput, textOf, warn } from "./check.ts";
 
 export interface NetworkFacts {
   readonly hostname: string;
-  /** Addresses of the own name; none where nobody knows it, null where nobody can be asked. */
+  /** It is empty where no one knows the own name, and null where getent is missing. */
   readonly resolved: readonly string[] | null;
-  /** Without the loopback and link-local addresses. */
+  /** Loopback and link-local addresses do not count. */
   readonly interfaces: readonly { readonly name: string; readonly address: string }[];
   readonly adapters: readonly Adapter[];
-  /** The job's other nodes that are not known here by name. */
   readonly unknown: readonly string[];
-  /** How many nodes the job has. */
   readonly nodes: number;
-  /** --network. */
   readonly asked: "auto" | "infiniband" | "ethernet";
-  /** The interfaces that variables name and that are not here. */
   readonly misnamed: readonly { readonly variable: string; readonly value: string }[];
 }
 
@@ -29,7 +24,6 @@ interface Adapter {
   readonly rate: string;
 }
 
-/** More names than a person wants to read about. */
 const MOST_NAMES = 64;
 
 export async function gatherNetwork(
@@ -61,7 +55,7 @@ export async function gatherNetwork(
 
 const NAMING = ["NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include", "FI_TCP_IFACE"];
 
-/** "^docker,lo" leaves out, "=eth0" is exact, "eth" is a beginning; an address range is not looked at. */
+/** "^docker,lo" leaves out, "=eth0" is exact, "eth" is a beginning; address ranges are not checked. */
 function misnamedIn(
   env: Readonly<Record<string, string>>,
   here: readonly string[],
@@ -75,7 +69,7 @@ function misnamedIn(
   });
 }
 
-/** As programs in C see it: /etc/hosts, DNS, whatever else the site uses. */
+/** getent resolves as programs in C do: /etc/hosts, DNS, whatever the site uses. */
 async function addressesOf(name: string, getent: string | null): Promise<string[] | null> {
   if (getent === null) return null;
   const found = await programOutput(getent, ["ahosts", name]);

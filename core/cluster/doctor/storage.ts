@@ -1,5 +1,4 @@
-// Checks of the folders that a run here writes and reads: free space, files, quota, and speed, by a small file that
-// is written, synced, renamed and removed.
+// Checks the folders of a run: free space, files, quota, and speed, by a small file.
 import { statfsSync } from "node:fs";
 import { formatBytes, formatDuration } from "../../base/format.ts";
 import { bad, type Finding, good, onPath, programOutput, textOf, warn } from "./check.ts";
@@ -13,30 +12,27 @@ export interface StorageFacts {
 }
 
 export interface FolderFacts {
-  /** Its purpose: "checkpoints and logs", "data". */
   readonly what: string;
-  /** The flag that names another. */
   readonly flag: string;
   readonly path: string;
-  /** The folder that was looked at: the path, or the nearest above it. */
+  /** This is the path itself, or the nearest folder above it. */
   readonly folder: string;
-  /** "lustre", "nfs4", "ext4"; empty where nobody knows. */
+  /** "lustre", "nfs4", "ext4"; empty where it is unknown. */
   readonly kind: string;
-  /** Bytes that this user may still write, and that are taken; null where the file system does not say. */
+  /** Bytes for this user; null where the file system does not say. */
   readonly free: number | null;
   readonly used: number | null;
-  /** Files that may still be made, of how many. */
   readonly filesFree: number | null;
   readonly files: number | null;
-  /** Null: only read there. */
+  /** It is null for folders that are only read. */
   readonly probe: Probe | null;
-  /** True when the path itself is there and can be read; for folders that are only read. */
+  /** It matters for folders that are only read. */
   readonly readable: boolean;
 }
 
-export interface Quota {
+interface Quota {
   readonly fileSystem: string;
-  /** Bytes, or files; limit 0 is none. */
+  /** Bytes or files; the limit 0 means none. */
   readonly used: number;
   readonly limit: number;
   readonly of: "space" | "files";
@@ -49,7 +45,6 @@ export interface CheckedFolder {
   readonly written: boolean;
 }
 
-/** `bytes` to write into each folder that is written. */
 export async function gatherStorage(
   asked: readonly CheckedFolder[],
   bytes: number,
@@ -99,7 +94,7 @@ function isReadable(path: string): boolean {
   }
 }
 
-/** The file system of the longest mount point above a folder, from /proc/self/mountinfo. */
+/** The longest mount point above a folder in /proc/self/mountinfo decides. */
 export function kindOf(folder: string, mounts: string): string {
   let best = "", kind = "";
   for (const line of mounts.split("\n")) {
@@ -120,14 +115,16 @@ async function quotasOf(
   const user = env.USER || env.LOGNAME || String(Deno.uid());
   const onLustre = places.filter(({ kind }) => kind === "lustre").map(({ folder }) => folder);
   const answers = await Promise.all([
-    // It ends with code 1 where a quota is used up: what it prints counts.
+    // quota exits with 1 where one is used up, and its output counts.
     ...quota ? [programOutput("/bin/sh", ["-c", '"$0" -w -p; true', quota])] : [],
     ...lfs ? onLustre.map((folder) => programOutput(lfs, ["quota", "-q", "-u", user, folder])) : [],
   ]);
   return answers.flatMap((text) => quotasIn(text ?? ""));
 }
 
-/** Lines "FILESYSTEM used quota limit grace files quota limit grace", sizes in KiB; a star marks what is over. */
+/**
+ * Lines are "FILESYSTEM used quota limit grace files quota limit grace" in KiB; a star marks what is over.
+ */
 export function quotasIn(text: string): Quota[] {
   return text.split("\n").flatMap((line) => {
     const [fileSystem, ...rest] = line.trim().split(/\s+/);
@@ -142,7 +139,7 @@ export function quotasIn(text: string): Quota[] {
 
 const NAME = "storage";
 const FULL = 0.9, NOTHING = 16 * 2 ** 20, PLENTY = 2 ** 40;
-/** Bytes a second, under which checkpoints hold training up; seconds for the smallest file to reach the disk. */
+/** Below these bytes a second checkpoints hold training up; a rename takes seconds at most. */
 const SLOW = 30e6, SLOW_RENAME = 2;
 
 export function judgeStorage({ places, quotas }: StorageFacts): Finding[] {
@@ -247,25 +244,22 @@ function judgeQuota({ fileSystem, used, limit, of }: Quota): Finding[] {
   ];
 }
 
-// A small file written, synced, renamed and removed again: whether a folder takes files, and how fast.
-
 export interface Probe {
-  /** Why nothing can be written: "EROFS". Null where it can. */
+  /** The error's code, such as "EROFS". */
   readonly refused: string | null;
-  /** The step that was refused. */
   readonly at: "write" | "fsync" | "rename" | null;
   readonly bytes: number;
-  /** The time of writing and of bringing it to the disk. */
+  /** It includes fsync. */
   readonly writeSeconds: number;
   readonly syncSeconds: number;
   readonly renameSeconds: number;
-  /** How far the file's time is from this machine's clock, in seconds: the file server's clock. */
+  /** The file server's clock is ahead of this machine's by these seconds. */
   readonly skew: number;
 }
 
 const PIECE = 2 ** 20;
 
-/** The nearest folder above a path that is there: a run makes the rest. */
+/** A run makes the folders below it. */
 export function nearestFolder(path: string): string {
   for (let at = resolve(path);; at = dirname(at)) {
     try {
@@ -277,7 +271,7 @@ export function nearestFolder(path: string): string {
   }
 }
 
-/** Writes `bytes`, or fewer where `seconds` are over; leaves nothing behind. */
+/** It stops after `bytes` or `seconds`, and removes its file. */
 export function probe(folder: string, bytes: number, seconds: number): Probe {
   const owner = `${Deno.hostname()}-${Deno.pid}-${crypto.randomUUID().slice(0, 8)}`;
   const first = join(folder, `.hpctrain-doctor-${owner}`), second = `${first}-renamed`;
@@ -299,7 +293,7 @@ export function probe(folder: string, bytes: number, seconds: number): Probe {
     file.syncSync();
     result.syncSeconds = lap();
     const time = (file.statSync().mtime?.getTime() ?? before) / 1000;
-    // Within the time of writing there is no telling.
+    // A difference within the time of writing shows nothing.
     result.skew = time < before / 1000
       ? Math.min(0, time - before / 1000)
       : Math.max(0, time - Date.now() / 1000);
@@ -317,7 +311,7 @@ export function probe(folder: string, bytes: number, seconds: number): Probe {
   }
 }
 
-/** Each call gives the seconds since the one before. */
+/** Each call returns the seconds since the one before. */
 function stopwatch(): () => number {
   let last = performance.now();
   return () => {

@@ -1,4 +1,4 @@
-// Checks of the system: C library and kernel, cores, memory, limits on files and processes, and the clock.
+// Checks the system: C library, kernel, cores, memory, limits, and the clock.
 import { glibcVersion } from "../../../ffi/machine.ts";
 import { bad, type Finding, good, namesIn, olderVersion, textOf, warn } from "./check.ts";
 import { settleSpin, type Spin, spinSentence } from "../../../ffi/preload.ts";
@@ -6,8 +6,6 @@ import { allowedCores, cpusHere } from "../../base/cores.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../base/format.ts";
 import { freeOf, type Limit, limitsOf, tightestLimit } from "../../base/memory.ts";
 import { statfsSync } from "node:fs";
-
-// The C library, the kernel and the architecture: what the executable and libtorch are built on.
 
 export interface SystemFacts {
   readonly glibc: string | null;
@@ -21,7 +19,7 @@ export const gatherSystem = (): SystemFacts => ({
   arch: Deno.build.arch,
 });
 
-/** The oldest system that libtorch's own builds are made for: of the systems in use, RHEL 8 has the oldest. */
+/** RHEL 8 is the oldest system that libtorch's builds support. */
 const OLDEST_GLIBC = "2.28";
 
 export function judgeSystem({ glibc, kernel, arch }: SystemFacts): Finding[] {
@@ -41,21 +39,17 @@ export function judgeSystem({ glibc, kernel, arch }: SystemFacts): Finding[] {
   return [good("glibc", `${glibc}, ${on}`)];
 }
 
-// The cores that this process may use, against what the machine has and what was asked to load data.
-
 export interface CoresFacts {
-  /** The cores of the process's cpuset and its control group's quota. */
+  /** The cpuset and the control group's quota allow these cores. */
   readonly usable: number;
   /** "0-3,8", as Linux writes it. */
   readonly cpuset: string;
-  /** That the machine has. */
   readonly online: number;
-  /** Ranks that share them. */
+  /** These ranks share the cores. */
   readonly sharing: number;
-  /** --num-workers, and whether somebody asked for just that. */
+  /** `mentioned` is true where --num-workers was given. */
   readonly workers: number;
   readonly mentioned: boolean;
-  /** How threads wait for each other on these cores. */
   readonly spin: Spin;
 }
 
@@ -106,14 +100,10 @@ export function judgeCores(
   return [good(CORES, `${here}${ranks}; ${spinSentence(spin)}`)];
 }
 
-// Memory: what is free, and what the job's control group or a limit lets this process take.
-
 export interface MemoryFacts {
-  /** The machine's memory, in bytes. */
   readonly total: number;
-  /** That this process may still take. */
   readonly free: number;
-  /** The limit that leaves so much, and how much it allows in all. */
+  /** The limit that leaves the least memory. */
   readonly by: Limit["of"];
   readonly limit: number;
 }
@@ -145,19 +135,17 @@ export function judgeMemory({ total, free, by, limit }: MemoryFacts): Finding[] 
   return [good(MEMORY, text)];
 }
 
-// The check of limits: files, locked memory, processes and shared memory of this process.
-
 export interface LimitsFacts {
   /** Soft limits; Infinity is written "unlimited". */
   readonly files: number | "unlimited" | null;
   /** Bytes. */
   readonly memlock: number | "unlimited" | null;
   readonly processes: number | "unlimited" | null;
-  /** Bytes: the largest file, of checkpoints too. */
+  /** Bytes; checkpoints are limited too. */
   readonly fileSize: number | "unlimited" | null;
-  /** /dev/shm in bytes: in all, and free. Null where there is none. */
+  /** /dev/shm in bytes. */
   readonly shm: { readonly total: number; readonly free: number } | null;
-  /** Names in /sys/class/infiniband: those need locked memory. */
+  /** InfiniBand adapters need locked memory. */
   readonly adapters: readonly string[];
   readonly localWorld: number;
 }
@@ -176,7 +164,6 @@ export function gatherLimits(localWorld: number): LimitsFacts {
   };
 }
 
-/** The soft limit of a line of /proc/self/limits. */
 export function limitIn(table: string, name: string): number | "unlimited" | null {
   const soft = table.split("\n").find((line) => line.startsWith(name))?.slice(name.length).trim().split(
     /\s+/,
@@ -194,7 +181,7 @@ function roomOf(folder: string): LimitsFacts["shm"] {
 }
 
 const FEW_FILES = 1024, FEW_PROCESSES = 512, SMALL_FILE = 2 ** 32;
-/** A container's default, in which NCCL and MPI run out of room with a few ranks. */
+/** NCCL and MPI run out of a container's default with a few ranks. */
 const SMALL_SHM = 64 * 2 ** 20, SHM_OF_RANK = 64 * 2 ** 20;
 const LIMITS = "limits";
 
@@ -251,16 +238,15 @@ export function judgeLimits(facts: LimitsFacts): Finding[] {
   )];
 }
 
-// The clock: of this machine against the file server's; of ranks against each other, which --full measures.
+// `--full` compares the clocks of ranks.
 
 export interface ClockFacts {
-  /** Unix seconds. */
   readonly now: number;
-  /** How far file systems' clocks are ahead, in seconds. */
+  /** Each file system's clock is ahead by these seconds. */
   readonly servers: readonly { readonly folder: string; readonly ahead: number }[];
 }
 
-/** 2026-01-01: no machine that runs this is older. */
+/** 2026-01-01 UTC: no clock that runs this program is earlier. */
 const EARLIEST = 1767225600, MOST_SKEW = 2;
 const CLOCK = "clock";
 

@@ -1,5 +1,4 @@
-// The parts that scripts of both schedulers share: directives, the surroundings of the command, and variables of the
-// job's environment that override flags.
+// The parts that the scripts of both schedulers share.
 import type { ScriptJob } from "./job.ts";
 import { quote, quoteAll, quoteLines } from "../../base/shell.ts";
 import { UserError } from "../../base/errors.ts";
@@ -7,7 +6,7 @@ import { prefixedOf } from "../../settings/environment.ts";
 import type { Resolved } from "../../settings/resolve.ts";
 import { ALL_SETTINGS } from "../../settings/settings.ts";
 
-/** A login shell knows `module` even where the job gets nothing of the submitter's environment. */
+/** A login shell knows `module` even where the job inherits nothing from its submitter. */
 export function head({ made: { version, command }, site }: ScriptJob, lines: readonly string[]): string[] {
   return [
     site.modules.length > 0 ? "#!/bin/bash -l" : "#!/bin/bash",
@@ -17,10 +16,7 @@ export function head({ made: { version, command }, site }: ScriptJob, lines: rea
   ];
 }
 
-/**
- * Prepares the surroundings that the site needs. Not under `set -eu`: neither modules nor people's own files are
- * written for it.
- */
+/** `set -eu` comes later, because neither modules nor users' files are written for it. */
 export function surroundings({ site: { modules, env, setup }, inherited }: ScriptJob): string[] {
   const lines = [
     ...(modules.length > 0 ? [`module load ${quoteAll(modules)} || exit 7`] : []),
@@ -36,10 +32,10 @@ export function surroundings({ site: { modules, env, setup }, inherited }: Scrip
 
 export const STRICT = ["", "set -euo pipefail"];
 
-/** KiB of address space that the JavaScript engine reserves at its start, before anything of ours runs; 33 GiB were seen to do. */
+/** V8 reserves this much address space (KiB) when it starts; 33 GiB were enough. */
 const RESERVED_KIB = 34 * 2 ** 20;
 
-/** Without it the program would end by a trap signal, with a native stack for all it says. */
+/** Without it the program ends by a trap signal and a native stack. */
 export const ADDRESSES = [
   "",
   "# The program reserves 33 GiB of address space (which is no memory) before it runs.",
@@ -51,10 +47,10 @@ export const ADDRESSES = [
   "fi",
 ];
 
-/** Ends the job at once, with the code of wrong usage. */
+/** Code 2 means wrong usage. */
 export const REFUSE = ["", 'refuse() { echo "hpctrain: $*" >&2; exit 2; }'];
 
-/** Words after the script's name come last, so they count most. */
+/** Words after the script's name come last, so they override the others. */
 export function overriding({ overrides, words, useless, gaveWay }: ScriptJob): string[] {
   const given = gaveWay.map(([name, value]) =>
     `if [[ \${${name}:-} == ${quote(value)} ]]; then unset ${name}; fi`
@@ -87,7 +83,7 @@ export function overriding({ overrides, words, useless, gaveWay }: ScriptJob): s
   ];
 }
 
-/** NODES and GPUS take a part of `nodes` and `tasks`. More than the job has is another job, and the sentence says which. */
+/** NODES and GPUS take a part of `nodes` and `tasks`. More than the job has needs another job. */
 export function partly({ layout }: ScriptJob, submit: { NODES: string; GPUS: string }): string[] {
   const part = (name: "NODES" | "GPUS", has: string, what: string) => [
     `if [[ -n \${${name}:-} ]]; then`,
@@ -111,7 +107,7 @@ export function partly({ layout }: ScriptJob, submit: { NODES: string; GPUS: str
   ];
 }
 
-/** Anybody on the network may knock at rank 0; who knows this comes in. */
+/** Rank 0 listens on the network and accepts only those who know it. */
 export const SECRET = [
   "",
   "# What ranks of this job, and nobody else, know each other by.",
@@ -119,7 +115,7 @@ export const SECRET = [
   "export HPCTRAIN_SECRET",
 ];
 
-/** Whoever stops a run by hand does not want it back: the first rank, which is on this node, notes that here. */
+/** After a stop by hand the first rank, which is on this node, notes here that nothing requeues the run. */
 export const ENDED = [
   "",
   "# A run that is stopped by hand (the file STOP) says so here, and does not come back.",
@@ -127,7 +123,6 @@ export const ENDED = [
   "export HPCTRAIN_ENDED",
 ];
 
-/** The starter's words, then the program's, then what was changed for this job. */
 export function command(job: ScriptJob, starter: readonly string[]): string[] {
   const own = quoteLines([...job.program, ...job.words, ...(job.overrides.length > 0 ? [ARGS] : [])]);
   return ["code=0", `${starter.join(" \\\n  ")} \\\n  ${own} || code=$?`];
@@ -135,7 +130,7 @@ export function command(job: ScriptJob, starter: readonly string[]): string[] {
 
 const ARGS = { shell: '"$@"' } as const;
 
-/** `for name in A B C; do`, on as many lines as it takes. */
+/** Writes `for name in A B C; do` on as many lines as it takes. */
 export function wrapped(start: string, words: readonly string[], end: string, width = 100): string[] {
   const lines = [start];
   for (const word of words) {
@@ -145,11 +140,9 @@ export function wrapped(start: string, words: readonly string[], end: string, wi
   return lines.map((line, i) => i < lines.length - 1 ? `${line} \\` : line + end);
 }
 
-// Lines that a scheduler reads: #SBATCH and #PBS.
-
 const PLAIN_WORD = /^[\w@%+=:,./()[\]*&|!<>~^-]*$/;
 
-/** `#SBATCH --name=value`; sbatch takes quotes off, and a backslash before any letter. */
+/** sbatch removes quotes, and a backslash before any letter. */
 export function sbatchLine(name: string, value: string | number | true): string {
   if (value === true) return `#SBATCH --${name}`;
   const text = String(value);
@@ -157,7 +150,7 @@ export function sbatchLine(name: string, value: string | number | true): string 
   return `#SBATCH --${name}=${PLAIN_WORD.test(text) ? text : `"${text.replace(/["\\]/g, "\\$&")}"`}`;
 }
 
-/** An option that is passed on untouched: "--gres=gpu:2" or "-p short". */
+/** The option passes unchanged: "--gres=gpu:2" or "-p short". */
 export function sbatchOption(option: string): string {
   refuseLines("--sbatch-arg", option);
   refuseWord("--sbatch-arg", option);
@@ -166,7 +159,7 @@ export function sbatchOption(option: string): string {
   return sbatchLine(option.slice(2, equals), option.slice(equals + 1));
 }
 
-/** `#PBS -x value`. PBS has no way to quote, so what it would cut in two is refused. */
+/** PBS can't quote, so a value that it would split is refused. */
 export function pbsLine(option: string, value: string): string {
   refuseLines(option, value);
   if (PLAIN_WORD.test(value)) return `#PBS ${option} ${value}`;
@@ -178,7 +171,7 @@ export function pbsLine(option: string, value: string): string {
   );
 }
 
-/** Passed on untouched; blanks part it into words, as PBS parts them. */
+/** The option passes unchanged; PBS splits it at blanks. */
 export function pbsOption(option: string): string {
   refuseLines("--qsub-arg", option);
   refuseWord("--qsub-arg", option);
@@ -208,16 +201,14 @@ function refuseWord(name: string, option: string): void {
   );
 }
 
-// The variables of a job's environment that stand for flags, so that `sbatch --export=ALL,EPOCHS=200 FILE` does what
-// it says: those that need no prefix, and our own of the settings that the script gives by flags, which would win
-// else.
+// `sbatch --export=ALL,EPOCHS=200 FILE` works by these. They include our own variables of settings that the
+// script gives by flags, which would override them.
 
 type Overrides = readonly (readonly [variable: string, flag: string])[];
 
-/** The size of a job: the script itself sees to these, for every command. */
+/** The script itself uses these, for every command. */
 export const OF_THE_SIZE = ["NODES", "GPUS"];
 
-/** Every variable without a prefix that is about training. */
 const PLAIN_OVERRIDES: Overrides = ALL_SETTINGS.flatMap(({ setting: { plain = [], flag } }) =>
   plain.filter((name) => !OF_THE_SIZE.includes(name)).map((name) => [name, flag!] as const)
 );
@@ -245,7 +236,6 @@ export function overridesOf(command: string, { origin }: Resolved): Overrides {
   ];
 }
 
-/** Variables that a job of this command has no use for, and refuses. */
 export const uselessFor = (command: string): readonly string[] =>
   command !== "generate-data"
     ? []

@@ -1,13 +1,10 @@
-// The command line of `sbatch` and `qsub`: options of the job, and the command that the job runs.
+// The command line of `sbatch` and `qsub`: options of the job, and the command that it runs.
 import { looksLikeFlag, type OptionSpec, splitFlag, takeValue, unknownFlag } from "../../settings/options.ts";
 import { SOURCE_FLAGS, takesValue } from "../../settings/flags.ts";
 import { findSetting, FLAGS } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 
-/**
- * The commands that a job can run. `takes`: the flags of all settings, which are then checked before the job is
- * submitted.
- */
+/** Where `takes` is set, flags of settings are checked before the job is submitted. */
 const RUNS: Readonly<Record<string, { takes: boolean }>> = {
   train: { takes: true },
   eval: { takes: true },
@@ -19,13 +16,10 @@ const RUNS: Readonly<Record<string, { takes: boolean }>> = {
 
 export interface JobOptions {
   readonly command: string;
-  /** True when `words` are flags of settings. */
   readonly takesSettings: boolean;
-  /** The words of the command, in their order. */
   readonly words: readonly string[];
-  /** About the job: flags of settings. */
   readonly job: readonly string[];
-  /** Our own options; one that may be repeated has a list. */
+  /** A repeated option has several values. */
   readonly own: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -44,7 +38,7 @@ export const SHORT: Readonly<Record<string, string>> = {
 
 const OF_THE_JOB = /^(cluster\.|distributed\.(nodes|gpus_per_node)$)/;
 
-/** `raw`: options whose value may begin with a dash. */
+/** Values of `raw` options may begin with a dash. */
 export function readJobOptions(
   argv: readonly string[],
   spec: Readonly<Record<string, OptionSpec>>,
@@ -82,7 +76,10 @@ export function readJobOptions(
     : { command: chosen, takesSettings: false, ...withoutSources(words, job), own };
 }
 
-/** Flags about the job are ours, wherever they stand; all others are the command's. `free`: whose flags we don't know. */
+/**
+ * Flags about the job are ours wherever they stand; all others are the command's. The flags of a `free`
+ * command are unknown.
+ */
 function readFlag(
   word: string,
   rest: string[],
@@ -96,7 +93,7 @@ function readFlag(
   const target = OF_THE_JOB.test(path) ? job : words;
   const takes = value === undefined && takesValue(name);
   const given = takes && rest.length > 0 && !looksLikeFlag(rest[0]) ? rest.shift()! : value;
-  if (name === "gpus-per-node" && /^[A-Za-z][\w.+-]*:\d+$/.test(given ?? "")) { // as SLURM takes it: a100:4
+  if (name === "gpus-per-node" && /^[A-Za-z][\w.+-]*:\d+$/.test(given ?? "")) { // SLURM writes a100:4
     const [type, count] = given!.split(":");
     target.push("--gpu-type", type, "--gpus-per-node", count);
   } else if (target === words && free) {
@@ -132,7 +129,7 @@ function known(command: string): string {
   );
 }
 
-/** A preset and a file of settings are for the job where the command knows neither. */
+/** Such a command knows neither presets nor files of settings. */
 function withoutSources(typed: readonly string[], job: readonly string[]) {
   const words: string[] = [], sources: string[] = [];
   for (let i = 0; i < typed.length; i++) {

@@ -1,5 +1,4 @@
-// Renders a job as a script for qsub, of PBS Pro, OpenPBS or Torque; ranks are started by mpiexec of the site,
-// mpiexec of PALS, or pbsdsh. Pure.
+// Renders a job as a script for qsub of PBS Pro, OpenPBS or Torque. Pure.
 import { UserError } from "../../base/errors.ts";
 import {
   ADDRESSES,
@@ -42,10 +41,9 @@ export function renderPbs(job: ScriptJob): string {
   ].join("\n") + "\n";
 }
 
-/** The folder that the job's output is written to while it runs. */
 export const pbsLogs = ({ logs }: ScriptJob): string => `${logs}/pbs`;
 
-/** The file: `PBS_JOBID` is its part that is not known before. */
+/** `PBS_JOBID` is unknown before the job is submitted. */
 export const pbsOutput = (job: ScriptJob): string => `${pbsLogs(job)}/${slug(job.name)}.PBS_JOBID.out`;
 
 function directives(job: ScriptJob): string[] {
@@ -60,7 +58,7 @@ function directives(job: ScriptJob): string[] {
     ["-A", limits.account],
     [torque ? "-t" : "-J", array ? `0-${array.last}${array.atOnce ? `%${array.atOnce}` : ""}` : ""],
     ["-j", "oe"],
-    // Output goes to a file of ours at once, and PBS's own messages beside it.
+    // Output goes to our own file at once; PBS writes its messages beside it.
     ["-o", /^[\w./-]+$/.test(pbsLogs(job)) ? `${pbsLogs(job)}/` : ""],
     ["-r", ending.requeue || array && !torque ? "y" : "n"], // PBS Pro takes no array that can't run again
     ["-M", site.mail],
@@ -108,13 +106,13 @@ function torqueSize({ layout, limits }: ScriptJob): [string, string][] {
   ]];
 }
 
-/** SLURM's 64G (a number alone is megabytes) is 64gb here. */
+/** SLURM reads a number alone as megabytes. */
 function memory(mem: string): string {
   const [, count, unit = "M"] = /^(\d+)([KMGT])?/i.exec(mem)!;
   return `${count}${unit.toLowerCase()}b`;
 }
 
-/** "2-04" and "2-04:30:00" in hours; what has no days is as PBS reads it. */
+/** "2-04" and "2-04:30:00" become hours; PBS reads other forms itself. */
 export function walltime(time: string): string {
   const [, days, clock] = /^(\d+)-(.*)$/.exec(time) ?? [];
   if (days === undefined) return time;
@@ -123,7 +121,7 @@ export function walltime(time: string): string {
   return `${Number(days) * 24 + Number(hours)}:${two(minutes)}:${two(seconds)}`;
 }
 
-/** SLURM's words for when somebody is told, in PBS's letters. */
+/** SLURM's words become PBS's letters. */
 function mailWhen(types: string): string {
   const letters: Record<string, string> = {
     BEGIN: "b",
@@ -152,7 +150,7 @@ function refuseForeign({ limits, site }: ScriptJob): void {
   throw new UserError("usage", `cluster.${foreign[1]} (--${foreign[1]}) is SLURM's. ${foreign[2]}`);
 }
 
-/** PBS keeps output to itself until the job has ended. */
+/** PBS shows output only after the job has ended. */
 function output(job: ScriptJob): string[] {
   const logs = quote(pbsLogs(job)), to = job.ending.openMode === "append" ? ">>" : ">";
   return [
@@ -165,7 +163,7 @@ function output(job: ScriptJob): string[] {
   ];
 }
 
-/** A job that PBS starts again, and one that goes on for another, continue the same run. */
+/** A requeued job and its successor continue the same run. */
 function again({ words }: ScriptJob): string[] {
   if (words[0] !== "train") return [];
   return [
@@ -177,7 +175,7 @@ function again({ words }: ScriptJob): string[] {
 
 const goesBack = ({ ending, array }: ScriptJob): boolean => ending.requeue && !array;
 
-/** Only operators may requeue under PBS, so a job that was stopped submits the next one. */
+/** Only operators may requeue under PBS, so a stopped job submits the next one. */
 function ending(job: ScriptJob): string[] {
   const { ending: { maxRequeues }, overrides } = job;
   if (!goesBack(job)) return ["", 'exit "$code"'];
@@ -200,7 +198,7 @@ function ending(job: ScriptJob): string[] {
   ];
 }
 
-// How a PBS script starts ranks: mpiexec of the site, mpiexec of PALS, or pbsdsh. Pure.
+// The ranks start by the site's mpiexec, mpiexec of PALS, or pbsdsh.
 
 function startPbs(job: ScriptJob): string[] {
   const { layout, site: { pbs } } = job;
@@ -217,7 +215,7 @@ function startPbs(job: ScriptJob): string[] {
   return [...counted, ...byMpiexec(job)];
 }
 
-/** Not every mpiexec hands the environment on to other nodes, and pbsdsh hands on nothing. */
+/** Some mpiexecs pass no environment to other nodes, and pbsdsh never does. */
 function passed({ site, inherited }: ScriptJob): string[] {
   const own = [
     ...site.env.map((pair) => pair.slice(0, pair.indexOf("="))),
@@ -232,7 +230,7 @@ function passed({ site, inherited }: ScriptJob): string[] {
   ];
 }
 
-/** In its one task on each node, which knows its number from whoever started it. */
+/** One task on each node gets its number from its starter. */
 function launched(job: ScriptJob): ScriptJob {
   const [n, nodes] = [{ shell: '"$tasks"' }, { shell: '"$nodes"' }];
   const rendezvous = { shell: '"${hosts[0]}:$port"' };
@@ -276,14 +274,16 @@ function byMpiexec(job: ScriptJob): string[] {
 
 const asCommand = ({ program: [file] }: ScriptJob) => file.includes("=") ? [AS_COMMAND] : [];
 
-/** Ranks of two jobs on a node are not to meet. */
+/** Two jobs on a node must not share a port. */
 const PORT = "port=$((20000 + ${PBS_JOBID%%[!0-9]*} % 12000))";
 
 const PBS_ENVIRONMENT = 'env "${environment[@]}"';
-/** env would take a path with an equals sign in it for one more variable. */
+/** env takes a path with an equals sign for a variable. */
 const AS_COMMAND = 'bash -c "exec \\"\\$@\\"" bash';
 
-/** A task of pbsdsh has a number in the list of nodes, no environment, and its owner's home as its folder. */
+/**
+ * A task of pbsdsh has its number in the list of nodes, no environment, and its owner's home as its folder.
+ */
 function byPbsdsh(job: ScriptJob): string[] {
   const own: ScriptJob = {
     ...job,

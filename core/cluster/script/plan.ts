@@ -1,5 +1,5 @@
-// Plans a job from settings and options, or says why it can't be; and prints its arithmetic: what it asks for, and
-// what each step trains on.
+// Plans a job from settings and options, or refuses it; and prints what it requests and what each step trains
+// on.
 import { join } from "../../../deps/path.ts";
 import { type Env, variableOf } from "../../settings/environment.ts";
 import { checkLayout, loadPreset } from "../../settings/presets.ts";
@@ -13,24 +13,20 @@ import type { ShellWord } from "../../base/shell.ts";
 import { planBatches } from "../../train/batches.ts";
 import { rateLine } from "../../train/schedule.ts";
 
-export interface JobRequest {
+interface JobRequest {
   readonly resolved: Resolved;
-  /** "train" or another command that a job can run. */
   readonly command: string;
-  /** After the command's name. */
   readonly words: readonly ShellWord[];
-  /** The whole line that asks for the script. */
+  /** The whole command line that makes the script. */
   readonly typed: readonly string[];
   readonly program: readonly string[];
   readonly version: string;
   readonly env: Env;
-  /** The options of the command line, beside the settings. */
   readonly also?: {
     readonly args?: readonly string[];
     readonly env?: readonly string[];
     readonly setup?: readonly string[];
   };
-  /** The scheduler that the options `more` are for. */
   readonly scheduler: "slurm" | "pbs";
 }
 
@@ -70,7 +66,7 @@ interface Kind {
   readonly ranks: number;
 }
 
-/** The defaults of a preset's job. */
+/** A preset's job has these defaults. */
 const KINDS: Readonly<Record<string, Kind>> = {
   "single-gpu": { nodes: 1, gpus: 1, ranks: 1 },
   "multi-gpu": { nodes: 1, gpus: 4, ranks: 4 },
@@ -153,7 +149,7 @@ function siteOf(cluster: Config["cluster"], also: NonNullable<JobRequest["also"]
   };
 }
 
-/** Not settings, and still of this machine's user. */
+/** These are not settings, but belong to this machine's user. */
 const OURS = [
   "HPCTRAIN_PRESET",
   "HPCTRAIN_CONFIG",
@@ -162,7 +158,7 @@ const OURS = [
   "HPCTRAIN_TRACE_ERRORS",
 ];
 
-/** A job that is submitted with another --export gets none of it by itself. */
+/** A job that is submitted with another --export inherits none of these. */
 function inheritedFrom({ origin }: Resolved, env: Env, settings: boolean): [string, string][] {
   const given = ALL_SETTINGS.filter(({ path }) =>
     settings ? !/^(cluster|distributed)\./.test(path) : path === "environment.libtorch"
@@ -226,9 +222,7 @@ const noGpu = (origin: string) =>
     `${origin} computes on GPUs, and the job asks for none. Add --gpus-per-node 4, say.`,
   );
 
-// The arithmetic of a job, in lines: what it asks for, what each step trains on. Pure.
-
-/** Throws where the numbers can't be: a batch that is larger than the data, say. */
+/** Throws where the numbers can't be, such as a batch larger than the data. */
 export function arithmetic(job: ScriptJob, trains: Pick<Resolved, "config" | "originText"> | null): string[] {
   const { layout, limits } = job;
   const { nodes, ranksPerNode, gpusPerNode, gpuType } = layout;
@@ -260,7 +254,7 @@ function memoryText(mem: string, nodes: number): string {
   return `${count}${unit || "M"} on each node, ${Number(count) * nodes}${unit || "M"} in all`;
 }
 
-/** How many samples data in files has is seen by the job. */
+/** Only the job sees how many samples files have. */
 function trainingLines(
   { config, originText }: Pick<Resolved, "config" | "originText">,
   world: number,

@@ -1,4 +1,4 @@
-// Renders a job as a script for sbatch. Pure: the same script for the same job.
+// Renders a job as a script for sbatch. Pure.
 import { UserError } from "../../base/errors.ts";
 import {
   ADDRESSES,
@@ -43,14 +43,12 @@ export function renderSlurm(job: ScriptJob): string {
   ].join("\n") + "\n";
 }
 
-/** The folder in which sbatch writes the job's output. Only the one who submits makes it. */
-export const slurmOutput = ({ logs, array }: ScriptJob): string =>
-  `${logs}/slurm/%x_${array ? "%A_%a" : "%j"}.out`;
+/** The submitter makes its folder, because sbatch does not. */
+const slurmOutput = ({ logs, array }: ScriptJob): string => `${logs}/slurm/%x_${array ? "%A_%a" : "%j"}.out`;
 
-/** Where what it writes to stderr goes, if not there too. */
 export const errBeside = (output: string): string => output.replace(/\.out$/, ".err");
 
-/** In the whole path of its output SLURM takes %j and the like for what it puts in, and knows no way to say a % itself. */
+/** SLURM expands %j and the like in the whole path, and can't escape a %. */
 export function refuseFolder(folder: string): void {
   if (!/[%\\]/.test(folder)) return;
   throw new UserError(
@@ -98,7 +96,7 @@ function directives(job: ScriptJob): string[] {
   ];
 }
 
-/** srun has to speak MPI's language, and how each family's is called is the same everywhere. */
+/** Each family of MPI has the same name for srun everywhere. */
 function mpi({ layout, site }: ScriptJob): string[] {
   if (!layout.mpi || layout.tasks === "per-node" || site.mpi !== "auto") return [];
   return [
@@ -113,9 +111,8 @@ function mpi({ layout, site }: ScriptJob): string[] {
 }
 
 /**
- * The job may have been given another size than the script says (`sbatch --nodes=4 FILE`), and srun would take its
- * number of tasks from what is left in the environment: so all of it is said. --export=ALL is for jobs that were
- * submitted with another --export, whose tasks would have no PATH.
+ * The job may have another size than the script says (`sbatch --nodes=4 FILE`), so srun gets every size.
+ * Tasks of a job with another --export have no PATH without --export=ALL.
  */
 function start(job: ScriptJob): string[] {
   const { layout, site } = job;
@@ -150,7 +147,7 @@ function size(job: ScriptJob): string[] {
   ];
 }
 
-/** Options that sbatch reads before the file alone; behind it they would come to nothing. */
+/** sbatch reads these only before the file. */
 const OF_SBATCH = [
   ...[
     "account",
@@ -204,13 +201,13 @@ function misplaced(): string[] {
   ];
 }
 
-/** The ranks of a node are started by `launch` in its one task. */
+/** `launch` starts the ranks of a node in its one task. */
 function launched({ layout, words }: ScriptJob): ScriptJob["words"] {
   const ranks = layout.gpusPerNode > 0 ? { shell: '"$tasks"' } : String(layout.ranksPerNode);
   return ["launch", "-n", ranks, "--nodes", { shell: '"$nodes"' }, "--", ...words];
 }
 
-/** Code 75: stopped on request, with a checkpoint to go on from. */
+/** Code 75 means stopped on request, with a checkpoint. */
 function ending({ ending: { requeue, maxRequeues }, array }: ScriptJob): string[] {
   if (!requeue) return ['exit "$code"'];
   // In an array SLURM_JOB_ID can be the number of the whole array.

@@ -1,5 +1,5 @@
-// The axes of a sweep and the runs that follow from them: flags with several values are axes, their combinations
-// (all, or some drawn at random) are runs, named after their values. Pure.
+// Flags with several values are the axes of a sweep; their combinations, all or random ones, are its runs.
+// Pure.
 import { SOURCE_FLAGS, takesValue } from "../../settings/flags.ts";
 import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "../../settings/options.ts";
 import type { Setting } from "../../settings/setting.ts";
@@ -9,13 +9,11 @@ import { UserError } from "../../base/errors.ts";
 import { key, uniform } from "../../base/random.ts";
 
 interface Axis {
-  /** The last part of the setting's path: "learning_rate". */
   readonly name: string;
   readonly setting: Setting;
-  /** The text before a value: "--lr=" or "--set=model.hidden_size=". */
+  /** This is "--lr=" or "--set=model.hidden_size=". */
   readonly before: string;
   readonly choices: readonly string[];
-  /** For random sweeps. */
   readonly range: { readonly low: number; readonly high: number } | null;
 }
 
@@ -24,7 +22,7 @@ export interface SweepRequest {
   readonly axes: readonly Axis[];
 }
 
-/** The flags that make a run itself, and those that a sweep gives each run. */
+/** These flags make the run itself, or the sweep sets them. */
 const NOT_SWEPT: Readonly<Record<string, string>> = {
   "output.run_name": "each run is named by its values: name the sweep with --name",
   "output.save_dir": "all runs of a sweep are in one folder",
@@ -74,9 +72,9 @@ function ofSetting(pair: string): Axis | null {
   return axisOf(declared.path, setOrigin(path), pair.slice(equals + 1));
 }
 
-/** Null where there is one value. Values are parted by commas, those of lists by semicolons; `\,` is a comma. */
+/** Returns null for one value. Commas separate values, semicolons those of lists; `\,` is a comma. */
 function axisOf(path: string, origin: FlagOrigin, given: string): Axis | null {
-  if (path.startsWith("cluster.")) return null; // about the job: a list of partitions, of nodes to stay away from
+  if (path.startsWith("cluster.")) return null; // such as lists of partitions or nodes
   const declared = findSetting(path)!;
   const { setting } = declared;
   const before = origin.key === undefined ? `${origin.name}=` : `${origin.name}=${origin.key}=`;
@@ -113,13 +111,11 @@ function refuseTwice(axes: readonly Axis[]): void {
   }
 }
 
-// Axes -> the runs of a sweep: all combinations, or so many drawn at random. Pure.
-
-/** One value for each axis, in their order. */
+/** It has one value for each axis, in their order. */
 type Point = readonly string[];
 
 const MOST_RUNS = 10_000;
-/** From this factor between its ends on, a range is drawn from by its logarithm. */
+/** A range whose ends differ by this factor is drawn from by its logarithm. */
 const WIDE = 10;
 
 export function grid(axes: readonly Axis[]): Point[] {
@@ -145,7 +141,7 @@ export function grid(axes: readonly Axis[]): Point[] {
   );
 }
 
-/** The same seed draws the same runs, and more runs begin with those of fewer. No run is drawn twice. */
+/** The same seed draws the same runs, more runs begin with those of fewer, and no run is drawn twice. */
 export function drawn(axes: readonly Axis[], count: number, seed: number): Point[] {
   const points = new Map<string, Point>();
   for (let i = 0; points.size < count && i < 100 * count; i++) {
@@ -163,8 +159,6 @@ function draw({ choices, range, setting }: Axis, u: number): string {
   return String(whole ? Math.round(value) : Number(value.toPrecision(4)));
 }
 
-// The runs of a sweep are named after their values. Pure.
-
 /** Long names make long paths. */
 const LONGEST_NAME = 100;
 const SHORT_NAMES: Readonly<Record<string, string>> = {
@@ -176,7 +170,7 @@ const SHORT_NAMES: Readonly<Record<string, string>> = {
   name: "",
 };
 
-/** Every name is a file's name, and no two are alike. */
+/** Every name is a valid file name, and no two are alike. */
 export function namesOf(sweep: string, axes: readonly Axis[], points: readonly Point[]): string[] {
   const plain = points.map((point) => {
     const parts = point.map((value, i) => (SHORT_NAMES[axes[i].name] ?? axes[i].name) + slugOf(value));

@@ -1,5 +1,4 @@
-// Runs a sweep on this machine, one run after the other or several at a time, each a process with its own output
-// file.
+// Runs a sweep on this machine, some runs at a time, each a process with its own output file.
 import { join } from "../../../deps/path.ts";
 import { EXIT } from "../../base/errors.ts";
 import { formatDuration } from "../../base/format.ts";
@@ -11,12 +10,11 @@ export interface LocalRun {
 
 export interface LocalOptions {
   readonly atOnce: number;
-  /** Gets a file of output for each run. */
   readonly folder: string;
   readonly say: (line: string) => void;
 }
 
-/** The first code that is not 0; 75 when it was told to stop. A run that fails does not keep others from theirs. */
+/** Returns the first code that is not 0, or 75 after a stop. A failed run does not stop the others. */
 export async function runLocally(
   runs: readonly LocalRun[],
   { atOnce, folder, say }: LocalOptions,
@@ -28,7 +26,7 @@ export async function runLocally(
     stopping = true;
     for (const child of children) end(child, signal);
   };
-  // Ctrl-C goes to all processes of the terminal by itself; sent a second time it would cut their saves short.
+  // The terminal sends Ctrl-C to all its processes; a second one would cut their saves short.
   const handlers = [["SIGINT", () => stopping = true], ["SIGTERM", stop("SIGTERM")], [
     "SIGUSR1",
     stop("SIGUSR1"),

@@ -1,5 +1,4 @@
-// The runs of a sweep: sweep.json, written once, says what they are; the table shows their status from their own
-// files.
+// sweep.json, written once, names the runs of a sweep; the table reads their status from their own files.
 import { join } from "../../../deps/path.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { UserError } from "../../base/errors.ts";
@@ -9,9 +8,8 @@ import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
 
 interface SweepRun {
   readonly run: string;
-  /** Flags of train. */
   readonly words: readonly string[];
-  /** By the settings' names. */
+  /** The keys are the settings' names. */
   readonly values: Readonly<Record<string, string>>;
 }
 
@@ -19,15 +17,14 @@ export interface Sweep {
   readonly format: 1;
   readonly version: string;
   readonly name: string;
-  /** The command that made it. */
   readonly command: readonly string[];
-  /** Parent of the runs' logs/ and checkpoints/. */
+  /** logs/ and checkpoints/ of the runs are there. */
   readonly saveDir: string;
   readonly metric: string;
   readonly runs: readonly SweepRun[];
 }
 
-export const manifestIn = (folder: string): string => join(folder, "sweep.json");
+const manifestIn = (folder: string): string => join(folder, "sweep.json");
 
 export function writeSweep(folder: string, sweep: Sweep): void {
   try {
@@ -44,7 +41,6 @@ export function writeSweep(folder: string, sweep: Sweep): void {
   }
 }
 
-/** Null where there is none. */
 export function readSweep(folder: string): Sweep | null {
   const path = manifestIn(folder);
   let text: string;
@@ -70,7 +66,7 @@ export function readSweep(folder: string): Sweep | null {
   return sweep;
 }
 
-/** A sweep by its folder or its name below `sweeps`. */
+/** The word is a folder, or a name below `sweeps`. */
 export function findSweep(word: string, sweeps: string): { folder: string; sweep: Sweep } {
   for (const folder of [word, join(sweeps, word)]) {
     const sweep = readSweep(folder);
@@ -93,15 +89,13 @@ export function sweepNames(sweeps: string): string[] {
   }
 }
 
-// How the runs of a sweep stand, from their own files.
-
 export interface SweepRow {
   readonly run: string;
   readonly values: SweepRun["values"];
   readonly state: RunState | "waiting";
   readonly step: number;
   readonly steps: number | null;
-  /** The sweep's metric, of the step with the best validation loss. */
+  /** The step with the best validation loss has it. */
   readonly metric: number | null;
   readonly epoch: number | null;
   readonly folder: string;
@@ -154,9 +148,9 @@ function metricOf({ best, bestMetrics }: RunData, metric: string): number | null
 
 const LARGER_IS_BETTER = /^(val_)?(acc|accuracy|top5|r2|f1|auc|iou|mean_iou|dice|precision|recall)/i;
 
-export const wantsLargest = (metric: string): boolean => LARGER_IS_BETTER.test(metric);
+const wantsLargest = (metric: string): boolean => LARGER_IS_BETTER.test(metric);
 
-/** Those with a number for the metric, best first. */
+/** Leaves out rows without the metric; the best one is first. */
 export function ranked(rows: readonly SweepRow[], metric: string): SweepRow[] {
   const sign = wantsLargest(metric) ? -1 : 1;
   return rows.filter((row) => row.metric !== null && Number.isFinite(row.metric))

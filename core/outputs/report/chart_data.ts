@@ -1,49 +1,47 @@
-// The curves of one run or several, thinned out so that the report opens at once.
+// The curves of runs, thinned out so that the report opens at once.
 import type { Curve } from "../../run/curve.ts";
 import { EVENT_FIELDS, type EventField, type Unit } from "../../run/events.ts";
 import type { RunData } from "../../run/run_data.ts";
 
-export interface ChartLine {
+interface ChartLine {
   readonly label: string;
-  /** The index of the line's colour: one for each run where several are compared. */
+  /** Compared runs have a colour each. */
   readonly hue: number;
   readonly run: number;
   /** Charts do not smooth a line without noise. */
   readonly steady?: boolean;
   readonly x: number;
   readonly y: readonly (number | null)[];
-  /** The extremes of each stretch, where stretches have more than one step. */
+  /** The extremes of stretches that have more than one step. */
   readonly lo?: readonly (number | null)[];
   readonly hi?: readonly (number | null)[];
-  /** The first steps whose value was NaN or infinite, and the number of such steps. */
+  /** The first steps whose value was NaN or infinite, and their number. */
   readonly wrong?: readonly number[];
   readonly wrongs?: number;
 }
 
-export interface Chart {
+interface Chart {
   readonly title: string;
   readonly note?: string;
   readonly unit: Unit;
   /** The axis begins at zero, or is logarithmic at first. */
   readonly zero?: boolean;
   readonly log?: boolean;
-  /** The chart is about machines, not about training. */
   readonly machine?: boolean;
   readonly lines: readonly ChartLine[];
 }
 
-export interface ChartData {
+interface ChartData {
   readonly runs: readonly string[];
-  /** Steps, shared by the lines that have the same ones. */
+  /** Lines with the same steps share them. */
   readonly xs: readonly (readonly number[])[];
   readonly charts: readonly Chart[];
 }
 
-/** All lines share them: at some 20 bytes each, the page stays well below 2 MB. */
+/** All lines share them; at 20 bytes each the page stays well below 2 MB. */
 const MOST_POINTS = 56_000;
 const MOST_A_LINE = 4096;
 const FEWEST_A_LINE = 300;
-/** Ranks and metrics beyond this number have no lines. */
 const MOST_LINES = 16;
 const MOST_CHARTS = 60;
 
@@ -130,10 +128,10 @@ const rounded = (value: number, digits: number): number => Number(value.toPrecis
 
 const { step, times, ranks, system }: Record<string, Record<string, EventField>> = EVENT_FIELDS;
 const CURVES: Readonly<Record<string, EventField>> = { ...times, ...step, ranks_spread: ranks.spread };
-/** Curves with a chart of their own, in the order in which they are shown. */
+/** The charts have this order. */
 const SHOWN = ["lr", "grad_norm", "loss_scale", "skipped_steps", "samples_per_s", "tokens_per_s", "mfu"]
   .concat("ranks_spread", "memory_bytes");
-/** Curves that are in another chart, or in none. */
+/** Other charts show these, or none does. */
 const NOT_SHOWN = ["loss", "val_loss", "epoch_loss", "flops"];
 
 const chartOf = ({ label = "", unit, zero, log }: EventField) => ({
@@ -211,7 +209,6 @@ const metricsOf = ({ metrics }: RunData): string[] => [...metrics].slice(0, MOST
 
 const BY_NAME = /^val_([^/]+)\/(.*)$/;
 
-/** The metrics that evaluations measure for each target or class, with the names of these. */
 function byName({ curves }: RunData): [metric: string, names: string[]][] {
   const found = new Map<string, string[]>();
   for (const curve of curves.keys()) {
@@ -221,7 +218,7 @@ function byName({ curves }: RunData): [metric: string, names: string[]][] {
   return [...found];
 }
 
-/** Fields of another version. */
+/** Another version may have written more fields. */
 function othersOf(data: RunData): string[] {
   const metrics = metricsOf(data);
   return [...data.curves.keys()].filter((name) =>

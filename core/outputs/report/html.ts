@@ -1,4 +1,4 @@
-// HTML in which every value is text unless it is marked as HTML, and bars of shares drawn as SVG.
+// HTML that escapes every value, and bars of shares as SVG.
 
 export class Html {
   constructor(readonly text: string) {}
@@ -6,7 +6,7 @@ export class Html {
 
 type Part = string | number | Html | readonly Part[] | null | false | undefined;
 
-/** A template that escapes its values, unless they are HTML, and joins lists. */
+/** Values are escaped, unless they are HTML; lists are joined. */
 export function markup(strings: TemplateStringsArray, ...values: Part[]): Html {
   return new Html(strings.reduce((out, string, i) => out + textOf(values[i - 1]) + string));
 }
@@ -26,8 +26,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Escapes text for elements and quoted attributes. It replaces control characters, characters that turn the
- * direction of the text round, and halves of surrogate pairs.
+ * Replaces control characters, characters that reverse the direction of text, and halves of surrogate pairs.
  */
 export const escaped = (text: string): string =>
   text.toWellFormed()
@@ -35,7 +34,7 @@ export const escaped = (text: string): string =>
     .replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "\ufffd")
     .replace(/[&<>"']/g, (character) => ENTITIES[character]);
 
-/** JSON for a script element: nothing in it ends the element or opens a comment. */
+/** Nothing in it ends the script element or opens a comment. */
 export const jsonText = (value: unknown): string =>
   JSON.stringify(value).replace(
     /[<>&\u2028\u2029]/g,
@@ -45,11 +44,11 @@ export const jsonText = (value: unknown): string =>
 export interface BarShare {
   readonly name: string;
   readonly value: number;
-  /** The index of the colour; 8 is the faint one. */
+  /** 8 is the faint colour. */
   readonly hue: number;
 }
 
-/** Draws shares side by side as SVG, which needs no script; `whole` fills the bar. */
+/** `whole` fills the bar. */
 export function shareBar(shares: readonly BarShare[], whole: number): Html {
   let at = 0;
   const parts = shares.map(({ name, value, hue }) => {

@@ -1,5 +1,5 @@
-// The report of one run or several as one HTML file that loads nothing: its style, data and script are inside it, and
-// its content policy forbids the rest. Several runs are compared in a table.
+// The report as one HTML file that loads nothing: style, data and script are inside, and its content policy
+// forbids the rest.
 import { VERSION } from "../../base/version.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { type RunStatus, runStatusOf } from "../../run/status.ts";
@@ -105,7 +105,7 @@ ${choice.length > 0 ? markup`<div class="controls runs">${choice}</div>` : null}
 const embeddedFile = (name: string): string =>
   Deno.readTextFileSync(new URL(`./page/${name}`, import.meta.url)).trim();
 
-/** The name by which a content policy allows a script or a style. */
+/** The content policy allows a script or a style by its hash. */
 async function hashOf(text: string): Promise<string> {
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
   return `sha256-${digest.toBase64()}`;

@@ -1,5 +1,4 @@
-// The sections of a report: headline numbers, where the time went, settings and environment, warnings, and the last
-// samples.
+// The sections of a report, such as time, settings, warnings and samples.
 import {
   formatBytes,
   formatCount,
@@ -28,14 +27,14 @@ export const STATE_CLASS: Readonly<Record<RunStatus["state"], string>> = {
   failed: "bad",
 };
 
-/** The median: points of the warm-up do not count. */
+/** The median ignores the warm-up. */
 export function typical(curve: Curve | undefined): number | null {
   if (!curve || curve.length === 0) return null;
   const means = Array.from({ length: curve.length }, (_, i) => curve.mean(i)).filter(Number.isFinite);
   return means.length === 0 ? null : means.toSorted((a, b) => a - b)[Math.floor(means.length / 2)];
 }
 
-/** The time of all attempts, without the time between them. */
+/** The time between attempts does not count. */
 export function elapsedSecondsOf({ lineage, begunAt, lastAt }: RunData): number | null {
   const attempts = lineage?.attempts ?? [];
   if (attempts.length > 0) return attempts.reduce((sum, attempt) => sum + wallOf(attempt), 0);
@@ -121,17 +120,16 @@ export function heading(data: RunData, status: RunStatus, theme: Html): Html {
   `;
 }
 
-/** "2026-05-01 12:30 UTC". */
 export function dateOf(seconds: number): string {
   const date = new Date(1000 * seconds);
   return Number.isNaN(date.getTime()) ? "?" : `${date.toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
-/** Beyond this number only the slowest ranks are shown. */
+/** Above this number only the slowest ranks are shown. */
 const MOST_RANKS = 64;
 const MOST_ATTEMPTS = 200;
 
-/** The time of rank 0 from the set-up of the run to its end. */
+/** Rank 0's time counts, from set-up to end. */
 export function timeOfRun({ time, timeOfSteps, timesSteps }: RunData): Html | null {
   const shares = percentages(time).map(([name, percent], i) => ({
     name: TIME_PART_LABELS[name],
@@ -212,7 +210,6 @@ ${shareLegend(parts.map(([name, hue]) => ({ name, hue })))}
   }</tbody></table></div></section>`;
 }
 
-/** A column head that sorts the table. */
 export const headCell = (name: string, number = false): Html =>
   markup`<th${number ? new Html(' class="number"') : null}><button type="button">${name}</button></th>`;
 
@@ -260,7 +257,6 @@ function attemptRow(attempt: Attempt, next: Attempt | undefined, longest: number
   }</td><td class="number">${formatDuration(wall)}</td><td>${endOfAttempt(attempt)}</td></tr>`;
 }
 
-/** Settings as pairs of path and value. */
 export function flat(config: unknown, path = ""): [string, string][] {
   if (typeof config !== "object" || config === null || Array.isArray(config)) return [[path, textOf(config)]];
   return Object.entries(config).flatMap(([name, value]) =>
@@ -299,7 +295,7 @@ export function configurationSection({ config, origins }: RunData): Html | null 
         </table>
       </div>
     `;
-  // Logs of older versions have no origins; then the report folds all settings.
+  // Logs of older versions have no origins, so the report folds all settings.
   return markup`
     <section id="configuration">
       <h2>Configuration</h2>${own.length > 0 ? table(own) : null}
@@ -357,7 +353,7 @@ function libtorchFolder(config: RunData["config"]): string {
     : "";
 }
 
-/** The word quoted for a shell. */
+/** Quotes a word for a shell. */
 const quoted = (word: string): string =>
   /^[\w./:=,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
@@ -394,10 +390,7 @@ interface Sample {
   readonly png: Uint8Array;
 }
 
-/**
- * The last samples with the model's predictions that the W&B run holds; null where there are none that can
- * be read.
- */
+/** Shows the W&B run's last samples; null where none can be read. */
 export function samplesSection(folder: string): Html | null {
   const set = lastSet(folder);
   if (set === null || set.samples.length === 0) return null;
@@ -424,14 +417,14 @@ function lastSet(folder: string): { step: number; samples: Sample[] } | null {
     }
     return found && { step: found.step, samples: read(found, media) };
   } catch {
-    return null; // never recorded, uploaded and removed, or in the midst of being written
+    return null; // never recorded, uploaded and removed, or incomplete
   }
 }
 
 const stepOf = ({ items, step }: { items: readonly Item[]; step?: number }): number =>
   Number(items.find(({ key }) => key.join(".") === "_step")?.json ?? step ?? 0);
 
-/** A folder that was moved lies beside the run. */
+/** In a moved run the folder lies beside it. */
 function fileOf(folder: string): string {
   const { path } = JSON.parse(Deno.readTextFileSync(join(folder, "wandb.json"))) as { path: string };
   const beside = join(dirname(folder), "wandb", basename(dirname(path)), basename(path));

@@ -1,5 +1,4 @@
-// The .wandb file: its frames (LevelDB's log with CRC-32), and writing it record by record, so that a kill leaves all
-// but the last record whole.
+// The .wandb file: LevelDB's log with CRC-32, written so that a kill loses at most the last record.
 import { crc32 } from "node:zlib";
 import { dirname } from "../../../deps/path.ts";
 import { encodeRecord, type WandbRecord } from "./records.ts";
@@ -13,7 +12,7 @@ const BLOCK = 32768;
 const CHUNK_HEAD = 7;
 const FULL = 1, FIRST = 2, MIDDLE = 3, LAST = 4;
 
-/** Encodes a record for this offset of the file. The next call reuses the bytes. */
+/** The next call reuses the bytes. */
 export function encodeFrame(record: Uint8Array, offset: number): Uint8Array<ArrayBuffer> {
   const length = framedLength(record.length, offset);
   if (length > room.length) room = new Uint8Array(2 * length);
@@ -36,10 +35,7 @@ export function encodeFrame(record: Uint8Array, offset: number): Uint8Array<Arra
 
 let room = new Uint8Array(1024);
 
-/**
- * Writes little-endian numbers without a DataView, which would be allocated for each record. Returns the end
- * of the piece.
- */
+/** A DataView would be allocated for each record. Returns the end of the piece. */
 function putHead(at: number, sum: number, length: number): number {
   room[at] = sum;
   room[at + 1] = sum >>> 8;
@@ -60,19 +56,18 @@ function framedLength(length: number, offset: number): number {
 
 export interface WandbFrame {
   readonly record: Uint8Array;
-  /** Offsets of this record and of the next one. */
   readonly start: number;
   readonly end: number;
 }
 
 export interface FrameEnd {
-  /** The end of the last whole record: a writer may keep the file up to here. */
+  /** A writer may keep the file up to here, the end of the last whole record. */
   readonly end: number;
-  /** Set where bytes remain: a record that is cut (it may still be written), or damage. */
+  /** Bytes remain: a cut record, which may still be written, or damage. */
   readonly damage: { readonly kind: "cut" | "damaged"; readonly at: number; readonly why: string } | null;
 }
 
-/** Reads up to `into.length` bytes at an offset; fewer only at the end of the file. */
+/** Returns fewer bytes only at the end of the file. */
 export type ReadAt = (into: Uint8Array, at: number) => number;
 
 export function readAtOf(file: Deno.FsFile): ReadAt {
@@ -89,16 +84,13 @@ export function readAtOf(file: Deno.FsFile): ReadAt {
 }
 
 export interface ReadOptions {
-  /** The end of a record that was read before. */
+  /** A record that was read before ends here. */
   readonly from?: number;
-  /**
-   * Called with each damage; reading continues at the next block that starts a record. Without it reading
-   * ends there.
-   */
+  /** With it, reading continues after damage at the next block that starts a record. */
   readonly resync?: (damage: NonNullable<FrameEnd["damage"]>) => void;
 }
 
-/** Reads every whole record up to the end of the file or the first damage, with one block in memory. */
+/** Stops at the first damage. One block is in memory. */
 export function* readFrames(
   read: ReadAt,
   { from, resync }: ReadOptions = {},
@@ -107,7 +99,7 @@ export function* readFrames(
   const view = new DataView(block.buffer);
   let loaded = -1, size = 0; // which block is in memory, and how much of it there is
   let at = from ?? HEADER.length;
-  let end = at; // of the last whole record
+  let end = at; // the end of the last whole record
   let start = at; // of the record under way
   let pieces: Uint8Array[] | null = null;
 
@@ -174,7 +166,7 @@ type Found =
   | { is: "damaged"; why: string }
   | { is: "chunk"; type: number; length: number };
 
-/** Reads the piece at an offset of a block that has `size` bytes. */
+/** The block has `size` bytes. */
 function chunkAt(block: Uint8Array, view: DataView, at: number, size: number): Found {
   if (at >= size) return { is: "end", cut: false };
   if (BLOCK - at < CHUNK_HEAD) {
@@ -186,7 +178,7 @@ function chunkAt(block: Uint8Array, view: DataView, at: number, size: number): F
   if (size - at < CHUNK_HEAD) return { is: "end", cut: true };
   const sum = view.getUint32(at, true), length = view.getUint16(at + 4, true), type = block[at + 6];
   if (sum === 0 && length === 0 && type === 0) {
-    // Zeros after the last record are space that was reserved, or come from a crash of the machine.
+    // Zeros after the last record are reserved space, or come from a crash of the machine.
     if (block.subarray(at, size).some((byte) => byte !== 0)) {
       return { is: "damaged", why: "zeros lie where a record is" };
     }
@@ -213,9 +205,11 @@ function joined(pieces: readonly Uint8Array[]): Uint8Array {
 }
 
 export interface WandbFile {
-  /** Throws where the disk refuses; the file ends with the last whole record as soon as the disk lets it. */
+  /**
+   * Throws where the disk refuses; the file ends with the last whole record as soon as the disk allows it.
+   */
   append(record: WandbRecord): void;
-  /** Whether somebody has removed the file. */
+  /** Somebody has removed the file. */
   readonly gone: boolean;
   close(): void;
 }
@@ -236,7 +230,7 @@ export function continueWandbFile(path: string, end: number, count: number): Wan
 }
 
 function writer(file: Deno.FsFile, offset: number, count: number): WandbFile {
-  let torn = false; // there may be a part of a record behind `offset`
+  let torn = false; // a part of a record may follow `offset`
   return {
     append(record) {
       if (torn) mend();

@@ -1,4 +1,4 @@
-// The files that go with a W&B run: pictures, links to its own files, and facts about the machine.
+// The files of a W&B run: pictures, links to its own files, and facts about the machine.
 import { createHash } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { dirname, join, resolve } from "../../../deps/path.ts";
@@ -6,7 +6,7 @@ import { jsonOf } from "./records.ts";
 import type { PicturesNote } from "../../run/events.ts";
 import type { WandbSetup } from "./types.ts";
 
-/** Returns the names of the written files and the JSON value for a row. */
+/** Returns file names and the JSON value for a row. */
 export function writePictures(
   folder: string,
   { name, step, pictures }: PicturesNote,
@@ -31,10 +31,7 @@ export function writePictures(
   return { files, json };
 }
 
-/**
- * Links a file, which takes no space; a file that is replaced needs a new link. Returns null where there is
- * no such file.
- */
+/** A link takes no space; a replaced file needs a new one. Returns null where there is no such file. */
 export function link(folder: string, { name, source }: WandbSetup["files"][number]): string | null {
   const path = join(folder, name);
   try {
@@ -54,10 +51,7 @@ export function link(folder: string, { name, source }: WandbSetup["files"][numbe
 
 export const METADATA = "wandb-metadata.json";
 
-/**
- * Writes a file, because the record for these facts had another meaning for programs of 2024, which stop
- * there.
- */
+/** A file replaces the record for these facts, at which programs of 2024 stop. */
 export function writeMetadata(folder: string, environment: WandbSetup["environment"]): void {
   write(join(folder, METADATA), new TextEncoder().encode(JSON.stringify(environment, null, 2)));
 }

@@ -2,15 +2,15 @@
 
 const VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5;
 
-/** A buffer that grows; `reset` keeps its memory for the next message. */
+/** `reset` keeps the memory for the next message. */
 export interface ProtoWriter {
-  /** An integer, a flag or an enum. The format leaves out zeros. */
+  /** The format leaves out zeros. */
   int(field: number, value: number | boolean): void;
   /** An empty text is left out. */
   text(field: number, value: string | undefined): void;
-  /** A nested message, whose fields `body` writes; it is written even if it is empty. */
+  /** `body` writes the fields; an empty message is written too. */
   message(field: number, body: () => void): void;
-  /** A view of the written bytes, valid until the next `reset`. */
+  /** The view is valid until the next `reset`. */
   bytes(): Uint8Array<ArrayBuffer>;
   reset(): void;
 }
@@ -29,7 +29,7 @@ export function protoWriter(): ProtoWriter {
     larger.set(buffer.subarray(0, at));
     buffer = larger;
   };
-  /** Takes integers up to 2^53; a negative one takes ten bytes, as the two's complement of 64 bits. */
+  /** Takes integers up to 2^53; a negative one takes ten bytes, as 64-bit two's complement. */
   const varint = (value: number) => {
     room(10);
     if (value < 0) return negative(value);
@@ -44,7 +44,7 @@ export function protoWriter(): ProtoWriter {
     for (; rest > 127n; rest >>= 7n) buffer[at++] = Number(rest & 127n) | 128;
     buffer[at++] = Number(rest);
   };
-  /** Writes the length of everything since `from` in front of it, where one byte is reserved. */
+  /** One byte is reserved for the length of everything since `from`. */
   const setLength = (from: number) => {
     const length = at - from;
     if (length < 128) {
@@ -60,8 +60,7 @@ export function protoWriter(): ProtoWriter {
     at = end;
   };
   /**
-   * Most texts are short ASCII, for which this loop is several times faster than an encoder. Returns false
-   * for others.
+   * Most texts are short ASCII: this loop is several times faster than an encoder. Returns false for others.
    */
   const ascii = (value: string): boolean => {
     if (value.length > SHORT) return false;
@@ -102,7 +101,7 @@ export function protoWriter(): ProtoWriter {
 
 export class ProtoError extends Error {}
 
-/** Integers are numbers (signed, of 64 bits); everything with a length is bytes. */
+/** Integers are signed 64-bit numbers; everything with a length is bytes. */
 export type ProtoFields = ReadonlyMap<number, readonly (number | Uint8Array)[]>;
 
 export function readProto(bytes: Uint8Array): ProtoFields {
@@ -152,7 +151,7 @@ export function readProto(bytes: Uint8Array): ProtoFields {
   return fields;
 }
 
-// A field that is missing has the default value of the format.
+// A missing field has the format's default value.
 
 export function textField(fields: ProtoFields, field: number): string {
   const value = fields.get(field)?.at(-1);

@@ -1,4 +1,3 @@
-// Encodes and decodes the typed records of a .wandb file.
 import {
   messageField,
   messageFields,
@@ -14,7 +13,7 @@ import type { Item, WandbRecord } from "./types.ts";
 
 export type * from "./types.ts";
 
-/** Field numbers of Record. */
+/** These number the fields of Record. */
 const FIELD = {
   num: 1,
   history: 2,
@@ -33,7 +32,7 @@ const FIELD = {
 } as const;
 const NOT_KINDS = [FIELD.num, 16, 19, 200];
 
-/** JSON as W&B writes it: NaN and infinities are bare words. */
+/** W&B writes NaN and infinities as bare words. */
 export function jsonOf(value: unknown): string {
   if (typeof value === "number" || typeof value === "bigint") return String(value);
   if (value === null || value === undefined || typeof value === "function") return "null";
@@ -52,9 +51,7 @@ export function recordItems(values: Readonly<Record<string, unknown>>): Item[] {
   return items;
 }
 
-// Each kind of record is one table of its fields, which both writes and reads it.
-
-/** How a value is written into a field of a message, and read from it. */
+/** A codec both writes and reads a field. */
 interface FieldCodec {
   // deno-lint-ignore no-explicit-any
   write(to: ProtoWriter, field: number, value: any): void;
@@ -78,7 +75,7 @@ const flag: FieldCodec = {
   write: (to, field, value = false) => to.int(field, value),
   read: (body, field) => numberField(body, field) !== 0,
 };
-/** Seconds and nanoseconds; `missing` is read where there are none. */
+/** Seconds and nanoseconds; `missing` replaces absent ones. */
 const time = (missing?: number): FieldCodec => ({
   write(to, field, t) {
     if (t === undefined) return;
@@ -115,7 +112,7 @@ const items: FieldCodec = {
       return { key: nested.length > 0 ? nested : [textField(item, 1)], json: readValue(item) };
     }),
 };
-/** One field of a nested message, which is left out with an undefined value if `optional` is set. */
+/** `optional` leaves out the nested message with an undefined value. */
 const inside = (inner: number, codec: FieldCodec, optional = false): FieldCodec => ({
   write(to, field, value) {
     if (!optional || value !== undefined) to.message(field, () => codec.write(to, inner, value));
@@ -151,7 +148,7 @@ const textMap: FieldCodec = {
 };
 const readOnly = (codec: FieldCodec): FieldCodec => ({ ...codec, write() {} });
 
-/** The names, numbers and codecs of a message's fields, in the order in which they are written. */
+/** The fields are written in this order. */
 type Fields = Readonly<Record<string, readonly [field: number, codec: FieldCodec]>>;
 
 const GIT: Fields = { remote: [1, text], commit: [2, text] };
@@ -180,7 +177,7 @@ const RECORDS: Readonly<Record<Known, Fields>> = {
     branch: [23, message({ run: [1, text], value: [2, int], metric: [3, text] })],
     resume: [24, flag],
   },
-  // All programs look for the step in `_step`, so the field for it is not written.
+  // All programs look for the step in `_step`, so its field is not written.
   history: { items: [1, items], step: [2, readOnly(inside(1, int))] },
   summary: CHANGE,
   config: CHANGE,
@@ -233,7 +230,7 @@ const readFields = (body: ProtoFields, fields: Fields): Record<string, unknown> 
 
 const out = protoWriter();
 
-/** Encodes the record that is the `num`-th of its file, from 1. The next call reuses the bytes. */
+/** `num` counts the records of the file from 1. The next call reuses the bytes. */
 export function encodeRecord(record: WandbRecord, num: number): Uint8Array {
   out.reset();
   out.int(FIELD.num, num);

@@ -1,5 +1,4 @@
-// Continues a run's .wandb files on resume: what the server has, and the file rewritten without the steps that are
-// done again.
+// Continues a run's .wandb files on resume: finds what the server has, and drops the steps that are repeated.
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { readEvents } from "../../run/event_log.ts";
 import { encodeFrame, HEADER, readAtOf, readFrames } from "./file.ts";
@@ -9,18 +8,18 @@ import { endsEpoch, type HistoryRow, type HistoryRows, type RowValues } from "./
 import type { ResumedRun, WandbSetup } from "./types.ts";
 
 export interface KeptRecords {
-  /** The step and time of the last row, in this file or in earlier ones. */
+  /** The last row, here or in earlier files, has these. */
   readonly step: number;
   readonly runtime: number;
-  /** The last row where its evaluation is missing; the file does not have it yet. */
+  /** The last row waits for its evaluation and is not in the file. */
   readonly held: HistoryRow | null;
-  /** The end of the file and the number of its records; null where there is no file to continue. */
+  /** The end of the file and its number of records; null without a file to continue. */
   readonly file: { readonly end: number; readonly count: number } | null;
 }
 
 type Head = (before: WandbRecord & { kind: "run" } | null) => WandbRecord[];
 
-/** Reads files that were uploaded, whose rows stay there. */
+/** Rows of uploaded files stay at the server. */
 export function readUploaded(
   setup: WandbSetup,
   seen: (row: HistoryRow) => void,
@@ -39,8 +38,8 @@ export function readUploaded(
 }
 
 /**
- * Rewrites the file: it begins with `head` and loses its end, its summaries, and the rows of steps that are
- * repeated. A kill leaves either the old file or the new one.
+ * The new file begins with `head`, without end, summaries and repeated rows. A kill leaves the old file or
+ * the new one.
  */
 export function rewrite(
   { path, pace, after }: WandbSetup,
@@ -88,10 +87,9 @@ export function rewrite(
 const isRewritten = (record: WandbRecord) =>
   record.kind === "files" && record.files.every(({ path }) => path === METADATA);
 
-/** Everything else is written again. */
 const KEPT = new Set(["history", "files", "stats", "output", "alert", "other"]);
 
-/** Adds rows that a kill has taken from the file, from the run's events. */
+/** A kill took these rows from the file, so they come from the run's events. */
 export function fillIn(rows: HistoryRows, { step, epoch }: ResumedRun, events: string): void {
   const after = rows.last;
   if (after >= step) return;
@@ -104,7 +102,7 @@ export function fillIn(rows: HistoryRows, { step, epoch }: ResumedRun, events: s
   for (const event of found) {
     if (event.kind !== "step" && event.kind !== "eval" && event.kind !== "epoch") continue;
     if (event.step <= after || event.step > step) continue;
-    if (event.kind !== "step" && event.epoch > epoch) continue; // is done again
+    if (event.kind !== "step" && event.epoch > epoch) continue; // it is repeated
     rows.event(event);
   }
 }
@@ -114,7 +112,7 @@ function* framesIn(path: string) {
   yield* readFrames(readAtOf(file));
 }
 
-/** The whole records of a file, in order, up to the first damage. */
+/** Stops at the first damage. */
 export function* recordsIn(path: string): Generator<WandbRecord, undefined> {
   for (const { record } of framesIn(path)) yield decodeRecord(record);
 }

@@ -1,4 +1,4 @@
-// A run's events as W&B's data: rows of history in rising order, the summary, and system metrics.
+// Turns a run's events into W&B's rows of history, summary and system metrics.
 import {
   type EpochEvent,
   type EvalEvent,
@@ -14,7 +14,7 @@ import type { EpochPosition } from "../../run/output.ts";
 import type { Item } from "./records.ts";
 import { TIME_PARTS } from "../../run/account.ts";
 
-/** Values by name, as JSON text. */
+/** The values are JSON text. */
 export type RowValues = Map<string, string>;
 
 export interface HistoryRow {
@@ -23,33 +23,31 @@ export interface HistoryRow {
 }
 
 export interface HistoryRows {
-  /** Takes steps, evaluations, ends of epochs and times; ignores other events. */
+  /** Other events than steps, evaluations, epochs and times are ignored. */
   event(event: Event): void;
-  /** Adds values to the row of a step, or to the next row where the step has none. */
+  /** Without a row of that step the next row takes the values. */
   add(step: number, t: number, values: RowValues): void;
   flush(): void;
   readonly last: number;
-  /** The seconds that the run has taken. */
   runtime(t: number): number;
-  /** Counts time from the start of this attempt. */
+  /** The time counts from the start of this attempt. */
   restart(): void;
 }
 
-export interface RowsOptions {
-  /** Takes a complete row. */
+interface RowsOptions {
   put(row: HistoryRow): void;
   readonly pace: EpochPosition;
-  /** Rows up to this step are at the server, so they are not written. */
+  /** The server has rows up to this step. */
   readonly after: number;
   readonly last: number;
-  /** A row whose evaluation is to come. */
+  /** This row waits for its evaluation. */
   readonly held: HistoryRow | null;
-  /** The seconds of earlier attempts, and the start of this one. */
+  /** Earlier attempts took these seconds. */
   readonly runtime: number;
   readonly began: number;
 }
 
-/** Fields that are `slow` are in a row this often. */
+/** Rows have `slow` fields this often. */
 const SLOW_S = 1;
 const STEP_FIELDS = Object.entries<EventField>(EVENT_FIELDS.step).map(([field, { wandb, slow = false }]) => ({
   field: field as keyof typeof EVENT_FIELDS.step,
@@ -59,12 +57,12 @@ const STEP_FIELDS = Object.entries<EventField>(EVENT_FIELDS.step).map(([field, {
 
 export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptions): HistoryRows {
   let { held, runtime, last } = given;
-  let carried: RowValues = new Map(); // for the next row: theirs is written
-  let ahead: { step: number; t: number; values: RowValues }[] = []; // they came before the rows of earlier steps
+  let carried: RowValues = new Map(); // for the next row
+  let ahead: { step: number; t: number; values: RowValues }[] = []; // they preceded the rows of earlier steps
   let slowAt = -Infinity;
-  let before = began; // when the last event was
+  let before = began;
 
-  /** Adds up differences, so that a clock that is set back takes nothing away. */
+  /** Differences are added up, so that a clock that is set back takes nothing away. */
   const pass = (t: number) => {
     if (t > before) runtime += t - before;
     before = t;
@@ -88,7 +86,7 @@ export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptio
     ahead = ahead.filter((one) => one.step > step);
     return held.values;
   };
-  /** The row for values of a step; null where the server has it. */
+  /** Returns null where the server has the row. */
   const rowFor = (step: number, t: number): RowValues | null => {
     if (step <= after) return null;
     pass(t);
@@ -99,7 +97,7 @@ export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptio
   };
   return {
     event(event) {
-      if (event.kind === "times") { // of many steps: whichever row comes next tells it
+      if (event.kind === "times") { // the next row takes the times of many steps
         return putTimes(held?.values ?? carried, event);
       }
       if (event.kind !== "step" && event.kind !== "eval" && event.kind !== "epoch") return;
@@ -110,7 +108,7 @@ export function openHistoryRows({ put, pace, after, began, ...given }: RowsOptio
           const slow = event.t - slowAt >= SLOW_S || event.t < slowAt;
           if (slow) slowAt = event.t;
           putStep(row, event, slow);
-          // The evaluation after the last step of an epoch belongs into the row of that step.
+          // The evaluation after an epoch's last step belongs into that step's row.
           return endsEpoch(event.step, pace) ? undefined : done(event.step);
         }
         case "eval":
@@ -159,9 +157,9 @@ function putStep(row: RowValues, event: StepEvent, slow: boolean): void {
   }
 }
 
-/** Parts of time become milliseconds a step. */
+/** The unit is milliseconds a step. */
 function putTimes(row: RowValues, event: TimesEvent): void {
-  if (!(event.steps > 0)) return; // before the first step, or after the last
+  if (!(event.steps > 0)) return;
   for (const [field, { unit, wandb }] of Object.entries<EventField>(EVENT_FIELDS.times)) {
     const value = event[field as keyof typeof EVENT_FIELDS.times];
     if (typeof value !== "number") continue;
@@ -187,7 +185,7 @@ function putEpoch(row: RowValues, event: EpochEvent): void {
 /** Nine digits hold every bit of a 32-bit float in half the bytes of a double. */
 const DIGITS = 9;
 
-/** NaN and infinities are bare words, as W&B writes them. */
+/** W&B writes NaN and infinities as bare words. */
 function shortNumber(x: number): string {
   const text = String(x);
   if (text.length <= DIGITS + 1 || Number.isInteger(x)) return text;
@@ -198,10 +196,10 @@ function shortNumber(x: number): string {
 const shortSeconds = (seconds: number): string => String(Math.round(seconds * 1000) / 1000);
 
 export interface WandbSummary {
-  /** Takes each row in order, also the rows of earlier attempts. */
+  /** Takes the rows in order, those of earlier attempts too. */
   seen(row: HistoryRow): void;
   set(name: string, json: string): void;
-  /** The values that changed since the last call; all of them if `all` is set. */
+  /** Returns the values that changed since the last call, or all. */
   changed(all?: boolean): Item[];
 }
 
@@ -237,7 +235,7 @@ export function openWandbSummary(): WandbSummary {
 
 const NOT_MEASURED = ["t", "step", "rank"];
 
-/** GPUs have the number of their rank; other values of ranks beyond 0 have the rank before their name. */
+/** GPUs have their rank's number; other values of ranks beyond 0 have the rank before their name. */
 export function systemItems(event: SystemEvent): Item[] {
   const { rank = 0 } = event;
   const prefix = rank > 0 ? `rank.${rank}.` : "";

@@ -1,5 +1,4 @@
-// Chooses the W&B run and the place of its file, and gathers the machine, program, commit and SLURM job that it
-// records. It runs on the training thread before the writing thread starts.
+// Chooses the W&B run and its file, and gathers the facts that it records, on the training thread.
 import { dirname, join, relative, resolve } from "../../../deps/path.ts";
 import { holdFolder, pathExists } from "../../base/files.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -17,10 +16,10 @@ export interface WandbOptions extends Omit<RunFacts, "parent"> {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-export const wantsWandb = ({ wandb }: Pick<Config, "wandb">): boolean =>
+const wantsWandb = ({ wandb }: Pick<Config, "wandb">): boolean =>
   wandb.enabled && !wandb.disabled && wandb.mode !== "disabled";
 
-/** The end of a run waits this long for a W&B server; sync-wandb uploads the rest. */
+/** After this wait at the end of a run, sync-wandb has to upload the rest. */
 const UPLOAD_PATIENCE_MS = 30_000;
 
 export function wandbOutput({ parent, ...run }: RunFacts): Output | null {
@@ -52,21 +51,19 @@ export function wandbOutput({ parent, ...run }: RunFacts): Output | null {
   };
 }
 
-/** True for events that follow a step. */
 const isUnderWay = (event: Emitted): boolean =>
   event.kind === "times" ? event.steps > 0 : ["eval", "epoch", "save"].includes(event.kind);
 
-/** The path relative to the current folder where it lies below. */
 function fromHere(path: string): string {
   const short = relative(Deno.cwd(), path);
   return short.startsWith("..") ? path : short;
 }
 
-/** A run from another run's checkpoint gets an id of its own, even if that id was given by hand. */
+/** A run from another run's checkpoint gets its own id, even if that id was given by hand. */
 const ownConfig = (config: Config, parent: RunFacts["parent"]): Config =>
   parent?.wandb?.id === config.wandb.id ? { ...config, wandb: { ...config.wandb, id: "" } } : config;
 
-/** This file holds the id of a run that ends before its first save. */
+/** It holds the id of a run that ends before its first save. */
 const idFile = (logs: string) => join(logs, "wandb.json");
 
 function notedId(logs: string): string | null {
@@ -84,7 +81,7 @@ function noteId(logs: string, { run: { id }, path }: WandbSetup): void {
   } catch { /* it is in the first checkpoint */ }
 }
 
-/** Null where the settings want no W&B run. */
+/** Returns null where the settings want no W&B run. */
 export function wandbSetup(of: WandbOptions): WandbSetup | null {
   const { wandb } = of.config;
   if (!wantsWandb(of.config)) return null;
@@ -94,10 +91,10 @@ export function wandbSetup(of: WandbOptions): WandbSetup | null {
   const before = foldersOf(parent, id);
   const uploaded = before.filter(isUploaded);
   const last = before.at(-1);
-  // An id that is given by hand may belong to a finished run, which stays whole.
+  // An id given by hand may belong to a finished run, which stays whole.
   const goesOn = last !== undefined && !isUploaded(last) && !(of.resumed === null && isFinished(last, id));
   const folder = goesOn ? last : join(parent, `offline-run-${stamp(of.began)}-${id}`);
-  // A folder that is gone was uploaded, so the server has its rows.
+  // A missing folder was uploaded, so the server has its rows.
   const removed = before.length === 0 && of.resumed !== null && of.id === id;
   hold(folder, id);
   return {
@@ -128,7 +125,7 @@ export function wandbSetup(of: WandbOptions): WandbSetup | null {
 
 const fileIn = (folder: string, id: string) => join(folder, `run-${id}.wandb`);
 
-/** The marker of W&B's own program. */
+/** W&B's own program writes this marker. */
 const isUploaded = (folder: string): boolean => {
   const id = folder.slice(folder.lastIndexOf("offline-run-")).replace(/^offline-run-\d{8}_\d{6}-/, "");
   return pathExists(`${fileIn(folder, id)}.synced`);
@@ -142,7 +139,7 @@ function isFinished(folder: string, id: string): boolean {
   return code === 0;
 }
 
-/** The folders with a file of this run, the oldest first: their names begin with the time. */
+/** The oldest is first, because names begin with the time. */
 function foldersOf(parent: string, id: string): string[] {
   try {
     return [...Deno.readDirSync(parent)]
@@ -155,12 +152,12 @@ function foldersOf(parent: string, id: string): string[] {
   }
 }
 
-/** Locks the folder until the process ends, because two writers would destroy the file. */
+/** The lock lasts until the process ends: two writers would destroy the file. */
 function hold(folder: string, id: string): void {
   try {
     Deno.mkdirSync(folder, { recursive: true });
   } catch {
-    return; // whoever writes there says what is wrong with it
+    return; // the writer there reports what is wrong with it
   }
   if (holdFolder(folder)) return;
   throw new UserError(
@@ -190,7 +187,7 @@ function filesOf({ config, checkpoints, logs }: WandbOptions): WandbSetup["files
   });
 }
 
-/** Local time, as W&B writes it: 20260131_235959. */
+/** W&B writes local time: 20260131_235959. */
 function stamp(t: number): string {
   const d = new Date(t * 1000);
   const two = (n: number) => String(n).padStart(2, "0");
@@ -201,15 +198,15 @@ function stamp(t: number): string {
 const LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 /**
- * Eight letters and digits, as W&B makes them. They do not depend on the seed: two runs with one seed are
- * two runs.
+ * W&B ids have eight letters and digits. They do not depend on the seed: two runs with one seed are two
+ * runs.
  */
 export function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(8));
   return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("");
 }
 
-/** The facts of wandb-metadata.json, by W&B's names. */
+/** The names are W&B's. */
 function environmentOf({ argv, began, gpus, env }: WandbOptions): WandbSetup["environment"] {
   const git = gitFacts(".");
   const { cores, threads } = processors();
@@ -232,7 +229,7 @@ function environmentOf({ argv, began, gpus, env }: WandbOptions): WandbSetup["en
   };
 }
 
-/** Hides values of arguments whose names look like keys or passwords. */
+/** Hides the values of arguments whose names look like keys or passwords. */
 function withoutSecrets(argv: readonly string[]): string[] {
   return argv.map((word) => word.replace(/^(.*(?:key|token|password|secret)[\w.-]*=).+/i, "$1***"));
 }
@@ -260,13 +257,13 @@ function processors(): { cores?: number; threads: number } {
   }
 }
 
-export interface GitFacts {
+interface GitFacts {
   readonly commit?: string;
   readonly remote?: string;
   readonly root: string;
 }
 
-/** The commit and remote of a folder, read from .git without a process; null where there are none. */
+/** Reads .git without a process. */
 export function gitFacts(folder: string): GitFacts | null {
   const root = rootOf(resolve(folder));
   if (root === null) return null;
@@ -290,7 +287,7 @@ function gitFolder(root: string): string {
   return named ? resolve(root, named.trim()) : path;
 }
 
-/** Worktrees share the folder that holds the branches. */
+/** Worktrees share the folder of branches. */
 function commonFolder(git: string): string {
   const common = text(join(git, "commondir"))?.trim();
   return common ? resolve(git, common) : git;
@@ -310,7 +307,7 @@ function commitOf(git: string): string | undefined {
   return HASH.test(packed) ? packed : undefined;
 }
 
-/** The remote "origin", or the first one, without a password. */
+/** "origin" comes first; a password is removed. */
 function remoteOf(git: string): string | undefined {
   let remote: string | undefined, section = "";
   for (const line of (text(join(commonFolder(git), "config")) ?? "").split("\n")) {
@@ -323,7 +320,7 @@ function remoteOf(git: string): string | undefined {
   return remote?.replace(/^(\w+:\/\/)[^/@]*@/, "$1");
 }
 
-/** Null where there is no file of a sensible size. */
+/** Returns null where there is no file of a sensible size. */
 function text(path: string): string | null {
   try {
     const { isFile, size } = Deno.statSync(path);

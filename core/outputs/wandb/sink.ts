@@ -1,5 +1,4 @@
-// Writes a run's .wandb file from its events. It runs in the writing thread and is loaded only where a W&B run is
-// written.
+// Writes a run's .wandb file from its events, in the writing thread.
 import { dirname, join } from "../../../deps/path.ts";
 import { EXIT } from "../../base/errors.ts";
 import { pathExists } from "../../base/files.ts";
@@ -22,7 +21,6 @@ import {
 } from "./rows.ts";
 import type { WandbSetup } from "./types.ts";
 
-/** The summary is written at most this often. */
 const SUMMARY_S = 1;
 
 /** Throws where no file can be written. */
@@ -43,7 +41,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
     state.file.append({ kind: "history", items });
     state.summary.seen(row);
   }
-  /** Returns whether there was a change. */
+  /** Returns true after a change. */
   const writeSummary = (all = false): boolean => {
     const update = state.summary.changed(all);
     if (update.length > 0) state.file.append({ kind: "summary", update });
@@ -89,7 +87,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
           state.rows.event(event);
           if (event.kind === "epoch") lookAfter();
           else if (event.t - summaryAt < SUMMARY_S && event.t >= summaryAt) return;
-          // The first summary comes with the first row, even if times without a step came before it.
+          // The first summary comes with the first row, even after times without a step.
           if (writeSummary()) summaryAt = event.t;
           return;
         case "system":
@@ -103,7 +101,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
         case "rewind":
           return state.summary.set("rewinds", String(++rewinds));
         case "exit":
-          end = event; // the last lines that the run says come behind it, and belong before it
+          end = event; // the run's last lines follow, and belong before it
           lookAfter();
           state.rows.flush();
           if (!isFailure(event.code)) return;
@@ -139,7 +137,7 @@ export function openWandbRun(setup: WandbSetup): Required<Sink> {
   };
 }
 
-/** The name that the writing thread imports. */
+/** The writing thread imports this name. */
 export { openWandbRun as openSink };
 
 /** After one of these events the run is worth keeping. */
@@ -158,7 +156,7 @@ interface State {
   readonly summary: WandbSummary;
 }
 
-/** Writes everything that precedes the first new row. */
+/** All other records precede the first new row. */
 function begin(setup: WandbSetup, folder: string, put: (row: HistoryRow) => void): State {
   const { again } = setup;
   Deno.mkdirSync(folder, { recursive: true });
@@ -188,7 +186,7 @@ function begin(setup: WandbSetup, folder: string, put: (row: HistoryRow) => void
   return { file, rows, summary };
 }
 
-/** The records at the start of a file; `before` is the run record that it began with until now. */
+/** `before` is the run record that began the file until now. */
 const headOf = (setup: WandbSetup) => (before: RunRecord | null): WandbRecord[] => [
   { kind: "header", producer: `hpctrain ${VERSION}`, minConsumer: MIN_CONSUMER },
   {

@@ -1,7 +1,7 @@
-// The records of a .wandb file and the setup and notes of the W&B writer, as types of plain data.
+// Plain data: the records of a .wandb file, and the setup of its writer.
 import type { EpochPosition } from "../../run/output.ts";
 
-/** A name and its value as JSON text, which may be NaN or a 64-bit integer. */
+/** The value is JSON text, which may be NaN or a 64-bit integer. */
 export interface Item {
   /** One name, or a path into an object. */
   readonly key: readonly string[];
@@ -23,13 +23,13 @@ export interface RunRecord {
   readonly startingStep?: number;
   /** Unix seconds. */
   readonly startTime?: number;
-  /** Seconds of the run before this file. */
+  /** The run took these seconds before this file. */
   readonly runtime?: number;
   readonly git?: { readonly remote?: string; readonly commit?: string };
   /** The file continues the run of this id at the server. */
   readonly resume?: boolean;
   readonly resumed?: boolean;
-  /** The place to rewind to or to fork from; only W&B's own program writes it. */
+  /** Only W&B's own program writes it, to rewind or to fork. */
   readonly branch?: { readonly run: string; readonly value: number; readonly metric: string };
 }
 
@@ -39,7 +39,7 @@ export interface FileItem {
   readonly type?: "other" | "wandb" | "media" | "artifact";
 }
 
-export interface EnvironmentRecord {
+interface EnvironmentRecord {
   readonly kind: "environment";
   readonly os?: string;
   readonly python?: string;
@@ -86,36 +86,34 @@ export type WandbRecord =
   | { readonly kind: "alert"; readonly title: string; readonly text: string; readonly level: string }
   | { readonly kind: "preempting" }
   | { readonly kind: "exit"; readonly code: number; readonly runtime: number }
-  /** A record that nothing here needs, by the number of its field. */
+  /** Nothing here needs this record; its field has the number. */
   | { readonly kind: "other"; readonly field: number };
 
-/** The beginning of a run's .wandb file, and its path. */
 export interface WandbSetup {
   /** .../offline-run-TIME-ID/run-ID.wandb; the file exists where `again` is set. */
   readonly path: string;
   readonly run: Omit<RunRecord, "kind" | "config">;
   readonly config: Readonly<Record<string, unknown>>;
-  /** The facts of wandb-metadata.json, by W&B's names. */
+  /** The names are those of wandb-metadata.json. */
   readonly environment: {
     readonly python: string;
     readonly git?: RunRecord["git"];
     readonly [fact: string]: unknown;
   };
-  /** Set on resume. */
   readonly again: ResumedRun | null;
-  /** The run's events.jsonl, from which rows that a kill has taken are restored. */
+  /** The run's events.jsonl restores rows that a kill has taken. */
   readonly events: string;
-  /** Rows up to this step are at the server, so they are neither dropped nor rewritten; -1 for none. */
+  /** The server has rows up to this step, so they are neither dropped nor rewritten; -1 for none. */
   readonly after: number;
-  /** Files of this run that were uploaded; their rows are not rewritten. */
+  /** The rows of these files of the run are not rewritten. */
   readonly uploaded: readonly string[];
   readonly pace: EpochPosition;
-  /** Files that accompany the run: the name at W&B, and the path. */
+  /** W&B shows the file `source` by this name. */
   readonly files: readonly { readonly name: string; readonly source: string }[];
 }
 
 export interface ResumedRun {
-  /** The step and the epochs that are done. Rows beyond them are dropped. */
+  /** Rows beyond the done step and epochs are dropped. */
   readonly step: number;
   readonly epoch: number;
 }

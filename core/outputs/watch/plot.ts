@@ -14,14 +14,13 @@ export interface Plot {
   readonly format: (value: number) => string;
   /** The axis is logarithmic where the values span this many times their least. */
   readonly logFrom?: number;
-  /** The axis begins at zero. */
   readonly fromZero?: boolean;
 }
 
 const LABEL = 10;
 const FEWEST_ROWS = 3;
 
-/** Returns exactly `height` lines of `width` columns: title, curves, and the steps below. */
+/** Returns exactly `height` lines of `width` columns. */
 export function plot(
   { title, lines, format, logFrom, fromZero }: Plot,
   width: number,
@@ -62,7 +61,7 @@ function axis(from: number, to: number, across: number, width: number, style: Te
     : ends + last.padStart(width - ends.length);
 }
 
-/** The mean in each of `count` columns with equal numbers of steps; NaN where there is none. */
+/** Columns have equal numbers of steps; NaN means none. */
 export function columnsOfCurve(curve: Curve, from: number, to: number, columns: number): Float64Array {
   const sum = new Float64Array(columns), count = new Float64Array(columns);
   const span = Math.max(1e-9, to - from);
@@ -104,7 +103,7 @@ export function scaleOf(traces: readonly Float64Array[], logFrom = Infinity, fro
   };
 }
 
-/** The dots of a character by column and by row from the top, in Unicode's order. */
+/** Unicode orders the dots of a character by column, then by row from the top. */
 const DOTS = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
 
 function draw(
@@ -126,7 +125,7 @@ function draw(
   for (let x = 0; x < trace.length; x++) {
     if (Number.isNaN(trace[x])) continue;
     const y = Math.min(tall - 1, Math.max(0, Math.round((1 - scale.shareOf(trace[x])) * (tall - 1))));
-    // Draws a straight line from the point before, however far away it is.
+    // A straight line joins the point before, however far away it is.
     const from = before ?? { x, y };
     const steps = Math.max(1, x - from.x, Math.abs(y - from.y));
     for (let i = 0; i <= steps; i++) {

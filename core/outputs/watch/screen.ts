@@ -1,5 +1,4 @@
-// The screen of `watch` as pure functions of the run's data and the terminal's size: run, progress, curves, ranks,
-// machines and warnings, and the plain lines for output that is no terminal.
+// The screen of `watch` as pure functions of the run's data and the terminal's size.
 import {
   formatBytes,
   formatCount,
@@ -25,10 +24,9 @@ import {
 import { ownWork, percentages, spentOfRank } from "../../run/account.ts";
 import type { RunProgress, RunState, RunStatus } from "../../run/status.ts";
 
-/** A smaller plot is not worth its space. */
 const PLOT_ROWS = 7;
 const PLOT_COLUMNS = 48;
-/** Plots below those of losses and metrics, in their order. */
+/** Losses and metrics come first, then these in order. */
 const PLOTTED = ["lr", "grad_norm", "samples_per_s", "memory_bytes", "loss_scale"] as const;
 type PlottedField = (typeof PLOTTED)[number];
 const PLOT_FORMAT: Partial<Record<Unit, Plot["format"]>> = {
@@ -62,7 +60,7 @@ export function renderScreen(view: WatchView, width: number, height: number, sty
   return [...top, blank, ...plots, ...below, ...fill, foot].slice(0, height);
 }
 
-/** As many plots as fit, in the order of importance. */
+/** The most important plots come first. */
 function curves(data: RunData, width: number, height: number, style: TextStyle): string[] {
   const wanted = plotsOf(data);
   if (wanted.length === 0 || height < PLOT_ROWS - 1) return [];
@@ -116,7 +114,7 @@ export interface WatchView {
   readonly now: number;
 }
 
-export const STATE_COLOUR: Readonly<Record<RunState, Colour>> = {
+const STATE_COLOUR: Readonly<Record<RunState, Colour>> = {
   starting: "cyan",
   running: "green",
   silent: "yellow",
@@ -166,7 +164,7 @@ function progressBar(progress: RunProgress, width: number, style: TextStyle): st
   return `${bar([[share, "cyan"]], room, style)}  ${words}`;
 }
 
-/** Draws shares side by side; the remainder is faint. */
+/** The remainder is faint. */
 function bar(shares: readonly (readonly [number, Colour])[], width: number, style: TextStyle): string {
   const glyphs = style.unicode ? ["█", "▒", "▚"] : ["#", "+", "o"];
   let out = "", used = 0, sum = 0;
@@ -221,14 +219,13 @@ function times(
   ];
 }
 
-/** The largest shares of the run's time. */
 function timeIn({ time }: Pick<RunData, "time">): string[] {
   const shown = percentages(time);
   if (!shown.some(([name]) => name !== "rest")) return [];
   return [`Time: ${shown.map(([name, share]) => `${name} ${share.toFixed(1)}%`).join(", ")}`];
 }
 
-/** The shares of each rank's time over the last steps, with a mark on the slowest. */
+/** The slowest rank of the last steps has a mark. */
 function rankRows({ data }: WatchView, width: number, most: number, style: TextStyle): string[] {
   const event = data.ranks;
   if (event === null || most < 2) return [];
@@ -237,7 +234,7 @@ function rankRows({ data }: WatchView, width: number, most: number, style: TextS
     return { rank, loader, compute: own - loader, wait, all: Math.max(1e-9, own + wait), own };
   });
   const room = most - 1;
-  // Where space is short, the ranks that the others wait for.
+  // Where space is short, the ranks that the others wait for come first.
   const shown = rows.length <= room ? rows : rows.toSorted((a, b) => b.own - a.own).slice(0, room);
   const hidden = rows.length - shown.length;
   const glyphs = style.unicode ? ["█", "▒", "▚"] : ["#", "+", "o"];
@@ -300,7 +297,7 @@ function warningRows(
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** One row a rank, in order; where space is short, a summary and the first ranks. */
+/** Where space is short, a summary and the first ranks are shown. */
 function machineRows({ data }: WatchView, width: number, most: number, style: TextStyle): string[] {
   const ranks = [...data.system].sort(([a], [b]) => a - b) as unknown as [number, Fields][];
   if (ranks.length === 0 || most < 1) return [];
@@ -410,7 +407,6 @@ function slowest(ranks: WatchView["data"]["ranks"]): string[] {
   return [`rank ${ranks.slowest} of ${ranks.data_s.length} slowest by ${(100 * ranks.spread).toFixed(0)}%`];
 }
 
-/** The warnings beyond the first `told`. */
 export function newWarnings({ data }: WatchView, shown: number): string[] {
   const fresh = Math.min(data.warnings.length, Math.max(0, data.warningCount - shown));
   const missed = data.warningCount - shown - fresh;

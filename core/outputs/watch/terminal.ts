@@ -1,8 +1,8 @@
-// The terminal of `watch`: drawing screens without flicker, reading keys, and fitting coloured text into columns.
+// The terminal of `watch`: flicker-free drawing, keys, and coloured text in columns.
 import { cleanButColours } from "../../base/terminal.ts";
 
-export interface Screen {
-  /** Draws over the old screen, and sends only the lines that differ. Lines must have the screen's width. */
+interface Screen {
+  /** Sends only the lines that differ. Lines must have the screen's width. */
   draw(lines: readonly string[]): void;
   /** Call it after a resize, or when another program used the terminal. */
   stale(): void;
@@ -11,7 +11,7 @@ export interface Screen {
 }
 
 const ESC = "\x1b[";
-/** Switches to an empty buffer, without cursor and wrapping. */
+/** An empty buffer opens, without cursor and wrapping. */
 const ENTER = `${ESC}?1049h${ESC}?25l${ESC}?7l${ESC}2J`;
 const LEAVE = `${ESC}?7h${ESC}?25h${ESC}?1049l`;
 /** Terminals that know these sequences show everything between them at once. */
@@ -55,7 +55,7 @@ function writeAll(text: string): void {
   for (let done = 0; done < bytes.length;) done += Deno.stdout.writeSync(bytes.subarray(done));
 }
 
-/** Calls `pressed` for each key; false where there are no keys (a pipe). */
+/** Returns false where there are no keys (a pipe). */
 export function readKeys(pressed: (key: string) => void): boolean {
   if (!Deno.stdin.isTerminal()) return false;
   Deno.stdin.setRaw(true, { cbreak: true }); // Ctrl-C and Ctrl-Z stay signals
@@ -70,7 +70,7 @@ export function readKeys(pressed: (key: string) => void): boolean {
   return true;
 }
 
-/** Restores the line mode of shells. */
+/** Shells need the line mode. */
 export function leaveKeys(): void {
   try {
     if (Deno.stdin.isTerminal()) Deno.stdin.setRaw(false);
@@ -81,11 +81,11 @@ export function leaveKeys(): void {
 
 export interface TextStyle {
   readonly colour: boolean;
-  /** Whether the terminal has Unicode; otherwise ASCII is used. */
+  /** ASCII is used where it is false. */
   readonly unicode: boolean;
 }
 
-/** The sixteen colours that every terminal lets its owner choose. */
+/** Every terminal lets its owner choose these sixteen colours. */
 const CODES = { dim: 2, bold: 1, red: 31, green: 32, yellow: 33, blue: 34, magenta: 35, cyan: 36 } as const;
 export type Colour = keyof typeof CODES;
 
@@ -107,14 +107,14 @@ function columnsOfOne(character: string): number {
 // deno-lint-ignore no-control-regex
 const PARTS = /\x1b\[[0-9;]*m|[^\x1b]/gu;
 
-/** The width of a text in columns, without its colours. */
+/** Colours have no width. */
 export function terminalWidthOf(text: string): number {
   let columns = 0;
   for (const [part] of text.matchAll(PARTS)) if (part[0] !== "\x1b") columns += columnsOfOne(part);
   return columns;
 }
 
-/** Cuts a text to this width and marks the cut; colours end with the text. */
+/** Marks the cut; colours end with the text. */
 export function clipText(text: string, width: number, style: TextStyle): string {
   if (width <= 0) return "";
   if (terminalWidthOf(text) <= width) return text;
@@ -139,14 +139,14 @@ export function padded(text: string, width: number, style: TextStyle): string {
   return cut + " ".repeat(Math.max(0, width - terminalWidthOf(cut)));
 }
 
-/** A left and a right text; the right one is dropped where space is short. */
+/** The right text is dropped where space is short. */
 export function spread(left: string, right: string, width: number, style: TextStyle): string {
   const room = width - terminalWidthOf(right) - 2;
   if (room < Math.min(12, terminalWidthOf(left))) return padded(left, width, style);
   return padded(left, room, style) + "  " + right;
 }
 
-/** Joins the parts that fit, from left to right; it drops a part whole. */
+/** A part that does not fit is dropped whole. */
 export function fitted(parts: readonly string[], between: string, width: number): string {
   let line = "";
   for (const part of parts.filter((part) => part !== "")) {

@@ -1,18 +1,16 @@
-// Judges measurements: which rank or node is slow or wrong against the others. Findings of several nodes are merged
-// into one list. Pure.
+// Judges measurements by comparing ranks and nodes, and merges the findings of nodes. Pure.
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../../../base/format.ts";
 import { bad, type Finding, good, warn } from "../check.ts";
 import { type Probe, speedOf } from "../storage.ts";
 
-export interface Judged {
+interface Judged {
   readonly lines: Finding[];
-  /** Nodes to do without. */
   readonly exclude: string[];
 }
 
-/** A share of the speed of the median rank. */
+/** These are shares of the speed of the median rank. */
 const SLOW_DEVICE = 0.7, SLOW_LINK = 0.5, SLOW_DISK = 0.25;
-/** Bytes a second between nodes, under which training waits for the network whatever it does. */
+/** Below these bytes a second between nodes, training always waits for the network. */
 const SLOW_NETWORK = 100e6;
 /** Seconds. */
 const MOST_SKEW = 1, SHORT_WRITE = 1;
@@ -33,8 +31,7 @@ export function judgeResults(results: Results): Judged {
   };
 }
 
-/** The flag for SLURM to do without the nodes; where there is but one node, what to look at. */
-export const leaveOut = (nodes: readonly string[], hosts: readonly string[]): string =>
+const leaveOut = (nodes: readonly string[], hosts: readonly string[]): string =>
   hosts.length > nodes.length
     ? `Leave it out: --exclude=${nodes.join(",")}.`
     : "Look at what else runs there (top, nvidia-smi), and whether it is throttled.";
@@ -87,7 +84,7 @@ function judgePairs(pairs: readonly PairResult[], left: number, hosts: readonly 
   }
   const speed = ({ bytes, seconds }: PairResult) => bytes / seconds;
   const middle = median(pairs.map(speed));
-  // With two nodes or three each is in most of the pairs: only from four on can one be told from its partners.
+  // Among two or three nodes each is in most of the pairs, so none stands out.
   const slow = hosts.length < 4 ? [] : hosts.filter((host) => {
     const own = pairs.filter(({ nodes }) => nodes.includes(host));
     const others = pairs.filter(({ nodes }) => !nodes.includes(host));
@@ -219,22 +216,18 @@ function judgeClocks(ranks: readonly RankResult[], hosts: readonly string[]): Ju
   return { lines, exclude: [] };
 }
 
-/** The upper one of two in the middle: what is good is the measure. */
+/** The upper of two middle values counts, because the good ones are the measure. */
 function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1];
 }
 
-// The findings of several nodes as one list: what is the same everywhere once, what is a node's own with its name.
-// Pure.
-
 export interface NodeFindings {
   readonly host: string;
   readonly lines: readonly Finding[];
-  /** The version of the library that it computes by. */
   readonly libtorch: string;
 }
 
-/** The first node's good lines stand for all. `exclude`: nodes on which alone training would fail. */
+/** The first node's good lines stand for all. Training would fail on the nodes in `exclude` alone. */
 export function mergeNodes(nodes: readonly NodeFindings[]): { lines: Finding[]; exclude: string[] } {
   const [first, ...others] = nodes;
   if (others.length === 0) return { lines: [...first.lines], exclude: [] };
@@ -259,29 +252,25 @@ export function mergeNodes(nodes: readonly NodeFindings[]): { lines: Finding[]; 
   return { lines, exclude: [...new Set(own.flatMap(({ hosts }) => hosts))] };
 }
 
-// The measurements of --full, as plain data.
-
 export interface RankResult {
   readonly rank: number;
   readonly host: string;
   readonly device: string;
-  /** Billions of multiplications and additions a second, of matrices in f32. */
+  /** Unit: 1e9 multiplications and additions a second, in f32. */
   readonly gflops: number;
   /** The same product came out twice as the same bits. */
   readonly same: boolean;
-  /** A file of its own in the run's folder, with all ranks at it; null where it was not tried. */
+  /** All ranks write files at once; null where nothing was tried. */
   readonly write: Probe | null;
-  /** Seconds by which its clock is ahead of rank 0's, and how far that can be wrong. */
+  /** Its clock is ahead of rank 0's by these seconds, with this uncertainty. */
   readonly ahead: number;
   readonly unsure: number;
 }
 
-/** An all-reduce of all ranks of two nodes. */
 export interface PairResult {
   readonly nodes: readonly [string, string];
   readonly bytes: number;
   readonly seconds: number;
-  /** The sum was right. */
   readonly right: boolean;
 }
 
@@ -293,9 +282,9 @@ export interface AllResult {
 export interface Results {
   readonly ranks: readonly RankResult[];
   readonly pairs: readonly PairResult[];
-  /** Pairs that there was no time for. */
+  /** Time ran out before these pairs. */
   readonly left: number;
   readonly all: readonly AllResult[];
-  /** Since the program began. */
+  /** The count begins with the program. */
   readonly seconds: number;
 }

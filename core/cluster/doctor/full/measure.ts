@@ -1,5 +1,4 @@
-// `doctor --full`: the checks of every node, then measurements of devices, network and storage. On one rank, of this
-// machine alone.
+// `doctor --full`: checks every node, then measures devices, network and storage.
 import { cudaDevices } from "../../../../ffi/cuda.ts";
 import type { Device } from "../../../../ffi/tensor.ts";
 import type { Resolved } from "../../../settings/resolve.ts";
@@ -21,15 +20,14 @@ type Env = Record<string, string>;
 
 export interface Outcome {
   readonly rank: number;
-  /** On rank 0 for a person; on the others what their exit code follows from. */
+  /** Rank 0 prints these; the other ranks' exit codes follow from theirs. */
   readonly lines: readonly Finding[];
   readonly facts: Facts | null;
   readonly measured: Results | null;
-  /** Nodes to do without. */
   readonly exclude: readonly string[];
 }
 
-/** Seconds from the program's begin on, after which it ends whatever it is doing. */
+/** After these seconds the program ends whatever it is doing. */
 const MOST_SECONDS = 57;
 const WRITE_BYTES = 64 * 2 ** 20, WRITE_SECONDS = 5;
 const MATMUL_SECONDS = 1.5;
@@ -39,7 +37,7 @@ export async function measure(resolved: Resolved, env: Env, began: number): Prom
   const watchdog = startWatchdog(MOST_SECONDS - (performance.now() - began) / 1000);
   try {
     const where = whereOf(resolved, env);
-    // Ranks of one node would all say the same of it.
+    // All ranks of a node would find the same.
     const facts = where === null || where.localRank === 0 ? await examine(resolved, env) : null;
     const lines = facts ? judgeFacts(facts) : [];
     if (where === null) return { rank: 0, lines, facts, measured: null, exclude: [] };
@@ -54,10 +52,9 @@ export async function measure(resolved: Resolved, env: Env, began: number): Prom
   }
 }
 
-/** The device that this rank would compute with, or why it can't: the other ranks learn the reason. */
+/** The other ranks learn why a device can't compute. */
 export interface Ready {
   readonly device: Device;
-  /** Its version. */
   readonly libtorch: string;
   readonly broken: string | null;
 }
@@ -79,7 +76,7 @@ function makeReady(config: Config, where: RankContext, lines: readonly Finding[]
   }
 }
 
-/** Null where it can't be told: then the check of the allocation says why. */
+/** Returns null where the ranks are unclear; the check of the allocation says why. */
 function whereOf({ config }: Resolved, env: Env): RankContext | null {
   try {
     return whereAmI(env, placeFlags(config.distributed));
@@ -97,7 +94,6 @@ function startWatchdog(seconds: number): Thread<never> {
   return startThread(new URL("./watchdog.ts", import.meta.url), "watchdog", options);
 }
 
-/** A rank measures these by itself, at the same time as the others where there are others. */
 export const writeProbe = (folder: string, ranks: number) =>
   probe(nearestFolder(folder), Math.max(2 ** 20, WRITE_BYTES / Math.min(ranks, 16)), WRITE_SECONDS);
 
@@ -134,14 +130,12 @@ function alone({ config, ready: { device, broken }, lines, facts, began }: Alone
   return { rank: 0, lines: [...lines, ...judged.lines, timeFinding(measured)], facts, measured, exclude: [] };
 }
 
-/** A folder that was refused before is not tried again. */
 export const canWrite = (facts: Facts | null): boolean =>
   facts === null || facts.storage.places.every(({ probe }) => probe === null || probe.refused === null);
 
 export const timeFinding = ({ seconds }: Results): Finding =>
   good("time", `measured in ${formatDuration(seconds)}`);
 
-/** For a rank or a node that is lost on the way. */
 export const lostFinding = (said: string, exclude: readonly string[]): Finding =>
   bad(
     "ranks",

@@ -1,5 +1,4 @@
-// All-reduces between every two nodes, as many pairs at a time as there can be, each pair a world of its own, within
-// a limit of time.
+// All-reduces between every two nodes, with as many pairs at a time as possible, within a limit of time.
 import { synchroniseCuda } from "../../../../ffi/cuda.ts";
 import { ones, toDevice, toNumbers } from "../../../../ffi/make.ts";
 import { type Device, scope } from "../../../../ffi/tensor.ts";
@@ -11,26 +10,24 @@ import { openFlightRecorder } from "../../../ranks/flight_recorder.ts";
 import { type Network, openNcclCollectives } from "../../../ranks/nccl/setup.ts";
 import type { RankContext } from "../../../ranks/context.ts";
 
-/** The ranks of a part talk among themselves until it is closed. */
 interface SubGroup {
   readonly collectives: Collectives;
   close(): Promise<void>;
 }
 
-export interface PairsOptions {
+interface PairsOptions {
   readonly team: Team;
   readonly device: Device;
-  /** The host of each rank. */
   readonly hosts: readonly string[];
   readonly limit: TimeLimit;
-  /** Seconds that all rounds may take. */
+  /** All rounds together take at most these seconds. */
   readonly seconds: number;
-  /** Every rank calls it; null: this one sits the round out. */
+  /** Every rank calls it, with null where it sits the round out. */
   openPart(members: readonly number[] | null, number: number): Promise<SubGroup | null>;
 }
 
 const BYTES = 8 * 2 ** 20, TIMES = 3;
-/** For one round, which takes milliseconds to a second; then the pair is stuck. */
+/** A round takes a second at most, so a slower pair is stuck. */
 const ROUND_SECONDS = 10, OTHERS_SECONDS = 14;
 const OTHERS_STUCK = "Two other nodes did not end their all-reduce.";
 
@@ -70,7 +67,7 @@ export async function measurePairs(
 
 const named = ([a, b]: Pair, nodes: readonly string[]): [string, string] => [nodes[a], nodes[b]];
 
-/** The shortest of a few: what the link can do. */
+/** The shortest of a few times shows what the link can do. */
 function time(
   collectives: Collectives,
   device: Device,
@@ -96,21 +93,18 @@ function time(
   });
 }
 
-// Some of the ranks as a world of their own: where the engine can split itself, by that; else by another
-// communicator.
-
-export interface SubGroupOptions {
+interface SubGroupOptions {
   readonly team: Team;
   readonly where: RankContext;
   readonly device: Device;
   readonly env: Record<string, string>;
   readonly network: Network;
-  /** The folder for what NCCL_DEBUG brings. */
+  /** NCCL_DEBUG writes its logs there. */
   readonly logs: string;
   readonly timeout: number;
 }
 
-/** Every rank calls what it gives, whether it takes part or sits out. */
+/** Every rank calls the returned function, whether it takes part or sits out. */
 export function openSubGroups(options: SubGroupOptions) {
   const { team } = options;
   return team.collectives.split
@@ -130,7 +124,7 @@ function splitPart(team: Team, number: number): SubGroup {
   };
 }
 
-/** Its id goes by way of the whole world, so those who sit out take part in that. */
+/** The id goes through the whole world, so every rank takes part in that. */
 async function ncclPart(
   { team, where, device, env, network, logs, timeout }: SubGroupOptions,
   members: readonly number[] | null,
@@ -157,21 +151,16 @@ async function ncclPart(
   return { collectives, close: () => collectives.close() };
 }
 
-// Every pair of nodes once, as many at a time as there can be: the rounds of a tournament. Pure.
-
 type Pair = readonly [number, number];
 
-/**
- * Gives the pairs of each round, none of which share a node: n - 1 rounds for an even number of nodes, n for an odd
- * one.
- */
+/** No pairs of a round share a node: an even number of nodes takes n - 1 rounds, an odd one n. */
 export function tournament(nodes: number): Pair[][] {
   const seats = Array.from({ length: nodes + nodes % 2 }, (_, i) => i);
   const rounds: Pair[][] = [];
   for (let round = 0; round < seats.length - 1; round++) {
     const pairs = Array.from({ length: seats.length / 2 }, (_, i) => [seats[i], seats[seats.length - 1 - i]]);
     rounds.push(
-      pairs.filter((pair) => pair.every((node) => node < nodes)) // with an odd one out, who meets nobody rests
+      pairs.filter((pair) => pair.every((node) => node < nodes)) // the odd one out rests
         .map(([a, b]): Pair => a < b ? [a, b] : [b, a]),
     );
     seats.splice(1, 0, seats.pop()!); // the first stays, the others move on
@@ -179,12 +168,11 @@ export function tournament(nodes: number): Pair[][] {
   return rounds;
 }
 
-// How long a measurement may take, with the sentence for when it takes longer: waits for other ranks ask for it.
+// Waits for other ranks check this limit.
 
 export interface TimeLimit {
-  /** Why nobody should wait any longer, or null. */
   over(): TimeLimitError | null;
-  /** Limits what comes now. `suspects`: the nodes that are at fault if it takes longer. */
+  /** The `suspects` are the nodes at fault if it takes longer. */
   set(seconds: number, sentence: string, suspects?: readonly string[]): void;
 }
 

@@ -1,5 +1,4 @@
-// `doctor --full` on several ranks: they join, measure the same things at the same time, and rank 0 gathers the
-// results. What keeps them from that is a finding too.
+// `doctor --full` on several ranks: they measure at the same time, and rank 0 gathers the results.
 import { join } from "../../../../deps/path.ts";
 import { cudaUuid } from "../../../../ffi/cuda.ts";
 import { remove } from "../../../base/atomic.ts";
@@ -34,13 +33,16 @@ export interface RanksOptions {
   readonly env: Record<string, string>;
   readonly where: RankContext;
   readonly ready: Ready;
-  /** The findings of this node; none on a rank that did not look. */
+  /** Ranks that did not look have none. */
   readonly lines: readonly Finding[];
   readonly facts: Facts | null;
   readonly began: number;
 }
 
-/** Seconds for all ranks to come (or --timeout), for what each measures by itself, for all pairs, for all ranks. */
+/**
+ * Seconds for all ranks to come (or --timeout), for each rank's measurements, for all pairs, and for all
+ * ranks.
+ */
 const ARRIVE = 20, OWN = 25, PAIRS = 12, ALL = 15;
 /** Rank 0 needs this long to print the failure: MPI's launchers kill the others when one ends with any code but 0. */
 const NOTIFY_MS = 1500;
@@ -51,12 +53,12 @@ export async function measureRanks(options: RanksOptions): Promise<Outcome> {
   try {
     return await measureInSession(options);
   } finally {
-    // Ranks of several nodes met there; it goes again unless somebody put something into it.
+    // The folder stays where somebody has put something into it.
     if (made && pathExists(logs)) remove(logs);
   }
 }
 
-/** The findings and results that ranks have gathered so far: all that is left to judge when something goes wrong. */
+/** These are left to judge when something goes wrong. */
 interface Gathered {
   control: Control | null;
   nodes: readonly NodeFindings[];
@@ -102,7 +104,7 @@ const hostsOf = ({ seats }: Control): string[] => seats.map(({ host }) => host);
 const patience = ({ distributed }: Config): number =>
   Math.min(ARRIVE, parseDuration(distributed.timeout, "seconds")!.count);
 
-/** No rank can report to another: each says what it saw. */
+/** No rank can report to another, so each prints its own. */
 function beforeRanksMet(error: UserError, options: RanksOptions, gathered: Gathered): Outcome {
   const { where } = options;
   if (where.rank > 0) throw new UserError("communication", `On ${Deno.hostname()}: ${error.message}`);
@@ -120,7 +122,6 @@ async function afterFailure(
     await new Promise((resolve) => setTimeout(resolve, NOTIFY_MS));
     return { rank, lines: [lostFinding(error.message, [])], facts, measured: null, exclude: [] };
   }
-  // Rank 0's own fault is among its lines.
   if (ready.broken !== null) return { rank, lines, facts, measured: null, exclude: [] };
   const hosts = hostsOf(control), first = control.failure()?.first;
   const exclude = first ? nodesAtFault(first, hosts) : [];
@@ -156,7 +157,6 @@ function unfinished(
 interface Session {
   readonly team: Team;
   readonly limit: TimeLimit;
-  /** The host of each rank. */
   readonly hosts: readonly string[];
 }
 
@@ -197,7 +197,7 @@ async function work(
   const all = measureAll(team, device);
   const measured: Results = { ranks, ...pairs, all, seconds: (performance.now() - began) / 1000 };
   const outcome = { rank: team.rank, facts, measured };
-  // Rank 0 prints it all, and its code is enough: a launcher would report any other rank that ends with a code but 0.
+  // A launcher would report any other rank that ends with a code but 0.
   if (team.rank > 0) return { ...outcome, lines: [], exclude: [] };
   return { ...outcome, ...summed(nodes, measured, team.collectives.backend) };
 }
@@ -220,7 +220,6 @@ function summed(
   };
 }
 
-/** Training refuses ranks that compute by different libraries. */
 function differing(nodes: readonly NodeFindings[]): Finding[] {
   const [first, ...others] = nodes;
   const odd = others.find(({ libtorch }) => libtorch !== first.libtorch);
@@ -231,7 +230,7 @@ function differing(nodes: readonly NodeFindings[]): Finding[] {
   )];
 }
 
-/** The nodes on which the ranks that never came were expected, where the launcher named them. */
+/** The list is empty where the launcher named no nodes. */
 export function neverArrived(
   error: UserError,
   { nodeNames, localWorld }: Pick<RankContext, "nodeNames" | "localWorld">,
@@ -241,10 +240,7 @@ export function neverArrived(
   return [...new Set(names.filter((name) => name !== undefined))];
 }
 
-/**
- * Takes the suspect of a pair that got stuck; else the node of the rank that failed, where there is another one to go
- * on with.
- */
+/** The suspect of a stuck pair comes first; else the failed rank's node, where another node remains. */
 function nodesAtFault({ cause, host }: FirstError, hosts: readonly string[]): readonly string[] {
   if (cause.kind === "time limit") return cause.suspects;
   return hosts.includes(host) && hosts.some((other) => other !== host) ? [host] : [];

@@ -1,5 +1,4 @@
-// Measurements of one rank and of all: matrix products of a device, the all-reduce of all ranks, and the skew of
-// their clocks.
+// Measures matrix products, the all-reduce of all ranks, and the skew of their clocks.
 import { setCudaDevice, synchroniseCuda } from "../../../../ffi/cuda.ts";
 import { readBytes, tensor, toDevice, zeros } from "../../../../ffi/make.ts";
 import { matmul } from "../../../../ffi/ops.ts";
@@ -7,22 +6,20 @@ import { type Device, scope } from "../../../../ffi/tensor.ts";
 import type { Team } from "../../../ranks/team.ts";
 import type { AllResult } from "./judge.ts";
 
-// How fast a device multiplies matrices, for a second or two, and whether it does so twice alike.
-
-export interface Speed {
+interface Speed {
   readonly gflops: number;
   readonly same: boolean;
 }
 
-/** Large enough for a GPU to be busy, small enough for a slow core to come to its end. */
+/** A GPU is busy with it, and a slow core comes to its end. */
 const MATRIX_SIDE = { cpu: 512, cuda: 4096 } as const;
-/** Queued on a GPU before the host looks at the time. */
+/** The host queues these before it reads the time. */
 const BATCH = { cpu: 1, cuda: 8 } as const;
 
-/** Parts of the time; the best one counts, so that a neighbour's short work is not taken for a slow device. */
+/** The best part counts, so that a neighbour's short work does not look like a slow device. */
 const MATMUL_PARTS = 5;
 
-/** By the clock on the wall: who is kept from computing all the time is slow, whatever the reason. */
+/** Wall-clock time counts: a rank kept from computing is slow, whatever the reason. */
 export function matmulSpeed(device: Device, seconds: number): Speed {
   const kind = device === "cpu" ? "cpu" : "cuda", n = MATRIX_SIDE[kind];
   if (device !== "cpu") setCudaDevice(Number(device.slice("cuda:".length)));
@@ -49,10 +46,7 @@ function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, i) => byte === b[i]);
 }
 
-// The all-reduce of all ranks, for as long as there is patience. `bench allreduce` measures it well; this says
-// whether it works and about how fast.
-
-/** From what a small gradient takes to a bucket of large ones; the next only where this one did not take long. */
+/** These range from a small gradient to a bucket of large ones; a slow size is the last one. */
 const ALL_REDUCE_SIZES = [4096, 2 ** 16, 2 ** 20, 2 ** 24];
 const TIMES = 5, PATIENCE = 1, LONG = 0.1;
 
@@ -72,7 +66,7 @@ export function measureAll(team: Team, device: Device): AllResult[] {
         settle(collectives.allReduce(t, "sum", "doctor: all"));
         return team.reduce([(performance.now() - began) / 1000], "max", "doctor: all")[0];
       };
-      const first = once(); // connects them: not counted where there is a second
+      const first = once(); // this one connects the ranks, so it counts only if it is the only one
       const times: number[] = [];
       // All ranks have the same times, so all stop at the same.
       for (let spent = first; times.length < TIMES && spent < PATIENCE; spent += times.at(-1)!) {
@@ -86,17 +80,15 @@ export function measureAll(team: Team, device: Device): AllResult[] {
   return measured;
 }
 
-// How far the ranks' clocks are apart: all read theirs right after a barrier.
-
-export interface Skew {
-  /** Seconds ahead of rank 0, and how far that can be wrong. */
+interface Skew {
+  /** The clock is ahead of rank 0's by these seconds, with this uncertainty. */
   readonly ahead: number;
   readonly unsure: number;
 }
 
 const CLOCK_ROUNDS = 5;
 
-/** Each rank's; of a few rounds the one that all came out of soonest. */
+/** All ranks read their clocks after a barrier; the round that ended soonest counts. */
 export function measureSkew(team: Team): Skew[] {
   const rounds = Array.from({ length: CLOCK_ROUNDS }, () => {
     team.collectives.wait(team.collectives.barrier("doctor: clocks"));

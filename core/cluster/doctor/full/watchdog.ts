@@ -1,5 +1,5 @@
-// The watchdog thread (entry of a Worker): it ends a `--full` that a native call does not return from, because of a
-// dead file server or a GPU that hangs.
+// The watchdog thread (a Worker's entry) ends a `--full` that hangs in a native call, such as on a dead file
+// server or GPU.
 import { endProcess } from "../../../../ffi/libc.ts";
 import type { ThreadScope } from "../../../base/threads.ts";
 

@@ -1,16 +1,13 @@
-// The requests of W&B's protocol that an upload needs: GraphQL queries, file streams, and answers that are checked
-// before use.
+// The requests of W&B's protocol for uploads: GraphQL queries, file streams, and checked answers.
 import { UserError } from "../../../base/errors.ts";
 import type { WandbServer } from "./credentials.ts";
 import { type Http, RequestRefused } from "./http.ts";
 import { type JsonValue, parseJson, type Tree } from "./json_text.ts";
 
-/** A run as the server names it. */
 export interface ServerRun {
   readonly entity: string;
   readonly project: string;
   readonly run: string;
-  /** The server's internal id. */
   readonly id: string | null;
 }
 
@@ -27,7 +24,7 @@ export interface ServerStatus {
   readonly notes: string | null;
 }
 
-export interface Upsert {
+interface Upsert {
   readonly id: string | null;
   readonly name: string;
   readonly project: string | null;
@@ -43,9 +40,9 @@ export interface Upsert {
   readonly tags?: readonly string[];
 }
 
-export type LinesFile = "wandb-history.jsonl" | "wandb-events.jsonl" | "wandb-summary.json" | "output.log";
+type LinesFile = "wandb-history.jsonl" | "wandb-events.jsonl" | "wandb-summary.json" | "output.log";
 
-/** The body of a file_stream request, and what remains of it after a failure that may have had its effect. */
+/** A failed request may have had its effect, so it shows what remains. */
 export interface StreamBody {
   files?: Partial<Record<LinesFile, { offset: number; content: readonly string[] }>>;
   uploaded?: readonly string[];
@@ -55,12 +52,11 @@ export interface StreamBody {
 }
 
 export interface Api {
-  /** Null where the server has no such run, or nothing was sent to it. */
+  /** Returns null where the server has no such run, or nothing was sent to it. */
   status(run: { entity: string | null; project: string | null; name: string }): Promise<ServerStatus | null>;
   upsert(run: Upsert): Promise<ServerRun>;
-  /** Calls `rest` before it sends the body again, because the server may have some of it. */
+  /** Calls `rest` before it repeats the body, because the server may have some of it. */
   stream(place: ServerRun, body: StreamBody, rest: () => Promise<StreamBody | null>): Promise<void>;
-  /** The address to which each file is uploaded. */
   uploadUrls(
     place: ServerRun,
     paths: readonly string[],
@@ -72,13 +68,13 @@ export interface Api {
     path: string,
   ): Promise<void>;
   alert(place: ServerRun, alert: { title: string; text: string; level: string }): Promise<void>;
-  /** Sizes of the run's files by path. */
+  /** Maps paths to sizes. */
   files(run: { entity: string | null; project: string | null; name: string }): Promise<Map<string, number>>;
 }
 
-/** The server waits this many nanoseconds between two alerts with one title. */
+/** Unit: nanoseconds, which the server waits between two alerts with one title. */
 const ALERT_WAIT = 60_000_000_000;
-/** Statuses that are final for an upload address, besides those that always are. */
+/** An upload address also refuses for good by these statuses. */
 const NO_PLACE = [400, 401, 403, 404, 405, 410, 413, 422, 501];
 
 export function openApi(server: WandbServer, http: Http): Api {
@@ -129,8 +125,8 @@ export function openApi(server: WandbServer, http: Http): Api {
 }
 
 /**
- * Sends requests with the key to the server, and files without it to the address that the server names.
- * Errors never show the key.
+ * Only the server gets the key; files go without it to the addresses that the server names. Errors never
+ * show the key.
  */
 function openRequests({ url, key }: WandbServer, http: Http) {
   const headers = {
@@ -220,7 +216,7 @@ const RUN_FILES =
   `query RunFiles($project:String,$entity:String,$run:String!){model(name:$project,entityName:$entity){` +
   `bucket(name:$run){files(first:1000){edges{node{name sizeBytes}}}}}}`;
 
-/** Every variable of the query for a run, null by default. */
+/** The query for a run needs each variable, null by default. */
 const NOTHING = {
   id: null,
   name: null,
@@ -243,7 +239,6 @@ const NOTHING = {
   summaryMetrics: null,
 };
 
-/** Null where the server has no such run, or nothing was sent to it. */
 function serverStatusIn(data: any): ServerStatus | null {
   const bucket = data?.model?.bucket;
   if (!isObject(bucket)) return null;
@@ -265,7 +260,7 @@ function serverRunIn(data: any, what: string): ServerRun {
   return place as ServerRun;
 }
 
-/** The upload addresses of files, which may be relative to `url`, the server's. */
+/** Addresses may be relative to `url`, the server's. */
 function urlsIn(
   data: any,
   paths: readonly string[],
@@ -362,7 +357,7 @@ function lastOf(tail: string | null): Tree | null {
   }
 }
 
-/** Lines of "Name:value"; anything that can't be a header is left out. */
+/** Lines of "Name:value" that can't be headers are left out. */
 function headersOf(list: unknown): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const line of Array.isArray(list) ? list : []) {

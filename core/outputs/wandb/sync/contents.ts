@@ -1,5 +1,4 @@
-// Reads a .wandb file, also while it grows, into what the server gets: history, system metrics, console output,
-// configuration, summary, files and exit.
+// Reads a .wandb file, which may grow, into everything that the server gets.
 import { messageField, numberField, ProtoError, type ProtoFields, readProto } from "../proto.ts";
 import { decodeRecord, type FileItem, type Item, type RunRecord, type WandbRecord } from "../records.ts";
 import { ENVIRONMENT, type Internals, METRIC, openInternals, TELEMETRY } from "./internals.ts";
@@ -15,19 +14,19 @@ import {
 } from "./json_text.ts";
 import { type FrameEnd, readAtOf, readFrames } from "../file.ts";
 
-/** Lines to send; `first` counts from the start of the file. */
-export interface PendingLines {
+/** `first` counts lines from the start of the file. */
+interface PendingLines {
   first: number;
   texts: string[];
 }
 
-/** A history row and its step, which shows whether the server has it. */
+/** The step shows if the server has the row. */
 export interface HistoryLine {
   readonly step: number;
   readonly text: string;
 }
 
-export interface Alert {
+interface Alert {
   readonly title: string;
   readonly text: string;
   readonly level: string;
@@ -36,19 +35,19 @@ export interface Alert {
 export interface Contents {
   /** Returns false where the bytes are no record; reading ends there. */
   take(record: Uint8Array): boolean;
-  /** Ends the reading: an open line is complete. */
+  /** An open line becomes complete. */
   end(): void;
   readonly run: RunRecord | null;
-  /** Sets the first step that the server wants. Called once, between the run record and the first row. */
+  /** The server wants rows from this step on. Call it once, between the run record and the first row. */
   startAt(step: number): void;
   readonly history: { first: number; rows: HistoryLine[] };
   readonly events: PendingLines;
   readonly output: PendingLines;
-  /** The console output without times, for output.log. */
+  /** output.log gets the lines without times. */
   readonly printed: string[];
   readonly config: Tree;
   readonly summary: Tree;
-  /** The configuration with W&B's own entry. */
+  /** It includes W&B's own entry. */
   fullConfig(): Tree;
   metadata(): Tree | null;
   readonly files: ReadonlyMap<string, FileItem>;
@@ -57,12 +56,12 @@ export interface Contents {
   readonly preempting: boolean;
   readonly exit: { readonly code: number; readonly runtime: number } | null;
   readonly steps: { readonly first: number; readonly last: number } | null;
-  /** The number of things that only W&B's own program can send: "artifacts made": 2. */
+  /** Only W&B's own program can send these: "artifacts made": 2. */
   readonly unsent: ReadonlyMap<string, number>;
   readonly counts: { rows: number; events: number; output: number; records: number; unreadable: number };
-  /** The newest value of each system metric. */
+  /** Each system metric has its newest value. */
   readonly system: Tree;
-  /** The size of the lines that wait, in bytes. */
+  /** Unit: bytes of waiting lines. */
   pending: number;
 }
 
@@ -127,15 +126,13 @@ interface ContentsState {
   readonly contents: { -readonly [K in keyof Contents]: Contents[K] };
   readonly internals: Internals;
   readonly console: ConsoleText;
-  /** The smallest step that the next row may have. */
   nextStep: number;
-  /** The start of the run. */
   readonly began: { seconds: number; nanos: number };
 }
 
 /** W&B also leaves out longer lines. */
 const MAX_LINE = 10_383_360;
-/** Records that this program can't send. */
+/** This program can't send these records. */
 const UNSENT: Readonly<Record<number, string>> = {
   8: "artifacts made",
   9: "folders of TensorBoard",
@@ -145,9 +142,9 @@ const STATS = 7, RUN = 17, RUN_START = 17, RUN_TELEMETRY = 19;
 
 function takeRecord(r: ContentsState, record: WandbRecord, bytes: Uint8Array): void {
   const { contents } = r;
-  if (contents.exit !== null) return; // W&B drops what comes after it
+  if (contents.exit !== null) return; // W&B drops later records
   if (record.kind === "run") return takeRun(r, record, bytes);
-  if (contents.run === null) return; // and what comes before this one
+  if (contents.run === null) return; // and earlier records
   switch (record.kind) {
     case "history":
       return takeRow(r, record.items);
@@ -288,13 +285,13 @@ function wholeOf(fields: ProtoFields, field: number): number {
   return Number.isSafeInteger(value) ? value : 0;
 }
 
-/** Whole nanoseconds, as Go counts durations. */
+/** Go counts durations in whole nanoseconds. */
 function since(began: { seconds: number; nanos: number }, seconds: number, nanos: number): number {
   const total = BigInt(seconds - began.seconds) * 1_000_000_000n + BigInt(nanos - began.nanos);
   return Number(total / 1_000_000_000n) + Number(total % 1_000_000_000n) / 1e9;
 }
 
-/** "2026-11-22T00:25:15.839332" in UTC, without a mark of the zone. */
+/** "2026-11-22T00:25:15.839332" is UTC without a zone. */
 function isoTime(t: number): string {
   const micros = Math.round(t * 1e6);
   const date = new Date(Math.floor(micros / 1000));
@@ -302,11 +299,11 @@ function isoTime(t: number): string {
   return `${date.toISOString().slice(0, 23)}${String(micros % 1000).padStart(3, "0")}`;
 }
 
-export type OutputStream = "stdout" | "stderr";
+type OutputStream = "stdout" | "stderr";
 
-export interface ConsoleLine {
+interface ConsoleLine {
   readonly stream: OutputStream;
-  /** Unix seconds of the line's first piece. */
+  /** The first piece of the line has this time in Unix seconds. */
   readonly t: number;
   text: string;
   whole: boolean;
@@ -314,13 +311,13 @@ export interface ConsoleLine {
 
 interface ConsoleText {
   write(stream: OutputStream, t: number, text: string): void;
-  /** Returns the lines that can't change any more, each once. */
+  /** Returns each line once, when it can't change any more. */
   take(): ConsoleLine[];
-  /** Completes the open line. */
+  /** The open line becomes complete. */
   end(): void;
 }
 
-/** W&B's own limit. */
+/** W&B has this limit. */
 const MAX_COLUMNS = 4096;
 
 export function openConsoleText(): ConsoleText {
@@ -392,21 +389,19 @@ const ERASE = /^\x1b\[[0-2]?K$/;
 export type Damage = NonNullable<FrameEnd["damage"]>;
 
 export interface WandbReader {
-  /** Reads records until `enough` is true, or to the end: then it returns true. */
+  /** Returns false when `enough` stops it, and true at the end. */
   read(into: Contents, enough: () => boolean): boolean;
-  /** From now on nothing is waited for, and damage is skipped. */
+  /** After it nothing is waited for, and damage is skipped. */
   last(): void;
-  /** Whether another file has taken the path, so that everything must be read again. */
+  /** Another file has taken the path, so everything must be read again. */
   replaced(): boolean;
-  /** Whether the file has grown since the last call. */
+  /** The file has grown since the last call. */
   grew(): boolean;
   readonly damages: readonly Damage[];
-  /** Damage that may be an unfinished write. */
+  /** Damage may be an unfinished write. */
   readonly stuck: Damage | null;
-  /** The bytes that were read, and the size of the file. */
   readonly at: number;
   readonly size: number;
-  /** Milliseconds since the last write to the file. */
   quietFor(): number;
   close(): void;
 }
@@ -458,7 +453,7 @@ export function openWandbReader(path: string, growing: boolean): WandbReader {
         const now = Deno.statSync(path);
         return now.ino !== ino || now.dev !== dev;
       } catch {
-        return false; // gone: what is open can still be read
+        return false; // the open file can still be read
       }
     },
     grew() {

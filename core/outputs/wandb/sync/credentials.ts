@@ -1,11 +1,11 @@
-// The W&B server and its key: from the environment, netrc, or a file that only its owner reads. The key goes into one
-// header and nowhere else.
+// Finds the W&B server and its key in the environment, netrc, or a file that only its owner reads. Only one
+// header has the key.
 import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 
 export interface WandbServer {
   readonly url: string;
-  /** The source of the address, for messages. */
+  /** Messages name the source. */
   readonly urlFrom: string;
   /** A private field keeps the key out of JSON and of inspection. */
   readonly key: WandbKey;
@@ -13,17 +13,16 @@ export interface WandbServer {
 
 export class WandbKey {
   readonly #text: string;
-  /** The source of the key, for messages. */
+  /** Messages name the source. */
   readonly from: string;
   constructor(text: string, from: string) {
     this.#text = text;
     this.from = from;
   }
-  /** The value of the Authorization header. */
   header(): string {
     return `Basic ${btoa(`api:${this.#text}`)}`;
   }
-  /** The text without the key, which a server or the system may have repeated. */
+  /** A server or the system may have repeated the key in the text. */
   hide(text: string): string {
     return text.replaceAll(this.#text, "***").replaceAll(btoa(`api:${this.#text}`), "***");
   }
@@ -40,14 +39,15 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 const CLOUD = "https://api.wandb.ai";
 
 /**
- * Hosts that are one server: the newest `wandb login` writes the first name into netrc, older ones the last.
+ * Hosts of a line are one server: the newest `wandb login` writes the first name into netrc, older ones the
+ * last.
  */
 const SAME: readonly (readonly string[])[] = [
   ["api.forge.coreweave.com", "forge.coreweave.com", "api.wandb.ai"],
   ["api.qa.forge.coreweave.com", "qa.forge.coreweave.com", "api.qa.wandb.ai"],
 ];
 
-/** The names of a machine in netrc: host and port as W&B's own program writes it, the host, or an alias. */
+/** W&B's own program writes host and port into netrc; others write the host, or an alias. */
 const namesOf = ({ host, hostname }: URL): string[] => [
   ...new Set([host, hostname, ...SAME.find((names) => names.includes(hostname)) ?? []]),
 ];
@@ -88,7 +88,7 @@ function checkedUrl(text: string, from: string): URL {
   return url;
 }
 
-/** Removes the part before an @, which may be a password. */
+/** The part before an @ may be a password. */
 const shown = (text: string): string => text.replace(/\/\/[^/@]*@/, "//***@").slice(0, 200);
 
 function findKey(env: Environment, url: URL, keyFile: string | undefined): WandbKey {
@@ -108,7 +108,7 @@ function findKey(env: Environment, url: URL, keyFile: string | undefined): Wandb
   );
 }
 
-/** Certificates that are trusted besides the system's, from the variables that other programs read. */
+/** Other programs read these variables too. */
 export function caCertsOf(env: Environment, given: string | undefined): string[] {
   const certs = (path: string) =>
     read(path)?.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
@@ -134,7 +134,7 @@ function netrcOf(env: Environment): string {
   return read(dotted) === null && read(other) !== null ? other : dotted;
 }
 
-/** Null where there is no file and the user named none. */
+/** Returns null where there is no file and the user named none. */
 function keyIn(path: string, from: string, given: boolean): WandbKey | null {
   const text = read(path);
   if (text === null) {
@@ -168,7 +168,7 @@ function read(path: string): string | null {
   }
 }
 
-/** The password of the first of these names in the file, or of the default entry. */
+/** The first of these names counts, or the default entry. */
 export function passwordIn(netrc: string, names: readonly string[]): string | null {
   const words = netrc.replaceAll(/^\s*#.*$/gm, "").match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? [];
   const found = new Map<string | null, string>(); // the default's name is null

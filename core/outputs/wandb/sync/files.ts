@@ -1,5 +1,4 @@
-// The files of a W&B run: those that its records name, and those that are made from the records (config.yaml,
-// wandb-summary.json, wandb-metadata.json, output.log).
+// The files of a W&B run: those that its records name, and those made from its records.
 import { isAbsolute, join, normalize } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatBytes } from "../../../base/format.ts";
@@ -8,15 +7,12 @@ import type { Contents } from "./contents.ts";
 import { stringify } from "../../../../deps/yaml.ts";
 import { type JsonValue, parseJson, quotedJson, textOfJson, type Tree } from "./json_text.ts";
 
-/** A larger file is left out, because it would have to fit into memory. */
+/** A larger file would not fit into memory. */
 const MAX_FILE = 2 ** 31 - 1;
 const AT_ONCE = 4, NAMES_AT_ONCE = 200;
 
-export interface RunFiles {
-  /**
-   * Uploads new files; `all` includes those that change until the run ends. Returns the paths that the
-   * server has.
-   */
+interface RunFiles {
+  /** `all` includes files that change until the run ends. Returns the paths that the server has. */
   upload(contents: Contents, place: ServerRun, all: boolean): Promise<readonly string[]>;
 }
 
@@ -76,7 +72,7 @@ function isReadable(folder: string, path: string, tell: (path: string, sentence:
   return false;
 }
 
-/** Follows all links on the way to the file. */
+/** All links on the way count. */
 function isInside(folder: string, path: string): boolean {
   return Deno.realPathSync(path).startsWith(`${Deno.realPathSync(folder)}/`);
 }
@@ -90,7 +86,7 @@ function read(folder: string, path: string): Uint8Array<ArrayBuffer> | null {
   }
 }
 
-/** Runs a few at once; it throws the first failure after the others have ended. */
+/** It throws the first failure after the others have ended. */
 async function inTurns<T>(list: readonly T[], each: (one: T) => Promise<void>): Promise<void> {
   const rest = [...list];
   const turn = async () => {
@@ -105,10 +101,7 @@ async function inTurns<T>(list: readonly T[], each: (one: T) => Promise<void>): 
   }
 }
 
-/**
- * The files that `wandb sync` makes, by path. A file of the run with the same name has priority where W&B
- * gives it.
- */
+/** `wandb sync` makes these files. A file of the run with the same name has priority where W&B gives it. */
 export function madeFiles(contents: Contents): Map<string, Uint8Array<ArrayBuffer>> {
   const made = new Map<string, Uint8Array<ArrayBuffer>>();
   const add = (name: string, text: string) => void made.set(name, new TextEncoder().encode(text));
@@ -123,12 +116,12 @@ export function madeFiles(contents: Contents): Map<string, Uint8Array<ArrayBuffe
 export const wandbConfigOf = (config: Tree): Tree =>
   new Map([...config].map(([key, value]) => [key, new Map([["value", value]])]));
 
-/** Sorts by name; each level begins at the next multiple of four columns. */
+/** Names are sorted; each level begins at the next multiple of four columns. */
 export function yamlOf(value: JsonValue): string {
   return block(value, 0).join("\n") + "\n";
 }
 
-/** The lines of a value at this column; the first one has no indentation. */
+/** The first line has no indentation. */
 function block(value: JsonValue, column: number): string[] {
   if (typeof value === "string") {
     if (!isFilledList(value)) return scalar(value, column);
@@ -189,7 +182,7 @@ function oneLine(text: string): string {
   return plain.includes("\n") ? quotedJson(text) : plain;
 }
 
-/** Printable text with nothing at the ends of lines that a reader would strip. */
+/** Printable text has nothing at the ends of lines that a reader would strip. */
 const IN_LINES = /^[^\s\p{C}](?:[^\p{C}]|\n)*$/u;
 
 function literal(text: string, column: number): string[] {
@@ -198,7 +191,7 @@ function literal(text: string, column: number): string[] {
   return [`|${["-", ""][ends] ?? "+"}`, ...lines];
 }
 
-/** Texts that some readers would take for times or booleans. */
+/** Some readers would take these texts for times or booleans. */
 const TAKEN_FOR_OTHERS = /^(\d{4}-\d\d?-\d\d?([Tt ].*)?|y|n|yes|no|on|off|[-+]?\d+(:[0-5]?\d)+(\.\d*)?)$/i;
 
 function indented(value: JsonValue, depth = 1): string {

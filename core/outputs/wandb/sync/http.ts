@@ -1,37 +1,32 @@
-// HTTP requests to a server that may be slow, broken or hostile: limits on time and size, no key to another host, and
-// retries where they may help.
+// Requests to a slow, broken or hostile server: limits on time and size, no key to another host, and retries.
 import { UserError } from "../../../base/errors.ts";
 import { formatDuration } from "../../../base/format.ts";
 
-export interface HttpRequest {
+interface HttpRequest {
   readonly method: "POST" | "PUT";
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array<ArrayBuffer>;
-  /** The purpose as a noun: "the rows". */
+  /** A noun, such as "the rows". */
   readonly what: string;
-  /** Statuses after which another try is useless, besides those that always are. */
+  /** After these statuses another try is useless. */
   readonly hopeless?: readonly number[];
-  /**
-   * Called before another try, since the last one may have had its effect: returns what remains to send, or
-   * null.
-   */
+  /** The last try may have had its effect: returns what remains to send, or null. */
   readonly beforeAgain?: () => Promise<string | null>;
 }
 
 export interface HttpOptions {
-  /** The number of tries after the first one. */
+  /** The first try does not count. */
   readonly retries: number;
-  /** The limit for one try with its answer, in milliseconds. */
+  /** One try with its answer may take this long. */
   readonly timeoutMs?: number;
   readonly maxBytes?: number;
-  /** The first wait; each later one is twice as long, up to a minute. */
+  /** Each later wait is twice as long, up to a minute. */
   readonly firstWaitMs?: number;
-  /** Certificates (PEM) that are trusted besides the system's. */
+  /** PEM certificates extend the system's. */
   readonly caCerts?: readonly string[];
-  /** Called with the reason for another try. */
+  /** The sentence has the reason for another try. */
   readonly onRetry?: (sentence: string) => void;
-  /** Aborts waits and requests. */
   readonly signal?: AbortSignal;
 }
 
@@ -41,7 +36,7 @@ export interface Http {
   close(): void;
 }
 
-/** The server has refused for good. */
+/** The refusal is final. */
 export class RequestRefused extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -145,7 +140,7 @@ async function once(
   }
 }
 
-/** Follows redirects within one server with the body; it sends nothing to another server. */
+/** Redirects keep the body and stay within one server. */
 async function followed(
   request: HttpRequest,
   body: HttpRequest["body"],
@@ -200,7 +195,7 @@ function retryAfter(text: string | null): number | undefined {
   return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), 10 * MAX_WAIT_MS) : undefined;
 }
 
-/** The server's explanation, printable and short, on one line. */
+/** The server's explanation becomes one short, printable line. */
 function because(text: string): string {
   const found = /"(?:message|error)"\s*:\s*"((?:[^"\\]|\\.){1,300})"/.exec(text)?.[1] ??
     (text.includes("<") ? "" : text);

@@ -1,4 +1,4 @@
-// What W&B keeps of a run under "_wandb" in its configuration: versions, metric definitions, and the environment.
+// W&B keeps versions, metric definitions and the environment of a run under "_wandb" in its configuration.
 import {
   messageField,
   messageFields,
@@ -10,16 +10,16 @@ import {
 } from "../proto.ts";
 import { quotedJson, type Tree } from "./json_text.ts";
 
-/** Field numbers of Record that only this file reads. */
+/** Only this file reads these fields of Record. */
 export const TELEMETRY = 11, METRIC = 12, ENVIRONMENT = 26;
 
 export interface Internals {
   telemetry(fields: ProtoFields): void;
   metric(fields: ProtoFields): void;
   environment(fields: ProtoFields): void;
-  /** `fallback` is used where the file does not name its writer. */
+  /** `fallback` replaces a missing writer. */
   tree(fallback: { writer: string; version: string }): Tree;
-  /** The environment for wandb-metadata.json; null where the file has none. */
+  /** wandb-metadata.json gets it; null where the file has none. */
   metadata(): Tree | null;
 }
 
@@ -64,10 +64,10 @@ export function openInternals(): Internals {
   };
 }
 
-/** Fields of TelemetryRecord: messages of flags, and plain texts. */
+/** FLAGS are messages of flags, TEXTS are plain texts. */
 const FLAGS = [1, 2, 3, 8, 10], TEXTS = [4, 5, 6, 12, 13];
 
-/** Never empty, because the server takes a run without it as not begun. */
+/** The server takes a run without telemetry as not begun, so it is never empty. */
 function telemetryOf(
   flags: ReadonlyMap<number, ReadonlySet<number>>,
   texts: ReadonlyMap<number, string>,
@@ -87,7 +87,7 @@ interface Metric {
   readonly goal: number;
 }
 
-/** Definitions by name, and by patterns such as "val/*". */
+/** Globs are patterns such as "val/*". */
 interface Metrics {
   readonly named: Map<string, Metric>;
   readonly globs: Map<string, Metric>;
@@ -105,7 +105,7 @@ function metricOf(fields: ProtoFields, named: boolean): Metric {
   };
 }
 
-/** The list refers to step metrics by their position, from 1; those without a definition are at its end. */
+/** The list refers to step metrics by position, from 1; those without a definition follow. */
 function metricsOf({ named, globs }: Metrics): string[] {
   const steps = new Set([...named.values(), ...globs.values()].map(({ step }) => step));
   const others = [...steps].filter((step) => step !== "" && !named.has(step));
@@ -210,7 +210,7 @@ function jsonOf(fields: ProtoFields, field: number, shape: Shape) {
 const textOfFlat = (tree: Tree): string =>
   `{${[...tree].map(([key, v]) => `${quotedJson(key)}:${v}`).join(",")}}`;
 
-/** "2026-11-22T00:24:52.854932Z" with as many digits as there are. */
+/** "2026-11-22T00:24:52.854932Z" has as many digits as needed. */
 function timeText(time: ProtoFields): string {
   const seconds = new Date(numberField(time, 1) * 1000);
   if (!Number.isFinite(seconds.getTime())) return "";

@@ -1,5 +1,5 @@
-// JSON as W&B has it, kept as text: NaN, infinities and 64-bit integers pass unchanged, and numbers are spelled as
-// `wandb sync` spells them.
+// JSON kept as text: NaN, infinities and 64-bit integers pass unchanged, and numbers are spelled as `wandb
+// sync` spells them.
 
 /** An object keeps the order of its names; every other value is its text. */
 export type JsonValue = string | Tree;
@@ -8,7 +8,7 @@ export type Tree = Map<string, JsonValue>;
 /** W&B refuses deeper nesting too. */
 const MAX_DEPTH = 500;
 
-/** Null where the text is no JSON. */
+/** Returns null where the text is no JSON. */
 export function parseJson(text: string): JsonValue | null {
   const reader = { text, at: 0 };
   try {
@@ -21,20 +21,20 @@ export function parseJson(text: string): JsonValue | null {
   }
 }
 
-/** `sorted` sorts the names at every level that is an object here. */
+/** `sorted` concerns every level that is an object here. */
 export function textOfJson(value: JsonValue, sorted = false): string {
   if (typeof value === "string") return value;
   const entries = sorted ? [...value].sort(([a], [b]) => a < b ? -1 : a > b ? 1 : 0) : [...value];
   return `{${entries.map(([key, v]) => `${quotedJson(key)}:${textOfJson(v, sorted)}`).join(",")}}`;
 }
 
-/** JSON.stringify with the fewest escapes. */
+/** Escapes as little as possible. */
 export function quotedJson(text: string): string {
   // JSON.stringify also escapes halves of surrogate pairs, which UTF-8 does not have.
   return JSON.stringify(text.isWellFormed() ? text : text.toWellFormed());
 }
 
-/** The shortest text that reads back as the same float, in the style of Go's %g. */
+/** Go's %g writes the shortest text that reads back as the same float. */
 export function floatText(value: number): string {
   if (!Number.isFinite(value)) return String(value);
   if (value === 0) return Object.is(value, -0) ? "-0" : "0";
@@ -44,7 +44,7 @@ export function floatText(value: number): string {
   return `${digits}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
 }
 
-/** Sets a value at a path and makes the objects on the way. */
+/** Objects on the way are made. */
 export function setAt(tree: Tree, path: readonly string[], value: JsonValue): void {
   let at = tree;
   for (const key of path.slice(0, -1)) {
@@ -120,7 +120,7 @@ function valueAt(reader: Reader, depth: number): JsonValue {
   return floatText(Number(number[0]));
 }
 
-/** Whether the digits fit into a signed 64-bit integer; W&B takes other numbers as floats. */
+/** W&B takes numbers beyond signed 64-bit integers as floats. */
 function fits(digits: string): boolean {
   if (digits.length < 19) return true;
   return BigInt.asIntN(64, BigInt(digits)) === BigInt(digits);

@@ -1,4 +1,4 @@
-// The work of `sync-wandb`: finds offline runs, uploads many of them, and verifies what the server has.
+// The work of `sync-wandb`: finds offline runs, uploads them, and verifies what the server has.
 import { basename, dirname, join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { type Contents, type HistoryLine, openContents, openWandbReader } from "./contents.ts";
@@ -8,16 +8,16 @@ import type { Api } from "./api.ts";
 import { parseJson, textOfJson, type Tree } from "./json_text.ts";
 import { madeFiles, wandbConfigOf } from "./files.ts";
 
-export interface OfflineRuns {
+interface OfflineRuns {
   readonly paths: readonly string[];
-  /** The number of runs that W&B's own program uploaded while they ran. */
+  /** W&B's own program uploaded these runs while they ran. */
   readonly online: number;
 }
 
-/** How deep a run may lie below the folder that a user names: RUN, logs/wandb, logs, the save folder. */
+/** The user may name RUN, logs/wandb, logs, or the save folder. */
 const DEPTH = 4;
 
-/** Accepts a .wandb file, a run's folder, or a folder of such folders. */
+/** A place is a .wandb file, a run's folder, or a folder of such folders. */
 export function findRuns(places: readonly string[]): OfflineRuns {
   const paths = new Map<string, string>();
   let online = 0;
@@ -53,11 +53,11 @@ const INSIDE = /^(files|tmp|logs)$/;
 function entriesOf(folder: string): Deno.DirEntry[] {
   try {
     const entries = [...Deno.readDirSync(folder)];
-    // A folder "logs" belongs to a run only beside its file; elsewhere it may hold runs.
+    // "logs" belongs to a run only beside its file; elsewhere it may hold runs.
     const isRun = entries.some(({ name, isFile }) => isFile && name.endsWith(".wandb"));
     return entries.filter(({ isDirectory, name }) => !isDirectory || !isRun || !INSIDE.test(name));
   } catch {
-    return []; // gone, or not to be read
+    return []; // gone, or unreadable
   }
 }
 
@@ -72,7 +72,7 @@ function statOf(path: string): Deno.FileInfo | null {
 export interface OfflineRun {
   readonly path: string;
   readonly synced: boolean;
-  /** Null where the file has no run record. */
+  /** It is null where the file has no run record. */
   readonly run: Contents["run"];
 }
 
@@ -87,7 +87,7 @@ export function offlineRunOf(path: string): OfflineRun {
   return { path, synced: isSynced(path), run: contents.run };
 }
 
-/** Groups the files of each run in the order of their start: they must be sent one after the other. */
+/** A run's files must be sent one after the other, in the order of their start. */
 export function inOrder(heads: readonly OfflineRun[]): OfflineRun[][] {
   const groups = Map.groupBy(
     heads,
@@ -98,12 +98,10 @@ export function inOrder(heads: readonly OfflineRun[]): OfflineRun[][] {
   );
 }
 
-/**
- * A run without an end that was written to within this many milliseconds may still grow, on whatever host.
- */
-export const QUIET_MS = 10 * 60_000;
+/** A run without an end may still grow on any host until it is silent for this long. */
+const QUIET_MS = 10 * 60_000;
 
-/** `hasEnded`: the file has its exit record. */
+/** A file with its exit record can't grow. */
 export function mayGrow(path: string, quietMs = QUIET_MS): boolean {
   if (isBeingWritten(path)) return true;
   const modified = statOf(path)?.mtime?.getTime() ?? 0;
@@ -112,9 +110,9 @@ export function mayGrow(path: string, quietMs = QUIET_MS): boolean {
 
 export interface SyncOptions extends Omit<UploadOptions, "grows" | "onProgress" | "say"> {
   readonly parallel: number;
-  /** Ends a run without an end, however new its file is. */
+  /** A run without an end is ended, however new its file is. */
   readonly finish?: boolean;
-  /** After this many milliseconds of silence a run without an end is over. */
+  /** A run without an end is over after this silence. */
   readonly quietMs?: number;
   readonly say: (path: string, sentence: string) => void;
   readonly onProgress?: (progress: SyncProgress) => void;
@@ -125,7 +123,6 @@ export interface SyncProgress {
   readonly runs: number;
   readonly done: number;
   readonly rows: number;
-  /** The share of all bytes. */
   readonly share: number;
 }
 
@@ -159,7 +156,7 @@ export async function syncMany(heads: readonly OfflineRun[], options: SyncOption
         outcomes.push(outcome);
         options.onResult(outcome);
         tell();
-        if (!isOver(outcome)) break; // what comes after it must not be sent before it
+        if (!isOver(outcome)) break; // what follows must not be sent before it
       }
     }
   };
@@ -176,7 +173,7 @@ async function syncOne(
   progress: (share: number, rows: number) => void,
 ): Promise<SyncOutcome> {
   const open = !options.finish && mayGrow(path, options.quietMs);
-  // Uploads what there is and leaves the run open.
+  // The present lines are uploaded and the run stays open.
   const now = open ? { grows: () => true, stop: AbortSignal.abort() } : {};
   return await outcomeOf(path, {
     ...options,
@@ -194,11 +191,11 @@ async function outcomeOf(path: string, options: UploadOptions): Promise<SyncOutc
   }
 }
 
-/** Milliseconds between two searches for new runs, and before another try for a run that failed. */
+/** LOOK_MS passes between two searches, AGAIN_MS before a failed run is tried again. */
 const LOOK_MS = 5000, AGAIN_MS = 60_000;
 const AT_ONCE = 32;
 
-/** Follows every run below the folders, also new ones, until `options.stop`. */
+/** New runs below the folders count too, until `options.stop`. */
 export async function watchMany(
   places: () => readonly string[],
   options: SyncOptions & { readonly stop: AbortSignal },
@@ -207,7 +204,7 @@ export async function watchMany(
   const notBefore = new Map<string, number>();
   while (!options.stop.aborted) {
     for (const group of inOrder(findRuns(places()).paths.map(offlineRunOf))) {
-      // The first file that is not done; the next one has to wait for it.
+      // The next file waits for the first one that is not done.
       const next = group.find(({ path, synced }) => !synced && notBefore.get(path) !== Infinity);
       if (!next?.run || going.size >= AT_ONCE || group.some(({ path }) => going.has(path))) continue;
       const { path } = next;
@@ -237,14 +234,14 @@ function follow(path: string, options: SyncOptions): Promise<SyncOutcome> {
   });
 }
 
-export interface VerifyResult {
+interface VerifyResult {
   readonly rows: number;
   readonly files: number;
-  /** Sentences; none where everything that can be read back agrees. */
+  /** It is empty where everything that can be read back agrees. */
   readonly differences: readonly string[];
 }
 
-/** Takes the files of one run in order; the last one has its final state. */
+/** The files of one run come in order; the last one has its final state. */
 export async function verifyRun(
   paths: readonly string[],
   { api, version, entity, project }: { api: Api; version: string; entity?: string; project?: string },
@@ -287,7 +284,7 @@ export async function verifyRun(
 
 const MANY = 4 * 2 ** 20;
 
-/** Counts the rows and keeps only the last one. */
+/** Only the last row is kept. */
 function readThrough(path: string, version: string): { contents: Contents; lastRow: HistoryLine | null } {
   const contents = openContents(version);
   const reading = openWandbReader(path, false);
@@ -313,7 +310,7 @@ function readThrough(path: string, version: string): { contents: Contents; lastR
   return { contents, lastRow };
 }
 
-/** Removes "_wandb" and what the server adds. */
+/** The server adds entries, and "_wandb" is not the user's. */
 const unwrapped = (config: Tree): Tree =>
   new Map(
     [...config].filter(([key]) => key !== "_wandb").map((

@@ -1,13 +1,13 @@
-// Starts the upload thread of --wandb-online from the training thread, and ends it.
+// Starts and ends the upload thread of --wandb-online, from the training thread.
 import type { GrowingRun } from "./upload.ts";
 import type { FromThread, ToThread } from "./online_thread.ts";
 
 export interface OnlineUpload {
-  /** Call it after the last record of the run. It waits for the upload, up to this limit. */
+  /** Call it after the run's last record. It waits at most `limitMs` for the upload. */
   end(limitMs: number): Promise<"synced" | "open" | null>;
 }
 
-/** Returns at once; `warn` is called when the event loop of the training thread runs. */
+/** Returns at once; `warn` runs on the training thread's event loop. */
 export function startOnlineUpload(run: GrowingRun, warn: (sentence: string) => void): OnlineUpload {
   const thread = new Worker(new URL("./online_thread.ts", import.meta.url), {
     type: "module",

@@ -1,10 +1,10 @@
-// The upload thread of --wandb-online (a Worker's entry); it has an event loop of its own.
+// The upload thread of --wandb-online (a Worker's entry).
 import { type GrowingRun, uploadWhileTraining } from "./upload.ts";
 import type { ThreadScope } from "../../../base/threads.ts";
 
 declare const self: ThreadScope;
 
-/** The run comes first; then the milliseconds that are left when training has ended. */
+/** The run comes first; then the milliseconds that remain after training. */
 export type ToThread = { run: GrowingRun } | { ended: number };
 export type FromThread = { warning: string } | { state: "synced" | "open" | null };
 

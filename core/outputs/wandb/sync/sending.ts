@@ -1,23 +1,22 @@
-// Sends a file's lines in order: plans where to begin by what the server has, tracks each kind of line, and asks the
-// server after a failure so that nothing is sent twice.
+// Sends a file's lines in order, and asks the server after a failure so that nothing is sent twice.
 import type { Api, ServerRun, ServerStatus, StreamBody } from "./api.ts";
 import type { Contents, HistoryLine } from "./contents.ts";
 import { type JsonValue, textOfJson, type Tree } from "./json_text.ts";
 import type { LineCounts, SyncStart, UploadState } from "./state.ts";
 import type { RunRecord } from "../records.ts";
 
-/** Bytes of lines in one request; W&B takes some 10 MiB. */
+/** W&B takes some 10 MiB of lines in one request. */
 export const MAX_REQUEST = 4 * 2 ** 20;
 
-export interface RunEnd {
+interface RunEnd {
   readonly uploaded: readonly string[];
   readonly exitCode: number;
 }
 
 export interface LineSender extends Pick<UploadProgress, "uploaded" | "rows"> {
-  /** Drops the lines that the server has. Call it after each reading, before `send`. */
+  /** Drops the lines that the server has. Call it between reading and `send`. */
   admit(contents: Contents): void;
-  /** Sends all waiting lines, and with `end` the end of the run. */
+  /** `end` also sends the end of the run. */
   send(contents: Contents, end?: RunEnd): Promise<void>;
 }
 
@@ -81,7 +80,7 @@ export function openLineSender(
   };
 }
 
-/** Fills one request with the first lines of each kind, at least one line. */
+/** A request has the first lines of each kind, at least one. */
 function take(contents: Contents): LineBatch {
   let room = MAX_REQUEST;
   const from = <T>(list: T[], size: (one: T) => number): T[] => {
@@ -109,7 +108,7 @@ interface More {
   readonly end: RunEnd | undefined;
 }
 
-/** Null where there is nothing to send. */
+/** Returns null where there is nothing to send. */
 function bodyOf(batch: LineBatch, at: LineCounts, { summary, preempting, end }: More): StreamBody | null {
   const files: NonNullable<StreamBody["files"]> = {};
   for (const kind of LINE_KINDS) {
@@ -128,11 +127,11 @@ function bodyOf(batch: LineBatch, at: LineCounts, { summary, preempting, end }: 
 
 export interface UploadPlan {
   readonly start: SyncStart;
-  /** The server's number for the next line of each kind. */
+  /** The server expects this number for the next line of each kind. */
   readonly at: LineCounts;
-  /** The lines of the file that the server has: a number of them, or all up to a step or a time. */
+  /** The server has these lines: a number of them, or all up to a step or a time. */
   readonly skip: LineCounts & { readonly upToStep: number | null; readonly upToTime: number | null };
-  /** The server's number for the file's first line; null where the first request shows it. */
+  /** The server's number for the file's first line; null until the first request shows it. */
   readonly base: LineCounts | null;
   readonly lastStep: number | null;
   /** An earlier file of this run precedes this one. */
@@ -142,9 +141,7 @@ export interface UploadPlan {
 const ZERO: LineCounts = { history: 0, events: 0, output: 0 };
 const NONE = { ...ZERO, upToStep: null, upToTime: null };
 
-/**
- * `known` is the state that this program keeps beside the file, `start` the one that either program wrote.
- */
+/** This program keeps `known` beside the file; either program writes `start`. */
 export function uploadPlanOf(
   run: RunRecord,
   status: ServerStatus | null,
@@ -198,7 +195,7 @@ export function uploadPlanOf(
   return { start: own, at, base: null, skip, lastStep, continues };
 }
 
-/** The earlier runtime in milliseconds. */
+/** Unit: milliseconds. */
 function runtimeOf({ summary, lastRow, lastEvents }: ServerStatus): number {
   const inner = summary.get("_wandb");
   const known = inner instanceof Map ? numberIn(inner, "runtime") : numberIn(summary, "_runtime");
@@ -226,13 +223,12 @@ interface LineBatch {
 
 interface UploadProgress {
   readonly at: Readonly<LineCounts>;
-  /** Rows that this upload sent, and rows that it skipped because the server had them. */
+  /** This upload sent some rows; the server had the others. */
   readonly rows: { sent: number; had: number };
-  /** The state to keep beside the .wandb file; null while it is not known. */
+  /** The state is kept beside the .wandb file; null while it is unknown. */
   readonly uploaded: Omit<UploadState, "to" | "alerts"> | null;
-  /** Drops waiting lines that the server has. */
   admit(contents: Contents): void;
-  /** Drops this many lines of each kind from the start of the batch. */
+  /** The counts are lines at the start of the batch. */
   pass(batch: LineBatch, counts: LineCounts): void;
 }
 

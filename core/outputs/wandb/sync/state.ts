@@ -1,9 +1,9 @@
-// The state of an upload, kept beside the .wandb file: the markers of `wandb sync`, and a file that also locks the
+// The state of an upload beside the .wandb file: the markers of `wandb sync`, and a file that also locks the
 // upload.
 import { dirname } from "../../../../deps/path.ts";
 import { holdFile, holdFolder } from "../../../base/files.ts";
 
-/** The first step and time that the server wants, in the form that `wandb sync` writes. */
+/** `wandb sync` writes the first step and time that the server wants in this form. */
 export interface SyncStart {
   readonly step: number;
   readonly runtime: number;
@@ -16,17 +16,17 @@ export interface LineCounts {
 }
 
 export interface UploadState {
-  /** Address, entity, project and id; the state for another target does not count. */
+  /** The target is address, entity, project and id; other targets' state does not count. */
   readonly to: string;
-  /** The server's number for the file's first line, sent or not. */
+  /** The file's first line has these numbers at the server. */
   base: LineCounts;
-  /** The lines that the server has acknowledged. */
+  /** The server has acknowledged these lines. */
   sent: LineCounts;
   lastStep: number | null;
   alerts: number;
 }
 
-export const syncedPath = (wandb: string): string => `${wandb}.synced`;
+const syncedPath = (wandb: string): string => `${wandb}.synced`;
 const startPath = (wandb: string): string => `${wandb}.syncstate`;
 const uploadedPath = (wandb: string): string => `${wandb}.uploaded.json`;
 
@@ -47,25 +47,25 @@ export const writeStart = (wandb: string, { step, runtime }: SyncStart): void =>
     JSON.stringify({ starting_step: step, starting_runtime: runtime }),
   );
 
-/** The largest step of this file at a server; null where none is known. */
+/** A server has steps of this file up to it; null where none is known. */
 export const uploadedStep = (wandb: string): number | null =>
   uploadedOf(object(read(uploadedPath(wandb))))?.lastStep ?? null;
 
 export interface UploadLock {
   readonly known: UploadState | null;
-  /** Returns false where it can't be written: an interrupted upload then has to rely on the server. */
+  /** Returns false where it can't be written: an interrupted upload then relies on the server. */
   write(state: UploadState): boolean;
   close(): void;
 }
 
-/** Null where another process uploads this file now. */
+/** Returns null where another process uploads this file now. */
 export function lockUpload(wandb: string): UploadLock | null {
   const path = uploadedPath(wandb);
   let file: Deno.FsFile;
   try {
     file = Deno.openSync(path, { read: true, write: true, create: true });
   } catch {
-    // In a read-only folder there is nothing to lock, and no other upload can write either.
+    // In a read-only folder no other upload can write either, so no lock is needed.
     return { known: uploadedOf(object(read(path))), write: () => false, close() {} };
   }
   const release = holdFile(path, dirname(path));
@@ -93,7 +93,7 @@ export function lockUpload(wandb: string): UploadLock | null {
   };
 }
 
-/** Whether a training process writes into the file's folder now. */
+/** A training process holds the folder's lock. */
 export function isBeingWritten(wandb: string): boolean {
   const release = holdFolder(dirname(wandb));
   release?.();
@@ -113,7 +113,7 @@ function object(text: string | null): Record<string, unknown> | null {
     const value: unknown = JSON.parse(text ?? "null");
     return typeof value === "object" && value !== null ? value as Record<string, unknown> : null;
   } catch {
-    return null; // cut by a kill: the server is asked
+    return null; // cut by a kill: the server knows
   }
 }
 

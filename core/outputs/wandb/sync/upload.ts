@@ -1,5 +1,5 @@
-// Uploads one .wandb file: asks what the server has, sends rows, files and the end, follows a run that still grows,
-// and retries while training goes on (--wandb-online).
+// Uploads one .wandb file, follows a run that still grows, and retries while training goes on
+// (--wandb-online).
 import { dirname, join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import type { RunRecord } from "../records.ts";
@@ -14,26 +14,24 @@ import { openHttp } from "./http.ts";
 
 export interface UploadOptions {
   readonly api: Api;
-  /** The server's address: state for another server does not count. */
+  /** State for another server does not count. */
   readonly server: string;
-  /** This program's version, for runs that name none. */
+  /** Runs that name no version get this one. */
   readonly version: string;
   readonly project?: string;
   readonly entity?: string;
-  /** Uploads files with the synced marker too. */
+  /** The synced marker does not count. */
   readonly again?: boolean;
-  /**
-   * Returns whether the run may still grow. Without it the file is uploaded as it is and the run is ended.
-   */
+  /** Returns true while the run may grow. Without it the run ends with the file as it is. */
   readonly grows?: () => boolean;
-  /** Milliseconds between two reads of a growing file, and between two requests. */
+  /** Unit: milliseconds between two reads of a growing file, and between two requests. */
   readonly lookMs?: number;
   readonly requestMs?: number;
   readonly onProgress?: (at: number, size: number, result: UploadResult) => void;
   readonly say?: (sentence: string) => void;
-  /** Ends a pause, because the run has stopped growing. */
+  /** A pause ends, because the run has stopped growing. */
   readonly wake?: AbortSignal;
-  /** Stops following: the present lines are sent, and the run is left open. */
+  /** The present lines are sent, and the run is left open. */
   readonly stop?: AbortSignal;
 }
 
@@ -97,7 +95,7 @@ async function uploadOnce(
   return true;
 }
 
-/** Reads up to the run record; false where there is none. */
+/** Returns false where there is no run record. */
 async function untilRun(reading: WandbReader, contents: Contents, options: UploadOptions): Promise<boolean> {
   for (;;) {
     const waits = (options.grows?.() ?? false) && !options.stop?.aborted;
@@ -111,7 +109,7 @@ async function untilRun(reading: WandbReader, contents: Contents, options: Uploa
 interface Session {
   readonly place: ServerRun;
   readonly sending: LineSender;
-  /** Sends changes of the configuration. */
+  /** The server gets changes of the configuration. */
   readonly upsert: () => Promise<void>;
   /** The server takes a silent run as crashed. */
   readonly beat: () => Promise<void>;
@@ -190,7 +188,7 @@ function refuseRewind({ id, branch }: RunRecord, path: string): void {
   );
 }
 
-/** The data of the run record; on resume the server's values fill its gaps. */
+/** On resume the server's values fill the run record's gaps. */
 function firstOf(run: RunRecord, status: ServerStatus | null, { continues }: UploadPlan) {
   const old = continues ? status : null;
   const tags = run.tags?.length ? run.tags : old?.tags.length ? old.tags : undefined;
@@ -222,7 +220,7 @@ function mergeOld({ config }: Contents, status: ServerStatus): void {
   }
 }
 
-/** Sends the present lines, and new ones while the run grows; false where another file has taken the path. */
+/** New lines follow while the run grows; returns false where another file has taken the path. */
 async function pump(
   reading: WandbReader,
   contents: Contents,
@@ -232,7 +230,7 @@ async function pump(
 ): Promise<boolean> {
   let lastSent = 0;
   for (;;) {
-    const grows = options.grows?.() ?? false; // asked first: what comes while it is read is read, too
+    const grows = options.grows?.() ?? false; // this precedes the reading, which then has everything
     if (!grows) reading.last();
     const allRead = reading.read(contents, () => contents.pending >= MAX_REQUEST);
     session.sending.admit(contents);
@@ -297,7 +295,6 @@ function keep(write: () => void, { say }: UploadOptions): void {
   }
 }
 
-/** Waits for the next look. */
 function pause({ lookMs = LOOK_MS, stop, wake }: UploadOptions): Promise<void> {
   return new Promise((resolve) => {
     if (stop?.aborted || wake?.aborted) return resolve();
@@ -320,21 +317,21 @@ export const uploadFailureOf = (error: unknown): UserError =>
       cause: error,
     });
 
-/** Plain data without the key: the upload thread looks for it itself. */
+/** The upload thread finds the key itself. */
 export interface GrowingRun {
-  /** It need not exist yet. */
+  /** The file need not exist yet. */
   readonly path: string;
   readonly version: string;
-  /** Milliseconds between two reads, and between two requests. */
+  /** Unit: milliseconds between two reads, and between two requests. */
   readonly lookMs?: number;
   readonly requestMs?: number;
 }
 
-export interface GrowingOptions {
+interface GrowingOptions {
   readonly env: Environment;
-  /** Aborted when training has ended and the file has its last record. */
+  /** Training has ended and the file has its last record. */
   readonly ended: AbortSignal;
-  /** Aborted when the time is over: sync-wandb uploads the rest. */
+  /** The time is over: sync-wandb uploads the rest. */
   readonly giveUp: AbortSignal;
   readonly warn: (sentence: string) => void;
 }
@@ -343,7 +340,7 @@ export interface GrowingOptions {
 const FIRST_WAIT_MS = 5000, LONGEST_WAIT_MS = 5 * 60_000;
 const RETRIES = 3;
 
-/** Returns the final state; null when nothing could be uploaded. It never throws. */
+/** Returns null when nothing could be uploaded. It never throws. */
 export async function uploadWhileTraining(
   run: GrowingRun,
   { env, ended, giveUp, warn }: GrowingOptions,
