@@ -20,10 +20,10 @@ interface Adopted {
 
 export function adopt(root: Value, path: string, run: Adopter): Adopted {
   const own = field(root, "hpctrain");
-  if (!(own instanceof Map)) return foreign(root, path, run);
+  if (!(root instanceof Map) || !(own instanceof Map)) return foreign(root, path, run);
   const type = field(own, "optimizer"), wanted = run.parts.optimizer.type;
   if (!run.force || type === wanted) return { root, notices: [] };
-  const changed = new Map(root as Map<Key, Value>)
+  const changed = new Map(root)
     .set("hpctrain", new Map(own).set("optimizer", wanted))
     .set("optimizer_state_dict", NO_STATE)
     .set("scheduler_state_dict", dict({ last_epoch: 0 }));
@@ -87,16 +87,16 @@ function optimizerOf(
 ): { state: Map<Key, Value>; steps: number } | null {
   const found = OPTIMIZERS.map((name) => field(root, name)).map((one) => Array.isArray(one) ? one[0] : one)
     .find((one) => field(one, "state") instanceof Map && Array.isArray(field(one, "param_groups")));
-  const state = field(found, "state") as Map<Key, Value> | undefined;
-  if (!state || state.size === 0) return null;
-  const order = orderOf(field(found, "param_groups") as Value[], names);
+  const state = field(found, "state"), groups = field(found, "param_groups");
+  if (!(state instanceof Map) || !Array.isArray(groups) || state.size === 0) return null;
+  const order = orderOf(groups, names);
   const why = typeof order === "string"
     ? order
     : [...optimizer.slots.keys()].map((slot) => lacking(state, order, names, slot)).find((one) =>
       one !== null
     );
-  if (why === undefined) {
-    const entries = names.map((_, i) => state.get((order as Key[])[i]) ?? null);
+  if (typeof order !== "string" && why === undefined) {
+    const entries = names.map((_, i) => state.get(order[i]) ?? null);
     const steps = wholeNumber(number(field(entries[0], "step"))) ?? 1; // SGD counts no steps: it has begun.
     return { state: new Map(entries.map((entry, i) => [i, entry])), steps };
   }
@@ -159,10 +159,10 @@ function number(value: Value | undefined): Value | undefined {
 
 const wholeNumber = (value: Value | undefined): number | null => {
   const found = number(value);
-  return Number.isSafeInteger(found) && (found as number) >= 0 ? found as number : null;
+  return typeof found === "number" && Number.isSafeInteger(found) && found >= 0 ? found : null;
 };
 
 const finite = (value: Value | undefined): number | null => {
   const found = number(value);
-  return Number.isFinite(found) ? found as number : null;
+  return typeof found === "number" && Number.isFinite(found) ? found : null;
 };

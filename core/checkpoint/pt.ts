@@ -84,9 +84,9 @@ export function writePickled(
     const sums: [name: string, sum: () => string][] = [];
     const add = (name: string, content: Storage) => {
       const sum = options.known?.get(content);
-      const here = sum ? null : summed(content);
-      zip.add(`archive/${name}`, here?.content ?? content);
-      sums.push([`archive/${name}`, here?.sum ?? sum!]);
+      const known = sum ? { content, sum } : summed(content);
+      zip.add(`archive/${name}`, known.content);
+      sums.push([`archive/${name}`, known.sum]);
     };
     add("data.pkl", memoryStorage(bytes));
     add("byteorder", text("little"));

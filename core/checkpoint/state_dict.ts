@@ -1,6 +1,6 @@
 // Finds a model's weights in a checkpoint and compares them with what a model expects.
 import { UserError } from "../base/errors.ts";
-import { type Key, TensorData, type Value } from "./value.ts";
+import { TensorData, type Value } from "./value.ts";
 
 interface StateDict {
   /** The key is "" when the file is a state dict and nothing else. */
@@ -44,7 +44,7 @@ function asStateDict(value: Value | undefined, key: string): StateDict | undefin
   if (!(value instanceof Map)) return undefined;
   const tensors = new Map<string, TensorData>();
   const others: string[] = [];
-  for (const [name, item] of value as Map<Key, Value>) {
+  for (const [name, item] of value) {
     if (item instanceof TensorData && typeof name === "string") tensors.set(name, item);
     else others.push(String(name));
   }
@@ -86,15 +86,14 @@ export function compareStateDicts(
   const want = new Set(expected.map(({ name }) => name));
   const missing = expected.filter(({ name }) => !found.has(name));
   const extra = [...found].filter(([name]) => !want.has(name)).map(([name, { shape }]) => ({ name, shape }));
-  const reshaped = expected.filter(({ name, shape }) =>
-    found.has(name) && !sameShape(found.get(name)!.shape, shape)
-  );
+  const reshaped = expected.flatMap(({ name, shape }) => {
+    const saved = found.get(name)?.shape;
+    return saved && !sameShape(saved, shape) ? [{ name, shape, saved }] : [];
+  });
   if (missing.length + extra.length + reshaped.length === 0) return;
   const lines = [
-    ...reshaped.map(({ name, shape }) =>
-      `  shape    ${name} is [${found.get(name)!.shape.join(", ")}] in the file, [${
-        shape.join(", ")
-      }] in the model`
+    ...reshaped.map(({ name, shape, saved }) =>
+      `  shape    ${name} is [${saved.join(", ")}] in the file, [${shape.join(", ")}] in the model`
     ),
     ...missing.map(({ name, shape }) => `  missing  ${name} [${shape.join(", ")}]`),
     ...extra.map(({ name, shape }) => `  extra    ${name} [${shape.join(", ")}]`),

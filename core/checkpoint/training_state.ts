@@ -182,7 +182,7 @@ function match(named: Named, root: Value, path: string): Matched {
   return { put: () => first.forEach((name, t) => copyInto(t, tensors.get(name)!)), notice };
 }
 
-export interface Resumed {
+interface Resumed {
   readonly cursor: Cursor;
   /** These sentences report all that did not go on as it was. */
   readonly notices: readonly string[];
@@ -190,8 +190,8 @@ export interface Resumed {
 
 /** Nothing is changed before everything was found. */
 export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
-  const own = fieldOf(root, "hpctrain");
-  const place = own && fieldOf(own, "cursor");
+  const own = field(root, "hpctrain");
+  const place = field(own, "cursor");
   if (!own || !(place instanceof Map)) {
     throw new UserError(
       "checkpoint",
@@ -201,20 +201,20 @@ export function loadTraining(parts: Parts, root: Value, path: string): Resumed {
   }
   const cursor = readCursor(place, path);
   const weights = match(parts.stateDict, root, path);
-  const saved = fieldOf(own, "ema_state_dict");
+  const saved = field(own, "ema_state_dict");
   const averages = parts.ema && saved instanceof Map ? match(parts.ema, saved, path) : null;
-  checkOptimizer(parts, root, own, path);
+  const optimizer = matchOptimizer(parts, root, own, path);
 
   weights.put();
   if (averages) averages.put();
   else if (parts.ema) startAverages(parts.ema, parts.stateDict);
-  loadOptimizer(parts, root);
-  const scaler = fieldOf(root, "scaler_state_dict");
-  const scaled = scaler !== undefined && typeof fieldOf(scaler, "scale") === "number";
+  optimizer.put();
+  const scaler = field(root, "scaler_state_dict");
+  const scale = field(scaler, "scale"), scaled = typeof scale === "number";
   if (parts.scaler && scaled) {
-    parts.scaler.scale = fieldOf(scaler, "scale") as number;
-    parts.scaler.goodSteps = Number(fieldOf(scaler, "_growth_tracker") ?? 0);
-    parts.scaler.skipped = Number(fieldOf(scaler, "skipped") ?? 0);
+    parts.scaler.scale = scale;
+    parts.scaler.goodSteps = Number(field(scaler, "_growth_tracker") ?? 0);
+    parts.scaler.skipped = Number(field(scaler, "skipped") ?? 0);
   }
   const notices = [
     weights.notice,
@@ -238,25 +238,25 @@ function readCursor(place: Value, path: string): Cursor {
     );
   };
   const count = (name: string): number => {
-    const value = fieldOf(place, name);
-    return Number.isSafeInteger(value) && (value as number) >= 0 ? value as number : wrong(name);
+    const value = field(place, name);
+    return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : wrong(name);
   };
   const number = (from: Value, name: string): number => {
-    const value = fieldOf(from, name);
+    const value = field(from, name);
     return typeof value === "number" ? value : wrong(name);
   };
-  const sums = fieldOf(place, "sums");
+  const sums = field(place, "sums");
   if (!Array.isArray(sums) || !sums.every((sum) => typeof sum === "number")) return wrong("sums");
-  const best = fieldOf(place, "best") ?? null;
+  const best = field(place, "best") ?? null;
   // Version 0.1 could mark an infinite loss as the best.
   const isBest = best !== null && Number.isFinite(number(best, "valLoss"));
-  const valLoss = fieldOf(place, "valLoss") ?? null;
+  const valLoss = field(place, "valLoss") ?? null;
   return {
     epoch: count("epoch"),
     step: count("step"),
     stepInEpoch: count("stepInEpoch"),
     samples: count("samples"),
-    sums: sums as number[],
+    sums,
     best: isBest ? { epoch: number(best, "epoch"), valLoss: number(best, "valLoss") } : null,
     valLoss: valLoss === null ? null : number(place, "valLoss"),
   };
@@ -268,8 +268,8 @@ function startAverages(averages: Named, stateDict: Named): void {
   noGrad(() => averages.forEach(([name, t]) => copy_(t, weights.get(name)!)));
 }
 
-function checkOptimizer(parts: Parts, root: Value, own: Value, path: string): void {
-  const type = fieldOf(own, "optimizer");
+function matchOptimizer(parts: Parts, root: Value, own: Value, path: string): Pick<Matched, "put"> {
+  const type = field(own, "optimizer");
   if (type !== parts.optimizer.type) {
     throw new UserError(
       "checkpoint",
@@ -278,49 +278,40 @@ function checkOptimizer(parts: Parts, root: Value, own: Value, path: string): vo
     );
   }
   const steps = optimizerSteps(root);
-  const state = fieldOf(fieldOf(root, "optimizer_state_dict") ?? null, "state");
-  const groups = fieldOf(fieldOf(root, "optimizer_state_dict") ?? null, "param_groups");
+  const state = field(field(root, "optimizer_state_dict"), "state");
+  const groups = field(field(root, "optimizer_state_dict"), "param_groups");
   if (!(state instanceof Map) || !Array.isArray(groups) || !(steps >= 0)) {
     throw new UserError(
       "checkpoint",
       `${path} has no optimizer state: start a new run with --init-from ${path}.`,
     );
   }
-  if (parts.optimizer.slots.size === 0 || state.size === 0) return;
+  const found: [Tensor, TensorData][] = [];
+  const put = () => {
+    parts.optimizer.steps = steps;
+    for (const [t, data] of found) copyInto(t, data);
+  };
+  if (state.size === 0) return { put };
   parts.names.forEach((name, i) => {
     for (const [slot, tensors] of parts.optimizer.slots) {
-      const found = fieldOf(state.get(i) ?? null, slot);
+      const data = field(state.get(i), slot);
       const shape = tensors[i].shape.join(", ");
-      if (!(found instanceof TensorData) || found.shape.join(", ") !== shape) {
+      if (!(data instanceof TensorData) || data.shape.join(", ") !== shape) {
         throw new UserError(
           "checkpoint",
           `${path}: the optimizer's ${slot} of ${name} should have shape [${shape}]` +
-            `${found instanceof TensorData ? ` and has [${found.shape.join(", ")}]` : " and is missing"}. ` +
+            `${data instanceof TensorData ? ` and has [${data.shape.join(", ")}]` : " and is missing"}. ` +
             `Is it a checkpoint of another model? Weights alone: --init-from ${path}.`,
         );
       }
+      found.push([tensors[i], data]);
     }
   });
+  return { put };
 }
 
 function optimizerSteps(root: Value): number {
-  return Number(fieldOf(fieldOf(root, "scheduler_state_dict") ?? null, "last_epoch") ?? 0);
-}
-
-function loadOptimizer(parts: Parts, root: Value): void {
-  const tree = fieldOf(root, "optimizer_state_dict") as Map<string, Value>;
-  const state = tree.get("state") as Map<number, Value>;
-  parts.optimizer.steps = optimizerSteps(root);
-  if (state.size === 0) return;
-  parts.names.forEach((_, i) => {
-    for (const [slot, tensors] of parts.optimizer.slots) {
-      copyInto(tensors[i], fieldOf(state.get(i)!, slot) as TensorData);
-    }
-  });
-}
-
-function fieldOf(value: Value, key: string): Value | undefined {
-  return value instanceof Map ? value.get(key) : undefined;
+  return Number(field(field(root, "scheduler_state_dict"), "last_epoch") ?? 0);
 }
 
 /** Where the run kept averages (--ema), they replace the weights: validation saw them. */

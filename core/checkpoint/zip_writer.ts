@@ -57,7 +57,7 @@ export class WrittenFile {
 
   /** Returns the CRC-32 of the part so far. */
   put(bytes: Uint8Array): number {
-    const part = this.#parts.at(-1)!;
+    const part = this.#parts[this.#parts.length - 1];
     part.crc = crc32(bytes, part.crc);
     writeAll(this.#file, bytes);
     part.size += bytes.length;

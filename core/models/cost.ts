@@ -81,7 +81,7 @@ export function costOf(
     weights: sumOf(model.root.namedParameters().map(([, t]) => t.byteLength)),
     buffers: sumOf(model.root.namedBuffers().map(([, t]) => t.byteLength)),
     inputBytes: shape.reduce((product, size) => product * size, dtypeBytes(dtype)),
-    outputBytes: 4 * blocks.at(-1)!.output.reduce((product, size) => product * size, 1),
+    outputBytes: 4 * blocks[blocks.length - 1].output.reduce((product, size) => product * size, 1),
     flops: sumOf(blocks.map(({ flops }) => flops)),
     activations: sumOf(blocks.map(({ activations }) => activations)),
   };

@@ -79,6 +79,8 @@ const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
   },
 };
 
+const isBuiltIn = (name: string): name is keyof typeof builders => Object.hasOwn(builders, name);
+
 /** Every model's name, for help and "did you mean". */
 export const MODELS: readonly string[] = MODEL_NAMES;
 
@@ -91,10 +93,11 @@ export function createModel(settings: Settings, facts: Facts, outputs = facts.ou
   if (isExported(settings.name)) {
     return exportedModel(settings.name, { facts, outputs, blocks: settings.blocks, inputs: settings.inputs });
   }
-  if (!Object.hasOwn(builders, settings.name)) {
+  const { name } = settings;
+  if (!isBuiltIn(name)) {
     throw new UserError(
       "usage",
-      `there is no model "${settings.name}".${didYouMean(settings.name, MODELS)} ` +
+      `there is no model "${name}".${didYouMean(name, MODELS)} ` +
         `model.name is one of: ${MODELS.join(", ")}.`,
     );
   }
@@ -102,7 +105,7 @@ export function createModel(settings: Settings, facts: Facts, outputs = facts.ou
   if (settings.output_size > facts.outputs && facts.task !== "regression" && outputs === facts.outputs) {
     outputs = settings.output_size; // Classes that this data lacks do no harm.
   } else sized("output_size", settings.output_size, facts.outputs, what);
-  return builders[settings.name as keyof typeof builders](settings, facts, outputs);
+  return builders[name](settings, facts, outputs);
 }
 
 /** A setting of 0 takes the data's size, any other must equal it. */

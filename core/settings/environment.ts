@@ -46,10 +46,10 @@ export function prefixedOf({ path, setting }: Declared): string[] {
 export function readEnvironment(env: Env, mistakes: Mistakes): Assignment[] {
   refuseUnknown(env, mistakes);
   return ALL_SETTINGS.flatMap((declared) => {
-    const set = variablesOf(declared).filter((variable) => env[variable]);
-    const [first, ...others] = set.flatMap((variable) =>
-      mistakes.try(() => fromText(declared, env[variable]!, { kind: "environment", name: variable })) ?? []
-    );
+    const [first, ...others] = variablesOf(declared).flatMap((name) => {
+      const text = env[name];
+      return text ? mistakes.try(() => fromText(declared, text, { kind: "environment", name })) ?? [] : [];
+    });
     for (const other of others) mistakes.try(() => refuseTwo(declared, first, other));
     return first ? [first] : [];
   });

@@ -30,8 +30,7 @@ export const takesValue = (name: string): boolean => {
 export function readFlags(argv: readonly string[], usage: string, mistakes: Mistakes): CommandLine {
   const line: CommandLine = { assignments: [], presets: [], debug: false, files: [], positionals: [] };
   const words = [...argv];
-  while (words.length > 0) {
-    const word = words.shift()!;
+  for (let word = words.shift(); word !== undefined; word = words.shift()) {
     if (word === "--") {
       line.positionals.push(...words.splice(0));
     } else if (looksLikeFlag(word)) {

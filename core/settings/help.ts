@@ -56,7 +56,7 @@ export function placeholder({ kind, choices, orFile }: Setting): string {
     list: "A,B,...",
     duration: "DURATION",
   };
-  return kind === "choice" ? [...choices!, ...(orFile ? ["FILE"] : [])].join("|") : names[kind];
+  return kind === "choice" ? [...choices, ...(orFile ? ["FILE"] : [])].join("|") : names[kind];
 }
 
 function settingLines({ path, setting }: Declared): string[] {

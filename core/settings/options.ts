@@ -10,7 +10,7 @@ export interface OptionSpec {
 }
 
 /** A bool option that was not given is false, a text option undefined. */
-export type Options<S extends Record<string, OptionSpec>> = {
+type Options<S extends Record<string, OptionSpec>> = {
   [K in keyof S]: S[K]["kind"] extends "bool" ? boolean : string | undefined;
 };
 
@@ -27,8 +27,7 @@ export function parseOptions<const S extends Record<string, OptionSpec>>(
   for (const name of Object.keys(spec)) options[name] = spec[name].kind === "bool" ? false : undefined;
   const positionals: string[] = [];
   const words = [...argv];
-  while (words.length > 0) {
-    const word = words.shift()!;
+  for (let word = words.shift(); word !== undefined; word = words.shift()) {
     if (word === "--") return { options: options as Options<S>, positionals: [...positionals, ...words] };
     if (!looksLikeFlag(word)) {
       positionals.push(word);
@@ -68,15 +67,15 @@ export function looksLikeFlag(word: string): boolean {
 
 /** torchrun's and Hugging Face's flags have underscores. */
 export function splitFlag(word: string): { name: string; value: string | undefined } {
-  const [, typed, value] = /^-{0,2}([^=]*)(?:=([^]*))?$/.exec(word)!;
-  return { name: typed.replaceAll("_", "-"), value };
+  const text = word.replace(/^--?/, ""), at = text.indexOf("=");
+  const typed = at < 0 ? text : text.slice(0, at);
+  return { name: typed.replaceAll("_", "-"), value: at < 0 ? undefined : text.slice(at + 1) };
 }
 
 export function takeValue(name: string, words: string[], expected: string): string {
-  if (words.length === 0 || looksLikeFlag(words[0])) {
-    throw new UserError("usage", `--${name} needs ${expected.replace(/\.?$/, ".")}`);
-  }
-  return words.shift()!;
+  const word = looksLikeFlag(words[0] ?? "--") ? undefined : words.shift();
+  if (word !== undefined) return word;
+  throw new UserError("usage", `--${name} needs ${expected.replace(/\.?$/, ".")}`);
 }
 
 export function unknownFlag(word: string, known: readonly string[], usage: string): UserError {

@@ -40,7 +40,7 @@ export interface World {
 }
 
 export function loadPreset(name: string, from = "--preset"): Preset {
-  if (!(PRESET_NAMES as readonly string[]).includes(name)) {
+  if (PRESET_NAMES.every((known) => known !== name)) {
     const hint = didYouMean(name, PRESET_NAMES) || ` The presets are ${PRESET_NAMES.join(", ")}.`;
     throw new UserError("usage", `${from}: unknown preset "${name}".${hint}`);
   }

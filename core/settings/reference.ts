@@ -61,12 +61,12 @@ function typeSchema(setting: Setting): Schema {
       if (setting.orFile) {
         return {
           type: "string",
-          pattern: `^(${setting.choices!.join("|")})$|${setting.orFile.regex.source}`,
+          pattern: `^(${setting.choices.join("|")})$|${setting.orFile.regex.source}`,
         };
       }
       return {
         enum: [
-          ...setting.choices!,
+          ...setting.choices,
           ...Object.keys(setting.words ?? {}),
           ...(setting.no === undefined ? [] : [true, false]),
         ],
@@ -175,7 +175,7 @@ export function settingFlags(takes: (path: string) => boolean, ofCheckpoint: boo
     const files = setting.kind === "path" || setting.orFile !== undefined;
     // A user of another program's flag continues with its words.
     const words = spelling ? Object.keys(setting.words ?? {}) : [];
-    const choices = setting.choices && [...setting.choices, ...words];
+    const choices = setting.kind === "choice" ? [...setting.choices, ...words] : undefined;
     return { name, help: setting.help, value: { choices, files } };
   });
   const shown = sources.filter(({ name }) => !ofCheckpoint || !START_FLAGS.includes(name));

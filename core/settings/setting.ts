@@ -32,7 +32,7 @@ export interface Setting<V = unknown> {
   /** True when `min` (`max`) itself is outside of the range. */
   readonly above?: boolean;
   readonly below?: boolean;
-  readonly choices?: readonly string[];
+  readonly choices: readonly string[];
   /** Other programs' words for the choices: { "bf16-mixed": "bf16" }. */
   readonly words?: Readonly<Record<string, V>>;
   /** A line about each choice, for the page of settings. */
@@ -42,7 +42,7 @@ export interface Setting<V = unknown> {
   /** A choice that may also be the name of a file that looks like this. */
   readonly orFile?: { readonly regex: RegExp; readonly says: string };
   /** Units a duration may carry; a bare number has the first. */
-  readonly units?: readonly DurationUnit[];
+  readonly units: readonly DurationUnit[];
   /** A text must match this, and `says` puts it into words; an empty text is always good. */
   readonly pattern?: { readonly regex: RegExp; readonly says: string };
   /** Shown by the short `train --help`. */
@@ -66,62 +66,34 @@ type Declaration<V> = Omit<Setting<V>, "kind" | "default" | "choices" | "units">
 type Range = Pick<Setting, "min" | "max" | "above" | "below">;
 
 export function isSetting(node: Setting | SettingGroup): node is Setting {
-  return typeof (node as Setting).kind === "string" && typeof (node as Setting).help === "string";
+  return typeof node.kind === "string" && typeof node.help === "string";
 }
 
-export const int = (initial: number, more: Declaration<number> & Range): Setting<number> => ({
-  kind: "int",
-  default: initial,
-  ...more,
-});
+const declare = <V>(
+  kind: SettingKind,
+  initial: V,
+  more: Declaration<V> & Partial<Pick<Setting, "choices" | "units">>,
+): Setting<V> => ({ kind, default: initial, choices: [], units: [], ...more });
 
-export const float = (initial: number, more: Declaration<number> & Range): Setting<number> => ({
-  kind: "float",
-  default: initial,
-  ...more,
-});
+export const int = (initial: number, more: Declaration<number> & Range) => declare("int", initial, more);
+export const float = (initial: number, more: Declaration<number> & Range) => declare("float", initial, more);
+export const bool = (initial: boolean, more: Declaration<boolean>) => declare("bool", initial, more);
+export const text = (initial: string, more: Declaration<string>) => declare("text", initial, more);
+export const path = (initial: string, more: Declaration<string>) => declare("path", initial, more);
+export const list = (more: Declaration<string[]>) => declare("list", [], more);
 
-export const bool = (initial: boolean, more: Declaration<boolean>): Setting<boolean> => ({
-  kind: "bool",
-  default: initial,
-  ...more,
-});
-
-export const text = (initial: string, more: Declaration<string>): Setting<string> => ({
-  kind: "text",
-  default: initial,
-  ...more,
-});
-
-export const path = (initial: string, more: Declaration<string>): Setting<string> => ({
-  kind: "path",
-  default: initial,
-  ...more,
-});
-
-export const list = (more: Declaration<string[]>): Setting<string[]> => ({
-  kind: "list",
-  default: [],
-  ...more,
-});
-
-export function choice<const C extends string>(
+export const choice = <const C extends string>(
   choices: readonly C[],
   initial: NoInfer<C>,
   more: Declaration<NoInfer<C>>,
-): Setting<C> {
-  return { kind: "choice", default: initial, choices, ...more };
-}
+): Setting<C> => declare<C>("choice", initial, { ...more, choices });
 
-export const duration = (
-  initial: string,
-  units: readonly DurationUnit[],
-  more: Declaration<string>,
-): Setting<string> => ({ kind: "duration", default: initial, units, ...more });
+export const duration = (initial: string, units: readonly DurationUnit[], more: Declaration<string>) =>
+  declare("duration", initial, { ...more, units });
 
 type DurationUnit = "steps" | "epochs" | "tokens" | "samples" | "seconds";
 
-export interface Duration {
+interface Duration {
   readonly count: number;
   readonly unit: DurationUnit;
 }

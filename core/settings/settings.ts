@@ -85,7 +85,7 @@ export function allPaths(): string[] {
 
 /** The path is no setting. */
 export function hintForPath(path: string): string {
-  const last = path.split(".").at(-1)!;
+  const last = path.slice(path.lastIndexOf(".") + 1);
   const same = allPaths().find((known) => known.split(".").at(-1) === last);
   if (same) return ` Did you mean "${same}"?`;
   const elsewhere = FLAGS.get(last.replaceAll("_", "-"))?.declared.path;

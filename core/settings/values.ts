@@ -110,9 +110,9 @@ export function expected(setting: Setting): string {
     case "bool":
       return "true or false";
     case "choice":
-      return `one of ${setting.choices!.join(", ")}${setting.orFile ? `, or ${setting.orFile.says}` : ""}`;
+      return `one of ${setting.choices.join(", ")}${setting.orFile ? `, or ${setting.orFile.says}` : ""}`;
     case "duration":
-      return `a duration such as ${setting.units!.map((unit) => UNIT_EXAMPLES[unit]).join(" or ")}`;
+      return `a duration such as ${setting.units.map((unit) => UNIT_EXAMPLES[unit]).join(" or ")}`;
     case "list":
       return "a list, or text with commas";
     case "path":
@@ -140,9 +140,9 @@ function convert(setting: Setting, given: unknown): unknown {
   if (given === null) return setting.empty === undefined ? undefined : setting.default;
   switch (setting.kind) {
     case "int":
-      return Number.isSafeInteger(given) && inRange(setting, given as number) ? given : undefined;
+      return isNumber(given) && Number.isSafeInteger(given) && inRange(setting, given) ? given : undefined;
     case "float":
-      return Number.isFinite(given) && inRange(setting, given as number) ? given : undefined;
+      return isNumber(given) && Number.isFinite(given) && inRange(setting, given) ? given : undefined;
     case "bool":
       return toBool(given);
     case "choice":
@@ -157,6 +157,8 @@ function convert(setting: Setting, given: unknown): unknown {
   }
 }
 
+const isNumber = (value: unknown): value is number => typeof value === "number";
+
 function inRange({ min = -Infinity, max = Infinity, above, below }: Setting, value: number): boolean {
   return (above ? value > min : value >= min) && (below ? value < max : value <= max);
 }
@@ -170,9 +172,9 @@ function toBool(given: unknown): boolean | undefined {
 
 function toChoice(setting: Setting, given: unknown): unknown {
   const word = typeof given === "string" ? given.trim() : given;
-  if (setting.choices!.includes(word as string)) return word;
-  const other = setting.words && Object.hasOwn(setting.words, String(word));
-  if (other) return setting.words![String(word)];
+  if (typeof word === "string" && setting.choices.includes(word)) return word;
+  const { words } = setting;
+  if (words && Object.hasOwn(words, String(word))) return words[String(word)];
   if (typeof word === "string" && setting.orFile?.regex.test(word)) return word;
   if (setting.no === undefined) return undefined;
   const known = toBool(word);
@@ -182,7 +184,7 @@ function toChoice(setting: Setting, given: unknown): unknown {
 function toDuration(setting: Setting, given: unknown): string | undefined {
   if (typeof given !== "string" && typeof given !== "number") return undefined;
   const word = String(given).trim();
-  const units = setting.units!;
+  const units = setting.units;
   const duration = parseDuration(word, units[0]);
   if (!duration || !units.includes(duration.unit)) return undefined;
   if (duration.count === 0) return "0";
@@ -210,7 +212,7 @@ function refusal({ path, setting }: Declared, given: unknown, origin: Origin): U
   const hint = unlike
     ? ` ${unlike}`
     : setting.kind === "choice" && typeof given === "string"
-    ? didYouMean(given, [...setting.choices!, ...Object.keys(setting.words ?? {})])
+    ? didYouMean(given, [...setting.choices, ...Object.keys(setting.words ?? {})])
     : typeof given === "string" && NUMBER.test(given) && (setting.kind === "int" || setting.kind === "float")
     ? " Remove the quotes to make it a number."
     : "";

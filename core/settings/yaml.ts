@@ -15,7 +15,15 @@ import { UserError } from "../base/errors.ts";
 import { insteadOf } from "./options.ts";
 import { type Assignment, formatOrigin, fromData, type Mistakes, type Origin } from "./values.ts";
 import { nearest } from "../base/suggest.ts";
-import { allPaths, canonical, findSetting, FLAGS, isSettingGroup, settingKeys } from "./settings.ts";
+import {
+  allPaths,
+  canonical,
+  type Declared,
+  findSetting,
+  FLAGS,
+  isSettingGroup,
+  settingKeys,
+} from "./settings.ts";
 
 /** No honest file of settings has more; looking one up costs a walk over the file. */
 const MAX_ALIASES = 100;
@@ -118,13 +126,13 @@ class Walker implements ParsedFile {
     }
     names.add(key);
     const path = canonical(group === "" ? key : `${group}.${key}`);
-    const value = this.#resolve(pair.value);
-    if (group === "" && (PRESET_KEYS as readonly string[]).includes(key)) {
+    const value = this.#resolve(pair.value), declared = findSetting(path);
+    if (group === "" && PRESET_KEYS.some((known) => known === key)) {
       this.extra[key] = () => (value as Node).toJS(this.document);
     } else if (isSettingGroup(path) && isMap(value)) {
       this.#group(value, path);
-    } else if (findSetting(path)) {
-      this.#setting(path, value, this.#originOf(pair.key));
+    } else if (declared) {
+      this.#setting(declared, path, value, this.#originOf(pair.key));
     } else if (isSettingGroup(path)) {
       if (!empty(value)) throw this.#notASection(path, value);
     } else {
@@ -132,8 +140,7 @@ class Walker implements ParsedFile {
     }
   }
 
-  #setting(path: string, node: unknown, keyAt: Origin): void {
-    const declared = findSetting(path)!;
+  #setting(declared: Declared, path: string, node: unknown, keyAt: Origin): void {
     const earlier = this.#seen.get(declared.path);
     if (earlier) {
       throw new UserError(

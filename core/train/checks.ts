@@ -77,7 +77,7 @@ export function withoutEffect({ config, origin, originText }: Resolved): string[
 /** A number without a unit may be meant in another one: what it was taken for, and how to say so. */
 export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unitless">): string[] {
   return unitless.map(({ path, origin }) => {
-    const units = findSetting(path)!.setting.units!, value = String(readSetting(config, path));
+    const units = findSetting(path)!.setting.units, value = String(readSetting(config, path));
     const { count } = parseDuration(value, units[0])!;
     const others = units.slice(1).map((unit) => `${count}${UNIT_SUFFIX[unit]}`);
     const instead = others.length > 0 ? ` Write ${others.join(" or ")} if that was meant.` : "";

@@ -276,7 +276,9 @@ const GUARDS: Readonly<Record<string, Guard>> = {
   _fft_r2c: (x: Tensor, dims: Sizes) => onceEach(x, dims) ? "" : TRANSFORM,
   _fft_c2c: (x: Tensor, dims: Sizes) => onceEach(x, dims) ? "" : TRANSFORM,
   _fft_c2r: (x: Tensor, dims: Sizes, _norm: number, last: number) =>
-    onceEach(x, dims) && last > 0 && x.shape[dims.at(-1)!] === Math.floor(last / 2) + 1 ? "" : TRANSFORM,
+    onceEach(x, dims) && last > 0 && x.shape[dims[dims.length - 1]] === Math.floor(last / 2) + 1
+      ? ""
+      : TRANSFORM,
   _native_batch_norm_legit: channels(1, 2),
   _native_batch_norm_legit_functional: channels(1, 2, 3, 4),
   _native_batch_norm_legit_no_training: channels(1, 2, 3, 4),
@@ -391,8 +393,10 @@ export function keptShares({ nodes }: Pick<Program, "nodes">): Map<string, numbe
       if (value.kind === "tensor") uses.set(value.name, [...(uses.get(value.name) ?? []), node]);
     }
   }
-  const only = (name: string): GraphNode | undefined =>
-    uses.get(name)?.length === 1 ? uses.get(name)![0] : undefined;
+  const only = (name: string): GraphNode | undefined => {
+    const [use, ...others] = uses.get(name) ?? [];
+    return others.length === 0 ? use : undefined;
+  };
   for (const drawn of nodes) {
     if (!/^rand(_like)?$/.test(nameOf(drawn))) continue;
     const sum = only(tensorOf(drawn));
@@ -424,7 +428,7 @@ export function stillDrawing(program: Program, isDrawing: (node: GraphNode) => b
   return program.nodes.filter((node) => {
     const name = nameOf(node);
     if (name === "" || !isDrawing(node) || STILL_IN_EVALUATION.has(name.replace(/_$/, ""))) return false;
-    const overload = node.target.split(".").at(-1)!;
+    const overload = node.target.slice(node.target.lastIndexOf(".") + 1);
     return averaged(name, overload, undefined) === null && !feeds(node);
   });
 }

@@ -25,8 +25,10 @@ export class JsonReader {
   }
   /** The largest 64-bit number stands for "to the end"; the largest that is exact here does, too. */
   int(value: Json | undefined, where: string): number {
-    if (!Number.isInteger(value)) return this.refuse(`${where} is no whole number`);
-    return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value as number));
+    if (typeof value !== "number" || !Number.isInteger(value)) {
+      return this.refuse(`${where} is no whole number`);
+    }
+    return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value));
   }
   /** PyTorch writes what JSON lacks as text. */
   float(value: Json | undefined, where: string): number {
@@ -369,7 +371,7 @@ function moduleOf(stack: string): string {
   return path.replace(/^L\['self'\]\.?/, "").replaceAll(/@\d+/g, "");
 }
 
-export function readValue(r: JsonReader, json: Json | undefined, where: string): GraphValue {
+function readValue(r: JsonReader, json: Json | undefined, where: string): GraphValue {
   const [kind, given] = r.union(json, where);
   const items = () => r.list(given, where);
   switch (kind) {

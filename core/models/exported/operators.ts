@@ -60,19 +60,19 @@ export function refusedTarget(target: string): string {
 
 export function resolveOperator(target: string): ResolvedOperator {
   const python = numberFunction(target);
-  if (python) return { kind: "numbers", run: python as (...args: never[]) => number };
+  if (python) return { kind: "numbers", run: python };
   const parts = partsOf(target);
   const short = parts ? `${parts.namespace}.${parts.name}` : "";
   if (CHECKS.has(short)) return { kind: "nothing" };
-  if (Object.hasOwn(SIZES, short)) {
-    return { kind: "numbers", run: SIZES[short] as (...args: never[]) => number };
-  }
+  if (Object.hasOwn(SIZES, short)) return { kind: "numbers", run: SIZES[short] };
   const found = parts?.namespace === "aten" ? operator(`aten::${parts.name}`, parts.overload) : null;
   if (parts?.namespace === "aten" && found === null) {
     return { kind: "missing", why: "this libtorch has no such operation: a newer one may have it" };
   }
   const why = refusedTarget(target) || (found ? refusedSchema(found.schema) || found.reason : UNKNOWN);
-  return why === "" ? { kind: "op", op: guarded(found!), name: parts!.name } : { kind: "missing", why };
+  return found && parts && why === ""
+    ? { kind: "op", op: guarded(found), name: parts.name }
+    : { kind: "missing", why };
 }
 
 function guarded(op: Operator): Operator {

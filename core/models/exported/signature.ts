@@ -140,7 +140,7 @@ function targetAmong(
     return unknown[0] ?? null;
   }
   const named = unknown.find(({ label, name }) => TARGET_NAMES.test(label) || TARGET_NAMES.test(name));
-  return named ?? (unknown.length > 1 ? unknown.at(-1)! : null);
+  return named ?? (unknown.length > 1 ? unknown[unknown.length - 1] : null);
 }
 
 /** --inputs gives the names of columns by the input's name. */

@@ -298,7 +298,7 @@ function thrown(value: unknown): string {
   return typeof value === "string" ? JSON.stringify(value.slice(0, 200)) : `${value}`.slice(0, 200);
 }
 
-export function mistake(place: SourcePosition, error: Error): UserError {
+function mistake(place: SourcePosition, error: Error): UserError {
   const at = `${place.path}:${place.line}:${place.column}`;
   const text = error.message.replace(/data:text\/javascript;base64,\S+/g, place.path).replace(/\.$/, "");
   const kind = error instanceof NativeError || error.name === "Error" ? "" : `${error.name}: `;

@@ -47,9 +47,11 @@ interface WithForward {
   forward(x: Tensor): Tensor;
 }
 
+const hasForward = (root: Module): root is Module & WithForward =>
+  "forward" in root && typeof root.forward === "function";
+
 function ofModule(name: string, root: Module, path: string): Model {
-  const { forward } = root as Partial<WithForward>;
-  if (typeof forward !== "function") {
+  if (!hasForward(root)) {
     throw new UserError(
       "usage",
       `${path}: the class ${root.constructor.name} has no forward(x). ${MODEL_EXAMPLE}`,
@@ -58,7 +60,7 @@ function ofModule(name: string, root: Module, path: string): Model {
   const run = (x: Activation): Activation => {
     let y: unknown;
     try {
-      y = (root as unknown as WithForward).forward(x as Tensor);
+      y = root.forward(x as Tensor);
     } catch (error) {
       throw error instanceof Error ? error : asMistake(error, path);
     }

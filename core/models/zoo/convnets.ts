@@ -9,7 +9,7 @@ import { Dropout, Linear } from "../nn/linear.ts";
 import { Group } from "../nn/module.ts";
 import { BatchNorm } from "../nn/norms.ts";
 
-export interface SimpleConvnetSizes {
+interface SimpleConvnetSizes {
   readonly channels: number;
   readonly height: number;
   readonly width: number;
@@ -58,7 +58,7 @@ export function simpleConvnet({ channels, height, width, outputs, dropout }: Sim
   });
 }
 
-export interface CosmoCnnSizes {
+interface CosmoCnnSizes {
   readonly channels: number;
   readonly height: number;
   readonly width: number;

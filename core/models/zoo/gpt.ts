@@ -16,7 +16,7 @@ import { fill, normal } from "../nn/init.ts";
 import { Group, Module } from "../nn/module.ts";
 import { LayerNorm } from "../nn/norms.ts";
 
-export interface GptSizes {
+interface GptSizes {
   readonly vocabulary: number;
   /** This is the longest sequence, in tokens. */
   readonly context: number;

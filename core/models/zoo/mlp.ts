@@ -5,7 +5,7 @@ import { type Block, block, type Model, model } from "../model.ts";
 import { Dropout, Linear } from "../nn/linear.ts";
 import { Group } from "../nn/module.ts";
 
-export interface MlpSizes {
+interface MlpSizes {
   readonly inputs: number;
   readonly hidden: number;
   readonly layers: number;

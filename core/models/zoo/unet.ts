@@ -8,7 +8,7 @@ import { BatchNorm } from "../nn/norms.ts";
 import { Conv2d, ConvTranspose2d } from "../nn/conv.ts";
 import { Group, Module } from "../nn/module.ts";
 
-export interface UnetSizes {
+interface UnetSizes {
   readonly channels: number;
   /** The first level has this many channels; each level below has twice as many. */
   readonly filters: number;

@@ -10,7 +10,7 @@ import { fans, fill, normal, truncNormal, xavierUniform } from "../nn/init.ts";
 import { Group, Module } from "../nn/module.ts";
 import { LayerNorm } from "../nn/norms.ts";
 
-export interface VitSizes {
+interface VitSizes {
   readonly channels: number;
   readonly height: number;
   readonly width: number;

@@ -19,7 +19,7 @@ export function sample(setting: Setting): { text: string; data: unknown } {
     case "bool":
       return { text: String(!initial), data: !initial };
     case "choice": {
-      const data = choices!.find((name) => name !== initial)!;
+      const data = choices.find((name) => name !== initial)!;
       return { text: data, data };
     }
     case "duration": {
