@@ -1,7 +1,6 @@
-// The time account of the training thread: eight parts that add up to the time on the clock, and the events that
-// report them. It measures the host's time and never synchronises the device; for a GPU, compute is the time to queue
-// work plus the time to wait for the device, and time that the device's stream waits for NCCL counts as
-// communication.
+// The account of the training thread's time: eight parts that add up to the time on the clock. It measures
+// the host's time and never synchronises the device; on a GPU, compute is the time to queue work and to wait
+// for the device, and its stream's wait for NCCL counts as communication.
 import type { TimesEvent } from "./events.ts";
 
 export const TIME_PARTS = [
@@ -24,9 +23,8 @@ export const DATA = 0,
   EVALUATION = 6,
   REST = 7;
 
-/** Seconds of each part, with the names of events: "data_s", ... */
+/** Seconds. */
 export type Spent = Record<`${TimePart}_s`, number>;
-/** Seconds of each part for each rank. */
 export type SpentOfRanks = Record<`${TimePart}_s`, readonly number[]>;
 
 export const byPart = <T>(of: (name: TimePart, number: number) => T): Record<`${TimePart}_s`, T> =>
@@ -43,14 +41,14 @@ export const TIME_PART_LABELS: Readonly<Record<TimePart, string>> = {
   rest: "rest",
 };
 
-/** Seconds of waits within other parts, which are subtracted from those. */
+/** These waits, in seconds, lie within other parts and are subtracted from them. */
 export interface Waits {
   readonly data: () => number;
   readonly communication: () => number;
 }
 
 export interface TimeMark {
-  /** Seconds of `performance.now`, and the seconds of each part until then. */
+  /** Seconds of `performance.now`. */
   readonly at: number;
   readonly spent: Float64Array;
 }
@@ -58,13 +56,13 @@ export interface TimeMark {
 /** @internal */
 export interface Account {
   readonly spent: Float64Array;
-  /** Adds the time since the last lap to this part, without the waits in it. */
+  /** The waits since the last lap go to their own parts. */
   lap(part: number): void;
-  /** The end of the last lap, in milliseconds of `performance.now`. */
+  /** The last lap ended then, in milliseconds of `performance.now`. */
   readonly at: number;
-  /** Ends the lap as part of the rest, and returns the state. */
+  /** Ends the lap as part of the rest. */
   look(): TimeMark;
-  /** Called with every lap: its part, start and end, in milliseconds of `performance.now`. */
+  /** Times are milliseconds of `performance.now`. */
   onLap: ((part: number, from: number, to: number) => void) | null;
 }
 
@@ -86,7 +84,7 @@ export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => p
       let seconds = (time - from) / 1000, counted = part;
       last = time;
       const dataNow = waits.data(), communicationNow = waits.communication();
-      if (part === SAVE || part === EVALUATION) { // what they wait for is theirs
+      if (part === SAVE || part === EVALUATION) { // these parts keep their waits
         data = dataNow;
         communication = communicationNow;
       } else {
@@ -116,7 +114,7 @@ export function openAccount(waits: Waits = NO_WAITS, now: () => number = () => p
   return account;
 }
 
-/** The difference of two marks, to the microsecond: the parts add up to `seconds`, and none is negative. */
+/** To the microsecond, the parts add up to `seconds`, and none is negative. */
 export function spentBetween(from: TimeMark, to: TimeMark): { seconds: number; spent: Spent } {
   const parts = TIME_PARTS.map((_, i) => rounded(to.spent[i] - from.spent[i]));
   const others = parts.reduce((sum, part, i) => i === REST ? sum : sum + part, 0);
@@ -125,10 +123,7 @@ export function spentBetween(from: TimeMark, to: TimeMark): { seconds: number; s
   return { seconds: rounded(others + parts[REST]), spent };
 }
 
-/**
- * Percentages to a tenth that add up to 100, the largest first and the rest last, without zeros. If the
- * whole is zero, everything is rest.
- */
+/** Percentages to a tenth add up to 100; the largest comes first and the rest last. */
 export function percentages(spent: Spent): readonly (readonly [TimePart, number])[] {
   const whole = TIME_PARTS.reduce((sum, name) => sum + spent[`${name}_s`], 0);
   const exact = TIME_PARTS.map((name) =>
@@ -145,7 +140,6 @@ export function percentages(spent: Spent): readonly (readonly [TimePart, number]
     .sort((a, b) => Number(a[0] === "rest") - Number(b[0] === "rest") || b[1] - a[1]);
 }
 
-/** All parts but the wait for other ranks. */
 export const ownWork = (spent: Spent): number =>
   TIME_PARTS.reduce((sum, name) => name === "communication" ? sum : sum + spent[`${name}_s`], 0);
 
@@ -153,7 +147,7 @@ export const spentOfRank = (of: SpentOfRanks, rank: number): Spent => byPart((na
 
 export const spentNothing = (): Spent => byPart(() => 0);
 
-/** Ignores parts that are missing in logs of other versions. */
+/** Logs of other versions may lack parts. */
 export function addSpent(to: Spent, more: Readonly<Partial<Record<keyof Spent, unknown>>>): void {
   for (const name of TIME_PARTS) {
     const seconds = more[`${name}_s`];
@@ -163,25 +157,24 @@ export function addSpent(to: Spent, more: Readonly<Partial<Record<keyof Spent, u
 
 const rounded = (seconds: number): number => Math.round(1e6 * seconds) / 1e6;
 
-/** Often enough for readers, and free of cost at a thousand steps a second. */
+/** This is often enough for readers, and free at a thousand steps a second. */
 const EVERY_S = 1;
 
 export interface TimesOptions {
   readonly account: Account;
-  /** The steps and samples of earlier attempts. */
+  /** Earlier attempts have done these. */
   readonly done: { readonly step: number; readonly samples: number };
-  /** Tokens in a sample; 0 for other data. */
+  /** 0 where samples have no tokens. */
   readonly tokens: number;
-  /** Floating-point operations of a sample, once they are known. */
+  /** Floating-point operations; null until they are counted. */
   readonly perSample?: () => number | null;
   /** Operations a second of all ranks' devices; 0 where that is unknown. */
   readonly peak?: number;
 }
 
 export interface Times {
-  /** Returns the event after this step; null if the last one was just now. */
+  /** Null if the last one was just now. */
   due(step: number, samples: number): TimesEvent | null;
-  /** Returns the remaining time without a step: before the first one, or after the last. */
   since(step: number, samples: number): TimesEvent;
   whole(): { readonly seconds: number; readonly spent: Spent };
 }
@@ -221,7 +214,6 @@ export function openTimes({ account, done, tokens, perSample, peak = 0 }: TimesO
   };
 }
 
-/** Rounds a rate to six digits. */
 export function sixDigits(value: number): number;
 export function sixDigits(value: number | null): number | undefined;
 export function sixDigits(value: number | null): number | undefined {

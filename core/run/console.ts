@@ -1,5 +1,5 @@
-// What a run prints on stdout and stderr: the lines as pure functions (scripts match them), the live progress line of
-// a terminal, and the console that chooses between lines and JSON.
+// The lines of a run on stdout and stderr as pure functions (scripts match them), a terminal's live line, and
+// the console.
 import {
   formatBytes,
   formatDuration,
@@ -11,7 +11,6 @@ import {
 import { percentages, type Spent, TIME_PART_LABELS } from "./account.ts";
 import { clean } from "../base/terminal.ts";
 
-/** "Starting distributed training on 16 GPUs", "... on 4 CPU ranks", "... on 1 GPU", "... on 1 CPU". */
 export function startLine(world: { ranks: number; device: "cpu" | "cuda" }): string {
   const { ranks, device } = world;
   const where = device === "cuda"
@@ -26,7 +25,6 @@ export function masterLine(host: string): string {
   return `Master node: ${host}`;
 }
 
-/** The task chooses the names beside the losses. */
 export type Task = "classification" | "regression" | "language";
 
 const SCORE: Record<Task, string> = { classification: "Acc", regression: "R2", language: "Perplexity" };
@@ -36,18 +34,17 @@ export interface EpochSummary {
   epochs: number;
   task: Task;
   loss: number;
-  /** Accuracy, R2 or perplexity on the training samples. */
+  /** Accuracy, R2 or perplexity. */
   score?: number;
   valLoss?: number;
   valScore?: number;
-  /** The target with the least R2, in the validation where there is one. */
+  /** The target with the least R2. */
   worst?: { readonly name: string; readonly r2: number } | null;
   learningRate: number;
   samplesPerSecond?: number | null;
   memoryBytes?: number;
 }
 
-/** The epoch line of the contract. It leaves out parts without a value. */
 export function epochLine(e: EpochSummary): string {
   const name = SCORE[e.task];
   // A language model shows one perplexity, if possible that of the validation.
@@ -64,14 +61,12 @@ export function epochLine(e: EpochSummary): string {
   return parts.join(" | ");
 }
 
-/** The position between two epoch lines, for the live line and the plain step line. */
 export interface StepState {
   epoch: number;
   epochs: number;
-  /** Optimizer steps in this epoch. */
   step: number;
   steps: number;
-  /** The activity where it is not training: "evaluating", "saving". */
+  /** "evaluating", "saving". */
   phase?: string;
   loss?: number;
   learningRate?: number;
@@ -88,8 +83,6 @@ export function stepLine(s: StepState): string {
   return parts.join(" | ");
 }
 
-// Each part is a list, which is empty without a value.
-
 function speedPart(s: { samplesPerSecond?: number | null }): string[] {
   return s.samplesPerSecond == null ? [] : [`${formatRate(s.samplesPerSecond)} samples/s`];
 }
@@ -103,24 +96,19 @@ function memoryPart(s: { memoryBytes?: number }): string[] {
 }
 
 export interface RunSummary {
-  /**
-   * The reason: "Finished", "Stopped early (no better validation loss for 20 epochs)", "Stopped on request".
-   */
   outcome: string;
   epochs: number;
   steps: number;
   seconds: number;
   best?: { epoch: number; valLoss: number };
-  /** The account of the time; `onGpu` marks it as the host's. */
+  /** `onGpu` marks the account as the host's. */
   spent?: Spent;
   onGpu?: boolean;
-  /** The files of the run in the order of the lines: label and path. */
   files: readonly (readonly [what: string, path: string])[];
-  /** Useful commands: label and command line. */
   next: readonly (readonly [why: string, command: string])[];
 }
 
-/** The last lines of a run: outcome, files, next commands. --quiet keeps the first line. */
+/** --quiet keeps the first line. */
 export function runSummaryLines(r: RunSummary): string[] {
   const done = `${formatPlural(r.epochs, "epoch")}, ${formatPlural(r.steps, "step")}`;
   const best = r.best ? ` Best Val Loss: ${formatValue(r.best.valLoss)} at epoch ${r.best.epoch}.` : "";
@@ -132,7 +120,6 @@ export function runSummaryLines(r: RunSummary): string[] {
   ];
 }
 
-/** The whole account in words; it adds up to 100%. */
 function timeLine({ spent, onGpu }: RunSummary): string[] {
   if (spent === undefined) return [];
   const parts = percentages(spent).map(([name, share]) => `${share.toFixed(1)}% ${TIME_PART_LABELS[name]}`);
@@ -150,8 +137,8 @@ const BAR = 24;
 const ERASE = "\r\x1b[2K";
 
 /**
- * One line of ASCII that never reaches the last column, where some terminals wrap. A narrow terminal loses
- * the bar first, then memory, speed and time left; then the line is cut.
+ * The line is ASCII and never reaches the last column, where some terminals wrap. A narrow terminal loses the
+ * bar, then memory, speed and the time left.
  */
 export function renderProgressLine(state: StepState, width: number): string {
   const room = Math.max(0, width - 1);
@@ -170,7 +157,7 @@ export function renderProgressLine(state: StepState, width: number): string {
     [head, ...loss],
     [head],
   ].map((parts) => parts.join(" | "));
-  // A phase is one of our own words, yet a wide character would break the line.
+  // A wide character would break the line.
   const ascii = (text: string) => text.replace(/[^\x20-\x7e]/g, "?");
   return ascii(tries.find((text) => text.length <= room) ?? head.slice(0, room));
 }
@@ -181,13 +168,11 @@ function bar(fraction: number): string {
 }
 
 interface ProgressLine {
-  /** Redraws at most ten times a second. */
   update(state: StepState): void;
-  /** Erases the line, so that something else can be printed. */
   clear(): void;
 }
 
-/** It has no timer: training holds the thread, so it redraws when the loop calls it. */
+/** It has no timer, because training holds the thread. */
 export function openProgressLine(options: {
   write: (text: string) => void;
   columns: () => number;
@@ -213,19 +198,18 @@ export function openProgressLine(options: {
   };
 }
 
-/** Without a live line, a plain line shows the progress this often. */
+/** A console without a live line prints a plain one this often. */
 const PLAIN_MS = 10_000;
 
 export interface Console {
-  /** Prints a line, unless --quiet or --json is set. */
+  /** --quiet and --json hide it. */
   line(text: string): void;
-  /** Prints the line about the outcome, which --quiet keeps; --json does not. */
+  /** --quiet keeps it, and --json hides it. */
   final(text: string): void;
-  /** Prints to stderr in every mode. */
+  /** It goes to stderr in every mode. */
   warn(text: string): void;
-  /** Shows the progress: on the live line of a terminal, as a plain line now and then elsewhere. */
   progress(state: StepState): void;
-  /** Prints an encoded event for --json. */
+  /** Only --json prints it. */
   event(line: string): void;
   close(): void;
 }
@@ -234,12 +218,12 @@ export interface ConsoleOptions {
   quiet: boolean;
   json: boolean;
   isTerminal?: boolean;
-  /** Writes to stdout. Failures are ignored, because a closed pipe must not end a run. */
+  /** A closed pipe must not end a run, so failures are ignored. */
   write?: (text: string) => void;
   writeError?: (text: string) => void;
   columns?: () => number;
   now?: () => number;
-  /** Called with each line, also with lines that are not shown, but not with the live line. */
+  /** It also gets lines that are not shown, but not the live line. */
   onLine?: (text: string, stream: "stdout" | "stderr") => void;
   env?: (name: string) => string | undefined;
 }
@@ -251,7 +235,7 @@ export function openConsole(options: ConsoleOptions): Console {
   const write = safely(options.write ?? ((text) => writeAll(Deno.stdout, text)));
   const writeError = safely(options.writeError ?? ((text) => writeAll(Deno.stderr, text)));
 
-  // A terminal that can't erase a line gets plain lines. There are no colours, so NO_COLOR holds.
+  // A terminal that can't erase a line gets plain lines.
   const capable = (options.isTerminal ?? Deno.stdout.isTerminal()) && env("TERM") !== "dumb";
   const live: ProgressLine | null = capable && !quiet && !json
     ? openProgressLine({ write, columns: options.columns ?? terminalColumns, now })
@@ -301,7 +285,7 @@ function safely(write: (text: string) => void): (text: string) => void {
     try {
       write(text);
     } catch {
-      // The reader may be gone (`| head`), or the disk behind a redirection full: the run continues.
+      // The reader may be gone (`| head`) or the disk full: the run continues.
     }
   };
 }

@@ -1,31 +1,29 @@
-// One measurement over the steps of a run in bounded memory: a run with many points keeps the minimum, maximum and
-// mean of each stretch.
+// One measurement of a run in bounded memory: each stretch of steps keeps its minimum, maximum and mean.
 
-/** More than a chart has pixels, so that a zoom shows something new. */
+/** A chart has fewer pixels, so that a zoom shows something new. */
 const STRETCHES = 4096;
 const REMEMBERED = 100;
 
 export class Curve {
-  /** The first and last step and the values of each stretch, valid up to `length`. */
+  /** The arrays are valid up to `length`. */
   readonly first: Float64Array;
   readonly step: Float64Array;
   readonly min: Float64Array;
   readonly max: Float64Array;
   readonly sum: Float64Array;
-  /** The number of finite values in each stretch. */
+  /** Finite values alone count. */
   readonly count: Uint32Array;
   length = 0;
   last = NaN;
   lastStep = -Infinity;
-  /** The extremes of all finite values so far. */
   least = Infinity;
   greatest = -Infinity;
-  /** The first steps whose value was NaN or infinite, and the number of such steps. */
+  /** `wrongs` counts all steps with NaN or an infinity, and `wrong` has the first of them. */
   readonly wrong: number[] = [];
   wrongs = 0;
-  /** Points in a stretch; doubles whenever all stretches are used. */
+  /** The points in a stretch double when all stretches are used. */
   #each = 1;
-  /** Free points of the last stretch. */
+  /** The last stretch still takes so many points. */
   #room = 0;
 
   /** `most` is even, because two stretches become one. */
@@ -39,8 +37,7 @@ export class Curve {
   }
 
   /**
-   * A step that is not beyond the last one removes the values from there on, as a log has them that could
-   * not be rewound.
+   * A step that is not beyond the last one removes the values from there on: such a log could not be rewound.
    */
   add(step: number, value: number): void {
     if (step <= this.lastStep) this.cut(step);
@@ -67,7 +64,7 @@ export class Curve {
     return this.count[at] === 0 ? NaN : this.sum[at] / this.count[at];
   }
 
-  /** Removes the stretches from this step on; one that began earlier stays whole. */
+  /** A stretch that began earlier stays whole. */
   cut(step: number): void {
     while (this.length > 0 && this.first[this.length - 1] >= step) {
       this.length--;

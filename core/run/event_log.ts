@@ -1,5 +1,4 @@
-// A run's events.jsonl: writing it line by line, reading it back, cutting it on resume, and following it while it
-// grows.
+// A run's events.jsonl: it is written line by line, read back, cut on resume, and followed while it grows.
 import { decodeEvent, type Emitted, encodeEvent, type Event, type Note } from "./events.ts";
 import { dirname } from "../../deps/path.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
@@ -8,22 +7,18 @@ import { UserError } from "../base/errors.ts";
 export type * from "./events.ts";
 
 export interface EventLog {
-  /** Appends one line. It never throws: it counts a line that can't be written, and warns now and then. */
+  /** It never throws: it counts a line that can't be written, and warns now and then. */
   emit(event: Emitted): void;
-  /** Passes a note to the outputs, in order with the events. */
+  /** Notes reach the outputs in order with the events. */
   note(note: Note): void;
-  /**
-   * Waits for a moment until all events are written. A save calls it first, since a resumed run must find
-   * every step before the checkpoint.
-   */
+  /** A save waits first, since a resumed run must find every step before the checkpoint. */
   flush(): void;
   /**
-   * Drops the records that a resumed run will repeat: steps beyond this one, and evaluations and ends of
-   * epochs beyond these epochs. A run that was saved before the evaluation of its last step evaluates again.
+   * A resumed run repeats later steps, and evaluations and ends of later epochs. A run that was saved before
+   * the evaluation of its last step evaluates again.
    */
   rewind(to: RunPosition): void;
   readonly lost: number;
-  /** Resolves when everything is written, or can't be. */
   close(): void | Promise<void>;
 }
 
@@ -37,7 +32,7 @@ export interface EventLogOptions {
   warn: (message: string) => void;
   /** Gets each line without its end, for --json. */
   mirror?: (line: string) => void;
-  /** Called with each event and its time; with steps only where the training thread makes their lines. */
+  /** It gets steps only where the training thread makes their lines. */
   observe?: (event: Emitted, t: number) => void;
   now?: () => number;
 }
@@ -49,7 +44,7 @@ export interface Losses {
   lose(lines: number, cause: unknown): void;
 }
 
-/** Counts lost lines, and warns when the number gets another digit. */
+/** It warns when the number gets another digit. */
 export function openLosses(path: string, warn: (message: string) => void): Losses {
   let count = 0;
   return {
@@ -67,7 +62,7 @@ export function openLosses(path: string, warn: (message: string) => void): Losse
   };
 }
 
-/** Calls the observers and makes the line; null where JSON can't hold the event. */
+/** Null where JSON can't hold the event. */
 export function lineOf(event: Emitted, t: number, options: EventLogOptions, losses: Losses): string | null {
   options.observe?.(event, t);
   try {
@@ -96,18 +91,18 @@ export function rewindFile(
   }
 }
 
-/** These kinds come all the time, so they are dropped first where there is no room. */
+/** These come all the time, and are dropped first. */
 export const SAMPLES: ReadonlySet<string> = new Set(["step", "system", "times", "ranks"]);
 
 function comesAfter(line: string, to: RunPosition): boolean {
   const event = decodeEvent(line);
-  if (event === null) return true; // a line that was cut, and says nothing
+  if (event === null) return true; // the line was cut
   const { kind } = event;
   if (kind === "eval" || kind === "epoch") return event.step > to.step || event.epoch > to.epoch;
   return SAMPLES.has(kind) && (event as { step: number }).step > to.step;
 }
 
-/** Every whole record of the file, in order. It skips a cut last line, and lines that are no records. */
+/** It skips lines that are cut or no records. */
 export function readEvents(path: string): Event[] {
   const events: Event[] = [];
   for (const line of readEventLines(path)) {
@@ -117,7 +112,7 @@ export function readEvents(path: string): Event[] {
   return events;
 }
 
-/** The last few hundred records, however long the file is. */
+/** It reads one chunk, however long the file is. */
 export function readLastEvents(path: string): Event[] {
   using file = Deno.openSync(path);
   const end = file.seekSync(0, Deno.SeekMode.End);
@@ -134,19 +129,19 @@ const NEWLINE = 10;
 const FILE_CHUNK = 64 * 1024;
 
 export interface EventFile {
-  /** Appends whole lines. It never throws: it returns the number of lines that could not be written. */
+  /** It never throws, and returns the number of lines that could not be written. */
   append(bytes: Uint8Array): number;
-  /** Starts the file again where somebody has removed it; returns whether that was so. */
+  /** Returns true where somebody has removed the file, which starts again. */
   renew(): boolean;
   /** Keeps the lines for which `again` is false. */
   forget(again: (line: string) => boolean): void;
   close(): void;
 }
 
-/** Opens the file for appending and makes its folder; it removes a last line that a kill has cut. */
+/** A last line that a kill has cut is removed. */
 export function openEventFile(path: string, lost: (lines: number, cause: unknown) => void): EventFile {
   let file = open(path);
-  let torn = false; // the file ends within a line that could not be written whole
+  let torn = false; // the file ends within a line
   return {
     append(bytes) {
       let done = 0;
@@ -213,7 +208,7 @@ function open(path: string): Deno.FsFile {
   }
 }
 
-/** A line and its end are one write, so bytes after the last line end come from a kill. */
+/** A line and its end are one write, so a kill leaves the bytes after the last end. */
 function cutTornTail(file: Deno.FsFile): void {
   const size = file.seekSync(0, Deno.SeekMode.End);
   const chunk = new Uint8Array(FILE_CHUNK);
@@ -247,7 +242,7 @@ function rewrite(path: string, keep: (line: string) => boolean): void {
   });
 }
 
-/** Whole lines, in chunks, because the log of a long run outgrows the longest string. */
+/** It reads in chunks, because a long log outgrows the longest string. */
 export function* readEventLines(path: string): Generator<string, undefined> {
   const file = Deno.openSync(path);
   try {
@@ -264,17 +259,15 @@ export function* readEventLines(path: string): Generator<string, undefined> {
   }
 }
 
-/** The message without its full stop. */
 export const reason = (cause: unknown): string =>
   (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, "");
 
 const FOLLOW_CHUNK = 1 << 20;
 const LINE_END = 10;
-/** A longer line is not ours and is skipped. */
+/** A longer line is not ours. */
 const LONGEST = 16 << 20;
 
 export interface EventFollower {
-  /** Passes on new events; returns whether there were any. */
   poll(): boolean;
   close(): void;
 }
@@ -284,8 +277,8 @@ const LARGE = 32 << 20;
 const HEAD = 256 << 10, STRETCH = 32 << 10, STRETCHES = 96, TAIL = 2 << 20;
 
 /**
- * `again` is called when a resume has rewritten the file: all its events follow once more. With `gap` a
- * large file is sampled; it is called where events are left out, and the last events all follow.
+ * `again` is called when a resume has rewritten the file: all its events follow once more. With `gap` a large
+ * file is sampled, and `gap` is called where events are left out.
  */
 export function followEvents(
   path: string,
@@ -307,13 +300,13 @@ export function followEvents(
     rest = new Uint8Array(0);
   }
 
-  /** Returns whether there are bytes to read. Another file in its place, or a shorter one, starts over. */
+  /** Another file in its place, or a shorter one, starts over. */
   function ready(): boolean {
     let found: Deno.FileInfo;
     try {
       found = Deno.statSync(path);
     } catch {
-      return false; // not there yet, or a file system that is away for a moment
+      return false; // not there yet, or the file system is away
     }
     if (file !== null && (found.ino !== inode || found.size < at)) {
       close();
@@ -349,7 +342,7 @@ export function followEvents(
     }
   }
 
-  /** Reads from the first line that begins in this range of the file. */
+  /** It begins with the first line that starts in this range. */
   function stretch(from: number, bytes: number): boolean {
     rest = new Uint8Array(0);
     file!.seekSync(from, Deno.SeekMode.Start);
@@ -365,7 +358,7 @@ export function followEvents(
     return found;
   }
 
-  /** Reads stretches; the last one ends where `poll` continues. */
+  /** `poll` continues behind the last stretch. */
   function sample(size: number, gap: () => void): void {
     stretch(0, HEAD);
     const step = (size - HEAD - TAIL) / STRETCHES;

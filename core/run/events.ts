@@ -1,29 +1,28 @@
-// The records of events.jsonl, one type for each kind of event, and how a record becomes a line and is read back.
+// The records of events.jsonl, a type for each kind, and how a record becomes a line and is read back.
 import type { Spent, SpentOfRanks } from "./account.ts";
 
 /** The page of a report knows the same words. */
 export type Unit = "value" | "rate" | "bytes" | "seconds" | "share" | "percent" | "count";
 
-/** A number that events carry: everything that its readers know of it. */
 export interface EventField {
   readonly unit: Unit;
-  /** The title of its chart in reports; without one it has no chart of its own. */
+  /** A field without a title has no chart in reports. */
   readonly label?: string;
-  /** The shorter title of its plot in `watch`. */
+  /** `watch` has less room for a title. */
   readonly short?: string;
-  /** The axis is logarithmic: in `watch` where the values span so many times their least. */
+  /** The axis is logarithmic; in `watch` only where the values span so many times their least. */
   readonly log?: number;
-  /** By default true where it is neither logarithmic nor a plain value. */
+  /** False by default for a logarithmic axis and a plain value. */
   readonly zero: boolean;
-  /** It changes rarely and has no noise, so that charts do not smooth it. */
+  /** Charts do not smooth it, because it has no noise. */
   readonly steady?: true;
-  /** What W&B calls it: "#" is the rank, null leaves it out. Without one it has its own name. */
+  /** "#" stands for the rank; null leaves it out of W&B, and without a name it keeps its own. */
   readonly wandb?: string | null;
   /** W&B gets it divided by this. */
   readonly per?: number;
-  /** W&B gets it about once a second, because it changes slowly or is noise from step to step. */
+  /** W&B gets it about once a second. */
   readonly slow?: true;
-  /** What it is, in the table of docs/tracking.md. */
+  /** docs/tracking.md shows it. */
   readonly about: string;
 }
 
@@ -35,7 +34,7 @@ const number = (unit: Unit, about: string, more: Partial<EventField> = {}): Even
 });
 const part = (name: string, about: string) => number("seconds", about, { wandb: `time/${name}_ms` });
 
-/** The numbers of events, by kind. W&B rows, curves, charts, `watch` and the docs read this table. */
+/** W&B rows, curves, charts, `watch` and the docs read this table. */
 export const EVENT_FIELDS = {
   step: {
     loss: number("value", "mean loss over the global batch of this step", {
@@ -162,7 +161,7 @@ type Numbers<Kind extends keyof typeof EVENT_FIELDS> = {
 };
 type TimesNumbers = Omit<Numbers<"times">, keyof Spent>;
 
-/** Measurements by name: accuracy, r2, mae, perplexity; "r2/NAME" for one target or class. */
+/** "accuracy", "r2", ...; "r2/NAME" belongs to one target or class. */
 export type Metrics = Readonly<Record<string, number>>;
 
 export interface RunEvent {
@@ -182,9 +181,8 @@ export interface RunEvent {
 
 export interface ConfigEvent {
   kind: "config";
-  /** The effective settings as plain JSON data. */
   config: unknown;
-  /** The source of each setting that is not the default: a preset, a line of a file, a variable or a flag. */
+  /** Settings with their default have no origin here. */
   origins?: Readonly<Record<string, string>>;
 }
 
@@ -206,7 +204,7 @@ export interface EvalEvent {
   seconds: number;
 }
 
-/** With the account of `seconds` on rank 0. */
+/** The account of `seconds` is rank 0's. */
 export interface EpochEvent extends Partial<Spent> {
   kind: "epoch";
   step: number;
@@ -218,7 +216,7 @@ export interface EpochEvent extends Partial<Spent> {
   lr: number;
   samples_per_s?: number;
   memory_bytes?: number;
-  /** Samples that were replaced since the start of the run, because they could not be used. */
+  /** These could not be used and were replaced, since the start of the run. */
   bad_samples?: number;
   seconds: number;
 }
@@ -231,7 +229,7 @@ export interface SaveEvent {
   bytes: number;
   /** From the snapshot to the file in place. */
   seconds: number;
-  /** The time that training was held. */
+  /** Training was held for so long. */
   stall_s: number;
   /** "epoch", "interval", "best", "request", "stop", ... */
   reason: string;
@@ -244,21 +242,20 @@ export interface ResumeEvent {
   path: string;
 }
 
-/** How a rank and its machine are, sampled beside training. */
 export interface SystemEvent extends Numbers<"system"> {
   kind: "system";
   step: number;
-  /** Missing where there is only one rank. */
+  /** Missing with one rank. */
   rank?: number;
   rss_bytes: number;
   host?: string;
-  /** Why the GPU runs slower than it could: "power cap", "hardware thermal slowdown". */
+  /** "power cap", "hardware thermal slowdown". */
   gpu_throttle?: readonly string[];
 }
 
 /**
- * The account of rank 0 since the last such event: the parts add up to `seconds`, and the events to the
- * whole run. `steps` is 0 before the first step and after the last.
+ * The parts add up to `seconds`, and rank 0's events to the whole run. `steps` is 0 before the first step and
+ * after the last.
  */
 export interface TimesEvent extends Spent, TimesNumbers {
   kind: "times";
@@ -267,10 +264,9 @@ export interface TimesEvent extends Spent, TimesNumbers {
   seconds: number;
 }
 
-/** Training returned to a checkpoint's weights, and skips the batches since. */
+/** Training returned to a checkpoint's weights and skips the batches since. */
 export interface RewindEvent {
   kind: "rewind";
-  /** The step that caused it, and the step of the checkpoint. */
   step: number;
   epoch: number;
   to_step: number;
@@ -278,12 +274,12 @@ export interface RewindEvent {
   reason: string;
 }
 
-/** The account of the last `steps` steps, one number a rank. */
+/** Each part has one number a rank. */
 export interface RanksEvent extends SpentOfRanks {
   kind: "ranks";
   step: number;
   steps: number;
-  /** The rank with the most work of its own, and the share by which the fastest has less. */
+  /** `slowest` has the most work of its own, and the fastest has less by the share `spread`. */
   slowest: number;
   spread: number;
 }
@@ -294,13 +290,13 @@ export interface WarningEvent {
   step?: number;
   /** The subject, for --on-event. */
   about?: "spike" | "save" | "memory";
-  /** Missing where there is only one rank. */
+  /** Missing with one rank. */
   rank?: number;
   /** The limit that is near, in bytes. */
   memory?: { readonly of: string; readonly limit: number; readonly used: number };
 }
 
-/** With the account of `seconds` on rank 0. */
+/** The account of `seconds` is rank 0's. */
 export interface ExitEvent extends Partial<Spent> {
   kind: "exit";
   code: number;
@@ -310,7 +306,7 @@ export interface ExitEvent extends Partial<Spent> {
   seconds: number;
 }
 
-/** An event without its time, which the writer adds. */
+/** The writer adds the time. */
 export type Emitted =
   | RunEvent
   | ConfigEvent
@@ -326,10 +322,10 @@ export type Emitted =
   | WarningEvent
   | ExitEvent;
 
-/** An event in the file; `t` is in Unix seconds. */
+/** `t` is in Unix seconds. */
 export type Event = Emitted & { t: number };
 
-/** Outputs get notes beside events; events.jsonl does not have them. */
+/** Outputs get notes; events.jsonl does not have them. */
 export type Note = ConsoleNote | HistogramsNote | PicturesNote;
 
 export interface ConsoleNote {
@@ -337,7 +333,6 @@ export interface ConsoleNote {
   /** Unix seconds. */
   readonly t: number;
   readonly stream: "stdout" | "stderr";
-  /** A line without its end. */
   readonly text: string;
 }
 
@@ -345,7 +340,7 @@ export interface HistogramsNote {
   readonly kind: "histograms";
   readonly t: number;
   readonly step: number;
-  /** Counts, and one more border than counts. */
+  /** There is one more border than counts. */
   readonly of: Readonly<
     Record<string, { readonly values: readonly number[]; readonly bins: readonly number[] }>
   >;
@@ -365,7 +360,7 @@ export interface PicturesNote {
   }[];
 }
 
-/** One line without its end. NaN and infinities are strings, because JSON has none. */
+/** NaN and infinities are strings, because JSON has none. */
 export function encodeEvent(event: Emitted, t: number): string {
   return JSON.stringify(
     { t, ...event },
@@ -390,7 +385,7 @@ export function decodeEvent(line: string): Event | null {
   return event;
 }
 
-/** Older names of the parts of time. */
+/** Older versions wrote these names. */
 const ONCE: readonly (readonly [string, string])[] = [
   ["loader_s", "data_s"],
   ["loader_wait_s", "data_s"],

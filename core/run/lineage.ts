@@ -1,5 +1,5 @@
-// A run's lineage.json: every attempt at the run, why each one ended, and how much of their time was training.
-// Writing it is best effort and never ends a run.
+// A run's lineage.json: every attempt, why each one ended, and how much of their time was training. A failure
+// to write it never ends a run.
 import { join } from "../../deps/path.ts";
 import { EXIT, UserError } from "../base/errors.ts";
 import { type Event, readLastEvents } from "./event_log.ts";
@@ -8,38 +8,33 @@ import { formatDuration, formatPlural } from "../base/format.ts";
 import type { Emitted, RunEvent } from "./events.ts";
 import { killedFor, lastShortage } from "./memory_watch.ts";
 
-/** The next attempt finds "killed" where an attempt left no end. */
+/** The next attempt writes "killed" where an attempt left no end. */
 export type EndReason = "done" | "stopped" | "killed" | "error";
 
-/** Times are Unix seconds, as in events.jsonl. */
+/** Times are Unix seconds. */
 export interface Attempt {
   attempt: number;
   host: string;
-  /** The scheduler's id; null without one. */
   job_id: string | null;
   ranks: number;
   pid: number;
   started: number;
-  /** The checkpoint of a resumed attempt. */
   resumed_from: string | null;
-  /** The first step to take, and the last one that is known to be done: one less where there was none. */
+  /** `last_step` is one less than the first where none was done. */
   first_step: number;
   last_step: number;
-  /** The end of its first step; null where there was none. */
+  /** The first step ended then. */
   first_step_at: number | null;
   /** The time of its last event. */
   last_seen: number;
   ended: { why: EndReason; message: string; code: number | null; for_memory?: boolean } | null;
-  /** Its best validation loss. */
   best?: { loss: number; step: number; epoch: number };
-  /** Its returns to a checkpoint's weights. */
   rewinds?: { at_step: number; to_step: number; reason: string }[];
   lost: {
     /** Seconds from the start to the end of the first step. */
     restart_s: number;
-    /** Seconds that saves held training. */
     save_stall_s: number;
-    /** Steps of earlier attempts that were repeated, and the time that they had taken. */
+    /** Earlier attempts had taken these steps, in `redone_s`. */
     redone_steps: number;
     redone_s: number;
   };
@@ -48,7 +43,7 @@ export interface Attempt {
 export interface Lineage {
   version: 1;
   run: string;
-  /** The run and checkpoint that a new run started from. */
+  /** A new run may start from another's checkpoint. */
   parent: { run: string | null; checkpoint: string; step: number } | null;
   /** Null before there is a measurement. */
   goodput_percent: number | null;
@@ -57,7 +52,7 @@ export interface Lineage {
 
 export const lineagePath = (logs: string): string => join(logs, "lineage.json");
 
-/** Null where there is no file. A file that can't be read, or is not a lineage, is a UserError. */
+/** Null where there is no file. A damaged file is a UserError. */
 export function readLineage(logs: string): Lineage | null {
   const path = lineagePath(logs);
   let text: string;
@@ -76,8 +71,7 @@ export function readLineage(logs: string): Lineage | null {
 }
 
 /**
- * Whether each attempt ended in an error before its first step. An attempt that was killed may be one that
- * is starting now.
+ * True where each attempt ended in an error before its first step. One that was killed may be starting now.
  */
 export function isFailedStart(logs: string): boolean {
   try {
@@ -89,7 +83,7 @@ export function isFailedStart(logs: string): boolean {
   }
 }
 
-/** The present state: events tell what the last attempt did after it wrote the file. */
+/** The events since the file was written are added. */
 export function lineageNow(logs: string): Lineage | null {
   const lineage = readLineage(logs);
   const last = lineage?.attempts.at(-1);
@@ -97,7 +91,6 @@ export function lineageNow(logs: string): Lineage | null {
   return lineage && { ...lineage, goodput_percent: goodput(lineage.attempts) };
 }
 
-/** Adds the last events to an attempt without an end. */
 function updateAttempt(attempt: Attempt, events: readonly Event[]): void {
   const { last_seen: before } = attempt;
   for (const event of events) {
@@ -116,7 +109,7 @@ export function lastEvents(logs: string): Event[] {
   try {
     return readLastEvents(join(logs, "events.jsonl"));
   } catch {
-    return []; // no log, nothing more to tell
+    return []; // no log
   }
 }
 
@@ -124,20 +117,19 @@ export function lastEvents(logs: string): Event[] {
 const restartOf = ({ started, first_step_at, last_seen }: Attempt): number =>
   (first_step_at ?? last_seen) - started;
 
-/** Seconds from an attempt's start to its end, and its seconds in steps, evaluations and waits for data. */
 export const wallOf = ({ started, last_seen }: Attempt): number => last_seen - started;
 const busyOf = (attempt: Attempt): number =>
   Math.max(0, wallOf(attempt) - attempt.lost.restart_s - attempt.lost.save_stall_s);
 
-/** The time of a step in the newest attempt that did some. */
+/** The newest attempt that took steps decides. */
 function secondsPerStep(attempts: readonly Attempt[]): number {
   const last = attempts.findLast(({ first_step, last_step }) => last_step >= first_step);
   return last ? busyOf(last) / (last.last_step - last.first_step + 1) : 0;
 }
 
 /**
- * The percentage of all attempts' time whose training was kept; `again` are seconds that will be repeated.
- * Time in a queue does not count.
+ * The percentage of all attempts' time whose training was kept: `again` seconds will be repeated, and time in
+ * a queue does not count.
  */
 export function goodput(attempts: readonly Attempt[], again = 0): number | null {
   const sum = (of: (attempt: Attempt) => number) =>
@@ -148,7 +140,7 @@ export function goodput(attempts: readonly Attempt[], again = 0): number | null 
   return Math.round(1000 * Math.max(0, useful) / wall) / 10;
 }
 
-/** "was killed", "was stopped (SIGTERM)", "ended in an error (code 4)", "ended". */
+/** "was killed", "was stopped (SIGTERM)", "ended in an error (code 4)". */
 export function endOfAttempt({ ended }: Attempt): string {
   if (ended === null) return "has no end yet";
   switch (ended.why) {
@@ -174,7 +166,7 @@ function parsed(text: string): unknown {
 const NUMBERS = ["attempt", "ranks", "started", "last_seen", "first_step", "last_step"] as const;
 const LOST = ["restart_s", "save_stall_s", "redone_steps", "redone_s"] as const;
 
-/** Checks what the code here needs, since somebody may have edited the file. */
+/** Somebody may have edited the file. */
 function isLineage(value: unknown): value is Lineage {
   const { version, attempts } = (value ?? {}) as Partial<Lineage>;
   const small = (value: unknown) => Number.isFinite(value) && Math.abs(value as number) < 1e12;
@@ -191,26 +183,22 @@ function isLineage(value: unknown): value is Lineage {
 
 export interface LineageOptions {
   readonly run: string;
-  /** Unix seconds at which this process was started. */
+  /** The process was started then, in Unix seconds. */
   readonly began: number;
-  /** The step of the checkpoint, and its path. */
   readonly step: number;
   readonly resumedFrom: string | null;
   /** A run with nothing left to do makes no attempt. */
   readonly idle?: boolean;
-  /** Set where a new run starts from another's checkpoint. */
   readonly parent: Lineage["parent"];
   warn(message: string): void;
   readonly now?: () => number;
 }
 
 export interface LineageWriter {
-  /** Lines about earlier attempts. */
   readonly lines: readonly string[];
   observe(event: Emitted, t: number): void;
-  /** Called at each step, so it does next to nothing. */
+  /** It is called at each step and does next to nothing. */
   stepped(step: number): void;
-  /** A sentence for the end of a run with several attempts. */
   summary(): string | null;
 }
 
@@ -234,7 +222,7 @@ export function openLineage(logs: string, options: LineageOptions): LineageWrite
   let writtenAt = 0;
   let failed = false;
 
-  // The summary is computed from the written values, so that readers of the file get the same.
+  // Readers of the file compute the same from the written values.
   const all = () => own ? [...past, asWritten(own)] : past;
   const write = (sync: boolean) => {
     if (!own) return;
@@ -334,7 +322,7 @@ const asWritten = (attempt: Attempt): Attempt => JSON.parse(textOf(attempt));
 
 const whyOf = (code: number) => code === EXIT.done ? "done" : code === EXIT.stopped ? "stopped" : "error";
 
-/** Earlier attempts. The last of them is over, since this process holds the run. */
+/** The last attempt is over, since this process holds the run. */
 function attemptsBefore(
   logs: string,
   { parent }: LineageOptions,

@@ -1,21 +1,19 @@
-// Warns when memory nears a limit beyond which the kernel kills the process, and tells afterwards whether a run
-// without an end was probably killed for memory.
+// Warns when memory nears a limit beyond which the kernel kills the process, and finds afterwards whether a
+// run without an end was probably killed for memory.
 import { formatBytes } from "../base/format.ts";
 import { freeOf, type Limit, tightestLimit } from "../base/memory.ts";
 import type { Event, WarningEvent } from "./events.ts";
 
 export interface MemoryWatch {
-  /**
-   * Returns the present warning, mostly null. `first` marks the first one since memory was last sufficient.
-   */
+  /** Null where nothing is due. `first` marks the first warning since memory was sufficient. */
   due(step: number): { readonly event: WarningEvent; readonly first: boolean } | null;
 }
 
-/** Free shares of the limit: a warning begins below the first and ends above the second. */
+/** A warning begins below the first free share of the limit and ends above the second. */
 const LITTLE = 0.05, WELL = 0.1;
 /** Seconds between two checks, far from the limit and near it. */
 const CALM_S = 1, NEAR_S = 0.2;
-/** The warning is repeated this often, so that the end of a log shows the state of memory. */
+/** The warning is repeated, so that a log's end shows the state of memory. */
 const MEMORY_WARNING_S = 300;
 
 const WHOSE: Readonly<Record<Limit["of"], readonly [what: string, beyond: string]>> = {
@@ -66,7 +64,7 @@ const SLACK_S = 60;
 export const wasShort = ({ t }: { readonly t: number }, lastAt: number): boolean =>
   lastAt - t <= MEMORY_WARNING_S + SLACK_S;
 
-/** The last warning about memory; null where memory was sufficient, or the run has an end. */
+/** Null where memory was sufficient, or the run has an end. */
 export function lastShortage(events: readonly Event[]): (WarningEvent & { t: number }) | null {
   const last = events.at(-1);
   if (last === undefined || last.kind === "exit") return null;
@@ -77,7 +75,6 @@ export function lastShortage(events: readonly Event[]): (WarningEvent & { t: num
   return shortage && wasShort(shortage, last.t) ? shortage : null;
 }
 
-/** "it was probably killed for memory: 23.1 GiB of 24.0 GiB were used at step 12". */
 export function killedFor({ memory, step }: WarningEvent): string {
   const used = Number.isFinite(memory?.limit) && Number.isFinite(memory?.used)
     ? `: ${usedOf(memory!)} were used at step ${Number(step)}`

@@ -3,26 +3,25 @@
 import type { Config } from "../settings/settings.ts";
 import type { Emitted, Event, Note } from "./events.ts";
 
-/** What an output may know of a run before its first step. */
 export interface RunFacts {
   readonly config: Config;
   readonly run: string;
   readonly logs: string;
   readonly checkpoints: { readonly best: string; readonly latest: string };
-  /** The position that is reached already where this run is resumed; null for a new run. */
+  /** A resumed run begins at this position; null for a new run. */
   readonly resumed: { readonly step: number; readonly epoch: number } | null;
-  /** The id that the checkpoint of a resumed run holds for its outputs. */
+  /** A resumed run's checkpoint holds this id for its outputs. */
   readonly id: string | null;
-  /** The settings in the checkpoint of another run that this one starts from. */
+  /** The checkpoint of another run, which this one starts from, has these settings. */
   readonly parent: Partial<Config> | null;
   readonly pace: EpochPosition;
-  /** Model, parameters, ranks, libtorch and what else stands beside the settings. */
+  /** They stand beside the settings: model, parameters, ranks, libtorch. */
   readonly facts: Readonly<Record<string, unknown>>;
   readonly began: number;
   readonly gpus: number;
 }
 
-/** Where in an epoch a run begins, so that the steps that an evaluation follows are known. */
+/** An output knows from it which steps an evaluation follows. */
 export interface EpochPosition {
   readonly step: number;
   readonly stepInEpoch: number;
@@ -31,50 +30,48 @@ export interface EpochPosition {
   readonly maxSteps: number;
 }
 
-/** Notes that training makes only for outputs. */
+/** Training makes these notes only for outputs. */
 export interface Wants {
-  /** Histograms of weights and gradients at least every so many steps; 0 for none. */
+  /** Steps between histograms of weights and gradients, at most; 0 for none. */
   readonly histograms: number;
-  /** Pictures of so many validation samples; 0 for none. */
+  /** Validation samples; 0 for none. */
   readonly pictures: number;
 }
 
 export interface Output {
-  /** "W&B run": its name in warnings, and in the list of files at the end of a run. */
+  /** "W&B run": warnings and the end of a run show it. */
   readonly name: string;
-  /** URL of the module with `openSink`, which the writing thread imports: core/outputs/NAME/sink.ts. */
+  /** The writing thread imports this module, which has `openSink`: core/outputs/NAME/sink.ts. */
   readonly module: string;
-  /** What `openSink` is called with: plain data. */
+  /** `openSink` gets it: plain data. */
   readonly setup: unknown;
   readonly wants: Wants;
-  /** What checkpoints keep as the run's id; at most one output has one. */
+  /** Checkpoints keep it as the run's id; at most one output has one. */
   readonly id: string | null;
-  /** The path that the end of a run lists, and the command that may follow: what for, and its words. */
+  /** The end of a run lists the path, and the command that may follow. */
   readonly path: string | null;
   readonly next: { readonly label: string; readonly words: readonly string[] } | null;
-  /** Called with each event but steps, in the training thread. */
+  /** The training thread calls it with each event but steps. */
   observe?(event: Emitted, warn: (message: string) => void): void;
-  /** Called when the sink is closed: what goes on elsewhere may need time to end. */
+  /** Called when the sink is closed: work elsewhere may need time to end. */
   closed?(): Promise<unknown>;
 }
 
 /** Null where the settings want no such output. */
 export type OpenOutput = (run: RunFacts) => Output | null;
 
-/** What is made in the writing thread. Anything in it may throw. */
+/** The writing thread makes it, and anything in it may throw. */
 export interface Sink {
   write(event: Event): void;
   note?(note: Note): void;
-  /** The exit code; undefined where no exit event came. */
+  /** `exitCode` is missing where no exit event came. */
   close(exitCode?: number): void;
 }
 
-/** What an output's module exports. */
 export interface SinkModule {
   openSink(setup: unknown): Sink;
 }
 
-/** What all outputs of a run want. */
 export function wantsOf(outputs: readonly Output[]): Wants {
   const every = outputs.map(({ wants }) => wants.histograms).filter((steps) => steps > 0);
   return {
@@ -83,5 +80,5 @@ export function wantsOf(outputs: readonly Output[]): Wants {
   };
 }
 
-/** Whether a sink gets a note: lines of the console go to all. */
+/** All sinks get the console's lines. */
 export const isWanted = ({ kind }: Note, wants: Wants): boolean => kind === "console" || wants[kind] > 0;

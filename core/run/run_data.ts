@@ -1,5 +1,5 @@
-// Finds a run by its name or folder and reads what its files say into one record that watch, report and status share.
-// Memory is bounded, however long the run is.
+// Finds a run by its name or folder and reads its files into one record for watch, report and status. Memory
+// is bounded, however long the run is.
 import { basename, dirname, join, normalize } from "../../deps/path.ts";
 import {
   addSpent,
@@ -26,7 +26,7 @@ import { followEvents } from "./event_log.ts";
 import { type Lineage, lineageNow } from "./lineage.ts";
 import { UserError } from "../base/errors.ts";
 
-/** Bounds against logs that other programs wrote. */
+/** Other programs may have written the logs. */
 const MOST_CURVES = 200;
 const MOST_RANKS = 1024;
 const RECENT = 256;
@@ -43,57 +43,52 @@ export interface RunData {
   readonly folder: string;
   name: string;
   run: (RunEvent & { t: number }) | null;
-  /** The times of the first and the last event in Unix seconds, and the longest silence between two. */
+  /** Unix seconds of the first and the last event. */
   begunAt: number | null;
   lastAt: number | null;
   longestSilence: number;
   config: Readonly<Record<string, unknown>>;
   origins: Readonly<Record<string, string>>;
-  /** By name: fields of steps under their own names, evaluations as "val_...", epochs as "train_...". */
+  /** Evaluations are "val_...", epochs "train_...". */
   readonly curves: Map<string, Curve>;
-  /**
-   * The metrics of evaluations without "val_". Metrics of single targets or classes, "r2/NAME", are only
-   * curves.
-   */
+  /** They lack "val_"; metrics of single targets or classes, "r2/NAME", are only curves. */
   readonly metrics: Set<string>;
   step: number;
   epoch: number;
   stepsPerEpoch: number | null;
-  /** The last logged steps. */
   readonly recent: { t: number; step: number }[];
   best: { loss: number; step: number; epoch: number } | null;
-  /** The metrics of the step with the best loss. */
+  /** The step with the best loss has them. */
   bestMetrics: Metrics;
   ranks: (RanksEvent & { t: number }) | null;
-  /** The sum over the run; null with one rank. */
+  /** Null with one rank. */
   ranksTotal: RanksTimes | null;
-  /** The account of the run's time; the account of its steps, and their number. */
+  /** `timeOfSteps` leaves out the time without a step. */
   readonly time: Spent;
   readonly timeOfSteps: Spent;
   timesSteps: number;
-  /** The last system event of each rank, and curves of each field by rank. */
+  /** Both have a rank as their last key. */
   readonly system: Map<number, SystemEvent & { t: number }>;
   readonly systemCurves: Map<string, Map<number, Curve>>;
   saves: number;
   stallSeconds: number;
   lastSave: (SaveEvent & { t: number }) | null;
-  /** The last warnings; `warningCount` counts all. */
+  /** `warningCount` counts all, and these are the last. */
   readonly warnings: (WarningEvent & { t: number })[];
   warningCount: number;
-  /** The last warning about memory. */
   memory: (WarningEvent & { t: number }) | null;
   exit: (ExitEvent & { t: number }) | null;
-  /** Events were left out because there are very many: counts and sums are partial. */
+  /** Very many events were left out: counts and sums are partial. */
   sampled: boolean;
   lineage: Lineage | null;
-  /** The reason where the lineage is damaged. */
+  /** Set where the lineage is damaged. */
   lineageError: string | null;
 }
 
 export interface RunReader {
   /** Another object after a resume has rewritten the log. */
   readonly data: RunData;
-  /** Reads new events; returns whether there were any. */
+  /** Returns true where there were new events. */
   poll(): boolean;
   close(): void;
 }
@@ -160,10 +155,7 @@ export function readRun(folder: string): RunData {
   }
 }
 
-/**
- * Takes from the lineage what skipped events may have had: the process, the best loss, and the time of
- * saves.
- */
+/** Skipped events may have had the process, the best loss and the time of saves. */
 function addLineage(data: RunData): void {
   const attempts = data.lineage?.attempts ?? [], last = attempts.at(-1);
   if (last && data.run) data.run = { ...data.run, host: last.host, pid: last.pid };
@@ -313,7 +305,7 @@ const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Ev
     times(data, event) {
       if (!isNumber(event.step) || !isNumber(event.steps) || !(event.steps >= 0)) return;
       addSpent(data.time, event);
-      if (event.steps === 0) return; // of no step
+      if (event.steps === 0) return;
       addSpent(data.timeOfSteps, event);
       data.timesSteps += event.steps;
       for (const [field, value] of Object.entries(event)) {
@@ -340,7 +332,6 @@ const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Ev
     },
   };
 
-/** A rank's own file has its system events. */
 function applyRankEvent(data: RunData, name: string, event: Event): void {
   if (event.kind === "system") {
     applySystemEvent(data, event, rankOf(event) ?? Number(RANK_FILE.exec(name)![1]));
@@ -369,7 +360,7 @@ function applySystemEvent(data: RunData, event: SystemEvent & { t: number }, ran
   }
 }
 
-/** Includes parts of other versions. */
+/** Other versions have more parts. */
 const isTimePart = (field: string): boolean => field.endsWith("_s") && !field.endsWith("_per_s");
 
 /** Null where it is not our format. Logs of other versions may lack a part. */
@@ -411,12 +402,9 @@ const isNumber = (value: unknown): value is number => typeof value === "number";
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The name of the run that wrote last. */
 export const NEWEST_RUN = "newest";
 
-/**
- * The folder with events.jsonl of a run's name, its folder, or "newest". `saveDir` is the parent of logs/.
- */
+/** `word` is a run's name, its folder or "newest", and `saveDir` the parent of logs/. */
 export function findRun(word: string, saveDir = "."): string {
   const logs = join(saveDir, "logs");
   if (word === NEWEST_RUN && !hasEvents(join(logs, word))) return newest(logs);
@@ -452,7 +440,7 @@ export function runsIn(logs: string): { name: string; written: number }[] {
   try {
     names = [...Deno.readDirSync(logs)].map(({ name }) => name);
   } catch {
-    return []; // no such folder, or none of ours
+    return []; // no such folder
   }
   return names.flatMap((name) => {
     const written = writtenAt(join(logs, name, "events.jsonl"));

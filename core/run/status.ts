@@ -1,4 +1,4 @@
-// The status of a run: running, silent or ended, its progress, and the time that it will still take.
+// The status of a run: its state, its progress, and the time that it will still take.
 import { formatDuration } from "../base/format.ts";
 import { killedFor, wasShort } from "./memory_watch.ts";
 import type { RunData } from "./run_data.ts";
@@ -14,7 +14,7 @@ export interface RunStatus {
 const SILENT_S = 120;
 const TIMES_SILENCE = 5;
 
-/** `alive` returns whether a process of a host exists; null where that can't be known from here. */
+/** `alive` is null where a process of another host can't be seen. */
 export function runStatusOf(
   data: RunData,
   now: number,
@@ -40,7 +40,7 @@ export function runStatusOf(
   return { state: data.step > 0 ? "running" : "starting", why: silence };
 }
 
-/** Reads /proc; null for another host. */
+/** Null for another host. */
 export function aliveHere(host: string, pid: number): boolean | null {
   if (host !== Deno.hostname() || !Number.isInteger(pid)) return null;
   try {
@@ -72,7 +72,7 @@ export function progressOf(data: RunData): RunProgress {
   return { step: data.step, steps, epoch: data.epoch, epochs, stepsPerSecond, secondsLeft };
 }
 
-/** The speed of the last logged steps, with the evaluations and saves between them. */
+/** Evaluations and saves between the steps count. */
 function speedOf({ recent }: RunData): number | null {
   if (recent.length < 2) return null;
   const first = recent[0], last = recent[recent.length - 1];

@@ -1,5 +1,5 @@
-// System events: what /proc and NVML say of this process, its machine and its GPU, sampled off the training thread;
-// rank 0 also passes on the events of the other ranks.
+// Samples what /proc and NVML say of this process, its machine and its GPU, off the training thread; rank 0
+// also passes on the events of other ranks.
 import { openNvml } from "../../ffi/machine.ts";
 import { decodeEvent, encodeEvent, type Event, type SystemEvent } from "./events.ts";
 import { join } from "../../deps/path.ts";
@@ -7,9 +7,7 @@ import { reason } from "./event_log.ts";
 import { type SharedRing, stepIn } from "./writer/ring.ts";
 import { openMemoryWatch } from "./memory_watch.ts";
 
-/**
- * Counters, whose differences are rates, and present amounts. Values that Linux does not show are missing.
- */
+/** Counters, whose differences are rates, and present amounts; Linux may not show all. */
 export interface Counters {
   readonly at: number;
   readonly rss?: number;
@@ -18,7 +16,7 @@ export interface Counters {
   readonly cpu?: number;
   readonly diskRead?: number;
   readonly diskWritten?: number;
-  /** Ticks of all cores, and the busy ones among them. */
+  /** Ticks of all cores. */
   readonly hostTicks?: number;
   readonly hostBusy?: number;
   readonly networkIn?: number;
@@ -33,7 +31,6 @@ export type Rates = Partial<Omit<SystemEvent, "kind" | "step" | "rank" | "host">
 const TICKS_PER_S = 100;
 const KIB = 1024;
 
-/** `root` is /proc. */
 export function readCounters(root = "/proc", at = performance.now() / 1000): Counters {
   return {
     at,
@@ -46,7 +43,6 @@ export function readCounters(root = "/proc", at = performance.now() / 1000): Cou
   };
 }
 
-/** The rates between two samples, with the present amounts. */
 export function ratesBetween(before: Counters, now: Counters): Rates {
   const seconds = now.at - before.at;
   const rate = (key: keyof Counters, per = seconds): number | undefined => {
@@ -80,7 +76,7 @@ function whereReadable<T extends object>(read: () => T): T | Record<never, never
   try {
     return read();
   } catch {
-    return {}; // another kernel, or a container that hides it
+    return {}; // a container may hide it
   }
 }
 
@@ -96,7 +92,7 @@ export const ofStatus = (status: string): Pick<Counters, "rss" | "threads"> => (
   threads: field(status, "Threads"),
 });
 
-/** User and system time; the name before them may hold spaces and brackets. */
+/** The name before the times may hold spaces and brackets. */
 export function cpuOf(stat: string): number {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
@@ -138,9 +134,8 @@ export interface SystemSetup {
   readonly world: number;
   /** Seconds between two events. */
   readonly interval: number;
-  /** The run's folder, where other ranks write their files. */
   readonly logs: string;
-  /** The rank's GPU as CUDA names it ("GPU-8f...-..."); null on a CPU. */
+  /** CUDA's name ("GPU-8f...-..."); null on a CPU. */
   readonly gpu: string | null;
 }
 
@@ -165,7 +160,7 @@ export function openSampler({ rank, world, gpu }: Pick<SystemSetup, "rank" | "wo
   };
 }
 
-/** An event, its line, and the bytes of the line with its end. */
+/** `bytes` are the line with its end. */
 export interface SystemLine {
   readonly event: Event;
   readonly line: string;
@@ -173,27 +168,23 @@ export interface SystemLine {
 }
 
 export interface SystemEvents {
-  /** Returns new lines, mostly none. */
   due(shared: SharedRing): SystemLine[];
   close(): void;
 }
 
 /** The first event comes early, so that a short run has one too. */
 const FIRST_S = 1;
-/** The bytes of another rank's file that are read at a time. */
+/** Other ranks' files are read in such pieces. */
 const MOST = 64 * 1024;
 
-/** The kinds that rank 0 takes from other ranks' files. */
+/** Rank 0 takes these kinds from other ranks' files. */
 const FORWARDED_KINDS: ReadonlySet<string> = new Set(["system", "warning"]);
 
 const encoder = new TextEncoder();
 
 export const rankFile = (logs: string, rank: number): string => join(logs, `system-${rank}.jsonl`);
 
-/**
- * Rank 0 also passes on the events that other ranks write into the run's folder. `tell` prints, even where
- * the training thread is too busy to take a message.
- */
+/** `tell` prints, even where the training thread is too busy to take a message. */
 export function openSystem(
   setup: SystemSetup,
   warn: (message: string) => void,
@@ -229,7 +220,6 @@ function systemLineOf(event: Event): SystemLine {
   return { event, line, bytes: encoder.encode(line + "\n") };
 }
 
-/** Warns once where the disk refuses lines. */
 function appendToRankFile(path: string, warn: (message: string) => void): (bytes: Uint8Array) => void {
   let warned = false;
   return (bytes) => {
@@ -244,7 +234,7 @@ function appendToRankFile(path: string, warn: (message: string) => void): (bytes
   };
 }
 
-/** Each call returns the events since the last one; older ones belong to another attempt. */
+/** Older events belong to another attempt. */
 function follow(path: string): () => SystemLine[] {
   let at = sizeOf(path);
   return () => {

@@ -3,17 +3,15 @@ import { UserError } from "../base/errors.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Built } from "./build.ts";
 
-// Global batch, micro-batches and accumulation, derived once and printed.
-
 export interface BatchPlan {
-  /** Samples a rank pushes through the model at once. */
+  /** A rank computes so many samples at once. */
   readonly micro: number;
-  /** Micro-batches a rank adds up before a step. */
+  /** A rank adds up so many micro-batches before a step. */
   readonly accumulation: number;
-  /** Samples in one optimizer step over all ranks. */
+  /** A step takes so many samples over all ranks. */
   readonly global: number;
   readonly stepsPerEpoch: number;
-  /** How it came about, for the first lines of the run. */
+  /** The first lines of the run show how it came about. */
   readonly note: string;
 }
 
@@ -28,7 +26,7 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
   let accumulation = wanted.grad_accum;
   let global = micro * ranks * accumulation;
   if (wholeBatch > 0) {
-    // Rounded up: the last micro-batch of a step may be short, the global batch never changes.
+    // The last micro-batch of a step may be short: the global batch never changes.
     accumulation = Math.max(1, Math.ceil(wholeBatch / (micro * ranks)));
     global = wholeBatch;
   }
@@ -46,7 +44,6 @@ export function planBatches(wanted: Wanted, samples: number, ranks: number): Bat
   return { micro, accumulation, global, stepsPerEpoch, note };
 }
 
-/** Optimizer steps of the whole run, where nothing ends it before. */
 export function stepsInAll(
   { epochs, max_steps }: { readonly epochs: number; readonly max_steps: number },
   { stepsPerEpoch }: Pick<BatchPlan, "stepsPerEpoch">,
@@ -55,7 +52,6 @@ export function stepsInAll(
   return max_steps > 0 ? Math.min(max_steps, whole) : whole;
 }
 
-/** True while a run has steps to take, by its epochs and --max-steps. */
 export const isUnfinished = (
   { epochs, max_steps }: { readonly epochs: number; readonly max_steps: number },
   { epoch, step }: { readonly epoch: number; readonly step: number },
@@ -64,7 +60,7 @@ export const isUnfinished = (
 /** A run that is shorter than the interval still logs so many steps. */
 const LEAST_LOGGED = 10;
 
-/** Chooses the steps that are logged: one each --log-interval, more often in a run that is shorter, and the last one. */
+/** The last step is logged too, and a short run logs more often. */
 export function loggedSteps(
   training: { readonly epochs: number; readonly max_steps: number; readonly log_interval: number },
   plan: Pick<BatchPlan, "stepsPerEpoch">,
@@ -75,8 +71,8 @@ export function loggedSteps(
 }
 
 /**
- * Where in its epoch a run goes on, counted by samples: a step may have another size than before the stop. Where no step
- * of the new size begins there, the one that holds the place does: a few samples come twice, none is left out.
+ * Samples count, since a step may have another size than before the stop. Where no step of the new size
+ * begins there, the one that holds the place does: a few samples come twice, none is left out.
  */
 export function placeInEpoch(
   cursor: { epoch: number; stepInEpoch: number; samples: number },
@@ -95,8 +91,6 @@ function smaller(wanted: Wanted, samples: number, ranks: number, accumulation: n
   const fits = Math.floor(samples / ranks / accumulation);
   return fits > 0 ? `set --batch-size ${fits} or less` : "set --batch-size 1 --grad-accum 1";
 }
-
-// Lines about what was decided for a run.
 
 export function precisionNote({ amp }: Built): string[] {
   return amp === "off" ? [] : [`Mixed precision: ${amp}`];

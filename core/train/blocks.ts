@@ -47,7 +47,7 @@ export function straight(p: Pass, input: Tensor, target: Tensor, weight: Weight)
     for (let i = 0; i < blocks.length; i++) {
       p.seeds?.seed(i);
       const before: Activation = x;
-      x = scope(() => blocks[i].forward(before)); // what backward does not need goes at once
+      x = scope(() => blocks[i].forward(before)); // what backward does not need is freed at once
     }
     const output = x as Tensor;
     return { output, loss: p.loss.apply(output, target) };
@@ -75,7 +75,7 @@ export function checkpointed(
       return blocks[i].forward(x);
     });
   const inputs: Activation[] = [input];
-  // With a graph, which goes at the block's end: without one libtorch chooses other kernels, of other bits, for some.
+  // The graph goes at the block's end: without one libtorch chooses other kernels, of other bits, for some.
   inPass(p.model.root, "first", () => {
     for (let i = 0; i < last; i++) inputs.push(scope(() => withoutGraph(inputs[i], (x) => run(i, x))));
   });
@@ -98,7 +98,7 @@ export function checkpointed(
       backwardFrom(list(inPass(p.model.root, "second", () => run(i, x))), before);
       return list(x).map(gradient);
     });
-    // The peak is what this way is for. What was only handed on is this block's input too: an earlier one needs it.
+    // Memory peaks here. What was only handed on is this block's input too: an earlier one needs it.
     const handedOn = list(inputs[i]);
     for (const t of [...before, ...list(inputs[i + 1])]) if (t && !handedOn.includes(t)) t.free();
     done?.(i);
@@ -108,13 +108,13 @@ export function checkpointed(
 
 export const list = (x: Activation): readonly Tensor[] => Array.isArray(x) ? x : [x as Tensor];
 
-/** A block's start in the second pass: floating tensors ask for a gradient, token ids cannot. */
+/** Floating tensors ask for a gradient in the second pass, token ids cannot. */
 function leaf(x: Activation): Activation {
   const one = (t: Tensor) => isFloating(t.dtype) ? boundary(t) : t;
   return Array.isArray(x) ? x.map(one) : one(x as Tensor);
 }
 
-/** A block's output, detached; tensors that it only hands on stay the same objects. */
+/** Tensors that a block only hands on stay the same objects. */
 function withoutGraph(x: Activation, forward: (x: Activation) => Activation): Activation {
   const start = leaf(x);
   const before = list(x), handed = list(start);
@@ -126,8 +126,8 @@ function withoutGraph(x: Activation, forward: (x: Activation) => Activation): Ac
 const gradient = (t: Tensor): Tensor | null => isFloating(t.dtype) ? gradOf(t) : null;
 
 /**
- * Backward from several outputs at once: sum(y * dy) has the gradient dy for each y, exactly. An output without a graph
- * has nothing to send back: nothing before it learns (what an encoder makes is rounded to bytes, say).
+ * sum(y * dy) has the gradient dy for each y, exactly. An output without a graph sends nothing back: nothing
+ * before it learns.
  */
 export function backwardFrom(
   outputs: readonly Tensor[],
@@ -142,23 +142,21 @@ export function backwardFrom(
   backward(products.reduce((a, b) => add(a, b)), null, again);
 }
 
-// Random numbers inside the model (dropout) are a function of (seed, step, share, micro-batch, block): a resumed or
-// recomputed block draws the same ones, and no generator state is ever saved.
+// Random numbers inside the model (dropout) are a function of (seed, step, share, micro-batch, block): a
+// resumed or recomputed block draws the same ones, and no generator state is saved.
 
 /** @internal */
 interface KeyedSeeds {
   step: number;
-  /** The share of the global batch that is under way: the number of its virtual shard, or of its rank without shards. */
+  /** The number of the virtual shard under way, or of the rank where there are none. */
   share: number;
-  /** The micro-batch of it. */
   micro: number;
-  /** Before a block runs. */
   seed(block: number): void;
 }
 
 /**
- * Null for a model that draws nothing: no module with a share `p` to drop, no operation that draws. `unknown`: what its code
- * draws is not known, so it is seeded: that costs a microsecond a block.
+ * Null for a model that draws nothing. `unknown`: its code may draw, so that it is seeded, which costs a
+ * microsecond a block.
  */
 export function keyedSeeds(model: Model, seed: number, unknown = false): KeyedSeeds | null {
   const dropped = model.root.modules().some((m) => "p" in m && (m.p as number) > 0);

@@ -18,8 +18,6 @@ import { indexSelect, toDtype } from "../../ffi/ops.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import type { Source } from "../data/source.ts";
 
-// From settings and data to a model on the device, with its loss and arena: what training and evaluation share.
-
 export interface Built {
   readonly data: Opened;
   readonly model: Model;
@@ -29,7 +27,7 @@ export interface Built {
   readonly channelsLast: boolean;
 }
 
-/** Data that is looked at and not trained with. */
+/** Data that is not trained with. */
 export interface Look {
   /** The model's answers, where they are known without the data. */
   readonly answers?: Answers | null;
@@ -37,7 +35,7 @@ export interface Look {
   readonly untold?: boolean;
 }
 
-/** `ranks` share the work: their gradients are added up as a whole. `look`: samples are looked at, not trained with. */
+/** `ranks` share the work: their gradients are added up. */
 export function build(
   config: Config,
   device: Device,
@@ -76,7 +74,7 @@ export function build(
     model.root.namedParameters(),
     device,
     ranks === 1 && !needsWholeGradient(training, amp),
-    config.distributed.zero === 1 ? ranks : 1, // each has as much of it
+    config.distributed.zero === 1 ? ranks : 1,
     shared,
   );
   if (device !== "cpu") {
@@ -102,7 +100,6 @@ const withAnswers = (data: Opened, answers: Answers | null): Opened =>
     ? { ...data, train: answering(data.train, answers), val: data.val && answering(data.val, answers) }
     : data;
 
-/** The flags that change the values of features. */
 function changesOf({ scaling, mixup, cutmix }: Config["data"], normalised: boolean): string[] {
   return [
     ...(normalised ? ["--normalise"] : []),
@@ -112,24 +109,20 @@ function changesOf({ scaling, mixup, cutmix }: Config["data"], normalised: boole
   ];
 }
 
-/** Does anything look at all gradients at once, or add several up? */
 export function needsWholeGradient(t: Config["training"], amp: Amp): boolean {
   const accumulates = t.grad_accum > 1 || t.global_batch_size > t.batch_size;
   return accumulates || t.deterministic === "world" || t.clip_norm > 0 || amp === "fp16" ||
     t.optimizer.type === "lamb";
 }
 
-// A checkpoint knows the answers that its model gives, where the data at hand does not.
-
 export interface Answers {
   readonly task: Facts["task"];
   /** Classes, numbers to predict, or tokens in the vocabulary. */
   readonly outputs: number;
-  /** The names of classes or numbers; empty where they have none. */
+  /** Empty where classes or numbers have no names. */
   readonly names: readonly string[];
 }
 
-/** More names than these are no help to anybody. */
 const MOST_NAMES = 10_000;
 
 export const answersOf = ({ facts: { task, outputs }, names = [] }: Source): Answers => ({
@@ -138,7 +131,7 @@ export const answersOf = ({ facts: { task, outputs }, names = [] }: Source): Ans
   names: names.length > MOST_NAMES ? [] : names,
 });
 
-/** Null in a checkpoint that was written before this was, or by another program. */
+/** Null in a checkpoint of an older version or another program. */
 export function savedAnswers(root: Value): Answers | null {
   const known = field(field(root, "hpctrain"), "answers");
   const task = field(known, "task"), outputs = field(known, "outputs"), names = field(known, "names");
@@ -147,15 +140,14 @@ export function savedAnswers(root: Value): Answers | null {
 }
 
 /**
- * From a class's number in the data to the model's, -1 for one that it does not know; null where they are the same. Classes
- * that are texts are numbered in each file by itself.
+ * The model's number for each class of the data, -1 for one that it does not know; null where they are the
+ * same. Each file numbers classes that are texts by itself.
  */
 export function relabelled(data: readonly string[], model: readonly string[]): number[] | null {
   if (data.length === 0 || model.length === 0 || data.join("\n") === model.join("\n")) return null;
   return data.map((name) => model.indexOf(name));
 }
 
-/** The same samples with their classes by the model's numbers. */
 export function numberedAs(source: Source, { task, names }: Answers): Source {
   const map = task === "classification" ? relabelled(source.names ?? [], names) : null;
   if (map === null) return source;
@@ -188,7 +180,6 @@ function withNumbers(source: Source, numbers: Tensor): Source {
 const shown = (names: readonly string[]) =>
   names.slice(0, 10).join(", ") + (names.length > 10 ? `, and ${names.length - 10} more` : "");
 
-/** The same samples for a model of these answers. */
 const answering = (source: Source, { task, outputs }: Answers): Source => ({
   ...source,
   facts: { ...source.facts, task, outputs },

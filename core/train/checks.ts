@@ -12,8 +12,6 @@ import { formatOrigin, fromData, isTyped } from "../settings/values.ts";
 import { isSimulated } from "../data/cosmology/options.ts";
 import type { Resume } from "./resume.ts";
 
-// Refuses settings with which a run would be wrong, and names settings that have no effect.
-
 /** A run that is meant for many nodes and finds itself on fewer was started wrongly. */
 export function refuseLayout({ config, originText }: Resolved, { world, nodes, said }: RankContext): void {
   const wanted = config.distributed.nodes;
@@ -30,7 +28,7 @@ export function refuseLayout({ config, originText }: Resolved, { world, nodes, s
   );
 }
 
-/** GPUs that the settings name are the ranks of each node, one each. */
+/** Each GPU of a node is one rank. */
 export function refuseGpus(
   { config, origin, originText }: Resolved,
   { localWorld }: RankContext,
@@ -51,10 +49,9 @@ export function refuseGpus(
 
 const WITHOUT_EFFECT = ["training.compile"];
 
-/** These are about data in files, not about data that is made up. */
+/** Data that is made up has no files. */
 const OF_FILES = ["data.stage", "data.bad_samples"];
 
-/** One line that names the settings somebody gave although this version does nothing with them. */
 export function withoutEffect({ config, origin, originText }: Resolved): string[] {
   const ofFiles = config.data.data_path === "" ? OF_FILES : [];
   const ofColumns = [
@@ -74,7 +71,7 @@ export function withoutEffect({ config, origin, originText }: Resolved): string[
   ];
 }
 
-/** A number without a unit may be meant in another one: what it was taken for, and how to say so. */
+/** A number without a unit may be meant in another one. */
 export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unitless">): string[] {
   return unitless.map(({ path, origin }) => {
     const units = findSetting(path)!.setting.units, value = String(readSetting(config, path));
@@ -87,9 +84,10 @@ export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unit
   });
 }
 
-// The settings of a run that goes on, beside those of its checkpoint: harmless changes get a line, others are refused.
+// The settings of a run that goes on, beside those of its checkpoint: harmless changes get a line, others are
+// refused.
 
-/** With another value, what follows is another training, or the samples that were seen are not those of the cursor. */
+/** Another value makes it another training, or moves the cursor's samples. */
 const FIXED = [
   "data.type",
   "data.data_path",
@@ -115,15 +113,14 @@ const FIXED = [
 ];
 /** The data or the model chooses these: a difference shows when both are there. */
 const CHOSEN = /^(model\..*|data\.type|training\.loss)$/;
-/** About starting, not about training. */
 const OF_THE_START = ["training.resume", "training.init_from", "training.force"];
 
-/** Another file of the user's own may be the same model: whether the weights fit is seen when they are loaded. */
+/** Another file may hold the same model: loading shows if the weights fit. */
 const FREE = ["model.dropout", "model.code"];
 
 const isFixed = (path: string) => FIXED.includes(path) || (/^model\./.test(path) && !FREE.includes(path));
 
-/** Lines about what has changed. A change that makes it another training is an error, unless --force is given. */
+/** A change that makes it another training is an error, unless --force is given. */
 export function changesSince({ path, saved }: Resume, { config, originText }: Resolved): string[] {
   if (!saved) return [];
   const changes = ALL_SETTINGS.filter(({ path }) =>
@@ -155,7 +152,7 @@ interface Change {
 function change(declared: Declared, saved: unknown, config: unknown): Change[] {
   const { path, setting } = declared;
   const given = readSetting(saved, path);
-  if (given === undefined) return []; // a setting that the version before did not have
+  if (given === undefined) return []; // an older version lacks the setting
   const before = fromData(declared, given, { kind: "checkpoint" }).value, now = readSetting(config, path);
   if (same(path, before, now)) return [];
   if (path === "data.data_path" && now === "" && isSimulated(readSetting(config, "data.type") as string)) {

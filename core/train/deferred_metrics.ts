@@ -26,11 +26,11 @@ interface Waiting {
   readonly log: boolean;
   readonly step: number;
   readonly stepInEpoch: number;
-  /** Seconds that the step waited for its data. */
+  /** The step waited so many seconds for its data. */
   readonly waited: number;
 }
 
-/** The live line is drawn at most this often; in between not even its numbers are made. */
+/** The live line is drawn at most this often, and its numbers are not made in between. */
 const SHOW_MS = 100;
 const MEMORY_MS = 250, MIB = 2 ** 20;
 
@@ -63,7 +63,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
     waiting = null;
     const loss = w.loss.take((t) => t.item());
     const norm = w.norm?.take((t) => t.item());
-    if (pass.onGpu) account.lap(COMPUTE); // the device was waited for
+    if (pass.onGpu) account.lap(COMPUTE);
     trainer.lineage.stepped(w.step);
     if (w.skipped !== null) {
       console.warn(w.skipped);
@@ -118,7 +118,7 @@ export function openDeferredMetrics(trainer: Trainer, epoch: number, pace: Throu
   };
 }
 
-/** A look at the memory in use costs as much as twenty small ops, so it is taken now and then. */
+/** A look at the memory in use costs as much as twenty small ops. */
 function openMemory(trainer: Trainer): { now(at: number): number; news(at: number): number | undefined } {
   let lookedAt = -Infinity, bytes = 0, logged = -Infinity;
   const now = (at: number) => {

@@ -10,8 +10,6 @@ import { beginLoading, chooseLibtorch, loaded } from "./libtorch.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { cpusHere, workersFor } from "../base/cores.ts";
 
-// Opens libtorch and settles where and how to compute.
-
 export { asUserError } from "../models/user_error.ts";
 export { whyNoCuda };
 
@@ -33,7 +31,7 @@ export function openDevice(
   return { device, libtorch: chosen };
 }
 
-/** The same, with libtorch loaded beside `meanwhile`; what fails there is left to be found again where it matters. */
+/** libtorch is loaded beside `meanwhile`, whose failure is found again where it matters. */
 export async function openDeviceBeside(config: Config, meanwhile: () => Promise<unknown>, localRank = 0) {
   beginLoading(config);
   await meanwhile().catch(() => {});
@@ -64,15 +62,13 @@ function chooseDevice(wanted: "auto" | "cpu" | "cuda", localRank: number): Devic
   return `cuda:${index}`;
 }
 
-/** Bytes in use: resident memory on a CPU, on the device on a GPU. */
+/** Resident memory on a CPU; allocated memory on a GPU. */
 export function memoryInUse(device: Device): number {
   if (device !== "cpu") return cudaMemory().used;
   return Deno.memoryUsage().rss;
 }
 
-// How many threads read data.
-
-/** Never more than this process has cores, with a note where the settings want more. `sharing`: ranks that use the same cores. */
+/** Never more than this process has cores. `sharing`: ranks that use the same cores. */
 export function loaderThreads(
   { config, origin }: Pick<Resolved, "config" | "origin">,
   device: Device,

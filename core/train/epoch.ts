@@ -1,5 +1,5 @@
-// The state of the training loop from epoch to epoch: running metrics over ranks and shards, aborted steps, and what
-// waits for the second step.
+// The state of the training loop from epoch to epoch: running metrics over ranks and shards, aborted steps,
+// and what waits for the second step.
 import { type Order, order, partsOf, partsOfShards } from "../data/order.ts";
 import type { Part } from "../data/source.ts";
 import type { TimeMark } from "../run/account.ts";
@@ -33,17 +33,15 @@ export interface Loop {
   readonly pace: Throughput;
   readonly turn: EventLoopTurn;
   readonly pauses: Pauses;
-  /** Returns the requests between two steps, or (`between` false) while data is waited for. */
+  /** `between` is false while data is waited for. */
   readonly due: (between: boolean) => BoundaryRequests;
   readonly beforeStep: () => void;
-  /** True for steps that are logged. */
   readonly logged: (step: number) => boolean;
   observe(outcome: Outcome, batch: MicroBatch): void;
   /** The epoch under way, from 0. */
   number: number;
   running: RunningMetrics;
   deferred: DeferredMetrics;
-  /** The run's account when the epoch began. */
   began: TimeMark;
 }
 
@@ -83,12 +81,11 @@ export function beginEpoch(loop: Loop): void {
   );
 }
 
-/** The parts of each step that the epoch still has, on this rank. */
 function partsToCome(trainer: Trainer, epoch: number, samples: Order): () => readonly Part[] | null {
   const { config: { data }, plan, gradients: { shards }, ranks } = trainer;
   const { rank, world } = ranks?.team ?? { rank: 0, world: 1 };
   const mixing = data.mixup > 0 || data.cutmix > 0;
-  let fed = trainer.cursor.stepInEpoch; // steps whose samples the feed knows
+  let fed = trainer.cursor.stepInEpoch; // the feed knows the samples of these steps
   return () => {
     if (fed >= plan.stepsPerEpoch) return null;
     const step = fed++;
@@ -98,7 +95,7 @@ function partsToCome(trainer: Trainer, epoch: number, samples: Order): () => rea
   };
 }
 
-/** The run stops within a step, and it is as if that had not been begun. */
+/** The step is undone, as if it had not begun. */
 export async function abortStep(loop: Loop, { reason, begun }: StepAborted): Promise<Ending> {
   const { trainer, running, pauses } = loop;
   if (begun) trainer.console.line(`Step ${trainer.cursor.step + 1} is left in its midst, to be begun anew.`);
@@ -109,7 +106,7 @@ export async function abortStep(loop: Loop, { reason, begun }: StepAborted): Pro
   return await stopped(trainer, reason);
 }
 
-/** Reads the last step's loss and does what follows from it, before anything is saved or reported of the epoch. */
+/** Anything saved or reported of the epoch needs the last step's loss first. */
 export async function settle(loop: Loop): Promise<void> {
   loop.deferred.settle();
   if (loop.trainer.guard.pending !== null) await goBack(loop);
@@ -119,31 +116,29 @@ export async function goBack(loop: Loop): Promise<void> {
   loop.deferred.settle();
   await rewind(loop.trainer);
   loop.running.close();
-  loop.running = emptySums(loop.trainer); // what was seen before is not what these weights have learnt
+  loop.running = emptySums(loop.trainer); // the weights that had learnt from it are gone
 }
 
-// An epoch's running metrics, of which virtual shards and ranks keep parts.
-
-/** With --deterministic=world the sums of each virtual shard are kept apart, and added up in the tree's order. */
+/** With --deterministic=world each virtual shard has its own sums, which are added in the tree's order. */
 export const emptySums = ({ data: { train }, gradients: { shards }, pass }: Trainer): RunningMetrics =>
   runningMetrics(measureOf(train, { loss: pass.loss, full: false, own: pass.metrics }), shards?.count ?? 1);
 
-/** With what a checkpoint says of the epoch, where the run goes on within it. */
+/** A checkpoint has the sums of the epoch's earlier steps. */
 export function sumsSoFar(trainer: Trainer): RunningMetrics {
   const { cursor, gradients: { shards }, ranks } = trainer;
   const running = emptySums(trainer);
   if (cursor.stepInEpoch === 0) return running;
   const all = cursor.sums, rank = ranks?.team.rank ?? 0;
-  const same = shards && all.length === running.sums().length; // else from a run that was cut into other shards
+  const same = shards && all.length === running.sums().length; // the run may have had other shards
   running.restore(same ? ownPart(all, shards) : rank === 0 ? all : []);
   return running;
 }
 
-/** The sums over all ranks; every rank calls it. */
+/** Every rank calls it. */
 export const sumsOf = ({ ranks }: Trainer, running: RunningMetrics): number[] =>
   ranks?.sumsOf(running) ?? running.sums();
 
-/** The metrics of all ranks; `sums` are theirs. */
+/** `sums` are those of all ranks. */
 export function wholeOf(trainer: Trainer, running: RunningMetrics, sums: readonly number[]): RunningMetrics {
   if (!trainer.ranks) return running;
   const whole = emptySums(trainer);
@@ -151,7 +146,6 @@ export function wholeOf(trainer: Trainer, running: RunningMetrics, sums: readonl
   return whole;
 }
 
-/** Keeps those sums in a checkpoint that are of this rank's own shards. */
 function ownPart(
   sums: readonly number[],
   { count, own: { from, to } }: Pick<VirtualShards, "count" | "own">,
@@ -160,9 +154,7 @@ function ownPart(
   return sums.map((value, i) => i >= from * size && i < to * size ? value : 0);
 }
 
-// Some preparations wait for the first step: they would delay it, or depend on the memory that it takes.
-
-/** Is called before each step, and acts before the second. */
+/** Some preparations would delay the first step, or depend on the memory that it takes. */
 export function beforeSecondStep({ saver, pass, ranksHere }: Trainer): () => void {
   let steps = 0;
   return () => {
@@ -173,12 +165,12 @@ export function beforeSecondStep({ saver, pass, ranksHere }: Trainer): () => voi
 }
 
 /**
- * True where each rank of this machine could take as much memory again as a step has taken. Kept memory lies in pieces
- * between used memory: a process was seen to grow by up to a third.
+ * True where each rank of this machine could take as much memory again as a step has taken. Kept memory is
+ * fragmented: a process was seen to grow by up to a third.
  */
 export const isRoomy = (taken: number, ranks: number, free = freeMemory()): boolean => ranks * taken <= free;
 
-/** That this process ever had, in bytes; NaN where the kernel does not say, for which there is never room. */
+/** NaN where the kernel does not report it, for which there is never room. */
 function mostMemory(): number {
   return 1024 * Number(/^VmHWM:\s*(\d+) kB$/m.exec(Deno.readTextFileSync("/proc/self/status"))?.[1]);
 }

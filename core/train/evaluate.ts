@@ -21,16 +21,13 @@ import type { EventLoopTurn } from "./pauses.ts";
 import type { Trainer } from "./prepare.ts";
 import { learningRate } from "./schedule.ts";
 
-// Evaluation: every sample exactly once, the last batch as short as it is.
-
 export interface Evaluation {
   readonly valLoss: number;
   readonly metrics: Metrics;
-  /** The worst predicted of several numbers. */
   readonly worst: Worst | null;
   readonly samples: number;
   readonly seconds: number;
-  /** The most samples at once from here on, where memory ran short in this evaluation; null where it did not. */
+  /** The most samples at once from here on; null where memory did not run short. */
   readonly halvedTo: number | null;
 }
 
@@ -38,9 +35,9 @@ export interface Evaluation {
 const WAIT_MS = 50;
 
 /**
- * `poll` is called between batches, and while data is waited for, so that signals and the live line work in a long
- * evaluation; between batches it is called as often on every rank. Ranks take turns at the
- * batches; what each batch gives is added up in the batches' order, so that the result is that of one rank, to the bit.
+ * `poll` is called between batches, as often on every rank, and while data is waited for: signals and the
+ * live line work in a long evaluation. Ranks take turns at the batches, and each batch's sums are added up in
+ * the batches' order, so that the result is that of one rank, to the bit.
  */
 export async function evaluate(
   pass: Pass,
@@ -54,7 +51,7 @@ export async function evaluate(
   const measure = measureOf(source, { loss: pass.loss, full: true, own: pass.metrics });
   const { rank, world } = team ?? { rank: 0, world: 1 };
   const stride = batchSize * world, batches = Math.ceil(source.length / batchSize);
-  const running = runningMetrics(measure, team ? batches : 1); // each batch's apart, where other ranks have others
+  const running = runningMetrics(measure, team ? batches : 1); // ranks keep each batch's sums apart
   pass.model.root.train(false);
   const fitted = fitting.get(source) ?? batchSize;
   let most = fitted;
@@ -86,7 +83,7 @@ export async function evaluate(
     if (most < fitted) fitting.set(source, most);
   }
   let all = running;
-  if (team) { // a batch is one rank's, and the others add zeros, which change no bit; then they are added in their order
+  if (team) { // a batch is one rank's: the others add zeros, which change no bit
     all = runningMetrics(measure);
     all.restore(team.reduce(running.sums(), "sum", "evaluation"));
   }
@@ -106,12 +103,12 @@ export const lessAtOnce = (rows: number, batchSize: number): string =>
   `An evaluation's batch of ${batchSize} did not fit in memory: it goes on with ${rows} samples at a time, to the same ` +
   `figures. --set training.eval_batch_size=${rows} saves the attempt.`;
 
-/** The most samples that fitted in memory at once, of each source whose batches did not. */
+/** Sources whose batches did not fit in memory, and the most samples that did. */
 const fitting = new WeakMap<Source, number>();
 
 /**
- * Judges a batch in parts of at most `most` samples: one that does not fit in memory is halved, and so are those that
- * follow. Only sums over samples are kept, so the result is the same. Returns the size that fitted.
+ * A batch that does not fit in memory is halved, and so are those that follow. Only sums over samples are
+ * kept, so the result is the same. Returns the size that fitted.
  */
 function judgeInParts(
   pass: Pass,
@@ -143,9 +140,7 @@ function judgeInParts(
   return most;
 }
 
-// Between two epochs: evaluation, with averaged weights where there are some, its verdict, and the epoch's report.
-
-/** A request to stop ended the evaluation: a save does not wait for a long one. */
+/** A save does not wait for a long evaluation. */
 export class EvaluationAborted {
   constructor(readonly reason: string) {}
 }
@@ -164,7 +159,7 @@ export async function evaluateEpoch(
     const agreed = between ? ranks.control.here() : null; // a save comes at the end in any case
     return agreed?.what === "stop" ? agreed.reason : null;
   };
-  /** All ranks stop within this evaluation: what it would come to is nobody's. */
+  /** All ranks stop within this evaluation, so its result is of no use. */
   const given = (places: number): string | null => {
     const ahead = ranks?.control.ahead();
     return ahead?.what === "stop" && ahead.places <= places ? ahead.reason : null;
@@ -181,7 +176,7 @@ export async function evaluateEpoch(
     });
     if (turn.due()) await turn.take();
     const reason = stop(between) ?? (between ? null : given(Math.ceil((of - done) / stride)));
-    // Several ranks also meet after the last batch, and the request is not repeated later.
+    // Several ranks also meet after the last batch, and the request is not repeated.
     if (reason !== null && (done < of || ranks)) throw new EvaluationAborted(reason);
   };
   ranks?.control.phase("evaluation");
@@ -265,13 +260,13 @@ function warnSkipped({ feed, console, events, cursor }: Trainer): void {
   events.emit({ kind: "warning", step: cursor.step, message });
 }
 
-/** The best validation loss so far; one that is not finite never is. */
+/** A loss that is not finite never is the best. */
 export interface Best {
   epoch: number;
   valLoss: number;
 }
 
-/** `patience` epochs without a better validation loss end the run; 0 never does. */
+/** 0 never ends the run. */
 export function judgeEpoch(
   best: Best | null,
   now: Best,
@@ -285,7 +280,7 @@ export function judgeEpoch(
 export const earlyStop = (patience: number): string =>
   `Stopped early (no better validation loss for ${patience} epochs)`;
 
-/** Training goes on after such an evaluation: its next steps may come to a number again. */
+/** Training goes on: its next steps may come to a number again. */
 export function warnNonFinite({ console, events, cursor: { step } }: Trainer, valLoss: number): void {
   if (Number.isFinite(valLoss)) return;
   const message = `The validation loss is ${valLoss} after step ${step}, which is never the best.`;
@@ -293,7 +288,7 @@ export function warnNonFinite({ console, events, cursor: { step } }: Trainer, va
   events.emit({ kind: "warning", step, message });
 }
 
-/** A run that ends with such an evaluation has come to nothing, although its weights may still be finite. */
+/** The weights may still be finite, but the run has come to nothing. */
 export function refuseNonFinite({ valLoss, step, best }: Trainer["cursor"]): void {
   if (valLoss === null || Number.isFinite(valLoss)) return;
   const kept = best === null

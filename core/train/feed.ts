@@ -22,41 +22,35 @@ import type { Config } from "../settings/settings.ts";
 import type { BatchPlan } from "./batches.ts";
 import type { Built } from "./build.ts";
 
-// Batches on the device, step by step. Raw rows come from memory or from loader threads (data/loader); here they are
-// brought to the device and finished.
-
-/** One source's batches, in the order they were begun with. */
 export interface Supply {
-  /** The parts of each step to come, until null. */
   begin(steps: () => readonly Part[] | null): void;
-  /** True where the next step's batches are here, or there is no next step; waits for them no longer than that. */
+  /** It waits no longer than that, and is true after the last step too. */
   ready(milliseconds: number): boolean;
-  /** One step's micro-batches, in the caller's scope; null after the last. */
+  /** The micro-batches are in the caller's scope; null after the last step. */
   take(): MicroBatch[] | null;
-  /** Starts bringing the next step's batches to the device, if they are here. */
+  /** Starts copying the next step's batches to the device, if they are here. */
   ahead(): void;
 }
 
 export interface Feed {
-  /** The one supply of a source that the feed was opened with, or of any other without threads. */
+  /** A source with threads must be one that the feed was opened with. */
   of(source: Source): Supply;
-  /** Seconds spent waiting for data so far. */
+  /** Seconds. */
   waited(): number;
-  /** Bad samples passed over so far. */
   skipped(): number;
   close(): void;
 }
 
 export interface FeedOptions {
   readonly device: Device;
-  /** Image batches laid out as cuDNN likes them. */
+  /** cuDNN prefers this layout of image batches. */
   readonly channelsLast: boolean;
   readonly loss: Loss;
   readonly threads?: {
     readonly count: number;
-    /** Most bytes read ahead. */
+    /** Bytes. */
     readonly prefetch: number;
-    /** Who is read by them, the rows of the largest part, and the parts of a step. */
+    /** `rows` is the size of the largest part, and a step has so many `parts`. */
     readonly lanes: readonly { readonly source: Source; readonly rows: number; readonly parts: number }[];
   };
 }
@@ -130,7 +124,6 @@ function onHost(source: Source, rows: Rows, layout: (b: MicroBatch) => MicroBatc
   };
 }
 
-/** The same rows, their waiting counted. */
 function clocked(rows: Rows, clock: { seconds: number }): Rows {
   const timed = <R>(wait: () => R): R => {
     const began = performance.now();
@@ -145,7 +138,7 @@ function clocked(rows: Rows, clock: { seconds: number }): Rows {
   };
 }
 
-/** The items that a part's loss is a mean over, counted on the host, where it costs no wait. */
+/** The host counts, where it costs no wait. */
 function itemsIn(target: Tensor, part: Part, loss: Loss): number {
   return scope(() => {
     const own = narrow(target, 0, 0, part.count);
@@ -153,23 +146,23 @@ function itemsIn(target: Tensor, part: Part, loss: Loss): number {
   });
 }
 
-// Batches on a GPU: the next step's rows are copied, from pinned memory and on a stream of their own, while this step
-// computes; they are finished on the device.
+// On a GPU the next step's rows are copied from pinned memory, on a stream of their own, while this step
+// computes.
 
 const FIELDS = ["input", "target"] as const;
 type Place = Record<typeof FIELDS[number], Tensor>;
 
-/** One of two places a step's rows are copied through; while one is computed with, the other is filled. */
+/** One slot is filled while the other is computed with. */
 interface Slot {
   /** Page-locked, for rows that are not. */
   readonly pinned: Place[];
   readonly device: Place[];
   readonly copied: Event;
-  /** Recorded when the step that reads the device half was queued: it must be over before the next copy. */
+  /** Recorded when the step that reads `device` was queued: it must be over before the next copy. */
   readonly used: Event;
 }
 
-/** `pinned`: the rows come in page-locked memory, and it is theirs until their copy is over. */
+/** `pinned`: the rows come in page-locked memory, which they own until their copy is over. */
 function overlapped(
   source: Source,
   rows: Rows,
@@ -181,7 +174,7 @@ function overlapped(
   const copying: Stream = poolStream();
   const groups = groupsOf(rows);
   const slots: Slot[] = [0, 1].map(() => ({ pinned: [], device: [], copied: newEvent(), used: newEvent() }));
-  let turn = 0; // the slot to fill next; it passes to the other when its rows are taken
+  let turn = 0; // the slot to fill next
   let staged: { parts: readonly Part[]; items: number[] } | null = null;
   let held = 0; // parts whose rows are still being copied
 
@@ -231,7 +224,7 @@ function overlapped(
       turn = 1 - turn;
       const compute = currentStream();
       waitForEvent(compute, slot.copied);
-      // The other slot's readers are all queued by now: what is copied into its buffers next waits for them.
+      // The other slot's readers are all queued by now: the next copy into its buffers waits for them.
       recordEvent(slots[turn].used, compute);
       return parts.map((part, i) => {
         const there = {
@@ -246,7 +239,6 @@ function overlapped(
 
 const first = (t: Tensor, count: number): Tensor => narrow(t, 0, 0, count);
 
-/** Makes room for rows where there is none yet, or too little. */
 function grow(
   slot: Slot,
   i: number,
@@ -263,26 +255,26 @@ function grow(
   there[field]?.free();
   const { dtype, shape } = host;
   if (stagedHere) pinned[field] = keep(uninitialised(shape, { dtype, pinned: true }));
-  // Memory belongs to the stream that it was allocated on: from the computing one, kernels queued there could still write it.
+  // Memory belongs to the stream that allocated it: on the computing stream, queued kernels could still write
+  // it.
   there[field] = onStream(copying, () => keep(uninitialised(shape, { dtype, device })));
 }
 
-// The parts of steps to come: the reader takes them one by one ahead of time, training a step at a time.
+// The reader takes parts one by one ahead of time, and training a step at a time.
 
 export interface Groups {
   begin(steps: () => readonly Part[] | null): void;
-  /** True where all rows of the next step are here, or there is no next step. */
+  /** True after the last step too. */
   ready(milliseconds: number): boolean;
-  /** The next step's parts, null after the last; their rows are to be taken now, in order. */
+  /** Null after the last step; the rows are to be taken now, in order. */
   take(): readonly Part[] | null;
-  /** The next step's parts, without taking them. */
   peek(): readonly Part[] | null;
 }
 
 function groupsOf(rows: Rows): Groups {
   let steps: () => readonly Part[] | null = () => null;
-  const pulled: (readonly Part[])[] = []; // steps that were read ahead and not yet taken
-  let group = 0, at = 0; // which of them, and which of its parts, is given out next
+  const pulled: (readonly Part[])[] = []; // steps that were read ahead
+  let group = 0, at = 0; // the next part to read
   const pull = (): boolean => {
     const next = steps();
     if (next === null) steps = () => null;
@@ -293,7 +285,7 @@ function groupsOf(rows: Rows): Groups {
     for (;;) {
       if (group >= pulled.length && !pull()) return null;
       if (at < pulled[group].length) return pulled[group][at++];
-      group++; // read to its end, or without parts: a rank can have no sample of a short last batch
+      group++; // a rank can have no sample of a short last batch
       at = 0;
     }
   };
@@ -301,7 +293,7 @@ function groupsOf(rows: Rows): Groups {
   return {
     begin(next) {
       pulled.length = group = at = 0;
-      steps = () => null; // nobody reads on in the old ones while the rows are begun anew
+      steps = () => null; // nobody reads the old steps while the rows begin anew
       rows.begin(() => null);
       steps = next;
       rows.begin(nextPart);
@@ -324,16 +316,14 @@ function groupsOf(rows: Rows): Groups {
   };
 }
 
-// How large the parts are that the feed reads ahead: one lane a source.
-
-/** Rows of the samples that a part's first and last may be mixed with, read beside its own. */
+/** Samples that a part's first and last may be mixed with. */
 const MATES = 2;
 
 export function lanesOf({ data }: Built, { training }: Config, plan: BatchPlan, world: number) {
   const { micro, global } = plan;
   const size = training.eval_batch_size || training.batch_size;
   const shards = training.deterministic === "world" ? training.virtual_shards / world : 1;
-  const largest = Math.ceil(global / world / shards); // samples of a shard
+  const largest = Math.ceil(global / world / shards);
   const train = {
     source: data.train,
     rows: Math.min(micro, largest) + MATES,

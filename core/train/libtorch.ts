@@ -1,5 +1,5 @@
-// Chooses libtorch and begins to load it before most of this program is there: loading takes as long as all the rest
-// of the start.
+// Chooses libtorch and begins to load it before most of this program is there: loading takes as long as the
+// rest of the start.
 import { findLibtorch, type Libtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
 import { loadBeside } from "../../ffi/preload.ts";
 import type { Config } from "../settings/settings.ts";
@@ -12,25 +12,25 @@ let begun: { readonly wanted: string; readonly libtorch: Libtorch; readonly load
 
 export function chooseLibtorch({ environment }: Chosen): Libtorch {
   if (begun?.wanted === environment.libtorch) return begun.libtorch;
-  // HPCTRAIN_LIBTORCH fills the setting too: the finder reads it by itself, and names it as what it is.
+  // HPCTRAIN_LIBTORCH fills the setting too, and the finder reads and names it by itself.
   const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
   const { chosen, rejected } = findLibtorch({ explicit: explicit || undefined });
   if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
   return chosen;
 }
 
-/** In a thread of the system's. What is wrong with it is left to be found again where it matters. */
+/** A thread of the system loads it. A failure is found again where it matters. */
 export function beginLoading(config: Chosen): void {
   if (begun) return;
   try {
     const libtorch = chooseLibtorch(config);
     begun = { wanted: config.environment.libtorch, libtorch, loaded: loadBeside(libtorch).catch(() => {}) };
   } catch {
-    // There is none: whoever opens it says so.
+    // Whoever opens libtorch reports that there is none.
   }
 }
 
-/** A process must not end before: it would take down what is still being set up. */
+/** A process that ends before would take down what is being set up. */
 export async function loaded(): Promise<void> {
   await begun?.loaded;
 }

@@ -24,7 +24,7 @@ import { forward } from "../models/model.ts";
 import type { Pass } from "./blocks.ts";
 
 const BINS = 64;
-/** Histograms in one note, which stays below a mebibyte. */
+/** More histograms would make a note exceed a mebibyte. */
 const MOST = 200;
 
 export interface Histogram {
@@ -33,8 +33,8 @@ export interface Histogram {
 }
 
 /**
- * The returned function takes each step's whole gradients before clipping; every `every` steps it notes
- * their histograms and those of the weights.
+ * It takes each step's whole gradients before clipping, and notes histograms of them and of the weights every
+ * `every` steps.
  */
 export function openHistograms(
   every: number,
@@ -58,7 +58,7 @@ export function openHistograms(
   };
 }
 
-/** Bins from the least to the largest finite value. */
+/** Infinite values and NaN have no bin. */
 export function histogramOf(numbers: Float64Array): Histogram {
   let least = Infinity, most = -Infinity;
   for (let i = 0; i < numbers.length; i++) {
@@ -67,7 +67,7 @@ export function histogramOf(numbers: Float64Array): Histogram {
     if (x < least) least = x;
     if (x > most) most = x;
   }
-  if (least > most) [least, most] = [0, 0]; // there is none
+  if (least > most) [least, most] = [0, 0];
   if (least === most) [least, most] = [least - 0.5, most + 0.5];
   const values: number[] = new Array(BINS).fill(0);
   const scale = BINS / (most - least);
@@ -81,18 +81,14 @@ export function histogramOf(numbers: Float64Array): Histogram {
 
 const short = (x: number) => Number(x.toPrecision(6));
 
-// Validation samples as pictures in the colours of the data, with their targets and predictions. Maps side by side
-// have one scale.
-
-/** The longest side of a picture; a smaller one is enlarged to about half of it. */
+/** A smaller picture is enlarged to about half of it. */
 const SIDE = 192;
 /** Epochs of a second do not need pictures each. */
 const APART_MS = 60_000;
 const CAPTION = 4; // numbers of a target
 
 /**
- * Null where samples are no pictures. The returned function is called after an evaluation, with the weights
- * that were judged.
+ * Null where samples are no pictures. It is called after an evaluation, with the weights that were judged.
  */
 export function openPictures(
   source: Source | null,
@@ -109,7 +105,7 @@ export function openPictures(
       const pictures = scope(() => shown(pass, source, count));
       note({ kind: "pictures", t: Date.now() / 1000, step, name: "samples", pictures });
     } catch {
-      shownAt = Infinity; // a bad sample, no memory: training has its own words for these, and needs no pictures
+      shownAt = Infinity; // training reports a bad sample or missing memory by itself
     }
   };
 }
@@ -145,7 +141,7 @@ function shown(pass: Pass, source: Source, count: number): PicturesNote["picture
   });
 }
 
-/** The samples before normalisation where they have the same shape. */
+/** The samples before normalisation, if these have the same shape. */
 const asHeld = (raw: Tensor, finished: Tensor): Tensor =>
   raw.shape.join() === finished.shape.join() ? raw : finished;
 
@@ -173,7 +169,7 @@ function split(t: Tensor, count: number): Sample[] {
   return Array.from({ length: count }, (_, i) => ({ values: all.subarray(i * each, (i + 1) * each), shape }));
 }
 
-/** Segmentation scores become the best class of each pixel. */
+/** Each pixel of a segmentation has its best class. */
 function asMap({ values, shape }: Sample, segments: boolean): Sample {
   if (shape.length === 2) return { values, shape: [1, ...shape] };
   const [classes, height, width] = shape;

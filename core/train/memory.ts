@@ -8,14 +8,14 @@ import { type Built, needsWholeGradient } from "./build.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import type { Trainer } from "./prepare.ts";
 
-// The memory that training takes is estimated before its first step: a CPU's memory is not refused, its processes are
-// killed without a word. The estimate is of what a forward pass keeps, so training takes rather more.
+// A CPU's memory is not refused: its processes are killed without a word. So it is estimated before the first
+// step, by what a forward pass keeps; training takes rather more.
 
-/** Bytes that one rank will take beside what it has when its weights are there. */
+/** Bytes of one rank, beside what it has when its weights are there. */
 export interface Need {
   /** Gradients, the optimizer's state, averages. */
   readonly state: number;
-  /** For saves beside training, where there is room for it. */
+  /** Saves beside training take it, where there is room. */
   readonly copy: number;
   readonly perSample: number;
   readonly batch: number;
@@ -24,16 +24,15 @@ export interface Need {
 export interface Room {
   readonly free: number;
   readonly swap: number;
-  /** Ranks that share it. */
   readonly ranks: number;
 }
 
-/** The share of the free memory beyond which it is tight. */
+/** Memory is tight beyond this share of what is free. */
 const SHARE = 0.9;
-/** A batch never takes less than this share of its estimate, whatever is freed while it goes backward. */
+/** Backward frees memory, but a batch never takes less than this share of its estimate. */
 const LEAST = 0.5;
 
-/** A warning where it may not fit; a UserError where it can't. Null where no estimate can be made. */
+/** Warns where it may not fit, and throws where it can't. Null without an estimate. */
 export function checkMemory(
   config: Config,
   built: Built,
@@ -73,7 +72,7 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
   const weights = built.arena.flat.byteLength, batch = Math.min(training.batch_size, data.train.length);
   const slots = slotsOf(training.optimizer) / (config.distributed.zero === 1 ? world : 1);
   const averages = training.ema > 0 ? 1 : 0;
-  const made = (needsWholeGradient(training, amp) ? 0 : 1) + slots + averages; // a whole one is there already
+  const made = (needsWholeGradient(training, amp) ? 0 : 1) + slots + averages; // a whole gradient is there already
   const copy = (1 + slots + averages) * weights;
   const { facts } = data.train;
   const outline = facts.input.shape.reduce((product, size) => product * size, 4);
@@ -88,14 +87,14 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
       ? each.bf16
       : each.plain;
   } catch {
-    return null; // a model that takes no zeros, or not two of them: its first step shows it
+    return null; // a model may take no zeros, or not two of them: its first step shows it
   } finally {
     model.root.train(true);
   }
   return { state: made * weights, copy: copy <= free / 2 ? copy : 0, perSample, batch };
 }
 
-/** More than so many times a sample's own bytes is kept of none. */
+/** A sample's activations take less than so many times its bytes. */
 const UNLIKELY = 20_000;
 
 const slotsOf = ({ type, momentum }: Config["training"]["optimizer"]): number =>
@@ -119,8 +118,6 @@ function sentenceOf(need: Need, { free, ranks }: Room, { training }: Config, { a
     `Less is needed with: ${ways.join(", or ") || "a smaller model"}.`;
 }
 
-// "Out of memory" as a sentence with what would fit.
-
 /** Other errors pass through. */
 export function outOfMemory(error: unknown, trainer: Trainer): unknown {
   if (!(error instanceof NativeError) || !error.outOfMemory) return error;
@@ -143,7 +140,7 @@ export function outOfMemory(error: unknown, trainer: Trainer): unknown {
   );
 }
 
-/** The same of an evaluation, whose batches have a size of their own. */
+/** An evaluation's batches have their own size. */
 export function evaluationOutOfMemory(error: unknown, batchSize: number): unknown {
   if (!(error instanceof NativeError) || !error.outOfMemory) return error;
   const half = Math.max(1, Math.floor(batchSize / 2));

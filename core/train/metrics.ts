@@ -1,5 +1,5 @@
-// The measures of a task beside its loss. For each batch a measure keeps sums that can be added up in any way: over
-// batches, accumulation, ranks and attempts of a run. What a target is decides which: numbers, of which a sample has
+// The measures of a task beside its loss. For each batch a measure keeps sums that can be added up in any
+// way: over batches, ranks and attempts of a run. The target decides which: numbers, of which a sample has
 // one, several with names, or a map of each; classes, one a sample or one a pixel; or tokens.
 import { constant, sub, tensor, toDevice } from "../../ffi/make.ts";
 import {
@@ -34,31 +34,31 @@ export type Metrics = Record<string, number>;
 
 export interface Measured {
   readonly metrics: Metrics;
-  /** The one of several numbers with the least R2. */
+  /** The least R2 of several numbers. */
   readonly worst: { readonly name: string; readonly r2: number } | null;
 }
 
 export interface Measure {
-  /** Sums that are kept. */
   readonly size: number;
-  /** True where it looks at outputs and targets; a loss alone needs none. */
+  /** False where the loss alone is enough. */
   readonly looks: boolean;
-  /** True where it takes several batches of one size at once. */
+  /** Several batches of one size are taken at once. */
   readonly many: boolean;
   /**
-   * The sums of `batches` batches of one size, one after the other in the first dimension: [batches, size] in f64. A row
-   * hangs on its own batch alone, to the bit. Where `mask` is 0 nothing counts: it is the targets' size, or one a sample.
+   * The batches lie one after the other in the first dimension, and their sums are [batches, size] in f64. A
+   * row depends on its own batch alone, to the bit. Where `mask` is 0 nothing counts: it is the targets'
+   * size, or one a sample.
    */
   rows(output: Tensor, target: Tensor, batches: number, mask?: Tensor | null): Tensor;
   finish(sums: Float64Array, loss: number): Measured;
 }
 
-/** With more targets or classes than these only the mean and the worst are reported. */
+/** With more targets or classes only the mean and the worst are reported. */
 const MOST_NAMED = 32;
 
 type Judged = Pick<Loss, "name" | "like" | "ignored">;
 
-/** `full` adds what costs more than it tells in every training step; `own` are the user's. */
+/** `full` adds what costs too much in every training step; `own` are the user's. */
 export interface Judging {
   readonly loss: Judged;
   readonly full: boolean;
@@ -67,7 +67,7 @@ export interface Judging {
 
 const made = new WeakMap<Source, (Judging & { readonly measure: Measure })[]>();
 
-/** The measure of a source's targets; made once, because it has constants on the device. */
+/** A measure has constants on the device, so it is made once. */
 export function measureOf(source: Source, { loss, full, own = null }: Judging): Measure {
   const all = made.get(source) ?? [];
   const known = all.find((one) => one.loss === loss && one.full === full && one.own === own);
@@ -110,12 +110,10 @@ const tokens: Measure = {
   finish: (_, loss) => ({ metrics: { perplexity: Math.exp(loss) }, worst: null }),
 };
 
-// -- classes
-
 interface Classes {
   readonly count: number;
   readonly names?: readonly string[];
-  /** The model gives one number an item, and what is above 0 means class 1. */
+  /** The model gives one number an item, and a positive one means class 1. */
   readonly oneLogit: boolean;
   readonly ignored: number;
   readonly top5: boolean;
@@ -124,8 +122,8 @@ interface Classes {
 }
 
 /**
- * Classes stand in dimension 1 of the scores, of maps too. An item counts unless its label is the one to ignore or no class
- * of the model. Of shares of classes the largest is the label.
+ * Classes stand in dimension 1 of the scores, of maps too. An item counts unless its label is ignored or no
+ * class of the model. The largest of soft labels is the label.
  */
 function classes({ count, names = [], oneLogit, ignored, top5, overlap }: Classes): Measure {
   const named = (i: number) => names[i] ?? String(i);
@@ -139,7 +137,7 @@ function classes({ count, names = [], oneLogit, ignored, top5, overlap }: Classe
     );
     return ignored < 0 ? inRange : logicalAnd(inRange, ne(labels, constant(ignored, dtype, device)));
   };
-  /** Where labels and predictions are of each class, and where both are: [items, class, ...]. */
+  /** Labels, predictions, and both: [items, class, ...]. */
   const overlaps = (predicted: Tensor, labels: Tensor, valid: Tensor, batches: number): Tensor[] => {
     const each = numbered(labels.device, [1, count, ...labels.shape.slice(1).map(() => 1)]);
     const of = (t: Tensor) => logicalAnd(eq(unsqueeze(t, 1), each), unsqueeze(valid, 1));
@@ -190,14 +188,14 @@ function classes({ count, names = [], oneLogit, ignored, top5, overlap }: Classe
   };
 }
 
-// -- numbers
-
-/** Kept of each target: how many, d and d^2, e, |e| and e^2, where d = target - reference and e = output - target. */
+/**
+ * For each target: count, d and d^2, e, |e| and e^2, where d = target - reference and e = output - target.
+ */
 const SUMS = 6;
 
 /**
- * The target's own axis is dimension 1; samples and pixels are its items. Without the reference, a number near the mean,
- * sums of squares would lose the spread of targets that are far from zero.
+ * The target's own axis is dimension 1; samples and pixels are its items. Without the reference, a number
+ * near the mean, sums of squares would lose the spread of targets that are far from zero.
  */
 function numbers(source: Source, full: boolean): Measure {
   const { target: { shape }, names = [], units } = source;
@@ -213,7 +211,7 @@ function numbers(source: Source, full: boolean): Measure {
       const items = target.shape[0] / batches;
       const part = [batches, items, count, -1];
       const at = reference(output.device, [1, 1, count, 1]);
-      // In f64, as the reference is: 0 in place of what doesn't count, which may be no number at all.
+      // Masked items become 0, since they may be no number at all; f64 matches the reference.
       const counted = mask && reshape(spread(mask, target), part);
       const zero = constant(0, "f64", output.device);
       const from = (t: Tensor) => {
@@ -249,7 +247,7 @@ function numbers(source: Source, full: boolean): Measure {
   };
 }
 
-/** The same in the units that the target had before it was scaled. */
+/** The target had these units before it was scaled. */
 function inUnits(
   metrics: Metrics,
   of: string,
@@ -263,7 +261,7 @@ function inUnits(
   }
 }
 
-/** Less than this part of the squares is rounding: the target never varies. */
+/** A smaller part of the squares is rounding: the target never varies. */
 const ROUNDING = 1e-12;
 
 function ofTarget(sums: Float64Array, k: number, count: number) {
@@ -291,9 +289,7 @@ function meansIn(output: Tensor, target: Tensor, count: number): Tensor {
   );
 }
 
-// -- what they share
-
-/** A mask of one a sample, or of the items' own size, as booleans of that size. */
+/** The mask has one number a sample, or the items' own size. */
 function spread(mask: Tensor, items: Tensor): Tensor {
   const { shape } = items;
   const wide = mask.numel === items.numel
@@ -302,7 +298,7 @@ function spread(mask: Tensor, items: Tensor): Tensor {
   return ne(wide, zerosLike(wide));
 }
 
-/** Numbers as a tensor on whichever device asks for it, made there once. */
+/** Each device's tensor is made once. */
 function onDevice(make: () => Float64Array): (device: Device, shape: readonly number[]) => Tensor {
   const there = new Map<Device, Tensor>();
   return (device, shape) => {
@@ -312,7 +308,7 @@ function onDevice(make: () => Float64Array): (device: Device, shape: readonly nu
   };
 }
 
-/** The user's metrics are kept behind the task's: their sums over samples, and the number of samples. */
+/** The user's sums over samples, and the number of samples, follow the task's. */
 function withOwn(of: Measure, own: UserMetrics): Measure {
   const { names } = own;
   return {

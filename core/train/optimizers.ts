@@ -50,9 +50,8 @@ export function createOptimizer(settings: OptimizerSettings, arena: Arena): Opti
   }
 }
 
-// Adam and AdamW by libtorch's fused kernels. One call over per-parameter views, not over the flat arena: the CPU
-// kernel has a vector body and a scalar tail, so only views of PyTorch's own lengths give PyTorch's own bits
-// (torch.optim.AdamW(fused=True)).
+// One call over per-parameter views, not over the flat arena: the CPU kernel has a vector body and a scalar
+// tail, so only views of PyTorch's own lengths give PyTorch's own bits (torch.optim.AdamW(fused=True)).
 
 function adam(s: OptimizerSettings, arena: Arena): Optimizer {
   const { parameters, gradients } = arena;
@@ -90,8 +89,6 @@ function adam(s: OptimizerSettings, arena: Arena): Optimizer {
   };
 }
 
-// SGD with momentum and Nesterov by libtorch's fused kernel.
-
 function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
   const { parameters, gradients } = arena;
   const { momentum, nesterov, weight_decay } = s;
@@ -110,8 +107,8 @@ function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
   };
 }
 
-// LAMB (You et al. 2020): Adam's direction, scaled per parameter by |weight| / |direction|. libtorch has no fused
-// kernel for it: moments are updated on the flat arena, ratios per parameter.
+// LAMB (You et al. 2020): Adam's direction, scaled per parameter by |weight| / |direction|. libtorch has no
+// fused kernel for it.
 
 function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
   const { flat, gradient } = arena;
@@ -145,7 +142,7 @@ function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
     },
   };
 
-  /** |p| / |u|, or 1 where either is zero: a parameter that is all zeros must be able to leave zero. */
+  /** The ratio is 1 where either is zero: a parameter that is all zeros must be able to leave zero. */
   function trustRatio(p: Tensor, u: Tensor): Tensor {
     const weight = norm(p), step = norm(u);
     return where(logicalAnd(gt(weight, c(0)), gt(step, c(0))), div(weight, step), c(1));
@@ -154,15 +151,12 @@ function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
 
 const norm = (t: Tensor): Tensor => sqrt(sum(square(t)));
 
-// An exponential moving average of the weights, evaluated and saved beside them.
-
 export interface Ema {
-  /** The averages, laid out as the arena. */
+  /** It is laid out as the arena. */
   readonly average: Tensor;
   update(): void;
   /** Exchanges trained and averaged weights: once before an evaluation, once after. */
   swap(): void;
-  /** Begins again from the weights of now. */
   reset(): void;
 }
 

@@ -10,11 +10,10 @@ import { isByHand } from "./stop.ts";
 import { REST, SAVE } from "../run/account.ts";
 import { parseDuration } from "../settings/setting.ts";
 
-// The places within a step at which a request to stop is looked for: after each micro-batch but the last. A step of many
-// long ones is left there, as if it had not been begun; the run that goes on begins it anew. Every rank has the same
-// number of places, all of them before the ranks' gradients meet.
+// A request to stop is looked for after each micro-batch but the last. A step is abandoned there, and the run
+// that goes on begins it anew. Every rank has the same number of such places, all before the ranks' gradients
+// meet.
 
-/** Thrown out of a step that is left. */
 export class StepAborted {
   /** `begun`: micro-batches of it were done. */
   constructor(readonly reason: string, readonly begun: boolean) {}
@@ -22,21 +21,19 @@ export class StepAborted {
 
 /** @internal */
 export interface Pauses {
-  /** A step begins. */
   begin(): void;
   /** A micro-batch is done. */
   next(): void;
-  /** Ranks meet now: what has no micro-batch here has its place all the same. */
+  /** Ranks meet now: a rank with fewer micro-batches passes its other places. */
   rest(): void;
   /** Puts the model's running statistics back to where the step began. */
   undo(): void;
-  /** True where all ranks abort the step that comes next: then it needs no data. */
+  /** True where all ranks abort the next step, which then needs no data. */
   endsHere(): boolean;
-  /** The reason of a save that was requested at one of these places; it is made after the step. */
+  /** The save was requested at one of these places, and is made after the step. */
   takeSave(): string | null;
 }
 
-/** How many places a step has, on every rank. */
 export function pausesIn(plan: BatchPlan, shards: Pick<VirtualShards, "count" | "own"> | null): number {
   if (!shards) return plan.accumulation - 1;
   const { count, own: { from, to } } = shards;
@@ -65,7 +62,7 @@ export function openPauses({ plan, requests, ranks, pass, gradients }: Trainer):
     begin() {
       left = count;
       undoing?.note();
-      if (ranks) look(); // who still waits for its data has not come so far
+      if (ranks) look(); // a rank that waits for its data is not this far
     },
     next() {
       if (left === 0) return;
@@ -89,7 +86,6 @@ export function openPauses({ plan, requests, ranks, pass, gradients }: Trainer):
   };
 }
 
-/** Forward passes change these, whatever becomes of the step. */
 function openUndo(buffers: readonly Tensor[]): { note(): void; undo(): void } {
   let before: readonly Tensor[] = [];
   let noted = false;
@@ -106,18 +102,16 @@ function openUndo(buffers: readonly Tensor[]): { note(): void; undo(): void } {
   };
 }
 
-/** Work for a GPU is only queued: without a wait, all of a step would be before the first place is passed. */
+/** Work for a GPU is only queued: without a wait, a whole step would be queued before the first place. */
 function openPace(): { wait(): void } {
   const done = newEvent();
   return {
     wait() {
-      synchroniseEvent(done); // of the micro-batch before this one, which keeps the device busy meanwhile
+      synchroniseEvent(done); // the last micro-batch keeps the device busy meanwhile
       recordEvent(done, currentStream());
     },
   };
 }
-
-// Between two steps a stop, a save or the end of --max-steps may be due.
 
 /** Reasons; null where nothing is due. */
 export interface BoundaryRequests {
@@ -125,10 +119,7 @@ export interface BoundaryRequests {
   readonly save: string | null;
 }
 
-/**
- * `here`: a step is done, or an epoch; else data is waited for. With other ranks it gives what all of them do, at the same
- * step.
- */
+/** `here`: a step or an epoch is done; else data is waited for. All ranks get the same at the same step. */
 export function openBoundaryRequests(trainer: Trainer, pauses: Pauses): (here: boolean) => BoundaryRequests {
   const { config: { training }, cursor, plan, requests, ranks } = trainer;
   const saveDue = every(training.save_interval, plan.stepsPerEpoch);
@@ -144,7 +135,6 @@ export function openBoundaryRequests(trainer: Trainer, pauses: Pauses): (here: b
   };
 }
 
-/** True when --max-steps are done. */
 export const enough = ({ config: { training }, cursor }: Trainer): boolean =>
   training.max_steps > 0 && cursor.step >= training.max_steps;
 
@@ -160,7 +150,7 @@ export async function stopped(trainer: Trainer, reason: string): Promise<Ending>
   return stoppedFor(reason);
 }
 
-/** The ending of a run whose last save has all of it. */
+/** The last save of this run has all of it. */
 export const stoppedFor = (reason: string): Ending => ({
   outcome: `Stopped on request (${reason})`,
   stopped: true,
@@ -169,9 +159,10 @@ export const stoppedFor = (reason: string): Ending => ({
 
 export const ended = (outcome: string): Ending => ({ outcome, stopped: false, byHand: false });
 
-// "500steps", "2ep", "10min" -> is a save due now?
-
-/** Is called after each step; true when the interval has passed since it last was. Empty or zero: never. */
+/**
+ * Called after each step; true when the interval has passed since. An interval that is empty or zero never
+ * does.
+ */
 export function every(text: string, stepsPerEpoch: number): (step: number) => boolean {
   const { count, unit } = parseDuration(text)!; // the settings checked it
   if (count === 0) return () => false;
@@ -187,12 +178,12 @@ export function every(text: string, stepsPerEpoch: number): (step: number) => bo
   return (step) => step % steps === 0;
 }
 
-/** True where the interval goes by the clock, which differs from rank to rank. */
+/** The clock differs from rank to rank. */
 const isTimed = (text: string): boolean => parseDuration(text)!.unit === "seconds";
 
-// Lets the event loop run now and then, so that signals and timers are seen although training never waits.
+// The event loop runs now and then, so that signals and timers are seen although training never waits.
 
-/** Longest time a Ctrl-C goes unnoticed between two steps. */
+/** A Ctrl-C goes unnoticed for at most so long. */
 const EVERY_MS = 50;
 
 export interface EventLoopTurn {

@@ -42,42 +42,36 @@ import type { StepParts } from "./step.ts";
 import type { EventLog } from "../run/event_log.ts";
 import type { LineageWriter } from "../run/lineage.ts";
 
-/** The decisions of a command before it opens a trainer. */
 export interface Launch {
   readonly config: Config;
   readonly preset: string | null;
   readonly device: Device;
   readonly libtorch: Libtorch;
-  /** The checkpoint to go on from, and the run it belongs to; null starts afresh. */
+  /** Null starts afresh. */
   readonly resume: Resume | null;
   /** The run that begins again under its name, without a checkpoint. */
   readonly again?: string | null;
-  /** Threads that read data, where it is not in memory. */
   readonly loaders: number;
-  /** The ranks that train at the same time; null where this one is alone. */
+  /** Null where this rank is alone. */
   readonly team?: Team | null;
   readonly control?: Control | null;
-  /** Ranks on this machine, this one included; all there are, if not given. */
+  /** Ranks on this machine, this one included; by default all. */
   readonly ranksHere?: number;
-  /** Outputs that the command has registered beside events.jsonl. */
   readonly outputs: readonly OpenOutput[];
-  /** Lines about the settings, which come before the trainer's own. */
+  /** They come before the trainer's own. */
   readonly notes: readonly string[];
-  /** Puts the origin of a setting into words. */
   readonly originText?: Resolved["originText"];
-  /** Unix seconds at which the process was started; now, if not given. */
+  /** Unix seconds at which the process was started; by default now. */
   readonly began?: number;
 }
 
-/** All that the training loop works with, opened once. */
 export interface Trainer extends Built, StepParts {
   readonly launch: Launch;
   readonly config: Config;
   readonly pass: Pass;
   readonly paths: RunPaths;
-  /** Set where there are other ranks. */
+  /** Null where this rank is alone. */
   readonly ranks: RankGroup | null;
-  /** Ranks on this machine, this one included. */
   readonly ranksHere: number;
   readonly feed: Feed;
   readonly plan: BatchPlan;
@@ -90,35 +84,33 @@ export interface Trainer extends Built, StepParts {
   readonly events: EventLog;
   readonly lineage: LineageWriter;
   readonly outputs: readonly Output[];
-  /** Shows samples in the outputs, after an evaluation; null where none are wanted. */
+  /** Called after an evaluation; null where no output wants pictures. */
   readonly pictures: ((pass: Pass, step: number) => void) | null;
   readonly account: Account;
   readonly times: Times;
   readonly flops: Flops;
-  /** Set with --profile-training. */
   readonly profile: Profile | null;
   readonly guard: Guard;
   readonly goBack: GoBack;
-  /** Lines about what was decided, in order. */
   readonly notes: readonly string[];
-  /** Why memory may run out; null where it will not. */
+  /** The reason why memory may run out. */
   readonly shortage: string | null;
-  /** Bytes in use: resident on a CPU, on the device on a GPU. */
+  /** Resident bytes on a CPU, allocated ones on a GPU. */
   memory(): number;
 }
 
 export interface Ending {
-  /** Why it ended, as the summary's first words. */
+  /** The summary begins with it. */
   readonly outcome: string;
-  /** True when a request stopped it, and it can go on. */
+  /** A request stopped the run, and it can go on. */
   readonly stopped: boolean;
-  /** True when a person stopped it: a job script does not put the job back into its queue then. */
+  /** A person stopped the run: a job script does not put the job back into its queue then. */
   readonly byHand: boolean;
 }
 
 const MIB = 2 ** 20;
 
-/** Seconds for a part of a checkpoint: a disk may be slow where ranks are quick. */
+/** Seconds: a disk may be slow where ranks are quick. */
 const LEAST_PATIENCE = 600;
 
 export function prepare(launch: Launch): Trainer {
@@ -156,7 +148,7 @@ export function prepare(launch: Launch): Trainer {
     ...(launch.originText ? [rateLine(training, plan.global, launch.originText)] : []),
   ];
 
-  /** Rank 0 reads the checkpoint, and the others get the state from there. */
+  /** Rank 0 reads the checkpoint and sends the state to the others. */
   const startAt = (resume: Resume | null, notes: string[]) => {
     const beginning = { parts, plan, samples: data.train.length, resetEma: ema?.reset };
     const cursor = first ? startFrom({ config, resume }, beginning, notes) : freshCursor();
@@ -189,7 +181,7 @@ export function prepare(launch: Launch): Trainer {
   // All refusals of settings come before: from here on the run has a name and files.
   const claimed = first ? claim(launch) : null;
   const paths = team?.gather(claimed, "the run's folders")[0] ?? claimed!;
-  const idle = !isUnfinished(training, cursor); // a finished run that is started once more is no attempt at it
+  const idle = !isUnfinished(training, cursor); // starting a finished run again is no attempt at it
   const [sharing, record] = orAbandon(launch, paths, () => {
     const sharing = output.checkpoint_format === "sharded" ? shareSaves(launch, paths, parts) : null;
     if (!first) return [sharing, recordOfRank(launch, paths)] as const;
@@ -199,7 +191,7 @@ export function prepare(launch: Launch): Trainer {
   });
   const { console, events, outputs } = record;
   const id = outputs.find(({ id }) => id !== null)?.id ?? null;
-  const wandb = team?.gather(id, "the W&B run's id")[0] ?? id; // in each rank's part of a checkpoint
+  const wandb = team?.gather(id, "the W&B run's id")[0] ?? id; // each rank's part of a checkpoint has it
   const wants = wantsOf(outputs);
   const histograms = wants.histograms === 0 ? null : openHistograms(wants.histograms, events.note);
 
@@ -209,7 +201,7 @@ export function prepare(launch: Launch): Trainer {
     ...{ launch, config, paths, plan, schedule, optimizer, scaler, ema, gradients, cursor, feed, notes },
     ...{ account, flops, times, guard, ranksHere },
     clipNorm: training.clip_norm,
-    // A rank that updates a part of the weights has a part of the gradients only.
+    // A rank that updates a part of the weights has only a part of the gradients.
     inspect: (step, own) => histograms?.(step, arena, zero ? [] : own),
     pictures: openPictures(data.val, wants.pictures, events.note),
     profile: profileOf(launch, account, paths, console),
@@ -269,14 +261,14 @@ function gradientsOf(
   return zero ? partitionedGradients(overlapped, zero) : overlapped;
 }
 
-/** The device's peak by its name, in 1e12 operations a second; 0 where that is not known. */
+/** 1e12 operations a second; 0 where it is not known. */
 function knownPeak(tf32: boolean, device: Device, amp: Amp): number {
   if (device === "cpu") return 0;
   const kind = amp !== "off" ? "half" : tf32 ? "tf32" : "fp32";
   return peakOf(cudaName(Number(device.slice("cuda:".length))), kind) ?? 0;
 }
 
-/** Where that fails, a new run's name is free again. */
+/** A failure gives a new run's name back. */
 function orAbandon<T>({ resume, again, team }: Launch, paths: RunPaths, open: () => T): T {
   try {
     return open();
@@ -297,7 +289,7 @@ function profileOf(
   return openProfile({ steps, account, team, flight: team?.flight ?? null, logs, line, warn });
 }
 
-/** The files STOP and SAVE are the first rank's to see and to remove: the others have no folder. */
+/** Only the first rank sees and removes the files STOP and SAVE. */
 const requestsOf = (
   folder: string | null,
   console: Console,
@@ -307,7 +299,7 @@ const requestsOf = (
     busy,
     secondInterrupt: () => Deno.exit(130),
     onRequest(reason, by) {
-      endOnInterrupt(); // the save that follows may be long, and nothing of ours runs during it
+      endOnInterrupt(); // the save that follows may be long, and no JavaScript runs during it
       if (by === "time") console.warn(`Stopping: ${reason}`);
       else console.warn(`${reason}: stopping after a save. Ctrl-C now stops at once, without one.`);
     },

@@ -1,5 +1,5 @@
-// The training profile (--profile-training): each rank records some steps, and rank 0 joins them into one trace for
-// Perfetto on one clock and a table of the slowest ops.
+// The training profile (--profile-training): each rank records some steps in the run's folder, and rank 0
+// joins them into one trace for Perfetto on one clock and a table of the slowest ops.
 import { join } from "../../deps/path.ts";
 import { clockOffsets, type Team } from "../ranks/team.ts";
 import { type FlightRecorder, lastRecorded, progress } from "../ranks/flight_recorder.ts";
@@ -7,36 +7,28 @@ import { type Account, TIME_PARTS } from "../run/account.ts";
 import { timeOps } from "../../ffi/profile.ts";
 import { formatPlural } from "../base/format.ts";
 
-// --profile-training: some steps of every rank as one trace on one clock, and the slowest ops. Each rank leaves its
-// part in the run's folder, and rank 0 puts them together.
-
 export interface ProfileOptions {
-  /** Steps of this process, from 1: the first and the last. */
+  /** The first and last step of this process, from 1. */
   readonly steps: readonly [number, number];
   readonly account: Account;
   readonly team: Team | null;
-  /** This rank's collectives. */
   readonly flight: FlightRecorder | null;
-  /** Folder of the run. */
   readonly logs: string;
   line(text: string): void;
   warn(text: string): void;
 }
 
 export interface Profile {
-  /**
-   * So many steps are done, in all that the run has: called at the beginning of a lap. True when what was to be seen is
-   * seen: then `finish`.
-   */
+  /** `step` counts the whole run, at the beginning of a lap. True when `finish` is due. */
   at(step: number): boolean;
-  /** Writes the trace, if there is one to be written. Every rank calls it, after the same step. */
+  /** Every rank calls it, after the same step. */
   finish(): Promise<void>;
 }
 
-/** Ops shown on the console; the file has all. */
+/** The file has all ops. */
 const SHOWN = 8;
 
-/** "10-20" or "15", which the setting's pattern has seen. */
+/** The setting's pattern has seen "10-20" or "15". */
 export function profiledSteps(text: string): [number, number] {
   const [from, to = from] = text.split("-").map(Number);
   return [Math.min(from, to), Math.max(from, to)];
@@ -59,7 +51,7 @@ export function openProfile(o: ProfileOptions): Profile {
   return {
     at(step) {
       first ??= step;
-      if (over || step === last) return false; // the same place once more: data was waited for
+      if (over || step === last) return false; // data was waited for at the same place
       last = step;
       const done = step - first;
       if (recorder !== null) {
@@ -129,7 +121,7 @@ async function write(o: ProfileOptions, spans: Spans, collectives: readonly Coll
   o.line(`Trace: ${path} (open it at https://ui.perfetto.dev, or in chrome://tracing)`);
 }
 
-/** Null, or why it failed. */
+/** Returns the reason of a failure. */
 function attempt(act: () => void): string | null {
   try {
     act();
@@ -144,28 +136,25 @@ async function gzip(text: string): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// The record of a rank's steps in memory: the steps, their parts, and the ops in them.
-
 /** Times in milliseconds of `performance.now`. */
 export interface Spans {
   readonly names: readonly string[];
-  /** Name, beginning, end; one after the other. Each lies within one of those below, or beside them. */
+  /** Name, beginning, end; one after the other. */
   readonly ops: readonly number[];
   readonly parts: readonly number[];
-  /** The step's number in place of a name. */
+  /** The step's number stands for a name. */
   readonly steps: readonly number[];
-  /** Ops that there was no room for. */
+  /** There was no room for so many ops. */
   readonly dropped: number;
 }
 
 interface Recorder {
-  /** A step is over, and with it the last lap. */
+  /** The last lap ends with the step. */
   step(number: number): void;
-  /** Ends it. */
   end(): Spans;
 }
 
-/** Ops that are kept; a step of a large model has some thousands. */
+/** A step of a large model has some thousands of ops. */
 const MOST = 200_000;
 
 function startRecorder(account: Account, most = MOST): Recorder {
@@ -192,8 +181,6 @@ function startRecorder(account: Account, most = MOST): Recorder {
   };
 }
 
-// Spans as the trace events that Perfetto and Chrome read, and as a table of ops. Pure.
-
 /** https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: times in microseconds. */
 export type TraceEvent =
   | { ph: "M"; name: "process_name" | "thread_name"; pid: number; tid: number; args: { name: string } }
@@ -215,7 +202,7 @@ export type TraceEvent =
     args?: Record<string, number | string>;
   };
 
-/** A collective, in milliseconds of the ranks' common clock. */
+/** Milliseconds of the ranks' common clock. */
 interface CollectiveSpan {
   readonly sequence: number;
   readonly op: string;
@@ -260,7 +247,7 @@ export function traceOf(
   const each = (list: readonly number[], cat: "step" | "part" | "op", name: (number: number) => string) => {
     for (let i = 0; i < list.length; i += 3) {
       const ts = micro(list[i + 1] + shift);
-      // The end is rounded, not the length: what ends together ends together here too.
+      // The end is rounded, not the length, so that what ends together does so here too.
       const dur = Math.max(0, Math.round(10 * (micro(list[i + 2] + shift) - ts)) / 10);
       events.push({ ph: "X", name: name(list[i]), cat, pid, tid: STEPS, ts, dur });
     }
@@ -292,7 +279,6 @@ export function traceOf(
 export interface OpTime {
   readonly name: string;
   readonly calls: number;
-  /** In all steps. */
   readonly milliseconds: number;
 }
 
@@ -306,7 +292,7 @@ export function opTimes({ names, ops }: Spans): OpTime[] {
   return found.filter(({ calls }) => calls > 0).sort((a, b) => b.milliseconds - a.milliseconds);
 }
 
-/** "backward       1.0 x   12.34 ms   61.2%" for each op: calls and time a step, and the part of the steps' time. */
+/** "backward 1.0 x 12.34 ms 61.2%": calls and time a step, and the part of the steps' time. */
 export function opTable(spans: Spans, most = Infinity): string[] {
   const { steps, dropped } = spans;
   const count = steps.length / 3;

@@ -28,13 +28,13 @@ export interface RankGroup {
   readonly team: Team;
   readonly control: Control;
   readonly shares: Shares;
-  /** Passes on the requests to this rank, and that a save is due by the clock. It may be called at any time. */
+  /** `due`: a save is due by the clock. It may be called at any time. */
   wish(requests: Requests, due: boolean): void;
-  /** Is called after each step, and reports the ranks' times now and then. */
+  /** Called after each step; reports the ranks' times now and then. */
   stepped(trainer: Trainer): void;
-  /** Running statistics are rank 0's, as in what it saves. */
+  /** A save has rank 0's running statistics. */
   shareBuffers(): void;
-  /** The sums over all ranks; `running` itself keeps this rank's. */
+  /** `running` itself keeps this rank's sums. */
   sumsOf(running: RunningMetrics): number[];
 }
 
@@ -65,8 +65,6 @@ export function openRankGroup(
   };
 }
 
-// A step's loss is a mean over the items of all ranks.
-
 /** Each micro-batch's share of the items of all ranks; in the caller's scope. */
 type Shares = (batches: readonly MicroBatch[], loss: Loss) => readonly Share[];
 
@@ -80,7 +78,7 @@ function openShares({ collectives }: Team, device: Device): Shares {
       const [all] = toNumbers(total);
       return items.map((count) => count / all);
     }
-    // Read to the host, it would make the step wait for the device.
+    // The host does not read it: the step would wait for the device.
     const all = reshape(total, []);
     return items.map((count) =>
       count === 0 ? 0 : scope(() => toDtype(div(scalar(count, "f64", device), all), "f32"))
@@ -88,11 +86,9 @@ function openShares({ collectives }: Team, device: Device): Shares {
   };
 }
 
-// Reports while ranks train: once, the parameters that no gradient reached; now and then, the slowest rank, and why.
-
 /** Steps between two reports of times. */
 const EVERY = 100;
-/** The step after which parameters without a gradient are named: in the first ones a layer of zeros may hold it back. */
+/** In the first steps a layer of zeros may hold the gradient back. */
 const SETTLED = 10;
 const NAMED = 5;
 
@@ -144,9 +140,7 @@ export function unusedSentence(
     "passes nothing back.";
 }
 
-// Every rank begins with what rank 0 has: weights, statistics, optimizer, averages, and the place in the run.
-
-/** Returns rank 0's cursor. */
+/** Every rank begins with rank 0's state, and gets its cursor. */
 export function startAsFirst(
   team: Team,
   parts: Parts,
@@ -162,7 +156,7 @@ export function startAsFirst(
   );
   optimizer.steps = first!.steps;
   if (scaler) Object.assign(scaler, first!.scaler);
-  const flat = new Set(arena.parameters); // views of the arena, which goes as a whole
+  const flat = new Set(arena.parameters); // these are views of the arena
   const state = { ...optimizer, ...zero ? { slots: new Map() } : {} };
   const rest = [...new Set(tensorsOf({ ...parts, optimizer: state, ema: null }))].filter((t) => !flat.has(t));
   for (const t of [arena.flat, ...(average ? [average] : []), ...rest]) team.broadcast(t, "start");
@@ -183,11 +177,8 @@ function refuseDifference(team: Team, arena: Arena): void {
   );
 }
 
-// Other ranks than the first have these in place of the event log and of checkpoints, which are written once.
-
 export const noEvents: EventLog = { emit() {}, note() {}, flush() {}, rewind() {}, lost: 0, close() {} };
 
-/** The lines of other ranks than the first go to their own files. */
 export function consoleOfRank(rank: number, logs: string): Console {
   const path = `${logs}/rank-${rank}.log`;
   const write = (text: string) => Deno.writeTextFileSync(path, text, { append: true });
@@ -205,15 +196,13 @@ export const noSaver = (gather?: () => void): Saver => ({
   close: () => Promise.resolve(),
 });
 
-// Ranks on one node that may use the same cores share them out, or each would start a thread on every core.
-
-/** How many ranks use this one's cores: 1 where a launcher has bound each to its own. */
+/** Each rank would start a thread on every core. 1 where a launcher has bound each to its own. */
 export function ranksSharingCores(team: Team): number {
   const all = team.gather(`${Deno.hostname()} ${allowedCores()}`, "cores");
   return all.filter((where) => where === all[team.rank]).length;
 }
 
-/** Without effect where a number of threads is given. */
+/** A given number of threads stays. */
 export function shareCores(sharing: number, wanted: number, env: Record<string, string>): void {
   if (wanted > 0 || env.OMP_NUM_THREADS) return;
   setThreads(Math.max(1, Math.floor(cpusHere() / sharing)));

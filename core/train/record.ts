@@ -81,7 +81,6 @@ function systemOf({ config, device, team }: Launch, logs: string): SystemSetup |
   return { rank: team?.rank ?? 0, world: team?.world ?? 1, interval, logs, gpu };
 }
 
-/** The facts of this run that registered outputs may know. */
 export function runFactsOf(
   { config, device, libtorch, resume, again, team, began }: Launch,
   { data, model, plan, paths, cursor }: Pick<Trainer, "data" | "model" | "plan" | "paths" | "cursor">,

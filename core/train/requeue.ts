@@ -1,4 +1,4 @@
-// Finds out whether the scheduler has started this job again, and which run the job was training: that run is
+// Finds out whether the scheduler has started this job again, and which run it was training: that run is
 // resumed, whatever the command says.
 import { join } from "../../deps/path.ts";
 import type { Config } from "../settings/settings.ts";
@@ -15,11 +15,10 @@ import {
 
 export interface Requeued {
   readonly job: SchedulerJob;
-  /** How often it was started before. */
   readonly restarts: number;
 }
 
-/** SLURM counts in the environment, and leaves the first run without a number; PBS counts in its own books. */
+/** SLURM counts in the environment, and leaves the first run without a number; PBS has to be queried. */
 export async function requeuedIn(env: SchedulerEnv, ask = askProgram): Promise<Requeued | null> {
   const job = jobIn(env);
   if (job === null) return null;
@@ -29,10 +28,7 @@ export async function requeuedIn(env: SchedulerEnv, ask = askProgram): Promise<R
   return restarts > 0 ? { job, restarts } : null;
 }
 
-/**
- * The run of this name, or of a name made from it ("r", "r-2"), that this job has trained; the newest of several. Null where
- * it had not come to train one.
- */
+/** The newest run of this name, or of a name made from it ("r", "r-2"), that this job has trained. */
 export function runOfJob(config: Config, preset: string | null, { id }: SchedulerJob): string | null {
   const logs = join(config.output.save_dir, "logs");
   const runs = foldersIn(logs).filter((run) => isCalled(config, preset, run)).flatMap((run) => {
@@ -42,7 +38,7 @@ export function runOfJob(config: Config, preset: string | null, { id }: Schedule
   return runs.toSorted((a, b) => b.seen - a.seen)[0]?.run ?? null;
 }
 
-/** A lineage that can't be read has no attempts; the run's own start reports it. */
+/** The run's own start reports a lineage that can't be read. */
 function attemptsOf(logs: string) {
   try {
     return readLineage(logs)?.attempts ?? [];
@@ -51,14 +47,17 @@ function attemptsOf(logs: string) {
   }
 }
 
-/** A job script puts a run that has stopped back into the queue, unless this file says that a person stopped it. */
+/**
+ * A job script puts a run that has stopped back into the queue, unless this file shows that a person stopped
+ * it.
+ */
 export function notifyScript(env: SchedulerEnv, outcome: string): void {
   const path = env.HPCTRAIN_ENDED;
   if (!path) return;
   try {
     Deno.writeTextFileSync(path, outcome);
   } catch {
-    // another node's folder, or none: then the job comes back, and finds its checkpoint
+    // another node's folder, or none: the job comes back and finds its checkpoint
   }
 }
 
@@ -66,6 +65,6 @@ function foldersIn(folder: string): string[] {
   try {
     return [...Deno.readDirSync(folder)].filter(({ isDirectory }) => isDirectory).map(({ name }) => name);
   } catch {
-    return []; // no folder, no runs
+    return []; // no folder
   }
 }

@@ -1,5 +1,5 @@
-// Chooses the run that a start continues: one with a checkpoint, one that was begun and never saved, or a new one. A job
-// that the scheduler starts again continues its own run. Also watches the time that the job has.
+// Chooses the run that a start continues: one with a checkpoint, one that was never saved, or a new one. A
+// job that the scheduler starts again continues its own run. Also watches the time that the job has.
 import { join } from "../../deps/path.ts";
 import { type Requeued, runOfJob } from "./requeue.ts";
 import type { Resolved } from "../settings/resolve.ts";
@@ -14,11 +14,10 @@ import type { Trainer } from "./prepare.ts";
 
 export interface ResumeChoice {
   readonly resume: Resume | null;
-  /** The run that begins again under its name, as it ended before its first save. */
+  /** It ended before its first save, and begins again under its name. */
   readonly again: string | null;
-  /** False where the settings want checkpoints of single epochs and another run's would be overwritten. */
+  /** False where another run's checkpoints of single epochs would be overwritten. */
   readonly keepsEpochs: boolean;
-  /** Lines about it. */
   readonly notes: readonly string[];
 }
 
@@ -37,8 +36,8 @@ export function chooseResume(config: Config, preset: string | null, requeued: Re
 }
 
 /**
- * Checkpoints of single epochs that only a preset asks for are not kept where another run has some: they would be written
- * over. Gives the line that says so.
+ * Only a preset asks for checkpoints of single epochs, which would overwrite another run's. Returns the line
+ * about it.
  */
 export function whyNoEpochs(
   { config, origin }: Resolved,
@@ -53,7 +52,7 @@ export function whyNoEpochs(
     "--save-dir of its own to have them, or --save-every-epoch to write over them.";
 }
 
-/** `own`: the run of this job. Else one that was given a name is known by it. */
+/** `own` is the run of this job. */
 function found(
   config: Config,
   preset: string | null,
@@ -68,7 +67,7 @@ function found(
   return { resume, again };
 }
 
-/** It has a folder of ours, and no save in it. Whose checkpoints were taken away keeps its files: a new run has another name. */
+/** The folder is ours and has no save. A run whose checkpoints were taken away keeps its files. */
 function neverSaved(logs: string): boolean {
   try {
     return Deno.statSync(lineagePath(logs)).isFile &&
@@ -78,14 +77,12 @@ function neverSaved(logs: string): boolean {
   }
 }
 
-// A run that stops by itself when its job's time is nearly over.
-
-/** Until a save was measured: a shared disk on a bad day. */
+/** A shared disk on a bad day; used until a save was measured. */
 const BYTES_PER_SECOND = 100e6;
-/** Weights and what optimizers keep beside them. */
+/** Weights and the optimizer's state. */
 const COPIES = 3;
 
-/** Without effect outside of a scheduler's job. Only the first rank calls it. */
+/** It has no effect outside of a scheduler's job. Only the first rank calls it. */
 export function watchJobTime(
   { gradients, requests, saver }: Trainer,
   env: Record<string, string>,

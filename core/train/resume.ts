@@ -12,19 +12,18 @@ import type { Launch } from "./prepare.ts";
 
 export interface Resume {
   readonly path: string;
-  /** The run that goes on; null begins a new one: under another name, or from another program's file. */
+  /** Null begins a new run: under another name, or from another program's file. */
   readonly run: string | null;
-  /** The run that the checkpoint is of. */
   readonly from?: string | null;
-  /** The id of that run at W&B. */
+  /** That run has this id at W&B. */
   readonly wandb?: string | null;
-  /** The settings it was made with; null in another program's file. */
+  /** Null in another program's file. */
   readonly saved?: unknown;
-  /** Why it is not the newest one, or not the run of that name. */
+  /** Reasons why it is not the newest one, or not the run of that name. */
   readonly notices?: readonly string[];
 }
 
-/** Null starts afresh: --resume is empty, or `auto` found nothing. `own` is a run that goes on whatever --resume says. */
+/** Null starts afresh: --resume is empty, or `auto` found nothing. `own` goes on whatever --resume is. */
 export function resumeFrom(config: Config, preset: string | null, own: string | null = null): Resume | null {
   const wanted = config.training.resume;
   const latest = own === null ? null : latestOf(config, own);
@@ -43,7 +42,7 @@ export function resumeFrom(config: Config, preset: string | null, own: string | 
   return { path: wanted, run: null, from: run, saved, notices };
 }
 
-/** The newest good checkpoint of the newest run. When there is none, it is an error: nothing starts afresh. */
+/** Without a good checkpoint it is an error: nothing starts afresh. */
 function newestGood(newest: { run: string; path: string } | null): Resume | null {
   if (newest === null) return null;
   const { run, path } = newest;
@@ -63,7 +62,7 @@ function newestGood(newest: { run: string; path: string } | null): Resume | null
   );
 }
 
-/** Checkpoints beside a run's latest that are its own, the furthest first. Those that can't be opened get a notice. */
+/** The furthest comes first. A checkpoint that can't be opened gets a notice. */
 function* others(latest: string, run: string, notices: string[]): Generator<string, undefined> {
   const found = checkpointsOf(latest, run)
     .map((path) => ({ path, ...tried(path, notices, false) }))
@@ -91,7 +90,6 @@ function givenName(path: string): unknown {
 
 const nameIn = (saved: unknown): unknown => (saved as Config | null)?.output?.run_name;
 
-/** The settings a checkpoint was made with. */
 export function savedConfig(path: string): unknown {
   using file = openCheckpoint(path);
   return settingsIn(file.root);
@@ -128,8 +126,6 @@ function look(path: string, verify = true): Found {
   );
 }
 
-// A run begins at a checkpoint, at the first step with given weights, or with new ones.
-
 export const freshCursor = (): Cursor => ({
   epoch: 0,
   step: 0,
@@ -143,12 +139,11 @@ export const freshCursor = (): Cursor => ({
 interface Beginning {
   readonly parts: Parts;
   readonly plan: BatchPlan;
-  /** Training samples in an epoch. */
+  /** An epoch has so many. */
   readonly samples: number;
   readonly resetEma: (() => void) | undefined;
 }
 
-/** Loads what the run goes on from, or the weights it starts with. */
 export function startFrom(
   start: Pick<Launch, "resume" | "config">,
   { parts, plan, samples, resetEma }: Beginning,
@@ -175,9 +170,7 @@ export function startFrom(
   return freshCursor();
 }
 
-// A model sees other data through the statistics of its own training data.
-
-/** The settings with the mean and deviation that the run has measured, where it has and nobody gives others. */
+/** A model sees other data through the statistics of its own training data, unless somebody gives others. */
 export function withOwnStatistics(config: Config, root: Value): Config {
   const { data } = config;
   const statistics = field(field(root, "hpctrain"), "normalisation");
@@ -188,5 +181,5 @@ export function withOwnStatistics(config: Config, root: Value): Config {
   return { ...config, data: { ...data, mean, std } };
 }
 
-/** Numbers as settings have them: no digit is lost. */
+/** No digit is lost. */
 const texts = (value: Value | undefined): string[] | null => Array.isArray(value) ? value.map(String) : null;

@@ -8,21 +8,19 @@ import { remove } from "../base/atomic.ts";
 import { UserError } from "../base/errors.ts";
 import type { Resume } from "./resume.ts";
 
-// The name of a run, and where its files lie.
-
 export interface RunPaths {
   readonly run: string;
   readonly logs: string;
   readonly checkpoints: string;
-  /** The ending of its checkpoints' names, which says their format. */
+  /** It shows the checkpoints' format. */
   readonly ending: string;
 }
 
 const ENDINGS = ["pt", "safetensors", "ckpt"];
 
 /**
- * A new run never writes over another's files: "name", then "name-2", "name-3". A resumed one keeps its name. A start that
- * failed before its first step leaves the name free; `passed` are names that are not.
+ * A new run never writes over another's files: "name", then "name-2". A resumed one keeps its name, and a
+ * start that failed before its first step leaves it free; `passed` names stay taken.
  */
 export function runPathsOf(
   config: Config,
@@ -45,8 +43,8 @@ export function runPathsOf(
 }
 
 /**
- * The newest run with this name that has a checkpoint, for `--resume auto`. "name-2" is one, unless somebody
- * named a run so: `givenName` tells the name asked for in the run of a checkpoint.
+ * The newest run with a checkpoint, for `--resume auto`. "name-2" is one, unless somebody named a run so: a
+ * checkpoint has the name in `givenName`.
  */
 export function newestRun(
   config: Config,
@@ -73,22 +71,19 @@ export function newestRun(
   }
 }
 
-/** "name", "name-2": the names of runs with the same settings. */
 const isOf = (base: string, run: string): boolean =>
   run === base || (run.startsWith(`${base}-`) && /^\d+$/.test(run.slice(base.length + 1)));
 
-/** True where a run of these settings could have this name. */
 export const isCalled = (config: Config, preset: string | null, run: string): boolean =>
   isOf(baseName(config, preset, config.output.run_name), run);
 
-/** The last checkpoint of the run of this name; null without one. */
 export function latestOf({ output: { save_dir, model_dir } }: Config, run: string): string | null {
   const checkpoints = model_dir || join(save_dir, "checkpoints");
   const names = ["latest", "best"].flatMap((which) => ENDINGS.map((ending) => `${run}_${which}.${ending}`));
   return names.map((name) => join(checkpoints, name)).find((path) => writtenAt(path) !== null) ?? null;
 }
 
-/** Checkpoints beside a run's latest that may be its own, newest first. */
+/** These may be the run's own; the newest comes first. */
 export function checkpointsOf(latest: string, run: string): string[] {
   const folder = dirname(latest);
   return listed(folder)
@@ -110,7 +105,7 @@ function writtenAt(path: string): number | null {
   }
 }
 
-/** A checkpoint's name without the ending that says its format; of other files, nothing. */
+/** Empty for files that are no checkpoints. */
 const stem = (name: string): string => {
   const ending = ENDINGS.find((ending) => name.endsWith(`.${ending}`));
   return ending === undefined ? "" : name.slice(0, -ending.length - 1);
@@ -121,7 +116,7 @@ export const bestPath = (p: RunPaths): string => join(p.checkpoints, `${p.run}_b
 export const epochPath = (p: RunPaths, epoch: number): string =>
   join(p.checkpoints, `checkpoint_epoch_${epoch}.${p.ending}`);
 
-/** True where there are checkpoints of single epochs, whose names have no run in them. */
+/** Checkpoints of single epochs have no run in their names. */
 export const hasEpochs = ({ output: { save_dir, model_dir } }: Config): boolean =>
   listed(model_dir || join(save_dir, "checkpoints")).some((name) => /^checkpoint_epoch_\d+\./.test(name));
 
@@ -137,7 +132,7 @@ function exists(path: string): boolean {
     Deno.statSync(path);
     return true;
   } catch {
-    return false; // an unreadable place is refused later, by whoever writes there
+    return false; // whoever writes there refuses an unreadable place
   }
 }
 
@@ -145,21 +140,18 @@ function listed(folder: string): string[] {
   try {
     return [...Deno.readDirSync(folder)].map((entry) => entry.name);
   } catch {
-    return []; // no folder, no runs
+    return []; // no folder
   }
 }
-
-// The folders of a run, taken for this process alone and seen to be writable before anything is trained.
 
 interface Claim {
   readonly config: Config;
   readonly preset: string | null;
   readonly resume: Resume | null;
-  /** The run that begins again under its name. */
   readonly again?: string | null;
 }
 
-/** The run's places, which no other process writes to while this one lives. */
+/** No other process writes there while this one lives. */
 export function claim({ config, preset, resume, again }: Claim): RunPaths {
   const own = resume?.run ?? again ?? null;
   const passed = new Set<string>();
@@ -168,7 +160,7 @@ export function claim({ config, preset, resume, again }: Claim): RunPaths {
     refuseUnwritable(places.checkpoints);
     const fresh = makeLogs(places.logs, own === null);
     const locked = lockFolder(places.logs);
-    if (!fresh) { // a start that failed, or another run took the name just now
+    if (!fresh) { // a start failed, or another run took the name just now
       if (locked && isFailedStart(places.logs)) return cleared(places);
       passed.add(places.run);
       continue;
@@ -182,7 +174,7 @@ export function claim({ config, preset, resume, again }: Claim): RunPaths {
   }
 }
 
-/** A failed start leaves these files in a run's folder, and the next one writes them anew; other files there stay. */
+/** The next start writes these files anew; other files stay. */
 const OF_FAILED_START = /^(events\.jsonl|lineage\.json|wandb\.json|rank-\d+\.log|system-\d+\.jsonl)$/;
 
 function cleared(places: RunPaths): RunPaths {
@@ -192,7 +184,7 @@ function cleared(places: RunPaths): RunPaths {
   return places;
 }
 
-/** The same of this process's own start, which failed before it could say so. */
+/** This process's own start failed. */
 export function abandon({ logs }: RunPaths): void {
   try {
     if (pathExists(lineagePath(logs))) return;
@@ -201,7 +193,7 @@ export function abandon({ logs }: RunPaths): void {
   } catch { /* it has something of the user's, or the disk refuses */ }
 }
 
-/** False when a new run finds its folder there already. Other failures show when something is written there. */
+/** False when a new run finds its folder there already. */
 function makeLogs(logs: string, fresh: boolean): boolean {
   try {
     Deno.mkdirSync(dirname(logs), { recursive: true });
@@ -220,7 +212,7 @@ function isFolder(path: string): boolean {
   }
 }
 
-/** Found out now, not when the first epoch is over and can't be saved. */
+/** The end of the first epoch would be too late. */
 function refuseUnwritable(folder: string): void {
   const probe = join(folder, `.probe-${Deno.pid}`);
   try {

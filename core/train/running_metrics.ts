@@ -1,6 +1,6 @@
-// An epoch's metrics while it runs. Steps only put their outputs, targets and losses aside, three copies on the device; a
-// pass over many steps' at once makes sums of them, and the host reads these when the next pass begins: nothing in a
-// step waits, and what a step costs hardly grows. Each batch's sums have the same bits however many are measured at once.
+// An epoch's metrics while it runs. Steps only copy their outputs, targets and losses on the device; a pass
+// over many steps makes sums, which the host reads when the next pass begins, so that nothing in a step
+// waits. Each batch's sums have the same bits however many are measured at once.
 import { noGrad } from "../../ffi/autograd.ts";
 import { type Readback, startReadback } from "../../ffi/cuda.ts";
 import { toNumbers, zeros } from "../../ffi/make.ts";
@@ -9,41 +9,38 @@ import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Measure, Measured } from "./metrics.ts";
 import { treeSum } from "./gradients/virtual_shards.ts";
 
-/** One batch as the model answered it. */
 export interface Observed {
   readonly output: Tensor;
   readonly target: Tensor;
-  /** The mean over the batch's valid items. */
+  /** The mean over the batch's `items` valid items. */
   readonly loss: Tensor;
-  /** How many those are. */
   readonly items: number;
-  /** The number of the sums that it is added to, where they are kept apart: a virtual shard's, or a batch's. */
+  /** Sums are kept apart for each part: a virtual shard, or a batch. */
   readonly part?: number;
-  /** 0 where nothing counts: one a sample, or of the targets' size; all counts where it is left out. */
+  /** 0 where nothing counts: one a sample, or of the targets' size; by default all counts. */
   readonly mask?: Tensor | null;
 }
 
-/** The one of several numbers with the least R2. */
 export type Worst = NonNullable<Measured["worst"]>;
 
 export interface RunningMetrics {
   observe(batch: Observed): void;
   result(): { readonly loss: number; readonly items: number } & Measured;
-  /** Observations from here on can be undone, at any time before the next mark. */
+  /** Later observations can be undone, at any time before the next mark. */
   mark(): void;
   undo(): void;
-  /** The sums so far, part after part, for a checkpoint in the middle of an epoch or for other ranks; and back. */
+  /** The sums so far, part after part, for a checkpoint or for other ranks. */
   sums(): number[];
   restore(sums: readonly number[]): void;
-  /** Measures what was put aside and frees it: nothing more is to come. */
+  /** Measures and frees everything: nothing more is to come. */
   close(): void;
 }
 
-/** Batches put aside before they are measured, and the bytes that they may take. */
+/** Batches that wait to be measured, and their bytes. */
 const MOST_BATCHES = 32, ROOM = 8 * 2 ** 20;
-/** Shapes of batches that are put aside at the same time: a step's, and its shorter last micro-batch's. */
+/** A step has one shape, and its shorter last micro-batch another. */
 const MOST_TRAYS = 4;
-/** Sums that are kept beside the measure's own: of losses, and of items. */
+/** The sums of losses and of items. */
 const OWN = 2;
 
 /** Batches of one shape, one after the other. */
@@ -52,18 +49,17 @@ interface Tray {
   readonly target: Tensor | null;
   readonly mask: Tensor | null;
   readonly losses: Tensor;
-  /** Views of one batch's place each. */
+  /** Each view is one batch's place. */
   readonly places: readonly {
     output: Tensor | null;
     target: Tensor | null;
     mask: Tensor | null;
     loss: Tensor;
   }[];
-  /** The batches that are in it. */
   readonly batches: Entry[];
 }
 
-/** A batch that was observed: its number in their order, and what is known of it before it is measured. */
+/** `serial` is the batch's number in their order. */
 interface Entry {
   readonly serial: number;
   readonly part: number;
@@ -86,7 +82,7 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
   let serial = 0;
   let trays: Tray[] = [];
   let passing: Passing[] = [];
-  /** Rows that came since the mark: they may be taken back. */
+  /** Rows since the mark may be taken back. */
   let held: Row[] = [];
   let marked = Infinity;
 
@@ -103,10 +99,10 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
       batches.forEach((batch, i) => rows.push({ ...batch, values: numbers.slice(i * size, (i + 1) * size) }));
     }
     passing = [];
-    held.push(...rows.sort((a, b) => a.serial - b.serial)); // passes follow each other, so all of them are in order
+    held.push(...rows.sort((a, b) => a.serial - b.serial)); // passes follow each other, so all rows are in order
     while (held.length > 0 && held[0].serial < marked) addTo(totals, held.shift()!);
   };
-  /** Begins the pass over all that was put aside, and hears what the last one came to. */
+  /** The host reads the last pass, and the next one begins. */
   const pass = () => {
     const begun = trays.filter(({ batches }) => batches.length > 0).map((tray) => passOver(measure, tray));
     settle();
@@ -119,7 +115,7 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
     trays = [];
   };
   const atOnce = ({ output, target, loss, mask }: Observed, entry: Entry) => {
-    pass(); // what came before comes before
+    pass(); // earlier batches come first
     const sums = scope(() => {
       const own = measure.looks ? [measure.rows(output, target, 1, mask)] : [];
       return keep(cat([...own, reshape(toDtype(loss, "f64"), [1, 1])], 1));
@@ -129,7 +125,7 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
   const trayFor = (batch: Observed): Tray | null => {
     const known = trays.find((tray) => fits(tray, batch));
     if (known) {
-      if (known.batches.length === known.places.length) pass(); // before anything of this batch is noted: it may fail
+      if (known.batches.length === known.places.length) pass(); // it may fail, before this batch is noted
       return known;
     }
     const batches = batchesOf(measure, batch);
@@ -178,8 +174,8 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
       drain();
       totals.fill(0);
       held = [];
-      if (sums.length % width !== 0) return; // of a version that kept others: the epoch tells of what is left of it
-      // The sums of a run that was cut into other parts are all the first's.
+      if (sums.length % width !== 0) return; // another version kept other sums
+      // The first part gets all sums of a run that was cut into other parts.
       const same = sums.length === totals.length;
       sums.forEach((value, i) => totals[same ? i : i % width] += value);
     },
@@ -189,7 +185,7 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
 
 const bytesOf = (t: Tensor | null | undefined): number => t?.byteLength ?? 0;
 
-/** How many of this size are put aside together; fewer than two are measured at once. */
+/** A batch of which fewer than two fit is measured at once. */
 function batchesOf(measure: Measure, { output, target, mask }: Observed): number {
   if (!measure.many) return 1;
   if (!measure.looks) return MOST_BATCHES;
@@ -251,7 +247,7 @@ function put(tray: Tray, { output, target, mask = null, loss }: Observed, entry:
   tray.batches.push(entry);
 }
 
-/** Always over the whole tray: how a row is added up must not hang on how many there are. */
+/** Always over the whole tray: a row's additions must not depend on the number of rows. */
 function passOver(measure: Measure, tray: Tray): Passing {
   const { output, target, mask, losses, batches, places } = tray;
   const values = noGrad(() =>

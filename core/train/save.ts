@@ -32,8 +32,8 @@ import { shareOut } from "../checkpoint/sharded_reader.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
 
-// Saves checkpoints: the latest always, the best when it is one, an epoch's own where the settings want it. A snapshot is made
-// between two steps, and a thread copies and writes it while training goes on, up to the next update for the copying.
+// A snapshot is made between two steps, and a thread copies and writes it while training goes on, up to the
+// next update for the copying.
 
 interface Context {
   readonly config: Config;
@@ -43,34 +43,31 @@ interface Context {
   readonly schedule: Schedule;
   readonly events: EventLog;
   readonly console: Console;
-  /** The id of the run at W&B. */
   readonly wandb?: string | null;
-  /** The statistics that samples are normalised with. */
   readonly normalisation?: Normalisation | null;
-  /** The model's answers. */
   readonly answers?: Answers;
-  /** Puts the optimizer's state, which is elsewhere, where `parts` has it. Every rank does it at each save. */
+  /** Puts the optimizer's state where `parts` has it. Every rank calls it at each save. */
   readonly gather?: () => void;
-  /** Set where every rank writes its part; else this one writes all. */
+  /** Null where this rank writes all. */
   readonly sharing?: Sharing | null;
 }
 
 export interface Saver {
-  /** Starts what the first save needs; to be called when the first step is over, which comes sooner without. */
+  /** The first save comes sooner without it. Called when the first step is over. */
   ready(): void;
-  /** Saves the state of now. Training may go on when this comes to its end; the file is there when `settle` does. */
+  /** Training may go on afterwards; the file is there when `settle` returns. */
   save(reason: string, better: boolean): Promise<void>;
-  /** To be called before the weights, the optimizer's state or the averages change: a save may still be copying them. */
+  /** Called before weights, optimizer's state or averages change: a save may still be copying them. */
   hold(): void;
-  /** Waits for what is being written. Throws if the newest state that was to be saved could not be. */
+  /** Throws if the newest state could not be saved. */
   settle(): Promise<void>;
-  /** The number of saves, the seconds that training waited for them, and the seconds that the longest took. */
+  /** Training waited for `stallSeconds`; `longest` is in seconds too. */
   readonly stats: { saves: number; stallSeconds: number; longest: number };
-  /** Waits for what is being written, whatever becomes of it. */
+  /** Waits for the save under way, and ignores its failure. */
   close(): Promise<void>;
 }
 
-/** A state that takes more of the free memory than this is written while training waits. */
+/** A larger state is written while training waits. */
 const MOST_OF_FREE = 0.5;
 /** A failing disk gets a warning this often. */
 const WARN_MS = 600_000;
@@ -81,7 +78,7 @@ export function openSaver(c: Context): Saver {
   const background = openBackground(c);
   const stats = { saves: 0, stallSeconds: 0, longest: 0 };
   let writing: Writing | null = null;
-  let failed: Error | null = null; // why the newest state is not saved
+  let failed: Error | null = null; // set while the newest state is not saved
   let warnedAt = -Infinity;
 
   const fail = (error: Error, step: number) => {
@@ -100,10 +97,10 @@ export function openSaver(c: Context): Saver {
     stats,
     ready: () => background?.writer.ready(),
     async save(reason, better) {
-      // Gathered state is written from where it lies, so the last save has to be over, on whichever rank it is.
+      // Gathered state has no copy, so the last save has to be over on every rank.
       const busy = () => sharing?.busy(writing !== null) ?? writing !== null;
       if (reason === "interval" && !c.gather && busy()) {
-        if (writing === null || writing.leftOut) return; // one line for each slow save, however short the interval
+        if (writing === null || writing.leftOut) return; // one line for each slow save
         writing.leftOut = true;
         const message =
           `Save at step ${cursor.step} left out: the one of step ${writing.step} is still being written`;
@@ -113,7 +110,7 @@ export function openSaver(c: Context): Saver {
       const began = performance.now();
       events.flush();
       await wait();
-      if (reason !== "interval") sharing?.busy(false); // a part of this save never meets one of the last
+      if (reason !== "interval") sharing?.busy(false); // the last save's parts are never mixed with these
       c.gather?.();
       const held = () => (performance.now() - began) / 1000;
       const { step, epoch } = cursor;
@@ -143,7 +140,7 @@ export function openSaver(c: Context): Saver {
       if (writing === null || writing.copied === null) return;
       const began = performance.now();
       awaitFlag(writing.copied);
-      writing.copied = null; // once is enough
+      writing.copied = null;
       writing.stall += (performance.now() - began) / 1000;
     },
     async settle() {
@@ -163,9 +160,9 @@ interface Writing {
   done: Promise<void>;
   /** Set until the copies are known to be made. */
   copied: SharedArrayBuffer | null;
-  /** Seconds that training was held. */
+  /** Seconds. */
   stall: number;
-  /** True where a save was skipped because of it. */
+  /** A save was skipped because of it. */
   leftOut: boolean;
 }
 
@@ -195,7 +192,7 @@ function openBackground(
   return { snapshot, writer: openWriter(snapshot.places) };
 }
 
-/** Parameters, their averages and the optimizer's state. Running statistics change in the forward pass. */
+/** Running statistics change in the forward pass. */
 function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tensor> {
   const parameters = new Set(names);
   return new Set([
@@ -240,29 +237,29 @@ function jobOf(
   return { ...common, ...contentOf(tree, { path, parameters: parts.names, place }) };
 }
 
-/** Other ranks than the first write their parts, and neither links nor removals. */
+/** Only the first rank links and removes files. */
 const ALONE = { links: [], retire: null };
 
-// With --checkpoint-format sharded every rank writes its own part of a checkpoint. Ranks agree on saves between two
-// steps, so that their threads need only the folder.
+// With --checkpoint-format sharded every rank writes its own part. Ranks agree on saves between two steps, so
+// that their threads need only the folder.
 
 export interface Sharing {
   readonly rank: number;
-  /** The tensors that this rank writes. */
+  /** This rank writes these tensors. */
   readonly owned: ReadonlySet<Tensor>;
   /** True where any rank is still writing. Every rank calls it at the same saves. */
   busy(here: boolean): boolean;
-  /** Waits for a save, though not for the parts of ranks that are gone. */
+  /** The parts of ranks that are gone are not waited for. */
   patiently(writing: Promise<void>): Promise<void>;
-  /** From now on rank 0 waits for the others' parts for moments only. */
+  /** From now on rank 0 waits only briefly for the others' parts. */
   end(): void;
-  /** `data` for the tree that becomes a part: of what this rank writes, `data` itself. */
+  /** `data` is used for this rank's tensors alone. */
   open(data: (t: Tensor) => TensorData): Tree;
 }
 
 interface Tree {
   data(t: Tensor): TensorData;
-  /** The part of this tree, whose storages `place` puts into the job. */
+  /** `place` puts the storages into the job. */
   partOf(
     tree: Value,
     path: string,
@@ -272,7 +269,7 @@ interface Tree {
 
 const LOOK_MS = 250;
 
-/** `patience`: seconds that rank 0 waits for the others' parts. Every rank calls it. */
+/** Rank 0 waits `patience` seconds for the others' parts. Every rank calls it. */
 export function openSharing(
   parts: Parts,
   team: Team | null,
@@ -291,7 +288,7 @@ export function openSharing(
     owned: new Set(owners.keys().filter((t) => owners.get(t) === rank)),
     busy(here) {
       if (team === null) return here;
-      control?.phase("waiting for ranks"); // one that saves is given more time to end when another has failed
+      control?.phase("waiting for ranks"); // a rank that saves has more time to end when another has failed
       const [any] = team.reduce([here ? 1 : 0], "max", "saves under way");
       control?.phase("save");
       return any === 1;
@@ -312,7 +309,7 @@ export function openSharing(
         },
         partOf: (tree, path, place) => ({
           part: { rank, world, generation: `${session}-${++saves}`, patience, ending },
-          // No rank has the optimizer's step counts as tensors: they are rank 0's.
+          // No rank has the optimizer's step counts as tensors: rank 0 writes them.
           ...partOf(tree, {
             path,
             parameters: parts.names,
@@ -326,7 +323,7 @@ export function openSharing(
   };
 }
 
-/** All ranks have the same weights, averages and optimizer's state; buffers are rank 0's, as in what one rank saves. */
+/** All ranks have the same weights, averages and optimizer's state; buffers are rank 0's. */
 function ownersOf(parts: Parts, world: number): Map<Tensor, number> {
   const names = new Set(parts.names);
   const buffers = new Set(parts.stateDict.filter(([name]) => !names.has(name)).map(([, t]) => t));
@@ -339,7 +336,7 @@ function ownersOf(parts: Parts, world: number): Map<Tensor, number> {
   ]);
 }
 
-/** Found out now, not when the first epoch is over and the parts do not come together. Every rank calls it. */
+/** The end of the first epoch would be too late. Every rank calls it. */
 export function refuseSeparate(folder: string, team: Team): void {
   const name = `.probe-${crypto.randomUUID()}`;
   const probe = join(folder, team.gather(name, "folder of checkpoints")[0]);

@@ -6,8 +6,6 @@ import { type BatchPlan, stepsInAll } from "./batches.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { formatLearningRate } from "../base/format.ts";
 
-// The learning rate as a pure function of the optimizer step.
-
 /** How the learning rate goes over a run. */
 export interface Schedule {
   /** Its course after the warm-up. */
@@ -55,8 +53,6 @@ function oneCycle(s: Schedule, step: number): number {
     : between(s.peak, s.min, (step - up) / Math.max(1, s.total - up));
 }
 
-// The schedule that settings ask for, in optimizer steps.
-
 export function scheduleOf(
   training: Config["training"],
   peak: number,
@@ -92,19 +88,16 @@ function tokens(plan: BatchPlan, facts: Facts): number {
   return facts.task === "language" ? plan.global * facts.input.shape[0] : plan.global;
 }
 
-// The highest learning rate of a run, and where it came from in words.
-
 type Rate = Pick<Config["training"], "lr_scaling" | "base_batch_size"> & {
   readonly optimizer: Pick<Config["training"]["optimizer"], "learning_rate">;
 };
 
-/** Times the global batch over the batch that the rate was chosen for, with --lr-scaling linear. */
+/** --lr-scaling linear multiplies by the global batch over the batch that the rate was chosen for. */
 export function scaledLearningRate(t: Rate, global: number): number {
   const { learning_rate: base } = t.optimizer;
   return t.lr_scaling === "linear" ? base * global / t.base_batch_size : base;
 }
 
-/** "Learning rate: 1.2e-3 = 0.0003 (default) x 4: ..." */
 export function rateLine(t: Rate, global: number, originText: Resolved["originText"]): string {
   const { learning_rate: base } = t.optimizer;
   const from = `${base} (${originText("training.optimizer.learning_rate")})`;

@@ -1,4 +1,4 @@
-// The thread that receives signals for a training thread which is in the midst of a step.
+// The thread that receives signals while the training thread is within a step.
 import type { SignalThreadOptions } from "./stop.ts";
 import type { ThreadScope } from "../base/threads.ts";
 

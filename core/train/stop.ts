@@ -3,40 +3,39 @@ import { UserError } from "../base/errors.ts";
 import { startThread } from "../base/threads.ts";
 
 export interface Requests {
-  /** Why the run should stop after a save, or null. */
+  /** The reason to stop after a save. */
   stop(): string | null;
-  /** True once for each request to save now. */
+  /** True once for each request. */
   takeSave(): boolean;
   /**
-   * Has `near` looked at as often as the files are: it gives the reason to stop when the time that is left is little more
-   * than a save takes ("90 s of the job's 3600 s are left"), null until then. `close` is called when requests are.
+   * `near` is called as often as the files are looked at: it gives the reason to stop when little more time
+   * is left than a save takes. `close` is called when requests are closed.
    */
   watchTime(near: () => string | null, close?: () => void): void;
   close(): void;
 }
 
 export interface RequestHandlers {
-  /** Ctrl-C, when there was a request to stop before. */
+  /** A Ctrl-C after an earlier request to stop. */
   readonly secondInterrupt: () => void;
-  /** Is called at the first signal, long before the loop looks, and when time is short. */
+  /** Called at the first signal, long before the loop looks, and when time is short. */
   readonly onRequest?: (reason: string, by: "signal" | "time") => void;
-  /** True where requests are looked for within steps, where no JavaScript but the step's runs. */
+  /** Requests are looked for within steps, where no other JavaScript runs. */
   readonly busy?: boolean;
 }
 
 const BY_HAND = { file: "the file STOP", keys: "Ctrl-C" } as const;
 
-/** True for a reason that is a person's wish, and no scheduler's. */
+/** A person wants it, and no scheduler. */
 export const isByHand = (reason: string): boolean => reason === BY_HAND.file || reason === BY_HAND.keys;
 
-/** Polling the two files costs a system call each, so they are looked at this often. */
+/** Polling the two files costs a system call each. */
 const LOOK_MS = 1000;
 
-/** The system has no others that can ask for something. */
+/** No other signal of the system can ask for something. */
 const KNOWN = ["USR1", "USR2", "TERM", "INT", "HUP", "QUIT", "ALRM", "XCPU", "PWR"];
 const USUAL = ["USR1", "USR2", "TERM", "INT"];
 
-/** Signals that ask a run to stop after a save, from the setting cluster.stop_signals. */
 export function stopSignals(names: readonly string[]): Deno.Signal[] {
   return (names.length === 0 ? USUAL : names).map((given) => {
     const name = given.trim().toUpperCase().replace(/^SIG/, "");
@@ -51,15 +50,16 @@ export function stopSignals(names: readonly string[]): Deno.Signal[] {
 interface Early {
   reason: string | null;
   readonly end: () => void;
-  /** Rejected by the first signal. */
+  /** The first signal rejects it. */
   readonly requested: PromiseWithResolvers<never>;
 }
 
 let early: Early | null = null;
 
 /**
- * From here on a scheduler's warning does not kill a process that has nothing to save yet: the run stops before its first
- * step. Who asks twice, or by Ctrl-C or SIGTERM, means at once: these keep their effect until there is something to save.
+ * From here on a scheduler's warning does not kill a process that has nothing to save yet: the run stops
+ * before its first step. A second signal, Ctrl-C and SIGTERM keep their effect until there is something to
+ * save.
  */
 export function catchEarlySignals(signals: readonly Deno.Signal[]): void {
   early?.end();
@@ -74,10 +74,10 @@ export function catchEarlySignals(signals: readonly Deno.Signal[]): void {
   });
   const end = () => handlers.forEach(([name, handler]) => Deno.removeSignalListener(name, handler));
   early = { reason: null, end, requested: Promise.withResolvers() };
-  early.requested.promise.catch(() => {}); // where nobody waits for anything, the first step looks
+  early.requested.promise.catch(() => {}); // the first step looks where nobody waits
 }
 
-/** Work before the first step may take long: a scheduler's warning ends the wait for it. */
+/** Work before the first step may take long, and a scheduler's warning ends the wait. */
 export const unlessStopped = <R>(work: Promise<R>): Promise<R> =>
   early === null ? work : Promise.race([work, early.requested.promise]);
 
@@ -116,7 +116,7 @@ export function watchRequests(
     Deno.addSignalListener(name, handler);
     return [name, handler] as const;
   });
-  early?.end(); // only now, so that no signal finds nobody
+  early?.end(); // only now, so that no signal is lost
   if (early?.reason) ask(early.reason, "signal");
   early = null;
   const look = () => {
@@ -157,8 +157,8 @@ export function watchRequests(
 }
 
 /**
- * srun and MPI's launchers end the other ranks as soon as the first has ended with a code like 75. A rank that is at its own
- * end is not to be ended by that, with another code: nobody would put the job back into its queue.
+ * srun and MPI's launchers end the other ranks as soon as the first has ended with a code like 75. A rank
+ * that is ending must keep its own code, or nobody would put the job back into its queue.
  */
 export function endByOneself(): void {
   Deno.addSignalListener("SIGTERM", () => {});
@@ -169,23 +169,21 @@ function remove(path: string): boolean {
     Deno.removeSync(path);
     return true;
   } catch {
-    return false; // not there: no request
+    return false;
   }
 }
 
-// The signal thread: within a step no JavaScript of ours runs but the step's own, so that another thread receives the
-// signals, and leaves the first where the training thread finds it by a look.
+// Within a step no JavaScript runs but the step's own, so that another thread receives the signals.
 
 interface SignalThread {
-  /** The first signal that came, or null. Costs a look at a word. */
+  /** Costs a look at a word. */
   first(): Deno.Signal | null;
   close(): void;
 }
 
-/** The first message to the thread. */
 export interface SignalThreadOptions {
   readonly signals: readonly Deno.Signal[];
-  /** 0, or 1 + the place of the signal that came first. */
+  /** 0, or 1 + the index of the signal that came first. */
   readonly word: SharedArrayBuffer;
 }
 

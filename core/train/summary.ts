@@ -12,15 +12,12 @@ import { launchCommand } from "../ranks/launch/rank.ts";
 import type { RankContext } from "../ranks/context.ts";
 import { stepsInAll } from "./batches.ts";
 
-// The first and the last lines of a run, and the events beside them.
-
 interface Context {
   /** Null where a program of the user's own trains. */
   readonly argv: readonly string[] | null;
   readonly world: { readonly ranks: number; readonly device: "cpu" | "cuda" };
-  /** The host of rank 0. */
   readonly master: string | null;
-  /** The origins of settings by their paths. */
+  /** The keys are paths of settings. */
   readonly origins: Readonly<Record<string, string>>;
 }
 
@@ -59,7 +56,7 @@ export function announce(
   events.emit({ kind: "warning", step: cursor.step, about: "memory", message: shortage });
 }
 
-/** The last event of a run, however it ended, with the account of its time. */
+/** It is the last event of every run. */
 export function exit(
   { cursor: { step, epoch, samples }, events, times }: Trainer,
   code: number,
@@ -104,11 +101,12 @@ export function conclude(
   for (const line of rest) console.line(line);
 }
 
-// The commands that make sense when a run is over, to be pasted where its lines were printed.
-
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** The words before the program, between it and its flags, and behind them, in a command that starts as many ranks. */
+/**
+ * Words of a command that starts as many ranks: before the program, between it and its flags, and behind
+ * them.
+ */
 export interface Started {
   readonly before: readonly string[];
   readonly command: readonly string[];
@@ -117,7 +115,6 @@ export interface Started {
 
 type Ranks = Pick<RankContext, "world" | "nodes" | "localWorld" | "launcher">;
 
-/** `device`: what the ranks compute on. */
 export function startedBy(
   { world, nodes, localWorld, launcher }: Ranks,
   device: "cpu" | "cuda",
@@ -129,7 +126,7 @@ export function startedBy(
     : env.PBS_ENVIRONMENT === "PBS_BATCH"
     ? "qsub"
     : null;
-  if (batch !== null) { // its lines are read on a login node, where nothing is trained
+  if (batch !== null) { // a login node prints its lines, where nothing is trained
     const each = device === "cuda" ? "--gpus-per-node" : "--ntasks-per-node";
     const partition = env.SLURM_JOB_PARTITION ? ["--partition", env.SLURM_JOB_PARTITION] : [];
     const size = ["--nodes", `${nodes}`, ...(world > 1 || device === "cuda" ? [each, `${localWorld}`] : [])];
@@ -144,11 +141,9 @@ export function startedBy(
     : { ...bare, before: ["mpirun", "-n", `${world}`] };
 }
 
-/** [what for, command line] */
 function nextCommands(
   trainer: Trainer,
   ending: Ending,
-  /** Null where no command of ours does this run again. */
   argv: readonly string[] | null,
   started: Started,
 ): [string, string][] {
@@ -167,8 +162,8 @@ function nextCommands(
 }
 
 /**
- * By the path of the checkpoint: beside a run of the same name, `auto` may mean the other one.
- * A run that ended at a limit gets twice of it; one that stopped early would stop again, and gets nothing.
+ * The path names the checkpoint: beside a run of the same name, `auto` may mean the other one. A run that
+ * ended at a limit gets twice of it; one that stopped early would stop again, and gets nothing.
  */
 function goingOn(
   { cursor, config: { training }, plan, paths }: Trainer,
@@ -186,14 +181,13 @@ function goingOn(
     : null;
   return longer === null ? [] : [["train on", again(argv, [...resume, ...longer], started)]];
 
-  /** As many as those steps take. */
   function moreEpochs(steps: number): string[] {
     if (stepsInAll({ epochs, max_steps: 0 }, plan) >= steps) return [];
     return ["--epochs", `${Math.ceil(steps / plan.stepsPerEpoch)}`];
   }
 }
 
-/** The command that was given, with flags added or given another value. */
+/** Flags are added, or given another value. */
 function again(
   argv: readonly string[],
   more: readonly string[],
@@ -205,5 +199,4 @@ function again(
   return [shellLine(before), line(...command, ...kept, ...all)].filter((part) => part !== "").join(" ");
 }
 
-/** A command line to paste into a shell. */
 const line = (...words: string[]): string => `${programAsCalled()} ${shellLine(words)}`;

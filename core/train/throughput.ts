@@ -1,37 +1,33 @@
-// Training speed: samples a second over a moving window, the time left, the floating-point operations of a sample,
-// and the peak rate of known GPUs (for MFU).
+// Training speed: samples a second over a moving window, the time left, the floating-point operations of a
+// sample, and the peak rate of known GPUs (for MFU).
 import { countFlops } from "../../ffi/profile.ts";
 
-// Samples a second over a moving window, and the time left.
-
-/** Steps kept, a power of two; at 30 s of age a step leaves the window even when newer ones are few. */
+/** A power of two; after 30 s a step leaves the window even when newer ones are few. */
 const STEPS = 128, MASK = STEPS - 1;
 const MAX_AGE_MS = 30_000;
 
 export interface Throughput {
-  /** One optimizer step ended and took in this many samples (of the global batch). Allocates nothing. */
+  /** `samples` are of the global batch. It allocates nothing. */
   step(samples: number): void;
-  /** The time until the next step (evaluation, a save) is not training time. */
+  /** An evaluation or a save is not training time. */
   pause(): void;
-  /** Training goes on: the clock starts again here. */
   resume(): void;
   /** Over the window; null until two steps were seen. */
   rate(): number | null;
-  /** Begins an epoch's own mean. */
   startEpoch(): void;
-  /** Samples a second of training time since `startEpoch`; null before the first step. */
+  /** Training time alone counts; null before the first step. */
   epochRate(): number | null;
-  /** Seconds that so many further samples will take; null while the rate is unknown. */
+  /** Null while the rate is unknown. */
   secondsLeft(samples: number): number | null;
 }
 
 /**
- * A plain quotient of sums, never a median: a stall that comes every twenty steps is part of the truth.
- * The first step after the start is left out of the window, because it pays for warming up.
+ * The rate is a plain quotient of sums, never a median: a stall that comes every twenty steps is part of it.
+ * The first step warms up, and is not in the window.
  */
 export function openThroughput(now: () => number = () => performance.now()): Throughput {
-  // Each step has its end, and the training time and the samples of all steps before it, so that a rate is one
-  // subtraction: it may be read at each of a thousand steps a second.
+  // Each step has the time and samples of all steps before it, so that a rate is one subtraction: it may be
+  // read at each of a thousand steps a second.
   const ended = new Float64Array(STEPS);
   const msBefore = new Float64Array(STEPS);
   const samplesBefore = new Float64Array(STEPS);
@@ -88,13 +84,11 @@ export function openThroughput(now: () => number = () => performance.now()): Thr
   };
 }
 
-// The operations of a sample are counted in the run's first forward pass.
-
 /** Backward takes twice what forward does: a product for each of its two arguments' gradients. */
 const WITH_BACKWARD = 3;
 
 export interface Flops {
-  /** Floating-point operations to train with one sample; null before the first step. */
+  /** Null before the first forward pass has counted them. */
   readonly perSample: number | null;
   /** Called before each step, with the rows of its first batch. */
   before(rows: number): void;
@@ -114,9 +108,6 @@ export function openFlops(): Flops {
   };
 }
 
-// The peaks of GPUs, by the names that their drivers give: mfu is the share of them that training uses.
-
-/** The precision of matrix products. */
 export type MatrixPrecision = "half" | "tf32" | "fp32";
 
 /**
@@ -153,7 +144,10 @@ const PEAKS: readonly (readonly [name: RegExp, half: number, tf32: number | null
   [/^AMD Instinct MI300A$/, 980.6, 490.3, 122.6],
 ];
 
-/** In 1e12 operations a second; null where it is not known, as of a part of a GPU (MIG). Without TF32, fp32 is what there is. */
+/**
+ * 1e12 operations a second; null where it is not known, as for a part of a GPU (MIG). fp32 stands in for a
+ * missing TF32.
+ */
 export function peakOf(name: string | null, kind: MatrixPrecision): number | null {
   const found = PEAKS.find(([pattern]) => pattern.test(name ?? ""));
   if (!found) return null;

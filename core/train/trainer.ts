@@ -1,5 +1,5 @@
-// The training loop. For each epoch, for each step: the next batch, a training step, requests and saves; then evaluation,
-// report and save.
+// The training loop takes the next batch, a training step, requests and saves, step by step; each epoch ends
+// with evaluation, report and save.
 import { scope } from "../../ffi/tensor.ts";
 import { COPY, EVALUATION, REST, SAVE, spentBetween } from "../run/account.ts";
 import { isUnfinished } from "./batches.ts";
@@ -18,10 +18,10 @@ import type { Ending, Trainer } from "./prepare.ts";
 import { learningRate } from "./schedule.ts";
 import { sharesOf, type StepResult, takeStep } from "./step.ts";
 
-/** Longest wait for data before signals and requests are looked at. */
+/** Signals and requests wait at most so long for data. */
 const WAIT_MS = 50;
 
-/** Trains to the end of the run, or until a request stops it; the last checkpoint is in place then. */
+/** The last checkpoint is in place afterwards. */
 export async function trainLoop(trainer: Trainer): Promise<Ending> {
   const { account, cursor, saver } = trainer;
   trainer.events.emit(trainer.times.since(cursor.step, cursor.samples));
@@ -56,7 +56,7 @@ async function trainEpochs(trainer: Trainer): Promise<Ending> {
   return ended(enough(trainer) ? `Reached --max-steps ${training.max_steps}` : "Finished");
 }
 
-/** Takes the steps that the epoch still has, or those up to --max-steps. Returns how the run ends where it stops here. */
+/** Returns how the run ends where it stops here. */
 export async function trainSteps(loop: Loop): Promise<Ending | null> {
   const { trainer, supply, pauses } = loop;
   const { cursor, plan, ranks, account, guard, profile } = trainer;
@@ -86,7 +86,9 @@ export async function trainSteps(loop: Loop): Promise<Ending | null> {
   return null;
 }
 
-/** Hot: only deferred metrics read from the device, and nothing is logged. Returns where the step was aborted. */
+/**
+ * Hot: only deferred metrics read from the device, and nothing is logged. Returns where the step was aborted.
+ */
 function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   const { trainer, supply, pauses, deferred, pace } = loop;
   const { cursor, plan, ranks, account } = trainer;
@@ -122,13 +124,12 @@ function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   return null;
 }
 
-/** Evaluates, reports and saves after an epoch's steps, or after the last of --max-steps. */
 async function endEpoch(loop: Loop): Promise<Ending | null> {
   const { trainer, number, pace } = loop;
   const { config: { training }, cursor, plan, account } = trainer;
   await settle(loop);
   pace.pause();
-  cursor.sums = sumsOf(trainer, loop.running); // after a stop during the evaluation, resuming begins with it
+  cursor.sums = sumsOf(trainer, loop.running); // resuming after a stop in the evaluation begins with it
   const trained = wholeOf(trainer, loop.running, cursor.sums).result();
   account.lap(REST);
   const evaluation = await evaluateEpoch(trainer, number, loop.turn);

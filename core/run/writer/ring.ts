@@ -4,13 +4,13 @@ import { EVENT_FIELDS, type StepEvent } from "../events.ts";
 import type { Output } from "../output.ts";
 import type { SystemSetup } from "../system.ts";
 
-/** Kinds of records: a line of events.jsonl, a rewind, a note for outputs, and the numbers of a step. */
+/** A NOTE is for outputs, and STEP_NUMBERS are a step's event without text. */
 export const EVENT = 1, REWIND = 2, NOTE = 3, STEP_NUMBERS = 4;
-/** The rest of the memory is unused, and the next record is at its start. */
+/** The next record is at the start of the memory. */
 const SKIP = 255;
 
 export interface SharedRing {
-  /** The size in bytes is a power of two. */
+  /** The size is a power of two. */
   readonly records: SharedArrayBuffer;
   readonly words: SharedArrayBuffer;
 }
@@ -18,7 +18,7 @@ export interface SharedRing {
 /** Four MiB hold ten seconds of a step event each 0.5 ms. */
 const SIZE = 4 * 2 ** 20;
 
-// Indices of words. The first three count bytes and wakings, and may wrap around.
+// The first three words count bytes and wakings, and may wrap around.
 const HEAD = 0, TAIL = 1, BELL = 2, CLOSING = 3, LOST = 4, STEP = 5, WRITTEN = 6, WORDS = 16;
 
 export const newSharedRing = (size = SIZE): SharedRing => ({
@@ -28,19 +28,18 @@ export const newSharedRing = (size = SIZE): SharedRing => ({
 
 export interface Pusher {
   /**
-   * Returns false without room. An `urgent` record wakes the reader; others wait for its next look, and
-   * leave a quarter of the room free for urgent ones.
+   * Returns false without room. An `urgent` record wakes the reader; others wait for its next look, and leave
+   * a quarter of the room to urgent ones.
    */
   push(kind: number, text: string, urgent: boolean): boolean;
-  /** Pushes numbers, never urgent, without text and allocation. */
+  /** It is never urgent, and allocates nothing. */
   pushWords(kind: number, from: Int32Array): boolean;
-  /** Sets the newest step. */
   at(step: number): void;
-  /** Waits for at most this time until all records are written; returns whether they are. */
+  /** Waits until all records are written, and returns false after this time. */
   written(milliseconds: number): boolean;
-  /** Lets the reader end once it has read everything. */
+  /** The reader ends once it has read everything. */
   end(): void;
-  /** Records that the reader could not write. */
+  /** The reader could not write these records. */
   readonly lost: number;
 }
 
@@ -52,7 +51,7 @@ export function openPusher({ records, words: memory }: SharedRing): Pusher {
     Atomics.add(words, BELL, 1);
     Atomics.notify(words, BELL);
   };
-  /** The offset for a record of this size; -1 without room. */
+  /** -1 without room. */
   const place = (most: number, urgent: boolean) => {
     const free = size - ((head - Atomics.load(words, TAIL)) | 0) - (urgent ? 0 : size >> 2);
     const at = head & mask, toEnd = size - at;
@@ -108,14 +107,14 @@ export function openPusher({ records, words: memory }: SharedRing): Pusher {
 }
 
 export interface Puller {
-  /** Passes on all present records, in order. `bytes` are valid during the call only. */
+  /** `bytes` are valid during the call only. */
   drain(take: (kind: number, bytes: Uint8Array) => void): void;
-  /** Sleeps until something urgent comes, or for this time. */
+  /** An urgent record ends the sleep. */
   wait(milliseconds: number): void;
   /** Marks everything that was read as written. */
   wrote(): void;
   lose(records: number): void;
-  /** Whether the writer has ended and everything is read. */
+  /** True when the writer has ended and everything is read. */
   ended(): boolean;
 }
 
@@ -155,9 +154,8 @@ export function openPuller({ records, words: memory }: SharedRing): Puller {
 
 export const stepIn = ({ words }: SharedRing): number => new Int32Array(words)[STEP];
 
-// A step's event crosses as numbers: a line of JSON is made in the other thread. Measured between steps that have
-// overwritten 4 MiB of caches (32 MiB), an event costs the training thread 1.8 us (21 us) as numbers, 8.4 us (65 us) as
-// JSON that is put together by hand, and 9 us (73 us) by JSON.stringify; in a tight loop 0.5, 1.8 and 2.9 us.
+// A step's event crosses as numbers, and the other thread makes the line of JSON: after 4 MiB of caches were
+// overwritten, an event costs the training thread 1.8 us as numbers and 9 us by JSON.stringify.
 
 /** `words` are the same memory, as the ring takes it. */
 export interface StepNumbers {
@@ -167,7 +165,7 @@ export interface StepNumbers {
 
 const STEP_FIELDS = ["step", "epoch", ...Object.keys(EVENT_FIELDS.step)] as ("step" | "loss")[];
 const MISSING = -Infinity;
-/** Every step has step, epoch, loss and learning rate. */
+/** Every step has the first four fields. */
 const LEAST = 4;
 
 export function newStepNumbers(): StepNumbers {
@@ -190,19 +188,19 @@ export function takeStep({ numbers }: StepNumbers): StepEvent & { t: number } {
 
 export interface ThreadSetup {
   readonly shared: SharedRing;
-  /** The path of events.jsonl; null on ranks other than the first. */
+  /** Null on ranks other than the first. */
   readonly events: string | null;
-  /** The file for what this rank prints; null where the launcher keeps that. */
+  /** Null where the launcher keeps what this rank prints. */
   readonly log: string | null;
   /** Null where machine metrics are off. */
   readonly system: SystemSetup | null;
   readonly outputs: readonly Pick<Output, "name" | "module" | "setup" | "wants">[];
-  /** Whether the thread returns the lines that it adds. */
+  /** The thread returns the lines that it adds. */
   readonly mirror: boolean;
 }
 
 export type ThreadMessage =
   | { readonly warning: string }
-  /** A line that the thread has added to events.jsonl. */
+  /** The thread has added this line to events.jsonl. */
   | { readonly line: string }
   | { readonly ended: true };

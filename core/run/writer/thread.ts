@@ -1,5 +1,6 @@
-// The writing thread of a run (a Worker's entry, without libtorch): it writes events.jsonl, passes events to the
-// outputs, and samples the machine. A slow disk holds this thread and no step.
+// The writing thread of a run (a Worker's entry, without libtorch) writes events.jsonl, passes events to the
+// outputs, and samples the machine. A slow disk holds this thread and no step. It sleeps between two looks,
+// so it has no event loop.
 import { cleanConsole } from "../../base/terminal.ts";
 import { openEventFile, openLosses, reason, rewindFile, type RunPosition } from "../event_log.ts";
 import { decodeEvent, encodeEvent, type Event, type Note } from "../events.ts";
@@ -17,11 +18,9 @@ import {
 } from "./ring.ts";
 import type { ThreadScope } from "../../base/threads.ts";
 
-// It sleeps between two looks, so it has no event loop.
-
 declare const self: ThreadScope;
 
-cleanConsole(); // this thread has one of its own
+cleanConsole(); // each thread has its own console
 
 /** A kill may lose this much. */
 const LOOK_MS = 50;
@@ -39,14 +38,13 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
   const lines = setup.events === null ? null : openLines(setup.events, (lost) => puller.lose(lost));
   const tell = (message: string) => {
     const text = `warning: ${message}`;
-    console.error(text); // from here: the training thread may not come to it before its end
+    console.error(text); // the training thread may be too busy to print it
     for (const sink of sinks) sink.note({ kind: "console", t: Date.now() / 1000, stream: "stderr", text });
   };
   const system = setup.system && openSystem(setup.system, warn, tell);
   const decoder = new TextDecoder();
   const numbers = newStepNumbers(), stepBytes = new Uint8Array(numbers.numbers.buffer);
 
-  /** Adds events of the machine, from this rank and from others. */
   const add = ({ bytes, line, event }: SystemLine) => {
     lines?.add(bytes);
     for (const sink of sinks) sink.event(event);
@@ -87,14 +85,13 @@ self.onmessage = async ({ data: setup }: MessageEvent<ThreadSetup>) => {
 
 interface Lines {
   add(line: Uint8Array): void;
-  /** Adds a short line. */
   addText(line: string): void;
   flush(): void;
   rewind(to: RunPosition): void;
   close(): void;
 }
 
-/** Writes all lines of a look at once. */
+/** All lines of a look are one write. */
 function openLines(path: string, lose: (lines: number) => void): Lines {
   const losses = openLosses(path, warn);
   const file = openEventFile(path, (lines, cause) => {
@@ -108,7 +105,7 @@ function openLines(path: string, lose: (lines: number) => void): Lines {
     try {
       if (file.renew()) warn(`${path} was removed while the run writes it: what comes now is in a new one.`);
     } catch {
-      // Where the file can't be made again, later writes fail, which gives a warning.
+      // Later writes fail, which gives a warning.
     }
   };
   const flush = () => {
@@ -139,7 +136,6 @@ function openLines(path: string, lose: (lines: number) => void): Lines {
 
 interface GuardedSink {
   event(event: Event): void;
-  /** Takes the line of an event. */
   eventText(line: string): void;
   note(note: Note): void;
   close(): void;
@@ -169,7 +165,7 @@ function printed(path: string, warn: (message: string) => void): GuardedSink {
   return { ...guarded(path, { write() {}, note, close() {} }, warn), event() {}, eventText() {} };
 }
 
-/** A sink that fails gives warnings now and then. `what`: "the W&B run". */
+/** A sink that fails gives warnings now and then. */
 export function guarded(what: string, sink: Sink, warn: (message: string) => void): GuardedSink {
   let failures = 0;
   let code: number | undefined;

@@ -1,5 +1,5 @@
-// The event log as the training thread sees it: an event is put into shared memory in a few microseconds, and the
-// writing thread puts it on disk.
+// The event log as the training thread sees it: an event goes into shared memory in a few microseconds, and
+// the writing thread puts it on disk.
 import {
   type EventLog,
   type EventLogOptions,
@@ -27,7 +27,7 @@ import {
 export interface TrackOptions extends EventLogOptions {
   readonly system?: SystemSetup | null;
   readonly outputs?: readonly Output[];
-  /** The file for what is printed; null where the launcher keeps that. */
+  /** Null where the launcher keeps what is printed. */
   readonly log?: string | null;
   /** Called when all is written. */
   readonly closed?: () => Promise<unknown> | undefined;
@@ -46,7 +46,7 @@ const forThread = ({ name, module, setup, wants }: Output): ThreadSetup["outputs
 /** On a busy machine the thread may not run for a second. */
 const FLUSH_MS = 5_000;
 const BEHIND = "what came before is still being written";
-/** The longest wait at the end for a slow disk. */
+/** The end waits so long for a slow disk. */
 const PATIENCE_MS = 10_000;
 
 /** Throws a UserError where the log can't be opened; a later failure costs lines. */
@@ -87,7 +87,7 @@ export function openTrack(path: string, options: TrackOptions): EventLog {
       noted = false;
     },
     flush() {
-      behind = !pusher.written(behind ? 0 : FLUSH_MS); // a disk that hangs is waited for once
+      behind = !pusher.written(behind ? 0 : FLUSH_MS); // a hanging disk is waited for once
     },
     rewind({ step, epoch }) {
       push(REWIND, JSON.stringify({ step, epoch }), true);

@@ -16,9 +16,7 @@ import {
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Arena } from "./arena.ts";
 
-// Gradient norm and clipping on the arena.
-
-/** The 2-norm of the whole gradient, as a 0-dim tensor. Padding between views is zero and does not count. */
+/** Padding between views is zero and does not count. */
 export function gradientNorm(arena: Arena): Tensor {
   return scope(() => {
     if (!arena.direct) return sqrt(sum(stack(piecesOf(arena).map((piece) => dot(piece, piece)))));
@@ -27,9 +25,9 @@ export function gradientNorm(arena: Arena): Tensor {
 }
 
 /**
- * On a CPU the sum of some ten million squares in one go is wrong in the fourth digit, because 32-bit numbers are added to
- * a few sums that have grown large. In pieces of this size it is good to 3e-7, four times as large to 1e-6 only: ranks
- * that add other pieces up would differ by that. A GPU adds in blocks by itself.
+ * On a CPU one sum of ten million squares in f32 is wrong in the fourth digit. In pieces of this size it is
+ * good to 3e-7, four times as large to 1e-6 only, by which ranks with other pieces would differ. A GPU adds
+ * in blocks by itself.
  */
 const PIECE = 16_384;
 
@@ -47,7 +45,7 @@ function piecesOf(arena: Arena): readonly Tensor[] {
   return found;
 }
 
-/** Scales the gradient down to `limit` where it is longer, as torch.nn.utils.clip_grad_norm_ does, on the device. */
+/** The same as torch.nn.utils.clip_grad_norm_, without waiting for the device. */
 export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number): void {
   scope(() => {
     const { device } = norm;
@@ -58,7 +56,7 @@ export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number):
 }
 
 export function firstNonFinite(arena: Arena): string {
-  // In a direct arena the gradients are gone by now; the weights they spoilt are not.
+  // A direct arena has lost its gradients by now; the weights that they spoilt are still there.
   const i = arena.direct
     ? -1
     : arena.gradients.findIndex((g) => scope(() => allTrue(isfinite(g)).item() === 0));

@@ -24,8 +24,6 @@ import { type Account, COMMUNICATION, COMPUTE } from "../../run/account.ts";
 import { accumulate, type GradientStrategy, type MicroBatchOptions, plainGradients } from "./strategy.ts";
 import type { SyncNorms } from "./sync_norms.ts";
 
-// The gradient arena cut into pieces that are reduced each as one.
-
 /** Elements `from` to `to` - 1 of the arena; whole when backward of block `after` has returned. */
 export interface Bucket {
   readonly from: number;
@@ -34,16 +32,19 @@ export interface Bucket {
 }
 
 const MIB = 2 ** 20;
-/** Published sweeps of NCCL reach its full rate at 16 MiB and more; on CPUs small pieces hide best behind backward. */
+/**
+ * Published sweeps of NCCL reach its full rate at 16 MiB and more; on CPUs small pieces hide best behind
+ * backward.
+ */
 const OWN_CHOICE_MB = { nccl: 25, cpu: 4 };
 
-/** Elements of a bucket: as many as the settings want, or as suit the engine. */
 export const bucketElements = (megabytes: number, { backend }: Pick<Collectives, "backend">): number =>
   (megabytes || OWN_CHOICE_MB[backend === "nccl" ? "nccl" : "cpu"]) * MIB / Float32Array.BYTES_PER_ELEMENT;
 
 /**
- * From the arena's end on, since backward comes from there; each at least `least` elements, but for the last, and as
- * many as `multiple` divides, as it must `total`. In the order in which they are whole, which is the same on every rank.
+ * Backward comes from the arena's end. Each bucket but the last has at least `least` elements, and a number
+ * that `multiple` divides, as it must `total`. Their order is that in which they are whole, the same on every
+ * rank.
  */
 export function bucketsOf(
   starts: readonly number[],
@@ -61,12 +62,12 @@ export function bucketsOf(
     if (to - from < (i > 0 ? Math.max(least, 1) : 1)) continue;
     buckets.push({ from, to, after });
     to = from;
-    after = from > start ? blocks[i] : Infinity; // a few of this parameter's are left to the next one
+    after = from > start ? blocks[i] : Infinity; // the next bucket has a few of this parameter's
   }
   return buckets.sort((a, b) => b.after - a.after);
 }
 
-/** The first block that uses each parameter: backward adds to it until that one is done. */
+/** Backward adds to a parameter until the first block that uses it is done. */
 export function firstBlocks({ parameters }: Pick<Arena, "parameters">, { blocks }: Model): number[] {
   const first = new Map<unknown, number>();
   blocks.forEach(({ module }, i) => {
@@ -77,7 +78,7 @@ export function firstBlocks({ parameters }: Pick<Arena, "parameters">, { blocks 
   return parameters.map((parameter) => first.get(parameter) ?? 0);
 }
 
-// Adds up the ranks' gradients while backward is at work: a bucket is on its way as soon as it is whole.
+// A bucket is reduced as soon as it is whole, while backward is at work.
 
 /** @internal */
 export interface Reducer {
@@ -85,8 +86,8 @@ export interface Reducer {
   /** Nothing more is added to the gradients of this block, or of those behind it. */
   blockDone(block: number): void;
   /**
-   * The gradient in the arena, or the part of it that is owned here, is that of all ranks, and so is the loss that is
-   * returned: null adds nothing to it.
+   * The gradient in the arena, or the owned part of it, becomes that of all ranks, and so does the loss; null
+   * adds nothing to it.
    */
   finish(loss: Tensor | null): Tensor;
 }
@@ -128,14 +129,14 @@ export function openReducer(
       next = 0;
       if (loss === null) fill_(shared, 0);
       else scope(() => copy_(shared, reshape(loss, [1])));
-      collectives.wait(collectives.allReduce(shared, "sum", "loss")); // the last of them: all are done then
+      collectives.wait(collectives.allReduce(shared, "sum", "loss")); // all are done after the last
       owned?.settle();
       return scope(() => clone(reshape(shared, [])));
     },
   };
 }
 
-/** Ranks add up their gradients while backward is at work. `norms` is set where batch norm is over all ranks. */
+/** `norms` is set where batch norm is over all ranks. */
 export function overlappedGradients(
   options: MicroBatchOptions,
   reducer: Reducer,
@@ -156,16 +157,16 @@ export function overlappedGradients(
   };
 }
 
-// Forward and backward block by block: each block has a graph of its own, so its gradients are known to be whole as
-// soon as its backward returns, and can be reduced while the block before it is at work.
+// Each block has a graph of its own, so its gradients are whole when its backward returns, and are reduced
+// while the block before it is at work.
 
-/** A block's output, and the leaf that stands for it in the blocks behind: it gathers their gradients. */
+/** The leaf stands for the output in the blocks behind, and gathers their gradients. */
 interface Cut {
   readonly made: Tensor;
   readonly leaf: Tensor;
 }
 
-/** As `straight`, with the same bits. Made in the caller's scope. */
+/** It has the same bits as `straight`. Its tensors are in the caller's scope. */
 export function segmented(
   p: Pass,
   input: Tensor,
@@ -213,7 +214,6 @@ export function segmented(
   return top;
 }
 
-/** Tensors that are only handed on are leaves already. */
 function through(made: Activation, before: readonly Tensor[], cut: Cut[]): Activation {
   const one = (t: Tensor) => {
     if (before.includes(t) || !isFloating(t.dtype)) return t;

@@ -1,5 +1,6 @@
-// How a step comes to the gradient of its global batch: the interface, the loop over micro-batches, and the plain way
-// of one rank. Ranks: overlapped.ts and zero.ts. The same bits on any number of ranks: virtual_shards.ts.
+// The strategy by which a step gets the gradient of its global batch: the interface, the loop over
+// micro-batches, and one rank's strategy. Ranks: overlapped.ts and zero.ts. The same bits on any number of
+// ranks: virtual_shards.ts.
 import { add, scalar, zero_ } from "../../../ffi/make.ts";
 import { detach, mul } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -11,26 +12,23 @@ import { type Arena, takeGradients } from "./arena.ts";
 import { gradientNorm } from "./norm.ts";
 import type { VirtualShards } from "./virtual_shards.ts";
 
-/** Follows the micro-batches of a step. */
 export interface StepWatch {
-  /** Sees each outcome in the step's scope. */
+  /** The outcome lives in the step's scope. */
   observe(outcome: Outcome, batch: MicroBatch): void;
-  /** A step may be aborted between two micro-batches, by what is thrown there; nothing that lasts has changed then. */
+  /** `pauses` may throw between two micro-batches; nothing that lasts has changed then. */
   readonly pauses: Pick<Pauses, "next" | "rest">;
 }
 
 /** The calls come in this order in each step, and tensors are made in the step's scope. */
 export interface GradientStrategy {
-  /** All parameters and their gradients. */
   readonly arena: Arena;
-  /** The parameters that this rank updates: the arena, or its own part of it under --zero 1. */
+  /** The arena, or this rank's part of it under --zero 1. */
   readonly updated: Arena;
-  /** The virtual shards of a step, or null. */
   readonly shards: Pick<VirtualShards, "count" | "own"> | null;
   zero(): void;
   /**
-   * Adds up the gradients of this rank's micro-batches, and returns their part of the loss; null where nothing counts.
-   * `passes` is the largest number of micro-batches that a rank has in this step.
+   * Returns this rank's part of the loss; null where nothing counts. `passes` is the largest number of
+   * micro-batches of any rank in this step.
    */
   forwardBackward(
     batches: readonly MicroBatch[],
@@ -40,27 +38,25 @@ export interface GradientStrategy {
   ): Tensor | null;
   /** Makes the gradients those of all ranks, and returns the loss of the global batch. */
   reduce(loss: Tensor | null): Tensor;
-  /** Divides by the loss scale; false where a gradient is not finite on any rank. */
+  /** False where a gradient is not finite on any rank. */
   unscale(scaler: LossScaler): boolean;
-  /** The 2-norm over all parameters. */
   norm(): Tensor;
 }
 
-/** The model that micro-batches go through, and where their gradients go. */
 export interface MicroBatchOptions {
   readonly pass: Pass;
   readonly arena: Arena;
-  /** Scales the loss in f16; null in other types. */
+  /** Null in types other than f16. */
   readonly scaler: LossScaler | null;
-  /** True where blocks are computed a second time instead of being kept. */
+  /** Blocks are computed a second time instead of being kept. */
   readonly checkpointing: boolean;
 }
 
 interface Micro extends MicroBatchOptions {
   run(pass: Pass, input: Tensor, target: Tensor, weight: Weight, done: BlockDone | null): Outcome;
-  /** Is called in the last backward pass, for each block whose gradients are whole. */
+  /** Called in the last backward pass, for each block whose gradients are whole. */
   readonly done: BlockDone | null;
-  /** Takes part in a pass for which this rank has no samples; null where ranks don't meet within a pass. */
+  /** A rank takes part in a pass without samples; null where ranks don't meet within a pass. */
   readonly empty: ((done: BlockDone | null) => void) | null;
 }
 
@@ -78,7 +74,7 @@ export function accumulate(
     const counts = i < batches.length && shares[i] !== 0; // the mean over nothing is NaN
     if (!counts && m.empty === null) continue;
     const done = i === last ? m.done : null;
-    if (i === last) watch.pauses.rest(); // from here on ranks wait for each other's gradients
+    if (i === last) watch.pauses.rest(); // ranks wait for each other's gradients after this
     if (counts) {
       if (seeds) seeds.micro = i;
       const part = forwardBackward(m, batches[i], shares[i], watch, done);
@@ -89,7 +85,6 @@ export function accumulate(
   return loss;
 }
 
-/** Forward and backward of one micro-batch; returns its share of the loss. */
 function forwardBackward(
   m: Micro,
   batch: MicroBatch,
@@ -98,7 +93,7 @@ function forwardBackward(
   done: BlockDone | null,
 ): Tensor {
   return scope(() => {
-    // Not a constant: there may be as many shares as there are micro-batches.
+    // It is no constant: there may be as many shares as micro-batches.
     const number = typeof share === "number";
     const part = share === 1 ? null : number ? scalar(share, "f32", m.arena.flat.device) : share;
     const outcome = m.run(m.pass, batch.input, batch.target, weightOf(m.scaler, part), done);
@@ -108,13 +103,13 @@ function forwardBackward(
   });
 }
 
-/** Backward starts from share x loss scale; null stands for 1 and costs nothing. */
+/** Share x loss scale; null stands for 1 and costs nothing. */
 function weightOf(scaler: LossScaler | null, part: Tensor | null): Weight {
   if (scaler === null) return part;
   return part === null ? scaler.gradient : mul(scaler.gradient, part);
 }
 
-/** One rank: micro-batches are added up in the arena, or autograd's own gradients are taken where it is direct. */
+/** Micro-batches are added up in the arena, or autograd's own gradients are taken where it is direct. */
 export function plainGradients(options: MicroBatchOptions): GradientStrategy {
   const { arena, checkpointing } = options;
   const micro: Micro = { ...options, run: checkpointing ? checkpointed : straight, done: null, empty: null };

@@ -12,7 +12,7 @@ import type { BlockDone } from "../blocks.ts";
 
 /** @internal */
 export interface SyncNorms {
-  /** This rank's part in a pass for which it has no samples. */
+  /** This rank has no samples in the pass. */
   without(done: BlockDone | null): void;
 }
 

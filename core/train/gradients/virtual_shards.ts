@@ -16,27 +16,24 @@ import {
   type StepWatch,
 } from "./strategy.ts";
 
-// --deterministic=world: the global batch is cut into a fixed number of virtual shards. The gradient of each is
-// computed alone, and they are added up in one fixed tree, so the bits don't depend on how many ranks share the work.
+// The global batch is cut into a fixed number of virtual shards. Each gradient is computed alone, and they
+// are added up in one fixed tree, so the bits don't depend on the number of ranks.
 
 /**
- * The one place where ranks meet: from this rank's sums to those of all ranks, or to any nodes of the tree that cover
- * it. A rank that holds a whole node, as each does when all numbers are powers of two, has one sum to give.
+ * Ranks meet here alone: it takes this rank's sums to those of all ranks, or to any nodes of the tree that
+ * cover it. A rank that holds a whole node has one sum to give.
  */
 export type Combine = (own: readonly Sum<Tensor>[]) => readonly Sum<Tensor>[];
 
 /** @internal */
 export interface VirtualShards {
-  /** The number of shards of the global batch. */
   readonly count: number;
-  /** Those that this rank computes. */
   readonly own: Range;
   readonly combine: Combine;
   readonly arena: Arena;
-  /** The model's forward pass changes running statistics, which are averaged, and counters of batches. */
+  /** Forward changes running statistics, which are averaged, and counters of batches. */
   readonly statistics: readonly Tensor[];
   readonly counters: readonly Tensor[];
-  /** Vectors for the sums. */
   readonly buffers: Tensor[];
 }
 
@@ -47,7 +44,6 @@ export interface ShardsWanted {
   readonly combine: Combine;
 }
 
-/** A process that is alone has the sums of all shards. */
 export const alone: Combine = (own) => own;
 
 export function openVirtualShards(
@@ -67,7 +63,7 @@ export function openVirtualShards(
   };
 }
 
-/** Gradients are computed shard by shard, and ranks meet once, when each has the sums of its own. */
+/** Ranks meet once, when each has the sums of its own shards. */
 export function shardedGradients(v: VirtualShards, options: MicroBatchOptions): GradientStrategy {
   let before: State, own: readonly Sum<Tensor>[];
   return {
@@ -84,7 +80,7 @@ export function shardedGradients(v: VirtualShards, options: MicroBatchOptions): 
   };
 }
 
-/** Adds up the gradient of one shard in the arena, and returns its loss; null where nothing in it counts. */
+/** Returns the shard's loss; null where nothing in it counts. */
 export function computeShard(
   options: MicroBatchOptions,
   shard: number,
@@ -114,10 +110,7 @@ export const stateOf = (v: VirtualShards): State => ({
   counters: v.counters.map((t) => clone(t)),
 });
 
-/**
- * This rank's part: gradient, change of the statistics and loss of its shards, as far as they can be added up here. The
- * sums lie in buffers that the next step uses again.
- */
+/** The sums lie in buffers that the next step uses again. */
 export function ownSums(
   v: VirtualShards,
   before: State,
@@ -146,7 +139,7 @@ function another(v: VirtualShards): Tensor {
   return buffer;
 }
 
-/** All that a shard gives, in one vector: gradient, changes of the statistics, loss, and 1 for having had samples. */
+/** One vector: gradient, changes of the statistics, loss, and 1 for having had samples. */
 function fill(into: Tensor, v: VirtualShards, before: State, compute: () => Tensor | null): void {
   const { gradient } = v.arena, { device, numel } = gradient;
   zero_(gradient);
@@ -159,7 +152,7 @@ function fill(into: Tensor, v: VirtualShards, before: State, compute: () => Tens
   copy_(narrow(into, 0, numel, rest.numel), rest);
 }
 
-/** left += right, without memory for the sum: at the size of a model, asking for that takes far longer than adding. */
+/** At the size of a model, allocating the sum takes far longer than adding. */
 function addTo(left: Tensor, right: Tensor): void {
   const one = constant(1, "f32"), same = constant(1, "f32", left.device);
   scope(() => foreachAddcmul_([left], [right], [reshape(same, [1])], reshape(one, [1])));
@@ -168,10 +161,7 @@ function addTo(left: Tensor, right: Tensor): void {
 const sizeOf = ({ arena, statistics }: VirtualShards): number =>
   arena.gradient.numel + statistics.reduce((sum, t) => sum + t.numel, 0) + 2;
 
-/**
- * The sums of all ranks, which are used up, as one: the gradient goes to the arena, and the model's buffers move once, by
- * the mean over shards.
- */
+/** It uses up the sums. The model's buffers move once, by the mean over shards. */
 export function combineSums(v: VirtualShards, before: State, sums: readonly Sum<Tensor>[]): Tensor {
   return scope(() => {
     const known = (from: number, to: number) => sums.find((s) => s.from === from && s.to === to)?.value;
@@ -192,10 +182,10 @@ export function combineSums(v: VirtualShards, before: State, sums: readonly Sum<
   });
 }
 
-// Sums in one fixed order: a binary tree over numbered shards, whose shape depends on their number alone. Whoever
-// holds which shards, the same additions are made of the same numbers.
+// A binary tree over numbered shards, whose shape depends on their number alone: any ranks make the same
+// additions of the same numbers.
 
-/** The sum of shards `from` to `to` - 1, which is a node of the tree. */
+/** A node of the tree sums shards `from` to `to` - 1. */
 export interface Sum<T> {
   readonly from: number;
   readonly to: number;
@@ -210,7 +200,7 @@ export interface Range {
 /** The left part of a node is the largest power of two that leaves something for the right one. */
 const cutOf = (from: number, to: number): number => from + 2 ** (31 - Math.clz32(to - from - 1));
 
-/** The sum over a node; `at` gives what is known of one, or undefined where its two halves are to be added. */
+/** `at` returns undefined where the two halves of a node are to be added. */
 export function treeSum<T>(
   { from, to }: Range,
   at: (from: number, to: number) => T | undefined,
@@ -224,7 +214,7 @@ export function treeSum<T>(
   return add(left, treeSum({ from: middle, to }, at, add));
 }
 
-/** The largest nodes of the tree over `shards` that lie within a range of them: what its owner can add up alone. */
+/** The owner of a range can add up these largest nodes alone. */
 export function nodesWithin(own: Range, shards: number, node: Range = { from: 0, to: shards }): Range[] {
   if (node.from >= own.from && node.to <= own.to) return [node];
   if (node.to <= own.from || node.from >= own.to) return [];
@@ -233,7 +223,6 @@ export function nodesWithin(own: Range, shards: number, node: Range = { from: 0,
     .flatMap((half) => nodesWithin(own, shards, half));
 }
 
-/** The shards of a rank: the same number for each. */
 export function shardsOfRank(shards: number, rank: number, world: number): Range {
   if (shards % world !== 0) {
     throw new UserError(
@@ -247,8 +236,7 @@ export function shardsOfRank(shards: number, rank: number, world: number): Range
   return { from: rank * each, to: (rank + 1) * each };
 }
 
-// Where ranks meet under --deterministic=world: each gives the sums of the tree's nodes that it holds, and all add
-// them up in the tree's order.
+// Each rank gives the sums of the nodes that it holds, and all add them up in the tree's order.
 
 export function combineOver(collectives: Collectives, shards: number): Combine {
   const { world } = collectives;

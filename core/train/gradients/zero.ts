@@ -1,4 +1,5 @@
-// --zero 1: each rank updates its own part of the weights and keeps the optimizer's state of that part alone.
+// --zero 1: each rank updates its own part of the weights, and keeps the optimizer's state of that part
+// alone.
 import { uninitialised, zeros } from "../../../ffi/make.ts";
 import { copy_, mul, narrow, sqrt } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -17,11 +18,11 @@ import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 /** @internal */
 export interface Zero {
   readonly owned: Owned;
-  /** Updates what is owned, then hands the weights round. Rank 0's slots are the whole state, as `gather` left it. */
+  /**
+   * After the update, ranks exchange their weights. Rank 0's slots are the whole state, as `gather` left it.
+   */
   readonly optimizer: Optimizer;
-  /** The line about the sizes of the optimizer's state. */
   readonly note: string;
-  /** The norm of the whole gradient. */
   norm(): Tensor;
   /** True where it is true on every rank. */
   all(finite: boolean): boolean;
@@ -55,7 +56,7 @@ export function openZero({ training, distributed }: Config, arena: Arena, model:
   };
 }
 
-/** The optimizer as others see it: on rank 0 with room for the whole state, in the host's memory. */
+/** Rank 0 has room for the whole state, in the host's memory. */
 function stateOf(
   inner: Optimizer,
   arena: Arena,
@@ -107,7 +108,7 @@ function stateOf(
   };
 }
 
-/** Ranks reduce as in `overlapped`, whose sums come to the parts that each rank owns. */
+/** Each rank gets the sums of the parts that it owns. */
 export const partitionedGradients = (overlapped: GradientStrategy, zero: Zero): GradientStrategy => ({
   ...overlapped,
   updated: zero.owned.arena,
@@ -128,22 +129,20 @@ export function refuseZero({ training, distributed, output }: Config): void {
   throw new UserError("usage", `--zero 1 does not go together with ${other}: leave one of them out.`);
 }
 
-// A rank owns one n-th of each bucket, where it lies in the arena. Sums come to it and weights
-// go from it through a little memory beside the arena.
+// A rank owns one n-th of each bucket, in the arena. Sums come to it and weights leave it through a little
+// memory beside.
 
 export interface Owned {
   readonly buckets: readonly Bucket[];
-  /** Its "parameters" are the parts of the buckets: updates are element by element, whatever parameter that is of. */
+  /** Its "parameters" are parts of buckets: updates are element by element. */
   readonly arena: Arena;
-  /** Queues the sum of a bucket's gradients over ranks. Buckets come in order. */
+  /** Buckets come in order. */
   reduce(bucket: number): Ticket;
-  /** Puts the reduced gradients in their places. */
   settle(): void;
-  /** Gives every rank the weights that are owned here, and gets theirs. */
   share(): void;
 }
 
-/** Buckets that may be on their way before the first of them is waited for. */
+/** So many buckets may be under way before the first is waited for. */
 const AHEAD = 4;
 
 function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collectives): Owned {
@@ -207,7 +206,7 @@ function ownArena(
     parameters,
     gradients,
     memory: gradients,
-    flat: keep(scope(() => narrow(flat, 0, 0, total))), // what an optimizer asks of it is its length
+    flat: keep(scope(() => narrow(flat, 0, 0, total))), // an optimizer needs its length only
     starts,
     gradient,
     direct: false,

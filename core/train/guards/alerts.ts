@@ -1,30 +1,28 @@
-// The user's command for alerts: each event worth an alert goes to it as JSON on its input. It runs
-// beside training, one at a time, and is killed when it takes too long.
+// The user's command for alerts gets each event worth an alert as JSON on its input. It runs beside training,
+// one call at a time, and is killed when it takes too long.
 import type { Emitted } from "../../run/events.ts";
 
 export interface AlertOptions {
-  /** For /bin/sh. */
+  /** /bin/sh runs it. */
   readonly command: string;
   readonly run: string;
-  /** Folder of the run. */
   readonly logs: string;
   warn(message: string): void;
-  /** Longest time for one call. */
   readonly limitMs?: number;
 }
 
 export interface Alerts {
   observe(event: Emitted, t: number): void;
-  /** Resolves when all alerts have been sent, or could not be. */
+  /** Resolves when all alerts are sent or have failed. */
   close(): Promise<void>;
 }
 
 const LIMIT_MS = 30_000;
-/** Alerts that may wait; those after them are counted. */
+/** Alerts beyond these are only counted. */
 const MOST = 32;
 const STOPPED = 75;
 
-/** The name of an event's alert; null for events that need none. */
+/** Null where an event needs no alert. */
 export function alertOf(event: Emitted): string | null {
   switch (event.kind) {
     case "warning":
@@ -78,7 +76,7 @@ export function openAlerts(options: AlertOptions): Alerts {
 const finite = (_: string, value: unknown) =>
   typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
 
-/** Null when all went well, else what did not. Its output is not ours: stdout is for who reads the run's lines. */
+/** Returns the reason of a failure. The command's output is not shown, since stdout has the run's lines. */
 async function call(command: string, input: string, limitMs: number): Promise<string | null> {
   let child: Deno.ChildProcess;
   try {
@@ -87,7 +85,7 @@ async function call(command: string, input: string, limitMs: number): Promise<st
       stdin: "piped",
       stdout: "null",
       stderr: "inherit",
-      detached: true, // a group of its own, so that all it has started can be ended
+      detached: true, // its own group, so that all it has started can be ended
     }).spawn();
   } catch (error) {
     return `can't be started (${(error as Error).message})`;

@@ -4,27 +4,25 @@ import { UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
 import type { Trainer } from "../prepare.ts";
 
-// A loss jumps where it is far above the last ones.
-
 export type OnSpike = "off" | "warn" | "skip" | "rewind";
 
 export interface SpikeSettings {
   readonly on: OnSpike;
   readonly zscore: number;
   readonly window: number;
-  /** Steps left out one after the other before training gives up. */
+  /** Training gives up after so many skipped steps in a row. */
   readonly mostSkipped: number;
 }
 
-/** Losses before which nothing is called a spike. */
+/** No loss is a spike before so many. */
 const ENOUGH = 30;
-/** Where losses hardly differ, a deviation is taken to be this part of their mean at least. */
+/** The deviation is at least this part of the mean. */
 const LEAST_DEVIATION = 0.01;
-/** Times that training goes back without a save in between, before it gives up. */
+/** Training gives up after so many rewinds without a save in between. */
 const MOST_REWINDS = 5;
 
 export interface Judge {
-  /** Standard deviations above the mean of the last losses when that is too many, Infinity for no number; else null. */
+  /** Standard deviations above the mean where that is a spike, Infinity for no number; else null. */
   judge(loss: number): number | null;
 }
 
@@ -58,20 +56,19 @@ export interface Spike {
 
 export interface Guard {
   /**
-   * Reads a step's loss before its update, which waits for the device: only where steps are to be left out. Gives the
-   * sentence why this one is.
+   * Gives the reason to skip a step's update. It waits for the device, only where steps are to be skipped.
    */
   refuse(loss: Tensor, step: number): string | null;
-  /** Takes each loss, one step later, and returns a warning; `pending` is set when training is to go back. */
+  /** Takes each loss one step later; `pending` is set when training is to go back. */
   observe(step: number, loss: number): Spike | null;
-  /** True where this guard deals with a loss that is no number. */
+  /** This guard deals with a loss that is no number. */
   readonly takesNonFinite: boolean;
   pending: Spike | null;
   /** Training has gone back to a step's weights; throws when that helps no more. */
   wentBack(to: number): void;
 }
 
-/** All ranks have the same global loss, bit for bit, so each decides alone and all decide the same. */
+/** All ranks have the same global loss, bit for bit, so all decide the same. */
 export function openGuard(s: SpikeSettings): Guard {
   const { judge } = openJudge(s);
   let inARow = 0, rewinds = 0, last = -1;
@@ -113,7 +110,7 @@ export function openGuard(s: SpikeSettings): Guard {
       return Number.isInteger(Math.log10(inARow)) ? { ...spike, message: `${spike.message}.` } : null;
     },
     wentBack(to) {
-      rewinds = to > last ? 1 : rewinds + 1; // a newer checkpoint than last time: there is progress
+      rewinds = to > last ? 1 : rewinds + 1; // a newer checkpoint is progress
       last = to;
       const spike = guard.pending;
       guard.pending = null;
@@ -130,17 +127,17 @@ const gaveUp = (what: string) =>
     `${what}. Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.`,
   );
 
-// Back to the last checkpoint after a spike: its weights and optimizer's state are taken again, the batches since are
-// left out, and steps go on counting. Every rank calls it at the same step.
+// The batches since the checkpoint are skipped, and steps go on counting. Every rank rewinds at the same
+// step.
 
-/** Where a run's weights can be taken from again: gives the step they are of, or null when there is no checkpoint yet. */
+/** Returns the step of the checkpoint, or null when there is none yet. */
 export type GoBack = () => { step: number; path: string } | null;
 
 export async function rewind(trainer: Trainer): Promise<void> {
   const { guard, cursor, events, console, saver } = trainer;
   const spike = guard.pending!;
   trainer.ranks?.control.phase("starting");
-  await saver.settle().catch(() => {}); // the saver has reported a failure; older saves are there
+  await saver.settle().catch(() => {}); // the saver has reported a failure
   const back = trainer.goBack();
   if (back === null) {
     guard.pending = null;
