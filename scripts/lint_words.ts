@@ -19,6 +19,7 @@ export const CLEAN: readonly string[] = [
     "core/models/zoo",
     "core/models/exported",
   ],
+  ...["core/train", "core/run"],
   ...["core/models/model.ts", "core/models/losses.ts", "core/models/registry.ts", "core/models/cost.ts"],
   ...["core/cluster", "core/export", "core/predict", "ffi"],
   ...["core/ranks/control", "core/ranks/cpu", "core/ranks/job", "core/ranks/launch", "core/ranks/nccl"],

@@ -13,7 +13,7 @@ export const TIME_PARTS = [
   "evaluation",
   "rest",
 ] as const;
-export type TimePart = (typeof TIME_PARTS)[number];
+type TimePart = (typeof TIME_PARTS)[number];
 export const DATA = 0,
   COPY = 1,
   COMPUTE = 2,
@@ -42,7 +42,7 @@ export const TIME_PART_LABELS: Readonly<Record<TimePart, string>> = {
 };
 
 /** These waits, in seconds, lie within other parts and are subtracted from them. */
-export interface Waits {
+interface Waits {
   readonly data: () => number;
   readonly communication: () => number;
 }
@@ -160,7 +160,7 @@ const rounded = (seconds: number): number => Math.round(1e6 * seconds) / 1e6;
 /** This is often enough for readers, and free at a thousand steps a second. */
 const EVERY_S = 1;
 
-export interface TimesOptions {
+interface TimesOptions {
   readonly account: Account;
   /** Earlier attempts have done these. */
   readonly done: { readonly step: number; readonly samples: number };

@@ -25,11 +25,11 @@ export function masterLine(host: string): string {
   return `Master node: ${host}`;
 }
 
-export type Task = "classification" | "regression" | "language";
+type Task = "classification" | "regression" | "language";
 
 const SCORE: Record<Task, string> = { classification: "Acc", regression: "R2", language: "Perplexity" };
 
-export interface EpochSummary {
+interface EpochSummary {
   epoch: number;
   epochs: number;
   task: Task;
@@ -95,7 +95,7 @@ function memoryPart(s: { memoryBytes?: number }): string[] {
   return s.memoryBytes === undefined ? [] : [formatBytes(s.memoryBytes)];
 }
 
-export interface RunSummary {
+interface RunSummary {
   outcome: string;
   epochs: number;
   steps: number;

@@ -39,7 +39,7 @@ export interface EventLogOptions {
 
 const READ_BYTES = 64 * 1024;
 
-export interface Losses {
+interface Losses {
   readonly count: number;
   lose(lines: number, cause: unknown): void;
 }
@@ -128,7 +128,7 @@ export function readLastEvents(path: string): Event[] {
 const NEWLINE = 10;
 const FILE_CHUNK = 64 * 1024;
 
-export interface EventFile {
+interface EventFile {
   /** It never throws, and returns the number of lines that could not be written. */
   append(bytes: Uint8Array): number;
   /** Returns true where somebody has removed the file, which starts again. */
@@ -267,7 +267,7 @@ const LINE_END = 10;
 /** A longer line is not ours. */
 const LONGEST = 16 << 20;
 
-export interface EventFollower {
+interface EventFollower {
   poll(): boolean;
   close(): void;
 }

@@ -179,7 +179,7 @@ export interface RunEvent {
   steps_per_epoch?: number;
 }
 
-export interface ConfigEvent {
+interface ConfigEvent {
   kind: "config";
   config: unknown;
   /** Settings with their default have no origin here. */
@@ -235,7 +235,7 @@ export interface SaveEvent {
   reason: string;
 }
 
-export interface ResumeEvent {
+interface ResumeEvent {
   kind: "resume";
   step: number;
   epoch: number;
@@ -265,7 +265,7 @@ export interface TimesEvent extends Spent, TimesNumbers {
 }
 
 /** Training returned to a checkpoint's weights and skips the batches since. */
-export interface RewindEvent {
+interface RewindEvent {
   kind: "rewind";
   step: number;
   epoch: number;
@@ -328,7 +328,7 @@ export type Event = Emitted & { t: number };
 /** Outputs get notes; events.jsonl does not have them. */
 export type Note = ConsoleNote | HistogramsNote | PicturesNote;
 
-export interface ConsoleNote {
+interface ConsoleNote {
   readonly kind: "console";
   /** Unix seconds. */
   readonly t: number;

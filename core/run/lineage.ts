@@ -9,7 +9,7 @@ import type { Emitted, RunEvent } from "./events.ts";
 import { killedFor, lastShortage } from "./memory_watch.ts";
 
 /** The next attempt writes "killed" where an attempt left no end. */
-export type EndReason = "done" | "stopped" | "killed" | "error";
+type EndReason = "done" | "stopped" | "killed" | "error";
 
 /** Times are Unix seconds. */
 export interface Attempt {

@@ -4,7 +4,7 @@ import { formatBytes } from "../base/format.ts";
 import { freeOf, type Limit, tightestLimit } from "../base/memory.ts";
 import type { Event, WarningEvent } from "./events.ts";
 
-export interface MemoryWatch {
+interface MemoryWatch {
   /** Null where nothing is due. `first` marks the first warning since memory was sufficient. */
   due(step: number): { readonly event: WarningEvent; readonly first: boolean } | null;
 }

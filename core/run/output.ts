@@ -31,7 +31,7 @@ export interface EpochPosition {
 }
 
 /** Training makes these notes only for outputs. */
-export interface Wants {
+interface Wants {
   /** Steps between histograms of weights and gradients, at most; 0 for none. */
   readonly histograms: number;
   /** Validation samples; 0 for none. */

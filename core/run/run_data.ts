@@ -34,7 +34,7 @@ const WARNINGS = 50;
 /** Each rank has such curves, so they have fewer stretches. */
 const FINE = 512;
 
-export interface RanksTimes {
+interface RanksTimes {
   readonly spent: readonly Spent[];
   steps: number;
 }

@@ -41,7 +41,7 @@ export function runStatusOf(
 }
 
 /** Null for another host. */
-export function aliveHere(host: string, pid: number): boolean | null {
+function aliveHere(host: string, pid: number): boolean | null {
   if (host !== Deno.hostname() || !Number.isInteger(pid)) return null;
   try {
     Deno.statSync(`/proc/${pid}`);

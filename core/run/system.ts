@@ -8,7 +8,7 @@ import { type SharedRing, stepIn } from "./writer/ring.ts";
 import { openMemoryWatch } from "./memory_watch.ts";
 
 /** Counters, whose differences are rates, and present amounts; Linux may not show all. */
-export interface Counters {
+interface Counters {
   readonly at: number;
   readonly rss?: number;
   readonly threads?: number;
@@ -25,7 +25,7 @@ export interface Counters {
   readonly memoryTotal?: number;
 }
 
-export type Rates = Partial<Omit<SystemEvent, "kind" | "step" | "rank" | "host">>;
+type Rates = Partial<Omit<SystemEvent, "kind" | "step" | "rank" | "host">>;
 
 /** Every Linux of the last twenty years counts a process's time in hundredths of a second. */
 const TICKS_PER_S = 100;
@@ -87,7 +87,7 @@ const field = (status: string, name: string): number | undefined => {
 };
 const kib = (value: number | undefined): number | undefined => value === undefined ? undefined : value * KIB;
 
-export const ofStatus = (status: string): Pick<Counters, "rss" | "threads"> => ({
+const ofStatus = (status: string): Pick<Counters, "rss" | "threads"> => ({
   rss: kib(field(status, "VmRSS")),
   threads: field(status, "Threads"),
 });
@@ -98,7 +98,7 @@ export function cpuOf(stat: string): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
 }
 
-export const ofIo = (io: string): Pick<Counters, "diskRead" | "diskWritten"> => ({
+const ofIo = (io: string): Pick<Counters, "diskRead" | "diskWritten"> => ({
   diskRead: field(io, "read_bytes"),
   diskWritten: field(io, "write_bytes"),
 });
@@ -139,7 +139,7 @@ export interface SystemSetup {
   readonly gpu: string | null;
 }
 
-export interface Sampler {
+interface Sampler {
   sample(step: number): SystemEvent;
   close(): void;
 }
@@ -167,7 +167,7 @@ export interface SystemLine {
   readonly bytes: Uint8Array;
 }
 
-export interface SystemEvents {
+interface SystemEvents {
   due(shared: SharedRing): SystemLine[];
   close(): void;
 }
@@ -182,7 +182,7 @@ const FORWARDED_KINDS: ReadonlySet<string> = new Set(["system", "warning"]);
 
 const encoder = new TextEncoder();
 
-export const rankFile = (logs: string, rank: number): string => join(logs, `system-${rank}.jsonl`);
+const rankFile = (logs: string, rank: number): string => join(logs, `system-${rank}.jsonl`);
 
 /** `tell` prints, even where the training thread is too busy to take a message. */
 export function openSystem(

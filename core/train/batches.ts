@@ -57,10 +57,9 @@ export const isUnfinished = (
   { epoch, step }: { readonly epoch: number; readonly step: number },
 ): boolean => epoch < epochs && !(max_steps > 0 && step >= max_steps);
 
-/** A run that is shorter than the interval still logs so many steps. */
+/** A short run still logs so many steps. */
 const LEAST_LOGGED = 10;
 
-/** The last step is logged too, and a short run logs more often. */
 export function loggedSteps(
   training: { readonly epochs: number; readonly max_steps: number; readonly log_interval: number },
   plan: Pick<BatchPlan, "stepsPerEpoch">,
@@ -71,8 +70,8 @@ export function loggedSteps(
 }
 
 /**
- * Samples count, since a step may have another size than before the stop. Where no step of the new size
- * begins there, the one that holds the place does: a few samples come twice, none is left out.
+ * A step may have another size than before the stop, so samples count. The step that holds the place is taken
+ * again: a few samples come twice, none is left out.
  */
 export function placeInEpoch(
   cursor: { epoch: number; stepInEpoch: number; samples: number },

@@ -56,7 +56,7 @@ export function straight(p: Pass, input: Tensor, target: Tensor, weight: Weight)
   return { loss, output };
 }
 
-/** Is called for each block, from the last to the first, when its parameters' gradients are added up. */
+/** Called for each block, from the last to the first, when its parameters' gradients are added up. */
 export type BlockDone = (block: number) => void;
 
 /** Keeps only what passes between blocks; each block runs again, with a graph, when its backward is due. */
@@ -75,7 +75,8 @@ export function checkpointed(
       return blocks[i].forward(x);
     });
   const inputs: Activation[] = [input];
-  // The graph goes at the block's end: without one libtorch chooses other kernels, of other bits, for some.
+  // Without a graph libtorch chooses other kernels, of other bits, for some blocks; the graph goes at the
+  // block's end.
   inPass(p.model.root, "first", () => {
     for (let i = 0; i < last; i++) inputs.push(scope(() => withoutGraph(inputs[i], (x) => run(i, x))));
   });
@@ -98,7 +99,7 @@ export function checkpointed(
       backwardFrom(list(inPass(p.model.root, "second", () => run(i, x))), before);
       return list(x).map(gradient);
     });
-    // Memory peaks here. What was only handed on is this block's input too: an earlier one needs it.
+    // An earlier block needs what was only handed on.
     const handedOn = list(inputs[i]);
     for (const t of [...before, ...list(inputs[i + 1])]) if (t && !handedOn.includes(t)) t.free();
     done?.(i);
@@ -108,7 +109,7 @@ export function checkpointed(
 
 export const list = (x: Activation): readonly Tensor[] => Array.isArray(x) ? x : [x as Tensor];
 
-/** Floating tensors ask for a gradient in the second pass, token ids cannot. */
+/** Token ids cannot ask for a gradient. */
 function leaf(x: Activation): Activation {
   const one = (t: Tensor) => isFloating(t.dtype) ? boundary(t) : t;
   return Array.isArray(x) ? x.map(one) : one(x as Tensor);
@@ -125,10 +126,7 @@ function withoutGraph(x: Activation, forward: (x: Activation) => Activation): Ac
 
 const gradient = (t: Tensor): Tensor | null => isFloating(t.dtype) ? gradOf(t) : null;
 
-/**
- * sum(y * dy) has the gradient dy for each y, exactly. An output without a graph sends nothing back: nothing
- * before it learns.
- */
+/** sum(y * dy) has the gradient dy for each y, exactly. An output without a graph sends nothing back. */
 export function backwardFrom(
   outputs: readonly Tensor[],
   gradients: readonly (Tensor | null)[],
@@ -142,22 +140,19 @@ export function backwardFrom(
   backward(products.reduce((a, b) => add(a, b)), null, again);
 }
 
-// Random numbers inside the model (dropout) are a function of (seed, step, share, micro-batch, block): a
-// resumed or recomputed block draws the same ones, and no generator state is saved.
+// Dropout is a function of (seed, step, share, micro-batch, block): a resumed or recomputed block draws the
+// same numbers, and no generator state is saved.
 
 /** @internal */
 interface KeyedSeeds {
   step: number;
-  /** The number of the virtual shard under way, or of the rank where there are none. */
+  /** The number of the virtual shard, or of the rank where there are none. */
   share: number;
   micro: number;
   seed(block: number): void;
 }
 
-/**
- * Null for a model that draws nothing. `unknown`: its code may draw, so that it is seeded, which costs a
- * microsecond a block.
- */
+/** Null for a model that draws nothing. `unknown`: its code may draw; seeding costs a microsecond a block. */
 export function keyedSeeds(model: Model, seed: number, unknown = false): KeyedSeeds | null {
   const dropped = model.root.modules().some((m) => "p" in m && (m.p as number) > 0);
   if (!dropped && !model.draws && !unknown) return null;

@@ -1,4 +1,4 @@
-// Builds the model, loss and arena from settings and data, with the class names that a checkpoint knows.
+// Builds the model, loss and arena from settings and data.
 import { manualSeed } from "../../ffi/context.ts";
 import { tensor, toDevice } from "../../ffi/make.ts";
 import type { Device, Tensor } from "../../ffi/tensor.ts";
@@ -28,8 +28,7 @@ export interface Built {
 }
 
 /** Data that is not trained with. */
-export interface Look {
-  /** The model's answers, where they are known without the data. */
+interface Look {
   readonly answers?: Answers | null;
   /** True where the data may lack targets. */
   readonly untold?: boolean;
@@ -140,8 +139,8 @@ export function savedAnswers(root: Value): Answers | null {
 }
 
 /**
- * The model's number for each class of the data, -1 for one that it does not know; null where they are the
- * same. Each file numbers classes that are texts by itself.
+ * The model's number for each class of the data, -1 for an unknown one; null where they are the same. Each
+ * file numbers texts by itself.
  */
 export function relabelled(data: readonly string[], model: readonly string[]): number[] | null {
   if (data.length === 0 || model.length === 0 || data.join("\n") === model.join("\n")) return null;

@@ -1,4 +1,4 @@
-// Refuses settings that can't work or that differ from a checkpoint's, and names those without effect.
+// Refuses settings that can't work or that differ from a checkpoint's.
 import { parseDuration, UNIT_SUFFIX } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { ALL_SETTINGS, type Declared, findSetting, readSetting } from "../settings/settings.ts";
@@ -12,7 +12,7 @@ import { formatOrigin, fromData, isTyped } from "../settings/values.ts";
 import { isSimulated } from "../data/cosmology/options.ts";
 import type { Resume } from "./resume.ts";
 
-/** A run that is meant for many nodes and finds itself on fewer was started wrongly. */
+/** A run for many nodes that finds itself on fewer was started wrongly. */
 export function refuseLayout({ config, originText }: Resolved, { world, nodes, said }: RankContext): void {
   const wanted = config.distributed.nodes;
   if (wanted === 0 || wanted === nodes) return;
@@ -59,7 +59,7 @@ export function withoutEffect({ config, origin, originText }: Resolved): string[
     ...(hasTargets(config.data) ? [] : ["data.targets"]),
   ];
   const without = [...WITHOUT_EFFECT, ...ofFiles, ...ofColumns];
-  // A checkpoint, and what `config --yaml` prints, name every setting: a default there is no request.
+  // A checkpoint names every setting: a default there is no request.
   const wished = (path: string) =>
     JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)!.setting.default);
   const given = without.filter((path) => {
@@ -71,7 +71,6 @@ export function withoutEffect({ config, origin, originText }: Resolved): string[
   ];
 }
 
-/** A number without a unit may be meant in another one. */
 export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unitless">): string[] {
   return unitless.map(({ path, origin }) => {
     const units = findSetting(path)!.setting.units, value = String(readSetting(config, path));
@@ -84,10 +83,9 @@ export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unit
   });
 }
 
-// The settings of a run that goes on, beside those of its checkpoint: harmless changes get a line, others are
-// refused.
+// A run that goes on may change harmless settings, which get a line; others are refused.
 
-/** Another value makes it another training, or moves the cursor's samples. */
+/** Another value makes it another training. */
 const FIXED = [
   "data.type",
   "data.data_path",
@@ -111,16 +109,15 @@ const FIXED = [
   "training.seed",
   "training.optimizer.type",
 ];
-/** The data or the model chooses these: a difference shows when both are there. */
 const CHOSEN = /^(model\..*|data\.type|training\.loss)$/;
 const OF_THE_START = ["training.resume", "training.init_from", "training.force"];
 
-/** Another file may hold the same model: loading shows if the weights fit. */
+/** Another file may hold the same model. */
 const FREE = ["model.dropout", "model.code"];
 
 const isFixed = (path: string) => FIXED.includes(path) || (/^model\./.test(path) && !FREE.includes(path));
 
-/** A change that makes it another training is an error, unless --force is given. */
+/** --force allows another training. */
 export function changesSince({ path, saved }: Resume, { config, originText }: Resolved): string[] {
   if (!saved) return [];
   const changes = ALL_SETTINGS.filter(({ path }) =>

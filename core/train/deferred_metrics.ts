@@ -1,4 +1,4 @@
-// Reads a step's loss when the next step is queued already, for the event log and the live line.
+// Reads a step's loss when the next step is queued already.
 import { type Readback, startReadback } from "../../ffi/cuda.ts";
 import { UserError } from "../base/errors.ts";
 import { COMPUTE, DATA, sixDigits } from "../run/account.ts";
@@ -30,7 +30,7 @@ interface Waiting {
   readonly waited: number;
 }
 
-/** The live line is drawn at most this often, and its numbers are not made in between. */
+/** The live line is drawn at most this often. */
 const SHOW_MS = 100;
 const MEMORY_MS = 250, MIB = 2 ** 20;
 

@@ -31,7 +31,7 @@ export function openDevice(
   return { device, libtorch: chosen };
 }
 
-/** libtorch is loaded beside `meanwhile`, whose failure is found again where it matters. */
+/** A failure is found again where it matters. */
 export async function openDeviceBeside(config: Config, meanwhile: () => Promise<unknown>, localRank = 0) {
   beginLoading(config);
   await meanwhile().catch(() => {});
@@ -49,7 +49,7 @@ function chooseDevice(wanted: "auto" | "cpu" | "cuda", localRank: number): Devic
     );
   }
   if (count === 0) return "cpu";
-  // A launcher may show each rank its own device only, which is number 0 then.
+  // A launcher may show each rank its own device only, number 0 then.
   const index = count === 1 ? 0 : localRank;
   if (index >= count) {
     throw new UserError(
@@ -68,7 +68,7 @@ export function memoryInUse(device: Device): number {
   return Deno.memoryUsage().rss;
 }
 
-/** Never more than this process has cores. `sharing`: ranks that use the same cores. */
+/** `sharing`: ranks that use the same cores. */
 export function loaderThreads(
   { config, origin }: Pick<Resolved, "config" | "origin">,
   device: Device,

@@ -1,5 +1,4 @@
-// The state of the training loop from epoch to epoch: running metrics over ranks and shards, aborted steps,
-// and what waits for the second step.
+// The state of the training loop from epoch to epoch, and what waits for the second step.
 import { type Order, order, partsOf, partsOfShards } from "../data/order.ts";
 import type { Part } from "../data/source.ts";
 import type { TimeMark } from "../run/account.ts";
@@ -106,7 +105,7 @@ export async function abortStep(loop: Loop, { reason, begun }: StepAborted): Pro
   return await stopped(trainer, reason);
 }
 
-/** Anything saved or reported of the epoch needs the last step's loss first. */
+/** A save or report of the epoch needs the last step's loss. */
 export async function settle(loop: Loop): Promise<void> {
   loop.deferred.settle();
   if (loop.trainer.guard.pending !== null) await goBack(loop);
@@ -123,7 +122,6 @@ export async function goBack(loop: Loop): Promise<void> {
 export const emptySums = ({ data: { train }, gradients: { shards }, pass }: Trainer): RunningMetrics =>
   runningMetrics(measureOf(train, { loss: pass.loss, full: false, own: pass.metrics }), shards?.count ?? 1);
 
-/** A checkpoint has the sums of the epoch's earlier steps. */
 export function sumsSoFar(trainer: Trainer): RunningMetrics {
   const { cursor, gradients: { shards }, ranks } = trainer;
   const running = emptySums(trainer);
@@ -154,7 +152,7 @@ function ownPart(
   return sums.map((value, i) => i >= from * size && i < to * size ? value : 0);
 }
 
-/** Some preparations would delay the first step, or depend on the memory that it takes. */
+/** These would delay the first step, or depend on the memory that it takes. */
 export function beforeSecondStep({ saver, pass, ranksHere }: Trainer): () => void {
   let steps = 0;
   return () => {
@@ -164,13 +162,10 @@ export function beforeSecondStep({ saver, pass, ranksHere }: Trainer): () => voi
   };
 }
 
-/**
- * True where each rank of this machine could take as much memory again as a step has taken. Kept memory is
- * fragmented: a process was seen to grow by up to a third.
- */
+/** Kept memory is fragmented: a process was seen to grow by up to a third. */
 export const isRoomy = (taken: number, ranks: number, free = freeMemory()): boolean => ranks * taken <= free;
 
-/** NaN where the kernel does not report it, for which there is never room. */
+/** NaN where the kernel does not report it. */
 function mostMemory(): number {
   return 1024 * Number(/^VmHWM:\s*(\d+) kB$/m.exec(Deno.readTextFileSync("/proc/self/status"))?.[1]);
 }

@@ -35,9 +35,8 @@ export interface Evaluation {
 const WAIT_MS = 50;
 
 /**
- * `poll` is called between batches, as often on every rank, and while data is waited for: signals and the
- * live line work in a long evaluation. Ranks take turns at the batches, and each batch's sums are added up in
- * the batches' order, so that the result is that of one rank, to the bit.
+ * `poll` is called as often on every rank between batches, and while data is waited for. Ranks take turns at
+ * the batches, whose sums are added up in order, so that the result is that of one rank, to the bit.
  */
 export async function evaluate(
   pass: Pass,
@@ -103,12 +102,11 @@ export const lessAtOnce = (rows: number, batchSize: number): string =>
   `An evaluation's batch of ${batchSize} did not fit in memory: it goes on with ${rows} samples at a time, to the same ` +
   `figures. --set training.eval_batch_size=${rows} saves the attempt.`;
 
-/** Sources whose batches did not fit in memory, and the most samples that did. */
 const fitting = new WeakMap<Source, number>();
 
 /**
- * A batch that does not fit in memory is halved, and so are those that follow. Only sums over samples are
- * kept, so the result is the same. Returns the size that fitted.
+ * A batch that does not fit in memory is halved, and so are later ones. Sums over samples have the same
+ * result. Returns the size that fitted.
  */
 function judgeInParts(
   pass: Pass,
@@ -159,7 +157,7 @@ export async function evaluateEpoch(
     const agreed = between ? ranks.control.here() : null; // a save comes at the end in any case
     return agreed?.what === "stop" ? agreed.reason : null;
   };
-  /** All ranks stop within this evaluation, so its result is of no use. */
+  /** The result is of no use where all ranks stop within the evaluation. */
   const given = (places: number): string | null => {
     const ahead = ranks?.control.ahead();
     return ahead?.what === "stop" && ahead.places <= places ? ahead.reason : null;
@@ -176,7 +174,7 @@ export async function evaluateEpoch(
     });
     if (turn.due()) await turn.take();
     const reason = stop(between) ?? (between ? null : given(Math.ceil((of - done) / stride)));
-    // Several ranks also meet after the last batch, and the request is not repeated.
+    // Several ranks also meet after the last batch.
     if (reason !== null && (done < of || ranks)) throw new EvaluationAborted(reason);
   };
   ranks?.control.phase("evaluation");
@@ -280,7 +278,7 @@ export function judgeEpoch(
 export const earlyStop = (patience: number): string =>
   `Stopped early (no better validation loss for ${patience} epochs)`;
 
-/** Training goes on: its next steps may come to a number again. */
+/** The next steps may come to a number again. */
 export function warnNonFinite({ console, events, cursor: { step } }: Trainer, valLoss: number): void {
   if (Number.isFinite(valLoss)) return;
   const message = `The validation loss is ${valLoss} after step ${step}, which is never the best.`;
@@ -288,7 +286,7 @@ export function warnNonFinite({ console, events, cursor: { step } }: Trainer, va
   events.emit({ kind: "warning", step, message });
 }
 
-/** The weights may still be finite, but the run has come to nothing. */
+/** The run has come to nothing, although its weights may be finite. */
 export function refuseNonFinite({ valLoss, step, best }: Trainer["cursor"]): void {
   if (valLoss === null || Number.isFinite(valLoss)) return;
   const kept = best === null

@@ -1,4 +1,4 @@
-// Brings batches to the device, step by step; on a GPU the next step's rows are copied while this one computes.
+// Brings batches to the device; on a GPU the next step's rows are copied while this one computes.
 import { asStrided, contiguous, copy_, narrow, toDtype } from "../../ffi/ops.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
@@ -24,16 +24,14 @@ import type { Built } from "./build.ts";
 
 export interface Supply {
   begin(steps: () => readonly Part[] | null): void;
-  /** It waits no longer than that, and is true after the last step too. */
+  /** True after the last step too. */
   ready(milliseconds: number): boolean;
-  /** The micro-batches are in the caller's scope; null after the last step. */
+  /** The caller's scope has the micro-batches; null after the last step. */
   take(): MicroBatch[] | null;
-  /** Starts copying the next step's batches to the device, if they are here. */
   ahead(): void;
 }
 
 export interface Feed {
-  /** A source with threads must be one that the feed was opened with. */
   of(source: Source): Supply;
   /** Seconds. */
   waited(): number;
@@ -41,7 +39,7 @@ export interface Feed {
   close(): void;
 }
 
-export interface FeedOptions {
+interface FeedOptions {
   readonly device: Device;
   /** cuDNN prefers this layout of image batches. */
   readonly channelsLast: boolean;
@@ -50,7 +48,6 @@ export interface FeedOptions {
     readonly count: number;
     /** Bytes. */
     readonly prefetch: number;
-    /** `rows` is the size of the largest part, and a step has so many `parts`. */
     readonly lanes: readonly { readonly source: Source; readonly rows: number; readonly parts: number }[];
   };
 }
@@ -96,7 +93,7 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
   };
 }
 
-/** Images of one channel lie the same either way, so their strides have to show libtorch which it is. */
+/** Images of one channel lie the same either way: strides show libtorch which it is. */
 export function imagesLast(images: Tensor): Tensor {
   const last = contiguous(images, "channels_last"), [, channels, height, width] = images.shape;
   return channels === 1 ? asStrided(last, images.shape, [height * width, 1, width, 1]) : last;
@@ -146,8 +143,7 @@ function itemsIn(target: Tensor, part: Part, loss: Loss): number {
   });
 }
 
-// On a GPU the next step's rows are copied from pinned memory, on a stream of their own, while this step
-// computes.
+// The next step's rows are copied from pinned memory, on a stream of their own, while this step computes.
 
 const FIELDS = ["input", "target"] as const;
 type Place = Record<typeof FIELDS[number], Tensor>;
@@ -158,11 +154,11 @@ interface Slot {
   readonly pinned: Place[];
   readonly device: Place[];
   readonly copied: Event;
-  /** Recorded when the step that reads `device` was queued: it must be over before the next copy. */
+  /** The step that reads `device` must be over before the next copy. */
   readonly used: Event;
 }
 
-/** `pinned`: the rows come in page-locked memory, which they own until their copy is over. */
+/** `pinned`: the rows come in page-locked memory, which they own until they are copied. */
 function overlapped(
   source: Source,
   rows: Rows,
@@ -224,7 +220,7 @@ function overlapped(
       turn = 1 - turn;
       const compute = currentStream();
       waitForEvent(compute, slot.copied);
-      // The other slot's readers are all queued by now: the next copy into its buffers waits for them.
+      // The other slot's readers are all queued by now.
       recordEvent(slots[turn].used, compute);
       return parts.map((part, i) => {
         const there = {
@@ -255,18 +251,15 @@ function grow(
   there[field]?.free();
   const { dtype, shape } = host;
   if (stagedHere) pinned[field] = keep(uninitialised(shape, { dtype, pinned: true }));
-  // Memory belongs to the stream that allocated it: on the computing stream, queued kernels could still write
-  // it.
+  // On the computing stream, queued kernels could still write this memory.
   there[field] = onStream(copying, () => keep(uninitialised(shape, { dtype, device })));
 }
 
-// The reader takes parts one by one ahead of time, and training a step at a time.
-
-export interface Groups {
+interface Groups {
   begin(steps: () => readonly Part[] | null): void;
   /** True after the last step too. */
   ready(milliseconds: number): boolean;
-  /** Null after the last step; the rows are to be taken now, in order. */
+  /** Null after the last step. The rows are to be taken now, in order. */
   take(): readonly Part[] | null;
   peek(): readonly Part[] | null;
 }
@@ -316,7 +309,7 @@ function groupsOf(rows: Rows): Groups {
   };
 }
 
-/** Samples that a part's first and last may be mixed with. */
+/** A part's first and last sample may be mixed with these. */
 const MATES = 2;
 
 export function lanesOf({ data }: Built, { training }: Config, plan: BatchPlan, world: number) {

@@ -1,5 +1,4 @@
-// Chooses libtorch and begins to load it before most of this program is there: loading takes as long as the
-// rest of the start.
+// Chooses libtorch and begins to load it early: loading takes as long as the rest of the start.
 import { findLibtorch, type Libtorch, noLibtorchSentence } from "../../ffi/libraries/find.ts";
 import { loadBeside } from "../../ffi/preload.ts";
 import type { Config } from "../settings/settings.ts";
@@ -12,14 +11,14 @@ let begun: { readonly wanted: string; readonly libtorch: Libtorch; readonly load
 
 export function chooseLibtorch({ environment }: Chosen): Libtorch {
   if (begun?.wanted === environment.libtorch) return begun.libtorch;
-  // HPCTRAIN_LIBTORCH fills the setting too, and the finder reads and names it by itself.
+  // The finder reads HPCTRAIN_LIBTORCH by itself, and names it.
   const explicit = environment.libtorch === Deno.env.get("HPCTRAIN_LIBTORCH") ? "" : environment.libtorch;
   const { chosen, rejected } = findLibtorch({ explicit: explicit || undefined });
   if (!chosen) throw new UserError("environment", noLibtorchSentence(rejected));
   return chosen;
 }
 
-/** A thread of the system loads it. A failure is found again where it matters. */
+/** A failure is found again where it matters. */
 export function beginLoading(config: Chosen): void {
   if (begun) return;
   try {
@@ -30,7 +29,7 @@ export function beginLoading(config: Chosen): void {
   }
 }
 
-/** A process that ends before would take down what is being set up. */
+/** A process must not end before. */
 export async function loaded(): Promise<void> {
   await begun?.loaded;
 }

@@ -27,15 +27,12 @@ const BINS = 64;
 /** More histograms would make a note exceed a mebibyte. */
 const MOST = 200;
 
-export interface Histogram {
+interface Histogram {
   readonly values: readonly number[];
   readonly bins: readonly number[];
 }
 
-/**
- * It takes each step's whole gradients before clipping, and notes histograms of them and of the weights every
- * `every` steps.
- */
+/** Called with each step's whole gradients before clipping. */
 export function openHistograms(
   every: number,
   note: (note: HistogramsNote) => void,
@@ -87,9 +84,7 @@ const SIDE = 192;
 const APART_MS = 60_000;
 const CAPTION = 4; // numbers of a target
 
-/**
- * Null where samples are no pictures. It is called after an evaluation, with the weights that were judged.
- */
+/** Null where samples are no pictures. Called after an evaluation, with its weights. */
 export function openPictures(
   source: Source | null,
   most: number,
@@ -112,7 +107,6 @@ export function openPictures(
 
 const isPicture = (shape: readonly number[]): boolean => shape.length === 3 && shape[1] > 3 && shape[2] > 3;
 
-/** True for a target that is a map, or has a class for each pixel. */
 const isMap = (shape: readonly number[]): boolean => isPicture(shape.length === 2 ? [1, ...shape] : shape);
 
 function shown(pass: Pass, source: Source, count: number): PicturesNote["pictures"] {
@@ -141,7 +135,6 @@ function shown(pass: Pass, source: Source, count: number): PicturesNote["picture
   });
 }
 
-/** The samples before normalisation, if these have the same shape. */
 const asHeld = (raw: Tensor, finished: Tensor): Tensor =>
   raw.shape.join() === finished.shape.join() ? raw : finished;
 
@@ -169,7 +162,6 @@ function split(t: Tensor, count: number): Sample[] {
   return Array.from({ length: count }, (_, i) => ({ values: all.subarray(i * each, (i + 1) * each), shape }));
 }
 
-/** Each pixel of a segmentation has its best class. */
 function asMap({ values, shape }: Sample, segments: boolean): Sample {
   if (shape.length === 2) return { values, shape: [1, ...shape] };
   const [classes, height, width] = shape;
@@ -184,8 +176,7 @@ function asMap({ values, shape }: Sample, segments: boolean): Sample {
 }
 
 /**
- * Bytes have their own colours or greys. Three channels of other numbers are colours on one scale for all
- * samples, so that none is brighter than it is. Anything else is a map.
+ * Three channels of numbers are colours on one scale for all samples, so that none is brighter than it is.
  */
 function lookOf(dtype: DType, samples: readonly Sample[]): (sample: Sample) => Picture {
   const [channels] = samples[0].shape, bytes = dtype === "u8" && channels === 1;
@@ -199,7 +190,6 @@ function lookOf(dtype: DType, samples: readonly Sample[]): (sample: Sample) => P
   };
 }
 
-/** Floats hold images from 0 to 1 or to 255; other numbers have the range of the data. */
 function coloursOf(samples: readonly Sample[]): ValueRange {
   const ranges = samples.map(({ values }) => rangeOf(values));
   const least = Math.min(...ranges.map(([least]) => least)),

@@ -8,11 +8,11 @@ import { type Built, needsWholeGradient } from "./build.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import type { Trainer } from "./prepare.ts";
 
-// A CPU's memory is not refused: its processes are killed without a word. So it is estimated before the first
-// step, by what a forward pass keeps; training takes rather more.
+// A CPU's memory is not refused: its processes are killed without a word. The estimate is of a forward pass;
+// training takes rather more.
 
-/** Bytes of one rank, beside what it has when its weights are there. */
-export interface Need {
+/** Bytes of one rank, beside its weights. */
+interface Need {
   /** Gradients, the optimizer's state, averages. */
   readonly state: number;
   /** Saves beside training take it, where there is room. */
@@ -21,7 +21,7 @@ export interface Need {
   readonly batch: number;
 }
 
-export interface Room {
+interface Room {
   readonly free: number;
   readonly swap: number;
   readonly ranks: number;
@@ -29,10 +29,10 @@ export interface Room {
 
 /** Memory is tight beyond this share of what is free. */
 const SHARE = 0.9;
-/** Backward frees memory, but a batch never takes less than this share of its estimate. */
+/** Backward frees memory, but never more than this leaves of the estimate. */
 const LEAST = 0.5;
 
-/** Warns where it may not fit, and throws where it can't. Null without an estimate. */
+/** Null without an estimate. */
 export function checkMemory(
   config: Config,
   built: Built,
@@ -76,7 +76,6 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
   const copy = (1 + slots + averages) * weights;
   const { facts } = data.train;
   const outline = facts.input.shape.reduce((product, size) => product * size, 4);
-  // A model so small beside the free memory needs no estimate.
   if (facts.input.dtype !== "i64" && ranks * (10 * weights + UNLIKELY * outline * batch) < free) return null;
   let perSample: number;
   try {
@@ -87,14 +86,13 @@ function needOf(config: Config, built: Built, world: number, { free, ranks }: Ro
       ? each.bf16
       : each.plain;
   } catch {
-    return null; // a model may take no zeros, or not two of them: its first step shows it
+    return null; // the model may not take zeros
   } finally {
     model.root.train(true);
   }
   return { state: made * weights, copy: copy <= free / 2 ? copy : 0, perSample, batch };
 }
 
-/** A sample's activations take less than so many times its bytes. */
 const UNLIKELY = 20_000;
 
 const slotsOf = ({ type, momentum }: Config["training"]["optimizer"]): number =>

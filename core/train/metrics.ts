@@ -1,6 +1,5 @@
-// The measures of a task beside its loss. For each batch a measure keeps sums that can be added up in any
-// way: over batches, ranks and attempts of a run. The target decides which: numbers, of which a sample has
-// one, several with names, or a map of each; classes, one a sample or one a pixel; or tokens.
+// The measures of a task beside its loss. A measure keeps sums that can be added up over batches, ranks and
+// attempts of a run.
 import { constant, sub, tensor, toDevice } from "../../ffi/make.ts";
 import {
   abs,
@@ -29,7 +28,7 @@ import { UserError } from "../base/errors.ts";
 import { classesSecond, isSoft, type Loss, toLabels } from "../models/losses.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 
-/** By their names in events: r2, mae, accuracy, ...; of one target or class "r2/NAME". */
+/** Names are those of events: r2, mae, ...; "r2/NAME" for one target or class. */
 export type Metrics = Record<string, number>;
 
 export interface Measured {
@@ -45,21 +44,19 @@ export interface Measure {
   /** Several batches of one size are taken at once. */
   readonly many: boolean;
   /**
-   * The batches lie one after the other in the first dimension, and their sums are [batches, size] in f64. A
-   * row depends on its own batch alone, to the bit. Where `mask` is 0 nothing counts: it is the targets'
-   * size, or one a sample.
+   * `batches` lie one after the other in the first dimension; the sums are [batches, size] in f64. A row
+   * depends on its own batch alone, to the bit. `mask` is 0 where nothing counts.
    */
   rows(output: Tensor, target: Tensor, batches: number, mask?: Tensor | null): Tensor;
   finish(sums: Float64Array, loss: number): Measured;
 }
 
-/** With more targets or classes only the mean and the worst are reported. */
 const MOST_NAMED = 32;
 
 type Judged = Pick<Loss, "name" | "like" | "ignored">;
 
-/** `full` adds what costs too much in every training step; `own` are the user's. */
-export interface Judging {
+/** `full` adds what costs too much in a training step. */
+interface Judging {
   readonly loss: Judged;
   readonly full: boolean;
   readonly own?: UserMetrics | null;
@@ -67,7 +64,6 @@ export interface Judging {
 
 const made = new WeakMap<Source, (Judging & { readonly measure: Measure })[]>();
 
-/** A measure has constants on the device, so it is made once. */
 export function measureOf(source: Source, { loss, full, own = null }: Judging): Measure {
   const all = made.get(source) ?? [];
   const known = all.find((one) => one.loss === loss && one.full === full && one.own === own);
@@ -113,7 +109,7 @@ const tokens: Measure = {
 interface Classes {
   readonly count: number;
   readonly names?: readonly string[];
-  /** The model gives one number an item, and a positive one means class 1. */
+  /** A positive number means class 1. */
   readonly oneLogit: boolean;
   readonly ignored: number;
   readonly top5: boolean;
@@ -122,8 +118,8 @@ interface Classes {
 }
 
 /**
- * Classes stand in dimension 1 of the scores, of maps too. An item counts unless its label is ignored or no
- * class of the model. The largest of soft labels is the label.
+ * Classes stand in dimension 1. An item counts unless its label is ignored or unknown. The largest of soft
+ * labels is the label.
  */
 function classes({ count, names = [], oneLogit, ignored, top5, overlap }: Classes): Measure {
   const named = (i: number) => names[i] ?? String(i);
@@ -188,14 +184,12 @@ function classes({ count, names = [], oneLogit, ignored, top5, overlap }: Classe
   };
 }
 
-/**
- * For each target: count, d and d^2, e, |e| and e^2, where d = target - reference and e = output - target.
- */
+/** Count, d and d^2, e, |e| and e^2, where d = target - reference and e = output - target. */
 const SUMS = 6;
 
 /**
- * The target's own axis is dimension 1; samples and pixels are its items. Without the reference, a number
- * near the mean, sums of squares would lose the spread of targets that are far from zero.
+ * The target's own axis is dimension 1. Without the reference, a number near the mean, squares would lose the
+ * spread of targets far from zero.
  */
 function numbers(source: Source, full: boolean): Measure {
   const { target: { shape }, names = [], units } = source;
@@ -211,7 +205,7 @@ function numbers(source: Source, full: boolean): Measure {
       const items = target.shape[0] / batches;
       const part = [batches, items, count, -1];
       const at = reference(output.device, [1, 1, count, 1]);
-      // Masked items become 0, since they may be no number at all; f64 matches the reference.
+      // Masked items may be no number at all.
       const counted = mask && reshape(spread(mask, target), part);
       const zero = constant(0, "f64", output.device);
       const from = (t: Tensor) => {
@@ -261,19 +255,19 @@ function inUnits(
   }
 }
 
-/** A smaller part of the squares is rounding: the target never varies. */
+/** A smaller part of the squares is rounding. */
 const ROUNDING = 1e-12;
 
 function ofTarget(sums: Float64Array, k: number, count: number) {
   const [n, d, dd, e, absolute, ee] = Array.from({ length: SUMS }, (_, part) => sums[part * count + k]);
   const apart = dd - d * d / n;
   const varies = apart > ROUNDING * dd;
-  // A target that never varies can only be met or missed; one item has no spread to compare with.
+  // A target that never varies can only be met or missed.
   const r2 = n < 2 ? NaN : varies ? 1 - ee / apart : ee === 0 ? 1 : Number.isNaN(ee) ? NaN : 0;
   return { n, r2, mae: absolute / n, rmse: Math.sqrt(ee / n), bias: e / n };
 }
 
-/** A loss such as Gaussian NLL predicts more than the mean: the means come first. */
+/** Gaussian NLL predicts more than the mean: the means come first. */
 function meansIn(output: Tensor, target: Tensor, count: number): Tensor {
   if (output.numel === target.numel) return output;
   const rest = (t: Tensor) => t.shape.slice(2).join();
@@ -289,7 +283,6 @@ function meansIn(output: Tensor, target: Tensor, count: number): Tensor {
   );
 }
 
-/** The mask has one number a sample, or the items' own size. */
 function spread(mask: Tensor, items: Tensor): Tensor {
   const { shape } = items;
   const wide = mask.numel === items.numel
@@ -308,7 +301,7 @@ function onDevice(make: () => Float64Array): (device: Device, shape: readonly nu
   };
 }
 
-/** The user's sums over samples, and the number of samples, follow the task's. */
+/** The user's sums, and the number of samples, follow the task's. */
 function withOwn(of: Measure, own: UserMetrics): Measure {
   const { names } = own;
   return {

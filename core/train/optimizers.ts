@@ -50,15 +50,14 @@ export function createOptimizer(settings: OptimizerSettings, arena: Arena): Opti
   }
 }
 
-// One call over per-parameter views, not over the flat arena: the CPU kernel has a vector body and a scalar
-// tail, so only views of PyTorch's own lengths give PyTorch's own bits (torch.optim.AdamW(fused=True)).
+// One call over per-parameter views: the CPU kernel has a vector body and a scalar tail, so only views of
+// PyTorch's own lengths give the bits of torch.optim.AdamW(fused=True).
 
 function adam(s: OptimizerSettings, arena: Arena): Optimizer {
   const { parameters, gradients } = arena;
   const device = arena.flat.device;
   const first = arena.viewsOf(keep(longLivedZeros(arena.flat.shape, { device })));
   const second = arena.viewsOf(keep(longLivedZeros(arena.flat.shape, { device })));
-  // Every parameter has taken the same number of steps, so all share one counter.
   const count = keep(zeros([], { device }));
   const counts = parameters.map(() => count);
   const update = s.type === "adamw" ? fusedAdamW_ : fusedAdam_;
@@ -107,8 +106,7 @@ function sgd(s: OptimizerSettings, arena: Arena): Optimizer {
   };
 }
 
-// LAMB (You et al. 2020): Adam's direction, scaled per parameter by |weight| / |direction|. libtorch has no
-// fused kernel for it.
+// LAMB (You et al. 2020): Adam's direction, scaled per parameter by |weight| / |direction|.
 
 function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
   const { flat, gradient } = arena;
@@ -116,7 +114,7 @@ function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
   const first = keep(longLivedZeros(flat.shape, { device }));
   const second = keep(longLivedZeros(flat.shape, { device }));
   const direction = keep(longLivedZeros(flat.shape, { device }));
-  // Views without a graph: the parameters themselves may not be changed while gradients are recorded.
+  // Views without a graph: the parameters themselves may not be changed now.
   const weights = arena.viewsOf(flat), directions = arena.viewsOf(direction);
   const c = (value: number) => constant(value, "f32", device);
   const { beta1, beta2, weight_decay, eps } = s;
@@ -142,7 +140,7 @@ function lamb(s: OptimizerSettings, arena: Arena): Optimizer {
     },
   };
 
-  /** The ratio is 1 where either is zero: a parameter that is all zeros must be able to leave zero. */
+  /** A parameter that is all zeros must be able to leave zero. */
   function trustRatio(p: Tensor, u: Tensor): Tensor {
     const weight = norm(p), step = norm(u);
     return where(logicalAnd(gt(weight, c(0)), gt(step, c(0))), div(weight, step), c(1));

@@ -10,9 +10,8 @@ import { isByHand } from "./stop.ts";
 import { REST, SAVE } from "../run/account.ts";
 import { parseDuration } from "../settings/setting.ts";
 
-// A request to stop is looked for after each micro-batch but the last. A step is abandoned there, and the run
-// that goes on begins it anew. Every rank has the same number of such places, all before the ranks' gradients
-// meet.
+// A request to stop is looked for after each micro-batch but the last. The run that goes on begins the
+// abandoned step anew. Every rank has the same number of places, all before gradients meet.
 
 export class StepAborted {
   /** `begun`: micro-batches of it were done. */
@@ -28,9 +27,9 @@ export interface Pauses {
   rest(): void;
   /** Puts the model's running statistics back to where the step began. */
   undo(): void;
-  /** True where all ranks abort the next step, which then needs no data. */
+  /** True where all ranks abort the next step. */
   endsHere(): boolean;
-  /** The save was requested at one of these places, and is made after the step. */
+  /** The save is made after the step. */
   takeSave(): string | null;
 }
 
@@ -102,12 +101,12 @@ function openUndo(buffers: readonly Tensor[]): { note(): void; undo(): void } {
   };
 }
 
-/** Work for a GPU is only queued: without a wait, a whole step would be queued before the first place. */
+/** Work for a GPU is only queued: a whole step would be queued before the first place. */
 function openPace(): { wait(): void } {
   const done = newEvent();
   return {
     wait() {
-      synchroniseEvent(done); // the last micro-batch keeps the device busy meanwhile
+      synchroniseEvent(done); // the micro-batch before this one: this one keeps the device busy
       recordEvent(done, currentStream());
     },
   };
@@ -119,7 +118,7 @@ export interface BoundaryRequests {
   readonly save: string | null;
 }
 
-/** `here`: a step or an epoch is done; else data is waited for. All ranks get the same at the same step. */
+/** `here`: a step or an epoch is done; else data is waited for. All ranks get the same. */
 export function openBoundaryRequests(trainer: Trainer, pauses: Pauses): (here: boolean) => BoundaryRequests {
   const { config: { training }, cursor, plan, requests, ranks } = trainer;
   const saveDue = every(training.save_interval, plan.stepsPerEpoch);
@@ -150,7 +149,6 @@ export async function stopped(trainer: Trainer, reason: string): Promise<Ending>
   return stoppedFor(reason);
 }
 
-/** The last save of this run has all of it. */
 export const stoppedFor = (reason: string): Ending => ({
   outcome: `Stopped on request (${reason})`,
   stopped: true,
@@ -159,10 +157,7 @@ export const stoppedFor = (reason: string): Ending => ({
 
 export const ended = (outcome: string): Ending => ({ outcome, stopped: false, byHand: false });
 
-/**
- * Called after each step; true when the interval has passed since. An interval that is empty or zero never
- * does.
- */
+/** An interval that is empty or zero never passes. */
 export function every(text: string, stepsPerEpoch: number): (step: number) => boolean {
   const { count, unit } = parseDuration(text)!; // the settings checked it
   if (count === 0) return () => false;
@@ -181,7 +176,7 @@ export function every(text: string, stepsPerEpoch: number): (step: number) => bo
 /** The clock differs from rank to rank. */
 const isTimed = (text: string): boolean => parseDuration(text)!.unit === "seconds";
 
-// The event loop runs now and then, so that signals and timers are seen although training never waits.
+// The event loop sees signals and timers, although training never waits.
 
 /** A Ctrl-C goes unnoticed for at most so long. */
 const EVERY_MS = 50;

@@ -84,7 +84,7 @@ export interface Trainer extends Built, StepParts {
   readonly events: EventLog;
   readonly lineage: LineageWriter;
   readonly outputs: readonly Output[];
-  /** Called after an evaluation; null where no output wants pictures. */
+  /** Null where no output wants pictures. */
   readonly pictures: ((pass: Pass, step: number) => void) | null;
   readonly account: Account;
   readonly times: Times;
@@ -104,7 +104,7 @@ export interface Ending {
   readonly outcome: string;
   /** A request stopped the run, and it can go on. */
   readonly stopped: boolean;
-  /** A person stopped the run: a job script does not put the job back into its queue then. */
+  /** A job script does not put the job back into its queue then. */
   readonly byHand: boolean;
 }
 
@@ -148,7 +148,6 @@ export function prepare(launch: Launch): Trainer {
     ...(launch.originText ? [rateLine(training, plan.global, launch.originText)] : []),
   ];
 
-  /** Rank 0 reads the checkpoint and sends the state to the others. */
   const startAt = (resume: Resume | null, notes: string[]) => {
     const beginning = { parts, plan, samples: data.train.length, resetEma: ema?.reset };
     const cursor = first ? startFrom({ config, resume }, beginning, notes) : freshCursor();
@@ -178,7 +177,7 @@ export function prepare(launch: Launch): Trainer {
   });
   const gradients = gradientsOf(launch, built, scaler, zero, account);
 
-  // All refusals of settings come before: from here on the run has a name and files.
+  // All refusals of settings come before: from here on the run has files.
   const claimed = first ? claim(launch) : null;
   const paths = team?.gather(claimed, "the run's folders")[0] ?? claimed!;
   const idle = !isUnfinished(training, cursor); // starting a finished run again is no attempt at it
@@ -201,7 +200,7 @@ export function prepare(launch: Launch): Trainer {
     ...{ launch, config, paths, plan, schedule, optimizer, scaler, ema, gradients, cursor, feed, notes },
     ...{ account, flops, times, guard, ranksHere },
     clipNorm: training.clip_norm,
-    // A rank that updates a part of the weights has only a part of the gradients.
+    // A rank that updates a part of the weights has no whole gradients.
     inspect: (step, own) => histograms?.(step, arena, zero ? [] : own),
     pictures: openPictures(data.val, wants.pictures, events.note),
     profile: profileOf(launch, account, paths, console),
@@ -268,7 +267,7 @@ function knownPeak(tf32: boolean, device: Device, amp: Amp): number {
   return peakOf(cudaName(Number(device.slice("cuda:".length))), kind) ?? 0;
 }
 
-/** A failure gives a new run's name back. */
+/** The new run's name is free after a failure. */
 function orAbandon<T>({ resume, again, team }: Launch, paths: RunPaths, open: () => T): T {
   try {
     return open();
@@ -289,7 +288,7 @@ function profileOf(
   return openProfile({ steps, account, team, flight: team?.flight ?? null, logs, line, warn });
 }
 
-/** Only the first rank sees and removes the files STOP and SAVE. */
+/** Only the first rank sees the files STOP and SAVE. */
 const requestsOf = (
   folder: string | null,
   console: Console,

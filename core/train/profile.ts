@@ -1,5 +1,5 @@
-// The training profile (--profile-training): each rank records some steps in the run's folder, and rank 0
-// joins them into one trace for Perfetto on one clock and a table of the slowest ops.
+// --profile-training: each rank records some steps, and rank 0 joins them into one trace on one clock and a
+// table of the slowest ops.
 import { join } from "../../deps/path.ts";
 import { clockOffsets, type Team } from "../ranks/team.ts";
 import { type FlightRecorder, lastRecorded, progress } from "../ranks/flight_recorder.ts";
@@ -7,7 +7,7 @@ import { type Account, TIME_PARTS } from "../run/account.ts";
 import { timeOps } from "../../ffi/profile.ts";
 import { formatPlural } from "../base/format.ts";
 
-export interface ProfileOptions {
+interface ProfileOptions {
   /** The first and last step of this process, from 1. */
   readonly steps: readonly [number, number];
   readonly account: Account;
@@ -19,7 +19,7 @@ export interface ProfileOptions {
 }
 
 export interface Profile {
-  /** `step` counts the whole run, at the beginning of a lap. True when `finish` is due. */
+  /** `step` counts the whole run. True when `finish` is due. */
   at(step: number): boolean;
   /** Every rank calls it, after the same step. */
   finish(): Promise<void>;
@@ -121,7 +121,6 @@ async function write(o: ProfileOptions, spans: Spans, collectives: readonly Coll
   o.line(`Trace: ${path} (open it at https://ui.perfetto.dev, or in chrome://tracing)`);
 }
 
-/** Returns the reason of a failure. */
 function attempt(act: () => void): string | null {
   try {
     act();
@@ -154,7 +153,6 @@ interface Recorder {
   end(): Spans;
 }
 
-/** A step of a large model has some thousands of ops. */
 const MOST = 200_000;
 
 function startRecorder(account: Account, most = MOST): Recorder {
@@ -182,7 +180,7 @@ function startRecorder(account: Account, most = MOST): Recorder {
 }
 
 /** https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: times in microseconds. */
-export type TraceEvent =
+type TraceEvent =
   | { ph: "M"; name: "process_name" | "thread_name"; pid: number; tid: number; args: { name: string } }
   | {
     ph: "M";
@@ -212,12 +210,12 @@ interface CollectiveSpan {
   readonly ended: number;
 }
 
-export interface RankSpans {
+interface RankSpans {
   readonly rank: number;
   readonly host: string;
   readonly spans: Spans;
   readonly collectives: readonly CollectiveSpan[];
-  /** Turns `performance.now` into milliseconds since the trace's zero, on rank 0's clock. */
+  /** Turns `performance.now` into milliseconds since the trace's zero. */
   readonly shift: number;
   /** The same for the collectives' clock. */
   readonly collectiveShift: number;
@@ -247,7 +245,7 @@ export function traceOf(
   const each = (list: readonly number[], cat: "step" | "part" | "op", name: (number: number) => string) => {
     for (let i = 0; i < list.length; i += 3) {
       const ts = micro(list[i + 1] + shift);
-      // The end is rounded, not the length, so that what ends together does so here too.
+      // The end is rounded, so that what ends together does so here too.
       const dur = Math.max(0, Math.round(10 * (micro(list[i + 2] + shift) - ts)) / 10);
       events.push({ ph: "X", name: name(list[i]), cat, pid, tid: STEPS, ts, dur });
     }
@@ -276,7 +274,7 @@ export function traceOf(
   return events;
 }
 
-export interface OpTime {
+interface OpTime {
   readonly name: string;
   readonly calls: number;
   readonly milliseconds: number;
@@ -292,7 +290,7 @@ export function opTimes({ names, ops }: Spans): OpTime[] {
   return found.filter(({ calls }) => calls > 0).sort((a, b) => b.milliseconds - a.milliseconds);
 }
 
-/** "backward 1.0 x 12.34 ms 61.2%": calls and time a step, and the part of the steps' time. */
+/** "backward 1.0 x 12.34 ms 61.2%". */
 export function opTable(spans: Spans, most = Infinity): string[] {
   const { steps, dropped } = spans;
   const count = steps.length / 3;

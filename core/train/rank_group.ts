@@ -28,7 +28,7 @@ export interface RankGroup {
   readonly team: Team;
   readonly control: Control;
   readonly shares: Shares;
-  /** `due`: a save is due by the clock. It may be called at any time. */
+  /** `due`: a save is due by the clock. */
   wish(requests: Requests, due: boolean): void;
   /** Called after each step; reports the ranks' times now and then. */
   stepped(trainer: Trainer): void;
@@ -65,7 +65,7 @@ export function openRankGroup(
   };
 }
 
-/** Each micro-batch's share of the items of all ranks; in the caller's scope. */
+/** The caller's scope has the shares. */
 type Shares = (batches: readonly MicroBatch[], loss: Loss) => readonly Share[];
 
 function openShares({ collectives }: Team, device: Device): Shares {
@@ -78,7 +78,7 @@ function openShares({ collectives }: Team, device: Device): Shares {
       const [all] = toNumbers(total);
       return items.map((count) => count / all);
     }
-    // The host does not read it: the step would wait for the device.
+    // Reading it on the host would wait for the device.
     const all = reshape(total, []);
     return items.map((count) =>
       count === 0 ? 0 : scope(() => toDtype(div(scalar(count, "f64", device), all), "f32"))
@@ -88,7 +88,7 @@ function openShares({ collectives }: Team, device: Device): Shares {
 
 /** Steps between two reports of times. */
 const EVERY = 100;
-/** In the first steps a layer of zeros may hold the gradient back. */
+/** A layer of zeros may hold the gradient back in the first steps. */
 const SETTLED = 10;
 const NAMED = 5;
 
@@ -165,7 +165,7 @@ export function startAsFirst(
   return first!.cursor;
 }
 
-/** A collective that changed a bit would make ranks train different models, without a word. */
+/** Without this a changed bit would make ranks train different models. */
 function refuseDifference(team: Team, arena: Arena): void {
   const sums = team.gather(digest(readBytes(arena.flat)), "checksum of the weights");
   const other = sums.findIndex((sum) => sum !== sums[0]);
@@ -196,7 +196,7 @@ export const noSaver = (gather?: () => void): Saver => ({
   close: () => Promise.resolve(),
 });
 
-/** Each rank would start a thread on every core. 1 where a launcher has bound each to its own. */
+/** 1 where a launcher has bound each rank to its own cores. */
 export function ranksSharingCores(team: Team): number {
   const all = team.gather(`${Deno.hostname()} ${allowedCores()}`, "cores");
   return all.filter((where) => where === all[team.rank]).length;

@@ -16,7 +16,7 @@ import { parameterCount } from "../models/model.ts";
 import { placeInEpoch } from "./batches.ts";
 import type { Launch, Trainer } from "./prepare.ts";
 
-export interface Record {
+interface Record {
   readonly console: Console;
   readonly lineage: LineageWriter;
   readonly events: EventLog;

@@ -1,5 +1,4 @@
-// Finds out whether the scheduler has started this job again, and which run it was training: that run is
-// resumed, whatever the command says.
+// Finds out whether the scheduler has started this job again, and which run it was training.
 import { join } from "../../deps/path.ts";
 import type { Config } from "../settings/settings.ts";
 import { readLineage } from "../run/lineage.ts";
@@ -18,7 +17,7 @@ export interface Requeued {
   readonly restarts: number;
 }
 
-/** SLURM counts in the environment, and leaves the first run without a number; PBS has to be queried. */
+/** SLURM does not number the first run; PBS has to be queried. */
 export async function requeuedIn(env: SchedulerEnv, ask = askProgram): Promise<Requeued | null> {
   const job = jobIn(env);
   if (job === null) return null;
@@ -28,7 +27,7 @@ export async function requeuedIn(env: SchedulerEnv, ask = askProgram): Promise<R
   return restarts > 0 ? { job, restarts } : null;
 }
 
-/** The newest run of this name, or of a name made from it ("r", "r-2"), that this job has trained. */
+/** The newest run of this name ("r", "r-2") that this job has trained. */
 export function runOfJob(config: Config, preset: string | null, { id }: SchedulerJob): string | null {
   const logs = join(config.output.save_dir, "logs");
   const runs = foldersIn(logs).filter((run) => isCalled(config, preset, run)).flatMap((run) => {
@@ -38,7 +37,6 @@ export function runOfJob(config: Config, preset: string | null, { id }: Schedule
   return runs.toSorted((a, b) => b.seen - a.seen)[0]?.run ?? null;
 }
 
-/** The run's own start reports a lineage that can't be read. */
 function attemptsOf(logs: string) {
   try {
     return readLineage(logs)?.attempts ?? [];
@@ -47,10 +45,7 @@ function attemptsOf(logs: string) {
   }
 }
 
-/**
- * A job script puts a run that has stopped back into the queue, unless this file shows that a person stopped
- * it.
- */
+/** A job script requeues a run unless this file shows that a person stopped it. */
 export function notifyScript(env: SchedulerEnv, outcome: string): void {
   const path = env.HPCTRAIN_ENDED;
   if (!path) return;

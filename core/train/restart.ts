@@ -1,5 +1,5 @@
-// Chooses the run that a start continues: one with a checkpoint, one that was never saved, or a new one. A
-// job that the scheduler starts again continues its own run. Also watches the time that the job has.
+// Chooses the run that a start continues: one with a checkpoint, one that was never saved, or a new one. Also
+// watches the time of the job.
 import { join } from "../../deps/path.ts";
 import { type Requeued, runOfJob } from "./requeue.ts";
 import type { Resolved } from "../settings/resolve.ts";
@@ -14,7 +14,7 @@ import type { Trainer } from "./prepare.ts";
 
 export interface ResumeChoice {
   readonly resume: Resume | null;
-  /** It ended before its first save, and begins again under its name. */
+  /** It ended before its first save. */
   readonly again: string | null;
   /** False where another run's checkpoints of single epochs would be overwritten. */
   readonly keepsEpochs: boolean;
@@ -35,10 +35,7 @@ export function chooseResume(config: Config, preset: string | null, requeued: Re
   return { resume, again, keepsEpochs: true, notes: [note] };
 }
 
-/**
- * Only a preset asks for checkpoints of single epochs, which would overwrite another run's. Returns the line
- * about it.
- */
+/** Another run's checkpoints of single epochs would be overwritten, though only a preset asks for some. */
 export function whyNoEpochs(
   { config, origin }: Resolved,
   { resume, again }: Pick<ResumeChoice, "resume" | "again">,
@@ -67,7 +64,7 @@ function found(
   return { resume, again };
 }
 
-/** The folder is ours and has no save. A run whose checkpoints were taken away keeps its files. */
+/** A run whose checkpoints were taken away keeps its files. */
 function neverSaved(logs: string): boolean {
   try {
     return Deno.statSync(lineagePath(logs)).isFile &&
@@ -77,12 +74,12 @@ function neverSaved(logs: string): boolean {
   }
 }
 
-/** A shared disk on a bad day; used until a save was measured. */
+/** A shared disk on a bad day. */
 const BYTES_PER_SECOND = 100e6;
 /** Weights and the optimizer's state. */
 const COPIES = 3;
 
-/** It has no effect outside of a scheduler's job. Only the first rank calls it. */
+/** Only the first rank calls it. */
 export function watchJobTime(
   { gradients, requests, saver }: Trainer,
   env: Record<string, string>,

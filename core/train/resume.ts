@@ -1,4 +1,4 @@
-// Chooses the checkpoint that --resume means, reads its settings, and finds where the run begins.
+// Chooses the checkpoint that --resume means, and finds where the run begins.
 import { openCheckpoint, toJson } from "../checkpoint/open.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import type { Config } from "../settings/settings.ts";
@@ -12,18 +12,18 @@ import type { Launch } from "./prepare.ts";
 
 export interface Resume {
   readonly path: string;
-  /** Null begins a new run: under another name, or from another program's file. */
+  /** Null begins a new run. */
   readonly run: string | null;
   readonly from?: string | null;
   /** That run has this id at W&B. */
   readonly wandb?: string | null;
   /** Null in another program's file. */
   readonly saved?: unknown;
-  /** Reasons why it is not the newest one, or not the run of that name. */
+  /** Reasons why it is another one than was asked for. */
   readonly notices?: readonly string[];
 }
 
-/** Null starts afresh: --resume is empty, or `auto` found nothing. `own` goes on whatever --resume is. */
+/** Null starts afresh. `own` goes on whatever --resume is. */
 export function resumeFrom(config: Config, preset: string | null, own: string | null = null): Resume | null {
   const wanted = config.training.resume;
   const latest = own === null ? null : latestOf(config, own);
@@ -42,7 +42,6 @@ export function resumeFrom(config: Config, preset: string | null, own: string | 
   return { path: wanted, run: null, from: run, saved, notices };
 }
 
-/** Without a good checkpoint it is an error: nothing starts afresh. */
 function newestGood(newest: { run: string; path: string } | null): Resume | null {
   if (newest === null) return null;
   const { run, path } = newest;
@@ -62,7 +61,7 @@ function newestGood(newest: { run: string; path: string } | null): Resume | null
   );
 }
 
-/** The furthest comes first. A checkpoint that can't be opened gets a notice. */
+/** A checkpoint that can't be opened gets a notice. */
 function* others(latest: string, run: string, notices: string[]): Generator<string, undefined> {
   const found = checkpointsOf(latest, run)
     .map((path) => ({ path, ...tried(path, notices, false) }))
@@ -170,7 +169,7 @@ export function startFrom(
   return freshCursor();
 }
 
-/** A model sees other data through the statistics of its own training data, unless somebody gives others. */
+/** A model sees other data through its own training data's statistics, unless somebody gives others. */
 export function withOwnStatistics(config: Config, root: Value): Config {
   const { data } = config;
   const statistics = field(field(root, "hpctrain"), "normalisation");

@@ -19,8 +19,8 @@ export interface RunPaths {
 const ENDINGS = ["pt", "safetensors", "ckpt"];
 
 /**
- * A new run never writes over another's files: "name", then "name-2". A resumed one keeps its name, and a
- * start that failed before its first step leaves it free; `passed` names stay taken.
+ * A new run never writes over another's files: it is "name-2". A failed start leaves its name free; `passed`
+ * names stay taken.
  */
 export function runPathsOf(
   config: Config,
@@ -42,10 +42,7 @@ export function runPathsOf(
   }
 }
 
-/**
- * The newest run with a checkpoint, for `--resume auto`. "name-2" is one, unless somebody named a run so: a
- * checkpoint has the name in `givenName`.
- */
+/** "name-2" counts, unless somebody named a run so: a checkpoint has the name in `givenName`. */
 export function newestRun(
   config: Config,
   preset: string | null,
@@ -83,7 +80,7 @@ export function latestOf({ output: { save_dir, model_dir } }: Config, run: strin
   return names.map((name) => join(checkpoints, name)).find((path) => writtenAt(path) !== null) ?? null;
 }
 
-/** These may be the run's own; the newest comes first. */
+/** The newest comes first. */
 export function checkpointsOf(latest: string, run: string): string[] {
   const folder = dirname(latest);
   return listed(folder)
@@ -95,7 +92,7 @@ export function checkpointsOf(latest: string, run: string): string[] {
     .sort((a, b) => writtenAt(b)! - writtenAt(a)!);
 }
 
-/** Null for a link to nowhere, and for a folder in which no save was finished. */
+/** Null for a dead link, and where no save was finished. */
 function writtenAt(path: string): number | null {
   try {
     const folder = Deno.statSync(path).isDirectory;
@@ -116,7 +113,6 @@ export const bestPath = (p: RunPaths): string => join(p.checkpoints, `${p.run}_b
 export const epochPath = (p: RunPaths, epoch: number): string =>
   join(p.checkpoints, `checkpoint_epoch_${epoch}.${p.ending}`);
 
-/** Checkpoints of single epochs have no run in their names. */
 export const hasEpochs = ({ output: { save_dir, model_dir } }: Config): boolean =>
   listed(model_dir || join(save_dir, "checkpoints")).some((name) => /^checkpoint_epoch_\d+\./.test(name));
 
@@ -151,7 +147,7 @@ interface Claim {
   readonly again?: string | null;
 }
 
-/** No other process writes there while this one lives. */
+/** No other process writes there meanwhile. */
 export function claim({ config, preset, resume, again }: Claim): RunPaths {
   const own = resume?.run ?? again ?? null;
   const passed = new Set<string>();

@@ -1,6 +1,6 @@
-// An epoch's metrics while it runs. Steps only copy their outputs, targets and losses on the device; a pass
-// over many steps makes sums, which the host reads when the next pass begins, so that nothing in a step
-// waits. Each batch's sums have the same bits however many are measured at once.
+// An epoch's metrics while it runs. Steps only copy on the device; a pass over many steps makes sums, which
+// the host reads when the next pass begins, so that nothing in a step waits. Each batch's sums have the same
+// bits however many are measured at once.
 import { noGrad } from "../../ffi/autograd.ts";
 import { type Readback, startReadback } from "../../ffi/cuda.ts";
 import { toNumbers, zeros } from "../../ffi/make.ts";
@@ -9,15 +9,15 @@ import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Measure, Measured } from "./metrics.ts";
 import { treeSum } from "./gradients/virtual_shards.ts";
 
-export interface Observed {
+interface Observed {
   readonly output: Tensor;
   readonly target: Tensor;
   /** The mean over the batch's `items` valid items. */
   readonly loss: Tensor;
   readonly items: number;
-  /** Sums are kept apart for each part: a virtual shard, or a batch. */
+  /** A virtual shard, or a batch. */
   readonly part?: number;
-  /** 0 where nothing counts: one a sample, or of the targets' size; by default all counts. */
+  /** 0 where nothing counts; by default all counts. */
   readonly mask?: Tensor | null;
 }
 
@@ -29,16 +29,15 @@ export interface RunningMetrics {
   /** Later observations can be undone, at any time before the next mark. */
   mark(): void;
   undo(): void;
-  /** The sums so far, part after part, for a checkpoint or for other ranks. */
+  /** One part after the other. */
   sums(): number[];
   restore(sums: readonly number[]): void;
   /** Measures and frees everything: nothing more is to come. */
   close(): void;
 }
 
-/** Batches that wait to be measured, and their bytes. */
 const MOST_BATCHES = 32, ROOM = 8 * 2 ** 20;
-/** A step has one shape, and its shorter last micro-batch another. */
+/** A step's last micro-batch is shorter. */
 const MOST_TRAYS = 4;
 /** The sums of losses and of items. */
 const OWN = 2;
@@ -102,7 +101,6 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
     held.push(...rows.sort((a, b) => a.serial - b.serial)); // passes follow each other, so all rows are in order
     while (held.length > 0 && held[0].serial < marked) addTo(totals, held.shift()!);
   };
-  /** The host reads the last pass, and the next one begins. */
   const pass = () => {
     const begun = trays.filter(({ batches }) => batches.length > 0).map((tray) => passOver(measure, tray));
     settle();
@@ -175,7 +173,7 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
       totals.fill(0);
       held = [];
       if (sums.length % width !== 0) return; // another version kept other sums
-      // The first part gets all sums of a run that was cut into other parts.
+      // The first part gets the sums of other parts.
       const same = sums.length === totals.length;
       sums.forEach((value, i) => totals[same ? i : i % width] += value);
     },
@@ -185,7 +183,6 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
 
 const bytesOf = (t: Tensor | null | undefined): number => t?.byteLength ?? 0;
 
-/** A batch of which fewer than two fit is measured at once. */
 function batchesOf(measure: Measure, { output, target, mask }: Observed): number {
   if (!measure.many) return 1;
   if (!measure.looks) return MOST_BATCHES;
@@ -247,7 +244,7 @@ function put(tray: Tray, { output, target, mask = null, loss }: Observed, entry:
   tray.batches.push(entry);
 }
 
-/** Always over the whole tray: a row's additions must not depend on the number of rows. */
+/** A row's additions must not depend on the number of rows. */
 function passOver(measure: Measure, tray: Tray): Passing {
   const { output, target, mask, losses, batches, places } = tray;
   const values = noGrad(() =>

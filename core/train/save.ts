@@ -32,8 +32,7 @@ import { shareOut } from "../checkpoint/sharded_reader.ts";
 import type { Control } from "../ranks/control/control.ts";
 import type { Team } from "../ranks/team.ts";
 
-// A snapshot is made between two steps, and a thread copies and writes it while training goes on, up to the
-// next update for the copying.
+// A snapshot is made between two steps, and a thread writes it while training goes on.
 
 interface Context {
   readonly config: Config;
@@ -46,22 +45,21 @@ interface Context {
   readonly wandb?: string | null;
   readonly normalisation?: Normalisation | null;
   readonly answers?: Answers;
-  /** Puts the optimizer's state where `parts` has it. Every rank calls it at each save. */
+  /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
   /** Null where this rank writes all. */
   readonly sharing?: Sharing | null;
 }
 
 export interface Saver {
-  /** The first save comes sooner without it. Called when the first step is over. */
+  /** Called when the first step is over. */
   ready(): void;
-  /** Training may go on afterwards; the file is there when `settle` returns. */
+  /** The file is there when `settle` returns. */
   save(reason: string, better: boolean): Promise<void>;
-  /** Called before weights, optimizer's state or averages change: a save may still be copying them. */
+  /** Called before the state changes: a save may still be copying it. */
   hold(): void;
   /** Throws if the newest state could not be saved. */
   settle(): Promise<void>;
-  /** Training waited for `stallSeconds`; `longest` is in seconds too. */
   readonly stats: { saves: number; stallSeconds: number; longest: number };
   /** Waits for the save under way, and ignores its failure. */
   close(): Promise<void>;
@@ -97,7 +95,7 @@ export function openSaver(c: Context): Saver {
     stats,
     ready: () => background?.writer.ready(),
     async save(reason, better) {
-      // Gathered state has no copy, so the last save has to be over on every rank.
+      // Gathered state has no copy, so the last save has to be over.
       const busy = () => sharing?.busy(writing !== null) ?? writing !== null;
       if (reason === "interval" && !c.gather && busy()) {
         if (writing === null || writing.leftOut) return; // one line for each slow save
@@ -166,7 +164,6 @@ interface Writing {
   leftOut: boolean;
 }
 
-/** Training can go on without a save, and the next one may succeed. */
 const ofTheDisk = (error: Error) => error instanceof UserError && error.kind === "checkpoint";
 
 // deno-lint-ignore require-await -- an error is a rejection, as the thread's is
@@ -240,14 +237,14 @@ function jobOf(
 /** Only the first rank links and removes files. */
 const ALONE = { links: [], retire: null };
 
-// With --checkpoint-format sharded every rank writes its own part. Ranks agree on saves between two steps, so
-// that their threads need only the folder.
+// With --checkpoint-format sharded ranks agree on saves between two steps, so that their threads need only
+// the folder.
 
 export interface Sharing {
   readonly rank: number;
   /** This rank writes these tensors. */
   readonly owned: ReadonlySet<Tensor>;
-  /** True where any rank is still writing. Every rank calls it at the same saves. */
+  /** True where any rank is writing. Every rank calls it at the same saves. */
   busy(here: boolean): boolean;
   /** The parts of ranks that are gone are not waited for. */
   patiently(writing: Promise<void>): Promise<void>;
@@ -269,7 +266,7 @@ interface Tree {
 
 const LOOK_MS = 250;
 
-/** Rank 0 waits `patience` seconds for the others' parts. Every rank calls it. */
+/** Rank 0 waits `patience` seconds for the others' parts. */
 export function openSharing(
   parts: Parts,
   team: Team | null,
@@ -309,7 +306,7 @@ export function openSharing(
         },
         partOf: (tree, path, place) => ({
           part: { rank, world, generation: `${session}-${++saves}`, patience, ending },
-          // No rank has the optimizer's step counts as tensors: rank 0 writes them.
+          // Only rank 0 writes the optimizer's step counts.
           ...partOf(tree, {
             path,
             parameters: parts.names,
@@ -323,7 +320,7 @@ export function openSharing(
   };
 }
 
-/** All ranks have the same weights, averages and optimizer's state; buffers are rank 0's. */
+/** Buffers are rank 0's. */
 function ownersOf(parts: Parts, world: number): Map<Tensor, number> {
   const names = new Set(parts.names);
   const buffers = new Set(parts.stateDict.filter(([name]) => !names.has(name)).map(([, t]) => t));
@@ -336,7 +333,7 @@ function ownersOf(parts: Parts, world: number): Map<Tensor, number> {
   ]);
 }
 
-/** The end of the first epoch would be too late. Every rank calls it. */
+/** Every rank calls it. */
 export function refuseSeparate(folder: string, team: Team): void {
   const name = `.probe-${crypto.randomUUID()}`;
   const probe = join(folder, team.gather(name, "folder of checkpoints")[0]);

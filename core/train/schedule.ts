@@ -92,7 +92,6 @@ type Rate = Pick<Config["training"], "lr_scaling" | "base_batch_size"> & {
   readonly optimizer: Pick<Config["training"]["optimizer"], "learning_rate">;
 };
 
-/** --lr-scaling linear multiplies by the global batch over the batch that the rate was chosen for. */
 export function scaledLearningRate(t: Rate, global: number): number {
   const { learning_rate: base } = t.optimizer;
   return t.lr_scaling === "linear" ? base * global / t.base_batch_size : base;

@@ -7,18 +7,15 @@ export interface Requests {
   stop(): string | null;
   /** True once for each request. */
   takeSave(): boolean;
-  /**
-   * `near` is called as often as the files are looked at: it gives the reason to stop when little more time
-   * is left than a save takes. `close` is called when requests are closed.
-   */
+  /** `near` gives the reason to stop when little more time is left than a save takes. */
   watchTime(near: () => string | null, close?: () => void): void;
   close(): void;
 }
 
-export interface RequestHandlers {
+interface RequestHandlers {
   /** A Ctrl-C after an earlier request to stop. */
   readonly secondInterrupt: () => void;
-  /** Called at the first signal, long before the loop looks, and when time is short. */
+  /** Called at the first signal, and when time is short. */
   readonly onRequest?: (reason: string, by: "signal" | "time") => void;
   /** Requests are looked for within steps, where no other JavaScript runs. */
   readonly busy?: boolean;
@@ -32,7 +29,6 @@ export const isByHand = (reason: string): boolean => reason === BY_HAND.file || 
 /** Polling the two files costs a system call each. */
 const LOOK_MS = 1000;
 
-/** No other signal of the system can ask for something. */
 const KNOWN = ["USR1", "USR2", "TERM", "INT", "HUP", "QUIT", "ALRM", "XCPU", "PWR"];
 const USUAL = ["USR1", "USR2", "TERM", "INT"];
 
@@ -57,9 +53,8 @@ interface Early {
 let early: Early | null = null;
 
 /**
- * From here on a scheduler's warning does not kill a process that has nothing to save yet: the run stops
- * before its first step. A second signal, Ctrl-C and SIGTERM keep their effect until there is something to
- * save.
+ * A scheduler's warning does not kill a process that has nothing to save yet: the run stops before its first
+ * step. A second signal, Ctrl-C and SIGTERM keep their effect.
  */
 export function catchEarlySignals(signals: readonly Deno.Signal[]): void {
   early?.end();
@@ -77,7 +72,7 @@ export function catchEarlySignals(signals: readonly Deno.Signal[]): void {
   early.requested.promise.catch(() => {}); // the first step looks where nobody waits
 }
 
-/** Work before the first step may take long, and a scheduler's warning ends the wait. */
+/** A scheduler's warning ends the wait for work before the first step. */
 export const unlessStopped = <R>(work: Promise<R>): Promise<R> =>
   early === null ? work : Promise.race([work, early.requested.promise]);
 
@@ -157,8 +152,8 @@ export function watchRequests(
 }
 
 /**
- * srun and MPI's launchers end the other ranks as soon as the first has ended with a code like 75. A rank
- * that is ending must keep its own code, or nobody would put the job back into its queue.
+ * srun and MPI's launchers end the other ranks when the first has ended with a code like 75. A rank must keep
+ * its own code, or nobody would requeue the job.
  */
 export function endByOneself(): void {
   Deno.addSignalListener("SIGTERM", () => {});
@@ -173,7 +168,7 @@ function remove(path: string): boolean {
   }
 }
 
-// Within a step no JavaScript runs but the step's own, so that another thread receives the signals.
+// Within a step no other JavaScript runs, so another thread receives the signals.
 
 interface SignalThread {
   /** Costs a look at a word. */

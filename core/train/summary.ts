@@ -76,7 +76,7 @@ export function conclude(
 ): void {
   const { cursor, console, paths } = trainer;
   const latest = latestPath(paths);
-  // A run that went on from another's checkpoint may have done no better than that one's best.
+  // Another run's checkpoint may have had the best.
   const best = cursor.best && pathExists(bestPath(paths)) ? bestPath(paths) : null;
   const { seconds, spent } = exit(trainer, ending.stopped ? EXIT.stopped : EXIT.done, ending.outcome);
   const [headline, ...rest] = runSummaryLines({
@@ -103,10 +103,7 @@ export function conclude(
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/**
- * Words of a command that starts as many ranks: before the program, between it and its flags, and behind
- * them.
- */
+/** Words before the program, between it and its flags, and behind them. */
 export interface Started {
   readonly before: readonly string[];
   readonly command: readonly string[];
@@ -126,7 +123,7 @@ export function startedBy(
     : env.PBS_ENVIRONMENT === "PBS_BATCH"
     ? "qsub"
     : null;
-  if (batch !== null) { // a login node prints its lines, where nothing is trained
+  if (batch !== null) { // its lines are read on a login node
     const each = device === "cuda" ? "--gpus-per-node" : "--ntasks-per-node";
     const partition = env.SLURM_JOB_PARTITION ? ["--partition", env.SLURM_JOB_PARTITION] : [];
     const size = ["--nodes", `${nodes}`, ...(world > 1 || device === "cuda" ? [each, `${localWorld}`] : [])];
@@ -162,8 +159,8 @@ function nextCommands(
 }
 
 /**
- * The path names the checkpoint: beside a run of the same name, `auto` may mean the other one. A run that
- * ended at a limit gets twice of it; one that stopped early would stop again, and gets nothing.
+ * Beside a run of the same name, `auto` may mean the other one. A run that ended at a limit gets twice of it;
+ * one that stopped early gets nothing.
  */
 function goingOn(
   { cursor, config: { training }, plan, paths }: Trainer,

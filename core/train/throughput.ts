@@ -1,8 +1,7 @@
-// Training speed: samples a second over a moving window, the time left, the floating-point operations of a
-// sample, and the peak rate of known GPUs (for MFU).
+// Training speed, the time left, the operations of a sample, and the peak rate of known GPUs (for MFU).
 import { countFlops } from "../../ffi/profile.ts";
 
-/** A power of two; after 30 s a step leaves the window even when newer ones are few. */
+/** A power of two; a step leaves the window after 30 s. */
 const STEPS = 128, MASK = STEPS - 1;
 const MAX_AGE_MS = 30_000;
 
@@ -22,12 +21,11 @@ export interface Throughput {
 }
 
 /**
- * The rate is a plain quotient of sums, never a median: a stall that comes every twenty steps is part of it.
- * The first step warms up, and is not in the window.
+ * A plain quotient of sums, never a median: a stall every twenty steps is part of it. The first step warms
+ * up, and is not in the window.
  */
 export function openThroughput(now: () => number = () => performance.now()): Throughput {
-  // Each step has the time and samples of all steps before it, so that a rate is one subtraction: it may be
-  // read at each of a thousand steps a second.
+  // A rate is one subtraction, since it may be read at each of a thousand steps a second.
   const ended = new Float64Array(STEPS);
   const msBefore = new Float64Array(STEPS);
   const samplesBefore = new Float64Array(STEPS);
@@ -63,7 +61,7 @@ export function openThroughput(now: () => number = () => performance.now()): Thr
       if (count < STEPS) count++;
     },
     pause() {
-      // Training time since the last step belongs to the epoch, though not to a step of the window.
+      // This time belongs to the epoch, though not to a step of the window.
       epochMs += now() - last;
       last = now();
     },
@@ -84,7 +82,7 @@ export function openThroughput(now: () => number = () => performance.now()): Thr
   };
 }
 
-/** Backward takes twice what forward does: a product for each of its two arguments' gradients. */
+/** Backward computes two products for one of forward. */
 const WITH_BACKWARD = 3;
 
 export interface Flops {
@@ -108,7 +106,7 @@ export function openFlops(): Flops {
   };
 }
 
-export type MatrixPrecision = "half" | "tf32" | "fp32";
+type MatrixPrecision = "half" | "tf32" | "fp32";
 
 /**
  * 1e12 operations a second of dense matrices, at the boost clock: bf16 and fp16 (adding up in fp32), TensorFloat-32, fp32.
@@ -144,10 +142,7 @@ const PEAKS: readonly (readonly [name: RegExp, half: number, tf32: number | null
   [/^AMD Instinct MI300A$/, 980.6, 490.3, 122.6],
 ];
 
-/**
- * 1e12 operations a second; null where it is not known, as for a part of a GPU (MIG). fp32 stands in for a
- * missing TF32.
- */
+/** 1e12 operations a second; null for an unknown name, such as a part of a GPU (MIG). */
 export function peakOf(name: string | null, kind: MatrixPrecision): number | null {
   const found = PEAKS.find(([pattern]) => pattern.test(name ?? ""));
   if (!found) return null;

@@ -86,9 +86,7 @@ export async function trainSteps(loop: Loop): Promise<Ending | null> {
   return null;
 }
 
-/**
- * Hot: only deferred metrics read from the device, and nothing is logged. Returns where the step was aborted.
- */
+/** Hot: only deferred metrics read from the device. Returns where the step was aborted. */
 function trainStep(loop: Loop, ready: boolean): StepAborted | null {
   const { trainer, supply, pauses, deferred, pace } = loop;
   const { cursor, plan, ranks, account } = trainer;

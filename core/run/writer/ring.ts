@@ -106,7 +106,7 @@ export function openPusher({ records, words: memory }: SharedRing): Pusher {
   };
 }
 
-export interface Puller {
+interface Puller {
   /** `bytes` are valid during the call only. */
   drain(take: (kind: number, bytes: Uint8Array) => void): void;
   /** An urgent record ends the sleep. */
@@ -158,7 +158,7 @@ export const stepIn = ({ words }: SharedRing): number => new Int32Array(words)[S
 // overwritten, an event costs the training thread 1.8 us as numbers and 9 us by JSON.stringify.
 
 /** `words` are the same memory, as the ring takes it. */
-export interface StepNumbers {
+interface StepNumbers {
   readonly numbers: Float64Array<ArrayBuffer>;
   readonly words: Int32Array<ArrayBuffer>;
 }

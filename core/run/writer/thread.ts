@@ -166,7 +166,7 @@ function printed(path: string, warn: (message: string) => void): GuardedSink {
 }
 
 /** A sink that fails gives warnings now and then. */
-export function guarded(what: string, sink: Sink, warn: (message: string) => void): GuardedSink {
+function guarded(what: string, sink: Sink, warn: (message: string) => void): GuardedSink {
   let failures = 0;
   let code: number | undefined;
   const trying = (act: () => void) => {

@@ -25,9 +25,8 @@ export function gradientNorm(arena: Arena): Tensor {
 }
 
 /**
- * On a CPU one sum of ten million squares in f32 is wrong in the fourth digit. In pieces of this size it is
- * good to 3e-7, four times as large to 1e-6 only, by which ranks with other pieces would differ. A GPU adds
- * in blocks by itself.
+ * On a CPU one f32 sum of ten million squares is wrong in the fourth digit. Pieces of this size are good to
+ * 3e-7, larger ones to 1e-6 only. A GPU adds in blocks by itself.
  */
 const PIECE = 16_384;
 
@@ -56,7 +55,7 @@ export function clip(gradients: readonly Tensor[], norm: Tensor, limit: number):
 }
 
 export function firstNonFinite(arena: Arena): string {
-  // A direct arena has lost its gradients by now; the weights that they spoilt are still there.
+  // A direct arena has lost its gradients by now; the spoilt weights are still there.
   const i = arena.direct
     ? -1
     : arena.gradients.findIndex((g) => scope(() => allTrue(isfinite(g)).item() === 0));

@@ -32,19 +32,15 @@ export interface Bucket {
 }
 
 const MIB = 2 ** 20;
-/**
- * Published sweeps of NCCL reach its full rate at 16 MiB and more; on CPUs small pieces hide best behind
- * backward.
- */
+/** NCCL reaches its full rate at 16 MiB and more; on CPUs small pieces hide best behind backward. */
 const OWN_CHOICE_MB = { nccl: 25, cpu: 4 };
 
 export const bucketElements = (megabytes: number, { backend }: Pick<Collectives, "backend">): number =>
   (megabytes || OWN_CHOICE_MB[backend === "nccl" ? "nccl" : "cpu"]) * MIB / Float32Array.BYTES_PER_ELEMENT;
 
 /**
- * Backward comes from the arena's end. Each bucket but the last has at least `least` elements, and a number
- * that `multiple` divides, as it must `total`. Their order is that in which they are whole, the same on every
- * rank.
+ * Backward comes from the arena's end. `least` does not hold for the last bucket; `multiple` divides each
+ * size, as it must `total`. Every rank has the same order.
  */
 export function bucketsOf(
   starts: readonly number[],
@@ -67,7 +63,6 @@ export function bucketsOf(
   return buckets.sort((a, b) => b.after - a.after);
 }
 
-/** Backward adds to a parameter until the first block that uses it is done. */
 export function firstBlocks({ parameters }: Pick<Arena, "parameters">, { blocks }: Model): number[] {
   const first = new Map<unknown, number>();
   blocks.forEach(({ module }, i) => {
@@ -78,16 +73,14 @@ export function firstBlocks({ parameters }: Pick<Arena, "parameters">, { blocks 
   return parameters.map((parameter) => first.get(parameter) ?? 0);
 }
 
-// A bucket is reduced as soon as it is whole, while backward is at work.
-
 /** @internal */
-export interface Reducer {
+interface Reducer {
   readonly buckets: number;
-  /** Nothing more is added to the gradients of this block, or of those behind it. */
+  /** The gradients of this block and those behind it are whole. */
   blockDone(block: number): void;
   /**
-   * The gradient in the arena, or the owned part of it, becomes that of all ranks, and so does the loss; null
-   * adds nothing to it.
+   * The arena or its owned part gets the gradient of all ranks, and the result is their loss; null adds
+   * nothing to it.
    */
   finish(loss: Tensor | null): Tensor;
 }
@@ -157,16 +150,15 @@ export function overlappedGradients(
   };
 }
 
-// Each block has a graph of its own, so its gradients are whole when its backward returns, and are reduced
-// while the block before it is at work.
+// Each block has a graph of its own, so its gradients are reduced while the block before it is at work.
 
-/** The leaf stands for the output in the blocks behind, and gathers their gradients. */
+/** The leaf gathers the gradients of the blocks behind. */
 interface Cut {
   readonly made: Tensor;
   readonly leaf: Tensor;
 }
 
-/** It has the same bits as `straight`. Its tensors are in the caller's scope. */
+/** It has the same bits as `straight`. */
 export function segmented(
   p: Pass,
   input: Tensor,

@@ -1,6 +1,5 @@
-// The strategy by which a step gets the gradient of its global batch: the interface, the loop over
-// micro-batches, and one rank's strategy. Ranks: overlapped.ts and zero.ts. The same bits on any number of
-// ranks: virtual_shards.ts.
+// The strategy by which a step gets the gradient of its global batch: the loop over micro-batches, and one
+// rank's strategy. Ranks: overlapped.ts and zero.ts. The same bits on any number of ranks: virtual_shards.ts.
 import { add, scalar, zero_ } from "../../../ffi/make.ts";
 import { detach, mul } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -15,11 +14,11 @@ import type { VirtualShards } from "./virtual_shards.ts";
 export interface StepWatch {
   /** The outcome lives in the step's scope. */
   observe(outcome: Outcome, batch: MicroBatch): void;
-  /** `pauses` may throw between two micro-batches; nothing that lasts has changed then. */
+  /** `pauses` may throw; nothing that lasts has changed then. */
   readonly pauses: Pick<Pauses, "next" | "rest">;
 }
 
-/** The calls come in this order in each step, and tensors are made in the step's scope. */
+/** The calls come in this order, and tensors are made in the step's scope. */
 export interface GradientStrategy {
   readonly arena: Arena;
   /** The arena, or this rank's part of it under --zero 1. */
@@ -27,8 +26,8 @@ export interface GradientStrategy {
   readonly shards: Pick<VirtualShards, "count" | "own"> | null;
   zero(): void;
   /**
-   * Returns this rank's part of the loss; null where nothing counts. `passes` is the largest number of
-   * micro-batches of any rank in this step.
+   * Returns this rank's part of the loss; null where nothing counts. `passes` is the most micro-batches of
+   * any rank.
    */
   forwardBackward(
     batches: readonly MicroBatch[],
@@ -36,7 +35,7 @@ export interface GradientStrategy {
     watch: StepWatch,
     passes: number,
   ): Tensor | null;
-  /** Makes the gradients those of all ranks, and returns the loss of the global batch. */
+  /** Returns the loss of the global batch. */
   reduce(loss: Tensor | null): Tensor;
   /** False where a gradient is not finite on any rank. */
   unscale(scaler: LossScaler): boolean;
@@ -54,9 +53,9 @@ export interface MicroBatchOptions {
 
 interface Micro extends MicroBatchOptions {
   run(pass: Pass, input: Tensor, target: Tensor, weight: Weight, done: BlockDone | null): Outcome;
-  /** Called in the last backward pass, for each block whose gradients are whole. */
+  /** Called in the last backward pass, for each block. */
   readonly done: BlockDone | null;
-  /** A rank takes part in a pass without samples; null where ranks don't meet within a pass. */
+  /** A rank takes part without samples; null where ranks don't meet within a pass. */
   readonly empty: ((done: BlockDone | null) => void) | null;
 }
 
@@ -93,7 +92,6 @@ function forwardBackward(
   done: BlockDone | null,
 ): Tensor {
   return scope(() => {
-    // It is no constant: there may be as many shares as micro-batches.
     const number = typeof share === "number";
     const part = share === 1 ? null : number ? scalar(share, "f32", m.arena.flat.device) : share;
     const outcome = m.run(m.pass, batch.input, batch.target, weightOf(m.scaler, part), done);
@@ -109,7 +107,6 @@ function weightOf(scaler: LossScaler | null, part: Tensor | null): Weight {
   return part === null ? scaler.gradient : mul(scaler.gradient, part);
 }
 
-/** Micro-batches are added up in the arena, or autograd's own gradients are taken where it is direct. */
 export function plainGradients(options: MicroBatchOptions): GradientStrategy {
   const { arena, checkpointing } = options;
   const micro: Micro = { ...options, run: checkpointing ? checkpointed : straight, done: null, empty: null };

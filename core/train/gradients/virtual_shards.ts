@@ -1,4 +1,5 @@
-// --deterministic=world: gradients of virtual shards are added in one fixed tree, whatever the number of ranks.
+// --deterministic=world: gradients of virtual shards are added in one fixed tree, so the bits don't depend on
+// the number of ranks.
 import { isFloating } from "../../../ffi/dtype.ts";
 import { add, constant, ones, sub, zero_, zeros } from "../../../ffi/make.ts";
 import { cat, clone, copy_, div, foreachAddcmul_, narrow, reshape, select } from "../../../ffi/ops.ts";
@@ -16,12 +17,9 @@ import {
   type StepWatch,
 } from "./strategy.ts";
 
-// The global batch is cut into a fixed number of virtual shards. Each gradient is computed alone, and they
-// are added up in one fixed tree, so the bits don't depend on the number of ranks.
-
 /**
- * Ranks meet here alone: it takes this rank's sums to those of all ranks, or to any nodes of the tree that
- * cover it. A rank that holds a whole node has one sum to give.
+ * Gives the sums of all ranks, or of any nodes of the tree that cover it. A rank that holds a whole node has
+ * one sum to give.
  */
 export type Combine = (own: readonly Sum<Tensor>[]) => readonly Sum<Tensor>[];
 
@@ -31,13 +29,13 @@ export interface VirtualShards {
   readonly own: Range;
   readonly combine: Combine;
   readonly arena: Arena;
-  /** Forward changes running statistics, which are averaged, and counters of batches. */
+  /** Forward changes these: averaged statistics, and counters of batches. */
   readonly statistics: readonly Tensor[];
   readonly counters: readonly Tensor[];
   readonly buffers: Tensor[];
 }
 
-export interface ShardsWanted {
+interface ShardsWanted {
   readonly count: number;
   readonly rank: number;
   readonly world: number;
@@ -63,7 +61,6 @@ export function openVirtualShards(
   };
 }
 
-/** Ranks meet once, when each has the sums of its own shards. */
 export function shardedGradients(v: VirtualShards, options: MicroBatchOptions): GradientStrategy {
   let before: State, own: readonly Sum<Tensor>[];
   return {
@@ -100,7 +97,7 @@ export function computeShard(
 }
 
 /** The model's buffers as the step finds them. */
-export interface State {
+interface State {
   readonly statistics: readonly Tensor[];
   readonly counters: readonly Tensor[];
 }
@@ -152,7 +149,7 @@ function fill(into: Tensor, v: VirtualShards, before: State, compute: () => Tens
   copy_(narrow(into, 0, numel, rest.numel), rest);
 }
 
-/** At the size of a model, allocating the sum takes far longer than adding. */
+/** Allocating the sum would take far longer than adding. */
 function addTo(left: Tensor, right: Tensor): void {
   const one = constant(1, "f32"), same = constant(1, "f32", left.device);
   scope(() => foreachAddcmul_([left], [right], [reshape(same, [1])], reshape(one, [1])));
@@ -161,8 +158,8 @@ function addTo(left: Tensor, right: Tensor): void {
 const sizeOf = ({ arena, statistics }: VirtualShards): number =>
   arena.gradient.numel + statistics.reduce((sum, t) => sum + t.numel, 0) + 2;
 
-/** It uses up the sums. The model's buffers move once, by the mean over shards. */
-export function combineSums(v: VirtualShards, before: State, sums: readonly Sum<Tensor>[]): Tensor {
+/** It uses up the sums. */
+function combineSums(v: VirtualShards, before: State, sums: readonly Sum<Tensor>[]): Tensor {
   return scope(() => {
     const known = (from: number, to: number) => sums.find((s) => s.from === from && s.to === to)?.value;
     const total = treeSum({ from: 0, to: v.count }, known, (left, right) => {
@@ -182,8 +179,7 @@ export function combineSums(v: VirtualShards, before: State, sums: readonly Sum<
   });
 }
 
-// A binary tree over numbered shards, whose shape depends on their number alone: any ranks make the same
-// additions of the same numbers.
+// A binary tree over numbered shards: any ranks make the same additions of the same numbers.
 
 /** A node of the tree sums shards `from` to `to` - 1. */
 export interface Sum<T> {
@@ -197,10 +193,10 @@ export interface Range {
   readonly to: number;
 }
 
-/** The left part of a node is the largest power of two that leaves something for the right one. */
+/** The left part is the largest power of two that leaves something. */
 const cutOf = (from: number, to: number): number => from + 2 ** (31 - Math.clz32(to - from - 1));
 
-/** `at` returns undefined where the two halves of a node are to be added. */
+/** `at` returns undefined where two halves are to be added. */
 export function treeSum<T>(
   { from, to }: Range,
   at: (from: number, to: number) => T | undefined,
@@ -214,7 +210,7 @@ export function treeSum<T>(
   return add(left, treeSum({ from: middle, to }, at, add));
 }
 
-/** The owner of a range can add up these largest nodes alone. */
+/** The owner of a range can add up these nodes alone. */
 export function nodesWithin(own: Range, shards: number, node: Range = { from: 0, to: shards }): Range[] {
   if (node.from >= own.from && node.to <= own.to) return [node];
   if (node.to <= own.from || node.from >= own.to) return [];
@@ -235,8 +231,6 @@ export function shardsOfRank(shards: number, rank: number, world: number): Range
   const each = shards / world;
   return { from: rank * each, to: (rank + 1) * each };
 }
-
-// Each rank gives the sums of the nodes that it holds, and all add them up in the tree's order.
 
 export function combineOver(collectives: Collectives, shards: number): Combine {
   const { world } = collectives;

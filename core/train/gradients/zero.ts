@@ -1,5 +1,4 @@
-// --zero 1: each rank updates its own part of the weights, and keeps the optimizer's state of that part
-// alone.
+// --zero 1: each rank updates a part of the weights, and keeps that part of the optimizer's state.
 import { uninitialised, zeros } from "../../../ffi/make.ts";
 import { copy_, mul, narrow, sqrt } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
@@ -18,9 +17,7 @@ import type { Collectives, Ticket } from "../../ranks/collectives.ts";
 /** @internal */
 export interface Zero {
   readonly owned: Owned;
-  /**
-   * After the update, ranks exchange their weights. Rank 0's slots are the whole state, as `gather` left it.
-   */
+  /** Rank 0's slots are the whole state, as `gather` left it. */
   readonly optimizer: Optimizer;
   readonly note: string;
   norm(): Tensor;
@@ -108,7 +105,6 @@ function stateOf(
   };
 }
 
-/** Each rank gets the sums of the parts that it owns. */
 export const partitionedGradients = (overlapped: GradientStrategy, zero: Zero): GradientStrategy => ({
   ...overlapped,
   updated: zero.owned.arena,
@@ -129,8 +125,7 @@ export function refuseZero({ training, distributed, output }: Config): void {
   throw new UserError("usage", `--zero 1 does not go together with ${other}: leave one of them out.`);
 }
 
-// A rank owns one n-th of each bucket, in the arena. Sums come to it and weights leave it through a little
-// memory beside.
+// A rank owns one n-th of each bucket, in the arena.
 
 export interface Owned {
   readonly buckets: readonly Bucket[];
@@ -142,7 +137,7 @@ export interface Owned {
   share(): void;
 }
 
-/** So many buckets may be under way before the first is waited for. */
+/** So many buckets may be under way. */
 const AHEAD = 4;
 
 function openOwned(arena: Arena, buckets: readonly Bucket[], collectives: Collectives): Owned {

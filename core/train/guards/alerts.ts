@@ -1,8 +1,8 @@
-// The user's command for alerts gets each event worth an alert as JSON on its input. It runs beside training,
-// one call at a time, and is killed when it takes too long.
+// The user's command for alerts gets events as JSON on its input. It runs beside training, one call at a
+// time, and is killed when it takes too long.
 import type { Emitted } from "../../run/events.ts";
 
-export interface AlertOptions {
+interface AlertOptions {
   /** /bin/sh runs it. */
   readonly command: string;
   readonly run: string;
@@ -11,7 +11,7 @@ export interface AlertOptions {
   readonly limitMs?: number;
 }
 
-export interface Alerts {
+interface Alerts {
   observe(event: Emitted, t: number): void;
   /** Resolves when all alerts are sent or have failed. */
   close(): Promise<void>;
@@ -54,7 +54,7 @@ export function openAlerts(options: AlertOptions): Alerts {
     observe(event, t) {
       const name = alertOf(event);
       if (name === null) return;
-      // The end is worth more than one more warning.
+      // The end is worth more than a warning.
       if (waiting.length >= MOST && name !== "exit" && name !== "stop") return void dropped++;
       waiting.push(JSON.stringify({ event: name, run, logs, t, ...event }, finite) + "\n");
       working ??= work();
@@ -76,7 +76,7 @@ export function openAlerts(options: AlertOptions): Alerts {
 const finite = (_: string, value: unknown) =>
   typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
 
-/** Returns the reason of a failure. The command's output is not shown, since stdout has the run's lines. */
+/** Returns the reason of a failure. Stdout is kept for the run's lines. */
 async function call(command: string, input: string, limitMs: number): Promise<string | null> {
   let child: Deno.ChildProcess;
   try {

@@ -4,7 +4,7 @@ import { UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
 import type { Trainer } from "../prepare.ts";
 
-export type OnSpike = "off" | "warn" | "skip" | "rewind";
+type OnSpike = "off" | "warn" | "skip" | "rewind";
 
 export interface SpikeSettings {
   readonly on: OnSpike;
@@ -18,15 +18,14 @@ export interface SpikeSettings {
 const ENOUGH = 30;
 /** The deviation is at least this part of the mean. */
 const LEAST_DEVIATION = 0.01;
-/** Training gives up after so many rewinds without a save in between. */
 const MOST_REWINDS = 5;
 
-export interface Judge {
-  /** Standard deviations above the mean where that is a spike, Infinity for no number; else null. */
+interface Judge {
+  /** Standard deviations above the mean where that is a spike; else null. */
   judge(loss: number): number | null;
 }
 
-/** A spike is compared with the losses before it, and later losses are not compared with it. */
+/** Later losses are not compared with a spike. */
 export function openJudge({ zscore, window }: Pick<SpikeSettings, "zscore" | "window">): Judge {
   const kept = new Float64Array(window);
   let seen = 0;
@@ -55,20 +54,18 @@ export interface Spike {
 }
 
 export interface Guard {
-  /**
-   * Gives the reason to skip a step's update. It waits for the device, only where steps are to be skipped.
-   */
+  /** Gives the reason to skip a step's update, after a wait for the device. */
   refuse(loss: Tensor, step: number): string | null;
-  /** Takes each loss one step later; `pending` is set when training is to go back. */
+  /** Called one step later; `pending` is set when training is to go back. */
   observe(step: number, loss: number): Spike | null;
   /** This guard deals with a loss that is no number. */
   readonly takesNonFinite: boolean;
   pending: Spike | null;
-  /** Training has gone back to a step's weights; throws when that helps no more. */
+  /** Throws when going back helps no more. */
   wentBack(to: number): void;
 }
 
-/** All ranks have the same global loss, bit for bit, so all decide the same. */
+/** All ranks have the same global loss, bit for bit. */
 export function openGuard(s: SpikeSettings): Guard {
   const { judge } = openJudge(s);
   let inARow = 0, rewinds = 0, last = -1;
@@ -127,10 +124,9 @@ const gaveUp = (what: string) =>
     `${what}. Checkpoints from before it are kept. Try a lower --lr, --clip-norm 1, a longer --warmup, or look at the data.`,
   );
 
-// The batches since the checkpoint are skipped, and steps go on counting. Every rank rewinds at the same
-// step.
+// Steps go on counting. Every rank rewinds at the same step.
 
-/** Returns the step of the checkpoint, or null when there is none yet. */
+/** Null without a checkpoint. */
 export type GoBack = () => { step: number; path: string } | null;
 
 export async function rewind(trainer: Trainer): Promise<void> {
