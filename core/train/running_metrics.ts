@@ -123,7 +123,7 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
   const trayFor = (batch: Observed): Tray | null => {
     const known = trays.find((tray) => fits(tray, batch));
     if (known) {
-      if (known.batches.length === known.places.length) pass(); // it may fail, before this batch is noted
+      if (known.batches.length === known.places.length) pass(); // it may fail, so it comes before this batch is noted
       return known;
     }
     const batches = batchesOf(measure, batch);
