@@ -2,7 +2,7 @@
 import { dirname, join } from "../../deps/path.ts";
 import { findRun, NEWEST_RUN, runsIn } from "../run/run_data.ts";
 import { readLineage } from "../run/lineage.ts";
-import { UserError } from "../base/errors.ts";
+import { messageOf, UserError } from "../base/errors.ts";
 import { askProgram } from "../ranks/job/scheduler.ts";
 
 interface RunOrJob {
@@ -29,7 +29,6 @@ export function findRunOrJob(word: string = NEWEST_RUN, saveDir = "."): RunOrJob
   return { folder: found ? join(saveDir, "logs", found.name) : null, job: word };
 }
 
-/** The last attempt's job counts. */
 function jobOf(folder: string): string | null {
   try {
     return readLineage(folder)?.attempts.at(-1)?.job_id ?? null;
@@ -42,7 +41,6 @@ export interface JobState {
   /** The scheduler's own word: "RUNNING", "PENDING", "R". */
   readonly state: string;
   readonly left: string | null;
-  /** The reason for waiting, or the nodes. */
   readonly why: string | null;
   readonly output: string | null;
 }
@@ -125,7 +123,7 @@ export async function runSubmit(
     return { code, stdout: text(stdout), stderr: text(stderr) };
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
-    throw new UserError("environment", `${program} can't be started: ${(error as Error).message}.`);
+    throw new UserError("environment", `${program} can't be started: ${messageOf(error)}.`);
   }
 }
 
@@ -156,7 +154,7 @@ function textOf(path: string): string | null {
     return Deno.readTextFileSync(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
-    throw new UserError("usage", `${path} can't be read: ${(error as Error).message}.`);
+    throw new UserError("usage", `${path} can't be read: ${messageOf(error)}.`);
   }
 }
 
@@ -164,7 +162,7 @@ function guarded(path: string, action: () => void): void {
   try {
     action();
   } catch (error) {
-    const why = (error as Error).message.replace(/ \(os error.*/, "");
+    const why = messageOf(error).replace(/ \(os error.*/, "");
     throw new UserError("usage", `${path} can't be written: ${why}.`);
   }
 }

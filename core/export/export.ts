@@ -49,7 +49,7 @@ export function writeProgram(
   return archive.weights.size;
 }
 
-/** Tied weights, and views of one memory, share an entry. */
+/** Tied weights and views share an entry. */
 function entriesOf(
   { weights, path: program }: Archive,
   tensors: ReadonlyMap<string, TensorData>,
@@ -74,7 +74,6 @@ function entriesOf(
   return new Map([...found].map(([entry, bytes]) => [entry, memoryStorage(bytes)]));
 }
 
-/** Rows of numbers go into the tensor's place, whatever its strides. */
 function put(bytes: Uint8Array, place: TensorData, values: Uint8Array): void {
   const width = DTYPE_BYTES[place.dtype], { shape, strides, offset } = place;
   if (isContiguous(place)) return bytes.set(values, offset * width);

@@ -1,4 +1,3 @@
-// Compares the speed of runs with ideal scaling from the run on the fewest ranks.
 import { join } from "../../deps/path.ts";
 import { UserError } from "../base/errors.ts";
 import { ownWork } from "../run/account.ts";

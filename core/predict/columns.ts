@@ -1,4 +1,4 @@
-// Predictions as named columns. Rows are spooled to disk, so memory holds at most one batch.
+// Columns of predictions are spooled to disk, so memory holds at most one batch.
 import { join } from "../../deps/path.ts";
 import { temporaryFor, writeAll } from "../base/atomic.ts";
 import { reading, writing } from "../base/new_file.ts";
@@ -8,9 +8,7 @@ import type { PredictedColumn } from "./predict.ts";
 export interface PredictionColumn {
   readonly name: string;
   readonly dtype: "i32" | "f32";
-  /** Samples come first. */
   readonly shape: readonly number[];
-  /** They name a sample's numbers, or their classes. */
   readonly names?: readonly string[];
   /** Callers read in rising order. */
   read(from: number, count: number): Int32Array | Float32Array;
@@ -38,19 +36,16 @@ export interface PredictedPart {
 }
 
 export interface RowOrder {
-  /** All parts are of one table, in the data's order; otherwise they stand one after the other. */
+  /** The rows have the data's order; otherwise one part follows the other. */
   readonly oneTable: boolean;
-  /** A column tells each sample's part. */
   readonly split: boolean;
 }
 
 export interface ColumnNames {
-  /** The model names its classes or numbers so. */
   readonly predicted: readonly string[];
   readonly target: readonly string[];
 }
 
-/** These rows are consecutive in the spool and in the file. */
 interface Run {
   readonly spool: Spool;
   readonly part: number;
@@ -58,7 +53,6 @@ interface Run {
   readonly count: number;
 }
 
-/** The first rows must be there. */
 export function outlineOf(
   kept: readonly SpooledColumn[],
   samples: number,
@@ -125,7 +119,7 @@ export function predictionColumns(
             continue;
           }
           const some = Math.min(count - filled, run.count - skip);
-          made.set(take({ ...run, from: run.from + skip, count: some }) as Float32Array, filled * each);
+          made.set(take({ ...run, from: run.from + skip, count: some }), filled * each);
           filled += some;
         }
         return made;
@@ -134,10 +128,9 @@ export function predictionColumns(
   });
 }
 
-/** The numbers of samples order the runs. */
 function inOrder(spools: readonly { spool: Spool; part: number }[]): Run[] {
   const ids = spools.map(({ spool }) =>
-    spool.rows() > 0 ? spool.read("id", 0, spool.rows()) as Int32Array : new Int32Array(0)
+    spool.rows() > 0 ? spool.read("id", 0, spool.rows()) : new Int32Array(0)
   );
   const starts: number[] = [];
   let samples = 0;

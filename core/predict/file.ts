@@ -1,4 +1,3 @@
-// The file of predictions, by its ending: CSV, classic NetCDF (CDF-2), or NumPy arrays.
 import { dirname } from "../../deps/path.ts";
 import { checkDisk, writing } from "../base/new_file.ts";
 import { writeArrays } from "../data/formats/npz/write.ts";
@@ -23,16 +22,18 @@ const WRITERS: Readonly<Record<string, Writer>> = {
   },
 };
 
-const endingOf = (path: string) => Object.keys(WRITERS).find((ending) => path.endsWith(ending));
+function writerOf(path: string): Writer {
+  const ending = Object.keys(WRITERS).find((ending) => path.endsWith(ending));
+  if (ending !== undefined) return WRITERS[ending];
+  throw new UserError(
+    "usage",
+    `--out ${path}: the file's name should end in ${Object.keys(WRITERS).join(", ")}.`,
+  );
+}
 
 /** Runs before anything is computed. */
 export function checkOut(path: string): void {
-  if (endingOf(path) === undefined) {
-    throw new UserError(
-      "usage",
-      `--out ${path}: the file's name should end in ${Object.keys(WRITERS).join(", ")}.`,
-    );
-  }
+  writerOf(path);
   if (pathExists(path)) {
     throw new UserError("usage", `${path} exists already: name another file, or delete it first.`);
   }
@@ -41,7 +42,7 @@ export function checkOut(path: string): void {
 
 /** The first predictions show how much all of them will take. */
 export function checkRoomFor(path: string, columns: readonly PredictionColumn[]): void {
-  WRITERS[endingOf(path)!].check(columns);
+  writerOf(path).check(columns);
   const bytes = columns.reduce((sum, column) => sum + columnBytesOf(column), 0);
   // The spool and the file both take space.
   checkDisk(
@@ -53,7 +54,7 @@ export function checkRoomFor(path: string, columns: readonly PredictionColumn[])
 }
 
 export function writePredictions(path: string, columns: readonly PredictionColumn[], command: string): void {
-  WRITERS[endingOf(path)!].write(path, columns, command);
+  writerOf(path).write(path, columns, command);
 }
 
 const asArray = (column: PredictionColumn) => ({

@@ -1,4 +1,3 @@
-// Loads a checkpoint's weights and the data to evaluate them on, for `eval` and `predict`.
 import type { CheckpointFile } from "../checkpoint/open.ts";
 import { judgedWeights, loadWeights } from "../checkpoint/training_state.ts";
 import type { Resolved } from "../settings/resolve.ts";
@@ -13,18 +12,15 @@ interface Evaluated extends Pick<Built, "data" | "model" | "pass"> {
   /** The weights are the averages that the run kept (--ema). */
   readonly averaged: boolean;
   readonly batchSize: number;
-  /** Reads each row of these sources once. */
   openFeed(sources: readonly Source[]): Feed;
 }
 
 interface EvaluationOptions extends ReturnType<typeof openDevice> {
-  /** The command may change the checkpoint's settings. */
   readonly config: Config;
   readonly resolved: Resolved;
   /** The model names its answers so where the data has no names. */
   readonly answers: Answers | null;
   readonly untold?: boolean;
-  /** These ranks use the same cores. */
   readonly sharing?: number;
 }
 

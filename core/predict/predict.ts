@@ -1,4 +1,3 @@
-// Predicts every sample of a data set, on one rank or several, and writes one file.
 import { temporaryFor } from "../base/atomic.ts";
 import { writing } from "../base/new_file.ts";
 import { plainPart, type Source } from "../data/source.ts";
@@ -41,7 +40,6 @@ interface PredictToFileOptions {
   readonly order: RowOrder;
   readonly names: ColumnNames;
   readonly job: Omit<PredictOptions, "take">;
-  /** Null means one rank. */
   readonly team: Team | null;
   readonly command: string;
 }
@@ -58,16 +56,18 @@ export async function predictToFile(
   const own = given.roles.map((role) => ({ ...role, spool: open(role, rank) }));
   try {
     await predictShare(given, own, rank, world);
-    if (!team) return write(given, own.map(({ role, spool }) => ({ role, spools: [spool] })));
+    if (!team || folder === null) {
+      return write(given, own.map(({ role, spool }) => ({ role, spools: [spool] })));
+    }
     for (const { spool } of own) spool.close(); // a shared file system shows others only closed files
     const all = team.gather(
       own.map(({ spool }) => ({ rows: spool.rows(), columns: spool.columns() })),
       "predict",
     );
-    return rank === 0 ? merge(given, folder!, all) : null;
+    return rank === 0 ? merge(given, folder, all) : null;
   } finally {
-    if (!team) { for (const { spool } of own) spool.close(); }
-    else if (rank === 0) removeAll(folder!);
+    if (folder === null) { for (const { spool } of own) spool.close(); }
+    else if (rank === 0) removeAll(folder);
   }
 }
 
@@ -145,7 +145,6 @@ function removeAll(folder: string): void {
 
 export interface PredictedColumn {
   readonly name: string;
-  /** One sample has this shape. */
   readonly shape: readonly number[];
   readonly values: Int32Array | Float32Array;
 }
@@ -163,7 +162,6 @@ interface PredictOptions {
   readonly targets: boolean;
   /** Maps the data's class numbers to the model's where they differ; -1 for unknown classes. */
   readonly relabel?: readonly number[] | null;
-  /** Batches come in order. */
   take(rows: readonly PredictedColumn[]): void;
   /** Runs between batches and while data is awaited. */
   poll(done: number): Promise<void> | void;

@@ -19,13 +19,11 @@ export interface GpuFacts {
   readonly visible: string | null;
   readonly shown: number;
   readonly driver: string | null;
-  /** The driver's library serves CUDA up to this version. */
   readonly driverCuda: string | null;
   /** It is null where there is no libtorch. */
   readonly libtorchCuda: boolean | null;
   readonly builtFor: string | null;
   readonly devices: readonly { readonly capability: string; readonly memory: number }[];
-  /** The reason why libtorch can use no device. */
   readonly why: string | null;
 }
 

@@ -80,7 +80,6 @@ export interface AllocationFacts {
   readonly wrong: string | null;
   /** The job has these tasks, and this process is outside of any step. */
   readonly idle: number;
-  /** True inside a job or a launcher's world. */
   readonly inside: boolean;
   readonly gpus: number;
 }

@@ -12,7 +12,6 @@ import { findNccl } from "../../../ffi/nccl/find.ts";
 import { openNccl } from "../../../ffi/nccl/nccl.ts";
 
 export interface LibtorchFacts extends FoundLibtorch {
-  /** The reason why the chosen one can't be loaded or can't compute. */
   readonly broken: string | null;
 }
 
@@ -62,12 +61,10 @@ export function judgeLibtorch({ chosen, usable, rejected, broken }: LibtorchFact
 export interface MpiFacts {
   readonly chosen: { readonly path: string; readonly from: string; readonly version: string | null } | null;
   readonly rejected: FoundMpi["rejected"];
-  /** The reason why the library that was named can't be used. */
   readonly named: string | null;
   /** `hpctrain launch` starts ranks with it. */
   readonly launcher: string | null;
   readonly programs: readonly string[];
-  /** True when a run here has several ranks on CPUs. */
   readonly needed: boolean;
 }
 

@@ -4,7 +4,7 @@ import { formatBytes, formatDuration } from "../../base/format.ts";
 import { bad, type Finding, good, onPath, programOutput, textOf, warn } from "./check.ts";
 import { dirname, join, resolve } from "../../../deps/path.ts";
 import { remove, syncFolder } from "../../base/atomic.ts";
-import { refusalOf } from "../../base/errors.ts";
+import { messageOf, refusalOf } from "../../base/errors.ts";
 
 export interface StorageFacts {
   readonly places: readonly FolderFacts[];
@@ -304,14 +304,13 @@ export function probe(folder: string, bytes: number, seconds: number): Probe {
     result.renameSeconds = lap();
     return { ...result, at: null };
   } catch (error) {
-    return { ...result, refused: refusalOf(error)?.code ?? (error as Error).message, at };
+    return { ...result, refused: refusalOf(error)?.code ?? messageOf(error), at };
   } finally {
     remove(first);
     remove(second);
   }
 }
 
-/** Each call returns the seconds since the one before. */
 function stopwatch(): () => number {
   let last = performance.now();
   return () => {

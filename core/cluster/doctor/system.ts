@@ -45,7 +45,6 @@ export interface CoresFacts {
   /** "0-3,8", as Linux writes it. */
   readonly cpuset: string;
   readonly online: number;
-  /** These ranks share the cores. */
   readonly sharing: number;
   /** `mentioned` is true where --num-workers was given. */
   readonly workers: number;
@@ -103,7 +102,6 @@ export function judgeCores(
 export interface MemoryFacts {
   readonly total: number;
   readonly free: number;
-  /** The limit that leaves the least memory. */
   readonly by: Limit["of"];
   readonly limit: number;
 }
@@ -136,7 +134,6 @@ export function judgeMemory({ total, free, by, limit }: MemoryFacts): Finding[] 
 }
 
 export interface LimitsFacts {
-  /** Soft limits; Infinity is written "unlimited". */
   readonly files: number | "unlimited" | null;
   /** Bytes. */
   readonly memlock: number | "unlimited" | null;

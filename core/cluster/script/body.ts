@@ -47,7 +47,6 @@ export const ADDRESSES = [
   "fi",
 ];
 
-/** Code 2 means wrong usage. */
 export const REFUSE = ["", 'refuse() { echo "hpctrain: $*" >&2; exit 2; }'];
 
 /** Words after the script's name come last, so they override the others. */
@@ -132,12 +131,16 @@ const ARGS = { shell: '"$@"' } as const;
 
 /** Writes `for name in A B C; do` on as many lines as it takes. */
 export function wrapped(start: string, words: readonly string[], end: string, width = 100): string[] {
-  const lines = [start];
+  const full: string[] = [];
+  let line = start;
   for (const word of words) {
-    if (lines.at(-1)!.length + word.length + 3 > width) lines.push(" ".repeat(start.length));
-    lines[lines.length - 1] += ` ${word}`;
+    if (line.length + word.length + 3 > width) {
+      full.push(`${line} \\`);
+      line = " ".repeat(start.length);
+    }
+    line += ` ${word}`;
   }
-  return lines.map((line, i) => i < lines.length - 1 ? `${line} \\` : line + end);
+  return [...full, line + end];
 }
 
 const PLAIN_WORD = /^[\w@%+=:,./()[\]*&|!<>~^-]*$/;
@@ -210,7 +213,7 @@ type Overrides = readonly (readonly [variable: string, flag: string])[];
 export const OF_THE_SIZE = ["NODES", "GPUS"];
 
 const PLAIN_OVERRIDES: Overrides = ALL_SETTINGS.flatMap(({ setting: { plain = [], flag } }) =>
-  plain.filter((name) => !OF_THE_SIZE.includes(name)).map((name) => [name, flag!] as const)
+  flag ? plain.filter((name) => !OF_THE_SIZE.includes(name)).map((name) => [name, flag] as const) : []
 );
 
 const GENERATE_OVERRIDES: Overrides = [
@@ -225,15 +228,13 @@ const GENERATE_OVERRIDES: Overrides = [
 export function overridesOf(command: string, { origin }: Resolved): Overrides {
   if (command === "generate-data") return GENERATE_OVERRIDES;
   if (command !== "train") return [];
-  const typed = ALL_SETTINGS.filter(({ path, setting }) =>
-    setting.flag && origin(path).kind === "flag" && !/^(cluster|distributed)\./.test(path)
-  );
-  return [
-    ...PLAIN_OVERRIDES,
-    ...typed.flatMap((declared) =>
-      prefixedOf(declared).map((name) => [name, declared.setting.flag!] as const)
-    ),
-  ];
+  const typed = ALL_SETTINGS.flatMap((declared) => {
+    const { path, setting: { flag } } = declared;
+    return flag && origin(path).kind === "flag" && !/^(cluster|distributed)\./.test(path)
+      ? prefixedOf(declared).map((name) => [name, flag] as const)
+      : [];
+  });
+  return [...PLAIN_OVERRIDES, ...typed];
 }
 
 export const uselessFor = (command: string): readonly string[] =>

@@ -5,7 +5,6 @@ export interface ScriptJob {
   readonly made: { readonly version: string; readonly command: readonly string[] };
   /** Schedulers get a shortened form of it. */
   readonly name: string;
-  /** The executable, or the command that runs the sources. */
   readonly program: readonly string[];
   readonly words: readonly ShellWord[];
   /** Each variable of the job's environment stands for a flag: [["EPOCHS", "epochs"], ...]. */
@@ -23,7 +22,6 @@ export interface ScriptJob {
   /** Its subfolder slurm/ or pbs/ holds the output. */
   readonly logs: string;
   readonly errFile: boolean;
-  /** The job numbers are 0 to `last`; at most `atOnce` run at the same time. */
   readonly array?: { readonly last: number; readonly atOnce?: number };
 }
 

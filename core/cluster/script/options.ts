@@ -19,7 +19,6 @@ export interface JobOptions {
   readonly takesSettings: boolean;
   readonly words: readonly string[];
   readonly job: readonly string[];
-  /** A repeated option has several values. */
   readonly own: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -52,8 +51,7 @@ export function readJobOptions(
   const own: Record<string, string[]> = {};
   let command: string | undefined;
   const rest = argv.map((word) => Object.hasOwn(short, word) ? `--${short[word]}` : word);
-  while (rest.length > 0) {
-    const word = rest.shift()!;
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
     if (word === "--") {
       if (command === undefined && Object.hasOwn(RUNS, rest[0] ?? "")) command = rest.shift();
       words.push(...rest.splice(0));
@@ -92,10 +90,10 @@ function readFlag(
   const path = flag?.declared.path ?? (name === "set" ? settingOf(value ?? rest[0] ?? "") : "");
   const target = OF_THE_JOB.test(path) ? job : words;
   const takes = value === undefined && takesValue(name);
-  const given = takes && rest.length > 0 && !looksLikeFlag(rest[0]) ? rest.shift()! : value;
-  if (name === "gpus-per-node" && /^[A-Za-z][\w.+-]*:\d+$/.test(given ?? "")) { // SLURM writes a100:4
-    const [type, count] = given!.split(":");
-    target.push("--gpu-type", type, "--gpus-per-node", count);
+  const given = takes && rest.length > 0 && !looksLikeFlag(rest[0]) ? rest.shift() : value;
+  const typed = name === "gpus-per-node" ? /^([A-Za-z][\w.+-]*):(\d+)$/.exec(given ?? "") : null;
+  if (typed) { // SLURM writes a100:4
+    target.push("--gpu-type", typed[1], "--gpus-per-node", typed[2]);
   } else if (target === words && free) {
     words.push(word, ...(takes && given !== undefined ? [given] : []));
   } else target.push(...(takes && given !== undefined ? [word, given] : [word]));
@@ -112,7 +110,7 @@ function ownValue(
 ): string {
   if (kind === "text") {
     if (value !== undefined) return value;
-    return raw && rest.length > 0 ? rest.shift()! : takeValue(name, rest, called ?? "a value");
+    return (raw ? rest.shift() : undefined) ?? takeValue(name, rest, called ?? "a value");
   }
   if (value === undefined) return "true";
   throw new UserError("usage", `--${name} takes no value, but got "${value}".`);

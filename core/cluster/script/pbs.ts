@@ -107,10 +107,11 @@ function torqueSize({ layout, limits }: ScriptJob): [string, string][] {
 }
 
 /** SLURM reads a number alone as megabytes. */
-function memory(mem: string): string {
-  const [, count, unit = "M"] = /^(\d+)([KMGT])?/i.exec(mem)!;
-  return `${count}${unit.toLowerCase()}b`;
-}
+const memory = (mem: string): string =>
+  mem.replace(
+    /^(\d+)([KMGT]?).*$/i,
+    (_, count: string, unit: string) => `${count}${unit.toLowerCase() || "m"}b`,
+  );
 
 /** "2-04" and "2-04:30:00" become hours; PBS reads other forms itself. */
 export function walltime(time: string): string {

@@ -17,7 +17,6 @@ interface JobRequest {
   readonly resolved: Resolved;
   readonly command: string;
   readonly words: readonly ShellWord[];
-  /** The whole command line that makes the script. */
   readonly typed: readonly string[];
   readonly program: readonly string[];
   readonly version: string;
@@ -44,7 +43,9 @@ export function planJob(request: JobRequest): ScriptJob {
     words: [command, ...words],
     overrides: overridesOf(command, resolved),
     useless: uselessFor(command),
-    gaveWay: resolved.overruled.map(({ variable }) => [variable!, env[variable!]!]),
+    gaveWay: resolved.overruled.flatMap(({ variable: name }): [string, string][] =>
+      env[name] === undefined ? [] : [[name, env[name]]]
+    ),
     inherited: inheritedFrom(resolved, env, trains || command === "eval"),
     layout,
     limits: limitsOf(cluster, [...args, ...(also.args ?? [])]),
@@ -66,7 +67,6 @@ interface Kind {
   readonly ranks: number;
 }
 
-/** A preset's job has these defaults. */
 const KINDS: Readonly<Record<string, Kind>> = {
   "single-gpu": { nodes: 1, gpus: 1, ranks: 1 },
   "multi-gpu": { nodes: 1, gpus: 4, ranks: 4 },
@@ -166,8 +166,7 @@ function inheritedFrom({ origin }: Resolved, env: Env, settings: boolean): [stri
     .map(({ path }) => variableOf(origin(path)))
     .filter((name) => name !== null);
   return [...new Set([...(settings ? OURS : OURS.slice(2)), ...given])]
-    .filter((name) => env[name])
-    .map((name) => [name, env[name]!]);
+    .flatMap((name): [string, string][] => env[name] ? [[name, env[name]]] : []);
 }
 
 function refuseTwoGpus(

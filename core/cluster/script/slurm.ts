@@ -90,8 +90,9 @@ function directives(job: ScriptJob): string[] {
     [ending.requeue ? "requeue" : "no-requeue", true],
   ];
   return [
-    ...lines.filter(([, value]) => value !== "" && value !== 0 && value !== false)
-      .map(([name, value]) => sbatchLine(name, value as string | number | true)),
+    ...lines.flatMap(([name, value]) =>
+      value === "" || value === 0 || value === false ? [] : [sbatchLine(name, value)]
+    ),
     ...limits.more.map(sbatchOption),
   ];
 }
@@ -147,7 +148,7 @@ function size(job: ScriptJob): string[] {
   ];
 }
 
-/** sbatch reads these only before the file. */
+/** sbatch reads these only before the file's name. */
 const OF_SBATCH = [
   ...[
     "account",

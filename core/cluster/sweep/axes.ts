@@ -3,7 +3,7 @@
 import { SOURCE_FLAGS, takesValue } from "../../settings/flags.ts";
 import { looksLikeFlag, splitFlag, takeValue, unknownFlag } from "../../settings/options.ts";
 import type { Setting } from "../../settings/setting.ts";
-import { findSetting, FLAGS, hintForPath } from "../../settings/settings.ts";
+import { type Declared, findSetting, FLAGS, hintForPath } from "../../settings/settings.ts";
 import { type FlagOrigin, flagOrigin, formatOrigin, fromText, setOrigin } from "../../settings/values.ts";
 import { UserError } from "../../base/errors.ts";
 import { key, uniform } from "../../base/random.ts";
@@ -34,8 +34,7 @@ const NOT_SWEPT: Readonly<Record<string, string>> = {
 export function readAxes(argv: readonly string[], usage: string): SweepRequest {
   const fixed: string[] = [], axes: Axis[] = [];
   const rest = [...argv];
-  while (rest.length > 0) {
-    const word = rest.shift()!;
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
     const { name, value } = splitFlag(word);
     const flag = FLAGS.get(name);
     if (!looksLikeFlag(word)) {
@@ -52,7 +51,7 @@ export function readAxes(argv: readonly string[], usage: string): SweepRequest {
     const axis = name === "set"
       ? ofSetting(given)
       : flag
-      ? axisOf(flag.declared.path, flagOrigin(name), given)
+      ? axisOf(flag.declared, flagOrigin(name), given)
       : null;
     if (axis) axes.push(axis);
     else fixed.push(`--${name}=${given}`);
@@ -69,39 +68,36 @@ function ofSetting(pair: string): Axis | null {
   }
   const declared = findSetting(path);
   if (!declared) throw new UserError("usage", `--set: unknown setting "${path}".${hintForPath(path)}`);
-  return axisOf(declared.path, setOrigin(path), pair.slice(equals + 1));
+  return axisOf(declared, setOrigin(path), pair.slice(equals + 1));
 }
 
 /** Returns null for one value. Commas separate values, semicolons those of lists; `\,` is a comma. */
-function axisOf(path: string, origin: FlagOrigin, given: string): Axis | null {
+function axisOf(declared: Declared, origin: FlagOrigin, given: string): Axis | null {
+  const { path, setting } = declared;
   if (path.startsWith("cluster.")) return null; // such as lists of partitions or nodes
-  const declared = findSetting(path)!;
-  const { setting } = declared;
   const before = origin.key === undefined ? `${origin.name}=` : `${origin.name}=${origin.key}=`;
   const numeric = setting.kind === "int" || setting.kind === "float";
-  const [, low, high] = numeric ? /^([^,]+?)\.\.([^,]+)$/.exec(given) ?? [] : [];
+  const ends = numeric ? /^([^,]+?)\.\.([^,]+)$/.exec(given)?.slice(1) : undefined;
   const mark = setting.kind === "list" ? ";" : ",";
-  const choices = low === undefined
-    ? given.split(new RegExp(`(?<!\\\\)${mark}`)).map((one) => one.replaceAll(`\\${mark}`, mark))
-    : [];
-  if (low === undefined && choices.length < 2) return null;
+  const choices = ends
+    ? []
+    : given.split(new RegExp(`(?<!\\\\)${mark}`)).map((one) => one.replaceAll(`\\${mark}`, mark));
+  if (!ends && choices.length < 2) return null;
   if (Object.hasOwn(NOT_SWEPT, path)) {
     throw new UserError(
       "usage",
       `${before.slice(0, -1)} can't have several values: ${NOT_SWEPT[path]}.`,
     );
   }
-  for (const value of [...choices, ...(low === undefined ? [] : [low, high!])]) {
-    fromText(declared, value, origin);
-  }
-  const range = low === undefined ? null : { low: Number(low), high: Number(high) };
+  for (const value of ends ?? choices) fromText(declared, value, origin);
+  const range = ends ? { low: Number(ends[0]), high: Number(ends[1]) } : null;
   if (range && !(range.low < range.high)) {
     throw new UserError(
       "usage",
       `${formatOrigin(origin)}: the range ${given} should go from a smaller to a larger number.`,
     );
   }
-  return { name: path.split(".").at(-1)!, setting, before, choices, range };
+  return { name: path.slice(path.lastIndexOf(".") + 1), setting, before, choices, range };
 }
 
 function refuseTwice(axes: readonly Axis[]): void {
@@ -111,7 +107,6 @@ function refuseTwice(axes: readonly Axis[]): void {
   }
 }
 
-/** It has one value for each axis, in their order. */
 type Point = readonly string[];
 
 const MOST_RUNS = 10_000;
@@ -159,7 +154,6 @@ function draw({ choices, range, setting }: Axis, u: number): string {
   return String(whole ? Math.round(value) : Number(value.toPrecision(4)));
 }
 
-/** Long names make long paths. */
 const LONGEST_NAME = 100;
 const SHORT_NAMES: Readonly<Record<string, string>> = {
   learning_rate: "lr",
@@ -176,10 +170,10 @@ export function namesOf(sweep: string, axes: readonly Axis[], points: readonly P
     const parts = point.map((value, i) => (SHORT_NAMES[axes[i].name] ?? axes[i].name) + slugOf(value));
     return [sweep, ...parts].join("-").slice(0, LONGEST_NAME).replace(/[-.+]+$/, "");
   });
-  const seen = new Map<string, number>();
-  for (const name of plain) seen.set(name, (seen.get(name) ?? 0) + 1);
-  return plain.map((name, i) => seen.get(name)! > 1 ? `${name}-run${i}` : name);
+  const seen = new Set<string>(), repeated = new Set<string>();
+  for (const name of plain) (seen.has(name) ? repeated : seen).add(name);
+  return plain.map((name, i) => repeated.has(name) ? `${name}-run${i}` : name);
 }
 
 const slugOf = (value: string) =>
-  value.split("/").at(-1)!.normalize("NFKD").replace(/[^\w.+]+/g, "-").replace(/^-+|-+$/g, "");
+  value.slice(value.lastIndexOf("/") + 1).normalize("NFKD").replace(/[^\w.+]+/g, "-").replace(/^-+|-+$/g, "");

@@ -1,7 +1,7 @@
 // sweep.json, written once, names the runs of a sweep; the table reads their status from their own files.
 import { join } from "../../../deps/path.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
-import { UserError } from "../../base/errors.ts";
+import { messageOf, UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
 import { openRun, type RunData } from "../../run/run_data.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
@@ -9,7 +9,6 @@ import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
 interface SweepRun {
   readonly run: string;
   readonly words: readonly string[];
-  /** The keys are the settings' names. */
   readonly values: Readonly<Record<string, string>>;
 }
 
@@ -18,7 +17,6 @@ export interface Sweep {
   readonly version: string;
   readonly name: string;
   readonly command: readonly string[];
-  /** logs/ and checkpoints/ of the runs are there. */
   readonly saveDir: string;
   readonly metric: string;
   readonly runs: readonly SweepRun[];
@@ -48,7 +46,7 @@ export function readSweep(folder: string): Sweep | null {
     text = Deno.readTextFileSync(path);
   } catch (cause) {
     if (cause instanceof Deno.errors.NotFound || cause instanceof Deno.errors.NotADirectory) return null;
-    throw new UserError("usage", `${path} can't be read: ${(cause as Error).message}.`, { cause });
+    throw new UserError("usage", `${path} can't be read: ${messageOf(cause)}.`, { cause });
   }
   let sweep: Sweep;
   try {
@@ -66,7 +64,6 @@ export function readSweep(folder: string): Sweep | null {
   return sweep;
 }
 
-/** The word is a folder, or a name below `sweeps`. */
 export function findSweep(word: string, sweeps: string): { folder: string; sweep: Sweep } {
   for (const folder of [word, join(sweeps, word)]) {
     const sweep = readSweep(folder);
@@ -153,8 +150,8 @@ const wantsLargest = (metric: string): boolean => LARGER_IS_BETTER.test(metric);
 /** Leaves out rows without the metric; the best one is first. */
 export function ranked(rows: readonly SweepRow[], metric: string): SweepRow[] {
   const sign = wantsLargest(metric) ? -1 : 1;
-  return rows.filter((row) => row.metric !== null && Number.isFinite(row.metric))
-    .sort((a, b) => sign * (a.metric! - b.metric!));
+  return rows.filter((row): row is SweepRow & { metric: number } => Number.isFinite(row.metric))
+    .sort((a, b) => sign * (a.metric - b.metric));
 }
 
 export function sweepTable(rows: readonly SweepRow[], metric: string): string[] {

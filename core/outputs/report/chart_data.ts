@@ -1,18 +1,15 @@
-// The curves of runs, thinned out so that the report opens at once.
+// Curves, thinned out so that the report opens at once.
 import type { Curve } from "../../run/curve.ts";
 import { EVENT_FIELDS, type EventField, type Unit } from "../../run/events.ts";
 import type { RunData } from "../../run/run_data.ts";
 
 interface ChartLine {
   readonly label: string;
-  /** Compared runs have a colour each. */
   readonly hue: number;
   readonly run: number;
-  /** Charts do not smooth a line without noise. */
   readonly steady?: boolean;
   readonly x: number;
   readonly y: readonly (number | null)[];
-  /** The extremes of stretches that have more than one step. */
   readonly lo?: readonly (number | null)[];
   readonly hi?: readonly (number | null)[];
   /** The first steps whose value was NaN or infinite, and their number. */
@@ -24,7 +21,6 @@ interface Chart {
   readonly title: string;
   readonly note?: string;
   readonly unit: Unit;
-  /** The axis begins at zero, or is logarithmic at first. */
   readonly zero?: boolean;
   readonly log?: boolean;
   readonly machine?: boolean;
@@ -33,12 +29,11 @@ interface Chart {
 
 interface ChartData {
   readonly runs: readonly string[];
-  /** Lines with the same steps share them. */
   readonly xs: readonly (readonly number[])[];
   readonly charts: readonly Chart[];
 }
 
-/** All lines share them; at 20 bytes each the page stays well below 2 MB. */
+/** At 20 bytes each the page stays well below 2 MB. */
 const MOST_POINTS = 56_000;
 const MOST_A_LINE = 4096;
 const FEWEST_A_LINE = 300;
@@ -128,7 +123,6 @@ const rounded = (value: number, digits: number): number => Number(value.toPrecis
 
 const { step, times, ranks, system }: Record<string, Record<string, EventField>> = EVENT_FIELDS;
 const CURVES: Readonly<Record<string, EventField>> = { ...times, ...step, ranks_spread: ranks.spread };
-/** The charts have this order. */
 const SHOWN = ["lr", "grad_norm", "loss_scale", "skipped_steps", "samples_per_s", "tokens_per_s", "mfu"]
   .concat("ranks_spread", "memory_bytes");
 /** Other charts show these, or none does. */

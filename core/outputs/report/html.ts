@@ -6,7 +6,6 @@ export class Html {
 
 type Part = string | number | Html | readonly Part[] | null | false | undefined;
 
-/** Values are escaped, unless they are HTML; lists are joined. */
 export function markup(strings: TemplateStringsArray, ...values: Part[]): Html {
   return new Html(strings.reduce((out, string, i) => out + textOf(values[i - 1]) + string));
 }
@@ -48,7 +47,6 @@ export interface BarShare {
   readonly hue: number;
 }
 
-/** `whole` fills the bar. */
 export function shareBar(shares: readonly BarShare[], whole: number): Html {
   let at = 0;
   const parts = shares.map(({ name, value, hue }) => {

@@ -1,5 +1,4 @@
-// The report as one HTML file that loads nothing: style, data and script are inside, and its content policy
-// forbids the rest.
+// The report as one HTML file that loads nothing: its content policy forbids it.
 import { VERSION } from "../../base/version.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { type RunStatus, runStatusOf } from "../../run/status.ts";
@@ -85,7 +84,6 @@ ${scripts.map((script) => `<script>${script}</script>`).join("\n")}
 `;
 }
 
-/** Each of several runs has a box that hides it. */
 function charts(names: readonly string[]): Html {
   const choice = names.map((name, i) =>
     markup`<label><input type="checkbox" checked data-run="${i}"><i class="swatch h${

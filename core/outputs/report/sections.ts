@@ -1,4 +1,3 @@
-// The sections of a report, such as time, settings, warnings and samples.
 import {
   formatBytes,
   formatCount,
@@ -27,7 +26,6 @@ export const STATE_CLASS: Readonly<Record<RunStatus["state"], string>> = {
   failed: "bad",
 };
 
-/** The median ignores the warm-up. */
 export function typical(curve: Curve | undefined): number | null {
   if (!curve || curve.length === 0) return null;
   const means = Array.from({ length: curve.length }, (_, i) => curve.mean(i)).filter(Number.isFinite);
@@ -353,7 +351,6 @@ function libtorchFolder(config: RunData["config"]): string {
     : "";
 }
 
-/** Quotes a word for a shell. */
 const quoted = (word: string): string =>
   /^[\w./:=,@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
@@ -390,7 +387,6 @@ interface Sample {
   readonly png: Uint8Array;
 }
 
-/** Shows the W&B run's last samples; null where none can be read. */
 export function samplesSection(folder: string): Html | null {
   const set = lastSet(folder);
   if (set === null || set.samples.length === 0) return null;

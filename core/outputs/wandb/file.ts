@@ -63,11 +63,10 @@ export interface WandbFrame {
 export interface FrameEnd {
   /** A writer may keep the file up to here, the end of the last whole record. */
   readonly end: number;
-  /** Bytes remain: a cut record, which may still be written, or damage. */
+  /** A cut record may still be written. */
   readonly damage: { readonly kind: "cut" | "damaged"; readonly at: number; readonly why: string } | null;
 }
 
-/** Returns fewer bytes only at the end of the file. */
 export type ReadAt = (into: Uint8Array, at: number) => number;
 
 export function readAtOf(file: Deno.FsFile): ReadAt {
@@ -84,7 +83,6 @@ export function readAtOf(file: Deno.FsFile): ReadAt {
 }
 
 export interface ReadOptions {
-  /** A record that was read before ends here. */
   readonly from?: number;
   /** With it, reading continues after damage at the next block that starts a record. */
   readonly resync?: (damage: NonNullable<FrameEnd["damage"]>) => void;
@@ -166,7 +164,6 @@ type Found =
   | { is: "damaged"; why: string }
   | { is: "chunk"; type: number; length: number };
 
-/** The block has `size` bytes. */
 function chunkAt(block: Uint8Array, view: DataView, at: number, size: number): Found {
   if (at >= size) return { is: "end", cut: false };
   if (BLOCK - at < CHUNK_HEAD) {
@@ -209,7 +206,6 @@ export interface WandbFile {
    * Throws where the disk refuses; the file ends with the last whole record as soon as the disk allows it.
    */
   append(record: WandbRecord): void;
-  /** Somebody has removed the file. */
   readonly gone: boolean;
   close(): void;
 }

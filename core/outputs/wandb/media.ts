@@ -1,4 +1,3 @@
-// The files of a W&B run: pictures, links to its own files, and facts about the machine.
 import { createHash } from "node:crypto";
 import { Buffer } from "node:buffer";
 import { dirname, join, resolve } from "../../../deps/path.ts";
@@ -6,7 +5,6 @@ import { jsonOf } from "./records.ts";
 import type { PicturesNote } from "../../run/events.ts";
 import type { WandbSetup } from "./types.ts";
 
-/** Returns file names and the JSON value for a row. */
 export function writePictures(
   folder: string,
   { name, step, pictures }: PicturesNote,

@@ -6,7 +6,6 @@ const VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5;
 export interface ProtoWriter {
   /** The format leaves out zeros. */
   int(field: number, value: number | boolean): void;
-  /** An empty text is left out. */
   text(field: number, value: string | undefined): void;
   /** `body` writes the fields; an empty message is written too. */
   message(field: number, body: () => void): void;

@@ -13,7 +13,6 @@ import type { Item, WandbRecord } from "./types.ts";
 
 export type * from "./types.ts";
 
-/** These number the fields of Record. */
 const FIELD = {
   num: 1,
   history: 2,
@@ -42,7 +41,6 @@ export function jsonOf(value: unknown): string {
   return `{${parts.map(([k, v]) => `${JSON.stringify(k)}:${jsonOf(v)}`).join(",")}}`;
 }
 
-/** Leaves out undefined values. */
 export function recordItems(values: Readonly<Record<string, unknown>>): Item[] {
   const items: Item[] = [];
   for (const key in values) {
@@ -148,7 +146,6 @@ const textMap: FieldCodec = {
 };
 const readOnly = (codec: FieldCodec): FieldCodec => ({ ...codec, write() {} });
 
-/** The fields are written in this order. */
 type Fields = Readonly<Record<string, readonly [field: number, codec: FieldCodec]>>;
 
 const GIT: Fields = { remote: [1, text], commit: [2, text] };

@@ -1,4 +1,4 @@
-// Continues a run's .wandb files on resume: finds what the server has, and drops the steps that are repeated.
+// Continues .wandb files on resume, without the steps that are repeated.
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { readEvents } from "../../run/event_log.ts";
 import { encodeFrame, HEADER, readAtOf, readFrames } from "./file.ts";
@@ -8,7 +8,6 @@ import { endsEpoch, type HistoryRow, type HistoryRows, type RowValues } from "./
 import type { ResumedRun, WandbSetup } from "./types.ts";
 
 export interface KeptRecords {
-  /** The last row, here or in earlier files, has these. */
   readonly step: number;
   readonly runtime: number;
   /** The last row waits for its evaluation and is not in the file. */

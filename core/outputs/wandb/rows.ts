@@ -14,7 +14,6 @@ import type { EpochPosition } from "../../run/output.ts";
 import type { Item } from "./records.ts";
 import { TIME_PARTS } from "../../run/account.ts";
 
-/** The values are JSON text. */
 export type RowValues = Map<string, string>;
 
 export interface HistoryRow {
@@ -23,14 +22,12 @@ export interface HistoryRow {
 }
 
 export interface HistoryRows {
-  /** Other events than steps, evaluations, epochs and times are ignored. */
   event(event: Event): void;
   /** Without a row of that step the next row takes the values. */
   add(step: number, t: number, values: RowValues): void;
   flush(): void;
   readonly last: number;
   runtime(t: number): number;
-  /** The time counts from the start of this attempt. */
   restart(): void;
 }
 
@@ -40,7 +37,6 @@ interface RowsOptions {
   /** The server has rows up to this step. */
   readonly after: number;
   readonly last: number;
-  /** This row waits for its evaluation. */
   readonly held: HistoryRow | null;
   /** Earlier attempts took these seconds. */
   readonly runtime: number;
@@ -157,7 +153,6 @@ function putStep(row: RowValues, event: StepEvent, slow: boolean): void {
   }
 }
 
-/** The unit is milliseconds a step. */
 function putTimes(row: RowValues, event: TimesEvent): void {
   if (!(event.steps > 0)) return;
   for (const [field, { unit, wandb }] of Object.entries<EventField>(EVENT_FIELDS.times)) {
@@ -196,10 +191,8 @@ function shortNumber(x: number): string {
 const shortSeconds = (seconds: number): string => String(Math.round(seconds * 1000) / 1000);
 
 export interface WandbSummary {
-  /** Takes the rows in order, those of earlier attempts too. */
   seen(row: HistoryRow): void;
   set(name: string, json: string): void;
-  /** Returns the values that changed since the last call, or all. */
   changed(all?: boolean): Item[];
 }
 

@@ -1,4 +1,4 @@
-// Chooses the W&B run and its file, and gathers the facts that it records, on the training thread.
+// Chooses the W&B run and gathers its facts, on the training thread.
 import { dirname, join, relative, resolve } from "../../../deps/path.ts";
 import { holdFolder, pathExists } from "../../base/files.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -81,7 +81,6 @@ function noteId(logs: string, { run: { id }, path }: WandbSetup): void {
   } catch { /* it is in the first checkpoint */ }
 }
 
-/** Returns null where the settings want no W&B run. */
 export function wandbSetup(of: WandbOptions): WandbSetup | null {
   const { wandb } = of.config;
   if (!wantsWandb(of.config)) return null;
@@ -206,7 +205,6 @@ export function newId(): string {
   return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join("");
 }
 
-/** The names are W&B's. */
 function environmentOf({ argv, began, gpus, env }: WandbOptions): WandbSetup["environment"] {
   const git = gitFacts(".");
   const { cores, threads } = processors();
@@ -229,7 +227,6 @@ function environmentOf({ argv, began, gpus, env }: WandbOptions): WandbSetup["en
   };
 }
 
-/** Hides the values of arguments whose names look like keys or passwords. */
 function withoutSecrets(argv: readonly string[]): string[] {
   return argv.map((word) => word.replace(/^(.*(?:key|token|password|secret)[\w.-]*=).+/i, "$1***"));
 }
@@ -320,7 +317,6 @@ function remoteOf(git: string): string | undefined {
   return remote?.replace(/^(\w+:\/\/)[^/@]*@/, "$1");
 }
 
-/** Returns null where there is no file of a sensible size. */
 function text(path: string): string | null {
   try {
     const { isFile, size } = Deno.statSync(path);

@@ -23,7 +23,6 @@ import type { WandbSetup } from "./types.ts";
 
 const SUMMARY_S = 1;
 
-/** Throws where no file can be written. */
 export function openWandbRun(setup: WandbSetup): Required<Sink> {
   const folder = join(dirname(setup.path), "files");
   let state = begin(setup, folder, put);
@@ -156,7 +155,6 @@ interface State {
   readonly summary: WandbSummary;
 }
 
-/** All other records precede the first new row. */
 function begin(setup: WandbSetup, folder: string, put: (row: HistoryRow) => void): State {
   const { again } = setup;
   Deno.mkdirSync(folder, { recursive: true });

@@ -1,4 +1,3 @@
-// Plain data: the records of a .wandb file, and the setup of its writer.
 import type { EpochPosition } from "../../run/output.ts";
 
 /** The value is JSON text, which may be NaN or a 64-bit integer. */
@@ -94,7 +93,6 @@ export interface WandbSetup {
   readonly path: string;
   readonly run: Omit<RunRecord, "kind" | "config">;
   readonly config: Readonly<Record<string, unknown>>;
-  /** The names are those of wandb-metadata.json. */
   readonly environment: {
     readonly python: string;
     readonly git?: RunRecord["git"];
@@ -105,10 +103,8 @@ export interface WandbSetup {
   readonly events: string;
   /** The server has rows up to this step, so they are neither dropped nor rewritten; -1 for none. */
   readonly after: number;
-  /** The rows of these files of the run are not rewritten. */
   readonly uploaded: readonly string[];
   readonly pace: EpochPosition;
-  /** W&B shows the file `source` by this name. */
   readonly files: readonly { readonly name: string; readonly source: string }[];
 }
 

@@ -61,7 +61,7 @@ function axis(from: number, to: number, across: number, width: number, style: Te
     : ends + last.padStart(width - ends.length);
 }
 
-/** Columns have equal numbers of steps; NaN means none. */
+/** NaN means no steps. */
 export function columnsOfCurve(curve: Curve, from: number, to: number, columns: number): Float64Array {
   const sum = new Float64Array(columns), count = new Float64Array(columns);
   const span = Math.max(1e-9, to - from);
@@ -125,7 +125,6 @@ function draw(
   for (let x = 0; x < trace.length; x++) {
     if (Number.isNaN(trace[x])) continue;
     const y = Math.min(tall - 1, Math.max(0, Math.round((1 - scale.shareOf(trace[x])) * (tall - 1))));
-    // A straight line joins the point before, however far away it is.
     const from = before ?? { x, y };
     const steps = Math.max(1, x - from.x, Math.abs(y - from.y));
     for (let i = 0; i <= steps; i++) {

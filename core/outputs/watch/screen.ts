@@ -1,4 +1,3 @@
-// The screen of `watch` as pure functions of the run's data and the terminal's size.
 import {
   formatBytes,
   formatCount,
@@ -8,7 +7,7 @@ import {
   formatRate,
   formatValue,
 } from "../../base/format.ts";
-import { EVENT_FIELDS, type EventField, type Unit } from "../../run/events.ts";
+import { EVENT_FIELDS, type EventField, type SystemEvent, type Unit } from "../../run/events.ts";
 import type { RunData } from "../../run/run_data.ts";
 import { type Plot, plot, type PlotLine } from "./plot.ts";
 import {
@@ -60,7 +59,6 @@ export function renderScreen(view: WatchView, width: number, height: number, sty
   return [...top, blank, ...plots, ...below, ...fill, foot].slice(0, height);
 }
 
-/** The most important plots come first. */
 function curves(data: RunData, width: number, height: number, style: TextStyle): string[] {
   const wanted = plotsOf(data);
   if (wanted.length === 0 || height < PLOT_ROWS - 1) return [];
@@ -164,7 +162,6 @@ function progressBar(progress: RunProgress, width: number, style: TextStyle): st
   return `${bar([[share, "cyan"]], room, style)}  ${words}`;
 }
 
-/** The remainder is faint. */
 function bar(shares: readonly (readonly [number, Colour])[], width: number, style: TextStyle): string {
   const glyphs = style.unicode ? ["█", "▒", "▚"] : ["#", "+", "o"];
   let out = "", used = 0, sum = 0;
@@ -295,11 +292,8 @@ function warningRows(
   return lines.slice(0, Math.max(0, most)).map((line) => padded(line, width, style));
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
-/** Where space is short, a summary and the first ranks are shown. */
 function machineRows({ data }: WatchView, width: number, most: number, style: TextStyle): string[] {
-  const ranks = [...data.system].sort(([a], [b]) => a - b) as unknown as [number, Fields][];
+  const ranks = [...data.system].sort(([a], [b]) => a - b);
   if (ranks.length === 0 || most < 1) return [];
   const gpus = ranks.filter(([, fields]) => number(fields, "gpu_percent") !== null);
   const rows = gpus.length > 0 ? gpus : ranks;
@@ -316,8 +310,8 @@ function machineRows({ data }: WatchView, width: number, most: number, style: Te
     .map((line) => padded(line, width, style));
 }
 
-function summary(rows: readonly (readonly [number, Fields])[], style: TextStyle): string {
-  const all = (name: string) =>
+function summary(rows: readonly (readonly [number, SystemEvent])[], style: TextStyle): string {
+  const all = (name: keyof SystemEvent) =>
     rows.map(([, fields]) => number(fields, name)).filter((value) => value !== null);
   const busy = all("gpu_percent").length > 0 ? all("gpu_percent") : all("host_cpu_percent");
   const throttled = rows.filter(([, { gpu_throttle }]) =>
@@ -332,7 +326,7 @@ function summary(rows: readonly (readonly [number, Fields])[], style: TextStyle)
   ].filter((word) => word !== "").join(", ");
 }
 
-function gpuRow(fields: Fields, width: number, style: TextStyle): string {
+function gpuRow(fields: SystemEvent, width: number, style: TextStyle): string {
   const busy = number(fields, "gpu_percent") ?? 0;
   const used = number(fields, "gpu_memory_bytes"), all = number(fields, "gpu_memory_total_bytes");
   const throttle = Array.isArray(fields.gpu_throttle) ? fields.gpu_throttle.map(String) : [];
@@ -346,7 +340,7 @@ function gpuRow(fields: Fields, width: number, style: TextStyle): string {
   return `${bar([[busy / 100, load(busy)]], size(width), style)} ${words.join("  ")}`;
 }
 
-function processorRow(fields: Fields, width: number, style: TextStyle): string {
+function processorRow(fields: SystemEvent, width: number, style: TextStyle): string {
   const busy = number(fields, "host_cpu_percent"), own = number(fields, "cpu_percent");
   const words = [
     busy === null ? "" : `${busy.toFixed(0)}% of the CPU`.padStart(16),
@@ -369,14 +363,18 @@ const load = (percent: number): Colour => percent >= 70 ? "green" : percent >= 3
 
 const size = (width: number) => Math.max(8, Math.min(30, width - 50));
 
-const number = (fields: Fields, name: string): number | null =>
-  typeof fields[name] === "number" ? fields[name] : null;
+function number(fields: SystemEvent, name: keyof SystemEvent): number | null {
+  const value = fields[name];
+  return typeof value === "number" ? value : null;
+}
 
 /** Rates below one byte a second are left out. */
-const rate = (fields: Fields, name: string, way: string): string =>
-  (number(fields, name) ?? 0) < 1 ? "" : `${formatBytes(number(fields, name)!)}/s ${way}`;
+function rate(fields: SystemEvent, name: keyof SystemEvent, way: string): string {
+  const value = number(fields, name) ?? 0;
+  return value < 1 ? "" : `${formatBytes(value)}/s ${way}`;
+}
 
-function labelled(fields: Fields, name: string, format: (value: number) => string): string {
+function labelled(fields: SystemEvent, name: keyof SystemEvent, format: (value: number) => string): string {
   const value = number(fields, name);
   return value === null ? "" : format(value);
 }

@@ -1,4 +1,3 @@
-// The terminal of `watch`: flicker-free drawing, keys, and coloured text in columns.
 import { cleanButColours } from "../../base/terminal.ts";
 
 interface Screen {
@@ -11,7 +10,6 @@ interface Screen {
 }
 
 const ESC = "\x1b[";
-/** An empty buffer opens, without cursor and wrapping. */
 const ENTER = `${ESC}?1049h${ESC}?25l${ESC}?7l${ESC}2J`;
 const LEAVE = `${ESC}?7h${ESC}?25h${ESC}?1049l`;
 /** Terminals that know these sequences show everything between them at once. */
@@ -70,7 +68,6 @@ export function readKeys(pressed: (key: string) => void): boolean {
   return true;
 }
 
-/** Shells need the line mode. */
 export function leaveKeys(): void {
   try {
     if (Deno.stdin.isTerminal()) Deno.stdin.setRaw(false);
@@ -107,7 +104,6 @@ function columnsOfOne(character: string): number {
 // deno-lint-ignore no-control-regex
 const PARTS = /\x1b\[[0-9;]*m|[^\x1b]/gu;
 
-/** Colours have no width. */
 export function terminalWidthOf(text: string): number {
   let columns = 0;
   for (const [part] of text.matchAll(PARTS)) if (part[0] !== "\x1b") columns += columnsOfOne(part);

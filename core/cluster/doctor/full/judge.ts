@@ -8,7 +8,7 @@ interface Judged {
   readonly exclude: string[];
 }
 
-/** These are shares of the speed of the median rank. */
+/** Unit: the speed of the median rank. */
 const SLOW_DEVICE = 0.7, SLOW_LINK = 0.5, SLOW_DISK = 0.25;
 /** Below these bytes a second between nodes, training always waits for the network. */
 const SLOW_NETWORK = 100e6;
@@ -285,6 +285,5 @@ export interface Results {
   /** Time ran out before these pairs. */
   readonly left: number;
   readonly all: readonly AllResult[];
-  /** The count begins with the program. */
   readonly seconds: number;
 }

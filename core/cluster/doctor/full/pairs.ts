@@ -163,7 +163,7 @@ export function tournament(nodes: number): Pair[][] {
       pairs.filter((pair) => pair.every((node) => node < nodes)) // the odd one out rests
         .map(([a, b]): Pair => a < b ? [a, b] : [b, a]),
     );
-    seats.splice(1, 0, seats.pop()!); // the first stays, the others move on
+    seats.splice(1, 0, ...seats.splice(-1)); // the first stays, the others move on
   }
   return rounds;
 }
@@ -172,7 +172,6 @@ export function tournament(nodes: number): Pair[][] {
 
 export interface TimeLimit {
   over(): TimeLimitError | null;
-  /** The `suspects` are the nodes at fault if it takes longer. */
   set(seconds: number, sentence: string, suspects?: readonly string[]): void;
 }
 

@@ -33,7 +33,6 @@ export interface RanksOptions {
   readonly env: Record<string, string>;
   readonly where: RankContext;
   readonly ready: Ready;
-  /** Ranks that did not look have none. */
   readonly lines: readonly Finding[];
   readonly facts: Facts | null;
   readonly began: number;
@@ -58,7 +57,6 @@ export async function measureRanks(options: RanksOptions): Promise<Outcome> {
   }
 }
 
-/** These are left to judge when something goes wrong. */
 interface Gathered {
   control: Control | null;
   nodes: readonly NodeFindings[];
@@ -104,7 +102,6 @@ const hostsOf = ({ seats }: Control): string[] => seats.map(({ host }) => host);
 const patience = ({ distributed }: Config): number =>
   Math.min(ARRIVE, parseDuration(distributed.timeout, "seconds")!.count);
 
-/** No rank can report to another, so each prints its own. */
 function beforeRanksMet(error: UserError, options: RanksOptions, gathered: Gathered): Outcome {
   const { where } = options;
   if (where.rank > 0) throw new UserError("communication", `On ${Deno.hostname()}: ${error.message}`);
@@ -230,7 +227,6 @@ function differing(nodes: readonly NodeFindings[]): Finding[] {
   )];
 }
 
-/** The list is empty where the launcher named no nodes. */
 export function neverArrived(
   error: UserError,
   { nodeNames, localWorld }: Pick<RankContext, "nodeNames" | "localWorld">,

@@ -69,8 +69,10 @@ export function measureAll(team: Team, device: Device): AllResult[] {
       const first = once(); // this one connects the ranks, so it counts only if it is the only one
       const times: number[] = [];
       // All ranks have the same times, so all stop at the same.
-      for (let spent = first; times.length < TIMES && spent < PATIENCE; spent += times.at(-1)!) {
-        times.push(once());
+      for (let spent = first; times.length < TIMES && spent < PATIENCE;) {
+        const took = once();
+        times.push(took);
+        spent += took;
       }
       return times.length > 0 ? Math.min(...times) : first;
     });

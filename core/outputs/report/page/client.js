@@ -270,7 +270,7 @@
     buildAll();
   }
 
-  // What can be set.
+  // The controls.
 
   const smoothing = document.getElementById("smoothing");
   const apply = () => {
@@ -342,7 +342,7 @@
         const rows = [...table.tBodies[0].rows].sort((a, b) => {
           const [x, y] = [valueOf(a), valueOf(b)];
           const [m, n] = [Number(x), Number(y)];
-          // What has no value comes last, whichever way.
+          // Rows without a value come last in both orders.
           if (x === "" || y === "") return x === y ? 0 : x === "" ? 1 : -1;
           const order = Number.isNaN(m) || Number.isNaN(n)
             ? x.localeCompare(y, undefined, { numeric: true })

@@ -1,4 +1,4 @@
-// The requests of W&B's protocol for uploads: GraphQL queries, file streams, and checked answers.
+// W&B's protocol of uploads: GraphQL queries, file streams, checked answers.
 import { UserError } from "../../../base/errors.ts";
 import type { WandbServer } from "./credentials.ts";
 import { type Http, RequestRefused } from "./http.ts";
@@ -68,7 +68,6 @@ export interface Api {
     path: string,
   ): Promise<void>;
   alert(place: ServerRun, alert: { title: string; text: string; level: string }): Promise<void>;
-  /** Maps paths to sizes. */
   files(run: { entity: string | null; project: string | null; name: string }): Promise<Map<string, number>>;
 }
 
@@ -147,7 +146,6 @@ function openRequests({ url, key }: WandbServer, http: Http) {
     }
   }
 
-  /** Returns the field of the answer's `data`. */
   async function graphql(
     operationName: string,
     query: string,
@@ -248,16 +246,10 @@ function serverStatusIn(data: any): ServerStatus | null {
 
 function serverRunIn(data: any, what: string): ServerRun {
   const bucket = data?.upsertBucket?.bucket;
-  const place = {
-    id: textIn(bucket, "id"),
-    run: textIn(bucket, "name"),
-    project: textIn(bucket?.project, "name"),
-    entity: textIn(bucket?.project?.entity, "name"),
-  };
-  if (!place.run || !place.project || !place.entity) {
-    throw strange(what, "it names no run, project and entity");
-  }
-  return place as ServerRun;
+  const run = textIn(bucket, "name"), project = textIn(bucket?.project, "name");
+  const entity = textIn(bucket?.project?.entity, "name");
+  if (!run || !project || !entity) throw strange(what, "it names no run, project and entity");
+  return { id: textIn(bucket, "id"), run, project, entity };
 }
 
 /** Addresses may be relative to `url`, the server's. */

@@ -1,4 +1,4 @@
-// Reads a .wandb file, which may grow, into everything that the server gets.
+// Reads a growing .wandb file into everything that the server gets.
 import { messageField, numberField, ProtoError, type ProtoFields, readProto } from "../proto.ts";
 import { decodeRecord, type FileItem, type Item, type RunRecord, type WandbRecord } from "../records.ts";
 import { ENVIRONMENT, type Internals, METRIC, openInternals, TELEMETRY } from "./internals.ts";
@@ -14,13 +14,11 @@ import {
 } from "./json_text.ts";
 import { type FrameEnd, readAtOf, readFrames } from "../file.ts";
 
-/** `first` counts lines from the start of the file. */
 interface PendingLines {
   first: number;
   texts: string[];
 }
 
-/** The step shows if the server has the row. */
 export interface HistoryLine {
   readonly step: number;
   readonly text: string;
@@ -35,7 +33,6 @@ interface Alert {
 export interface Contents {
   /** Returns false where the bytes are no record; reading ends there. */
   take(record: Uint8Array): boolean;
-  /** An open line becomes complete. */
   end(): void;
   readonly run: RunRecord | null;
   /** The server wants rows from this step on. Call it once, between the run record and the first row. */
@@ -47,7 +44,6 @@ export interface Contents {
   readonly printed: string[];
   readonly config: Tree;
   readonly summary: Tree;
-  /** It includes W&B's own entry. */
   fullConfig(): Tree;
   metadata(): Tree | null;
   readonly files: ReadonlyMap<string, FileItem>;
@@ -59,7 +55,6 @@ export interface Contents {
   /** Only W&B's own program can send these: "artifacts made": 2. */
   readonly unsent: ReadonlyMap<string, number>;
   readonly counts: { rows: number; events: number; output: number; records: number; unreadable: number };
-  /** Each system metric has its newest value. */
   readonly system: Tree;
   /** Unit: bytes of waiting lines. */
   pending: number;
@@ -123,7 +118,10 @@ function take(reading: ContentsState, bytes: Uint8Array): boolean {
 }
 
 interface ContentsState {
-  readonly contents: { -readonly [K in keyof Contents]: Contents[K] };
+  readonly contents: { -readonly [K in keyof Contents]: Contents[K] } & {
+    readonly files: Map<string, FileItem>;
+    readonly unsent: Map<string, number>;
+  };
   readonly internals: Internals;
   readonly console: ConsoleText;
   nextStep: number;
@@ -158,7 +156,7 @@ function takeRecord(r: ContentsState, record: WandbRecord, bytes: Uint8Array): v
       r.console.write(record.stream, record.t, record.text);
       return takeOutput(r);
     case "files":
-      for (const file of record.files) (contents.files as Map<string, FileItem>).set(file.path, file);
+      for (const file of record.files) contents.files.set(file.path, file);
       return;
     case "alert":
       contents.alerts.push(record);
@@ -176,7 +174,7 @@ function takeRecord(r: ContentsState, record: WandbRecord, bytes: Uint8Array): v
     case "other":
       if (record.field in UNSENT) {
         const what = UNSENT[record.field];
-        (contents.unsent as Map<string, number>).set(what, 1 + (contents.unsent.get(what) ?? 0));
+        contents.unsent.set(what, 1 + (contents.unsent.get(what) ?? 0));
       }
       if (record.field === METRIC) r.internals.metric(messageField(readProto(bytes), METRIC) ?? new Map());
   }
@@ -313,7 +311,6 @@ interface ConsoleText {
   write(stream: OutputStream, t: number, text: string): void;
   /** Returns each line once, when it can't change any more. */
   take(): ConsoleLine[];
-  /** The open line becomes complete. */
   end(): void;
 }
 
@@ -393,12 +390,9 @@ export interface WandbReader {
   read(into: Contents, enough: () => boolean): boolean;
   /** After it nothing is waited for, and damage is skipped. */
   last(): void;
-  /** Another file has taken the path, so everything must be read again. */
   replaced(): boolean;
-  /** The file has grown since the last call. */
   grew(): boolean;
   readonly damages: readonly Damage[];
-  /** Damage may be an unfinished write. */
   readonly stuck: Damage | null;
   readonly at: number;
   readonly size: number;

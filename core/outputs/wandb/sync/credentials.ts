@@ -1,11 +1,9 @@
-// Finds the W&B server and its key in the environment, netrc, or a file that only its owner reads. Only one
-// header has the key.
+// Finds the W&B server and its key. Only one header has the key.
 import { join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 
 export interface WandbServer {
   readonly url: string;
-  /** Messages name the source. */
   readonly urlFrom: string;
   /** A private field keeps the key out of JSON and of inspection. */
   readonly key: WandbKey;
@@ -13,7 +11,6 @@ export interface WandbServer {
 
 export class WandbKey {
   readonly #text: string;
-  /** Messages name the source. */
   readonly from: string;
   constructor(text: string, from: string) {
     this.#text = text;
@@ -108,7 +105,6 @@ function findKey(env: Environment, url: URL, keyFile: string | undefined): Wandb
   );
 }
 
-/** Other programs read these variables too. */
 export function caCertsOf(env: Environment, given: string | undefined): string[] {
   const certs = (path: string) =>
     read(path)?.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];

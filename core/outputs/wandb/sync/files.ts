@@ -1,4 +1,3 @@
-// The files of a W&B run: those that its records name, and those made from its records.
 import { isAbsolute, join, normalize } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatBytes } from "../../../base/format.ts";
@@ -12,7 +11,7 @@ const MAX_FILE = 2 ** 31 - 1;
 const AT_ONCE = 4, NAMES_AT_ONCE = 200;
 
 interface RunFiles {
-  /** `all` includes files that change until the run ends. Returns the paths that the server has. */
+  /** `all` includes files that change until the run ends. */
   upload(contents: Contents, place: ServerRun, all: boolean): Promise<readonly string[]>;
 }
 

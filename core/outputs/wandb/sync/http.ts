@@ -7,36 +7,29 @@ interface HttpRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array<ArrayBuffer>;
-  /** A noun, such as "the rows". */
   readonly what: string;
-  /** After these statuses another try is useless. */
   readonly hopeless?: readonly number[];
   /** The last try may have had its effect: returns what remains to send, or null. */
   readonly beforeAgain?: () => Promise<string | null>;
 }
 
 export interface HttpOptions {
-  /** The first try does not count. */
   readonly retries: number;
-  /** One try with its answer may take this long. */
   readonly timeoutMs?: number;
   readonly maxBytes?: number;
   /** Each later wait is twice as long, up to a minute. */
   readonly firstWaitMs?: number;
   /** PEM certificates extend the system's. */
   readonly caCerts?: readonly string[];
-  /** The sentence has the reason for another try. */
   readonly onRetry?: (sentence: string) => void;
   readonly signal?: AbortSignal;
 }
 
 export interface Http {
-  /** Returns the body of a successful answer. */
   send(request: HttpRequest): Promise<string>;
   close(): void;
 }
 
-/** The refusal is final. */
 export class RequestRefused extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -221,7 +214,7 @@ function pause(ms: number, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     const stop = () => {
       clearTimeout(timer);
-      reject(signal!.reason);
+      reject(signal?.reason);
     };
     const timer = setTimeout(() => {
       signal?.removeEventListener("abort", stop);

@@ -1,4 +1,4 @@
-// W&B keeps versions, metric definitions and the environment of a run under "_wandb" in its configuration.
+// W&B keeps versions, metrics and the environment of a run under "_wandb" in its configuration.
 import {
   messageField,
   messageFields,

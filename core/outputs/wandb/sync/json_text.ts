@@ -44,7 +44,6 @@ export function floatText(value: number): string {
   return `${digits}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
 }
 
-/** Objects on the way are made. */
 export function setAt(tree: Tree, path: readonly string[], value: JsonValue): void {
   let at = tree;
   for (const key of path.slice(0, -1)) {
@@ -56,7 +55,7 @@ export function setAt(tree: Tree, path: readonly string[], value: JsonValue): vo
       at = made;
     }
   }
-  at.set(path.at(-1)!, value);
+  at.set(path[path.length - 1], value);
 }
 
 export function removeAt(tree: Tree, path: readonly string[]): void {
@@ -66,10 +65,9 @@ export function removeAt(tree: Tree, path: readonly string[]): void {
     if (!(next instanceof Map)) return;
     at = next;
   }
-  at.delete(path.at(-1)!);
+  at.delete(path[path.length - 1]);
 }
 
-/** Merges objects and replaces other values. */
 export function mergeAt(tree: Tree, path: readonly string[], value: JsonValue): void {
   if (typeof value === "string") return setAt(tree, path, value);
   for (const [key, inner] of value) mergeAt(tree, [...path, key], inner);

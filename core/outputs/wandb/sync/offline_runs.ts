@@ -1,4 +1,3 @@
-// The work of `sync-wandb`: finds offline runs, uploads them, and verifies what the server has.
 import { basename, dirname, join } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
 import { type Contents, type HistoryLine, openContents, openWandbReader } from "./contents.ts";
@@ -72,7 +71,6 @@ function statOf(path: string): Deno.FileInfo | null {
 export interface OfflineRun {
   readonly path: string;
   readonly synced: boolean;
-  /** It is null where the file has no run record. */
   readonly run: Contents["run"];
 }
 
@@ -173,7 +171,6 @@ async function syncOne(
   progress: (share: number, rows: number) => void,
 ): Promise<SyncOutcome> {
   const open = !options.finish && mayGrow(path, options.quietMs);
-  // The present lines are uploaded and the run stays open.
   const now = open ? { grows: () => true, stop: AbortSignal.abort() } : {};
   return await outcomeOf(path, {
     ...options,
@@ -195,7 +192,6 @@ async function outcomeOf(path: string, options: UploadOptions): Promise<SyncOutc
 const LOOK_MS = 5000, AGAIN_MS = 60_000;
 const AT_ONCE = 32;
 
-/** New runs below the folders count too, until `options.stop`. */
 export async function watchMany(
   places: () => readonly string[],
   options: SyncOptions & { readonly stop: AbortSignal },
@@ -237,7 +233,6 @@ function follow(path: string, options: SyncOptions): Promise<SyncOutcome> {
 interface VerifyResult {
   readonly rows: number;
   readonly files: number;
-  /** It is empty where everything that can be read back agrees. */
   readonly differences: readonly string[];
 }
 
@@ -248,8 +243,8 @@ export async function verifyRun(
 ): Promise<VerifyResult> {
   const all = paths.map((path) => readThrough(path, version));
   const rows = all.reduce((sum, { contents }) => sum + contents.counts.rows, 0);
-  const { contents, lastRow } = all.at(-1)!;
-  const path = paths.at(-1)!;
+  const { contents, lastRow } = all[all.length - 1];
+  const path = paths[paths.length - 1];
   const { run } = contents;
   if (run === null) return { rows: 0, files: 0, differences: ["The file has no run in it."] };
   const target = {
@@ -284,7 +279,6 @@ export async function verifyRun(
 
 const MANY = 4 * 2 ** 20;
 
-/** Only the last row is kept. */
 function readThrough(path: string, version: string): { contents: Contents; lastRow: HistoryLine | null } {
   const contents = openContents(version);
   const reading = openWandbReader(path, false);

@@ -1,4 +1,3 @@
-// Starts and ends the upload thread of --wandb-online, from the training thread.
 import type { GrowingRun } from "./upload.ts";
 import type { FromThread, ToThread } from "./online_thread.ts";
 

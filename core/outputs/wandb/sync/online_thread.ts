@@ -4,7 +4,6 @@ import type { ThreadScope } from "../../../base/threads.ts";
 
 declare const self: ThreadScope;
 
-/** The run comes first; then the milliseconds that remain after training. */
 export type ToThread = { run: GrowingRun } | { ended: number };
 export type FromThread = { warning: string } | { state: "synced" | "open" | null };
 

@@ -2,7 +2,7 @@
 import type { Api, ServerRun, ServerStatus, StreamBody } from "./api.ts";
 import type { Contents, HistoryLine } from "./contents.ts";
 import { type JsonValue, textOfJson, type Tree } from "./json_text.ts";
-import type { LineCounts, SyncStart, UploadState } from "./state.ts";
+import { LINE_KINDS, type LineCounts, type SyncStart, type UploadState } from "./state.ts";
 import type { RunRecord } from "../records.ts";
 
 /** W&B takes some 10 MiB of lines in one request. */
@@ -16,7 +16,6 @@ interface RunEnd {
 export interface LineSender extends Pick<UploadProgress, "uploaded" | "rows"> {
   /** Drops the lines that the server has. Call it between reading and `send`. */
   admit(contents: Contents): void;
-  /** `end` also sends the end of the run. */
   send(contents: Contents, end?: RunEnd): Promise<void>;
 }
 
@@ -80,7 +79,7 @@ export function openLineSender(
   };
 }
 
-/** A request has the first lines of each kind, at least one. */
+/** Returns at least one line. */
 function take(contents: Contents): LineBatch {
   let room = MAX_REQUEST;
   const from = <T>(list: T[], size: (one: T) => number): T[] => {
@@ -108,7 +107,6 @@ interface More {
   readonly end: RunEnd | undefined;
 }
 
-/** Returns null where there is nothing to send. */
 function bodyOf(batch: LineBatch, at: LineCounts, { summary, preempting, end }: More): StreamBody | null {
   const files: NonNullable<StreamBody["files"]> = {};
   for (const kind of LINE_KINDS) {
@@ -129,12 +127,10 @@ export interface UploadPlan {
   readonly start: SyncStart;
   /** The server expects this number for the next line of each kind. */
   readonly at: LineCounts;
-  /** The server has these lines: a number of them, or all up to a step or a time. */
   readonly skip: LineCounts & { readonly upToStep: number | null; readonly upToTime: number | null };
-  /** The server's number for the file's first line; null until the first request shows it. */
+  /** It is null until the first request shows it. */
   readonly base: LineCounts | null;
   readonly lastStep: number | null;
-  /** An earlier file of this run precedes this one. */
   readonly continues: boolean;
 }
 
@@ -213,8 +209,6 @@ function numberIn(tree: Tree | null, key: string): number | null {
   return Number.isFinite(number) ? number : null;
 }
 
-const LINE_KINDS = ["history", "events", "output"] as const;
-
 interface LineBatch {
   readonly history: HistoryLine[];
   readonly events: string[];
@@ -223,12 +217,9 @@ interface LineBatch {
 
 interface UploadProgress {
   readonly at: Readonly<LineCounts>;
-  /** This upload sent some rows; the server had the others. */
   readonly rows: { sent: number; had: number };
-  /** The state is kept beside the .wandb file; null while it is unknown. */
   readonly uploaded: Omit<UploadState, "to" | "alerts"> | null;
   admit(contents: Contents): void;
-  /** The counts are lines at the start of the batch. */
   pass(batch: LineBatch, counts: LineCounts): void;
 }
 
@@ -249,7 +240,8 @@ export function openUploadProgress(plan: UploadPlan): UploadProgress {
     admit({ history, events, output }) {
       while (history.rows.length > 0 && (skip.history > 0 || history.rows[0].step <= (skip.upToStep ?? -1))) {
         skip.history--;
-        const { step } = history.rows.shift()!;
+        const { step } = history.rows[0];
+        history.rows.shift();
         lastStep = Math.max(step, lastStep ?? step);
         rows.had++;
         done.history++;

@@ -1,5 +1,4 @@
-// The state of an upload beside the .wandb file: the markers of `wandb sync`, and a file that also locks the
-// upload.
+// The state of an upload beside the .wandb file, by which it is also locked.
 import { dirname } from "../../../../deps/path.ts";
 import { holdFile, holdFolder } from "../../../base/files.ts";
 
@@ -9,18 +8,14 @@ export interface SyncStart {
   readonly runtime: number;
 }
 
-export interface LineCounts {
-  history: number;
-  events: number;
-  output: number;
-}
+export const LINE_KINDS = ["history", "events", "output"] as const;
+export type LineCounts = Record<typeof LINE_KINDS[number], number>;
 
 export interface UploadState {
   /** The target is address, entity, project and id; other targets' state does not count. */
   readonly to: string;
   /** The file's first line has these numbers at the server. */
   base: LineCounts;
-  /** The server has acknowledged these lines. */
   sent: LineCounts;
   lastStep: number | null;
   alerts: number;
@@ -36,9 +31,8 @@ export const markSynced = (wandb: string): void => Deno.writeTextFileSync(synced
 
 export function readStart(wandb: string): SyncStart | null {
   const found = object(read(startPath(wandb)));
-  if (!Number.isSafeInteger(found?.starting_step)) return null;
-  const runtime = found?.starting_runtime;
-  return { step: found!.starting_step as number, runtime: typeof runtime === "number" ? runtime : 0 };
+  const step = safeInteger(found?.starting_step), runtime = found?.starting_runtime;
+  return step === null ? null : { step, runtime: typeof runtime === "number" ? runtime : 0 };
 }
 
 export const writeStart = (wandb: string, { step, runtime }: SyncStart): void =>
@@ -47,7 +41,6 @@ export const writeStart = (wandb: string, { step, runtime }: SyncStart): void =>
     JSON.stringify({ starting_step: step, starting_runtime: runtime }),
   );
 
-/** A server has steps of this file up to it; null where none is known. */
 export const uploadedStep = (wandb: string): number | null =>
   uploadedOf(object(read(uploadedPath(wandb))))?.lastStep ?? null;
 
@@ -93,7 +86,6 @@ export function lockUpload(wandb: string): UploadLock | null {
   };
 }
 
-/** A training process holds the folder's lock. */
 export function isBeingWritten(wandb: string): boolean {
   const release = holdFolder(dirname(wandb));
   release?.();
@@ -117,19 +109,20 @@ function object(text: string | null): Record<string, unknown> | null {
   }
 }
 
+const safeInteger = (value: unknown): number | null =>
+  typeof value === "number" && Number.isSafeInteger(value) ? value : null;
+
 function uploadedOf(found: Record<string, unknown> | null): UploadState | null {
   if (found === null) return null;
   const { to, base, sent, lastStep, alerts } = found;
   const isCounts = (value: unknown): value is LineCounts =>
-    ["history", "events", "output"].every((kind) =>
-      Number.isSafeInteger((value as LineCounts | null)?.[kind as keyof LineCounts])
-    );
+    LINE_KINDS.every((kind) => Number.isSafeInteger((value as LineCounts | null)?.[kind]));
   if (typeof to !== "string" || !isCounts(base) || !isCounts(sent)) return null;
   return {
     to,
     base,
     sent,
-    lastStep: Number.isSafeInteger(lastStep) ? lastStep as number : null,
-    alerts: Number.isSafeInteger(alerts) ? alerts as number : 0,
+    lastStep: safeInteger(lastStep),
+    alerts: safeInteger(alerts) ?? 0,
   };
 }

@@ -1,7 +1,6 @@
-// Uploads one .wandb file, follows a run that still grows, and retries while training goes on
-// (--wandb-online).
+// Uploads one .wandb file, also while it grows (--wandb-online).
 import { dirname, join } from "../../../../deps/path.ts";
-import { UserError } from "../../../base/errors.ts";
+import { messageOf, UserError } from "../../../base/errors.ts";
 import type { RunRecord } from "../records.ts";
 import { type Api, openApi, type ServerRun, type ServerStatus } from "./api.ts";
 import { type Contents, type Damage, openContents, openWandbReader, type WandbReader } from "./contents.ts";
@@ -14,22 +13,18 @@ import { openHttp } from "./http.ts";
 
 export interface UploadOptions {
   readonly api: Api;
-  /** State for another server does not count. */
   readonly server: string;
-  /** Runs that name no version get this one. */
   readonly version: string;
   readonly project?: string;
   readonly entity?: string;
-  /** The synced marker does not count. */
   readonly again?: boolean;
-  /** Returns true while the run may grow. Without it the run ends with the file as it is. */
+  /** Without it the run ends with the file as it is. */
   readonly grows?: () => boolean;
-  /** Unit: milliseconds between two reads of a growing file, and between two requests. */
+  /** The time passes between two reads, and between two requests. */
   readonly lookMs?: number;
   readonly requestMs?: number;
   readonly onProgress?: (at: number, size: number, result: UploadResult) => void;
   readonly say?: (sentence: string) => void;
-  /** A pause ends, because the run has stopped growing. */
   readonly wake?: AbortSignal;
   /** The present lines are sent, and the run is left open. */
   readonly stop?: AbortSignal;
@@ -95,7 +90,6 @@ async function uploadOnce(
   return true;
 }
 
-/** Returns false where there is no run record. */
 async function untilRun(reading: WandbReader, contents: Contents, options: UploadOptions): Promise<boolean> {
   for (;;) {
     const waits = (options.grows?.() ?? false) && !options.stop?.aborted;
@@ -109,7 +103,6 @@ async function untilRun(reading: WandbReader, contents: Contents, options: Uploa
 interface Session {
   readonly place: ServerRun;
   readonly sending: LineSender;
-  /** The server gets changes of the configuration. */
   readonly upsert: () => Promise<void>;
   /** The server takes a silent run as crashed. */
   readonly beat: () => Promise<void>;
@@ -289,7 +282,7 @@ function keep(write: () => void, { say }: UploadOptions): void {
     write();
   } catch (error) {
     say?.(
-      `It can't be noted beside the run what was uploaded (${(error as Error).message}); ` +
+      `It can't be noted beside the run what was uploaded (${messageOf(error)}); ` +
         "nothing is sent twice all the same, as the server is asked.",
     );
   }
@@ -319,24 +312,19 @@ export const uploadFailureOf = (error: unknown): UserError =>
 
 /** The upload thread finds the key itself. */
 export interface GrowingRun {
-  /** The file need not exist yet. */
   readonly path: string;
   readonly version: string;
-  /** Unit: milliseconds between two reads, and between two requests. */
   readonly lookMs?: number;
   readonly requestMs?: number;
 }
 
 interface GrowingOptions {
   readonly env: Environment;
-  /** Training has ended and the file has its last record. */
   readonly ended: AbortSignal;
-  /** The time is over: sync-wandb uploads the rest. */
   readonly giveUp: AbortSignal;
   readonly warn: (sentence: string) => void;
 }
 
-/** The wait after a failure doubles up to the longest. */
 const FIRST_WAIT_MS = 5000, LONGEST_WAIT_MS = 5 * 60_000;
 const RETRIES = 3;
 
