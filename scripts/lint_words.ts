@@ -21,7 +21,7 @@ export const CLEAN: readonly string[] = [
   ],
   ...["core/train", "core/run"],
   ...["core/models/model.ts", "core/models/losses.ts", "core/models/registry.ts", "core/models/cost.ts"],
-  ...["core/cluster", "core/export", "core/predict", "ffi"],
+  ...["core/cluster", "core/export", "core/outputs", "core/predict", "ffi"],
   ...["core/ranks/control", "core/ranks/cpu", "core/ranks/job", "core/ranks/launch", "core/ranks/nccl"],
 ];
 

@@ -3,7 +3,7 @@ import { join } from "../../../deps/path.ts";
 import { writeAll, writeAtomically } from "../../base/atomic.ts";
 import { messageOf, UserError } from "../../base/errors.ts";
 import { formatValue } from "../../base/format.ts";
-import { openRun, type RunData } from "../../run/run_data.ts";
+import { readRun, type RunData } from "../../run/run_data.ts";
 import { progressOf, type RunState, runStatusOf } from "../../run/status.ts";
 
 interface SweepRun {
@@ -129,13 +129,7 @@ function read(folder: string): RunData | null {
   } catch {
     return null;
   }
-  const reader = openRun(folder);
-  try {
-    reader.poll();
-    return reader.data;
-  } finally {
-    reader.close();
-  }
+  return readRun(folder);
 }
 
 function metricOf({ best, bestMetrics }: RunData, metric: string): number | null {

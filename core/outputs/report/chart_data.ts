@@ -40,20 +40,9 @@ const FEWEST_A_LINE = 300;
 const MOST_LINES = 16;
 const MOST_CHARTS = 60;
 
-interface Planned {
-  readonly title: string;
-  readonly note?: string;
-  readonly unit: Unit;
-  readonly zero?: boolean;
-  readonly log?: boolean;
-  readonly machine?: boolean;
-  readonly lines: readonly {
-    readonly label: string;
-    readonly hue: number;
-    readonly run: number;
-    readonly steady?: boolean;
-    readonly curve: Curve;
-  }[];
+interface Planned extends Omit<Chart, "lines"> {
+  readonly lines:
+    readonly (Pick<ChartLine, "label" | "hue" | "run" | "steady"> & { readonly curve: Curve })[];
 }
 
 export function chartData(runs: readonly RunData[]): ChartData {
