@@ -9,7 +9,6 @@ interface Adopter {
   readonly parts: Pick<Parts, "names" | "optimizer">;
   readonly stepsPerEpoch: number;
   readonly samples: number;
-  /** Begins a new optimizer state where the file's does not fit. */
   readonly force: boolean;
 }
 
@@ -127,7 +126,6 @@ function orderOf(groups: readonly Value[], names: readonly string[]): Key[] | st
   return groups.length === 1 ? ids : `it has ${groups.length} groups of parameters without names`;
 }
 
-/** loadTraining compares the shapes. */
 function lacking(
   state: Map<Key, Value>,
   order: readonly Key[],

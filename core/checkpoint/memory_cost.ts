@@ -2,7 +2,6 @@
 // a dict of two hundred.
 import { Tuple, type Value } from "./value.ts";
 
-/** Any file may take this much. */
 export const LEAST_MEMORY = 20 << 20;
 
 const TENSOR_MEMORY = 2048;
@@ -16,7 +15,6 @@ export function memoryFor(fileBytes: number, tensors: number): number {
 /** These are bytes, as measured in V8 or a little more. Dropped memory counts too, because it goes slowly. */
 export const EACH = {
   character: 2,
-  /** An array grows by half when it is full. */
   item: 12,
   /** An array has room for 17 from its first item on. */
   firstItem: 160,
@@ -61,7 +59,6 @@ function costOfArgument(arg: Value): number {
   return (items.length > 16 ? EACH.entry : EACH.item) * items.length; // A shape is small, and may be read again and again.
 }
 
-/** An object, an array, an item and a key cost more than a character of text. */
 const JSON_COST = new Uint8Array(256).fill(2);
 JSON_COST["{".charCodeAt(0)] = 120;
 JSON_COST["[".charCodeAt(0)] = 64;

@@ -3,7 +3,7 @@ import { damaged, FileBytes } from "../base/file_bytes.ts";
 import { readPt } from "./pt.ts";
 import { isSafetensors, readSafetensors, SUMS_KEY, TREE_KEY, unflatten } from "./safetensors.ts";
 import { indexOf, readSharded } from "./sharded_reader.ts";
-import { type Key, type Storage, TensorData, TorchName, Tuple, type Value } from "./value.ts";
+import { type Key, OrderedDict, type Storage, TensorData, TorchName, Tuple, type Value } from "./value.ts";
 import { isZip } from "../base/zip.ts";
 
 /** A checkpoint that is open for reading. */
@@ -55,7 +55,7 @@ function openSafetensors(path: string, fileBytes: number): CheckpointFile {
   const file = readSafetensors(path);
   try {
     const { [TREE_KEY]: tree, [SUMS_KEY]: sums, ...metadata } = file.metadata;
-    const root = tree === undefined ? file.root : unflatten(tree, file.root as Map<string, TensorData>, path);
+    const root = tree === undefined ? new OrderedDict(file.tensors) : unflatten(tree, file.tensors, path);
     const hasSums = sums !== undefined;
     const verify = () => {
       if (tree !== undefined && !hasSums) {

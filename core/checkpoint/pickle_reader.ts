@@ -52,7 +52,6 @@ const VALUES: ReadonlySet<string> = new Set([
   "builtins.int",
 ]);
 
-/** The refusal says what loading the file elsewhere would run. */
 function lookUp(module: string, name: string, refuse: Refuse): TorchName {
   const full = `${module === "__builtin__" ? "builtins" : module}.${name}`;
   if (BUILDERS.has(full) || VALUES.has(full)) return new TorchName(full);
@@ -233,7 +232,6 @@ class Machine {
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#memory = context.memory ?? LEAST_MEMORY;
   }
-  /** Call it before the memory is taken. */
   spend(bytes: number): void {
     if ((this.#memory -= bytes) >= 0) return;
     this.refuse("its pickle holds more single values than hpctrain will read; keep large data in tensors");
@@ -241,7 +239,6 @@ class Machine {
   refuse(what: string): never {
     return this.context.refuse(what);
   }
-  /** Returns where the skipped bytes began. */
   skip(length: number): number {
     const from = this.at;
     if (from + length > this.bytes.length) this.refuse("its pickle is cut off");

@@ -13,7 +13,6 @@ import {
 
 const MAX_DEPTH = 200;
 
-/** The pickle refers to storages by their position ("0", "1", ...). */
 export function writePickle(root: Value): { bytes: Uint8Array; storages: Storage[] } {
   const writer = new PickleWriter();
   writer.raw([0x80, 2]);

@@ -64,7 +64,6 @@ export function headerSum(path: string, metadata: Readonly<Record<string, string
   return readSums(path, metadata)?.header;
 }
 
-/** The tensors are in the order of the file. */
 function verifySums(
   file: FileBytes,
   dataAt: number,
@@ -104,14 +103,13 @@ function readSums(path: string, metadata: Readonly<Record<string, string>>): Sum
 export interface SafetensorsFile {
   readonly path: string;
   /** Tensors are read on demand, so the file must stay open until then. */
-  readonly root: OrderedDict;
+  readonly tensors: ReadonlyMap<string, TensorData>;
   readonly metadata: Readonly<Record<string, string>>;
   verify(): void;
   close(): void;
   [Symbol.dispose](): void;
 }
 
-/** Such a file begins with a header length that fits, then JSON. */
 export function isSafetensors(file: FileBytes): boolean {
   if (file.size < 10) return false;
   const start = file.read(0, 9);
@@ -122,7 +120,7 @@ export function readSafetensors(path: string): SafetensorsFile {
   const file = new FileBytes(path);
   try {
     const header = readHeader(file);
-    const root = new OrderedDict();
+    const tensors = new Map<string, TensorData>();
     let metadata: Record<string, string> = {};
     const placed: { name: string; from: number; to: number }[] = [];
     for (const [name, entry] of Object.entries(header.entries)) {
@@ -131,13 +129,13 @@ export function readSafetensors(path: string): SafetensorsFile {
         continue;
       }
       const { tensor, from, to } = readEntry(file, name, entry, header.dataAt);
-      root.set(name, tensor);
+      tensors.set(name, tensor);
       placed.push({ name, from, to });
     }
     refuseGaps(file, placed, header.dataAt);
     const close = () => file.close();
-    const verify = () => verifySums(file, header.dataAt, metadata, root as Map<string, TensorData>);
-    return { path, root, metadata, verify, close, [Symbol.dispose]: close };
+    const verify = () => verifySums(file, header.dataAt, metadata, tensors);
+    return { path, tensors, metadata, verify, close, [Symbol.dispose]: close };
   } catch (error) {
     file.close();
     throw error;
@@ -279,7 +277,6 @@ const MAX_VALUES = 1_000_000;
 
 interface Flat {
   readonly tensors: ReadonlyMap<string, TensorData>;
-  /** The metadata has the tree in it. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 

@@ -71,7 +71,6 @@ export function writeSafetensors(
   return size;
 }
 
-/** Returns how to get its SHA-256. */
 function writeTensor(out: WrittenFile, tensor: TensorData, sum: boolean, known?: Sums): () => string {
   const { storage, byteLength } = tensor;
   const whole = byteLength === storage.byteLength && isContiguous(tensor);
@@ -86,7 +85,6 @@ function writeTensor(out: WrittenFile, tensor: TensorData, sum: boolean, known?:
   return sumElsewhere ?? (() => hash!.digest("hex"));
 }
 
-/** The length is followed by the JSON, padded so that the data is aligned. */
 function headerOf(placed: readonly Placed[], metadata: Readonly<Record<string, string>>): Uint8Array {
   let at = 0;
   const entries: [string, unknown][] = placed.map(({ name, rank, tensor: { shape, byteLength } }) => [

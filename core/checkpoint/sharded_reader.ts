@@ -50,7 +50,6 @@ export function planShards(
   return shards;
 }
 
-/** The path is a folder with an index, or the index itself; undefined for anything else. */
 export function indexOf(path: string): string | undefined {
   if (basename(path).endsWith(".safetensors.index.json")) return path;
   try {
@@ -116,7 +115,6 @@ export function readSharded(path: string, indexPath: string): ShardedFile {
 
 const OWN = new Set([TREE_KEY, SUMS_KEY, "hpctrain_shards", "total_size"]);
 
-/** The set is empty where no whole checkpoint is. */
 export function shardsInUse(folder: string): ReadonlySet<string> {
   const index = indexOf(folder);
   if (index === undefined) return new Set();
@@ -138,8 +136,8 @@ function openShard({ path, metadata }: Index, name: string): SafetensorsFile {
 }
 
 function tensorIn(shard: SafetensorsFile, name: string): TensorData {
-  const found = shard.root.get(name);
-  if (found instanceof TensorData) return found;
+  const found = shard.tensors.get(name);
+  if (found) return found;
   throw damaged(
     shard.path,
     `the index says that ${JSON.stringify(name.slice(0, 100))} is in it, and it is not`,

@@ -1,5 +1,5 @@
-// Writes a sharded checkpoint from one process or from all ranks, links second names to it, and removes old
-// ones. The checkpoint is what the index names, so it changes as a whole.
+// Writes a sharded checkpoint, links second names to it, and removes old ones. The checkpoint is what the
+// index names, so it changes as a whole.
 import { join } from "../../deps/path.ts";
 import { remove, removeStale, temporaryFor, writeAll, writeAtomically } from "../base/atomic.ts";
 import { damaged } from "../base/file_bytes.ts";
@@ -21,14 +21,13 @@ interface Shards {
 interface Content {
   readonly tensors: ReadonlyMap<string, TensorData>;
   readonly metadata: Readonly<Record<string, string>>;
-  /** `planShards` chooses the rank where this is not given. */
   readonly rankOf?: (name: string) => number;
   readonly known?: Sums;
   /** It is given the index, when the shards are in their places. */
   readonly ready?: (temporary: string) => void;
 }
 
-/** Every rank knows all tensors, and has the bytes of those in its file. Returns the file's size. */
+/** Every rank knows all tensors, and has the bytes of its own. Returns the file's size. */
 export function writeShard({ folder, world, generation }: Shards, rank: number, content: Content): number {
   const name = shardName(rank, world, generation);
   if (shardsInUse(folder).has(name)) {
@@ -44,7 +43,7 @@ export function writeShard({ folder, world, generation }: Shards, rank: number, 
 
 /**
  * Call it when all ranks have written. It checks the files, names them in the index and removes those that
- * the index no longer names. Returns the size of all files.
+ * the index no longer names.
  */
 export function writeIndex({ folder, world, generation }: Shards, content: Content): number {
   const { tensors, metadata, rankOf, ready } = content;
@@ -55,7 +54,7 @@ export function writeIndex({ folder, world, generation }: Shards, content: Conte
   planShards(tensors, world, rankOf).forEach((shard, rank) => {
     const name = shardName(rank, world, generation);
     using file = readSafetensors(join(folder, name));
-    const missing = [...shard.keys()].find((tensor) => !file.root.has(tensor));
+    const missing = [...shard.keys()].find((tensor) => !file.tensors.has(tensor));
     if (missing !== undefined) throw damaged(file.path, `${JSON.stringify(missing)} is not in it`);
     sums[name] = headerSum(file.path, file.metadata) ?? NO_SUM;
     size += Deno.statSync(file.path).size;
@@ -90,7 +89,6 @@ function removeUnnamed(folder: string, named: ReadonlySet<string>, kept?: string
   }
 }
 
-/** The folder's old checkpoint is replaced when the new one is complete. */
 export function writeAllShards(folder: string, world: number, content: Content): void {
   const generation = indexOf(folder) === undefined ? "" : crypto.randomUUID().slice(0, 8);
   const shards = { folder, world, generation };
@@ -98,16 +96,14 @@ export function writeAllShards(folder: string, world: number, content: Content):
   writeIndex(shards, content);
 }
 
-// Each rank writes its part in a thread of its own, and they meet in the folder alone. A file in place is a
-// part that was read back; rank 0 waits for all of them, then writes the index.
+// Each rank writes its part in its own thread. A file in place is a part that was read back; rank 0 waits for
+// all of them, then writes the index.
 
-/** It is plain data, so that it can be sent to a thread. */
 export interface Part {
   readonly rank: number;
   readonly world: number;
   /** It is the same on every rank, and in no other save. */
   readonly generation: string;
-  /** Rank 0 waits this many seconds for the others. */
   readonly patience: number;
   /** It is set when ranks end: there is little more to wait for then. */
   readonly ending: SharedArrayBuffer;
@@ -125,7 +121,7 @@ const LOOK_MS = 50;
 /** Parts that are nearly written when their ranks end get this long. */
 const GRACE_MS = 5000;
 
-/** Returns the size of the file, or on rank 0, when the checkpoint is in place, of all files. */
+/** Returns the size of the file, or on rank 0 of all files. */
 export function writePart(folder: string, part: Part, content: Content): number {
   const shards = { folder, world: part.world, generation: part.generation };
   if (part.rank === 0) removeLeftovers(shards);
@@ -202,8 +198,8 @@ function missed(folder: string, ranks: readonly number[], patience: number | nul
 }
 
 /**
- * Gives a finished checkpoint a second name, by a copy where links are not possible. `index` is a sharded
- * checkpoint's index that may not be in its place yet.
+ * Copies where links are not possible. `index` is a sharded checkpoint's index that may not be in its place
+ * yet.
  */
 export function linkOrCopy(from: string, to: string, index: string | undefined = indexOf(from)): void {
   if (index === undefined) return linkOrCopyFile(from, to);

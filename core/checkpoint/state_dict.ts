@@ -15,11 +15,9 @@ export interface TensorShape {
   readonly shape: readonly number[];
 }
 
-/** These are ours, Lightning's and common ones. */
 const KEYS = ["model_state_dict", "state_dict", "model", "module", "net", "weights"];
 const MAX_LINES = 40;
 
-/** The root is a whole checkpoint or a bare state dict. */
 export function findStateDict(root: Value, path: string): StateDict {
   if (root instanceof Map) {
     for (const key of KEYS) {
@@ -116,7 +114,6 @@ function advice(missing: readonly TensorShape[], extra: readonly TensorShape[], 
   return "Set the model (--model and its sizes) as in the run that wrote the file; `hpctrain inspect` shows what is in it.";
 }
 
-/** All missing names become extra ones with this prefix. */
 function commonPrefix(missing: readonly TensorShape[], extra: readonly TensorShape[]): string | undefined {
   if (missing.length === 0) return undefined;
   const names = new Set(extra.map(({ name }) => name));

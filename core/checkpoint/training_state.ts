@@ -19,7 +19,6 @@ function scalarData(value: number): TensorData {
   return new TensorData("f32", [], memoryStorage(new Uint8Array(Float32Array.of(value).buffer)));
 }
 
-/** The live tensor keeps its element type and device. */
 export function copyInto(t: Tensor, data: TensorData): void {
   const bytes = tensorBytes(data);
   if (t.device === "cpu" && t.contiguous && t.dtype === data.dtype) return writeBytes(t, bytes);
@@ -37,7 +36,6 @@ export interface Cursor {
   step: number;
   stepInEpoch: number;
   samples: number;
-  /** These are sums of the running metrics of the epoch under way. */
   sums: number[];
   best: { epoch: number; valLoss: number } | null;
   valLoss: number | null;
@@ -72,7 +70,6 @@ export interface Facts {
   readonly wandb?: string | null;
 }
 
-/** `data` makes file data of a live tensor, by default from the tensor's own memory. */
 export function toTree(
   parts: Parts,
   cursor: Cursor,
@@ -168,7 +165,6 @@ export function loadWeights(named: Named, root: Value, path: string): { notice?:
   return { notice };
 }
 
-/** Nothing is changed yet. */
 function match(named: Named, root: Value, path: string): Matched {
   const all = named.map(([name, t]) => ({ name, shape: t.shape, dtype: t.dtype }));
   const { tensors, notice } = withoutWrappers(all, findStateDict(root, path).tensors);
@@ -184,7 +180,6 @@ function match(named: Named, root: Value, path: string): Matched {
 
 interface Resumed {
   readonly cursor: Cursor;
-  /** These sentences report all that did not go on as it was. */
   readonly notices: readonly string[];
 }
 

@@ -1,5 +1,5 @@
-// Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed. The file begins to
-// go to the disk while it is written, and is then read back by the CRC-32 of each part.
+// Writes a zip as torch.save does: stored, data aligned to 64 bytes, 64-bit where needed. It goes to the disk
+// while it is written, and is read back by the CRC-32 of each part.
 import { crc32 } from "node:zlib";
 import { type WriteBehind, writeBehind } from "../../ffi/libc.ts";
 import { writeAll } from "../base/atomic.ts";
@@ -18,7 +18,6 @@ import {
 } from "../base/zip.ts";
 import type { Storage } from "./value.ts";
 
-/** The parts stand one after the other in the file. */
 interface Part {
   readonly name: string;
   readonly at: number;
@@ -36,7 +35,6 @@ export class WrittenFile {
   #behind: WriteBehind | null = null;
   #at = 0;
 
-  /** `file` is new and empty. */
   constructor(file: Deno.FsFile) {
     this.#file = file;
   }
@@ -45,12 +43,10 @@ export class WrittenFile {
     return this.#at;
   }
 
-  /** The file will have about this many bytes, and is at this path now. */
   expect(path: string, bytes: number): void {
     if (bytes >= LARGE_BYTES) this.#behind = writeBehind(path, bytes);
   }
 
-  /** All following bytes belong to this part. */
   begin(name: string): void {
     this.#parts.push({ name, at: this.#at, size: 0, crc: 0, seen: false });
   }
@@ -66,7 +62,6 @@ export class WrittenFile {
     return part.crc;
   }
 
-  /** The new bytes replace as many of the part that begins there. */
   replace(at: number, bytes: Uint8Array): void {
     const part = this.#parts.findLast((part) => part.at === at)!;
     if (part.size !== bytes.length) throw new Error(`internal: ${part.name} has ${part.size} bytes`);
@@ -92,7 +87,6 @@ export class WrittenFile {
     this.#file.seekSync(this.#at, Deno.SeekMode.Start);
   }
 
-  /** Gives undefined when the file ends before the part does. */
   #crcOf({ at, size }: Part, room: Uint8Array): number | undefined {
     this.#file.seekSync(at, Deno.SeekMode.Start);
     let crc = 0;
@@ -112,7 +106,6 @@ export class WrittenFile {
 
 interface ZipWriter {
   add(name: string, content: Storage): void;
-  /** The file stays open. */
   finish(): void;
 }
 

@@ -1,5 +1,4 @@
-// Computes the cost of a model, block by block (output, parameters, operations, memory that training keeps),
-// and the batch that fits on a GPU.
+// Computes the cost of a model, block by block, and the batch that fits on a GPU.
 import { type DType, dtypeBytes } from "../../ffi/dtype.ts";
 import { forwardCost } from "../../ffi/profile.ts";
 import { zeros } from "../../ffi/make.ts";
@@ -9,11 +8,11 @@ import { UserError } from "../base/errors.ts";
 
 export interface BlockCost {
   readonly name: string;
-  /** This is the first tensor that the block passes on, for one sample. */
+  /** The shape is of one sample. */
   readonly output: readonly number[];
   /** A tied parameter counts at its first block. */
   readonly parameters: number;
-  /** These are floating-point operations of one sample, forward. */
+  /** The operations are of one sample, forward. */
   readonly flops: number;
   /** These bytes of one sample are kept from forward to backward in f32. */
   readonly activations: number;
@@ -23,7 +22,6 @@ export interface BlockCost {
 export interface ModelCost {
   readonly blocks: readonly BlockCost[];
   readonly parameters: number;
-  /** Buffers count, too. */
   readonly weights: number;
   readonly buffers: number;
   readonly inputBytes: number;
@@ -35,8 +33,8 @@ export interface ModelCost {
 const sumOf = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
 
 /**
- * `shape` is that of one sample. Two rows pass through the model: batch norm has no variance of one. A model
- * in training is switched to evaluation here: no running statistics move, and nothing is drawn.
+ * `shape` is that of one sample. Two rows pass through the model: batch norm has no variance of one. No
+ * running statistics move, and nothing is drawn.
  */
 export function costOf(
   model: Model,
@@ -69,7 +67,6 @@ export function costOf(
       }
     })
   );
-  // The first part is the input.
   const blocks = found.map((block, i) => ({
     ...block,
     flops: parts[i + 1].operations / rows,

@@ -1,5 +1,4 @@
-// Reads settings from environment variables: HPCTRAIN_* for every setting, and a few names without the
-// prefix. Lists which variables a start uses or overrules.
+// Reads settings from environment variables, and lists which of them a start uses or overrules.
 import { UserError } from "../base/errors.ts";
 import { type Assignment, fromText, type Mistakes, type Origin } from "./values.ts";
 import { nearest } from "../base/suggest.ts";

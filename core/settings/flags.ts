@@ -8,7 +8,6 @@ export interface CommandLine {
   /** The last of two for one setting wins. */
   readonly assignments: Assignment[];
   readonly presets: string[];
-  /** --debug is the short name of a preset. */
   debug: boolean;
   readonly files: string[];
   readonly positionals: string[];

@@ -1,5 +1,5 @@
-// A command's own options, which are no settings (--json, --verify). It also knows flags of other programs
-// and names what to type instead.
+// Reads a command's own options (--json, --verify), and names what to type instead of flags of other
+// programs.
 import { UserError } from "../base/errors.ts";
 import { didYouMean } from "../base/suggest.ts";
 
@@ -44,7 +44,6 @@ export function parseOptions<const S extends Record<string, OptionSpec>>(
   return { options: options as Options<S>, positionals };
 }
 
-/** The rest are flags of settings. */
 export function splitOwnOptions(
   argv: readonly string[],
   spec: Readonly<Record<string, OptionSpec>>,
@@ -156,5 +155,4 @@ const INSTEAD: Readonly<Record<string, string>> = {
   wrap: OF_SBATCH,
 };
 
-/** Gives null for a flag of no known program. */
 export const insteadOf = (flag: string): string | null => Object.hasOwn(INSTEAD, flag) ? INSTEAD[flag] : null;

@@ -21,7 +21,6 @@ interface PresetLayout {
   readonly nodes: Span;
   readonly ranks: Span;
   readonly device: "any" | "cpu" | "cuda";
-  /** This command makes a world that fits. */
   readonly fit: string;
 }
 
@@ -63,7 +62,6 @@ export function loadPreset(name: string, from = "--preset"): Preset {
   };
 }
 
-/** The refusal names a command that makes a world that fits. */
 export function checkLayout(preset: Preset, world: World): void {
   const { nodes, ranks, device, fit } = preset.layout;
   const within = (count: number, [least, most]: Span) => count >= least && count <= most;
@@ -78,7 +76,6 @@ export function checkLayout(preset: Preset, world: World): void {
   );
 }
 
-/** The words are "2 or more GPUs on 1 node". */
 export function describeLayout({ nodes, ranks, device }: PresetLayout): string {
   if (device === "any" && ranks[1] === Infinity && nodes[1] === Infinity) return "any layout";
   const unit = device === "cuda" ? "GPU" : device === "cpu" ? "CPU rank" : "rank";

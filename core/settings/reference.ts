@@ -31,7 +31,6 @@ function groupSchema(group: SettingGroup, path: string): Schema {
   return short ? { ...schema, type: undefined, anyOf: [{ type: "object" }, settingSchema(short)] } : schema;
 }
 
-/** The last key of an alias belongs in this group. */
 function aliasesUnder(path: string): [string, Setting][] {
   return ALL_SETTINGS.flatMap(({ setting }) =>
     (setting.aliases ?? [])
@@ -140,7 +139,6 @@ function code(text: string): string {
   return `\`${text}\``;
 }
 
-/** The formatter pads tables in the same way. */
 function table(head: string[], rows: string[][]): string {
   const widths = head.map((title, i) => Math.max(title.length, ...rows.map((cells) => cells[i].length)));
   const line = (cells: string[]) => `| ${cells.map((cell, i) => cell.padEnd(widths[i])).join(" | ")} |\n`;
@@ -150,11 +148,9 @@ function table(head: string[], rows: string[][]): string {
 export interface CompletedFlag {
   readonly name: string;
   readonly help: string;
-  /** A switch has none. */
   readonly value?: { readonly choices?: readonly string[]; readonly files?: boolean };
 }
 
-/** The flags that name sources of settings count, too. */
 export function settingFlags(takes: (path: string) => boolean, ofCheckpoint: boolean): CompletedFlag[] {
   const sources: CompletedFlag[] = [
     { name: "preset", help: plain(SOURCE_FLAGS.preset.help), value: { choices: PRESET_NAMES } },

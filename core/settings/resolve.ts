@@ -1,5 +1,4 @@
-// Merges layers of settings into one configuration, each value with its origin, and gives ready
-// configurations to programs that use hpctrain as a library.
+// Merges layers of settings into one configuration, each value with its origin.
 import { UserError } from "../base/errors.ts";
 import { type Env, readEnvironment, sameValue, variableOf } from "./environment.ts";
 import { readSettings } from "./yaml.ts";
@@ -19,9 +18,7 @@ export interface SettingsRequest {
   readonly checkpoint?: unknown;
   /** A preset for many GPUs sizes its batch by the ranks, where known. */
   readonly ranks?: number;
-  /** The default is none. */
   readonly positionals?: number;
-  /** The command takes all settings as flags by default. */
   readonly takes?: (path: string) => boolean;
   readonly usage?: string;
 }
@@ -37,7 +34,6 @@ export interface Resolved {
     readonly value: unknown;
     readonly variable: string;
   }[];
-  /** These durations were typed without a unit. */
   readonly unitless: readonly Assignment[];
   readonly preset: string | null;
   readonly files: readonly string[];
@@ -91,9 +87,12 @@ export function resolveSettings(request: SettingsRequest): Resolved {
     config,
     origin,
     originText: (path) => formatOrigin(origin(path)) + (given.get(path)?.implied ? ", used as typed" : ""),
-    overruled: variables.filter(({ path, value }) =>
-      origin(path).kind === "flag" && !sameValue(readSetting(config, path), value)
-    ).map(({ path, value, origin }) => ({ path, value, variable: variableOf(origin)! })),
+    overruled: variables.flatMap(({ path, value, origin: from }) => {
+      const variable = variableOf(from), flagged = origin(path).kind === "flag";
+      return variable && flagged && !sameValue(readSetting(config, path), value)
+        ? [{ path, value, variable }]
+        : [];
+    }),
     unitless: [...given.values()].filter(({ origin, unitless }) => unitless && isTyped(origin)),
     preset: preset?.name ?? null,
     files,

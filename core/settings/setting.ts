@@ -1,55 +1,55 @@
-// A setting, the small constructors that declare one, and durations with units (500steps, 1ep, 10min,
-// 2e9tok).
+// Declares settings, and reads durations with units (500steps, 1ep, 10min, 2e9tok).
 
 type SettingKind = "int" | "float" | "bool" | "text" | "choice" | "list" | "duration" | "path";
 
-/** Everything there is to know about one setting; flags, checks, help, schema and docs are made from it. */
+/** Flags, checks, help, schema and docs are made from it. */
 export interface Setting<V = unknown> {
   readonly kind: SettingKind;
   readonly default: V;
   readonly help: string;
-  /** The meaning of a default that is a stand-in, e.g. "no limit" for 0. Such a setting may be null in YAML. */
+  /** It tells what a stand-in means, e.g. "no limit" for 0. Such a setting may be null in YAML. */
   readonly empty?: string;
   /** `--flag`; bools and choices with `no` also answer to `--no-flag`. */
   readonly flag?: string;
-  /** Flags of other programs that mean the same, one to one: Lightning's, Hugging Face's, torchrun's. Without dashes. */
+  /** Other programs' flags mean the same, one to one. They have no dashes. */
   readonly spellings?: readonly string[];
-  /** Flags that stand for one value of this setting, e.g. { "wandb-online": "online" }. */
+  /** Each stands for one value: { "wandb-online": "online" }. */
   readonly shortcuts?: Readonly<Record<string, V>>;
-  /** The value `true` / `false` (and `--no-flag`) stand for, in a choice that users know as a switch. */
+  /** A choice that users know as a switch takes `true`, `false` and `--no-flag` as these. */
   readonly yes?: V;
   readonly no?: V;
-  /** True when its flag alone means `yes`, and another value follows an equals sign, as with a bool's. */
+  /** Its flag alone means `yes`; another value follows an equals sign. */
   readonly bare?: boolean;
-  /** Other YAML and `--set` spellings of the whole path. */
+  /** These spell the whole path in YAML and `--set`. */
   readonly aliases?: readonly string[];
-  /** Variables without a prefix, as job scripts have them: EPOCHS. Each that is set is used and named in the log, or refused. */
+  /**
+   * Job scripts have these variables without a prefix: EPOCHS. Each that is set is used and named in the log,
+   * or refused.
+   */
   readonly plain?: readonly string[];
-  /** Variables of other programs that also set it, after our own. */
+  /** Other programs' variables come after our own. */
   readonly env?: readonly string[];
   readonly min?: number;
   readonly max?: number;
-  /** True when `min` (`max`) itself is outside of the range. */
+  /** `min` (`max`) itself is outside of the range. */
   readonly above?: boolean;
   readonly below?: boolean;
   readonly choices: readonly string[];
-  /** Other programs' words for the choices: { "bf16-mixed": "bf16" }. */
+  /** Other programs have these words for the choices: { "bf16-mixed": "bf16" }. */
   readonly words?: Readonly<Record<string, V>>;
-  /** A line about each choice, for the page of settings. */
+  /** The page of settings shows a line about each choice. */
   readonly about?: Readonly<Record<string, string>>;
-  /** Words that mean what is not to be had here -> a sentence about what there is. */
+  /** Each word that is not available here has a sentence about what is. */
   readonly unlike?: Readonly<Record<string, string>>;
-  /** A choice that may also be the name of a file that looks like this. */
+  /** The choice may also be a file of this name. */
   readonly orFile?: { readonly regex: RegExp; readonly says: string };
-  /** Units a duration may carry; a bare number has the first. */
+  /** A bare number has the first unit. */
   readonly units: readonly DurationUnit[];
-  /** A text must match this, and `says` puts it into words; an empty text is always good. */
+  /** `says` puts the pattern into words; an empty text always fits. */
   readonly pattern?: { readonly regex: RegExp; readonly says: string };
-  /** Shown by the short `train --help`. */
   readonly common?: boolean;
 }
 
-/** A file of the user's own code. */
 export const CODE_FILE = { regex: /\.(ts|mts|js|mjs)$/, says: "a TypeScript file" };
 
 export interface SettingGroup {

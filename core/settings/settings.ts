@@ -34,7 +34,6 @@ export interface Declared {
   readonly setting: Setting;
 }
 
-/** A flag takes a value for a setting, or gives it a fixed one. */
 export interface Flag {
   readonly declared: Declared;
   readonly fixed?: unknown;
@@ -83,7 +82,6 @@ export function allPaths(): string[] {
   return [...paths.keys(), ...aliases.keys()];
 }
 
-/** The path is no setting. */
 export function hintForPath(path: string): string {
   const last = path.slice(path.lastIndexOf(".") + 1);
   const same = allPaths().find((known) => known.split(".").at(-1) === last);

@@ -1,5 +1,5 @@
-// Checks values of settings from text or data, notes where each comes from, and collects a configuration's
-// mistakes so that all are reported at once.
+// Checks values of settings, notes where each comes from, and collects mistakes so that all are reported at
+// once.
 import { UserError } from "../base/errors.ts";
 import { parseDuration, type Setting, UNIT_EXAMPLES, UNIT_SUFFIX } from "./setting.ts";
 import { didYouMean } from "../base/suggest.ts";
@@ -41,7 +41,6 @@ export type Origin =
   | { readonly kind: "checkpoint" }
   | { readonly kind: "file"; readonly name: string; readonly line: number; readonly column: number }
   | { readonly kind: "environment"; readonly name: string }
-  /** --set names the setting `key`. */
   | { readonly kind: "flag"; readonly name: string; readonly key?: string };
 
 export type FlagOrigin = Origin & { readonly kind: "flag" };
@@ -74,7 +73,6 @@ export interface Assignment {
   readonly origin: Origin;
   /** The value follows from the one that has this origin: nobody wrote it. */
   readonly implied?: boolean;
-  /** The duration is a number alone. */
   readonly unitless?: boolean;
 }
 

@@ -1,5 +1,5 @@
-// A job describes one checkpoint as plain data for a thread. Two threads share its copies and SHA-256 sums.
-// This file never imports libtorch.
+// Describes one checkpoint as plain data for a thread, and never imports libtorch. Two threads share its
+// copies and SHA-256 sums.
 import { bytesAt, copyMemory, type MemoryBlock, memoryParts } from "../../../ffi/libc.ts";
 import { UserError } from "../../base/errors.ts";
 import { writePickle } from "../pickle_writer.ts";
@@ -28,7 +28,6 @@ export interface SaveJob extends JobContent {
   readonly copies: readonly Copy[];
   readonly copied: SharedArrayBuffer;
   readonly path: string;
-  /** The finished file gets these names, too. */
   readonly links: readonly string[];
   readonly retire: { readonly folder: string; readonly keep: number; readonly epoch: number } | null;
   /** Set where every rank writes its own part of the checkpoint. */
@@ -38,7 +37,6 @@ export interface SaveJob extends JobContent {
 interface JobContent {
   readonly content: { readonly pickle: Uint8Array } | NamedTensors;
   readonly storages: readonly StoragePlace[];
-  /** These storages hold f32 numbers that must be finite. */
   readonly finite: readonly { readonly name: string; readonly storage: number }[];
 }
 
@@ -140,15 +138,13 @@ function copyAndWrite(job: SaveJob, work: SharedWork | null): Written {
 
 /**
  * The other names come before the path: a run that is killed between the two comes to this state again and
- * names it again. The other way round it would go on from here, and the best and the epoch's checkpoint would
- * never get their names.
+ * names it again. The other way round it would go on from here, and the names would be missing for ever.
  */
 function nameAlso({ path, part, links, retire }: SaveJob, temporary: string): void {
   for (const link of links) part ? linkOrCopy(path, link, temporary) : linkOrCopy(temporary, link);
   if (retire) removeOld(retire.folder, retire.keep, retire.epoch);
 }
 
-/** Returns how to get the SHA-256 of each storage that the other thread may sum. */
 function sumsOf(work: SharedWork, places: readonly StoragePlace[], contents: readonly Storage[]): Sums {
   const numbers = new Map<unknown, number>(work.sum.map((place, i) => [place, i]));
   return new Map(contents.flatMap((content, i) => {
@@ -213,7 +209,6 @@ export interface SharedWork {
   readonly copies: readonly Copy[];
   /** These are summed when all copies are made. */
   readonly sum: readonly MemoryBlock[];
-  /** `boardOf` lays out its counters, flags and sums. */
   readonly board: SharedArrayBuffer;
 }
 
@@ -227,7 +222,6 @@ const HELP_PATIENCE_MS = 10_000;
 
 const NEXT_COPY = 0, COPIED = 1, NEXT_SUM = 2, COUNTERS = 3;
 
-/** `ready` has a flag for each sum. */
 function boardOf({ board, sum }: SharedWork) {
   const words = COUNTERS + sum.length;
   return {
@@ -240,7 +234,6 @@ function boardOf({ board, sum }: SharedWork) {
 export const isLarge = (places: readonly MemoryBlock[]): boolean =>
   places.reduce((all, { bytes }) => all + bytes, 0) >= LEAST_BYTES;
 
-/** Returns null where one thread is enough. */
 export function workOf(
   copies: readonly Copy[],
   storages: readonly StoragePlace[],

@@ -55,16 +55,15 @@ export interface Snapshot {
   data(t: Tensor): TensorData;
   /** Gives each deferred copy once, for the writing thread to make. */
   takeCopies(): Copy[];
-  /** Waits for the copies of tensors on a device. */
   settle(): void;
   placeOf(storage: Storage): MemoryBlock | undefined;
   readonly places: readonly MemoryBlock[];
 }
 
 /**
- * Every snapshot uses the same memory. The tensors in `still` keep their values for a while after a snapshot,
- * and whoever changes them waits for the copies: another thread makes those of this process's memory
- * meanwhile. The tensors in `idle` change only between saves, and are written without a copy.
+ * The tensors in `still` keep their values for a while after a snapshot, and whoever changes them waits for
+ * the copies, which another thread makes. The tensors in `idle` change only between saves, and are written
+ * without a copy.
  */
 export function openSnapshot(
   tensors: ReadonlySet<Tensor>,

@@ -1,10 +1,9 @@
 // Lists the operations of libtorch that the graph of an exported program may call, and those that draw random
 // numbers. Some operations open files, take raw memory or look at indices that nobody checks, and a graph may
-// come from anywhere: only what is named here is run. To admit another operation, add its name to its group,
-// and a guard where libtorch itself does not check its arguments. tests/ffi/admitted_operations_test.ts walks
-// all operations of libtorch 2.10 and 2.15: none that is admitted may take the name of a file, memory, or a
-// view without bounds. tests/core/models/exported/storm_test.ts runs changed graphs (`./scripts/storm
-// exported` runs thousands): none may end the process.
+// come from anywhere. To admit another, add its name to its group, and a guard where libtorch does not check
+// its arguments. tests/ffi/admitted_operations_test.ts walks all operations: none that is admitted may take
+// the name of a file, memory, or a view without bounds. `./scripts/storm exported` runs changed graphs: none
+// may end the process.
 import type { Schema } from "../../../ffi/schema.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 import type { Operator } from "../../../ffi/operators.ts";
@@ -156,7 +155,7 @@ const TYPES = new Set(
 
 const OUT = "it writes to an argument given for its result: write it without out=";
 
-/** Returns why a graph may not call "aten.from_file.default", by its name alone; "" where it may. */
+/** Returns "" where a graph may call "aten.from_file.default", by its name alone. */
 export function refusedName(namespace: string, name: string, overload: string): string {
   if (namespace !== "aten") {
     return `"${namespace}" is no part of libtorch that is run here: a custom operation needs its own library, so write it ` +
@@ -176,7 +175,7 @@ export function refusedName(namespace: string, name: string, overload: string): 
     "or call program.run_decompositions() before torch.export.save";
 }
 
-/** Returns why the operation may not be called as the loaded libtorch declares it; "" where it may. */
+/** Returns "" where the operation may be called as the loaded libtorch declares it. */
 export function refusedSchema({ args, returns }: Pick<Schema, "args" | "returns">): string {
   const odd = args.find((a) => !TYPES.has(a.base) || (a.base === "str" && !TEXTS.has(a.name)));
   if (odd) return `its argument ${odd.name} (${odd.base}) is nothing that a graph may give`;
@@ -206,7 +205,6 @@ const stepsOf = (start: { value: number }, end: { value: number }, step: { value
   step.value === 0 ? "its step is 0" : sized(Math.abs((end.value - start.value) / step.value));
 const ONE = { value: 1 }, NONE = { value: 0 };
 
-/** One call may give this many tensors. */
 const MANY = 1 << 20;
 const pieces = (count: number): string => count <= MANY ? "" : `it gives ${count} tensors`;
 
@@ -215,7 +213,6 @@ const onceEach = (x: Tensor, dims: Sizes): boolean =>
   dims.every((dim) => dim >= 0 && dim < x.shape.length && x.shape[dim] > 0);
 const TRANSFORM = "its dimensions are not those of its tensor";
 
-/** A norm over a batch has as many weights and statistics as channels. */
 const channels = (...others: readonly number[]): Guard => (...args: unknown[]) => {
   const x = args[0] as Tensor, { shape } = x;
   const fits = shape.length >= 2 && !shape.includes(0) && others.every((at) => {
@@ -419,7 +416,6 @@ export function averaged(name: string, overload: string, kept: number | undefine
   return null;
 }
 
-/** Evaluation draws in these nodes, too, and the user should know. */
 export function stillDrawing(program: Program, isDrawing: (node: GraphNode) => boolean): GraphNode[] {
   const kept = keptShares(program), depths = new Set<string>();
   for (const node of program.nodes) if (kept.has(tensorOf(node))) depths.add(tensorIn(node, 0));

@@ -1,6 +1,5 @@
-// Reads what torch.export.save writes: a zip of a graph in JSON, weights and constants. There are two
-// layouts: that of PyTorch 2.8 and later (models/, data/), and the flat one of before. Nothing in it is
-// executed.
+// Reads what torch.export.save writes: a zip of a graph in JSON, weights and constants, in the layout of
+// PyTorch 2.8 and later (models/, data/) or the flat one of before. Nothing in it is executed.
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { damaged, FileBytes } from "../../base/file_bytes.ts";
@@ -26,7 +25,6 @@ export interface Archive {
 /** The tensor is the whole of a raw entry. */
 export interface EntryStorage extends Storage {
   readonly entry: string;
-  /** Reads all of it to its place, without a copy on the way. */
   readInto(bytes: Uint8Array): void;
 }
 
@@ -69,7 +67,6 @@ class Parts {
   readonly #json: JsonReader;
   readonly #byName = new Map<string, ZipEntry>();
   readonly #storages = new Map<string, Storage>();
-  /** These constants have no bytes. */
   readonly #empty = new Set<string>();
 
   readonly zip: ZipReader;

@@ -36,7 +36,6 @@ export function refuseProblems(path: string, problems: readonly GraphProblem[]):
 export const sizesText = (sizes: readonly (number | string)[]): string =>
   `[${sizes.map((size) => typeof size === "number" ? size : "any").join(", ")}]`;
 
-/** The batch dimension is not compared. */
 export function checkInput({ path }: Archive, name: string, meta: TensorMeta, facts: Facts): void {
   const { shape, dtype } = facts.input;
   const sizes = meta.sizes.slice(1);
@@ -157,7 +156,6 @@ function fixedSize(path: string, name: string, dim: number, size: number, given:
   return new UserError("usage", `${path}: was exported for ${what}, and is given ${given}: ${advice}.`);
 }
 
-/** A graph of a fixed size is checked before the first batch is read. */
 export function checkFixedBatch(
   path: string,
   input: string,

@@ -10,7 +10,6 @@ export interface GraphPiece {
   readonly from: number;
   readonly to: number;
   readonly out: number;
-  /** People see the module that most of it belongs to. */
   readonly name: string;
 }
 
@@ -19,9 +18,8 @@ const LEAST_STEPS = 4;
 const DEEPEST = 8;
 
 /**
- * The depth of the module tree is tried at which most pieces come out. `floating` tells floating tensors by
- * their slots; `most` limits the number of blocks, 0 does not; `wanted` are slots that are used behind the
- * last block, too.
+ * The depth of the module tree is tried at which most pieces come out. `most` limits the number of blocks, 0
+ * does not; `wanted` are slots that are used behind the last block, too.
  */
 export function cutsOf(
   plan: GraphPlan,
@@ -79,7 +77,6 @@ function passing(plan: GraphPlan, wanted: readonly number[], floating: (slot: nu
   return passes;
 }
 
-/** Another module of this depth begins after these steps. */
 function boundaries({ steps }: GraphPlan, depth: number): number[] {
   const key = (i: number) => steps[i].node.module.split(".").slice(0, depth).join(".");
   const found: number[] = [];
@@ -96,7 +93,6 @@ function spaced(found: readonly number[], steps: number): number[] {
   return kept;
 }
 
-/** The pieces are as even as the cuts allow. */
 function fewer(found: readonly number[], blocks: number, steps: number): number[] {
   const kept = new Set<number>();
   for (let i = 1; i < blocks; i++) {
@@ -106,7 +102,6 @@ function fewer(found: readonly number[], blocks: number, steps: number): number[
   return [...kept].sort((a, b) => a - b);
 }
 
-/** The name is the common part of the modules' names, or the first of them. */
 function nameOf({ steps }: GraphPlan, from: number, to: number, index: number): string {
   const paths = steps.slice(from, to).map(({ node }) => node.module).filter((path) => path !== "")
     .map((path) => path.split("."));
@@ -118,9 +113,8 @@ function nameOf({ steps }: GraphPlan, from: number, to: number, index: number): 
 }
 
 export interface Halves {
-  /** The model gives the prediction. */
   readonly body: GraphPlan;
-  /** The tail gives the loss. It is empty where nothing waits for targets. */
+  /** The tail is empty where nothing waits for targets. */
   readonly tail: GraphPlan;
   /** The body makes or is given these slots, and the tail uses them beside the targets. */
   readonly between: readonly number[];

@@ -1,5 +1,5 @@
 // Reads the graph of an exported program from torch.export's JSON (schema major version 8 and before) as
-// plain, checked values, and finds the line of the user's Python that made a node.
+// checked values, and finds the user's line of Python that made a node.
 import { damaged } from "../../base/file_bytes.ts";
 import type { DType } from "../../../ffi/dtype.ts";
 import { inlined } from "./inline.ts";
@@ -93,7 +93,6 @@ export type GraphValue =
   | { readonly kind: "device" }
   | { readonly kind: "format"; readonly value: string | null }
   | { readonly kind: "layout"; readonly strided: boolean }
-  /** It runs in another way, or not always. */
   | { readonly kind: "graph"; readonly graph: Graph }
   /** No op of libtorch takes these: a custom object, nested lists. */
   | { readonly kind: "other"; readonly what: string };
@@ -104,7 +103,6 @@ export interface GraphNode {
   readonly outputs: readonly GraphValue[];
   /** It is a path: "layer1.0.conv1". */
   readonly module: string;
-  /** This is Python's stack. */
   readonly trace: string;
   readonly mode?: GraphMode;
 }
@@ -408,7 +406,6 @@ function readValue(r: JsonReader, json: Json | undefined, where: string): GraphV
     { kind: "other", what: kind.replace(/^as_/, "").replaceAll("_", " ") };
 }
 
-/** This is torch.export's Layout. */
 const STRIDED = 7;
 
 const nameIn = (r: JsonReader, json: Json, where: string) => r.text(r.dict(json, where).name, where);

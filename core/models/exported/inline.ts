@@ -67,9 +67,9 @@ export function withoutLeftovers(program: Program, empty: ReadonlySet<string>, r
     if (input.kind === "constant" && isEmpty(input)) hollow.set(input.name, input.of);
   }
   const nodes = program.nodes.filter(({ target, inputs, outputs }) => {
-    const from = inputs.flatMap(({ value }) => namesIn(value)).find((name) => hollow.has(name));
-    if (from === undefined) return true;
-    const constant = hollow.get(from)!;
+    const constants = inputs.flatMap(({ value }) => namesIn(value)).map((name) => hollow.get(name));
+    const constant = constants.find((name) => name !== undefined);
+    if (constant === undefined) return true;
     if (/_\.\w+$/.test(target)) return r.refuse(`its constant ${constant} has no values`);
     for (const name of outputs.flatMap(namesIn)) hollow.set(name, constant);
     return false;

@@ -22,19 +22,16 @@ interface ExportedOptions {
   readonly outputs?: number;
   /** There are at most this many blocks; 0 sets no limit. */
   readonly blocks?: number;
-  /** These are the columns of each input, as in --inputs. */
   readonly inputs?: readonly string[];
 }
 
 export interface ExportedModel extends Model {
   readonly root: ExportedModule;
   readonly warnings: readonly string[];
-  /** Each input takes its part of the features. */
   readonly inputs: readonly { readonly name: string; readonly meta: TensorMeta }[];
   readonly loss: Loss | null;
   /** The loss takes the targets as this input. */
   readonly labels: string | null;
-  /** Forward gives something beside its loss. */
   readonly predicts: boolean;
   /** Each input takes columns of its own. */
   readonly apart: boolean;
@@ -42,14 +39,12 @@ export interface ExportedModel extends Model {
   readonly normalises: boolean;
 }
 
-/** Nothing is read before this. */
 export function checkRun(
   model: Model,
   run: {
     batch: number;
     samples: readonly number[];
     syncBn: boolean;
-    /** These settings change the values of features. */
     changes: readonly string[];
   },
 ): void {
@@ -194,7 +189,6 @@ function graphLoss(runner: Runner, signature: Signature, facts: Facts | undefine
   };
 }
 
-/** Metrics compare the prediction with the targets in this way. */
 function likeness(
   { prediction }: Signature,
   { task, outputs, targetless }: Facts,

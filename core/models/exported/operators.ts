@@ -1,5 +1,4 @@
-// Resolves the operators that a graph names, and turns a graph's values, symbolic numbers included, into
-// their arguments.
+// Resolves the operators that a graph names, and turns a graph's values into their arguments.
 import { Num, numberLike, type Operator, operator } from "../../../ffi/operators.ts";
 import type { Device, Tensor } from "../../../ffi/tensor.ts";
 import { guardOf, refusedName, refusedSchema } from "./admitted.ts";
@@ -36,7 +35,7 @@ const PUT_INLINE = new Set(["higher_order.wrap_with_set_grad_enabled", "higher_o
 
 const CONTROL = new Set(["cond", "map", "map_impl", "while_loop", "scan", "associative_scan"]);
 
-/** "torch.ops.aten.add.Tensor" has a namespace, a name and an overload; null for anything else. */
+/** The target is "torch.ops.aten.add.Tensor"; null for anything else. */
 function partsOf(target: string): { namespace: string; name: string; overload: string } | null {
   const found = /^torch\.ops\.(\w+)\.(\w+)(?:\.(\w+))?$/.exec(target);
   if (!found) return null;
@@ -44,7 +43,7 @@ function partsOf(target: string): { namespace: string; name: string; overload: s
   return { namespace, name, overload: overload === "default" ? "" : overload };
 }
 
-/** Returns why no graph may hold this node, whatever libtorch is loaded; "" where it may. */
+/** Returns "" where a graph may hold this node, whatever libtorch is loaded. */
 export function refusedTarget(target: string): string {
   if (numberFunction(target) || markOf(target)) return "";
   const parts = partsOf(target);
@@ -90,7 +89,6 @@ function guarded(op: Operator): Operator {
 
 const UNKNOWN = "an operation on whole functions is not supported: leave it out of forward";
 
-/** The values have one place for each slot. */
 export interface GraphFrame {
   readonly values: unknown[];
   device: Device;
@@ -102,7 +100,6 @@ export interface GraphFrame {
 }
 
 type Getter = (frame: GraphFrame) => unknown;
-/** A fixed value is the same at every run. */
 export type ArgumentSource = { readonly fixed: unknown } | { readonly get: Getter; readonly slot?: number };
 
 export class Unfit extends Error {}
@@ -177,7 +174,7 @@ function listSource(a: Argument, value: GraphValue, slotOf: SlotOf): ArgumentSou
     const slots = value.names.map((name) => name === null ? -1 : slotOf(name));
     return { get: ({ values }) => slots.map((slot) => slot < 0 ? null : values[slot]) };
   }
-  if (value.kind === "number" && a.base !== "Tensor") { // One number stands for all of them.
+  if (value.kind === "number" && a.base !== "Tensor") {
     const one = a.base === "bool" ? value.value !== 0 : value.value;
     return fixed(new Array(a.length || 1).fill(one));
   }
@@ -232,7 +229,6 @@ type Numbers = (...args: number[]) => number;
 const floorDiv: Numbers = (a, b) => Math.floor(a / b);
 const mod: Numbers = (a, b) => a - b * Math.floor(a / b);
 
-/** These targets are functions of Python that take numbers. */
 const FUNCTIONS: Readonly<Record<string, Numbers>> = {
   "_operator.add": (a, b) => a + b,
   "_operator.sub": (a, b) => a - b,
@@ -266,7 +262,6 @@ const FUNCTIONS: Readonly<Record<string, Numbers>> = {
   "torch.sym_ite": (c, a, b) => c ? a : b,
 };
 
-/** A function of Python has several names. */
 export function numberFunction(target: string): Numbers | null {
   const name = target.replace(/^operator\./, "_operator.");
   return Object.hasOwn(FUNCTIONS, name) ? FUNCTIONS[name] : null;

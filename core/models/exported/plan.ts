@@ -59,7 +59,6 @@ class Planner {
   /** It is null outside of any torch.vmap. */
   #region: Region | null = null;
   readonly #closed = new Set<number>();
-  /** This many torch.vmap around the node can't be run, and one of them is reported. */
   #refused = 0;
   readonly #problems: GraphProblem[] = [];
   readonly #kept: ReadonlyMap<string, number>;
@@ -115,7 +114,7 @@ class Planner {
     } catch (error) {
       if (!(error instanceof Unfit)) throw error;
       this.#problems.push({ target: node.target, why: error.message, place: sourceLineOf(node) });
-      this.#declare(node); // The nodes behind it are judged for themselves.
+      this.#declare(node);
     }
   }
 
@@ -307,14 +306,14 @@ class Planner {
     refuseOutputs(node.outputs, schema.returns);
     const one = (name: string | null): number => {
       if (!name) return -1;
-      if (target >= 0 && !this.#keeps(root)) { // It is written in place: the same tensor has a new name.
+      if (target >= 0 && !this.#keeps(root)) {
         this.#slots.set(name, target);
         return target;
       }
       return this.#slot(name, "made", root);
     };
     if (node.outputs.length === 1 && node.outputs[0].kind === "tensors" && schema.returns.length > 1) {
-      return node.outputs[0].names.map(one); // Several results are under one list.
+      return node.outputs[0].names.map(one);
     }
     return node.outputs.map((value: GraphValue) => {
       if (value.kind === "tensors") return value.names.map(one);
@@ -454,7 +453,6 @@ function stepOf(
   };
 }
 
-/** Ops that read or write statistics, or draw, differ in evaluation or in a second pass. */
 function statistics({ schema }: Operator, plain: Call, average: Call | null): (frame: GraphFrame) => Call {
   const { name, overload } = schema;
   if (name === "batch_norm" || name === "instance_norm") {

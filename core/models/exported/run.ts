@@ -20,7 +20,6 @@ import { freeAfterLastUse, type GraphStep, runSteps } from "./steps.ts";
 // Parameters and buffers have the names that they have in Python.
 
 export class ExportedModule extends Module {
-  /** The keys are the names of the graph's signature. */
   readonly tensors = new Map<string, Tensor>();
   /** These are complex in Python. They are trained as pairs of real numbers, as PyTorch does. */
   readonly complex = new Set<Tensor>();
@@ -90,7 +89,6 @@ export class ExportedModule extends Module {
   }
 }
 
-/** One block uses this part of the parameters. */
 class ExportedPart extends Module {
   constructor(named: readonly (readonly [string, Tensor])[]) {
     super();
@@ -134,7 +132,6 @@ const notFloat = (path: string, name: string, { dtype }: Tensor) =>
 interface Update {
   readonly slot: number;
   readonly buffer: Tensor;
-  /** The buffer comes in by this slot. */
   readonly from: number;
 }
 
@@ -156,7 +153,6 @@ interface RunnerParts {
   readonly signature: Signature;
   readonly halves: Halves;
   readonly updates: readonly Update[];
-  /** The last block gives this slot. */
   readonly prediction: number;
   /** It is null where the batch is the input, or the list of inputs. */
   readonly unpack: UnpackInputs | null;
@@ -314,7 +310,6 @@ export class Runner {
     return named.length > 0 ? new ExportedPart(named) : null;
   }
 
-  /** The batch is checked against the exported sizes. */
   #bind(x: Activation): void {
     const { path, program, unpack, signature: { inputs }, halves: { between } } = this.parts;
     const frame = this.#frame;
@@ -324,8 +319,8 @@ export class Runner {
     const symbols = this.#symbols = new Map();
     inputs.forEach(({ slot, label, meta }, i) => {
       bindSizes(path, label, meta, given[i], program, symbols);
-      const fits = meta.dtype === null || meta.dtype === given[i].dtype;
-      const taken = fits ? given[i] : toDtype(given[i], meta.dtype!);
+      const { dtype } = meta, fits = dtype === null || dtype === given[i].dtype;
+      const taken = fits ? given[i] : toDtype(given[i], dtype);
       const own = fits && this.#written.has(slot) ? clone(taken) : taken;
       const ours = unpack !== null || own !== given[i];
       frame.values[slot] = ours && between.includes(slot) ? keep(own) : own;

@@ -11,7 +11,6 @@ import { didYouMean } from "../../base/suggest.ts";
 import { fitSizes, sizesText } from "./check.ts";
 
 export interface UserInput {
-  /** This is the graph's own name. */
   readonly name: string;
   /** The user's name differs for an input that came in a dict. */
   readonly label: string;
@@ -177,10 +176,8 @@ const requestedFor = (
   { name, label }: UserInput,
 ): readonly string[] | undefined => requested.get(label) ?? requested.get(name);
 
-/** The graph takes its inputs in this order. */
 export type UnpackInputs = (features: Tensor) => Tensor[];
 
-/** The one input takes all of the features, so columns need no names. */
 export const takesAll = (
   inputs: readonly UserInput[],
   requested: RequestedColumns,
@@ -281,7 +278,6 @@ function indexOf(path: string, input: UserInput, name: string, names: readonly s
   );
 }
 
-/** The column lies along dimension 1 of the features. */
 interface ColumnRange {
   readonly column: InputColumn;
   readonly at: number;

@@ -73,7 +73,6 @@ export class Region {
     return { node, run, dead: [], uses: [from], defines: [to], writes: -1 };
   }
 
-  /** These are the function's results for all samples. */
   show(node: GraphNode, from: number, to: number): GraphStep {
     const dim = node.inputs[3]?.value;
     this.#checkLevel(node.inputs[1]?.value);

@@ -289,9 +289,10 @@ export function asMistake(error: unknown, path?: string): unknown {
       { cause: error },
     );
   }
-  if (error instanceof UserError || (error instanceof NativeError && error.outOfMemory)) return error;
+  if (!(error instanceof Error) || error instanceof UserError) return error;
+  if (error instanceof NativeError && error.outOfMemory) return error;
   const place = sourcePosition(error);
-  return place === null ? error : mistake(place, error as Error);
+  return place === null ? error : mistake(place, error);
 }
 
 function thrown(value: unknown): string {

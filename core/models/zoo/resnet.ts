@@ -26,18 +26,17 @@ interface BlockShape {
   readonly stride: number;
 }
 
-/** torchvision draws the 1x1 shortcut before the block it belongs to. */
-function shortcut({ into, stride }: BlockShape, out: number): Group | null {
-  if (stride === 1 && into === out) return null;
-  return new Group({ "0": new Conv2d(into, out, 1, { stride, bias: false }), "1": new BatchNorm(out) });
-}
-
-/** The names are convN and bnN. */
 class Step {
   constructor(readonly conv: Conv2d, readonly norm: BatchNorm) {}
   forward(x: Tensor): Tensor {
     return this.norm.forward(this.conv.forward(x));
   }
+}
+
+/** torchvision draws the 1x1 shortcut before the block it belongs to. */
+function shortcut({ into, stride }: BlockShape, out: number): Step | null {
+  if (stride === 1 && into === out) return null;
+  return new Step(new Conv2d(into, out, 1, { stride, bias: false }), new BatchNorm(out));
 }
 
 class Residual extends Module {
@@ -48,7 +47,7 @@ class Residual extends Module {
     super();
     const { into, planes, stride } = place;
     const out = bottleneck ? 4 * planes : planes;
-    const downsample = shortcut(place, out);
+    this.#shortcut = shortcut(place, out);
     if (bottleneck) {
       this.#step(into, planes, 1, 1);
       this.#step(planes, planes, 3, stride);
@@ -57,11 +56,9 @@ class Residual extends Module {
       this.#step(into, planes, 3, stride);
       this.#step(planes, planes, 3, 1);
     }
-    this.#shortcut = null;
-    if (downsample !== null) {
-      this.child("downsample", downsample);
-      const [, conv, norm] = downsample.modules();
-      this.#shortcut = new Step(conv as Conv2d, norm as BatchNorm);
+    if (this.#shortcut !== null) {
+      const { conv, norm } = this.#shortcut;
+      this.child("downsample", new Group({ "0": conv, "1": norm }));
     }
   }
 
