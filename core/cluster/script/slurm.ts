@@ -149,42 +149,10 @@ function size(job: ScriptJob): string[] {
 }
 
 /** sbatch reads these only before the file's name. */
-const OF_SBATCH = [
-  ...[
-    "account",
-    "array",
-    "begin",
-    "constraint",
-    "cpus-per-task",
-    "dependency",
-    "exclude",
-    "exclusive",
-    "export",
-  ],
-  ...[
-    "gpus",
-    "gpus-per-node",
-    "gpus-per-task",
-    "gres",
-    "job-name",
-    "mail-type",
-    "mail-user",
-    "mem",
-    "nodelist",
-  ],
-  ...[
-    "nodes",
-    "ntasks",
-    "ntasks-per-node",
-    "open-mode",
-    "output",
-    "partition",
-    "qos",
-    "requeue",
-    "reservation",
-  ],
-  ...["signal", "time", "[A-Za-z]"],
-].map((name) => (name.length > 1 && name[0] !== "[" ? `--${name}` : `-${name}`));
+const OF_SBATCH = (
+  "account array begin constraint cpus-per-task dependency exclude exclusive export gpus gpus-per-node gpus-per-task gres " +
+  "job-name mail-type mail-user mem nodelist nodes ntasks ntasks-per-node open-mode output partition qos requeue reservation signal time"
+).split(" ").map((name) => `--${name}`).concat("-[A-Za-z]");
 
 function misplaced(): string[] {
   return [

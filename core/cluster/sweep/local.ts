@@ -27,10 +27,8 @@ export async function runLocally(
     for (const child of children) end(child, signal);
   };
   // The terminal sends Ctrl-C to all its processes; a second one would cut their saves short.
-  const handlers = [["SIGINT", () => stopping = true], ["SIGTERM", stop("SIGTERM")], [
-    "SIGUSR1",
-    stop("SIGUSR1"),
-  ]] as const;
+  const passOn = (["SIGTERM", "SIGUSR1"] as const).map((signal) => [signal, stop(signal)] as const);
+  const handlers = [["SIGINT", () => stopping = true] as const, ...passOn];
   for (const [signal, handler] of handlers) Deno.addSignalListener(signal, handler);
   const work = async () => {
     while (!stopping && next < runs.length) {
