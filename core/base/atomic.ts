@@ -4,7 +4,7 @@ import { basename, dirname, join } from "../../deps/path.ts";
 import { refusalOf, UserError, whyRefused } from "./errors.ts";
 import { formatBytes } from "./format.ts";
 
-export interface AtomicOptions {
+interface AtomicOptions {
   /** The write is refused before anything is written where fewer bytes are free. */
   needBytes?: number;
   /** It sees the finished temporary file; an exception keeps the old file. */
@@ -16,7 +16,6 @@ export interface AtomicOptions {
 // A killed run leaves its temporary file. Nobody owns one this old, wherever it was made.
 const STALE_MS = 3600_000;
 
-/** The name beside the target names its owner: `.run_latest.pt.tmp-HOST-PID-RANDOM`. */
 export function temporaryFor(target: string): string {
   const owner = `${Deno.hostname()}-${Deno.pid}`;
   return join(dirname(target), `.${basename(target)}.tmp-${owner}-${crypto.randomUUID().slice(0, 8)}`);

@@ -34,8 +34,7 @@ export function allowedCores(): string {
   }
 }
 
-export interface Shares {
-  /** Null leaves each local rank's cores to the system. */
+interface Shares {
   readonly cores: readonly (readonly number[])[] | null;
   readonly said: string;
 }

@@ -39,16 +39,12 @@ export class UserError extends Error {
 export interface Refusal {
   /** It is the name ("ENOSPC"), or the number where neither Deno nor we have a name. */
   readonly code: string;
-  /** It is the system's text: "No space left on device". */
   readonly said: string;
   /** It is the call and its path, "open '/data/x'", or empty. */
   readonly call: string;
 }
 
-/**
- * Undefined means that the system did not raise the error. Deno names few such errors, and puts the path
- * behind the number.
- */
+/** Undefined means that the system did not raise the error. Deno puts the path behind the number. */
 export function refusalOf(error: unknown): Refusal | undefined {
   const { code, message = "" } = (error ?? {}) as { code?: unknown; message?: string };
   const [, said = message, number, call = ""] = /^(.*?) \(os error (\d+)\)(?:: (.*))?/s.exec(message) ?? [];

@@ -2,7 +2,6 @@
 import { clean } from "./terminal.ts";
 import { messageOf, UserError } from "./errors.ts";
 
-/** `what` may hold names out of the file. */
 export function damaged(path: string, what: string): UserError {
   return new UserError("checkpoint", `${path}: ${printable(what)}${/[.?]$/.test(what) ? "" : "."}`);
 }

@@ -1,5 +1,3 @@
-// Numbers are formatted for people.
-
 /** Powers of 1024, as memory tools count: "512 B", "1.5 KiB", "92.3 MiB", "2.1 GiB". */
 export function formatBytes(bytes: number): string {
   return scaled(bytes, 1024, 1024, [" B", " KiB", " MiB", " GiB", " TiB", " PiB"]);
@@ -42,7 +40,6 @@ export function formatValue(value: number): string {
   return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(3) : value.toFixed(4);
 }
 
-/** "1 epoch", "8 epochs". */
 export function formatPlural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -7,7 +7,7 @@ export interface Limit {
   readonly used: number;
 }
 
-export interface MemoryFiles {
+interface MemoryFiles {
   /** It is "/proc" outside of tests. */
   readonly proc: string;
 }

@@ -44,7 +44,6 @@ function telling<R>(act: () => R, kind: "usage" | "data", say: (refusal: Refusal
   }
 }
 
-/** The folder need not exist yet. */
 export function checkDisk(what: string, folder: string, needed: number, advice: string): void {
   const free = freeAt(folder);
   if (free === undefined || needed <= free) return;
@@ -69,7 +68,7 @@ function isThere(path: string): boolean {
   }
 }
 
-export interface Written {
+interface Written {
   readonly bytes: number;
   readonly sha256: string;
 }
@@ -88,7 +87,6 @@ export async function writeNew(path: string, fill: (put: Put) => void | Promise<
   }
 }
 
-/** `accept` may refuse the written file by throwing. */
 export function writeNewSync(
   path: string,
   fill: (put: Put) => void,
@@ -159,7 +157,6 @@ export function writeFirst(path: string, text: string): void {
 export const makeFolder = (path: string): void =>
   writing(path, () => Deno.mkdirSync(path, { recursive: true }));
 
-/** -1 means that there is no such file. */
 export function sizeOf(path: string): number {
   try {
     return Deno.statSync(path).size;

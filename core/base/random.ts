@@ -77,7 +77,6 @@ function mix64(x: bigint): bigint {
   return x ^ (x >> 31n);
 }
 
-/** FNV-1a, 64 bits. */
 function hashText(text: string): bigint {
   let state = 0xcbf29ce484222325n;
   for (const byte of new TextEncoder().encode(text)) state = ((state ^ BigInt(byte)) * 0x100000001b3n) & MASK;

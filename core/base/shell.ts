@@ -7,7 +7,6 @@ export function thisProgram(): string[] {
     : [Deno.execPath(), "run", "--quiet", "--allow-all", "--no-check", fromFileUrl(Deno.mainModule)];
 }
 
-/** The executable may not be on the PATH. */
 export function programAsCalled(): string {
   if (!Deno.build.standalone) return shellLine(thisProgram());
   const [called] = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
@@ -33,7 +32,7 @@ export function quote(word: string): string {
   return `$'${word.replace(/[\p{Cc}'\\]/gu, escaped)}'`;
 }
 
-export const quoteWord = (word: ShellWord): string => typeof word === "string" ? quote(word) : word.shell;
+const quoteWord = (word: ShellWord): string => typeof word === "string" ? quote(word) : word.shell;
 
 export const quoteAll = (words: readonly ShellWord[]): string => words.map(quoteWord).join(" ");
 

@@ -23,7 +23,6 @@ export const cleanButColours = (text: string): string =>
   // deno-lint-ignore no-control-regex
   text.split(/(\x1b\[[0-9;]*m)/).map((part, i) => i % 2 === 1 ? part : clean(part)).join("");
 
-/** It cleans all later output of console. */
 export function cleanConsole(to: Pick<Console, "log" | "error" | "warn" | "info" | "debug"> = console): void {
   for (const name of ["log", "error", "warn", "info", "debug"] as const) {
     const print = to[name].bind(to);

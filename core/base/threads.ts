@@ -13,7 +13,6 @@ export interface Thread<Answer> {
   end(): void;
 }
 
-/** The first message holds the options. */
 export function startThread<Answer>(module: URL, name: string, options: unknown): Thread<Answer> {
   const worker = new Worker(module, { type: "module", name });
   const unread: Answer[] = [];
@@ -47,7 +46,6 @@ export const reached = (words: Int32Array, counter: number, number: number): boo
 
 /** Shared memory holds one value, as JSON behind its length. */
 export interface Mailbox {
-  /** False means that the value is too large. */
   put(value: unknown): boolean;
   take<T>(): T;
 }
@@ -69,7 +67,6 @@ export function openMailbox(shared: SharedArrayBuffer, at: number, size: number)
   };
 }
 
-/** Shared memory holds the first reason why a thread failed. */
 export interface FailureNote {
   write(sentence: string): void;
   read(): string | null;

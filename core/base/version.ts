@@ -1,4 +1,3 @@
-// The version of this program, from deno.json.
 import meta from "../../deno.json" with { type: "json" };
 
 export const VERSION: string = meta.version;

@@ -9,7 +9,6 @@ export const CENTRAL = { signature: 0x02014b50, bytes: 46 };
 export const END = { signature: 0x06054b50, bytes: 22 };
 export const END64 = { signature: 0x06064b50, bytes: 56 };
 export const LOCATOR64 = { signature: 0x07064b50, bytes: 20 };
-/** This extra field holds 64-bit sizes. */
 export const EXTRA64 = 0x0001;
 /** torch.save pads with this extra field ("FB"), so that data can be aligned for mmap. */
 export const EXTRA_PADDING = 0x4246;

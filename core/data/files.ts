@@ -45,7 +45,6 @@ export function markOf(path: string): FileMark {
 }
 
 export interface OpenFile {
-  /** It fills all of `into`. */
   read(into: Uint8Array, offset: number): void;
   close(): void;
 }

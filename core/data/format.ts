@@ -1,5 +1,4 @@
-// A Format is all that the program knows about one kind of data. Every reader of data goes by the list in
-// formats.ts.
+// Every reader of data goes by the Formats in formats.ts, one for each kind of data.
 import type { Config } from "../settings/settings.ts";
 import type { Column, Table } from "./columns/columns.ts";
 import type { Preview } from "./preview/preview.ts";
@@ -10,7 +9,6 @@ export interface DataRequest {
   readonly training: Pick<Config["training"], "seed" | "loss" | "ignore_index"> & {
     /** Samples are only looked at: nothing is random. */
     readonly plain?: boolean;
-    /** The data need not have targets. */
     readonly withoutTargets?: boolean;
   };
   readonly model: Config["model"];
@@ -22,7 +20,6 @@ export interface Sources {
   readonly notes: readonly string[];
 }
 
-/** The file is open while the columns are used. */
 export interface TableFile<C extends Column = Column> extends Table<C> {
   readonly kind: string;
   readonly facts?: Preview["facts"];
@@ -34,7 +31,6 @@ export interface Format {
   readonly folder?: { readonly has: string; readonly detect: (path: string) => boolean };
   /** Messages show what `data.data_path` names; null refuses a path, "" allows none. */
   readonly path: string | null;
-  /** Targets are chosen by name, as in every table. */
   readonly namesTargets?: boolean;
   /** It loads the reader's modules into this thread, and must end before `open`. */
   reader?(data: Pick<Config["data"], "data_path" | "external_files">): Promise<unknown>;

@@ -42,7 +42,7 @@ export const indexTensor = (ids: Ids): Tensor =>
   tensor(ids instanceof Int32Array ? ids : Int32Array.from(ids));
 
 /** The message names the first sample with NaN or infinity. */
-export function checkFinite(source: string, field: string, values: Tensor): void {
+function checkFinite(source: string, field: string, values: Tensor): void {
   if (!isFloating(values.dtype)) return;
   scope(() => {
     const finite = isfinite(values);

@@ -48,7 +48,6 @@ export function openData(
   };
 }
 
-/** Nothing is random or normalised. */
 export const asStored = (data: Config["data"]): Config["data"] => ({
   ...data,
   normalise: "none",
@@ -109,8 +108,7 @@ function openSources(request: DataRequest): Sources {
 
 function checkPath(kind: DataKind, { path: needed }: Format, path: string): void {
   if (needed === null && path !== "") {
-    // A preset may have chosen the type: training on made-up data instead of the user's would be a bad
-    // surprise.
+    // A preset may have chosen the type: made-up data instead of the user's would surprise.
     throw new UserError(
       "usage",
       `data.type is ${kind}, which makes its own data, but --data-path is ${path}: ` +

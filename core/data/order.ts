@@ -16,7 +16,7 @@ export function order(length: number, seed: number, epoch: number, shuffle: bool
 }
 
 /** `first` is the batch's place in the epoch; the others are within the batch. */
-export interface GlobalRange {
+interface GlobalRange {
   readonly first: number;
   /** The last batch of an epoch may have fewer. */
   readonly count: number;
@@ -55,7 +55,7 @@ export function globalBatch(
   return ids;
 }
 
-export interface Split {
+interface Split {
   readonly train: Int32Array;
   readonly val: Int32Array;
 }
@@ -99,7 +99,7 @@ export function orderHash(order: Order, indices: Int32Array | null = null): stri
 
 // Where samples are mixed in pairs, a part also reads the one or two mates across its ends.
 
-export interface Cut {
+interface Cut {
   /** The samples of a step over all ranks, and of one part. */
   readonly global: number;
   readonly micro: number;
@@ -147,10 +147,7 @@ function plain(order: Order, first: number, from: number, to: number, epoch: num
   return { epoch, ids, count: ids.length, mates: null };
 }
 
-/**
- * Positions 0 and 1 of a global batch are a pair, 2 and 3, and so on, wherever it is cut; a last one alone
- * has none.
- */
+/** Positions 0 and 1 of a global batch are a pair, 2 and 3, and so on; a last one alone has none. */
 function paired(
   order: Order,
   first: number,

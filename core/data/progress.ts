@@ -5,7 +5,7 @@ import type { Progress } from "./formats/packed/write.ts";
 const LIVE_MS = 100, PLAIN_MS = 10_000;
 const ERASE = "\r\x1b[2K";
 
-export interface ProgressOptions {
+interface ProgressOptions {
   readonly quiet?: boolean;
   readonly isTerminal?: boolean;
   readonly write?: (text: string) => void;

@@ -64,10 +64,7 @@ export interface Source {
   readonly names?: readonly string[];
   /** The target's own units are std * number + mean, target by target. */
   readonly units?: Normalisation;
-  /**
-   * The first sample's target (of a map its mean) is near to all of them, and the same to all ranks. Numbers
-   * only.
-   */
+  /** The first sample's target (of a map its mean), near to all and the same to all ranks. Numbers only. */
   readonly reference?: readonly number[];
   /** The part's rows are as held or stored, on the host; the tensors belong to the caller's scope. */
   raw(part: Part): Batch;

@@ -97,8 +97,7 @@ export function mergeMeasures(shares: readonly (Measures | null)[]): Measures {
   };
 }
 
-/** The first dimension of a sample is the channel. */
-export function momentsOf(values: Tensor): Moments {
+function momentsOf(values: Tensor): Moments {
   const [samples, channels = 1] = values.shape;
   return scope(() => {
     const stored = reshape(values, [samples, channels, -1]);
@@ -138,7 +137,7 @@ function notFinite({ name }: Measurable, values: Tensor, from: number): UserErro
   );
 }
 
-export interface Statistics {
+interface Statistics {
   readonly samples: number;
   readonly mean: readonly number[];
   readonly std: readonly number[];
@@ -194,7 +193,7 @@ export function fingerprint(path: string): string {
   return hash.digest("hex");
 }
 
-export interface CachedStatistics {
+interface CachedStatistics {
   readonly statistics: Statistics | null;
   readonly damaged: string | null;
 }
@@ -244,15 +243,14 @@ function read(place: string): Entry[] | null {
   }
 }
 
-export interface StatisticsScope {
-  /** Made-up data has no path and is not remembered. */
+interface StatisticsScope {
   readonly path: string;
   /** All that decides the samples and their processing is plain data here. */
   readonly settings: unknown;
   readonly indices?: Int32Array | null;
 }
 
-export interface Stated {
+interface Stated {
   readonly statistics: Statistics;
   /** The user sees what was measured or found, and where it is kept. */
   readonly notes: readonly string[];

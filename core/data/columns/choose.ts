@@ -6,7 +6,7 @@ import type { Column, Table } from "./columns.ts";
 import { formatPlural } from "../../base/format.ts";
 import { MOST_POSITIONS } from "../../base/random.ts";
 
-export interface Chosen<C extends Column = Column> {
+interface Chosen<C extends Column = Column> {
   readonly features: readonly C[];
   readonly targets: readonly C[];
 }
@@ -133,12 +133,10 @@ export function checkTexts(
   targets: readonly Column[],
 ): void {
   const found = [...features, ...(targets.length > 1 ? targets : [])].find((column) => column.text);
-  if (found) {
+  if (found?.text) {
     throw new UserError(
       "data",
-      `${path}: the ${noun} "${found.name}" holds text (${
-        found.text!.example
-      }), and only a single target may: ` +
+      `${path}: the ${noun} "${found.name}" holds text (${found.text.example}), and only a single target may: ` +
         "its texts are then classes. Leave it out by naming the others with --features, or put numbers in its place.",
     );
   }

@@ -38,13 +38,9 @@ import { answerText, type Batch } from "../source.ts";
 
 export interface Column {
   readonly name: string;
-  /** The first dimension is the sample. */
   readonly shape: readonly number[];
-  /** read() gives this type; NaN stands for a missing value. */
   readonly dtype: DType;
-  /**
-   * The values are row-major in this machine's byte order. It is called once, and only for chosen columns.
-   */
+  /** Values are row-major in this machine's byte order. Only chosen columns are read, once. */
   read(): ArrayBufferView;
   /** The values are floats only because a missing value is NaN, so they can still be classes. */
   readonly whole?: boolean;
@@ -57,7 +53,6 @@ export interface Column {
   readonly onlyByName?: boolean;
   /** The reason follows the name: "holds Python objects". */
   readonly unusable?: string;
-  /** A preview shows one name a dimension, and the unit. */
   readonly dimensions?: readonly string[];
   readonly units?: string;
   /** It reads single rows; a column without it can only be read whole. */
@@ -74,7 +69,6 @@ export interface Stream {
 
 export interface Table<C extends Column = Column> {
   readonly path: string;
-  /** Messages use it: "column", "array", "variable", "dataset". */
   readonly noun: string;
   readonly columns: readonly C[];
   /** Known once all chosen columns are read: 1 marks a row that is no sample, such as land in a sea. */
@@ -130,7 +124,6 @@ export function fromColumns(table: Table, settings: DataRequest): Sources {
   });
 }
 
-/** Null parts are streamed. */
 function whereToRead(
   table: Table,
   features: readonly Column[],
@@ -256,7 +249,6 @@ function taskOf(
   };
 }
 
-/** The split is seeded and disjoint. */
 function split(
   kept: Int32Array | null,
   samples: number,

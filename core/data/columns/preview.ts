@@ -29,14 +29,13 @@ export function commonLength(columns: readonly Column[]): number | null {
 /** A smaller column is read whole, once: that is faster than row by row. */
 const SMALL_BYTES = 64 * 2 ** 20;
 
-/** A string says why there is none. */
 function readerOf(column: Column): Read | string {
   const { shape, dtype, stream } = column;
   const row = shape.slice(1).reduce((product, size) => product * size, 1);
   const bytes = (shape[0] ?? 1) * row * dtypeBytes(dtype);
   if (bytes <= SMALL_BYTES) return wholeRows(column, row);
-  const rows = stream?.rows() ?? "is text";
-  if (typeof rows !== "string") return singleRows(column, stream!, rows, row);
+  const rows = stream ? stream.rows() : "is text";
+  if (stream && typeof rows !== "string") return singleRows(column, stream, rows, row);
   return bytes <= freeMemory() / 4 ? wholeRows(column, row) : `${rows}; as a whole it takes too much memory`;
 }
 

@@ -14,7 +14,7 @@ import { openChunkRows } from "../formats/hdf5/chunk_rows.ts";
 import { type OpenFile, openFile, openFileRows } from "../files.ts";
 
 /** `read` brings the row; the function writes its part of the sample. */
-export type Convert = (read: (into: Uint8Array) => void, into: Uint8Array) => void;
+type Convert = (read: (into: Uint8Array) => void, into: Uint8Array) => void;
 
 /** `stored` is the batch's type: the row's own, or one that holds its numbers. */
 function openConvert(part: ColumnPart, stored: DType): Convert {
@@ -36,16 +36,17 @@ function openConvert(part: ColumnPart, stored: DType): Convert {
           : `${missing} missing values of "${part.name}"`;
         throw new BadSample(part.rows.file.path, `has ${what}`);
       }
-    } else if (!inPlace) toStored(values!, view(to, stored) as Numbers);
-    if (scratch) {
-      channelsFirst(view(scratch, stored) as Numbers, view(into, stored) as Numbers, channelsLast!);
+    } else if (values) toStored(values, batchView(to, stored));
+    if (scratch && channelsLast) {
+      channelsFirst(batchView(scratch, stored), batchView(into, stored), channelsLast);
     }
   };
 }
 
+const batchView = (bytes: Uint8Array, stored: DType): Numbers => view(bytes, stored) as Numbers;
+
 type Cast = (from: Values, to: Numbers) => void;
 
-/** It casts as libtorch does. */
 function openCast(raw: DType, stored: DType): Cast {
   if (stored === "i64") return (from, to) => each(from, to as BigInt64Array, (value) => BigInt(value));
   if (raw === "i64" || raw === "u64") {
@@ -58,9 +59,7 @@ function each<T>(from: Values, to: { [i: number]: T }, cast: (value: number | bi
   for (let i = 0; i < from.length; i++) to[i] = cast(from[i]);
 }
 
-/**
- * The number is rounded once: a double on the way would round twice, unless the cut bits mark the last bit.
- */
+/** A double on the way would round twice, unless the cut bits mark the last bit. */
 function nearestFloat(value: bigint): number {
   if (value >= -(2n ** 53n) && value <= 2n ** 53n) return Number(value);
   return Number(value >> 11n | (value & 2047n ? 1n : 0n)) * 2048;
@@ -102,7 +101,7 @@ function open({ path, parts, stored, shape, targets, targetBytes }: ArraysSpec):
     target.set(targets.subarray(index * targetBytes, (index + 1) * targetBytes));
   };
   const scratch = new Uint8Array(at);
-  const whole = { data: view(scratch, stored) as Numbers, shape };
+  const whole = { data: batchView(scratch, stored), shape };
   return {
     readInto,
     read(index, target) {

@@ -1,5 +1,4 @@
-// Threads get the places of an array's rows as plain data; this file has the arithmetic of chunks and byte
-// order on it.
+// Threads get the places of an array's rows as plain data.
 import type { DType } from "../../../ffi/dtype.ts";
 import type { Rule } from "./variables.ts";
 
@@ -9,7 +8,6 @@ export interface FileMark {
   readonly changed: number;
 }
 
-/** A row's number gives its place in uncompressed data. */
 export interface FileRows {
   readonly layout: "file";
   readonly file: FileMark;
@@ -22,7 +20,6 @@ export interface FileRows {
   readonly swapped: boolean;
 }
 
-/** Shared memory holds each chunk's place. */
 export interface ChunkTable {
   readonly addresses: Float64Array;
   readonly sizes: Uint32Array;
@@ -30,13 +27,11 @@ export interface ChunkTable {
   readonly masks: Uint32Array;
 }
 
-/** HDF5 chunks whose filters we undo ourselves. */
 export interface ChunkRows {
   readonly layout: "chunks";
   readonly file: FileMark;
   readonly shape: readonly number[];
   readonly chunk: readonly number[];
-  /** The first `lead` dimensions number the rows. */
   readonly lead: number;
   readonly width: number;
   readonly swapped: boolean;
@@ -46,7 +41,6 @@ export interface ChunkRows {
   readonly fill: Uint8Array | null;
 }
 
-/** HDF5's library reads all other layouts. */
 export interface LibraryRows {
   readonly layout: "library";
   readonly file: FileMark;
@@ -76,7 +70,6 @@ export interface ColumnPart {
 /** Rows come in this machine's byte order. */
 export interface RowReader {
   read(row: number, into: Uint8Array): void;
-  /** Rows of one chunk share a number. */
   groupOf?(row: number): number;
   close(): void;
 }
@@ -87,14 +80,14 @@ export type ReadsRows = Pick<RowReader, "read"> & Partial<RowReader>;
 // The arithmetic is done once: which chunks have a row in them, and where.
 
 /** A piece is a run of a row's bytes inside one chunk. */
-export interface Piece {
+interface Piece {
   readonly cell: number;
   readonly from: number;
   readonly to: number;
   readonly bytes: number;
 }
 
-export interface ChunkGrid {
+interface ChunkGrid {
   readonly chunkBytes: number;
   readonly rowsInChunk: number;
   /** The pieces of a row go chunk after chunk, through `cells` of them. */

@@ -94,13 +94,11 @@ function channelsFirst(t: Tensor, name: string, notes: string[]): Tensor {
   return contiguous(permute(t, [0, 3, 1, 2]));
 }
 
-/** From here on not every whole number is a float. */
 const WHOLE_FLOATS = 2 ** 24;
 
 const beyondFloats = (t: Tensor): boolean =>
   scope(() => maxValue(t).item() > WHOLE_FLOATS || minValue(t).item() < -WHOLE_FLOATS);
 
-/** Null means that all values are finite. */
 function rowsOfNumbers(values: Tensor): Uint8Array | null {
   if (!isFloating(values.dtype)) return null;
   return scope(() => {
@@ -110,7 +108,6 @@ function rowsOfNumbers(values: Tensor): Uint8Array | null {
   });
 }
 
-/** Joined columns take this much memory. */
 export const heldBytes = (columns: readonly Column[]): number => {
   const stored = dtypeBytes(storedType(columns));
   return columns.reduce((sum, { shape }) => sum + product(shape) * stored, 0);
@@ -170,7 +167,7 @@ export function goodRows(
   return kept;
 }
 
-export interface ClassTargets {
+interface ClassTargets {
   readonly values: Tensor;
   readonly task: "classification" | "segmentation";
   readonly outputs: number;
@@ -179,9 +176,7 @@ export interface ClassTargets {
 
 const MOST_CLASSES = 1e6;
 
-/** A sample's pixels or positions may have classes too. */
 export interface ClassShapes {
-  /** Each pixel may have a class. */
   readonly input: readonly number[];
   /** Each position of a series or text may have a class. */
   readonly lengths: readonly number[];
@@ -265,9 +260,9 @@ export function streamColumns(table: Table, features: readonly Column[], flat = 
   const shape = joinedShape(table, features, flat);
   const parts: ColumnPart[] = [], notes: string[] = [];
   for (const { name, shape, stream } of features) {
-    const rows = stream?.rows() ?? "is text, which has to be read from the beginning";
-    if (typeof rows === "string") return `the ${table.noun} "${name}" ${rows}`;
-    const { raw, rule } = stream!;
+    const rows = stream ? stream.rows() : "is text, which has to be read from the beginning";
+    if (!stream || typeof rows === "string") return `the ${table.noun} "${name}" ${rows}`;
+    const { raw, rule } = stream;
     const channelsLast = channelsAreLast(shape) ? shape.slice(1) : null;
     if (channelsLast) notes.push(channelsNote(name, shape));
     parts.push({ name, rows, count: product(shape.slice(1)), raw, rule, channelsLast });
@@ -283,24 +278,19 @@ function merged(parts: readonly ColumnPart[]): ColumnPart[] {
   const found: ColumnPart[] = [];
   for (const part of parts) {
     const before = found.at(-1);
-    if (!before || !adjoin(before, part)) {
-      found.push(part);
-      continue;
-    }
-    const rows = before.rows as FileRows;
-    found[found.length - 1] = {
-      ...before,
-      rows: { ...rows, bytes: rows.bytes + (part.rows as FileRows).bytes },
-      count: before.count + part.count,
-    };
+    const rows = before && joinedRows(before, part);
+    if (rows) found[found.length - 1] = { ...before, rows, count: before.count + part.count };
+    else found.push(part);
   }
   return found;
 }
 
-function adjoin({ rows: a, ...one }: ColumnPart, { rows: b, ...other }: ColumnPart): boolean {
-  return a.layout === "file" && b.layout === "file" && a.file.path === b.file.path &&
-    a.begin + a.bytes === b.begin && a.step === b.step && !a.blocks && !b.blocks &&
+function joinedRows({ rows: a, ...one }: ColumnPart, { rows: b, ...other }: ColumnPart): FileRows | null {
+  if (a.layout !== "file" || b.layout !== "file") return null;
+  const adjoin = a.file.path === b.file.path && a.begin + a.bytes === b.begin && a.step === b.step &&
+    !a.blocks && !b.blocks &&
     one.raw === other.raw && !one.rule && !other.rule && !one.channelsLast && !other.channelsLast;
+  return adjoin ? { ...a, bytes: a.bytes + b.bytes } : null;
 }
 
 function chunkNotes(parts: readonly ColumnPart[]): string[] {
@@ -313,7 +303,6 @@ function chunkNotes(parts: readonly ColumnPart[]): string[] {
   });
 }
 
-/** Reading one sample unpacks this many. */
 function rowsUnpackedAtOnce({ rows }: ColumnPart): number {
   return rows.layout === "chunks"
     ? chunkGridOf(rows).rowsInChunk
@@ -322,7 +311,6 @@ function rowsUnpackedAtOnce({ rows }: ColumnPart): number {
     : 1;
 }
 
-/** Nothing else of the file is read for this column. */
 export function readAlone(column: Column): Column {
   const { stream, shape } = column;
   const rows = stream && stream.rule === null ? stream.rows() : "";
@@ -332,7 +320,6 @@ export function readAlone(column: Column): Column {
 
 type Facts = Omit<ThreadedParts, "length" | "indices" | "reader" | "stored" | "target">;
 
-/** `targets` has all rows. */
 export function streamedSource(
   { path, parts, stored, shape }: Streamed,
   { targets, ...facts }: Facts & { readonly targets: Tensor },

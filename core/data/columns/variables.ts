@@ -13,10 +13,7 @@ export interface Rule {
   readonly offset: number;
 }
 
-/**
- * Missing values become NaN and a 1 in `marks`; the others are scaled. `from` may be `to`. The result counts
- * missing values.
- */
+/** Missing values become NaN and a 1 in `marks`; the result counts them. `from` may be `to`. */
 export function applyRule(
   rule: Rule,
   from: Values,
@@ -74,29 +71,23 @@ export interface Variable {
   readonly shape: readonly number[];
   /** Variables with the same dimensions lie on the same grid. */
   readonly dimensions: readonly string[];
-  /** Null means no numbers. */
   readonly dtype: DType | null;
-  /** Only numbers and texts are needed. */
   readonly attributes: ReadonlyMap<string, readonly number[] | string>;
   /** A coordinate or another description is no feature unless it is named. */
   readonly auxiliary: boolean;
   /** The reason follows the variable's name. */
   readonly unusable?: string;
   read(): Uint8Array;
-  /** The first `lead` dimensions number the rows. */
   rows(lead: number): Rows;
 }
 
 export interface VariableColumn extends Column {
   readonly variable: Variable;
-  /** It puts 1 where a value is missing. */
   readMarking(absent: Uint8Array): ArrayBufferView;
   readonly stream: Stream;
 }
 
-/**
- * netCDF leaves these values where nothing was written, unless a variable has a _FillValue; bytes have none.
- */
+/** netCDF leaves these values where nothing was written, without a _FillValue; bytes have none. */
 const DEFAULT_FILL: Partial<Record<DType, number>> = {
   i16: -32767,
   u16: 65535,
@@ -136,9 +127,7 @@ export function toColumn(variable: Variable, isNetcdf: boolean): VariableColumn 
   };
 }
 
-/**
- * Null means that values stay as they are. Limits and fills are of the packed values, as in Python's netCDF4.
- */
+/** Null means no change. As in Python's netCDF4, limits and fills are of packed values. */
 function ruleOf(attributes: Variable["attributes"], dtype: DType, fillsByDefault: boolean): Rule | null {
   const cast = (value: number) => dtype === "f32" ? Math.fround(value) : value;
   const numbers = (name: string) => {

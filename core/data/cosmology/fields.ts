@@ -37,7 +37,6 @@ interface Grid {
   readonly inverse: Tensor;
   /** m along each axis broadcasts. The shortest wave has no slope on the grid: there it is 0. */
   readonly m: readonly Tensor[];
-  /** i m. */
   readonly im: readonly Tensor[];
 }
 
@@ -136,7 +135,6 @@ export function secondSource(grid: Grid, delta: Tensor): Tensor {
   const { n, inverse: inverseSquare, m } = grid;
   return scope(() => {
     const potential = mul(delta, inverseSquare);
-    // phi,ij = k_i k_j / k^2 delta
     const tide = (i: number, j: number) => scope(() => inverse(mul(mul(potential, m[i]), m[j]), n));
     const pair = (i: number, j: number) =>
       scope(() => {

@@ -28,7 +28,7 @@ import { openProgress } from "../progress.ts";
 
 // Each thread takes the next sample when it is done; a sample does not depend on its thread.
 
-export interface Pool {
+interface Pool {
   make(plan: Plan): Make;
   close(): void;
 }
@@ -79,7 +79,7 @@ const SHARDS = 64, FEWEST = 16;
 /** Making a sample takes this many bytes a grid cell at its peak, as measured. */
 const BYTES_A_CELL = 150;
 
-export interface PackOptions {
+interface PackOptions {
   readonly out: string;
   readonly perShard?: number;
   readonly who: Who;
@@ -114,7 +114,6 @@ export async function packMade(made: Made, work: PackOptions): Promise<Report> {
   }
 }
 
-/** This many threads fit into half of the free memory. */
 const fitting = (grid: number): number =>
   Math.max(1, Math.floor(freeMemory() / 2 / (BYTES_A_CELL * grid ** 3)));
 
@@ -128,22 +127,19 @@ const hashOf = ({ kind, facts }: Pick<Made, "kind" | "facts">): string =>
 const SHARE = 0.5;
 const POLL_MS = 100;
 
-export interface Ready {
+interface Ready {
   readonly config: Config;
   readonly notes: readonly string[];
 }
 
-export interface RankShare {
+interface RankShare {
   readonly rank: number;
   readonly world: number;
   readonly localWorld: number;
 }
 const ALONE: RankShare = { rank: 0, world: 1, localWorld: 1 };
 
-/**
- * The result names the folder as the data's path, or is the input where nothing is generated. Ranks share the
- * work.
- */
+/** The result names the folder as the data's path where the ranks generated something. */
 export async function generateMissing(
   config: Config,
   libtorch: Libtorch,
@@ -226,7 +222,6 @@ async function othersDone(
 
 const samplesOf = ({ train, val }: Made) => train.length + (val?.length ?? 0);
 
-/** The same samples have the same folder. */
 const folderOf = (made: Made, saveDir: string): string => {
   const hash = key(made.train.length, made.val?.length ?? 0, hashOf(made)).toString(16).padStart(16, "0");
   return join(saveDir, "data", `${made.kind}-${hash.slice(0, 8)}`);

@@ -16,7 +16,7 @@ import { surveyMaps } from "./survey.ts";
 
 const range = (name: Parameter) => `${name} ${PRIOR[name].join("..")}`;
 
-export const BOX = {
+const BOX = {
   grid: int(64, {
     min: 16,
     max: 256,
@@ -36,7 +36,7 @@ export const BOX = {
   }),
 };
 
-export const LPT = {
+const LPT = {
   maps: int(1, {
     min: 1,
     max: 256,
@@ -45,7 +45,7 @@ export const LPT = {
   redshift: float(1, { min: 0, max: 100, help: "when the universe is seen" }),
 };
 
-export const DES = {
+const DES = {
   field: float(5, { min: 0.1, max: 20, help: "side of the patch of sky, in degrees" }),
   bins: int(4, { min: 1, max: 16, help: "tomographic redshift bins, of equally many galaxies; each a map" }),
   median_redshift: float(0.6, { min: 0.1, max: 1.5, help: "of the galaxies" }),

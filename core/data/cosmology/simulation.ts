@@ -12,10 +12,7 @@ export type Parameter = typeof PARAMETERS[number];
 /** Parameters are uniform between the bounds; equal bounds fix one. */
 export type Prior = Readonly<Record<Parameter, readonly [low: number, high: number]>>;
 
-/**
- * The prior is wide in the two that maps of matter tell apart, and narrow around Planck's values in the
- * others.
- */
+/** The prior is wide in the two that maps of matter tell apart, and narrow around Planck's others. */
 export const PRIOR: Prior = {
   omega_m: [0.1, 0.5],
   omega_b: [0.04, 0.06],
@@ -69,14 +66,12 @@ export interface Simulation {
   readonly targets: readonly Parameter[];
   /** A sample is a function of its role and number alone. */
   make(role: Role, i: number, maps: Float32Array, targets: Float32Array): void;
-  /** All samples depend on these facts alone. */
   readonly facts: Readonly<Record<string, unknown>>;
   readonly description: string;
 }
 
 export interface BoxOptions {
   readonly seed: number;
-  /** It counts cells, and particles, along the side. */
   readonly grid: number;
   /** The side is in Mpc/h. */
   readonly box: number;
@@ -86,7 +81,7 @@ export interface BoxOptions {
   readonly targets: readonly Parameter[];
 }
 
-export interface LptOptions extends BoxOptions {
+interface LptOptions extends BoxOptions {
   readonly redshift: number;
   readonly maps: number;
 }

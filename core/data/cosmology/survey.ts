@@ -60,7 +60,7 @@ function erf(x: number): number {
   return Math.sign(x) * (1 - series * Math.exp(-x * x));
 }
 
-export interface Slab {
+interface Slab {
   /** The comoving distance is in Mpc/h. */
   readonly distance: number;
   readonly redshift: number;
@@ -92,7 +92,7 @@ function redshiftAt(z: Float64Array, reach: readonly number[], distance: number)
   return z0 + (z[after] - z0) * (distance - d0) / (reach[after] - d0);
 }
 
-export interface View {
+interface View {
   readonly axis: number;
   /** Cells from the box's corner to the map's, across. */
   readonly shift: readonly [number, number];

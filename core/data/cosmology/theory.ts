@@ -24,8 +24,7 @@ export interface Cosmology {
 export const HUBBLE_LENGTH = 2997.92458;
 
 /** H(z) / H0. */
-export const expansion = ({ omegaM }: Cosmology, z: number): number =>
-  Math.sqrt(omegaM * (1 + z) ** 3 + 1 - omegaM);
+const expansion = ({ omegaM }: Cosmology, z: number): number => Math.sqrt(omegaM * (1 + z) ** 3 + 1 - omegaM);
 
 /** Share of matter in the density at redshift z. */
 export const matterAt = (c: Cosmology, z: number): number => c.omegaM * (1 + z) ** 3 / expansion(c, z) ** 2;

@@ -32,7 +32,6 @@ export interface Rows {
   ready(ahead: number, milliseconds: number): boolean;
   /** The host rows are valid until release, and no longer than the caller's scope. */
   take(part: Part): Batch;
-  /** It releases the oldest parts taken. */
   release(count: number): void;
 }
 
@@ -43,14 +42,14 @@ export function rowsOf(source: Source): Rows {
 
 // Parts enter a ring in the order of training; threads fill them, and they leave in that order.
 
-export interface LoaderOptions {
+interface LoaderOptions {
   readonly source: Source;
   readonly rows: number;
   /** So many parts are in use at one time, beside those read ahead. */
   readonly held: number;
 }
 
-export interface Loader {
+interface Loader {
   readonly lanes: readonly Rows[];
   skipped(): number;
   close(): void;
@@ -235,7 +234,6 @@ function settle(words: Int32Array, at: number): boolean {
   return true;
 }
 
-/** The failed thread's error is made again in this thread. */
 function failure(words: Int32Array, at: number, lastWords: SharedArrayBuffer): Error {
   let thread: number;
   while ((thread = Atomics.load(words, at + FAILED)) < 0); // it is writing

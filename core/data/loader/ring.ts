@@ -8,10 +8,7 @@
 export const SIGNAL = 0, QUIT = 1, SKIPPED = 2;
 const HEADER = 16;
 
-/**
- * HEAD is a lane's oldest slot in use. A slot has the next row to claim, all rows, rows done, epoch, and why
- * it failed.
- */
+/** HEAD is a lane's oldest slot in use; the others are words of a slot. */
 export const HEAD = 0;
 export const NEXT = 0, COUNT = 1, DONE = 2, EPOCH = 3, FAILED = 4, IDS = 5;
 
@@ -21,7 +18,7 @@ export const CLOSED = 0x3fffffff, CLAIMED = -1;
 /** A failed thread's message is UTF-8 behind its length. */
 export const LAST_MESSAGE_BYTES = 4096;
 
-export interface LaneShape {
+interface LaneShape {
   readonly slots: number;
   readonly rows: number;
 }

@@ -1,5 +1,4 @@
-// A loader thread claims rows, reads them, and writes them to their place. It sleeps when there is nothing to
-// do.
+// A loader thread claims rows, reads them to their place, and sleeps when there are none.
 import { bytesAt, type MemoryBlock } from "../../../ffi/libc.ts";
 import { refused, UserError } from "../../base/errors.ts";
 import { loadReader, type Threaded } from "../reading/reader.ts";
@@ -33,9 +32,8 @@ export interface LoaderThreadOptions {
   readonly lanes: readonly LaneOptions[];
 }
 
-export interface LaneOptions extends LaneWords {
+interface LaneOptions extends LaneWords {
   readonly threaded: Threaded;
-  /** Each slot has places for inputs and targets. */
   readonly places: readonly { readonly input: MemoryBlock; readonly target: MemoryBlock }[];
   /** With grouped rows a thread looks at so many slots, to see more rows of a group. */
   readonly reach: number;
@@ -65,7 +63,6 @@ self.onmessage = async ({ data: orders }: MessageEvent<LoaderThreadOptions>) => 
   self.close();
 };
 
-/** False means that there are no open rows. */
 function work(orders: LoaderThreadOptions, words: Int32Array, lane: Lane, failed: unknown): boolean {
   const groupOf = lane.pipeline?.groupOf, { whole } = lane.threaded.reader;
   const head = Atomics.load(words, lane.base + HEAD);
@@ -137,7 +134,6 @@ function counted(words: Int32Array, at: number, rows: number): void {
   }
 }
 
-/** A sample that cannot be read sets the slot's failure. */
 function fill(
   orders: LoaderThreadOptions,
   words: Int32Array,

@@ -114,7 +114,6 @@ export function rangeOf(values: Float64Array): ValueRange {
   return [least, most];
 }
 
-/** Missing values take the background's colour. */
 function coloured(plane: Float64Array, size: PictureSize, range = rangeOf(plane)): Picture {
   const [least, most] = range;
   const rgb = new Uint8Array(3 * plane.length).fill(BACKGROUND);
@@ -126,7 +125,6 @@ function coloured(plane: Float64Array, size: PictureSize, range = rangeOf(plane)
   return { ...size, rgb };
 }
 
-/** Each place is as large as the largest picture. */
 export function sheet(pictures: readonly Picture[], columns: number, gap: number): Picture {
   const across = Math.min(columns, pictures.length), down = Math.ceil(pictures.length / across);
   const place = {

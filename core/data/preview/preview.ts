@@ -9,7 +9,6 @@ export type Values = ArrayLike<number> | ArrayLike<bigint>;
 
 export interface PreviewField {
   readonly name: string;
-  /** The first dimension numbers the samples. */
   readonly shape: readonly number[];
   readonly dtype: string;
   readonly dimensions?: readonly string[];
@@ -28,18 +27,14 @@ export interface Pictures {
   raster(sample: number): Raster;
   /** It chooses samples by default; without it the first ones count. */
   some?(count: number): number[];
-  /** The caption is one word: the sample's class. */
   caption?(sample: number): string;
 }
 
 export interface Preview {
   readonly path: string;
   readonly kind: string;
-  /** Null means too many files to look at. */
   readonly bytes: number | null;
-  /** Null means that the fields disagree. */
   readonly samples: number | null;
-  /** Messages call a row "sample" without it. */
   readonly row?: string;
   readonly noun: string;
   readonly facts: Readonly<Record<string, string>>;
@@ -51,7 +46,6 @@ export interface Preview {
 /** A shorter side is a small table, not a map. */
 const SHORTEST = 4;
 
-/** Null means that it is no picture. */
 function layoutOf(row: readonly number[]): Pick<Raster, "shape" | "strides"> | null {
   if (row.length === 2) return layoutOf([1, ...row]);
   if (row.length !== 3) return null;
@@ -62,7 +56,6 @@ function layoutOf(row: readonly number[]): Pick<Raster, "shape" | "strides"> | n
   return Math.min(shape[1], shape[2]) >= SHORTEST ? { shape, strides } : null;
 }
 
-/** The first field with pictures counts. */
 export function picturesOf(fields: readonly PreviewField[]): Pictures | null {
   const usable = fields.filter(({ read }) => read !== null);
   for (const field of usable) {
@@ -87,7 +80,7 @@ function pictures(
   return { field: name, count, raster: (sample) => ({ ...layout, isImage, values: read(sample) }) };
 }
 
-export interface Sample {
+interface Sample {
   readonly input: Stored;
   readonly target: Values;
 }

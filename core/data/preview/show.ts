@@ -14,7 +14,6 @@ export function inkOf(isTerminal: boolean, env: (name: string) => string | undef
 
 const SHADES = " ░▒▓█";
 
-/** A character shows two pixels, one above the other. */
 export function draw({ width, height, rgb }: Picture, ink: Ink): string[] {
   const at = (x: number, y: number): Colour => {
     const from = 3 * (y * width + x);
@@ -40,7 +39,6 @@ export function draw({ width, height, rgb }: Picture, ink: Ink): string[] {
 
 type Colour = readonly [number, number, number];
 
-/** The eye weighs the three colours differently. */
 const lightness = ([red, green, blue]: Colour) => (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
 
 const shade = (light: number) => SHADES[Math.min(SHADES.length - 1, Math.floor(light * SHADES.length))];

@@ -27,7 +27,6 @@ export interface FieldSummary {
 }
 
 interface Range {
-  /** Null means that no value is finite. */
   readonly min: number | null;
   readonly max: number | null;
   /** NaN, or marked as missing. */
@@ -38,7 +37,7 @@ interface Range {
   readonly counts?: readonly { readonly value: number | string; readonly count: number }[];
 }
 
-export interface Examples {
+interface Examples {
   readonly first: number;
   /** Each field has the beginnings of its samples; null is a missing value. */
   readonly values: Readonly<Record<string, readonly (readonly (number | string | null)[])[]>>;
@@ -46,7 +45,6 @@ export interface Examples {
 
 /** These limit the values of all fields, of one field, and of one read. */
 const MOST_VALUES = 2 ** 25, MOST_OF_FIELD = 2 ** 21, AT_ONCE = 2 ** 18;
-/** A larger row is not read. */
 const LARGEST_ROW = 2 ** 26;
 const MOST_COUNTED = 20;
 const EXAMPLES = 5, EXAMPLE_VALUES = 6, EXAMPLE_FIELDS = 16;
@@ -73,7 +71,6 @@ export function summarise(preview: Preview, sample: number | null): Summary {
 }
 
 const rowSize = ({ shape }: PreviewField) => shape.slice(1).reduce((product, size) => product * size, 1);
-/** A single number is a row of one. */
 const rowsOf = ({ shape }: PreviewField) => shape.length === 0 ? 1 : shape[0];
 
 export function rangeOf(field: PreviewField, budget: number): Range | null {
@@ -176,7 +173,7 @@ function fieldCells({ name, dtype, shape, dimensions, units, remark, range }: Fi
 }
 
 function rangeCells({ min, max, missing, infinite, rows }: Range, total: number): [string, string] {
-  const from = min === null ? "no number" : `${number(min)} to ${number(max!)}`;
+  const from = min === null || max === null ? "no number" : `${number(min)} to ${number(max)}`;
   const notes = [
     ...(missing > 0 ? [`${missing} missing`] : []),
     ...(infinite > 0 ? [`${infinite} infinite`] : []),

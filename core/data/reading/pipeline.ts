@@ -21,8 +21,6 @@ export function drawsOf(seed: number | null): (sample: number, epoch: number) =>
   };
 }
 
-// Threads turn bytes to floats by one look-up each.
-
 /** Each channel has 256 floats. Floats are moved as words, twice as fast as by way of doubles. */
 function openLevels(levels: Float32Array): (bytes: Uint8Array, into: Uint8Array) => void {
   const words = new Int32Array(levels.buffer, levels.byteOffset, levels.length);
@@ -37,8 +35,7 @@ function openLevels(levels: Float32Array): (bytes: Uint8Array, into: Uint8Array)
   };
 }
 
-// A user's own code gets all samples of a part at once, so that its calls do not depend on the number of
-// threads.
+// A user's own code gets all samples of a part, so its calls do not depend on the threads.
 
 /** Each thread opens its own. */
 export interface WholeReader {
@@ -99,7 +96,6 @@ function openWhole(t: Threaded, reader: WholeReader): Pipeline {
 }
 
 export interface Pipeline {
-  /** The result counts samples passed over. */
   row(id: number, epoch: number, input: Uint8Array, target: Uint8Array): number;
   /** Readers of whole parts have it; rows follow one another. */
   part?(ids: readonly number[], epoch: number, inputs: Uint8Array, targets: Uint8Array): number;
@@ -130,7 +126,7 @@ export function openPipeline(t: Threaded): Pipeline {
     if (geometry === null && reader.readInto) reader.readInto(index, place, target);
     else arrange(reader.read(index, target), row, draws(id, epoch));
     finite(row, reader.path);
-    spread?.(bytes!, input);
+    if (spread && bytes) spread(bytes, input);
   };
   return {
     row(id, epoch, input, target) {
@@ -160,7 +156,6 @@ const AS_IT_IS = {
   rotate: false,
 } as const;
 
-/** It throws for NaN and infinity. */
 export function finiteCheck(dtype: DType): (row: Numbers, path?: string) => void {
   const exponent = dtype === "f16" ? 0x7c00 : dtype === "bf16" ? 0x7f80 : 0;
   const isBad = exponent > 0

@@ -20,7 +20,6 @@ export type Numbers =
 export interface Stored {
   readonly data: Numbers;
   readonly shape: readonly number[];
-  /** Row-major order is the default. */
   readonly strides?: readonly number[];
 }
 
@@ -33,7 +32,6 @@ export interface Reader {
   close(): void;
   /** Samples in one chunk of the file share a number: once it is unpacked, they cost little. */
   groupOf?(index: number): number;
-  /** All samples may share one file. */
   readonly path?: string;
 }
 
@@ -62,7 +60,6 @@ export interface ReaderModule<S extends ReaderSpec = ReaderSpec> {
   /** It loads what takes time (WebAssembly, a user's file) into this thread, before `open`. */
   load?(spec: S): Promise<void>;
   open?(spec: S): Reader;
-  /** It replaces `open` where the spec has `whole`. */
   openWhole?(spec: S): WholeReader;
 }
 

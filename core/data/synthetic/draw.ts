@@ -25,7 +25,6 @@ export function checkCount({ role, samples }: Pick<Spec, "role" | "samples">): v
   );
 }
 
-/** The data is held in memory as a whole. */
 export function checkSamples({ role, samples }: Spec, what: string, bytesEach: number): void {
   const most = Math.floor(MOST_BYTES / bytesEach);
   const fewer = most > 0 ? `set --${role}-samples ${most} or less, or ` : "";

@@ -11,7 +11,6 @@ const SIZE = 32;
 const CHUNK = 1024;
 /** All spectra of one amplitude meet at this mode: waves along the side of the map. */
 const PIVOT = 4;
-/** It is the noise's standard deviation in a pixel. */
 export const NOISE = 0.1;
 export const PRIOR = { amplitude: [0.5, 1.5], tilt: [1, 3] } as const;
 
@@ -74,7 +73,6 @@ function filters(size: number): (spread: Tensor) => Tensor {
   };
 }
 
-/** P is without the noise. */
 export function powerSpectrum(size: number): (m: number, amplitude: number, tilt: number) => number {
   const height = unit(size);
   return (m, amplitude, tilt) => m === 0 ? 0 : amplitude * height * (m / PIVOT) ** -tilt;

@@ -242,7 +242,6 @@ function teacher(seed: number, features: number, outputs: number): (x: Tensor) =
 
 const IMAGE_MODEL = /^(simple-convnet|cosmo-cnn|vit|resnet\d+)$/;
 
-/** A model outside of the zoo gets vectors. */
 export function synthetic(spec: Spec): Source {
   const { name } = spec.model;
   if (name === "gpt") return tokens(spec);

@@ -11,12 +11,12 @@ import { statisticsOf } from "../statistics.ts";
 import { type Geometry, openGeometry, sampleShape } from "./geometry.ts";
 import { givenIn, IMAGENET, type Normalisation, valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
+import type { Threaded } from "../reading/reader.ts";
 
-/** Each byte's float must depend on its channel alone. */
 function onHost(source: Source): Source {
   const { threaded, bytewise } = source;
   if (!bytewise || threaded?.input.dtype !== "u8") return source;
-  const levels = levelsOf(source, threaded.input.shape);
+  const levels = levelsOf(source, threaded);
   const now = { ...threaded, levels, input: { ...threaded.input, dtype: "f32" as const } };
   const [channels, ...rest] = threaded.input.shape;
   const finish = ({ input, target }: Batch, part: Part): Batch => {
@@ -28,9 +28,9 @@ function onHost(source: Source): Source {
 }
 
 /** `finish` of 256 plain images gives its own bits; threads share the table. */
-function levelsOf(source: Source, [channels, ...rest]: readonly number[]): Float32Array {
+function levelsOf(source: Source, threaded: Threaded): Float32Array {
+  const [channels, ...rest] = threaded.input.shape, { shape, dtype } = threaded.target;
   return scope(() => {
-    const { shape, dtype } = source.threaded!.target;
     const ones = rest.map(() => 1);
     const bytes = tensor(Uint8Array.from({ length: 256 * channels }, (_, i) => Math.floor(i / channels)), [
       256,
@@ -47,12 +47,12 @@ function levelsOf(source: Source, [channels, ...rest]: readonly number[]): Float
   });
 }
 
-export interface Pair {
+interface Pair {
   readonly train: Source;
   readonly val: Source | null;
 }
 
-export interface Transformed extends Pair {
+interface Transformed extends Pair {
   readonly notes: string[];
   readonly normalisation: Normalisation | null;
 }
@@ -112,7 +112,6 @@ function then(source: Source, more: (batch: Batch, part: Part) => Batch): Source
   return { ...source, finish, host: source.host && then(source.host, more) };
 }
 
-/** Only a seed makes random choices. */
 function cropped(source: Source, plan: Geometry, seed: number | null): Source {
   const { threaded } = source;
   const stored = threaded?.input ?? rawField(source);
@@ -185,7 +184,6 @@ function normalisationOf(
     case "imagenet":
       return IMAGENET;
     case "measured": {
-      // These settings decide a sample's values.
       const { type, features, targets, resize, centre_crop, random_crop, scaling, softening, bad_samples } =
         data;
       const train = still(); // without random choices

@@ -1,5 +1,4 @@
-// Resize, crops, flips and turns make a sample of a stored image or map, in one pass where nothing is
-// resized.
+// One pass makes a sample of a stored image: crops, flips and turns; resizing adds passes.
 import { BadSample, type Draw, type Numbers, type Stored } from "../reading/reader.ts";
 import { UserError } from "../../base/errors.ts";
 import { openResize, resizedSize, type Size } from "./resize.ts";
@@ -13,7 +12,6 @@ export interface Geometry {
   readonly randomCrop: number;
   readonly padding: number;
   readonly flip: "none" | "horizontal" | "both";
-  /** By 0, 90, 180 or 270 degrees. */
   readonly rotate: boolean;
 }
 
@@ -35,7 +33,6 @@ interface Target {
   readonly column: number;
 }
 
-/** The last two dimensions are the planes' own. */
 function planesOf({ data, shape, strides = rowMajor(shape) }: Stored): Planes {
   const from = Math.max(0, shape.length - 2);
   let starts = [0];
@@ -46,7 +43,7 @@ function planesOf({ data, shape, strides = rowMajor(shape) }: Stored): Planes {
   return { data, starts, height, width, row, column };
 }
 
-export function rowMajor(shape: readonly number[]): number[] {
+function rowMajor(shape: readonly number[]): number[] {
   const strides = new Array<number>(shape.length);
   for (let k = shape.length - 1, step = 1; k >= 0; step *= shape[k--]) strides[k] = step;
   return strides;
@@ -128,7 +125,6 @@ const TOP = 0, LEFT = 1, MIRROR = 2, UPSIDE_DOWN = 3, TURN = 4;
 const asItIs = (plan: Geometry) =>
   !(plan.resize || plan.centreCrop || plan.randomCrop || plan.rotate || plan.flip !== "none");
 
-/** `where` names the data in messages. */
 export function sampleShape(plan: Geometry, stored: readonly number[], where: string): number[] {
   if (plan.padding > 0 && plan.randomCrop === 0) {
     throw new UserError(
@@ -164,7 +160,6 @@ function flagsOf(plan: Geometry): string {
   return flags.join(", ").replace(/, ([^,]*)$/, " and $1");
 }
 
-/** The reason follows the image's name. */
 function misfit(plan: Geometry, stored: Size): string | null {
   const { centreCrop, randomCrop, padding, rotate } = plan;
   const size = plan.resize ? resizedSize(stored, plan.resize) : stored;

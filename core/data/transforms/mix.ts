@@ -53,19 +53,17 @@ function ulrich(alpha: number, draw: (k: number) => number): number {
 
 type Settings = Pick<Config["data"], "mixup" | "cutmix" | "one_hot">;
 
-export interface Mixer {
+interface Mixer {
   apply(batch: Batch, part: Part, training: boolean): Batch;
   target(field: Field, training: boolean): Field;
 }
 
 export interface Mixing {
   readonly seed: number;
-  /** Alphas of the Beta distributions are 0 for none. */
   readonly mixup: number;
   readonly cutmix: number;
 }
 
-/** Null means that the settings ask for nothing. */
 export function mixer({ mixup, cutmix, one_hot }: Settings, facts: Facts, seed: number): Mixer | null {
   const mixing = mixup > 0 || cutmix > 0;
   if (!mixing && !one_hot) return null;
@@ -153,14 +151,12 @@ export function mix(batch: Batch, part: Part, mixing: Mixing): Batch {
   });
 }
 
-/**
- * Each choice about a pair has a random number of its own; the Beta distribution takes as many as it needs.
- */
+/** Each choice about a pair has its own random number; the Beta distribution takes several. */
 const COIN = 0, ROW = 1, COLUMN = 2, SHARE = 3;
 const DRAWS = 1024;
 
 /** Each sample has its own share, and the box that it takes from its mate. */
-export interface Drawn {
+interface Drawn {
   readonly shares: Float64Array;
   readonly targetShares: Float64Array;
   /** First and last row, first and last column; the last are outside. */
@@ -193,10 +189,7 @@ export function drawn(
   return { shares, targetShares, boxes };
 }
 
-/**
- * The paper's box has the image's proportions and 1 - share of its area, in torchvision's rounding, cut at
- * the edges.
- */
+/** The paper's box has the image's proportions and 1 - share of its area, rounded as in torchvision. */
 export function boxOf(share: number, row: number, column: number, height: number, width: number): number[] {
   const half = 0.5 * Math.sqrt(1 - share);
   return [[row, height], [column, width]].flatMap(([at, length]) => {

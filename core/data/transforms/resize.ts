@@ -9,7 +9,7 @@ export type Size = readonly [height: number, width: number];
 export const resizedSize = ([height, width]: Size, side: number): Size =>
   width <= height ? [Math.floor(side * height / width), side] : [side, Math.floor(side * width / height)];
 
-export interface ResizeWindow {
+interface ResizeWindow {
   readonly top: number;
   readonly left: number;
   readonly rows: number;
@@ -62,17 +62,14 @@ function span({ from, taps }: Filter): [first: number, count: number] {
   return last < 0 ? [0, 0] : [from[0], from[last] + taps[last] - from[0]];
 }
 
-/** A pixel is made of `taps` pixels in a row. */
 interface Filter {
   readonly from: Int32Array;
   readonly taps: Int32Array;
-  /** Each pixel has `most` weights, 0 beyond its taps. */
   readonly weights: Int32Array | Float64Array;
   readonly most: number;
   readonly widest: number;
 }
 
-/** Pillow's fixed-point weights have this many fraction bits. */
 const BITS = 22, ROUND = 1 << (BITS - 1);
 
 /** The order of operations is Pillow's, so weights have its bits. Pixels begin at `start` of `to`. */
@@ -98,7 +95,6 @@ function filterOf(size: number, to: number, start: number, count: number, fixed:
   return { from, taps, weights, most, widest: taps.reduce((a, b) => Math.max(a, b), 0) };
 }
 
-/** Steps lead along a line, and from line to line. */
 interface Lines {
   readonly data: Numbers;
   readonly starts: readonly number[];

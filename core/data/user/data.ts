@@ -32,7 +32,6 @@ interface Made {
   val?: Samples | null;
 }
 
-/** Zeros replace missing targets. */
 function withTargets(samples: Samples): Samples {
   if (!("batch" in samples)) {
     const { input, target } = samples;

@@ -21,7 +21,6 @@ export interface OnDemandSamples {
 
 export interface OwnSpec extends ReaderSpec {
   readonly path: string;
-  /** It must equal the hash of the main thread's file. */
   readonly hash: string;
   readonly role: UserSplit;
   readonly length: number;

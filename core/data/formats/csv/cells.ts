@@ -1,7 +1,7 @@
 // A scan finds the cells of a text table and their numbers.
 import { UserError } from "../../../base/errors.ts";
 
-export interface Visitor {
+interface Visitor {
   /** The cell's bytes are `from` up to `to`, without its quotes. */
   cell(column: number, from: number, to: number, line: number): void;
   /** The line began as the `line`th of the file. False ends the scan. */
@@ -10,7 +10,6 @@ export interface Visitor {
 
 const QUOTE = 34, NEWLINE = 10, RETURN = 13, SPACE = 32, TAB = 9;
 
-/** It passes over empty lines. */
 export function scanCells(
   path: string,
   bytes: Uint8Array,

@@ -109,7 +109,6 @@ function isWord(cell: string): boolean {
   return Number.isNaN(plainNumber(bytes, 0, bytes.length)) && wordValue(cell) === undefined;
 }
 
-/** A column without a name is called by its place. */
 function checkNames(path: string, given: readonly string[], line: number): string[] {
   const names = given.map((name, i) => name || String(i));
   const twice = names.find((name, i) => names.indexOf(name) < i);
@@ -163,7 +162,6 @@ export const withTable = <R>(
 
 const NEWLINE = 10;
 
-/** There are at least as many lines as samples. */
 function countLines(bytes: Uint8Array, at: number): number {
   let lines = 1;
   for (; at < bytes.length; at++) if (bytes[at] === NEWLINE) lines++;
@@ -173,7 +171,6 @@ function countLines(bytes: Uint8Array, at: number): number {
 interface Reading {
   readonly values: Float32Array;
   numbers: number;
-  /** Some number has a point or an exponent. */
   fraction: boolean;
   /** It is the first cell that is neither a number nor missing. */
   text: { readonly cell: string; readonly line: number } | null;

@@ -34,7 +34,6 @@ export class Span {
   #at = 0;
   readonly #view: DataView<ArrayBuffer>;
 
-  /** `address` is that of the first byte in the file. */
   constructor(readonly bytes: Uint8Array<ArrayBuffer>, readonly address: number) {
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
@@ -88,7 +87,6 @@ export class Span {
     return value <= Number.MAX_SAFE_INTEGER ? Number(value) : unforeseen("an address beyond all files");
   }
 
-  /** The letters a structure begins with, and its version. */
   sign(letters: string, version: number): void {
     for (const letter of letters) {
       if (this.u8() !== letter.charCodeAt(0)) unforeseen(`no ${letters}`);

@@ -29,7 +29,7 @@ export const DEFLATE = 1, SHUFFLE = 2, FLETCHER32 = 3;
 type FilterBytes = Uint8Array<ArrayBuffer>;
 
 /** The result says what is wrong with the chunk, if anything. */
-export type Unpack = (stored: FilterBytes, mask: number, into: FilterBytes) => string | null;
+type Unpack = (stored: FilterBytes, mask: number, into: FilterBytes) => string | null;
 
 function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack {
   const inflate = openInflate();
@@ -69,8 +69,7 @@ function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack 
   };
 }
 
-/** Leftover bytes at the end stay. */
-export function unshuffle(from: Uint8Array, to: Uint8Array, width: number): void {
+function unshuffle(from: Uint8Array, to: Uint8Array, width: number): void {
   const count = Math.floor(from.length / width);
   if (width === 4 && count % 4 === 0 && from.byteOffset % 4 === 0 && to.byteOffset % 4 === 0) {
     unshuffleWords(from, to, count / 4);
@@ -151,7 +150,7 @@ export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile): Re
   };
   const room = (): Bytes => {
     if (kept.size < most) return new Uint8Array(chunkBytes);
-    const [oldest, bytes] = kept.entries().next().value!;
+    const [[oldest, bytes]] = kept;
     kept.delete(oldest);
     return bytes;
   };
@@ -231,7 +230,6 @@ function eachChunk(
   load: (cell: number, into: DatasetBytes) => string | null,
 ): string | null {
   const rank = shape.length, grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
-  // Strides are bytes, in the whole and in a chunk.
   const far = shape.map((_, d) => product(shape.slice(d + 1)) * width);
   const near = chunk.map((_, d) => product(chunk.slice(d + 1)) * width);
   // From this dimension on, the whole and a chunk are contiguous alike.

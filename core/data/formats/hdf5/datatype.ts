@@ -11,7 +11,6 @@ export interface Type {
   readonly size: number;
   readonly signed: boolean;
   readonly bigEndian: boolean;
-  /** Texts of any length stand in a heap. */
   readonly variable: boolean;
   readonly utf8: boolean;
   /** Plain numbers are IEEE 754 floats, or whole numbers that use all their bits. */
@@ -99,7 +98,7 @@ function enumeration(span: Span, other: Type, version: number, count: number): T
 
 const MOST_DIMENSIONS = 32;
 
-export interface Space {
+interface Space {
   /** Null means no elements; [] a single one. */
   readonly shape: readonly number[] | null;
   readonly fixed: boolean;
@@ -126,7 +125,6 @@ export const elements = (shape: readonly number[]): number => shape.reduce((tota
 
 export interface Hdf5 {
   readonly variables: readonly Variable[];
-  /** netCDF's defaults then apply. */
   readonly isNetcdf: boolean;
 }
 
@@ -136,7 +134,6 @@ export interface Facts {
   readonly signed: boolean;
   readonly names: ReadonlyMap<string, number> | null;
   readonly shape: readonly number[] | null;
-  /** A virtual dataset consists of other datasets. */
   readonly virtual: boolean;
   readonly filters: readonly { readonly id: number; readonly name: string }[];
 }
@@ -182,7 +179,6 @@ export function reasonAgainst(facts: Facts): string | undefined {
 export const NUMBERS = /^(_FillValue|missing_value|valid_min|valid_max|valid_range|scale_factor|add_offset)$/;
 export const TEXTS = /^(_Unsigned|coordinates|bounds|grid_mapping|units)$/;
 
-/** These names show that netCDF wrote the file. */
 export const NETCDFS = ["_Netcdf4Dimid", "_Netcdf4Coordinates"], NETCDFS_ROOT = "_NCProperties";
 
 /** Such a dataset exists for a dimension's length alone. */

@@ -71,7 +71,6 @@ interface Heap {
   readonly rows: number;
 }
 
-/** `idOf` takes an item's name out of its record. */
 export function readDense(
   file: FileView,
   heapAddress: number,
@@ -97,7 +96,6 @@ function openHeap(file: FileView, address: number): (id: Span) => Span {
     const place = heapBlockOf(file, heap, offset);
     const block = blocks.get(place.at) ?? readBlock(file, heap, place);
     blocks.set(place.at, block);
-    // A block begins with its own head.
     const inside = offset - block.from;
     const { bytes } = block.span;
     if (inside < headBytes(heap) || inside + length > bytes.length) unforeseen("an item outside its block");

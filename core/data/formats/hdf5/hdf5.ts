@@ -44,7 +44,7 @@ import {
 } from "./datatype.ts";
 import { readOwn } from "./own_reader.ts";
 
-export interface DatasetStorage {
+interface DatasetStorage {
   readonly file: FileMark;
   readonly name: string;
   readonly shape: readonly number[];
@@ -54,7 +54,6 @@ export interface DatasetStorage {
   readonly filters: readonly { readonly id: number; readonly cd_values: readonly number[] }[];
   /** Addresses count from the beginning of the HDF5 part of the file. */
   readonly address: number;
-  /** The library reads it, in this machine's byte order. */
   slice(first: readonly number[], counts: readonly number[]): Uint8Array;
 }
 
@@ -143,8 +142,6 @@ function libraryRows({ file, name, shape, chunk, width }: DatasetStorage, lead: 
     elsewhere: followsOtherFiles(),
   };
 }
-
-// HDF5's own library reads all that own_reader.ts does not foresee.
 
 export function byLibrary<R>(path: string, use: (content: Hdf5) => R): R {
   const library = hdf5Library();

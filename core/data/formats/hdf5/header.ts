@@ -1,8 +1,7 @@
-// The superblock, heaps and object headers of an HDF5 file.
 import type { OpenFile } from "../../files.ts";
 import { checkSum, type FileView, Span, unforeseen, viewOf } from "./bytes.ts";
 
-export interface Superblock {
+interface Superblock {
   readonly root: number;
   readonly file: FileView;
 }
@@ -72,7 +71,6 @@ export function readLocalHeap(file: FileView, address: number): (offset: number)
   };
 }
 
-/** Each collection is read once. */
 export function globalHeap(file: FileView): (address: number, index: number) => Uint8Array<ArrayBuffer> {
   const collections = new Map<number, Map<number, Uint8Array<ArrayBuffer>>>();
   return (address, index) => {
@@ -112,9 +110,7 @@ const NIL = 0,
   TREE_SIZES = 19,
   COUNT = 22;
 
-/** One header may repeat these. */
 const MANY = [NIL, COMMENT, LINK, ATTRIBUTE, CONTINUATION];
-/** These messages have no use here. */
 const IDLE = [NIL, GROUP_INFO, COMMENT, OLD_TIME, CONTINUATION, TIME, TREE_SIZES, COUNT];
 const HANDLED_MESSAGES = [
   ...IDLE,

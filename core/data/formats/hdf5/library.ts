@@ -1,4 +1,3 @@
-// HDF5's own library reads rows of a dataset.
 import type { Dataset, h5wasm as H5wasm } from "../../../../deps/h5wasm.ts";
 import { resolve } from "../../../../deps/path.ts";
 import { UserError } from "../../../base/errors.ts";
@@ -181,7 +180,6 @@ function openHdf5(path: string, name: string, width: number) {
   };
 }
 
-/** This much is kept, beside the newest slab. */
 const KEPT_BYTES = 16 * 2 ** 20;
 
 export function openLibraryRows(rows: LibraryRows): RowReader {
@@ -224,7 +222,10 @@ export function openLibraryRows(rows: LibraryRows): RowReader {
       const values = kept.get(slab) ?? read(slab);
       kept.delete(slab); // and in again, as the newest
       kept.set(slab, values);
-      if (kept.size > most) kept.delete(kept.keys().next().value!);
+      if (kept.size > most) {
+        const [oldest] = kept.keys();
+        kept.delete(oldest);
+      }
       const at = row % inSlab * bytes;
       into.set(values.subarray(at, at + bytes));
     },

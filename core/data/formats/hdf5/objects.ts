@@ -13,7 +13,7 @@ import {
 } from "./header.ts";
 import { elements, ENUM, FLOAT, INTEGER, readSpace, readType, ROWS, TEXT, type Type } from "./datatype.ts";
 
-export interface Link {
+interface Link {
   readonly name: string;
   readonly address: number;
 }
@@ -34,7 +34,7 @@ export function readLinks(file: FileView, messages: Messages): Link[] {
   if (symbols && info) unforeseen("a group of two kinds");
   const { links, ordered } = symbols
     ? { links: readSymbols(file, symbols), ordered: false }
-    : recent(file, messages, info!);
+    : recent(file, messages, info ?? unforeseen("a group without links"));
   if (links.length > MOST_LINKS) unforeseen("a group with too many links");
   links.sort((a, b) => ordered ? a.order - b.order : compareBytes(a.bytes, b.bytes));
   for (const [i, link] of links.entries()) {
@@ -67,7 +67,6 @@ function recent(file: FileView, messages: Messages, info: Span): { links: Named[
 function readLink(span: Span): Named {
   if (span.u8() !== 1) unforeseen("a version of links");
   const flags = span.u8();
-  // HDF5's library follows soft and external links.
   if (flags & 0xe0 || (flags & 8 && span.u8() !== 0)) unforeseen("a link that is no object's");
   const order = flags & 4 ? span.uint(8) : -1;
   if (flags & 16 && span.u8() > 1) unforeseen("a character set");
@@ -119,7 +118,7 @@ function readNode(
   });
 }
 
-export interface Attribute {
+interface Attribute {
   readonly type: Type;
   readonly shape: readonly number[] | null;
   readonly data: Span;
@@ -169,7 +168,6 @@ function readAttribute(span: Span): [string, Attribute] {
   return [textOfName(name.name()), { type, shape, data: span.take(bytes) }];
 }
 
-/** Longer values are in the file's heaps. */
 export function valuesIn(file: FileView) {
   const heap = globalHeap(file);
   const inHeap = (span: Span, width: number) => {
@@ -186,8 +184,7 @@ export function valuesIn(file: FileView) {
       const all = type.variable ? inHeap(data, 1) ?? new Uint8Array(0) : data.take(type.size).bytes;
       const end = all.indexOf(0), bytes = end < 0 ? all : all.slice(0, end);
       if (type.utf8) return textOfName(bytes);
-      // Some writers use other letters than ASCII without declaring it; they are read as the library's
-      // interface does.
+      // Some writers do not declare letters beyond ASCII; they are read as in the library's interface.
       return new TextDecoder(type.variable ? "utf-16le" : "ascii").decode(
         type.variable ? widened(bytes) : bytes,
       );
@@ -199,7 +196,6 @@ export function valuesIn(file: FileView) {
       }
       return Array.from({ length: elements(shape) }, () => number(data.take(type.size), type));
     },
-    /** Each dimension has the object headers of its scales. */
     scales({ type, shape, data }: Attribute): number[][] {
       if (type.kind !== ROWS || type.size !== 16 || shape?.length !== 1) {
         return unforeseen("a list of dimensions");

@@ -34,11 +34,12 @@ let last: { readonly mark: FileMark; readonly content: Hdf5 | null } | null = nu
 /** Each state of a file is read once; null leaves it to HDF5's library. */
 export function readOwn(path: string): Hdf5 | null {
   const mark = markOf(path);
-  const { mark: known } = last ?? {};
-  if (known?.path !== path || known.size !== mark.size || known.changed !== mark.changed) {
-    last = { mark, content: contentOf(mark) };
+  const known = last?.mark;
+  if (last && known?.path === path && known.size === mark.size && known.changed === mark.changed) {
+    return last.content;
   }
-  return last!.content;
+  last = { mark, content: contentOf(mark) };
+  return last.content;
 }
 
 function contentOf(mark: FileMark): Hdf5 | null {
@@ -105,9 +106,12 @@ function readTree(opened: Opened, root: number): Hdf5 {
 function readDataset(opened: Opened, name: string, messages: Messages, attributes: Attributes): Found {
   const { mark, file, values } = opened;
   const type = readType(messages.one(TYPE) ?? unforeseen("a dataset without a type"));
-  const space = readSpace(messages.one(SPACE)!);
+  const space = readSpace(messages.one(SPACE) ?? unforeseen("a dataset without a space"));
   const filters = readFilters(messages), layout = readLayout(messages);
-  const text = (key: string) => attributes.has(key) ? values.text(attributes.get(key)!) : "";
+  const text = (key: string) => {
+    const attribute = attributes.get(key);
+    return attribute ? values.text(attribute) : "";
+  };
   const isScale = text("CLASS") === "DIMENSION_SCALE", isBare = isBareDimension(text("NAME"));
   const { kind, size, signed, bigEndian } = type;
   const facts = { kind, size, signed, names: type.names, shape: space.shape, filters, virtual: false };
@@ -137,7 +141,7 @@ function readDataset(opened: Opened, name: string, messages: Messages, attribute
       attributes: about,
       auxiliary: isScale,
       unusable,
-      read: () => readAll(`${mark.path}: ${name}`, rows!, dtypeBytes(dtype!)),
+      read: rows && dtype ? () => readAll(`${mark.path}: ${name}`, rows, dtypeBytes(dtype)) : unreachable,
       rows: rows ?? unreachable,
     }),
   };
@@ -149,11 +153,11 @@ function unreachable(): never {
 
 function scaleOf(pathsOf: Map<number, Found[]>, scales: readonly number[] | undefined): string | undefined {
   if (!scales || scales.length === 0) return undefined;
-  for (const address of scales) {
-    const found = pathsOf.get(address) ?? [];
-    if (found.length !== 1 || !found[0].isScale) unforeseen("a scale that is none, or has several names");
+  const found = scales.map((address) => pathsOf.get(address) ?? []);
+  if (found.some((named) => named.length !== 1 || !named[0].isScale)) {
+    unforeseen("a scale that is none, or has several names");
   }
-  return pathsOf.get(scales[0])![0].name;
+  return found[0][0].name;
 }
 
 function attributesOf(attributes: Attributes, values: Values): Variable["attributes"] {

@@ -72,12 +72,11 @@ function chunks(span: Span): StorageLayout {
   return unforeseen("an index of chunks");
 }
 
-/** The last size is that of an element. */
 function sizes(span: Span, rank: number, bytes: number): { chunk: readonly number[]; width: number } {
   if (rank < 2 || rank > 33 || bytes < 1 || bytes > 8) unforeseen("dimensions of chunks");
   const all = Array.from({ length: rank }, () => span.uint(bytes));
   if (all.some((size) => size === 0 || size >= 2 ** 32)) unforeseen("dimensions of chunks");
-  return { chunk: all.slice(0, -1), width: all.at(-1)! };
+  return { chunk: all.slice(0, -1), width: all[all.length - 1] };
 }
 
 interface Filter {
@@ -142,7 +141,7 @@ const MOST_CELLS = 2 ** 24;
 
 type Chunked = Extract<StorageLayout, { kind: "chunks" }>;
 
-export interface Shape {
+interface Shape {
   readonly shape: readonly number[];
   /** The shape is fixed; undefined means not known. */
   readonly fixed?: boolean;
@@ -204,7 +203,6 @@ const emptyTable = (cells: number): ChunkTable => ({
   masks: new Uint32Array(new SharedArrayBuffer(4 * cells)),
 });
 
-/** -1 is outside of the grid. */
 function cellOf({ grid }: Grid, place: readonly number[]): number {
   let cell = 0;
   for (let d = 0; d < grid.length; d++) {
@@ -214,7 +212,6 @@ function cellOf({ grid }: Grid, place: readonly number[]): number {
   return cell;
 }
 
-/** It is the order in which an index lists chunks. */
 function isBefore(a: readonly number[], b: readonly number[]): boolean {
   const d = a.findIndex((value, i) => value !== b[i]);
   return d >= 0 && a[d] < b[d];
@@ -309,7 +306,7 @@ function readArray(file: FileView, at: number, { packed, bytes, cells }: Grid, p
   }
 }
 
-export interface StoredDataset {
+interface StoredDataset {
   readonly file: FileMark;
   readonly shape: readonly number[];
   readonly fixed?: boolean;
@@ -320,7 +317,6 @@ export interface StoredDataset {
 
 export type RowsAt = (lead: number) => FileRows | ChunkRows;
 
-/** `fillOf` gives the content of the first unwritten chunk. */
 export function storageOf(
   file: FileView,
   layout: StorageLayout,

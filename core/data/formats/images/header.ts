@@ -12,7 +12,7 @@ export function openRoom(): Room {
   };
 }
 
-export type Format = "jpeg" | "png" | "webp";
+type Format = "jpeg" | "png" | "webp";
 
 export interface Header {
   readonly format: Format;
@@ -24,7 +24,6 @@ export interface JpegHeader extends Header {
   /** 1 is grey, 3 is colour, 4 is CMYK. */
   readonly channels: number;
   readonly scan: number;
-  /** Progressive files go over the pixels several times. */
   readonly again: boolean;
 }
 

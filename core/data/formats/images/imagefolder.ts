@@ -29,7 +29,7 @@ import { imagesOf, openSamples, type Preview } from "../../preview/preview.ts";
 
 const LOOKED_AT = 16;
 
-export interface Sized {
+interface Sized {
   readonly path: string;
   readonly width: number;
   readonly height: number;
@@ -75,11 +75,7 @@ const unreadable = ({ path, reason }: BadSample) =>
     `${path} ${reason}. Repair it, or have such images left out with --bad-samples skip.`,
   );
 
-// The machine's libturbojpeg is faster (docs/design/data.md).
-
-/**
- * HPCTRAIN_TURBOJPEG names a library, or is "none"; else the machine's counts, then libtorch's environment.
- */
+/** HPCTRAIN_TURBOJPEG ("none" for none) comes before the machine's and libtorch's environment. */
 export function turboJpeg(): string | null {
   const named = Deno.env.get("HPCTRAIN_TURBOJPEG");
   if (named === "none") return null;
@@ -110,7 +106,7 @@ export function openImageFolder({ data, training: { seed }, model }: DataRequest
   const train = listImages(halves.train);
   const val = halves.val && data.val_samples > 0 ? listImages(halves.val) : null;
   const notes = [...otherFiles(train), ...(val ? otherFiles(val) : [])];
-  if (val) notes.push(...sameClasses(halves.train, train, halves.val!, val));
+  if (val && halves.val) notes.push(...sameClasses(halves.train, train, halves.val, val));
   const outputs = model.output_size || train.classes.length;
   if (outputs < train.classes.length) {
     throw new UserError(
@@ -198,7 +194,6 @@ function sameClasses(path: string, train: Listed, valPath: string, val: Listed):
 
 const some = (names: readonly string[]) => names.slice(0, 5).join(", ") + (names.length > 5 ? ", ..." : "");
 
-/** Classes have training's numbers, whichever of them exist. */
 function relabelled(listed: Listed, classes: readonly string[]): Listed {
   const labels = listed.listing.labels.map((label) => classes.indexOf(listed.classes[label]));
   return { ...listed, listing: { ...listed.listing, labels } };
@@ -300,7 +295,6 @@ function classCounts(classes: readonly string[], listing: Listed["listing"], cou
   return classes.map((name, label) => ({ name, samples: counts[label] }));
 }
 
-/** Nothing means that the sizes differ. */
 function sizesOf(listing: Listed["listing"], count: number): { shape: readonly number[]; text: string } {
   const looked = Math.min(count, PREVIEWED);
   const sizes = Array.from({ length: looked }, (_, i) => {

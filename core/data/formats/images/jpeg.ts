@@ -5,8 +5,7 @@ import { TJFLAG_LIMITSCANS, TJPF, type TurboJpeg } from "../../../../ffi/codecs.
 import { jpeg } from "../../../../deps/codecs.js";
 import { cutOff, type JpegHeader, refuseScans, type Room } from "./header.ts";
 
-// fast_jpeg.as writes planes, as batches have them. Null leaves a file to the library: unusual, or with a
-// fault.
+// fast_jpeg.as writes planes, as batches have them; null leaves a file to the library.
 
 interface Exports {
   readonly memory: WebAssembly.Memory;
@@ -21,7 +20,7 @@ interface Size {
   readonly height: number;
 }
 
-export interface FastJpeg {
+interface FastJpeg {
   decode(file: Uint8Array, size: Size): Stored | null;
   /** Interleaved pixels become planes in the same memory. */
   pixels(bytes: number): Uint8Array;
@@ -86,8 +85,7 @@ export function openTurboWasm(): TurboJpeg {
       try {
         const source = library.room(0, file.length), target = library.room(1, pitch * height);
         new Uint8Array(exports.memory.buffer, source, file.length).set(file);
-        // Each file has its own decompressor: a shared one would lend a file without tables those of the file
-        // before.
+        // A shared decompressor would lend a file without tables those of the file before.
         const handle = exports.tjInitDecompress();
         const failed = exports.tjDecompress2(
           handle,
@@ -153,8 +151,7 @@ export function openJpeg(machines: TurboJpeg | null, room: Room) {
   let library = machines;
   return (file: Uint8Array, header: JpegHeader): Stored => {
     const { width, height, channels } = header;
-    // libjpeg paints missing parts grey; Pillow refuses such a file, and so do we. Bytes after the end mean
-    // nothing.
+    // libjpeg paints missing parts grey; Pillow and we refuse. Bytes after the end mean nothing.
     if (!hasEnd(file, header.scan)) throw cutOff(file, "before the end of its picture");
     if (header.again) refuseScans(file, header);
     const small = width * height <= FAST_PIXELS;

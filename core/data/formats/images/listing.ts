@@ -1,7 +1,7 @@
 // Images are listed by class and name, in torchvision's order. A million of them are bytes that threads
 // share, not strings sent to each.
 import { join } from "../../../../deps/path.ts";
-import { UserError } from "../../../base/errors.ts";
+import { messageOf, UserError } from "../../../base/errors.ts";
 import { BadSample } from "../../reading/reader.ts";
 import { headerOf, openRoom, type Room } from "./header.ts";
 
@@ -25,7 +25,7 @@ export interface Listed {
   readonly others: { readonly count: number; readonly example: string };
 }
 
-export const ENDINGS = ".jpg, .jpeg, .png or .webp";
+const ENDINGS = ".jpg, .jpeg, .png or .webp";
 export const IMAGE = /\.(jpe?g|png|webp)$/i;
 /** A deeper folder comes from a link that leads back. */
 const DEEPEST = 40;
@@ -120,7 +120,7 @@ function entriesOf(path: string): Deno.DirEntry[] {
       ? `there is no folder ${path}. Check data.data_path (--data-path)`
       : cause instanceof Deno.errors.NotADirectory
       ? `${path} is a file, and a folder with a folder for each class is needed. Check data.data_path (--data-path)`
-      : `the folder ${path} can't be read (${(cause as Error).message})`;
+      : `the folder ${path} can't be read (${messageOf(cause)})`;
     throw new UserError("data", `Images: ${why}.`, { cause });
   }
 }
@@ -223,7 +223,7 @@ export function readFile(path: string, room: Room): Uint8Array<ArrayBuffer> {
       ? "can't be read: this user may not"
       : cause instanceof Deno.errors.NotFound
       ? "is no longer there"
-      : `can't be read (${(cause as Error).message})`;
+      : `can't be read (${messageOf(cause)})`;
     throw new BadSample("", why, { cause });
   } finally {
     file?.close();

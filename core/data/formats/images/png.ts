@@ -82,7 +82,6 @@ function chunksOf(file: Uint8Array<ArrayBuffer>) {
     else if (data.length > 0 && !isData) break;
     else if (has(file, at + 4, "PLTE")) palette = content.slice();
     if (at + 12 + length > file.length) break; // zlib then finds what is missing
-    // The data has a checksum of its own.
     if (!isData && crc32(file.subarray(at + 4, at + 8 + length)) !== big32(file, at + 8 + length)) {
       throw damaged(`the checksum of its part at byte ${at} does not fit`);
     }

@@ -112,7 +112,7 @@ const truncated = (path: string, expected: number, found: number, why: string) =
 const FOLDERS = ["", "raw", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw"];
 const CLASSES = 10;
 
-export interface Labelled {
+interface Labelled {
   readonly path: string;
   readonly images: Idx;
   readonly labels: Idx;
@@ -222,10 +222,7 @@ function nothingFound(root: string): UserError {
 
 const sizeOf = ({ images }: Labelled) => `${images.dims[1]} x ${images.dims[2]}`;
 
-/**
- * Pixels stay bytes in memory, a quarter of the size; batches are scaled as by torchvision's ToTensor and
- * Normalize.
- */
+/** Pixels stay bytes in memory; batches are scaled as by torchvision's ToTensor and Normalize. */
 function labelled({ path, images, labels }: Labelled, ids: Int32Array, classes: number): Source {
   const [total, height, width] = images.dims;
   const [input, target] = scope(() => {

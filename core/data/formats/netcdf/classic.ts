@@ -25,7 +25,6 @@ const STREAMING = 0xffffffff;
 
 interface Dimension {
   readonly name: string;
-  /** 0 for the record dimension. */
   readonly size: number;
 }
 

@@ -87,7 +87,8 @@ const TAKES_MAPS = /^(simple-convnet|cosmo-cnn|vit|unet|resnet\d+)$/;
 function columnsOf(variables: readonly Variable[], isNetcdf: boolean): VariableColumn[] {
   const describing = described(variables);
   return variables.map((variable) => {
-    const auxiliary = variable.auxiliary || describing.has(variable.name.split("/").at(-1)!);
+    const auxiliary = variable.auxiliary ||
+      describing.has(variable.name.slice(variable.name.lastIndexOf("/") + 1));
     return toColumn({ ...variable, auxiliary }, isNetcdf);
   });
 }
@@ -135,7 +136,6 @@ function samples(table: Content, settings: DataRequest): Sources {
 const sameGrid = ({ variable }: VariableColumn, grid: readonly string[]) =>
   variable.dimensions.join() === grid.join();
 
-/** Other variables name these as coordinates, bounds or projection. */
 function described(variables: readonly Variable[]): Set<string> {
   const texts = variables.flatMap(({ attributes }) =>
     ["coordinates", "bounds", "grid_mapping"].map((name) => attributes.get(name))
@@ -143,7 +143,6 @@ function described(variables: readonly Variable[]): Set<string> {
   return new Set(texts.flatMap((text) => typeof text === "string" ? text.split(/[\s:]+/) : []));
 }
 
-/** These columns are used only when a setting names them. */
 function aside(columns: readonly VariableColumn[], chosen: readonly VariableColumn[]): string[] {
   const left = columns.filter((column) => column.onlyByName && !chosen.includes(column));
   const of = (why: string, which: (column: VariableColumn) => boolean) => {

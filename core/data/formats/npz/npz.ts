@@ -43,7 +43,6 @@ const TYPES: Readonly<Record<string, DType>> = {
 /** numpy pads headers to a multiple of 64, and 128 is usual; more bytes than this are not read. */
 const HEADER_BYTES = 65_536 + 12;
 
-/** `size` is the whole file's; `where` names it in messages. */
 function readNpyHeader(where: string, file: Uint8Array, size: number): NpyHeader {
   const magic = String.fromCharCode(...file.subarray(0, 6));
   if (magic !== "\x93NUMPY" || file.length < 10) {
@@ -85,9 +84,9 @@ function parse(where: string, text: string): Omit<NpyHeader, "start"> {
   const shape = dims[1].split(",").map((size) => size.trim().replace(/L$/, "")).filter(Boolean).map(Number);
   const facts = { shape, fortran: order[1] === "True" };
   if (descr[2]) return { ...facts, dtype: "u8", bigEndian: false, unusable: "has records with named fields" };
-  const [, mark, type] = /^([<>|=]?)(.*)$/.exec(descr[1])!;
+  const type = descr[1].replace(/^[<>|=]/, "");
   const dtype = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
-  if (dtype) return { ...facts, dtype, bigEndian: mark === ">" };
+  if (dtype) return { ...facts, dtype, bigEndian: descr[1][0] === ">" };
   return { ...facts, dtype: "u8", bigEndian: false, unusable: reason(type, descr[1]) };
 }
 
@@ -129,7 +128,6 @@ function npyNumbers({ shape, dtype, fortran, bigEndian }: NpyHeader, bytes: Uint
   return fortran && shape.length > 1 ? rowMajor(aligned, shape, dtype) : aligned;
 }
 
-/** libtorch reorders the indices fast. */
 function rowMajor(bytes: Uint8Array, shape: readonly number[], dtype: DType): Uint8Array {
   if (!libtorchIsOpen()) openFoundLibtorch(); // training has opened it, and inspect has not
   return scope(() => {
@@ -200,8 +198,8 @@ interface Bytes {
   readonly size: number;
   peek(length: number): Uint8Array;
   read(): Uint8Array;
-  /** `file` is null where the array is packed. */
   readonly file: string;
+  /** Null means that the array is packed. */
   at(): number | null;
 }
 

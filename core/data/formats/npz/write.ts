@@ -12,7 +12,7 @@ import { inputOf, rowLayoutOf, type StoredField, targetOf } from "../packed/sche
 import type { Packing } from "../packed/samples.ts";
 import type { Progress } from "../packed/write.ts";
 
-export interface NpyArray {
+interface NpyArray {
   readonly name: string;
   readonly shape: readonly number[];
   readonly dtype: DType;
@@ -24,7 +24,6 @@ export interface Written {
   readonly bytes: number;
 }
 
-/** One column at a time is in memory. */
 export function writeColumns(path: string, columns: readonly Column[]): Written {
   const size = ({ shape, dtype }: Column) =>
     shape.reduce((product, size) => product * size, dtypeBytes(dtype));

@@ -5,12 +5,10 @@ import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../.
 import type { Shard } from "./schema.ts";
 import { damaged, openShards, rangeOf, startsOf } from "./reader.ts";
 
-export interface EncodedSpec extends ReaderSpec {
+interface EncodedSpec extends ReaderSpec {
   readonly folder: string;
   readonly names: readonly string[];
-  /**
-   * Per shard: its length, and its first sample's number; then the number of all. Both are in shared memory.
-   */
+  /** Shared memory has each shard's length and first sample, and then the number of all samples. */
   readonly bytes: Float64Array;
   readonly starts: Int32Array;
   readonly targetBytes: number;

@@ -1,6 +1,6 @@
 // The index of packed shards: written, read and checked, and the shards verified against it.
 import { join } from "../../../../deps/path.ts";
-import { UserError } from "../../../base/errors.ts";
+import { messageOf, UserError } from "../../../base/errors.ts";
 import {
   FORMAT,
   FORMAT_VERSION,
@@ -74,7 +74,7 @@ export function looksPacked(folder: string): boolean {
 /** Packing keeps its progress here until the index exists. */
 export const WORK = ".packing";
 
-export function isBeingPacked(folder: string): boolean {
+function isBeingPacked(folder: string): boolean {
   try {
     return Deno.statSync(join(folder, WORK)).isDirectory;
   } catch {
@@ -110,7 +110,7 @@ function noIndex(folder: string, path: string, cause: unknown): string {
   }
   return cause instanceof Deno.errors.NotFound
     ? `There is no ${path}: name the folder that hpctrain pack wrote with --data-path.`
-    : `${path} can't be read: ${(cause as Error).message.split(" (os error")[0]}.`;
+    : `${path} can't be read: ${messageOf(cause).split(" (os error")[0]}.`;
 }
 
 type Json = Record<string, unknown>;
@@ -194,7 +194,7 @@ function shardOf(value: unknown, where: string, rowBytes: number | null, wrong: 
 }
 
 function whole(value: unknown, where: string, wrong: Wrong): number {
-  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 1) return value;
   throw wrong(`has ${short(value)} as ${where}, where a whole number from 1 on belongs`);
 }
 
@@ -205,7 +205,6 @@ function list(value: unknown, where: string, wrong: Wrong): unknown[] {
 
 const short = (value: unknown) => String(JSON.stringify(value)).slice(0, 80);
 
-/** It throws an error that names every wrong shard. */
 export function verifyShards(folder: string, quiet: boolean): string {
   const { train, val } = readIndex(folder);
   const shards = [...train, ...val];

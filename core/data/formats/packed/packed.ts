@@ -19,6 +19,7 @@ import {
   HEADER_BYTES,
   type Index,
   inputOf,
+  type RowLayout,
   type Schema,
   type Shard,
   type StoredField,
@@ -41,21 +42,21 @@ import { sizeOf } from "../../../base/new_file.ts";
 
 const WINDOW_BYTES = 8 << 20;
 
-export interface Loaded {
+interface Loaded {
   readonly input: Tensor;
   readonly target: Tensor;
-  /** Damaged samples are left out where that is allowed. */
   readonly indices: Int32Array;
 }
 
 function loadRows(
   folder: string,
   shards: readonly Shard[],
-  { schema: { input, target }, layout }: Index,
+  { schema: { input, target } }: Index,
+  layout: RowLayout,
   ids: Int32Array,
   bad: "fail" | "skip",
 ): Loaded {
-  const { inputBytes, targetBytes } = layout!;
+  const { inputBytes, targetBytes } = layout;
   return scope(() => {
     const make = (field: typeof input) => uninitialised([ids.length, ...field.shape], { dtype: field.dtype });
     const rows = { input: make(input), target: make(target) };
@@ -65,7 +66,7 @@ function loadRows(
     let count = 0;
     const files = openShards(folder, shards.map(({ name }) => name));
     try {
-      const rowOf = openWindow(files, shards, layout!, ids.length);
+      const rowOf = openWindow(files, shards, layout, ids.length);
       for (const id of ids) {
         try {
           const row = rowOf(id);
@@ -123,7 +124,6 @@ function openWindow(
   };
 }
 
-/** Null means all numbers as they are. */
 function chosenTargets(
   folder: string,
   { task, target, names = [] }: Schema,
@@ -146,7 +146,6 @@ function chosenTargets(
   });
 }
 
-/** The target has these numbers, in this order. */
 function withTargets(source: Source, columns: readonly number[]): Source {
   const { names = [], target, facts, reference, units } = source;
   const chosen = columns.map((column) => names[column]);
@@ -192,7 +191,6 @@ export const loadPackedReader = (folder: string): Promise<void> =>
     module: readIndex(folder).schema.encoding === "encoded" ? encodedReader : packedReader,
   });
 
-/** Missing and truncated shards are refused before anything is read. */
 function checkShards(folder: string, shards: readonly Shard[]): void {
   for (const { name, bytes } of shards) {
     const size = sizeOf(join(folder, name));
@@ -256,7 +254,7 @@ function opener(
     const fields = [input.name, target.name] as const;
     return (ids) =>
       scope(() => {
-        const loaded = loadRows(folder, shards, index, ids, data.bad_samples);
+        const loaded = loadRows(folder, shards, index, layout, ids, data.bad_samples);
         const lost = ids.length - loaded.indices.length;
         if (lost > 0) notes.push(`Left out ${formatPlural(lost, "damaged sample")} (--bad-samples skip)`);
         return memorySource({ ...parts, fields, ...loaded });

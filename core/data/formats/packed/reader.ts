@@ -6,7 +6,7 @@ import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../.
 import { numbersOf } from "../../reading/pipeline.ts";
 import { HEADER_BYTES, type RowLayout, type Shard, type StoredField } from "./schema.ts";
 
-export interface PackedSpec extends ReaderSpec {
+interface PackedSpec extends ReaderSpec {
   readonly folder: string;
   readonly names: readonly string[];
   /** The first sample of each shard, and the number of all, are in shared memory. */
@@ -90,7 +90,7 @@ export function openShards(folder: string, names: readonly string[]) {
     const there = open.get(shard);
     if (there !== undefined) return there;
     if (open.size >= MOST_OPEN) {
-      const [oldest, descriptor] = open.entries().next().value!;
+      const [[oldest, descriptor]] = open;
       closeFile(descriptor);
       open.delete(oldest);
     }

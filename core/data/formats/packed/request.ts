@@ -68,7 +68,6 @@ export function originOf(
   };
 }
 
-/** Targets are last, where a reader looks for them. */
 export function withColumns<R>(
   data: Config["data"],
   use: (columns: readonly Column[], notes: readonly string[]) => R,
@@ -78,10 +77,14 @@ export function withColumns<R>(
     const { features, targets } = chooseColumns(table, data);
     const all = [...features, ...targets];
     const left = columns.filter((column) => !all.includes(column));
-    const texts = all.filter(({ text }) => text).map((column) =>
-      `${column.name} is text, written as its numbers: ${
-        column.text!.classes().map((text, i) => `${i} = ${text}`).join(", ")
-      }`
+    const texts = all.flatMap(({ name, text }) =>
+      text
+        ? [
+          `${name} is text, written as its numbers: ${
+            text.classes().map((one, i) => `${i} = ${one}`).join(", ")
+          }`,
+        ]
+        : []
     );
     return use(all, [...(left.length > 0 ? [`Left aside: ${list(left)}`] : []), ...texts]);
   });

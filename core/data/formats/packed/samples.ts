@@ -1,5 +1,5 @@
 // Samples go into shards from any source by the loader, or as image files.
-import { UserError } from "../../../base/errors.ts";
+import { messageOf, UserError } from "../../../base/errors.ts";
 import { headerOf } from "../images/header.ts";
 import { IMAGES_READER, labelOf, type Listing, pathOf } from "../images/listing.ts";
 import type { ImagesSpec } from "../images/reader.ts";
@@ -13,7 +13,7 @@ import { contiguous, div, toDtype } from "../../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../../ffi/tensor.ts";
 import { openLoader, type Rows, rowsOf } from "../../loader/loader.ts";
 
-export interface EncodedPacking {
+interface EncodedPacking {
   readonly schema: Schema;
   readonly samples: number;
   readonly val: number;
@@ -83,7 +83,7 @@ function read({ path }: File): Uint8Array {
     headerOf(bytes);
     return bytes;
   } catch (error) {
-    const reason = error instanceof BadSample ? error.reason : `can't be read: ${(error as Error).message}`;
+    const reason = error instanceof BadSample ? error.reason : `can't be read: ${messageOf(error)}`;
     throw new UserError("data", `${path} ${reason}. Repair it, or take it out of the folder.`, {
       cause: error,
     });
@@ -123,8 +123,8 @@ export function packingOf(train: Source, val: Source | null, threads: number): P
     samples: train.length + (val?.length ?? 0),
     val: val?.length ?? 0,
     make(first, count, rows) {
-      const ofVal = first >= train.length;
-      const [source, from] = ofVal ? [val!, first - train.length] : [train, first];
+      const ofVal = val !== null && first >= train.length;
+      const [source, from] = ofVal ? [val, first - train.length] : [train, first];
       supply.batches(ofVal ? 1 : 0, from, count, (batch, part, at) => {
         const finished = [ways.input, ways.target].some((way) => way.from === "finished")
           ? source.finish(batch, part)
@@ -196,7 +196,6 @@ const equal = (a: Tensor, b: Tensor): boolean =>
 
 const PART = 16;
 
-/** Threads read the raw rows where that is possible. */
 function openSupply(sources: readonly Source[], threads: number) {
   const threaded = sources.filter((source) => source.threaded);
   const loader = threads > 0 && threaded.length > 0

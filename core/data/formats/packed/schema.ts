@@ -12,7 +12,6 @@ export interface StoredField {
   readonly name: string;
   readonly shape: readonly number[];
   readonly dtype: DType;
-  /** The model sees this type. */
   readonly seen: DType;
   /** Stored numbers are divided by this: 255 for pixels. */
   readonly divisor?: number;
@@ -131,7 +130,6 @@ export interface Plan {
   readonly origin: Origin;
   /** This is the most samples that are read at once; it changes no byte. */
   readonly atOnce?: number;
-  /** An encoded sample has about this size. */
   readonly sampleBytes?: number;
 }
 
@@ -171,6 +169,5 @@ export function shardsOf(plan: Plan): PlannedShard[] {
   return wanted;
 }
 
-/** This is an estimate. */
 export const roughBytes = ({ bytes, samples }: PlannedShard, { sampleBytes = 0 }: Plan): number =>
   bytes ?? HEADER_BYTES + samples * (sampleBytes + 16);

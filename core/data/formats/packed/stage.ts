@@ -10,12 +10,11 @@ import { checkDisk, eachChunk, makeFolder, sizeOf, tidy, writeNewSync } from "..
 import { INDEX } from "./schema.ts";
 import { looksPacked, readIndex } from "./index.ts";
 
-export interface Staged {
+interface Staged {
   readonly path: string;
   readonly notes: readonly string[];
 }
 
-/** `sha256` is the expected sum, where that is known. */
 interface Item {
   readonly name: string;
   readonly bytes: number;
@@ -24,7 +23,6 @@ interface Item {
 
 /** Copying more files than this is slower than packing. */
 const MOST_FILES = 1000;
-/** The mark is written last. */
 const MARK = ".staged";
 
 /** One process copies; the result is the new place of the data. */

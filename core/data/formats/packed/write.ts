@@ -35,7 +35,6 @@ export interface Who {
   readonly world: number;
 }
 
-/** The result releases the claim. */
 function claim(plan: Plan, { rank, world }: Who): () => void {
   const { out } = plan;
   const work = join(out, WORK), mine = join(work, `rank-${rank}`);
@@ -173,9 +172,7 @@ export interface Encoded {
   readonly target: Uint8Array;
 }
 
-/**
- * Samples have any length: input, target, CRC-32. The shard ends with where each begins and the last ends.
- */
+/** Samples are input, target, CRC-32; the shard ends with where each begins and the last ends. */
 export function writeEncoded(
   plan: Plan,
   who: Who,
@@ -277,7 +274,6 @@ function isThere(plan: Plan, shard: PlannedShard): boolean {
   return known !== undefined && known.sha256 === sha256Of(path);
 }
 
-/** A shard counts where its note, or the index, matches. */
 function found(plan: Plan, wanted: readonly PlannedShard[]): ReadonlyMap<string, Shard> {
   // Notes are read first: they go when the index appears.
   const noted = wanted.map(({ name }) => readNote(plan, name));

@@ -58,12 +58,10 @@ export interface Tokens {
 }
 
 export type Width = 1 | 2 | 4;
-/** auto finds the type from the file. */
-export type TokenType = "auto" | "uint8" | "uint16" | "uint32";
+type TokenType = "auto" | "uint8" | "uint16" | "uint32";
 const WIDTHS = { uint8: 1, uint16: 2, uint32: 4 } as const;
 
 export interface TokenFile extends Tokens {
-  /** A note shows how the type was found. */
   readonly type: string;
 }
 

@@ -5,7 +5,7 @@ import { type OpenFile, openFile } from "../../files.ts";
 import { BadSample, type Reader, type ReaderModule, type ReaderSpec } from "../../reading/reader.ts";
 import { numbersOf, type Tokens, type Width } from "./file.ts";
 
-export interface Windows {
+interface Windows {
   readonly length: number;
   /** The place counts tokens of all files joined; no window crosses from one into the next. */
   startOf(sample: number): number;
@@ -65,7 +65,6 @@ function placer(lengths: readonly number[], counts: readonly number[], step: num
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
 export interface TokensSpec extends ReaderSpec {
-  /** The parts are in the plan's order. */
   readonly parts: readonly Tokens[];
   readonly plan: WindowsPlan;
   readonly width: 2 | 4;
@@ -83,7 +82,7 @@ function open({ parts, plan, width, vocabulary }: TokensSpec): Reader {
     files.delete(part); // and in again, as the newest
     files.set(part, file);
     if (files.size > MOST_FILES) {
-      const [oldest, old] = files.entries().next().value!;
+      const [[oldest, old]] = files;
       files.delete(oldest);
       old.close();
     }

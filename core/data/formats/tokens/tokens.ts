@@ -1,4 +1,3 @@
-// A language model trains on windows of token files.
 import { basename, join } from "../../../../deps/path.ts";
 import { borrowBytes, tensor, uninitialised } from "../../../../ffi/make.ts";
 import { asStrided, contiguous, indexSelect, narrow, toDtype } from "../../../../ffi/ops.ts";
@@ -152,7 +151,6 @@ function gather(row: Tensor, starts: BigInt64Array, context: number): Batch {
 
 const NAMES = { train: /(^|_)train\w*\.bin$/, val: /(^|_)val\w*\.bin$/ };
 
-/** `auto` takes such a folder for tokens. */
 export const looksLikeTokens = (path: string): boolean => isFolder(path) && inside(path).train.length > 0;
 
 function inside(folder: string): { train: string[]; val: string[] } {
