@@ -51,12 +51,12 @@ export function epochLine(e: EpochSummary): string {
   const one = e.task === "language";
   const parts = [`[Epoch ${e.epoch}/${e.epochs}] Loss: ${formatValue(e.loss)}`];
   const worst = e.worst ? ` (worst ${e.worst.name}: ${formatValue(e.worst.r2)})` : "";
-  const ofVal = e.valScore !== undefined;
+  const { valScore } = e, ofVal = valScore !== undefined;
   if (e.score !== undefined && !(one && ofVal)) {
     parts.push(`${name}: ${formatValue(e.score)}${ofVal ? "" : worst}`);
   }
   if (e.valLoss !== undefined) parts.push(`Val Loss: ${formatValue(e.valLoss)}`);
-  if (ofVal) parts.push(`${one ? "" : "Val "}${name}: ${formatValue(e.valScore!)}${worst}`);
+  if (ofVal) parts.push(`${one ? "" : "Val "}${name}: ${formatValue(valScore)}${worst}`);
   parts.push(`LR: ${formatLearningRate(e.learningRate)}`, ...speedPart(e), ...memoryPart(e));
   return parts.join(" | ");
 }

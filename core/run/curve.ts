@@ -71,7 +71,7 @@ export class Curve {
       this.#room = 0;
     }
     this.lastStep = this.length > 0 ? Math.min(this.step[this.length - 1], step - 1) : -Infinity;
-    while (this.wrong.length > 0 && this.wrong.at(-1)! >= step) {
+    while (this.wrong.length > 0 && this.wrong[this.wrong.length - 1] >= step) {
       this.wrong.pop();
       this.wrongs--;
     }

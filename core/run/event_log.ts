@@ -99,7 +99,7 @@ function comesAfter(line: string, to: RunPosition): boolean {
   if (event === null) return true; // the line was cut
   const { kind } = event;
   if (kind === "eval" || kind === "epoch") return event.step > to.step || event.epoch > to.epoch;
-  return SAMPLES.has(kind) && (event as { step: number }).step > to.step;
+  return SAMPLES.has(kind) && "step" in event && Number(event.step) > to.step;
 }
 
 /** It skips lines that are cut or no records. */
@@ -301,12 +301,12 @@ export function followEvents(
   }
 
   /** Another file in its place, or a shorter one, starts over. */
-  function ready(): boolean {
+  function ready(): Deno.FsFile | null {
     let found: Deno.FileInfo;
     try {
       found = Deno.statSync(path);
     } catch {
-      return false; // not there yet, or the file system is away
+      return null; // not there yet, or the file system is away
     }
     if (file !== null && (found.ino !== inode || found.size < at)) {
       close();
@@ -315,10 +315,10 @@ export function followEvents(
     try {
       file ??= Deno.openSync(path);
     } catch {
-      return false;
+      return null;
     }
     inode = found.ino;
-    return found.size > at;
+    return found.size > at ? file : null;
   }
 
   function take(bytes: Uint8Array): boolean {
@@ -343,12 +343,12 @@ export function followEvents(
   }
 
   /** It begins with the first line that starts in this range. */
-  function stretch(from: number, bytes: number): boolean {
+  function stretch(file: Deno.FsFile, from: number, bytes: number): boolean {
     rest = new Uint8Array(0);
-    file!.seekSync(from, Deno.SeekMode.Start);
+    file.seekSync(from, Deno.SeekMode.Start);
     let found = false, begun = from === 0;
     for (let left = bytes, got: number | null; left > 0; left -= got) {
-      got = file!.readSync(chunk.subarray(0, left));
+      got = file.readSync(chunk.subarray(0, left));
       if (got === null) break;
       const start = begun ? 0 : chunk.subarray(0, got).indexOf(LINE_END) + 1;
       if (!begun && start === 0) continue; // within one long line
@@ -359,29 +359,30 @@ export function followEvents(
   }
 
   /** `poll` continues behind the last stretch. */
-  function sample(size: number, gap: () => void): void {
-    stretch(0, HEAD);
+  function sample(file: Deno.FsFile, size: number, gap: () => void): void {
+    stretch(file, 0, HEAD);
     const step = (size - HEAD - TAIL) / STRETCHES;
     for (let i = 0; i < STRETCHES; i++) {
       gap();
-      stretch(HEAD + Math.round(i * step), STRETCH);
+      stretch(file, HEAD + Math.round(i * step), STRETCH);
     }
     gap();
-    stretch(size - TAIL, TAIL);
+    stretch(file, size - TAIL, TAIL);
     at = size;
   }
 
   return {
     poll() {
-      if (!ready()) return false;
+      const open = ready();
+      if (open === null) return false;
       let found = false;
-      const { size } = file!.statSync();
+      const { size } = open.statSync();
       if (gap !== null && at === 0 && size > LARGE) {
-        sample(size, gap);
+        sample(open, size, gap);
         found = true;
       }
       for (;;) {
-        const got = file!.readSync(chunk);
+        const got = open.readSync(chunk);
         if (got === null) return found;
         at += got;
         found = take(chunk.subarray(0, got)) || found;

@@ -1,7 +1,7 @@
 // A run's lineage.json: every attempt, why each one ended, and how much of their time was training. A failure
 // to write it never ends a run.
 import { join } from "../../deps/path.ts";
-import { EXIT, UserError } from "../base/errors.ts";
+import { EXIT, messageOf, UserError } from "../base/errors.ts";
 import { type Event, readLastEvents } from "./event_log.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import { formatDuration, formatPlural } from "../base/format.ts";
@@ -60,7 +60,7 @@ export function readLineage(logs: string): Lineage | null {
     text = Deno.readTextFileSync(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) return null;
-    throw new UserError("data", `${path} can't be read: ${(error as Error).message}.`, { cause: error });
+    throw new UserError("data", `${path} can't be read: ${messageOf(error)}.`, { cause: error });
   }
   const found = parsed(text);
   if (isLineage(found)) return found;
@@ -169,7 +169,7 @@ const LOST = ["restart_s", "save_stall_s", "redone_steps", "redone_s"] as const;
 /** Somebody may have edited the file. */
 function isLineage(value: unknown): value is Lineage {
   const { version, attempts } = (value ?? {}) as Partial<Lineage>;
-  const small = (value: unknown) => Number.isFinite(value) && Math.abs(value as number) < 1e12;
+  const small = (value: unknown) => typeof value === "number" && Math.abs(value) < 1e12;
   return version === 1 && Array.isArray(attempts) && attempts.every((one: Attempt | null) => {
     const { ended, lost } = one ?? {};
     return one !== null && NUMBERS.every((name) => small(one[name])) && LOST.every((name) =>
@@ -233,7 +233,7 @@ export function openLineage(logs: string, options: LineageOptions): LineageWrite
       writeAtomically(path, (file) => writeAll(file, new TextEncoder().encode(text)), { sync });
       failed = false;
     } catch (error) {
-      if (!failed) warn(`The run's lineage could not be written: ${(error as Error).message}`);
+      if (!failed) warn(`The run's lineage could not be written: ${messageOf(error)}`);
       failed = true;
     }
   };
@@ -350,7 +350,7 @@ function attemptsBefore(
 }
 
 function setAside(path: string, cause: unknown): string {
-  const why = (cause as Error).message;
+  const why = messageOf(cause);
   const aside = `${path}.damaged-${Math.floor(Date.now() / 1000)}`;
   try {
     Deno.renameSync(path, aside);

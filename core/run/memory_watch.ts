@@ -76,8 +76,8 @@ export function lastShortage(events: readonly Event[]): (WarningEvent & { t: num
 }
 
 export function killedFor({ memory, step }: WarningEvent): string {
-  const used = Number.isFinite(memory?.limit) && Number.isFinite(memory?.used)
-    ? `: ${usedOf(memory!)} were used at step ${Number(step)}`
+  const used = memory && Number.isFinite(memory.limit) && Number.isFinite(memory.used)
+    ? `: ${usedOf(memory)} were used at step ${Number(step)}`
     : "";
   return `it was probably killed for memory${used}`;
 }

@@ -24,7 +24,7 @@ import {
 } from "./events.ts";
 import { followEvents } from "./event_log.ts";
 import { type Lineage, lineageNow } from "./lineage.ts";
-import { UserError } from "../base/errors.ts";
+import { messageOf, UserError } from "../base/errors.ts";
 
 /** Other programs may have written the logs. */
 const MOST_CURVES = 200;
@@ -134,7 +134,7 @@ export function openRun(folder: string, { sample = false } = {}): RunReader {
         data.lineageError = null;
         if (data.sampled) addLineage(data);
       } catch (error) {
-        data.lineageError = (error as Error).message;
+        data.lineageError = messageOf(error);
       }
       return found;
     },
@@ -258,7 +258,7 @@ const EVENT_HANDLERS: { [K in Event["kind"]]?: (data: RunData, event: Extract<Ev
         addTo(data, "val_loss", event.step, event.val_loss);
         if (Number.isFinite(event.val_loss) && event.val_loss < (data.best?.loss ?? Infinity)) {
           data.best = { loss: event.val_loss, step: event.step, epoch: event.epoch };
-          data.bestMetrics = isRecord(event.metrics) ? event.metrics as Metrics : {};
+          data.bestMetrics = isRecord(event.metrics) ? event.metrics : {};
         }
       }
       if (!isRecord(event.metrics)) return;

@@ -30,8 +30,8 @@ export function runStatusOf(
   const silence = `the last event is ${formatDuration(silent)} old`;
   const there = run === null ? null : alive(String(run.host), Number(run.pid));
   const killed = data.memory && wasShort(data.memory, lastAt) ? `; ${killedFor(data.memory)}` : "";
-  if (there === false) {
-    return { state: "gone", why: `Process ${run!.pid} is gone and left no end; ${silence}${killed}` };
+  if (run !== null && there === false) {
+    return { state: "gone", why: `Process ${run.pid} is gone and left no end; ${silence}${killed}` };
   }
   if (silent > Math.max(SILENT_S, TIMES_SILENCE * data.longestSilence)) {
     const hint = there ? ", though its process is there" : "";

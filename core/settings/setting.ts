@@ -138,3 +138,10 @@ export function parseDuration(text: string, bare: DurationUnit = "steps"): Durat
   const count = Number(match[1]) * scale;
   return Number.isFinite(count) ? { count, unit } : null;
 }
+
+/** The check of the settings has seen `text`. */
+export function checkedDuration(text: string, bare?: DurationUnit): Duration {
+  const duration = parseDuration(text, bare);
+  if (duration === null) throw new Error(`internal: ${text} is no duration.`);
+  return duration;
+}

@@ -49,7 +49,7 @@ export function straight(p: Pass, input: Tensor, target: Tensor, weight: Weight)
       const before: Activation = x;
       x = scope(() => blocks[i].forward(before)); // what backward does not need is freed at once
     }
-    const output = x as Tensor;
+    const output = outputOf(x);
     return { output, loss: p.loss.apply(output, target) };
   });
   backward(loss, weight);
@@ -84,7 +84,7 @@ export function checkpointed(
     const x = leaf(inputs[last]);
     const outcome = autocast(p.cast, p.onGpu, () => {
       p.seeds?.seed(last);
-      const output = blocks[last].forward(x) as Tensor;
+      const output = outputOf(blocks[last].forward(x));
       return { output, loss: p.loss.apply(output, target) };
     });
     backward(outcome.loss, weight);
@@ -107,21 +107,23 @@ export function checkpointed(
   return top;
 }
 
-export const list = (x: Activation): readonly Tensor[] => Array.isArray(x) ? x : [x as Tensor];
+const isList = (x: Activation): x is readonly Tensor[] => Array.isArray(x);
+export const list = (x: Activation): readonly Tensor[] => isList(x) ? x : [x];
+/** The last block gives one tensor. */
+export const outputOf = (x: Activation): Tensor => isList(x) ? x[0] : x;
+export const mapped = (x: Activation, one: (t: Tensor) => Tensor): Activation =>
+  isList(x) ? x.map(one) : one(x);
 
 /** Token ids cannot ask for a gradient. */
 function leaf(x: Activation): Activation {
-  const one = (t: Tensor) => isFloating(t.dtype) ? boundary(t) : t;
-  return Array.isArray(x) ? x.map(one) : one(x as Tensor);
+  return mapped(x, (t) => isFloating(t.dtype) ? boundary(t) : t);
 }
 
 /** Tensors that a block only hands on stay the same objects. */
 function withoutGraph(x: Activation, forward: (x: Activation) => Activation): Activation {
   const start = leaf(x);
   const before = list(x), handed = list(start);
-  const one = (t: Tensor) => handed.includes(t) ? before[handed.indexOf(t)] : detach(t);
-  const made = forward(start);
-  return Array.isArray(made) ? made.map(one) : one(made as Tensor);
+  return mapped(forward(start), (t) => handed.includes(t) ? before[handed.indexOf(t)] : detach(t));
 }
 
 const gradient = (t: Tensor): Tensor | null => isFloating(t.dtype) ? gradOf(t) : null;
@@ -132,8 +134,10 @@ export function backwardFrom(
   gradients: readonly (Tensor | null)[],
   again = false,
 ): void {
-  const pairs = outputs.map((y, i) => [y, gradients[i]] as const)
-    .filter(([y, dy]) => dy !== null && asksForGradient(y)) as [Tensor, Tensor][];
+  const pairs = outputs.flatMap((y, i) => {
+    const dy = gradients[i];
+    return dy !== null && asksForGradient(y) ? [[y, dy] as const] : [];
+  });
   if (pairs.length === 0) return;
   if (pairs.length === 1) return backward(pairs[0][0], pairs[0][1], again);
   const products = pairs.map(([y, dy]) => sum(mul(y, dy)));
@@ -154,7 +158,7 @@ interface KeyedSeeds {
 
 /** Null for a model that draws nothing. `unknown`: its code may draw; seeding costs a microsecond a block. */
 export function keyedSeeds(model: Model, seed: number, unknown = false): KeyedSeeds | null {
-  const dropped = model.root.modules().some((m) => "p" in m && (m.p as number) > 0);
+  const dropped = model.root.modules().some((m) => "p" in m && Number(m.p) > 0);
   if (!dropped && !model.draws && !unknown) return null;
   return {
     step: 0,

@@ -148,9 +148,10 @@ export function relabelled(data: readonly string[], model: readonly string[]): n
 }
 
 export function numberedAs(source: Source, { task, names }: Answers): Source {
-  const map = task === "classification" ? relabelled(source.names ?? [], names) : null;
+  const own = source.names ?? [];
+  const map = task === "classification" ? relabelled(own, names) : null;
   if (map === null) return source;
-  const strange = source.names!.filter((_, i) => map[i] < 0);
+  const strange = own.filter((_, i) => map[i] < 0);
   if (strange.length > 0) {
     throw new UserError(
       "data",

@@ -1,5 +1,5 @@
 // Refuses settings that can't work or that differ from a checkpoint's.
-import { parseDuration, UNIT_SUFFIX } from "../settings/setting.ts";
+import { checkedDuration, UNIT_SUFFIX } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import { ALL_SETTINGS, type Declared, findSetting, readSetting } from "../settings/settings.ts";
 import { hasColumns, hasTargets } from "../data/open.ts";
@@ -61,7 +61,7 @@ export function withoutEffect({ config, origin, originText }: Resolved): string[
   const without = [...WITHOUT_EFFECT, ...ofFiles, ...ofColumns];
   // A checkpoint names every setting: a default there is no request.
   const wished = (path: string) =>
-    JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)!.setting.default);
+    JSON.stringify(readSetting(config, path)) !== JSON.stringify(findSetting(path)?.setting.default);
   const given = without.filter((path) => {
     const { kind } = origin(path);
     return kind === "flag" || (kind !== "default" && kind !== "preset" && wished(path));
@@ -72,9 +72,10 @@ export function withoutEffect({ config, origin, originText }: Resolved): string[
 }
 
 export function unitsTaken({ config, unitless }: Pick<Resolved, "config" | "unitless">): string[] {
-  return unitless.map(({ path, origin }) => {
-    const units = findSetting(path)!.setting.units, value = String(readSetting(config, path));
-    const { count } = parseDuration(value, units[0])!;
+  return unitless.flatMap(({ path, origin }) => {
+    const units = findSetting(path)?.setting.units;
+    if (!units) return [];
+    const { count } = checkedDuration(String(readSetting(config, path)), units[0]);
     const others = units.slice(1).map((unit) => `${count}${UNIT_SUFFIX[unit]}`);
     const instead = others.length > 0 ? ` Write ${others.join(" or ")} if that was meant.` : "";
     return `${path} ${count} (${formatOrigin(origin)}) has no unit: it is taken as ${
@@ -152,7 +153,7 @@ function change(declared: Declared, saved: unknown, config: unknown): Change[] {
   if (given === undefined) return []; // an older version lacks the setting
   const before = fromData(declared, given, { kind: "checkpoint" }).value, now = readSetting(config, path);
   if (same(path, before, now)) return [];
-  if (path === "data.data_path" && now === "" && isSimulated(readSetting(config, "data.type") as string)) {
+  if (path === "data.data_path" && now === "" && isSimulated(String(readSetting(config, "data.type")))) {
     return []; // made there again
   }
   const shown = (value: unknown) => {
@@ -167,6 +168,6 @@ function change(declared: Declared, saved: unknown, config: unknown): Change[] {
 
 function same(path: string, before: unknown, now: unknown): boolean {
   if (JSON.stringify(before) === JSON.stringify(now)) return true;
-  return path === "data.data_path" && before !== "" && now !== "" &&
-    resolve(before as string) === resolve(now as string);
+  return path === "data.data_path" && typeof before === "string" && typeof now === "string" &&
+    before !== "" && now !== "" && resolve(before) === resolve(now);
 }

@@ -3,11 +3,11 @@ import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { NativeError } from "../../ffi/errors.ts";
 import { narrow } from "../../ffi/ops.ts";
-import { scope, type Tensor } from "../../ffi/tensor.ts";
+import { scope } from "../../ffi/tensor.ts";
 import { plainPart, type Source } from "../data/source.ts";
 import type { Team } from "../ranks/team.ts";
 import { forward } from "../models/model.ts";
-import type { Pass } from "./blocks.ts";
+import { outputOf, type Pass } from "./blocks.ts";
 import type { Feed } from "./feed.ts";
 import { measureOf, type Metrics } from "./metrics.ts";
 import { evaluationOutOfMemory } from "./memory.ts";
@@ -124,7 +124,7 @@ function judgeInParts(
           ? batch
           : { input: narrow(input, 0, from, count), target: narrow(target, 0, from, count) };
         autocast(pass.cast, pass.onGpu, () => {
-          const output = forward(pass.model, own.input) as Tensor, { target } = own;
+          const output = outputOf(forward(pass.model, own.input)), { target } = own;
           const loss = pass.loss.apply(output, target);
           running.observe({ output, target, loss, items: itemsOf(own, pass.loss), part });
         });

@@ -75,7 +75,7 @@ export function openFeed({ device, channelsLast, loss, threads }: FeedOptions): 
       const known = supplies.get(source);
       if (known) return known;
       const lane = loader ? lanes.findIndex((one) => one.source === source) : -1;
-      const rows = lane < 0 ? rowsOf(source) : loader!.lanes[lane];
+      const rows = loader && lane >= 0 ? loader.lanes[lane] : rowsOf(source);
       const timed = clocked(rows, clock);
       const supply = device === "cpu"
         ? onHost(source, timed, layout)
@@ -301,10 +301,12 @@ function groupsOf(rows: Rows): Groups {
     },
     peek,
     take() {
-      if (peek() === null) return null;
+      const next = peek();
+      if (next === null) return null;
       if (group > 0) group--;
       else at = 0; // nobody has read beyond this step
-      return pulled.shift()!;
+      pulled.shift();
+      return next;
     },
   };
 }

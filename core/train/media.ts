@@ -21,7 +21,7 @@ import {
 import { plainPart, type Source } from "../data/source.ts";
 import { formatValue } from "../base/format.ts";
 import { forward } from "../models/model.ts";
-import type { Pass } from "./blocks.ts";
+import { outputOf, type Pass } from "./blocks.ts";
 
 const BINS = 64;
 /** More histograms would make a note exceed a mebibyte. */
@@ -144,7 +144,7 @@ function predicted(pass: Pass, input: Tensor): Tensor {
   model.root.train(false);
   try {
     return noGrad(() =>
-      autocast(pass.cast, pass.onGpu, () => forward(model, toDevice(input, device)) as Tensor)
+      autocast(pass.cast, pass.onGpu, () => outputOf(forward(model, toDevice(input, device))))
     );
   } finally {
     model.root.train(true);

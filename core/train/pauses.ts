@@ -8,7 +8,7 @@ import type { Ending, Trainer } from "./prepare.ts";
 import type { VirtualShards } from "./gradients/virtual_shards.ts";
 import { isByHand } from "./stop.ts";
 import { REST, SAVE } from "../run/account.ts";
-import { parseDuration } from "../settings/setting.ts";
+import { checkedDuration } from "../settings/setting.ts";
 
 // A request to stop is looked for after each micro-batch but the last. The run that goes on begins the
 // abandoned step anew. Every rank has the same number of places, all before gradients meet.
@@ -159,7 +159,7 @@ export const ended = (outcome: string): Ending => ({ outcome, stopped: false, by
 
 /** An interval that is empty or zero never passes. */
 export function every(text: string, stepsPerEpoch: number): (step: number) => boolean {
-  const { count, unit } = parseDuration(text)!; // the settings checked it
+  const { count, unit } = checkedDuration(text);
   if (count === 0) return () => false;
   if (unit === "seconds") {
     let last = performance.now();
@@ -174,7 +174,7 @@ export function every(text: string, stepsPerEpoch: number): (step: number) => bo
 }
 
 /** The clock differs from rank to rank. */
-const isTimed = (text: string): boolean => parseDuration(text)!.unit === "seconds";
+const isTimed = (text: string): boolean => checkedDuration(text).unit === "seconds";
 
 // The event loop sees signals and timers, although training never waits.
 

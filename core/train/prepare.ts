@@ -2,7 +2,7 @@
 import type { Libtorch } from "../../ffi/libraries/find.ts";
 import { endOnInterrupt } from "../../ffi/libc.ts";
 import type { Device } from "../../ffi/tensor.ts";
-import { parseDuration } from "../settings/setting.ts";
+import { checkedDuration } from "../settings/setting.ts";
 import type { Resolved } from "../settings/resolve.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Cursor, Parts } from "../checkpoint/training_state.ts";
@@ -310,6 +310,6 @@ function shareSaves(
   parts: Parts,
 ): Sharing {
   if (team) refuseSeparate(checkpoints, team);
-  const timeout = parseDuration(config.distributed.timeout, "seconds")!.count;
+  const timeout = checkedDuration(config.distributed.timeout, "seconds").count;
   return openSharing(parts, team, control, Math.max(timeout, LEAST_PATIENCE));
 }

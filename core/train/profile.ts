@@ -1,5 +1,6 @@
 // --profile-training: each rank records some steps, and rank 0 joins them into one trace on one clock and a
 // table of the slowest ops.
+import { messageOf } from "../base/errors.ts";
 import { join } from "../../deps/path.ts";
 import { clockOffsets, type Team } from "../ranks/team.ts";
 import { type FlightRecorder, lastRecorded, progress } from "../ranks/flight_recorder.ts";
@@ -126,7 +127,7 @@ function attempt(act: () => void): string | null {
     act();
     return null;
   } catch (error) {
-    return (error as Error).message;
+    return messageOf(error);
   }
 }
 

@@ -154,15 +154,16 @@ export function startAsFirst(
     team.rank === 0 ? { cursor, steps: optimizer.steps, scaler: { ...scaler } } : null,
     "start",
   );
-  optimizer.steps = first!.steps;
-  if (scaler) Object.assign(scaler, first!.scaler);
+  if (first === null) throw new Error("internal: rank 0 sent no start.");
+  optimizer.steps = first.steps;
+  if (scaler) Object.assign(scaler, first.scaler);
   const flat = new Set(arena.parameters); // these are views of the arena
   const state = { ...optimizer, ...zero ? { slots: new Map() } : {} };
   const rest = [...new Set(tensorsOf({ ...parts, optimizer: state, ema: null }))].filter((t) => !flat.has(t));
   for (const t of [arena.flat, ...(average ? [average] : []), ...rest]) team.broadcast(t, "start");
   zero?.scatter();
   refuseDifference(team, arena);
-  return first!.cursor;
+  return first.cursor;
 }
 
 /** Without this a changed bit would make ranks train different models. */

@@ -26,8 +26,10 @@ export interface Resume {
 /** Null starts afresh. `own` goes on whatever --resume is. */
 export function resumeFrom(config: Config, preset: string | null, own: string | null = null): Resume | null {
   const wanted = config.training.resume;
-  const latest = own === null ? null : latestOf(config, own);
-  if (latest !== null) return newestGood({ run: own!, path: latest });
+  if (own !== null) {
+    const latest = latestOf(config, own);
+    if (latest !== null) return newestGood({ run: own, path: latest });
+  }
   if (wanted === "") return null;
   if (wanted === "auto" && own !== null) return null;
   if (wanted === "auto") return newestGood(newestRun(config, preset, givenName));
@@ -63,10 +65,11 @@ function newestGood(newest: { run: string; path: string } | null): Resume | null
 
 /** A checkpoint that can't be opened gets a notice. */
 function* others(latest: string, run: string, notices: string[]): Generator<string, undefined> {
-  const found = checkpointsOf(latest, run)
-    .map((path) => ({ path, ...tried(path, notices, false) }))
-    .filter((one) => one.run === run);
-  for (const { path } of found.sort((a, b) => b.step! - a.step!)) yield path;
+  const found = checkpointsOf(latest, run).flatMap((path) => {
+    const one = tried(path, notices, false);
+    return one?.run === run ? [{ path, step: one.step }] : [];
+  });
+  for (const { path } of found.sort((a, b) => b.step - a.step)) yield path;
 }
 
 function tried(path: string, notices: string[], verify = true): Found | null {

@@ -87,9 +87,12 @@ export function checkpointsOf(latest: string, run: string): string[] {
     .filter((name) =>
       [`${run}_best`, `${run}_latest`].includes(stem(name)) || /^checkpoint_epoch_\d+$/.test(stem(name))
     )
-    .map((name) => join(folder, name))
-    .filter((path) => path !== latest && writtenAt(path) !== null)
-    .sort((a, b) => writtenAt(b)! - writtenAt(a)!);
+    .flatMap((name) => {
+      const path = join(folder, name), written = path === latest ? null : writtenAt(path);
+      return written === null ? [] : [{ path, written }];
+    })
+    .sort((a, b) => b.written - a.written)
+    .map(({ path }) => path);
 }
 
 /** Null for a dead link, and where no save was finished. */
@@ -119,7 +122,7 @@ export const hasEpochs = ({ output: { save_dir, model_dir } }: Config): boolean 
 function baseName(config: Config, preset: string | null, given: string): string {
   if (given) return given;
   if (preset) return preset;
-  const model = config.model.name.split("/").at(-1)!.replace(/\.\w+$/, "");
+  const model = config.model.name.slice(config.model.name.lastIndexOf("/") + 1).replace(/\.\w+$/, "");
   return config.data.type === "auto" ? model : `${model}-${config.data.type}`;
 }
 

@@ -91,6 +91,11 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
     sums[at + 1] += items;
     for (let i = 0; i < measure.size; i++) sums[at + OWN + i] += values[i];
   };
+  const addHeld = (before: number) => {
+    let count = 0;
+    while (count < held.length && held[count].serial < before) addTo(totals, held[count++]);
+    if (count > 0) held.splice(0, count);
+  };
   const settle = () => {
     const rows: Row[] = [];
     for (const { values, batches } of passing) {
@@ -99,7 +104,7 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
     }
     passing = [];
     held.push(...rows.sort((a, b) => a.serial - b.serial)); // passes follow each other, so all rows are in order
-    while (held.length > 0 && held[0].serial < marked) addTo(totals, held.shift()!);
+    addHeld(marked);
   };
   const pass = () => {
     const begun = trays.filter(({ batches }) => batches.length > 0).map((tray) => passOver(measure, tray));
@@ -150,12 +155,12 @@ export function runningMetrics(measure: Measure, parts = 1): RunningMetrics {
     },
     mark() {
       marked = serial;
-      while (held.length > 0) addTo(totals, held.shift()!);
+      addHeld(Infinity);
     },
     undo() {
       drain();
-      held = held.filter((row) => row.serial < marked);
-      while (held.length > 0) addTo(totals, held.shift()!);
+      addHeld(marked);
+      held = [];
       marked = Infinity;
     },
     result() {
@@ -235,10 +240,10 @@ function fits({ places: [place] }: Tray, { output, target, mask = null, loss }: 
 /** Hot: three copies. */
 function put(tray: Tray, { output, target, mask = null, loss }: Observed, entry: Entry): void {
   const place = tray.places[tray.batches.length];
-  if (place.output !== null) {
+  if (place.output !== null && place.target !== null) {
     copy_(place.output, output);
-    copy_(place.target!, target);
-    if (mask !== null) copy_(place.mask!, mask);
+    copy_(place.target, target);
+    if (mask !== null && place.mask !== null) copy_(place.mask, mask);
   }
   copy_(place.loss, loss);
   tray.batches.push(entry);
@@ -249,7 +254,7 @@ function passOver(measure: Measure, tray: Tray): Passing {
   const { output, target, mask, losses, batches, places } = tray;
   const values = noGrad(() =>
     scope(() => {
-      const rows = measure.looks ? [measure.rows(output!, target!, places.length, mask), losses] : [losses];
+      const rows = output && target ? [measure.rows(output, target, places.length, mask), losses] : [losses];
       return keep(cat(rows, 1));
     })
   );

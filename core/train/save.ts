@@ -230,7 +230,9 @@ function jobOf(
       ? { folder: paths.checkpoints, keep: keep_last, epoch: cursor.epoch }
       : null,
   };
-  if (own) return { ...common, ...own.partOf(tree, path, place), ...(sharing!.rank > 0 ? ALONE : {}) };
+  if (sharing && own) {
+    return { ...common, ...own.partOf(tree, path, place), ...(sharing.rank > 0 ? ALONE : {}) };
+  }
   return { ...common, ...contentOf(tree, { path, parameters: parts.names, place }) };
 }
 

@@ -1,5 +1,5 @@
 // The learning rate as a function of the step, and the schedule that the settings ask for.
-import { parseDuration } from "../settings/setting.ts";
+import { checkedDuration } from "../settings/setting.ts";
 import type { Config } from "../settings/settings.ts";
 import type { Facts } from "../models/model.ts";
 import { type BatchPlan, stepsInAll } from "./batches.ts";
@@ -73,7 +73,7 @@ export function scheduleOf(
 
 /** "500steps", "1ep", "1e6samples", "2e9tok" -> optimizer steps. */
 function inSteps(text: string, plan: BatchPlan, facts: Facts): number {
-  const { count, unit } = parseDuration(text)!; // the settings checked it
+  const { count, unit } = checkedDuration(text);
   const perStep = {
     steps: 1,
     epochs: 1 / plan.stepsPerEpoch,

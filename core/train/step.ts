@@ -82,7 +82,7 @@ export function takeStep(
     const norm = wantNorm || clipNorm > 0 ? gradients.norm() : null;
     const refused = finite ? t.guard.refuse(loss, step + 1) : null;
     const update = finite && refused === null;
-    if (clipNorm > 0 && update) clip(gradients.updated.memory, norm!, clipNorm);
+    if (norm !== null && clipNorm > 0 && update) clip(gradients.updated.memory, norm, clipNorm);
     account.lap(OPTIMIZER);
     t.saver.hold(); // a save may still be copying what the update changes
     account.lap(SAVE);

@@ -150,7 +150,7 @@ function nextCommands(
   const same = libtorch !== "" && !Deno.env.get("HPCTRAIN_LIBTORCH") ? ["--libtorch", libtorch] : [];
   return [
     ...(argv === null ? [] : goingOn(trainer, ending, argv, started)),
-    ...(data.val ? [["evaluate", line("eval", best, ...same)] as [string, string]] : []),
+    ...(data.val ? [["evaluate", line("eval", best, ...same)] satisfies [string, string]] : []),
     ["look inside", line("inspect", latestPath(paths))],
     ...trainer.outputs.flatMap(({ next }): [string, string][] =>
       next === null ? [] : [[next.label, line(...next.words)]]

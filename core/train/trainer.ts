@@ -80,7 +80,7 @@ export async function trainSteps(loop: Loop): Promise<Ending | null> {
       cursor.sums = sumsOf(trainer, loop.running);
       if (due.stop !== null) return await stopped(trainer, due.stop);
       if (enough(trainer)) break;
-      await save(trainer, due.save!, false);
+      if (due.save !== null) await save(trainer, due.save, false);
     }
   }
   return null;

@@ -16,7 +16,9 @@ import {
   type BlockDone,
   checkpointed,
   list,
+  mapped,
   type Outcome,
+  outputOf,
   type Pass,
   type Weight,
 } from "../blocks.ts";
@@ -184,7 +186,7 @@ export function segmented(
     norms.push(takeNorms(p.model.root));
   }
   const top = autocast(p.cast, p.onGpu, () => {
-    const output = run(last, x) as Tensor;
+    const output = outputOf(run(last, x));
     return { output, loss: p.loss.apply(output, target) };
   });
   norms.push(takeNorms(p.model.root));
@@ -207,11 +209,10 @@ export function segmented(
 }
 
 function through(made: Activation, before: readonly Tensor[], cut: Cut[]): Activation {
-  const one = (t: Tensor) => {
+  return mapped(made, (t) => {
     if (before.includes(t) || !isFloating(t.dtype)) return t;
     const leaf = boundary(t);
     cut.push({ made: t, leaf });
     return leaf;
-  };
-  return Array.isArray(made) ? made.map(one) : one(made as Tensor);
+  });
 }

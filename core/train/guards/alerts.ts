@@ -1,5 +1,6 @@
 // The user's command for alerts gets events as JSON on its input. It runs beside training, one call at a
 // time, and is killed when it takes too long.
+import { messageOf } from "../../base/errors.ts";
 import type { Emitted } from "../../run/events.ts";
 
 interface AlertOptions {
@@ -88,7 +89,7 @@ async function call(command: string, input: string, limitMs: number): Promise<st
       detached: true, // its own group, so that all it has started can be ended
     }).spawn();
   } catch (error) {
-    return `can't be started (${(error as Error).message})`;
+    return `can't be started (${messageOf(error)})`;
   }
   let timedOut = false;
   const timer = setTimeout(() => {
