@@ -60,7 +60,9 @@ export function compile(schema: Schema, namespace: string): (...args: unknown[])
 
 function source(schema: Schema): string {
   const names = schema.args.map((a) => a.name);
-  const params = schema.args.map((a) => a.fallback === undefined ? a.name : `${a.name} = ${constant(a)}`);
+  const params = schema.args.map((a) =>
+    a.fallback === undefined ? a.name : `${a.name} = ${constant(a, a.fallback)}`
+  );
   const tensors = schema.args.filter((a) => a.base === "Tensor" && !a.list);
   // A freed tensor has the handle 0n, and what is no tensor has none.
   const dead = tensors.map((a) => a.optional ? `${a.name} !== null && !${a.name}.h` : `!${a.name}?.h`);
@@ -80,8 +82,7 @@ function source(schema: Schema): string {
 }
 
 /** None -> null, [1, 1] stays, Mean -> its number. */
-function constant(a: Argument): string {
-  const text = a.fallback!;
+function constant(a: Argument, text: string): string {
   if (text === "None") return "null";
   if (text === "True" || text === "False") return text.toLowerCase();
   if (text === "Mean") return "1";

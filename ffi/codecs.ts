@@ -10,7 +10,7 @@ const LIBDEFLATE_SYMBOLS = {
   },
 } as const;
 
-export type Inflate = (packed: Uint8Array<ArrayBuffer>, into: Uint8Array<ArrayBuffer>) => boolean;
+type Inflate = (packed: Uint8Array<ArrayBuffer>, into: Uint8Array<ArrayBuffer>) => boolean;
 
 let usual: Inflate | undefined;
 
@@ -44,7 +44,7 @@ export const byRuntime: Inflate = (packed, into) => {
   }
 };
 
-export type Verdict = "good" | "doubtful" | "bad";
+type Verdict = "good" | "doubtful" | "bad";
 
 export interface TurboJpeg {
   /** Decodes the whole picture, `pitch` bytes a row. A doubtful file is decoded too. */

@@ -1,6 +1,7 @@
 /**
  * Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never
- * change. @internal
+ * change.
+ * @internal
  */
 const table = {
   u8: [0, 1],

@@ -240,7 +240,7 @@ const refusable = [
 ] as const;
 
 /** Makes descriptor 2 a memory file while libtorch runs. Costs two system calls an op. */
-export function catchNativeErrors(): void {
+function catchNativeErrors(): void {
   const real = native.dup(2);
   const file = native.memfd(encoder.encode("libtorch-errors\0"), 1);
   if (real < 0 || file < 0) return; // the text then goes to the terminal, and the message says it is not known

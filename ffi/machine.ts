@@ -34,7 +34,7 @@ function ask<I extends Deno.ForeignLibraryInterface, R>(
 
 // NVML works from any thread; without the library or the GPU there is no reading.
 
-export interface GpuState {
+interface GpuState {
   readonly gpu_percent?: number;
   readonly gpu_memory_percent?: number;
   readonly gpu_memory_bytes?: number;
@@ -46,7 +46,7 @@ export interface GpuState {
   readonly gpu_throttle?: readonly string[];
 }
 
-export interface Nvml {
+interface Nvml {
   read(): GpuState;
   close(): void;
 }

@@ -2,7 +2,7 @@ import { check, native, out, outAt, outI32, outI64 } from "./abi.ts";
 import { type DType, dtypeCode } from "./dtype.ts";
 import { NativeError } from "./errors.ts";
 import { contiguous, empty, emptyLike, expand, mul, onesOp, stack, sumDim, toCopy, zerosOp } from "./ops.ts";
-import { askForHugePages, type MemoryBlock } from "./libc.ts";
+import { askForHugePages, bytesAt, type MemoryBlock } from "./libc.ts";
 import { alive, describe, type Device, keep, scope, Tensor } from "./tensor.ts";
 
 /** Options of a new tensor. */
@@ -117,9 +117,7 @@ export function readBytes(t: Tensor): Uint8Array<ArrayBuffer> {
 /** A window on the tensor's own memory, without a copy. Valid only while the tensor lives; contiguous CPU only. */
 export function borrowBytes(t: Tensor): Uint8Array<ArrayBuffer> {
   if (!t.contiguous || t.device !== "cpu") throw new Error(`internal: borrowBytes of ${describe(t)}.`);
-  if (t.numel === 0) return new Uint8Array(0);
-  const at = Deno.UnsafePointer.create(address(t))!;
-  return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(at, t.byteLength));
+  return bytesAt({ address: address(t), bytes: t.byteLength });
 }
 
 /** The memory of a contiguous CPU tensor, for another thread; keep the tensor for as long as that uses it. */

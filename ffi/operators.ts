@@ -305,7 +305,7 @@ const table: Readonly<Record<string, ScalarOp>> = {
     ),
 };
 
-export interface Forms {
+interface Forms {
   /** Takes Num for Scalar; null where the dispatcher takes it, too, or nothing does. */
   readonly call: ScalarOp | null;
   /** Takes a number in place of a tensor; null where a 0-dim tensor stands for it. */

@@ -1,6 +1,6 @@
 import type { Libtorch } from "./libraries/find.ts";
 
-export type Cores = "job" | "cpuset" | "quiet" | "busy" | "by hand";
+type Cores = "job" | "cpuset" | "quiet" | "busy" | "by hand";
 
 export interface Spin {
   readonly cores: Cores;

@@ -3,7 +3,7 @@ import { native, out, outAt, outI64, stack } from "./abi.ts";
 import { dtypeBytes, dtypeName } from "./dtype.ts";
 import type { Tensor } from "./tensor.ts";
 
-export type OnOpTimed = (name: string, from: number, to: number) => void;
+type OnOpTimed = (name: string, from: number, to: number) => void;
 
 /** The returned function ends it. On a GPU an op only queues its work: its time here is the host's. */
 export function timeOps(hear: OnOpTimed): () => void {
@@ -101,7 +101,7 @@ function sizeOf(handle: bigint, dimension: number): number {
   return Number(outI64[0]);
 }
 
-export interface ForwardCost {
+interface ForwardCost {
   readonly operations: number;
   /** Bytes kept for the backward pass, without parameters and without the input. */
   readonly kept: number;
@@ -125,7 +125,7 @@ const NEEDS_RESULT = new Set(
 /** Bytes kept beside each number of the result: the place of a maximum; a dropout's mask, as GPUs keep it. */
 const BESIDE: Readonly<Record<string, number>> = { max_pool2d: 8, max_pool3d: 8, dropout: 1, dropout_: 1 };
 
-export type EndPart = (results: readonly Tensor[]) => void;
+type EndPart = (results: readonly Tensor[]) => void;
 
 /** No tensor is freed before the end: each place means one thing. */
 export function forwardCost(body: (end: EndPart) => void): ForwardCost[] {

@@ -318,7 +318,9 @@ const tables: BigUint64Array[] = [];
 
 function source(schema: Schema, words: readonly Word[]): string {
   const { args, returns } = schema;
-  const params = args.map((a) => a.fallback === undefined ? a.name : `${a.name} = ${fallback(a)}`);
+  const params = args.map((a) =>
+    a.fallback === undefined ? a.name : `${a.name} = ${fallback(a, a.fallback)}`
+  );
   const dead = args.filter((a) => a.base === "Tensor").map((a) =>
     a.optional ? `${a.name} !== null && ${a.name}.h === 0n` : `${a.name}.h === 0n`
   );
@@ -355,8 +357,7 @@ function passed({ name, base, list, optional, symbolic }: Argument, at: number, 
   }
 }
 
-function fallback({ base, list, fallback }: Argument): string {
-  const text = fallback!;
+function fallback({ base, list }: Argument, text: string): string {
   if (text === "None") return "null";
   if (base === "Scalar") {
     const kind = /^(True|False)$/.test(text) ? "bool" : /[.e]|inf/.test(text) ? "float" : "int";

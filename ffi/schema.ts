@@ -84,9 +84,9 @@ export interface Argument {
   readonly alias: string;
 }
 
-export type Memory = "own" | "shared" | "written";
+type Memory = "own" | "shared" | "written";
 
-export interface Result {
+interface Result {
   readonly base: string;
   readonly list: boolean;
   /** The index of the argument that comes back ("Tensor(a!)" on both sides); -1 for a new tensor. */

@@ -17,7 +17,7 @@ export const hasVmap = (): boolean =>
   ].every((symbol) => symbol !== null && symbol !== undefined);
 
 /** functorch's RandomnessType: how random ops behave inside. */
-export const RANDOMNESS = { error: 0n, same: 1n } as const;
+const RANDOMNESS = { error: 0n, same: 1n } as const;
 
 const TRANSFORM_VMAP = 1, GIVEN = 1n << 32n;
 /** A level's C++ object takes about 80 bytes and is never read here. */

@@ -1,9 +1,10 @@
 // The rank context: this process's place among all ranks, from flags, else from the innermost launcher's
 // environment.
-import { UserError } from "../base/errors.ts";
+import { messageOf, UserError } from "../base/errors.ts";
 import {
   type Env,
   expandNodes,
+  firstSet,
   inSlurmStep,
   type LauncherName,
   launchersIn,
@@ -120,8 +121,8 @@ const loopback = (host: string | undefined) => host === undefined || /^(localhos
 function nodeList(env: Env, pbsNodes: readonly string[], { launcher }: LaunchedRank): string[] {
   const ofStep = inSlurmStep(env) && (launcher === "slurm" || launcher === "torchrun");
   const names = [...(ofStep ? ["SLURM_STEP_NODELIST"] : []), "SLURM_JOB_NODELIST", "SLURM_NODELIST"];
-  const name = names.find((name) => env[name]);
-  return name ? expandNodes(env[name]!, name) : uniqueNodes(pbsNodes);
+  const found = firstSet(names, env);
+  return found ? expandNodes(found.value, found.name) : uniqueNodes(pbsNodes);
 }
 
 function portIn(env: Env): number | undefined {
@@ -140,7 +141,7 @@ function surroundings({ PBS_NODEFILE: path }: Env): Surroundings {
     if (cause instanceof Deno.errors.NotFound) return { hostname };
     throw new UserError(
       "usage",
-      `PBS_NODEFILE names ${path}, which can't be read: ${(cause as Error).message}.`,
+      `PBS_NODEFILE names ${path}, which can't be read: ${messageOf(cause)}.`,
     );
   }
 }
@@ -159,7 +160,10 @@ export interface PlaceFlags {
   readonly masterPort?: number;
 }
 
-/** An undefined value is unknown. @internal */
+/**
+ * An undefined value is unknown.
+ * @internal
+ */
 interface LaunchedRank extends Readonly<Partial<Record<Value, number>>> {
   readonly rank: number;
   readonly world: number;

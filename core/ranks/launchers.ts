@@ -6,7 +6,7 @@ export type Env = Readonly<Record<string, string | undefined>>;
 
 export type Value = "rank" | "world" | "localRank" | "localWorld" | "node" | "nodes";
 
-export interface Launcher {
+interface Launcher {
   readonly name: LauncherName;
   readonly called: string;
   readonly names: Readonly<Record<Value, readonly string[]>>;
@@ -129,10 +129,18 @@ function valuesOf(launcher: Launcher, env: Env): LauncherValues {
   return launcher.name === "slurm" ? { ...found, localWorld: slurmLocalWorld(found, env) } : found;
 }
 
+export function firstSet(names: readonly string[], env: Env): { name: string; value: string } | null {
+  for (const name of names) {
+    const value = env[name];
+    if (value) return { name, value };
+  }
+  return null;
+}
+
 function slurmLocalWorld({ node, world }: LauncherValues, env: Env): number | undefined {
-  const name = ["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"].find((name) => env[name]);
-  if (!name) return undefined;
-  const counts = expandCounts(env[name]!, name);
+  const found = firstSet(["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"], env);
+  if (!found) return undefined;
+  const counts = expandCounts(found.value, found.name);
   return counts.reduce((a, b) => a + b, 0) === world ? counts[node ?? 0] : undefined;
 }
 

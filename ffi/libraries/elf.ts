@@ -137,3 +137,32 @@ export function libraryNamed(name: string): string {
   }
   return name;
 }
+
+export function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The paths of the libraries in the loader's cache whose lines match. */
+export function systemLibraries(lines: RegExp, env: Record<string, string>): string[] {
+  for (const program of ["ldconfig", "/sbin/ldconfig"]) {
+    try {
+      const { success, stdout } = new Deno.Command(program, {
+        args: ["-p"],
+        stderr: "null",
+        env,
+        clearEnv: true,
+      }).outputSync();
+      if (!success) continue;
+      return new TextDecoder().decode(stdout).split("\n")
+        .filter((line) => lines.test(line))
+        .map((line) => line.slice(line.indexOf("=>") + 3).trim())
+        .filter((path) => path.startsWith("/"));
+    } catch { /* not there: the next one */ }
+  }
+  return [];
+}

@@ -1,6 +1,6 @@
 // Finds a libtorch in a fixed order of places, and decides whether this program can load it. Loads nothing.
 import { basename, dirname, join, normalize, resolve } from "../../deps/path.ts";
-import { type Elf, namesSymbols, readElf } from "./elf.ts";
+import { type Elf, exists, namesSymbols, readElf } from "./elf.ts";
 import { messageOf, UserError } from "../../core/base/errors.ts";
 
 /** A libtorch that this program can load. */
@@ -85,7 +85,7 @@ function holdsTorch(dir: string): boolean {
   }
 }
 
-export const OLDEST_LIBTORCH = [2, 10, 0] as const;
+const OLDEST_LIBTORCH = [2, 10, 0] as const;
 
 export function checkLibtorch(
   dir: string,
@@ -133,7 +133,7 @@ interface Version {
   versionText: string;
 }
 
-export function older(a: readonly number[], b: readonly number[]): boolean {
+function older(a: readonly number[], b: readonly number[]): boolean {
   const i = a.findIndex((part, at) => part !== b[at]);
   return i >= 0 && a[i] < b[i];
 }
@@ -195,15 +195,6 @@ function missingNeeds(dir: string, elf: Elf, search: Search): string[] {
   );
 }
 
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 function readText(path: string, encoding = "utf-8"): string | null {
   try {
     return new TextDecoder(encoding).decode(Deno.readFileSync(path));
@@ -212,7 +203,7 @@ function readText(path: string, encoding = "utf-8"): string | null {
   }
 }
 
-export interface FindOptions {
+interface FindOptions {
   explicit?: string;
   env?: Env;
   exeDir?: string;

@@ -5,7 +5,7 @@ import { messageOf, UserError } from "../../core/base/errors.ts";
 import { cacheFolder, checkLibtorch, type Env, isLibtorch, type Libtorch, listFolder } from "./find.ts";
 import { readElf } from "./elf.ts";
 
-export interface Pin {
+interface Pin {
   requirement: string;
   sha256: string;
 }
@@ -89,7 +89,7 @@ function pin(requirement: string, sha256: string): Pin {
   return { requirement, sha256 };
 }
 
-export interface Installation {
+interface Installation {
   readonly called: string;
   readonly release: Release;
   readonly target: string;
@@ -265,7 +265,7 @@ async function removeLeftovers(root: string): Promise<void> {
   }
 }
 
-export interface InstallOptions {
+interface InstallOptions {
   version?: string;
   env?: Env;
   say?: (line: string) => void;

@@ -3,10 +3,10 @@
 import { basename, dirname, join } from "../../deps/path.ts";
 import { cacheFolder, type Env, listFolder, type Rejected } from "../libraries/find.ts";
 import { UserError } from "../../core/base/errors.ts";
-import { readElf } from "../libraries/elf.ts";
+import { readElf, systemLibraries } from "../libraries/elf.ts";
 import type { MpiAbi } from "./abi.ts";
 
-export interface MpiFolder {
+interface MpiFolder {
   readonly from: string;
   readonly path: string;
 }
@@ -38,7 +38,9 @@ function* mpiFolders(env: Env): Generator<MpiFolder> {
   for (const [name, ...below] of VARIABLES) {
     for (const inner of env[name] ? below : []) yield { from: name, path: join(env[name], inner) };
   }
-  for (const path of systemLibraries(env)) yield { from: "the system's libraries", path };
+  for (const path of systemLibraries(/^\s*libmpi(_abi)?\.so\.\d/, env)) {
+    yield { from: "the system's libraries", path };
+  }
   const root = join(cacheFolder(env), "mpi");
   for (const name of listFolder(root).filter((name) => name.startsWith("mpich-")).sort().toReversed()) {
     yield { from: "hpctrain libtorch install mpich", path: join(root, name, "lib") };
@@ -69,26 +71,6 @@ function beside(program: string): string[] {
 
 const around = (program: string): string[] =>
   ["lib", "lib64", "lib/release"].map((name) => join(dirname(program), "..", name));
-
-function systemLibraries(env: Env): string[] {
-  for (const program of ["ldconfig", "/sbin/ldconfig"]) {
-    try {
-      const { success, stdout } = new Deno.Command(program, {
-        args: ["-p"],
-        stderr: "null",
-        env,
-        clearEnv: true,
-      })
-        .outputSync();
-      if (!success) continue;
-      return new TextDecoder().decode(stdout).split("\n")
-        .filter((line) => /^\s*libmpi(_abi)?\.so\.\d/.test(line))
-        .map((line) => line.slice(line.indexOf("=>") + 3).trim())
-        .filter((path) => path.startsWith("/"));
-    } catch { /* not there: the next one */ }
-  }
-  return [];
-}
 
 export interface MpiLibrary {
   readonly path: string;

@@ -19,7 +19,7 @@ interface MpiWindow extends Pick<Window, "takes" | "allReduce" | "barrier"> {
   readonly address: bigint;
 }
 
-export interface MpiForWindow {
+interface MpiForWindow {
   readonly calls: Calls;
   readonly constants: Constants;
   readonly wide: boolean;
@@ -40,7 +40,7 @@ function openMpiWindow(host: MpiForWindow, bytes: number): MpiWindow | null {
   const { calls, constants, wide, rank, size, check, least } = host;
   const own = HEAD + Math.ceil(bytes / PAGE) * PAGE;
   const memory = openHostMemory();
-  if (least(memory !== null && memory.room(own * size) ? 1 : 0) === 0) return null;
+  if (least(memory?.room(own * size) ? 1 : 0) === 0 || memory === null) return null;
   const word = () => wide ? new BigUint64Array(1) : new Int32Array(2);
   const node = word(), window = word(), count = new Int32Array(1);
   const { world, commShared, infoNull } = constants;
@@ -56,12 +56,12 @@ function openMpiWindow(host: MpiForWindow, bytes: number): MpiWindow | null {
     check(calls.MPI_Win_shared_query(window[0] as Handle, of, length, unit, at), "Win_shared_query");
     return at[0];
   });
-  prepareHead(heads[rank], memory!);
+  prepareHead(heads[rank], memory);
   check(calls.MPI_Barrier(world), "Barrier");
   const data = heads.map((head) => head + BigInt(HEAD));
-  const combine = combineBy(host, memory!.copy);
+  const combine = combineBy(host, memory.copy);
   return {
-    ...openOn({ rank, heads, data, bytes: own - HEAD, host: memory!, combine, bank: 0 }),
+    ...openOn({ rank, heads, data, bytes: own - HEAD, host: memory, combine, bank: 0 }),
     address: data[rank],
   };
 }
@@ -92,13 +92,13 @@ function combineBy(
 }
 
 /** Not every MPI knows numbers of 16 bits, so it has none. */
-export interface Mpi extends Transport {
+interface Mpi extends Transport {
   readonly abi: MpiAbi;
 }
 
 const MOST = 2 ** 31 - 1;
 
-export type OnWait = (looks: number) => void;
+type OnWait = (looks: number) => void;
 
 /** Without `rest` MPI spins while it waits, which is fastest. `most` elements a call: fewer in tests only. */
 export function openMpi(path: string, rest: OnWait | null = null, most = MOST): Mpi {

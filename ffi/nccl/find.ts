@@ -1,15 +1,15 @@
 // Finds the NCCL library: the one that libtorch has loaded, else the one beside it, else the system's. Loads nothing.
 import { basename, dirname, join } from "../../deps/path.ts";
 import { UserError } from "../../core/base/errors.ts";
-import { libraryNamed, readElf } from "../libraries/elf.ts";
+import { exists, libraryNamed, readElf, systemLibraries } from "../libraries/elf.ts";
 import { type Env, listFolder, type Rejected } from "../libraries/find.ts";
 
-export interface NcclLibrary {
+interface NcclLibrary {
   readonly path: string;
   readonly from: string;
 }
 
-export interface FoundNccl {
+interface FoundNccl {
   readonly chosen: NcclLibrary | null;
   readonly rejected: readonly Rejected[];
 }
@@ -80,33 +80,7 @@ function* placesOf(torch: string, env: Env): Generator<NcclLibrary> {
   for (const name of VARIABLES.filter((name) => env[name])) {
     for (const below of ["lib", "lib64"]) yield { path: join(env[name], below, NCCL_FILE), from: name };
   }
-  for (const path of systemLibraries(env)) yield { path, from: "the system's libraries" };
-}
-
-function systemLibraries(env: Env): string[] {
-  for (const program of ["ldconfig", "/sbin/ldconfig"]) {
-    try {
-      const { success, stdout } = new Deno.Command(program, {
-        args: ["-p"],
-        stderr: "null",
-        env,
-        clearEnv: true,
-      }).outputSync();
-      if (!success) continue;
-      return new TextDecoder().decode(stdout).split("\n")
-        .filter((line) => line.trim().startsWith(`${NCCL_FILE} `))
-        .map((line) => line.slice(line.indexOf("=>") + 3).trim())
-        .filter((path) => path.startsWith("/"));
-    } catch { /* not there: the next one */ }
-  }
-  return [];
-}
-
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
+  for (const path of systemLibraries(/^\s*libnccl\.so\.2 /, env)) {
+    yield { path, from: "the system's libraries" };
   }
 }

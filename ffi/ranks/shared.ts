@@ -1,3 +1,4 @@
+import { messageOf } from "../../core/base/errors.ts";
 import { fixedBytes, openArithmetic, type Transport } from "./transport.ts";
 import { HEAD, openHostMemory, openWindow, prepareHead, type Window } from "./window.ts";
 
@@ -77,7 +78,7 @@ export function makeSegment(bytes: number): Segment | string {
       },
     };
   } catch (error) {
-    return `the system gives no memory to share (${(error as Error).message})`; // an old libc
+    return `the system gives no memory to share (${messageOf(error)})`; // an old libc
   }
 }
 

@@ -123,7 +123,7 @@ export function close(descriptor: number): void {
   native().close(descriptor);
 }
 
-export interface Poll {
+interface Poll {
   clear(): void;
   add(descriptor: number, events: number): void;
   wait(ms: number): void;

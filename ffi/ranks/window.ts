@@ -97,7 +97,7 @@ export interface Window {
   barrier(): void;
 }
 
-export interface Memory {
+interface Memory {
   readonly rank: number;
   /** Semaphores and two slots of each rank, HEAD bytes. */
   readonly heads: readonly bigint[];

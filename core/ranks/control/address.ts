@@ -1,4 +1,4 @@
-import { UserError } from "../../base/errors.ts";
+import { messageOf, UserError } from "../../base/errors.ts";
 import type { Env } from "../launchers.ts";
 import type { RankContext } from "../context.ts";
 import { numberFrom, type Secret } from "./channel.ts";
@@ -107,7 +107,7 @@ export function jobKey(where: RankContext, env: Env): string {
 export const addressText = ({ hostname, port }: Address): string =>
   `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
 
-export interface Published {
+interface Published {
   readonly addresses: readonly Address[];
   readonly host: string;
   readonly pid: number;
@@ -129,10 +129,8 @@ export function publish(path: string, published: Published): void {
     remove(temporary);
     throw new UserError(
       "communication",
-      `${path}: rank 0 can't tell the other ranks there where it is: ${
-        (cause as Error).message
-      }. Name a folder that ` +
-        "this user may write to with --save-dir.",
+      `${path}: rank 0 can't tell the other ranks there where it is: ${messageOf(cause)}. ` +
+        "Name a folder that this user may write to with --save-dir.",
     );
   }
 }
@@ -145,7 +143,7 @@ export function published(path: string): Published | null {
     text = Deno.readTextFileSync(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
-    throw unreadable(path, (error as Error).message);
+    throw unreadable(path, messageOf(error));
   }
   // Another user's file would lead to another user's server.
   if (info.uid !== Deno.uid()) throw unreadable(path, "it belongs to another user");

@@ -39,12 +39,13 @@ export function frame({ payload, mac }: Frame): Uint8Array<ArrayBuffer> {
 
 /** Null where the other side has closed between two frames. */
 export async function readFrame(from: Reader, limit: number): Promise<Frame | null> {
-  const header = await readExactly(from, HEADER, true);
+  const header = await readExactly(from, HEADER);
   if (!header) return null;
   if (MAGIC.some((byte, i) => header[i] !== byte)) throw new FrameError("stranger");
   const length = new DataView(header.buffer).getUint32(MAGIC.length);
   if (length > limit) throw new FrameError("oversized");
-  const rest = (await readExactly(from, length + MAC_BYTES, false))!;
+  const rest = await readExactly(from, length + MAC_BYTES);
+  if (!rest) throw new FrameError("cut");
   return { payload: rest.subarray(0, length), mac: rest.subarray(length) };
 }
 
@@ -52,11 +53,12 @@ interface Reader {
   read(into: Uint8Array): Promise<number | null>;
 }
 
-async function readExactly(from: Reader, count: number, mayEnd: boolean) {
+/** Null where the other side has closed before the first byte. */
+async function readExactly(from: Reader, count: number): Promise<Uint8Array<ArrayBuffer> | null> {
   const bytes = new Uint8Array(count);
   for (let have = 0; have < count;) {
     const more = await from.read(bytes.subarray(have));
-    if (more === null && have === 0 && mayEnd) return null;
+    if (more === null && have === 0) return null;
     if (more === null) throw new FrameError("cut");
     have += more;
   }

@@ -29,7 +29,7 @@ export interface Client {
   close(): void;
 }
 
-export interface JoinOptions {
+interface JoinOptions {
   readonly hello: Hello;
   /** Sent when its hash differs from rank 0's, so that the server can name the difference. */
   readonly settings: Settings;

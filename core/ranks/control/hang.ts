@@ -1,5 +1,6 @@
 // The server notices ranks that fall silent or stand still, and finds who holds up the others from their
 // phases and last collectives.
+import { messageOf } from "../../base/errors.ts";
 import type { RecordedCollective } from "../flight_recorder.ts";
 import type { Ras } from "../nccl/ras.ts";
 import { active, type ControlJob, endJob, type From, full, type Member, ranksIn, send } from "./job.ts";
@@ -12,7 +13,7 @@ const ANSWERS_MS = 3000;
 /** Looks are a second apart. */
 const ASLEEP_MS = 3000;
 
-export interface HangWatch {
+interface HangWatch {
   flight(member: Member, message: From<"flight">): void;
   look(): void;
 }
@@ -105,7 +106,7 @@ function endStalledJob(job: ControlJob, ranks: Standing[], engine: Ras | null, k
     const report = { verdict: sentence, at: new Date().toISOString(), ranks };
     text += ` All ranks: ${keep(name, engine ? { ...report, nccl: engine.text.split("\n") } : report)}.`;
   } catch (error) {
-    text += ` (${name} can't be written: ${(error as Error).message}.)`;
+    text += ` (${name} can't be written: ${messageOf(error)}.)`;
   }
   if (engine) text += ` ${engine.line}.`;
   endJob(job, commonFailure({ rank, host }, { kind: "lost" }, text, { step, namesRank }));
@@ -118,7 +119,7 @@ export interface Standing extends Beat {
   readonly flight: readonly RecordedCollective[];
 }
 
-export interface HangVerdict {
+interface HangVerdict {
   readonly rank: number;
   readonly sentence: string;
   readonly namesRank: boolean;

@@ -19,7 +19,7 @@ import type { ControlTimeouts } from "./job.ts";
 import type { Hello, Settings } from "./messages.ts";
 import { openServer } from "./server.ts";
 
-export interface RendezvousOptions {
+interface RendezvousOptions {
   readonly where: RankContext;
   readonly folder: string | null;
   readonly runFolder: string;
@@ -39,9 +39,8 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
   const { where, hello, settings, limits } = options;
   let { runFolder } = options;
   const path = fileOf(options, env);
-  const given = secretIn(env);
-  const fresh = given ? null : newSecret();
-  const secret = given ?? new TextEncoder().encode(fresh!);
+  const given = secretIn(env), fresh = newSecret();
+  const secret = given ?? new TextEncoder().encode(fresh);
   const { pid, host } = hello;
   if (path) remove(path); // of a job that could not tidy up
   let listener: Deno.TcpListener;
@@ -54,7 +53,7 @@ export function openRankZero(options: RendezvousOptions, env: Env = Deno.env.toO
     throw error;
   }
   const { port } = listener.addr as Deno.NetAddr;
-  if (path) publish(path, { addresses: ownAddresses(where, port), host, pid, secret: fresh });
+  if (path) publish(path, { addresses: ownAddresses(where, port), host, pid, secret: given ? null : fresh });
   const server = openServer({
     listener,
     secret,

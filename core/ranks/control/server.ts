@@ -22,7 +22,7 @@ import { commonFailure, rankLost, rankOnHost, reportedFailure } from "./failure.
 import type { Hello, SeatRow, Settings, ToRank, ToServer, Wish } from "./messages.ts";
 import { PATIENT } from "./shared.ts";
 
-export interface ServerOptions {
+interface ServerOptions {
   readonly listener: Deno.TcpListener;
   readonly secret: Secret;
   readonly own: Hello;
@@ -35,7 +35,7 @@ export interface ServerOptions {
   readonly askEngine?: AskEngine;
 }
 
-export interface Server {
+interface Server {
   close(): Promise<void>;
 }
 
@@ -194,7 +194,8 @@ async function enter(
   };
   job.members.set(hello.rank, member);
   if (full(job)) {
-    const seats = Array.from({ length: job.world }, (_, rank) => seatOf(job.members.get(rank)!.hello));
+    const hellos = [...job.members.values()].map(({ hello }) => hello);
+    const seats = hellos.toSorted((a, b) => a.rank - b.rank).map(seatOf);
     send(job, { is: "table", seats });
   }
   return member;
@@ -268,7 +269,7 @@ interface AgreementRound {
   readonly counts: Map<number, number>;
 }
 
-export interface Agreement {
+interface Agreement {
   wish(message: From<"wish">): void;
   held(member: Member, message: From<"held">): void;
   /** Begins what had to wait; goes on without a rank that has gone. */
@@ -287,8 +288,9 @@ function openAgreement(job: ControlJob): Agreement {
     send(job, { is: "hold", id: rounds });
   };
   const conclude = () => {
-    if (!round || !active(job).every(({ hello }) => round!.counts.has(hello.rank))) return;
+    if (!round) return;
     const { what, reason, counts } = round;
+    if (!active(job).every(({ hello }) => counts.has(hello.rank))) return;
     const most = Math.max(0, ...counts.values());
     // Before every rank has passed the last place, another agreement would take its room: let them go on for
     // a second.
@@ -327,7 +329,7 @@ interface WaitingBarrier {
   nextWord: number;
 }
 
-export interface Barriers {
+interface Barriers {
   came(member: Member, message: From<"barrier">): void;
   look(): void;
 }
@@ -391,7 +393,7 @@ function checkBarrier(job: ControlJob, waiting: WaitingBarrier): void {
 const REJECTIONS_EVERY_MS = 30_000;
 
 /** A silent connection is a scanner, or a rank that has got through at another address. */
-export type Rejected = Exclude<Fault, "silent"> | "crowd" | "extra";
+type Rejected = Exclude<Fault, "silent"> | "crowd" | "extra";
 
 const REJECTION_TEXT: Record<Rejected, string> = {
   stranger: "something that is no rank of hpctrain, or one of another version",
@@ -403,7 +405,7 @@ const REJECTION_TEXT: Record<Rejected, string> = {
   extra: "a rank although all are here",
 };
 
-export type LogRejection = (what: Rejected, from: string) => void;
+type LogRejection = (what: Rejected, from: string) => void;
 
 export function openRejectionLog(
   say: (line: string) => void,

@@ -32,7 +32,7 @@ export interface OutOfBand {
 
 export type CpuBackend = "auto" | "mpi" | "shm" | "tcp" | "gloo";
 
-export interface CpuOptions {
+interface CpuOptions {
   readonly where: RankContext;
   readonly backend: CpuBackend;
   readonly env: Record<string, string>;
@@ -158,21 +158,21 @@ function connectAll(
       salt: newSecret(),
     },
   );
-  const without = offers.indexOf(null);
-  if (!listener || without >= 0) {
+  const present = offers.filter((offer) => offer !== null);
+  if (!listener || present.length < offers.length) {
     throw new UserError(
       "environment",
-      `Rank ${without} can listen at no TCP port: has its process too many open files?`,
+      `Rank ${offers.indexOf(null)} can listen at no TCP port: has its process too many open files?`,
     );
   }
   // Rank 0 has reached itself by the loopback: the others know a better address.
-  const seen = loopback ? [] : [...new Set(offers.map((offer) => offer!.zero))].filter(isOutside);
-  const peers = offers.map((offer, of) => ({
-    name: `rank ${of} on ${offer!.host}`,
-    port: offer!.port,
-    addresses: of === 0 ? [...new Set([...seen, ...offer!.addresses])] : offer!.addresses,
+  const seen = loopback ? [] : [...new Set(present.map(({ zero }) => zero))].filter(isOutside);
+  const peers = present.map(({ host, port, addresses }, of) => ({
+    name: `rank ${of} on ${host}`,
+    port,
+    addresses: of === 0 ? [...new Set([...seen, ...addresses])] : addresses,
   }));
-  const key = keyOf(new Uint8Array([...meeting.key, ...new TextEncoder().encode(offers[0]!.salt)]));
+  const key = keyOf(new Uint8Array([...meeting.key, ...new TextEncoder().encode(present[0].salt)]));
   const descriptors = connectTcp({
     rank,
     peers,
@@ -196,16 +196,15 @@ function shareMemory(rank: number, meeting: OutOfBand): SharedMemory | string {
     ? { why: own }
     : { claim: own.claim };
   const offers = meeting.gather("shared memory", offer);
-  const without = offers.findIndex((other) => "why" in other);
-  const memory = without < 0 && typeof own !== "string"
-    ? acceptMemory(rank, own, offers.map((other) => (other as { claim: SegmentHandle }).claim))
-    : null;
+  const reasons = offers.flatMap((other) => "why" in other ? [other.why] : []);
+  const claims = offers.flatMap((other) => "claim" in other ? [other.claim] : []);
+  const memory = reasons.length === 0 && typeof own !== "string" ? acceptMemory(rank, own, claims) : null;
   const mapped = meeting.gather("shared memory is mapped", memory !== null);
   if (typeof own !== "string") own.seal();
   if (memory && mapped.every(Boolean)) return memory;
   if (typeof own !== "string") own.free();
-  return without >= 0
-    ? (offers[without] as { why: string }).why
+  return reasons.length > 0
+    ? reasons[0]
     : `rank ${
       mapped.indexOf(false)
     } does not reach the other ranks' memory: are they in containers of their own?`;
@@ -271,7 +270,7 @@ function mpiAvailability(where: RankContext, env: Record<string, string>): MpiAv
   return { library: null, why };
 }
 
-export interface MpiOptions {
+interface MpiOptions {
   readonly where: RankContext;
   readonly library: MpiLibrary;
   readonly flight: FlightRecorder;
@@ -294,7 +293,7 @@ async function openMpiCollectives(
 // MPI must count the ranks that were started: a launcher and a library that don't match give as many silent
 // worlds of one.
 
-export interface MpiStart {
+interface MpiStart {
   readonly path: string;
   readonly rank: number;
   readonly world: number;

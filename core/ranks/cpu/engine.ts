@@ -19,7 +19,7 @@ import type { Collectives, Ticket } from "../collectives.ts";
 import { busy, enter, type FlightRecorder } from "../flight_recorder.ts";
 import type { CpuThreadAnswer, CpuThreadOptions } from "./thread.ts";
 
-export interface CpuEngineOptions {
+interface CpuEngineOptions {
   readonly transport: TransportOptions;
   readonly rank: number;
   readonly world: number;
@@ -32,7 +32,7 @@ export interface CpuEngineOptions {
 
 export type OpenedTransport = Extract<CpuThreadAnswer, { readonly version: string }>;
 
-export interface CpuCollectives extends Collectives {
+interface CpuCollectives extends Collectives {
   readonly version: string;
 }
 

@@ -79,7 +79,7 @@ export function connectTcp(options: TcpOptions): number[] {
   const began = performance.now();
   const met = peers.map(() => -1);
   const links = new Set<Link>();
-  const tries = peers.map(() => ({ next: 0, notBefore: 0, under: null as Link | null }));
+  const tries = peers.map((): Try => ({ next: 0, notBefore: 0, under: null }));
   const poll = openPoll(1 + STRANGERS + 3 * peers.length);
   let reported = false;
 

@@ -6,7 +6,7 @@ import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import type { SchedulerEnv } from "./scheduler.ts";
 
-export interface LayoutRequest {
+interface LayoutRequest {
   readonly device: "auto" | "cpu" | "cuda";
   readonly anyLayout: boolean;
   /** GPUS or --gpus-per-node; 0 means all. */

@@ -75,7 +75,7 @@ export function endIn(env: SchedulerEnv, began: number, now: number): JobTime | 
   return walltime === null ? null : { left: began + walltime - now, limit: walltime };
 }
 
-export interface RemainingTime {
+interface RemainingTime {
   /** Seconds, by the last answer; null while nothing is known. It is cheap. */
   now(): JobTime | null;
   close(): void;
@@ -86,7 +86,7 @@ const MOST_S = 600, LEAST_S = 20;
 const TRIES = 3;
 const PATIENCE_MS = 15_000;
 
-export interface RemainingTimeOptions {
+interface RemainingTimeOptions {
   readonly job: SchedulerJob;
   readonly env: SchedulerEnv;
   readonly began: number;

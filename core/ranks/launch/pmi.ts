@@ -17,7 +17,7 @@ export interface Pmi {
   close(): void;
 }
 
-export interface PmiOptions {
+interface PmiOptions {
   readonly ranks: readonly number[];
   readonly world: number;
   readonly nodes: number;
@@ -159,7 +159,7 @@ async function write(connection: Deno.Conn, text: string): Promise<void> {
   for (let done = 0; done < bytes.length;) done += await connection.write(bytes.subarray(done));
 }
 
-export type Entries = readonly (readonly [string, string])[];
+type Entries = readonly (readonly [string, string])[];
 
 export interface Exchange {
   /** Gives the entries of all nodes, when each has given its own; it may be called again. */
@@ -167,7 +167,7 @@ export interface Exchange {
   close(): void;
 }
 
-export interface ExchangeOptions {
+interface ExchangeOptions {
   readonly node: number;
   readonly nodes: number;
   readonly master: { readonly host: string; readonly port: number };

@@ -51,8 +51,8 @@ export function startRanks(job: LaunchJob, args: readonly string[]): StartedRank
   const folder = makeFolder(job);
   const held = Deno.openSync(join(folder, LEASH), { read: true, write: true });
   const rank = ["/bin/sh", "-c", BECOME, folder, ...job.program, ...args];
-  const pmi = job.across ? pmiOf(job) : null;
-  const processes = job.mpi ? [throughMpi(job, rank)] : directly(job, rank, pmi);
+  const pmi = job.across ? pmiOf(job.across, job) : null;
+  const processes = job.mpi ? [throughMpi(job.mpi, job, rank)] : directly(job, rank, pmi);
   return { folder, leash: held, processes, pmi };
 }
 
@@ -85,17 +85,17 @@ const unusable = (folder: string, why: string, cause: unknown) =>
     { cause },
   );
 
-function throughMpi({ mpi, ranks, env }: LaunchJob, rank: readonly string[]): Deno.ChildProcess {
-  const { command: [program, ...words], library } = mpi!;
+function throughMpi(mpi: MpiLauncher, { ranks, env }: LaunchJob, rank: readonly string[]): Deno.ChildProcess {
+  const { command: [program, ...words], library } = mpi;
   return spawn(program, [...words, "-n", String(ranks.length), ...rank], {
     ...withoutLauncherVariables(env),
-    ...mpi!.env,
+    ...mpi.env,
     HPCTRAIN_MPI: library.path,
   });
 }
 
-function pmiOf({ ranks, world, node, nodes, master, across }: LaunchJob): Pmi {
-  const exchange = openExchange({ node, nodes, master: master!, secret: across!.secret });
+function pmiOf({ secret }: NodePorts, { ranks, world, node, nodes, master }: LaunchJob): Pmi {
+  const exchange = openExchange({ node, nodes, master: master!, secret });
   const failed = (error: unknown) =>
     console.error(`hpctrain: ${error instanceof Error ? error.message : String(error)}`);
   return openPmi({ ranks, world, nodes, exchange, failed });
@@ -118,7 +118,7 @@ function directly(
       GROUP_WORLD_SIZE: String(nodes),
       ...(master ? { MASTER_ADDR: master.host } : {}),
       ...(master && !pmi ? { MASTER_PORT: String(master.port) } : {}),
-      ...(pmi ? { ...pmi.env(rank), HPCTRAIN_MPI: across!.library.path } : {}),
+      ...(pmi && across ? { ...pmi.env(rank), HPCTRAIN_MPI: across.library.path } : {}),
     })
   );
 }

@@ -268,16 +268,16 @@ function lastStep(logs: string): number | null {
     file.seekSync(Math.max(0, file.statSync().size - TAIL_BYTES), Deno.SeekMode.Start);
     const bytes = new Uint8Array(TAIL_BYTES);
     const text = new TextDecoder().decode(bytes.subarray(0, file.readSync(bytes) ?? 0));
-    const steps = [...text.matchAll(/"kind":"step","step":(\d+)/g)];
-    return steps.length > 0 ? Number(steps.at(-1)![1]) : null;
+    const last = [...text.matchAll(/"kind":"step","step":(\d+)/g)].at(-1);
+    return last ? Number(last[1]) : null;
   } catch {
     return null;
   }
 }
 
-export type Stream = "out" | "err";
+type Stream = "out" | "err";
 
-export interface RankOutput {
+interface RankOutput {
   line(rank: number, stream: Stream, text: string): void;
   keepIn(logs: string): void;
 }
@@ -289,21 +289,21 @@ export function openRankOutput(write: (stream: Stream, text: string) => void = t
   let logs: string | null = null;
   const held: [rank: number, text: string][] = [];
   const errors = new Map<string, number>();
-  const keep = (rank: number, text: string) => {
+  const keep = (folder: string, rank: number, text: string) => {
     try {
-      Deno.writeTextFileSync(join(logs!, `rank-${rank}.log`), `${text}\n`, { append: true });
+      Deno.writeTextFileSync(join(folder, `rank-${rank}.log`), `${text}\n`, { append: true });
     } catch { /* a full disk is no reason to end a run: whoever saves tells of it */ }
   };
   return {
     line(rank, stream, text) {
-      if (logs !== null) keep(rank, text);
+      if (logs !== null) keep(logs, rank, text);
       else if (held.length < HELD_LINES) held.push([rank, text]);
       if (stream === "err" && printedBefore(errors, rank, text)) return;
       write(stream, rank === 0 ? `${text}\n` : `[rank ${rank}] ${text}\n`);
     },
     keepIn(folder) {
       logs = folder;
-      for (const [rank, text] of held.splice(0)) keep(rank, text);
+      for (const [rank, text] of held.splice(0)) keep(folder, rank, text);
     },
   };
 }
@@ -328,7 +328,7 @@ function toScreen(stream: Stream, text: string): void {
   } catch { /* nobody reads any more: the run goes on */ }
 }
 
-export async function readLines(path: string, line: (text: string) => void): Promise<void> {
+async function readLines(path: string, line: (text: string) => void): Promise<void> {
   using pipe = await Deno.open(path); // waits for the writer
   const decoder = new TextDecoder(), buffer = new Uint8Array(65536);
   let rest = "";

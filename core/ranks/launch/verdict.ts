@@ -14,7 +14,7 @@ export interface RankEnd {
   readonly ended: boolean;
 }
 
-export interface Evidence {
+interface Evidence {
   readonly ends: readonly RankEnd[];
   readonly host: string;
   readonly launcher: string;

@@ -36,7 +36,7 @@ import {
 } from "../../../ffi/nccl/shared.ts";
 import type { NcclThreadOptions } from "./watch_thread.ts";
 
-export interface NcclEngineOptions extends Streams {
+interface NcclEngineOptions extends Streams {
   readonly path: string;
   readonly cudart: string;
   readonly device: number;
@@ -190,7 +190,7 @@ type Put = (
   call: NcclCall,
 ) => Ticket;
 
-export interface NcclQueue {
+interface NcclQueue {
   readonly put: Put;
   done(ticket: Ticket): boolean;
   /** The stream waits, not the host. */
@@ -277,7 +277,7 @@ function accept({ nccl, comm, here, timeout }: Parts, code: number, what: string
 
 const pause = ({ words }: NcclShared): void => void Atomics.wait(words, FAILED, 0, 1);
 
-export interface Watcher {
+interface Watcher {
   request(what: number): void;
   readonly ended: Promise<unknown>;
   end(): void;
