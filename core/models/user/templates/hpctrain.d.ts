@@ -108,18 +108,18 @@ export type MadeLoss = Judge | {
 export type MadeMetrics = Readonly<Record<string, Judge>>;
 /** Runs `body` without remembering how its results were computed. */
 declare function noGrad<R>(body: () => R): R;
-/** Where a tensor lives. */
+/** A tensor lives on one of these. */
 export type Device = "cpu" | `cuda:${number}`;
 /** A tensor of libtorch's, in memory that the garbage collector does not see. */
 export declare class Tensor {
     #private;
     /** Address of the native handle; 0n once freed. Only ffi/ reads it. */
     h: bigint;
-    /** Whether scopes leave it alone; `keep` sets it. */
+    /** True where scopes leave it alone; `keep` sets it. */
     kept: boolean;
     /** Takes over a native handle; made by ops, not by programs. */
     constructor(handle: bigint);
-    /** Its sizes. */
+    /** The size of each dimension. */
     get shape(): readonly number[];
     /** Elements from one place of each dimension to the next. */
     get strides(): readonly number[];
@@ -127,13 +127,13 @@ export declare class Tensor {
     get offset(): number;
     /** The type of its elements. */
     get dtype(): DType;
-    /** Where its memory is. */
+    /** The device that has its memory. */
     get device(): Device;
     /** How many elements it has. */
     get numel(): number;
     /** How many bytes its elements take. */
     get byteLength(): number;
-    /** Whether it is laid out in row-major order without gaps. */
+    /** True where it is laid out in row-major order without gaps. */
     get contiguous(): boolean;
     /** The one value of a one-element tensor, as a number. Waits for the device. */
     item(): number;
@@ -146,14 +146,14 @@ export declare class Tensor {
     /** As it is named in messages: f32[32, 7]. */
     toString(): string;
 }
-/** "f32[32, 7]": how a tensor is named in messages. */
 declare function describe(t: Tensor): string;
 /** Makes a tensor survive the scope it was made in. The caller frees it. */
 declare function keep<T extends Tensor>(t: T): T;
 /** Frees every tensor made inside, but for those returned (alone, in an array or in an object) or kept. */
 declare function scope<R>(body: () => R): R;
 /**
- * Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never change.
+ * Name -> [c10::ScalarType code, bytes per element]. The codes are part of libtorch's file formats and never
+ * change.
  * @internal
  */
 declare const table: {
@@ -177,23 +177,23 @@ declare const table: {
 export type DType = keyof typeof table;
 /** Options of a new tensor. */
 export interface Options {
-    /** f32 unless told. */
+    /** f32 by default. */
     dtype?: DType;
-    /** The CPU unless told. */
+    /** The CPU by default. */
     device?: Device;
     /** Page-locked host memory: a copy to a GPU from it runs beside the computation. */
     pinned?: boolean;
 }
-/** A tensor of zeros of this shape, f32 on the CPU unless told. */
+/** A tensor of zeros of this shape, f32 on the CPU by default. */
 declare const zeros: (shape: readonly number[], o?: Options) => Tensor;
-/** A tensor of ones of this shape, f32 on the CPU unless told. */
+/** A tensor of ones of this shape, f32 on the CPU by default. */
 declare const ones: (shape: readonly number[], o?: Options) => Tensor;
 declare const uninitialised: (shape: readonly number[], o?: Options) => Tensor;
-/** Typed arrays that a tensor is made of; each gives its own data type. */
+/** Typed arrays for a new tensor; each gives its own data type. */
 export type Numbers = Float32Array | Float64Array | Int8Array | Int16Array | Int32Array | Uint8Array | Uint16Array | Uint32Array | BigInt64Array | BigUint64Array;
 /** Numbers in rows, and rows in rows: [[1, 2], [3, 4]]. */
 export type Nested = readonly (number | Nested)[];
-/** A tensor with these numbers, copied. Plain arrays become f32, nested ones with their shape, unless told. */
+/** A tensor with these numbers, copied. By default plain arrays become f32, nested ones with their shape. */
 declare function tensor(values: Numbers | Nested, shape?: readonly number[] | null, o?: Options): Tensor;
 /** A 0-dim tensor. */
 declare function scalar(value: number, dtype?: DType, device?: Device): Tensor;
@@ -208,7 +208,7 @@ declare function toDevice(t: Tensor, device: Device, nonBlocking?: boolean): Ten
 declare function add(a: Tensor, b: Tensor): Tensor;
 /** a - scale * b. */
 declare function sub(a: Tensor, b: Tensor, scale?: number): Tensor;
-/** A 0-dim constant, made once per value, data type and device, never freed: for ops that want a tensor. */
+/** A 0-dim constant for ops that want a tensor, made once per value, data type and device, never freed. */
 declare function constant(value: number, dtype?: DType, device?: Device): Tensor;
 /** x * factor. */
 declare const scale: (x: Tensor, factor: number) => Tensor;
