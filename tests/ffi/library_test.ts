@@ -34,8 +34,11 @@ Deno.test("every symbol, mangled ones too, is in this libtorch", () => {
   const lib = useLibtorch();
   const unbound = Object.keys({ ...cAbi, ...mangledTorch, ...mangledC10 })
     .filter((name) => !native[name as keyof typeof native]);
+  // One function of torch.vmap has another signature since 2.12.
+  const otherSignature = lib.version[1] < 12 ? "initAndPushLevel" : "initAndPushLevel210";
   // On other processors the unboxed call is left out on purpose.
-  assertEquals(unbound, Deno.build.arch === "x86_64" ? [] : ["addUnboxed"], lib.versionText);
+  const absent = Deno.build.arch === "x86_64" ? [otherSignature] : [otherSignature, "addUnboxed"];
+  assertEquals(unbound.sort(), absent.sort(), lib.versionText);
 });
 
 Deno.test("the version that libtorch reports is the one that its files name", () => {
