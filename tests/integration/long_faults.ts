@@ -8,22 +8,23 @@ import { inTemp } from "./program.ts";
 
 const wrong: string[] = [];
 
-await inTemp(async (folder) => {
-  const program = fromFileUrl(new URL("../core/train/file_faults_program.ts", import.meta.url));
-  const { stdout } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", "--quiet", program, "all"],
-    env: buildFileFaults(folder).env,
-    stderr: "inherit",
-  }).output();
-  const told: Record<string, Told> = JSON.parse(new TextDecoder().decode(stdout));
-  for (const [format, { faults, failed, saved, wrong: found }] of Object.entries(told)) {
+const program = fromFileUrl(new URL("../core/train/file_faults_program.ts", import.meta.url));
+await Promise.all(["pt", "safetensors", "sharded"].map((format) =>
+  inTemp(async (folder) => {
+    const { stdout } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", "--quiet", program, "all", format],
+      env: buildFileFaults(folder).env,
+      stderr: "inherit",
+    }).output();
+    const told: Record<string, Told> = JSON.parse(new TextDecoder().decode(stdout));
+    const { faults, failed, saved, wrong: found } = told[format];
     console.log(
       `${format}: ${failed} saves failed with a warning, ${saved} succeeded all the same, ${found.length} wrong`,
     );
     console.log(Object.entries(faults).map(([call, count]) => `  ${call} ${count}`).join("\n"));
     wrong.push(...found.map((sentence) => `${format}: ${sentence}`));
-  }
-});
+  })
+));
 for (const ranks of [1, 2]) {
   for (const refused of [false, true]) {
     await inTemp(async (cwd) => {

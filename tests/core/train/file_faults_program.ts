@@ -1,5 +1,6 @@
 // Makes the file calls of a run's saves fail, one after the other, and prints what became of it as JSON: every call with
-// one errno in turn and every kind of call with all of them; with `all` every call with every errno. Needs file_faults.c.
+// one errno in turn and every kind of call with all of them; with `all` every call with every errno. Formats of checkpoints
+// may be named. Needs file_faults.c.
 import { openCheckpoint } from "../../../core/checkpoint/open.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { latestPath } from "../../../core/train/run_folder.ts";
@@ -119,7 +120,8 @@ function stepIn({ paths: places }: Trainer): unknown {
 const folder = Deno.makeTempDirSync();
 try {
   const told: Record<string, Told> = {};
-  for (const format of FORMATS) {
+  const named = FORMATS.filter((format) => Deno.args.includes(format));
+  for (const format of named.length > 0 ? named : FORMATS) {
     const own = `${folder}/${format}`;
     Deno.mkdirSync(own);
     told[format] = await savesAs(format, own);

@@ -1,4 +1,4 @@
-// `ulimit -v`: what the JavaScript engine reserves before anything of ours runs, and who says so.
+// The JavaScript engine: the address space that it reserves before anything of ours runs, and how it collects garbage.
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { EXE, inTemp, ROOT, run, TINY } from "./program.ts";
@@ -34,4 +34,14 @@ Deno.test("scripts/hpctrain says what is wrong where the address space is limite
     new TextDecoder().decode(stderr),
     /^The address space is limited to 31457280 KiB \(ulimit -v\), .*\n$/,
   );
+});
+
+// What it prevents happens once in 60 runs that save at every step: `scripts/storm saves` looks for it.
+Deno.test({
+  name: "the executable marks garbage without tasks, in which an event loop can wait for ever",
+  ignore: EXE === null,
+  fn: async () => {
+    const { stdout } = await new Deno.Command("grep", { args: ["-ao", '"v8_flags":[^]]*]', EXE!] }).output();
+    assertMatch(new TextDecoder().decode(stdout), /"--no-incremental-marking-task"/);
+  },
 });
