@@ -76,7 +76,7 @@ export type { Normalisation } from "./core/data/transforms/values.ts";
 export { key } from "./core/base/random.ts";
 
 // Training: a whole run, or its parts.
-export { train, type Trained } from "./commands/train_config.ts";
+export { train, type Trained } from "./commands/run/train_config.ts";
 export { openDevice } from "./core/train/device.ts";
 export type { Libtorch } from "./ffi/libraries/find.ts";
 export { type Arena, packParameters } from "./core/train/gradients/arena.ts";

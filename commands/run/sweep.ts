@@ -185,7 +185,7 @@ async function runOne([folder, number, ...more]: string[]): Promise<number> {
       `${folder ?? "Nothing"} ${why}. Usage: hpctrain sweep run FOLDER NUMBER.`,
     );
   }
-  const { train } = await import("../train.ts");
+  const { train } = await import("./train.ts");
   return await train([...run.words, ...more, `--run-name=${run.run}`, "--resume=auto"]);
 }
 

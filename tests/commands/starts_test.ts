@@ -7,16 +7,6 @@ import { floorOf, importsOf } from "../../scripts/lint_floors.ts";
 const ROOT = fromFileUrl(new URL("../../", import.meta.url));
 /** These files are small, and their commands load them all the same. */
 const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
-  // Training begins to load libtorch while the rest of the program loads.
-  "commands/train.ts": [
-    "core/ranks/context.ts",
-    "core/ranks/job/layout.ts",
-    "core/ranks/launchers.ts",
-    "core/train/libtorch.ts",
-    "ffi/libraries/elf.ts",
-    "ffi/libraries/find.ts",
-    "ffi/preload.ts",
-  ],
   "commands/new.ts": ["core/models/user/templates.ts"],
 };
 

@@ -1,19 +1,25 @@
 // `hpctrain train --dry-run`: prints what a run decides before its first step, and trains and writes nothing.
-import { layoutRequest, refuseIdleGpus, refuseJobLayout } from "../core/ranks/job/layout.ts";
-import { environmentLines } from "../core/settings/environment.ts";
-import { loadReader } from "../core/data/open.ts";
-import { placeFlags, whereAmI } from "../core/ranks/context.ts";
-import { planBatches, precisionNote, shardsNote } from "../core/train/batches.ts";
-import { build } from "../core/train/build.ts";
-import { changesSince, refuseGpus, refuseLayout, unitsTaken, withoutEffect } from "../core/train/checks.ts";
-import { asUserError, openDevice, whyNoCuda } from "../core/train/device.ts";
-import { chooseResume } from "../core/train/restart.ts";
-import { refuseZero } from "../core/train/gradients/zero.ts";
-import { rateLine } from "../core/train/schedule.ts";
-import { startLine } from "../core/run/console.ts";
+import { layoutRequest, refuseIdleGpus, refuseJobLayout } from "../../core/ranks/job/layout.ts";
+import { environmentLines } from "../../core/settings/environment.ts";
+import { loadReader } from "../../core/data/open.ts";
+import { placeFlags, whereAmI } from "../../core/ranks/context.ts";
+import { planBatches, precisionNote, shardsNote } from "../../core/train/batches.ts";
+import { build } from "../../core/train/build.ts";
+import {
+  changesSince,
+  refuseGpus,
+  refuseLayout,
+  unitsTaken,
+  withoutEffect,
+} from "../../core/train/checks.ts";
+import { asUserError, openDevice, whyNoCuda } from "../../core/train/device.ts";
+import { chooseResume } from "../../core/train/restart.ts";
+import { refuseZero } from "../../core/train/gradients/zero.ts";
+import { rateLine } from "../../core/train/schedule.ts";
+import { startLine } from "../../core/run/console.ts";
 import type { ResolveRequest } from "./train.ts";
 import { refuseOtherLayout } from "./train_here.ts";
-import { withUserCode } from "./user_code.ts";
+import { withUserCode } from "../user_code.ts";
 
 export async function dryRun(resolve: ResolveRequest, env: Record<string, string>): Promise<void> {
   const settings = resolve();

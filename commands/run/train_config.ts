@@ -1,7 +1,7 @@
 // `train(config)` of the library: a run as the program does it, from a program of the user's own.
-import { presetOf, resolveSettings } from "../core/settings/resolve.ts";
-import type { Config } from "../core/settings/settings.ts";
-import { EXIT } from "../core/base/errors.ts";
+import { presetOf, resolveSettings } from "../../core/settings/resolve.ts";
+import type { Config } from "../../core/settings/settings.ts";
+import { EXIT } from "../../core/base/errors.ts";
 import { begin, type ResolveRequest } from "./train.ts";
 
 /** How a run that `train` did has ended, and where its files are. */

@@ -1,32 +1,44 @@
 // `hpctrain train`: from settings to a trainer, and from the end of its run to the last lines. train.ts loads it.
-import { asUserError, loaderThreads, openDevice, openDeviceBeside, whyNoCuda } from "../core/train/device.ts";
-import { originsOf, type Resolved } from "../core/settings/resolve.ts";
-import { environmentLines } from "../core/settings/environment.ts";
-import { checkLayout, loadPreset, type World } from "../core/settings/presets.ts";
-import { generateMissing } from "../core/data/cosmology/generate.ts";
-import { loadReader } from "../core/data/open.ts";
-import { layoutRequest, refuseIdleGpus } from "../core/ranks/job/layout.ts";
-import { notifyScript, type Requeued, requeuedIn } from "../core/train/requeue.ts";
-import type { Config } from "../core/settings/settings.ts";
-import { cpusHere } from "../core/base/cores.ts";
-import { writeRun } from "../core/ranks/launch/rank.ts";
-import { withRanks } from "../core/ranks/session.ts";
-import type { RankContext } from "../core/ranks/context.ts";
-import { EXIT, UserError } from "../core/base/errors.ts";
-import { changesSince, refuseGpus, refuseLayout, unitsTaken, withoutEffect } from "../core/train/checks.ts";
-import { chooseResume, type ResumeChoice, watchJobTime, whyNoEpochs } from "../core/train/restart.ts";
-import { trainLoop } from "../core/train/trainer.ts";
-import { OUTPUTS } from "../core/outputs/outputs.ts";
-import { outOfMemory } from "../core/train/memory.ts";
-import { ranksSharingCores, shareCores } from "../core/train/rank_group.ts";
-import { refuseZero } from "../core/train/gradients/zero.ts";
-import { type Launch, prepare, type Trainer } from "../core/train/prepare.ts";
-import { catchEarlySignals, endByOneself, stopSignals, unlessStopped } from "../core/train/stop.ts";
-import { announce, conclude, exit, type Started, startedBy } from "../core/train/summary.ts";
-import { settleSpin, spinSentence } from "../ffi/preload.ts";
-import type { Device } from "../ffi/tensor.ts";
+import {
+  asUserError,
+  loaderThreads,
+  openDevice,
+  openDeviceBeside,
+  whyNoCuda,
+} from "../../core/train/device.ts";
+import { originsOf, type Resolved } from "../../core/settings/resolve.ts";
+import { environmentLines } from "../../core/settings/environment.ts";
+import { checkLayout, loadPreset, type World } from "../../core/settings/presets.ts";
+import { generateMissing } from "../../core/data/cosmology/generate.ts";
+import { loadReader } from "../../core/data/open.ts";
+import { layoutRequest, refuseIdleGpus } from "../../core/ranks/job/layout.ts";
+import { notifyScript, type Requeued, requeuedIn } from "../../core/train/requeue.ts";
+import type { Config } from "../../core/settings/settings.ts";
+import { cpusHere } from "../../core/base/cores.ts";
+import { writeRun } from "../../core/ranks/launch/rank.ts";
+import { withRanks } from "../../core/ranks/session.ts";
+import type { RankContext } from "../../core/ranks/context.ts";
+import { EXIT, UserError } from "../../core/base/errors.ts";
+import {
+  changesSince,
+  refuseGpus,
+  refuseLayout,
+  unitsTaken,
+  withoutEffect,
+} from "../../core/train/checks.ts";
+import { chooseResume, type ResumeChoice, watchJobTime, whyNoEpochs } from "../../core/train/restart.ts";
+import { trainLoop } from "../../core/train/trainer.ts";
+import { OUTPUTS } from "../../core/outputs/outputs.ts";
+import { outOfMemory } from "../../core/train/memory.ts";
+import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
+import { refuseZero } from "../../core/train/gradients/zero.ts";
+import { type Launch, prepare, type Trainer } from "../../core/train/prepare.ts";
+import { catchEarlySignals, endByOneself, stopSignals, unlessStopped } from "../../core/train/stop.ts";
+import { announce, conclude, exit, type Started, startedBy } from "../../core/train/summary.ts";
+import { settleSpin, spinSentence } from "../../ffi/preload.ts";
+import type { Device } from "../../ffi/tensor.ts";
 import type { TrainEnd, TrainRequest } from "./train.ts";
-import { withUserCode } from "./user_code.ts";
+import { withUserCode } from "../user_code.ts";
 
 export async function trainHere(request: TrainRequest, settings: Resolved): Promise<TrainEnd> {
   const { resolve, env, where } = request;
