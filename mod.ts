@@ -90,7 +90,7 @@ export { type StepOptions, trainStep } from "./core/train/user_step.ts";
 // Ranks: over NCCL on GPUs, over MPI on CPUs.
 export type { Env } from "./core/ranks/launchers.ts";
 export type { PlaceFlags } from "./core/ranks/context.ts";
-export { type RankContext as Where, type Surroundings, whereAmI } from "./core/ranks/context.ts";
+export { type RankContext, rankContext, type Surroundings } from "./core/ranks/context.ts";
 export { type Joined, joinRanks } from "./core/ranks/session.ts";
 export type { Backend, Collectives, ReduceOp, Ticket } from "./core/ranks/collectives.ts";
 export type { Team } from "./core/ranks/team.ts";

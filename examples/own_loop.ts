@@ -5,7 +5,7 @@ import * as hpc from "../mod.ts";
 const { nn, ops } = hpc;
 const [EPOCHS, BATCH, SAMPLES, SEED] = [30, 64, 1024, 7];
 const config = hpc.getDebugConfig(), env = Deno.env.toObject();
-const where = hpc.whereAmI(env);
+const where = hpc.rankContext(env);
 const { device, libtorch } = hpc.openDevice(config, where.localRank);
 const { team, control } = where.world > 1
   ? await hpc.joinRanks({ where, config, device, libtorch, env })

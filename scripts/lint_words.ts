@@ -1,5 +1,4 @@
 // The linter of words: comments are whole sentences, and exported names are made of the field's words.
-// It reports counts by folder, and fails only for the folders in CLEAN, a list that only grows.
 import { sourceFiles } from "./lib/source_files.ts";
 
 export interface Finding {
@@ -7,23 +6,6 @@ export interface Finding {
   readonly kind: "fragment" | "name";
   readonly text: string;
 }
-
-/** Folders (or files) without a finding, in which a new one fails. */
-export const CLEAN: readonly string[] = [
-  ...["bench", "commands", "core/base", "main.ts", "mod.ts", "scripts"],
-  ...[
-    "core/settings",
-    "core/checkpoint",
-    "core/data",
-    "core/models/nn",
-    "core/models/zoo",
-    "core/models/exported",
-  ],
-  ...["core/train", "core/run"],
-  ...["core/models/model.ts", "core/models/losses.ts", "core/models/registry.ts", "core/models/cost.ts"],
-  ...["core/cluster", "core/export", "core/outputs", "core/predict", "ffi"],
-  ...["core/ranks/control", "core/ranks/cpu", "core/ranks/job", "core/ranks/launch", "core/ranks/nccl"],
-];
 
 const FRAGMENT =
   /^(?:(?:Of|With which|By which|In which|On which|To which|From which|Whether|What|Which|Whose)\b(?![^.?!]*\?)|Where\b(?![^.]*,))/;
@@ -52,31 +34,11 @@ export function lintWords(source: string): Finding[] {
 const wordsIn = (name: string): string[] =>
   name.replace(/([a-z0-9])([A-Z])/g, "$1_$2").toLowerCase().split("_");
 
-const folderOf = (file: string): string =>
-  file.includes("/") ? file.split("/").slice(0, file.startsWith("core/") ? 2 : 1).join("/") : file;
-
-/** `--all` prints every finding, `--all FOLDER` those of a folder. */
 if (import.meta.main) {
-  const [all, only = ""] = Deno.args;
-  const counts = new Map<string, { fragment: number; name: number }>();
-  let failed = false;
-  for (
-    const file of ["core", "commands", "ffi", "bench", "scripts", "main.ts", "mod.ts"].flatMap(sourceFiles)
-  ) {
-    const strict = CLEAN.some((path) => file === path || file.startsWith(`${path}/`));
-    for (const { line, kind, text } of lintWords(Deno.readTextFileSync(file))) {
-      const count = counts.get(folderOf(file)) ?? { fragment: 0, name: 0 };
-      counts.set(folderOf(file), { ...count, [kind]: count[kind] + 1 });
-      if (strict || (all === "--all" && file.startsWith(only))) {
-        console.error(`${file}:${line}: ${kind}: ${text}`);
-      }
-      failed ||= strict;
-    }
-  }
-  for (const [folder, { fragment, name }] of counts) {
-    console.log(
-      `${folder}: ${fragment} comments that begin as fragments, ${name} exported names of private words`,
-    );
-  }
-  Deno.exit(failed ? 1 : 0);
+  const sources = ["core", "commands", "ffi", "bench", "scripts", "main.ts", "mod.ts"].flatMap(sourceFiles);
+  const findings = sources.flatMap((file) =>
+    lintWords(Deno.readTextFileSync(file)).map(({ line, kind, text }) => `${file}:${line}: ${kind}: ${text}`)
+  );
+  for (const finding of findings) console.error(finding);
+  Deno.exit(findings.length > 0 ? 1 : 0);
 }

@@ -4,7 +4,7 @@ import { resolveSettings } from "../../core/settings/resolve.ts";
 import { didYouMean } from "../../core/base/suggest.ts";
 import { ALL_REDUCE_SIZES, type AllReduceTiming, measureAllReduce } from "../../core/ranks/team.ts";
 import { BACKENDS } from "../../core/ranks/collectives.ts";
-import { placeFlags, whereAmI } from "../../core/ranks/context.ts";
+import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { withRanks } from "../../core/ranks/session.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatPlural, formatRate } from "../../core/base/format.ts";
@@ -31,7 +31,7 @@ export async function bench(argv: string[]): Promise<number> {
       : `, but "${what}" was given.${didYouMean(what, ["allreduce", "scaling"])}`;
     throw new UserError("usage", `bench measures allreduce or scaling${found || "."} Usage: ${USAGE}`);
   }
-  const where = whereAmI(env, placeFlags(config.distributed));
+  const where = rankContext(env, placeFlags(config.distributed));
   if (where.world === 1) {
     throw new UserError(
       "usage",

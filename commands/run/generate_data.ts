@@ -11,7 +11,7 @@ import { packMade } from "../../core/data/cosmology/generate.ts";
 import { openProgress } from "../../core/data/progress.ts";
 import type { Report } from "../../core/data/formats/packed/write.ts";
 import { cpusHere } from "../../core/base/cores.ts";
-import { type RankContext, whereAmI } from "../../core/ranks/context.ts";
+import { type RankContext, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../core/base/format.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
@@ -67,7 +67,7 @@ export async function generateData(argv: string[]): Promise<number> {
     return EXIT.done;
   }
   const { common, own } = read(argv);
-  const place = whereAmI(Deno.env.toObject());
+  const place = rankContext(Deno.env.toObject());
   try {
     const config = defaultConfig();
     config.environment.libtorch = common.libtorch;

@@ -14,7 +14,7 @@ import {
   writeShards,
 } from "../../core/data/formats/packed/write.ts";
 import { cpusHere } from "../../core/base/cores.ts";
-import { placeFlags, whereAmI } from "../../core/ranks/context.ts";
+import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatBytes, formatDuration, formatPlural, formatRate } from "../../core/base/format.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
@@ -45,7 +45,7 @@ export async function pack(argv: string[]): Promise<number> {
   const keep = options["keep-encoded"];
   const config = asPacked(resolved, from, keep);
   const perShard = shardSize(options["samples-per-shard"]);
-  const who = whereAmI(env, placeFlags(config.distributed));
+  const who = rankContext(env, placeFlags(config.distributed));
   const quiet = who.rank > 0 || config.output.quiet || config.output.json;
   const say = (line: string) => quiet ? undefined : console.log(line);
   const threads = Math.min(config.data.num_workers, cpusHere());

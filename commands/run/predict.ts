@@ -12,7 +12,7 @@ import { openProgress } from "../../core/data/progress.ts";
 import type { Source } from "../../core/data/source.ts";
 import { withRanks } from "../../core/ranks/session.ts";
 import type { Team } from "../../core/ranks/team.ts";
-import { placeFlags, whereAmI } from "../../core/ranks/context.ts";
+import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { checkOut } from "../../core/predict/file.ts";
@@ -36,7 +36,7 @@ export async function predict(argv: string[]): Promise<number> {
     const what = path === undefined ? "Which checkpoint should predict?" : "Where should the predictions go?";
     throw new UserError("usage", `${what} Usage: ${USAGE}`);
   }
-  const where = whereAmI(env, placeFlags(distributed));
+  const where = rankContext(env, placeFlags(distributed));
   checkOut(options.out);
   const saved = savedConfig(path);
   const resolved = await withUserCode(resolveSettings({ ...words, ranks: where.world, checkpoint: saved }));

@@ -2,7 +2,7 @@
 import { layoutRequest, refuseJobLayout } from "../../core/ranks/job/layout.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
 import { type Resolved, resolveSettings, type SettingsRequest } from "../../core/settings/resolve.ts";
-import { placeFlags, type RankContext, whereAmI } from "../../core/ranks/context.ts";
+import { placeFlags, type RankContext, rankContext } from "../../core/ranks/context.ts";
 import { EXIT } from "../../core/base/errors.ts";
 import { beginLoading, loaded } from "../../core/train/libtorch.ts";
 import type { RunPaths } from "../../core/train/run_folder.ts";
@@ -44,7 +44,7 @@ export async function begin(
 ): Promise<TrainEnd> {
   const began = (Date.now() - performance.now()) / 1000; // of the process
   const settings = resolve(); // they may say which rank this is
-  const where = whereAmI(env, placeFlags(settings.config.distributed));
+  const where = rankContext(env, placeFlags(settings.config.distributed));
   refuseJobLayout(env, where, layoutRequest(settings.config));
   beginLoading(settings.config);
   try {

@@ -2,7 +2,7 @@
 import { layoutRequest, refuseIdleGpus, refuseJobLayout } from "../../core/ranks/job/layout.ts";
 import { environmentLines } from "../../core/settings/environment.ts";
 import { loadReader } from "../../core/data/open.ts";
-import { placeFlags, whereAmI } from "../../core/ranks/context.ts";
+import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { planBatches, precisionNote, shardsNote } from "../../core/train/batches.ts";
 import { build } from "../../core/train/build.ts";
 import {
@@ -23,7 +23,7 @@ import { withUserCode } from "../user_code.ts";
 
 export async function dryRun(resolve: ResolveRequest, env: Record<string, string>): Promise<void> {
   const settings = resolve();
-  const where = whereAmI(env, placeFlags(settings.config.distributed));
+  const where = rankContext(env, placeFlags(settings.config.distributed));
   refuseJobLayout(env, where, layoutRequest(settings.config));
   const first = await withUserCode(resolve({ ranks: where.world }));
   refuseLayout(first, where);

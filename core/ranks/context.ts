@@ -52,7 +52,7 @@ export interface Surroundings {
 }
 
 /** A pure function of its arguments; without `around` it looks at this process. */
-export function whereAmI(
+export function rankContext(
   env: Env,
   flags: PlaceFlags = {},
   around: Surroundings = surroundings(env),

@@ -1,7 +1,7 @@
 // Checks the scheduler and this job's allocation: tasks, nodes, GPUs.
 import { bad, type Finding, good, onPath, programOutput, warn } from "./check.ts";
 import { inSlurmStep } from "../../ranks/launchers.ts";
-import { type PlaceFlags, whereAmI } from "../../ranks/context.ts";
+import { type PlaceFlags, rankContext } from "../../ranks/context.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 
@@ -91,7 +91,7 @@ export function gatherAllocation(env: Env, flags: PlaceFlags, gpus: number): All
   const idle = env.SLURM_JOB_ID && !inSlurmStep(env) && tasks > 1 ? tasks : 0;
   const inside = Boolean(env.SLURM_JOB_ID || env.PBS_JOBID);
   try {
-    const { rank, world, localRank, localWorld, nodes, nodeNames, said } = whereAmI(env, flags);
+    const { rank, world, localRank, localWorld, nodes, nodeNames, said } = rankContext(env, flags);
     return {
       rank,
       world,

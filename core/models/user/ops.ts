@@ -45,7 +45,7 @@ export const copy_: (self: Tensor, src: Tensor, nonBlocking?: boolean) => Tensor
 export const detach: (self: Tensor) => Tensor = own.detach;
 /** The same memory as another tensor; gradients pass through. */
 export const alias: (self: Tensor) => Tensor = own.alias;
-/** Whether this tensor was not computed from others that ask for a gradient. */
+/** Tells whether this tensor was not computed from others that ask for a gradient. */
 export const isLeaf: (self: Tensor) => boolean = own.isLeaf;
 /** A copy in memory of its own; gradients pass through. */
 export const clone: (self: Tensor, memoryFormat?: MemoryFormat | null) => Tensor = own.clone;
@@ -103,7 +103,7 @@ export const toDtype: (self: Tensor, dtype: DType, nonBlocking?: boolean, copy?:
 export const toCopy: (self: Tensor, options?: Options) => Tensor = (self, o = {}) => own.toCopy(self, o.dtype ?? null, null, o.device ?? null, o.pinned ?? null);
 /** A copy in page-locked host memory, which a GPU copies from beside its work. */
 export const pinMemory: (self: Tensor, device?: Device | null) => Tensor = own.pinMemory;
-/** Whether the tensor is in page-locked host memory. */
+/** Tells whether the tensor is in page-locked host memory. */
 export const isPinned: (self: Tensor, device?: Device | null) => boolean = own.isPinned;
 /** `self` times `other`, element by element. */
 export const mul: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
@@ -190,40 +190,40 @@ export const argmax: (self: Tensor, dim?: number | null, keepdim?: boolean) => T
 export const maxValue: (self: Tensor) => Tensor = own.maxValue;
 /** The smallest of all elements. */
 export const minValue: (self: Tensor) => Tensor = own.minValue;
-/** Whether every element is true, or not 0. */
+/** Tells whether every element is true, or not 0. */
 export const allTrue: (self: Tensor) => Tensor = own.allTrue;
-/** Whether some element is true, or not 0. */
+/** Tells whether some element is true, or not 0. */
 export const anyTrue: (self: Tensor) => Tensor = own.anyTrue;
 /** For each number whether it is neither NaN nor infinite. */
 export const isfinite: (self: Tensor) => Tensor = own.isfinite;
 /** For each number whether it is NaN. */
 export const isnan: (self: Tensor) => Tensor = own.isnan;
-/** Whether both are equal, element by element. */
+/** Tells whether both are equal, element by element. */
 export const eq: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
   own.eq(self, operand(other, self));
-/** Whether both differ, element by element. */
+/** Tells whether both differ, element by element. */
 export const ne: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
   own.ne(self, operand(other, self));
-/** Whether `self` is above `other`, element by element. */
+/** Tells whether `self` is above `other`, element by element. */
 export const gt: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
   own.gt(self, operand(other, self));
-/** Whether `self` is not below `other`, element by element. */
+/** Tells whether `self` is not below `other`, element by element. */
 export const ge: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
   own.ge(self, operand(other, self));
-/** Whether `self` is below `other`, element by element. */
+/** Tells whether `self` is below `other`, element by element. */
 export const lt: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
   own.lt(self, operand(other, self));
-/** Whether `self` is not above `other`, element by element. */
+/** Tells whether `self` is not above `other`, element by element. */
 export const le: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
   own.le(self, operand(other, self));
 /** Elements of `self` where `condition` is true, and of `other` elsewhere. */
 export const where: (condition: Tensor, self: Tensor, other: Tensor) => Tensor = own.where;
 /** A copy of `self` with `value`, which has no dimensions, where `mask` is true. */
 export const maskedFill: (self: Tensor, mask: Tensor, value: Tensor) => Tensor = own.maskedFill;
-/** Whether both are true, element by element. */
+/** Tells whether both are true, element by element. */
 export const logicalAnd: (self: Tensor, other: Tensor | number) => Tensor = (self, other) =>
   own.logicalAnd(self, operand(other, self));
-/** Whether an element is false, or 0. */
+/** Tells whether an element is false, or 0. */
 export const logicalNot: (self: Tensor) => Tensor = own.logicalNot;
 /** The `k` largest values along `dim` and where they are; the smallest with `largest` false. */
 export const topk: (self: Tensor, k: number, dim?: number, largest?: boolean, sorted?: boolean) => [Tensor, Tensor] = own.topk;

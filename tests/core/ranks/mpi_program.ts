@@ -1,7 +1,7 @@
 // One rank for the tests of MPI: CASE DIR. What it saw goes to DIR/RANK.json.
 import { type Collectives, openCollectives } from "../../../core/ranks/collectives.ts";
 import { lastRecorded, openFlightRecorder } from "../../../core/ranks/flight_recorder.ts";
-import { whereAmI } from "../../../core/ranks/context.ts";
+import { rankContext } from "../../../core/ranks/context.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { fill_, tensor, toNumbers } from "../../../ffi/make.ts";
 import { copy_, narrow } from "../../../ffi/ops.ts";
@@ -12,8 +12,8 @@ const [name, folder] = Deno.args;
 useLibtorch();
 const env = Deno.env.toObject();
 // Case swapped: each takes itself for the other.
-const flags = name === "swapped" ? { rank: 1 - whereAmI(env).rank, world: 2 } : {};
-const where = whereAmI(env, flags);
+const flags = name === "swapped" ? { rank: 1 - rankContext(env).rank, world: 2 } : {};
+const where = rankContext(env, flags);
 const flight = openFlightRecorder();
 const { rank, world } = where;
 

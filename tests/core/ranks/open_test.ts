@@ -1,7 +1,7 @@
 // What ranks communicate by is chosen, or refused, before anything is loaded; one rank alone needs nothing.
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { type CollectivesOptions, openCollectives } from "../../../core/ranks/collectives.ts";
-import { whereAmI } from "../../../core/ranks/context.ts";
+import { rankContext } from "../../../core/ranks/context.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { tensor, toNumbers } from "../../../ffi/make.ts";
 import { offerMemory } from "../../../ffi/ranks/shared.ts";
@@ -16,7 +16,7 @@ const options = (
   env: Record<string, string>,
   more: Partial<CollectivesOptions> = {},
 ): CollectivesOptions => ({
-  where: whereAmI(env),
+  where: rankContext(env),
   device: "cpu",
   backend: "auto",
   env,

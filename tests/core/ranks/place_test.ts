@@ -1,7 +1,7 @@
 // What launchers and flags say and can't be so: refused in a sentence that names the variables.
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import type { Env } from "../../../core/ranks/launchers.ts";
-import { type PlaceFlags, whereAmI } from "../../../core/ranks/context.ts";
+import { type PlaceFlags, rankContext } from "../../../core/ranks/context.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { mpirun, srun, torchrun } from "./environments.ts";
 
@@ -72,7 +72,7 @@ const wrong: [name: string, env: Env, flags: PlaceFlags, says: RegExp][] = [
 ];
 for (const [name, env, flags, says] of wrong) {
   Deno.test(`${name} is refused with the variables and what to do`, () => {
-    const error = assertThrows(() => whereAmI(env, flags, { hostname: "node2" }), UserError);
+    const error = assertThrows(() => rankContext(env, flags, { hostname: "node2" }), UserError);
     assertMatch(error.message, says);
     assertMatch(error.message, /[.]$/);
     assertEquals(error.kind, "usage");

@@ -1,7 +1,7 @@
 // A run that is meant for many nodes and finds itself on fewer.
 import { assertEquals, assertThrows } from "@std/assert";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
-import { placeFlags, whereAmI } from "../../../core/ranks/context.ts";
+import { placeFlags, rankContext } from "../../../core/ranks/context.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { refuseLayout, unitsTaken } from "../../../core/train/checks.ts";
 import { fromArgv, withFile } from "../settings/helpers.ts";
@@ -9,7 +9,7 @@ import { srun, type Variables } from "../ranks/environments.ts";
 
 function check(argv: string[], env: Variables): void {
   const resolved = resolveSettings({ argv, env });
-  refuseLayout(resolved, whereAmI(env, placeFlags(resolved.config.distributed), { hostname: "gpu001" }));
+  refuseLayout(resolved, rankContext(env, placeFlags(resolved.config.distributed), { hostname: "gpu001" }));
 }
 
 Deno.test("a number of nodes that is asked for must be there", () => {

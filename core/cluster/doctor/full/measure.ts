@@ -4,7 +4,7 @@ import type { Device } from "../../../../ffi/tensor.ts";
 import type { Resolved } from "../../../settings/resolve.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { cpusHere } from "../../../base/cores.ts";
-import { placeFlags, type RankContext, whereAmI } from "../../../ranks/context.ts";
+import { placeFlags, type RankContext, rankContext } from "../../../ranks/context.ts";
 import { UserError } from "../../../base/errors.ts";
 import { startThread, type Thread } from "../../../base/threads.ts";
 import { formatDuration } from "../../../base/format.ts";
@@ -79,7 +79,7 @@ function makeReady(config: Config, where: RankContext, lines: readonly Finding[]
 /** Returns null where the ranks are unclear; the check of the allocation says why. */
 function whereOf({ config }: Resolved, env: Env): RankContext | null {
   try {
-    return whereAmI(env, placeFlags(config.distributed));
+    return rankContext(env, placeFlags(config.distributed));
   } catch (error) {
     if (error instanceof UserError) return null;
     throw error;

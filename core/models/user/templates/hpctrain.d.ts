@@ -330,7 +330,7 @@ export const copy_: (self: Tensor, src: Tensor, nonBlocking?: boolean) => Tensor
 export const detach: (self: Tensor) => Tensor;
 /** The same memory as another tensor; gradients pass through. */
 export const alias: (self: Tensor) => Tensor;
-/** Whether this tensor was not computed from others that ask for a gradient. */
+/** Tells whether this tensor was not computed from others that ask for a gradient. */
 export const isLeaf: (self: Tensor) => boolean;
 /** A copy in memory of its own; gradients pass through. */
 export const clone: (self: Tensor, memoryFormat?: MemoryFormat | null) => Tensor;
@@ -388,7 +388,7 @@ export const toDtype: (self: Tensor, dtype: DType, nonBlocking?: boolean, copy?:
 export const toCopy: (self: Tensor, options?: Options) => Tensor;
 /** A copy in page-locked host memory, which a GPU copies from beside its work. */
 export const pinMemory: (self: Tensor, device?: Device | null) => Tensor;
-/** Whether the tensor is in page-locked host memory. */
+/** Tells whether the tensor is in page-locked host memory. */
 export const isPinned: (self: Tensor, device?: Device | null) => boolean;
 /** `self` times `other`, element by element. */
 export const mul: (self: Tensor, other: Tensor | number) => Tensor;
@@ -470,33 +470,33 @@ export const argmax: (self: Tensor, dim?: number | null, keepdim?: boolean) => T
 export const maxValue: (self: Tensor) => Tensor;
 /** The smallest of all elements. */
 export const minValue: (self: Tensor) => Tensor;
-/** Whether every element is true, or not 0. */
+/** Tells whether every element is true, or not 0. */
 export const allTrue: (self: Tensor) => Tensor;
-/** Whether some element is true, or not 0. */
+/** Tells whether some element is true, or not 0. */
 export const anyTrue: (self: Tensor) => Tensor;
 /** For each number whether it is neither NaN nor infinite. */
 export const isfinite: (self: Tensor) => Tensor;
 /** For each number whether it is NaN. */
 export const isnan: (self: Tensor) => Tensor;
-/** Whether both are equal, element by element. */
+/** Tells whether both are equal, element by element. */
 export const eq: (self: Tensor, other: Tensor | number) => Tensor;
-/** Whether both differ, element by element. */
+/** Tells whether both differ, element by element. */
 export const ne: (self: Tensor, other: Tensor | number) => Tensor;
-/** Whether `self` is above `other`, element by element. */
+/** Tells whether `self` is above `other`, element by element. */
 export const gt: (self: Tensor, other: Tensor | number) => Tensor;
-/** Whether `self` is not below `other`, element by element. */
+/** Tells whether `self` is not below `other`, element by element. */
 export const ge: (self: Tensor, other: Tensor | number) => Tensor;
-/** Whether `self` is below `other`, element by element. */
+/** Tells whether `self` is below `other`, element by element. */
 export const lt: (self: Tensor, other: Tensor | number) => Tensor;
-/** Whether `self` is not above `other`, element by element. */
+/** Tells whether `self` is not above `other`, element by element. */
 export const le: (self: Tensor, other: Tensor | number) => Tensor;
 /** Elements of `self` where `condition` is true, and of `other` elsewhere. */
 export const where: (condition: Tensor, self: Tensor, other: Tensor) => Tensor;
 /** A copy of `self` with `value`, which has no dimensions, where `mask` is true. */
 export const maskedFill: (self: Tensor, mask: Tensor, value: Tensor) => Tensor;
-/** Whether both are true, element by element. */
+/** Tells whether both are true, element by element. */
 export const logicalAnd: (self: Tensor, other: Tensor | number) => Tensor;
-/** Whether an element is false, or 0. */
+/** Tells whether an element is false, or 0. */
 export const logicalNot: (self: Tensor) => Tensor;
 /** The `k` largest values along `dim` and where they are; the smallest with `largest` false. */
 export const topk: (self: Tensor, k: number, dim?: number, largest?: boolean, sorted?: boolean) => [Tensor, Tensor];

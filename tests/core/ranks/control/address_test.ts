@@ -11,11 +11,11 @@ import {
   rendezvousFile,
 } from "../../../../core/ranks/control/address.ts";
 import type { Env } from "../../../../core/ranks/launchers.ts";
-import { whereAmI } from "../../../../core/ranks/context.ts";
+import { rankContext } from "../../../../core/ranks/context.ts";
 import { hydra, mpirun, srun } from "../environments.ts";
 
 const secret = new TextEncoder().encode("a secret of these tests");
-const at = (env: Env, hostname = "node1") => whereAmI(env, {}, { hostname });
+const at = (env: Env, hostname = "node1") => rankContext(env, {}, { hostname });
 
 Deno.test("without a port, ranks look at a few that follow from the secret, on rank 0's node", () => {
   const found = likelyAddresses(at(srun(1)), srun(1), secret);

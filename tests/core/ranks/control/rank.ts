@@ -3,11 +3,11 @@
 import { UserError } from "../../../../core/base/errors.ts";
 import { type Control, openControl } from "../../../../core/ranks/control/control.ts";
 import { begin, end, enter, openFlightRecorder } from "../../../../core/ranks/flight_recorder.ts";
-import { whereAmI } from "../../../../core/ranks/context.ts";
+import { rankContext } from "../../../../core/ranks/context.ts";
 
 const [what, folder] = Deno.args;
 const env = Deno.env.toObject();
-const where = whereAmI(env);
+const where = rankContext(env);
 const { rank } = where;
 const victim = Number(env.TEST_VICTIM ?? 1);
 const flight = openFlightRecorder();

@@ -1,7 +1,7 @@
 // Layouts of SLURM jobs that fit, and those that are refused with the line to change.
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { boundGpu, refuseIdleGpus, refuseJobLayout } from "../../../../core/ranks/job/layout.ts";
-import { whereAmI } from "../../../../core/ranks/context.ts";
+import { rankContext } from "../../../../core/ranks/context.ts";
 import { UserError } from "../../../../core/base/errors.ts";
 
 type Env = Record<string, string>;
@@ -23,7 +23,7 @@ const step = (perNode: number, gpus: number, more: Env = {}): Env => ({
   ...more,
 });
 const look = (env: Env, wishes: Parameters<typeof refuseJobLayout>[2] = WISHES) =>
-  refuseJobLayout(env, whereAmI(env, {}, { hostname: "node1" }), wishes);
+  refuseJobLayout(env, rankContext(env, {}, { hostname: "node1" }), wishes);
 const refusal = (env: Env) => assertThrows(() => look(env), UserError).message;
 
 const devices = (count: number) => ({
@@ -84,7 +84,7 @@ Deno.test("one process in a job for several is refused, with srun and the lines 
   );
   look({ SLURM_JOB_ID: "17", SLURM_NTASKS: "1", SLURM_JOB_NUM_NODES: "1" });
   const env = { ...batch, SLURM_NTASKS: "4" };
-  refuseJobLayout(env, whereAmI(env, { world: 1 }, { hostname: "node1" }), WISHES);
+  refuseJobLayout(env, rankContext(env, { world: 1 }, { hostname: "node1" }), WISHES);
 });
 
 Deno.test("ranks that launch has started in a task of each node fit, as many as it started", () => {

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { UserError } from "../../../core/base/errors.ts";
 import type { Env } from "../../../core/ranks/launchers.ts";
-import { type PlaceFlags, placeFlags, type RankContext, whereAmI } from "../../../core/ranks/context.ts";
+import { type PlaceFlags, placeFlags, type RankContext, rankContext } from "../../../core/ranks/context.ts";
 import {
   gforker,
   hydra,
@@ -16,7 +16,7 @@ import {
 } from "./environments.ts";
 
 const at = (env: Env, hostname = "here", flags: PlaceFlags = {}, pbsNodes: string[] = []) =>
-  whereAmI(env, flags, { hostname, pbsNodes });
+  rankContext(env, flags, { hostname, pbsNodes });
 const numbers = (where: RankContext) => [where.rank, where.world, where.localRank, where.localWorld];
 const nodes = (where: RankContext) => [where.node, where.nodes, ...where.nodeNames];
 
@@ -227,20 +227,23 @@ Deno.test("a process reads its own place, and PBS_NODEFILE where there is one", 
   const file = await Deno.makeTempFile();
   try {
     Deno.writeTextFileSync(file, PBS_NODES.join("\n"));
-    const where = whereAmI({ ...pals(6), PBS_NODEFILE: file });
+    const where = rankContext({ ...pals(6), PBS_NODEFILE: file });
     assertEquals(where.nodeNames, ["x1000c0.site.example", "x1000c1.site.example"]);
   } finally {
     await Deno.remove(file);
   }
-  assertEquals(whereAmI({ ...pals(6), PBS_NODEFILE: file }).nodeNames, []);
-  assertThrows(() => whereAmI({ ...pals(6), PBS_NODEFILE: "/" }), UserError, "PBS_NODEFILE names /");
+  assertEquals(rankContext({ ...pals(6), PBS_NODEFILE: file }).nodeNames, []);
+  assertThrows(() => rankContext({ ...pals(6), PBS_NODEFILE: "/" }), UserError, "PBS_NODEFILE names /");
 });
 
 Deno.test("under torchrun itself each process knows its place", async () => {
   const python = Deno.env.get("HPCTRAIN_PYTHON");
   if (!python) throw new Error("set HPCTRAIN_PYTHON to a Python with torch");
-  const program = `import { whereAmI } from "${new URL("../../../core/ranks/context.ts", import.meta.url)}";
-    console.log(JSON.stringify(whereAmI(Deno.env.toObject())));`;
+  const program = `import { rankContext } from "${new URL(
+    "../../../core/ranks/context.ts",
+    import.meta.url,
+  )}";
+    console.log(JSON.stringify(rankContext(Deno.env.toObject())));`;
   const script = await Deno.makeTempFile({ suffix: ".ts" });
   Deno.writeTextFileSync(script, program);
   const args = [
