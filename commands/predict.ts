@@ -2,7 +2,8 @@
 import type { Command } from "./mod.ts";
 import { DATA, FORWARD, HERE, ITS_FILE, PLACE, settingsAmong } from "./options.ts";
 
-export const USAGE = "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [--no-targets] [FLAGS]";
+export const USAGE =
+  "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [--no-targets] [--no-mask] [FLAGS]";
 
 export const OPTIONS = {
   out: { kind: "text", value: "FILE", help: "the file to write, .npz, .csv or .nc" },
@@ -13,6 +14,10 @@ export const OPTIONS = {
   "no-targets": {
     kind: "bool",
     help: "the data need not say what the answers should be, and the file has predictions alone",
+  },
+  "no-mask": {
+    kind: "bool",
+    help: "on a grid: predictions stay where the data's target is missing, such as on land",
   },
 } as const;
 

@@ -16,8 +16,10 @@ import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
 import { checkOut } from "../../core/predict/file.ts";
+import type { GridJob } from "../../core/predict/fields.ts";
 import { loadForEvaluation } from "../../core/predict/load.ts";
 import { predictToFile } from "../../core/predict/predict.ts";
+import type { Pass } from "../../core/train/blocks.ts";
 import { openEventLoopTurn } from "../../core/train/pauses.ts";
 import { type Answers, relabelled, savedAnswers } from "../../core/train/build.ts";
 import { asUserError, openDevice } from "../../core/train/device.ts";
@@ -41,7 +43,15 @@ export async function predict(argv: string[]): Promise<number> {
   const saved = savedConfig(path);
   const resolved = await withUserCode(resolveSettings({ ...words, ranks: where.world, checkpoint: saved }));
   if (where.rank === 0) environmentLines(resolved).forEach((line) => console.error(line));
-  const asked = { path, out: options.out, all: options.all, targets: !options["no-targets"], saved, argv };
+  const asked = {
+    path,
+    out: options.out,
+    all: options.all,
+    targets: !options["no-targets"],
+    masked: !options["no-mask"],
+    saved,
+    argv,
+  };
   try {
     if (where.world === 1) {
       return await toFile(asked, resolved, { ...openDevice(resolved.config), team: null });
@@ -71,6 +81,7 @@ interface Asked {
   readonly out: string;
   readonly all: boolean;
   readonly targets: boolean;
+  readonly masked: boolean;
   /** The run's own settings. */
   readonly saved: unknown;
   readonly argv: readonly string[];
@@ -108,22 +119,51 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   };
   const oneTable = roles.every(({ source }) => source.indices);
   const target = roles[0].source.names ?? [], predicted = answers?.names ?? target;
+  const grid = out.endsWith(".nc") ? gridJob(asked, roles[0].source, pass, predicted) : null;
   const columns = await predictToFile({
     ...{ out, roles, team },
     order: { oneTable, split: !others || !oneTable },
     names: { predicted, target },
-    job: { pass, feed, batchSize, targets, relabel: relabelled(target, predicted), poll },
+    grid,
+    job: {
+      pass,
+      feed,
+      batchSize,
+      targets,
+      relabel: relabelled(target, predicted),
+      segments: grid?.segments,
+      poll,
+    },
     command: ["hpctrain predict", ...argv].join(" "),
   });
   progress.clear();
   feed.close();
   if (!columns) return EXIT.done;
-  const said = columns.map(({ name, shape }) => `${name} [${shape.join(", ")}]`).join(", ");
+  const sides = ({ shape, dimensions }: typeof columns[number]) =>
+    shape.map((size, i) => dimensions ? `${dimensions[i]}=${size}` : size).join(", ");
+  const said = columns.map((column) => `${column.name} [${sides(column)}]`).join(", ");
   if (json) {
-    const shapes = columns.map(({ name, shape }) => ({ name, shape }));
-    console.log(JSON.stringify({ checkpoint: path, out, samples, columns: shapes }));
+    console.log(JSON.stringify({ checkpoint: path, out, samples, columns }));
   } else console.log(`Wrote ${said} of ${formatPlural(samples, "sample")} to ${out}.`);
   return EXIT.done;
+}
+
+/** Null where the data is on no grid. */
+function gridJob(
+  { path, masked }: Asked,
+  { grid: gridOf, units, facts: { task, outputs } }: Source,
+  { loss }: Pass,
+  names: readonly string[],
+): (GridJob & { readonly segments: boolean }) | null {
+  const grid = gridOf?.() ?? null;
+  if (!grid) return null;
+  const segments = task === "segmentation", classes = segments || task === "classification";
+  return {
+    ...{ grid, units, masked, checkpoint: path, segments },
+    classes: classes ? Array.from({ length: outputs }, (_, i) => names[i] ?? "") : null,
+    spread: loss.name === "gaussian_nll",
+    ignored: loss.ignored ?? null,
+  };
 }
 
 /** Other data is not divided, and none of it is left out, unless the user says so here. */

@@ -5,6 +5,7 @@ import { borrowBytes, toNumbers, uninitialised } from "../../ffi/make.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { formatPlural } from "../base/format.ts";
 import type { Facts } from "../models/model.ts";
+import type { Grid } from "./grid.ts";
 import type { ReaderSpec, Threaded } from "./reading/reader.ts";
 import type { Normalisation } from "./transforms/values.ts";
 import { openPipeline, type Pipeline } from "./reading/pipeline.ts";
@@ -64,6 +65,8 @@ export interface Source {
   readonly names?: readonly string[];
   /** The target's own units are std * number + mean, target by target. */
   readonly units?: Normalisation;
+  /** Where the samples and their targets lie; reads coordinates. Null where dimensions have no names. */
+  readonly grid?: () => Grid | null;
   /** The first sample's target (of a map its mean), near to all and the same to all ranks. Numbers only. */
   readonly reference?: readonly number[];
   /** The part's rows are as held or stored, on the host; the tensors belong to the caller's scope. */

@@ -6,7 +6,12 @@ import { pathExists } from "../base/files.ts";
 import { VERSION } from "../base/version.ts";
 import { columnBytesOf, elementsOf, piecesOf, type PredictionColumn } from "./columns.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
-import { swapBytes } from "../data/columns/rows.ts";
+import {
+  type ClassicAttributes,
+  type ClassicFile,
+  MOST_BYTES,
+  writeClassic,
+} from "../data/formats/netcdf/write.ts";
 
 interface Writer {
   check(columns: readonly PredictionColumn[]): void;
@@ -41,8 +46,8 @@ export function checkOut(path: string): void {
 }
 
 /** The first predictions show how much all of them will take. */
-export function checkRoomFor(path: string, columns: readonly PredictionColumn[]): void {
-  writerOf(path).check(columns);
+export function checkRoomFor(path: string, columns: readonly PredictionColumn[], onGrid = false): void {
+  if (!onGrid) writerOf(path).check(columns);
   const bytes = columns.reduce((sum, column) => sum + columnBytesOf(column), 0);
   // The spool and the file both take space.
   checkDisk(
@@ -126,18 +131,6 @@ function shortest(value: number): string {
 
 const escaped = (text: string): string => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 
-// Classic NetCDF with 64-bit offsets (CDF-2) suits every NetCDF library.
-
-const DIMENSION = 10, VARIABLE = 11, ATTRIBUTE = 12;
-const CHAR = 2, INT = 4, FLOAT = 5;
-/** A variable's size is a number of 32 bits. */
-const MOST_BYTES = 2 ** 32 - 4;
-
-interface Dimension {
-  readonly name: string;
-  readonly size: number;
-}
-
 export function checkNetcdf(columns: readonly PredictionColumn[]): void {
   const large = columns.find((column) => columnBytesOf(column) > MOST_BYTES);
   if (!large) return;
@@ -147,91 +140,27 @@ export function checkNetcdf(columns: readonly PredictionColumn[]): void {
   );
 }
 
-function writeNetcdf(path: string, columns: readonly PredictionColumn[], made: string): void {
-  const dimensions = dimensionsOf(columns);
-  const size = headerOf(columns, dimensions, made, 0).length;
-  const header = headerOf(columns, dimensions, made, size);
-  writeAtomically(path, (file) => {
-    writeAll(file, header);
-    for (const column of columns) {
-      for (const piece of piecesOf(column)) writeAll(file, bigEndian(piece));
-    }
-  });
-}
-
 /** "sample" comes first, then outputs of a sample, rows and columns of a map. */
-function dimensionsOf(columns: readonly PredictionColumn[]): Dimension[] {
-  const made: Dimension[] = [{ name: "sample", size: columns[0].shape[0] }];
-  for (const { name, shape } of columns) {
-    shape.slice(1).forEach((size, i) => made.push({ name: `${name}_${i}`, size }));
-  }
-  return made;
-}
-
-function headerOf(
-  columns: readonly PredictionColumn[],
-  dimensions: readonly Dimension[],
-  made: string,
-  begin: number,
-): Uint8Array {
-  const out = bytes();
-  out.text("CDF").byte(2).word(0);
-  out.word(DIMENSION).word(dimensions.length);
-  for (const { name, size } of dimensions) out.name(name).word(size);
-  attributes(out, { history: made });
-  out.word(VARIABLE).word(columns.length);
-  let at = begin;
-  for (const column of columns) {
-    const { name, shape, dtype, names = [] } = column;
-    out.name(name).word(shape.length).word(0);
-    shape.slice(1).forEach((_, i) => out.word(dimensions.findIndex((d) => d.name === `${name}_${i}`)));
-    attributes(out, names.length > 0 ? { names: names.join(" ") } : {});
-    out.word(dtype === "i32" ? INT : FLOAT).word(columnBytesOf(column)).word(0).word(at);
-    out.high(at);
-    at += columnBytesOf(column);
-  }
-  return out.whole();
-}
-
-function attributes(out: ReturnType<typeof bytes>, named: Readonly<Record<string, string>>): void {
-  const all = Object.entries(named);
-  if (all.length === 0) return void out.word(0).word(0);
-  out.word(ATTRIBUTE).word(all.length);
-  for (const [name, text] of all) out.name(name).word(CHAR).name(text);
-}
-
-function bytes() {
-  const list: number[] = [];
-  const padded = (data: Uint8Array) => {
-    list.push(...data);
-    while (list.length % 4 !== 0) list.push(0);
+function writeNetcdf(path: string, columns: readonly PredictionColumn[], made: string): void {
+  const own = ({ name }: PredictionColumn, i: number) => `${name}_${i}`;
+  const content: ClassicFile = {
+    dimensions: [
+      { name: "sample", size: columns[0].shape[0] },
+      ...columns.flatMap((column) =>
+        column.shape.slice(1).map((size, i) => ({ name: own(column, i), size }))
+      ),
+    ],
+    attributes: { history: made },
+    variables: columns.map((column) => ({
+      name: column.name,
+      type: column.dtype,
+      dimensions: ["sample", ...column.shape.slice(1).map((_, i) => own(column, i))],
+      attributes: namesOf(column),
+      pieces: () => piecesOf(column),
+    })),
   };
-  const out = {
-    byte: (value: number) => (list.push(value), out),
-    text: (text: string) => (list.push(...new TextEncoder().encode(text)), out),
-    word: (
-      value: number,
-    ) => (list.push(value >>> 24 & 255, value >>> 16 & 255, value >>> 8 & 255, value & 255), out),
-    /** The upper half of a 64-bit number precedes the word written last but one. */
-    high(value: number) {
-      const upper = Math.floor(value / 2 ** 32);
-      list.splice(-8, 4, upper >>> 24 & 255, upper >>> 16 & 255, upper >>> 8 & 255, upper & 255);
-      return out;
-    },
-    name(text: string) {
-      const data = new TextEncoder().encode(text);
-      out.word(data.length);
-      padded(data);
-      return out;
-    },
-    whole: () => Uint8Array.from(list),
-  };
-  return out;
+  writeAtomically(path, (file) => writeClassic(file, content));
 }
 
-/** Swaps in place, because nobody else reads the numbers. */
-function bigEndian({ buffer, byteOffset, byteLength }: Int32Array | Float32Array): Uint8Array {
-  const bytes = new Uint8Array(buffer, byteOffset, byteLength);
-  swapBytes(bytes, 4);
-  return bytes;
-}
+const namesOf = ({ names = [] }: PredictionColumn): ClassicAttributes =>
+  names.length > 0 ? { names: names.join(" ") } : {};

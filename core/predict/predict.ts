@@ -9,19 +9,20 @@ import {
   openNamedSpool,
   openSpool,
   outlineOf,
-  type PredictionColumn,
   predictionColumns,
   readSpool,
   type RowOrder,
   type Spool,
   type SpooledColumn,
 } from "./columns.ts";
+import { fieldsOf, type GridJob } from "./fields.ts";
 import { checkRoomFor, writePredictions } from "./file.ts";
+import { writeGrid } from "./grid.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
-import { readBytes, toNumbers } from "../../ffi/make.ts";
-import { argmax, reshape, softmax, toDtype } from "../../ffi/ops.ts";
+import { constant, readBytes, toNumbers } from "../../ffi/make.ts";
+import { argmax, gt, reshape, softmax, toDtype } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { forward } from "../models/model.ts";
 import type { Pass } from "../train/blocks.ts";
@@ -34,6 +35,12 @@ interface DataRole {
   readonly source: Source;
 }
 
+interface Written {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly dimensions?: readonly string[];
+}
+
 interface PredictToFileOptions {
   readonly out: string;
   readonly roles: readonly DataRole[];
@@ -42,12 +49,12 @@ interface PredictToFileOptions {
   readonly job: Omit<PredictOptions, "take">;
   readonly team: Team | null;
   readonly command: string;
+  /** The file has the data's grid; null where it has columns. */
+  readonly grid: GridJob | null;
 }
 
-/** Returns the columns on the rank that wrote the file; null on the others. */
-export async function predictToFile(
-  given: PredictToFileOptions,
-): Promise<readonly PredictionColumn[] | null> {
+/** Returns what the file has on the rank that wrote it; null on the others. */
+export async function predictToFile(given: PredictToFileOptions): Promise<readonly Written[] | null> {
   const { team } = given;
   const folder = team ? sharedFolder(team, given.out) : null;
   const rank = team?.rank ?? 0, world = team?.world ?? 1;
@@ -72,7 +79,7 @@ export async function predictToFile(
 }
 
 async function predictShare(
-  { out, roles, order, names, job }: PredictToFileOptions,
+  { out, roles, order, names, job, grid }: PredictToFileOptions,
   own: readonly { source: Source; spool: Spool }[],
   rank: number,
   world: number,
@@ -88,7 +95,8 @@ async function predictShare(
         spool.add(rows);
         if (looked) return;
         looked = true;
-        checkRoomFor(out, outlineOf(spool.columns(), samples, order.split && roles.length > 1, names));
+        const outline = outlineOf(spool.columns(), samples, order.split && roles.length > 1, names);
+        checkRoomFor(out, outline, grid !== null && fieldsOf(outline, grid) !== null);
       },
     });
     before += range.end - range.from;
@@ -114,7 +122,7 @@ function merge(
   given: PredictToFileOptions,
   folder: string,
   all: readonly RankShare[],
-): readonly PredictionColumn[] {
+): readonly Written[] {
   const parts = given.roles.map(({ role }, i) => ({
     role,
     spools: all.map((told, rank) => readSpool(folder, `${role}-${rank}`, told[i].columns, told[i].rows)),
@@ -127,12 +135,13 @@ function merge(
 }
 
 function write(
-  { out, order, names, command }: PredictToFileOptions,
+  { out, order, names, command, grid }: PredictToFileOptions,
   parts: Parameters<typeof predictionColumns>[0],
-): readonly PredictionColumn[] {
+): readonly Written[] {
   const columns = predictionColumns(parts, order, names);
-  writePredictions(out, columns, command);
-  return columns;
+  const onGrid = grid && writeGrid(out, columns, grid, command);
+  if (!onGrid) writePredictions(out, columns, command);
+  return onGrid ?? columns.map(({ name, shape }) => ({ name, shape }));
 }
 
 function removeAll(folder: string): void {
@@ -162,6 +171,8 @@ interface PredictOptions {
   readonly targets: boolean;
   /** Maps the data's class numbers to the model's where they differ; -1 for unknown classes. */
   readonly relabel?: readonly number[] | null;
+  /** Of the classes of pixels the likeliest are taken, and not what the model gives for each. */
+  readonly segments?: boolean;
   take(rows: readonly PredictedColumn[]): void;
   /** Runs between batches and while data is awaited. */
   poll(done: number): Promise<void> | void;
@@ -181,7 +192,7 @@ async function predictSamples(
   { from, end }: SampleRange,
   job: PredictOptions,
 ): Promise<void> {
-  const { pass, feed, batchSize, targets, relabel = null, take, poll } = job;
+  const { pass, feed, batchSize, targets, relabel = null, segments, take, poll } = job;
   if (from === end) return;
   const classes = source.facts.task === "classification";
   pass.model.root.train(false);
@@ -203,7 +214,7 @@ async function predictSamples(
           const ids = Int32Array.from({ length: count }, (_, i) => source.indices?.[done + i] ?? done + i);
           take([
             { name: "id", shape: [], values: ids },
-            floats("prediction", output),
+            segments ? likeliestPixels(output) : floats("prediction", output),
             ...(classes ? likeliest(output) : []),
             ...(targets && !source.facts.targetless
               ? [classes && !isFloating(target.dtype) ? labels(target, relabel) : floats("target", target)]
@@ -231,6 +242,18 @@ const labels = (target: Tensor, relabel: readonly number[] | null): PredictedCol
   shape: target.shape.slice(1),
   values: Int32Array.from(toNumbers(target), (label) => relabel ? relabel[label] ?? -1 : label),
 });
+
+function likeliestPixels(output: Tensor): PredictedColumn {
+  const label = output.shape[1] === 1
+    ? gt(output, constant(0, output.dtype, output.device))
+    : argmax(output, 1);
+  const whole = toDtype(label, "i32");
+  return {
+    name: "label",
+    shape: output.shape.slice(2),
+    values: new Int32Array(readBytes(whole).buffer),
+  };
+}
 
 /** A single logit has the classes 0 and 1, as in the loss bce. */
 function likeliest(output: Tensor): PredictedColumn[] {

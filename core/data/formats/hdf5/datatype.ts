@@ -178,6 +178,11 @@ export function reasonAgainst(facts: Facts): string | undefined {
 
 export const NUMBERS = /^(_FillValue|missing_value|valid_min|valid_max|valid_range|scale_factor|add_offset)$/;
 export const TEXTS = /^(_Unsigned|coordinates|bounds|grid_mapping|units)$/;
+/** HDF5 and netCDF keep dimensions and their own affairs in attributes of these names. */
+export const HIDDEN =
+  /^(CLASS|NAME|DIMENSION_LIST|REFERENCE_LIST|DIMENSION_LABELS|_Net[cC]df4.*|_NC.*|_nc.*)$/;
+/** Longer lists of numbers describe nothing. */
+export const MOST_NUMBERS = 4096;
 
 export const NETCDFS = ["_Netcdf4Dimid", "_Netcdf4Coordinates"], NETCDFS_ROOT = "_NCProperties";
 

@@ -33,13 +33,18 @@ import type { Variable } from "../../columns/variables.ts";
 import {
   dtypeOf,
   type Facts,
+  FLOAT,
   type Hdf5,
+  HIDDEN,
+  INTEGER,
   isBareDimension,
+  MOST_NUMBERS,
   NETCDFS,
   NETCDFS_ROOT,
   NUMBERS,
   plainName,
   reasonAgainst,
+  TEXT,
   TEXTS,
 } from "./datatype.ts";
 import { readOwn } from "./own_reader.ts";
@@ -259,9 +264,26 @@ function attributesOf(attrs: Dataset["attrs"]): Variable["attributes"] {
       if (numbers.every((value) => typeof value === "number" || typeof value === "bigint")) {
         found.set(name, numbers.map(Number));
       }
+    } else if (!HIDDEN.test(name)) {
+      const value = described(attribute);
+      if (value !== null) found.set(name, value);
     }
   }
   return found;
+}
+
+/** As our own reader has it: one text, or some numbers. */
+function described(attribute: Dataset["attrs"][string]): string | number[] | null {
+  const { metadata: { type, size, shape } } = attribute;
+  if (!shape) return null;
+  const count = product(shape);
+  if (type === TEXT) return count === 1 ? textOf(attribute.value) : null;
+  const read = (type === INTEGER && size <= 8) || (type === FLOAT && (size === 4 || size === 8));
+  if (!read || count > MOST_NUMBERS) return null;
+  const { value } = attribute;
+  return ArrayBuffer.isView(value)
+    ? Array.from(value as unknown as ArrayLike<number>, Number)
+    : [Number(value)];
 }
 
 const textOf = (value: unknown): string => {

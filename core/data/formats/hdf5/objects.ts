@@ -1,5 +1,5 @@
 // Groups have links; objects have attributes: numbers, texts and the scales of dimensions.
-import { compareBytes, type FileView, Span, textOfName, unforeseen } from "./bytes.ts";
+import { compareBytes, type FileView, Span, textOfName, Unforeseen, unforeseen } from "./bytes.ts";
 import { readDense } from "./dense.ts";
 import {
   ATTRIBUTE,
@@ -11,7 +11,18 @@ import {
   readLocalHeap,
   SYMBOLS,
 } from "./header.ts";
-import { elements, ENUM, FLOAT, INTEGER, readSpace, readType, ROWS, TEXT, type Type } from "./datatype.ts";
+import {
+  elements,
+  ENUM,
+  FLOAT,
+  INTEGER,
+  MOST_NUMBERS,
+  readSpace,
+  readType,
+  ROWS,
+  TEXT,
+  type Type,
+} from "./datatype.ts";
 
 interface Link {
   readonly name: string;
@@ -195,6 +206,19 @@ export function valuesIn(file: FileView) {
         unforeseen("an attribute of another type");
       }
       return Array.from({ length: elements(shape) }, () => number(data.take(type.size), type));
+    },
+    /** Null for what only describes, but is of a type that nobody needs here. */
+    described({ type, shape, data }: Attribute): string | number[] | null {
+      if (shape === null) return null;
+      const count = elements(shape), { kind, size, plain } = type;
+      try {
+        if (kind === TEXT) return count === 1 ? this.text({ type, shape, data }) : null;
+        const read = (kind === INTEGER && size <= 8) || (kind === FLOAT && (size === 4 || size === 8));
+        return read && plain && count <= MOST_NUMBERS ? this.numbers({ type, shape, data }) : null;
+      } catch (error) {
+        if (error instanceof Unforeseen) return null;
+        throw error;
+      }
     },
     scales({ type, shape, data }: Attribute): number[][] {
       if (type.kind !== ROWS || type.size !== 16 || shape?.length !== 1) {

@@ -17,6 +17,7 @@ import {
   ENUM,
   FLOAT,
   type Hdf5,
+  HIDDEN,
   INTEGER,
   isBareDimension,
   NETCDFS,
@@ -167,6 +168,9 @@ function attributesOf(attributes: Attributes, values: Values): Variable["attribu
     else if (NUMBERS.test(name)) {
       const numbers = values.numbers(attribute);
       if (numbers) found.set(name, numbers);
+    } else if (!HIDDEN.test(name)) {
+      const value = values.described(attribute);
+      if (value !== null) found.set(name, value);
     }
   }
   return found;

@@ -9,6 +9,8 @@ import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
 import { followOtherFiles } from "../hdf5/library.ts";
 import { loadReader } from "../../reading/reader.ts";
 import { classicVariables } from "./classic.ts";
+import { gridOf } from "../../grid.ts";
+import type { Source } from "../../source.ts";
 import { toColumn, type Variable, type VariableColumn } from "../../columns/variables.ts";
 
 type Kind = "netcdf" | "hdf5";
@@ -20,7 +22,14 @@ export const variablesFormat = (kind: Kind, endings: readonly string[]): Format 
     followOtherFiles(external_files);
     return loadFor(data_path);
   },
-  open: (request) => withVariables(kind, request.data.data_path, (table) => samples(table, request)),
+  open: (request) => {
+    const { data_path } = request.data;
+    return withVariables(
+      kind,
+      data_path,
+      (table) => samples(table, request, (use) => withVariables(kind, data_path, use)),
+    );
+  },
   table: (path, use) => withVariables(kind, path, use),
 });
 
@@ -93,9 +102,12 @@ function columnsOf(variables: readonly Variable[], isNetcdf: boolean): VariableC
   });
 }
 
-function samples(table: Content, settings: DataRequest): Sources {
-  const { data, model } = settings, { columns, isNetcdf } = table;
-  const { features, targets } = chooseColumns(table, data);
+/** Opens the same variables again. */
+type Again = <R>(use: (content: Content) => R) => R;
+
+function samples(table: Content, settings: DataRequest, again: Again): Sources {
+  const { data, model, training } = settings, { columns, isNetcdf } = table;
+  const { features, targets } = chooseColumns(table, data, training.withoutTargets);
   const chosen = [...features, ...targets];
   const notes = data.features.length > 0 ? [] : aside(columns, chosen);
   const grid = chosen[0].variable.dimensions;
@@ -118,7 +130,7 @@ function samples(table: Content, settings: DataRequest): Sources {
       };
     });
     const found = fromColumns({ ...table, columns: flat, absent }, settings);
-    return { ...found, notes: [...notes, ...found.notes] };
+    return onGrid(found, notes, { features, targets, names: data.targets, pointwise: true }, again);
   }
   const stranger = chosen.find(({ variable }) => isNetcdf && variable.dimensions[0] !== grid[0]);
   if (stranger) {
@@ -130,7 +142,37 @@ function samples(table: Content, settings: DataRequest): Sources {
     );
   }
   const found = fromColumns(table, settings);
-  return { ...found, notes: [...notes, ...found.notes] };
+  return isNetcdf
+    ? onGrid(found, notes, { features, targets, names: data.targets, pointwise: false }, again)
+    : { ...found, notes: [...notes, ...found.notes] };
+}
+
+interface Laid {
+  readonly features: readonly VariableColumn[];
+  readonly targets: readonly VariableColumn[];
+  /** The targets' names, where the data may have none of them. */
+  readonly names: readonly string[];
+  readonly pointwise: boolean;
+}
+
+/** A table of rows has nothing that a grid could add. */
+function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Again): Sources {
+  const { features, targets, names, pointwise } = laid;
+  const whole = { ...found, notes: [...notes, ...found.notes] };
+  if ([...features, ...targets].every(({ shape }) => shape.length < 2)) return whole;
+  const [{ variable: like }] = features;
+  const grid = () =>
+    again(({ columns }) => {
+      const variables = columns.map(({ variable }) => variable);
+      const known = targets.length > 0 ? targets.map(({ name }) => name) : names;
+      const places = known.map((name) =>
+        variables.find((variable) => variable.name === name) ??
+          { ...like, name, attributes: new Map(), dtype: null }
+      );
+      return gridOf(variables, places, pointwise);
+    });
+  const on = (source: Source): Source => ({ ...source, grid });
+  return { ...whole, train: on(found.train), val: found.val && on(found.val) };
 }
 
 const sameGrid = ({ variable }: VariableColumn, grid: readonly string[]) =>

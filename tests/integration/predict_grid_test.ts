@@ -1,0 +1,127 @@
+// Predictions on the grid: what xarray opens is what xarray itself would have written of the data.
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { join } from "@std/path";
+import { python } from "../core/checkpoint/python.ts";
+import { mpich } from "../mpi.ts";
+import { launch } from "./launches.ts";
+import { inTemp, succeed } from "./program.ts";
+
+/** Monthly fields without leap days on a grid that is turned: places are 2-D, and the target is packed. */
+const ICE = `
+import os, sys, numpy as np, xarray as xr
+os.chdir(sys.argv[1])
+r = np.random.default_rng(0)
+def field(shape, **attributes): return (("time", "y", "x"), r.normal(size=shape).astype("f4"), attributes)
+def ice(path, steps, begin, with_ice, format):
+    shape = (steps, 8, 16)
+    time = xr.date_range(begin, periods=steps + 1, freq="MS", calendar="noleap", use_cftime=True)
+    ds = xr.Dataset({"t2m": field(shape, units="K", standard_name="air_temperature"), "u10": field(shape, units="m s-1")},
+        coords={
+            "time": ("time", time[:-1], {"standard_name": "time", "axis": "T", "bounds": "time_bnds"}),
+            "y": ("y", np.arange(8) * 25e3, {"units": "m", "standard_name": "projection_y_coordinate"}),
+            "x": ("x", np.arange(16) * 25e3, {"units": "m", "standard_name": "projection_x_coordinate"}),
+            "lat": (("y", "x"), r.uniform(60, 90, shape[1:]), {"units": "degrees_north", "standard_name": "latitude"}),
+            "lon": (("y", "x"), r.uniform(0, 360, shape[1:]), {"units": "degrees_east", "standard_name": "longitude"}),
+            "crs": ((), 0, {"grid_mapping_name": "polar_stereographic", "standard_parallel": 70.0, "semi_major_axis": 6378273}),
+        })
+    ds["time_bnds"] = (("time", "bnds"), np.stack([time[:-1], time[1:]], 1))
+    for name in ("time", "time_bnds"): ds[name].encoding = {"units": "days since 1979-01-01", "calendar": "noleap", "dtype": "int64"}
+    if with_ice:
+        ds["sic"] = 50 * ds.t2m + 5 * ds.u10
+        ds.sic.attrs = {"units": "%", "standard_name": "sea_ice_area_fraction", "long_name": "sea ice", "cell_methods": "time: mean"}
+        ds.sic.encoding = {"dtype": "i2", "scale_factor": 0.01, "add_offset": 20.0, "_FillValue": -32768, "grid_mapping": "crs"}
+    ds.to_netcdf(path, format=format, encoding={n: {"_FillValue": None} for n in ("y", "x", "lat", "lon", "crs")})
+ice("ice.nc", 20, "1990-01-01", True, "NETCDF4"); ice("next.nc", 6, "2001-02-01", False, "NETCDF3_CLASSIC")
+`;
+
+const LOOK = `
+import os, sys, json, warnings, numpy as np, xarray as xr
+warnings.simplefilter("error")
+os.chdir(sys.argv[1])
+coordinates = ("time", "y", "x", "lat", "lon")
+def same(path, data, ids):
+    got, ref = xr.open_dataset(path), xr.open_dataset(data).isel(time=ids)
+    for name in coordinates:
+        xr.testing.assert_identical(got[name].drop_vars("crs", errors="ignore"), ref[name].drop_vars("crs", errors="ignore"))
+    xr.testing.assert_identical(got.time_bnds.variable, ref.time_bnds.variable)
+    for key in ("units", "calendar"): assert got.time.encoding[key] == ref.time.encoding[key]
+    assert got.sic.dims == ("time", "y", "x") and got.sic.dtype == "f4"
+    xr.testing.assert_equal(xr.open_dataset(path, engine="scipy"), got)
+    assert got.attrs["Conventions"] == "CF-1.8" and "r_latest.pt" in got.attrs["source"]
+    assert np.isnan(got.sic.encoding["_FillValue"])
+    return got, ref
+z = np.load("val.npz")
+got, ref = same("val.nc", "ice.nc", z["id"])
+np.testing.assert_array_equal(got.sic.values, z["prediction"][:, 0])
+assert sorted(got.data_vars) == ["crs", "sic", "sic_target", "time_bnds"], sorted(got.data_vars)
+assert got.crs.attrs == ref.crs.attrs and got.sic.attrs["grid_mapping"] == "crs"
+xr.testing.assert_equal(got.sic_target.drop_vars("crs", errors="ignore"), ref.sic.astype("f4").drop_vars("crs", errors="ignore"))
+assert got.sic.attrs == ref.sic.attrs == got.sic_target.attrs, got.sic.attrs
+assert 0 < len(got.time) < 20 and (np.diff(got.time.values) > type(got.time.values[1] - got.time.values[0])(0)).all()
+whole = xr.open_dataset("all.nc")
+assert len(whole.time) == 20 and whole.split.attrs["flag_meanings"] == "train validation"
+np.testing.assert_array_equal(whole.time[whole.split == 1], got.time)
+got, _ = same("next_p.nc", "next.nc", slice(None))
+assert "sic_target" not in got
+`;
+
+const TRAIN = ["--device=cpu", "--threads=1", "--epochs=1", "--batch-size=4", "--run-name=r", "--no-wandb"];
+
+/** The bytes, but for the line that names the command and the time. */
+const withoutHistory = (path: string) =>
+  new TextDecoder("latin1").decode(Deno.readFileSync(path)).replace(/\d{4}-\d\d-\d\dT[^\0]*/, "");
+
+Deno.test("xarray finds the data's coordinates, bounds, places, calendar and attributes beside the predictions, by one rank or two", () =>
+  inTemp(async (cwd) => {
+    python(ICE, cwd);
+    const data = ["--data-path=ice.nc", "--features=t2m,u10", "--targets=sic", "--validation-split=0.3"];
+    await succeed(["train", ...TRAIN, ...data, "--model=unet", "--hidden-size=4"], { cwd });
+    const predict = ["predict", "checkpoints/r_latest.pt"];
+    const { stdout } = await succeed([...predict, "--out=val.nc"], { cwd });
+    assertStringIncludes(
+      stdout,
+      "Wrote sic [time=6, y=8, x=16], sic_target [time=6, y=8, x=16] of 6 samples",
+    );
+    await succeed([...predict, "--out=val.npz"], { cwd });
+    await succeed([...predict, "--all", "--out=all.nc"], { cwd });
+    await succeed([...predict, "--data-path=next.nc", "--no-targets", "--out=next_p.nc"], { cwd });
+    python(LOOK, cwd);
+    const two = await launch(cwd, mpich(), ["-n", "2", "--", ...predict, "--out=two.nc"]).result;
+    assertEquals(two.code, 0, two.stderr);
+    assertEquals(withoutHistory(join(cwd, "two.nc")), withoutHistory(join(cwd, "val.nc")));
+  }));
+
+const POINTS = `
+import os, sys, numpy as np, xarray as xr
+os.chdir(sys.argv[1])
+r = np.random.default_rng(0)
+a = r.normal(size=(6, 5, 7)).astype("f4"); a[:, 1, 2:4] = np.nan
+ds = xr.Dataset({"a": (("time", "lat", "lon"), a), "b": (("time", "lat", "lon"), 2 * a, {"units": "m"})},
+    coords={"time": np.arange("2000-01-01", "2000-01-07", dtype="M8[D]"), "lat": np.arange(5.0), "lon": np.arange(7.0)})
+for name in ("a", "b"): ds[name].encoding["_FillValue"] = np.float32(-999)
+ds.to_netcdf("points.nc", format="NETCDF3_64BIT")
+`;
+
+const POINTS_LOOK = `
+import os, sys, warnings, numpy as np, xarray as xr
+warnings.simplefilter("error")
+os.chdir(sys.argv[1])
+got, ref, z = xr.open_dataset("p.nc"), xr.open_dataset("points.nc"), np.load("p.npz")
+want = np.full(ref.b.shape, np.nan, "f4"); want.flat[z["id"]] = z["prediction"][:, 0]
+np.testing.assert_array_equal(got.b.values, want)
+xr.testing.assert_identical(got.b_target.rename("b"), ref.b)
+assert got.b.encoding["_FillValue"] == -999 and np.isnan(got.b[:, 1, 2:4]).all()
+`;
+
+Deno.test("a model of points gives a map of them, in which land is missing", () =>
+  inTemp(async (cwd) => {
+    python(POINTS, cwd);
+    await succeed(
+      ["train", ...TRAIN, "--model=mlp", "--data-path=points.nc", "--features=a", "--targets=b"],
+      { cwd },
+    );
+    const predict = ["predict", "checkpoints/r_latest.pt", "--all"];
+    await succeed([...predict, "--out=p.nc"], { cwd });
+    await succeed([...predict, "--out=p.npz"], { cwd });
+    python(POINTS_LOOK, cwd);
+  }));
