@@ -65,7 +65,7 @@ export interface Source {
   readonly names?: readonly string[];
   /** The target's own units are std * number + mean, target by target. */
   readonly units?: Normalisation;
-  /** Where the samples and their targets lie; reads coordinates. Null where dimensions have no names. */
+  /** It says where the samples and their targets lie, and reads coordinates; null where dimensions have no names. */
   readonly grid?: () => Grid | null;
   /** The first sample's target (of a map its mean), near to all and the same to all ranks. Numbers only. */
   readonly reference?: readonly number[];

@@ -13,7 +13,7 @@ import type { Source } from "../data/source.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";
 import { kept } from "./coordinates.ts";
 
-/** What a grid's file needs beside the columns. */
+/** A file on a grid needs this beside the columns. */
 export interface GridJob {
   readonly grid: Grid;
   /** The target's own units are std * number + mean. */

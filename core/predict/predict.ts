@@ -171,7 +171,7 @@ interface PredictOptions {
   readonly targets: boolean;
   /** Maps the data's class numbers to the model's where they differ; -1 for unknown classes. */
   readonly relabel?: readonly number[] | null;
-  /** Of the classes of pixels the likeliest are taken, and not what the model gives for each. */
+  /** The likeliest class of each pixel is taken, and not what the model gives for each class. */
   readonly segments?: boolean;
   take(rows: readonly PredictedColumn[]): void;
   /** Runs between batches and while data is awaited. */
