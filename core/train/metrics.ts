@@ -25,7 +25,8 @@ import {
 import { describe, type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import type { Source } from "../data/source.ts";
 import { UserError } from "../base/errors.ts";
-import { classesSecond, isSoft, type Loss, toLabels } from "../models/losses.ts";
+import type { Loss } from "../models/losses.ts";
+import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 
 /** Names are those of events: r2, mae, ...; "r2/NAME" for one target or class. */
