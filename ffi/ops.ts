@@ -73,6 +73,9 @@ export const cat = aten("cat(Tensor[] tensors, int dim=0) -> Tensor");
 export const stack = aten("stack(Tensor[] tensors, int dim=0) -> Tensor");
 export const flip = aten("flip(Tensor self, int[] dims) -> Tensor");
 export const roll = aten("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor");
+export const pad = aten(
+  'pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor',
+);
 export const asStrided = aten(
   "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
 );

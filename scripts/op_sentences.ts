@@ -40,6 +40,8 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   cat: "Tensors one after the other along dimension `dim`; their other sizes are the same.",
   stack: "Tensors of one shape side by side along a new dimension `dim`.",
   flip: "A copy in which these dimensions run backwards.",
+  pad:
+    "Wider by `pad` places before and behind the last dimension, then the one before it; `mode` says what is there.",
   roll: "A copy moved by `shifts` places along `dims`; what leaves at one end comes in at the other.",
   asStrided: "A view of the tensor's memory by size and strides alone.",
   viewAsReal: "Complex numbers as pairs of real ones: (...) becomes (..., 2).",

@@ -11,7 +11,7 @@ import { cosmoCnn, simpleConvnet } from "./zoo/convnets.ts";
 import { gpt } from "./zoo/gpt.ts";
 import { mlp } from "./zoo/mlp.ts";
 import { resnet, type ResnetName } from "./zoo/resnet.ts";
-import { unet } from "./zoo/unet.ts";
+import { checkUnetDepth, deepestUnet, unet } from "./zoo/unet.ts";
 import { vit } from "./zoo/vit.ts";
 
 /** @internal */
@@ -51,8 +51,18 @@ const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
   resnet101: resnetBuilder("resnet101"),
   unet(settings, facts, outputs) {
     if (facts.task === "classification") refuseData("unet", facts, "an answer per pixel");
-    const { channels } = imageSizes(settings, facts);
-    return unet({ channels, filters: settings.width || 32, outputs });
+    const { channels, height, width } = imageSizes(settings, facts);
+    const { padding } = settings, sides = [height, width];
+    const depth = settings.depth || Math.max(1, Math.min(3, deepestUnet(sides, padding)));
+    checkUnetDepth(depth, sides, padding);
+    return unet({
+      channels,
+      filters: settings.width || 32,
+      outputs,
+      depth,
+      padding,
+      dropout: ownDropout(settings),
+    });
   },
   gpt(settings, facts, outputs) {
     if (facts.task !== "language") refuseData("gpt", facts, "sequences of tokens");

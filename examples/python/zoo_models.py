@@ -82,32 +82,56 @@ class cosmo_cnn(nn.Module):
         return self.head(torch.flatten(F.adaptive_avg_pool2d(self.features(x), 1), 1))
 
 
+def pad(x, sizes, mode):
+    """F.pad, which knows no map of the Earth: circular in longitude, the edge's own values beyond the poles."""
+    if mode == "longitude":
+        left, right, top, bottom = sizes
+        return F.pad(F.pad(x, (left, right, 0, 0), "circular"), (0, 0, top, bottom), "replicate")
+    return F.pad(x, sizes, "constant" if mode == "zeros" else mode)
+
+
+class Conv3x3(nn.Conv2d):
+    def __init__(self, into, out, padding):
+        plain = padding != "longitude"
+        super().__init__(into, out, 3, padding=1 if plain else 0, bias=False, padding_mode=padding if plain else "zeros")
+        self.plain = plain
+
+    def forward(self, x):
+        return super().forward(x if self.plain else pad(x, (1, 1, 1, 1), "longitude"))
+
+
 class DoubleConv(nn.Sequential):
-    def __init__(self, into, out):
+    def __init__(self, into, out, padding, dropout):
         super().__init__(
-            nn.Conv2d(into, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
-            nn.Conv2d(out, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(),
+            Conv3x3(into, out, padding), nn.BatchNorm2d(out), nn.ReLU(),
+            Conv3x3(out, out, padding), nn.BatchNorm2d(out), nn.ReLU(), nn.Dropout(dropout),
         )
 
 
 class unet(nn.Module):
-    def __init__(self, channels, filters, outputs, depth=3):
+    def __init__(self, channels, filters, outputs, depth=3, padding="zeros", dropout=0.0):
         super().__init__()
+        self.multiple, self.padding = 2**depth, padding
         widths = [filters * 2**level for level in range(depth + 1)]
         self.down = nn.ModuleList(
-            DoubleConv(a, b) for a, b in zip([channels] + widths[: depth - 1], widths[:depth])
+            DoubleConv(a, b, padding, dropout) for a, b in zip([channels] + widths[: depth - 1], widths[:depth])
         )
-        self.bottom = DoubleConv(widths[depth - 1], widths[depth])
+        self.bottom = DoubleConv(widths[depth - 1], widths[depth], padding, dropout)
         self.up = nn.ModuleList(
             nn.ModuleDict({
                 "upsample": nn.ConvTranspose2d(widths[level + 1], widths[level], 2, stride=2),
-                "conv": DoubleConv(2 * widths[level], widths[level]),
+                "conv": DoubleConv(2 * widths[level], widths[level], padding, dropout),
             })
             for level in reversed(range(depth))
         )
         self.head = nn.Conv2d(filters, outputs, 1)
 
     def forward(self, x):
+        height, width = x.shape[2:]
+        rows, columns = -height % self.multiple, -width % self.multiple
+        top, left = rows // 2, columns // 2
+        if rows or columns:
+            x = pad(x, (left, columns - left, top, rows - top), self.padding)
         skips = []
         for down in self.down:
             x = down(x)
@@ -116,7 +140,7 @@ class unet(nn.Module):
         x = self.bottom(x)
         for up in self.up:
             x = up["conv"](torch.cat([skips.pop(), up["upsample"](x)], 1))
-        return self.head(x)
+        return self.head(x)[:, :, top : top + height, left : left + width]
 
 
 class Attention(nn.Module):

@@ -47,6 +47,13 @@ const shaping: Record<string, Row[]> = {
   stack: [[[x(3), y(3)]], [[x(3), y(3)], 1]],
   flip: [[x(2, 3), [0, -1]]],
   roll: [[x(6), [-2]], [x(2, 3), [1, 1], [0, 1]]],
+  pad: [
+    [x(1, 1, 3, 4), [1, 2]],
+    [x(1, 1, 3, 4), [1, 2, 0, 1], "constant", 7],
+    [x(1, 1, 3, 4), [1, 2, 0, 1], "reflect"],
+    [x(1, 1, 3, 4), [1, 2, 0, 1], "replicate"],
+    [x(1, 1, 3, 4), [1, 2, 0, 1], "circular"],
+  ],
   asStrided: [[x(6), [2, 2], [1, 2]], [x(6), [2], [2], 1]],
   toDtype: [[x(3), "bf16"], [x(3), "f32", false, true]],
   toCopy: [[x(3), "f16", null, "cpu"], [x(1, 2, 3, 4), null, null, null, null, false, "channels_last"]],

@@ -11,13 +11,16 @@ import {
 import type { Tensor } from "../../../ffi/tensor.ts";
 import { biasUniform, kaimingUniform } from "./init.ts";
 import { Module, perDimension, type Size } from "./module.ts";
+import { padder, type PaddingMode } from "./padding.ts";
 
 /** Options of convolutions. */
 export interface ConvOptions {
   /** Places from one window to the next; 1 by default. */
   stride?: Size;
-  /** Zeros around the input on each side; 0 by default. */
+  /** Places around the input on each side; 0 by default. */
   padding?: Size;
+  /** What those places hold, as PyTorch's padding_mode; "zeros" by default. */
+  paddingMode?: PaddingMode;
   /** Places from one weight of the kernel to the next; 1 by default. */
   dilation?: Size;
   /** Groups of channels that don't see each other; 1 by default. */
@@ -33,11 +36,15 @@ abstract class Conv extends Module {
   protected readonly padding: readonly number[];
   protected readonly dilation: readonly number[];
   protected readonly groups: number;
+  readonly #pad: ((x: Tensor) => Tensor) | null;
 
   constructor(dims: number, inChannels: number, outChannels: number, kernelSize: Size, o: ConvOptions) {
     super();
     this.stride = perDimension(o.stride ?? 1, dims);
-    this.padding = perDimension(o.padding ?? 0, dims);
+    const padding = perDimension(o.padding ?? 0, dims), mode = o.paddingMode ?? "zeros";
+    const own = mode !== "zeros" && padding.some((size) => size > 0); // the convolution itself knows zeros alone
+    this.#pad = own ? padder([...padding].reverse().flatMap((size) => [size, size]), mode) : null;
+    this.padding = own ? perDimension(0, dims) : padding;
     this.dilation = perDimension(o.dilation ?? 1, dims);
     this.groups = o.groups ?? 1;
     const shape = [outChannels, inChannels / this.groups, ...perDimension(kernelSize, dims)];
@@ -45,6 +52,10 @@ abstract class Conv extends Module {
     this.bias = o.bias === false
       ? null
       : this.parameter("bias", biasUniform(uninitialised([outChannels]), this.weight));
+  }
+
+  protected padded(x: Tensor): Tensor {
+    return this.#pad === null ? x : this.#pad(x);
   }
 }
 
@@ -56,7 +67,15 @@ export class Conv1d extends Conv {
   }
   /** (n, in, l) -> (n, out, l'). */
   forward(x: Tensor): Tensor {
-    return conv1d(x, this.weight, this.bias, this.stride, this.padding, this.dilation, this.groups);
+    return conv1d(
+      this.padded(x),
+      this.weight,
+      this.bias,
+      this.stride,
+      this.padding,
+      this.dilation,
+      this.groups,
+    );
   }
 }
 
@@ -68,7 +87,15 @@ export class Conv2d extends Conv {
   }
   /** (n, in, h, w) -> (n, out, h', w'). */
   forward(x: Tensor): Tensor {
-    return conv2d(x, this.weight, this.bias, this.stride, this.padding, this.dilation, this.groups);
+    return conv2d(
+      this.padded(x),
+      this.weight,
+      this.bias,
+      this.stride,
+      this.padding,
+      this.dilation,
+      this.groups,
+    );
   }
 }
 
@@ -80,12 +107,20 @@ export class Conv3d extends Conv {
   }
   /** (n, in, d, h, w) -> (n, out, d', h', w'). */
   forward(x: Tensor): Tensor {
-    return conv3d(x, this.weight, this.bias, this.stride, this.padding, this.dilation, this.groups);
+    return conv3d(
+      this.padded(x),
+      this.weight,
+      this.bias,
+      this.stride,
+      this.padding,
+      this.dilation,
+      this.groups,
+    );
   }
 }
 
 /** Options of transposed convolutions. */
-export interface ConvTransposeOptions extends ConvOptions {
+export interface ConvTransposeOptions extends Omit<ConvOptions, "paddingMode"> {
   /** Places added to one side of the output, where several sizes would fit; 0 by default. */
   outputPadding?: Size;
 }

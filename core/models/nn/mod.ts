@@ -13,4 +13,5 @@ export * as init from "./init.ts";
 export * from "./linear.ts";
 export { Group, Module } from "./module.ts";
 export { BatchNorm, type BatchNormOptions, GroupNorm, LayerNorm, RMSNorm } from "./norms.ts";
+export type { PaddingMode } from "./padding.ts";
 export * from "./pooling.ts";

@@ -89,6 +89,8 @@ export const stack: (tensors: readonly Tensor[], dim?: number) => Tensor = own.s
 export const flip: (self: Tensor, dims: readonly number[]) => Tensor = own.flip;
 /** A copy moved by `shifts` places along `dims`; what leaves at one end comes in at the other. */
 export const roll: (self: Tensor, shifts: readonly number[], dims?: readonly number[]) => Tensor = own.roll;
+/** Wider by `pad` places before and behind the last dimension, then the one before it; `mode` says what is there. */
+export const pad: (self: Tensor, pad: readonly number[], mode?: string, value?: number | null) => Tensor = own.pad;
 /** A view of the tensor's memory by size and strides alone. */
 export const asStrided: (self: Tensor, size: readonly number[], stride: readonly number[], storageOffset?: number | null) => Tensor = own.asStrided;
 /** Complex numbers as pairs of real ones: (...) becomes (..., 2). */

@@ -65,7 +65,26 @@ export const model = {
   }),
   channels: size("channels of the input images", { empty: "taken from the data" }),
   image_size: size("height and width of the input images, in pixels", { empty: "taken from the data" }),
-  width: size("channels of the first stage (cosmo-cnn, unet)"),
+  width: size("channels of the first stage (cosmo-cnn, unet)", { flag: "width" }),
+  depth: size("times that maps are halved (unet)", {
+    flag: "depth",
+    empty: "3, or as often as small maps can be",
+  }),
+  padding: choice(["zeros", "replicate", "reflect", "circular", "longitude"], "zeros", {
+    flag: "padding",
+    words: { zero: "zeros", constant: "zeros", edge: "replicate", wrap: "circular", periodic: "circular" },
+    about: {
+      zeros: "0",
+      replicate: "the nearest value of the edge",
+      reflect: "the map as in a mirror at its edge",
+      circular: "the opposite edge, in both directions: periodic boxes",
+      longitude:
+        "the opposite edge in the last dimension (longitude), the nearest value in the other (latitude): global maps",
+    },
+    help:
+      "what lies beyond the borders of maps (unet), for convolutions and where a side is no multiple of 2^depth; longitude is " +
+      "circular in the last dimension and replicates the edge in the other",
+  }),
   vocab_size: size("tokens in the vocabulary (gpt)", { empty: "taken from the data" }),
   context: size("longest sequence, in tokens (gpt)", { flag: "context" }),
   heads: size("attention heads (gpt, vit)", { flag: "heads" }),

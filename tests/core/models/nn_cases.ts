@@ -86,6 +86,22 @@ export const CASES: readonly NnCase[] = [
     () => new Conv2d(3, 8, [3, 5], { padding: [1, 2], dilation: 2, bias: false }),
   ),
   twin("Conv3d", [2, 4, 3], { padding: 1 }, [2, 2, 6, 5, 7], () => new Conv3d(2, 4, 3, { padding: 1 })),
+  ...(["circular", "reflect", "replicate"] as const).map((paddingMode) =>
+    twin(
+      "Conv2d",
+      [2, 3, [3, 5]],
+      { padding: [1, 2], padding_mode: paddingMode },
+      [2, 2, 4, 7],
+      () => new Conv2d(2, 3, [3, 5], { padding: [1, 2], paddingMode }),
+    )
+  ),
+  twin(
+    "Conv1d",
+    [2, 3, 3],
+    { padding: 1, padding_mode: "circular" },
+    [2, 2, 4],
+    () => new Conv1d(2, 3, 3, { padding: 1, paddingMode: "circular" }),
+  ),
   twin(
     "ConvTranspose1d",
     [4, 6, 3],

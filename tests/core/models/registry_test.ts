@@ -112,6 +112,14 @@ for (
     ["a small vocabulary", { name: "gpt", vocab_size: 60 }, text, "model.vocab_size is 60", "65 or more"],
     ["a short context", { name: "gpt", context: 8 }, text, "model.context is 8", "24 or more"],
     ["heads that don't share", { name: "gpt", embed: 100, heads: 3 }, text, "100", "3 heads", "e.g. 102"],
+    ["too deep a unet", { name: "unet", depth: 5 }, masks, "16 x 24", "halved 4 times", "--depth to 4"],
+    ["a deep unet of mirrors", { name: "unet", depth: 4, padding: "reflect" }, masks, "--depth to 3"],
+    [
+      "a unet of points",
+      { name: "unet" },
+      { ...masks, input: { shape: [3, 1, 9], dtype: "f32" } },
+      "another --model",
+    ],
     ["patches that don't divide", { name: "vit", patch_size: 5 }, images, "16 x 16", "8, 4, 2, 1"],
   ] as [string, Partial<Config["model"]>, Facts, ...string[]][]
 ) {
@@ -122,15 +130,36 @@ for (
   });
 }
 
-Deno.test("images too small or not divisible are refused with their size", () => {
+Deno.test("images too small are refused with their size", () => {
   const tiny = { ...images, input: { shape: [1, 5, 5], dtype: "f32" } } as const;
   const small = assertThrows(() => createModel(settings({ name: "simple-convnet" }), tiny), UserError);
   assertStringIncludes(small.message, "5 x 5");
+});
+
+Deno.test("unet takes any sides, as deep as they allow, and later maps of other sides", () => {
+  const sized = (...sides: number[]) =>
+    ({ ...masks, input: { shape: [3, ...sides], dtype: "f32" } }) as const;
+  for (
+    const [sides, changes, levels] of [
+      [[16, 24], {}, 3],
+      [[13, 29], {}, 3],
+      [[3, 40], {}, 2],
+      [[7, 9], { padding: "reflect" }, 2],
+      [[40, 40], { depth: 5 }, 5],
+    ] as [number[], Partial<Config["model"]>, number][]
+  ) {
+    const model = createModel(settings({ name: "unet", width: 2, ...changes }), sized(...sides));
+    assertStringIncludes(model.describe(), `${levels} levels`);
+    scope(() => {
+      for (const now of [sides, [sides[0] + 9, sides[1] + 2], sides]) {
+        assertEquals((forward(model, ones([2, 3, ...now])) as Tensor).shape, [2, 4, ...now]);
+      }
+    });
+    model.root.free();
+  }
   const model = createModel(settings({ name: "unet", width: 2 }), masks);
-  scope(() => {
-    const odd = assertThrows(() => forward(model, ones([1, 3, 12, 16])), UserError);
-    assertStringIncludes(odd.message, "multiples of 8");
-  });
+  const small = assertThrows(() => scope(() => forward(model, ones([1, 3, 4, 16]))), UserError);
+  assertStringIncludes(small.message, "maps of 4 x 16 can be halved 2 times");
   model.root.free();
 });
 

@@ -38,6 +38,31 @@ function same<S extends object>(
   return { title, peer, sizes: sizes as Record<string, unknown>, make: () => build(sizes), ...rest };
 }
 
+/** Maps whose sides are no multiples of 2^depth, with each kind of border. */
+const ODD_MAPS: readonly ZooCase[] = [
+  ...(["zeros", "replicate", "reflect", "circular", "longitude"] as const).flatMap((padding) => [
+    unetOn([24, 36], { padding, depth: 3, filters: 4 }),
+    unetOn([7, 9], { padding, depth: 2, filters: 4 }),
+  ]),
+  unetOn([7, 9], { padding: "circular", depth: 3, filters: 2 }),
+  unetOn([181, 360], { padding: "longitude", depth: 3, filters: 2 }),
+  unetOn([181, 360], { padding: "zeros", depth: 5, filters: 2, dropout: 0.2 }),
+];
+
+function unetOn(
+  sides: number[],
+  rest: Omit<Parameters<typeof unet>[0], "channels" | "outputs"> & { padding: string },
+): ZooCase {
+  const title = `unet ${rest.depth} times halved on ${
+    sides.join(" x ")
+  } with ${rest.padding} beyond the borders`;
+  return same(title, "unet", unet, { channels: 2, outputs: 3, ...rest }, {
+    input: { shape: [2, 2, ...sides] },
+    target: { shape: [2, 3, ...sides] },
+    task: "regression",
+  });
+}
+
 const PLAIN: readonly ZooCase[] = [
   same("mlp", "mlp", mlp, { inputs: 7, hidden: 128, layers: 2, outputs: 1 }, {
     input: { shape: [32, 7] },
@@ -149,6 +174,7 @@ const LAST = ["simple-convnet", "cosmo-cnn"];
 
 export const CASES: readonly ZooCase[] = [
   ...PLAIN,
+  ...ODD_MAPS,
   ...PLAIN.filter(({ title }) => LAST.includes(title)).map((one) => ({
     ...one,
     title: `${one.title} of images that lie channels last`,

@@ -374,6 +374,8 @@ export const stack: (tensors: readonly Tensor[], dim?: number) => Tensor;
 export const flip: (self: Tensor, dims: readonly number[]) => Tensor;
 /** A copy moved by `shifts` places along `dims`; what leaves at one end comes in at the other. */
 export const roll: (self: Tensor, shifts: readonly number[], dims?: readonly number[]) => Tensor;
+/** Wider by `pad` places before and behind the last dimension, then the one before it; `mode` says what is there. */
+export const pad: (self: Tensor, pad: readonly number[], mode?: string, value?: number | null) => Tensor;
 /** A view of the tensor's memory by size and strides alone. */
 export const asStrided: (self: Tensor, size: readonly number[], stride: readonly number[], storageOffset?: number | null) => Tensor;
 /** Complex numbers as pairs of real ones: (...) becomes (..., 2). */
@@ -749,8 +751,10 @@ export class MultiheadAttention extends Module {
 export interface ConvOptions {
     /** Places from one window to the next; 1 by default. */
     stride?: Size;
-    /** Zeros around the input on each side; 0 by default. */
+    /** Places around the input on each side; 0 by default. */
     padding?: Size;
+    /** What those places hold, as PyTorch's padding_mode; "zeros" by default. */
+    paddingMode?: PaddingMode;
     /** Places from one weight of the kernel to the next; 1 by default. */
     dilation?: Size;
     /** Groups of channels that don't see each other; 1 by default. */
@@ -759,6 +763,7 @@ export interface ConvOptions {
     bias?: boolean;
 }
 export abstract class Conv extends Module {
+    #private;
     readonly weight: Tensor;
     readonly bias: Tensor | null;
     protected readonly stride: readonly number[];
@@ -766,6 +771,7 @@ export abstract class Conv extends Module {
     protected readonly dilation: readonly number[];
     protected readonly groups: number;
     constructor(dims: number, inChannels: number, outChannels: number, kernelSize: Size, o: ConvOptions);
+    protected padded(x: Tensor): Tensor;
 }
 /** torch.nn.Conv1d, over (n, channels, l). */
 export class Conv1d extends Conv {
@@ -789,7 +795,7 @@ export class Conv3d extends Conv {
     forward(x: Tensor): Tensor;
 }
 /** Options of transposed convolutions. */
-export interface ConvTransposeOptions extends ConvOptions {
+export interface ConvTransposeOptions extends Omit<ConvOptions, "paddingMode"> {
     /** Places added to one side of the output, where several sizes would fit; 0 by default. */
     outputPadding?: Size;
 }
@@ -824,6 +830,12 @@ export class ConvTranspose3d extends ConvTranspose {
     /** (n, in, d, h, w) -> (n, out, d', h', w'). */
     forward(x: Tensor): Tensor;
 }
+/**
+ * PyTorch's padding modes; and longitude, which is circular in the last dimension and replicates the edge in the others.
+ */
+export type PaddingMode = "zeros" | "replicate" | "reflect" | "circular" | "longitude";
+/** `sizes` are F.pad's: places before and behind the last dimension, then before and behind the one before it. */
+export function padder(sizes: readonly number[], mode: PaddingMode): (x: Tensor) => Tensor;
 /** torch.nn.Linear: x times the transposed weight, and the bias. */
 export class Linear extends Module {
     /** (outFeatures, inFeatures). */
