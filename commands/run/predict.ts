@@ -15,6 +15,7 @@ import type { Team } from "../../core/ranks/team.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
+import { outputNames } from "../../core/predict/columns.ts";
 import { checkOut } from "../../core/predict/file.ts";
 import type { GridJob } from "../../core/predict/fields.ts";
 import { loadForEvaluation } from "../../core/predict/load.ts";
@@ -123,7 +124,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   const columns = await predictToFile({
     ...{ out, roles, team },
     order: { oneTable, split: !others || !oneTable },
-    names: { predicted, target },
+    names: { predicted: outputNames(pass.loss, predicted, data.train.facts.outputs), target },
     grid,
     job: {
       pass,

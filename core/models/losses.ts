@@ -19,10 +19,13 @@ import {
   toDtype,
 } from "../../ffi/ops.ts";
 import { describe, scope, type Tensor } from "../../ffi/tensor.ts";
+import { CLASS_LOSSES } from "../settings/sections/training.ts";
 import type { Config } from "../settings/settings.ts";
 import { UserError } from "../base/errors.ts";
 import { isCode, userFile } from "./user/file.ts";
 import { userLoss } from "./user/made.ts";
+import { type ClassWeights, classWeights, dice, focal } from "./class_losses.ts";
+import { crps, quantile } from "./distribution_losses.ts";
 import type { Facts } from "./model.ts";
 import { alike, classesLast, isSoft, toLabels } from "./targets.ts";
 
@@ -36,6 +39,10 @@ export interface Loss {
   readonly like?: "cross_entropy" | "mse" | "none";
   /** The class whose items do not count; absent where every item does. */
   readonly ignored?: number;
+  /** What the outputs are for each target, all targets' first part first; absent where there is one of each. */
+  readonly parts?: readonly string[];
+  /** The part that metrics compare with the target; the first by default. */
+  readonly point?: number;
   /** The mean over this micro-batch's valid items, 0-dim, as PyTorch's reduction="mean". */
   apply(output: Tensor, target: Tensor): Tensor;
   /** How many items that mean divided by. Waits for the device when the loss ignores an index. */
@@ -45,7 +52,7 @@ export interface Loss {
 /** @internal */
 type Settings =
   & Pick<Config["training"], "loss" | "label_smoothing" | "ignore_index" | "huber_delta">
-  & Partial<Pick<Config["training"], "deterministic">>;
+  & Partial<Pick<Config["training"], "deterministic" | "class_weights" | "focal_gamma" | "quantiles">>;
 type Name = Exclude<Settings["loss"], "auto" | "graph">;
 
 const MEAN = 1; // at::Reduction::Mean
@@ -59,9 +66,18 @@ export function createLoss(settings: Settings, facts: Facts): Loss {
     ? (facts.task === "regression" ? "mse" : "cross_entropy")
     : chosen;
   checkTask(name, facts);
+  const weights = weightsFor(name, settings, facts);
   switch (name) {
     case "cross_entropy":
-      return crossEntropy(facts, settings);
+      return crossEntropy(facts, settings, weights);
+    case "focal":
+      return focal(facts, { gamma: settings.focal_gamma ?? 2, ignored: settings.ignore_index, weights });
+    case "dice":
+      return dice(facts, settings.ignore_index);
+    case "quantile":
+      return quantile(facts, settings.quantiles ?? []);
+    case "crps":
+      return crps(facts);
     case "mse":
       return elementwise(name, facts.outputs, (output, target) => mseLoss(output, target, MEAN));
     case "l1":
@@ -79,13 +95,34 @@ export function createLoss(settings: Settings, facts: Facts): Loss {
   }
 }
 
-function checkTask(name: Name, { task, outputs }: Facts): void {
-  const numbers = task === "regression";
-  if (name === "cross_entropy" && numbers) {
+/** Only some losses know weights: others must not leave them out in silence. */
+function weightsFor(
+  name: Name,
+  { class_weights: given = [], ignore_index: ignored }: Settings,
+  facts: Facts,
+) {
+  if (given.length > 0 && name !== "cross_entropy" && name !== "focal") {
     throw new UserError(
       "usage",
-      "the loss cross_entropy needs classes, and this data has numbers as targets: " +
-        "use --loss mse, l1, huber or gaussian_nll (or bce when the targets are between 0 and 1).",
+      `--class-weights are for the losses cross_entropy and focal, and this run minimises ${name}: leave them out.`,
+    );
+  }
+  return classWeights(given, facts.outputs, ignored);
+}
+
+function checkTask(name: Name, { task, outputs }: Facts): void {
+  const numbers = task === "regression", ofClasses = CLASS_LOSSES.includes(name);
+  if (ofClasses && numbers) {
+    throw new UserError(
+      "usage",
+      `the loss ${name} needs classes, and this data has numbers as targets: ` +
+        "use --loss mse, l1, huber, quantile, crps or gaussian_nll (or bce when the targets are between 0 and 1).",
+    );
+  }
+  if (name === "dice" && task !== "segmentation") {
+    throw new UserError(
+      "usage",
+      `the loss dice compares areas, and this data has no class for each pixel: use --loss cross_entropy or focal.`,
     );
   }
   if (name === "bce" && !numbers && (task === "language" || outputs > 2)) {
@@ -94,7 +131,7 @@ function checkTask(name: Name, { task, outputs }: Facts): void {
       `the loss bce needs two classes, and this data has ${outputs}: use --loss cross_entropy.`,
     );
   }
-  if (name !== "cross_entropy" && name !== "bce" && !numbers) {
+  if (!ofClasses && name !== "bce" && !numbers) {
     throw new UserError(
       "usage",
       `the loss ${name} needs numbers as targets, and this data has ${outputs} classes: ` +
@@ -107,10 +144,11 @@ function checkTask(name: Name, { task, outputs }: Facts): void {
  * Outputs are [N, C], [N, C, H, W], or [B, T, V] for language. Targets are class numbers, or shares of
  * classes [N, C].
  */
-function crossEntropy(facts: Facts, settings: Settings): Loss {
+function crossEntropy(facts: Facts, settings: Settings, weights: ClassWeights | null): Loss {
   const { ignore_index: ignoreIndex, label_smoothing: labelSmoothing, deterministic = "off" } = settings;
   const rows = [-1, facts.outputs], all = [-1];
   const language = facts.task === "language";
+  const weightsOf = (scores: Tensor): Tensor | null => weights && weights.of(scores.shape[1], scores.device);
   /** On a GPU the gradient of an interpolation is added up in any order. */
   const sized = (output: Tensor, target: Tensor): Tensor => {
     const scores = toLabels(output, target);
@@ -130,7 +168,14 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
     apply(output, target) {
       if (!language && isSoft(target)) {
         if (ignoreIndex >= 0) throw ignoredAmongShares(ignoreIndex);
-        return crossEntropyLoss(output, widened(target, output), null, MEAN, ignoreIndex, labelSmoothing);
+        return crossEntropyLoss(
+          output,
+          widened(target, output),
+          weightsOf(output),
+          MEAN,
+          ignoreIndex,
+          labelSmoothing,
+        );
       }
       if (target.dtype !== "i64") target = toDtype(target, "i64");
       const rowsOfClasses = language || classesLast(output, target);
@@ -143,11 +188,13 @@ function crossEntropy(facts: Facts, settings: Settings): Loss {
         output = reshape(permute(output, [0, 2, 3, 1]), rows);
         target = reshape(target, all);
       }
-      return crossEntropyLoss(output, target, null, MEAN, ignoreIndex, labelSmoothing);
+      return crossEntropyLoss(output, target, weightsOf(output), MEAN, ignoreIndex, labelSmoothing);
     },
     validCount: (target) =>
       !language && isSoft(target)
         ? target.shape[0]
+        : weights
+        ? weights.sum(target)
         : scope(() => Number(sum(ne(target, constant(ignoreIndex, "i64", target.device))).itemBigInt())),
   };
 }

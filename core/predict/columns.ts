@@ -3,6 +3,7 @@ import { join } from "../../deps/path.ts";
 import { temporaryFor, writeAll } from "../base/atomic.ts";
 import { reading, writing } from "../base/new_file.ts";
 import { UserError } from "../base/errors.ts";
+import type { Loss } from "../models/losses.ts";
 import type { PredictedColumn } from "./predict.ts";
 
 export interface PredictionColumn {
@@ -44,6 +45,17 @@ export interface RowOrder {
 export interface ColumnNames {
   readonly predicted: readonly string[];
   readonly target: readonly string[];
+}
+
+/** A distribution has names such as ice_q0.1: the loss's parts of each target. */
+export function outputNames(
+  { parts }: Pick<Loss, "parts">,
+  targets: readonly string[],
+  count: number,
+): readonly string[] {
+  if (parts === undefined) return targets;
+  if (targets.length === count) return parts.flatMap((part) => targets.map((target) => `${target}_${part}`));
+  return count === 1 ? parts : [];
 }
 
 interface Run {

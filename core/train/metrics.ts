@@ -54,7 +54,7 @@ export interface Measure {
 
 const MOST_NAMED = 32;
 
-type Judged = Pick<Loss, "name" | "like" | "ignored">;
+type Judged = Pick<Loss, "name" | "like" | "ignored" | "point">;
 
 /** `full` adds what costs too much in a training step. */
 interface Judging {
@@ -75,11 +75,15 @@ export function measureOf(source: Source, { loss, full, own = null }: Judging): 
   return measure;
 }
 
-function taskMeasure(source: Source, { like, name: named, ignored }: Judged, full: boolean): Measure {
+function taskMeasure(
+  source: Source,
+  { like, name: named, ignored, point = 0 }: Judged,
+  full: boolean,
+): Measure {
   const { facts: { task, outputs, targetless }, names } = source, name = like ?? named;
   if (like === "none" || targetless) return nothing;
   if (task === "language") return tokens;
-  if (task === "regression") return name === "bce" ? nothing : numbers(source, full);
+  if (task === "regression") return name === "bce" ? nothing : numbers(source, full, point);
   if (name !== "bce" && name !== "cross_entropy") return nothing;
   const oneLogit = name === "bce", perPixel = task === "segmentation";
   return classes({
@@ -192,7 +196,7 @@ const SUMS = 6;
  * The target's own axis is dimension 1. Without the reference, a number near the mean, squares would lose the
  * spread of targets far from zero.
  */
-function numbers(source: Source, full: boolean): Measure {
+function numbers(source: Source, full: boolean, point: number): Measure {
   const { target: { shape }, names = [], units } = source;
   const count = shape[0] ?? 1;
   const { reference: near = Array<number>(count).fill(0) } = source;
@@ -213,7 +217,7 @@ function numbers(source: Source, full: boolean): Measure {
         const apart = sub(reshape(t, part), at);
         return counted ? where(counted, apart, zero) : apart;
       };
-      const d = from(target), e = sub(from(meansIn(output, target, count)), d);
+      const d = from(target), e = sub(from(pointsIn(output, target, point * count, count)), d);
       const total = (t: Tensor) => sumDim(t, [1, 3], false, "f64");
       const each = items * d.shape[3];
       const rows = counted ? total(counted) : expand(constant(each, "f64", output.device), [batches, count]);
@@ -268,12 +272,12 @@ function ofTarget(sums: Float64Array, k: number, count: number) {
   return { n, r2, mae: absolute / n, rmse: Math.sqrt(ee / n), bias: e / n };
 }
 
-/** Gaussian NLL predicts more than the mean: the means come first. */
-function meansIn(output: Tensor, target: Tensor, count: number): Tensor {
+/** A distribution is more than one number for each target: `from` is where those begin that are compared. */
+function pointsIn(output: Tensor, target: Tensor, from: number, count: number): Tensor {
   if (output.numel === target.numel) return output;
   const rest = (t: Tensor) => t.shape.slice(2).join();
   if (output.shape[0] === target.shape[0] && output.shape[1] > count && rest(output) === rest(target)) {
-    return narrow(output, 1, 0, count);
+    return narrow(output, 1, from, count);
   }
   throw new UserError(
     "data",

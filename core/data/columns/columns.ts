@@ -3,6 +3,7 @@ import { type DType, isFloating } from "../../../ffi/dtype.ts";
 import { zeros } from "../../../ffi/make.ts";
 import { toDtype } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { CLASS_LOSSES } from "../../settings/sections/training.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
@@ -202,7 +203,7 @@ function lengthsOf(features: readonly Column[], { training, model }: DataRequest
   if (!(isExported(model.name) || isCode(model.name))) return [];
   return features.flatMap(({ shape: [, ...sample], dtype, whole }) => {
     const sides = sample.filter((side) => side > 1);
-    const text = whole || !isFloating(dtype) || training.loss === "cross_entropy";
+    const text = whole || !isFloating(dtype) || CLASS_LOSSES.includes(training.loss);
     const series = sample.length > 1 || text;
     return series && sides.length <= 2 ? sides : []; // either side of a series may be its length
   });
@@ -218,10 +219,10 @@ function taskOf(
   notes: string[],
 ): TargetTensor {
   const { loss } = training;
-  const numeric = !["auto", "graph", "cross_entropy", "bce"].includes(loss) || model.output_size === 1;
+  const numeric = !["auto", "graph", "bce", ...CLASS_LOSSES].includes(loss) || model.output_size === 1;
   const [first] = targets;
   const whole = first.whole || first.text || !/^(f|bf)\d/.test(first.dtype);
-  const classes = targets.length === 1 && (first.text || (!numeric && (whole || loss === "cross_entropy")))
+  const classes = targets.length === 1 && (first.text || (!numeric && (whole || CLASS_LOSSES.includes(loss))))
     ? classTargets(table, first, target, places, training.ignore_index)
     : null;
   if (classes) {

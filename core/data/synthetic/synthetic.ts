@@ -24,6 +24,7 @@ import {
 } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import { key, permute, uniform, uniformInt } from "../../base/random.ts";
+import { CLASS_LOSSES } from "../../settings/sections/training.ts";
 import { indexTensor, memorySource } from "../memory.ts";
 import { type Ids, type Source, source } from "../source.ts";
 import { checkMemory, checkSamples, normals, type Spec } from "./draw.ts";
@@ -206,7 +207,7 @@ const REFERENCE_SAMPLES = 4096;
 function vectors(spec: Spec): Source {
   const { role, samples, seed, loss, model } = spec;
   const features = model.input_size || FEATURES;
-  const classes = loss === "cross_entropy";
+  const classes = CLASS_LOSSES.includes(loss);
   const outputs = model.output_size || (classes ? 3 : 1);
   checkSamples(spec, "synthetic vectors", 4 * (features + Math.max(WAVES, outputs)));
   const { input, target } = scope(() => {
@@ -247,6 +248,6 @@ export function synthetic(spec: Spec): Source {
   if (name === "gpt") return tokens(spec);
   if (name === "unet") return masks(spec);
   if (!IMAGE_MODEL.test(name)) return vectors(spec);
-  const classes = spec.loss === "cross_entropy" || (spec.loss === "auto" && name !== "cosmo-cnn");
+  const classes = CLASS_LOSSES.includes(spec.loss) || (spec.loss === "auto" && name !== "cosmo-cnn");
   return classes ? images(spec) : fields(spec);
 }

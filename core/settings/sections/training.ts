@@ -1,6 +1,6 @@
 // Declares the section training. The names and defaults of the optimizer and the scheduler are PyTorch's
 // where it has them.
-import { bool, choice, CODE_FILE, duration, float, int, path } from "../setting.ts";
+import { bool, choice, CODE_FILE, duration, float, int, list, path } from "../setting.ts";
 import { guards } from "./run.ts";
 
 const optimizer = {
@@ -148,11 +148,48 @@ const amount = {
   }),
 };
 
+const LOSSES = [
+  "auto",
+  "cross_entropy",
+  "mse",
+  "l1",
+  "huber",
+  "gaussian_nll",
+  "bce",
+  "focal",
+  "dice",
+  "quantile",
+  "crps",
+  "graph",
+] as const;
+
+/** Their targets are classes; bce takes numbers, too. */
+export const CLASS_LOSSES: readonly string[] = ["cross_entropy", "focal", "dice"];
+
 const objective = {
-  loss: choice(["auto", "cross_entropy", "mse", "l1", "huber", "gaussian_nll", "bce", "graph"], "auto", {
+  loss: choice(LOSSES, "auto", {
     flag: "loss",
     common: true,
     orFile: CODE_FILE,
+    words: { pinball: "quantile" },
+    about: {
+      auto: "cross_entropy for classes, mse for numbers, graph where an exported program gives its own loss",
+      cross_entropy:
+        "of classes, or of a class for each pixel; with --class-weights a weighted mean, as PyTorch's",
+      mse: "squared error",
+      l1: "absolute error",
+      huber: "squared error up to huber_delta, absolute beyond",
+      gaussian_nll:
+        "likelihood of a normal distribution; the model gives the means, then the logarithms of the variances",
+      bce: "of two classes, or of numbers between 0 and 1",
+      focal: "cross entropy that counts what is predicted well less, by focal_gamma",
+      dice: "overlap of areas, for a class for each pixel: of each sample and class, as MONAI's DiceLoss",
+      quantile:
+        "pinball loss of --quantiles; the model gives all targets' first quantile, then all targets' second, ...",
+      crps:
+        "ranked probability score of a normal distribution, in the target's units; outputs as for gaussian_nll",
+      graph: "the loss that an exported program gives",
+    },
     help:
       "what is minimised; auto takes cross_entropy for classes and mse for numbers, but graph where an exported program " +
       "gives its own loss; or a TypeScript file",
@@ -177,6 +214,17 @@ const objective = {
     help: "class whose samples do not count (cross_entropy)",
   }),
   huber_delta: float(1, { min: 0, above: true, max: 1e9, help: "where huber turns from squared to linear" }),
+  class_weights: list({
+    flag: "class-weights",
+    empty: "all alike",
+    help: "what each class counts, in their order, such as 1,5,0.5 (cross_entropy, focal)",
+  }),
+  focal_gamma: float(2, { min: 0, max: 100, help: "how much less counts what is predicted well (focal)" }),
+  quantiles: list({
+    flag: "quantiles",
+    empty: "0.1,0.5,0.9",
+    help: "which quantiles of each target the model gives, in rising order (quantile)",
+  }),
 };
 
 const precision = {

@@ -4,8 +4,8 @@ import { createLoss } from "../../../core/models/losses.ts";
 import type { Facts } from "../../../core/models/model.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
-import { tensor, zeros } from "../../../ffi/make.ts";
-import { randint, randn, softmax } from "../../../ffi/ops.ts";
+import { tensor, toNumbers, zeros } from "../../../ffi/make.ts";
+import { narrow, randint, randn, softmax } from "../../../ffi/ops.ts";
 import { manualSeed } from "../../../ffi/context.ts";
 import { scope } from "../../../ffi/tensor.ts";
 import { open, peer, print } from "./native.ts";
@@ -15,7 +15,7 @@ type Made = { shape: readonly number[]; below?: number };
 interface Case {
   title: string;
   function: string;
-  options: Record<string, number>;
+  options: Record<string, number | number[]>;
   task: Facts["task"];
   outputs: number;
   settings: Partial<Settings>;
@@ -135,13 +135,131 @@ const CASES: Case[] = [
     output: { shape: [6, 6] },
     target,
   },
+  {
+    ...classes,
+    title: "cross_entropy of weighted classes",
+    options: { weight: [0.5, 2, 1, 0, 4] },
+    settings: { class_weights: ["0.5", "2", "1", "0", "4"] },
+    output: { shape: [16, 5] },
+    target: { shape: [16], below: 5 },
+  },
+  {
+    ...classes,
+    title: "cross_entropy of images of weighted classes, an ignored one and label smoothing",
+    task: "segmentation",
+    options: { weight: [0.5, 2, 1, 3, 4], ignore_index: 1, label_smoothing: 0.1 },
+    settings: { class_weights: ["0.5", "2", "1", "3", "4"], ignore_index: 1, label_smoothing: 0.1 },
+    output: { shape: [2, 5, 4, 3] },
+    target: { shape: [2, 4, 3], below: 5 },
+  },
+];
+
+/** Losses that PyTorch has no function for are compared with their formula, to rounding. */
+const FORMULAS: Case[] = [
+  {
+    ...classes,
+    title: "focal",
+    function: "focal",
+    options: { gamma: 2 },
+    settings: { loss: "focal" },
+    output: { shape: [16, 5] },
+    target: { shape: [16], below: 5 },
+  },
+  {
+    ...classes,
+    title: "focal of two classes",
+    function: "focal",
+    options: { gamma: 1.5 },
+    settings: { loss: "focal", focal_gamma: 1.5 },
+    outputs: 2,
+    output: { shape: [16, 2] },
+    target: { shape: [16], below: 2 },
+  },
+  {
+    ...classes,
+    title: "focal of images of weighted classes and an ignored one, with a gamma below 1",
+    function: "focal",
+    task: "segmentation",
+    options: { gamma: 0.5, ignore_index: 2, weight: [0.5, 2, 1, 3, 4] },
+    settings: {
+      loss: "focal",
+      focal_gamma: 0.5,
+      ignore_index: 2,
+      class_weights: ["0.5", "2", "1", "3", "4"],
+    },
+    output: { shape: [2, 5, 4, 3] },
+    target: { shape: [2, 4, 3], below: 5 },
+  },
+  {
+    ...classes,
+    title: "focal of sequences",
+    function: "focal",
+    task: "language",
+    options: { gamma: 2, ignore_index: 1 },
+    settings: { loss: "focal", ignore_index: 1 },
+    output: { shape: [2, 7, 5] },
+    target: { shape: [2, 7], below: 5 },
+  },
+  {
+    ...classes,
+    title: "dice",
+    function: "dice",
+    task: "segmentation",
+    settings: { loss: "dice" },
+    output: { shape: [3, 5, 4, 3] },
+    target: { shape: [3, 4, 3], below: 5 },
+  },
+  {
+    ...classes,
+    title: "dice with an ignored class",
+    function: "dice",
+    task: "segmentation",
+    options: { ignore_index: 0 },
+    settings: { loss: "dice", ignore_index: 0 },
+    outputs: 2,
+    output: { shape: [8, 2, 2, 1] },
+    target: { shape: [8, 2, 1], below: 2 },
+  },
+  {
+    ...numbers,
+    title: "quantile",
+    function: "quantile",
+    options: { quantiles: [0.1, 0.5, 0.9] },
+    settings: { loss: "quantile" },
+    output: { shape: [6, 9] },
+    target,
+  },
+  {
+    ...numbers,
+    title: "quantile of maps",
+    function: "quantile",
+    options: { quantiles: [0.05, 0.6] },
+    settings: { loss: "quantile", quantiles: ["0.05", "0.6"] },
+    output: { shape: [2, 6, 4, 5] },
+    target: { shape: [2, 3, 4, 5] },
+  },
+  {
+    ...numbers,
+    title: "crps",
+    function: "crps",
+    settings: { loss: "crps" },
+    output: { shape: [2, 6, 4, 5] },
+    target: { shape: [2, 3, 4, 5] },
+  },
 ];
 
 open();
 const made = ({ shape, below }: Made) => below === undefined ? randn(shape) : randint(0, below, shape, "i64");
-const theirs = await peer<{ loss: string; gradient: string; count: number }>(
+interface Answer {
+  loss: string;
+  gradient: string;
+  count: number;
+  /** Of a formula. */
+  numbers?: number[];
+}
+const theirs = await peer<Answer>(
   "losses.py",
-  CASES.map((c) => ({ shares: false, ...c })),
+  [...CASES, ...FORMULAS].map((c) => ({ shares: false, ...c })),
 );
 
 for (const [i, c] of CASES.entries()) {
@@ -163,14 +281,52 @@ for (const [i, c] of CASES.entries()) {
   });
 }
 
+for (const [i, c] of FORMULAS.entries()) {
+  Deno.test(`${c.title} has its formula's value and gradient in PyTorch, and is exact over parts of a batch`, () => {
+    manualSeed(1n);
+    const output = boundary(made(c.output)), target = made(c.target);
+    const ours = loss(c.settings, c.task, c.outputs);
+    const value = scope(() => ours.apply(output, target));
+    backward(value);
+    const { numbers, count } = theirs[CASES.length + i];
+    const found = [value.item(), ...toNumbers(gradOf(output)!)];
+    assertEquals(found.length, numbers!.length);
+    found.forEach((number, k) => assertAlmostEquals(number, numbers![k], 1e-6));
+    const all = ours.validCount(target);
+    assertAlmostEquals(all, count, 1e-9);
+    scope(() => {
+      const at = c.output.shape[0] - 1;
+      const part = (from: number, items: number) => {
+        const [x, y] = [output, target].map((t) => narrow(t, 0, from, items));
+        const share = ours.validCount(y) / all;
+        return share === 0 ? 0 : ours.apply(x, y).item() * share;
+      };
+      assertAlmostEquals(part(0, at) + part(at, 1), value.item(), 1e-6);
+    });
+  });
+}
+
+Deno.test("a batch without a label that counts has no items", () => {
+  scope(() => {
+    const target = BigInt64Array.from({ length: 8 }, () => -100n), labels = tensor(target, [2, 2, 2]);
+    for (const name of ["cross_entropy", "focal", "dice"] as const) {
+      assertEquals(loss({ loss: name }, "segmentation", 3).validCount(labels), 0);
+    }
+    assertEquals(loss({ class_weights: ["1", "2"] }, "segmentation", 2).validCount(labels), 0);
+  });
+});
+
 Deno.test("auto follows the task", () => {
   const names = (["classification", "regression", "language", "segmentation"] as const)
     .map((task) => loss({}, task, 3).name);
   assertEquals(names, ["cross_entropy", "mse", "cross_entropy", "cross_entropy"]);
 });
 
-Deno.test("gaussian_nll asks for two outputs per target, bce for one", () => {
+Deno.test("gaussian_nll and crps ask for two outputs per target, quantile for each quantile, bce for one", () => {
   assertEquals(loss({ loss: "gaussian_nll" }, "regression", 3).outputs, 6);
+  assertEquals(loss({ loss: "crps" }, "regression", 3).outputs, 6);
+  const quantile = loss({ loss: "quantile", quantiles: ["0.25", "0.4", "0.75"] }, "regression", 3);
+  assertEquals([quantile.outputs, quantile.parts, quantile.point], [9, ["q0.25", "q0.4", "q0.75"], 1]);
   assertEquals(loss({ loss: "bce" }, "classification", 2).outputs, 1);
   assertEquals(loss({}, "classification", 7).outputs, 7);
 });
@@ -218,6 +374,10 @@ for (
     ["mse", "classification", 10, "--loss cross_entropy"],
     ["bce", "classification", 10, "--loss cross_entropy"],
     ["gaussian_nll", "language", 65, "--loss cross_entropy"],
+    ["focal", "regression", 2, "--loss mse"],
+    ["dice", "classification", 10, "--loss cross_entropy"],
+    ["quantile", "classification", 10, "--loss cross_entropy"],
+    ["crps", "segmentation", 3, "--loss cross_entropy"],
   ] as const
 ) {
   Deno.test(`${name} for ${task} is refused with the loss to use`, () => {
@@ -226,3 +386,33 @@ for (
     assertEquals(error.kind, "usage");
   });
 }
+
+for (
+  const [why, settings, task, ...words] of [
+    [
+      "too few class weights",
+      { class_weights: ["1", "2"] },
+      "classification",
+      "3 classes",
+      "2 of 1,2",
+      "1,2,3",
+    ],
+    ["a class weight below 0", { class_weights: ["1", "-2", "1"] }, "classification", '"-2"'],
+    ["no class weight above 0", { class_weights: ["0", "0", "0"] }, "classification", "3 of 0,0,0"],
+    ["class weights of numbers", { class_weights: ["1"] }, "regression", "minimises mse"],
+    ["class weights of areas", { loss: "dice", class_weights: ["1"] }, "segmentation", "minimises dice"],
+    ["a quantile of 1", { loss: "quantile", quantiles: ["0.5", "1"] }, "regression", '"1"'],
+    ["falling quantiles", { loss: "quantile", quantiles: ["0.5", "0.1"] }, "regression", "0.5,0.1"],
+  ] as [string, Partial<Settings>, Facts["task"], ...string[]][]
+) {
+  Deno.test(`${why}: refused with the fix`, () => {
+    const error = assertThrows(() => loss(settings, task, 3), UserError);
+    assertEquals(error.kind, "usage");
+    for (const word of words) assertStringIncludes(error.message, word);
+  });
+}
+
+Deno.test("focal refuses shares of classes", () => {
+  const ours = loss({ loss: "focal" }, "classification", 3);
+  scope(() => assertThrows(() => ours.apply(zeros([4, 3]), zeros([4, 3])), UserError, "--mixup"));
+});

@@ -1,0 +1,87 @@
+// Losses of predicted distributions: quantiles, and the CRPS of a normal distribution.
+import { constant, scale, sub, tensor, toDevice } from "../../ffi/make.ts";
+import { div, erf, exp, maximum, mean, mul, narrow, reshape, toDtype, unsqueeze } from "../../ffi/ops.ts";
+import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { UserError } from "../base/errors.ts";
+import type { Loss } from "./losses.ts";
+import type { Facts } from "./model.ts";
+import { alike } from "./targets.ts";
+
+export const QUANTILES: readonly string[] = ["0.1", "0.5", "0.9"];
+
+/**
+ * The pinball loss: max(q e, (q - 1) e) of e = target - prediction, the mean over quantiles, targets and samples. All
+ * targets' first quantile comes first, then all targets' second.
+ */
+export function quantile(facts: Facts, given: readonly string[]): Loss {
+  const levels = levelsOf(given.length > 0 ? given : QUANTILES);
+  const middle = levels.reduce(
+    (best, q, i) => Math.abs(q - 0.5) < Math.abs(levels[best] - 0.5) ? i : best,
+    0,
+  );
+  const made = new Map<string, Tensor>();
+  const at = (less: number, device: Device, dims: number): Tensor => {
+    const key = `${less} ${device} ${dims}`;
+    let known = made.get(key);
+    if (known === undefined) {
+      const shape = [1, levels.length, ...new Array<number>(dims - 2).fill(1)];
+      const values = Float32Array.from(levels, (q) => q - less);
+      made.set(key, known = keep(scope(() => toDevice(tensor(values, shape), device))));
+    }
+    return known;
+  };
+  return {
+    name: "quantile",
+    outputs: levels.length * facts.outputs,
+    parts: levels.map((q) => `q${q}`),
+    point: middle,
+    apply(output, target) {
+      const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
+      const [items, channels, ...rest] = whole.shape;
+      const count = channels / levels.length;
+      const truth = unsqueeze(alike(target, narrow(whole, 1, 0, count)), 1);
+      const miss = sub(truth, reshape(whole, [items, levels.length, count, ...rest]));
+      const dims = 3 + rest.length;
+      return mean(maximum(mul(miss, at(0, whole.device, dims)), mul(miss, at(1, whole.device, dims))));
+    },
+    validCount: (target) => target.numel,
+  };
+}
+
+function levelsOf(given: readonly string[]): number[] {
+  const levels = given.map(Number);
+  const wrong = given.find((_, i) => !(levels[i] > 0 && levels[i] < 1));
+  const again = levels.find((q, i) => i > 0 && q <= levels[i - 1]);
+  if (wrong === undefined && again === undefined) return levels;
+  throw new UserError(
+    "usage",
+    `--quantiles takes numbers between 0 and 1 in rising order, such as ${QUANTILES.join(",")}, but got ` +
+      `${wrong === undefined ? given.join(",") : `"${wrong}"`}.`,
+  );
+}
+
+const SQRT2 = Math.SQRT2, INVERSE_SQRT_PI = 1 / Math.sqrt(Math.PI);
+
+/**
+ * The continuous ranked probability score of a normal distribution, in the target's own units: sigma * (z erf(z / sqrt 2)
+ * + sqrt(2 / pi) e^(-z^2 / 2) - 1 / sqrt(pi)), where z = (target - mean) / sigma. The outputs are those of gaussian_nll:
+ * the means, then the logarithms of the variances.
+ */
+export function crps(facts: Facts): Loss {
+  return {
+    name: "crps",
+    outputs: 2 * facts.outputs,
+    parts: ["mean", "log_variance"],
+    apply(output, target) {
+      const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
+      const count = whole.shape[1] / 2;
+      const centre = narrow(whole, 1, 0, count);
+      const sigma = exp(scale(narrow(whole, 1, count, count), 0.5));
+      const z = div(sub(alike(target, centre), centre), sigma);
+      const tails = scale(exp(scale(mul(z, z), -0.5)), SQRT2 * INVERSE_SQRT_PI);
+      const both = sub(mul(z, erf(scale(z, 1 / SQRT2))), tails, -1);
+      return mean(mul(sigma, sub(both, constant(INVERSE_SQRT_PI, "f32", whole.device))));
+    },
+    validCount: (target) => target.numel,
+  };
+}
