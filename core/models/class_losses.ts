@@ -33,7 +33,7 @@ const counted = (labels: Tensor, ignored: number): Tensor =>
 
 const wholeLabels = (target: Tensor): Tensor => target.dtype === "i64" ? target : toDtype(target, "i64");
 
-/** What each class counts in the mean. */
+/** Each class counts so much in the mean. */
 export interface ClassWeights {
   /** One for each of the model's classes, f32. */
   of(classes: number, device: Device): Tensor;

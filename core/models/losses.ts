@@ -39,7 +39,7 @@ export interface Loss {
   readonly like?: "cross_entropy" | "mse" | "none";
   /** The class whose items do not count; absent where every item does. */
   readonly ignored?: number;
-  /** What the outputs are for each target, all targets' first part first; absent where there is one of each. */
+  /** Each target has these outputs, all targets' first part first; absent where it has one. */
   readonly parts?: readonly string[];
   /** The part that metrics compare with the target; the first by default. */
   readonly point?: number;

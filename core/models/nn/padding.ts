@@ -1,4 +1,4 @@
-// What lies beyond the borders of a map: F.pad's modes, and one that a map of the Earth needs.
+// Pads maps beyond their borders: F.pad's modes, and one that a map of the Earth needs.
 import { pad } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 

@@ -17,7 +17,7 @@ interface UnetSizes {
   readonly outputs: number;
   /** The map is halved this many times. */
   readonly depth?: number;
-  /** What lies beyond a map's borders, for each 3 x 3 convolution and where a side is no multiple of 2^depth. */
+  /** This lies beyond a map's borders, for each 3 x 3 convolution and where a side is no multiple of 2^depth. */
   readonly padding?: PaddingMode;
   /** The share of each level's activations that is dropped in training. */
   readonly dropout?: number;

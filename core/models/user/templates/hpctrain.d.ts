@@ -753,7 +753,7 @@ export interface ConvOptions {
     stride?: Size;
     /** Places around the input on each side; 0 by default. */
     padding?: Size;
-    /** What those places hold, as PyTorch's padding_mode; "zeros" by default. */
+    /** Those places hold this, as PyTorch's padding_mode says; "zeros" by default. */
     paddingMode?: PaddingMode;
     /** Places from one weight of the kernel to the next; 1 by default. */
     dilation?: Size;

@@ -1,0 +1,134 @@
+// Models and losses for maps, from outside: train, go on, evaluate and predict on a grid that fits no power of two.
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { openMpi } from "../mpi.ts";
+import { python } from "../core/checkpoint/python.ts";
+import { eventsOf, inTemp, run, succeed } from "./program.ts";
+import { apart, numbers, tensors, trained, weightsApart } from "./ranks.ts";
+
+/** Maps of 13 x 22: a field, what follows from it, and classes with pixels that nobody labelled. */
+const DATA = `
+import numpy, sys
+rng = numpy.random.default_rng(1)
+x = rng.normal(size=(24, 2, 13, 22)).astype("float32")
+y = numpy.roll(x[:, :1], 1, axis=3) - x[:, 1:] + 0.1 * rng.normal(size=(24, 1, 13, 22)).astype("float32")
+c = (y[:, 0] > 0.5).astype("int64") + (y[:, 0] > 1.5)
+c[:, :, :5][rng.random((24, 13, 5)) < 0.5] = 3
+c[3] = 3
+numpy.savez(sys.argv[1] + "/maps.npz", x=x, y=y.astype("float32"), c=c)
+print("null")
+`;
+
+const MAPS = [
+  ...["--data-path=maps.npz", "--features=x", "--model=unet", "--width=4", "--threads=1", "--no-wandb"],
+  ...["--batch-size=4", "--scheduler=constant", "--lr=1e-2", "--device=cpu", "--validation-split=0.25"],
+];
+const QUANTILES = [
+  "--targets=y",
+  "--loss=quantile",
+  "--quantiles=0.1,0.5,0.9",
+  "--padding=longitude",
+  "--depth=2",
+];
+
+/** Python's unet with the run's weights, on the same samples. */
+const PEER = `
+import json, sys, numpy, torch
+folder, examples = sys.argv[1:]
+sys.path.insert(0, examples)
+import zoo_models
+data, own = numpy.load(folder + "/maps.npz"), torch.load(folder + "/checkpoints/r_latest.pt", weights_only=True)
+model = zoo_models.unet(channels=2, filters=4, outputs=3, depth=2, padding="longitude")
+model.load_state_dict(own["model_state_dict"])
+model.eval()
+got = numpy.load(folder + "/p.npz")
+with torch.no_grad():
+    want = model(torch.from_numpy(data["x"][got["id"]])).numpy()
+e = data["y"][got["id"]] - want
+q = numpy.array([0.1, 0.5, 0.9])[:, None, None]
+print(json.dumps({
+    "shape": list(got["prediction"].shape),
+    "worst": float(abs(got["prediction"] - want).max()),
+    "loss": float(numpy.maximum(q * e, (q - 1) * e).mean()),
+    "mae": float(abs(e[:, 1]).mean()),
+}))
+`;
+
+Deno.test("unet on 13 x 22 with quantiles: Python's unet predicts the same, eval says its loss, and a run that goes on is the run that never stopped", () =>
+  inTemp(async (cwd) => {
+    python(DATA, cwd);
+    const train = (name: string, ...flags: string[]) =>
+      succeed(["train", ...MAPS, ...QUANTILES, `--run-name=${name}`, ...flags], { cwd });
+    await train("r", "--max-steps=8");
+    await succeed(["predict", "checkpoints/r_latest.pt", "--out=p.npz"], { cwd });
+    const examples = new URL("../../examples/python", import.meta.url).pathname;
+    const found = JSON.parse(python(PEER, cwd, examples));
+    assertEquals(found.shape, [6, 3, 13, 22]);
+    assert(found.worst < 1e-5, `${found.worst}`);
+    const { stdout } = await succeed(["eval", "checkpoints/r_latest.pt", "--json", "--threads=1"], { cwd });
+    const { val_loss, metrics } = JSON.parse(stdout);
+    assert(Math.abs(val_loss - found.loss) < 1e-6, `${val_loss} ${found.loss}`);
+    assert(Math.abs(metrics.mae - found.mae) < 1e-6, `${metrics.mae} ${found.mae}`);
+
+    await train("halves", "--max-steps=3");
+    await succeed([
+      ...["train", "--resume=checkpoints/halves_latest.pt", "--max-steps=8", "--threads=1"],
+    ], { cwd });
+    assertEquals(weightsApart(tensors(cwd, "r"), tensors(cwd, "halves")), 0);
+  }));
+
+for (
+  const [what, flags] of [
+    ["weighted classes", ["--loss=cross_entropy", "--class-weights=1,4,2"]],
+    ["dice", ["--loss=dice"]],
+  ] as const
+) {
+  Deno.test(`${what} of maps with unlabelled pixels and an unlabelled map: 2 ranks that accumulate have the losses and weights of one`, () =>
+    inTemp(async (cwd) => {
+      python(DATA, cwd);
+      const all = [
+        ...MAPS.filter((flag) => !flag.startsWith("--batch-size")),
+        ...["--targets=c", "--set=training.ignore_index=3", "--max-steps=5", "--optimizer=sgd", "--depth=1"],
+        ...["--global-batch-size=8", "--model=net.ts", ...flags],
+      ];
+      Deno.writeTextFileSync(`${cwd}/net.ts`, WITHOUT_NORM);
+      const mpi = openMpi();
+      await trained(cwd, "one", 1, [...all, "--batch-size=8"], { mpi });
+      await trained(cwd, "two", 2, [...all, "--batch-size=2"], { mpi });
+      const losses = apart(numbers(cwd, "one"), numbers(cwd, "two"));
+      const weights = weightsApart(tensors(cwd, "one"), tensors(cwd, "two"));
+      assert(losses < 1e-5 && weights < 1e-5, `${losses} ${weights}`);
+      const { metrics } = eventsOf(cwd, "one").findLast(({ kind }) => kind === "eval") as {
+        metrics: Record<string, number>;
+      };
+      assert(metrics.mean_iou > 0 && metrics.accuracy > 0, JSON.stringify(metrics));
+    }));
+}
+
+/** Batch norm sees a batch as it is cut: this model has none. */
+const WITHOUT_NORM = `
+export default ({ nn, ops }) => {
+  class Net extends nn.Module {
+    constructor() {
+      super();
+      this.first = this.child("first", new nn.Conv2d(2, 6, 3, { padding: 1, paddingMode: "circular" }));
+      this.last = this.child("last", new nn.Conv2d(6, 3, 1));
+    }
+    forward(x) {
+      return this.last.forward(ops.relu(this.first.forward(x)));
+    }
+  }
+  return new Net();
+};
+`;
+
+Deno.test("what maps do not allow is said before the first step", () =>
+  inTemp(async (cwd) => {
+    python(DATA, cwd);
+    const refused = async (...flags: string[]) => {
+      const { code, stderr } = await run(["train", ...MAPS, "--targets=y", ...flags], { cwd });
+      assertEquals(code, 2, stderr);
+      return stderr;
+    };
+    assertStringIncludes(await refused("--depth=6"), "set --depth to 4 or less");
+    assertStringIncludes(await refused("--loss=dice"), "the loss dice needs classes");
+  }));
