@@ -97,9 +97,8 @@ for (
       const losses = apart(numbers(cwd, "one"), numbers(cwd, "two"));
       const weights = weightsApart(tensors(cwd, "one"), tensors(cwd, "two"));
       assert(losses < 1e-5 && weights < 1e-5, `${losses} ${weights}`);
-      const { metrics } = eventsOf(cwd, "one").findLast(({ kind }) => kind === "eval") as {
-        metrics: Record<string, number>;
-      };
+      const last = eventsOf(cwd, "one").findLast(({ kind }) => kind === "eval");
+      const metrics = last?.metrics as Record<string, number>;
       assert(metrics.mean_iou > 0 && metrics.accuracy > 0, JSON.stringify(metrics));
     }));
 }
