@@ -11,12 +11,14 @@ import { netcdf } from "./formats/netcdf/format.ts";
 import { npz } from "./formats/npz/format.ts";
 import { packed } from "./formats/packed/format.ts";
 import { tokens } from "./formats/tokens/format.ts";
+import { zarr } from "./formats/zarr/format.ts";
 import { fields, synthetic } from "./synthetic/format.ts";
 
 export const FORMATS: Readonly<Record<DataKind, Format>> = {
   packed,
   mnist,
   tokens,
+  zarr,
   npz,
   csv,
   netcdf,

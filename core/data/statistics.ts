@@ -163,7 +163,8 @@ export const digest = (of: string | Uint8Array): string => createHash("sha256").
 /** The cache is beside the data, or in the user's cache where the user may not write there. */
 function cachePathsFor(path: string, env = Deno.env.toObject()): string[] {
   const real = Deno.realPathSync(path);
-  const beside = isFolder(real)
+  // Zarr's own programs wonder about files that they don't know.
+  const beside = isFolder(real) && !real.endsWith(".zarr")
     ? join(real, ".hpctrain-statistics.json")
     : `${real}.hpctrain-statistics.json`;
   return [beside, join(cacheFolder(env), "statistics", `${digest(real).slice(0, 32)}.json`)];

@@ -9,6 +9,7 @@ export const DATA_KINDS = {
   csv: "a table of text: csv, tsv, or columns between spaces",
   netcdf: "variables of a NetCDF file, classic or NetCDF-4",
   hdf5: "datasets of an HDF5 file",
+  zarr: "arrays of a Zarr store, of version 2 or 3",
   tokens: "files of tokens to train a language model with",
   packed: "the shards that `hpctrain pack` and `hpctrain generate-data` write",
   imagefolder: "JPEG, PNG and WebP images, one folder a class",

@@ -11,6 +11,7 @@ import {
 import type { ColumnPart, FileMark, ReadsRows, RowReader } from "./rows.ts";
 import { loadHdf5, openLibraryRows } from "../formats/hdf5/library.ts";
 import { openChunkRows } from "../formats/hdf5/chunk_rows.ts";
+import { openStoreRows } from "../formats/zarr/chunk_files.ts";
 import { type OpenFile, openFile, openFileRows } from "../files.ts";
 
 /** `read` brings the row; the function writes its part of the sample. */
@@ -149,6 +150,8 @@ function readerOf({ name, rows, raw }: ColumnRows, fileOf: (mark: FileMark) => O
       return openChunkRows(rows, name, fileOf(rows.file));
     case "library":
       return openLibraryRows(rows);
+    case "store":
+      return openStoreRows(rows, name);
   }
 }
 

@@ -1,5 +1,6 @@
 // Threads get the places of an array's rows as plain data.
 import type { DType } from "../../../ffi/dtype.ts";
+import type { StoreRows } from "../formats/zarr/chunk_files.ts";
 import type { Rule } from "./variables.ts";
 
 export interface FileMark {
@@ -54,7 +55,7 @@ export interface LibraryRows {
   readonly elsewhere: boolean;
 }
 
-export type Rows = FileRows | ChunkRows | LibraryRows;
+export type Rows = FileRows | ChunkRows | LibraryRows | StoreRows;
 
 /** A part is one column of a sample's input, or several side by side. */
 export interface ColumnPart {

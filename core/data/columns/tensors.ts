@@ -304,7 +304,7 @@ function chunkNotes(parts: readonly ColumnPart[]): string[] {
 }
 
 function rowsUnpackedAtOnce({ rows }: ColumnPart): number {
-  return rows.layout === "chunks"
+  return rows.layout === "chunks" || rows.layout === "store"
     ? chunkGridOf(rows).rowsInChunk
     : rows.layout === "library"
     ? rows.together

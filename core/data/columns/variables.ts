@@ -101,12 +101,16 @@ const DEFAULT_FILL: Partial<Record<DType, number>> = {
 
 const UNSIGNED: Partial<Record<DType, DType>> = { i8: "u8", i16: "u16", i32: "u32", i64: "u64" };
 
-export function toColumn(variable: Variable, isNetcdf: boolean): VariableColumn {
+export function toColumn(
+  variable: Variable,
+  isNetcdf: boolean,
+  fillsByDefault = isNetcdf,
+): VariableColumn {
   const { name, shape, attributes, auxiliary, unusable } = variable;
   const signed = variable.dtype ?? "f32";
   const text = attributes.get("_Unsigned"), units = attributes.get("units");
   const raw = text === "true" || text === "True" ? UNSIGNED[signed] ?? signed : signed;
-  const rule = ruleOf(attributes, raw, isNetcdf);
+  const rule = ruleOf(attributes, raw, fillsByDefault);
   // A float of the same or twice the size holds each value and NaN; i64 and u64 beyond 2^53 are rounded.
   const dtype = !rule ? raw : raw === "f32" || dtypeBytes(raw) <= 2 ? "f32" : "f64";
   const read = (absent?: Uint8Array) =>

@@ -57,8 +57,10 @@ function tablePreview({ path, kind, noun, columns, facts = {} }: TableFile): Pre
 function sizeOf(path: string): number {
   const { isDirectory, size } = Deno.statSync(path);
   if (!isDirectory) return size;
+  // Folders inside are those of a store; a link may lead back to one around it.
   return [...Deno.readDirSync(path)].reduce(
-    (sum, { name }) => sum + Deno.statSync(`${path}/${name}`).size,
+    (sum, { name, isDirectory }) =>
+      sum + (isDirectory ? sizeOf(`${path}/${name}`) : Deno.statSync(`${path}/${name}`).size),
     0,
   );
 }

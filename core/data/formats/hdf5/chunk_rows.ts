@@ -2,41 +2,28 @@
 // library has.
 import { openInflate } from "../../../../ffi/codecs.ts";
 import {
-  chunkGridOf,
-  type ChunkRows,
-  type FileRows,
-  product,
-  type ReadsRows,
-  swapBytes,
-} from "../../columns/rows.ts";
-import { BadSample } from "../../reading/reader.ts";
+  type ChunkBytes,
+  type Chunks,
+  type LoadChunk,
+  openRowsOfChunks,
+  readAllChunks,
+} from "../../columns/chunks.ts";
+import { type ChunkRows, type FileRows, product, type ReadsRows, swapBytes } from "../../columns/rows.ts";
 import { type OpenFile, openFile } from "../../files.ts";
-
-function repeat(element: Uint8Array, into: Uint8Array, at: number, bytes: number): void {
-  if (bytes === 0) return;
-  into.set(element, at);
-  for (let done = element.length; done < bytes;) {
-    const more = Math.min(done, bytes - done);
-    into.copyWithin(at + done, at, at + more);
-    done += more;
-  }
-}
 
 // The filters of HDF5 that every library has, undone: gzip, shuffle, checksum.
 
 export const DEFLATE = 1, SHUFFLE = 2, FLETCHER32 = 3;
 
-type FilterBytes = Uint8Array<ArrayBuffer>;
-
 /** The result says what is wrong with the chunk, if anything. */
-type Unpack = (stored: FilterBytes, mask: number, into: FilterBytes) => string | null;
+type Unpack = (stored: ChunkBytes, mask: number, into: ChunkBytes) => string | null;
 
 function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack {
   const inflate = openInflate();
   const backwards = filters.map((filter, i) => ({ ...filter, bit: 1 << i })).reverse();
-  const spare: [FilterBytes, FilterBytes] = [new Uint8Array(0), new Uint8Array(0)];
+  const spare: [ChunkBytes, ChunkBytes] = [new Uint8Array(0), new Uint8Array(0)];
   let turn = 0;
-  const scratch = (bytes: number): FilterBytes => {
+  const scratch = (bytes: number): ChunkBytes => {
     turn = 1 - turn;
     if (spare[turn].length < bytes) spare[turn] = new Uint8Array(bytes);
     return spare[turn].subarray(0, bytes);
@@ -69,7 +56,8 @@ function openFilters(filters: ChunkRows["filters"], chunkBytes: number): Unpack 
   };
 }
 
-function unshuffle(from: Uint8Array, to: Uint8Array, width: number): void {
+/** Byte by byte, all first ones before all second ones: bytes beyond whole elements stay where they are. */
+export function unshuffle(from: Uint8Array, to: Uint8Array, width: number): void {
   const count = Math.floor(from.length / width);
   if (width === 4 && count % 4 === 0 && from.byteOffset % 4 === 0 && to.byteOffset % 4 === 0) {
     unshuffleWords(from, to, count / 4);
@@ -123,57 +111,25 @@ function checks(bytes: Uint8Array, found: Uint8Array): boolean {
   return sum === stored || sum === old;
 }
 
-type Bytes = Uint8Array<ArrayBuffer>;
-
-/** A reader keeps this much of unpacked chunks, beside those of one row. */
-const KEPT_BYTES = 16 * 2 ** 20;
-
 export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile): ReadsRows {
-  const { table, width, swapped, fill } = rows;
-  const { placeOf, pieces, cells, chunkBytes, rowsInChunk } = chunkGridOf(rows);
-  const most = rowsInChunk === 1 ? 1 : Math.max(Math.floor(KEPT_BYTES / chunkBytes), cells);
-  const kept = new Map<number, Bytes>();
-  const unpacked = openChunks(rows, file);
-
-  const load = (cell: number, into: Bytes): void => {
-    const wrong = unpacked(cell, into);
-    if (wrong === null) return;
-    throw new BadSample(rows.file.path, `lies in a damaged chunk of "${name}": ${wrong}`);
-  };
-  const chunkAt = (cell: number): Bytes => {
-    const known = kept.get(cell);
-    if (known) kept.delete(cell); // and in again, as the newest
-    const found = known ?? room();
-    if (!known) load(cell, found);
-    kept.set(cell, found);
-    return found;
-  };
-  const room = (): Bytes => {
-    if (kept.size < most) return new Uint8Array(chunkBytes);
-    const [[oldest, bytes]] = kept;
-    kept.delete(oldest);
-    return bytes;
-  };
+  const { read, groupOf } = openRowsOfChunks(rows, chunksOf(rows, file), rows.file.path, name);
+  const { swapped, width } = rows;
+  if (!swapped) return { read, groupOf };
   return {
     read(row, into) {
-      const { cell: first, inside } = placeOf(row);
-      for (const { cell, from, to, bytes } of pieces) {
-        const at = first + cell;
-        if (table.addresses[at] < 0) repeat(fill!, into, to, bytes);
-        else if (bytes === chunkBytes && into.length === chunkBytes) load(at, into as Bytes);
-        else copy(chunkAt(at), inside + from, into, to, bytes);
-      }
-      if (swapped) swapBytes(into, width);
+      read(row, into);
+      swapBytes(into, width);
     },
-    groupOf: rowsInChunk === 1 ? undefined : (row) => placeOf(row).cell,
+    groupOf,
   };
 }
 
-/** It fills `into`; the result says what is wrong with the chunk, if anything. */
-function openChunks(
-  { table, filters, chunk, width }: ChunkRows,
-  file: OpenFile,
-): (cell: number, into: Bytes) => string | null {
+const chunksOf = (rows: ChunkRows, file: OpenFile): Chunks => {
+  const { table: { addresses }, fill } = rows;
+  return { load: openChunks(rows, file), isWritten: (cell) => addresses[cell] >= 0, fill };
+};
+
+function openChunks({ table, filters, chunk, width }: ChunkRows, file: OpenFile): LoadChunk {
   const unpack = openFilters(filters, product(chunk) * width);
   let packed = new Uint8Array(0);
   return (cell, into) => {
@@ -190,14 +146,6 @@ function openChunks(
   };
 }
 
-/** Below this many bytes a loop is faster than a view. */
-const SHORT = 32;
-
-function copy(from: Uint8Array, at: number, into: Uint8Array, to: number, bytes: number): void {
-  if (bytes > SHORT) into.set(from.subarray(at, at + bytes), to);
-  else for (let i = 0; i < bytes; i++) into[to + i] = from[at + i];
-}
-
 export function readWhole(
   rows: FileRows | ChunkRows,
   width: number,
@@ -210,49 +158,10 @@ export function readWhole(
       if (rows.swapped) swapBytes(values, width);
       return { values, wrong: null };
     }
-    const values = new Uint8Array(product(rows.shape) * width);
-    if (rows.fill) repeat(rows.fill, values, 0, values.length);
-    const load = openChunks(rows, file);
-    const wrong = eachChunk(rows, values, load);
-    if (rows.swapped) swapBytes(values, width);
-    return { values, wrong };
+    const whole = readAllChunks(rows, chunksOf(rows, file));
+    if (rows.swapped) swapBytes(whole.values, width);
+    return whole;
   } finally {
     file.close();
   }
-}
-
-type DatasetBytes = Uint8Array<ArrayBuffer>;
-
-/** Only written chunks are visited, each cut along the edges of the whole. */
-function eachChunk(
-  { shape, chunk, width, table }: ChunkRows,
-  values: Uint8Array,
-  load: (cell: number, into: DatasetBytes) => string | null,
-): string | null {
-  const rank = shape.length, grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
-  const far = shape.map((_, d) => product(shape.slice(d + 1)) * width);
-  const near = chunk.map((_, d) => product(chunk.slice(d + 1)) * width);
-  // From this dimension on, the whole and a chunk are contiguous alike.
-  let run = rank - 1;
-  while (run > 0 && chunk[run] === shape[run]) run--;
-  const bytes = new Uint8Array(table.addresses.some((at) => at >= 0) ? product(chunk) * width : 0);
-  const first = shape.map(() => 0);
-  for (let cell = 0; cell < table.addresses.length; cell++) {
-    if (table.addresses[cell] < 0) continue;
-    for (let d = rank - 1, rest = cell; d >= 0; d--) {
-      first[d] = rest % grid[d] * chunk[d];
-      rest = Math.floor(rest / grid[d]);
-    }
-    const wrong = load(cell, bytes);
-    if (wrong !== null) return wrong;
-    const copy = (d: number, from: number, to: number): void => {
-      const count = Math.min(chunk[d], shape[d] - first[d]);
-      const start = to + first[d] * far[d];
-      if (d < run) {
-        for (let i = 0; i < count; i++) copy(d + 1, from + i * near[d], start + i * far[d]);
-      } else values.set(bytes.subarray(from, from + count * far[d]), start);
-    };
-    copy(0, 0, 0);
-  }
-  return null;
 }

@@ -27,7 +27,7 @@ export const variablesFormat = (kind: Kind, endings: readonly string[]): Format 
     return withVariables(
       kind,
       data_path,
-      (table) => samples(table, request, (use) => withVariables(kind, data_path, use)),
+      (table) => samplesOf(table, request, (use) => withVariables(kind, data_path, use)),
     );
   },
   table: (path, use) => withVariables(kind, path, use),
@@ -43,7 +43,8 @@ async function loadFor(path: string): Promise<void> {
   if (formatOf(path) === "hdf5") await loadHdf5For(path);
 }
 
-interface Content extends TableFile<VariableColumn> {
+export interface Content extends TableFile<VariableColumn> {
+  /** Dimensions have names, so variables on the same ones lie on one grid. */
   readonly isNetcdf: boolean;
 }
 
@@ -93,19 +94,23 @@ function formatOf(path: string): "classic" | "hdf5" | null {
 /** A grid is one sample for these models; for others each of its points is one. */
 const TAKES_MAPS = /^(simple-convnet|cosmo-cnn|vit|unet|resnet\d+)$/;
 
-function columnsOf(variables: readonly Variable[], isNetcdf: boolean): VariableColumn[] {
+export function columnsOf(
+  variables: readonly Variable[],
+  isNetcdf: boolean,
+  fillsByDefault = isNetcdf,
+): VariableColumn[] {
   const describing = described(variables);
   return variables.map((variable) => {
     const auxiliary = variable.auxiliary ||
       describing.has(variable.name.slice(variable.name.lastIndexOf("/") + 1));
-    return toColumn({ ...variable, auxiliary }, isNetcdf);
+    return toColumn({ ...variable, auxiliary }, isNetcdf, fillsByDefault);
   });
 }
 
 /** Opens the same variables again. */
 type Again = <R>(use: (content: Content) => R) => R;
 
-function samples(table: Content, settings: DataRequest, again: Again): Sources {
+export function samplesOf(table: Content, settings: DataRequest, again: Again): Sources {
   const { data, model, training } = settings, { columns, isNetcdf } = table;
   const { features, targets } = chooseColumns(table, data, training.withoutTargets);
   const chosen = [...features, ...targets];

@@ -1,0 +1,115 @@
+// Rows and the whole of an array that is stored in chunks, wherever a chunk lies and however it is packed.
+import { BadSample } from "../reading/reader.ts";
+import { chunkGridOf, type ChunkRows, product, type ReadsRows } from "./rows.ts";
+
+export type ChunkBytes = Uint8Array<ArrayBuffer>;
+
+type ChunkShape = Pick<ChunkRows, "shape" | "chunk" | "lead" | "width">;
+
+/** It fills `into`; the result says what is wrong with the chunk, if anything. */
+export type LoadChunk = (cell: number, into: ChunkBytes) => string | null;
+
+export interface Chunks {
+  readonly load: LoadChunk;
+  isWritten(cell: number): boolean;
+  /** Unwritten chunks hold this element. */
+  readonly fill: Uint8Array | null;
+}
+
+/** A reader keeps this much of unpacked chunks, beside those of one row. */
+const KEPT_BYTES = 16 * 2 ** 20;
+
+/** `path` and `name` are for sentences about damaged chunks. */
+export function openRowsOfChunks(shape: ChunkShape, chunks: Chunks, path: string, name: string): ReadsRows {
+  const { isWritten, fill } = chunks;
+  const { placeOf, pieces, cells, chunkBytes, rowsInChunk } = chunkGridOf(shape);
+  const most = rowsInChunk === 1 ? 1 : Math.max(Math.floor(KEPT_BYTES / chunkBytes), cells);
+  const kept = new Map<number, ChunkBytes>();
+
+  const load = (cell: number, into: ChunkBytes): void => {
+    const wrong = chunks.load(cell, into);
+    if (wrong === null) return;
+    throw new BadSample(path, `lies in a damaged chunk of "${name}": ${wrong}`);
+  };
+  const chunkAt = (cell: number): ChunkBytes => {
+    const known = kept.get(cell);
+    if (known) kept.delete(cell); // and in again, as the newest
+    const found = known ?? room();
+    if (!known) load(cell, found);
+    kept.set(cell, found);
+    return found;
+  };
+  const room = (): ChunkBytes => {
+    if (kept.size < most) return new Uint8Array(chunkBytes);
+    const [[oldest, bytes]] = kept;
+    kept.delete(oldest);
+    return bytes;
+  };
+  return {
+    read(row, into) {
+      const { cell: first, inside } = placeOf(row);
+      for (const { cell, from, to, bytes } of pieces) {
+        const at = first + cell;
+        if (!isWritten(at)) repeat(fill!, into, to, bytes);
+        else if (bytes === chunkBytes && into.length === chunkBytes) load(at, into as ChunkBytes);
+        else copy(chunkAt(at), inside + from, into, to, bytes);
+      }
+    },
+    groupOf: rowsInChunk === 1 ? undefined : (row) => placeOf(row).cell,
+  };
+}
+
+/** Below this many bytes a loop is faster than a view. */
+const SHORT = 32;
+
+function copy(from: Uint8Array, at: number, into: Uint8Array, to: number, bytes: number): void {
+  if (bytes > SHORT) into.set(from.subarray(at, at + bytes), to);
+  else for (let i = 0; i < bytes; i++) into[to + i] = from[at + i];
+}
+
+export function repeat(element: Uint8Array, into: Uint8Array, at: number, bytes: number): void {
+  if (bytes === 0) return;
+  into.set(element, at);
+  for (let done = element.length; done < bytes;) {
+    const more = Math.min(done, bytes - done);
+    into.copyWithin(at + done, at, at + more);
+    done += more;
+  }
+}
+
+/** Only written chunks are visited, each cut along the edges of the whole. */
+export function readAllChunks(
+  { shape, chunk, width }: Omit<ChunkShape, "lead">,
+  { load, isWritten, fill }: Chunks,
+): { values: Uint8Array; wrong: string | null } {
+  const values = new Uint8Array(product(shape) * width);
+  if (fill) repeat(fill, values, 0, values.length);
+  const rank = shape.length, grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
+  const far = shape.map((_, d) => product(shape.slice(d + 1)) * width);
+  const near = chunk.map((_, d) => product(chunk.slice(d + 1)) * width);
+  // From this dimension on, the whole and a chunk are contiguous alike.
+  let run = rank - 1;
+  while (run > 0 && chunk[run] === shape[run]) run--;
+  let bytes: ChunkBytes | undefined;
+  const first = shape.map(() => 0);
+  for (let cell = 0, cells = product(grid); cell < cells; cell++) {
+    if (!isWritten(cell)) continue;
+    for (let d = rank - 1, rest = cell; d >= 0; d--) {
+      first[d] = rest % grid[d] * chunk[d];
+      rest = Math.floor(rest / grid[d]);
+    }
+    const found = bytes ??= new Uint8Array(product(chunk) * width);
+    const wrong = load(cell, found);
+    if (wrong !== null) return { values, wrong };
+    const copy = (d: number, from: number, to: number): void => {
+      const count = Math.min(chunk[d], shape[d] - first[d]);
+      const start = to + first[d] * far[d];
+      if (d < run) {
+        for (let i = 0; i < count; i++) copy(d + 1, from + i * near[d], start + i * far[d]);
+      } else values.set(found.subarray(from, from + count * far[d]), start);
+    };
+    if (rank === 0) values.set(found);
+    else copy(0, 0, 0);
+  }
+  return { values, wrong: null };
+}

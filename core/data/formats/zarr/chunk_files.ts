@@ -1,0 +1,199 @@
+// Chunks of a Zarr array are files of their own, or parts of a shard's file with an index of its own.
+import { closeFile, openForReading, pread } from "../../../../ffi/libc.ts";
+import { UserError } from "../../../base/errors.ts";
+import {
+  type ChunkBytes,
+  type Chunks,
+  openRowsOfChunks,
+  readAllChunks,
+  repeat,
+} from "../../columns/chunks.ts";
+import { type FileMark, product, type ReadsRows } from "../../columns/rows.ts";
+import { markOf } from "../../files.ts";
+import { type Coding, crc32c, openDecoder, word } from "./codecs.ts";
+
+/** Several chunks in one file; the index, of a place and a size for each, stands at its end or beginning. */
+export interface Shard {
+  /** The chunks along each dimension. */
+  readonly chunks: readonly number[];
+  readonly indexFirst: boolean;
+  readonly checked: boolean;
+}
+
+/** What a thread needs to read an array: plain data. */
+export interface StoredArray {
+  readonly shape: readonly number[];
+  /** Each chunk is packed by itself: of a shard it is the inner chunk. */
+  readonly chunk: readonly number[];
+  readonly width: number;
+  /** A chunk's file is the folder, the prefix, and the chunk's place with the separator in between. */
+  readonly prefix: string;
+  readonly separator: string;
+  readonly shard: Shard | null;
+  readonly coding: Coding;
+  /** The element of chunks that were never written, in this machine's byte order. */
+  readonly fill: Uint8Array;
+}
+
+export interface StoreRows extends StoredArray {
+  readonly layout: "store";
+  readonly lead: number;
+  /** The path is the array's folder, size and time are those of its metadata. */
+  readonly file: FileMark;
+  readonly metadata: string;
+}
+
+const NOT_THERE = 2;
+/** A chunk that packs badly grows by less. */
+const MORE = 65536;
+
+export function openStoreRows(rows: StoreRows, name: string): ReadsRows {
+  const { size, changed } = markOf(rows.metadata);
+  if (size !== rows.file.size || changed !== rows.file.changed) {
+    throw new UserError(
+      "data",
+      `${rows.file.path} was changed after training began: is something else writing it? Go on with the last ` +
+        "checkpoint when it is whole.",
+    );
+  }
+  return openRowsOfChunks(rows, chunksOf(rows), rows.file.path, name);
+}
+
+export function readStore(rows: StoreRows): Uint8Array {
+  const { values, wrong } = readAllChunks(rows, chunksOf(rows));
+  if (wrong === null) return values;
+  throw new UserError(
+    "data",
+    `${rows.file.path}: a chunk is damaged: ${wrong}. Copy the store again from where it came from.`,
+  );
+}
+
+function chunksOf(rows: StoreRows): Chunks {
+  const { shape, chunk, width, coding, fill, shard } = rows;
+  const decode = openDecoder(coding, chunk, width),
+    read = shard ? openShards(rows, shard) : openChunkFiles(rows);
+  const grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
+  const place = grid.map(() => 0);
+  return {
+    fill: null,
+    isWritten: () => true,
+    load(cell, into) {
+      for (let d = grid.length - 1, rest = cell; d >= 0; d--) {
+        place[d] = rest % grid[d];
+        rest = Math.floor(rest / grid[d]);
+      }
+      const stored = read(place);
+      if (typeof stored === "string") return stored;
+      if (stored === null) repeat(fill, into, 0, into.length);
+      else {
+        const wrong = decode(stored.bytes, into);
+        if (wrong) return `${stored.key} (${stored.bytes.length} bytes) ${wrong}`;
+      }
+      return null;
+    },
+  };
+}
+
+interface StoredChunk {
+  readonly key: string;
+  /** Valid until the next chunk is read. */
+  readonly bytes: ChunkBytes;
+}
+
+/** Null means a chunk that was never written; a string says what is wrong. */
+type ReadChunk = (place: readonly number[]) => StoredChunk | string | null;
+
+const keyOf = ({ prefix, separator, shape }: StoredArray, place: readonly number[]): string =>
+  shape.length > 0 ? prefix + place.join(separator) : prefix === "" ? "0" : prefix.slice(0, -1);
+
+function openChunkFiles(rows: StoreRows): ReadChunk {
+  const most = 2 * product(rows.chunk) * rows.width + MORE;
+  let room: ChunkBytes = new Uint8Array(Math.min(most, product(rows.chunk) * rows.width + MORE));
+  return (place) => {
+    const key = keyOf(rows, place), path = `${rows.file.path}/${key}`;
+    return withFile(path, (descriptor) => {
+      let count = readAt(path, descriptor, room, 0);
+      if (count === room.length) {
+        const more = new Uint8Array(most);
+        more.set(room);
+        room = more;
+        count += readAt(path, descriptor, room.subarray(count), count);
+        if (count === most) return `${key} is far larger than its chunk (over ${most} bytes)`;
+      }
+      return { key, bytes: room.subarray(0, count) };
+    });
+  };
+}
+
+function withFile<T>(path: string, use: (descriptor: number) => T): T | null {
+  const descriptor = openForReading(path);
+  if (descriptor === -NOT_THERE) return null;
+  if (descriptor < 0) throw unreadable(path, -descriptor);
+  try {
+    return use(descriptor);
+  } finally {
+    closeFile(descriptor);
+  }
+}
+
+function readAt(path: string, descriptor: number, into: Uint8Array, offset: number): number {
+  const count = pread(descriptor, into, offset);
+  if (count < 0) throw unreadable(path, -count);
+  return count;
+}
+
+const unreadable = (path: string, error: number) =>
+  new UserError(
+    "data",
+    `${path} can't be read: error ${error} of the system (13: this user may not read it).`,
+  );
+
+/** An index has the offset and the size of each chunk, as two numbers of 64 bits. */
+const ENTRY = 16, SUM = 4, NOWHERE = 0xffffffff;
+/** Neighbours are read one after the other, so a few indices are enough. */
+const KEPT_INDICES = 64;
+
+function openShards(rows: StoreRows, shard: Shard): ReadChunk {
+  const { chunks, checked, indexFirst } = shard;
+  const entries = product(chunks), indexBytes = entries * ENTRY + (checked ? SUM : 0);
+  const most = 2 * product(rows.chunk) * rows.width + MORE;
+  const indices = new Map<string, Uint8Array | null>();
+  let room: ChunkBytes = new Uint8Array(0);
+  const indexOf = (key: string): Uint8Array | string | null => {
+    const known = indices.get(key);
+    if (known !== undefined) return known;
+    const path = `${rows.file.path}/${key}`;
+    const found = withFile(path, (descriptor) => {
+      const { size } = Deno.statSync(path), index = new Uint8Array(size < indexBytes ? 0 : indexBytes);
+      if (size < indexBytes) return `${key} is cut off: ${size} bytes, and its index alone has ${indexBytes}`;
+      readAt(path, descriptor, index, indexFirst ? 0 : size - indexBytes);
+      const end = entries * ENTRY;
+      return checked && crc32c(index.subarray(0, end)) !== word(index, end)
+        ? `${key} has an index that fails its checksum`
+        : index;
+    });
+    if (typeof found === "string") return found;
+    if (indices.size >= KEPT_INDICES) indices.delete(indices.keys().next().value!);
+    indices.set(key, found);
+    return found;
+  };
+  return (place) => {
+    const key = keyOf(rows, place.map((at, d) => Math.floor(at / chunks[d])));
+    const index = indexOf(key);
+    if (index === null || typeof index === "string") return index;
+    const entry = place.reduce((sum, at, d) => sum * chunks[d] + at % chunks[d], 0) * ENTRY;
+    const [low, high, size, sizeHigh] = [0, 4, 8, 12].map((at) => word(index, entry + at));
+    if (low === NOWHERE && high === NOWHERE) return null;
+    const part = `chunk ${entry / ENTRY} of ${key}`;
+    if (sizeHigh > 0 || size > most) return `${part} is far larger than it can be (over ${most} bytes)`;
+    if (room.length < size) room = new Uint8Array(size * 2);
+    const bytes = room.subarray(0, size), path = `${rows.file.path}/${key}`;
+    return withFile(
+      path,
+      (descriptor) =>
+        readAt(path, descriptor, bytes, high * 2 ** 32 + low) === size
+          ? { key: part, bytes }
+          : `${part} is cut off`,
+    );
+  };
+}

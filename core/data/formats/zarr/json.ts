@@ -1,0 +1,47 @@
+// The JSON of Zarr's metadata as Python writes it: with NaN and Infinity, and whole numbers of 64 bits.
+import { UserError } from "../../../base/errors.ts";
+import type { FileBytes } from "../../../base/file_bytes.ts";
+
+export type Json = null | boolean | number | bigint | string | readonly Json[] | JsonObject;
+
+export interface JsonObject {
+  readonly [key: string]: Json;
+}
+
+/** Consolidated metadata of thousands of arrays have some megabytes. */
+const MOST_BYTES = 64 * 2 ** 20;
+
+export const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+export function readJson(file: FileBytes): JsonObject {
+  const { path, size } = file;
+  if (size > MOST_BYTES) {
+    throw new UserError("data", `${path} has ${size} bytes, far more than metadata need: it is damaged.`);
+  }
+  const text = new TextDecoder().decode(file.read(0, size));
+  const value = parse(text) ?? parse(withoutOddNumbers(text));
+  if (isObject(value)) return value;
+  throw new UserError(
+    "data",
+    `${path} is damaged: it is no JSON. Copy the store again from where it came from.`,
+  );
+}
+
+function parse(text: string): Json | undefined {
+  try {
+    return JSON.parse(text, exact as (this: unknown, key: string, value: unknown) => unknown);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A double does not hold every whole number of 64 bits. */
+const exact = (_: string, value: Json, { source }: { source?: string } = {}): Json =>
+  typeof value === "number" && !Number.isSafeInteger(value) && source && /^-?\d+$/.test(source)
+    ? BigInt(source)
+    : value;
+
+/** Python writes numbers that JSON lacks as words; they become texts, as in Zarr's fill values. */
+const withoutOddNumbers = (text: string): string =>
+  text.replace(/"(?:[^"\\]|\\.)*"|-?Infinity|NaN/g, (found) => found[0] === '"' ? found : `"${found}"`);

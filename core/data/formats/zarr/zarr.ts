@@ -1,0 +1,156 @@
+// Arrays of Zarr stores, of versions 2 and 3, become variables with named dimensions.
+import { basename } from "../../../../deps/path.ts";
+import { UserError } from "../../../base/errors.ts";
+import { loadReader } from "../../reading/reader.ts";
+import { arraysReader } from "../../columns/reader.ts";
+import { checkRoom } from "../../memory.ts";
+import { product } from "../../columns/rows.ts";
+import type { Variable } from "../../columns/variables.ts";
+import { isFolder, markOf, withFiles } from "../../files.ts";
+import { columnsOf, type Content } from "../netcdf/netcdf.ts";
+import { readStore, type StoreRows } from "./chunk_files.ts";
+import type { Json, JsonObject } from "./json.ts";
+import { type ArrayFacts, arrayOfVersion2, arrayOfVersion3, Unusable } from "./metadata.ts";
+import { type FoundArray, isStore, readStoreAt } from "./store.ts";
+
+export const loadZarr = (): Promise<void> => loadReader({ module: arraysReader });
+
+export function withZarr<R>(path: string, use: (content: Content) => R): R {
+  if (!isFolder(path)) {
+    throw new UserError(
+      "data",
+      `${path} is no folder, and only Zarr stores in folders are read. A zip is unpacked by: ` +
+        `python -m zipfile -e ${path} STORE.zarr.`,
+    );
+  }
+  if (!isStore(path)) {
+    throw new UserError(
+      "data",
+      `${path} is no Zarr store: it has neither zarr.json nor .zgroup, .zarray or .zmetadata in it. ` +
+        "Check that it was copied as a whole, hidden files too.",
+    );
+  }
+  const { variables, isGrid } = zarrVariables(path);
+  return use({
+    path,
+    kind: "Zarr store",
+    noun: "array",
+    isNetcdf: isGrid,
+    columns: columnsOf(variables, isGrid, false),
+  });
+}
+
+interface ZarrContent {
+  readonly variables: readonly Variable[];
+  /** Dimensions have names, as xarray writes them. */
+  readonly isGrid: boolean;
+}
+
+export function zarrVariables(path: string): ZarrContent {
+  const { arrays, groups } = withFiles((open) => readStoreAt(path, open));
+  const coordinates = new Set(
+    groups.flatMap(({ coordinates: text }) => typeof text === "string" ? text.split(" ") : []),
+  );
+  const found = arrays.map((array) => ({ array, facts: factsOf(array) }));
+  const isGrid = found.some(({ facts }) => typeof facts !== "string" && facts.dimensions !== null);
+  const variables = found.map(({ array, facts }) => variableOf(path, array, facts, coordinates));
+  return { variables, isGrid };
+}
+
+function factsOf({ version, array, attributes }: FoundArray): ArrayFacts | string {
+  try {
+    return version === 2 ? arrayOfVersion2(array, attributes) : arrayOfVersion3(array);
+  } catch (error) {
+    if (error instanceof Unusable) return error.message;
+    throw error;
+  }
+}
+
+function variableOf(
+  path: string,
+  found: FoundArray,
+  facts: ArrayFacts | string,
+  coordinates: ReadonlySet<string>,
+): Variable {
+  const name = found.name || basename(path), own = name.slice(name.lastIndexOf("/") + 1);
+  if (typeof facts === "string") {
+    const none = { shape: [], dimensions: [], dtype: null, attributes: new Map() };
+    return { ...none, name, auxiliary: true, unusable: facts, read: unreachable, rows: unreachable };
+  }
+  const { stored, dtype } = facts, { shape } = stored;
+  const dimensions = shape.map((size, d) => facts.dimensions?.[d] ?? `size ${size}`);
+  const rows = (lead: number): StoreRows => {
+    checkRoom(
+      `${path}: a chunk of the array "${name}"`,
+      product(stored.chunk) * stored.width,
+      null,
+      "Write it again in smaller chunks.",
+    );
+    const { size, changed } = markOf(found.metadata);
+    return {
+      ...stored,
+      layout: "store",
+      lead,
+      file: { path: found.folder, size, changed },
+      metadata: found.metadata,
+    };
+  };
+  return {
+    name,
+    shape,
+    dimensions,
+    dtype,
+    attributes: attributesOf(found.attributes, facts),
+    auxiliary: dimensions.join() === own || coordinates.has(own),
+    read: () => readStore(rows(0)),
+    rows,
+  };
+}
+
+function unreachable(): never {
+  throw new Error("internal: something unusable is read");
+}
+
+const WORDS: Readonly<Record<string, number>> = { NaN, Infinity, "-Infinity": -Infinity };
+
+function attributesOf(
+  written: JsonObject,
+  { version, fill, dimensions, dtype }: ArrayFacts,
+): Variable["attributes"] {
+  const found = new Map<string, readonly number[] | string>();
+  for (const [name, value] of Object.entries(written)) {
+    const numbers = (Array.isArray(value) ? value : [value]).map((one) => numberOf(name, one));
+    if (numbers.every((number) => number !== null)) found.set(name, numbers);
+    else if (typeof value === "string") found.set(name, value);
+  }
+  const text = written._FillValue;
+  if (version === 3 && typeof text === "string" && !Object.hasOwn(WORDS, text)) {
+    // xarray writes fills of floats as the base64 of a double.
+    const number = /^f/.test(dtype) ? doubleOf(text) : null;
+    if (number === null) found.delete("_FillValue");
+    else found.set("_FillValue", [number]);
+  }
+  // In version 2 xarray's missing value is the fill of chunks; an array without its dimensions is not xarray's.
+  if (version === 2 && dimensions && fill !== null && !found.has("_FillValue")) {
+    found.set("_FillValue", [Number(fill)]);
+  }
+  return found;
+}
+
+const NUMBERS = /^(_FillValue|missing_value|valid_min|valid_max|valid_range|scale_factor|add_offset)$/;
+
+const numberOf = (name: string, value: Json): number | null =>
+  typeof value === "number" || typeof value === "bigint"
+    ? Number(value)
+    : typeof value === "string" && NUMBERS.test(name) && Object.hasOwn(WORDS, value)
+    ? WORDS[value]
+    : null;
+
+function doubleOf(text: string): number | null {
+  try {
+    const bytes = Uint8Array.fromBase64(text);
+    return bytes.length === 8 ? new DataView(bytes.buffer).getFloat64(0, true) : null;
+  } catch {
+    return null;
+  }
+}
