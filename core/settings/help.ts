@@ -37,8 +37,15 @@ export function helpLine(left: string, right: string): string {
     else lines[last] = lines[last] === "" ? word : `${lines[last]} ${word}`;
   }
   const indent = "\n" + " ".repeat(LEFT + 2);
-  const head = left.length < LEFT ? `  ${left.padEnd(LEFT)}` : `  ${left}${indent}`;
+  const head = left.length < LEFT ? `  ${left.padEnd(LEFT)}` : `  ${atChoices(left)}${indent}`;
   return head + lines.join(indent);
+}
+
+/** A long list of choices goes on below the first of them. */
+function atChoices(left: string): string {
+  if (left.length <= WIDTH - 2) return left;
+  const cut = left.lastIndexOf("|", WIDTH - 3) + 1, begin = left.indexOf(" ") + 1;
+  return cut <= begin ? left : `${left.slice(0, cut)}\n${" ".repeat(begin + 2)}${atChoices(left.slice(cut))}`;
 }
 
 /** It tells what 0 or an empty text stand for. */
