@@ -20,7 +20,7 @@ export interface Shard {
   readonly checked: boolean;
 }
 
-/** What a thread needs to read an array: plain data. */
+/** A thread reads an array by this plain data. */
 export interface StoredArray {
   readonly shape: readonly number[];
   /** Each chunk is packed by itself: of a shard it is the inner chunk. */

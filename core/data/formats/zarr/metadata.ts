@@ -171,7 +171,7 @@ function checked(array: StoredArray): StoredArray {
   if (packers.length > 1) {
     unusable(`is packed twice (${packers.map(({ id }) => id).join(", then ")})${AGAIN}`);
   }
-  // What a packer packs has a known size; what is done behind it would have none.
+  // The size of a packed chunk is not known, so only a checksum may follow.
   const behind = last ? codecs.slice(codecs.indexOf(packers[0]) + 1) : [];
   if (behind.some(({ id }) => id !== "crc32c")) unusable(`is changed after it was packed${AGAIN}`);
   return array;
