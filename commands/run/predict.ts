@@ -162,7 +162,7 @@ function gridJob(
   return {
     ...{ grid, units, masked, checkpoint: path, segments },
     classes: classes ? Array.from({ length: outputs }, (_, i) => names[i] ?? "") : null,
-    spread: loss.name === "gaussian_nll",
+    spread: loss.name === "gaussian_nll" || loss.name === "crps",
     ignored: loss.ignored ?? null,
   };
 }

@@ -44,6 +44,7 @@ const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
       filters: settings.width || 8, // These are enough for the statistics of fields, and quick on two cores.
       outputs,
       dropout: ownDropout(settings),
+      padding: settings.padding,
     }),
   resnet18: resnetBuilder("resnet18"),
   resnet34: resnetBuilder("resnet34"),
@@ -85,6 +86,7 @@ const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
       ...attentionSizes(settings),
       outputs,
       dropout: ownDropout(settings),
+      padding: settings.padding,
     });
   },
 };
@@ -166,16 +168,22 @@ function attentionSizes(settings: { embed: number; heads: number }): { embed: nu
   return { embed, heads };
 }
 
-/** A setting of 0 takes the largest side that leaves at least 16 patches. */
+/** So many patches of one pixel each are too many to attend to. */
+const MANY_PIXELS = 4096;
+
+/** A setting of 0 takes the largest side that leaves at least 16 patches; images are padded to whole patches. */
 function patchSize(setting: number, height: number, width: number): number {
   const divides = (side: number) => height % side === 0 && width % side === 0;
-  const fitting = [16, 8, 4, 2, 1].filter(divides);
-  if (setting === 0) return fitting.find((side) => height * width >= 16 * side * side) ?? 1;
-  if (!divides(setting)) {
+  const enough = (side: number) => height * width >= 16 * side * side;
+  if (setting === 0) {
+    const fitting = [16, 8, 4, 2].find((side) => divides(side) && enough(side));
+    return fitting ?? (height * width > MANY_PIXELS ? 16 : 1);
+  }
+  if (setting > Math.min(height, width)) {
     throw new UserError(
       "usage",
-      `model.patch_size ${setting} doesn't divide images of ${height} x ${width}: ` +
-        `set it to ${fitting.join(", ")}, or leave it out.`,
+      `model.patch_size ${setting} is larger than images of ${height} x ${width}: ` +
+        `set --patch-size to ${Math.min(height, width)} or less, or leave it out.`,
     );
   }
   return setting;

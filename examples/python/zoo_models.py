@@ -61,27 +61,6 @@ def resnet(name, channels, outputs):
         torchvision.models.resnet.nn.Conv2d = original
 
 
-class cosmo_cnn(nn.Module):
-    def __init__(self, channels, height, width, filters, outputs, dropout=0.0):
-        super().__init__()
-        self.features = nn.Sequential()
-        side, into = min(height, width), channels
-        for stage, factor in enumerate((1, 2, 4, 4)):
-            if side < 2:
-                break
-            self.features.append(nn.Sequential(
-                nn.Conv2d(into, filters * factor, 3, padding=1, bias=False),
-                nn.BatchNorm2d(filters * factor),
-                nn.ReLU(),
-                nn.MaxPool2d(2),
-            ))
-            into, side = filters * factor, side // 2
-        self.head = nn.Sequential(nn.Linear(into, 64), nn.Sequential(nn.ReLU(), nn.Dropout(dropout)), nn.Linear(64, outputs))
-
-    def forward(self, x):
-        return self.head(torch.flatten(F.adaptive_avg_pool2d(self.features(x), 1), 1))
-
-
 def pad(x, sizes, mode):
     """F.pad, which knows no map of the Earth: circular in longitude, the edge's own values beyond the poles."""
     if mode == "longitude":
@@ -98,6 +77,27 @@ class Conv3x3(nn.Conv2d):
 
     def forward(self, x):
         return super().forward(x if self.plain else pad(x, (1, 1, 1, 1), "longitude"))
+
+
+class cosmo_cnn(nn.Module):
+    def __init__(self, channels, height, width, filters, outputs, dropout=0.0, padding="zeros"):
+        super().__init__()
+        self.features = nn.Sequential()
+        side, into = min(height, width), channels
+        for stage, factor in enumerate((1, 2, 4, 4)):
+            if side < 2:
+                break
+            self.features.append(nn.Sequential(
+                Conv3x3(into, filters * factor, padding),
+                nn.BatchNorm2d(filters * factor),
+                nn.ReLU(),
+                nn.MaxPool2d(2),
+            ))
+            into, side = filters * factor, side // 2
+        self.head = nn.Sequential(nn.Linear(into, 64), nn.Sequential(nn.ReLU(), nn.Dropout(dropout)), nn.Linear(64, outputs))
+
+    def forward(self, x):
+        return self.head(torch.flatten(F.adaptive_avg_pool2d(self.features(x), 1), 1))
 
 
 class DoubleConv(nn.Sequential):
@@ -221,8 +221,31 @@ class gpt(nn.Module):
         return self.lm_head(self.transformer.ln_f(x))
 
 
-def vit(image, patch, layers, heads, embed, outputs, dropout=0.0):
-    return torchvision.models.VisionTransformer(
-        image_size=image, patch_size=patch, num_layers=layers, num_heads=heads, hidden_dim=embed,
-        mlp_dim=4 * embed, dropout=dropout, num_classes=outputs,
-    )
+class Vit(torchvision.models.VisionTransformer):
+    """torchvision's, for images of any sides, which are padded to whole patches."""
+
+    def __init__(self, height, width, patch, padding, **options):
+        count = -(height // -patch) * -(width // -patch)
+        module, original = torchvision.models.vision_transformer, torchvision.models.vision_transformer.Encoder
+        module.Encoder = lambda seq_length, *rest: original(count + 1, *rest)
+        try:
+            super().__init__(image_size=patch, patch_size=patch, **options)
+        finally:
+            module.Encoder = original
+        rows, columns = -height % patch, -width % patch
+        self.frame = (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2)
+        self.padding = padding
+
+    def _process_input(self, x):
+        if any(self.frame):
+            x = pad(x, self.frame, self.padding)
+        return self.conv_proj(x).flatten(2).permute(0, 2, 1)
+
+
+def vit(image, patch, layers, heads, embed, outputs, dropout=0.0, padding="zeros"):
+    height, width = image if isinstance(image, (list, tuple)) else (image, image)
+    options = {"num_layers": layers, "num_heads": heads, "hidden_dim": embed, "mlp_dim": 4 * embed}
+    options.update(dropout=dropout, num_classes=outputs)
+    if height == width and height % patch == 0:
+        return torchvision.models.VisionTransformer(image_size=height, patch_size=patch, **options)
+    return Vit(height, width, patch, padding, **options)

@@ -14,6 +14,14 @@ const MODES = {
   circular: "circular",
 } as const;
 
+/** Rows and columns that are missing to a multiple, half of them on each side: places as F.pad names them. */
+export function frameAround(height: number, width: number, multiple: number) {
+  const missing = (side: number) => (multiple - side % multiple) % multiple;
+  const rows = missing(height), columns = missing(width);
+  const top = Math.floor(rows / 2), left = Math.floor(columns / 2);
+  return { top, left, sizes: rows + columns === 0 ? null : [left, columns - left, top, rows - top] };
+}
+
 /** `sizes` are F.pad's: places before and behind the last dimension, then before and behind the one before it. */
 export function padder(sizes: readonly number[], mode: PaddingMode): (x: Tensor) => Tensor {
   if (mode !== "longitude") return (x) => pad(x, sizes, MODES[mode]);

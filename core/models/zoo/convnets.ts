@@ -7,6 +7,7 @@ import { type Block, block, type Model, model } from "../model.ts";
 import { Conv2d } from "../nn/conv.ts";
 import { Dropout, Linear } from "../nn/linear.ts";
 import { Group } from "../nn/module.ts";
+import type { PaddingMode } from "../nn/padding.ts";
 import { BatchNorm } from "../nn/norms.ts";
 
 interface SimpleConvnetSizes {
@@ -66,6 +67,7 @@ interface CosmoCnnSizes {
   readonly filters: number;
   readonly outputs: number;
   readonly dropout?: number;
+  readonly padding?: PaddingMode;
 }
 
 /** Channels are in units of `filters`, and each stage halves the map; small maps have fewer stages. */
@@ -73,7 +75,9 @@ const STAGES = [1, 2, 4, 4];
 const HEAD = 64;
 const POOL = [2, 2], ONE = [1, 1];
 
-export function cosmoCnn({ channels, height, width, filters, outputs, dropout = 0 }: CosmoCnnSizes): Model {
+export function cosmoCnn(
+  { channels, height, width, filters, outputs, dropout = 0, padding: paddingMode }: CosmoCnnSizes,
+): Model {
   const root = new Group();
   const features = root.add("features", new Group());
   const blocks: Block[] = [];
@@ -82,7 +86,7 @@ export function cosmoCnn({ channels, height, width, filters, outputs, dropout = 
     if (side < 2) break;
     const out = filters * factor;
     const stage = features.add(i, new Group());
-    const conv = stage.add(0, new Conv2d(into, out, 3, { padding: 1, bias: false }));
+    const conv = stage.add(0, new Conv2d(into, out, 3, { padding: 1, bias: false, paddingMode }));
     const norm = stage.add(1, new BatchNorm(out));
     blocks.push(
       block(`features.${i}`, stage, (x) => maxPool2d(relu_(norm.forward(conv.forward(x))), POOL)),

@@ -8,7 +8,7 @@ import { BatchNorm } from "../nn/norms.ts";
 import { Conv2d, ConvTranspose2d } from "../nn/conv.ts";
 import { Dropout } from "../nn/linear.ts";
 import { Group, Module } from "../nn/module.ts";
-import { padder, type PaddingMode } from "../nn/padding.ts";
+import { frameAround, padder, type PaddingMode } from "../nn/padding.ts";
 
 interface UnetSizes {
   readonly channels: number;
@@ -128,14 +128,9 @@ class Frame {
 
   #fit(height: number, width: number): void {
     checkUnetDepth(this.#depth, [height, width], this.#padding);
-    const multiple = 2 ** this.#depth;
-    const missing = (side: number) => (multiple - side % multiple) % multiple;
-    const rows = missing(height), columns = missing(width);
-    [this.#height, this.#width] = [height, width];
-    [this.#top, this.#left] = [Math.floor(rows / 2), Math.floor(columns / 2)];
-    this.#pad = rows + columns === 0
-      ? null
-      : padder([this.#left, columns - this.#left, this.#top, rows - this.#top], this.#padding);
+    const { top, left, sizes } = frameAround(height, width, 2 ** this.#depth);
+    [this.#height, this.#width, this.#top, this.#left] = [height, width, top, left];
+    this.#pad = sizes && padder(sizes, this.#padding);
   }
 }
 

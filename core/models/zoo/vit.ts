@@ -1,4 +1,4 @@
-// vit: torchvision's VisionTransformer, its names and initialisation, for any image size.
+// vit: torchvision's VisionTransformer, its names and initialisation, for images of any sides.
 import { add, uninitialised, zeros } from "../../../ffi/make.ts";
 import { cat, expand, gelu, permute, reshape, select } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
@@ -9,13 +9,15 @@ import { Dropout, Linear } from "../nn/linear.ts";
 import { fans, fill, normal, truncNormal, xavierUniform } from "../nn/init.ts";
 import { Group, Module } from "../nn/module.ts";
 import { LayerNorm } from "../nn/norms.ts";
+import { frameAround, padder, type PaddingMode } from "../nn/padding.ts";
 
 interface VitSizes {
   readonly channels: number;
   readonly height: number;
   readonly width: number;
-  /** The image's sides are multiples of it. */
   readonly patch: number;
+  /** Images whose sides are no multiples of a patch are padded so. */
+  readonly padding?: PaddingMode;
   readonly layers: number;
   readonly heads: number;
   readonly embed: number;
@@ -76,10 +78,13 @@ class Tokens extends Module {
   readonly drop: Dropout;
   readonly #sequence: number[];
   readonly #firsts: number[];
+  readonly #pad: ((x: Tensor) => Tensor) | null;
 
-  constructor({ channels, height, width, patch, embed, dropout = 0 }: VitSizes) {
+  constructor({ channels, height, width, patch, embed, dropout = 0, padding = "zeros" }: VitSizes) {
     super();
-    const count = (height / patch) * (width / patch);
+    const count = Math.ceil(height / patch) * Math.ceil(width / patch);
+    const { sizes } = frameAround(height, width, patch);
+    this.#pad = sizes && padder(sizes, padding);
     this.first = this.parameter("class_token", zeros([1, 1, embed]));
     this.patches = this.child("conv_proj", new Conv2d(channels, embed, patch, { stride: patch }));
     this.positions = this.parameter("pos_embedding", normal(uninitialised([1, count + 1, embed]), 0, 0.02));
@@ -89,7 +94,8 @@ class Tokens extends Module {
   }
   forward(x: Tensor): Tensor {
     this.#sequence[0] = this.#firsts[0] = x.shape[0];
-    const patches = permute(reshape(this.patches.forward(x), this.#sequence), CHANNELS_LAST);
+    const whole = this.#pad === null ? x : this.#pad(x);
+    const patches = permute(reshape(this.patches.forward(whole), this.#sequence), CHANNELS_LAST);
     const tokens = cat([expand(this.first, this.#firsts), patches], 1);
     return this.drop.forward(add(tokens, this.positions));
   }

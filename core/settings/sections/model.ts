@@ -82,12 +82,12 @@ export const model = {
         "the opposite edge in the last dimension (longitude), the nearest value in the other (latitude): global maps",
     },
     help:
-      "what lies beyond the borders of maps (unet), for convolutions and where a side is no multiple of 2^depth; longitude is " +
+      "what lies beyond the borders of maps (unet, cosmo-cnn, vit), for convolutions and where sides are no multiples; longitude is " +
       "circular in the last dimension and replicates the edge in the other",
   }),
   vocab_size: size("tokens in the vocabulary (gpt)", { empty: "taken from the data" }),
   context: size("longest sequence, in tokens (gpt)", { flag: "context" }),
   heads: size("attention heads (gpt, vit)", { flag: "heads" }),
   embed: size("embedding width (gpt, vit)", { flag: "embed" }),
-  patch_size: size("height and width of a patch, in pixels (vit)"),
+  patch_size: size("height and width of a patch, in pixels (vit)", { flag: "patch-size" }),
 };

@@ -120,7 +120,7 @@ for (
       { ...masks, input: { shape: [3, 1, 9], dtype: "f32" } },
       "another --model",
     ],
-    ["patches that don't divide", { name: "vit", patch_size: 5 }, images, "16 x 16", "8, 4, 2, 1"],
+    ["patches larger than images", { name: "vit", patch_size: 17 }, images, "16 x 16", "--patch-size to 16"],
   ] as [string, Partial<Config["model"]>, Facts, ...string[]][]
 ) {
   Deno.test(`${why}: refused with the fix`, () => {
@@ -161,6 +161,24 @@ Deno.test("unet takes any sides, as deep as they allow, and later maps of other 
   const small = assertThrows(() => scope(() => forward(model, ones([1, 3, 4, 16]))), UserError);
   assertStringIncludes(small.message, "maps of 4 x 16 can be halved 2 times");
   model.root.free();
+});
+
+Deno.test("vit takes the largest patches that divide an image, and pads one that only single pixels divide", () => {
+  for (
+    const [sides, patch_size, patches] of [
+      [[16, 24], 0, 24],
+      [[7, 9], 0, 63],
+      [[181, 360], 0, 12 * 23],
+      [[13, 22], 5, 15],
+    ] as [number[], number, number][]
+  ) {
+    const facts = { ...images, input: { shape: [1, ...sides], dtype: "f32" } } as const;
+    const model = createModel(settings({ name: "vit", patch_size, embed: 4, layers: 1 }), facts);
+    const shapes = Object.fromEntries(model.root.stateDict().map(([name, t]) => [name, t.shape]));
+    assertEquals(shapes["encoder.pos_embedding"], [1, patches + 1, 4]);
+    scope(() => assertEquals((forward(model, ones([2, 1, ...sides])) as Tensor).shape, [2, 10]));
+    model.root.free();
+  }
 });
 
 Deno.test("a batch of one value per channel is refused before it spoils the running statistics", () => {

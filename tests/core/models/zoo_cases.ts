@@ -49,6 +49,25 @@ const ODD_MAPS: readonly ZooCase[] = [
   unetOn([181, 360], { padding: "zeros", depth: 5, filters: 2, dropout: 0.2 }),
 ];
 
+/** Of other shapes than torchvision's squares. */
+const ODD_VITS: readonly ZooCase[] = ([
+  [[12, 20], 4, "zeros"],
+  [[13, 22], 4, "zeros"],
+  [[13, 22], 5, "longitude"],
+] as const).map(([[height, width], patch, padding]) => {
+  const sizes = { patch, layers: 1, heads: 2, embed: 16, outputs: 3, padding };
+  return {
+    title: `vit on ${height} x ${width} in patches of ${patch} with ${padding} beyond the borders`,
+    peer: "vit",
+    sizes: { image: [height, width], ...sizes },
+    make: () => vit({ channels: 3, height, width, ...sizes }),
+    redraw: true,
+    input: { shape: [2, 3, height, width] },
+    target: { shape: [2], below: 3 },
+    task: "classification",
+  };
+});
+
 function unetOn(
   sides: number[],
   rest: Omit<Parameters<typeof unet>[0], "channels" | "outputs"> & { padding: string },
@@ -146,6 +165,15 @@ const PLAIN: readonly ZooCase[] = [
     { channels: 3, height: 7, width: 9, filters: 4, outputs: 1, dropout: 0.25 },
     { input: { shape: [4, 3, 7, 9] }, target: { shape: [4, 1] }, task: "regression" },
   ),
+  ...(["circular", "longitude"] as const).map((padding) =>
+    same(
+      `cosmo-cnn with ${padding} beyond the borders`,
+      "cosmo_cnn",
+      cosmoCnn,
+      { channels: 1, height: 16, width: 24, filters: 4, outputs: 2, padding },
+      { input: { shape: [4, 1, 16, 24] }, target: { shape: [4, 2] }, task: "regression" },
+    )
+  ),
   {
     title: "vit",
     peer: "vit",
@@ -175,6 +203,7 @@ const LAST = ["simple-convnet", "cosmo-cnn"];
 export const CASES: readonly ZooCase[] = [
   ...PLAIN,
   ...ODD_MAPS,
+  ...ODD_VITS,
   ...PLAIN.filter(({ title }) => LAST.includes(title)).map((one) => ({
     ...one,
     title: `${one.title} of images that lie channels last`,
