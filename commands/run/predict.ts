@@ -102,7 +102,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   const config = whole(withOwnStatistics(resolved.config, file.root), resolved, others);
   const { quiet, json } = config.output;
   const answers = others || !targets ? knownFrom(file, targets) : null;
-  const options = { config, resolved, ...place, answers, untold: !targets };
+  const options = { config, resolved, ...place, answers, untold: !targets, unsplit: others };
   const { data, pass, batchSize, openFeed } = await withAdvice(
     targets && others,
     () => loadForEvaluation(file, options),

@@ -10,6 +10,8 @@ export interface DataRequest {
     /** Samples are only looked at: nothing is random. */
     readonly plain?: boolean;
     readonly withoutTargets?: boolean;
+    /** All samples are for one purpose: nothing is held out. */
+    readonly unsplit?: boolean;
   };
   readonly model: Config["model"];
 }
@@ -17,7 +19,10 @@ export interface DataRequest {
 export interface Sources {
   readonly train: Source;
   readonly val: Source | null;
+  /** Null or absent where nothing is kept for a test. */
+  readonly test?: Source | null;
   readonly notes: readonly string[];
+  readonly warnings?: readonly string[];
 }
 
 export interface TableFile<C extends Column = Column> extends Table<C> {

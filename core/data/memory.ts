@@ -16,11 +16,13 @@ export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
   readonly target: Tensor;
   /** Each sample's row, known to be finite; by default all rows, which are checked. */
   readonly rows?: Int32Array;
+  /** A sample takes the rows at these distances from its own, side by side in dimension 1. */
+  readonly windows?: { readonly inputs: readonly number[]; readonly targets: readonly number[] } | null;
 }
 
 /** A source of samples in two tensors, gathered for each batch; both are kept. */
 export function memorySource(data: InMemory): Source {
-  const { name, fields, input, target, rows } = data;
+  const { name, fields, input, target, rows, windows } = data;
   if (!rows) {
     checkFinite(name, fields?.[0] ?? "input", input);
     checkFinite(name, fields?.[1] ?? "target", target);
@@ -32,10 +34,29 @@ export function memorySource(data: InMemory): Source {
     indices: rows ?? data.indices,
     length: rows?.length ?? input.shape[0],
     raw(ids) {
-      const index = indexTensor(rows ? ids.map((id) => rows[id]) : ids);
+      const own = rows ? ids.map((id) => rows[id]) : ids;
+      if (windows) {
+        return { input: gather(input, own, windows.inputs), target: gather(target, own, windows.targets) };
+      }
+      const index = indexTensor(own);
       return { input: indexSelect(input, 0, index), target: indexSelect(target, 0, index) };
     },
   });
+}
+
+function gather(values: Tensor, own: Ids, offsets: readonly number[]): Tensor {
+  const [first = 0] = offsets; // without targets there is nothing to look at
+  if (offsets.length <= 1) {
+    return indexSelect(
+      values,
+      0,
+      indexTensor(Int32Array.from(own, (row) => row + first)),
+    );
+  }
+  const rows = new Int32Array(own.length * offsets.length);
+  for (let i = 0, at = 0; i < own.length; i++) for (const offset of offsets) rows[at++] = own[i] + offset;
+  const [, channels, ...rest] = values.shape;
+  return reshape(indexSelect(values, 0, indexTensor(rows)), [own.length, offsets.length * channels, ...rest]);
 }
 
 export const indexTensor = (ids: Ids): Tensor =>

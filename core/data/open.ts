@@ -14,6 +14,8 @@ import type { Normalisation } from "./transforms/values.ts";
 import { userData } from "./user/data.ts";
 
 export interface Opened extends Sources {
+  readonly test: Source | null;
+  readonly warnings: readonly string[];
   readonly normalisation: Normalisation | null;
   readonly notes: readonly string[];
 }
@@ -33,11 +35,13 @@ export function openData(
   const opened = openSources({ data: read, training, model });
   const { plain } = training;
   const done = transformed(opened, { data: read, seed: training.seed, quiet, plain });
-  const { train, val, notes, normalisation } = done;
+  const { train, val, test, notes, normalisation } = done;
   return {
     train,
     val,
+    test,
     normalisation,
+    warnings: opened.warnings ?? [],
     notes: [
       ...(staged?.notes ?? []),
       `Data: ${train.describe()}`,

@@ -123,6 +123,8 @@ export interface SourceParts {
   readonly usual?: Normalisation;
   /** A table's input has columns. */
   readonly columns?: Pick<Facts["input"], "columns" | "flat">;
+  /** An input holds so many steps of time. */
+  readonly history?: number;
   /** It runs in a scope of its own: only the batch outlives it. Random choices depend on the epoch. */
   raw(ids: Ids, epoch: number): Batch;
   /** It makes the model's batch; the raw rows by default. */
@@ -146,7 +148,12 @@ export function source(parts: SourceParts): Source {
   });
   const facts = {
     task,
-    input: { shape: input.shape, dtype: input.dtype, ...parts.columns },
+    input: {
+      shape: input.shape,
+      dtype: input.dtype,
+      ...parts.columns,
+      ...(parts.history && { history: parts.history }),
+    },
     outputs,
     ...(targetless && { targetless }),
   };
@@ -209,6 +216,7 @@ export interface ThreadedParts {
   readonly usual?: Source["usual"];
   readonly bytewise?: boolean;
   readonly columns?: SourceParts["columns"];
+  readonly history?: number;
   finish?(raw: Batch): Batch;
 }
 

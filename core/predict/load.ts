@@ -21,15 +21,16 @@ interface EvaluationOptions extends ReturnType<typeof openDevice> {
   /** The model names its answers so where the data has no names. */
   readonly answers: Answers | null;
   readonly untold?: boolean;
+  readonly unsplit?: boolean;
   readonly sharing?: number;
 }
 
 export async function loadForEvaluation(
   file: CheckpointFile,
-  { config, resolved, device, answers, untold, sharing }: EvaluationOptions,
+  { config, resolved, device, answers, untold, unsplit, sharing }: EvaluationOptions,
 ): Promise<Evaluated> {
   await loadReader(config.data);
-  const { data, model, pass, channelsLast } = build(config, device, 1, { answers, untold });
+  const { data, model, pass, channelsLast } = build(config, device, 1, { answers, untold, unsplit });
   const { root, averaged } = judgedWeights(file.root);
   loadWeights(model.root.stateDict(), root, file.path);
   const batchSize = config.training.eval_batch_size || config.training.batch_size;

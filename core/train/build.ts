@@ -32,6 +32,8 @@ interface Look {
   readonly answers?: Answers | null;
   /** True where the data may lack targets. */
   readonly untold?: boolean;
+  /** All of the data is looked at as one. */
+  readonly unsplit?: boolean;
 }
 
 /** `ranks` share the work: their gradients are added up. */
@@ -48,11 +50,11 @@ export function build(
     throw new UserError("usage", "--amp fp16 needs a GPU: on a CPU use --amp bf16 or --amp off.");
   }
   const { quiet, json } = config.output;
-  const plain = look !== null, { answers = null, untold = false } = look ?? {};
+  const plain = look !== null, { answers = null, untold = false, unsplit = false } = look ?? {};
   const data = withAnswers(
     openData(
       config.data,
-      { ...training, plain, withoutTargets: untold },
+      { ...training, plain, withoutTargets: untold, unsplit },
       config.model,
       quiet || json,
     ),
@@ -96,7 +98,12 @@ export function build(
 
 const withAnswers = (data: Opened, answers: Answers | null): Opened =>
   answers
-    ? { ...data, train: answering(data.train, answers), val: data.val && answering(data.val, answers) }
+    ? {
+      ...data,
+      train: answering(data.train, answers),
+      val: data.val && answering(data.val, answers),
+      test: data.test && answering(data.test, answers),
+    }
     : data;
 
 function changesOf({ scaling, mixup, cutmix }: Config["data"], normalised: boolean): string[] {

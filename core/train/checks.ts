@@ -52,10 +52,15 @@ const WITHOUT_EFFECT = ["training.compile"];
 /** Data that is made up has no files. */
 const OF_FILES = ["data.stage", "data.bad_samples"];
 
+const OF_COLUMNS = [
+  ...["data.features", "data.split", "data.validate_on", "data.test_on"],
+  ...["data.history", "data.lead"],
+];
+
 export function withoutEffect({ config, origin, originText }: Resolved): string[] {
   const ofFiles = config.data.data_path === "" ? OF_FILES : [];
   const ofColumns = [
-    ...(hasColumns(config.data) ? [] : ["data.features"]),
+    ...(hasColumns(config.data) ? [] : OF_COLUMNS),
     ...(hasTargets(config.data) ? [] : ["data.targets"]),
   ];
   const without = [...WITHOUT_EFFECT, ...ofFiles, ...ofColumns];
@@ -96,6 +101,11 @@ const FIXED = [
   "data.targets",
   "data.shuffle",
   "data.validation_split",
+  "data.split",
+  "data.validate_on",
+  "data.test_on",
+  "data.history",
+  "data.lead",
   "data.train_samples",
   "data.normalise",
   "data.mean",

@@ -22,7 +22,7 @@ interface Context {
 }
 
 export function announce(
-  { launch, paths, model, plan, shortage, notes, lineage, console, events, config, cursor }: Trainer,
+  { launch, paths, data, model, plan, shortage, notes, lineage, console, events, config, cursor }: Trainer,
   { argv, world, master, origins }: Context,
 ): void {
   const { libtorch, resume, again } = launch;
@@ -51,6 +51,10 @@ export function announce(
     steps_per_epoch: plan.stepsPerEpoch,
   });
   events.emit({ kind: "config", config, origins });
+  for (const message of data.warnings) {
+    console.warn(message);
+    events.emit({ kind: "warning", step: cursor.step, message });
+  }
   if (shortage === null) return;
   console.warn(shortage);
   events.emit({ kind: "warning", step: cursor.step, about: "memory", message: shortage });

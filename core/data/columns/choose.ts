@@ -5,15 +5,19 @@ import { UserError } from "../../base/errors.ts";
 import type { Column, Table } from "./columns.ts";
 import { formatPlural } from "../../base/format.ts";
 import { MOST_POSITIONS } from "../../base/random.ts";
+import { isForecast } from "../windows.ts";
 
 interface Chosen<C extends Column = Column> {
   readonly features: readonly C[];
   readonly targets: readonly C[];
 }
 
-type Names = Pick<Config["data"], "features" | "targets">;
+type Names = Pick<Config["data"], "features" | "targets"> & Partial<Pick<Config["data"], "lead">>;
 
-/** Targets are the last column unless named, features all others. `withoutTargets` accepts none. */
+/**
+ * Targets are the last column unless named, features all others. `withoutTargets` accepts none. The targets of
+ * a forecast are later, so their columns are also among the features.
+ */
 export function chooseColumns<C extends Column>(
   table: Table<C>,
   names: Names,
@@ -29,19 +33,23 @@ export function chooseColumns<C extends Column>(
       }
       return find(table, name, setting);
     });
+  const forecast = isForecast({ lead: names.lead ?? "" });
   const wanted = named(names.features, "--features");
   const targets = withoutTargets
-    ? offered.filter(({ name }) => names.targets.includes(name) && !names.features.includes(name))
+    ? offered.filter(({ name }) =>
+      !forecast && names.targets.includes(name) && !names.features.includes(name)
+    )
     : names.targets.length > 0
     ? named(names.targets, "--targets")
     : offered.filter((column) => !wanted.includes(column)).slice(-1);
-  const features = wanted.length > 0 ? wanted : offered.filter((column) => !targets.includes(column));
-  const both = features.find((column) => targets.includes(column));
+  const free = forecast ? offered : offered.filter((column) => !targets.includes(column));
+  const features = wanted.length > 0 ? wanted : free;
+  const both = forecast ? undefined : features.find((column) => targets.includes(column));
   if (both) {
     throw new UserError(
       "usage",
       `"${both.name}" is among the features and the targets, so the model would be shown what it has to predict: ` +
-        "leave it out of one of them.",
+        "leave it out of one of them, or predict a later step of it with --lead 1.",
     );
   }
   if (features.length === 0 || (targets.length === 0 && !withoutTargets)) {

@@ -1,6 +1,6 @@
 // npz, csv, NetCDF and HDF5 share this path from named columns to samples.
 import { type DType, isFloating } from "../../../ffi/dtype.ts";
-import { zeros } from "../../../ffi/make.ts";
+import { toNumbers, zeros } from "../../../ffi/make.ts";
 import { toDtype } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { CLASS_LOSSES } from "../../settings/sections/training.ts";
@@ -35,6 +35,8 @@ import type { DataRequest, Sources } from "../format.ts";
 import { checkRoom, heldInMemory, memorySource } from "../memory.ts";
 import type { Rule } from "./variables.ts";
 import { heldOut, splitIndices } from "../order.ts";
+import { isPlainSplit, leakWarning, splitColumns, splitRows } from "../splits.ts";
+import { leadsOf, windowsOf } from "../windows.ts";
 import { answerText, type Batch } from "../source.ts";
 
 export interface Column {
@@ -56,6 +58,8 @@ export interface Column {
   readonly unusable?: string;
   readonly dimensions?: readonly string[];
   readonly units?: string;
+  /** Times with units such as "days since 1979-01-01" are dates of it. */
+  readonly calendar?: string;
   /** It reads single rows; a column without it can only be read whole. */
   readonly stream?: Stream;
 }
@@ -72,12 +76,18 @@ export interface Table<C extends Column = Column> {
   readonly path: string;
   readonly noun: string;
   readonly columns: readonly C[];
+  /** Samples lie along these dimensions; the last one varies fastest. By default they are a list. */
+  readonly grid?: readonly { readonly name: string; readonly size: number }[];
   /** Known once all chosen columns are read: 1 marks a row that is no sample, such as land in a sea. */
   absent?(): Uint8Array;
 }
 
-export function fromColumns(table: Table, settings: DataRequest): Sources {
-  const { path } = table, { data } = settings;
+export function fromColumns(all: Table, settings: DataRequest): Sources {
+  const { path } = all, { data, training: { unsplit = false, seed } } = settings;
+  const apartBy = splitColumns(data);
+  const table = apartBy.length === 0
+    ? all
+    : { ...all, columns: all.columns.map((c) => apartBy.includes(c.name) ? { ...c, onlyByName: true } : c) };
   // A model that takes several inputs apart itself may take columns that do not fit each other.
   const apart = isExported(settings.model.name);
   const { withoutTargets = false } = settings.training;
@@ -86,6 +96,12 @@ export function fromColumns(table: Table, settings: DataRequest): Sources {
   const samples = sampleCount(table, [...features, ...targets]);
   checkTexts(table, features, targets);
   const flat = apart && features.length > 1 && !canBeJoined(features);
+  if (flat && data.history > 1) {
+    throw new UserError(
+      "usage",
+      `${path}: features of several shapes can't have a --history: choose some of one shape with --features.`,
+    );
+  }
   const { streamed, notes } = whereToRead(table, features, targets, samples, data.in_memory, flat);
   return scope(() => {
     const held = streamed ? null : joinColumns(table, features, flat);
@@ -95,12 +111,21 @@ export function fromColumns(table: Table, settings: DataRequest): Sources {
     const fields = held ? [held, target] : [target];
     notes.push(...fields.flatMap((field) => field.notes));
     const kept = goodRows(table, fields, samples, data.bad_samples, notes);
-    const shape = held ? held.values.shape.slice(1) : streamed!.shape;
+    const windows = windowsOf(table, samples, data, targets.length > 0, notes);
+    const [channels, ...side] = held ? held.values.shape.slice(1) : streamed!.shape;
+    const shape = [channels * data.history, ...side];
     const places = { input: shape, lengths: lengthsOf(features, settings) };
     const answer = targets.length === 0
       ? unknown(target)
-      : taskOf(table, targets, places, target, settings, notes);
-    const { train, val } = split(kept, samples, settings, notes);
+      : laterOf(table, taskOf(table, targets, places, target, settings, notes), leadsOf(data.lead));
+    const splitting = {
+      ...{ table, samples, kept, data, seed, windows, unsplit },
+      labels: answer.task === "classification" ? () => toNumbers(answer.values) : null,
+    };
+    const warnings = leakWarning(splitting);
+    const { train, val, test } = isPlainSplit(splitting)
+      ? { ...split(kept, samples, settings, notes), test: null }
+      : splitRows(splitting, notes);
     const facts = {
       name: path,
       task: answer.task,
@@ -111,7 +136,8 @@ export function fromColumns(table: Table, settings: DataRequest): Sources {
       description: `${path}: ${
         flat ? formatPlural(features.length, table.noun) : sizeOf(shape)
       } -> ${answer.answer}`,
-      ...(apart && { columns: { columns: features.map(inputColumn), flat } }),
+      ...(apart && data.history === 1 && { columns: { columns: features.map(inputColumn), flat } }),
+      ...(data.history > 1 && { history: data.history }),
       finish: (raw: Batch): Batch => ({
         input: toDtype(raw.input, "f32"),
         target: toDtype(raw.target, answer.dtype),
@@ -119,9 +145,15 @@ export function fromColumns(table: Table, settings: DataRequest): Sources {
     };
     const make = held
       ? (rows: Int32Array) =>
-        memorySource({ ...facts, input: held.values, target: answer.values, rows, indices: rows })
-      : streamedSource(streamed!, { ...facts, targets: answer.values, bad: data.bad_samples });
-    return { train: make(train), val: val.length > 0 ? make(val) : null, notes };
+        memorySource({ ...facts, input: held.values, target: answer.values, rows, windows, indices: rows })
+      : streamedSource(streamed!, { ...facts, targets: answer.values, windows, bad: data.bad_samples });
+    return {
+      train: make(train),
+      val: val.length > 0 ? make(val) : null,
+      test: test && make(test),
+      notes,
+      warnings,
+    };
   });
 }
 
@@ -247,6 +279,27 @@ function taskOf(
     outputs,
     names,
     answer: answerText("regression", outputs, target.values.shape.slice(1)),
+  };
+}
+
+/** Each lead of a target is an output of its own: ice+1, ice+2. */
+function laterOf({ path }: Table, answer: TargetTensor, leads: readonly number[]): TargetTensor {
+  if (leads.length === 1 && leads[0] === 0) return answer;
+  const { task, outputs, names, answer: said } = answer;
+  if (task !== "regression") {
+    if (leads.length === 1) return answer;
+    throw new UserError(
+      "usage",
+      `${path}: classes can be forecast at one --lead at a time, not at ${
+        leads.join(", ")
+      }: give one of them.`,
+    );
+  }
+  return {
+    ...answer,
+    outputs: outputs * leads.length,
+    names: names && leads.flatMap((lead) => names.map((name) => lead === 0 ? name : `${name}+${lead}`)),
+    answer: leads.length === 1 ? said : `${said} at each of ${formatPlural(leads.length, "lead")}`,
   };
 }
 

@@ -82,9 +82,14 @@ export interface ArraysSpec extends ReaderSpec {
   /** Shared memory holds the targets of all rows; `targetBytes` is one of them. */
   readonly targets: Uint8Array;
   readonly targetBytes: number;
+  /** A sample takes the rows at these distances from its own, one after the other. */
+  readonly windows?: { readonly inputs: readonly number[]; readonly targets: readonly number[] };
 }
 
-function open({ path, parts, stored, shape, targets, targetBytes }: ArraysSpec): Reader {
+const OWN_ROW = [0];
+
+function open({ path, parts, stored, shape, targets, targetBytes, windows }: ArraysSpec): Reader {
+  const inputsAt = windows?.inputs ?? OWN_ROW, targetsAt = windows?.targets ?? OWN_ROW;
   const rows = openAll(parts);
   let at = 0;
   const joined = parts.map((part, i) => {
@@ -98,10 +103,16 @@ function open({ path, parts, stored, shape, targets, targetBytes }: ArraysSpec):
     };
   });
   const readInto = (index: number, input: Uint8Array, target: Uint8Array) => {
-    for (const part of joined) part(index, input);
-    target.set(targets.subarray(index * targetBytes, (index + 1) * targetBytes));
+    for (let i = 0; i < inputsAt.length; i++) {
+      const own = inputsAt.length === 1 ? input : input.subarray(i * at, (i + 1) * at);
+      for (const part of joined) part(index + inputsAt[i], own);
+    }
+    for (let i = 0; i < targetsAt.length; i++) {
+      const row = index + targetsAt[i];
+      target.set(targets.subarray(row * targetBytes, (row + 1) * targetBytes), i * targetBytes);
+    }
   };
-  const scratch = new Uint8Array(at);
+  const scratch = new Uint8Array(at * inputsAt.length);
   const whole = { data: batchView(scratch, stored), shape };
   return {
     readInto,

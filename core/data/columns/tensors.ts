@@ -27,6 +27,7 @@ import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
 import { type Source, type ThreadedParts, threadedSource } from "../source.ts";
 import { readAllRows } from "../files.ts";
+import type { Windows } from "../windows.ts";
 import { arraysReader, type ArraysSpec } from "./reader.ts";
 
 export interface Field {
@@ -322,19 +323,24 @@ type Facts = Omit<ThreadedParts, "length" | "indices" | "reader" | "stored" | "t
 
 export function streamedSource(
   { path, parts, stored, shape }: Streamed,
-  { targets, ...facts }: Facts & { readonly targets: Tensor },
+  { targets, windows, ...facts }: Facts & { readonly targets: Tensor; readonly windows: Windows | null },
 ): (rows: Int32Array) => Source {
   const shared = new Uint8Array(new SharedArrayBuffer(targets.byteLength));
   shared.set(borrowBytes(targets));
+  const of = ([first, ...rest]: readonly number[], times: number) =>
+    times > 1 ? [first * times, ...rest] : first === undefined ? [] : [first, ...rest];
+  const input = of(shape, windows?.inputs.length ?? 1);
+  const target = of(targets.shape.slice(1), windows?.targets.length ?? 1);
   const reader: ArraysSpec = {
     module: arraysReader,
     grouped: parts.some((part) => rowsUnpackedAtOnce(part) > 1),
     path,
     parts,
     stored,
-    shape,
+    shape: input,
     targets: shared,
     targetBytes: targets.byteLength / targets.shape[0],
+    ...(windows && { windows: { inputs: windows.inputs, targets: windows.targets } }),
   };
   return (rows) =>
     threadedSource({
@@ -342,7 +348,7 @@ export function streamedSource(
       length: rows.length,
       indices: rows,
       reader,
-      stored: { name: "features", shape, dtype: stored },
-      target: { name: "targets", shape: targets.shape.slice(1), dtype: targets.dtype },
+      stored: { name: "features", shape: input, dtype: stored },
+      target: { name: "targets", shape: target, dtype: targets.dtype },
     });
 }

@@ -108,7 +108,9 @@ export function toColumn(
 ): VariableColumn {
   const { name, shape, attributes, auxiliary, unusable } = variable;
   const signed = variable.dtype ?? "f32";
-  const text = attributes.get("_Unsigned"), units = attributes.get("units");
+  const text = attributes.get("_Unsigned"),
+    units = attributes.get("units"),
+    calendar = attributes.get("calendar");
   const raw = text === "true" || text === "True" ? UNSIGNED[signed] ?? signed : signed;
   const rule = ruleOf(attributes, raw, fillsByDefault);
   // A float of the same or twice the size holds each value and NaN; i64 and u64 beyond 2^53 are rounded.
@@ -123,6 +125,7 @@ export function toColumn(
     unusable,
     ...(isNetcdf ? { dimensions: variable.dimensions } : {}),
     units: typeof units === "string" ? units : undefined,
+    calendar: typeof calendar === "string" ? calendar : undefined,
     onlyByName: auxiliary || unusable !== undefined || shape.length === 0,
     whole: rule !== null && !isFloating(raw) && rule.scale === 1 && Number.isInteger(rule.offset),
     read: () => read(),

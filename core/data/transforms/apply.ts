@@ -50,9 +50,11 @@ function levelsOf(source: Source, threaded: Threaded): Float32Array {
 interface Pair {
   readonly train: Source;
   readonly val: Source | null;
+  readonly test?: Source | null;
 }
 
 interface Transformed extends Pair {
+  readonly test: Source | null;
   readonly notes: string[];
   readonly normalisation: Normalisation | null;
 }
@@ -69,7 +71,8 @@ export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Set
   const notes: string[] = [];
   const plan = planOf(data);
   const cut = (source: Source, own: number | null) => plan ? cropped(source, plan, own) : source;
-  const train = cut(pair.train, plain ? null : seed), val = pair.val && cut(pair.val, null);
+  const still = (source?: Source | null) => source ? cut(source, null) : null;
+  const train = cut(pair.train, plain ? null : seed), val = still(pair.val), test = still(pair.test);
   const normalisation = normalisationOf(
     () => cut(pair.train, null),
     data,
@@ -91,7 +94,8 @@ export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Set
       }
       : source;
   const done = (source: Source, training: boolean) => mixed(hosted(valued(source)), training);
-  return { train: done(train, !plain), val: val && done(val, false), notes, normalisation };
+  const judged = (source: Source | null) => source && done(source, false);
+  return { train: done(train, !plain), val: judged(val), test: judged(test), notes, normalisation };
 }
 
 function planOf(data: Config["data"]): Geometry | null {

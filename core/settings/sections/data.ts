@@ -1,5 +1,5 @@
 import { DATA_KIND_NAMES, DATA_KINDS } from "../formats.ts";
-import { bool, choice, CODE_FILE, float, int, list, path } from "../setting.ts";
+import { bool, choice, CODE_FILE, float, int, list, path, text } from "../setting.ts";
 
 export const data = {
   type: choice(["auto", ...DATA_KIND_NAMES], "auto", {
@@ -45,6 +45,42 @@ export const data = {
     spellings: ["val-split"],
     common: true,
     help: "share held out for validation, where the data has no validation set of its own",
+  }),
+  split: text("auto", {
+    flag: "split",
+    pattern: {
+      regex: /^(auto|random|time|blocks|stratified|group:\s*\S.*)$/,
+      says: "auto, random, time, blocks, stratified or group:COLUMN",
+    },
+    help:
+      "how the validation split of a table or grid is chosen: sample by sample at random, the last steps in time, " +
+      "blocks of steps, whole groups (group:COLUMN), or with each class's share; auto is random, and time for samples of " +
+      "several steps",
+  }),
+  validate_on: text("", {
+    flag: "validate-on",
+    empty: "the validation split",
+    help: "samples to validate with: times such as 2010..2014 or 2010-05, or COLUMN=VALUE,VALUE",
+  }),
+  test_on: text("", {
+    flag: "test-on",
+    empty: "none",
+    help: "samples that training never sees, for eval --on test: times such as 2015.., or COLUMN=VALUE,VALUE",
+  }),
+  history: int(1, {
+    min: 1,
+    max: 10_000,
+    flag: "history",
+    help: "steps of time that are a sample's inputs: its own and those before it",
+  }),
+  lead: text("", {
+    flag: "lead",
+    empty: "the same step",
+    pattern: {
+      regex: /^\d{1,4}(\.\.\d{1,4})?(,\d{1,4}(\.\.\d{1,4})?)*$/,
+      says: "steps such as 1, 1..6 or 1,3,6",
+    },
+    help: "steps of time from a sample's last input to its targets; each is an output of its own, NAME+1",
   }),
   num_workers: int(8, {
     min: 0,

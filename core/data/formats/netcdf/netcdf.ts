@@ -134,7 +134,8 @@ export function samplesOf(table: Content, settings: DataRequest, again: Again): 
         stream: { ...column.stream, rows },
       };
     });
-    const found = fromColumns({ ...table, columns: flat, absent }, settings);
+    const dimensions = grid.map((name, i) => ({ name, size: chosen[0].shape[i] }));
+    const found = fromColumns({ ...table, columns: flat, absent, grid: dimensions }, settings);
     return onGrid(found, notes, { features, targets, names: data.targets, pointwise: true }, again);
   }
   const stranger = chosen.find(({ variable }) => isNetcdf && variable.dimensions[0] !== grid[0]);
@@ -146,7 +147,8 @@ export function samplesOf(table: Content, settings: DataRequest, again: Again): 
         `(${stranger.variable.dimensions.join(", ")})`,
     );
   }
-  const found = fromColumns(table, settings);
+  const steps = isNetcdf && grid.length > 0 ? [{ name: grid[0], size: chosen[0].shape[0] }] : undefined;
+  const found = fromColumns({ ...table, grid: steps }, settings);
   return isNetcdf
     ? onGrid(found, notes, { features, targets, names: data.targets, pointwise: false }, again)
     : { ...found, notes: [...notes, ...found.notes] };
@@ -177,7 +179,12 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
       return gridOf(variables, places, pointwise);
     });
   const on = (source: Source): Source => ({ ...source, grid });
-  return { ...whole, train: on(found.train), val: found.val && on(found.val) };
+  return {
+    ...whole,
+    train: on(found.train),
+    val: found.val && on(found.val),
+    test: found.test && on(found.test),
+  };
 }
 
 const sameGrid = ({ variable }: VariableColumn, grid: readonly string[]) =>

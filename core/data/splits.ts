@@ -1,0 +1,307 @@
+// Divides a table's samples into those to train, to validate and to test with, so that no row is in two parts.
+import type { Config } from "../settings/settings.ts";
+import { UserError } from "../base/errors.ts";
+import { formatPlural } from "../base/format.ts";
+import { key, permute } from "../base/random.ts";
+import { didYouMean } from "../base/suggest.ts";
+import { isInPeriod, parsePeriod } from "./calendar.ts";
+import type { Table } from "./columns/columns.ts";
+import { type Coordinate, coordinateNamed, timeOf, valueAt, valueText } from "./columns/coordinate.ts";
+import { heldOut, splitIndices } from "./order.ts";
+import type { Windows } from "./windows.ts";
+
+export interface Split {
+  readonly train: Int32Array;
+  readonly val: Int32Array;
+  /** Null where nothing is kept for a test. */
+  readonly test: Int32Array | null;
+}
+
+export interface Splitting {
+  readonly table: Table;
+  readonly samples: number;
+  /** Rows without bad values; null means all. */
+  readonly kept: Int32Array | null;
+  readonly data: Config["data"];
+  readonly seed: number;
+  /** A sample is one row, or several. */
+  readonly windows: Windows | null;
+  /** The class of each row. */
+  readonly labels: (() => ArrayLike<number>) | null;
+  /** All samples are taken, as for a prediction. */
+  readonly unsplit: boolean;
+}
+
+// A row's mark says which part it is in.
+const TRAIN = 0, VAL = 1, TEST = 2, LEFT_OUT = 3;
+
+/** `COLUMN=VALUE,...`, or values of the time. */
+const NAMED = /^([^=]+)=(.*)$/;
+
+/** Columns that tell samples apart are no features unless they are named as such. */
+export const splitColumns = ({ validate_on, test_on, split }: Config["data"]): string[] =>
+  [NAMED.exec(validate_on)?.[1], NAMED.exec(test_on)?.[1], /^group:(.*)$/.exec(split)?.[1]]
+    .flatMap((name) => name === undefined ? [] : [name.trim()]);
+
+/** The split of before there were others: at random, row by row. */
+export const isPlainSplit = ({ data, windows, unsplit }: Splitting): boolean =>
+  windows === null && !unsplit && data.validate_on === "" && data.test_on === "" &&
+  (data.split === "auto" || data.split === "random");
+
+export function splitRows(asked: Splitting, notes: string[]): Split {
+  const { table, samples, kept, data, seed, windows, unsplit } = asked;
+  const marks = new Uint8Array(samples);
+  if (kept) {
+    marks.fill(LEFT_OUT);
+    for (const row of kept) marks[row] = TRAIN;
+  }
+  const validates = data.val_samples > 0 && !unsplit;
+  if (!unsplit) markNamed(asked, marks, data.test_on, TEST, "--test-on");
+  if (validates) markNamed(asked, marks, data.validate_on, VAL, "--validate-on");
+  if (validates && data.validate_on === "" && data.validation_split > 0) markShare(asked, marks);
+  const all = windows ? windows.bases(marks) : marks;
+  const rowsOf = (mark: number) => {
+    const rows = new Int32Array(all.reduce((sum, one) => sum + Number(one === mark), 0));
+    for (let row = 0, at = 0; row < samples; row++) if (all[row] === mark) rows[at++] = row;
+    return rows;
+  };
+  const atMost = (rows: Int32Array, most: number) =>
+    rows.length <= most
+      ? rows
+      : splitIndices(rows.length, { train: most, val: 0 }, seed).train.map((i) => rows[i]);
+  const found = { train: rowsOf(TRAIN), val: rowsOf(VAL), test: data.test_on === "" ? null : rowsOf(TEST) };
+  const split = {
+    ...found,
+    train: atMost(found.train, data.train_samples),
+    val: atMost(found.val, data.val_samples),
+  };
+  if (split.train.length === 0) throw nothingLeft(table, "to train with", windows);
+  if (unsplit) return { ...split, test: null };
+  if (validates && data.validate_on !== "" && split.val.length === 0) {
+    throw nothingLeft(table, `to validate with (--validate-on ${data.validate_on})`, windows);
+  }
+  if (split.test?.length === 0) throw nothingLeft(table, `to test with (--test-on ${data.test_on})`, windows);
+  notes.push(...notesOf(asked, split, found));
+  return split;
+}
+
+function nothingLeft({ path }: Table, what: string, windows: Windows | null): UserError {
+  const why = windows
+    ? ` A sample takes ${windows.says}, and all of its steps have to be in one part, without a gap: ` +
+      "give longer parts, or less --history and --lead."
+    : " Give other values, or leave more samples to that part.";
+  return new UserError("data", `${path} leaves no samples ${what}.${why}`);
+}
+
+/** The parts' times, for people. */
+function notesOf({ table, samples }: Splitting, split: Split, found: Split): string[] {
+  const time = timeOf(table, samples);
+  const part = (name: string, rows: Int32Array | null, of: Int32Array | null) => {
+    if (rows === null || of === null) return [];
+    const limited = rows.length < of.length ? ` of ${of.length}` : "";
+    const count = `${name} ${rows.length}${limited}`;
+    const times = time && rows.length > 0 ? rangeOf(time, rows) : "";
+    return [times === "" ? count : `${count} (${times})`];
+  };
+  const parts = [
+    ...part("training", split.train, found.train),
+    ...part("validation", split.val, found.val),
+    ...part("test", split.test, found.test),
+  ];
+  return [`Split of samples: ${parts.join(", ")}`];
+}
+
+function rangeOf(time: Coordinate, rows: Int32Array): string {
+  let least = Infinity, most = -Infinity;
+  for (const row of rows) {
+    const value = valueAt(time, row);
+    if (value < least) least = value;
+    if (value > most) most = value;
+  }
+  return least > most ? "" : `${time.name} ${valueText(time, least)}..${valueText(time, most)}`;
+}
+
+function markNamed(
+  { table, samples }: Splitting,
+  marks: Uint8Array,
+  text: string,
+  mark: typeof VAL | typeof TEST,
+  setting: string,
+): void {
+  if (text === "") return;
+  const [, name, values = text] = NAMED.exec(text) ?? [];
+  const coordinate = name === undefined
+    ? timeOf(table, samples)
+    : coordinateNamed(table, name.trim(), samples, setting);
+  if (coordinate === null) {
+    throw new UserError(
+      "data",
+      `${table.path} has no time along its samples, so ${setting} ${text} means nothing there. ` +
+        `Name a ${table.noun} with one value for each sample: ${setting} NAME=VALUE,VALUE.`,
+    );
+  }
+  const chosen = matches(table, coordinate, values, setting);
+  for (let row = 0; row < samples; row++) {
+    if (!chosen[Math.floor(row / coordinate.each) % chosen.length] || marks[row] === LEFT_OUT) continue;
+    if (marks[row] !== TRAIN) {
+      throw new UserError(
+        "usage",
+        `--validate-on and --test-on both take sample ${row} (counted from 0), whose ${coordinate.name} is ` +
+          `${valueText(coordinate, valueAt(coordinate, row))}: let them have no value in common.`,
+      );
+    }
+    marks[row] = mark;
+  }
+}
+
+/** 1 for each value of the coordinate that is one of the named values or in one of the named ranges. */
+function matches(table: Table, coordinate: Coordinate, text: string, setting: string): Uint8Array {
+  const { values, name } = coordinate;
+  const chosen = new Uint8Array(values.length);
+  for (const item of text.split(",").map((item) => item.trim())) {
+    const test = testOf(table, coordinate, item, setting);
+    let found = false;
+    values.forEach((value, i) => {
+      if (!test(value)) return;
+      found = true;
+      chosen[i] = 1;
+    });
+    if (!found) {
+      const there = values.filter((value) => !Number.isNaN(value));
+      const [least, most] = there.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [
+        Infinity,
+        -Infinity,
+      ]);
+      const has = coordinate.texts
+        ? `It has ${coordinate.texts.slice(0, 10).join(", ")}.${didYouMean(item, coordinate.texts)}`
+        : there.length === 0
+        ? "All of its values are missing."
+        : `It goes from ${valueText(coordinate, least)} to ${valueText(coordinate, most)}.`;
+      throw new UserError(
+        "data",
+        `${table.path}: no sample's ${name} is ${item} (${setting} ${text}). ${has}`,
+      );
+    }
+  }
+  return chosen;
+}
+
+function testOf(
+  { path }: Table,
+  { name, times, texts }: Coordinate,
+  item: string,
+  setting: string,
+): (value: number) => boolean {
+  if (texts) {
+    const at = texts.indexOf(item);
+    return (value) => value === at;
+  }
+  if (times) {
+    const period = parsePeriod(item);
+    if (period === null) {
+      throw new UserError(
+        "usage",
+        `${setting}: "${item}" is no time: write it as 2010, 2010-05, 2010-05-03, 2010..2014 or 2015.. ` +
+          `(${name} of ${path} is a time).`,
+      );
+    }
+    return (value) => {
+      const date = times.decode(value);
+      return date !== null && isInPeriod(date, period);
+    };
+  }
+  const ends = item.split("..").map((end) => end.trim());
+  const [from, to] = ends.length === 1
+    ? [Number(item || NaN), Number(item || NaN)]
+    : [Number(ends[0] || -Infinity), Number(ends[1] || Infinity)];
+  if (Number.isNaN(from) || Number.isNaN(to) || ends.length > 2) {
+    throw new UserError(
+      "usage",
+      `${setting}: "${item}" is no number and no range such as 3..7 (${name} of ${path} holds numbers).`,
+    );
+  }
+  return (value) => value >= from && value <= to;
+}
+
+// Without --validate-on, a share of what is left is held out.
+
+function markShare(asked: Splitting, marks: Uint8Array): void {
+  const { table, samples, data, seed, windows } = asked;
+  const how = data.split === "auto" ? windows ? "time" : "random" : data.split;
+  if (windows && (how === "random" || how === "stratified")) {
+    throw new UserError(
+      "usage",
+      `--split ${how} can't divide samples that take ${windows.says}: a step would be in several parts. ` +
+        "Use --split time or --split blocks, or --validate-on with years.",
+    );
+  }
+  const open = Int32Array.from({ length: samples }, (_, row) => row).filter((row) => marks[row] === TRAIN);
+  const hold = (rows: Int32Array) => {
+    const held = { val: heldOut(rows.length, data.validation_split), train: 0 };
+    for (const i of splitIndices(rows.length, held, seed).val) marks[rows[i]] = VAL;
+  };
+  if (how === "random") return hold(open);
+  if (how === "stratified") return rowsByClass(asked, open).forEach(hold);
+  const group = /^group:(.*)$/.exec(how)?.[1].trim();
+  const along = group === undefined
+    ? stepsOf(table, samples)
+    : coordinateNamed(table, group, samples, `--split ${how}`);
+  const values = new Float64Array(new Set(Array.from(open, (row) => valueAt(along, row)))).sort();
+  const units = how === "blocks" ? Math.min(BLOCKS, values.length) : values.length;
+  if (units < 2) {
+    throw new UserError(
+      "data",
+      `${table.path}: all samples have one ${along.name}, so --split ${how} can hold none out. Use --split random.`,
+    );
+  }
+  const count = heldOut(units, data.validation_split), at = permute(units, key(seed, "split", how));
+  const held = new Set<number>();
+  for (let i = 0; i < count; i++) held.add(how === "time" ? units - 1 - i : at(i));
+  const unitOf = new Map(Array.from(values, (value, i) => [value, Math.floor(i * units / values.length)]));
+  for (const row of open) if (held.has(unitOf.get(valueAt(along, row))!)) marks[row] = VAL;
+}
+
+/** Each is long beside what two neighbours have in common, and there are enough to draw from. */
+const BLOCKS = 20;
+
+/** The time, or the places along the first dimension. */
+function stepsOf(table: Table, samples: number): Coordinate {
+  const time = timeOf(table, samples);
+  if (time) return time;
+  const { name, size } = table.grid?.[0] ?? { name: "place", size: samples };
+  const values = Float64Array.from({ length: size }, (_, i) => i);
+  return { name, values, each: samples / size, texts: null, times: null };
+}
+
+function rowsByClass({ table, labels }: Splitting, open: Int32Array): Int32Array[] {
+  if (labels === null) {
+    throw new UserError(
+      "usage",
+      `--split stratified keeps each class's share, and the target of ${table.path} is no class of a sample: ` +
+        "use --split random, or --split group:COLUMN.",
+    );
+  }
+  const of = labels();
+  const found = [...new Set(Array.from(open, (row) => of[row]))].sort((a, b) => a - b);
+  return found.map((label) => open.filter((row) => of[row] === label));
+}
+
+/** Neighbouring points of one map are nearly the same: a validation by them says nothing about another day. */
+export function leakWarning({ table, data, unsplit }: Splitting): string[] {
+  const { grid = [], path } = table;
+  const random = data.split === "auto" && data.validate_on === "";
+  if (unsplit || !random || grid.length < 2 || data.val_samples === 0 || data.validation_split === 0) {
+    return [];
+  }
+  const remedy = grid[0].size > 1
+    ? `hold out whole steps of ${grid[0].name} with --split time, --split blocks or --validate-on`
+    : "hold out another file or a region, such as --validate-on lat=60..70";
+  return [
+    `Training and validation share each map of ${path}: its points are divided at random (${
+      formatPlural(grid.length, "dimension")
+    }: ${
+      grid.map(({ name }) => name).join(", ")
+    }), and neighbours are nearly alike, so the validation loss is too good. ` +
+    `To be told the truth, ${remedy}; --split random means it.`,
+  ];
+}

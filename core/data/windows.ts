@@ -1,0 +1,134 @@
+// A sample of a forecast takes several rows: inputs of the last steps, and targets of later ones.
+import { UserError } from "../base/errors.ts";
+import { formatPlural } from "../base/format.ts";
+import type { Config } from "../settings/settings.ts";
+import type { DateTime } from "./calendar.ts";
+import type { Table } from "./columns/columns.ts";
+import { type Coordinate, timeOf, valueText } from "./columns/coordinate.ts";
+
+export interface Windows {
+  /** Rows from a sample's own to those of its inputs, in the order of time: -2, -1, 0. */
+  readonly inputs: readonly number[];
+  /** The same for its targets: 1, 2, 3. */
+  readonly targets: readonly number[];
+  /** For people: "12 steps, and targets up to 6 steps later". */
+  readonly says: string;
+  /** The mark of all rows that the sample at a row needs; NONE where they are not all there or differ. */
+  bases(marks: Uint8Array): Uint8Array;
+}
+
+const NONE = 255;
+
+/** `1..6`, `1,3` and `6` in steps; the same step is 0. */
+export function leadsOf(text: string): number[] {
+  const leads = text.split(",").flatMap((part) => {
+    const [from, to = from] = part.split("..").map(Number);
+    return Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => from + i);
+  });
+  return text === "" ? [0] : [...new Set(leads)].sort((a, b) => a - b);
+}
+
+/** Targets are later than inputs, so a variable may be among both. */
+export const isForecast = ({ lead }: Pick<Config["data"], "lead">): boolean => leadsOf(lead)[0] > 0;
+
+/** Null where a sample is one row. */
+export function windowsOf(
+  table: Table,
+  samples: number,
+  { history, lead }: Pick<Config["data"], "history" | "lead">,
+  withTargets: boolean,
+  notes: string[],
+): Windows | null {
+  const leads = withTargets ? leadsOf(lead) : [];
+  if (history === 1 && leads.every((lead) => lead === 0)) return null;
+  const steps = table.grid?.[0].size ?? samples, each = samples / steps;
+  const time = timeOf(table, samples);
+  const run = time && time.each === each ? runsOf(table, time, notes) : new Int32Array(steps);
+  if (time === null) notes.push("No time along the samples: they are taken as regular steps, in their order");
+  const inputs = Array.from({ length: history }, (_, i) => (i + 1 - history) * each);
+  const targets = leads.map((lead) => lead * each);
+  const needed = [...new Set([...inputs, ...targets])];
+  const first = Math.min(...needed), last = Math.max(...needed);
+  return {
+    inputs,
+    targets,
+    says: formatPlural(history, "step") +
+      (leads.some((lead) => lead > 0)
+        ? `, and targets up to ${formatPlural(leads.at(-1)!, "step")} later`
+        : ""),
+    bases(marks) {
+      const found = new Uint8Array(samples).fill(NONE);
+      for (let row = Math.max(0, -first); row < samples - last; row++) {
+        if (run[Math.floor((row + first) / each)] !== run[Math.floor((row + last) / each)]) continue;
+        const mark = marks[row];
+        if (needed.every((offset) => marks[row + offset] === mark)) found[row] = mark;
+      }
+      return found;
+    },
+  };
+}
+
+/** Steps in one run follow each other without a gap. */
+function runsOf({ path, noun }: Table, time: Coordinate, notes: string[]): Int32Array {
+  const { name, values } = time;
+  const text = (i: number) => `${valueText(time, values[i])} (index ${i})`;
+  const missing = values.findIndex(Number.isNaN);
+  if (missing >= 0) {
+    throw new UserError(
+      "data",
+      `${path}: the ${noun} "${name}" has no time at index ${missing}. Repair it, or leave that step out.`,
+    );
+  }
+  const back = values.findIndex((value, i) => i > 0 && value <= values[i - 1]);
+  if (back > 0) {
+    throw new UserError(
+      "data",
+      `${path}: the ${noun} "${name}" goes backwards or stands still: ${text(back - 1)}, then ${
+        text(back)
+      }. ` +
+        `Steps of a forecast have to be in order: ds.sortby("${name}") and ds.drop_duplicates("${name}").`,
+    );
+  }
+  const follows = regularStep(time), run = new Int32Array(values.length), gaps: string[] = [];
+  for (let i = 1; i < values.length; i++) {
+    const gap = !follows(i);
+    run[i] = run[i - 1] + Number(gap);
+    if (gap && gaps.length < MOST_GAPS) gaps.push(`between ${text(i - 1)} and ${text(i)}`);
+  }
+  const count = run.at(-1) ?? 0;
+  if (count > 0) {
+    const more = count > gaps.length ? `, and ${count - gaps.length} more` : "";
+    notes.push(`No sample crosses a gap in ${name}: ${gaps.join(", ")}${more}`);
+  }
+  return run;
+}
+
+const MOST_GAPS = 3;
+/** The shortest month has 28 days. */
+const MONTH_OF_DAYS = 27;
+
+/** Whether a step follows the one before it, at the step that most have; months and years are steps, too. */
+function regularStep({ values, times }: Coordinate): (i: number) => boolean {
+  const apart = (of: ArrayLike<number>) => Array.from({ length: of.length - 1 }, (_, i) => of[i + 1] - of[i]);
+  const equal = (steps: readonly number[]) => {
+    const usual = median(steps);
+    return steps.map((step) => Math.abs(step - usual) <= 0.01 * usual);
+  };
+  const steps = apart(values), even = equal(steps);
+  if (!times || steps.length === 0 || median(steps) / unitsInDay(times) < MONTH_OF_DAYS) {
+    return (i) => even[i - 1];
+  }
+  const months = equal(apart(Array.from(values, (value) => times.decode(value)!).map(monthOf)));
+  const count = (fits: readonly boolean[]) => fits.filter((one) => one).length;
+  return count(months) > count(even) ? (i) => months[i - 1] : (i) => even[i - 1];
+}
+
+const monthOf = ({ year, month }: DateTime): number => year * 12 + month;
+
+function unitsInDay(times: NonNullable<Coordinate["times"]>): number {
+  const midnight = { year: 2001, month: 1, day: 1, hour: 0, minute: 0, second: 0, microsecond: 0 };
+  return times.encode({ ...midnight, day: 2 }) - times.encode(midnight);
+}
+
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
