@@ -2,15 +2,27 @@
 import type { Command } from "./mod.ts";
 import { DATA, FORWARD, HERE, ITS_FILE, settingsAmong } from "./options.ts";
 
-export const USAGE = "hpctrain eval CHECKPOINT [FLAGS]";
+export const USAGE = "hpctrain eval CHECKPOINT [--on test|validation|train] [FLAGS]";
+
+export const OPTIONS = {
+  on: {
+    kind: "text",
+    value: "PART",
+    help: "the samples to judge by: test (see --test-on), validation or train (default: validation)",
+  },
+} as const;
 
 export const SETTINGS = settingsAmong(DATA, HERE, FORWARD, ITS_FILE);
 
 export const command: Command = {
   usage: USAGE,
-  examples: ["hpctrain eval checkpoints/quickstart_best.pt --val-samples 2000"],
+  examples: [
+    "hpctrain eval checkpoints/quickstart_best.pt --val-samples 2000",
+    "hpctrain eval checkpoints/ice_best.pt --on test",
+  ],
   settings: SETTINGS,
   ofCheckpoint: true,
+  options: OPTIONS,
   positionals: 1,
   run: async (argv) => await (await import("./run/eval.ts")).evaluate(argv),
 };

@@ -11,7 +11,11 @@ import { evaluate as evaluateAll, type Evaluation, lessAtOnce } from "../../core
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { formatValue } from "../../core/base/format.ts";
 import { withUserCode } from "../user_code.ts";
-import { SETTINGS, USAGE } from "../eval.ts";
+import { OPTIONS, SETTINGS, USAGE } from "../eval.ts";
+import type { Opened } from "../../core/data/open.ts";
+import type { Source } from "../../core/data/source.ts";
+import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
+import { didYouMean } from "../../core/base/suggest.ts";
 
 const LABELS: Record<string, string> = {
   accuracy: "Acc",
@@ -29,8 +33,10 @@ const LABELS: Record<string, string> = {
 };
 
 export async function evaluate(argv: string[]): Promise<number> {
+  const { own, rest } = splitOwnOptions(argv, OPTIONS);
+  const part = partNamed(parseOptions(own, OPTIONS, USAGE).options.on ?? "validation");
   const env = Deno.env.toObject();
-  const request = { argv, env, positionals: 1, usage: USAGE, takes: SETTINGS };
+  const request = { argv: rest, env, positionals: 1, usage: USAGE, takes: SETTINGS };
   const [path] = resolveSettings(request).positionals;
   if (path === undefined) {
     throw new UserError(
@@ -49,13 +55,8 @@ export async function evaluate(argv: string[]): Promise<number> {
     const answers = savedAnswers(file.root);
     const options = { config, resolved, ...openDevice(config), answers };
     const { data, pass, averaged, batchSize, openFeed } = await loadForEvaluation(file, options);
-    if (data.val === null) {
-      throw new UserError(
-        "data",
-        "There is no validation data: give --val-samples N or --validation-split 0.1.",
-      );
-    }
-    const val = answers ? numberedAs(data.val, answers) : data.val;
+    const chosen = partOf(data, part);
+    const val = answers ? numberedAs(chosen, answers) : chosen;
     const turn = openEventLoopTurn();
     const feed = openFeed([val]);
     const result = await evaluateAll(pass, val, feed, batchSize, async () => {
@@ -63,24 +64,59 @@ export async function evaluate(argv: string[]): Promise<number> {
     });
     feed.close();
     if (result.halvedTo !== null) console.error(lessAtOnce(result.halvedTo, batchSize));
-    report(path, { ...result, averaged }, config.output.json);
+    report(path, part, { ...result, averaged }, config.output.json);
     return EXIT.done;
   } catch (error) {
     throw asUserError(error);
   }
 }
 
-function report(path: string, result: Evaluation & { averaged: boolean }, json: boolean): void {
+const PARTS = ["test", "validation", "train"] as const;
+type PartName = typeof PARTS[number];
+
+const LABEL: Record<PartName, string> = { test: "Test", validation: "Val", train: "Train" };
+
+function partNamed(word: string): PartName {
+  const known = word === "val" ? "validation" : PARTS.find((part) => part === word);
+  if (known) return known;
+  throw new UserError(
+    "usage",
+    `--on ${word} is none of ${PARTS.join(", ")}.${didYouMean(word, PARTS)}`,
+  );
+}
+
+function partOf({ train, val, test }: Opened, part: PartName): Source {
+  const source = part === "test" ? test : part === "train" ? train : val;
+  if (source !== null) return source;
+  throw new UserError(
+    "data",
+    part === "test"
+      ? "The run kept no samples for a test: train with --test-on 2015.., say, which training never sees."
+      : "There is no validation data: give --val-samples N or --validation-split 0.1.",
+  );
+}
+
+function report(
+  path: string,
+  part: PartName,
+  result: Evaluation & { averaged: boolean },
+  json: boolean,
+): void {
   const { valLoss, metrics, samples, seconds, averaged } = result;
   if (json) {
-    const facts = { checkpoint: path, val_loss: valLoss, metrics, samples, seconds, averaged };
+    const on = part === "validation" ? {} : { on: part };
+    const loss = part === "validation" ? { val_loss: valLoss } : { loss: valLoss };
+    const facts = { checkpoint: path, ...on, ...loss, metrics, samples, seconds, averaged };
     return console.log(JSON.stringify(facts));
   }
+  const of = LABEL[part];
   const all = Object.entries(metrics);
   const parts = all.filter(([name]) => !name.includes("/"))
-    .map(([name, value]) => `Val ${labelOf(name)}: ${formatValue(value)}`);
+    .map(([name, value]) => `${of} ${labelOf(name)}: ${formatValue(value)}`);
   const weights = averaged ? ["averaged weights"] : [];
-  console.log([`Val Loss: ${formatValue(valLoss)}`, ...parts, `${samples} samples`, ...weights].join(" | "));
+  console.log(
+    [`${of} Loss: ${formatValue(valLoss)}`, ...parts, `${samples} samples`, ...weights].join(" | "),
+  );
   for (const line of byName(all.filter(([name]) => name.includes("/")))) console.log(line);
 }
 

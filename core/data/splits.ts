@@ -6,7 +6,14 @@ import { key, permute } from "../base/random.ts";
 import { didYouMean } from "../base/suggest.ts";
 import { isInPeriod, parsePeriod } from "./calendar.ts";
 import type { Table } from "./columns/columns.ts";
-import { type Coordinate, coordinateNamed, timeOf, valueAt, valueText } from "./columns/coordinate.ts";
+import {
+  type Coordinate,
+  coordinateNamed,
+  isTimeColumn,
+  timeOf,
+  valueAt,
+  valueText,
+} from "./columns/coordinate.ts";
 import { heldOut, splitIndices } from "./order.ts";
 import type { Windows } from "./windows.ts";
 
@@ -38,15 +45,28 @@ const TRAIN = 0, VAL = 1, TEST = 2, LEFT_OUT = 3;
 /** `COLUMN=VALUE,...`, or values of the time. */
 const NAMED = /^([^=]+)=(.*)$/;
 
+/** `group:COLUMN` */
+const GROUP = /^group:(.*)$/;
+
+const methodOf = ({ split }: Config["data"]): string => split || "auto";
+
 /** Columns that tell samples apart are no features unless they are named as such. */
-export const splitColumns = ({ validate_on, test_on, split }: Config["data"]): string[] =>
-  [NAMED.exec(validate_on)?.[1], NAMED.exec(test_on)?.[1], /^group:(.*)$/.exec(split)?.[1]]
-    .flatMap((name) => name === undefined ? [] : [name.trim()]);
+export function withoutSplitColumns(table: Table, data: Config["data"]): Table {
+  const { validate_on, test_on, history, lead } = data, how = methodOf(data);
+  const named = [NAMED.exec(validate_on), NAMED.exec(test_on), GROUP.exec(how)]
+    .flatMap((found) => found ? [found[1].trim()] : []);
+  const byTime = how === "time" || how === "blocks" || history > 1 || lead !== "" ||
+    [validate_on, test_on].some((text) => text !== "" && !NAMED.test(text));
+  const columns = table.columns.map((column) =>
+    named.includes(column.name) || (byTime && isTimeColumn(column)) ? { ...column, onlyByName: true } : column
+  );
+  return { ...table, columns };
+}
 
 /** The split of before there were others: at random, row by row. */
 export const isPlainSplit = ({ data, windows, unsplit }: Splitting): boolean =>
   windows === null && !unsplit && data.validate_on === "" && data.test_on === "" &&
-  (data.split === "auto" || data.split === "random");
+  ["auto", "random"].includes(methodOf(data));
 
 export function splitRows(asked: Splitting, notes: string[]): Split {
   const { table, samples, kept, data, seed, windows, unsplit } = asked;
@@ -227,7 +247,7 @@ function testOf(
 
 function markShare(asked: Splitting, marks: Uint8Array): void {
   const { table, samples, data, seed, windows } = asked;
-  const how = data.split === "auto" ? windows ? "time" : "random" : data.split;
+  const method = methodOf(data), how = method === "auto" ? windows ? "time" : "random" : method;
   if (windows && (how === "random" || how === "stratified")) {
     throw new UserError(
       "usage",
@@ -242,7 +262,7 @@ function markShare(asked: Splitting, marks: Uint8Array): void {
   };
   if (how === "random") return hold(open);
   if (how === "stratified") return rowsByClass(asked, open).forEach(hold);
-  const group = /^group:(.*)$/.exec(how)?.[1].trim();
+  const group = GROUP.exec(how)?.[1].trim();
   const along = group === undefined
     ? stepsOf(table, samples)
     : coordinateNamed(table, group, samples, `--split ${how}`);
@@ -289,7 +309,7 @@ function rowsByClass({ table, labels }: Splitting, open: Int32Array): Int32Array
 /** Neighbouring points of one map are nearly the same: a validation by them says nothing about another day. */
 export function leakWarning({ table, data, unsplit }: Splitting): string[] {
   const { grid = [], path } = table;
-  const random = data.split === "auto" && data.validate_on === "";
+  const random = methodOf(data) === "auto" && data.validate_on === "";
   if (unsplit || !random || grid.length < 2 || data.val_samples === 0 || data.validation_split === 0) {
     return [];
   }

@@ -35,7 +35,7 @@ import type { DataRequest, Sources } from "../format.ts";
 import { checkRoom, heldInMemory, memorySource } from "../memory.ts";
 import type { Rule } from "./variables.ts";
 import { heldOut, splitIndices } from "../order.ts";
-import { isPlainSplit, leakWarning, splitColumns, splitRows } from "../splits.ts";
+import { isPlainSplit, leakWarning, splitRows, withoutSplitColumns } from "../splits.ts";
 import { leadsOf, windowsOf } from "../windows.ts";
 import { answerText, type Batch } from "../source.ts";
 
@@ -84,10 +84,7 @@ export interface Table<C extends Column = Column> {
 
 export function fromColumns(all: Table, settings: DataRequest): Sources {
   const { path } = all, { data, training: { unsplit = false, seed } } = settings;
-  const apartBy = splitColumns(data);
-  const table = apartBy.length === 0
-    ? all
-    : { ...all, columns: all.columns.map((c) => apartBy.includes(c.name) ? { ...c, onlyByName: true } : c) };
+  const table = withoutSplitColumns(all, data);
   // A model that takes several inputs apart itself may take columns that do not fit each other.
   const apart = isExported(settings.model.name);
   const { withoutTargets = false } = settings.training;

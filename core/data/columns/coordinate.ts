@@ -43,6 +43,9 @@ export function coordinateNamed(table: Table, name: string, samples: number, set
 
 const TIME_NAMES = /^(time|date|datetime)$/i;
 
+export const isTimeColumn = ({ name, shape, units }: Column): boolean =>
+  shape.length === 1 && (TIME_NAMES.test(name) || isTimeUnits(units));
+
 /** Null where the samples have no time. */
 export function timeOf(table: Table, samples: number): Coordinate | null {
   const along = table.columns.filter((column) =>

@@ -31,7 +31,17 @@ export function sample(setting: Setting): { text: string; data: unknown } {
       return { text: "a,b", data: ["a", "b"] };
     case "path":
     case "text": {
-      const data = ["some-name", "01:00:00", "64G", "USR2@60", "gpu:a100:4", "samples.ts", "3-9"].find((
+      const data = [
+        "some-name",
+        "01:00:00",
+        "64G",
+        "USR2@60",
+        "gpu:a100:4",
+        "samples.ts",
+        "3-9",
+        "time",
+        "1..6",
+      ].find((
         text,
       ) => pattern?.regex.test(text) ?? true)!;
       return { text: data, data };

@@ -2,6 +2,7 @@
 import { UserError } from "../../../base/errors.ts";
 import { chooseColumns, list } from "../../columns/choose.ts";
 import { fromColumns } from "../../columns/columns.ts";
+import { leadsOf } from "../../windows.ts";
 import { arraysReader } from "../../columns/reader.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
 import { withFiles } from "../../files.ts";
@@ -136,7 +137,7 @@ export function samplesOf(table: Content, settings: DataRequest, again: Again): 
     });
     const dimensions = grid.map((name, i) => ({ name, size: chosen[0].shape[i] }));
     const found = fromColumns({ ...table, columns: flat, absent, grid: dimensions }, settings);
-    return onGrid(found, notes, { features, targets, names: data.targets, pointwise: true }, again);
+    return onGrid(found, notes, { features, targets, names: data.targets, pointwise: true, leads }, again);
   }
   const stranger = chosen.find(({ variable }) => isNetcdf && variable.dimensions[0] !== grid[0]);
   if (stranger) {
@@ -150,7 +151,7 @@ export function samplesOf(table: Content, settings: DataRequest, again: Again): 
   const steps = isNetcdf && grid.length > 0 ? [{ name: grid[0], size: chosen[0].shape[0] }] : undefined;
   const found = fromColumns({ ...table, grid: steps }, settings);
   return isNetcdf
-    ? onGrid(found, notes, { features, targets, names: data.targets, pointwise: false }, again)
+    ? onGrid(found, notes, { features, targets, names: data.targets, pointwise: false, leads }, again)
     : { ...found, notes: [...notes, ...found.notes] };
 }
 
@@ -160,11 +161,13 @@ interface Laid {
   /** The targets' names, where the data may have none of them. */
   readonly names: readonly string[];
   readonly pointwise: boolean;
+  /** Steps from a sample's own time to those of its targets. */
+  readonly leads: readonly number[];
 }
 
 /** A table of rows has nothing that a grid could add. */
 function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Again): Sources {
-  const { features, targets, names, pointwise } = laid;
+  const { features, targets, names, pointwise, leads } = laid;
   const whole = { ...found, notes: [...notes, ...found.notes] };
   if ([...features, ...targets].every(({ shape }) => shape.length < 2)) return whole;
   const [{ variable: like }] = features;
@@ -176,7 +179,10 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
         variables.find((variable) => variable.name === name) ??
           { ...like, name, attributes: new Map(), dtype: null }
       );
-      return gridOf(variables, places, pointwise);
+      const later = leads.flatMap((lead) =>
+        places.map((place) => lead === 0 ? place : { ...place, name: `${place.name}_lead${lead}` })
+      );
+      return gridOf(variables, later, pointwise);
     });
   const on = (source: Source): Source => ({ ...source, grid });
   return {

@@ -1,0 +1,77 @@
+// A forecast from the command line: one split by years for training, resuming and judging, on one rank or two.
+import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
+import { askPeer } from "../peer.ts";
+import { eventsOf, inTemp, run, succeed } from "./program.ts";
+
+const DATA = ["--data-path=maps.nc", "--features=wind,ice", "--targets=ice", "--history=3", "--lead=1..3"];
+const YEARS = ["--validate-on=2002", "--test-on=2003.."];
+const MODEL = [
+  "--model=mlp",
+  "--hidden-size=8",
+  "--batch-size=60",
+  "--threads=1",
+  "--device=cpu",
+  "--no-wandb",
+];
+
+const lastJson = (stdout: string) => JSON.parse(stdout.trim().split("\n").at(-1)!);
+
+const orders = (stdout: string) => /Samples: (.*)/.exec(stdout)?.[1];
+
+Deno.test("eval --on test takes the test years of the run, a resumed run has the same split, and two ranks that stream agree with one", () =>
+  inTemp(async (cwd) => {
+    await askPeer("data/windows.py", cwd);
+    const train = ["train", ...MODEL, ...DATA, ...YEARS];
+    const first = await succeed([...train, "--epochs=2", "--run-name=r"], { cwd });
+    assertMatch(
+      first.stdout,
+      /Split of samples: training 570 \(time 2000-03-16\.\.2001-09-16\), validation \d+ \(time 2002/,
+    );
+    assertMatch(first.stdout, /No sample crosses a gap in time/);
+    const path = "checkpoints/r_latest.pt";
+
+    const test = lastJson((await succeed(["eval", path, "--on", "test", "--json"], { cwd })).stdout);
+    assertEquals([test.on, test.samples], ["test", 30 * (14 - 5)]);
+    const named = Object.keys(test.metrics).filter((name) => name.startsWith("rmse/"));
+    assertEquals(named, ["rmse/ice+1", "rmse/ice+2", "rmse/ice+3"]);
+    const val = lastJson((await succeed(["eval", path, "--json"], { cwd })).stdout);
+    const events = eventsOf(cwd, "r").filter(({ kind }) => kind === "eval");
+    assertAlmostEquals(val.val_loss, Number(events.at(-1)!.val_loss), 1e-6);
+    assertMatch(
+      (await succeed(["eval", path, "--on", "train"], { cwd })).stdout,
+      /^Train Loss: .* 570 samples/m,
+    );
+
+    const again = await succeed([...train, "--epochs=3", "--resume", path], { cwd });
+    assertEquals(orders(again.stdout), orders(first.stdout));
+    const other = await run([...train, "--epochs=4", "--resume", path, "--test-on=2004.."], { cwd });
+    assertEquals(other.code, 8);
+    assertMatch(other.stderr, /data\.test_on 2003\.\. -> 2004\.\./);
+
+    const same = [...train, "--epochs=2", "--deterministic=world", "--global-batch-size=120"];
+    await succeed([...same, "--run-name=one"], { cwd });
+    const two = await succeed(["launch", "-n", "2", "--", ...same, "--in-memory=no", "--run-name=two"], {
+      cwd,
+    });
+    assertEquals(orders(two.stdout), orders(first.stdout));
+    const losses = ["one", "two"].map((name) =>
+      eventsOf(cwd, name).filter(({ kind }) => kind === "eval").map(({ val_loss }) => val_loss)
+    );
+    assertEquals([losses[0].length, losses[1]], [2, losses[0]]);
+  }));
+
+Deno.test("a forecast predicts the steps after the last one, whose targets nobody has", () =>
+  inTemp(async (cwd) => {
+    await askPeer("data/windows.py", cwd);
+    await succeed(["train", ...MODEL, ...DATA, "--epochs=1", "--run-name=r"], { cwd });
+    Deno.copyFileSync(`${cwd}/maps.nc`, `${cwd}/now.nc`);
+    const predict = ["predict", "checkpoints/r_latest.pt", "--data-path=now.nc", "--out=p.csv"];
+    assertMatch((await succeed([...predict, "--no-targets"], { cwd })).stdout, /\[1320, 3\]/); // (28 + 16) * 30 points
+    const csv = Deno.readTextFileSync(`${cwd}/p.csv`).trim().split("\n");
+    assert(csv.at(-1)!.startsWith(`${48 * 30 - 1},`), csv.at(-1));
+    const missing = await run(["eval", "checkpoints/r_latest.pt", "--on=test"], { cwd });
+    assertEquals(missing.code, 3);
+    assertMatch(missing.stderr, /kept no samples for a test: train with --test-on/);
+    const typo = await run(["eval", "checkpoints/r_latest.pt", "--on=tset"], { cwd });
+    assertMatch(typo.stderr, /Did you mean "test"/);
+  }));
