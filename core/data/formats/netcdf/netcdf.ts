@@ -113,6 +113,7 @@ type Again = <R>(use: (content: Content) => R) => R;
 
 export function samplesOf(table: Content, settings: DataRequest, again: Again): Sources {
   const { data, model, training } = settings, { columns, isNetcdf } = table;
+  const leads = leadsOf(data.lead);
   const { features, targets } = chooseColumns(table, data, training.withoutTargets);
   const chosen = [...features, ...targets];
   const notes = data.features.length > 0 ? [] : aside(columns, chosen);
