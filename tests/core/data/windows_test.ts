@@ -104,7 +104,7 @@ function rowsOf(source: Source | null | undefined, history: number, leads: reado
   return new Set([...source?.indices ?? []].flatMap((row) => offsets.map((offset) => row + offset)));
 }
 
-Deno.test("no row is in two parts, whatever the split, the history and the leads", async () => {
+Deno.test("no row is in two parts, whatever the split, the history and the leads", () => {
   let seen = 0;
   for (const split of ["auto", "random", "time", "blocks"]) {
     for (const { history, leads } of [{ history: 1, leads: [0] }, ...answers]) {
