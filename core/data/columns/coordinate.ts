@@ -3,7 +3,6 @@ import { UserError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/suggest.ts";
 import { formatDate, isTimeUnits, parseDate, type TimeCoding, timeCoding } from "../calendar.ts";
 import type { Column, Table } from "./columns.ts";
-import { list } from "./choose.ts";
 import { view } from "./variables.ts";
 
 export interface Coordinate {
@@ -22,11 +21,13 @@ export function coordinateNamed(table: Table, name: string, samples: number, set
   const { path, noun, columns } = table;
   const column = columns.find((column) => column.name === name);
   if (!column) {
-    const along = columns.filter((column) => placeOf(table, column, samples) !== null);
+    const along = columns.filter((column) => placeOf(table, column, samples) !== null).map(({ name }) =>
+      name
+    );
     throw new UserError(
       "data",
-      `${path} has no ${noun} "${name}" (${setting}).${didYouMean(name, along.map(({ name }) => name))} ` +
-        `Along its samples are ${along.length > 0 ? list(along) : "none"}.`,
+      `${path} has no ${noun} "${name}" (${setting}).${didYouMean(name, along)} ` +
+        `Along its samples are ${along.slice(0, 20).join(", ") || "none"}.`,
     );
   }
   const each = placeOf(table, column, samples);
