@@ -281,7 +281,7 @@ export function formatDate({ year, month, day, hour, minute, second, microsecond
   return `${date}T${pad(hour)}:${pad(minute)}:${pad(second)}${rest}`;
 }
 
-// What users type: 2010 is the whole year and 2010-05 the whole month, as in xarray's sel.
+// Users type 2010 for the whole year and 2010-05 for the whole month, as in xarray's sel.
 
 /** Both ends belong to it; null is open. */
 export interface Period {

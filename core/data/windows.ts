@@ -107,7 +107,7 @@ const MOST_GAPS = 3;
 /** The shortest month has 28 days. */
 const MONTH_OF_DAYS = 27;
 
-/** Whether a step follows the one before it, at the step that most have; months and years are steps, too. */
+/** It tells whether a step follows the one before it as most do; months and years are steps, too. */
 function regularStep({ values, times }: Coordinate): (i: number) => boolean {
   const apart = (of: ArrayLike<number>) => Array.from({ length: of.length - 1 }, (_, i) => of[i + 1] - of[i]);
   const equal = (steps: readonly number[]) => {
