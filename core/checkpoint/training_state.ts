@@ -64,6 +64,8 @@ export interface Facts {
   readonly config: unknown;
   /** The samples were normalised with these; other data must be, too. */
   readonly normalisation?: { readonly mean: readonly number[]; readonly std: readonly number[] } | null;
+  /** These stand for missing inputs, in the data's own units; other data must have the same. */
+  readonly fill?: readonly number[] | null;
   /** Other data may not show the meaning of the model's outputs. */
   readonly answers?: { readonly task: string; readonly outputs: number; readonly names: readonly string[] };
   /** All attempts of the run share this W&B id; null without one. */
@@ -99,6 +101,7 @@ export function toTree(
       cursor: plain(cursor),
       wandb_run_id: facts.wandb ?? null,
       normalisation: plain(facts.normalisation ?? null),
+      ...(facts.fill ? { fill: plain(facts.fill) } : {}),
       answers: plain(facts.answers ?? null),
       ema_state_dict: ema ? weights(ema, data) : null,
     }),

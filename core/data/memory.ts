@@ -5,6 +5,7 @@ import { allTrue, amin, indexSelect, isfinite, reshape, toDtype } from "../../ff
 import { keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import { formatBytes, formatPlural } from "../base/format.ts";
+import { notInfinite } from "./missing.ts";
 import { type Ids, type Source, source, type SourceParts } from "./source.ts";
 import { freeMemory } from "../base/memory.ts";
 
@@ -22,10 +23,10 @@ export interface InMemory extends Omit<SourceParts, "length" | "raw"> {
 
 /** A source of samples in two tensors, gathered for each batch; both are kept. */
 export function memorySource(data: InMemory): Source {
-  const { name, fields, input, target, rows, windows } = data;
+  const { name, fields, input, target, rows, windows, missing } = data;
   if (!rows) {
-    checkFinite(name, fields?.[0] ?? "input", input);
-    checkFinite(name, fields?.[1] ?? "target", target);
+    checkFinite(name, fields?.[0] ?? "input", input, missing?.input);
+    checkFinite(name, fields?.[1] ?? "target", target, missing?.target);
   }
   keep(input);
   keep(target);
@@ -62,17 +63,17 @@ function gather(values: Tensor, own: Ids, offsets: readonly number[]): Tensor {
 export const indexTensor = (ids: Ids): Tensor =>
   tensor(ids instanceof Int32Array ? ids : Int32Array.from(ids));
 
-/** The message names the first sample with NaN or infinity. */
-function checkFinite(source: string, field: string, values: Tensor): void {
+/** The message names the first sample with NaN or infinity. `missing` allows NaN. */
+function checkFinite(source: string, field: string, values: Tensor, missing = false): void {
   if (!isFloating(values.dtype)) return;
   scope(() => {
-    const finite = isfinite(values);
+    const finite = missing ? notInfinite(values) : isfinite(values);
     if (allTrue(finite).item() !== 0) return;
     const rows = toNumbers(amin(toDtype(reshape(finite, [values.shape[0], -1]), "u8"), [1]));
     const bad = rows.reduce((count, ok) => count + (ok ? 0 : 1), 0);
     throw new UserError(
       "data",
-      `${source}: ${field} has NaN or infinity in ${bad} of ${
+      `${source}: ${field} has ${missing ? "" : "NaN or "}infinity in ${bad} of ${
         formatPlural(rows.length, "sample")
       }, first in ` +
         `sample ${rows.indexOf(0)} (counted from 0). Repair these samples or leave them out of the data.`,

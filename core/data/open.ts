@@ -17,6 +17,8 @@ export interface Opened extends Sources {
   readonly test: Source | null;
   readonly warnings: readonly string[];
   readonly normalisation: Normalisation | null;
+  /** These means stand for missing inputs; null where nothing was measured for it. */
+  readonly fill: readonly number[] | null;
   readonly notes: readonly string[];
 }
 
@@ -35,13 +37,14 @@ export function openData(
   const opened = openSources({ data: read, training, model });
   const { plain } = training;
   const done = transformed(opened, { data: read, seed: training.seed, quiet, plain });
-  const { train, val, test, notes, normalisation } = done;
+  const { train, val, test, notes, normalisation, fill } = done;
   return {
     train,
     val,
     test,
     normalisation,
     warnings: opened.warnings ?? [],
+    fill,
     notes: [
       ...(staged?.notes ?? []),
       `Data: ${train.describe()}`,
@@ -57,6 +60,8 @@ export const asStored = (data: Config["data"]): Config["data"] => ({
   normalise: "none",
   mean: [],
   std: [],
+  fill: ["none"],
+  mask_channel: false,
   scaling: "none",
   random_crop: 0,
   crop_padding: 0,

@@ -79,10 +79,18 @@ export interface Source {
   readonly bytewise?: boolean;
   /** A model on the CPU gets the same batches, of rows that threads have finished as far as they can. */
   readonly host?: Source;
+  /** Fields that may have missing points (NaN); absent where none may. */
+  readonly missing?: Missing;
   /** It counts bad samples that raw() passed over; absent where there can be none. */
   passedOver?(): number;
   /** One line about the samples. */
   describe(): string;
+}
+
+/** True for a field that may have missing points. */
+export interface Missing {
+  readonly input: boolean;
+  readonly target: boolean;
 }
 
 /** A part of samples that are not mixed. */
@@ -121,6 +129,8 @@ export interface SourceParts {
   readonly units?: Source["units"];
   /** Data of this kind is usually normalised so. */
   readonly usual?: Normalisation;
+  /** Fields may have missing points. */
+  readonly missing?: Missing;
   /** A table's input has columns. */
   readonly columns?: Pick<Facts["input"], "columns" | "flat">;
   /** An input holds so many steps of time. */
@@ -135,6 +145,7 @@ export interface SourceParts {
 export function source(parts: SourceParts): Source {
   const { name, length, task, outputs, targetless, fields, description, indices, names, units, usual } =
     parts;
+  const { missing } = parts;
   const raw = ({ ids, epoch }: Part) => scope(() => parts.raw(ids, epoch));
   const finish = (batch: Batch) => parts.finish ? scope(() => parts.finish!(batch)) : batch;
   const { input, target, reference } = scope(() => {
@@ -156,6 +167,7 @@ export function source(parts: SourceParts): Source {
     },
     outputs,
     ...(targetless && { targetless }),
+    ...(missing?.target && { missing: true }),
   };
   return {
     name,
@@ -168,6 +180,7 @@ export function source(parts: SourceParts): Source {
     units,
     reference,
     usual,
+    missing,
     raw,
     finish,
     describe: () => description,
@@ -187,11 +200,12 @@ export function answerText(task: Facts["task"], outputs: number, shape: readonly
   }
 }
 
-/** A sample's target has its mean along each axis; NaN counts as 0. */
+/** A sample's target has its mean over the points that are there; without any it is 0. */
 function centresOf(target: Tensor): number[] {
   const all = toNumbers(target), count = target.shape[1] ?? 1, each = all.length / count;
   return Array.from({ length: count }, (_, k) => {
-    const mean = all.subarray(k * each, (k + 1) * each).reduce((sum, value) => sum + value, 0) / each;
+    const there = all.subarray(k * each, (k + 1) * each).filter((value) => !Number.isNaN(value));
+    const mean = there.reduce((sum, value) => sum + value, 0) / there.length;
     return Number.isFinite(mean) ? mean : 0;
   });
 }
@@ -215,6 +229,7 @@ export interface ThreadedParts {
   readonly names?: Source["names"];
   readonly usual?: Source["usual"];
   readonly bytewise?: boolean;
+  readonly missing?: Missing;
   readonly columns?: SourceParts["columns"];
   readonly history?: number;
   finish?(raw: Batch): Batch;
@@ -225,7 +240,7 @@ export function threadedSource(parts: ThreadedParts): Source {
   const indices = parts.indices && shared(parts.indices);
   const threaded = {
     ...{ reader, indices, length, target, bad },
-    ...{ input: stored, levels: null, geometry: null, seed: null },
+    ...{ input: stored, levels: null, geometry: null, seed: null, missing: parts.missing?.input },
   };
   const { raw, passedOver } = readRows(threaded);
   const fields = [stored.name, target.name] as const;

@@ -1,9 +1,22 @@
 // The training samples are measured in one pass; a hash of what they are keeps the result beside the data.
 import { constant, sub, toBigInts, toNumbers } from "../../ffi/make.ts";
-import { amax, amin, div, isfinite, reshape, square, sumDim, toDtype } from "../../ffi/ops.ts";
+import {
+  amax,
+  amin,
+  clamp,
+  div,
+  eq,
+  isfinite,
+  reshape,
+  square,
+  sumDim,
+  toDtype,
+  where,
+} from "../../ffi/ops.ts";
 import { isFloating } from "../../ffi/dtype.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
+import { notInfinite } from "./missing.ts";
 import type { Batch, Source } from "./source.ts";
 import { createHash } from "node:crypto";
 import { join } from "../../deps/path.ts";
@@ -15,6 +28,8 @@ import { openProgress } from "./progress.ts";
 
 export interface Moments {
   readonly count: number;
+  /** Each channel has so many values where some may be missing; `count` is of all points then. */
+  readonly valid?: readonly number[];
   readonly mean: readonly number[];
   /** Squares are about the mean. */
   readonly squares: readonly number[];
@@ -24,6 +39,7 @@ export interface Moments {
 
 /** Chan, Golub and LeVeque's update subtracts no large sums, so a mean of 1e6 costs no digits. */
 function mergeTwo(a: Moments, b: Moments): Moments {
+  if (a.valid || b.valid) return mergeValid(a, b);
   if (a.count === 0) return b;
   if (b.count === 0) return a;
   const count = a.count + b.count;
@@ -37,15 +53,33 @@ function mergeTwo(a: Moments, b: Moments): Moments {
   };
 }
 
+const validOf = ({ count, valid, mean }: Moments): readonly number[] => valid ?? mean.map(() => count);
+
+function mergeValid(a: Moments, b: Moments): Moments {
+  const own = validOf(a), other = validOf(b), valid = own.map((count, i) => count + other[i]);
+  const share = other.map((count, i) => count === 0 ? 0 : count / valid[i]);
+  const apart = a.mean.map((mean, i) => b.mean[i] - mean);
+  return {
+    count: a.count + b.count,
+    valid,
+    mean: a.mean.map((mean, i) => mean + apart[i] * share[i]),
+    squares: a.squares.map((sum, i) => sum + b.squares[i] + apart[i] ** 2 * (own[i] * share[i])),
+    min: a.min.map((least, i) => Math.min(least, b.min[i])),
+    max: a.max.map((most, i) => Math.max(most, b.max[i])),
+  };
+}
+
 /** The same parts in the same order give the same bits. */
 export const mergeMoments = (parts: readonly Moments[]): Moments => parts.reduce(mergeTwo);
 
 /** It divides by the count, as numpy does by default. */
-export const deviations = ({ squares, count }: Moments): number[] =>
-  squares.map((sum) => Math.sqrt(sum / count));
+export const deviations = (moments: Moments): number[] => {
+  const valid = validOf(moments);
+  return moments.squares.map((sum, i) => Math.sqrt(sum / valid[i]));
+};
 
 /** Samples are measured before normalisation and mixing. */
-export interface Measurable extends Pick<Source, "name" | "length" | "facts"> {
+export interface Measurable extends Pick<Source, "name" | "length" | "facts" | "missing"> {
   batch(ids: Int32Array): Batch;
 }
 
@@ -76,7 +110,7 @@ export function measure(
     const ids = Int32Array.from({ length: Math.min(together, end - from) }, (_, i) => from + i);
     scope(() => {
       const batch = what.batch(ids);
-      const part = momentsOf(batch.input);
+      const part = what.missing?.input ? validMomentsOf(batch.input) : momentsOf(batch.input);
       if (!part.mean.every(Number.isFinite)) throw notFinite(what, batch.input, from);
       input = input ? mergeTwo(input, part) : part;
       if (classes) countClasses(batch.target, classes);
@@ -116,6 +150,29 @@ function momentsOf(values: Tensor): Moments {
   });
 }
 
+/** NaN is a missing value and counts nowhere. */
+function validMomentsOf(values: Tensor): Moments {
+  const [samples, channels = 1] = values.shape;
+  return scope(() => {
+    const stored = reshape(values, [samples, channels, -1]), there = eq(stored, stored);
+    const zero = constant(0, "f64"), known = (t: Tensor) => where(there, t, zero);
+    const instead = (value: number) => where(there, stored, constant(value, stored.dtype));
+    const valid = sumDim(there, [0, 2], true, "f64");
+    const wide = known(toDtype(stored, "f64"));
+    const mean = div(sumDim(wide, [0, 2], true), clamp(valid, constant(1, "f64")));
+    const squares = sumDim(square(known(sub(wide, mean))), [0, 2]);
+    const plain = (t: Tensor) => [...toNumbers(t)];
+    return {
+      count: samples * stored.shape[2],
+      valid: plain(valid),
+      mean: plain(mean),
+      squares: plain(squares),
+      min: plain(amin(instead(Infinity), [0, 2])),
+      max: plain(amax(instead(-Infinity), [0, 2])),
+    };
+  });
+}
+
 const classesOf = ({ task, outputs }: Source["facts"]): number[] | null =>
   task === "classification" || task === "segmentation" ? Array<number>(outputs).fill(0) : null;
 
@@ -128,11 +185,14 @@ function countClasses(target: Tensor, counts: number[]): void {
   for (const label of toBigInts(target)) if (label >= 0 && label < counts.length) counts[Number(label)]++;
 }
 
-function notFinite({ name }: Measurable, values: Tensor, from: number): UserError {
-  const rows = toNumbers(amin(toDtype(reshape(isfinite(values), [values.shape[0], -1]), "u8"), [1]));
+function notFinite({ name, missing }: Measurable, values: Tensor, from: number): UserError {
+  const good = missing?.input ? notInfinite(values) : isfinite(values);
+  const rows = toNumbers(amin(toDtype(reshape(good, [values.shape[0], -1]), "u8"), [1]));
   return new UserError(
     "data",
-    `${name}: training sample ${from + rows.indexOf(0)} (counted from 0) has NaN or infinity in it, ` +
+    `${name}: training sample ${from + rows.indexOf(0)} (counted from 0) has ${
+      missing?.input ? "" : "NaN or "
+    }infinity in it, ` +
       "so its mean can't be measured. Repair it, or leave such samples out with --bad-samples skip.",
   );
 }
@@ -284,10 +344,22 @@ function measured(samples: Measurable, quiet: boolean): Statistics {
   const progress = openProgress("Measuring", { quiet });
   try {
     const all = measure(samples, 0, 1, (done, total) => progress.update({ done, kept: 0, total }));
-    return stated(mergeMeasures([all]));
+    const merged = mergeMeasures([all]);
+    refuseEmpty(samples.name, merged.input);
+    return stated(merged);
   } finally {
     progress.clear();
   }
+}
+
+function refuseEmpty(name: string, { valid }: Moments): void {
+  const channel = valid?.indexOf(0) ?? -1;
+  if (channel < 0) return;
+  throw new UserError(
+    "data",
+    `${name}: channel ${channel} (counted from 0) is missing (NaN) at every point of the training samples, so its mean ` +
+      "can't be measured. Leave it out with --features.",
+  );
 }
 
 const samplesText = ({ samples }: Statistics) => formatPlural(samples, "training sample");

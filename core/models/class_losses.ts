@@ -25,6 +25,7 @@ import { UserError } from "../base/errors.ts";
 import type { Loss } from "./losses.ts";
 import type { Facts } from "./model.ts";
 import { classesSecond, isSoft, toLabels } from "./targets.ts";
+import { meanOf } from "./valid_points.ts";
 
 const EACH = 0; // at::Reduction::None
 
@@ -110,7 +111,7 @@ export function focal(facts: Facts, { gamma, ignored, weights }: FocalOptions): 
       );
       const each = mul(pow(miss, constant(gamma, "f32", scores.device)), surprise);
       const share = weights ? weights.each(flat) : toDtype(counted(flat, ignored), "f32");
-      return div(sum(mul(each, share)), sum(share));
+      return meanOf(sum(mul(each, share)), sum(share));
     },
     validCount: (target) => weights ? weights.sum(target) : countOf(target, ignored),
   };
@@ -148,7 +149,7 @@ export function dice(facts: Facts, ignored: number): Loss {
       const overlap = meanDim(div(add(scale(both, 2), smooth), add(all, smooth)), [1]);
       const weight = toDtype(any(counts), "f32");
       const lost = mul(sub(constant(1, "f32", device), overlap), weight);
-      return div(sum(lost), sum(weight));
+      return meanOf(sum(lost), sum(weight));
     },
     validCount: (target) => scope(() => Number(sum(any(counted(wholeLabels(target), ignored))).itemBigInt())),
   };

@@ -1,11 +1,24 @@
 // Losses of predicted distributions: quantiles, and the CRPS of a normal distribution.
 import { constant, scale, sub, tensor, toDevice } from "../../ffi/make.ts";
-import { div, erf, exp, maximum, mean, mul, narrow, reshape, toDtype, unsqueeze } from "../../ffi/ops.ts";
+import {
+  div,
+  erf,
+  exp,
+  maximum,
+  mean,
+  mul,
+  narrow,
+  reshape,
+  sum,
+  toDtype,
+  unsqueeze,
+} from "../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "./losses.ts";
 import type { Facts } from "./model.ts";
 import { alike } from "./targets.ts";
+import { countValid, meanOverValid, onlyValid, validPoints } from "./valid_points.ts";
 
 export const QUANTILES: readonly string[] = ["0.1", "0.5", "0.9"];
 
@@ -40,11 +53,13 @@ export function quantile(facts: Facts, given: readonly string[]): Loss {
       const [items, channels, ...rest] = whole.shape;
       const count = channels / levels.length;
       const truth = unsqueeze(alike(target, narrow(whole, 1, 0, count)), 1);
-      const miss = sub(truth, reshape(whole, [items, levels.length, count, ...rest]));
-      const dims = 3 + rest.length;
-      return mean(maximum(mul(miss, at(0, whole.device, dims)), mul(miss, at(1, whole.device, dims))));
+      const predicted = reshape(whole, [items, levels.length, count, ...rest]), dims = 3 + rest.length;
+      const valid = facts.missing ? validPoints(truth, 0) : null;
+      const miss = valid ? sub(onlyValid(truth, valid), onlyValid(predicted, valid)) : sub(truth, predicted);
+      const each = maximum(mul(miss, at(0, whole.device, dims)), mul(miss, at(1, whole.device, dims)));
+      return valid ? scale(meanOverValid(sum(each), valid), 1 / levels.length) : mean(each);
     },
-    validCount: (target) => target.numel,
+    validCount: (target) => facts.missing ? countValid(target, 0) : target.numel,
   };
 }
 
@@ -75,13 +90,20 @@ export function crps(facts: Facts): Loss {
     apply(output, target) {
       const whole = output.dtype === "f32" ? output : toDtype(output, "f32");
       const count = whole.shape[1] / 2;
-      const centre = narrow(whole, 1, 0, count);
-      const sigma = exp(scale(narrow(whole, 1, count, count), 0.5));
-      const z = div(sub(alike(target, centre), centre), sigma);
-      const tails = scale(exp(scale(mul(z, z), -0.5)), SQRT2 * INVERSE_SQRT_PI);
-      const both = sub(mul(z, erf(scale(z, 1 / SQRT2))), tails, -1);
-      return mean(mul(sigma, sub(both, constant(INVERSE_SQRT_PI, "f32", whole.device))));
+      const centre = narrow(whole, 1, 0, count), logVariance = narrow(whole, 1, count, count);
+      const truth = alike(target, centre);
+      if (!facts.missing) return mean(normalCrps(centre, logVariance, truth));
+      const valid = validPoints(truth, 0), known = (t: Tensor) => onlyValid(t, valid);
+      return meanOverValid(sum(known(normalCrps(known(centre), known(logVariance), known(truth)))), valid);
     },
-    validCount: (target) => target.numel,
+    validCount: (target) => facts.missing ? countValid(target, 0) : target.numel,
   };
+}
+
+function normalCrps(centre: Tensor, logVariance: Tensor, target: Tensor): Tensor {
+  const sigma = exp(scale(logVariance, 0.5));
+  const z = div(sub(target, centre), sigma);
+  const tails = scale(exp(scale(mul(z, z), -0.5)), SQRT2 * INVERSE_SQRT_PI);
+  const both = sub(mul(z, erf(scale(z, 1 / SQRT2))), tails, -1);
+  return mul(sigma, sub(both, constant(INVERSE_SQRT_PI, "f32", centre.device)));
 }

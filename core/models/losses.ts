@@ -26,6 +26,7 @@ import { isCode, userFile } from "./user/file.ts";
 import { userLoss } from "./user/made.ts";
 import { type ClassWeights, classWeights, dice, focal } from "./class_losses.ts";
 import { crps, quantile } from "./distribution_losses.ts";
+import { countValid, meanOf, meanOverValid, onlyValid, validPoints } from "./valid_points.ts";
 import type { Facts } from "./model.ts";
 import { alike, classesLast, isSoft, toLabels } from "./targets.ts";
 
@@ -55,7 +56,7 @@ type Settings =
   & Partial<Pick<Config["training"], "deterministic" | "class_weights" | "focal_gamma" | "quantiles">>;
 type Name = Exclude<Settings["loss"], "auto" | "graph">;
 
-const MEAN = 1; // at::Reduction::Mean
+const MEAN = 1, SUM = 2; // at::Reduction
 
 /** The loss of the settings for the task at hand; "auto" follows the task. */
 export function createLoss(settings: Settings, facts: Facts): Loss {
@@ -67,6 +68,10 @@ export function createLoss(settings: Settings, facts: Facts): Loss {
     : chosen;
   checkTask(name, facts);
   const weights = weightsFor(name, settings, facts);
+  const loss = (outputs: number, compare: Compare) =>
+    facts.missing
+      ? ofValidPoints(name, facts.task, outputs, compare, settings.ignore_index)
+      : elementwise(name, outputs, (output, target) => compare(output, target, MEAN, null));
   switch (name) {
     case "cross_entropy":
       return crossEntropy(facts, settings, weights);
@@ -79,17 +84,17 @@ export function createLoss(settings: Settings, facts: Facts): Loss {
     case "crps":
       return crps(facts);
     case "mse":
-      return elementwise(name, facts.outputs, (output, target) => mseLoss(output, target, MEAN));
+      return loss(facts.outputs, (output, target, reduction) => mseLoss(output, target, reduction));
     case "l1":
-      return elementwise(name, facts.outputs, (output, target) => l1Loss(output, target, MEAN));
+      return loss(facts.outputs, (output, target, reduction) => l1Loss(output, target, reduction));
     case "huber": {
       const delta = settings.huber_delta;
-      return elementwise(name, facts.outputs, (output, target) => huberLoss(output, target, MEAN, delta));
+      return loss(facts.outputs, (output, target, reduction) => huberLoss(output, target, reduction, delta));
     }
     case "bce":
       return facts.task === "regression"
-        ? elementwise(name, facts.outputs, binaryCrossEntropy)
-        : ofTwoClasses(elementwise(name, 1, binaryCrossEntropy));
+        ? loss(facts.outputs, binaryCrossEntropy)
+        : ofTwoClasses(loss(1, binaryCrossEntropy));
     case "gaussian_nll":
       return gaussianNll(facts);
   }
@@ -188,6 +193,11 @@ function crossEntropy(facts: Facts, settings: Settings, weights: ClassWeights | 
         output = reshape(permute(output, [0, 2, 3, 1]), rows);
         target = reshape(target, all);
       }
+      if (facts.missing) { // the mean over nothing is NaN
+        const total = crossEntropyLoss(output, target, weightsOf(output), SUM, ignoreIndex, labelSmoothing);
+        if (weights) return meanOf(total, sum(weights.each(target)));
+        return meanOverValid(total, validPoints(target, ignoreIndex));
+      }
       return crossEntropyLoss(output, target, weightsOf(output), MEAN, ignoreIndex, labelSmoothing);
     },
     validCount: (target) =>
@@ -221,10 +231,38 @@ function elementwise(name: Name, outputs: number, compare: (output: Tensor, targ
   };
 }
 
+/** Points that do not count are 0 on both sides; `weight` is 0 there too, and null where all count. */
+type Compare = (output: Tensor, target: Tensor, reduction: number, weight: Tensor | null) => Tensor;
+
+function ofValidPoints(
+  name: Name,
+  task: Facts["task"],
+  outputs: number,
+  compare: Compare,
+  ignored: number,
+): Loss {
+  return {
+    name,
+    outputs,
+    ...(task !== "regression" && { ignored }),
+    apply(output, target) {
+      const compared = alike(target, output), valid = validPoints(compared, ignored);
+      const total = compare(onlyValid(output, valid), onlyValid(compared, valid), SUM, valid);
+      return meanOverValid(total, valid);
+    },
+    validCount: (target) => countValid(target, ignored),
+  };
+}
+
 /** The output is logits. Targets are 0 or 1 (or between), also as class numbers. */
-function binaryCrossEntropy(output: Tensor, target: Tensor): Tensor {
+function binaryCrossEntropy(
+  output: Tensor,
+  target: Tensor,
+  reduction: number,
+  weight: Tensor | null,
+): Tensor {
   if (target.dtype !== "f32") target = toDtype(target, "f32");
-  return bceWithLogits(output, target, null, null, MEAN);
+  return bceWithLogits(output, target, weight && toDtype(weight, "f32"), null, reduction);
 }
 
 /** The one logit stands for the second's share of two classes, [N, 2]. */
@@ -233,7 +271,7 @@ function ofTwoClasses(loss: Loss): Loss {
   return {
     ...loss,
     apply: (output, target) => loss.apply(output, pair(target) ? narrow(target, 1, 1, 1) : target),
-    validCount: (target) => pair(target) ? target.shape[0] : target.numel,
+    validCount: (target) => pair(target) ? target.shape[0] : loss.validCount(target),
   };
 }
 
@@ -251,10 +289,19 @@ function gaussianNll(facts: Facts): Loss {
       const count = whole.shape[1] / 2;
       const centre = narrow(whole, 1, 0, count);
       const logVariance = narrow(whole, 1, count, count);
-      const miss = sub(centre, alike(target, centre));
-      const weighted = mul(mul(miss, miss), exp(neg(logVariance)));
-      return mean(scale(sub(logVariance, weighted, -1), 0.5));
+      const compared = alike(target, centre);
+      if (facts.missing) {
+        const valid = validPoints(compared, 0), known = (t: Tensor) => onlyValid(t, valid);
+        return meanOverValid(sum(halfSquares(known(centre), known(logVariance), known(compared))), valid);
+      }
+      return mean(halfSquares(centre, logVariance, compared));
     },
-    validCount: (target) => target.numel,
+    validCount: (target) => facts.missing ? countValid(target, 0) : target.numel,
   };
+}
+
+function halfSquares(centre: Tensor, logVariance: Tensor, target: Tensor): Tensor {
+  const miss = sub(centre, target);
+  const weighted = mul(mul(miss, miss), exp(neg(logVariance)));
+  return scale(sub(logVariance, weighted, -1), 0.5);
 }

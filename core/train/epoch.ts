@@ -57,10 +57,27 @@ export function openLoop(trainer: Trainer): Loop {
     due: openBoundaryRequests(trainer, pauses),
     beforeStep: beforeSecondStep(trainer),
     logged: loggedSteps(config.training, plan),
-    observe: ({ output, loss: mean }, b) =>
-      loop.running.observe({ output, target: b.target, loss: mean, items: itemsOf(b, loss), part: b.shard }),
+    observe: ({ output, loss: mean }, b) => {
+      const items = itemsOf(b, loss);
+      if (items === 0) warnEmpty(trainer);
+      loop.running.observe({ output, target: b.target, loss: mean, items, part: b.shard });
+    },
   } as Loop; // beginEpoch sets the rest
   return loop;
+}
+
+const warned = new WeakSet<Trainer>();
+
+/** A micro-batch without valid items is computed only where the whole step has none. */
+function warnEmpty(trainer: Trainer): void {
+  const { console, events, cursor } = trainer, step = cursor.step + 1;
+  if (warned.has(trainer)) return;
+  warned.add(trainer);
+  const message =
+    `Step ${step} has no target that counts: all are missing or of the ignored class, so its gradient is ` +
+    "zero. Later ones are not reported.";
+  console.warn(message);
+  events.emit({ kind: "warning", step, message });
 }
 
 export function beginEpoch(loop: Loop): void {

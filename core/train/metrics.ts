@@ -27,6 +27,7 @@ import type { Source } from "../data/source.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "../models/losses.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
+import { validPoints } from "../models/valid_points.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 
 /** Names are those of events: r2, mae, ...; "r2/NAME" for one target or class. */
@@ -80,7 +81,7 @@ function taskMeasure(
   { like, name: named, ignored, point = 0 }: Judged,
   full: boolean,
 ): Measure {
-  const { facts: { task, outputs, targetless }, names } = source, name = like ?? named;
+  const { facts: { task, outputs, targetless, missing = false }, names } = source, name = like ?? named;
   if (like === "none" || targetless) return nothing;
   if (task === "language") return tokens;
   if (task === "regression") return name === "bce" ? nothing : numbers(source, full, point);
@@ -90,6 +91,7 @@ function taskMeasure(
     count: oneLogit ? 2 : outputs,
     names,
     oneLogit,
+    missing,
     ignored: ignored ?? -1,
     top5: full && !oneLogit && !perPixel && outputs > 5,
     overlap: full && perPixel,
@@ -116,6 +118,8 @@ interface Classes {
   readonly names?: readonly string[];
   /** A positive number means class 1. */
   readonly oneLogit: boolean;
+  /** Labels may be missing: they are the ignored class. */
+  readonly missing: boolean;
   readonly ignored: number;
   readonly top5: boolean;
   /** Intersection over union, class by class. */
@@ -126,7 +130,7 @@ interface Classes {
  * Classes stand in dimension 1. An item counts unless its label is ignored or unknown. The largest of soft
  * labels is the label.
  */
-function classes({ count, names = [], oneLogit, ignored, top5, overlap }: Classes): Measure {
+function classes({ count, names = [], oneLogit, missing, ignored, top5, overlap }: Classes): Measure {
   const named = (i: number) => names[i] ?? String(i);
   const numbered = onDevice(() => Float64Array.from({ length: count }, (_, i) => i));
   const perBatch = (hits: Tensor, batches: number) => sumDim(reshape(hits, [batches, -1]), [1], true, "f64");
@@ -161,7 +165,9 @@ function classes({ count, names = [], oneLogit, ignored, top5, overlap }: Classe
       const predicted = oneLogit
         ? toDtype(reshape(gt(scores, zerosLike(scores)), labels.shape), "i64")
         : argmax(scores, 1);
-      const known = counts(labels, oneLogit ? 2 : scores.shape[1]);
+      const inRange = counts(labels, oneLogit ? 2 : scores.shape[1]);
+      // Any class but 0 is taken for 1 there, the ignored one too.
+      const known = oneLogit && missing ? logicalAnd(inRange, validPoints(target, ignored)) : inRange;
       const valid = mask ? logicalAnd(known, spread(mask, labels)) : known;
       const hits = (right: Tensor) => perBatch(logicalAnd(right, valid), batches);
       const columns = [hits(eq(predicted, labels)), perBatch(valid, batches)];
@@ -197,7 +203,7 @@ const SUMS = 6;
  * spread of targets far from zero.
  */
 function numbers(source: Source, full: boolean, point: number): Measure {
-  const { target: { shape }, names = [], units } = source;
+  const { facts, target: { shape }, names = [], units } = source;
   const count = shape[0] ?? 1;
   const { reference: near = Array<number>(count).fill(0) } = source;
   const named = (k: number) => names.length === count ? names[k] : String(k);
@@ -211,7 +217,10 @@ function numbers(source: Source, full: boolean, point: number): Measure {
       const part = [batches, items, count, -1];
       const at = reference(output.device, [1, 1, count, 1]);
       // Masked items may be no number at all.
-      const counted = mask && reshape(spread(mask, target), part);
+      const valid = facts.missing ? validPoints(target, 0) : null;
+      const shown = mask && spread(mask, target);
+      const both = valid && shown ? logicalAnd(valid, shown) : valid ?? shown;
+      const counted = both && reshape(both, part);
       const zero = constant(0, "f64", output.device);
       const from = (t: Tensor) => {
         const apart = sub(reshape(t, part), at);
@@ -240,7 +249,8 @@ function numbers(source: Source, full: boolean, point: number): Measure {
           if (units) inUnits(metrics, `/${named(k)}`, one, units, k);
         });
       }
-      const least = each.reduce((worst, { r2 }, k) => r2 < each[worst].r2 ? k : worst, 0);
+      const first = Math.max(0, each.findIndex(({ n }) => n > 0));
+      const least = each.reduce((worst, { r2 }, k) => r2 < each[worst].r2 ? k : worst, first);
       return { metrics, worst: { name: named(least), r2: each[least].r2 } };
     },
   };

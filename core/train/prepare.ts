@@ -212,6 +212,7 @@ export function prepare(launch: Launch): Trainer {
       ? openSaver({
         ...{ config, paths, parts, cursor, schedule, console, events, wandb, sharing },
         normalisation: data.normalisation,
+        fill: data.fill,
         answers: answersOf(data.train),
         gather: zero?.gather,
       })

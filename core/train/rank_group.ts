@@ -76,7 +76,7 @@ function openShares({ collectives }: Team, device: Device): Shares {
     collectives.wait(collectives.allReduce(total, "sum", "items of the step"));
     if (device === "cpu") {
       const [all] = toNumbers(total);
-      return items.map((count) => count / all);
+      return items.map((count) => all === 0 ? 0 : count / all);
     }
     // Reading it on the host would wait for the device.
     const all = reshape(total, []);

@@ -174,13 +174,19 @@ export function startFrom(
 
 /** A model sees other data through its own training data's statistics, unless somebody gives others. */
 export function withOwnStatistics(config: Config, root: Value): Config {
-  const { data } = config;
+  const { data } = filledAsTrained(config, root);
   const statistics = field(field(root, "hpctrain"), "normalisation");
   const mean = texts(field(statistics, "mean")), std = texts(field(statistics, "std"));
   if (data.normalise !== "measured" || data.mean.length > 0 || data.std.length > 0 || !mean || !std) {
-    return config;
+    return { ...config, data };
   }
   return { ...config, data: { ...data, mean, std } };
+}
+
+function filledAsTrained(config: Config, root: Value): Config {
+  const fill = texts(field(field(root, "hpctrain"), "fill"));
+  const wanted = config.data.fill.join() === "mean";
+  return fill && wanted ? { ...config, data: { ...config.data, fill } } : config;
 }
 
 /** No digit is lost. */

@@ -44,6 +44,7 @@ interface Context {
   readonly console: Console;
   readonly wandb?: string | null;
   readonly normalisation?: Normalisation | null;
+  readonly fill?: readonly number[] | null;
   readonly answers?: Answers;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
@@ -200,7 +201,7 @@ function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tens
 }
 
 function jobOf(
-  { config, paths, parts, cursor, schedule, sharing, wandb, normalisation, answers }: Context,
+  { config, paths, parts, cursor, schedule, sharing, wandb, normalisation, fill, answers }: Context,
   reason: string,
   better: boolean,
   snapshot: Snapshot | null,
@@ -217,6 +218,7 @@ function jobOf(
     config,
     wandb,
     normalisation,
+    fill,
     answers,
   }, own?.data ?? snapshot?.data);
   const place = (storage: Storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength);

@@ -28,11 +28,13 @@ import {
   checkTexts,
   chooseColumns,
   columnLayoutOf,
+  joinedShape,
   leavesNothing,
   sampleCount,
 } from "./choose.ts";
 import type { DataRequest, Sources } from "../format.ts";
 import { checkRoom, heldInMemory, memorySource } from "../memory.ts";
+import { keepsMissing, missingNotes, refuseMissing } from "../missing.ts";
 import type { Rule } from "./variables.ts";
 import { heldOut, splitIndices } from "../order.ts";
 import { isPlainSplit, leakWarning, splitRows, withoutSplitColumns } from "../splits.ts";
@@ -101,12 +103,21 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
   }
   const { streamed, notes } = whereToRead(table, features, targets, samples, data.in_memory, flat);
   return scope(() => {
-    const held = streamed ? null : joinColumns(table, features, flat);
+    const keeps = (columns: readonly Column[], flat = false) =>
+      keepsMissing(data, joinedShape(table, columns, flat));
+    const keepsInput = keeps(features, flat), keepsTarget = targets.length > 0 && keeps(targets);
+    const held = streamed ? null : joinColumns(table, features, flat, keepsInput);
     const target = targets.length === 0
       ? nothing(samples)
-      : joinColumns(table, streamed ? targets.map(readAlone) : targets);
+      : joinColumns(table, streamed ? targets.map(readAlone) : targets, false, keepsTarget);
     const fields = held ? [held, target] : [target];
+    const missing = {
+      input: keepsInput && (held ? held.missing.length > 0 : streamed!.mayMiss),
+      target: target.missing.length > 0,
+    };
+    refuseMissing(table, fields);
     notes.push(...fields.flatMap((field) => field.notes));
+    notes.push(...missingNotes(held?.missing ?? null, target));
     const kept = goodRows(table, fields, samples, data.bad_samples, notes);
     const windows = windowsOf(table, samples, data, targets.length > 0, notes);
     const [channels, ...side] = held ? held.values.shape.slice(1) : streamed!.shape;
@@ -128,6 +139,7 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
       task: answer.task,
       outputs: answer.outputs,
       targetless,
+      missing,
       names: answer.names,
       fields: ["features", "targets"] as const,
       description: `${path}: ${
@@ -208,7 +220,12 @@ const inputColumn = ({ name, shape, dtype, whole }: Column): InputColumn => ({
   whole: whole ?? !isFloating(dtype),
 });
 
-const nothing = (samples: number): Field => ({ values: zeros([samples, 1]), bad: [], notes: [] });
+const nothing = (samples: number): Field => ({
+  values: zeros([samples, 1]),
+  bad: [],
+  missing: [],
+  notes: [],
+});
 
 const unknown = ({ values }: Field): TargetTensor => ({
   values,

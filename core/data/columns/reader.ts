@@ -17,8 +17,11 @@ import { type OpenFile, openFile, openFileRows } from "../files.ts";
 /** `read` brings the row; the function writes its part of the sample. */
 type Convert = (read: (into: Uint8Array) => void, into: Uint8Array) => void;
 
-/** `stored` is the batch's type: the row's own, or one that holds its numbers. */
-function openConvert(part: ColumnPart, stored: DType): Convert {
+/**
+ * `stored` is the batch's type: the row's own, or one that holds its numbers. `keep` leaves missing values as
+ * NaN.
+ */
+function openConvert(part: ColumnPart, stored: DType, keep: boolean): Convert {
   const { raw, rule, count, channelsLast } = part;
   const inPlace = raw === stored;
   const bytes = new Uint8Array(inPlace ? 0 : count * dtypeBytes(raw));
@@ -31,7 +34,7 @@ function openConvert(part: ColumnPart, stored: DType): Convert {
     if (rule) {
       const numbers = view(to, stored) as Float32Array;
       const missing = applyRule(rule, values ?? numbers, numbers);
-      if (missing > 0) {
+      if (missing > 0 && !keep) {
         const what = count === 1
           ? `no value of "${part.name}"`
           : `${missing} missing values of "${part.name}"`;
@@ -79,6 +82,8 @@ export interface ArraysSpec extends ReaderSpec {
   /** It is the type of a sample's input in a batch. */
   readonly stored: DType;
   readonly shape: readonly number[];
+  /** Missing values stay, as NaN. */
+  readonly missing?: boolean;
   /** Shared memory holds the targets of all rows; `targetBytes` is one of them. */
   readonly targets: Uint8Array;
   readonly targetBytes: number;
@@ -88,12 +93,14 @@ export interface ArraysSpec extends ReaderSpec {
 
 const OWN_ROW = [0];
 
-function open({ path, parts, stored, shape, targets, targetBytes, windows }: ArraysSpec): Reader {
+function open(
+  { path, parts, stored, shape, targets, targetBytes, windows, missing = false }: ArraysSpec,
+): Reader {
   const inputsAt = windows?.inputs ?? OWN_ROW, targetsAt = windows?.targets ?? OWN_ROW;
   const rows = openAll(parts);
   let at = 0;
   const joined = parts.map((part, i) => {
-    const convert = openConvert(part, stored);
+    const convert = openConvert(part, stored, missing);
     const from = at, to = at += part.count * dtypeBytes(stored);
     let row = 0;
     const read = (into: Uint8Array) => rows.readers[i].read(row, into);

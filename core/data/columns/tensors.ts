@@ -10,6 +10,7 @@ import {
   eq,
   floor,
   isfinite,
+  isnan,
   logicalNot,
   maskedFill,
   maxValue,
@@ -25,6 +26,7 @@ import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./cho
 import type { Column, Table } from "./columns.ts";
 import { UserError } from "../../base/errors.ts";
 import { formatPlural } from "../../base/format.ts";
+import { missingIn, type MissingPoints, notInfinite } from "../missing.ts";
 import { type Source, type ThreadedParts, threadedSource } from "../source.ts";
 import { readAllRows } from "../files.ts";
 import type { Windows } from "../windows.ts";
@@ -35,6 +37,8 @@ export interface Field {
   readonly values: Tensor;
   /** Columns with values that are not finite: 1 marks a good row. */
   readonly bad: readonly { readonly name: string; readonly rows: Uint8Array }[];
+  /** Columns whose missing points (NaN) stay. */
+  readonly missing: readonly MissingPoints[];
   readonly notes: readonly string[];
 }
 
@@ -47,9 +51,10 @@ function storedType(columns: readonly Column[]): DType {
   return columns.length === 1 ? STORED[dtype] ?? dtype : "f32";
 }
 
-export function joinColumns(table: Table, columns: readonly Column[], flat = false): Field {
+/** With `keep` a NaN is a missing point, and only infinity makes a row bad. */
+export function joinColumns(table: Table, columns: readonly Column[], flat = false, keep = false): Field {
   const stored = storedType(columns);
-  const notes: string[] = [], bad: { name: string; rows: Uint8Array }[] = [];
+  const notes: string[] = [], bad: { name: string; rows: Uint8Array }[] = [], missing: MissingPoints[] = [];
   const values = scope(() => {
     const load = (column: Column) =>
       scope(() => {
@@ -60,8 +65,10 @@ export function joinColumns(table: Table, columns: readonly Column[], flat = fal
       if (/^[iu](32|64)$/.test(dtype) && beyondFloats(part)) {
         notes.push(`${name} has whole numbers beyond 16,777,216, which become the nearest that f32 has`);
       }
-      const rows = rowsOfNumbers(part);
-      if (rows) bad.push({ name, rows });
+      if (allFinite(part)) return;
+      const rows = goodRowsOf(part, keep ? notInfinite : isfinite);
+      if (rows.includes(0)) bad.push({ name, rows });
+      if (keep) missing.push(...missingIn(name, part));
     };
     const first = load(columns[0]);
     check(columns[0], first);
@@ -78,7 +85,7 @@ export function joinColumns(table: Table, columns: readonly Column[], flat = fal
     );
     return whole;
   });
-  return { values, bad, notes };
+  return { values, bad, missing, notes };
 }
 
 function read(column: Column): Tensor {
@@ -100,14 +107,12 @@ const WHOLE_FLOATS = 2 ** 24;
 const beyondFloats = (t: Tensor): boolean =>
   scope(() => maxValue(t).item() > WHOLE_FLOATS || minValue(t).item() < -WHOLE_FLOATS);
 
-function rowsOfNumbers(values: Tensor): Uint8Array | null {
-  if (!isFloating(values.dtype)) return null;
-  return scope(() => {
-    const finite = isfinite(values);
-    if (allTrue(finite).item() !== 0) return null;
-    return readBytes(amin(toDtype(reshape(finite, [values.shape[0], -1]), "u8"), [1]));
-  });
-}
+const allFinite = (values: Tensor): boolean =>
+  !isFloating(values.dtype) || scope(() => allTrue(isfinite(values)).item() !== 0);
+
+/** 1 marks a row that is good everywhere. */
+const goodRowsOf = (values: Tensor, isGood: (values: Tensor) => Tensor): Uint8Array =>
+  scope(() => readBytes(amin(toDtype(reshape(isGood(values), [values.shape[0], -1]), "u8"), [1])));
 
 export const heldBytes = (columns: readonly Column[]): number => {
   const stored = dtypeBytes(storedType(columns));
@@ -145,7 +150,7 @@ export function goodRows(
       } ` +
         `of ${formatPlural(samples, "sample")}, first in sample ${rows.indexOf(0)} (counted from 0)` +
         `${bad.length > 1 ? `; so are others: ${counts.slice(1).join(", ")}` : ""}. ` +
-        "Repair them, or leave such samples out with --bad-samples skip.",
+        "Repair them, leave such samples out with --bad-samples skip, or keep what is there of them with --missing mask.",
     );
   }
   const kept = Int32Array.from({ length: samples }, (_, i) => i).filter((i) =>
@@ -155,7 +160,10 @@ export function goodRows(
     throw new UserError(
       "data",
       `${path}: no sample is left without NaN or missing values` +
-        `${counts.length > 0 ? `: ${counts.join(", ")}` : ""}. Choose others with --features and --targets.`,
+        `${
+          counts.length > 0 ? `: ${counts.join(", ")}` : ""
+        }. Choose others with --features and --targets, or keep what is ` +
+        "there of each sample with --missing mask.",
     );
   }
   if (bad.length === 0) return kept;
@@ -208,13 +216,17 @@ export function classTargets(
       ? `text, taken as classes in sorted order: ${shorten(classes)}`
       : `whole numbers, taken as ${outputs} classes${of} (0 to ${most}); for a quantity say --loss mse`;
     return {
-      values: toDtype(plain, "i32"),
+      values: toDtype(missingAs(ignored, plain), "i32"),
       task: perPixel || perPosition ? "segmentation" : "classification",
       outputs,
       note: `Target ${name} is ${meaning}`,
     } as const;
   });
 }
+
+/** A missing class is the ignored one. */
+const missingAs = (ignored: number, values: Tensor): Tensor =>
+  isFloating(values.dtype) ? maskedFill(values, isnan(values), constant(ignored, values.dtype)) : values;
 
 /** Bad rows, which nobody sees, and the ignored class become 0. */
 function counted(values: Tensor, ignored: number): Tensor | null {
@@ -253,6 +265,8 @@ export interface Streamed {
   readonly parts: readonly ColumnPart[];
   readonly stored: DType;
   readonly shape: readonly number[];
+  /** Nobody has looked for missing points, and there may be some. */
+  readonly mayMiss: boolean;
   readonly notes: readonly string[];
 }
 
@@ -271,7 +285,15 @@ export function streamColumns(table: Table, features: readonly Column[], flat = 
   const usual = storedType(features);
   // The host cannot compute with halves, so they are floats from the start.
   const stored = usual === "f16" ? "f32" : usual;
-  return { path: table.path, parts: merged(parts), stored, shape, notes: [...notes, ...chunkNotes(parts)] };
+  const mayMiss = parts.some(({ raw, rule }) => rule !== null || isFloating(raw));
+  return {
+    path: table.path,
+    parts: merged(parts),
+    stored,
+    shape,
+    mayMiss,
+    notes: [...notes, ...chunkNotes(parts)],
+  };
 }
 
 /** Columns that lie side by side in a table's rows are read at once. */
@@ -341,6 +363,7 @@ export function streamedSource(
     targets: shared,
     targetBytes: targets.byteLength / targets.shape[0],
     ...(windows && { windows: { inputs: windows.inputs, targets: windows.targets } }),
+    missing: facts.missing?.input,
   };
   return (rows) =>
     threadedSource({

@@ -115,7 +115,7 @@ export function openPipeline(t: Threaded): Pipeline {
   const arrange = geometry ?? openGeometry(AS_IT_IS, t.input.shape);
   const draws = drawsOf(t.seed);
   const stored = t.levels ? "u8" : t.input.dtype;
-  const finite = finiteCheck(stored);
+  const finite = finiteCheck(stored, t.missing);
   const bytes = t.levels && new Uint8Array(t.input.shape.reduce((product, size) => product * size, 1));
   const spread = t.levels && openLevels(t.levels);
   const indexOf = (id: number) => t.indices === null ? id : t.indices[id];
@@ -156,7 +156,9 @@ const AS_IT_IS = {
   rotate: false,
 } as const;
 
-export function finiteCheck(dtype: DType): (row: Numbers, path?: string) => void {
+/** With `missing` a NaN is a missing point, and only infinity is bad. */
+export function finiteCheck(dtype: DType, missing = false): (row: Numbers, path?: string) => void {
+  if (missing) return infinityCheck(dtype);
   const exponent = dtype === "f16" ? 0x7c00 : dtype === "bf16" ? 0x7f80 : 0;
   const isBad = exponent > 0
     ? (x: number) => (x & exponent) === exponent
@@ -176,6 +178,26 @@ export function finiteCheck(dtype: DType): (row: Numbers, path?: string) => void
     const at = (row as Float32Array).findIndex(isBad);
     throw new BadSample(path, `has NaN or infinity at value ${at}`);
   };
+}
+
+function infinityCheck(dtype: DType): (row: Numbers, path?: string) => void {
+  if (!isFloating(dtype)) return () => {};
+  const bits = dtype === "f16" ? 0x7c00 : dtype === "bf16" ? 0x7f80 : 0;
+  const find = bits > 0
+    ? (row: Numbers) => (row as Uint16Array).findIndex((x) => (x & 0x7fff) === bits)
+    : dtype === "f32"
+    ? (row: Numbers) => infiniteWord(row as Float32Array)
+    : (row: Numbers) => (row as Float64Array).findIndex((x) => Math.abs(x) === Infinity);
+  return (row, path = "") => {
+    const at = find(row);
+    if (at >= 0) throw new BadSample(path, `has infinity at value ${at}`);
+  };
+}
+
+function infiniteWord({ buffer, byteOffset, length }: Float32Array): number {
+  const words = new Int32Array(buffer, byteOffset, length);
+  for (let i = 0; i < length; i++) if ((words[i] & 0x7fffffff) === 0x7f800000) return i;
+  return -1;
 }
 
 /** Adding one carries an all-ones exponent into the sign: three times as fast as with numbers. */

@@ -103,4 +103,6 @@ export interface Threaded {
   /** Null means no random choices: validation. */
   readonly seed: number | null;
   readonly bad: "fail" | "skip";
+  /** An input may have missing points (NaN). */
+  readonly missing?: boolean;
 }

@@ -12,6 +12,7 @@ import { type Geometry, openGeometry, sampleShape } from "./geometry.ts";
 import { givenIn, IMAGENET, type Normalisation, valuesOf } from "./values.ts";
 import { mixer } from "./mix.ts";
 import type { Threaded } from "../reading/reader.ts";
+import { checkMaskChannel, type Fill, fillNote, fillOf, withMaskChannel, withoutGaps } from "../missing.ts";
 
 function onHost(source: Source): Source {
   const { threaded, bytewise } = source;
@@ -57,6 +58,8 @@ interface Transformed extends Pair {
   readonly test: Source | null;
   readonly notes: string[];
   readonly normalisation: Normalisation | null;
+  /** These means stand for missing inputs, in the data's own units; null where nothing was measured for it. */
+  readonly fill: readonly number[] | null;
 }
 
 interface Settings {
@@ -80,9 +83,27 @@ export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Set
     notes,
     quiet,
   );
-  const values = valuesOf(data, train.input.shape, normalisation, notes);
-  const valued = (source: Source) =>
-    values ? then(source, (b) => ({ ...b, input: values(b.input) })) : source;
+  const missing = pair.train.missing?.input === true || pair.val?.missing?.input === true;
+  const gaps = missing
+    ? fillerOf(() => cut(pair.train, null), data, normalisation !== null, quiet)
+    : { fill: null, measured: null, notes: [] };
+  notes.push(...gaps.notes);
+  const { shape } = train.input, channel = data.mask_channel;
+  if (channel) {
+    checkMaskChannel(pair.train.facts, pair.train.name);
+    notes.push("The last channel of the input is 1 where nothing was missing (--mask-channel)");
+  }
+  const values = withoutGaps(
+    { fill: gaps.fill, channel },
+    valuesOf(data, shape, normalisation, notes),
+    shape,
+  );
+  const valued = (source: Source) => {
+    const done = values ? then(source, (b) => ({ ...b, input: values(b.input) })) : source;
+    if (!channel) return done;
+    const wide = withMaskChannel(done);
+    return { ...wide, facts: withMaskChannel(wide.facts), bytewise: false };
+  };
   // Logarithms of vectors have other bits than single ones in libtorch, so there is no table.
   const hosted = (source: Source) => data.scaling === "none" ? onHost(source) : source;
   const mix = mixer(data, train.facts, seed);
@@ -95,7 +116,10 @@ export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Set
       : source;
   const done = (source: Source, training: boolean) => mixed(hosted(valued(source)), training);
   const judged = (source: Source | null) => source && done(source, false);
-  return { train: done(train, !plain), val: judged(val), test: judged(test), notes, normalisation };
+  return {
+    ...{ train: done(train, !plain), val: judged(val), test: judged(test) },
+    ...{ notes, normalisation, fill: gaps.measured },
+  };
 }
 
 function planOf(data: Config["data"]): Geometry | null {
@@ -188,32 +212,52 @@ function normalisationOf(
     case "imagenet":
       return IMAGENET;
     case "measured": {
-      const { type, features, targets, resize, centre_crop, random_crop, scaling, softening, bad_samples } =
-        data;
-      const train = still(); // without random choices
-      const scaled = valuesOf(data, train.input.shape, null);
-      const batch = (ids: Int32Array) => {
-        const { input, target } = batchOf(train, plainPart(ids));
-        return { input: scaled ? scaled(input) : input, target };
-      };
-      const what = {
-        path: data.data_path,
-        settings: {
-          type,
-          features,
-          targets,
-          resize,
-          centre_crop,
-          random_crop,
-          scaling,
-          softening,
-          bad_samples,
-        },
-        indices: train.indices,
-      };
-      const { statistics, notes: measured } = statisticsOf({ ...train, batch }, what, quiet);
+      const { statistics, notes: measured } = measuredOf(still(), data, quiet);
       notes.push(...measured);
       return statistics;
     }
   }
+}
+
+/** `train` makes no random choices. Values are scaled first. */
+function measuredOf(train: Source, data: Config["data"], quiet: boolean) {
+  const { type, features, targets, resize, centre_crop, random_crop, scaling, softening, bad_samples } = data;
+  const scaled = valuesOf(data, train.input.shape, null);
+  const batch = (ids: Int32Array) => {
+    const { input, target } = batchOf(train, plainPart(ids));
+    return { input: scaled ? scaled(input) : input, target };
+  };
+  const what = {
+    path: data.data_path,
+    settings: {
+      type,
+      features,
+      targets,
+      resize,
+      centre_crop,
+      random_crop,
+      scaling,
+      softening,
+      bad_samples,
+    },
+    indices: train.indices,
+  };
+  return statisticsOf({ ...train, batch }, what, quiet);
+}
+
+interface Filler {
+  readonly fill: Fill;
+  readonly measured: readonly number[] | null;
+  readonly notes: readonly string[];
+}
+
+/** The mean has to be measured before scaling where nothing is normalised. */
+function fillerOf(still: () => Source, data: Config["data"], normalised: boolean, quiet: boolean): Filler {
+  const wanted = fillOf(data.fill);
+  if (wanted === "mean" && !normalised) {
+    const { statistics: { mean }, notes } = measuredOf(still(), { ...data, scaling: "none" }, quiet);
+    return { fill: mean, measured: mean, notes: [...notes, fillNote(mean, { mean: true, normalised })] };
+  }
+  const fill = wanted === "none" ? null : wanted === "mean" || wanted === "" ? "zero" : wanted;
+  return { fill, measured: null, notes: [fillNote(fill, { mean: false, normalised })] };
 }

@@ -108,7 +108,7 @@ function refuseIgnored(flag: string, labels: Tensor, classes: number, ids: Int32
   );
 }
 
-function check(flag: string, cutmix: boolean, { task, input }: Facts): void {
+function check(flag: string, cutmix: boolean, { task, input, missing }: Facts): void {
   const refuse = (why: string) => new UserError("usage", `${flag} ${why}: leave it out.`);
   if (task === "segmentation") {
     throw refuse("is for samples with one target each, and here every pixel has its own");
@@ -116,6 +116,7 @@ function check(flag: string, cutmix: boolean, { task, input }: Facts): void {
   if (task === "language") {
     throw refuse("is for samples with one target each, and here every token has its own");
   }
+  if (missing) throw refuse("can't mix targets with missing points");
   if (flag !== "--one-hot" && !isFloating(input.dtype)) throw refuse("can't mix samples of whole numbers");
   if (cutmix && input.shape.length !== 3) {
     throw new UserError(

@@ -116,6 +116,23 @@ export const data = {
     flag: "bad-samples",
     help: "what a sample that cannot be read or is not finite does: end the run, or be left out",
   }),
+  missing: choice(["auto", "fail", "mask"], "auto", {
+    flag: "missing",
+    help:
+      "what a missing point (NaN, _FillValue) means: fail counts its sample as bad, mask keeps it out of losses, " +
+      "metrics and statistics; auto masks maps, unless bad samples are skipped, and fails for plain numbers",
+  }),
+  fill: list({
+    flag: "fill",
+    empty: "0 after normalising",
+    help:
+      "stands for a missing input: mean, a number in the data's own units (one for all channels or one for each), " +
+      "or none: it stays NaN",
+  }),
+  mask_channel: bool(false, {
+    flag: "mask-channel",
+    help: "another channel of the input is 1 where nothing was missing and 0 elsewhere",
+  }),
   in_memory: choice(["auto", "yes", "no"], "auto", {
     flag: "in-memory",
     help: "hold the data in memory; auto does where it takes no more than a quarter of what is free",

@@ -2,7 +2,7 @@
 // the number of ranks.
 import { isFloating } from "../../../ffi/dtype.ts";
 import { add, constant, ones, sub, zero_, zeros } from "../../../ffi/make.ts";
-import { cat, clone, copy_, div, foreachAddcmul_, narrow, reshape, select } from "../../../ffi/ops.ts";
+import { cat, clamp, clone, copy_, div, foreachAddcmul_, narrow, reshape, select } from "../../../ffi/ops.ts";
 import { keep, scope, type Tensor } from "../../../ffi/tensor.ts";
 import type { Arena } from "./arena.ts";
 import { UserError } from "../../base/errors.ts";
@@ -170,7 +170,8 @@ function combineSums(v: VirtualShards, before: State, sums: readonly Sum<Tensor>
     const next = (count: number) => narrow(total, 0, (at += count) - count, count);
     copy_(v.arena.gradient, next(v.arena.gradient.numel));
     const changes = v.statistics.map((t) => next(t.numel));
-    const loss = reshape(next(1), []), shards = next(1);
+    const loss = reshape(next(1), []), one = constant(1, "f32", total.device);
+    const shards = clamp(next(1), one); // in a step where nothing counts, no shard had samples
     v.statistics.forEach((t, i) =>
       copy_(t, add(before.statistics[i], reshape(div(changes[i], shards), t.shape)))
     );

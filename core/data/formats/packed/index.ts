@@ -19,6 +19,7 @@ import {
 import { formatBytes, formatPlural } from "../../../base/format.ts";
 import { sha256Of, sizeOf } from "../../../base/new_file.ts";
 import { openProgress } from "../../progress.ts";
+import type { Missing } from "../../source.ts";
 
 export function planText(plan: Plan): string {
   return JSON.stringify(planFacts(plan), null, 2) + "\n";
@@ -26,7 +27,7 @@ export function planText(plan: Plan): string {
 
 function planFacts(plan: Plan) {
   const { origin, schema, samples, val = 0 } = plan;
-  const { encoding, input, target, task, outputs, names } = schema;
+  const { encoding, input, target, task, outputs, names, missing } = schema;
   const layout = encoding === "rows" ? rowLayoutOf(schema) : null;
   return {
     format: FORMAT,
@@ -36,6 +37,7 @@ function planFacts(plan: Plan) {
     task,
     outputs,
     ...(names ? { names } : {}),
+    ...(missing ? { missing } : {}),
     input: { ...fieldFacts(input), ...(layout ? { offset: 0 } : {}) },
     target: { ...fieldFacts(target), ...(layout ? { offset: layout.targetAt } : {}) },
     ...(layout ? { crc32: layout.crcAt, row_bytes: layout.rowBytes } : {}),
@@ -134,6 +136,7 @@ function checked(json: Json, wrong: Wrong): Index {
     input: field(json.input, "input", wrong),
     target: field(json.target, "target", wrong),
     ...(Array.isArray(json.names) ? { names: json.names.map(String) } : {}),
+    ...(json.missing === undefined ? {} : { missing: missingOf(json.missing) }),
   };
   const layout = encoding === "rows" ? rowLayoutOf(schema) : null;
   if (layout && (json.row_bytes !== layout.rowBytes || json.crc32 !== layout.crcAt)) {
@@ -162,6 +165,11 @@ function checked(json: Json, wrong: Wrong): Index {
     train: set("train"),
     val: set("val"),
   };
+}
+
+function missingOf(value: unknown): Missing {
+  const { input, target } = (value ?? {}) as Json;
+  return { input: input === true, target: target === true };
 }
 
 function field(value: unknown, where: string, wrong: Wrong): StoredField {

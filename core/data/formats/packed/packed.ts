@@ -235,6 +235,7 @@ function opener(
   notes: string[],
 ): (ids: Int32Array) => Source {
   const { layout, schema: { input, target, task, outputs, names } } = index;
+  const missing = data.missing === "fail" ? undefined : index.schema.missing;
   const parts = {
     name: folder,
     task,
@@ -244,6 +245,7 @@ function opener(
       answerText(task, outputs, target.shape)
     }, packed from ${index.origin.said}`,
     usual: USUAL[index.origin.kind],
+    missing,
     bytewise: input.seen === "f32",
     finish: ({ input: x, target: y }: Batch) => ({ input: seen(x, input), target: seen(y, target) }),
   };

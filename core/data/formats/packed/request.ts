@@ -13,7 +13,8 @@ import { FORMATS } from "../../formats.ts";
 
 /** These settings do not affect packed samples. */
 const OF_TRAINING = [
-  ...["normalise", "mean", "std", "scaling", "softening", "mixup", "cutmix", "one_hot"],
+  ...["normalise", "mean", "std", "fill", "mask_channel", "scaling", "softening"],
+  ...["mixup", "cutmix", "one_hot"],
   ...["random_crop", "crop_padding", "flip", "rotate", "stage"],
 ];
 

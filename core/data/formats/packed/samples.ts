@@ -116,6 +116,7 @@ export function packingOf(train: Source, val: Source | null, threads: number): P
     task,
     outputs,
     ...(train.names ? { names: train.names } : {}),
+    ...(train.missing?.input || train.missing?.target ? { missing: train.missing } : {}),
   };
   const supply = openSupply([train, ...(val ? [val] : [])], threads);
   return {

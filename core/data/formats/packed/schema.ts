@@ -1,6 +1,7 @@
 // The format of packed shards has fields, layout, headers and a plan. docs/packed.md describes it.
 import { type DType, dtypeBytes } from "../../../../ffi/dtype.ts";
 import type { Facts } from "../../../models/model.ts";
+import type { Missing } from "../../source.ts";
 
 export const FORMAT = "hpctrain-packed", FORMAT_VERSION = 1;
 export const INDEX = "index.json";
@@ -26,6 +27,8 @@ export interface Schema {
   readonly outputs: number;
   /** Names of the classes 0, 1, 2, ..., or of the target's numbers. */
   readonly names?: readonly string[];
+  /** NaN in these fields is a missing point; absent where there is none. */
+  readonly missing?: Missing;
 }
 
 /** Two origins with one hash give the same bytes. */

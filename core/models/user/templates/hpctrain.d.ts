@@ -243,6 +243,8 @@ export interface Facts {
     readonly outputs: number;
     /** The data has nothing to predict: only a model with a loss of its own can learn from it. */
     readonly targetless?: boolean;
+    /** Targets may have missing points, which are NaN, or training.ignore_index in maps of classes. */
+    readonly missing?: boolean;
 }
 /** A column of the data that the input is made of. */
 export interface InputColumn {

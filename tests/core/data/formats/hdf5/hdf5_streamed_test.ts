@@ -155,7 +155,7 @@ with netCDF4.Dataset("a.nc", "w") as d:
       training: { loss: "auto" },
     });
     const { train } = await open(`${folder}/a.nc`, "no", {
-      data: { features: ["g"], targets: ["y"], val_samples: 0 },
+      data: { features: ["g"], targets: ["y"], val_samples: 0, missing: "fail" },
       model,
     });
     const sentence = refusedReading(train, [3, 4]);

@@ -1,0 +1,166 @@
+// Missing points of maps are NaN from the file to the loss. Here: which data may have them, how many there
+// are, and what stands for them in a model's input.
+import { isFloating } from "../../ffi/dtype.ts";
+import { constant, tensor, toDevice, toNumbers } from "../../ffi/make.ts";
+import { abs, amax, amin, cat, eq, isnan, ne, reshape, sum, toDtype, where } from "../../ffi/ops.ts";
+import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import { UserError } from "../base/errors.ts";
+import { formatPlural } from "../base/format.ts";
+import type { Facts } from "../models/model.ts";
+import type { Config } from "../settings/settings.ts";
+import type { Table } from "./columns/columns.ts";
+
+/**
+ * `sample` is a field's shape, with channels first. Maps have two dimensions behind them, or three. Whoever
+ * skips bad samples has said what is to become of missing points.
+ */
+export const keepsMissing = (
+  { missing, bad_samples }: Pick<Config["data"], "missing" | "bad_samples">,
+  sample: readonly number[],
+): boolean => missing === "mask" || (missing === "auto" && bad_samples === "fail" && sample.length >= 3);
+
+/** A column's share of missing points, above 0. */
+export interface MissingPoints {
+  readonly name: string;
+  readonly share: number;
+}
+
+export function missingIn(name: string, values: Tensor): MissingPoints[] {
+  const count = scope(() => Number(sum(isnan(values)).itemBigInt()));
+  return count === 0 ? [] : [{ name, share: count / values.numel }];
+}
+
+/** NaN is not infinite. */
+export const notInfinite = (values: Tensor): Tensor =>
+  ne(abs(values), constant(Infinity, values.dtype, values.device));
+
+interface Kept {
+  readonly missing: readonly MissingPoints[];
+  readonly values: Tensor;
+}
+
+export function refuseMissing({ path, noun }: Table, fields: readonly Pick<Kept, "missing">[]): void {
+  const nothing = fields.flatMap(({ missing }) => missing).find(({ share }) => share === 1);
+  if (!nothing) return;
+  throw new UserError(
+    "data",
+    `${path}: the ${noun} "${nothing.name}" is missing (NaN) at every point of every sample, so nothing can be ` +
+      "learnt from it. Choose others with --features and --targets.",
+  );
+}
+
+/** `features` is null where they are read a sample at a time. */
+export function missingNotes(features: readonly MissingPoints[] | null, target: Kept): string[] {
+  const all = [...features ?? [], ...target.missing];
+  const notes: string[] = [];
+  if (all.length > 0) {
+    const shares = all.map(({ name, share }) => `${name} ${percent(share)}`).join(", ");
+    notes.push(`Missing points: ${shares}; they count in no loss, metric or statistic`);
+  }
+  const samples = target.values.shape[0], without = target.missing.length > 0 ? withoutAny(target.values) : 0;
+  if (without > 0) {
+    notes.push(`${without} of ${formatPlural(samples, "sample")} have no target at all, and count nowhere`);
+  }
+  return notes;
+}
+
+const percent = (share: number) => `${Number((100 * share).toPrecision(3))}%`;
+
+const withoutAny = (values: Tensor): number =>
+  scope(() => {
+    const there = toDtype(reshape(eq(values, values), [values.shape[0], -1]), "u8");
+    return toNumbers(amax(there, [1])).reduce((count, any) => count + 1 - any, 0);
+  });
+
+// Inputs have no gaps when a model sees them.
+
+/** Stands for a missing input: 0 after normalising, numbers before scaling, or nothing. */
+export type Fill = "zero" | readonly number[] | null;
+
+interface Inputs {
+  readonly fill: Fill;
+  /** Another channel says where nothing was missing. */
+  readonly channel: boolean;
+}
+
+/** `null` is for data that is as it should be. `values` scales and normalises. */
+export function withoutGaps(
+  { fill, channel }: Inputs,
+  values: ((x: Tensor) => Tensor) | null,
+  shape: readonly number[],
+): ((x: Tensor) => Tensor) | null {
+  if (fill === null && !channel) return values;
+  const standIn = fill === null || fill === "zero" ? null : perChannel(fill, shape);
+  return (x) =>
+    scope(() => {
+      const there = eq(x, x);
+      const before = standIn ? where(there, x, standIn(x.device)) : x;
+      const valued = values ? values(before) : before;
+      const whole = fill === "zero" ? where(there, valued, constant(0, valued.dtype, x.device)) : valued;
+      if (!channel) return whole;
+      return cat([whole, toDtype(amin(toDtype(there, "u8"), [1], true), whole.dtype)], 1);
+    });
+}
+
+function perChannel(numbers: readonly number[], shape: readonly number[]): (device: Device) => Tensor {
+  const channels = shape[0] ?? 1;
+  if (numbers.length > 1 && numbers.length !== channels) {
+    throw new UserError(
+      "usage",
+      `--fill gives ${numbers.length} numbers, and samples of [${shape.join(", ")}] have ${
+        formatPlural(channels, "channel")
+      }: give one for all channels, or one for each.`,
+    );
+  }
+  const made = new Map<Device, Tensor>();
+  const row = () => tensor(Float32Array.from(numbers), [numbers.length, ...shape.slice(1).map(() => 1)]);
+  return (device) => {
+    let there = made.get(device);
+    if (!there) made.set(device, there = keep(scope(() => toDevice(row(), device))));
+    return there;
+  };
+}
+
+/** Numbers, or a word; "" stands for the default. */
+export function fillOf(texts: Config["data"]["fill"]): "" | "mean" | "none" | readonly number[] {
+  if (texts.length === 0) return "";
+  const [first] = texts;
+  if (texts.length === 1 && (first === "mean" || first === "none")) return first;
+  return texts.map((text) => {
+    const value = text.trim() === "" ? NaN : Number(text);
+    if (Number.isFinite(value)) return value;
+    throw new UserError(
+      "usage",
+      `data.fill (--fill) has "${text}": give mean, none, or a number in the data's own units, one for all channels or ` +
+        "one for each.",
+    );
+  });
+}
+
+/** The input has one channel more. */
+export function withMaskChannel<S extends { readonly input: { readonly shape: readonly number[] } }>(
+  of: S,
+): S {
+  const [channels, ...rest] = of.input.shape;
+  return { ...of, input: { ...of.input, shape: [channels + 1, ...rest] } };
+}
+
+export function checkMaskChannel({ task, input }: Facts, name: string): void {
+  const refuse = (why: string) => new UserError("usage", `--mask-channel ${why}: leave it out.`);
+  if (task === "language") throw refuse("is for numbers, and here samples are tokens");
+  if (!isFloating(input.dtype)) throw refuse(`can't go beside whole numbers, as ${name} has them`);
+  if (input.columns) throw refuse("has no place among the columns that an exported program takes apart");
+}
+
+/** `mean`: the numbers are the training samples' means. */
+export function fillNote(fill: Fill, { mean, normalised }: { mean: boolean; normalised: boolean }): string {
+  if (fill === null) return "Missing inputs stay NaN";
+  if (fill !== "zero") {
+    const numbers = fill.map((value) => Number(value.toPrecision(6))).join(", ");
+    return `Missing inputs are filled with ${numbers}${mean ? ", the mean over the training samples" : ""}`;
+  }
+  return normalised
+    ? "Missing inputs are filled with 0 after normalising"
+    : "Missing inputs are filled with 0, and nothing is normalised: --normalise measured makes 0 the mean, --fill names " +
+      "another number";
+}

@@ -1,0 +1,191 @@
+// Losses of targets with missing points, against PyTorch's of the points that are there.
+import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import { createLoss, type Loss } from "../../../core/models/losses.ts";
+import type { Facts } from "../../../core/models/model.ts";
+import { sharesOf } from "../../../core/train/step.ts";
+import { backward, boundary, gradOf } from "../../../ffi/autograd.ts";
+import { constant, scalar, tensor, toNumbers } from "../../../ffi/make.ts";
+import { isnan, narrow, randint, randn, reshape, toDtype, where } from "../../../ffi/ops.ts";
+import { manualSeed } from "../../../ffi/context.ts";
+import { scope, type Tensor } from "../../../ffi/tensor.ts";
+import { open, peer } from "./native.ts";
+
+type Settings = Parameters<typeof createLoss>[0];
+type Made = { shape: readonly number[]; below?: number };
+
+const IGNORED = 9;
+
+interface Case {
+  title: string;
+  function: string;
+  options: Record<string, number>;
+  task: Facts["task"];
+  outputs: number;
+  settings: Partial<Settings>;
+  output: Made;
+  target: Made;
+}
+
+const numbers = { options: {}, task: "regression", outputs: 3, output: { shape: [4, 3, 5, 2] } } as const;
+const target = { shape: [4, 3, 5, 2] };
+const pixels = { options: {}, task: "segmentation", settings: {} } as const;
+
+const CASES: Case[] = [
+  { ...numbers, title: "mse", function: "mse_loss", settings: {}, target },
+  { ...numbers, title: "l1", function: "l1_loss", settings: { loss: "l1" }, target },
+  {
+    ...numbers,
+    title: "huber",
+    function: "huber_loss",
+    options: { delta: 0.7 },
+    settings: { loss: "huber", huber_delta: 0.7 },
+    target,
+  },
+  {
+    ...numbers,
+    title: "bce",
+    function: "binary_cross_entropy_with_logits",
+    settings: { loss: "bce" },
+    target: { ...target, below: 2 },
+  },
+  {
+    ...numbers,
+    title: "gaussian_nll",
+    function: "gaussian_nll",
+    settings: { loss: "gaussian_nll" },
+    output: { shape: [4, 6, 5, 2] },
+    target,
+  },
+  {
+    ...pixels,
+    title: "cross_entropy of pixels",
+    function: "cross_entropy",
+    outputs: 5,
+    output: { shape: [4, 5, 4, 3] },
+    target: { shape: [4, 4, 3], below: 5 },
+  },
+  {
+    ...pixels,
+    title: "cross_entropy of pixels with label smoothing",
+    function: "cross_entropy",
+    options: { label_smoothing: 0.1 },
+    settings: { label_smoothing: 0.1 },
+    outputs: 5,
+    output: { shape: [4, 5, 4, 3] },
+    target: { shape: [4, 4, 3], below: 5 },
+  },
+  {
+    ...pixels,
+    title: "bce of pixels",
+    function: "binary_cross_entropy_with_logits",
+    settings: { loss: "bce" },
+    outputs: 2,
+    output: { shape: [4, 1, 4, 3] },
+    target: { shape: [4, 4, 3], below: 2 },
+  },
+];
+
+const lossOf = ({ settings, task, outputs }: Case): Loss =>
+  createLoss(
+    { loss: "auto", label_smoothing: 0, ignore_index: IGNORED, huber_delta: 1, ...settings },
+    { task, input: { shape: [], dtype: "f32" }, outputs, missing: true },
+  );
+
+open();
+const theirs = await peer<{ loss: number; gradient: number[]; count: number }>("masked_losses.py", CASES);
+const made = ({ shape, below }: Made) => below === undefined ? randn(shape) : randint(0, below, shape, "i64");
+
+/** Every third point is missing, as in the peer. */
+function withGaps(t: Tensor, numeric: boolean): Tensor {
+  const every = Int32Array.from({ length: t.numel }, (_, i) => i % 3 === 1 ? 1 : 0);
+  const gap = toDtype(reshape(tensor(every), t.shape), "bool");
+  return numeric ? where(gap, constant(NaN), toDtype(t, "f32")) : where(gap, constant(IGNORED, "i64"), t);
+}
+
+function drawn(c: Case): { output: Tensor; target: Tensor } {
+  manualSeed(1n);
+  const output = made(c.output);
+  return { output, target: withGaps(made(c.target), c.task === "regression") };
+}
+
+const close = (ours: number, wanted: number, about: string) =>
+  assertAlmostEquals(ours, wanted, 1e-6 * Math.max(1, Math.abs(wanted)), about);
+
+for (const [i, c] of CASES.entries()) {
+  Deno.test(`${c.title} over the points that are there has PyTorch's value, gradient and count`, () => {
+    const { output, target } = drawn(c), leaf = boundary(output);
+    const ours = lossOf(c), value = scope(() => ours.apply(leaf, target));
+    backward(value);
+    const gradient = toNumbers(gradOf(leaf)!);
+    close(value.item(), theirs[i].loss, "loss");
+    theirs[i].gradient.forEach((wanted, k) => {
+      close(gradient[k], wanted, `gradient ${k}`);
+      if (wanted === 0) assertEquals(gradient[k], 0); // and not the smallest trace
+    });
+    assertEquals(ours.validCount(target), theirs[i].count);
+  });
+
+  Deno.test(`${c.title} adds up exactly over micro-batches of any number of points, one of them of none`, () => {
+    const { output, target } = drawn(c), ours = lossOf(c), leaf = boundary(output);
+    const nothing = scope(() => randn([1, ...c.output.shape.slice(1)]));
+    const none = c.task === "regression"
+      ? where(toDtype(scalar(1), "bool"), constant(NaN), narrow(target, 0, 0, 1))
+      : where(toDtype(scalar(1), "bool"), constant(IGNORED, "i64"), narrow(target, 0, 0, 1));
+    const part = (from: number, count: number) => ({
+      input: narrow(leaf, 0, from, count),
+      target: narrow(target, 0, from, count),
+    });
+    const batches = [part(0, 1), { input: nothing, target: none }, part(1, 3)];
+    const shares = sharesOf(batches, ours);
+    assertEquals(shares[1], 0);
+    let loss = 0;
+    batches.forEach(({ input, target }, k) => {
+      if (shares[k] === 0) return;
+      const mean = scope(() => ours.apply(input, target));
+      backward(mean, scalar(shares[k]));
+      loss += mean.item() * shares[k];
+    });
+    close(loss, theirs[i].loss, "loss");
+    const gradient = toNumbers(gradOf(leaf)!);
+    theirs[i].gradient.forEach((wanted, k) => close(gradient[k], wanted, `gradient ${k}`));
+  });
+
+  Deno.test(`${c.title} of nothing but missing points is 0, and so is its gradient`, () => {
+    const { output, target } = drawn(c), ours = lossOf(c), leaf = boundary(output);
+    const gap = c.task === "regression" ? constant(NaN) : constant(IGNORED, "i64");
+    const none = where(toDtype(scalar(1), "bool"), gap, target);
+    const value = scope(() => ours.apply(leaf, none));
+    backward(value);
+    assertEquals([value.item(), ours.validCount(none)], [0, 0]);
+    assert(toNumbers(gradOf(leaf)!).every((g) => g === 0));
+    const empty = { input: leaf, target: none };
+    assertEquals(sharesOf([empty, empty], ours), [1, 0]);
+  });
+}
+
+Deno.test("an output that is no number at a missing point spoils neither loss nor gradient", () => {
+  for (const c of CASES.filter(({ task }) => task === "regression")) {
+    const { output, target } = drawn(c);
+    const twice = c.output.shape[1] === 2 * c.target.shape[1];
+    const gap = isnan(target);
+    const wild = twice ? output : where(gap, constant(Infinity), output);
+    const leaf = boundary(wild), value = scope(() => lossOf(c).apply(leaf, target));
+    backward(value);
+    assert(Number.isFinite(value.item()), c.title);
+    assert(toNumbers(gradOf(leaf)!).every(Number.isFinite), c.title);
+  }
+});
+
+Deno.test("targets without missing points have the same loss to the last bit, whether they might have had some", () => {
+  for (const c of CASES.filter(({ task }) => task === "regression")) {
+    manualSeed(3n);
+    const output = made(c.output), target = toDtype(made(c.target), "f32");
+    const { settings, task, outputs } = c;
+    const plain = createLoss(
+      { loss: "auto", label_smoothing: 0, ignore_index: IGNORED, huber_delta: 1, ...settings },
+      { task, input: { shape: [], dtype: "f32" }, outputs },
+    );
+    const [a, b] = [plain, lossOf(c)].map((loss) => scope(() => loss.apply(output, target)).item());
+    assertEquals(a, b, c.title);
+  }
+});

@@ -1,0 +1,93 @@
+// Maps with land and gaps train, validate and predict; the metrics are numpy's of the points that are there,
+// on one rank and on two.
+import { assert, assertAlmostEquals, assertEquals, assertMatch } from "@std/assert";
+import { openMpi } from "../mpi.ts";
+import { python } from "../core/checkpoint/python.ts";
+import { eventsOf, inTemp, succeed } from "./program.ts";
+import { train, trained } from "./ranks.ts";
+
+/** Forty days of sea ice around some land; the satellite missed a swath each day, and all of three days. */
+const ICE = `
+import sys, numpy as np, netCDF4
+r = np.random.default_rng(0)
+shape = (40, 16, 16)
+land = r.random(shape[1:]) < 0.25
+swath = r.random(shape) < 0.2
+gone = np.isin(np.arange(40), (0, 5, 20))[:, None, None]
+sst, wind = 275 + r.normal(size=shape), r.normal(size=shape)
+ice, drift = (sst - 275) / 2 + wind, 10 + 3 * wind
+masks = {"sst": np.broadcast_to(land, shape), "wind": land | swath, "ice": land | gone, "drift": land | swath | gone}
+with netCDF4.Dataset(sys.argv[1] + "/ice.nc", "w") as d:
+    for name, size in (("time", 40), ("y", 16), ("x", 16)): d.createDimension(name, size)
+    for name, values in (("sst", sst), ("wind", wind), ("ice", ice), ("drift", drift)):
+        v = d.createVariable(name, "f4", ("time", "y", "x"), fill_value=-9999.0)
+        v[:] = np.ma.array(values, mask=masks[name])
+`;
+
+const FLAGS = [
+  ...["--model=unet", "--set", "model.width=4", "--data-path=ice.nc", "--features=sst,wind"],
+  ...[
+    "--targets=ice,drift",
+    "--normalise=measured",
+    "--mask-channel",
+    "--epochs=2",
+    "--validation-split=0.45",
+  ],
+  ...[
+    "--deterministic=world",
+    "--set",
+    "training.virtual_shards=4",
+    "--global-batch-size=8",
+    "--batch-size=2",
+  ],
+  ...["--set", "training.eval_batch_size=4", "--no-wandb", "--set", "data.val_samples=18"],
+];
+
+/** The metrics by numpy, of what predict wrote. */
+const JUDGE = `
+import sys, json, numpy as np
+p = np.load(sys.argv[1] + "/p.npz")
+t, o = p["target"].astype("f8"), p["prediction"].astype("f8")
+assert np.isnan(t).any() and np.isfinite(o).all() and o.shape == t.shape
+each = {}
+for k, name in enumerate(("ice", "drift")):
+    there = np.isfinite(t[:, k])
+    a, b = t[:, k][there], o[:, k][there]
+    each[name] = dict(r2=1 - ((b - a) ** 2).sum() / ((a - a.mean()) ** 2).sum(), mae=abs(b - a).mean(),
+        rmse=np.sqrt(((b - a) ** 2).mean()), bias=(b - a).mean())
+print(json.dumps({**{f"{m}/{n}": v for n, e in each.items() for m, v in e.items()}, "loss": np.nanmean((o - t) ** 2)}))
+`;
+
+Deno.test("maps with missing points: losses and metrics are numpy's of the points that are there, on 1 and 2 ranks", () =>
+  inTemp(async (cwd) => {
+    python(ICE, cwd);
+    const mpi = openMpi();
+    const { code, stdout, stderr } = await train(cwd, "of-1", 1, FLAGS, { mpi });
+    assertEquals(code, 0, stderr);
+    assertMatch(
+      stdout,
+      /Missing points: sst 2[\d.]+%, wind [34][\d.]+%, ice [23][\d.]+%, drift [34][\d.]+%;/,
+    );
+    assertMatch(stdout, /3 of 40 samples have no target at all, and count nowhere/);
+    assertMatch(stdout, /Missing inputs are filled with 0 after normalising/);
+    const [one] = eventsOf(cwd, "of-1").filter(({ kind }) => kind === "epoch").slice(-1);
+    const losses = eventsOf(cwd, "of-1").filter(({ kind }) => kind === "step").map(({ loss }) =>
+      loss as number
+    );
+    assert(losses.every(Number.isFinite) && losses.at(-1)! < losses[0], String(losses));
+
+    await trained(cwd, "of-2", 2, FLAGS, { mpi });
+    const [two] = eventsOf(cwd, "of-2").filter(({ kind }) => kind === "epoch").slice(-1);
+    for (const name of ["loss", "val_loss", "metrics", "val_metrics"]) {
+      assertEquals(two[name], one[name], name);
+    }
+
+    const { stdout: judged } = await succeed(["eval", "checkpoints/of-1_latest.pt"], { cwd });
+    assertMatch(judged, /^Val Loss: .* \| Val R2: .* \| Val MAE: /m);
+    await succeed(["predict", "checkpoints/of-1_latest.pt", "--out", "p.npz"], { cwd });
+    const theirs: Record<string, number> = JSON.parse(python(JUDGE, cwd));
+    const ours: Record<string, number> = { ...one.val_metrics as object, loss: one.val_loss as number };
+    for (const [name, value] of Object.entries(theirs)) {
+      assertAlmostEquals(ours[name], value, 1e-6 * Math.max(1, Math.abs(value)), name);
+    }
+  }));
