@@ -80,7 +80,7 @@ const stacked = ({ sst, wind }: Ice): Numbers =>
   range(0, DAYS).flatMap((day) => [sst, wind].flatMap((of) => of.slice(day * POINTS, (day + 1) * POINTS)));
 
 function inIce(body: (folder: string, ice: Ice) => Promise<void>): () => Promise<void> {
-  return inFolder(async (folder) => body(folder, JSON.parse(python(ICE, folder))));
+  return inFolder((folder) => body(folder, JSON.parse(python(ICE, folder))));
 }
 
 /** Floats around 280 have lost five digits when their mean of 280 is gone. */
