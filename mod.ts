@@ -64,6 +64,7 @@ export {
   batchOf,
   type Field,
   type Ids,
+  type Missing,
   type Part,
   plainPart,
   type Source,

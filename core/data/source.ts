@@ -87,9 +87,11 @@ export interface Source {
   describe(): string;
 }
 
-/** True for a field that may have missing points. */
+/** The fields that may have missing points. */
 export interface Missing {
+  /** Inputs may have some. */
   readonly input: boolean;
+  /** Targets may have some. */
   readonly target: boolean;
 }
 

@@ -69,7 +69,8 @@ async function trained(w: Workload, count: number, world: number) {
   const { arena, step: { pass } } = made;
   const data = seeded(2n, w.data);
   const buffers = made.model.root.namedBuffers().map(([, t]) => t);
-  const source = memorySource({ name: "made", ...w.facts, description: "made", ...data });
+  const { missing: _, ...facts } = w.facts;
+  const source = memorySource({ name: "made", ...facts, description: "made", ...data });
   const measure = measureOf(source, { loss: pass.loss, full: false });
   const ranks = Array.from({ length: world }, (_, rank) => {
     const shards = openVirtualShards({ count, rank, world, combine: noOthers }, arena, buffers);
