@@ -87,10 +87,10 @@ interface Inputs {
 export function withoutGaps(
   { fill, channel }: Inputs,
   values: ((x: Tensor) => Tensor) | null,
-  shape: readonly number[],
+  { shape, history = 1 }: { readonly shape: readonly number[]; readonly history?: number },
 ): ((x: Tensor) => Tensor) | null {
   if (fill === null && !channel) return values;
-  const standIn = fill === null || fill === "zero" ? null : perChannel(fill, shape);
+  const standIn = fill === null || fill === "zero" ? null : perChannel(inSteps(fill, shape, history), shape);
   return (x) =>
     scope(() => {
       const there = eq(x, x);
@@ -101,6 +101,12 @@ export function withoutGaps(
       return cat([whole, toDtype(amin(toDtype(there, "u8"), [1], true), whole.dtype)], 1);
     });
 }
+
+/** The steps of a history have the same channels, one step after the other. */
+const inSteps = (numbers: readonly number[], [channels = 1]: readonly number[], history: number) =>
+  numbers.length > 1 && numbers.length * history === channels
+    ? Array.from({ length: channels }, (_, i) => numbers[i % numbers.length])
+    : numbers;
 
 function perChannel(numbers: readonly number[], shape: readonly number[]): (device: Device) => Tensor {
   const channels = shape[0] ?? 1;

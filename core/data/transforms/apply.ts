@@ -96,7 +96,7 @@ export function transformed(pair: Pair, { data, seed, quiet = true, plain }: Set
   const values = withoutGaps(
     { fill: gaps.fill, channel },
     valuesOf(data, shape, normalisation, notes),
-    shape,
+    { shape, history: data.history },
   );
   const valued = (source: Source) => {
     const done = values ? then(source, (b) => ({ ...b, input: values(b.input) })) : source;
