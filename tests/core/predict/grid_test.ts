@@ -1,0 +1,158 @@
+// Columns of predictions as variables of a grid's file: channels, units, deviations, masks and classes, as xarray reads them.
+import { assert, assertEquals } from "@std/assert";
+import { join } from "@std/path";
+import type { PredictionColumn } from "../../../core/predict/columns.ts";
+import type { GridJob } from "../../../core/predict/fields.ts";
+import { writeGrid } from "../../../core/predict/grid.ts";
+import type { Grid, GridTarget } from "../../../core/data/grid.ts";
+import { python } from "../checkpoint/python.ts";
+import { inTemp } from "../../integration/program.ts";
+
+const range = (count: number, from = 0) => Array.from({ length: count }, (_, i) => from + i);
+const sized = (shape: readonly number[]) => shape.reduce((product, size) => product * size, 1);
+
+const column = (
+  name: string,
+  shape: readonly number[],
+  values: readonly number[],
+  whole = false,
+): PredictionColumn => ({
+  name,
+  shape,
+  dtype: whole ? "i32" : "f32",
+  read: (from, count) =>
+    new (whole ? Int32Array : Float32Array)(
+      values.slice(from * sized(shape.slice(1)), (from + count) * sized(shape.slice(1))),
+    ),
+});
+
+const target = (
+  name: string,
+  dimensions: string[],
+  shape: number[],
+  more: Partial<GridTarget> = {},
+): GridTarget => ({
+  ...{ name, dimensions, shape, dtype: "f32", attributes: new Map() },
+  ...more,
+});
+
+const job = (
+  targets: readonly GridTarget[],
+  more: Partial<GridJob> & { coordinates?: Grid["coordinates"] } = {},
+): GridJob => {
+  const sizes = new Map(
+    targets.flatMap(({ dimensions, shape }) => dimensions.map((name, i) => [name, shape[i]])),
+  );
+  const dimensions = [...sizes].map(([name, size]) => ({ name, size }));
+  const grid = { dimensions, pointwise: false, targets, coordinates: more.coordinates ?? [] };
+  return {
+    grid,
+    units: undefined,
+    classes: null,
+    spread: false,
+    masked: true,
+    ignored: null,
+    checkpoint: "c.pt",
+    ...more,
+  };
+};
+
+const LOOK = `
+import sys, warnings, json, numpy as np, xarray as xr
+warnings.simplefilter("error")
+a = xr.open_dataset(sys.argv[1] + "/numbers.nc")
+n = np.arange(2 * 26, dtype="f4").reshape(2, 26)
+assert list(a.id.values) == [1, 4] and a.p.dims == ("time", "level", "y", "x"), a
+scale = lambda v, k: v * (k + 2) + k
+np.testing.assert_allclose(a.p.values, np.stack([scale(n[:, 0:6], 0), scale(n[:, 6:12], 1)], 1).reshape(2, 2, 2, 3))
+q = scale(n[:, 12:18], 2).reshape(2, 2, 3)
+t = a.q_target.values
+assert np.isnan(t[0, 0, 1]) and np.isnan(a.q.values[0, 0, 1]) and np.isnan(t).sum() == 1 == np.isnan(a.q.values).sum()
+np.testing.assert_allclose(np.nan_to_num(a.q.values), np.where(np.isnan(t), 0, q))
+assert a.q.encoding["_FillValue"] == np.float32(1e20) and a.q.attrs["units"] == "K" and "scale_factor" not in a.q.encoding
+np.testing.assert_allclose(a.q_std.values, np.where(np.isnan(t), np.nan, np.exp((n[:, 12:18] / 100).reshape(2, 2, 3) / 2) * 4), rtol=1e-6)
+assert a.q_std.attrs["standard_name"] == "air_temperature standard_error" and a.q.attrs["ancillary_variables"] == "q_std"
+assert a.lat.dims == ("y", "x") and a.lat.dtype == "i4" and int(a.lat[1, 2]) == 5 and a.far.dtype == "f8"
+b = xr.open_dataset(sys.argv[1] + "/images.nc")
+np.testing.assert_array_equal(b.rgb.values, np.arange(2 * 2 * 5 * 6, dtype="f4").reshape(2, 2, 5, 6).transpose(0, 2, 3, 1))
+c = xr.open_dataset(sys.argv[1] + "/classes.nc", mask_and_scale=False)
+assert c.kind.dtype == "i1" and c.kind.attrs["flag_meanings"] == "open_water first_year class_2", c.kind.attrs
+assert c.kind.attrs["flag_values"].tolist() == [0, 1, 2] and c.kind.attrs["_FillValue"] == -1
+assert c.kind.values.tolist() == [[0, -1, 2], [-1, 1, 0]] and c.kind_target.values.tolist() == [[1, -1, 2], [-1, 1, 1]]
+d = xr.open_dataset(sys.argv[1] + "/times.nc")
+assert [str(t)[:10] for t in d.time.values] == ["1999-12-02", "1999-12-05"] and d.p.dims == ("time",) and "id" not in d
+assert xr.open_dataset(sys.argv[1] + "/numbers.nc", engine="scipy").equals(a)
+`;
+
+Deno.test("channels, several targets, units, deviations, masks, images and classes lie where xarray looks for them", () =>
+  inTemp((folder) => {
+    const write = (name: string, columns: PredictionColumn[], job: GridJob) => {
+      const written = writeGrid(join(folder, name), columns, job, "hpctrain predict");
+      assert(written !== null, name);
+    };
+    const ids = column("id", [2], [1, 4], true);
+    const p = target("p", ["time", "level", "y", "x"], [5, 2, 2, 3]);
+    const packed = new Map<string, string | number[]>([
+      ["units", "K"],
+      ["standard_name", "air_temperature"],
+      ["scale_factor", [0.5]],
+      ["_FillValue", [1e20]],
+    ]);
+    const q = target("q", ["time", "y", "x"], [5, 2, 3], { attributes: packed });
+    const known = range(36).map((i) => i === 13 ? NaN : i);
+    const means = range(2).flatMap((i) => range(18, i * 26)), logs = means.map((mean) => mean / 100);
+    const both = range(2).flatMap((
+      i,
+    ) => [...means.slice(i * 18, i * 18 + 18), ...logs.slice(i * 18, i * 18 + 18)]);
+    const coordinates = [
+      {
+        role: "auxiliary",
+        name: "lat",
+        dimensions: ["y", "x"],
+        shape: [2, 3],
+        dtype: "i64",
+        values: BigInt64Array.from(range(6), BigInt),
+        attributes: new Map(),
+      },
+      {
+        role: "auxiliary",
+        name: "far",
+        dimensions: [],
+        shape: [],
+        dtype: "u64",
+        values: BigUint64Array.of(1n << 40n),
+        attributes: new Map(),
+      },
+    ] as const;
+    write("numbers.nc", [
+      ids,
+      column("prediction", [2, 6, 2, 3], both),
+      column("target", [2, 3, 2, 3], known),
+    ], job([p, q], { spread: true, units: { mean: [0, 1, 2], std: [2, 3, 4] }, coordinates }));
+    const rgb = target("rgb", ["time", "y", "x", "c"], [9, 5, 6, 2]);
+    write("images.nc", [ids, column("prediction", [2, 2, 5, 6], range(120))], job([rgb]));
+    const kind = target("kind", ["time", "x"], [9, 3], { dtype: "i32" });
+    const classes = ["open water", "first year", ""];
+    write("classes.nc", [
+      ids,
+      column("label", [2, 1, 3], [0, 1, 2, 2, 1, 0], true),
+      column("target", [2, 3], [1, 9, 2, NaN, 1, 1]),
+    ], job([kind], { classes, ignored: 9 }));
+    const time = {
+      role: "coordinate",
+      name: "time",
+      dimensions: ["time"],
+      shape: [5],
+      dtype: "i16",
+      values: Int16Array.from(range(5)),
+      attributes: new Map([["units", "days since 1999-12-01"]]),
+    } as const;
+    write(
+      "times.nc",
+      [ids, column("prediction", [2, 1], [3, 4])],
+      job([target("p", ["time"], [5])], { coordinates: [time] }),
+    );
+    python(LOOK, folder);
+    const other = [ids, column("prediction", [2, 4], range(8))];
+    assertEquals(writeGrid(join(folder, "none.nc"), other, job([q]), ""), null); // what the model gives is no such map
+  }));
