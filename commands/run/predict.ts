@@ -20,6 +20,7 @@ import { checkOut } from "../../core/predict/file.ts";
 import type { GridJob } from "../../core/predict/fields.ts";
 import { loadForEvaluation } from "../../core/predict/load.ts";
 import { predictToFile } from "../../core/predict/predict.ts";
+import type { Loss } from "../../core/models/losses.ts";
 import type { Pass } from "../../core/train/blocks.ts";
 import { openEventLoopTurn } from "../../core/train/pauses.ts";
 import { type Answers, relabelled, savedAnswers } from "../../core/train/build.ts";
@@ -162,9 +163,15 @@ function gridJob(
   return {
     ...{ grid, units, masked, checkpoint: path, segments },
     classes: classes ? Array.from({ length: outputs }, (_, i) => names[i] ?? "") : null,
-    spread: loss.name === "gaussian_nll" || loss.name === "crps",
+    parts: partsOf(loss),
     ignored: loss.ignored ?? null,
   };
+}
+
+function partsOf({ name, levels, point = 0 }: Loss): GridJob["parts"] {
+  if (levels) return { count: levels.length, point, quantiles: levels };
+  const spread = name === "gaussian_nll" || name === "crps";
+  return spread ? { count: 2, point: 0, logVariance: 1 } : { count: 1, point: 0 };
 }
 
 /** Other data is not divided, and none of it is left out, unless the user says so here. */

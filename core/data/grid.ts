@@ -28,6 +28,8 @@ export interface Grid {
   /** The first one is the samples', unless each point of the grid is a sample. */
   readonly dimensions: readonly Dimension[];
   readonly pointwise: boolean;
+  /** A sample's targets are so many steps after its own place; [0] but in forecasts. */
+  readonly leads: readonly number[];
   readonly targets: readonly GridTarget[];
   readonly coordinates: readonly GridCoordinate[];
 }
@@ -36,7 +38,7 @@ export interface Grid {
 export function gridOf(
   variables: readonly Variable[],
   targets: readonly GridTarget[],
-  pointwise: boolean,
+  { pointwise, leads }: Pick<Grid, "pointwise" | "leads">,
 ): Grid | null {
   const sizes = new Map<string, number>();
   for (const { dimensions, shape } of targets) dimensions.forEach((name, i) => sizes.set(name, shape[i]));
@@ -45,8 +47,7 @@ export function gridOf(
   if (!named || first === undefined || targets.some(({ dimensions }) => dimensions[0] !== first)) return null;
   return withoutGroups({
     dimensions: [...sizes].map(([name, size]) => ({ name, size })),
-    pointwise,
-    targets,
+    ...{ pointwise, leads, targets },
     coordinates: describing(variables, targets, sizes),
   });
 }

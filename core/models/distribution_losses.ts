@@ -47,6 +47,7 @@ export function quantile(facts: Facts, given: readonly string[]): Loss {
     name: "quantile",
     outputs: levels.length * facts.outputs,
     parts: levels.map((q) => `q${q}`),
+    levels,
     point: middle,
     apply(output, target) {
       const whole = output.dtype === "f32" ? output : toDtype(output, "f32");

@@ -42,6 +42,8 @@ export interface Loss {
   readonly ignored?: number;
   /** Each target has these outputs, all targets' first part first; absent where it has one. */
   readonly parts?: readonly string[];
+  /** The parts are quantiles of these levels. */
+  readonly levels?: readonly number[];
   /** The part that metrics compare with the target; the first by default. */
   readonly point?: number;
   /** The mean over this micro-batch's valid items, 0-dim, as PyTorch's reduction="mean". */

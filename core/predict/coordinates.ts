@@ -31,8 +31,26 @@ export function coordinateVariable(
   return { name, type: numbers.type, dimensions, attributes: made, pieces: () => [numbers.values] };
 }
 
+/** The values of a coordinate at these indices, and what they mean. */
+export function timesAt(
+  { dtype, shape, values, attributes }: GridCoordinate,
+  rows: readonly number[],
+): Omit<ClassicVariable, "name" | "dimensions"> {
+  const { type, values: found } = converted(dtype, along({ shape, values }, 0, rows));
+  const kept = ["units", "calendar"].flatMap((key) => {
+    const text = attributes.get(key);
+    return typeof text === "string" ? [[key, text]] : [];
+  });
+  const about = { ...Object.fromEntries(kept), long_name: "time of what is predicted" };
+  return { type, attributes: about, pieces: () => [found] };
+}
+
 /** The values at these indices of one dimension; all of them where there is no such dimension. */
-function along({ shape, values }: GridCoordinate, axis: number, indices: readonly number[]): Values {
+function along(
+  { shape, values }: Pick<GridCoordinate, "shape" | "values">,
+  axis: number,
+  indices: readonly number[],
+): Values {
   if (axis < 0) return values;
   const inner = shape.slice(axis + 1).reduce((product, size) => product * size, 1);
   const blocks = values.length / (inner * shape[axis] || 1);

@@ -20,8 +20,8 @@ export interface GridJob {
   readonly units: Source["units"];
   /** The classes' names, or nothing for each; null for numbers. */
   readonly classes: readonly string[] | null;
-  /** The model gives means and then logarithms of variances. */
-  readonly spread: boolean;
+  /** The model gives these parts one after the other, each for all targets. */
+  readonly parts: Parts;
   /** Predictions are missing where the target is. */
   readonly masked: boolean;
   /** Points of this class have none. */
@@ -29,10 +29,29 @@ export interface GridJob {
   readonly checkpoint: string;
 }
 
+export interface Parts {
+  readonly count: number;
+  /** The prediction is this one. */
+  readonly point: number;
+  /** The logarithm of the variance is this one. */
+  readonly logVariance?: number;
+  /** All are quantiles of these levels. */
+  readonly quantiles?: readonly number[];
+}
+
+/** A dimension that predictions have and the data have not, with its coordinate. */
+export interface Axis {
+  readonly name: string;
+  readonly values: readonly number[];
+  readonly attributes: ClassicAttributes;
+}
+
 export interface Field {
   readonly name: string;
   readonly type: ClassicType;
-  /** Those of one sample. */
+  /** They come first, behind the samples' dimension. */
+  readonly axes: readonly Axis[];
+  /** The data's own dimensions of one sample. */
   readonly dimensions: readonly string[];
   readonly elements: number;
   readonly attributes: ClassicAttributes;
@@ -41,13 +60,20 @@ export interface Field {
   values(from: number, count: number): Numbers;
 }
 
-/** Null where the columns are not on the grid: the model answers something of another shape. */
-export function fieldsOf(columns: readonly PredictionColumn[], job: GridJob): Field[] | null {
+/**
+ * Null where the columns are not on the grid: the model answers something of another shape. A single lead needs no
+ * axis where the sample's coordinate is that of its target.
+ */
+export function fieldsOf(
+  columns: readonly PredictionColumn[],
+  job: GridJob,
+  leadAxis = job.grid.leads.length > 1,
+): Field[] | null {
   const named = (name: string) => columns.find((column) => column.name === name) ?? null;
   const label = named("label"), prediction = named("prediction");
   const fields = job.classes
     ? label && ofClasses({ label, target: named("target"), probability: named("probability") }, job)
-    : prediction && ofNumbers(prediction, named("target"), job);
+    : prediction && ofNumbers(prediction, named("target"), job, leadAxis ? [leadsAxis(job.grid)] : []);
   const split = named("split");
   return fields && (split && job.grid.pointwise ? [...fields, splitField(split)] : fields);
 }
@@ -58,72 +84,121 @@ const elementsIn = ({ shape }: GridTarget, { pointwise }: Grid): number =>
 const dimensionsIn = ({ dimensions }: GridTarget, { pointwise }: Grid): readonly string[] =>
   pointwise ? [] : dimensions.slice(1);
 
+/** A part of the model's output, or of the target. */
+interface Piece {
+  readonly suffix: string;
+  readonly column: PredictionColumn;
+  /** Several parts lie along an axis. */
+  readonly parts: readonly number[];
+  readonly axis?: Axis;
+  readonly value: (number: number, unit: { readonly std: number; readonly mean: number }) => number;
+  readonly attributes: (own: ClassicAttributes, name: string) => ClassicAttributes;
+}
+
 function ofNumbers(
   prediction: PredictionColumn,
   target: PredictionColumn | null,
   job: GridJob,
+  axes: readonly Axis[],
 ): Field[] | null {
-  const { grid, units, spread, masked } = job;
-  const all = grid.targets.reduce((sum, one) => sum + elementsIn(one, grid), 0);
-  const given = elementsOf(prediction);
-  if (given !== (spread ? 2 : 1) * all || (target && elementsOf(target) !== all)) return null;
+  const { grid, parts } = job;
+  const each = grid.targets.reduce((sum, one) => sum + elementsIn(one, grid), 0);
+  const all = each * grid.leads.length;
+  if (elementsOf(prediction) !== parts.count * all || (target && elementsOf(target) !== all)) return null;
+  const pieces = piecesOf(prediction, target, parts);
   let begin = 0;
   return grid.targets.flatMap((one) => {
-    const elements = elementsIn(one, grid), places = placesOf(one, grid, begin);
-    begin += elements;
-    const scales = Array.from(places, (place) => {
-      const k = units ? Math.floor(place * units.mean.length / all) : 0;
-      return { std: units?.std[k] ?? 1, mean: units?.mean[k] ?? 0 };
-    });
-    const about = { type: "f32", dimensions: dimensionsIn(one, grid), elements, fill: fillOf(one) } as const;
-    const read = (
-      { column, width, at }: { column: PredictionColumn; width: number; at: number },
-      value: (number: number, j: number) => number,
-      hidden: PredictionColumn | null,
-    ): Field["values"] =>
-    (from, count) => {
-      const numbers = column.read(from, count), known = hidden?.read(from, count);
+    const places = placesOf(one, grid, begin);
+    begin += places.length;
+    return pieces.map((piece) => numberField(piece, one, { all, each, places, target, axes }, job));
+  });
+}
+
+function piecesOf(column: PredictionColumn, target: PredictionColumn | null, parts: Parts): Piece[] {
+  const { point, logVariance, quantiles } = parts;
+  const scaled: Piece["value"] = (number, { std, mean }) => number * std + mean;
+  const same: Piece["attributes"] = (own) => own;
+  const spread = logVariance !== undefined;
+  return [
+    {
+      ...{ suffix: "", column, parts: [point], value: scaled },
+      attributes: spread ? (own, name) => ({ ...own, ancillary_variables: `${name}_std` }) : same,
+    },
+    ...(spread
+      ? [{
+        ...{ suffix: "_std", column, parts: [logVariance], attributes: deviating },
+        value: (number: number, { std }: { std: number }) => Math.exp(number / 2) * Math.abs(std),
+      }]
+      : []),
+    ...(quantiles
+      ? [{
+        ...{
+          suffix: "_quantile",
+          column,
+          parts: quantiles.map((_, i) => i),
+          value: scaled,
+          attributes: same,
+        },
+        axis: { name: "quantile", values: quantiles, attributes: { long_name: "quantile", units: "1" } },
+      }]
+      : []),
+    ...(target ? [{ suffix: "_target", column: target, parts: [0], value: scaled, attributes: same }] : []),
+  ];
+}
+
+interface Layout {
+  /** Numbers of all targets at all leads, and of all targets at one. */
+  readonly all: number;
+  readonly each: number;
+  readonly places: Int32Array;
+  readonly target: PredictionColumn | null;
+  readonly axes: readonly Axis[];
+}
+
+function numberField(
+  { suffix, column, parts, axis, value, attributes }: Piece,
+  one: GridTarget,
+  { all, each, places, target, axes }: Layout,
+  { grid, units, masked }: GridJob,
+): Field {
+  const width = elementsOf(column), fill = fillOf(one), type = "f32";
+  // Row-major over leads, parts and the target's own points.
+  const known = Int32Array.from(
+    grid.leads.flatMap((_, lead) => parts.flatMap(() => Array.from(places, (place) => lead * each + place))),
+  );
+  const at = grid.leads.flatMap((_, lead) =>
+    parts.flatMap((part) => Array.from(places, (place) => part * all + lead * each + place))
+  );
+  const unit = Array.from(known, (place) => {
+    const k = units ? Math.floor(place * units.mean.length / all) : 0;
+    return { std: units?.std[k] ?? 1, mean: units?.mean[k] ?? 0 };
+  });
+  const elements = at.length, hidden = masked && column !== target ? target : null;
+  return {
+    ...{ type, fill, elements },
+    name: one.name + suffix,
+    axes: [...axes, ...(axis ? [axis] : [])],
+    dimensions: dimensionsIn(one, grid),
+    attributes: attributes(kept(one, grid, { type, fill }), one.name),
+    values(from, count) {
+      const numbers = column.read(from, count), truth = hidden?.read(from, count);
       const made = new Float32Array(count * elements);
       for (let i = 0; i < count; i++) {
         for (let j = 0; j < elements; j++) {
-          const place = places[j], found = numbers[i * width + at + place];
-          const missing = found !== found || (known !== undefined && Number.isNaN(known[i * all + place]));
-          made[i * elements + j] = missing ? about.fill : value(found, j);
+          const found = numbers[i * width + at[j]];
+          const missing = found !== found || (truth !== undefined && Number.isNaN(truth[i * all + known[j]]));
+          made[i * elements + j] = missing ? fill : value(found, unit[j]);
         }
       }
       return made;
-    };
-    const scaled = (number: number, j: number) => number * scales[j].std + scales[j].mean;
-    const deviation = (number: number, j: number) => Math.exp(number / 2) * Math.abs(scales[j].std);
-    const hidden = masked ? target : null;
-    const mean = { column: prediction, width: given, at: 0 };
-    const { name } = one, own = kept(one, grid, about);
-    return [
-      {
-        ...about,
-        name,
-        attributes: spread ? { ...own, ancillary_variables: `${name}_std` } : own,
-        values: read(mean, scaled, hidden),
-      },
-      ...(spread
-        ? [{
-          ...about,
-          name: `${name}_std`,
-          attributes: deviating(own, name),
-          values: read({ ...mean, at: all }, deviation, hidden),
-        }]
-        : []),
-      ...(target
-        ? [{
-          ...about,
-          name: `${name}_target`,
-          attributes: own,
-          values: read({ column: target, width: all, at: 0 }, scaled, null),
-        }]
-        : []),
-    ];
-  });
+    },
+  };
 }
+
+const leadsAxis = ({ leads }: Grid): Axis => ({
+  ...{ name: "lead", values: leads },
+  attributes: { long_name: "steps from the last time that the model sees" },
+});
 
 /** CF's modifier for the standard deviation of a quantity. */
 function deviating(own: ClassicAttributes, name: string): ClassicAttributes {
@@ -166,7 +241,7 @@ function ofClasses({ label, target, probability }: ClassColumns, job: GridJob): 
   const columns = [label, target, probability].filter((column) => column !== null);
   if (others.length > 0 || columns.some((column) => elementsOf(column) !== elements)) return null;
   const type = classes.length <= 127 ? "i8" : classes.length <= 32_767 ? "i16" : "i32";
-  const about = { type, dimensions: dimensionsIn(one, grid), elements, fill } as const;
+  const about = { type, axes: [], dimensions: dimensionsIn(one, grid), elements, fill } as const;
   const own = { ...kept(one, grid, about), ...flagsOf(one, classes, type) };
   const read = <T extends ClassicType>(
     type: T,
@@ -229,6 +304,7 @@ function flagsOf(
 
 const splitField = (split: PredictionColumn): Field => ({
   ...SPLIT,
+  axes: [],
   dimensions: [],
   elements: 1,
   fill: -1,

@@ -15,8 +15,8 @@ import {
 } from "../data/formats/netcdf/write.ts";
 import type { Grid } from "../data/grid.ts";
 import type { PredictionColumn } from "./columns.ts";
-import { coordinateVariable } from "./coordinates.ts";
-import { type Field, fieldsOf, type GridJob, SPLIT } from "./fields.ts";
+import { coordinateVariable, timesAt } from "./coordinates.ts";
+import { type Axis, type Field, fieldsOf, type GridJob, SPLIT } from "./fields.ts";
 
 export interface WrittenVariable {
   readonly name: string;
@@ -31,29 +31,27 @@ export function writeGrid(
   job: GridJob,
   command: string,
 ): WrittenVariable[] | null {
-  const fields = fieldsOf(columns, job);
+  const { grid } = job, [samples, ...others] = grid.dimensions;
+  const named = (name: string) => columns.find((column) => column.name === name);
+  const ids = named("id")!.read(0, columns[0].shape[0]), { seen, variable } = placed(grid, ids);
+  const { outer, leadAxis } = targetRows(grid, seen);
+  const fields = fieldsOf(columns, job, leadAxis);
   if (!fields) return null;
-  const { grid } = job, named = (name: string) => columns.find((column) => column.name === name);
-  const ids = named("id")!.read(0, columns[0].shape[0]);
-  const { outer, variable } = placed(grid, ids);
-  const [samples, ...others] = grid.dimensions;
-  const own = fields.map(variable),
-    coordinates = grid.coordinates.map((one) => coordinateVariable(one, grid, outer));
-  const split = grid.pointwise ? undefined : named("split");
+  const valid = leadAxis ? validTimes(grid, outer) : null;
+  const own = fields.map((field) => variable(valid ? describedBy(field, valid.name) : field));
+  const coordinates = grid.coordinates.map((one) => coordinateVariable(one, grid, outer));
   const known = coordinates.some(({ name }) => name === samples.name);
+  const axes = [...new Map(fields.flatMap(({ axes }) => axes).map((axis) => [axis.name, axis])).values()];
+  const split = grid.pointwise ? undefined : named("split");
   const content: ClassicFile = {
-    dimensions: [{ ...samples, size: outer.length }, ...others, ...furtherDimensions(grid)],
+    dimensions: [{ ...samples, size: outer.length }, ...others, ...furtherDimensions(grid, axes)],
     attributes: aboutFile(job, command),
     variables: [
       ...coordinates,
+      ...axes.map(axisVariable),
+      ...(valid ? [valid] : []),
       ...(known ? [] : [numbersOf(samples.name, outer)]),
-      ...(split
-        ? [{
-          ...SPLIT,
-          dimensions: [samples.name],
-          pieces: () => [Int8Array.from(split.read(0, ids.length))],
-        }]
-        : []),
+      ...(split ? [splitOf(samples.name, split)] : []),
       ...own,
     ],
   };
@@ -72,13 +70,45 @@ export function writeGrid(
   }));
 }
 
-/** Bounds have a dimension that the targets do not have. */
-function furtherDimensions({ dimensions, coordinates }: Grid) {
-  const found = new Map<string, number>();
+/** With one lead the samples' coordinate is that of what is predicted, if the data goes on so far. */
+function targetRows({ leads: [lead, ...more], dimensions: [{ size }] }: Grid, seen: readonly number[]) {
+  const later = seen.map((index) => index + lead);
+  const leadAxis = more.length > 0 || (lead !== 0 && later.some((index) => index >= size));
+  return { leadAxis, outer: leadAxis ? seen : later };
+}
+
+/** Null where the data has no times, or they end before what is predicted. */
+function validTimes({ leads, coordinates, dimensions: [{ name, size }] }: Grid, outer: readonly number[]) {
+  const time = coordinates.find((one) => one.role === "coordinate" && one.name === name);
+  const rows = outer.flatMap((index) => leads.map((lead) => index + lead));
+  if (!time || rows.some((row) => row >= size)) return null;
+  return { ...timesAt(time, rows), name: "valid_time", dimensions: [name, "lead"] };
+}
+
+function describedBy(field: Field, name: string): Field {
+  const { coordinates } = field.attributes;
+  const all = typeof coordinates === "string" ? `${coordinates} ${name}` : name;
+  return { ...field, attributes: { ...field.attributes, coordinates: all } };
+}
+
+/** Bounds have a dimension that the targets do not have, and so may predictions. */
+function furtherDimensions({ dimensions, coordinates }: Grid, axes: readonly Axis[]) {
+  const found = new Map(axes.map(({ name, values }) => [name, values.length]));
   for (const { dimensions, shape } of coordinates) dimensions.forEach((name, i) => found.set(name, shape[i]));
   for (const { name } of dimensions) found.delete(name);
   return [...found].map(([name, size]) => ({ name, size }));
 }
+
+const axisVariable = ({ name, values, attributes }: Axis): ClassicVariable => {
+  const type = values.every(Number.isInteger) ? "i32" : "f64";
+  return { name, type, dimensions: [name], attributes, pieces: () => [new ARRAYS[type](values)] };
+};
+
+const splitOf = (samples: string, split: PredictionColumn): ClassicVariable => ({
+  ...SPLIT,
+  dimensions: [samples],
+  pieces: () => [Int8Array.from(split.read(0, split.shape[0]))],
+});
 
 const numbersOf = (samples: string, outer: readonly number[]): ClassicVariable => ({
   name: "id",
@@ -103,19 +133,21 @@ function aboutFile({ grid, checkpoint }: GridJob, command: string) {
 const PIECE = 1 << 18;
 
 interface Placed {
-  /** Indices of the first dimension that the file has, ascending. */
-  readonly outer: readonly number[];
+  /** Indices of the first dimension, ascending: the samples', or those of their points. */
+  readonly seen: readonly number[];
   variable(field: Field): ClassicVariable;
 }
 
 function placed({ pointwise, dimensions: [samples, ...others] }: Grid, ids: ArrayLike<number>): Placed {
-  const about = ({ name, type, attributes }: Field) => ({ name, type, attributes });
+  const about = ({ name, type, attributes, axes, dimensions }: Field) => ({
+    ...{ name, type, attributes },
+    dimensions: [samples.name, ...axes.map(({ name }) => name), ...dimensions],
+  });
   if (!pointwise) {
     return {
-      outer: Array.from(ids),
+      seen: Array.from(ids),
       variable: (field) => ({
         ...about(field),
-        dimensions: [samples.name, ...field.dimensions],
         *pieces() {
           const rows = Math.max(1, Math.floor(PIECE / Math.max(1, field.elements)));
           for (let from = 0; from < ids.length; from += rows) {
@@ -125,20 +157,20 @@ function placed({ pointwise, dimensions: [samples, ...others] }: Grid, ids: Arra
       }),
     };
   }
-  const points = product(others.map(({ size }) => size));
-  const outer: number[] = [], begins: number[] = [];
+  const points = product(others.map(({ size }) => size)), names = others.map(({ name }) => name);
+  const seen: number[] = [], begins: number[] = [];
   for (let at = 0; at < ids.length; at++) {
     const index = Math.floor(ids[at] / points);
-    if (index !== outer.at(-1)) begins.push(at), outer.push(index);
+    if (index !== seen.at(-1)) begins.push(at), seen.push(index);
   }
   return {
-    outer,
+    seen,
     variable: (field) => ({
-      ...about(field),
-      dimensions: [samples, ...others].map(({ name }) => name),
+      ...about({ ...field, dimensions: names }),
       *pieces() {
-        for (const [i, index] of outer.entries()) {
-          yield slab(field, ids, begins[i], begins[i + 1] ?? ids.length, points, index * points);
+        for (const [i, index] of seen.entries()) {
+          const place = (id: number) => id - index * points;
+          yield slab(field, ids, begins[i], begins[i + 1] ?? ids.length, points, place);
         }
       },
     }),
@@ -147,14 +179,17 @@ function placed({ pointwise, dimensions: [samples, ...others] }: Grid, ids: Arra
 
 /** Points that are no samples, or were not predicted, are missing. */
 function slab(
-  { type, fill, values }: Field,
+  { type, fill, elements, values }: Field,
   ids: ArrayLike<number>,
   from: number,
   end: number,
   points: number,
-  first: number,
+  place: (id: number) => number,
 ): Numbers {
-  const found = values(from, end - from), made = new ARRAYS[type](points).fill(fill);
-  for (let i = from; i < end; i++) made[ids[i] - first] = found[i - from];
+  const found = values(from, end - from), made = new ARRAYS[type](elements * points).fill(fill);
+  for (let i = from; i < end; i++) {
+    const at = place(ids[i]);
+    for (let j = 0; j < elements; j++) made[j * points + at] = found[(i - from) * elements + j];
+  }
   return made;
 }

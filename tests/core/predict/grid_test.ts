@@ -44,12 +44,12 @@ const job = (
     targets.flatMap(({ dimensions, shape }) => dimensions.map((name, i) => [name, shape[i]])),
   );
   const dimensions = [...sizes].map(([name, size]) => ({ name, size }));
-  const grid = { dimensions, pointwise: false, targets, coordinates: more.coordinates ?? [] };
+  const grid = { dimensions, pointwise: false, leads: [0], targets, coordinates: more.coordinates ?? [] };
   return {
     grid,
     units: undefined,
     classes: null,
-    spread: false,
+    parts: { count: 1, point: 0 },
     masked: true,
     ignored: null,
     checkpoint: "c.pt",
@@ -82,6 +82,19 @@ assert c.kind.values.tolist() == [[0, -1, 2], [-1, 1, 0]] and c.kind_target.valu
 d = xr.open_dataset(sys.argv[1] + "/times.nc")
 assert [str(t)[:10] for t in d.time.values] == ["1999-12-02", "1999-12-05"] and d.p.dims == ("time",) and "id" not in d
 assert xr.open_dataset(sys.argv[1] + "/numbers.nc", engine="scipy").equals(a)
+days = lambda times: np.datetime_as_string(times, "D").tolist()
+e = xr.open_dataset(sys.argv[1] + "/leads.nc")
+assert e.p.dims == ("time", "lead", "x") and e.p.coords["lead"].values.tolist() == [1, 3] and days(e.time.values) == ["1999-12-02", "1999-12-05"]
+assert days(e.p.valid_time.values[0]) == ["1999-12-03", "1999-12-05"] and e.p.values.tolist() == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
+f = xr.open_dataset(sys.argv[1] + "/later.nc")
+assert days(f.time.values) == ["1999-12-03", "1999-12-06"] and f.p.dims == ("time", "x") and f.p_quantile.dims == ("time", "quantile", "x")
+assert f["quantile"].values.tolist() == [0.1, 0.5, 0.9] and f.p.values.tolist() == [[2, 3], [8, 9]]
+assert f.p_quantile.values.tolist() == [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]]
+g = xr.open_dataset(sys.argv[1] + "/beyond.nc")
+assert days(g.time.values) == ["1999-12-02", "1999-12-05"] and g.p.dims == ("time", "lead", "x") and "valid_time" not in g
+h = xr.open_dataset(sys.argv[1] + "/points.nc")
+assert h.p.dims == ("time", "lead", "x") and days(h.time.values) == ["1999-12-01", "1999-12-03"]
+np.testing.assert_array_equal(h.p.values, [[[np.nan, 0], [np.nan, 1]], [[2, np.nan], [3, np.nan]]])
 `;
 
 Deno.test("channels, several targets, units, deviations, masks, images and classes lie where xarray looks for them", () =>
@@ -124,11 +137,19 @@ Deno.test("channels, several targets, units, deviations, masks, images and class
         attributes: new Map(),
       },
     ] as const;
-    write("numbers.nc", [
-      ids,
-      column("prediction", [2, 6, 2, 3], both),
-      column("target", [2, 3, 2, 3], known),
-    ], job([p, q], { spread: true, units: { mean: [0, 1, 2], std: [2, 3, 4] }, coordinates }));
+    write(
+      "numbers.nc",
+      [
+        ids,
+        column("prediction", [2, 6, 2, 3], both),
+        column("target", [2, 3, 2, 3], known),
+      ],
+      job([p, q], {
+        parts: { count: 2, point: 0, logVariance: 1 },
+        units: { mean: [0, 1, 2], std: [2, 3, 4] },
+        coordinates,
+      }),
+    );
     const rgb = target("rgb", ["time", "y", "x", "c"], [9, 5, 6, 2]);
     write("images.nc", [ids, column("prediction", [2, 2, 5, 6], range(120))], job([rgb]));
     const kind = target("kind", ["time", "x"], [9, 3], { dtype: "i32" });
@@ -152,6 +173,21 @@ Deno.test("channels, several targets, units, deviations, masks, images and class
       [ids, column("prediction", [2, 1], [3, 4])],
       job([target("p", ["time"], [5])], { coordinates: [time] }),
     );
+    const lines = target("p", ["time", "x"], [8, 2]);
+    const forecast = (leads: number[], size = 8) => {
+      const coordinates = [{ ...time, shape: [size], values: Int16Array.from(range(size)) }];
+      const { grid } = job([{ ...lines, shape: [size, 2] }], { coordinates });
+      return { ...job([lines]), grid: { ...grid, leads } };
+    };
+    write("leads.nc", [ids, column("prediction", [2, 4], range(8))], forecast([1, 3]));
+    const quantiles = { count: 3, point: 1, quantiles: [0.1, 0.5, 0.9] };
+    write("later.nc", [ids, column("prediction", [2, 6], range(12))], { ...forecast([1]), parts: quantiles });
+    write("beyond.nc", [ids, column("prediction", [2, 2], range(4))], forecast([1], 5));
+    const apart = forecast([1, 2]);
+    write("points.nc", [column("id", [2], [1, 4], true), column("prediction", [2, 2], range(4))], {
+      ...apart,
+      grid: { ...apart.grid, pointwise: true },
+    });
     python(LOOK, folder);
     const other = [ids, column("prediction", [2, 4], range(8))];
     assertEquals(writeGrid(join(folder, "none.nc"), other, job([q]), ""), null); // what the model gives is no such map

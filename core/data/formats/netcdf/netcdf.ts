@@ -180,10 +180,7 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
         variables.find((variable) => variable.name === name) ??
           { ...like, name, attributes: new Map(), dtype: null }
       );
-      const later = leads.flatMap((lead) =>
-        places.map((place) => lead === 0 ? place : { ...place, name: `${place.name}_lead${lead}` })
-      );
-      return gridOf(variables, later, pointwise);
+      return gridOf(variables, places, { pointwise, leads });
     });
   const on = (source: Source): Source => ({ ...source, grid });
   return {
