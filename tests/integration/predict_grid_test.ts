@@ -95,9 +95,9 @@ const POINTS = `
 import os, sys, numpy as np, xarray as xr
 os.chdir(sys.argv[1])
 r = np.random.default_rng(0)
-a = r.normal(size=(6, 5, 7)).astype("f4"); a[:, 1, 2:4] = np.nan
+a = r.normal(size=(9, 5, 7)).astype("f4"); a[:, 1, 2:4] = np.nan
 ds = xr.Dataset({"a": (("time", "lat", "lon"), a), "b": (("time", "lat", "lon"), 2 * a, {"units": "m"})},
-    coords={"time": np.arange("2000-01-01", "2000-01-07", dtype="M8[D]"), "lat": np.arange(5.0), "lon": np.arange(7.0)})
+    coords={"time": np.arange("2000-01-01", "2000-01-10", dtype="M8[D]"), "lat": np.arange(5.0), "lon": np.arange(7.0)})
 for name in ("a", "b"): ds[name].encoding["_FillValue"] = np.float32(-999)
 ds.to_netcdf("points.nc", format="NETCDF3_64BIT")
 `;
@@ -107,21 +107,27 @@ import os, sys, warnings, numpy as np, xarray as xr
 warnings.simplefilter("error")
 os.chdir(sys.argv[1])
 got, ref, z = xr.open_dataset("p.nc"), xr.open_dataset("points.nc"), np.load("p.npz")
-want = np.full(ref.b.shape, np.nan, "f4"); want.flat[z["id"]] = z["prediction"][:, 0]
-np.testing.assert_array_equal(got.b.values, want)
-xr.testing.assert_identical(got.b_target.rename("b"), ref.b)
-assert got.b.encoding["_FillValue"] == -999 and np.isnan(got.b[:, 1, 2:4]).all()
+assert got.b.dims == ("time", "lead", "lat", "lon") and got.lead.values.tolist() == [1, 2] and len(got.time) == 7
+want = np.full((9, 2, 5 * 7), np.nan, "f4")
+for id, row in zip(z["id"], z["prediction"]): want[id // 35, :, id % 35] = row
+np.testing.assert_array_equal(got.b.values, want[:7].reshape(7, 2, 5, 7))
+truth = ref.b.sel(time=got.valid_time)
+np.testing.assert_array_equal(got.b_target.values, truth.values)
+assert got.b.encoding["_FillValue"] == -999 and np.isnan(got.b[:, :, 1, 2:4]).all()
+now = xr.open_dataset("now.nc")
+assert now.b.dims == ("time", "lead", "lat", "lon") and len(now.time) == 9 and now.b.attrs == ref.b.attrs
+np.testing.assert_allclose(now.b[:7].values, got.b.values, rtol=1e-5, atol=1e-6)
 `;
 
-Deno.test("a model of points gives a map of them, in which land is missing", () =>
+Deno.test("a forecast for points is a map of them at each lead, in which land is missing, and goes on after the last time", () =>
   inTemp(async (cwd) => {
     python(POINTS, cwd);
-    await succeed(
-      ["train", ...TRAIN, "--model=mlp", "--data-path=points.nc", "--features=a", "--targets=b"],
-      { cwd },
-    );
+    const data = ["--data-path=points.nc", "--features=a", "--targets=b", "--lead=1,2", "--val-samples=0"];
+    await succeed(["train", ...TRAIN, ...data, "--model=mlp"], { cwd });
     const predict = ["predict", "checkpoints/r_latest.pt", "--all"];
     await succeed([...predict, "--out=p.nc"], { cwd });
     await succeed([...predict, "--out=p.npz"], { cwd });
+    Deno.copyFileSync(join(cwd, "points.nc"), join(cwd, "same.nc"));
+    await succeed([...predict, "--data-path=same.nc", "--no-targets", "--out=now.nc"], { cwd });
     python(POINTS_LOOK, cwd);
   }));
