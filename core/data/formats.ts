@@ -11,6 +11,7 @@ import { netcdf } from "./formats/netcdf/format.ts";
 import { npz } from "./formats/npz/format.ts";
 import { packed } from "./formats/packed/format.ts";
 import { tokens } from "./formats/tokens/format.ts";
+import { parquet } from "./formats/parquet/format.ts";
 import { zarr } from "./formats/zarr/format.ts";
 import { fields, synthetic } from "./synthetic/format.ts";
 
@@ -21,6 +22,7 @@ export const FORMATS: Readonly<Record<DataKind, Format>> = {
   zarr,
   npz,
   csv,
+  parquet,
   netcdf,
   hdf5,
   imagefolder,

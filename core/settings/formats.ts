@@ -7,6 +7,7 @@ export const DATA_KINDS = {
   fields: "Gaussian random fields made from two parameters, which the model infers",
   npz: "numpy's arrays: an .npz archive, an .npy file, or a folder of .npy files",
   csv: "a table of text: csv, tsv, or columns between spaces",
+  parquet: "tables of Parquet: a file, or a folder of them",
   netcdf: "variables of a NetCDF file, classic or NetCDF-4",
   hdf5: "datasets of an HDF5 file",
   zarr: "arrays of a Zarr store, of version 2 or 3",

@@ -1,5 +1,6 @@
 // A preview reads no more of a large file than it shows.
 import { dtypeBytes } from "../../../ffi/dtype.ts";
+import { UserError } from "../../base/errors.ts";
 import { readAllRows } from "../files.ts";
 import { openRows } from "./reader.ts";
 import type { Rows } from "./rows.ts";
@@ -13,11 +14,24 @@ type Read = NonNullable<PreviewField["read"]>;
 export function columnField(column: Column): PreviewField {
   const { name, shape, text, unusable, onlyByName, whole, stream, dimensions, units } = column;
   const dtype = whole && stream ? stream.raw : column.dtype; // as it is stored, not the floats that can be missing
-  const field = { name, shape, dtype: text ? "text" : dtype, texts: text?.classes(), dimensions, units };
-  if (unusable) return { ...field, remark: unusable, read: null };
+  const plain = { name, shape, dtype: text ? "text" : dtype, dimensions, units };
+  if (unusable) return { ...plain, remark: unusable, read: null };
+  const texts = text && classesOf(text);
+  if (texts instanceof UserError) return { ...plain, remark: texts.message, read: null };
+  const field = { ...plain, texts };
   const remark = onlyByName && shape.length > 0 ? "describes others" : undefined;
   const read = readerOf(column);
   return typeof read === "string" ? { ...field, remark: read, read: null } : { ...field, remark, read };
+}
+
+/** Texts that are all different are no classes, and yet a preview shows the other columns. */
+function classesOf({ classes }: NonNullable<Column["text"]>): readonly string[] | UserError {
+  try {
+    return classes();
+  } catch (error) {
+    if (error instanceof UserError) return error;
+    throw error;
+  }
 }
 
 export function commonLength(columns: readonly Column[]): number | null {

@@ -58,7 +58,7 @@ const sizes = (found: number, expected: number) => `has ${found} bytes, and ${ex
 export const word = (bytes: Uint8Array, at: number): number =>
   (bytes[at] | bytes[at + 1] << 8 | bytes[at + 2] << 16 | bytes[at + 3] << 24) >>> 0;
 
-function gunzip(packed: Uint8Array, into: Uint8Array): boolean {
+export function gunzip(packed: Uint8Array, into: Uint8Array): boolean {
   try {
     const bytes = gunzipSync(packed, { maxOutputLength: into.length + 1, chunkSize: into.length + 64 });
     if (bytes.length !== into.length) return false;

@@ -1,0 +1,171 @@
+// The footer of a Parquet file: which columns it has, of which types, and where their chunks lie.
+import {
+  type ColumnMetaData,
+  type FileMetaData,
+  parquetMetadata,
+  type SchemaElement,
+} from "../../../../deps/hyparquet.ts";
+import type { DType } from "../../../../ffi/dtype.ts";
+import { UserError } from "../../../base/errors.ts";
+import type { FileBytes } from "../../../base/file_bytes.ts";
+import { isKnownCodec } from "./packed.ts";
+import type { Physical } from "./pages.ts";
+
+export interface ParquetColumn {
+  readonly name: string;
+  readonly physical: Physical;
+  /** Texts have none. */
+  readonly dtype: DType | null;
+  readonly optional: boolean;
+  /** The reason follows the column's name. */
+  readonly unusable?: string;
+}
+
+export interface ParquetChunk {
+  readonly rows: number;
+  readonly begin: number;
+  readonly bytes: number;
+  readonly codec: string;
+  /** Null where the writer did not count. */
+  readonly missing: number | null;
+}
+
+export interface ParquetFile {
+  readonly file: FileBytes;
+  readonly rows: number;
+  readonly columns: readonly ParquetColumn[];
+  /** By the column's name, a chunk for each row group. */
+  readonly chunks: ReadonlyMap<string, readonly ParquetChunk[]>;
+}
+
+const MAGIC = 0x31524150, TAIL = 8, MOST_FOOTER = 256 * 2 ** 20;
+
+export function readFooter(file: FileBytes): ParquetFile {
+  const { path, size } = file;
+  const tail = size >= TAIL + 4 ? file.read(size - TAIL, TAIL) : new Uint8Array(TAIL);
+  const view = new DataView(tail.buffer), length = view.getUint32(0, true);
+  if (view.getUint32(4, true) !== MAGIC) {
+    throw new UserError(
+      "data",
+      `${path} is no Parquet file, or is cut off: it doesn't end with PAR1. Copy it again from where it came from.`,
+    );
+  }
+  if (length > size - TAIL || length > MOST_FOOTER) throw damagedFooter(path);
+  let found: FileMetaData;
+  try {
+    found = parquetMetadata(file.read(size - TAIL - length, length + TAIL), { geoparquet: false });
+  } catch {
+    throw damagedFooter(path);
+  }
+  return contentOf(file, found);
+}
+
+const damagedFooter = (path: string) =>
+  new UserError(
+    "data",
+    `${path} is damaged: its footer can't be read. Copy it again from where it came from.`,
+  );
+
+function contentOf(file: FileBytes, { schema, row_groups }: FileMetaData): ParquetFile {
+  const columns: ParquetColumn[] = [];
+  // The root is first; what has children is followed by them.
+  const skip = (at: number): number => {
+    let next = at + 1;
+    for (let i = 0; i < (schema[at]?.num_children ?? 0) && next < schema.length; i++) next = skip(next);
+    return next;
+  };
+  for (let at = 1; at < schema.length; at = skip(at)) columns.push(columnOf(schema[at]));
+  const chunks = new Map<string, ParquetChunk[]>(columns.map(({ name }) => [name, []]));
+  let rows = 0;
+  for (const group of row_groups) {
+    const count = Number(group.num_rows);
+    if (!(count >= 0 && Number.isSafeInteger(rows += count))) throw damagedFooter(file.path);
+    for (const { meta_data, file_path } of group.columns) {
+      if (!meta_data || file_path) throw damagedFooter(file.path);
+      const { path_in_schema: [name, ...inside] } = meta_data;
+      if (inside.length === 0) chunks.get(name)?.push(chunkOf(file, meta_data, count));
+    }
+  }
+  // Each row group has a chunk of each column.
+  const whole = columns.every(({ name, unusable }) =>
+    unusable || chunks.get(name)!.length === row_groups.length
+  );
+  if (!whole || chunks.size < columns.length) throw damagedFooter(file.path);
+  return {
+    file,
+    rows,
+    chunks,
+    columns: columns.map((column) => {
+      const codec = chunks.get(column.name)!.find(({ codec }) => !isKnownCodec(codec))?.codec;
+      return column.unusable || codec === undefined ? column : {
+        ...column,
+        unusable: `is packed by ${codec}, which can't be read here: write it with compression="zstd"`,
+      };
+    }),
+  };
+}
+
+function chunkOf({ path, size }: FileBytes, about: ColumnMetaData, rows: number): ParquetChunk {
+  const data = Number(about.data_page_offset), dictionary = Number(about.dictionary_page_offset ?? 0);
+  const begin = dictionary > 0 ? Math.min(data, dictionary) : data,
+    bytes = Number(about.total_compressed_size);
+  if (!(begin >= 0 && bytes >= 0 && begin + bytes <= size)) {
+    throw new UserError(
+      "data",
+      `${path} is damaged or cut off: its column "${about.path_in_schema[0]}" should lie at ${begin} to ` +
+        `${begin + bytes}, and the file ends at ${size}. Copy it again from where it came from.`,
+    );
+  }
+  if (Number(about.num_values) !== rows) throw damagedFooter(path);
+  const { null_count } = about.statistics ?? {};
+  return {
+    rows,
+    begin,
+    bytes,
+    codec: about.codec ?? "an unknown codec",
+    missing: null_count === undefined ? null : Number(null_count),
+  };
+}
+
+const DATES = "holds dates or times: write them as numbers, df['x'].astype('int64')";
+
+function columnOf(element: SchemaElement): ParquetColumn {
+  const { name, type, converted_type: old, logical_type: kind, repetition_type } = element;
+  const column = (physical: Physical, dtype: DType | null) => ({
+    name,
+    physical,
+    dtype,
+    optional: repetition_type !== "REQUIRED",
+  });
+  const not = (unusable: string): ParquetColumn => ({ ...column("INT32", null), unusable });
+  if (type === undefined || repetition_type === "REPEATED") {
+    return not("holds lists or records: give each number a column of its own, or save it as npz");
+  }
+  const time = kind?.type === "DATE" || kind?.type === "TIME" || kind?.type === "TIMESTAMP";
+  if (time || type === "INT96" || /^(DATE|TIME)/.test(old ?? "")) return not(DATES);
+  if (old === "DECIMAL" || kind?.type === "DECIMAL") {
+    return not("holds decimals: write it as floats, df['x'].astype('float64')");
+  }
+  const bits = kind?.type === "INTEGER" ? kind.bitWidth : Number(/^U?INT_(\d+)$/.exec(old ?? "")?.[1] ?? NaN);
+  const sign = (kind?.type === "INTEGER" ? kind.isSigned : !old?.startsWith("UINT")) ? "i" : "u";
+  switch (type) {
+    case "BOOLEAN":
+      return column("BOOLEAN", "bool");
+    case "INT32":
+      return column("INT32", `${sign}${bits || 32}` as DType);
+    case "INT64":
+      return column("INT64", `${sign}64` as DType);
+    case "FLOAT":
+      return column("FLOAT", "f32");
+    case "DOUBLE":
+      return column("DOUBLE", "f64");
+    case "FIXED_LEN_BYTE_ARRAY":
+      return kind?.type === "FLOAT16" && element.type_length === 2
+        ? column("HALF", "f16")
+        : not("holds bytes, not numbers");
+    default:
+      return old === "UTF8" || old === "ENUM" || kind?.type === "STRING" || kind?.type === "ENUM"
+        ? column("TEXT", null)
+        : not("holds bytes, not numbers");
+  }
+}

@@ -1,0 +1,250 @@
+// Columns of Parquet tables, of one file or of all in a folder, are read one by one, row group by row group.
+import { basename, join } from "../../../../deps/path.ts";
+import type { DType } from "../../../../ffi/dtype.ts";
+import { dtypeBytes, isFloating } from "../../../../ffi/dtype.ts";
+import { UserError } from "../../../base/errors.ts";
+import type { FileBytes } from "../../../base/file_bytes.ts";
+import { type Column, fromColumns } from "../../columns/columns.ts";
+import type { DataRequest, Sources, TableFile } from "../../format.ts";
+import { isFolder, namesIn, withFiles } from "../../files.ts";
+import { type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
+import { Damaged, type Page, readPages } from "./pages.ts";
+
+const ENDING = /\.(parquet|pq)$/i;
+
+export const hasTables = (path: string): boolean =>
+  isFolder(path) && namesIn(path).some((name) => ENDING.test(name));
+
+export function withParquet<R>(path: string, use: (table: TableFile) => R): R {
+  return withFiles((open) => {
+    const files = pathsOf(path).map((name) => readFooter(open(name)));
+    const kind = files.length > 1 ? `${files.length} Parquet files` : "Parquet file";
+    return use({ path, kind, noun: "column", columns: columnsOf(files) });
+  });
+}
+
+export const openParquet = (request: DataRequest): Sources =>
+  withParquet(request.data.data_path, (table) => fromColumns(table, request));
+
+function pathsOf(path: string): string[] {
+  if (!isFolder(path)) return [path];
+  const names = namesIn(path).filter((name) => ENDING.test(name));
+  if (names.length > 0) return names.map((name) => join(path, name));
+  throw new UserError("data", `${path} has no .parquet files in it. Check data.data_path (--data-path).`);
+}
+
+function columnsOf(files: readonly ParquetFile[]): Column[] {
+  const [first, ...others] = files;
+  for (const { file, columns } of others) assertAlike(first, file, columns);
+  const rows = files.reduce((sum, file) => sum + file.rows, 0);
+  return first.columns.map(({ name }) => {
+    const each = files.map((file) => file.columns.find((column) => column.name === name)!);
+    return columnOf(files, { ...each[0], optional: each.some(({ optional }) => optional) }, rows);
+  });
+}
+
+function assertAlike(first: ParquetFile, file: FileBytes, columns: readonly ParquetColumn[]): void {
+  const text = ({ physical, dtype }: ParquetColumn) => dtype ?? physical.toLowerCase();
+  for (const column of first.columns) {
+    const other = columns.find(({ name }) => name === column.name);
+    if (other && text(other) === text(column)) continue;
+    throw new UserError(
+      "data",
+      `${file.path} has ${
+        other ? `the column "${column.name}" as ${text(other)}` : `no column "${column.name}"`
+      }, but ` +
+        `${basename(first.file.path)} has it${
+          other ? ` as ${text(column)}` : ""
+        }: files of one folder are one table. ` +
+        "Move it elsewhere, or write it again like the others.",
+    );
+  }
+}
+
+/** pandas writes the names of rows into such a column. */
+const INDEX = /^__index_level_\d+__$/;
+const PACKED = "is packed in pages, and only all of it can be unpacked";
+
+function columnOf(files: readonly ParquetFile[], column: ParquetColumn, rows: number): Column {
+  const { name, dtype: raw, physical, unusable } = column;
+  const plain = { name, shape: [rows], onlyByName: unusable !== undefined || INDEX.test(name) };
+  if (unusable) return { ...plain, dtype: "f32", unusable, read: unreachable };
+  if (physical === "TEXT" || raw === null) {
+    let found: Texts | undefined;
+    const all = () => found ??= readTexts(files, column, rows);
+    return {
+      ...plain,
+      dtype: "f32",
+      read: () => all().codes,
+      text: {
+        get example() {
+          return `"${firstText(files, column)}"`;
+        },
+        classes: () => all().classes,
+      },
+    };
+  }
+  const missing = column.optional &&
+    files.some(({ chunks }) => chunks.get(name)!.some(({ missing }) => missing !== 0));
+  // A float of the same or twice the size holds each value and NaN; i64 and u64 beyond 2^53 are rounded.
+  const dtype = !missing || isFloating(raw) && raw !== "f16" ? raw : dtypeBytes(raw) <= 2 ? "f32" : "f64";
+  return {
+    ...plain,
+    dtype,
+    whole: missing && !isFloating(raw),
+    read: () => readNumbers(files, column, dtype, rows),
+    stream: { rows: () => PACKED, raw, rule: null },
+  };
+}
+
+function unreachable(): never {
+  throw new Error("internal: something unusable is read");
+}
+
+const ARRAYS = {
+  bool: Uint8Array,
+  u8: Uint8Array,
+  i8: Int8Array,
+  u16: Uint16Array,
+  i16: Int16Array,
+  u32: Uint32Array,
+  i32: Int32Array,
+  u64: BigUint64Array,
+  i64: BigInt64Array,
+  f16: Float16Array,
+  f32: Float32Array,
+  f64: Float64Array,
+} as const;
+
+type Whole =
+  & { [i: number]: number | bigint; fill(value: number, from: number, to: number): void }
+  & ArrayBufferView;
+
+/** Beside the column no more is held than one chunk as it is stored, and a page of it. */
+function readNumbers(
+  files: readonly ParquetFile[],
+  column: ParquetColumn,
+  dtype: DType,
+  rows: number,
+): ArrayBufferView {
+  const whole = new ARRAYS[dtype as keyof typeof ARRAYS](rows) as unknown as Whole;
+  const toNumber = column.physical === "INT64" && isFloating(dtype),
+    unsigned = toNumber && column.dtype === "u64";
+  const high32 = column.dtype === "u32" && isFloating(dtype);
+  const converted = (values: Page["values"]) =>
+    toNumber
+      ? Float64Array.from(
+        values as BigInt64Array,
+        (value) => Number(unsigned ? BigInt.asUintN(64, value) : value),
+      )
+      : high32
+      ? Float64Array.from(values as Int32Array, (value) => value >>> 0)
+      : values as ArrayLike<number | bigint>;
+  let at = 0, last: Page["values"] | null = null, numbers: ArrayLike<number | bigint> = [];
+  eachPage(files, column, ({ rows, present, values, codes }) => {
+    // All pages of a chunk share its dictionary.
+    if (values !== last) numbers = converted(last = values);
+    if (!present && !codes) {
+      // A typed array of another kind takes the values as they are.
+      (whole as unknown as Float64Array).set(numbers as Float64Array, at);
+    } else {
+      for (let row = 0, next = 0; row < rows; row++) {
+        if (present && present[row] === 0) whole[at + row] = NaN;
+        else {
+          whole[at + row] = numbers[codes ? codes[next] : next];
+          next++;
+        }
+      }
+    }
+    at += rows;
+  });
+  return whole;
+}
+
+interface Texts {
+  readonly classes: readonly string[];
+  /** Each row's code is its text's place among the sorted classes. */
+  readonly codes: Float32Array;
+}
+
+/** So many classes no model has: such texts are names of rows. */
+const MOST_TEXTS = 1e6;
+
+function readTexts(files: readonly ParquetFile[], column: ParquetColumn, rows: number): Texts {
+  const seen = new Map<string, number>(), found = new Float32Array(rows);
+  const decoder = new TextDecoder();
+  const codeOf = (bytes: Uint8Array): number => {
+    const text = decoder.decode(bytes), known = seen.get(text);
+    if (known !== undefined) return known;
+    if (seen.size === MOST_TEXTS) {
+      throw new UserError(
+        "data",
+        `${
+          files[0].file.path
+        }: the column "${column.name}" has more than ${MOST_TEXTS} different texts, which are no ` +
+          "classes. Leave it out by naming the others with --features and --targets.",
+      );
+    }
+    seen.set(text, seen.size);
+    return seen.size - 1;
+  };
+  let at = 0, last: Page["values"] | null = null, known = new Float32Array(0);
+  eachPage(files, column, ({ rows, present, values, codes }) => {
+    const texts = values as readonly Uint8Array[];
+    // All pages of a chunk share its dictionary.
+    if (!codes || texts !== last) known = Float32Array.from(texts, codeOf);
+    last = codes ? texts : null;
+    for (let row = 0, next = 0; row < rows; row++) {
+      if (present && present[row] === 0) found[at + row] = NaN;
+      else {
+        found[at + row] = known[codes ? codes[next] : next];
+        next++;
+      }
+    }
+    at += rows;
+  });
+  const classes = [...seen.keys()].sort();
+  const place = new Float32Array(classes.length);
+  classes.forEach((text, i) => place[seen.get(text)!] = i);
+  return { classes, codes: found.map((code) => Number.isNaN(code) ? NaN : place[code]) };
+}
+
+class Found extends Error {}
+
+function firstText(files: readonly ParquetFile[], column: ParquetColumn): string {
+  let text = "";
+  try {
+    eachPage(files, column, ({ values, codes }) => {
+      const [first] = codes ? [(values as Uint8Array[])[codes[0]]] : values as Uint8Array[];
+      if (!first) return;
+      text = new TextDecoder().decode(first.subarray(0, 60));
+      throw new Found();
+    });
+  } catch (error) {
+    if (!(error instanceof Found)) throw error;
+  }
+  return text;
+}
+
+function eachPage(
+  files: readonly ParquetFile[],
+  { name, physical, optional }: ParquetColumn,
+  use: (page: Page) => void,
+): void {
+  for (const { file, chunks, columns } of files) {
+    // A file without a missing value may say so in its schema.
+    const own = columns.find((column) => column.name === name)?.optional ?? optional;
+    for (const { begin, bytes, codec, rows } of chunks.get(name)!) {
+      try {
+        readPages(file.read(begin, bytes), { physical, codec, optional: own, rows }, use);
+      } catch (error) {
+        if (!(error instanceof Damaged)) throw error;
+        throw new UserError(
+          "data",
+          `${file.path}: the column "${name}" ${error.message}. Copy it again from where it came from.`,
+          { cause: error },
+        );
+      }
+    }
+  }
+}
