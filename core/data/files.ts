@@ -83,6 +83,45 @@ export function openFile(mark: FileMark): OpenFile {
   };
 }
 
+export interface FilePool {
+  /** The file stays open. */
+  lasting(mark: FileMark): OpenFile;
+  /** Others may take the file's place; it is opened again when it is read. */
+  passing(mark: FileMark): OpenFile;
+  close(): void;
+}
+
+/** Each of the loader's threads may have so many passing files open: a process may have about a thousand. */
+const MOST_OPEN = 48;
+
+export function openPool(most = MOST_OPEN): FilePool {
+  const lasting = new Map<string, OpenFile>(), passing = new Map<string, OpenFile>();
+  const reopened = (mark: FileMark): OpenFile => {
+    if (passing.size >= most) {
+      const [[oldest, file]] = passing;
+      file.close();
+      passing.delete(oldest);
+    }
+    const file = openFile(mark);
+    passing.set(mark.path, file);
+    return file;
+  };
+  return {
+    lasting(mark) {
+      const file = lasting.get(mark.path) ?? openFile(mark);
+      lasting.set(mark.path, file);
+      return file;
+    },
+    passing: (mark) => ({
+      read: (into, offset) => (passing.get(mark.path) ?? reopened(mark)).read(into, offset),
+      close: () => {}, // the pool does
+    }),
+    close() {
+      for (const file of [...lasting.values(), ...passing.values()]) file.close();
+    },
+  };
+}
+
 const NOT_THERE = 2, DENIED = 13;
 const REASONS: Readonly<Record<number, string>> = {
   [NOT_THERE]: "it is not there any more",

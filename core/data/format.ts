@@ -36,6 +36,8 @@ export interface Format {
   readonly folder?: { readonly has: string; readonly detect: (path: string) => boolean };
   /** Messages show what `data.data_path` names; null refuses a path, "" allows none. */
   readonly path: string | null;
+  /** `data.data_path` may be a glob or a list of files, which are joined. */
+  readonly many?: boolean;
   readonly namesTargets?: boolean;
   /** It loads the reader's modules into this thread, and must end before `open`. */
   reader?(data: Pick<Config["data"], "data_path" | "external_files">): Promise<unknown>;

@@ -86,7 +86,7 @@ function describing(
   targets: readonly About[],
   sizes: ReadonlyMap<string, number>,
 ): GridCoordinate[] {
-  const usable = ({ dtype, unusable }: Variable) => dtype !== null && !unusable;
+  const usable = ({ dtype, unusable, conflict }: Variable) => dtype !== null && !unusable && !conflict;
   const fits = (dimensions: readonly string[]) => dimensions.every((name) => sizes.has(name));
   const listed = (of: readonly About[], attribute: string) =>
     of.flatMap(({ name, attributes }) => {

@@ -7,6 +7,7 @@ import { isCode, userFile } from "../models/user/file.ts";
 import type { DataRequest, Format, Sources } from "./format.ts";
 import { FORMATS } from "./formats.ts";
 import { stage } from "./formats/packed/stage.ts";
+import { filesNamed, filesText } from "./paths.ts";
 import { order, orderHash } from "./order.ts";
 import type { Source } from "./source.ts";
 import { transformed } from "./transforms/apply.ts";
@@ -115,13 +116,22 @@ function openSources(request: DataRequest): Sources {
   return format.open(request);
 }
 
-function checkPath(kind: DataKind, { path: needed }: Format, path: string): void {
+function checkPath(kind: DataKind, { path: needed, many }: Format, path: string): void {
   if (needed === null && path !== "") {
     // A preset may have chosen the type: made-up data instead of the user's would surprise.
     throw new UserError(
       "usage",
       `data.type is ${kind}, which makes its own data, but --data-path is ${path}: ` +
         "name the kind of data that is there with --data-type, or leave --data-path out.",
+    );
+  }
+  const files = needed && !many ? filesNamed(path) : null;
+  if (files) {
+    const several = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].many);
+    throw new UserError(
+      "usage",
+      `--data-path ${path} names ${filesText(files)}, and ${kind} data is one file or folder. Files of ` +
+        `${several.join(", ")} are joined: others are packed one by one (hpctrain pack), or joined before.`,
     );
   }
   if (needed && path === "") {
@@ -141,6 +151,8 @@ export function detect(path: string): DataKind {
   const kinds = Object.entries(FORMATS) as [DataKind, Format][];
   const byName = kinds.find(([, { endings }]) => endings.some((ending) => lower.endsWith(ending)));
   if (byName) return byName[0];
+  const files = filesNamed(path, endings());
+  if (files) return kindOfAll(path, files);
   if (isCode(path)) {
     throw new UserError(
       "usage",
@@ -157,6 +169,26 @@ export function detect(path: string): DataKind {
         `and a folder has ${folders.slice(0, -1).join(", ")} or ${folders.at(-1)} in it. ` +
         "Name the kind with --data-type."
       : `There is no ${path}. Check data.data_path (--data-path).`,
+  );
+}
+
+/** Globs such as era5/* tell the kind by their files. */
+function kindOfAll(path: string, files: readonly string[]): DataKind {
+  const found = files.map((file) =>
+    DATA_KIND_NAMES.find((kind) =>
+      FORMATS[kind].endings.some((ending) => file.toLowerCase().endsWith(ending))
+    )
+  );
+  const [first] = found, odd = found.findIndex((kind) => kind === undefined || kind !== first);
+  if (first !== undefined && odd < 0) return first;
+  const [one, other] = [files[0], files[Math.max(odd, 0)]];
+  throw new UserError(
+    "data",
+    first === undefined
+      ? `${path} names ${one}, which doesn't say by its name what kind of data it is: files end in ` +
+        `${endings().join(", ")}. Name the kind with --data-type.`
+      : `${path} names files of several kinds, ${one} and ${other}: name those of one kind by their ending, ` +
+        "such as '*.nc', or say which kind with --data-type.",
   );
 }
 

@@ -19,10 +19,11 @@ import { UserError } from "../base/errors.ts";
 import { notInfinite } from "./missing.ts";
 import type { Batch, Source } from "./source.ts";
 import { createHash } from "node:crypto";
-import { join } from "../../deps/path.ts";
+import { join, resolve } from "../../deps/path.ts";
 import { cacheFolder } from "../../ffi/libraries/find.ts";
 import { writeAll, writeAtomically } from "../base/atomic.ts";
 import { isFolder } from "./files.ts";
+import { commonFolder, filesNamed } from "./paths.ts";
 import { formatDuration, formatPlural } from "../base/format.ts";
 import { openProgress } from "./progress.ts";
 
@@ -222,6 +223,12 @@ export const digest = (of: string | Uint8Array): string => createHash("sha256").
 
 /** The cache is beside the data, or in the user's cache where the user may not write there. */
 function cachePathsFor(path: string, env = Deno.env.toObject()): string[] {
+  const files = filesNamed(path);
+  if (files) {
+    const folder = commonFolder(files), name = digest(resolve(path)).slice(0, 32);
+    const beside = join(folder, `.hpctrain-statistics-${name.slice(0, 8)}.json`);
+    return [beside, join(cacheFolder(env), "statistics", `${name}.json`)];
+  }
   const real = Deno.realPathSync(path);
   // Zarr's own programs wonder about files that they don't know.
   const beside = isFolder(real) && !real.endsWith(".zarr")
@@ -232,9 +239,12 @@ function cachePathsFor(path: string, env = Deno.env.toObject()): string[] {
 
 /** It changes whenever a file at this path is added, removed, renamed or written. */
 export function fingerprint(path: string): string {
-  const names: string[] = [];
+  const names: string[] = [], known = new Set<string>();
   const visit = (name: string) => {
     if (!isFolder(name)) return void names.push(name);
+    const real = Deno.realPathSync(name); // a link may lead back into a folder
+    if (known.has(real)) return;
+    known.add(real);
     // Hidden files are no samples, and one of them is the cache itself.
     const inside = [...Deno.readDirSync(name)].filter((entry) => !entry.name.startsWith("."));
     for (const entry of inside.sort((a, b) => a.name < b.name ? -1 : 1)) {
@@ -242,11 +252,13 @@ export function fingerprint(path: string): string {
       else names.push(join(name, entry.name));
     }
   };
-  visit(path);
+  const files = filesNamed(path), root = files ? commonFolder(files) : path;
+  if (files) { for (const file of files) visit(resolve(file)); }
+  else visit(path);
   const hash = createHash("sha256");
   const step = Math.ceil(names.length / MOST_LOOKED_AT);
   names.forEach((name, i) => {
-    hash.update(`${name.slice(path.length)}\n`);
+    hash.update(`${name.slice(root.length)}\n`);
     if (i % step !== 0) return;
     const { size, mtime } = Deno.statSync(name);
     hash.update(`${size} ${mtime?.getTime()}\n`);

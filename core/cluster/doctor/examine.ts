@@ -43,6 +43,7 @@ import type { Finding } from "./check.ts";
 import { gatherNetwork, judgeNetwork, type NetworkFacts } from "./network.ts";
 import { type CheckedFolder, gatherStorage, judgeStorage, type StorageFacts } from "./storage.ts";
 import { pathExists } from "../../base/files.ts";
+import { beginningOf } from "../../data/paths.ts";
 
 /** `--json` prints these; tests have those of other machines. */
 export interface Facts {
@@ -116,7 +117,9 @@ function foldersOf({ output, data }: Resolved["config"]): CheckedFolder[] {
   return [
     ...written.map((place) => ({ ...place, flag: "--save-dir", written: true })),
     ...data.stage ? [{ what: "staged data", flag: "--stage", path: data.stage, written: true }] : [],
-    ...data.data_path ? [{ what: "data", flag: "--data-path", path: data.data_path, written: false }] : [],
+    ...data.data_path
+      ? [{ what: "data", flag: "--data-path", path: beginningOf(data.data_path), written: false }]
+      : [],
   ];
 }
 

@@ -19,11 +19,17 @@ export interface Chunks {
 /** A reader keeps this much of unpacked chunks, beside those of one row. */
 const KEPT_BYTES = 16 * 2 ** 20;
 
-/** `path` and `name` are for sentences about damaged chunks. */
-export function openRowsOfChunks(shape: ChunkShape, chunks: Chunks, path: string, name: string): ReadsRows {
+/** `path` and `name` are for sentences about damaged chunks; `share` is of the chunks that are kept. */
+export function openRowsOfChunks(
+  shape: ChunkShape,
+  chunks: Chunks,
+  path: string,
+  name: string,
+  share = 1,
+): ReadsRows {
   const { isWritten, fill } = chunks;
   const { placeOf, pieces, cells, chunkBytes, rowsInChunk } = chunkGridOf(shape);
-  const most = rowsInChunk === 1 ? 1 : Math.max(Math.floor(KEPT_BYTES / chunkBytes), cells);
+  const most = rowsInChunk === 1 ? 1 : Math.max(Math.floor(share * KEPT_BYTES / chunkBytes), cells);
   const kept = new Map<number, ChunkBytes>();
 
   const load = (cell: number, into: ChunkBytes): void => {

@@ -3,7 +3,7 @@ import { dtypeBytes } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 import { readAllRows } from "../files.ts";
 import { openRows } from "./reader.ts";
-import type { Rows } from "./rows.ts";
+import { type Rows, rulesOf } from "./rows.ts";
 import type { Column, Stream } from "./columns.ts";
 import { applyRule, view } from "./variables.ts";
 import { freeMemory } from "../../base/memory.ts";
@@ -73,26 +73,34 @@ const slice = (values: Values, from: number, to: number): Values =>
 function singleRows({ name }: Column, { raw, rule }: Stream, rows: Rows, row: number): Read {
   const width = dtypeBytes(raw), bytes = row * width;
   return (first, count) => {
-    const values = view(readRows(name, raw, rows, first, count, bytes), raw);
+    const { stored, rules } = readRows(name, raw, rows, first, count, bytes);
+    const values = view(stored, raw);
     if (!rule) return values;
     const numbers = new Float64Array(values.length);
-    applyRule(rule, values, numbers);
+    if (!rules) applyRule(rule, values, numbers);
+    else {
+      rules.forEach((own, i) => {
+        const from = i * row, to = from + row;
+        applyRule(own ?? rule, slice(values, from, to), numbers.subarray(from, to));
+      });
+    }
     return numbers;
   };
 }
 
+/** `rules` has one for each row, where files have their own. */
 function readRows(name: string, raw: Stream["raw"], rows: Rows, first: number, count: number, bytes: number) {
   if (rows.layout === "file" && !rows.blocks) {
-    return readAllRows({ ...rows, begin: rows.begin + first * rows.step }, count, dtypeBytes(raw));
+    const place = { ...rows, begin: rows.begin + first * rows.step };
+    return { stored: readAllRows(place, count, dtypeBytes(raw)), rules: null };
   }
-  const reader = openRows({ name, rows, raw });
+  const { read, partOf, close } = openRows({ name, rows, raw }), rules = rulesOf(rows);
   try {
-    const all = new Uint8Array(count * bytes);
-    for (let i = 0; i < count; i++) {
-      reader.read(first + i, all.subarray(i * bytes, (i + 1) * bytes));
-    }
-    return all;
+    const stored = new Uint8Array(count * bytes);
+    for (let i = 0; i < count; i++) read(first + i, stored.subarray(i * bytes, (i + 1) * bytes));
+    const own = (i: number) => rules![partOf!(first + i)];
+    return { stored, rules: rules && partOf ? Array.from({ length: count }, (_, i) => own(i)) : null };
   } finally {
-    reader.close();
+    close();
   }
 }

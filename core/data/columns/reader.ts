@@ -1,6 +1,6 @@
 // A sample's input is a row of each of some columns, converted to the batch's type and joined.
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
-import { applyRule, type Values, view } from "./variables.ts";
+import { applyRule, type Rule, type Values, view } from "./variables.ts";
 import {
   BadSample,
   type Numbers,
@@ -8,21 +8,35 @@ import {
   type ReaderModule,
   type ReaderSpec,
 } from "../reading/reader.ts";
-import type { ColumnPart, FileMark, ReadsRows, RowReader } from "./rows.ts";
+import {
+  type ColumnPart,
+  pathOf,
+  type ReadsRows,
+  type RowReader,
+  type Rows,
+  rulesOf,
+  storedRows,
+} from "./rows.ts";
+import { openHeld, openParts, openPicked } from "./composed_rows.ts";
 import { loadHdf5, openLibraryRows } from "../formats/hdf5/library.ts";
 import { openChunkRows } from "../formats/hdf5/chunk_rows.ts";
 import { openStoreRows } from "../formats/zarr/chunk_files.ts";
-import { type OpenFile, openFile, openFileRows } from "../files.ts";
+import { type FilePool, openFileRows, openPool } from "../files.ts";
 
 /** `read` brings the row; the function writes its part of the sample. */
 type Convert = (read: (into: Uint8Array) => void, into: Uint8Array) => void;
 
-/**
- * `stored` is the batch's type: the row's own, or one that holds its numbers. `keep` leaves missing values as
- * NaN.
- */
-function openConvert(part: ColumnPart, stored: DType, keep: boolean): Convert {
-  const { raw, rule, count, channelsLast } = part;
+/** `keep` leaves missing values as NaN; messages name the file by `where`. */
+interface Conversion {
+  readonly part: ColumnPart;
+  /** The batch's type: the row's own, or one that holds its numbers. */
+  readonly stored: DType;
+  readonly keep: boolean;
+  where(): string;
+}
+
+function openConvert({ part, stored, keep, where }: Conversion, rule: Rule | null): Convert {
+  const { raw, count, channelsLast } = part;
   const inPlace = raw === stored;
   const bytes = new Uint8Array(inPlace ? 0 : count * dtypeBytes(raw));
   const values = inPlace ? null : view(bytes, raw);
@@ -38,12 +52,36 @@ function openConvert(part: ColumnPart, stored: DType, keep: boolean): Convert {
         const what = count === 1
           ? `no value of "${part.name}"`
           : `${missing} missing values of "${part.name}"`;
-        throw new BadSample(part.rows.file.path, `has ${what}`);
+        throw new BadSample(where(), `has ${what}`);
       }
     } else if (values) toStored(values, batchView(to, stored));
     if (scratch && channelsLast) {
       channelsFirst(batchView(scratch, stored), batchView(into, stored), channelsLast);
     }
+  };
+}
+
+/** Each file of one column may be packed in its own way. The result gives the conversion of a row. */
+function openConverts(
+  part: ColumnPart,
+  stored: DType,
+  keep: boolean,
+  partOf: ReadsRows["partOf"],
+): (row: number) => Convert {
+  let now = 0;
+  const where = () => pathOf(part.rows, now);
+  const rules = rulesOf(part.rows) ?? [part.rule];
+  const known = new Map<string, Convert>();
+  const converts = rules.map((rule) => {
+    const key = rule ? [...rule.missing, rule.min, rule.max, rule.scale, rule.offset].join() : "";
+    const convert = known.get(key) ?? openConvert({ part, stored, keep, where }, rule);
+    known.set(key, convert);
+    return convert;
+  });
+  if (!partOf) return () => converts[0];
+  return (row) => {
+    now = partOf(row);
+    return converts[rules.length === 1 ? 0 : now];
   };
 }
 
@@ -100,13 +138,13 @@ function open(
   const rows = openAll(parts);
   let at = 0;
   const joined = parts.map((part, i) => {
-    const convert = openConvert(part, stored, missing);
+    const convertOf = openConverts(part, stored, missing, rows.readers[i].partOf);
     const from = at, to = at += part.count * dtypeBytes(stored);
     let row = 0;
     const read = (into: Uint8Array) => rows.readers[i].read(row, into);
     return (index: number, input: Uint8Array) => {
       row = index;
-      convert(read, parts.length === 1 ? input : input.subarray(from, to));
+      convertOf(index)(read, parts.length === 1 ? input : input.subarray(from, to));
     };
   });
   const readInto = (index: number, input: Uint8Array, target: Uint8Array) => {
@@ -136,23 +174,19 @@ function open(
 type ColumnRows = Pick<ColumnPart, "name" | "rows" | "raw">;
 
 export function openRows(part: ColumnRows): RowReader {
-  const { readers: [{ read }], close } = openAll([part]);
-  return { read, close };
+  const { readers: [{ read, partOf }], close } = openAll([part]);
+  return { read, partOf, close };
 }
 
 /** All parts of a file share one descriptor: a process may have about a thousand. */
 function openAll(parts: readonly ColumnRows[]) {
-  const files = new Map<string, OpenFile>(), readers: ReadsRows[] = [];
-  const fileOf = (mark: FileMark) => {
-    const file = files.get(mark.path) ?? openFile(mark);
-    files.set(mark.path, file);
-    return file;
-  };
+  const pool = openPool(), readers: ReadsRows[] = [];
   const close = () => {
-    for (const { close } of [...readers, ...files.values()]) close?.();
+    for (const { close } of readers) close?.();
+    pool.close();
   };
   try {
-    for (const part of parts) readers.push(readerOf(part, fileOf));
+    for (const part of parts) readers.push(readerOf(part, part.rows, pool));
   } catch (error) {
     close();
     throw error;
@@ -160,16 +194,27 @@ function openAll(parts: readonly ColumnRows[]) {
   return { readers, close };
 }
 
-function readerOf({ name, rows, raw }: ColumnRows, fileOf: (mark: FileMark) => OpenFile): ReadsRows {
+/** Readers of one part of many keep fewer chunks each. */
+const SHARE_KEPT = 1 / 8;
+
+function readerOf({ name, raw }: ColumnRows, rows: Rows, pool: FilePool, isPart = false): ReadsRows {
+  const fileOf = isPart ? pool.passing : pool.lasting, kept = isPart ? SHARE_KEPT : 1;
+  const open = (inner: Rows) => readerOf({ name, rows, raw }, inner, pool, isPart || rows.layout === "parts");
   switch (rows.layout) {
     case "file":
       return openFileRows(rows, dtypeBytes(raw), fileOf(rows.file));
     case "chunks":
-      return openChunkRows(rows, name, fileOf(rows.file));
+      return openChunkRows(rows, name, fileOf(rows.file), kept);
     case "library":
-      return openLibraryRows(rows);
+      return openLibraryRows(rows, kept);
     case "store":
-      return openStoreRows(rows, name);
+      return openStoreRows(rows, name, kept);
+    case "parts":
+      return openParts(rows, open);
+    case "picked":
+      return openPicked(rows, open);
+    case "held":
+      return openHeld(rows);
   }
 }
 
@@ -177,7 +222,8 @@ export const arraysReader: string = import.meta.url;
 
 export default {
   async load({ parts = [] }) {
-    if (parts.some(({ rows }) => rows.layout === "library")) await loadHdf5();
+    const stored = parts.flatMap(({ rows }) => storedRows(rows));
+    if (stored.some(({ layout }) => layout === "library")) await loadHdf5();
   },
   open,
 } satisfies ReaderModule<ArraysSpec>;

@@ -55,7 +55,78 @@ export interface LibraryRows {
   readonly elsewhere: boolean;
 }
 
-export type Rows = FileRows | ChunkRows | LibraryRows | StoreRows;
+/** The rows of one part follow those of the part before. */
+export interface PartedRows {
+  readonly layout: "parts";
+  /** Part i has the rows from starts[i] to starts[i + 1]. */
+  readonly starts: readonly number[];
+  readonly parts: readonly Rows[];
+  /** Files may be packed each in its own way: these are in the place of the column's rule. */
+  readonly rules?: readonly (Rule | null)[];
+}
+
+/** A row is made of some of the numbers of several rows of `rows`, or of one. */
+export interface PickedRows {
+  readonly layout: "picked";
+  readonly rows: Rows;
+  /** A row's place is counted along these dimensions; `places` are those that were picked of `size`. */
+  readonly outer: readonly { readonly size: number; readonly places: Int32Array }[];
+  /** Each of those places has `every` rows, and these of them are taken. */
+  readonly every: number;
+  readonly inner: Int32Array;
+  /** Bytes of one of `rows`, and the runs of bytes that are taken of it: from, count, from, count, ... */
+  readonly bytes: number;
+  readonly runs: Int32Array;
+}
+
+/** Rows are held in memory, and come again after the last: a mask of land is the same for all samples. */
+export interface HeldRows {
+  readonly layout: "held";
+  readonly path: string;
+  readonly values: Uint8Array;
+  readonly bytes: number;
+}
+
+export type StoredRows = FileRows | ChunkRows | LibraryRows | StoreRows;
+export type Rows = StoredRows | PartedRows | PickedRows | HeldRows;
+
+/** The rows as they are stored, file by file. */
+export function storedRows(rows: Rows): readonly StoredRows[] {
+  switch (rows.layout) {
+    case "parts":
+      return rows.parts.flatMap(storedRows);
+    case "picked":
+      return storedRows(rows.rows);
+    case "held":
+      return [];
+  }
+  return [rows];
+}
+
+/** Null means that one rule holds for all rows. */
+export function rulesOf(rows: Rows): readonly (Rule | null)[] | null {
+  return rows.layout === "picked" ? rulesOf(rows.rows) : rows.layout === "parts" ? rows.rules ?? null : null;
+}
+
+export const withRules = (rows: Rows, rules: readonly (Rule | null)[]): Rows =>
+  rows.layout === "picked"
+    ? { ...rows, rows: withRules(rows.rows, rules) }
+    : rows.layout === "parts"
+    ? { ...rows, rules }
+    : rows;
+
+/** Messages name the file of a part. */
+export function pathOf(rows: Rows, part = 0): string {
+  switch (rows.layout) {
+    case "parts":
+      return pathOf(rows.parts[part]);
+    case "picked":
+      return pathOf(rows.rows, part);
+    case "held":
+      return rows.path;
+  }
+  return rows.file.path;
+}
 
 /** A part is one column of a sample's input, or several side by side. */
 export interface ColumnPart {
@@ -72,6 +143,8 @@ export interface ColumnPart {
 export interface RowReader {
   read(row: number, into: Uint8Array): void;
   groupOf?(row: number): number;
+  /** The file that has the row, where there are several. */
+  partOf?(row: number): number;
   close(): void;
 }
 
@@ -101,24 +174,59 @@ interface ChunkGrid {
 type Shape = Pick<ChunkRows, "shape" | "chunk" | "lead" | "width">;
 
 export function chunkGridOf({ shape, chunk, lead, width }: Shape): ChunkGrid {
-  const grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
-  const gridSteps = steps(grid, 1), chunkSteps = steps(chunk, width);
-  const place = { cell: 0, inside: 0 };
   return {
     chunkBytes: product(chunk) * width,
     rowsInChunk: product(chunk.slice(0, lead)),
     ...piecesOf(shape, chunk, lead, width),
-    placeOf(row) {
-      place.cell = place.inside = 0;
-      for (let d = lead - 1, rest = row; d >= 0; d--) {
-        const at = rest % shape[d];
-        rest = Math.floor(rest / shape[d]);
-        place.cell += Math.floor(at / chunk[d]) * gridSteps[d];
-        place.inside += at % chunk[d] * chunkSteps[d];
-      }
-      return place;
-    },
+    placeOf: chunkPlacer({ shape, chunk, lead, width }),
   };
+}
+
+function chunkPlacer({ shape, chunk, lead, width }: Shape): ChunkGrid["placeOf"] {
+  const grid = shape.map((size, d) => Math.ceil(size / chunk[d]));
+  const gridSteps = steps(grid, 1), chunkSteps = steps(chunk, width);
+  const place = { cell: 0, inside: 0 };
+  return (row) => {
+    place.cell = place.inside = 0;
+    for (let d = lead - 1, rest = row; d >= 0; d--) {
+      const at = rest % shape[d];
+      rest = Math.floor(rest / shape[d]);
+      place.cell += Math.floor(at / chunk[d]) * gridSteps[d];
+      place.inside += at % chunk[d] * chunkSteps[d];
+    }
+    return place;
+  };
+}
+
+/** Rows in one chunk have one number, known without opening the file; undefined where each has its own. */
+export function groupsOf(rows: StoredRows): { groupOf(row: number): number; count: number } | undefined {
+  switch (rows.layout) {
+    case "chunks":
+    case "store": {
+      if (rowsAtOnce(rows) === 1) return undefined;
+      const placeOf = chunkPlacer(rows);
+      const count = product(rows.shape.map((size, d) => Math.ceil(size / rows.chunk[d])));
+      return { groupOf: (row) => placeOf(row).cell, count };
+    }
+    case "library": {
+      const inSlab = rowsAtOnce(rows), count = product(rows.shape.slice(0, rows.lead));
+      if (inSlab === 1) return undefined;
+      return { groupOf: (row) => Math.floor(row / inSlab), count: Math.ceil(count / inSlab) };
+    }
+  }
+  return undefined;
+}
+
+/** So many rows are unpacked for one. */
+export function rowsAtOnce(rows: StoredRows): number {
+  switch (rows.layout) {
+    case "chunks":
+    case "store":
+      return product(rows.chunk.slice(0, rows.lead));
+    case "library":
+      return rows.together * product(rows.shape.slice(1, rows.lead));
+  }
+  return 1;
 }
 
 function piecesOf(

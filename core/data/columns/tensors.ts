@@ -21,7 +21,7 @@ import {
   toDtype,
 } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { chunkGridOf, type ColumnPart, type FileRows, product } from "./rows.ts";
+import { type ColumnPart, type FileRows, product, rowsAtOnce, type StoredRows, storedRows } from "./rows.ts";
 import { channelLayout, channelsAreLast, channelsNote, joinedShape } from "./choose.ts";
 import type { Column, Table } from "./columns.ts";
 import { UserError } from "../../base/errors.ts";
@@ -327,11 +327,9 @@ function chunkNotes(parts: readonly ColumnPart[]): string[] {
 }
 
 function rowsUnpackedAtOnce({ rows }: ColumnPart): number {
-  return rows.layout === "chunks" || rows.layout === "store"
-    ? chunkGridOf(rows).rowsInChunk
-    : rows.layout === "library"
-    ? rows.together
-    : 1;
+  const ofSamples = (stored: StoredRows) =>
+    rows.layout === "picked" && stored.layout !== "file" ? { ...stored, lead: rows.outer.length } : stored;
+  return Math.max(1, ...storedRows(rows).map((stored) => rowsAtOnce(ofSamples(stored))));
 }
 
 export function readAlone(column: Column): Column {

@@ -1,6 +1,6 @@
 // Attributes of NetCDF and HDF5 variables define missing values, fills and scale; columns hold the result.
 import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
-import type { Rows } from "./rows.ts";
+import { product, type Rows, withRules } from "./rows.ts";
 import type { Column, Stream } from "./columns.ts";
 
 export type Values = ArrayLike<number> | ArrayLike<bigint>;
@@ -77,13 +77,24 @@ export interface Variable {
   readonly auxiliary: boolean;
   /** The reason follows the variable's name. */
   readonly unusable?: string;
+  /** Files disagree in it, so choosing it is refused; the reason follows the variable's name. */
+  readonly conflict?: string;
+  /** Joined files are packed in different ways: samples of the first file, then those of the next. */
+  readonly packings?: readonly Packing[];
   read(): Uint8Array;
-  rows(lead: number): Rows;
+  /** Row by row along the first `lead` dimensions; a string says why not, and follows the variable's name. */
+  rows(lead: number): Rows | string;
+}
+
+export interface Packing {
+  readonly samples: number;
+  readonly attributes: Variable["attributes"];
 }
 
 export interface VariableColumn extends Column {
   readonly variable: Variable;
   readMarking(absent: Uint8Array): ArrayBufferView;
+  rowsAt(lead: number): Rows | string;
   readonly stream: Stream;
 }
 
@@ -101,22 +112,53 @@ const DEFAULT_FILL: Partial<Record<DType, number>> = {
 
 const UNSIGNED: Partial<Record<DType, DType>> = { i8: "u8", i16: "u16", i32: "u32", i64: "u64" };
 
+/** The type of the stored numbers. */
+export function storedDtype({ dtype, attributes }: Pick<Variable, "dtype" | "attributes">): DType {
+  const signed = dtype ?? "f32", text = attributes.get("_Unsigned");
+  return text === "true" || text === "True" ? UNSIGNED[signed] ?? signed : signed;
+}
+
+const PACKING = [
+  ...["_FillValue", "missing_value", "valid_min", "valid_max", "valid_range"],
+  ...["scale_factor", "add_offset"],
+];
+
+export const isPackingAttribute = (name: string): boolean => PACKING.includes(name);
+
+/** Stored numbers of both mean the same. */
+export const samePacking = (a: Variable["attributes"], b: Variable["attributes"]): boolean =>
+  PACKING.every((name) => String(a.get(name) ?? "") === String(b.get(name) ?? ""));
+
+export const sameBytes = (a: Uint8Array, b: Uint8Array): boolean =>
+  a.length === b.length && a.every((byte, i) => byte === b[i]);
+
 export function toColumn(
   variable: Variable,
   isNetcdf: boolean,
   fillsByDefault = isNetcdf,
 ): VariableColumn {
-  const { name, shape, attributes, auxiliary, unusable } = variable;
-  const signed = variable.dtype ?? "f32";
-  const text = attributes.get("_Unsigned"),
-    units = attributes.get("units"),
-    calendar = attributes.get("calendar");
-  const raw = text === "true" || text === "True" ? UNSIGNED[signed] ?? signed : signed;
-  const rule = ruleOf(attributes, raw, fillsByDefault);
+  const { name, shape, attributes, auxiliary, conflict } = variable;
+  const unusable = conflict ?? variable.unusable;
+  const units = attributes.get("units"), calendar = attributes.get("calendar");
+  const raw = storedDtype(variable);
+  const packings = variable.packings ?? [{ samples: shape[0] ?? 1, attributes }];
+  const rules = packings.map((packing) => ruleOf(packing.attributes, raw, fillsByDefault));
+  const rule = rules.find((rule) => rule !== null) ?? null;
   // A float of the same or twice the size holds each value and NaN; i64 and u64 beyond 2^53 are rounded.
   const dtype = !rule ? raw : raw === "f32" || dtypeBytes(raw) <= 2 ? "f32" : "f64";
-  const read = (absent?: Uint8Array) =>
-    rule ? applied(rule, view(variable.read(), raw), dtype, absent) : variable.read();
+  const read = (absent?: Uint8Array) => {
+    if (!rule) return variable.read();
+    const stored = view(variable.read(), raw);
+    if (rules.length === 1) return applied(rule, stored, dtype, absent);
+    const row = product(shape.slice(1));
+    return appliedInTurn(rules, packings.map(({ samples }) => samples * row), stored, dtype, absent);
+  };
+  const rowsAt = (lead: number) => {
+    const rows = variable.rows(lead);
+    return typeof rows === "string" || rules.length === 1
+      ? rows
+      : withRules(rows, rules.map((own) => own ?? NO_RULE));
+  };
   return {
     name,
     shape,
@@ -126,13 +168,18 @@ export function toColumn(
     ...(isNetcdf ? { dimensions: variable.dimensions } : {}),
     units: typeof units === "string" ? units : undefined,
     calendar: typeof calendar === "string" ? calendar : undefined,
-    onlyByName: auxiliary || unusable !== undefined || shape.length === 0,
-    whole: rule !== null && !isFloating(raw) && rule.scale === 1 && Number.isInteger(rule.offset),
+    onlyByName: auxiliary || variable.unusable !== undefined || shape.length === 0,
+    whole: rule !== null && !isFloating(raw) &&
+      rules.every((own) => !own || (own.scale === 1 && Number.isInteger(own.offset))),
     read: () => read(),
     readMarking: read,
-    stream: { rows: () => variable.rows(1), raw, rule },
+    rowsAt,
+    stream: { rows: () => rowsAt(1), raw, rule },
   };
 }
+
+/** One file of several has no fill, limits and scale. */
+const NO_RULE: Rule = { missing: [], min: -Infinity, max: Infinity, scale: 1, offset: 0 };
 
 /** Null means no change. As in Python's netCDF4, limits and fills are of packed values. */
 function ruleOf(attributes: Variable["attributes"], dtype: DType, fillsByDefault: boolean): Rule | null {
@@ -155,6 +202,24 @@ function ruleOf(attributes: Variable["attributes"], dtype: DType, fillsByDefault
 function applied(rule: Rule, from: Values, dtype: DType, marks?: Uint8Array): ArrayBufferView {
   const to = dtype === "f32" ? new Float32Array(from.length) : new Float64Array(from.length);
   applyRule(rule, from, to, marks);
+  return to;
+}
+
+function appliedInTurn(
+  rules: readonly (Rule | null)[],
+  counts: readonly number[],
+  from: Values,
+  dtype: DType,
+  marks?: Uint8Array,
+): ArrayBufferView {
+  const to = dtype === "f32" ? new Float32Array(from.length) : new Float64Array(from.length);
+  let at = 0;
+  rules.forEach((rule, i) => {
+    const end = at + counts[i];
+    const part = (from as Float64Array).subarray(at, end);
+    applyRule(rule ?? NO_RULE, part, to.subarray(at, end), marks?.subarray(at, end));
+    at = end;
+  });
   return to;
 }
 

@@ -5,6 +5,7 @@ import { columnField, commonLength } from "../columns/preview.ts";
 import type { TableFile } from "../format.ts";
 import { FORMATS } from "../formats.ts";
 import { detect } from "../open.ts";
+import { filesNamed } from "../paths.ts";
 import { BadSample } from "../reading/reader.ts";
 import { picturesOf, type Preview } from "./preview.ts";
 
@@ -55,6 +56,8 @@ function tablePreview({ path, kind, noun, columns, facts = {} }: TableFile): Pre
 }
 
 function sizeOf(path: string): number {
+  const files = filesNamed(path);
+  if (files) return files.reduce((sum, file) => sum + sizeOf(file), 0);
   const { isDirectory, size } = Deno.statSync(path);
   if (!isDirectory) return size;
   // Folders inside are those of a store; a link may lead back to one around it.

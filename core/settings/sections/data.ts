@@ -17,7 +17,7 @@ export const data = {
     common: true,
     aliases: ["data.path"],
     empty: "none",
-    help: "file or folder the data is read from",
+    help: "file or folder the data is read from; several files by a glob in quotes, or with commas",
   }),
   code: path("", {
     flag: "data",

@@ -111,8 +111,8 @@ function checks(bytes: Uint8Array, found: Uint8Array): boolean {
   return sum === stored || sum === old;
 }
 
-export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile): ReadsRows {
-  const { read, groupOf } = openRowsOfChunks(rows, chunksOf(rows, file), rows.file.path, name);
+export function openChunkRows(rows: ChunkRows, name: string, file: OpenFile, share = 1): ReadsRows {
+  const { read, groupOf } = openRowsOfChunks(rows, chunksOf(rows, file), rows.file.path, name, share);
   const { swapped, width } = rows;
   if (!swapped) return { read, groupOf };
   return {

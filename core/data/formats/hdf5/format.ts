@@ -1,3 +1,3 @@
 import { variablesFormat } from "../netcdf/netcdf.ts";
 
-export const hdf5 = variablesFormat("hdf5", [".h5", ".hdf5"]);
+export const hdf5 = variablesFormat("hdf5");

@@ -182,14 +182,14 @@ function openHdf5(path: string, name: string, width: number) {
 
 const KEPT_BYTES = 16 * 2 ** 20;
 
-export function openLibraryRows(rows: LibraryRows): RowReader {
+export function openLibraryRows(rows: LibraryRows, share = 1): RowReader {
   const { file, dataset, shape, lead, width, together } = rows;
   if (rows.elsewhere) followOtherFiles(true); // in this thread
   const { slice, close } = openHdf5(file.path, dataset, width);
   const [first, ...rest] = shape;
   const bytes = product(shape.slice(lead)) * width;
   const inSlab = together * product(shape.slice(1, lead));
-  const most = Math.max(1, Math.floor(KEPT_BYTES / (together * product(rest) * width)));
+  const most = Math.max(1, Math.floor(share * KEPT_BYTES / (together * product(rest) * width)));
   const kept = new Map<number, Uint8Array>();
   const orBad = (read: () => Uint8Array): Uint8Array => {
     try {

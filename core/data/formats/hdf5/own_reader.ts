@@ -30,17 +30,19 @@ import {
   TEXTS,
 } from "./datatype.ts";
 
-let last: { readonly mark: FileMark; readonly content: Hdf5 | null } | null = null;
+/** Files of one data set are read once in turn, and then again. */
+const MOST_KNOWN = 4096;
+const known = new Map<string, { readonly mark: FileMark; readonly content: Hdf5 | null }>();
 
 /** Each state of a file is read once; null leaves it to HDF5's library. */
 export function readOwn(path: string): Hdf5 | null {
-  const mark = markOf(path);
-  const known = last?.mark;
-  if (last && known?.path === path && known.size === mark.size && known.changed === mark.changed) {
-    return last.content;
-  }
-  last = { mark, content: contentOf(mark) };
-  return last.content;
+  const mark = markOf(path), before = known.get(path);
+  if (before && before.mark.size === mark.size && before.mark.changed === mark.changed) return before.content;
+  const content = contentOf(mark);
+  known.delete(path);
+  known.set(path, { mark, content });
+  if (known.size > MOST_KNOWN) known.delete(known.keys().next().value!);
+  return content;
 }
 
 function contentOf(mark: FileMark): Hdf5 | null {

@@ -1,3 +1,3 @@
 import { variablesFormat } from "./netcdf.ts";
 
-export const netcdf = variablesFormat("netcdf", [".nc", ".nc4", ".cdf"]);
+export const netcdf = variablesFormat("netcdf");

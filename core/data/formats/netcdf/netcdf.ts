@@ -5,7 +5,9 @@ import { fromColumns } from "../../columns/columns.ts";
 import { leadsOf } from "../../windows.ts";
 import { arraysReader } from "../../columns/reader.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
-import { withFiles } from "../../files.ts";
+import { joinFiles } from "../../columns/joined.ts";
+import { isFolder, withFiles } from "../../files.ts";
+import { filesBelow, filesNamed, filesText, holds } from "../../paths.ts";
 import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
 import { followOtherFiles } from "../hdf5/library.ts";
 import { loadReader } from "../../reading/reader.ts";
@@ -16,12 +18,22 @@ import { toColumn, type Variable, type VariableColumn } from "../../columns/vari
 
 type Kind = "netcdf" | "hdf5";
 
-export const variablesFormat = (kind: Kind, endings: readonly string[]): Format => ({
-  endings,
-  path: "the file to read",
+const ENDINGS: Readonly<Record<Kind, readonly string[]>> = {
+  netcdf: [".nc", ".nc4", ".cdf"],
+  hdf5: [".h5", ".hdf5"],
+};
+
+export const variablesFormat = (kind: Kind): Format => ({
+  endings: ENDINGS[kind],
+  folder: {
+    has: `${ENDINGS[kind][0]} files`,
+    detect: (path) => isFolder(path) && holds(path, ENDINGS[kind]),
+  },
+  path: "the file, folder or files to read",
+  many: true,
   reader({ data_path, external_files }) {
     followOtherFiles(external_files);
-    return loadFor(data_path);
+    return loadFor(kind, data_path);
   },
   open: (request) => {
     const { data_path } = request.data;
@@ -34,42 +46,97 @@ export const variablesFormat = (kind: Kind, endings: readonly string[]): Format 
   table: (path, use) => withVariables(kind, path, use),
 });
 
-async function loadFor(path: string): Promise<void> {
+async function loadFor(kind: Kind, path: string): Promise<void> {
   await loadReader({ module: arraysReader });
-  try {
-    if (!Deno.statSync(path).isFile) return;
-  } catch {
-    return; // opening it says why it can't be read
+  for (const file of manyFiles(kind, path) ?? [path]) {
+    try {
+      if (!Deno.statSync(file).isFile) continue;
+    } catch {
+      continue; // opening it says why it can't be read
+    }
+    if (formatOf(file) === "hdf5") await loadHdf5For(file);
   }
-  if (formatOf(path) === "hdf5") await loadHdf5For(path);
 }
+
+/** Null means one file. */
+const manyFiles = (kind: Kind, path: string): readonly string[] | null =>
+  filesNamed(path, ENDINGS[kind]) ?? (isFolder(path) ? filesBelow(path, ENDINGS[kind]) : null);
 
 export interface Content extends TableFile<VariableColumn> {
   /** Dimensions have names, so variables on the same ones lie on one grid. */
+  readonly isNetcdf: boolean;
+  /** Samples of several files are joined along it. */
+  readonly dimension?: string | null;
+  readonly notes?: readonly string[];
+}
+
+interface Variables {
+  readonly variables: readonly Variable[];
   readonly isNetcdf: boolean;
 }
 
 /** The file stays open while `use` runs; its reader must be loaded. */
 function withVariables<R>(kind: Kind, path: string, use: (content: Content) => R): R {
-  const content = (variables: readonly Variable[], isNetcdf: boolean, noun: string): Content => ({
+  const files = manyFiles(kind, path);
+  if (files) return use(joinedContent(kind, path, files));
+  return withFile(kind, path, ({ variables, isNetcdf }) =>
+    use({
+      path,
+      kind: isNetcdf ? "NetCDF file" : "HDF5 file",
+      noun: nounOf(kind, isNetcdf),
+      isNetcdf,
+      columns: columnsOf(variables, isNetcdf),
+      notes: [],
+    }));
+}
+
+const nounOf = (kind: Kind, isNetcdf: boolean) => isNetcdf || kind === "netcdf" ? "variable" : "dataset";
+
+function joinedContent(kind: Kind, path: string, files: readonly string[]): Content {
+  if (files.length === 0) {
+    const endings = ENDINGS[kind].join(", ");
+    throw new UserError("data", `The folder ${path} has no file in it that ends in ${endings}.`);
+  }
+  const found = files.map((file) => ({ path: file, ...detached(kind, file) }));
+  const isNetcdf = found.every(({ isNetcdf }) => isNetcdf), noun = nounOf(kind, isNetcdf);
+  const { variables, dimension, notes } = joinFiles(found, {
+    named: isNetcdf,
+    inOrder: path.includes(","),
+    noun,
+  });
+  const said = `${path}: ${filesText(files)}${dimension ? ` joined along ${dimension}` : " joined"}`;
+  return {
     path,
-    kind: isNetcdf ? "NetCDF file" : "HDF5 file",
+    kind: `${isNetcdf ? "NetCDF" : "HDF5"} files`,
     noun,
     isNetcdf,
+    dimension,
     columns: columnsOf(variables, isNetcdf),
-  });
+    notes: files.length > 1 ? [said, ...notes] : notes,
+  };
+}
+
+/** Variables open their file when they are read: hundreds of files must not be open at once. */
+function detached(kind: Kind, path: string): Variables {
+  return withFile(kind, path, ({ variables, isNetcdf }) => ({
+    isNetcdf,
+    variables: withAuxiliary(variables).map((variable, i) => ({
+      ...variable,
+      read: () => withFile(kind, path, ({ variables }) => variables[i].read()),
+      rows: (lead: number) => withFile(kind, path, ({ variables }) => variables[i].rows(lead)),
+    })),
+  }));
+}
+
+function withFile<R>(kind: Kind, path: string, use: (found: Variables) => R): R {
   switch (formatOf(path)) {
     case "classic":
       if (kind === "hdf5") {
         throw new UserError("data", `${path} is a classic NetCDF file, not HDF5: use --data-type netcdf.`);
       }
-      return withFiles((open) => use(content(classicVariables(open(path)), true, "variable")));
+      return withFiles((open) => use({ variables: classicVariables(open(path)), isNetcdf: true }));
     case "hdf5":
-      return withHdf5(
-        path,
-        ({ variables, isNetcdf }) =>
-          use(content(variables, isNetcdf, kind === "hdf5" ? "dataset" : "variable")),
-      );
+      return withHdf5(path, use);
   }
   const name = kind === "hdf5" ? "HDF5" : "NetCDF";
   throw new UserError(
@@ -95,16 +162,20 @@ function formatOf(path: string): "classic" | "hdf5" | null {
 /** A grid is one sample for these models; for others each of its points is one. */
 const TAKES_MAPS = /^(simple-convnet|cosmo-cnn|vit|unet|resnet\d+)$/;
 
-export function columnsOf(
+export const columnsOf = (
   variables: readonly Variable[],
   isNetcdf: boolean,
   fillsByDefault = isNetcdf,
-): VariableColumn[] {
+): VariableColumn[] =>
+  withAuxiliary(variables).map((variable) => toColumn(variable, isNetcdf, fillsByDefault));
+
+/** Variables that others name as their coordinates or bounds describe those. */
+function withAuxiliary(variables: readonly Variable[]): Variable[] {
   const describing = described(variables);
   return variables.map((variable) => {
-    const auxiliary = variable.auxiliary ||
-      describing.has(variable.name.slice(variable.name.lastIndexOf("/") + 1));
-    return toColumn({ ...variable, auxiliary }, isNetcdf, fillsByDefault);
+    const { name } = variable;
+    const auxiliary = variable.auxiliary || describing.has(name.slice(name.lastIndexOf("/") + 1));
+    return { ...variable, auxiliary };
   });
 }
 
@@ -116,7 +187,7 @@ export function samplesOf(table: Content, settings: DataRequest, again: Again): 
   const leads = leadsOf(data.lead);
   const { features, targets } = chooseColumns(table, data, training.withoutTargets);
   const chosen = [...features, ...targets];
-  const notes = data.features.length > 0 ? [] : aside(columns, chosen);
+  const notes = [...(table.notes ?? []), ...(data.features.length > 0 ? [] : aside(columns, chosen))];
   const grid = chosen[0].variable.dimensions;
   const together = isNetcdf && grid.length > 0 && chosen.every((column) => sameGrid(column, grid));
   if (together && (grid.length === 1 || !TAKES_MAPS.test(model.name))) {
@@ -128,7 +199,7 @@ export function samplesOf(table: Content, settings: DataRequest, again: Again): 
     const absent = () => marks ??= new Uint8Array(points);
     const flat = columns.map((column) => {
       if (!sameGrid(column, grid)) return column;
-      const rows = () => column.variable.rows(grid.length);
+      const rows = () => column.rowsAt(grid.length);
       return {
         ...column,
         shape: [points],

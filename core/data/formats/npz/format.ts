@@ -5,8 +5,9 @@ import { looksLikeArrays, openArrays, withArrays } from "./npz.ts";
 
 export const npz: Format = {
   endings: [".npz", ".npy"],
-  folder: { has: ".npy files", detect: looksLikeArrays },
-  path: "the file or folder to read",
+  folder: { has: ".npy or .npz files", detect: looksLikeArrays },
+  path: "the file, folder or files to read",
+  many: true,
   reader: () => loadReader({ module: arraysReader }),
   open: openArrays,
   table: withArrays,

@@ -12,7 +12,10 @@ import type { FileBytes } from "../../../base/file_bytes.ts";
 import { isZip, openZip, STORED } from "../../../base/zip.ts";
 import { type Column, fromColumns } from "../../columns/columns.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
+import { joinFiles } from "../../columns/joined.ts";
+import { toColumn, type Variable } from "../../columns/variables.ts";
 import { isFolder, markOf, namesIn, withFiles } from "../../files.ts";
+import { filesBelow, filesNamed, filesText } from "../../paths.ts";
 
 interface NpyHeader {
   readonly shape: readonly number[];
@@ -145,15 +148,60 @@ function openFoundLibtorch(): void {
 
 /** Arrays by name: those of an archive, of a folder's files, or the columns of one two-dimensional array. */
 export function openArrays(request: DataRequest): Sources {
-  const path = request.data.data_path;
+  const path = request.data.data_path, files = manyArchives(path);
+  if (files) {
+    return joinedTable(path, files, (table) => {
+      const found = fromColumns(table, request);
+      return { ...found, notes: [...table.notes, ...found.notes] };
+    });
+  }
   return withFiles((open) => {
     if (isFolder(path) || isZip(open(path))) return fromColumns(tableOf(path, open), request);
     return fromColumns({ path, noun: "column", columns: columnsOf(open(path)) }, request);
   });
 }
 
-export const withArrays = <R>(path: string, use: (table: TableFile) => R): R =>
-  withFiles((open) => use(tableOf(path, open)));
+export function withArrays<R>(path: string, use: (table: TableFile) => R): R {
+  const files = manyArchives(path);
+  return files ? joinedTable(path, files, use) : withFiles((open) => use(tableOf(path, open)));
+}
+
+const ARCHIVE = [".npz"];
+
+/** Null means one archive, one array, or a folder of arrays. */
+const manyArchives = (path: string): readonly string[] | null =>
+  filesNamed(path, ARCHIVE) ?? (isFolder(path) && !hasArrays(path) ? filesBelow(path, ARCHIVE) : null);
+
+/** Archives are joined along the first axis of their arrays. */
+function joinedTable<R>(
+  path: string,
+  files: readonly string[],
+  use: (table: TableFile & { notes: readonly string[] }) => R,
+): R {
+  if (files.length === 0) throw new UserError("data", `The folder ${path} has no .npy or .npz files in it.`);
+  const found = files.map((file) => ({ path: file, variables: detached(file) }));
+  const inOrder = path.includes(",");
+  const { variables, notes } = joinFiles(found, { named: false, inOrder, noun: "array" });
+  const columns = variables.map((variable) => toColumn(variable, false));
+  const said = `${path}: ${filesText(files)} joined`;
+  return use({ path, kind: "npz archives", noun: "array", columns, notes: [said, ...notes] });
+}
+
+/** Arrays open their file when they are read: hundreds of files must not be open at once. */
+function detached(path: string): Variable[] {
+  const columnsIn = <R>(use: (columns: readonly Column[]) => R): R =>
+    withFiles((open) => use(tableOf(path, open).columns));
+  return columnsIn((columns) =>
+    columns.map(({ name, shape, dtype, unusable }, i) => ({
+      ...{ name, shape, dtype, unusable },
+      dimensions: shape.map((size) => `size ${size}`),
+      attributes: new Map(),
+      auxiliary: false,
+      read: () => columnsIn((columns) => columns[i].read() as Uint8Array),
+      rows: () => columnsIn((columns) => columns[i].stream!.rows()),
+    }))
+  );
+}
 
 function tableOf(path: string, open: (path: string) => FileBytes): TableFile {
   const table = (kind: string, columns: readonly Column[]) => ({ path, kind, noun: "array", columns });
@@ -179,7 +227,10 @@ function archive(file: FileBytes): Column[] {
 const ENDING = ".npy";
 const isArray = (name: string) => name.endsWith(ENDING);
 
-export const looksLikeArrays = (path: string): boolean => isFolder(path) && namesIn(path).some(isArray);
+const hasArrays = (folder: string): boolean => namesIn(folder).some(isArray);
+
+export const looksLikeArrays = (path: string): boolean =>
+  isFolder(path) && (hasArrays(path) || namesIn(path).some((name) => name.endsWith(".npz")));
 
 function folder(path: string, open: (path: string) => FileBytes): Column[] {
   return namesIn(path).filter(isArray).map((name) => arrayFile(open(join(path, name))));

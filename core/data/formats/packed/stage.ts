@@ -1,10 +1,11 @@
 // data.stage copies the data to a disk of this node once.
-import { basename, dirname, join, resolve } from "../../../../deps/path.ts";
+import { basename, dirname, join, relative, resolve } from "../../../../deps/path.ts";
 import { holdFolder } from "../../../base/files.ts";
 import type { Config } from "../../../settings/settings.ts";
 import { UserError } from "../../../base/errors.ts";
 import { formatBytes, formatDuration, formatPlural } from "../../../base/format.ts";
 import { isFolder } from "../../files.ts";
+import { commonFolder, filesNamed } from "../../paths.ts";
 import { digest, fingerprint } from "../../statistics.ts";
 import { checkDisk, eachChunk, makeFolder, sizeOf, tidy, writeNewSync } from "../../../base/new_file.ts";
 import { INDEX } from "./schema.ts";
@@ -30,8 +31,9 @@ export function stage(
   { data_path, stage }: Config["data"],
   say = (line: string) => console.error(line),
 ): Staged {
-  const from = resolve(data_path);
-  const { items, hash } = itemsOf(from);
+  const files = filesNamed(data_path);
+  const from = files ? commonFolder(files) : resolve(data_path);
+  const { items, hash } = files ? itemsOfFiles(from, data_path, files) : itemsOf(from);
   const folder = join(resolve(expanded(stage)), `${basename(from)}-${hash.slice(0, 16)}`);
   const path = isFolder(from) ? folder : join(folder, basename(from));
   const bytes = items.reduce((sum, item) => sum + item.bytes, 0);
@@ -92,6 +94,11 @@ function itemsOf(from: string): { items: Item[]; hash: string } {
     items: names.map((name) => ({ name, bytes: sizeOf(join(from, name)) })),
     hash: digest(`${from} ${fingerprint(from)}`),
   };
+}
+
+function itemsOfFiles(from: string, path: string, files: readonly string[]): { items: Item[]; hash: string } {
+  const items = files.map((file) => ({ name: relative(from, resolve(file)), bytes: sizeOf(file) }));
+  return { items, hash: digest(`${from} ${fingerprint(path)}`) };
 }
 
 /** Hidden files are no data. */

@@ -47,7 +47,7 @@ const NOT_THERE = 2;
 /** A chunk that packs badly grows by less. */
 const MORE = 65536;
 
-export function openStoreRows(rows: StoreRows, name: string): ReadsRows {
+export function openStoreRows(rows: StoreRows, name: string, share = 1): ReadsRows {
   const { size, changed } = markOf(rows.metadata);
   if (size !== rows.file.size || changed !== rows.file.changed) {
     throw new UserError(
@@ -56,7 +56,7 @@ export function openStoreRows(rows: StoreRows, name: string): ReadsRows {
         "checkpoint when it is whole.",
     );
   }
-  return openRowsOfChunks(rows, chunksOf(rows), rows.file.path, name);
+  return openRowsOfChunks(rows, chunksOf(rows), rows.file.path, name, share);
 }
 
 export function readStore(rows: StoreRows): Uint8Array {

@@ -357,7 +357,8 @@ Deno.test(
     assert((await because("PK\x03\x04 and more")).includes("is no NetCDF file"));
     assert((await because("CDF\x07 and more")).includes("version 7"));
     assert((await refused(`${folder}/none.nc`)).includes("no such file"));
-    assert((await refused(folder)).includes("is a folder"));
+    Deno.mkdirSync(`${folder}/none`);
+    assert((await refused(`${folder}/none`)).includes("has no file in it that ends in .nc, .nc4, .cdf"));
     written(
       folder,
       `

@@ -349,6 +349,6 @@ Deno.test(
   "a file that is not there, or a path that is no file, says so",
   inFolder((folder) => {
     assert(refused(`${folder}/no.npz`).includes("there is no such file"));
-    assert(refused(folder).includes("has no array in it"));
+    assert(refused(folder).includes("has no .npy or .npz files in it"));
   }),
 );
