@@ -58,7 +58,7 @@ async function readHdf5(path: string): Promise<void> {
   say("the library is loaded", 1000 * await cost(loadHdf5), "ms");
   say("structure by the library", 1000 * await cost(() => byLibrary(path, () => {})), "ms");
   const { shape, rows } = own!.variables.find(({ name }) => name === "maps")!;
-  const found = rows(1), into = new Uint8Array(4 * product(shape.slice(1)));
+  const found = rows(1) as Rows, into = new Uint8Array(4 * product(shape.slice(1)));
   const together = found.layout === "chunks" ? found.chunk[0] : 1;
   const slabs = { file: markOf(path), dataset: "maps", shape, lead: 1, width: 4, together, elsewhere: false };
   const read = (rows: Rows) => () => {

@@ -4,6 +4,7 @@ import { UserError } from "../../../../core/base/errors.ts";
 import { byLibrary } from "../../../../core/data/formats/hdf5/hdf5.ts";
 import { readOwn } from "../../../../core/data/formats/hdf5/own_reader.ts";
 import { followOtherFiles, loadHdf5, openLibraryRows } from "../../../../core/data/formats/hdf5/library.ts";
+import type { Rows } from "../../../../core/data/columns/rows.ts";
 import { inFolder, python } from "../../checkpoint/python.ts";
 
 await loadHdf5();
@@ -46,7 +47,7 @@ Deno.test(
       const raw = found.get("raw")!;
       const { message } = assertThrows(() => raw.read(), UserError);
       assertStringIncludes(message, `${path}: raw lies in another file (${folder}/other/raw.bin)`);
-      const rows = raw.rows(1);
+      const rows = raw.rows(1) as Rows;
       if (rows.layout !== "library") throw new Error(rows.layout);
       const reader = openLibraryRows(rows);
       const told = assertThrows(() => reader.read(0, new Uint8Array(1)), UserError);
@@ -59,7 +60,7 @@ Deno.test(
         const found = new Map(variables.map((v) => [v.name, v]));
         assertEquals(new Float32Array(found.get("linked")!.read().buffer)[19], 19);
         assertEquals([...found.get("raw")!.read()].at(-1), 109);
-        const rows = found.get("raw")!.rows(1);
+        const rows = found.get("raw")!.rows(1) as Rows;
         assert(rows.layout === "library" && rows.elsewhere);
       });
     } finally {

@@ -1,6 +1,7 @@
 // Zarr stores as zarr-python and xarray write them: the same bits in memory and a sample at a time.
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { openRows } from "../../../../../core/data/columns/reader.ts";
+import type { Rows } from "../../../../../core/data/columns/rows.ts";
 import type { Variable } from "../../../../../core/data/columns/variables.ts";
 import { withZarr, zarrVariables } from "../../../../../core/data/formats/zarr/zarr.ts";
 import { openBlosc, unpackBloscLz, unpackLz4 } from "../../../../../core/data/formats/zarr/blosc.ts";
@@ -18,7 +19,7 @@ const variablesIn = (path: string) => new Map(zarrVariables(path).variables.map(
 
 /** All rows by a reader, joined. */
 function streamed({ name, dtype, shape, rows }: Variable, bytes: number): Uint8Array {
-  const reader = openRows({ name, raw: dtype!, rows: rows(1) }), each = bytes / shape[0];
+  const reader = openRows({ name, raw: dtype!, rows: rows(1) as Rows }), each = bytes / shape[0];
   const all = new Uint8Array(bytes);
   for (let row = shape[0] - 1; row >= 0; row--) reader.read(row, all.subarray(row * each, (row + 1) * each));
   reader.close();
