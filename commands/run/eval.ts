@@ -30,6 +30,8 @@ const LABELS: Record<string, string> = {
   bias_in_units: "Bias in its units",
   iou: "IoU",
   perplexity: "Perplexity",
+  skill_persistence: "Skill over persistence",
+  skill_climatology: "Skill over climatology",
 };
 
 export async function evaluate(argv: string[]): Promise<number> {

@@ -7,6 +7,7 @@ import { formatPlural } from "../base/format.ts";
 import type { Facts } from "../models/model.ts";
 import type { Grid } from "./grid.ts";
 import type { ReaderSpec, Threaded } from "./reading/reader.ts";
+import type { Baselines } from "./baselines.ts";
 import type { Normalisation } from "./transforms/values.ts";
 import { openPipeline, type Pipeline } from "./reading/pipeline.ts";
 
@@ -81,6 +82,8 @@ export interface Source {
   readonly host?: Source;
   /** Fields that may have missing points (NaN); absent where none may. */
   readonly missing?: Missing;
+  /** A forecast is compared with these; they are computed when they are first asked for. */
+  readonly baselines?: () => Baselines;
   /** It counts bad samples that raw() passed over; absent where there can be none. */
   passedOver?(): number;
   /** One line about the samples. */

@@ -4,13 +4,16 @@ import { formatPlural } from "../base/format.ts";
 import type { Config } from "../settings/settings.ts";
 import type { DateTime } from "./calendar.ts";
 import type { Table } from "./columns/columns.ts";
-import { type Coordinate, timeOf, valueText } from "./columns/coordinate.ts";
+import { type Coordinate, timeOf, unitsInDay, valueText } from "./columns/coordinate.ts";
 
 export interface Windows {
   /** Rows from a sample's own to those of its inputs, in the order of time: -2, -1, 0. */
   readonly inputs: readonly number[];
   /** The same for its targets: 1, 2, 3. */
   readonly targets: readonly number[];
+  readonly leads: readonly number[];
+  /** Rows of one step. */
+  readonly each: number;
   /** For people: "12 steps, and targets up to 6 steps later". */
   readonly says: string;
   /** The mark of all rows that the sample at a row needs; NONE where they are not all there or differ. */
@@ -52,6 +55,8 @@ export function windowsOf(
   return {
     inputs,
     targets,
+    leads,
+    each,
     says: formatPlural(history, "step") +
       (leads.some((lead) => lead > 0)
         ? `, and targets up to ${formatPlural(leads.at(-1)!, "step")} later`
@@ -124,11 +129,6 @@ function regularStep({ values, times }: Coordinate): (i: number) => boolean {
 }
 
 const monthOf = ({ year, month }: DateTime): number => year * 12 + month;
-
-function unitsInDay(times: NonNullable<Coordinate["times"]>): number {
-  const midnight = { year: 2001, month: 1, day: 1, hour: 0, minute: 0, second: 0, microsecond: 0 };
-  return times.encode({ ...midnight, day: 2 }) - times.encode(midnight);
-}
 
 const median = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;

@@ -23,6 +23,7 @@ import {
   zerosLike,
 } from "../../ffi/ops.ts";
 import { describe, type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
+import type { Baselines } from "../data/baselines.ts";
 import type { Source } from "../data/source.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "../models/losses.ts";
@@ -240,6 +241,8 @@ function numbers(source: Source, full: boolean, point: number): Measure {
         metrics[name] = seen.reduce((sum, one) => sum + one[name], 0) / seen.length;
       (["r2", "mae", "rmse", "bias"] as const).forEach(mean);
       if (units && count === 1) inUnits(metrics, "", each[0], units, 0);
+      const baselines = full ? source.baselines?.() : undefined;
+      if (baselines) withSkill(metrics, each, baselines, count > 1 && count <= MOST_NAMED ? named : null);
       if (count === 1) return { metrics, worst: null };
       if (full && count <= MOST_NAMED) {
         each.forEach((one, k) => {
@@ -254,6 +257,21 @@ function numbers(source: Source, full: boolean, point: number): Measure {
       return { metrics, worst: { name: named(least), r2: each[least].r2 } };
     },
   };
+}
+
+/** A skill is 1 where nothing is missed, and 0 where the forecast is no better than the baseline. */
+function withSkill(
+  metrics: Metrics,
+  each: readonly { readonly rmse: number }[],
+  baselines: Baselines,
+  named: ((k: number) => string) | null,
+): void {
+  for (const [name, errors] of Object.entries(baselines)) {
+    if (errors?.length !== each.length) continue;
+    const mean = (all: readonly number[]) => all.reduce((sum, one) => sum + one, 0) / all.length;
+    metrics[`skill_${name}`] = 1 - mean(each.map(({ rmse }) => rmse)) / mean(errors);
+    if (named) each.forEach(({ rmse }, k) => metrics[`skill_${name}/${named(k)}`] = 1 - rmse / errors[k]);
+  }
 }
 
 /** The target had these units before it was scaled. */

@@ -20,7 +20,9 @@ const orders = (stdout: string) => /Samples: (.*)/.exec(stdout)?.[1];
 
 Deno.test("eval --on test takes the test years of the run, a resumed run has the same split, and two ranks that stream agree with one", () =>
   inTemp(async (cwd) => {
-    await askPeer("data/windows.py", cwd);
+    const { baselines } = await askPeer<
+      { baselines: { maps: { persistence: number[]; climatology: number[] } } }
+    >("data/windows.py", cwd);
     const train = ["train", ...MODEL, ...DATA, ...YEARS];
     const first = await succeed([...train, "--epochs=2", "--run-name=r"], { cwd });
     assertMatch(
@@ -34,6 +36,13 @@ Deno.test("eval --on test takes the test years of the run, a resumed run has the
     assertEquals([test.on, test.samples], ["test", 30 * (14 - 5)]);
     const named = Object.keys(test.metrics).filter((name) => name.startsWith("rmse/"));
     assertEquals(named, ["rmse/ice+1", "rmse/ice+2", "rmse/ice+3"]);
+    const { metrics } = test;
+    const skill = (lead: number) => metrics[`skill_persistence/ice+${lead}`];
+    assertAlmostEquals(skill(1), 1 - metrics["rmse/ice+1"] / baselines.maps.persistence[0], 1e-5);
+    const climate = 1 - metrics["rmse/ice+3"] / baselines.maps.climatology[2];
+    assertAlmostEquals(metrics["skill_climatology/ice+3"], climate, 1e-5);
+    const said = (await succeed(["eval", path, "--on=test"], { cwd })).stdout;
+    assertMatch(said, /Test Skill over persistence: 0\.\d+ \| Test Skill over climatology: /);
     const val = lastJson((await succeed(["eval", path, "--json"], { cwd })).stdout);
     const events = eventsOf(cwd, "r").filter(({ kind }) => kind === "eval");
     assertAlmostEquals(val.val_loss, Number(events.at(-1)!.val_loss), 1e-6);

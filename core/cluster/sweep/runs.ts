@@ -137,7 +137,7 @@ function metricOf({ best, bestMetrics }: RunData, metric: string): number | null
   return name === "loss" ? best?.loss ?? null : bestMetrics[name] ?? null;
 }
 
-const LARGER_IS_BETTER = /^(val_)?(acc|accuracy|top5|r2|f1|auc|iou|mean_iou|dice|precision|recall)/i;
+const LARGER_IS_BETTER = /^(val_)?(acc|accuracy|top5|r2|f1|auc|iou|mean_iou|skill|dice|precision|recall)/i;
 
 const wantsLargest = (metric: string): boolean => LARGER_IS_BETTER.test(metric);
 

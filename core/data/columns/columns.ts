@@ -1,6 +1,6 @@
 // npz, csv, NetCDF and HDF5 share this path from named columns to samples.
 import { type DType, isFloating } from "../../../ffi/dtype.ts";
-import { toNumbers, zeros } from "../../../ffi/make.ts";
+import { borrowBytes, toNumbers, zeros } from "../../../ffi/make.ts";
 import { toDtype } from "../../../ffi/ops.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
 import { CLASS_LOSSES } from "../../settings/sections/training.ts";
@@ -38,8 +38,11 @@ import { keepsMissing, missingNotes, refuseMissing } from "../missing.ts";
 import type { Rule } from "./variables.ts";
 import { heldOut, splitIndices } from "../order.ts";
 import { isPlainSplit, leakWarning, splitRows, withoutSplitColumns } from "../splits.ts";
-import { leadsOf, windowsOf } from "../windows.ts";
-import { answerText, type Batch } from "../source.ts";
+import { isForecast, leadsOf, windowsOf } from "../windows.ts";
+import { answerText, type Batch, type Source } from "../source.ts";
+import { type Baselines, baselinesOf } from "../baselines.ts";
+import { timeOf } from "./coordinate.ts";
+import type { ArraysSpec } from "./reader.ts";
 
 export interface Column {
   readonly name: string;
@@ -152,10 +155,23 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
         target: toDtype(raw.target, answer.dtype),
       }),
     };
-    const make = held
+    const read = held
       ? (rows: Int32Array) =>
         memorySource({ ...facts, input: held.values, target: answer.values, rows, windows, indices: rows })
       : streamedSource(streamed!, { ...facts, targets: answer.values, windows, bad: data.bad_samples });
+    const persists = isForecast(data) && targets.every((column) => features.includes(column));
+    const make = (judged: Int32Array): Source => {
+      const source = read(judged);
+      if (!persists || answer.task !== "regression" || windows === null) return source;
+      const { shape, dtype } = answer.values, { leads, each } = windows;
+      const values = () =>
+        held ? borrowBytes(answer.values) : (source.threaded!.reader as ArraysSpec).targets;
+      let found: Baselines | null = null;
+      const time = timeOf(table, samples); // the data is closed later
+      const baselines = () =>
+        found ??= baselinesOf({ values: values(), dtype, shape, leads, each, time, trained: train, judged });
+      return { ...source, baselines };
+    };
     return {
       train: make(train),
       val: val.length > 0 ? make(val) : null,

@@ -101,3 +101,9 @@ export function valueText({ texts, times }: Coordinate, value: number): string {
 
 export const valueAt = ({ values, each }: Coordinate, row: number): number =>
   values[Math.floor(row / each) % values.length];
+
+/** How many units of the times are a day. */
+export function unitsInDay(times: TimeCoding): number {
+  const midnight = { year: 2001, month: 1, day: 1, hour: 0, minute: 0, second: 0, microsecond: 0 };
+  return times.encode({ ...midnight, day: 2 }) - times.encode(midnight);
+}

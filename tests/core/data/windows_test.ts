@@ -1,5 +1,5 @@
 // Samples of several steps: numpy's slices, in memory and streamed; gaps and parts of a split are never crossed.
-import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { Sources } from "../../../core/data/format.ts";
 import { loadReader, openData } from "../../../core/data/open.ts";
 import { batchOf, plainPart, type Source } from "../../../core/data/source.ts";
@@ -23,7 +23,9 @@ interface Answer {
 
 const folder = await Deno.makeTempDir();
 globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
-const answers = await askPeer<Answer[]>("data/windows.py", folder);
+const { windows: answers, baselines } = await askPeer<
+  { windows: Answer[]; baselines: Record<"maps" | "daily", { persistence: number[]; climatology: number[] }> }
+>("data/windows.py", folder);
 
 type Changes = Partial<Config["data"]>;
 
@@ -283,4 +285,39 @@ Deno.test("what can't be divided or forecast is a sentence with the remedy", asy
     await refused("arrays.npz", { ...MAPS, features: ["wind"], validate_on: "2010" }),
     /has no time along its samples/,
   );
+});
+
+Deno.test("persistence and climatology are numpy's, by month and by day, in memory and streamed", async () => {
+  const close = (ours: readonly number[] | null, theirs: readonly number[], what: string) =>
+    theirs.forEach((error, k) => assertAlmostEquals(ours?.[k] ?? NaN, error, 1e-6 * error, what));
+  for (const in_memory of ["yes", "no"] as const) {
+    const months = { ...MAPS, history: 3, lead: "1..3", validate_on: "2002", test_on: "2003..", in_memory };
+    const days = {
+      features: ["heat"],
+      targets: ["heat"],
+      history: 2,
+      lead: "1,5",
+      validation_split: 0,
+      in_memory,
+    };
+    const cases = [
+      [await open("maps.nc", months), baselines.maps],
+      [await open("maps.nc", months, "mlp"), baselines.maps],
+      [await open("daily.nc", { ...days, test_on: "2000,2003" }, "mlp"), baselines.daily],
+    ] as const;
+    for (const [{ test, train }, theirs] of cases) {
+      const ours = test!.baselines!(), what = `${train.name}, in memory: ${in_memory}`;
+      close(ours.persistence, theirs.persistence, what);
+      close(ours.climatology, theirs.climatology, what);
+    }
+  }
+  const { test } = await open("maps.nc", {
+    features: ["wind"],
+    targets: ["ice"],
+    lead: "1",
+    test_on: "2003..",
+  });
+  assertEquals(test!.baselines, undefined, "the past of the target is not known");
+  const { val } = await open("arrays.npz", { ...MAPS, lead: "1" });
+  assertEquals(val!.baselines!().climatology, null, "no dates");
 });

@@ -1,6 +1,7 @@
 """Maps and tables in time, and the windows that numpy's slices make of them. The folder comes as JSON on stdin."""
 
 import csv
+import datetime
 import json
 import sys
 
@@ -39,6 +40,46 @@ write("backwards.nc", "NETCDF4", np.concatenate([days[:20], days[10:20]]))
 write("months.nc", "NETCDF4", np.arange(STEPS), units="months since 2000-01-01", calendar="standard")
 np.savez(f"{folder}/arrays.npz", wind=wind, ice=ice)
 
+daily = [cftime.DatetimeGregorian(2000, 1, 1) + datetime.timedelta(days=i) for i in range(4 * 365 + 1)]
+with netCDF4.Dataset(f"{folder}/daily.nc", "w") as d:
+    d.createDimension("time", len(daily))
+    d.createDimension("x", 3)
+    time = d.createVariable("time", "i4", ("time",))
+    time.units = "hours since 1990-01-01"
+    time[:] = cftime.date2num(daily, time.units)
+    heat = r.normal(size=(len(daily), 3)).astype("f4")
+    d.createVariable("heat", "f4", ("time", "x"))[:] = heat
+
+
+def baselines(values, dates, season, history, leads, train_years, test_years):
+    """Errors of persistence and of the mean by season, over the windows that lie in the test years."""
+    years = np.array([date.year for date in dates])
+    seasons = [season(date) for date in dates]
+    gaps = {GAP} if len(dates) == STEPS else set()
+
+    def bases(part):
+        whole = lambda t: all(years[i] in part for i in range(t - history + 1, t + max(leads) + 1))
+        apart = lambda t: any(t - history + 1 <= gap < t + max(leads) for gap in gaps)
+        return [t for t in range(history - 1, len(dates) - max(leads)) if whole(t) and not apart(t)]
+
+    seen = sorted({t + lead for t in bases(train_years) for lead in leads})
+    mean = {s: values[[t for t in seen if seasons[t] == s]].astype("f8").mean(0) for s in {seasons[t] for t in seen}}
+    root = lambda errors: float(np.sqrt(np.mean(np.square(np.concatenate([np.ravel(e) for e in errors])))))
+    test = bases(test_years)
+    missed = lambda lead: [mean[seasons[t + lead]] - values[t + lead] for t in test if seasons[t + lead] in mean]
+    return {
+        "persistence": [root([values[t].astype("f8") - values[t + lead] for t in test]) for lead in leads],
+        "climatology": [root(missed(lead)) for lead in leads],
+    }
+
+
+by_month = lambda date: date.month
+by_day = lambda date: (date.month, date.day)
+expected = {
+    "maps": baselines(ice, dates, by_month, 3, [1, 2, 3], range(2000, 2002), range(2003, 2005)),
+    "daily": baselines(heat, daily, by_day, 2, [1, 5], range(2001, 2003), [2000, 2003]),
+}
+
 with open(f"{folder}/stations.csv", "w", newline="") as file:
     rows = csv.writer(file)
     rows.writerow(["date", "station", "region", "a", "b", "kind"])
@@ -62,4 +103,4 @@ for history, leads in ((1, [1]), (3, [0]), (3, [1, 2, 3]), (4, [2]), (2, [1, 3])
             "targets": targets.astype("f8").ravel().tolist(),
         }
     )
-print(json.dumps(answers))
+print(json.dumps({"windows": answers, "baselines": expected}))
