@@ -1,5 +1,5 @@
-// What a forecast has to beat: that nothing changes (persistence), and the training years' mean of the season
-// (climatology). Both follow from the data alone.
+// A forecast has to beat two others: nothing changes (persistence), and the season is as in the mean of the
+// training years (climatology). Both follow from the data alone.
 import type { DType } from "../../ffi/dtype.ts";
 import type { DateTime } from "./calendar.ts";
 import { type Coordinate, unitsInDay } from "./columns/coordinate.ts";
