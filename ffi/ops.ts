@@ -76,6 +76,8 @@ export const roll = aten("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) ->
 export const pad = aten(
   'pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor',
 );
+export const reflectionPad2d = aten("reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor");
+export const replicationPad2d = aten("replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor");
 export const asStrided = aten(
   "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
 );

@@ -114,7 +114,9 @@ const NEEDS_NO_INPUT = new Set(
   ("add add_ sub sub_ neg sum mean cat stack pad view reshape flatten permute transpose t select narrow split chunk slice " +
     "squeeze unsqueeze expand contiguous clone to _to_copy detach alias unbind movedim roll flip dropout dropout_ " +
     "embedding adaptive_avg_pool2d avg_pool2d upsample_nearest2d upsample_bilinear2d relu relu_ sigmoid sigmoid_ tanh " +
-    "tanh_ exp exp_ sqrt softmax log_softmax _softmax _log_softmax empty_like zeros_like ones_like").split(
+    "tanh_ exp exp_ sqrt softmax log_softmax _softmax _log_softmax empty_like zeros_like ones_like " +
+    "fft_rfft2 fft_irfft2 fft_fft2 fft_ifft2 fft_rfftn fft_irfftn fft_fftn fft_ifftn view_as_complex view_as_real cumsum")
+    .split(
       " ",
     ),
 );
@@ -127,8 +129,11 @@ const BESIDE: Readonly<Record<string, number>> = { max_pool2d: 8, max_pool3d: 8,
 
 type EndPart = (results: readonly Tensor[]) => void;
 
-/** No tensor is freed before the end: each place means one thing. */
-export function forwardCost(body: (end: EndPart) => void): ForwardCost[] {
+/**
+ * No tensor is freed before the end: each place means one thing. `own` are the model's, whose views are kept in
+ * any case.
+ */
+export function forwardCost(body: (end: EndPart) => void, own: readonly Tensor[] = []): ForwardCost[] {
   const { call, newHandle, deleteTensor } = native;
   const parts: { operations: number; kept: number }[] = [{ operations: 0, kept: 0 }];
   const made = new Map<bigint, number>(), needed = new Set<bigint>();
@@ -163,7 +168,7 @@ export function forwardCost(body: (end: EndPart) => void): ForwardCost[] {
       for (const { h } of results) note(h);
       parts.push({ operations: 0, kept: 0 });
     });
-    for (const { part, bytes } of keptOf(made, needed)) parts[part].kept += bytes;
+    for (const { part, bytes } of keptOf(made, needed, own.map(({ h }) => h))) parts[part].kept += bytes;
     return parts.slice(0, -1);
   } finally {
     Object.assign(native, { call, newHandle, deleteTensor });
@@ -183,12 +188,16 @@ function namesOfOps(): (at: Deno.PointerValue) => string {
   };
 }
 
+const OWN = -1;
+
 /** Tensors that overlap are one piece of memory; it is kept whole if any of it is needed. */
 function keptOf(
   made: ReadonlyMap<bigint, number>,
   needed: ReadonlySet<bigint>,
+  own: readonly bigint[],
 ): { part: number; bytes: number }[] {
-  const places = [...made].map(([handle, part]) => {
+  const known = own.map((handle): [bigint, number] => [handle, OWN]);
+  const places = [...made, ...known].map(([handle, part]) => {
     const from = addressOf(handle);
     return { part, from, to: from + BigInt(bytesOf(handle)) };
   }).filter(({ from, to }) => from !== 0n && to > from);
@@ -203,7 +212,7 @@ function keptOf(
       part = Math.min(part, places[i].part);
     }
     while (at < wanted.length && wanted[at] < from) at++;
-    if (at < wanted.length && wanted[at] < to) kept.push({ part, bytes: Number(to - from) });
+    if (part !== OWN && at < wanted.length && wanted[at] < to) kept.push({ part, bytes: Number(to - from) });
   }
   return kept;
 }

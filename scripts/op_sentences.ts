@@ -42,6 +42,10 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   flip: "A copy in which these dimensions run backwards.",
   pad:
     "Wider by `pad` places before and behind the last dimension, then the one before it; `mode` says what is there.",
+  reflectionPad2d:
+    "Wider by places before and behind each of the last two dimensions, as in a mirror at the edge.",
+  replicationPad2d:
+    "Wider by places before and behind each of the last two dimensions, which repeat the edge.",
   roll: "A copy moved by `shifts` places along `dims`; what leaves at one end comes in at the other.",
   asStrided: "A view of the tensor's memory by size and strides alone.",
   viewAsReal: "Complex numbers as pairs of real ones: (...) becomes (..., 2).",

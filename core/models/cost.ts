@@ -65,8 +65,7 @@ export function costOf(
           handedOn: block === model.blocks.at(-1) ? 0 : sumOf(all.map((t) => t.byteLength)) / rows,
         });
       }
-    })
-  );
+    }), model.root.stateDict().map(([, tensor]) => tensor));
   const blocks = found.map((block, i) => ({
     ...block,
     flops: parts[i + 1].operations / rows,

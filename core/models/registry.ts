@@ -8,6 +8,7 @@ import { UserError } from "../base/errors.ts";
 import { exportedModel, isExported } from "./exported/model.ts";
 import type { Facts, Model } from "./model.ts";
 import { cosmoCnn, simpleConvnet } from "./zoo/convnets.ts";
+import { fno } from "./zoo/fno.ts";
 import { gpt } from "./zoo/gpt.ts";
 import { mlp } from "./zoo/mlp.ts";
 import { resnet, type ResnetName } from "./zoo/resnet.ts";
@@ -64,6 +65,22 @@ const builders: Readonly<Record<(typeof MODEL_NAMES)[number], Build>> = {
       padding,
       dropout: ownDropout(settings),
     });
+  },
+  fno(settings, facts, outputs) {
+    if (facts.task === "classification") refuseData("fno", facts, "an answer per pixel");
+    const { channels, height, width } = imageSizes(settings, facts);
+    const most = Math.floor(Math.min(height, width) / 2);
+    if (settings.modes > most || most === 0) {
+      throw new UserError(
+        "usage",
+        most === 0
+          ? `the model fno needs waves, and maps of ${height} x ${width} have none: choose another --model.`
+          : `maps of ${height} x ${width} have ${most} frequencies a side, and model.modes is ${settings.modes}: ` +
+            `set --modes to ${most} or less, or leave it out.`,
+      );
+    }
+    const modes = settings.modes || Math.min(12, most);
+    return fno({ channels, filters: settings.width || 32, layers: settings.layers, modes, outputs });
   },
   gpt(settings, facts, outputs) {
     if (facts.task !== "language") refuseData("gpt", facts, "sequences of tokens");
@@ -234,6 +251,12 @@ const KNOWN: Readonly<Record<string, Known>> = {
     }]),
   ),
   unet: { about: "an answer per pixel", task: "segmentation", shape: [3, 128, 128], outputs: 2 },
+  fno: {
+    about: "Fourier neural operator, for periodic maps",
+    task: "segmentation",
+    shape: [3, 128, 128],
+    outputs: 2,
+  },
   gpt: { about: "GPT-2, with nanoGPT's names", task: "language", shape: [1024], outputs: 50257 },
   vit: { about: "vision transformer", task: "classification", shape: [3, 224, 224], outputs: 1000 },
 };

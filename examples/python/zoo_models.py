@@ -65,7 +65,7 @@ def pad(x, sizes, mode):
     """F.pad, which knows no map of the Earth: circular in longitude, the edge's own values beyond the poles."""
     if mode == "longitude":
         left, right, top, bottom = sizes
-        return F.pad(F.pad(x, (left, right, 0, 0), "circular"), (0, 0, top, bottom), "replicate")
+        return F.pad(F.pad(x, (0, 0, top, bottom), "replicate"), (left, right, 0, 0), "circular")
     return F.pad(x, sizes, "constant" if mode == "zeros" else mode)
 
 
@@ -141,6 +141,56 @@ class unet(nn.Module):
         for up in self.up:
             x = up["conv"](torch.cat([skips.pop(), up["upsample"](x)], 1))
         return self.head(x)[:, :, top : top + height, left : left + width]
+
+
+class Spectral(nn.Module):
+    """Each low frequency has a matrix of its own from channels to channels; higher ones are cut off."""
+
+    def __init__(self, filters, modes):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2 * modes, modes, filters, filters, 2))
+        nn.init.normal_(self.weight, 0, math.sqrt(1 / (2 * filters)))
+
+    def forward(self, x):
+        n, c, h, w = x.shape
+        rows, modes, *_ = self.weight.shape
+        low = torch.fft.rfft2(x)[..., :modes]
+        low = torch.cat([low[:, :, :modes], low[:, :, h - modes :]], 2)
+        changed = torch.bmm(low.permute(2, 3, 0, 1).reshape(-1, n, c), torch.view_as_complex(self.weight).reshape(-1, c, c))
+        changed = changed.reshape(rows, modes, n, c).permute(2, 3, 0, 1)
+        beyond = w // 2 + 1 - modes
+        above = F.pad(changed[:, :, :modes], (0, beyond, 0, h - rows))
+        below = F.pad(changed[:, :, modes:], (0, beyond))
+        return torch.fft.irfft2(torch.cat([above, below], 2), (h, w))
+
+
+class FourierLayer(nn.Module):
+    def __init__(self, filters, modes):
+        super().__init__()
+        self.spectral, self.local = Spectral(filters, modes), nn.Conv2d(filters, filters, 1)
+
+    def forward(self, x):
+        return self.spectral(x) + self.local(x)
+
+
+class fno(nn.Module):
+    """The Fourier neural operator of Li et al. 2021, whose inputs know where they are."""
+
+    def __init__(self, channels, filters, layers, modes, outputs):
+        super().__init__()
+        self.lift = nn.Conv2d(channels + 2, filters, 1)
+        self.layers = nn.ModuleList(FourierLayer(filters, modes) for _ in range(layers))
+        self.head = nn.Sequential(nn.Conv2d(filters, 128, 1), nn.GELU(), nn.Conv2d(128, outputs, 1))
+
+    def forward(self, x):
+        n, _, h, w = x.shape
+        rows, columns = torch.meshgrid(*(torch.full((side,), 1 / side).cumsum(0) for side in (h, w)), indexing="ij")
+        x = self.lift(torch.cat([x, torch.stack([rows, columns]).expand(n, -1, -1, -1)], 1))
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i < len(self.layers) - 1:
+                x = F.gelu(x)
+        return self.head(x)
 
 
 class Attention(nn.Module):

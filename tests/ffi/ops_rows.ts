@@ -54,6 +54,8 @@ const shaping: Record<string, Row[]> = {
     [x(1, 1, 3, 4), [1, 2, 0, 1], "replicate"],
     [x(1, 1, 3, 4), [1, 2, 0, 1], "circular"],
   ],
+  reflectionPad2d: [[x(1, 1, 3, 4), [1, 2, 0, 1]]],
+  replicationPad2d: [[x(1, 1, 3, 4), [1, 2, 0, 3]]],
   asStrided: [[x(6), [2, 2], [1, 2]], [x(6), [2], [2], 1]],
   toDtype: [[x(3), "bf16"], [x(3), "f32", false, true]],
   toCopy: [[x(3), "f16", null, "cpu"], [x(1, 2, 3, 4), null, null, null, null, false, "channels_last"]],

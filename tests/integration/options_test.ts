@@ -216,6 +216,7 @@ Deno.test("the same seed gives the same run to the last bit, another seed anothe
 const SMALL: Record<string, string[]> = {
   "cosmo-cnn": ["--data-type=fields"],
   unet: ["--set=model.width=4", "--set=model.image_size=32"],
+  fno: ["--width=4", "--modes=4", "--set=model.image_size=16"],
   gpt: ["--context=16", "--embed=32", "--set=model.vocab_size=32"],
   vit: ["--embed=32", "--set=model.image_size=16"],
 };

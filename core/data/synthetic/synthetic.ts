@@ -246,7 +246,7 @@ const IMAGE_MODEL = /^(simple-convnet|cosmo-cnn|vit|resnet\d+)$/;
 export function synthetic(spec: Spec): Source {
   const { name } = spec.model;
   if (name === "gpt") return tokens(spec);
-  if (name === "unet") return masks(spec);
+  if (name === "unet" || name === "fno") return masks(spec);
   if (!IMAGE_MODEL.test(name)) return vectors(spec);
   const classes = CLASS_LOSSES.includes(spec.loss) || (spec.loss === "auto" && name !== "cosmo-cnn");
   return classes ? images(spec) : fields(spec);

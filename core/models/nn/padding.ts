@@ -1,5 +1,5 @@
 // Pads maps beyond their borders: F.pad's modes, and one that a map of the Earth needs.
-import { pad } from "../../../ffi/ops.ts";
+import { pad, reflectionPad2d, replicationPad2d } from "../../../ffi/ops.ts";
 import type { Tensor } from "../../../ffi/tensor.ts";
 
 /**
@@ -24,7 +24,11 @@ export function frameAround(height: number, width: number, multiple: number) {
 
 /** `sizes` are F.pad's: places before and behind the last dimension, then before and behind the one before it. */
 export function padder(sizes: readonly number[], mode: PaddingMode): (x: Tensor) => Tensor {
+  const flat = sizes.length === 4;
+  if (mode === "reflect" && flat) return (x) => reflectionPad2d(x, sizes);
+  if (mode === "replicate" && flat) return (x) => replicationPad2d(x, sizes);
   if (mode !== "longitude") return (x) => pad(x, sizes, MODES[mode]);
   const around = sizes.map((size, i) => i < 2 ? size : 0), atPoles = sizes.map((size, i) => i < 2 ? 0 : size);
-  return (x) => pad(pad(x, around, "circular"), atPoles, "replicate");
+  // In this order: replicate keeps its input for the backward pass, and a layer's own result is kept in any case.
+  return (x) => pad(flat ? replicationPad2d(x, atPoles) : pad(x, atPoles, "replicate"), around, "circular");
 }

@@ -91,6 +91,10 @@ export const flip: (self: Tensor, dims: readonly number[]) => Tensor = own.flip;
 export const roll: (self: Tensor, shifts: readonly number[], dims?: readonly number[]) => Tensor = own.roll;
 /** Wider by `pad` places before and behind the last dimension, then the one before it; `mode` says what is there. */
 export const pad: (self: Tensor, pad: readonly number[], mode?: string, value?: number | null) => Tensor = own.pad;
+/** Wider by places before and behind each of the last two dimensions, as in a mirror at the edge. */
+export const reflectionPad2d: (self: Tensor, padding: readonly number[]) => Tensor = own.reflectionPad2d;
+/** Wider by places before and behind each of the last two dimensions, which repeat the edge. */
+export const replicationPad2d: (self: Tensor, padding: readonly number[]) => Tensor = own.replicationPad2d;
 /** A view of the tensor's memory by size and strides alone. */
 export const asStrided: (self: Tensor, size: readonly number[], stride: readonly number[], storageOffset?: number | null) => Tensor = own.asStrided;
 /** Complex numbers as pairs of real ones: (...) becomes (..., 2). */

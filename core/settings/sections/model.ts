@@ -10,6 +10,7 @@ export const MODEL_NAMES = [
   "resnet50",
   "resnet101",
   "unet",
+  "fno",
   "gpt",
   "vit",
 ] as const;
@@ -53,7 +54,7 @@ export const model = {
     min: 0,
     max: 10_000,
     flag: "layers",
-    help: "hidden layers of mlp; blocks of gpt and vit",
+    help: "hidden layers of mlp; blocks of gpt, vit and fno",
   }),
   dropout: float(-1, {
     min: -1,
@@ -65,10 +66,14 @@ export const model = {
   }),
   channels: size("channels of the input images", { empty: "taken from the data" }),
   image_size: size("height and width of the input images, in pixels", { empty: "taken from the data" }),
-  width: size("channels of the first stage (cosmo-cnn, unet)", { flag: "width" }),
+  width: size("channels of the first stage (cosmo-cnn, unet) or of all layers (fno)", { flag: "width" }),
   depth: size("times that maps are halved (unet)", {
     flag: "depth",
     empty: "3, or as often as small maps can be",
+  }),
+  modes: size("lowest frequencies of each dimension that a layer works on (fno)", {
+    flag: "modes",
+    empty: "12, or half of the shorter side",
   }),
   padding: choice(["zeros", "replicate", "reflect", "circular", "longitude"], "zeros", {
     flag: "padding",

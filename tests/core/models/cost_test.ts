@@ -56,6 +56,22 @@ const CASES: { flags: string[]; ask: Record<string, unknown> }[] = [
     ask: { peer: "unet", sizes: { channels: 3, filters: 32, outputs: 2 }, shape: [3, 32, 32] },
   },
   {
+    flags: ["--model", "unet", "--set", "model.image_size=36", "--padding", "longitude"],
+    ask: {
+      peer: "unet",
+      sizes: { channels: 3, filters: 32, outputs: 2, padding: "longitude" },
+      shape: [3, 36, 36],
+    },
+  },
+  {
+    flags: ["--model", "fno", "--set", "model.image_size=32"],
+    ask: {
+      peer: "fno",
+      sizes: { channels: 3, filters: 32, layers: 2, modes: 12, outputs: 2 },
+      shape: [3, 32, 32],
+    },
+  },
+  {
     flags: ["--model", "vit", "--set", "model.image_size=32", "--set", "model.patch_size=8", ...still],
     ask: {
       peer: "vit",

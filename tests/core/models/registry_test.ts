@@ -23,13 +23,14 @@ const masks = { task: "segmentation", input: { shape: [3, 16, 24], dtype: "f32" 
 const text = { task: "language", input: { shape: [24], dtype: "i64" }, outputs: 65 } as const;
 
 const factsFor = (name: string): Facts =>
-  ({ mlp: rows, "cosmo-cnn": maps, unet: masks, gpt: text } as Record<string, Facts>)[name] ?? images;
+  ({ mlp: rows, "cosmo-cnn": maps, unet: masks, fno: masks, gpt: text } as Record<string, Facts>)[name] ??
+    images;
 
 for (const name of MODELS) {
   Deno.test(`${name} takes its sizes from the data, and one batch passes`, () => {
     scope(() => {
       const facts = factsFor(name);
-      const model = createModel(settings({ name, width: name === "unet" ? 4 : 0 }), facts);
+      const model = createModel(settings({ name, width: /unet|fno/.test(name) ? 4 : 0 }), facts);
       const language = facts.task === "language";
       const x = (language ? zeros : ones)([2, ...facts.input.shape], { dtype: facts.input.dtype });
       const { shape } = forward(model, x) as Tensor;
@@ -120,6 +121,7 @@ for (
       { ...masks, input: { shape: [3, 1, 9], dtype: "f32" } },
       "another --model",
     ],
+    ["frequencies that are not there", { name: "fno", modes: 9 }, masks, "16 x 24", "--modes to 8"],
     ["patches larger than images", { name: "vit", patch_size: 17 }, images, "16 x 16", "--patch-size to 16"],
   ] as [string, Partial<Config["model"]>, Facts, ...string[]][]
 ) {

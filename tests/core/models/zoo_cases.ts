@@ -1,6 +1,7 @@
 // The models that are compared with PyTorch, small enough for one core. Test data.
 import type { Facts, Model } from "../../../core/models/model.ts";
 import { cosmoCnn, simpleConvnet } from "../../../core/models/zoo/convnets.ts";
+import { fno } from "../../../core/models/zoo/fno.ts";
 import { gpt } from "../../../core/models/zoo/gpt.ts";
 import { mlp } from "../../../core/models/zoo/mlp.ts";
 import { resnet, RESNETS } from "../../../core/models/zoo/resnet.ts";
@@ -174,6 +175,16 @@ const PLAIN: readonly ZooCase[] = [
       { input: { shape: [4, 1, 16, 24] }, target: { shape: [4, 2] }, task: "regression" },
     )
   ),
+  same("fno", "fno", fno, { channels: 2, filters: 6, layers: 3, modes: 4, outputs: 3 }, {
+    input: { shape: [2, 2, 16, 24] },
+    target: { shape: [2, 3, 16, 24] },
+    task: "regression",
+  }),
+  same("fno on odd sides", "fno", fno, { channels: 1, filters: 4, layers: 1, modes: 3, outputs: 3 }, {
+    input: { shape: [2, 1, 7, 9] },
+    target: { shape: [2, 7, 9], below: 3 },
+    task: "segmentation",
+  }),
   {
     title: "vit",
     peer: "vit",

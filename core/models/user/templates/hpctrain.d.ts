@@ -378,6 +378,10 @@ export const flip: (self: Tensor, dims: readonly number[]) => Tensor;
 export const roll: (self: Tensor, shifts: readonly number[], dims?: readonly number[]) => Tensor;
 /** Wider by `pad` places before and behind the last dimension, then the one before it; `mode` says what is there. */
 export const pad: (self: Tensor, pad: readonly number[], mode?: string, value?: number | null) => Tensor;
+/** Wider by places before and behind each of the last two dimensions, as in a mirror at the edge. */
+export const reflectionPad2d: (self: Tensor, padding: readonly number[]) => Tensor;
+/** Wider by places before and behind each of the last two dimensions, which repeat the edge. */
+export const replicationPad2d: (self: Tensor, padding: readonly number[]) => Tensor;
 /** A view of the tensor's memory by size and strides alone. */
 export const asStrided: (self: Tensor, size: readonly number[], stride: readonly number[], storageOffset?: number | null) => Tensor;
 /** Complex numbers as pairs of real ones: (...) becomes (..., 2). */
@@ -836,6 +840,12 @@ export class ConvTranspose3d extends ConvTranspose {
  * PyTorch's padding modes; and longitude, which is circular in the last dimension and replicates the edge in the others.
  */
 export type PaddingMode = "zeros" | "replicate" | "reflect" | "circular" | "longitude";
+/** Rows and columns that are missing to a multiple, half of them on each side: places as F.pad names them. */
+export function frameAround(height: number, width: number, multiple: number): {
+    top: number;
+    left: number;
+    sizes: number[] | null;
+};
 /** `sizes` are F.pad's: places before and behind the last dimension, then before and behind the one before it. */
 export function padder(sizes: readonly number[], mode: PaddingMode): (x: Tensor) => Tensor;
 /** torch.nn.Linear: x times the transposed weight, and the bias. */
