@@ -3,7 +3,7 @@ import type { Command } from "./mod.ts";
 import { DATA, FORWARD, HERE, ITS_FILE, PLACE, settingsAmong } from "./options.ts";
 
 export const USAGE =
-  "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [--no-targets] [--no-mask] [FLAGS]";
+  "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [--no-targets] [--no-mask] [--probabilities] [FLAGS]";
 
 export const OPTIONS = {
   out: { kind: "text", value: "FILE", help: "the file to write, .npz, .csv or .nc" },
@@ -19,6 +19,7 @@ export const OPTIONS = {
     kind: "bool",
     help: "on a grid: predictions stay where the data's target is missing, such as on land",
   },
+  probabilities: { kind: "bool", help: "of classes: how probable each is, and not the likeliest alone" },
 } as const;
 
 export const SETTINGS = settingsAmong(DATA, HERE, FORWARD, ITS_FILE, PLACE);

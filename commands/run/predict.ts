@@ -7,7 +7,7 @@ import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import { isTyped } from "../../core/settings/values.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { MissingColumnError } from "../../core/data/columns/choose.ts";
-import { hasColumns } from "../../core/data/open.ts";
+import { hasColumns, lacksTargets } from "../../core/data/open.ts";
 import { openProgress } from "../../core/data/progress.ts";
 import type { Source } from "../../core/data/source.ts";
 import { withRanks } from "../../core/ranks/session.ts";
@@ -51,6 +51,7 @@ export async function predict(argv: string[]): Promise<number> {
     all: options.all,
     targets: !options["no-targets"],
     masked: !options["no-mask"],
+    probabilities: options.probabilities,
     saved,
     argv,
   };
@@ -84,6 +85,7 @@ interface Asked {
   readonly all: boolean;
   readonly targets: boolean;
   readonly masked: boolean;
+  readonly probabilities: boolean;
   /** The run's own settings. */
   readonly saved: unknown;
   readonly argv: readonly string[];
@@ -96,10 +98,11 @@ interface Place extends ReturnType<typeof openDevice> {
 }
 
 async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<number> {
-  const { path, out, saved, argv, targets } = asked;
+  const { path, out, saved, argv } = asked;
   const { team } = place;
   using file = openCheckpoint(path);
   const others = othersData(resolved.config, saved);
+  const targets = asked.targets && !lacksTargets(resolved.config.data);
   const config = whole(withOwnStatistics(resolved.config, file.root), resolved, others);
   const { quiet, json } = config.output;
   const answers = others || !targets ? knownFrom(file, targets) : null;
@@ -134,6 +137,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
       targets,
       relabel: relabelled(target, predicted),
       segments: grid?.segments,
+      probabilities: asked.probabilities,
       poll,
     },
     command: ["hpctrain predict", ...argv].join(" "),

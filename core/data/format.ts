@@ -39,6 +39,8 @@ export interface Format {
   /** `data.data_path` may be a glob or a list of files, which are joined. */
   readonly many?: boolean;
   readonly namesTargets?: boolean;
+  /** Such data can only be predicted from: it has nothing that says what the answers should be. */
+  lacksTargets?(path: string): boolean;
   /** It loads the reader's modules into this thread, and must end before `open`. */
   reader?(data: Pick<Config["data"], "data_path" | "external_files">): Promise<unknown>;
   open(request: DataRequest): Sources;

@@ -94,6 +94,9 @@ export const hasColumns = (data: Config["data"]): boolean =>
 export const hasTargets = (data: Config["data"]): boolean =>
   hasColumns(data) || (data.code === "" && formatOf(data).namesTargets === true);
 
+export const lacksTargets = (data: Config["data"]): boolean =>
+  data.code === "" && formatOf(data).lacksTargets?.(data.data_path) === true;
+
 export const kindOf = ({ type, data_path }: Pick<Config["data"], "type" | "data_path">): DataKind =>
   type === "auto" ? detect(data_path) : type;
 

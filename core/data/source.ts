@@ -66,6 +66,8 @@ export interface Source {
   readonly names?: readonly string[];
   /** The target's own units are std * number + mean, target by target. */
   readonly units?: Normalisation;
+  /** The file that the sample of this number in the data is in, where each has its own. */
+  pathOf?(index: number): string;
   /** It says where the samples and their targets lie, and reads coordinates; null where dimensions have no names. */
   readonly grid?: () => Grid | null;
   /** The first sample's target (of a map its mean), near to all and the same to all ranks. Numbers only. */

@@ -13,6 +13,8 @@ export interface PredictionColumn {
   readonly names?: readonly string[];
   /** Callers read in rising order. */
   read(from: number, count: number): Int32Array | Float32Array;
+  /** Tables of text have these in place of the numbers. */
+  texts?(from: number, count: number): readonly string[];
 }
 
 /** A chunk has at most so many numbers, but at least one row. */
@@ -34,6 +36,8 @@ export interface PredictedPart {
   readonly role: string;
   /** Each rank has one, in order. */
   readonly spools: readonly Spool[];
+  /** Where samples are files of their own. */
+  readonly pathOf?: (index: number) => string;
 }
 
 export interface RowOrder {
@@ -92,7 +96,8 @@ function calledIn(
   classes: boolean,
   names: ColumnNames,
 ): readonly string[] {
-  if (name === "label" || (name === "target" && classes && dtype === "i32")) return names.predicted;
+  const ofClasses = name === "label" || name === "probabilities";
+  if (ofClasses || (name === "target" && classes && dtype === "i32")) return names.predicted;
   if (classes) return [];
   return name === "prediction" ? names.predicted : name === "target" ? names.target : [];
 }
@@ -111,33 +116,51 @@ export function predictionColumns(
     from: 0,
     count: spool.rows(),
   }));
+  const column = (name: string, dtype: "i32" | "f32", each: number) =>
+    reader(runs, dtype, each, ({ spool, from, count }) => spool.read(name, from, count));
   const isTrain = parts.map(({ role }) => role === "train");
-  return outlineOf(kept, samples, split && parts.length > 1, names).map((column) => {
-    const each = elementsOf(column), type = column.dtype === "i32" ? Int32Array : Float32Array;
-    const take = column.name === "split"
-      ? ({ part, count }: Run) => new Int32Array(count).fill(isTrain[part] ? 0 : 1)
-      : ({ spool, from, count }: Run) => spool.read(column.name, from, count);
-    let at = 0, before = 0; // the last run that was read, and the rows before it
-    return {
-      ...column,
-      read(from: number, count: number) {
-        if (from < before) [at, before] = [0, 0];
-        const made = new type(count * each);
-        for (let filled = 0; filled < count;) {
-          const run = runs[at], skip = from + filled - before;
-          if (skip >= run.count) {
-            before += run.count;
-            at++;
-            continue;
-          }
-          const some = Math.min(count - filled, run.count - skip);
-          made.set(take({ ...run, from: run.from + skip, count: some }), filled * each);
-          filled += some;
-        }
-        return made;
-      },
-    };
-  });
+  const ofPart = (values: readonly number[]) =>
+    reader(runs, "i32", 1, ({ part, count }) => new Int32Array(count).fill(values[part]));
+  const made = outlineOf(kept, samples, split && parts.length > 1, names).map((one) => ({
+    ...one,
+    read: one.name === "split"
+      ? ofPart(isTrain.map((train) => train ? 0 : 1))
+      : column(one.name, one.dtype, elementsOf(one)),
+  }));
+  if (parts.some(({ pathOf }) => !pathOf)) return made;
+  const idAt = column("id", "i32", 1), partAt = ofPart(parts.map((_, part) => part));
+  const texts = (from: number, count: number) => {
+    const of = partAt(from, count);
+    return Array.from(idAt(from, count), (id, i) => parts[of[i]].pathOf!(id));
+  };
+  const [id, ...others] = made;
+  return [id, { ...id, name: "path", read: column("id", "i32", 1), texts }, ...others];
+}
+
+/** Rows of several runs as one column's. */
+function reader(
+  runs: readonly Run[],
+  dtype: "i32" | "f32",
+  each: number,
+  take: (run: Run) => ArrayLike<number>,
+): PredictionColumn["read"] {
+  let at = 0, before = 0; // the last run that was read, and the rows before it
+  return (from, count) => {
+    if (from < before) [at, before] = [0, 0];
+    const made = new (dtype === "i32" ? Int32Array : Float32Array)(count * each);
+    for (let filled = 0; filled < count;) {
+      const run = runs[at], skip = from + filled - before;
+      if (skip >= run.count) {
+        before += run.count;
+        at++;
+        continue;
+      }
+      const some = Math.min(count - filled, run.count - skip);
+      made.set(take({ ...run, from: run.from + skip, count: some }), filled * each);
+      filled += some;
+    }
+    return made;
+  };
 }
 
 function inOrder(spools: readonly { spool: Spool; part: number }[]): Run[] {

@@ -1,16 +1,11 @@
 // Columns of predictions become variables of a grid's file: a field for each target and what belongs to it.
 import { product } from "../data/columns/rows.ts";
 import { channelsAreLast } from "../data/columns/choose.ts";
-import {
-  ARRAYS,
-  type ClassicAttributes,
-  type ClassicType,
-  type Numbers,
-} from "../data/formats/netcdf/write.ts";
+import { type ClassicAttributes, type ClassicType, type Numbers } from "../data/formats/netcdf/write.ts";
 import type { Grid, GridTarget } from "../data/grid.ts";
-import { listOf } from "../data/grid.ts";
 import type { Source } from "../data/source.ts";
 import { elementsOf, type PredictionColumn } from "./columns.ts";
+import { ofClasses } from "./class_fields.ts";
 import { kept } from "./coordinates.ts";
 
 /** A file on a grid needs this beside the columns. */
@@ -70,9 +65,9 @@ export function fieldsOf(
   leadAxis = job.grid.leads.length > 1,
 ): Field[] | null {
   const named = (name: string) => columns.find((column) => column.name === name) ?? null;
-  const label = named("label"), prediction = named("prediction");
+  const prediction = named("prediction");
   const fields = job.classes
-    ? label && ofClasses({ label, target: named("target"), probability: named("probability") }, job)
+    ? job.grid.targets.length === 1 ? ofClasses(named, pointsOf(job.grid.targets[0], job.grid), job) : null
     : prediction && ofNumbers(prediction, named("target"), job, leadAxis ? [leadsAxis(job.grid)] : []);
   const split = named("split");
   return fields && (split && job.grid.pointwise ? [...fields, splitField(split)] : fields);
@@ -83,6 +78,11 @@ const elementsIn = ({ shape }: GridTarget, { pointwise }: Grid): number =>
 
 const dimensionsIn = ({ dimensions }: GridTarget, { pointwise }: Grid): readonly string[] =>
   pointwise ? [] : dimensions.slice(1);
+
+const pointsOf = (one: GridTarget, grid: Grid) => ({
+  elements: elementsIn(one, grid),
+  dimensions: dimensionsIn(one, grid),
+});
 
 /** A part of the model's output, or of the target. */
 interface Piece {
@@ -227,79 +227,6 @@ function fillOf({ dtype, attributes }: GridTarget): number {
   if (typeof fill !== "object" || !/^f(32|64)$/.test(dtype ?? "")) return NaN;
   const number = Math.fround(fill[0]);
   return Number.isFinite(number) ? number : NaN;
-}
-
-interface ClassColumns {
-  readonly label: PredictionColumn;
-  readonly target: PredictionColumn | null;
-  readonly probability: PredictionColumn | null;
-}
-
-function ofClasses({ label, target, probability }: ClassColumns, job: GridJob): Field[] | null {
-  const { grid, masked, ignored } = job, [one, ...others] = grid.targets, classes = job.classes!;
-  const elements = elementsIn(one, grid), fill = -1;
-  const columns = [label, target, probability].filter((column) => column !== null);
-  if (others.length > 0 || columns.some((column) => elementsOf(column) !== elements)) return null;
-  const type = classes.length <= 127 ? "i8" : classes.length <= 32_767 ? "i16" : "i32";
-  const about = { type, axes: [], dimensions: dimensionsIn(one, grid), elements, fill } as const;
-  const own = { ...kept(one, grid, about), ...flagsOf(one, classes, type) };
-  const read = <T extends ClassicType>(
-    type: T,
-    column: PredictionColumn,
-    fill: number,
-    hidden: PredictionColumn | null,
-  ): Field["values"] =>
-  (from, count) => {
-    const numbers = column.read(from, count), known = hidden?.read(from, count);
-    return new ARRAYS[type](
-      Array.from(numbers, (number, i) => {
-        const seen = known?.[i] ?? (column === target ? number : 0);
-        return Number.isNaN(seen) || seen < 0 || seen === ignored ? fill : number;
-      }),
-    );
-  };
-  const hidden = masked ? target : null, { name } = one;
-  const shares = { ...about, type: "f32", fill: NaN } as const;
-  return [
-    { ...about, name, attributes: own, values: read(type, label, fill, hidden) },
-    ...(probability
-      ? [{
-        ...shares,
-        name: `${name}_probability`,
-        attributes: {
-          ...kept(
-            { ...one, attributes: new Map([...one.attributes].filter(([key]) => PLACING.test(key))) },
-            grid,
-            shares,
-          ),
-          long_name: `probability of the class in ${name}`,
-          units: "1",
-        },
-        values: read("f32", probability, NaN, hidden),
-      }]
-      : []),
-    ...(target
-      ? [{ ...about, name: `${name}_target`, attributes: own, values: read(type, target, fill, null) }]
-      : []),
-  ];
-}
-
-/** Attributes that say where something lies, and not what it is. */
-const PLACING = /^(coordinates|grid_mapping)$/;
-
-/** The data's own meanings, or the classes' names. */
-function flagsOf(
-  { attributes }: GridTarget,
-  classes: readonly string[],
-  type: ClassicType,
-): ClassicAttributes {
-  const values = attributes.get("flag_values"), meanings = listOf(attributes, "flag_meanings");
-  const own = typeof values === "object" && values.length === meanings.length && meanings.length > 0;
-  const words = classes.map((name, i) => name.trim().replaceAll(/\s+/g, "_") || `class_${i}`);
-  return {
-    flag_values: { type, values: own ? values : words.map((_, i) => i) },
-    flag_meanings: own ? meanings.join(" ") : words.join(" "),
-  };
 }
 
 const splitField = (split: PredictionColumn): Field => ({

@@ -58,8 +58,15 @@ export function checkRoomFor(path: string, columns: readonly PredictionColumn[],
   );
 }
 
-export function writePredictions(path: string, columns: readonly PredictionColumn[], command: string): void {
-  writerOf(path).write(path, columns, command);
+/** Returns the columns that the file has: only tables of text have texts. */
+export function writePredictions(
+  path: string,
+  columns: readonly PredictionColumn[],
+  command: string,
+): readonly PredictionColumn[] {
+  const written = path.endsWith(".csv") ? columns : columns.filter(({ texts }) => !texts);
+  writerOf(path).write(path, written, command);
+  return written;
 }
 
 const asArray = (column: PredictionColumn) => ({
@@ -103,13 +110,16 @@ export function writeCsv(path: string, columns: readonly PredictionColumn[]): vo
 
 function headsOf(column: PredictionColumn): string[] {
   const { name, names, dtype } = column, each = elementsOf(column);
+  const prefix = name === "probabilities" ? "probability" : name;
   return Array.from(
     { length: each },
-    (_, k) => each === 1 ? name : `${name}_${dtype === "f32" && names?.[k] || k}`,
+    (_, k) => each === 1 ? name : `${prefix}_${dtype === "f32" && names?.[k] || k}`,
   );
 }
 
 function cellsOf(column: PredictionColumn, from: number, count: number): (i: number) => string[] {
+  const texts = column.texts?.(from, count);
+  if (texts) return (i) => [escaped(texts[i])];
   const values = column.read(from, count), each = elementsOf(column);
   const word = (value: number) => column.dtype === "i32" ? column.names?.[value] : undefined;
   return (i) =>

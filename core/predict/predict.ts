@@ -22,7 +22,7 @@ import { isFloating } from "../../ffi/dtype.ts";
 import { autocast } from "../../ffi/context.ts";
 import { noGrad } from "../../ffi/autograd.ts";
 import { constant, readBytes, toNumbers } from "../../ffi/make.ts";
-import { argmax, gt, reshape, softmax, toDtype } from "../../ffi/ops.ts";
+import { argmax, cat, gt, reshape, softmax, toDtype, zerosLike } from "../../ffi/ops.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { forward } from "../models/model.ts";
 import type { Pass } from "../train/blocks.ts";
@@ -64,7 +64,10 @@ export async function predictToFile(given: PredictToFileOptions): Promise<readon
   try {
     await predictShare(given, own, rank, world);
     if (!team || folder === null) {
-      return write(given, own.map(({ role, spool }) => ({ role, spools: [spool] })));
+      return write(
+        given,
+        own.map(({ role, source: { pathOf }, spool }) => ({ role, pathOf, spools: [spool] })),
+      );
     }
     for (const { spool } of own) spool.close(); // a shared file system shows others only closed files
     const all = team.gather(
@@ -123,8 +126,8 @@ function merge(
   folder: string,
   all: readonly RankShare[],
 ): readonly Written[] {
-  const parts = given.roles.map(({ role }, i) => ({
-    role,
+  const parts = given.roles.map(({ role, source: { pathOf } }, i) => ({
+    ...{ role, pathOf },
     spools: all.map((told, rank) => readSpool(folder, `${role}-${rank}`, told[i].columns, told[i].rows)),
   }));
   try {
@@ -140,8 +143,7 @@ function write(
 ): readonly Written[] {
   const columns = predictionColumns(parts, order, names);
   const onGrid = grid && writeGrid(out, columns, grid, command);
-  if (!onGrid) writePredictions(out, columns, command);
-  return onGrid ?? columns.map(({ name, shape }) => ({ name, shape }));
+  return onGrid ?? writePredictions(out, columns, command).map(({ name, shape }) => ({ name, shape }));
 }
 
 function removeAll(folder: string): void {
@@ -173,6 +175,8 @@ interface PredictOptions {
   readonly relabel?: readonly number[] | null;
   /** The likeliest class of each pixel is taken, and not what the model gives for each class. */
   readonly segments?: boolean;
+  /** How probable each class is. */
+  readonly probabilities?: boolean;
   take(rows: readonly PredictedColumn[]): void;
   /** Runs between batches and while data is awaited. */
   poll(done: number): Promise<void> | void;
@@ -192,7 +196,7 @@ async function predictSamples(
   { from, end }: SampleRange,
   job: PredictOptions,
 ): Promise<void> {
-  const { pass, feed, batchSize, targets, relabel = null, segments, take, poll } = job;
+  const { pass, feed, batchSize, targets, relabel = null, segments, probabilities, take, poll } = job;
   if (from === end) return;
   const classes = source.facts.task === "classification";
   pass.model.root.train(false);
@@ -216,6 +220,7 @@ async function predictSamples(
             { name: "id", shape: [], values: ids },
             segments ? likeliestPixels(output) : floats("prediction", output),
             ...(classes ? likeliest(output) : []),
+            ...(probabilities && (classes || segments) ? [sharesOf(output)] : []),
             ...(targets && !source.facts.targetless
               ? [classes && !isFloating(target.dtype) ? labels(target, relabel) : floats("target", target)]
               : []),
@@ -253,6 +258,12 @@ function likeliestPixels(output: Tensor): PredictedColumn {
     shape: output.shape.slice(2),
     values: new Int32Array(readBytes(whole).buffer),
   };
+}
+
+function sharesOf(output: Tensor): PredictedColumn {
+  const logits = toDtype(output, "f32");
+  const both = output.shape[1] === 1 ? cat([zerosLike(logits), logits], 1) : logits;
+  return floats("probabilities", softmax(both, 1));
 }
 
 /** A single logit has the classes 0 and 1, as in the loss bce. */

@@ -79,6 +79,11 @@ c = xr.open_dataset(sys.argv[1] + "/classes.nc", mask_and_scale=False)
 assert c.kind.dtype == "i1" and c.kind.attrs["flag_meanings"] == "open_water first_year class_2", c.kind.attrs
 assert c.kind.attrs["flag_values"].tolist() == [0, 1, 2] and c.kind.attrs["_FillValue"] == -1
 assert c.kind.values.tolist() == [[0, -1, 2], [-1, 1, 0]] and c.kind_target.values.tolist() == [[1, -1, 2], [-1, 1, 1]]
+shares = c.kind_probability
+assert shares.dims == ("time", "class", "x") and c["class"].attrs["flag_meanings"] == c.kind.attrs["flag_meanings"]
+want = np.arange(18.0).reshape(2, 3, 3)
+want[0, :, 1] = want[1, :, 0] = np.nan
+np.testing.assert_array_equal(shares.values, want)
 d = xr.open_dataset(sys.argv[1] + "/times.nc")
 assert [str(t)[:10] for t in d.time.values] == ["1999-12-02", "1999-12-05"] and d.p.dims == ("time",) and "id" not in d
 assert xr.open_dataset(sys.argv[1] + "/numbers.nc", engine="scipy").equals(a)
@@ -158,6 +163,7 @@ Deno.test("channels, several targets, units, deviations, masks, images and class
       ids,
       column("label", [2, 1, 3], [0, 1, 2, 2, 1, 0], true),
       column("target", [2, 3], [1, 9, 2, NaN, 1, 1]),
+      column("probabilities", [2, 3, 1, 3], range(18)),
     ], job([kind], { classes, ignored: 9 }));
     const time = {
       role: "coordinate",

@@ -1,10 +1,10 @@
 import type { Format } from "../../format.ts";
 import { loadReader } from "../../reading/reader.ts";
-import { looksLikeImages, openImageFolder, previewImages } from "./imagefolder.ts";
+import { lacksClasses, looksLikeImages, openImageFolder, previewImages } from "./imagefolder.ts";
 import { IMAGES_READER } from "./listing.ts";
 
 export const imagefolder: Format = {
-  endings: [],
+  endings: [".jpg", ".jpeg", ".png", ".webp"],
   folder: { has: "a folder of images for each class", detect: looksLikeImages },
   path: "the file or folder to read",
   reader: async () => {
@@ -12,5 +12,6 @@ export const imagefolder: Format = {
     await loadReader({ module: IMAGES_READER });
   },
   open: openImageFolder,
+  lacksTargets: lacksClasses,
   preview: previewImages,
 };

@@ -18,6 +18,7 @@ import {
   labelOf,
   type Listed,
   listImages,
+  looseImages,
   pathOf,
   sizeOf,
 } from "./listing.ts";
@@ -101,7 +102,13 @@ export function turboJpeg(): string | null {
 const TRAIN = ["train", "training"];
 const VAL = ["val", "valid", "validation", "test"];
 
-export function openImageFolder({ data, training: { seed }, model }: DataRequest): Sources {
+export function openImageFolder({ data, training: { seed, withoutTargets }, model }: DataRequest): Sources {
+  const loose = withoutTargets ? looseImages(data.data_path) : null;
+  if (loose) {
+    const listed = { classes: [], listing: loose, others: { count: 0, example: "" } };
+    const all = Int32Array.from({ length: imageCount(loose) }, (_, i) => i);
+    return { train: source(listed, all, model.output_size || 1, turboJpeg(), data), val: null, notes: [] };
+  }
   const halves = halvesOf(data.data_path);
   const train = listImages(halves.train);
   const val = halves.val && data.val_samples > 0 ? listImages(halves.val) : null;
@@ -136,12 +143,14 @@ export function openImageFolder({ data, training: { seed }, model }: DataRequest
   };
 }
 
+export const lacksClasses = (path: string): boolean => looseImages(path) !== null;
+
 export function looksLikeImages(root: string): boolean {
   const inside = (folder: string) =>
     quietly(() => [...Deno.readDirSync(folder)].some(({ name }) => IMAGE.test(name)));
   return quietly(() => {
     const { train } = halvesOf(root);
-    return foldersIn(train).some((name) => inside(join(train, name)));
+    return inside(train) || foldersIn(train).some((name) => inside(join(train, name)));
   });
 }
 
@@ -219,7 +228,7 @@ function source(
 ): Source {
   const reader: ImagesSpec = { module: IMAGES_READER, listing, turbo };
   const { width, height, text } = sizes((index) => sizeOf(listing, index), indices, data);
-  return threadedSource({
+  const made = threadedSource({
     name: listing.root,
     length: indices.length,
     indices: indices.length === imageCount(listing) ? null : indices,
@@ -240,6 +249,7 @@ function source(
       target,
     }),
   });
+  return { ...made, pathOf: (index) => pathOf(listing, index) };
 }
 
 const PREVIEWED = 64;

@@ -1,6 +1,6 @@
 // Images are listed by class and name, in torchvision's order. A million of them are bytes that threads
 // share, not strings sent to each.
-import { join } from "../../../../deps/path.ts";
+import { basename, dirname, join } from "../../../../deps/path.ts";
 import { messageOf, UserError } from "../../../base/errors.ts";
 import { BadSample } from "../../reading/reader.ts";
 import { headerOf, openRoom, type Room } from "./header.ts";
@@ -47,6 +47,18 @@ export function listImages(root: string): Listed {
     return found.filter(({ names }) => names.length > 0).sort((a, b) => byCodePoint(a.path, b.path));
   });
   return { classes, listing: pack(root, folders), others };
+}
+
+/** An image, or images in a folder without folders of classes; null for others. */
+export function looseImages(path: string): Listing | null {
+  if (!leadsToFolder(path)) {
+    return IMAGE.test(path) ? pack(dirname(path), [{ path: "", label: 0, names: [basename(path)] }]) : null;
+  }
+  const names = entriesOf(path)
+    .filter(({ name, isFile, isSymlink }) => isFile ? IMAGE.test(name) : isSymlink && isImage(path, name))
+    .map(({ name }) => name).sort(byCodePoint);
+  const alone = names.length > 0 && foldersIn(path).length === 0;
+  return alone ? pack(path, [{ path: "", label: 0, names }]) : null;
 }
 
 export const imageCount = ({ ends }: Listing): number => ends.length;
