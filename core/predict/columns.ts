@@ -36,7 +36,7 @@ export interface PredictedPart {
   readonly role: string;
   /** Each rank has one, in order. */
   readonly spools: readonly Spool[];
-  /** Where samples are files of their own. */
+  /** It is known where samples are files of their own. */
   readonly pathOf?: (index: number) => string;
 }
 

@@ -175,7 +175,7 @@ interface PredictOptions {
   readonly relabel?: readonly number[] | null;
   /** The likeliest class of each pixel is taken, and not what the model gives for each class. */
   readonly segments?: boolean;
-  /** How probable each class is. */
+  /** It says how probable each class is. */
   readonly probabilities?: boolean;
   take(rows: readonly PredictedColumn[]): void;
   /** Runs between batches and while data is awaited. */
