@@ -4,6 +4,7 @@ import type { DataKind } from "../settings/formats.ts";
 import type { Format } from "./format.ts";
 import { des, lpt } from "./cosmology/format.ts";
 import { csv } from "./formats/csv/format.ts";
+import { fits } from "./formats/fits/format.ts";
 import { hdf5 } from "./formats/hdf5/format.ts";
 import { imagefolder } from "./formats/images/format.ts";
 import { mnist } from "./formats/mnist/format.ts";
@@ -25,6 +26,7 @@ export const FORMATS: Readonly<Record<DataKind, Format>> = {
   parquet,
   netcdf,
   hdf5,
+  fits,
   imagefolder,
   synthetic,
   fields,

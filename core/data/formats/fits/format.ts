@@ -1,0 +1,12 @@
+import { arraysReader } from "../../columns/reader.ts";
+import type { Format } from "../../format.ts";
+import { loadReader } from "../../reading/reader.ts";
+import { openFits, withFits } from "./fits.ts";
+
+export const fits: Format = {
+  endings: [".fits", ".fit", ".fts"],
+  path: "the file to read",
+  reader: () => loadReader({ module: arraysReader }),
+  open: openFits,
+  table: withFits,
+};
