@@ -57,6 +57,7 @@ export {
 } from "./core/models/model.ts";
 export { createModel, MODELS } from "./core/models/registry.ts";
 export { createLoss, type Loss } from "./core/models/losses.ts";
+export type { PointWeights } from "./core/models/valid_points.ts";
 
 // Data: which samples a rank takes is a function of the seed, the epoch and the step.
 export {

@@ -12,7 +12,10 @@ export const OPTIONS = {
   },
 } as const;
 
-export const SETTINGS = settingsAmong(DATA, HERE, FORWARD, ITS_FILE);
+/** A run may be judged by other weights of points than it learned with. */
+const WEIGHTS = /^training\.loss_weight$/;
+
+export const SETTINGS = settingsAmong(DATA, HERE, FORWARD, ITS_FILE, WEIGHTS);
 
 export const command: Command = {
   usage: USAGE,

@@ -103,7 +103,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
   using file = openCheckpoint(path);
   const others = othersData(resolved.config, saved);
   const targets = asked.targets && !lacksTargets(resolved.config.data);
-  const config = whole(withOwnStatistics(resolved.config, file.root), resolved, others);
+  const config = unweighted(whole(withOwnStatistics(resolved.config, file.root), resolved, others));
   const { quiet, json } = config.output;
   const answers = others || !targets ? knownFrom(file, targets) : null;
   const options = { config, resolved, ...place, answers, untold: !targets, unsplit: others };
@@ -185,6 +185,12 @@ function whole(config: Config, { origin }: Resolved, others: boolean): Config {
   const train_samples = mine("data.train_samples") ? config.data.train_samples : Number.MAX_SAFE_INTEGER;
   return { ...config, data: { ...config.data, train_samples, val_samples: 0 } };
 }
+
+/** Nothing is judged, and other data may not have what the loss was weighted by. */
+const unweighted = (config: Config): Config => ({
+  ...config,
+  training: { ...config.training, loss_weight: "" },
+});
 
 /** Data without targets is what many have to predict from. */
 async function withAdvice<R>(useful: boolean, open: () => Promise<R>): Promise<R> {

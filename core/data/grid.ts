@@ -24,6 +24,17 @@ export interface GridCoordinate extends About {
   readonly values: Values;
 }
 
+/**
+ * Its values are what the attributes make of those that are stored: NaN where one is missing.
+ * @internal
+ */
+export interface GridVariable {
+  readonly name: string;
+  readonly dimensions: readonly string[];
+  readonly shape: readonly number[];
+  readonly values: ArrayLike<number>;
+}
+
 export interface Grid {
   /** The first one is the samples', unless each point of the grid is a sample. */
   readonly dimensions: readonly Dimension[];

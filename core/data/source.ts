@@ -5,7 +5,7 @@ import { borrowBytes, toNumbers, uninitialised } from "../../ffi/make.ts";
 import { scope, type Tensor } from "../../ffi/tensor.ts";
 import { formatPlural } from "../base/format.ts";
 import type { Facts } from "../models/model.ts";
-import type { Grid } from "./grid.ts";
+import type { Grid, GridVariable } from "./grid.ts";
 import type { ReaderSpec, Threaded } from "./reading/reader.ts";
 import type { Baselines } from "./baselines.ts";
 import type { Normalisation } from "./transforms/values.ts";
@@ -70,6 +70,8 @@ export interface Source {
   pathOf?(index: number): string;
   /** It says where the samples and their targets lie, and reads coordinates; null where dimensions have no names. */
   readonly grid?: () => Grid | null;
+  /** It reads another variable of the data, as floats; null where there is none of this name. */
+  readonly variable?: (name: string) => GridVariable | null;
   /** The first sample's target (of a map its mean), near to all and the same to all ranks. Numbers only. */
   readonly reference?: readonly number[];
   /** The part's rows are as held or stored, on the host; the tensors belong to the caller's scope. */

@@ -1,24 +1,12 @@
 // Losses of predicted distributions: quantiles, and the CRPS of a normal distribution.
 import { constant, scale, sub, tensor, toDevice } from "../../ffi/make.ts";
-import {
-  div,
-  erf,
-  exp,
-  maximum,
-  mean,
-  mul,
-  narrow,
-  reshape,
-  sum,
-  toDtype,
-  unsqueeze,
-} from "../../ffi/ops.ts";
+import { div, erf, exp, maximum, mean, mul, narrow, reshape, toDtype, unsqueeze } from "../../ffi/ops.ts";
 import { type Device, keep, scope, type Tensor } from "../../ffi/tensor.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "./losses.ts";
 import type { Facts } from "./model.ts";
 import { alike } from "./targets.ts";
-import { countValid, meanOverValid, onlyValid, validPoints } from "./valid_points.ts";
+import { onlyValid, type Points } from "./valid_points.ts";
 
 export const QUANTILES: readonly string[] = ["0.1", "0.5", "0.9"];
 
@@ -26,7 +14,7 @@ export const QUANTILES: readonly string[] = ["0.1", "0.5", "0.9"];
  * The pinball loss: max(q e, (q - 1) e) of e = target - prediction, the mean over quantiles, targets and samples. All
  * targets' first quantile comes first, then all targets' second.
  */
-export function quantile(facts: Facts, given: readonly string[]): Loss {
+export function quantile(facts: Facts, given: readonly string[], points: Points | null): Loss {
   const levels = levelsOf(given.length > 0 ? given : QUANTILES);
   const middle = levels.reduce(
     (best, q, i) => Math.abs(q - 0.5) < Math.abs(levels[best] - 0.5) ? i : best,
@@ -55,12 +43,12 @@ export function quantile(facts: Facts, given: readonly string[]): Loss {
       const count = channels / levels.length;
       const truth = unsqueeze(alike(target, narrow(whole, 1, 0, count)), 1);
       const predicted = reshape(whole, [items, levels.length, count, ...rest]), dims = 3 + rest.length;
-      const valid = facts.missing ? validPoints(truth, 0) : null;
+      const valid = points?.valid(truth);
       const miss = valid ? sub(onlyValid(truth, valid), onlyValid(predicted, valid)) : sub(truth, predicted);
       const each = maximum(mul(miss, at(0, whole.device, dims)), mul(miss, at(1, whole.device, dims)));
-      return valid ? scale(meanOverValid(sum(each), valid), 1 / levels.length) : mean(each);
+      return points && valid ? scale(points.mean(each, valid), 1 / levels.length) : mean(each);
     },
-    validCount: (target) => facts.missing ? countValid(target, 0) : target.numel,
+    validCount: (target) => points?.count(target) ?? target.numel,
   };
 }
 
@@ -83,7 +71,7 @@ const SQRT2 = Math.SQRT2, INVERSE_SQRT_PI = 1 / Math.sqrt(Math.PI);
  * + sqrt(2 / pi) e^(-z^2 / 2) - 1 / sqrt(pi)), where z = (target - mean) / sigma. The outputs are those of gaussian_nll:
  * the means, then the logarithms of the variances.
  */
-export function crps(facts: Facts): Loss {
+export function crps(facts: Facts, points: Points | null): Loss {
   return {
     name: "crps",
     outputs: 2 * facts.outputs,
@@ -93,11 +81,11 @@ export function crps(facts: Facts): Loss {
       const count = whole.shape[1] / 2;
       const centre = narrow(whole, 1, 0, count), logVariance = narrow(whole, 1, count, count);
       const truth = alike(target, centre);
-      if (!facts.missing) return mean(normalCrps(centre, logVariance, truth));
-      const valid = validPoints(truth, 0), known = (t: Tensor) => onlyValid(t, valid);
-      return meanOverValid(sum(known(normalCrps(known(centre), known(logVariance), known(truth)))), valid);
+      if (!points) return mean(normalCrps(centre, logVariance, truth));
+      const valid = points.valid(truth), known = (t: Tensor) => onlyValid(t, valid);
+      return points.mean(known(normalCrps(known(centre), known(logVariance), known(truth))), valid);
     },
-    validCount: (target) => facts.missing ? countValid(target, 0) : target.numel,
+    validCount: (target) => points?.count(target) ?? target.numel,
   };
 }
 

@@ -26,7 +26,16 @@ import { isCode, userFile } from "./user/file.ts";
 import { userLoss } from "./user/made.ts";
 import { type ClassWeights, classWeights, dice, focal } from "./class_losses.ts";
 import { crps, quantile } from "./distribution_losses.ts";
-import { countValid, meanOf, meanOverValid, onlyValid, validPoints } from "./valid_points.ts";
+import {
+  meanOf,
+  meanOverValid,
+  onlyValid,
+  type Points,
+  pointsOf,
+  type PointWeights,
+  sharesOfPoints,
+  validPoints,
+} from "./valid_points.ts";
 import type { Facts } from "./model.ts";
 import { alike, classesLast, isSoft, toLabels } from "./targets.ts";
 
@@ -46,6 +55,8 @@ export interface Loss {
   readonly levels?: readonly number[];
   /** The part that metrics compare with the target; the first by default. */
   readonly point?: number;
+  /** Points count so much, in metrics too; absent where they count alike. */
+  readonly weights?: PointWeights;
   /** The mean over this micro-batch's valid items, 0-dim, as PyTorch's reduction="mean". */
   apply(output: Tensor, target: Tensor): Tensor;
   /** How many items that mean divided by. Waits for the device when the loss ignores an index. */
@@ -58,33 +69,50 @@ type Settings =
   & Partial<Pick<Config["training"], "deterministic" | "class_weights" | "focal_gamma" | "quantiles">>;
 type Name = Exclude<Settings["loss"], "auto" | "graph">;
 
-const MEAN = 1, SUM = 2; // at::Reduction
+const EACH = 0, MEAN = 1, SUM = 2; // at::Reduction
 
 /** The loss of the settings for the task at hand; "auto" follows the task. */
-export function createLoss(settings: Settings, facts: Facts): Loss {
+export function createLoss(settings: Settings, facts: Facts, weights: PointWeights | null = null): Loss {
   const chosen = settings.loss;
+  if (weights && (isCode(chosen) || WITHOUT_WEIGHTS.includes(chosen))) throw unweighted(chosen);
   if (isCode(chosen)) return userLoss(userFile(chosen), facts);
+  const loss = namedLoss(settings, facts, pointsOf(facts, settings.ignore_index, weights));
+  return weights ? { ...loss, weights } : loss;
+}
+
+const WITHOUT_WEIGHTS: readonly string[] = ["graph", "focal", "dice"];
+
+export const unweighted = (loss: string): UserError =>
+  new UserError(
+    "usage",
+    `--loss-weight weighs the points of a map, which the loss ${loss} does not take apart: use --loss mse, l1, huber, ` +
+      "gaussian_nll, quantile, crps, bce or cross_entropy, or leave it out.",
+  );
+
+function namedLoss(settings: Settings, facts: Facts, points: Points | null): Loss {
+  const chosen = settings.loss;
   // graphLoss replaces this one when the graph is loaded.
   const name: Name = chosen === "auto" || chosen === "graph"
     ? (facts.task === "regression" ? "mse" : "cross_entropy")
     : chosen;
   checkTask(name, facts);
   const weights = weightsFor(name, settings, facts);
+  const ignored = facts.task === "regression" ? undefined : settings.ignore_index;
   const loss = (outputs: number, compare: Compare) =>
-    facts.missing
-      ? ofValidPoints(name, facts.task, outputs, compare, settings.ignore_index)
+    points
+      ? ofPoints({ name, outputs, ignored }, compare, points)
       : elementwise(name, outputs, (output, target) => compare(output, target, MEAN, null));
   switch (name) {
     case "cross_entropy":
-      return crossEntropy(facts, settings, weights);
+      return crossEntropy(facts, settings, weights, points);
     case "focal":
       return focal(facts, { gamma: settings.focal_gamma ?? 2, ignored: settings.ignore_index, weights });
     case "dice":
       return dice(facts, settings.ignore_index);
     case "quantile":
-      return quantile(facts, settings.quantiles ?? []);
+      return quantile(facts, settings.quantiles ?? [], points);
     case "crps":
-      return crps(facts);
+      return crps(facts, points);
     case "mse":
       return loss(facts.outputs, (output, target, reduction) => mseLoss(output, target, reduction));
     case "l1":
@@ -98,7 +126,7 @@ export function createLoss(settings: Settings, facts: Facts): Loss {
         ? loss(facts.outputs, binaryCrossEntropy)
         : ofTwoClasses(loss(1, binaryCrossEntropy));
     case "gaussian_nll":
-      return gaussianNll(facts);
+      return gaussianNll(facts, points);
   }
 }
 
@@ -151,11 +179,22 @@ function checkTask(name: Name, { task, outputs }: Facts): void {
  * Outputs are [N, C], [N, C, H, W], or [B, T, V] for language. Targets are class numbers, or shares of
  * classes [N, C].
  */
-function crossEntropy(facts: Facts, settings: Settings, weights: ClassWeights | null): Loss {
+function crossEntropy(
+  facts: Facts,
+  settings: Settings,
+  weights: ClassWeights | null,
+  points: Points | null,
+): Loss {
   const { ignore_index: ignoreIndex, label_smoothing: labelSmoothing, deterministic = "off" } = settings;
   const rows = [-1, facts.outputs], all = [-1];
   const language = facts.task === "language";
   const weightsOf = (scores: Tensor): Tensor | null => weights && weights.of(scores.shape[1], scores.device);
+  const weighed = (share: Tensor, labels: Tensor) => weights ? mul(share, weights.each(labels)) : share;
+  const weightOf = (labels: Tensor, ofPoints: PointWeights): number =>
+    scope(() => {
+      const share = sharesOfPoints(validPoints(labels, ignoreIndex), ofPoints);
+      return sum(weighed(share, labels), "f64").item();
+    });
   /** On a GPU the gradient of an interpolation is added up in any order. */
   const sized = (output: Tensor, target: Tensor): Tensor => {
     const scores = toLabels(output, target);
@@ -185,6 +224,7 @@ function crossEntropy(facts: Facts, settings: Settings, weights: ClassWeights | 
         );
       }
       if (target.dtype !== "i64") target = toDtype(target, "i64");
+      const labels = target;
       const rowsOfClasses = language || classesLast(output, target);
       if (!rowsOfClasses) output = sized(output, target);
       if (rowsOfClasses) {
@@ -195,16 +235,24 @@ function crossEntropy(facts: Facts, settings: Settings, weights: ClassWeights | 
         output = reshape(permute(output, [0, 2, 3, 1]), rows);
         target = reshape(target, all);
       }
-      if (facts.missing) { // the mean over nothing is NaN
+      if (points?.weights) {
+        const each = crossEntropyLoss(output, target, weightsOf(output), EACH, ignoreIndex, labelSmoothing);
+        const share = sharesOfPoints(points.valid(labels), points.weights);
+        return meanOf(sum(mul(reshape(each, labels.shape), share)), sum(weighed(share, labels)));
+      }
+      if (points) { // the mean over nothing is NaN
         const total = crossEntropyLoss(output, target, weightsOf(output), SUM, ignoreIndex, labelSmoothing);
-        if (weights) return meanOf(total, sum(weights.each(target)));
-        return meanOverValid(total, validPoints(target, ignoreIndex));
+        return weights
+          ? meanOf(total, sum(weights.each(target)))
+          : meanOverValid(total, points.valid(target));
       }
       return crossEntropyLoss(output, target, weightsOf(output), MEAN, ignoreIndex, labelSmoothing);
     },
     validCount: (target) =>
       !language && isSoft(target)
         ? target.shape[0]
+        : points?.weights
+        ? weightOf(target, points.weights)
         : weights
         ? weights.sum(target)
         : scope(() => Number(sum(ne(target, constant(ignoreIndex, "i64", target.device))).itemBigInt())),
@@ -236,23 +284,21 @@ function elementwise(name: Name, outputs: number, compare: (output: Tensor, targ
 /** Points that do not count are 0 on both sides; `weight` is 0 there too, and null where all count. */
 type Compare = (output: Tensor, target: Tensor, reduction: number, weight: Tensor | null) => Tensor;
 
-function ofValidPoints(
-  name: Name,
-  task: Facts["task"],
-  outputs: number,
+function ofPoints(
+  about: Pick<Loss, "name" | "outputs" | "ignored">,
   compare: Compare,
-  ignored: number,
+  points: Points,
 ): Loss {
   return {
-    name,
-    outputs,
-    ...(task !== "regression" && { ignored }),
+    ...about,
     apply(output, target) {
-      const compared = alike(target, output), valid = validPoints(compared, ignored);
-      const total = compare(onlyValid(output, valid), onlyValid(compared, valid), SUM, valid);
-      return meanOverValid(total, valid);
+      const compared = alike(target, output), valid = points.valid(compared);
+      const a = onlyValid(output, valid), b = onlyValid(compared, valid);
+      return points.weights
+        ? points.mean(compare(a, b, EACH, valid), valid)
+        : meanOverValid(compare(a, b, SUM, valid), valid);
     },
-    validCount: (target) => countValid(target, ignored),
+    validCount: points.count,
   };
 }
 
@@ -282,7 +328,7 @@ function ofTwoClasses(loss: Loss): Loss {
  * are, along dimension 1, first the means and then the logarithms of the variances: half * (v + (mean -
  * target)^2 * e^-v).
  */
-function gaussianNll(facts: Facts): Loss {
+function gaussianNll(facts: Facts, points: Points | null): Loss {
   return {
     name: "gaussian_nll",
     outputs: 2 * facts.outputs,
@@ -292,13 +338,13 @@ function gaussianNll(facts: Facts): Loss {
       const centre = narrow(whole, 1, 0, count);
       const logVariance = narrow(whole, 1, count, count);
       const compared = alike(target, centre);
-      if (facts.missing) {
-        const valid = validPoints(compared, 0), known = (t: Tensor) => onlyValid(t, valid);
-        return meanOverValid(sum(halfSquares(known(centre), known(logVariance), known(compared))), valid);
+      if (points) {
+        const valid = points.valid(compared), known = (t: Tensor) => onlyValid(t, valid);
+        return points.mean(halfSquares(known(centre), known(logVariance), known(compared)), valid);
       }
       return mean(halfSquares(centre, logVariance, compared));
     },
-    validCount: (target) => facts.missing ? countValid(target, 0) : target.numel,
+    validCount: (target) => points?.count(target) ?? target.numel,
   };
 }
 

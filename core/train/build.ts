@@ -5,7 +5,7 @@ import type { Device, Tensor } from "../../ffi/tensor.ts";
 import type { Config } from "../settings/settings.ts";
 import { openData, type Opened } from "../data/open.ts";
 import { UserError } from "../base/errors.ts";
-import { createLoss } from "../models/losses.ts";
+import { createLoss, unweighted } from "../models/losses.ts";
 import type { Facts, Model } from "../models/model.ts";
 import { checkRun, lossFor } from "../models/exported/model.ts";
 import { createModel } from "../models/registry.ts";
@@ -17,6 +17,7 @@ import { type Amp, chooseAmp } from "./precision.ts";
 import { indexSelect, toDtype } from "../../ffi/ops.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import type { Source } from "../data/source.ts";
+import { pointWeights } from "../data/weights.ts";
 
 export interface Built {
   readonly data: Opened;
@@ -61,10 +62,14 @@ export function build(
     answers,
   );
   const { facts } = data.train;
-  const chosen = createLoss(training, facts);
+  const weights = training.loss_weight === "" || untold
+    ? null
+    : pointWeights(training.loss_weight, data.train);
+  const chosen = createLoss(training, facts, weights);
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
   const model = createModel(config.model, facts, chosen.outputs);
   const loss = lossFor(model, training.loss, chosen, facts);
+  if (weights && loss !== chosen) throw unweighted(loss.name);
   checkRun(model, {
     batch: training.batch_size,
     samples: [data.train.length, ...(data.val ? [data.val.length] : [])],

@@ -11,6 +11,7 @@ import {
   gt,
   logicalAnd,
   lt,
+  mul,
   narrow,
   ne,
   reshape,
@@ -28,7 +29,7 @@ import type { Source } from "../data/source.ts";
 import { UserError } from "../base/errors.ts";
 import type { Loss } from "../models/losses.ts";
 import { classesSecond, isSoft, toLabels } from "../models/targets.ts";
-import { validPoints } from "../models/valid_points.ts";
+import { type PointWeights, sharesOfPoints, validPoints } from "../models/valid_points.ts";
 import type { UserMetrics } from "../models/user/made.ts";
 
 /** Names are those of events: r2, mae, ...; "r2/NAME" for one target or class. */
@@ -56,7 +57,7 @@ export interface Measure {
 
 const MOST_NAMED = 32;
 
-type Judged = Pick<Loss, "name" | "like" | "ignored" | "point">;
+type Judged = Pick<Loss, "name" | "like" | "ignored" | "point" | "weights">;
 
 /** `full` adds what costs too much in a training step. */
 interface Judging {
@@ -79,13 +80,13 @@ export function measureOf(source: Source, { loss, full, own = null }: Judging): 
 
 function taskMeasure(
   source: Source,
-  { like, name: named, ignored, point = 0 }: Judged,
+  { like, name: named, ignored, point = 0, weights }: Judged,
   full: boolean,
 ): Measure {
   const { facts: { task, outputs, targetless, missing = false }, names } = source, name = like ?? named;
   if (like === "none" || targetless) return nothing;
   if (task === "language") return tokens;
-  if (task === "regression") return name === "bce" ? nothing : numbers(source, full, point);
+  if (task === "regression") return name === "bce" ? nothing : numbers(source, full, point, weights);
   if (name !== "bce" && name !== "cross_entropy") return nothing;
   const oneLogit = name === "bce", perPixel = task === "segmentation";
   return classes({
@@ -93,6 +94,7 @@ function taskMeasure(
     names,
     oneLogit,
     missing,
+    weights,
     ignored: ignored ?? -1,
     top5: full && !oneLogit && !perPixel && outputs > 5,
     overlap: full && perPixel,
@@ -121,6 +123,8 @@ interface Classes {
   readonly oneLogit: boolean;
   /** Labels may be missing: they are the ignored class. */
   readonly missing: boolean;
+  /** Pixels count so much. */
+  readonly weights?: PointWeights;
   readonly ignored: number;
   readonly top5: boolean;
   /** Intersection over union, class by class. */
@@ -131,7 +135,9 @@ interface Classes {
  * Classes stand in dimension 1. An item counts unless its label is ignored or unknown. The largest of soft
  * labels is the label.
  */
-function classes({ count, names = [], oneLogit, missing, ignored, top5, overlap }: Classes): Measure {
+function classes(
+  { count, names = [], oneLogit, missing, weights, ignored, top5, overlap }: Classes,
+): Measure {
   const named = (i: number) => names[i] ?? String(i);
   const numbered = onDevice(() => Float64Array.from({ length: count }, (_, i) => i));
   const perBatch = (hits: Tensor, batches: number) => sumDim(reshape(hits, [batches, -1]), [1], true, "f64");
@@ -148,8 +154,14 @@ function classes({ count, names = [], oneLogit, missing, ignored, top5, overlap 
     const each = numbered(labels.device, [1, count, ...labels.shape.slice(1).map(() => 1)]);
     const of = (t: Tensor) => logicalAnd(eq(unsqueeze(t, 1), each), unsqueeze(valid, 1));
     const a = of(labels), b = of(predicted);
+    const share = weights && unsqueeze(weights.on(labels.device), 0);
     return [a, b, logicalAnd(a, b)].map((t) =>
-      sumDim(reshape(t, [batches, labels.shape[0] / batches, count, -1]), [1, 3], false, "f64")
+      sumDim(
+        reshape(share ? mul(t, share) : t, [batches, labels.shape[0] / batches, count, -1]),
+        [1, 3],
+        false,
+        "f64",
+      )
     );
   };
   return {
@@ -170,8 +182,9 @@ function classes({ count, names = [], oneLogit, missing, ignored, top5, overlap 
       // Any class but 0 is taken for 1 there, the ignored one too.
       const known = oneLogit && missing ? logicalAnd(inRange, validPoints(target, ignored)) : inRange;
       const valid = mask ? logicalAnd(known, spread(mask, labels)) : known;
-      const hits = (right: Tensor) => perBatch(logicalAnd(right, valid), batches);
-      const columns = [hits(eq(predicted, labels)), perBatch(valid, batches)];
+      const share = weights?.on(labels.device);
+      const counted = (which: Tensor) => perBatch(share ? mul(which, share) : which, batches);
+      const columns = [counted(logicalAnd(eq(predicted, labels), valid)), counted(valid)];
       if (top5) {
         const [, best] = topk(scores, 5, 1);
         columns.push(perBatch(logicalAnd(eq(best, unsqueeze(labels, 1)), unsqueeze(valid, 1)), batches));
@@ -203,7 +216,7 @@ const SUMS = 6;
  * The target's own axis is dimension 1. Without the reference, a number near the mean, squares would lose the
  * spread of targets far from zero.
  */
-function numbers(source: Source, full: boolean, point: number): Measure {
+function numbers(source: Source, full: boolean, point: number, weights?: PointWeights): Measure {
   const { facts, target: { shape }, names = [], units } = source;
   const count = shape[0] ?? 1;
   const { reference: near = Array<number>(count).fill(0) } = source;
@@ -218,7 +231,7 @@ function numbers(source: Source, full: boolean, point: number): Measure {
       const part = [batches, items, count, -1];
       const at = reference(output.device, [1, 1, count, 1]);
       // Masked items may be no number at all.
-      const valid = facts.missing ? validPoints(target, 0) : null;
+      const valid = facts.missing || weights ? validPoints(target, 0) : null;
       const shown = mask && spread(mask, target);
       const both = valid && shown ? logicalAnd(valid, shown) : valid ?? shown;
       const counted = both && reshape(both, part);
@@ -228,7 +241,8 @@ function numbers(source: Source, full: boolean, point: number): Measure {
         return counted ? where(counted, apart, zero) : apart;
       };
       const d = from(target), e = sub(from(pointsIn(output, target, point * count, count)), d);
-      const total = (t: Tensor) => sumDim(t, [1, 3], false, "f64");
+      const share = weights && both && reshape(toDtype(sharesOfPoints(both, weights), "f64"), part);
+      const total = (t: Tensor) => sumDim(share ? mul(t, share) : t, [1, 3], false, "f64");
       const each = items * d.shape[3];
       const rows = counted ? total(counted) : expand(constant(each, "f64", output.device), [batches, count]);
       return cat([rows, total(d), total(square(d)), total(e), total(abs(e)), total(square(e))], 1);

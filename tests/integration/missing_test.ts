@@ -19,6 +19,8 @@ ice, drift = (sst - 275) / 2 + wind, 10 + 3 * wind
 masks = {"sst": np.broadcast_to(land, shape), "wind": land | swath, "ice": land | gone, "drift": land | swath | gone}
 with netCDF4.Dataset(sys.argv[1] + "/ice.nc", "w") as d:
     for name, size in (("time", 40), ("y", 16), ("x", 16)): d.createDimension(name, size)
+    v = d.createVariable("lat", "f4", ("y",)); v.units = "degrees_north"; v[:] = np.linspace(40, 88, 16)
+    v = d.createVariable("area", "f8", ("x", "y"), fill_value=-1.0); v[:] = 1 + np.arange(256).reshape(16, 16) % 7
     for name, values in (("sst", sst), ("wind", wind), ("ice", ice), ("drift", drift)):
         v = d.createVariable(name, "f4", ("time", "y", "x"), fill_value=-9999.0)
         v[:] = np.ma.array(values, mask=masks[name])
@@ -49,13 +51,18 @@ import sys, json, numpy as np
 p = np.load(sys.argv[1] + "/p.npz")
 t, o = p["target"].astype("f8"), p["prediction"].astype("f8")
 assert np.isnan(t).any() and np.isfinite(o).all() and o.shape == t.shape
-each = {}
-for k, name in enumerate(("ice", "drift")):
-    there = np.isfinite(t[:, k])
-    a, b = t[:, k][there], o[:, k][there]
-    each[name] = dict(r2=1 - ((b - a) ** 2).sum() / ((a - a.mean()) ** 2).sum(), mae=abs(b - a).mean(),
-        rmse=np.sqrt(((b - a) ** 2).mean()), bias=(b - a).mean())
-print(json.dumps({**{f"{m}/{n}": v for n, e in each.items() for m, v in e.items()}, "loss": np.nanmean((o - t) ** 2)}))
+def judged(weight):
+    each, total, whole = {}, 0, 0
+    for k, name in enumerate(("ice", "drift")):
+        there = np.isfinite(t[:, k])
+        a, b, w = t[:, k][there], o[:, k][there], np.broadcast_to(weight, t[:, k].shape)[there]
+        mean = lambda x: (w * x).sum() / w.sum()
+        each[name] = dict(r2=1 - mean((b - a) ** 2) / mean((a - mean(a)) ** 2), mae=mean(abs(b - a)),
+            rmse=np.sqrt(mean((b - a) ** 2)), bias=mean(b - a))
+        total, whole = total + (w * (b - a) ** 2).sum(), whole + w.sum()
+    return {**{f"{m}/{n}": v for n, e in each.items() for m, v in e.items()}, "loss": total / whole}
+latitude = np.cos(np.deg2rad(np.linspace(40, 88, 16).astype("f4").astype("f8")))[:, None]
+print(json.dumps([judged(1), judged(latitude), judged(1 + (np.arange(256).reshape(16, 16) % 7).T)]))
 `;
 
 Deno.test("maps with missing points: losses and metrics are numpy's of the points that are there, on 1 and 2 ranks", () =>
@@ -85,9 +92,18 @@ Deno.test("maps with missing points: losses and metrics are numpy's of the point
     const { stdout: judged } = await succeed(["eval", "checkpoints/of-1_latest.pt"], { cwd });
     assertMatch(judged, /^Val Loss: .* \| Val R2: .* \| Val MAE: /m);
     await succeed(["predict", "checkpoints/of-1_latest.pt", "--out", "p.npz"], { cwd });
-    const theirs: Record<string, number> = JSON.parse(python(JUDGE, cwd));
-    const ours: Record<string, number> = { ...one.val_metrics as object, loss: one.val_loss as number };
-    for (const [name, value] of Object.entries(theirs)) {
-      assertAlmostEquals(ours[name], value, 1e-6 * Math.max(1, Math.abs(value)), name);
+    const theirs: Record<string, number>[] = JSON.parse(python(JUDGE, cwd));
+    const check = (epoch: Record<string, unknown>, wanted: Record<string, number>) => {
+      const ours: Record<string, number> = { ...epoch.val_metrics as object, loss: epoch.val_loss as number };
+      for (const [name, value] of Object.entries(wanted)) {
+        assertAlmostEquals(ours[name], value, 1e-6 * Math.max(1, Math.abs(value)), name);
+      }
+    };
+    check(one, theirs[0]);
+    // A run of no step has the same weights, and judges them with weights of points.
+    for (const [k, weight] of ["cos(latitude)", "area"].entries()) {
+      const judging = ["eval", "checkpoints/of-1_latest.pt", "--loss-weight", weight, "--json"];
+      const { metrics, val_loss } = JSON.parse((await succeed(judging, { cwd })).stdout);
+      check({ val_metrics: metrics, val_loss }, theirs[k + 1]);
     }
   }));

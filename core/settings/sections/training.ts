@@ -1,6 +1,6 @@
 // Declares the section training. The names and defaults of the optimizer and the scheduler are PyTorch's
 // where it has them.
-import { bool, choice, CODE_FILE, duration, float, int, list, path } from "../setting.ts";
+import { bool, choice, CODE_FILE, duration, float, int, list, path, text } from "../setting.ts";
 import { guards } from "./run.ts";
 
 const optimizer = {
@@ -212,6 +212,12 @@ const objective = {
     min: -(2 ** 31),
     max: 2 ** 31 - 1,
     help: "class whose samples do not count (cross_entropy)",
+  }),
+  loss_weight: text("", {
+    flag: "loss-weight",
+    empty: "all points alike",
+    help:
+      "how much each point of a map counts in loss and metrics: cos(latitude), or a variable on the targets' grid",
   }),
   huber_delta: float(1, { min: 0, above: true, max: 1e9, help: "where huber turns from squared to linear" }),
   class_weights: list({

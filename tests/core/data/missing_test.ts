@@ -6,6 +6,8 @@ import { measure, mergeMeasures, type Moments } from "../../../core/data/statist
 import { asPacked, originOf } from "../../../core/data/formats/packed/request.ts";
 import { packingOf } from "../../../core/data/formats/packed/samples.ts";
 import { writeShards } from "../../../core/data/formats/packed/write.ts";
+import { dict } from "../../../core/checkpoint/value.ts";
+import { withOwnStatistics } from "../../../core/train/resume.ts";
 import { resolveSettings } from "../../../core/settings/resolve.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import type { Config } from "../../../core/settings/settings.ts";
@@ -247,6 +249,15 @@ Deno.test(
     }
   }),
 );
+
+Deno.test("the means that a checkpoint was trained with fill other data", () => {
+  const root = dict({ hpctrain: dict({ fill: [0.1, 271.5], normalisation: null }) });
+  const config = settings({ data: { fill: ["mean"] } });
+  assertEquals(withOwnStatistics(config, root).data.fill, ["0.1", "271.5"]);
+  for (const fill of [[], ["3"]]) {
+    assertEquals(withOwnStatistics(settings({ data: { fill } }), root).data.fill, fill);
+  }
+});
 
 Deno.test(
   "packed data keep their missing points, held and streamed",

@@ -12,9 +12,9 @@ import { isHdf5, loadHdf5For, withHdf5 } from "../hdf5/hdf5.ts";
 import { followOtherFiles } from "../hdf5/library.ts";
 import { loadReader } from "../../reading/reader.ts";
 import { classicVariables } from "./classic.ts";
-import { gridOf } from "../../grid.ts";
+import { gridOf, type GridVariable } from "../../grid.ts";
 import type { Source } from "../../source.ts";
-import { toColumn, type Variable, type VariableColumn } from "../../columns/variables.ts";
+import { toColumn, type Variable, type VariableColumn, view } from "../../columns/variables.ts";
 
 type Kind = "netcdf" | "hdf5";
 
@@ -253,13 +253,23 @@ function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Aga
       );
       return gridOf(variables, places, { pointwise, leads });
     });
-  const on = (source: Source): Source => ({ ...source, grid });
+  const variable = (name: string) => again(({ columns }) => readVariable(columns, name));
+  const on = (source: Source): Source => ({ ...source, grid, variable });
   return {
     ...whole,
     train: on(found.train),
     val: found.val && on(found.val),
     test: found.test && on(found.test),
   };
+}
+
+function readVariable(columns: readonly VariableColumn[], wanted: string): GridVariable | null {
+  const found = columns.find(({ name, unusable }) => name === wanted && !unusable);
+  if (!found) return null;
+  const { name, shape, variable: { dimensions }, dtype, read } = found,
+    { buffer, byteOffset, byteLength } = read();
+  const values = Float64Array.from(view(new Uint8Array(buffer, byteOffset, byteLength), dtype), Number);
+  return { name, shape, dimensions, values };
 }
 
 const sameGrid = ({ variable }: VariableColumn, grid: readonly string[]) =>

@@ -236,6 +236,8 @@ export interface Facts {
         readonly dtype: DType;
         /** The columns that lie in it side by side along its first dimension, where it is made of columns. */
         readonly columns?: readonly InputColumn[];
+        /** So many steps of time lie one after the other along its first dimension, each with all channels. */
+        readonly history?: number;
         /** Their shapes do not fit each other: each is there as plain numbers, row by row. */
         readonly flat?: boolean;
     };
