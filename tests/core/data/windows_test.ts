@@ -23,8 +23,12 @@ interface Answer {
 
 const folder = await Deno.makeTempDir();
 globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
-const { windows: answers, baselines } = await askPeer<
-  { windows: Answer[]; baselines: Record<"maps" | "daily", { persistence: number[]; climatology: number[] }> }
+const { windows: answers, baselines, holes } = await askPeer<
+  {
+    holes: (number | null)[];
+    windows: Answer[];
+    baselines: Record<"maps" | "daily", { persistence: number[]; climatology: number[] }>;
+  }
 >("data/windows.py", folder);
 
 type Changes = Partial<Config["data"]>;
@@ -50,7 +54,7 @@ const MAPS = { features: ["wind", "ice"], targets: ["ice"] };
 Deno.test("windows equal numpy's slices, in memory and streamed from each layout", async () => {
   for (const { history, leads, bases, inputs, targets } of answers) {
     const now = leads[0] === 0;
-    for (const name of ["maps.nc", "classic.nc"]) {
+    for (const name of ["maps.nc", "classic.nc", "years"]) {
       for (const in_memory of ["yes", "no"] as const) {
         const what = `${name}, history ${history}, leads ${leads}, in memory: ${in_memory}`;
         const data = {
@@ -78,6 +82,21 @@ Deno.test("windows equal numpy's slices, in memory and streamed from each layout
         );
       }
     }
+  }
+});
+
+Deno.test("missing points stay missing in windows, and a file's year ends no window", async () => {
+  for (const in_memory of ["yes", "no"] as const) {
+    const { train } = await open("holes.nc", {
+      ...MAPS,
+      history: 3,
+      lead: "1..3",
+      in_memory,
+      val_samples: 0,
+    });
+    assertEquals([...train.indices!], [...answers[2].bases]);
+    const found = all(train, "target").map((value) => Number.isNaN(value) ? null : value);
+    assertEquals(found, holes);
   }
 });
 

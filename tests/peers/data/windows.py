@@ -3,6 +3,7 @@
 import csv
 import datetime
 import json
+import os
 import sys
 
 import cftime
@@ -20,7 +21,7 @@ ice = r.normal(size=(STEPS, LAT, LON)).astype("f4")
 wind = r.normal(size=(STEPS, LAT, LON)).astype("f4")
 
 
-def write(path, kind, times, **more):
+def write(path, kind, times, steps=slice(None), ice=ice, **more):
     with netCDF4.Dataset(f"{folder}/{path}", "w", format=kind) as d:
         for name, size in (("time", len(times)), ("lat", LAT), ("lon", LON)):
             d.createDimension(name, size)
@@ -29,8 +30,8 @@ def write(path, kind, times, **more):
         time[:] = times
         d.createVariable("lat", "f4", ("lat",))[:] = np.linspace(60, 80, LAT)
         for name, values in (("wind", wind), ("ice", ice)):
-            packed = dict(zlib=True, chunksizes=(4, LAT, LON)) if kind == "NETCDF4" else {}
-            d.createVariable(name, "f4", ("time", "lat", "lon"), **packed)[:] = values[: len(times)]
+            packed = dict(zlib=True, chunksizes=(min(4, len(times)), LAT, LON)) if kind == "NETCDF4" else {}
+            d.createVariable(name, "f4", ("time", "lat", "lon"), **packed)[:] = values[steps][: len(times)]
 
 
 days = cftime.date2num(dates, units, calendar="noleap")
@@ -39,6 +40,17 @@ write("classic.nc", "NETCDF3_CLASSIC", days)
 write("backwards.nc", "NETCDF4", np.concatenate([days[:20], days[10:20]]))
 write("months.nc", "NETCDF4", np.arange(STEPS), units="months since 2000-01-01", calendar="standard")
 np.savez(f"{folder}/arrays.npz", wind=wind, ice=ice)
+
+os.mkdir(f"{folder}/years")
+for year in sorted({date.year for date in dates}):
+    own = [i for i, date in enumerate(dates) if date.year == year]
+    since = f"days since {year}-01-01"
+    write(f"years/{year}.nc", "NETCDF4", cftime.date2num([dates[i] for i in own], since, calendar="noleap"), own, units=since)
+
+holes = ice.copy()
+holes[:, :2, :3] = np.nan  # land
+holes[17] = np.nan  # a satellite that failed
+write("holes.nc", "NETCDF4", days, ice=holes)
 
 daily = [cftime.DatetimeGregorian(2000, 1, 1) + datetime.timedelta(days=i) for i in range(4 * 365 + 1)]
 with netCDF4.Dataset(f"{folder}/daily.nc", "w") as d:
@@ -103,4 +115,11 @@ for history, leads in ((1, [1]), (3, [0]), (3, [1, 2, 3]), (4, [2]), (2, [1, 3])
             "targets": targets.astype("f8").ravel().tolist(),
         }
     )
-print(json.dumps({"windows": answers, "baselines": expected}))
+def slices(values):
+    """Targets of the windows with history 3 and leads 1 to 3; null where they are missing."""
+    bases = answers[2]["bases"]
+    found = np.stack([np.stack([values[t + lead] for lead in (1, 2, 3)]) for t in bases]).astype("f8").ravel()
+    return [None if np.isnan(value) else value for value in found.tolist()]
+
+
+print(json.dumps({"windows": answers, "baselines": expected, "holes": slices(holes)}))
