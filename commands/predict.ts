@@ -3,10 +3,15 @@ import type { Command } from "./mod.ts";
 import { DATA, FORWARD, HERE, ITS_FILE, PLACE, settingsAmong } from "./options.ts";
 
 export const USAGE =
-  "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--all] [--no-targets] [--no-mask] [--probabilities] [FLAGS]";
+  "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--on test | --all] [--no-targets] [--no-mask] [--probabilities] [FLAGS]";
 
 export const OPTIONS = {
   out: { kind: "text", value: "FILE", help: "the file to write, .npz, .csv or .nc" },
+  on: {
+    kind: "text",
+    value: "PART",
+    help: "the samples to predict: test (see --test-on), validation or train (default: validation)",
+  },
   all: {
     kind: "bool",
     help: "all samples, not those to validate with alone; so it is with another --data-path",

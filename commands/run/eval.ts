@@ -11,11 +11,9 @@ import { evaluate as evaluateAll, type Evaluation, lessAtOnce } from "../../core
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { formatValue } from "../../core/base/format.ts";
 import { withUserCode } from "../user_code.ts";
+import { otherSplit, type PartName, partNamed, partOf } from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../eval.ts";
-import type { Opened } from "../../core/data/open.ts";
-import type { Source } from "../../core/data/source.ts";
 import { parseOptions, splitOwnOptions } from "../../core/settings/options.ts";
-import { didYouMean } from "../../core/base/suggest.ts";
 
 const LABELS: Record<string, string> = {
   accuracy: "Acc",
@@ -51,6 +49,8 @@ export async function evaluate(argv: string[]): Promise<number> {
     resolveSettings({ ...request, checkpoint: saved }),
   );
   for (const line of environmentLines(resolved)) console.error(line);
+  const other = part === "train" ? null : otherSplit(resolved, saved);
+  if (other !== null) console.error(other);
   try {
     using file = openCheckpoint(path);
     const config = withOwnStatistics(resolved.config, file.root);
@@ -73,30 +73,7 @@ export async function evaluate(argv: string[]): Promise<number> {
   }
 }
 
-const PARTS = ["test", "validation", "train"] as const;
-type PartName = typeof PARTS[number];
-
 const LABEL: Record<PartName, string> = { test: "Test", validation: "Val", train: "Train" };
-
-function partNamed(word: string): PartName {
-  const known = word === "val" ? "validation" : PARTS.find((part) => part === word);
-  if (known) return known;
-  throw new UserError(
-    "usage",
-    `--on ${word} is none of ${PARTS.join(", ")}.${didYouMean(word, PARTS)}`,
-  );
-}
-
-function partOf({ train, val, test }: Opened, part: PartName): Source {
-  const source = part === "test" ? test : part === "train" ? train : val;
-  if (source !== null) return source;
-  throw new UserError(
-    "data",
-    part === "test"
-      ? "The run kept no samples for a test: train with --test-on 2015.., say, which training never sees."
-      : "There is no validation data: give --val-samples N or --validation-split 0.1.",
-  );
-}
 
 function report(
   path: string,

@@ -7,7 +7,7 @@ import { type Resolved, resolveSettings } from "../../core/settings/resolve.ts";
 import { isTyped } from "../../core/settings/values.ts";
 import type { Config } from "../../core/settings/settings.ts";
 import { MissingColumnError } from "../../core/data/columns/choose.ts";
-import { hasColumns, lacksTargets } from "../../core/data/open.ts";
+import { hasColumns, lacksTargets, type Opened } from "../../core/data/open.ts";
 import { openProgress } from "../../core/data/progress.ts";
 import type { Source } from "../../core/data/source.ts";
 import { withRanks } from "../../core/ranks/session.ts";
@@ -28,6 +28,7 @@ import { asUserError, openDevice } from "../../core/train/device.ts";
 import { savedConfig, withOwnStatistics } from "../../core/train/resume.ts";
 import { ranksSharingCores, shareCores } from "../../core/train/rank_group.ts";
 import { withUserCode } from "../user_code.ts";
+import { type PartName, partNamed, partOf } from "./parts.ts";
 import { OPTIONS, SETTINGS, USAGE } from "../predict.ts";
 
 export async function predict(argv: string[]): Promise<number> {
@@ -49,6 +50,7 @@ export async function predict(argv: string[]): Promise<number> {
     path,
     out: options.out,
     all: options.all,
+    on: options.on === undefined ? null : partNamed(options.on),
     targets: !options["no-targets"],
     masked: !options["no-mask"],
     probabilities: options.probabilities,
@@ -83,6 +85,7 @@ interface Asked {
   readonly path: string;
   readonly out: string;
   readonly all: boolean;
+  readonly on: PartName | null;
   readonly targets: boolean;
   readonly masked: boolean;
   readonly probabilities: boolean;
@@ -111,7 +114,7 @@ async function toFile(asked: Asked, resolved: Resolved, place: Place): Promise<n
     targets && others,
     () => loadForEvaluation(file, options),
   );
-  const roles = rolesOf(data, asked.all || others);
+  const roles = rolesOf(data, asked, others);
   const feed = openFeed(roles.map(({ source }) => source));
   const first = (team?.rank ?? 0) === 0;
   const progress = openProgress("Predicting", { quiet: quiet || json || !first });
@@ -216,8 +219,26 @@ function knownFrom(file: CheckpointFile, targets: boolean): Answers | null {
   );
 }
 
-function rolesOf({ train, val }: { train: Source; val: Source | null }, all: boolean) {
-  if (all) return [{ role: "train", source: train }, ...(val ? [{ role: "val", source: val }] : [])];
+const ROLES = { test: "test", validation: "val", train: "train" } as const;
+
+function rolesOf(data: Opened, { all, on }: Pick<Asked, "all" | "on">, others: boolean) {
+  if (on !== null && (all || others)) {
+    throw new UserError(
+      "usage",
+      `--on ${on} takes a part of the run's own data, and ${
+        all ? "--all" : "another --data-path"
+      } takes everything: leave one of them out.`,
+    );
+  }
+  if (on !== null) return [{ role: ROLES[on], source: partOf(data, on) }];
+  const { train, val, test } = data;
+  if (all || others) {
+    return [
+      { role: "train", source: train },
+      ...(val ? [{ role: "val", source: val }] : []),
+      ...(test ? [{ role: "test", source: test }] : []),
+    ];
+  }
   if (val) return [{ role: "val", source: val }];
   throw new UserError(
     "data",

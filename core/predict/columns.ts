@@ -32,7 +32,7 @@ export function* piecesOf(column: PredictionColumn): Generator<Int32Array | Floa
 }
 
 export interface PredictedPart {
-  /** "train" or "val". */
+  /** "train", "val" or "test". */
   readonly role: string;
   /** Each rank has one, in order. */
   readonly spools: readonly Spool[];
@@ -72,7 +72,7 @@ interface Run {
 export function outlineOf(
   kept: readonly SpooledColumn[],
   samples: number,
-  split: boolean,
+  roles: readonly string[],
   names: ColumnNames,
 ): PredictionColumn[] {
   const classes = kept.some(({ name }) => name === "label");
@@ -85,7 +85,7 @@ export function outlineOf(
   const role: SpooledColumn = { name: "split", shape: [], dtype: "i32" };
   return [
     column(id),
-    ...(split ? [{ ...column(role), names: ["train", "val"] }] : []),
+    ...(roles.length > 1 ? [{ ...column(role), names: roles }] : []),
     ...others.map(column),
   ];
 }
@@ -118,17 +118,16 @@ export function predictionColumns(
   }));
   const column = (name: string, dtype: "i32" | "f32", each: number) =>
     reader(runs, dtype, each, ({ spool, from, count }) => spool.read(name, from, count));
-  const isTrain = parts.map(({ role }) => role === "train");
+  const roles = split ? parts.map(({ role }) => role) : [];
+  const places = parts.map((_, part) => part);
   const ofPart = (values: readonly number[]) =>
     reader(runs, "i32", 1, ({ part, count }) => new Int32Array(count).fill(values[part]));
-  const made = outlineOf(kept, samples, split && parts.length > 1, names).map((one) => ({
+  const made = outlineOf(kept, samples, roles, names).map((one) => ({
     ...one,
-    read: one.name === "split"
-      ? ofPart(isTrain.map((train) => train ? 0 : 1))
-      : column(one.name, one.dtype, elementsOf(one)),
+    read: one.name === "split" ? ofPart(places) : column(one.name, one.dtype, elementsOf(one)),
   }));
   if (parts.some(({ pathOf }) => !pathOf)) return made;
-  const idAt = column("id", "i32", 1), partAt = ofPart(parts.map((_, part) => part));
+  const idAt = column("id", "i32", 1), partAt = ofPart(places);
   const texts = (from: number, count: number) => {
     const of = partAt(from, count);
     return Array.from(idAt(from, count), (id, i) => parts[of[i]].pathOf!(id));

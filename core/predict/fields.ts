@@ -230,7 +230,7 @@ function fillOf({ dtype, attributes }: GridTarget): number {
 }
 
 const splitField = (split: PredictionColumn): Field => ({
-  ...SPLIT,
+  ...splitAbout(split),
   axes: [],
   dimensions: [],
   elements: 1,
@@ -239,12 +239,12 @@ const splitField = (split: PredictionColumn): Field => ({
 });
 
 /** With --all: which part of the run's data a sample is of. */
-export const SPLIT = {
+export const splitAbout = ({ names = [] }: PredictionColumn) => ({
   name: "split",
   type: "i8",
   attributes: {
     long_name: "part of the run's data",
-    flag_values: { type: "i8", values: [0, 1] },
-    flag_meanings: "train validation",
+    flag_values: { type: "i8", values: names.map((_, i) => i) },
+    flag_meanings: names.map((name) => name === "val" ? "validation" : name).join(" "),
   },
-} as const;
+} as const);

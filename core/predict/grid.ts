@@ -16,7 +16,7 @@ import {
 import type { Grid } from "../data/grid.ts";
 import type { PredictionColumn } from "./columns.ts";
 import { coordinateVariable, timesAt } from "./coordinates.ts";
-import { type Axis, type Field, fieldsOf, type GridJob, SPLIT } from "./fields.ts";
+import { type Axis, type Field, fieldsOf, type GridJob, splitAbout } from "./fields.ts";
 
 export interface WrittenVariable {
   readonly name: string;
@@ -105,7 +105,7 @@ const axisVariable = ({ name, values, attributes }: Axis): ClassicVariable => {
 };
 
 const splitOf = (samples: string, split: PredictionColumn): ClassicVariable => ({
-  ...SPLIT,
+  ...splitAbout(split),
   dimensions: [samples],
   pieces: () => [Int8Array.from(split.read(0, split.shape[0]))],
 });

@@ -98,7 +98,12 @@ async function predictShare(
         spool.add(rows);
         if (looked) return;
         looked = true;
-        const outline = outlineOf(spool.columns(), samples, order.split && roles.length > 1, names);
+        const outline = outlineOf(
+          spool.columns(),
+          samples,
+          order.split ? roles.map(({ role }) => role) : [],
+          names,
+        );
         checkRoomFor(out, outline, grid !== null && fieldsOf(outline, grid) !== null);
       },
     });

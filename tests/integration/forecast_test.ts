@@ -43,6 +43,18 @@ Deno.test("eval --on test takes the test years of the run, a resumed run has the
     assertAlmostEquals(metrics["skill_climatology/ice+3"], climate, 1e-5);
     const said = (await succeed(["eval", path, "--on=test"], { cwd })).stdout;
     assertMatch(said, /Test Skill over persistence: 0\.\d+ \| Test Skill over climatology: /);
+    const all = await succeed(["predict", path, "--all", "--out=all.csv"], { cwd });
+    assertMatch(all.stdout, new RegExp(`of ${570 + 30 + 270} samples`));
+    const parts = Deno.readTextFileSync(`${cwd}/all.csv`).trim().split("\n").slice(1).map((line) =>
+      line.split(",")[1]
+    );
+    assertEquals([...new Set(parts)], ["train", "val", "test"]);
+    assertMatch(
+      (await succeed(["predict", path, "--on=test", "--out=test.nc"], { cwd })).stdout,
+      /ice \[time=9, /,
+    );
+    const changed = await succeed(["eval", path, "--on=test", "--test-on=2001"], { cwd });
+    assertMatch(changed.stderr, /divided otherwise than in the run \(data\.test_on: --test-on\)/);
     const val = lastJson((await succeed(["eval", path, "--json"], { cwd })).stdout);
     const events = eventsOf(cwd, "r").filter(({ kind }) => kind === "eval");
     assertAlmostEquals(val.val_loss, Number(events.at(-1)!.val_loss), 1e-6);

@@ -104,7 +104,7 @@ Deno.test("what a kind of file can't hold is known from the first rows", () => {
     shape: [256, 256],
     dtype: "f32",
   }] as const;
-  const outline = (samples: number) => outlineOf(map, samples, false, NO_NAMES);
+  const outline = (samples: number) => outlineOf(map, samples, [], NO_NAMES);
   assertThrows(() => checkCsv(outline(1)), UserError, "would have 65537 columns");
   checkNetcdf(outline(16_000));
   assertThrows(() => checkNetcdf(outline(17_000)), UserError, "4 GiB");

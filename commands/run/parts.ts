@@ -1,0 +1,45 @@
+// Parts of a run's data that eval judges by and predict predicts: the run's own split.
+import { didYouMean } from "../../core/base/suggest.ts";
+import { UserError } from "../../core/base/errors.ts";
+import type { Opened } from "../../core/data/open.ts";
+import type { Source } from "../../core/data/source.ts";
+import type { Resolved } from "../../core/settings/resolve.ts";
+import { findSetting, readSetting } from "../../core/settings/settings.ts";
+
+const PARTS = ["test", "validation", "train"] as const;
+export type PartName = typeof PARTS[number];
+
+export function partNamed(word: string): PartName {
+  const known = word === "val" ? "validation" : PARTS.find((part) => part === word);
+  if (known) return known;
+  throw new UserError(
+    "usage",
+    `--on ${word} is none of ${PARTS.join(", ")}.${didYouMean(word, PARTS)}`,
+  );
+}
+
+export function partOf({ train, val, test }: Opened, part: PartName): Source {
+  const source = part === "test" ? test : part === "train" ? train : val;
+  if (source !== null) return source;
+  throw new UserError(
+    "data",
+    part === "test"
+      ? "The run kept no samples for a test: train with --test-on 2015.., say, which training never sees."
+      : "There is no validation data: give --val-samples N or --validation-split 0.1.",
+  );
+}
+
+const DIVIDING = [
+  ...["data.split", "data.validate_on", "data.test_on", "data.validation_split"],
+  ...["data.history", "data.lead", "training.seed"],
+];
+
+/** Another split than the run's own may judge a model by what it was trained with. */
+export function otherSplit({ config, originText }: Resolved, saved: unknown): string | null {
+  const own = (path: string) => readSetting(saved, path) ?? findSetting(path)?.setting.default;
+  if (readSetting(saved, "data.data_path") !== config.data.data_path) return null;
+  const changed = DIVIDING.filter((path) => own(path) !== readSetting(config, path));
+  return changed.length === 0 ? null : "Samples are divided otherwise than in the run (" +
+    changed.map((path) => `${path}: ${originText(path)}`).join(", ") +
+    "), so some of these may be samples that it was trained with.";
+}
