@@ -38,6 +38,8 @@ export interface Format {
   readonly path: string | null;
   /** `data.data_path` may be a glob or a list of files, which are joined. */
   readonly many?: boolean;
+  /** Dimensions may have names, so `data.sel` can choose along them. */
+  readonly selects?: boolean;
   readonly namesTargets?: boolean;
   /** Such data can only be predicted from: it has nothing that says what the answers should be. */
   lacksTargets?(path: string): boolean;

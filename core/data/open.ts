@@ -116,6 +116,16 @@ function openSources(request: DataRequest): Sources {
   if (data.code !== "") return userData(userFile(data.code), data, training.seed, training.withoutTargets);
   const format = formatOf(data);
   checkPath(kindOf(data), format, data.data_path);
+  if (data.sel.length > 0 && !format.selects) {
+    const some = DATA_KIND_NAMES.filter((kind) => FORMATS[kind].selects);
+    throw new UserError(
+      "usage",
+      `data.sel (--sel ${data.sel.join(",")}) chooses along named dimensions, and ${
+        kindOf(data)
+      } data has none: ` +
+        `${some.join(", ")} have. Leave it out.`,
+    );
+  }
   return format.open(request);
 }
 

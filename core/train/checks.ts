@@ -99,6 +99,7 @@ const FIXED = [
   "data.token_type",
   "data.features",
   "data.targets",
+  "data.sel",
   "data.shuffle",
   "data.validation_split",
   "data.split",

@@ -95,6 +95,8 @@ export interface VariableColumn extends Column {
   readonly variable: Variable;
   readMarking(absent: Uint8Array): ArrayBufferView;
   rowsAt(lead: number): Rows | string;
+  /** A column of another variable, by the same rules. */
+  of(variable: Variable): VariableColumn;
   readonly stream: Stream;
 }
 
@@ -174,6 +176,7 @@ export function toColumn(
     read: () => read(),
     readMarking: read,
     rowsAt,
+    of: (variable) => toColumn(variable, isNetcdf, fillsByDefault),
     stream: { rows: () => rowsAt(1), raw, rule },
   };
 }

@@ -31,6 +31,11 @@ export const data = {
     help: "columns or variables the model sees",
   }),
   targets: list({ flag: "targets", empty: "the last one", help: "columns or variables the model predicts" }),
+  sel: list({
+    flag: "sel",
+    empty: "all",
+    help: "part of named dimensions by their coordinates: time=1979..2012,lat=60..90,level=850,500",
+  }),
   token_type: choice(["auto", "uint8", "uint16", "uint32"], "auto", {
     flag: "token-type",
     help:

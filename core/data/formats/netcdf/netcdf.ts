@@ -5,6 +5,8 @@ import { fromColumns } from "../../columns/columns.ts";
 import { leadsOf } from "../../windows.ts";
 import { arraysReader } from "../../columns/reader.ts";
 import type { DataRequest, Format, Sources, TableFile } from "../../format.ts";
+import { selected } from "../../select.ts";
+import { withStatic } from "../../columns/static.ts";
 import { joinFiles } from "../../columns/joined.ts";
 import { isFolder, withFiles } from "../../files.ts";
 import { filesBelow, filesNamed, filesText, holds } from "../../paths.ts";
@@ -31,6 +33,7 @@ export const variablesFormat = (kind: Kind): Format => ({
   },
   path: "the file, folder or files to read",
   many: true,
+  selects: true,
   reader({ data_path, external_files }) {
     followOtherFiles(external_files);
     return loadFor(kind, data_path);
@@ -182,12 +185,21 @@ function withAuxiliary(variables: readonly Variable[]): Variable[] {
 /** Opens the same variables again. */
 type Again = <R>(use: (content: Content) => R) => R;
 
-export function samplesOf(table: Content, settings: DataRequest, again: Again): Sources {
-  const { data, model, training } = settings, { columns, isNetcdf } = table;
+export function samplesOf(content: Content, settings: DataRequest, again: Again): Sources {
+  const { data, model, training } = settings, { isNetcdf } = content;
   const leads = leadsOf(data.lead);
-  const { features, targets } = chooseColumns(table, data, training.withoutTargets);
+  const all = withSelected(content, data.sel);
+  const { features, targets, spreads } = withStatic(
+    chooseColumns(all, data, training.withoutTargets),
+    all.path,
+    isNetcdf && !TAKES_MAPS.test(model.name),
+  );
   const chosen = [...features, ...targets];
+  const columns = all.columns.map((column) => chosen.find(({ name }) => name === column.name) ?? column);
+  const table = { ...all, columns };
   const notes = [...(table.notes ?? []), ...(data.features.length > 0 ? [] : aside(columns, chosen))];
+  if (spreads.length > 0) notes.push(`The same for all samples: ${spreads.join(", ")}`);
+  const laid = { features, targets, names: data.targets, leads, sel: data.sel };
   const grid = chosen[0].variable.dimensions;
   const together = isNetcdf && grid.length > 0 && chosen.every((column) => sameGrid(column, grid));
   if (together && (grid.length === 1 || !TAKES_MAPS.test(model.name))) {
@@ -209,7 +221,7 @@ export function samplesOf(table: Content, settings: DataRequest, again: Again): 
     });
     const dimensions = grid.map((name, i) => ({ name, size: chosen[0].shape[i] }));
     const found = fromColumns({ ...table, columns: flat, absent, grid: dimensions }, settings);
-    return onGrid(found, notes, { features, targets, names: data.targets, pointwise: true, leads }, again);
+    return onGrid(found, notes, { ...laid, pointwise: true }, again);
   }
   const stranger = chosen.find(({ variable }) => isNetcdf && variable.dimensions[0] !== grid[0]);
   if (stranger) {
@@ -223,7 +235,7 @@ export function samplesOf(table: Content, settings: DataRequest, again: Again): 
   const steps = isNetcdf && grid.length > 0 ? [{ name: grid[0], size: chosen[0].shape[0] }] : undefined;
   const found = fromColumns({ ...table, grid: steps }, settings);
   return isNetcdf
-    ? onGrid(found, notes, { features, targets, names: data.targets, pointwise: false, leads }, again)
+    ? onGrid(found, notes, { ...laid, pointwise: false }, again)
     : { ...found, notes: [...notes, ...found.notes] };
 }
 
@@ -235,16 +247,31 @@ interface Laid {
   readonly pointwise: boolean;
   /** Steps from a sample's own time to those of its targets. */
   readonly leads: readonly number[];
+  readonly sel: DataRequest["data"]["sel"];
+}
+
+function withSelected(content: Content, sel: DataRequest["data"]["sel"]): Content {
+  if (sel.length === 0) return content;
+  const { path, noun, isNetcdf: named, dimension: along } = content;
+  const variables = selected({
+    path,
+    noun,
+    named,
+    along,
+    variables: content.columns.map(({ variable }) => variable),
+  }, sel);
+  return { ...content, columns: content.columns.map((column, i) => column.of(variables[i])) };
 }
 
 /** A table of rows has nothing that a grid could add. */
 function onGrid(found: Sources, notes: readonly string[], laid: Laid, again: Again): Sources {
-  const { features, targets, names, pointwise, leads } = laid;
+  const { features, targets, names, pointwise, leads, sel } = laid;
   const whole = { ...found, notes: [...notes, ...found.notes] };
   if ([...features, ...targets].every(({ shape }) => shape.length < 2)) return whole;
   const [{ variable: like }] = features;
   const grid = () =>
-    again(({ columns }) => {
+    again((content) => {
+      const { columns } = withSelected(content, sel);
       const variables = columns.map(({ variable }) => variable);
       const known = targets.length > 0 ? targets.map(({ name }) => name) : names;
       const places = known.map((name) =>

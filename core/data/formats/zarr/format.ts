@@ -7,6 +7,7 @@ export const zarr: Format = {
   endings: [".zarr"],
   folder: { has: "Zarr's metadata (zarr.json, .zgroup)", detect: isStore },
   path: "the store to read",
+  selects: true,
   reader: loadZarr,
   open(request) {
     const { data_path } = request.data;

@@ -1,0 +1,150 @@
+// A variable of which some places along its dimensions were picked.
+import { dtypeBytes } from "../../../ffi/dtype.ts";
+import { openRows } from "./reader.ts";
+import { type PickedRows, product, type Rows } from "./rows.ts";
+import type { Variable } from "./variables.ts";
+
+export interface Picks {
+  readonly places: Int32Array;
+  /** A single place has no dimension. */
+  readonly drop: boolean;
+}
+
+interface Cut {
+  readonly size: number;
+  readonly places: Int32Array;
+  readonly drop: boolean;
+}
+
+/** A smaller variable is read whole. */
+const SMALL_BYTES = 64 * 2 ** 20;
+
+export function picked(variable: Variable, picks: ReadonlyMap<string, Picks>): Variable {
+  const { shape, dimensions, dtype } = variable;
+  if (!dimensions.some((name) => picks.has(name)) || shape.length === 0) return variable;
+  const cuts = shape.map((size, d): Cut => {
+    const own = picks.get(dimensions[d]);
+    return {
+      size,
+      places: own?.places ?? Int32Array.from({ length: size }, (_, i) => i),
+      drop: own?.drop ?? false,
+    };
+  });
+  const kept = cuts.flatMap(({ drop }, d) => drop ? [] : [d]);
+  const width = dtype === null ? 1 : dtypeBytes(dtype);
+  const rows = (lead: number): Rows | string => {
+    // Dropped dimensions before the last leading one have a place, and lead no rows.
+    const end = lead === 0 ? 0 : (kept[lead - 1] ?? shape.length - 1) + 1;
+    return pickedRows(variable, cuts, end, width);
+  };
+  const small = product(shape) * width <= SMALL_BYTES;
+  return {
+    ...variable,
+    ...packingsOf(variable, cuts[0]),
+    shape: kept.map((d) => cuts[d].places.length),
+    dimensions: kept.map((d) => dimensions[d]),
+    read: () =>
+      small ? gathered(variable.read(), cuts, width) : readRows(variable, rows(1), kept, cuts, width),
+    rows,
+  };
+}
+
+/** Places along the first dimension are in rising order where files are packed each in its own way. */
+function packingsOf({ packings, attributes }: Variable, { places, drop }: Cut): Partial<Variable> {
+  if (!packings) return {};
+  let first = 0;
+  const counted = packings.map((packing) => {
+    const end = first + packing.samples;
+    const samples = places.filter((place) => place >= first && place < end).length;
+    first = end;
+    return { ...packing, samples };
+  });
+  if (!drop) return { packings: counted };
+  return {
+    packings: undefined,
+    attributes: counted.find(({ samples }) => samples > 0)?.attributes ?? attributes,
+  };
+}
+
+function pickedRows(
+  variable: Variable,
+  cuts: readonly Cut[],
+  end: number,
+  width: number,
+): PickedRows | string {
+  const lead = leadOf(cuts, end), rows = variable.rows(lead);
+  if (typeof rows === "string") return rows;
+  const sizes = cuts.map(({ size }) => size);
+  return {
+    layout: "picked",
+    rows,
+    outer: cuts.slice(0, end),
+    every: product(sizes.slice(end, lead)),
+    inner: placesIn(cuts.slice(end, lead)),
+    bytes: product(sizes.slice(lead)) * width,
+    runs: runsOf(cuts.slice(lead), width),
+  };
+}
+
+/** Rows are read as far as they are mostly wanted: single numbers never, unless each is a sample. */
+function leadOf(cuts: readonly Cut[], end: number): number {
+  const last = cuts.length - 1;
+  for (let d = last; d >= end; d--) {
+    if (2 * cuts[d].places.length <= cuts[d].size) return Math.max(end, Math.min(d + 1, last));
+  }
+  return end;
+}
+
+/** The places of all combinations, row-major. */
+function placesIn(cuts: readonly Cut[]): Int32Array {
+  let found = Int32Array.of(0);
+  for (const { size, places } of cuts) {
+    const next = new Int32Array(found.length * places.length);
+    found.forEach((at, i) => places.forEach((place, k) => next[i * places.length + k] = at * size + place));
+    found = next;
+  }
+  return found;
+}
+
+/** Neighbours are one run. */
+function runsOf(cuts: readonly Cut[], width: number): Int32Array {
+  const places = placesIn(cuts), runs: number[] = [];
+  for (let i = 0; i < places.length;) {
+    let count = 1;
+    while (i + count < places.length && places[i + count] === places[i] + count) count++;
+    runs.push(places[i] * width, count * width);
+    i += count;
+  }
+  return Int32Array.from(runs);
+}
+
+function gathered(all: Uint8Array, cuts: readonly Cut[], width: number): Uint8Array {
+  const runs = runsOf(cuts, width);
+  const found = new Uint8Array(cuts.reduce((total, { places }) => total * places.length, width));
+  let at = 0;
+  for (let i = 0; i < runs.length; i += 2) {
+    found.set(all.subarray(runs[i], runs[i] + runs[i + 1]), at);
+    at += runs[i + 1];
+  }
+  return found;
+}
+
+/** Memory never has what was not picked. */
+function readRows(
+  variable: Variable,
+  rows: Rows | string,
+  kept: readonly number[],
+  cuts: readonly Cut[],
+  width: number,
+): Uint8Array {
+  if (typeof rows === "string" || kept.length === 0) return gathered(variable.read(), cuts, width);
+  const total = product(kept.map((d) => cuts[d].places.length)) * width, count = cuts[kept[0]].places.length;
+  const found = new Uint8Array(total), bytes = total / count;
+  const reader = openRows({ name: variable.name, rows, raw: variable.dtype! });
+  try {
+    for (let row = 0; row < count; row++) reader.read(row, found.subarray(row * bytes, (row + 1) * bytes));
+  } finally {
+    reader.close();
+  }
+  return found;
+}

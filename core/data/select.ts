@@ -1,0 +1,177 @@
+// --sel takes a part of named dimensions by the values of their coordinates: time=1979..2012, level=850,500.
+import type { Config } from "../settings/settings.ts";
+import { didYouMean } from "../base/suggest.ts";
+import { UserError } from "../base/errors.ts";
+import { isInPeriod, parsePeriod } from "./calendar.ts";
+import { type Axis, axisOf, numberText, valueText } from "./columns/axis.ts";
+import { picked, type Picks } from "./columns/picked.ts";
+import type { Variable } from "./columns/variables.ts";
+
+interface Wish {
+  readonly name: string;
+  readonly values: readonly string[];
+}
+
+interface SelectFrom {
+  readonly path: string;
+  readonly noun: string;
+  readonly variables: readonly Variable[];
+  /** Dimensions have names. */
+  readonly named: boolean;
+  /** Joined files keep their order along it. */
+  readonly along?: string | null;
+}
+
+export function selected(from: SelectFrom, sel: Config["data"]["sel"]): readonly Variable[] {
+  const wishes = wishesOf(sel);
+  if (wishes.length === 0) return from.variables;
+  const picks = new Map<string, Picks>();
+  for (const wish of wishes) {
+    const { dimension, size, axis } = dimensionOf(from, wish.name);
+    if (picks.has(dimension)) {
+      throw new UserError(
+        "usage",
+        `--sel chooses along ${dimension} twice: write it once, ${wish.name}=A,B.`,
+      );
+    }
+    const places = axis ? placesOf(axis, wish, from) : indicesOf(dimension, size, wish, from);
+    if (dimension === from.along) places.sort((a, b) => a - b);
+    const isDate = axis !== null && axis.times !== null;
+    const single = wish.values.length === 1 && !wish.values[0].includes("..") && !isDate;
+    picks.set(dimension, { places: Int32Array.from(places), drop: single });
+  }
+  return from.variables.map((variable) => picked(variable, picks));
+}
+
+/** A list of settings is split at its commas: `level=850`, `500` belong together. */
+function wishesOf(sel: readonly string[]): Wish[] {
+  const wishes: { name: string; values: string[] }[] = [];
+  for (const item of sel.flatMap((item) => item.split(","))) {
+    const at = item.indexOf("="), last = wishes.at(-1);
+    if (at > 0) wishes.push({ name: item.slice(0, at).trim(), values: [item.slice(at + 1).trim()] });
+    else if (last && item.trim() !== "") last.values.push(item.trim());
+    else throw asked(item);
+  }
+  const empty = wishes.find(({ values }) => values.includes(""));
+  if (empty) throw asked(`${empty.name}=`);
+  return wishes;
+}
+
+const asked = (item: string) =>
+  new UserError(
+    "usage",
+    `--sel ${item} chooses nothing: write NAME=VALUE, NAME=FROM..TO or NAME=VALUE,VALUE, such as ` +
+      "time=1979..2012 or level=850,500.",
+  );
+
+function dimensionOf({ path, noun, variables, named }: SelectFrom, name: string) {
+  if (!named) {
+    throw new UserError(
+      "data",
+      `${path} has no names of dimensions, so --sel ${name} can't choose along one.`,
+    );
+  }
+  const sizes = new Map(
+    variables.flatMap(({ dimensions, shape }) => dimensions.map((name, d) => [name, shape[d]] as const)),
+  );
+  const own = variables.find((variable) => variable.name === name);
+  if (own && own.dimensions.length === 1 && !own.unusable && !own.conflict) {
+    const [dimension] = own.dimensions;
+    return { dimension, size: own.shape[0], axis: axisOf(own, path) };
+  }
+  const size = sizes.get(name);
+  if (size !== undefined && own === undefined) return { dimension: name, size, axis: null };
+  if (own) {
+    const why = own.conflict ?? own.unusable ??
+      `lies along (${own.dimensions.join(", ")}), and not along one dimension`;
+    throw new UserError("data", `${path}: the ${noun} "${name}" (--sel) ${why}.`);
+  }
+  throw new UserError(
+    "data",
+    `${path} has no dimension "${name}" (--sel).${didYouMean(name, [...sizes.keys()])} ` +
+      `It has ${[...sizes].map(([name, size]) => `${name} (${size})`).join(", ") || "none"}.`,
+  );
+}
+
+const RANGE = /^(.*?)\.\.(.*)$/;
+
+function placesOf(axis: Axis, { name, values }: Wish, { path }: SelectFrom): number[] {
+  const found = new Set<number>();
+  for (const text of values) {
+    const fits = axis.times ? datesIn(axis, text) : numbersIn(text);
+    if (fits === null) {
+      throw new UserError(
+        "usage",
+        `--sel ${name}=${text} is no ${axis.times ? "date" : "number"}: ${name} goes ${rangeText(axis)}.`,
+      );
+    }
+    const before = found.size;
+    let any = false;
+    axis.values.forEach((value, i) => {
+      if (!fits(value)) return;
+      any = true;
+      found.add(i);
+    });
+    if (any || found.size > before) continue;
+    throw new UserError(
+      "data",
+      `${path}: nothing lies at --sel ${name}=${text}: ${name} goes ${rangeText(axis)}${
+        nearText(axis, text)
+      }.`,
+    );
+  }
+  return [...found];
+}
+
+function datesIn({ times }: Axis, text: string): ((value: number) => boolean) | null {
+  const period = parsePeriod(text);
+  if (period === null) return null;
+  return (value) => {
+    const date = times!.decode(value);
+    return date !== null && isInPeriod(date, period);
+  };
+}
+
+/** Single precision has 0.1 as 0.100000001. */
+const CLOSE = 1e-6;
+
+function numbersIn(text: string): ((value: number) => boolean) | null {
+  const [, from, to] = RANGE.exec(text) ?? [];
+  const number = (text: string, open: number) => text.trim() === "" ? open : Number(text);
+  const [a, b] = from === undefined
+    ? [Number(text), Number(text)]
+    : [number(from, -Infinity), number(to, Infinity)];
+  if (Number.isNaN(a) || Number.isNaN(b) || (from === "" && to === "")) return null;
+  const near = (x: number) => Number.isFinite(x) ? CLOSE * Math.max(Math.abs(x), CLOSE) : 0;
+  const low = Math.min(a, b), high = Math.max(a, b);
+  return (value) => value >= low - near(low) && value <= high + near(high);
+}
+
+/** Without a coordinate a dimension is counted from 0. */
+function indicesOf(dimension: string, size: number, { values }: Wish, { path }: SelectFrom): number[] {
+  const found = new Set<number>();
+  for (const text of values) {
+    const fits = numbersIn(text), before = found.size;
+    for (let i = 0; fits && i < size; i++) if (fits(i)) found.add(i);
+    if (fits && found.size > before) continue;
+    throw new UserError(
+      "data",
+      `${path}: nothing lies at --sel ${dimension}=${text}: ${dimension} has no coordinate, so its ${size} places ` +
+        `are counted from 0 to ${size - 1}.`,
+    );
+  }
+  return [...found];
+}
+
+function rangeText(axis: Axis): string {
+  const { values } = axis;
+  const [first, last] = [values[0], values[values.length - 1]].map((value) => valueText(axis, value));
+  return `from ${first} to ${last} (${values.length} in all)`;
+}
+
+function nearText({ values, times }: Axis, text: string): string {
+  const wanted = Number(text);
+  if (times || Number.isNaN(wanted)) return "";
+  const near = values.reduce((a, b) => Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a);
+  return `, and the nearest to it is ${numberText(near)}`;
+}
