@@ -111,7 +111,7 @@ async function opened({ config, origin }: Resolved): Promise<Opened> {
   const model = createModel(
     config.model,
     facts,
-    named ? createLoss(config.training, facts).outputs : undefined,
+    named ? createLoss({ ...config.training, class_weights: [] }, facts).outputs : undefined,
   );
   return { model, sample: { rows: facts.input, batch: 2 } };
 }

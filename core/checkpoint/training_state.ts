@@ -66,6 +66,8 @@ export interface Facts {
   readonly normalisation?: { readonly mean: readonly number[]; readonly std: readonly number[] } | null;
   /** These stand for missing inputs, in the data's own units; other data must have the same. */
   readonly fill?: readonly number[] | null;
+  /** The training data's labels gave them; other data must be judged with the same. */
+  readonly classWeights?: readonly number[] | null;
   /** Other data may not show the meaning of the model's outputs. */
   readonly answers?: { readonly task: string; readonly outputs: number; readonly names: readonly string[] };
   /** All attempts of the run share this W&B id; null without one. */
@@ -102,6 +104,7 @@ export function toTree(
       wandb_run_id: facts.wandb ?? null,
       normalisation: plain(facts.normalisation ?? null),
       ...(facts.fill ? { fill: plain(facts.fill) } : {}),
+      ...(facts.classWeights ? { class_weights: plain(facts.classWeights) } : {}),
       answers: plain(facts.answers ?? null),
       ema_state_dict: ema ? weights(ema, data) : null,
     }),

@@ -11,6 +11,7 @@ import { checkRun, lossFor } from "../models/exported/model.ts";
 import { createModel } from "../models/registry.ts";
 import { isCode, userFile } from "../models/user/file.ts";
 import { userMetrics } from "../models/user/made.ts";
+import { measuredWeights } from "./class_weights.ts";
 import { type Arena, packParameters, type Shared } from "./gradients/arena.ts";
 import { keyedSeeds, type Pass } from "./blocks.ts";
 import { type Amp, chooseAmp } from "./precision.ts";
@@ -26,6 +27,8 @@ export interface Built {
   readonly pass: Pass;
   readonly amp: Amp;
   readonly channelsLast: boolean;
+  /** The training data's labels gave these to --class-weights auto; null without it. */
+  readonly classWeights: readonly number[] | null;
 }
 
 /** Data that is not trained with. */
@@ -65,7 +68,15 @@ export function build(
   const weights = training.loss_weight === "" || untold
     ? null
     : pointWeights(training.loss_weight, data.train);
-  const chosen = createLoss(training, facts, weights);
+  const classWeights = measuredWeights(training, data.train);
+  const chosen = createLoss(
+    {
+      ...training,
+      ...(classWeights && { class_weights: classWeights.map(String) }),
+    },
+    facts,
+    weights,
+  );
   manualSeed(BigInt(training.seed)); // the weights PyTorch would draw after torch.manual_seed(seed)
   const model = createModel(config.model, facts, chosen.outputs);
   const loss = lossFor(model, training.loss, chosen, facts);
@@ -98,7 +109,7 @@ export function build(
   const channelsLast = training.channels_last === "on" ||
     (training.channels_last === "auto" &&
       (device === "cpu" ? model.channelsLastOnCpu === true : model.convolutional));
-  return { data, model, arena, pass, amp, channelsLast };
+  return { data, model, arena, pass, amp, channelsLast, classWeights };
 }
 
 const withAnswers = (data: Opened, answers: Answers | null): Opened =>

@@ -11,6 +11,7 @@ import type { Team } from "../ranks/team.ts";
 import type { Console } from "../run/console.ts";
 import { type BatchPlan, isUnfinished, planBatches, precisionNote, shardsNote } from "./batches.ts";
 import type { Pass } from "./blocks.ts";
+import { weightsNote } from "./class_weights.ts";
 import { answersOf, build, type Built } from "./build.ts";
 import { abandon, claim, latestPath, type RunPaths } from "./run_folder.ts";
 import { memoryInUse } from "./device.ts";
@@ -140,6 +141,7 @@ export function prepare(launch: Launch): Trainer {
   const notes = [
     ...launch.notes,
     ...data.notes,
+    ...(built.classWeights ? [weightsNote(built.classWeights)] : []),
     model.describe(),
     plan.note,
     ...(zero ? [zero.note] : []),
@@ -213,6 +215,7 @@ export function prepare(launch: Launch): Trainer {
         ...{ config, paths, parts, cursor, schedule, console, events, wandb, sharing },
         normalisation: data.normalisation,
         fill: data.fill,
+        classWeights: built.classWeights,
         answers: answersOf(data.train),
         gather: zero?.gather,
       })

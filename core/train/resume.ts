@@ -1,4 +1,5 @@
 // Chooses the checkpoint that --resume means, and finds where the run begins.
+import { isAuto } from "./class_weights.ts";
 import { openCheckpoint, toJson } from "../checkpoint/open.ts";
 import { field, type Value } from "../checkpoint/value.ts";
 import type { Config } from "../settings/settings.ts";
@@ -174,13 +175,19 @@ export function startFrom(
 
 /** A model sees other data through its own training data's statistics, unless somebody gives others. */
 export function withOwnStatistics(config: Config, root: Value): Config {
-  const { data } = filledAsTrained(config, root);
+  const { data, training } = weightedAsTrained(filledAsTrained(config, root), root);
   const statistics = field(field(root, "hpctrain"), "normalisation");
   const mean = texts(field(statistics, "mean")), std = texts(field(statistics, "std"));
   if (data.normalise !== "measured" || data.mean.length > 0 || data.std.length > 0 || !mean || !std) {
-    return { ...config, data };
+    return { ...config, data, training };
   }
-  return { ...config, data: { ...data, mean, std } };
+  return { ...config, data: { ...data, mean, std }, training };
+}
+
+function weightedAsTrained(config: Config, root: Value): Config {
+  const own = texts(field(field(root, "hpctrain"), "class_weights"));
+  if (!own || !isAuto(config.training.class_weights)) return config;
+  return { ...config, training: { ...config.training, class_weights: own } };
 }
 
 function filledAsTrained(config: Config, root: Value): Config {

@@ -45,6 +45,7 @@ interface Context {
   readonly wandb?: string | null;
   readonly normalisation?: Normalisation | null;
   readonly fill?: readonly number[] | null;
+  readonly classWeights?: readonly number[] | null;
   readonly answers?: Answers;
   /** Puts the optimizer's state where `parts` has it, on every rank. */
   readonly gather?: () => void;
@@ -201,7 +202,8 @@ function changedByUpdates({ names, stateDict, optimizer, ema }: Parts): Set<Tens
 }
 
 function jobOf(
-  { config, paths, parts, cursor, schedule, sharing, wandb, normalisation, fill, answers }: Context,
+  { config, paths, parts, cursor, schedule, sharing, wandb, normalisation, fill, classWeights, answers }:
+    Context,
   reason: string,
   better: boolean,
   snapshot: Snapshot | null,
@@ -219,6 +221,7 @@ function jobOf(
     wandb,
     normalisation,
     fill,
+    classWeights,
     answers,
   }, own?.data ?? snapshot?.data);
   const place = (storage: Storage) => snapshot?.placeOf(storage) ?? storage.read(0, storage.byteLength);

@@ -1,5 +1,5 @@
 // Models and losses for maps, from outside: train, go on, evaluate and predict on a grid that fits no power of two.
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertAlmostEquals, assertEquals, assertStringIncludes } from "@std/assert";
 import { openMpi } from "../mpi.ts";
 import { python } from "../core/checkpoint/python.ts";
 import { eventsOf, inTemp, run, succeed } from "./program.ts";
@@ -118,6 +118,40 @@ export default ({ nn, ops }) => {
   }
   return new Net();
 };
+`;
+
+Deno.test("--class-weights auto is scikit-learn's balanced, and eval of other data judges with the same", () =>
+  inTemp(async (cwd) => {
+    python(DATA, cwd);
+    const train = (name: string, weights: string) =>
+      succeed([
+        ...["train", ...MAPS, "--targets=c", "--set=training.ignore_index=3", "--max-steps=2", "--depth=1"],
+        ...[`--run-name=${name}`, `--class-weights=${weights}`],
+      ], { cwd });
+    const { stdout } = await train("r", "auto");
+    await succeed(["predict", "checkpoints/r_latest.pt", "--out=p.npz"], { cwd });
+    const own = JSON.parse(python(BALANCED, cwd));
+    assertStringIncludes(stdout, `Class weights ${own.weights} (--class-weights auto)`);
+    await train("given", own.exact.join());
+    const losses = ["r", "given"].map(async (name) => {
+      const few = ["--data-path=few.npz", "--validation-split=0.5", "--json", "--threads=1"];
+      const { stdout } = await succeed(["eval", `checkpoints/${name}_latest.pt`, ...few], { cwd });
+      return JSON.parse(stdout).val_loss as number;
+    });
+    const [measured, given] = await Promise.all(losses);
+    assertAlmostEquals(measured, given, 1e-6);
+  }));
+
+/** The labels of the run's own training samples; and a file in which classes have other shares. */
+const BALANCED = `
+import json, sys, numpy
+from sklearn.utils.class_weight import compute_class_weight
+data = numpy.load(sys.argv[1] + "/maps.npz")
+numpy.savez(sys.argv[1] + "/few.npz", x=data["x"][:8], y=data["y"][:8], c=numpy.where(data["c"][:8] == 2, 0, data["c"][:8]))
+val = set(numpy.load(sys.argv[1] + "/p.npz")["id"].tolist())
+labels = numpy.concatenate([data["c"][i].ravel() for i in range(24) if i not in val])
+weights = compute_class_weight("balanced", classes=numpy.arange(3), y=labels[labels != 3])
+print(json.dumps({"weights": ", ".join(f"{w:#.3g}" for w in weights), "exact": weights.tolist()}))
 `;
 
 Deno.test("what maps do not allow is said before the first step", () =>

@@ -223,7 +223,8 @@ const objective = {
   class_weights: list({
     flag: "class-weights",
     empty: "all alike",
-    help: "what each class counts, in their order, such as 1,5,0.5 (cross_entropy, focal)",
+    help:
+      "what each class counts, in their order, such as 1,5,0.5; auto is the inverse of its share of the training labels (cross_entropy, focal)",
   }),
   focal_gamma: float(2, { min: 0, max: 100, help: "how much less counts what is predicted well (focal)" }),
   quantiles: list({
