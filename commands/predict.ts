@@ -3,7 +3,7 @@ import type { Command } from "./mod.ts";
 import { DATA, FORWARD, HERE, ITS_FILE, PLACE, settingsAmong } from "./options.ts";
 
 export const USAGE =
-  "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--on test | --all] [--no-targets] [--no-mask] [--probabilities] [FLAGS]";
+  "hpctrain predict CHECKPOINT --out FILE.npz|.csv|.nc [--on test | --all] [--no-targets] [FLAGS]";
 
 export const OPTIONS = {
   out: { kind: "text", value: "FILE", help: "the file to write, .npz, .csv or .nc" },

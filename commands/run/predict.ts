@@ -15,7 +15,7 @@ import type { Team } from "../../core/ranks/team.ts";
 import { placeFlags, rankContext } from "../../core/ranks/context.ts";
 import { EXIT, UserError } from "../../core/base/errors.ts";
 import { formatPlural } from "../../core/base/format.ts";
-import { outputNames } from "../../core/predict/columns.ts";
+import { outputNames, type Role } from "../../core/predict/columns.ts";
 import { checkOut } from "../../core/predict/file.ts";
 import type { GridJob } from "../../core/predict/fields.ts";
 import { loadForEvaluation } from "../../core/predict/load.ts";
@@ -221,7 +221,11 @@ function knownFrom(file: CheckpointFile, targets: boolean): Answers | null {
 
 const ROLES = { test: "test", validation: "val", train: "train" } as const;
 
-function rolesOf(data: Opened, { all, on }: Pick<Asked, "all" | "on">, others: boolean) {
+function rolesOf(
+  data: Opened,
+  { all, on }: Pick<Asked, "all" | "on">,
+  others: boolean,
+): { readonly role: Role; readonly source: Source }[] {
   if (on !== null && (all || others)) {
     throw new UserError(
       "usage",
@@ -232,13 +236,8 @@ function rolesOf(data: Opened, { all, on }: Pick<Asked, "all" | "on">, others: b
   }
   if (on !== null) return [{ role: ROLES[on], source: partOf(data, on) }];
   const { train, val, test } = data;
-  if (all || others) {
-    return [
-      { role: "train", source: train },
-      ...(val ? [{ role: "val", source: val }] : []),
-      ...(test ? [{ role: "test", source: test }] : []),
-    ];
-  }
+  const role = (role: Role, source: Source | null) => source ? [{ role, source }] : [];
+  if (all || others) return [...role("train", train), ...role("val", val), ...role("test", test)];
   if (val) return [{ role: "val", source: val }];
   throw new UserError(
     "data",

@@ -31,9 +31,12 @@ export function* piecesOf(column: PredictionColumn): Generator<Int32Array | Floa
   for (let from = 0; from < samples; from += rows) yield column.read(from, Math.min(rows, samples - from));
 }
 
+/** The column of parts has the place of each here, whichever there are. */
+const ROLES = ["train", "val", "test"] as const;
+export type Role = typeof ROLES[number];
+
 export interface PredictedPart {
-  /** "train", "val" or "test". */
-  readonly role: string;
+  readonly role: Role;
   /** Each rank has one, in order. */
   readonly spools: readonly Spool[];
   /** It is known where samples are files of their own. */
@@ -72,7 +75,7 @@ interface Run {
 export function outlineOf(
   kept: readonly SpooledColumn[],
   samples: number,
-  roles: readonly string[],
+  roles: readonly Role[],
   names: ColumnNames,
 ): PredictionColumn[] {
   const classes = kept.some(({ name }) => name === "label");
@@ -85,7 +88,7 @@ export function outlineOf(
   const role: SpooledColumn = { name: "split", shape: [], dtype: "i32" };
   return [
     column(id),
-    ...(roles.length > 1 ? [{ ...column(role), names: roles }] : []),
+    ...(roles.length > 1 ? [{ ...column(role), names: ROLES }] : []),
     ...others.map(column),
   ];
 }
@@ -124,7 +127,9 @@ export function predictionColumns(
     reader(runs, "i32", 1, ({ part, count }) => new Int32Array(count).fill(values[part]));
   const made = outlineOf(kept, samples, roles, names).map((one) => ({
     ...one,
-    read: one.name === "split" ? ofPart(places) : column(one.name, one.dtype, elementsOf(one)),
+    read: one.name === "split"
+      ? ofPart(roles.map((role) => ROLES.indexOf(role)))
+      : column(one.name, one.dtype, elementsOf(one)),
   }));
   if (parts.some(({ pathOf }) => !pathOf)) return made;
   const idAt = column("id", "i32", 1), partAt = ofPart(places);

@@ -11,6 +11,7 @@ import {
   outlineOf,
   predictionColumns,
   readSpool,
+  type Role,
   type RowOrder,
   type Spool,
   type SpooledColumn,
@@ -30,8 +31,7 @@ import type { Feed } from "../train/feed.ts";
 import { evaluationOutOfMemory } from "../train/memory.ts";
 
 interface DataRole {
-  /** "train" or "val". */
-  readonly role: string;
+  readonly role: Role;
   readonly source: Source;
 }
 

@@ -61,7 +61,7 @@ xr.testing.assert_equal(got.sic_target.drop_vars("crs", errors="ignore"), ref.si
 assert got.sic.attrs == ref.sic.attrs == got.sic_target.attrs, got.sic.attrs
 assert 0 < len(got.time) < 20 and (np.diff(got.time.values) > type(got.time.values[1] - got.time.values[0])(0)).all()
 whole = xr.open_dataset("all.nc")
-assert len(whole.time) == 20 and whole.split.attrs["flag_meanings"] == "train validation"
+assert len(whole.time) == 20 and whole.split.attrs["flag_meanings"] == "train validation test"
 np.testing.assert_array_equal(whole.time[whole.split == 1], got.time)
 got, _ = same("next_p.nc", "next.nc", slice(None))
 assert "sic_target" not in got and not np.isnan(got.sic).any()
@@ -109,27 +109,39 @@ import os, sys, warnings, numpy as np, xarray as xr
 warnings.simplefilter("error")
 os.chdir(sys.argv[1])
 got, ref, z = xr.open_dataset("p.nc"), xr.open_dataset("points.nc"), np.load("p.npz")
-assert got.b.dims == ("time", "lead", "lat", "lon") and got.lead.values.tolist() == [1, 2] and len(got.time) == 7
+assert got.b.dims == ("time", "lead", "lat", "lon") and got.lead.values.tolist() == [1, 2] 
+assert np.datetime_as_string(got.time.values, "D").tolist() == ["2000-01-01", "2000-01-02", "2000-01-03", "2000-01-04", "2000-01-07"]
 want = np.full((9, 2, 5 * 7), np.nan, "f4")
 for id, row in zip(z["id"], z["prediction"]): want[id // 35, :, id % 35] = row
-np.testing.assert_array_equal(got.b.values, want[:7].reshape(7, 2, 5, 7))
+np.testing.assert_array_equal(got.b.values, want[[0, 1, 2, 3, 6]].reshape(5, 2, 5, 7))
 truth = ref.b.sel(time=got.valid_time)
 np.testing.assert_array_equal(got.b_target.values, truth.values)
 assert got.b.encoding["_FillValue"] == -999 and np.isnan(got.b[:, :, 1, 2:4]).all()
 now = xr.open_dataset("now.nc")
 assert now.b.dims == ("time", "lead", "lat", "lon") and len(now.time) == 9 and now.b.attrs == ref.b.attrs
-np.testing.assert_allclose(now.b[:7].values, got.b.values, rtol=1e-5, atol=1e-6)
+np.testing.assert_allclose(now.b.sel(time=got.time).values, got.b.values, rtol=1e-5, atol=1e-6)
+test = xr.open_dataset("test.nc")
+xr.testing.assert_allclose(test.b, got.b.sel(time=test.time))
+assert len(test.time) == 1 and (got.split.sel(time=test.time) == 2).sum() == 33 and (got.split == 0).sum() == 4 * 33
 `;
 
 Deno.test("a forecast for points is a map of them at each lead, in which land is missing, and goes on after the last time", () =>
   inTemp(async (cwd) => {
     python(POINTS, cwd);
-    const data = ["--data-path=points.nc", "--features=a", "--targets=b", "--lead=1,2", "--val-samples=0"];
+    const data = [
+      "--data-path=points.nc",
+      "--features=a",
+      "--targets=b",
+      "--lead=1,2",
+      "--val-samples=0",
+      "--test-on=2000-01-07..",
+    ];
     await succeed(["train", ...TRAIN, ...data, "--model=mlp"], { cwd });
     const predict = ["predict", "checkpoints/r_latest.pt", "--all"];
     await succeed([...predict, "--out=p.nc"], { cwd });
     await succeed([...predict, "--out=p.npz"], { cwd });
     Deno.copyFileSync(join(cwd, "points.nc"), join(cwd, "same.nc"));
     await succeed([...predict, "--data-path=same.nc", "--no-targets", "--out=now.nc"], { cwd });
+    await succeed([...predict.slice(0, 2), "--on=test", "--out=test.nc"], { cwd });
     python(POINTS_LOOK, cwd);
   }));
