@@ -5,6 +5,7 @@ import type { DateTime } from "./calendar.ts";
 import { type Coordinate, unitsInDay } from "./columns/coordinate.ts";
 import { view } from "./columns/variables.ts";
 
+/** @internal */
 export interface Baselines {
   /** The root mean square error of each output. */
   readonly persistence: readonly number[];

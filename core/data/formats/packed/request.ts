@@ -76,7 +76,7 @@ export function withColumns<R>(
   return FORMATS[kindOf(data)].table!(data.data_path, (table) => {
     const { columns } = table;
     const { features, targets } = chooseColumns(table, data);
-    const all = [...features, ...targets];
+    const all = [...new Set([...features, ...targets])]; // a forecast has some in both
     const left = columns.filter((column) => !all.includes(column));
     const texts = all.flatMap(({ name, text }) =>
       text
