@@ -357,11 +357,29 @@ function measured(samples: Measurable, quiet: boolean): Statistics {
   try {
     const all = measure(samples, 0, 1, (done, total) => progress.update({ done, kept: 0, total }));
     const merged = mergeMeasures([all]);
-    refuseEmpty(samples.name, merged.input);
-    return stated(merged);
+    const input = overSteps(merged.input, samples.facts.input.history ?? 1);
+    refuseEmpty(samples.name, input);
+    return stated({ ...merged, input });
   } finally {
     progress.clear();
   }
+}
+
+/** The steps of a history have the same channels, and these one mean. */
+function overSteps(moments: Moments, steps: number): Moments {
+  if (steps === 1) return moments;
+  const channels = moments.mean.length / steps;
+  const lists = (of: Moments, each: (list: readonly number[]) => readonly number[]): Moments => ({
+    count: of.count,
+    ...(of.valid && { valid: each(of.valid) }),
+    mean: each(of.mean),
+    squares: each(of.squares),
+    min: each(of.min),
+    max: each(of.max),
+  });
+  const places = Array.from({ length: steps }, (_, k) => k * channels);
+  const merged = mergeMoments(places.map((at) => lists(moments, (list) => list.slice(at, at + channels))));
+  return lists(merged, (list) => places.flatMap(() => list));
 }
 
 function refuseEmpty(name: string, { valid }: Moments): void {

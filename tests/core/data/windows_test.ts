@@ -1,7 +1,7 @@
 // Samples of several steps: numpy's slices, in memory and streamed; gaps and parts of a split are never crossed.
 import { assert, assertAlmostEquals, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import type { Sources } from "../../../core/data/format.ts";
-import { loadReader, openData } from "../../../core/data/open.ts";
+import { loadReader, openData, type Opened } from "../../../core/data/open.ts";
 import { batchOf, plainPart, type Source } from "../../../core/data/source.ts";
 import { UserError } from "../../../core/base/errors.ts";
 import type { Config } from "../../../core/settings/settings.ts";
@@ -98,6 +98,22 @@ Deno.test("missing points stay missing in windows, and a file's year ends no win
     const found = all(train, "target").map((value) => Number.isNaN(value) ? null : value);
     assertEquals(found, holes);
   }
+});
+
+Deno.test("a variable has one mean and deviation over all steps of a history", async () => {
+  const data = { ...MAPS, history: 3, lead: "1..3", val_samples: 0, normalise: "measured" } as const;
+  const { normalisation } = await open("maps.nc", data) as Opened;
+  const { inputs } = answers[2], map = 5 * 6;
+  const { mean, std } = normalisation!;
+  [0, 1].forEach((variable) => {
+    const own = inputs.filter((_, i) => Math.floor(i / map) % 2 === variable);
+    const expected = own.reduce((sum, value) => sum + value, 0) / own.length;
+    const spread = Math.sqrt(own.reduce((sum, value) => sum + (value - expected) ** 2, 0) / own.length);
+    for (const step of [0, 1, 2]) {
+      assertAlmostEquals(mean[2 * step + variable], expected, 1e-9);
+      assertAlmostEquals(std[2 * step + variable], spread, 1e-9);
+    }
+  });
 });
 
 Deno.test("each point of a grid has its own windows", async () => {
