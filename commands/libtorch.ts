@@ -2,9 +2,13 @@
 import type { Command } from "./mod.ts";
 
 export const command: Command = {
-  usage: "hpctrain libtorch list | install [VERSION] | use DIR",
-  examples: ["hpctrain libtorch list"],
+  usage: "hpctrain libtorch list | install [VERSION | --cuda | FILE.tar | mpich] | bundle FILE.tar | use DIR",
+  examples: [
+    "hpctrain libtorch list",
+    "hpctrain libtorch install --cuda",
+    "hpctrain libtorch bundle libtorch.tar",
+  ],
   ownHelp: true,
-  words: ["list", "install", "use", "--json", "--if-missing", "--quiet"],
+  words: ["list", "install", "bundle", "use", "--cuda", "--json", "--if-missing", "--quiet"],
   run: async (argv) => await (await import("./run/libtorch.ts")).libtorch(argv),
 };

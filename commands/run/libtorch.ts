@@ -1,13 +1,22 @@
 // `hpctrain libtorch`: lists, installs and chooses the libtorch to use; installs an MPI where there is none.
 import { UserError } from "../../core/base/errors.ts";
+import { formatBytes } from "../../core/base/format.ts";
 import {
   chooseLibtorch,
   findLibtorch,
   type FoundLibtorch,
   noLibtorchSentence,
 } from "../../ffi/libraries/find.ts";
-import { installLibtorch, installMpich, NEWEST, RELEASES } from "../../ffi/libraries/install.ts";
+import { bundleLibtorch, installBundle } from "../../ffi/libraries/bundle.ts";
+import { installLibtorch, installMpich } from "../../ffi/libraries/install.ts";
+import { CUDA_RELEASES, NEWEST, RELEASES } from "../../ffi/libraries/releases.ts";
+import { driversCuda } from "../../ffi/machine.ts";
+import { resolve } from "../../deps/path.ts";
 import { findMpi } from "../../ffi/mpi/find.ts";
+
+const versionFor = (driver: number) =>
+  Object.entries(CUDA_RELEASES).find(([, byArch]) => byArch[Deno.build.arch]?.driver === driver)?.[0] ??
+    "not offered here";
 
 const HELP = `hpctrain libtorch: which PyTorch library to use
 
@@ -15,6 +24,15 @@ const HELP = `hpctrain libtorch: which PyTorch library to use
   hpctrain libtorch install [VERSION]     download PyTorch's CPU library (${
   Object.keys(RELEASES).join(" or ")
 }; default ${NEWEST})
+  hpctrain libtorch install --cuda [VERSION]
+                                          download PyTorch's CUDA libraries, NCCL, cuDNN and the like among them, in
+                                          the newest version that this machine's driver serves; on a machine without
+                                          a GPU say which: --cuda=13 (PyTorch ${
+  versionFor(13)
+}) or --cuda=12 (${versionFor(12)})
+  hpctrain libtorch bundle FILE.tar       write the installed library to a file, for a cluster without internet
+      --libtorch DIR                      that one, not the one that a run here uses
+  hpctrain libtorch install FILE.tar      install it from there
   hpctrain libtorch install mpich         download MPICH, by which several ranks on CPUs communicate, with its mpiexec
       --if-missing                        only if nothing usable is here
       --quiet                             no progress lines
@@ -33,6 +51,7 @@ export async function libtorch(args: string[]): Promise<number> {
   if (verb === "--json") return list(args);
   if (verb === "list") return list(rest);
   if (verb === "install") return await install(rest);
+  if (verb === "bundle") return await bundle(rest);
   if (verb === "use") return use(rest);
   throw usage(`\`hpctrain libtorch\` has no command "${verb}"`);
 }
@@ -64,15 +83,60 @@ export function table({ chosen, usable, rejected }: FoundLibtorch): string {
 }
 
 async function install(args: string[]): Promise<number> {
-  const { flags, words } = split(args, ["--if-missing", "--quiet"], 1);
+  const given = args.find((word) => word.startsWith("--cuda"));
+  const { flags, words } = split(args.filter((word) => word !== given), ["--if-missing", "--quiet"], 1);
   const say = flags.has("--quiet") ? undefined : (line: string) => console.error(line);
   if (words[0] === "mpich") return await mpich(flags.has("--if-missing"), say);
-  if (words[0] && !/^\d/.test(words[0])) {
-    throw usage(`\`hpctrain libtorch install\` knows versions of PyTorch, and mpich, but not "${words[0]}"`);
-  }
+  if (words[0] && !/^\d+(\.\d+)*$/.test(words[0])) return await fromFile(words[0], say);
   if (flags.has("--if-missing") && findLibtorch().chosen) return 0;
-  const installed = await installLibtorch({ version: words[0], say });
+  const cuda = given === undefined ? null : cudaOf(given);
+  const installed = await installLibtorch({ version: words[0], cuda, say });
   say?.(`Ready: libtorch ${installed.versionText} in ${installed.dir}`);
+  return 0;
+}
+
+/** The flag's own value, or what this machine's driver serves. */
+function cudaOf(flag: string): string {
+  const [, named] = /^--cuda=(\d+(?:\.\d+)?)$/.exec(flag) ?? [];
+  if (named !== undefined) return named;
+  if (flag !== "--cuda") throw usage(`\`hpctrain libtorch install\` does not understand ${flag}`);
+  const cuda = driversCuda();
+  if (cuda !== null) return cuda;
+  throw new UserError(
+    "environment",
+    "No NVIDIA driver is on this machine that says which CUDA it serves. Run this where there is a GPU, or name what " +
+      "`nvidia-smi` says there: --cuda=13 or --cuda=12.",
+  );
+}
+
+async function fromFile(name: string, say?: (line: string) => void): Promise<number> {
+  const file = resolve(name);
+  if (!/\.tar(\.\w+)?$/.test(file)) {
+    throw usage(
+      `\`hpctrain libtorch install\` knows versions of PyTorch, mpich and bundles (FILE.tar), but not "${name}"`,
+    );
+  }
+  say?.(`Unpacking ${file} and comparing its sums`);
+  const { versionText, dir } = await installBundle(file, Deno.env.toObject());
+  say?.(`Ready: libtorch ${versionText} in ${dir}`);
+  return 0;
+}
+
+async function bundle(args: string[]): Promise<number> {
+  const at = args.indexOf("--libtorch");
+  const explicit = at < 0 ? undefined : args[at + 1];
+  const { flags, words } = split(args.filter((_, i) => at < 0 || (i !== at && i !== at + 1)), ["--quiet"], 1);
+  if (words.length === 0 || (at >= 0 && explicit === undefined)) {
+    throw usage("`hpctrain libtorch bundle` needs the file to write, such as libtorch.tar");
+  }
+  const { chosen, rejected } = findLibtorch({ explicit });
+  if (chosen === null) throw new UserError("environment", noLibtorchSentence(rejected));
+  const file = resolve(words[0]);
+  const say = flags.has("--quiet") ? () => {} : (line: string) => console.error(line);
+  say(`Writing libtorch ${chosen.versionText} (${chosen.dir}) to ${file}`);
+  await bundleLibtorch(chosen, file, Deno.env.toObject());
+  const { size } = Deno.statSync(file);
+  say(`Ready: ${formatBytes(size)}. There: hpctrain libtorch install ${words[0]}`);
   return 0;
 }
 
@@ -108,7 +172,7 @@ function split(args: string[], known: string[], atMost: number) {
 function usage(what: string): UserError {
   return new UserError(
     "usage",
-    `${what}: expected \`list [--json]\`, \`install [VERSION | mpich] [--if-missing] [--quiet]\` or \`use DIR\`. ` +
+    `${what}: expected \`list [--json]\`, \`install [VERSION | --cuda | FILE.tar | mpich] [--if-missing] [--quiet]\`, \`bundle FILE.tar\` or \`use DIR\`. ` +
       "See `hpctrain libtorch --help`.",
   );
 }

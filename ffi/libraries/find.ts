@@ -61,11 +61,17 @@ function pythonFolders(prefix: string): string[] {
 
 function installedFolders(env: Env): string[] {
   const root = join(cacheFolder(env), "libtorch");
-  return listFolder(root)
-    .filter((name) => /^\d+\.\d+\.\d+-cpu$/.test(name))
-    .sort((a, b) => b.localeCompare(a, "en", { numeric: true }))
-    .map((name) => join(root, name, "lib"));
+  const newestFirst = listFolder(root)
+    .filter((name) => /^\d+\.\d+\.\d+-(cpu|cuda)$/.test(name))
+    .sort((a, b) => b.localeCompare(a, "en", { numeric: true }));
+  const driver = NVIDIA_DRIVER.some(exists);
+  const first = newestFirst.filter((name) => driver === name.endsWith("-cuda"));
+  return [...new Set([...first, ...newestFirst])].map((name) =>
+    join(root, name, name.endsWith("-cuda") ? "torch/lib" : "lib")
+  );
 }
+
+const NVIDIA_DRIVER = ["/proc/driver/nvidia/version", "/dev/nvidiactl"];
 
 export function listFolder(path: string): string[] {
   try {
@@ -121,6 +127,12 @@ export function checkLibtorch(
 
 export function isLibtorch(result: Libtorch | Rejected): result is Libtorch {
   return "version" in result;
+}
+
+/** What a library needs and this machine does not have. */
+export function missingOf(path: string, env: Env): string[] {
+  const elf = readElf(path);
+  return typeof elf === "string" ? [elf] : missingNeeds(dirname(path), elf, searchFolders(env));
 }
 
 function hasCuda(dir: string, search: Search): boolean {

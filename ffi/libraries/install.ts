@@ -1,93 +1,19 @@
-// Installs the pinned releases of libtorch and MPICH into our own folders.
-import { dirname, join } from "../../deps/path.ts";
+// Installs the pinned releases of libtorch (for CPUs or for CUDA) and MPICH into our own folders.
+import { basename, dirname, join } from "../../deps/path.ts";
 import { statfsSync } from "node:fs";
 import { messageOf, UserError } from "../../core/base/errors.ts";
-import { cacheFolder, checkLibtorch, type Env, isLibtorch, type Libtorch, listFolder } from "./find.ts";
-import { readElf } from "./elf.ts";
-
-interface Pin {
-  requirement: string;
-  sha256: string;
-}
-
-interface Release {
-  wheels: Pin[];
-  /** In MB (10^6 bytes). */
-  download: number;
-  unpacked: number;
-}
-
-export const NEWEST = "2.15.0";
-
-export const RELEASES: Record<string, Record<string, Release>> = {
-  "2.15.0": {
-    x86_64: {
-      download: 554,
-      unpacked: 464,
-      wheels: [
-        pin("torch==2.15.0", "48c2d861134c0b5697c7602cb5ffa68f62a2989fdcd1717e593356f67996ca1e"),
-        pin(
-          "nvidia-cuda-runtime==13.2.86",
-          "3498247680dfddce31bad102af7e3e26fc795342a3cac64722bb0fa95e7f60f0",
-        ),
-        pin("nvidia-cuda-cupti==13.2.86", "8fa29f15dd8336181f961764d9d95236fc6b931dd0c8fcf8cd70aab0c310b586"),
-      ],
-    },
-    aarch64: {
-      download: 500,
-      unpacked: 385,
-      wheels: [
-        pin("torch==2.15.0", "58ce2ebfb3430941353109a85be63ee8e941da22f13daa2c43344eeb51c81e06"),
-        pin(
-          "nvidia-cuda-runtime==13.2.86",
-          "37844957894bfdecf90243568d21a2cb251b66106915b71459a23c8e6ef2da69",
-        ),
-        pin("nvidia-cuda-cupti==13.2.86", "d9a5c133f73fcb9013f3ada0da6fb54d4117618d81f3f5a0419417ea6ee829d4"),
-      ],
-    },
-  },
-  "2.10.0": {
-    x86_64: {
-      download: 927,
-      unpacked: 459,
-      wheels: [
-        pin("torch==2.10.0", "ac5bdcbb074384c66fa160c15b1ead77839e3fe7ed117d667249afce0acabfac"),
-        pin(
-          "nvidia-cuda-runtime-cu12==12.8.90",
-          "adade8dcbd0edf427b7204d480d6066d33902cab2a4707dcfc48a2d0fd44ab90",
-        ),
-        pin(
-          "nvidia-cuda-cupti-cu12==12.8.90",
-          "ea0cb07ebda26bb9b29ba82cda34849e73c166c18162d3913575b0c9db9a6182",
-        ),
-      ],
-    },
-    // This version's aarch64 wheel is a CPU build: it needs nothing of CUDA.
-    aarch64: {
-      download: 146,
-      unpacked: 304,
-      wheels: [pin("torch==2.10.0", "3282d9febd1e4e476630a099692b44fdc214ee9bf8ee5377732d9d9dfe5712e4")],
-    },
-  },
-};
-
-const MPICH_VERSION = "5.0.2";
-export const MPICH: Record<string, Release> = {
-  x86_64: {
-    download: 14,
-    unpacked: 36,
-    wheels: [pin("mpich==5.0.2", "8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4")],
-  },
-  aarch64: {
-    download: 11,
-    unpacked: 32,
-    wheels: [pin("mpich==5.0.2", "992ae6ebb0da97d49d7a67000ae8112da9a3825da1bb1e6f1d196428a0410f2d")],
-  },
-};
-
-function pin(requirement: string, sha256: string): Pin {
-  return { requirement, sha256 };
-}
+import {
+  cacheFolder,
+  checkLibtorch,
+  type Env,
+  isLibtorch,
+  libraryFolder,
+  type Libtorch,
+  listFolder,
+  missingOf,
+} from "./find.ts";
+import { exists, readElf } from "./elf.ts";
+import { CUDA_RELEASES, type CudaRelease, NEWEST, type Pin, type Release, RELEASES } from "./releases.ts";
 
 interface Installation {
   readonly called: string;
@@ -136,40 +62,74 @@ async function installWheels(
 }
 
 async function assemble(
-  { called, release, target, unpack, check, instead }: Installation,
+  installation: Installation,
   work: string,
   env: Env,
   say: (line: string) => void,
 ): Promise<void> {
-  const root = dirname(target);
+  const { called, release, target } = installation, root = dirname(target);
   checkSpace(root, called, release);
-  const out = join(work, "out"), wheels = join(work, "wheels"), temp = join(work, "tmp");
-  for (const folder of [join(out, "lib"), wheels, temp]) await Deno.mkdir(folder, { recursive: true });
+  const kept = join(root, `.wheels-${basename(target)}`);
   say(`Downloading ${called} (${release.download} MB, once) to ${root}`);
-  const python = (args: string[], env: Env, failed: string) => runPython(args, env, failed, instead);
-  const stopProgress = showProgress(temp, release.download, say);
+  await download(installation, { work, kept, env, say });
+  say("Unpacking it");
   try {
-    const download = await downloadArguments(release, work);
-    await python(download, { ...env, TMPDIR: temp }, `${called} could not be downloaded`);
+    await unpackWheels(installation, { work, kept, env });
+  } finally {
+    await Deno.remove(kept, { recursive: true });
+  }
+}
+
+interface Folders {
+  readonly work: string;
+  /** It has each wheel that has arrived: a second attempt goes on with them. */
+  readonly kept: string;
+  readonly env: Env;
+}
+
+async function download(
+  { called, release, instead }: Installation,
+  { work, kept, env, say }: Folders & { readonly say: (line: string) => void },
+): Promise<void> {
+  const wheels = join(work, "wheels"), temp = join(work, "tmp");
+  for (const folder of [kept, wheels, temp]) await Deno.mkdir(folder, { recursive: true });
+  const stopProgress = showProgress([temp, wheels, kept], release.download, say);
+  try {
+    for (const wheel of release.wheels) {
+      const there = join(kept, `${wheel.sha256}.whl`);
+      if (exists(there)) continue;
+      const args = await downloadArguments(wheel, work);
+      await runPython(args, { ...env, TMPDIR: temp }, `${called} could not be downloaded`, instead);
+      for (const name of listFolder(wheels)) await Deno.rename(join(wheels, name), there);
+    }
   } finally {
     stopProgress();
+    if (listFolder(kept).length === 0) await Deno.remove(kept);
   }
-  say("Unpacking it");
-  await python(["-c", unpack, wheels, out], env, `${called} was downloaded but could not be unpacked`);
+}
+
+async function unpackWheels(
+  { called, release, target, unpack, check, instead }: Installation,
+  { work, kept, env }: Folders,
+): Promise<void> {
+  const out = join(work, "out");
+  await Deno.mkdir(out);
+  const python = (args: string[], failed: string) => runPython(args, env, `${called} ${failed}`, instead);
+  await python(["-c", unpack, kept, out], "was downloaded but could not be unpacked");
   check(out);
   await Deno.writeTextFile(join(out, "installed.json"), JSON.stringify({ wheels: release.wheels }, null, 2));
-  await python(["-c", SYNC, out], env, `${called} could not be written to the disk`);
+  await python(["-c", SYNC, out], "could not be written to the disk");
   await Deno.remove(target, { recursive: true }).catch(() => {});
   await Deno.rename(out, target);
 }
 
-async function downloadArguments(release: Release, work: string): Promise<string[]> {
+async function downloadArguments({ requirement, sha256 }: Pin, work: string): Promise<string[]> {
   const pins = join(work, "pins.txt");
-  await Deno.writeTextFile(
-    pins,
-    release.wheels.map((w) => `${w.requirement} --hash=sha256:${w.sha256}\n`).join(""),
-  );
-  const platforms = ["manylinux_2_28", "manylinux_2_25", "manylinux_2_17", "manylinux2014"];
+  await Deno.writeTextFile(pins, `${requirement} --hash=sha256:${sha256}\n`);
+  const platforms = [
+    ...["manylinux_2_28", "manylinux_2_27", "manylinux_2_25", "manylinux_2_18", "manylinux_2_17"],
+    ...["manylinux2014", "manylinux_2_12", "manylinux2010"],
+  ];
   return [
     ...["-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--disable-pip-version-check"],
     ...["--only-binary=:all:", "--require-hashes", "--python-version", "3.11", "--implementation", "cp"],
@@ -216,9 +176,14 @@ async function runPython(args: string[], env: Env, failed: string, instead: stri
   );
 }
 
-function showProgress(folder: string, total: number, say: (line: string) => void): () => void {
+function showProgress(
+  folders: readonly string[],
+  total: number,
+  say: (line: string) => void,
+): () => void {
   const timer = setInterval(() => {
-    const done = Math.min(total, Math.round(folderSize(folder) / 1e6));
+    const bytes = folders.reduce((sum, folder) => sum + folderSize(folder), 0);
+    const done = Math.min(total, Math.round(bytes / 1e6));
     if (done > 0) say(`  ${done} of ${total} MB`);
   }, 5000);
   return () => clearInterval(timer);
@@ -267,21 +232,34 @@ async function removeLeftovers(root: string): Promise<void> {
 
 interface InstallOptions {
   version?: string;
+  /** Which CUDA the machine's driver serves, "13.2", for PyTorch's CUDA libraries; without it the CPU's. */
+  cuda?: string | null;
   env?: Env;
   say?: (line: string) => void;
 }
 
 export async function installLibtorch(options: InstallOptions = {}): Promise<Libtorch> {
-  const { version = NEWEST, env = Deno.env.toObject(), say = () => {} } = options;
-  const target = join(cacheFolder(env), "libtorch", `${version}-cpu`);
-  const called = `PyTorch ${version}'s CPU library`;
+  const { cuda = null, env = Deno.env.toObject(), say = () => {} } = options;
+  const version = options.version ?? (cuda ? newestFor(cuda) : NEWEST);
+  const target = join(cacheFolder(env), "libtorch", `${version}-${cuda ? "cuda" : "cpu"}`);
+  const called = `PyTorch ${version}'s ${cuda ? "CUDA libraries" : "CPU library"}`;
   const check = (folder: string) => void mustWork(folder, version, env);
-  await installWheels(
-    { called, release: releaseOf(version), target, unpack: UNPACK, check, instead: INSTEAD },
-    env,
-    say,
-  );
+  const release = releaseOf(version, cuda);
+  const unpack = cuda ? UNPACK_CUDA : UNPACK;
+  await installWheels({ called, release, target, unpack, check, instead: INSTEAD }, env, say);
   return mustWork(target, version, env);
+}
+
+/** The newest release that a driver with this CUDA can run. */
+function newestFor(cuda: string): string {
+  const major = Number.parseInt(cuda);
+  const fits = Object.entries(CUDA_RELEASES).find(([, { x86_64 }]) => x86_64.driver <= major);
+  if (fits) return fits[0];
+  const oldest = Math.min(...Object.values(CUDA_RELEASES).map(({ x86_64 }) => x86_64.driver));
+  throw new UserError(
+    "environment",
+    `CUDA ${cuda} is too old: PyTorch 2.10 and newer need a driver that serves CUDA ${oldest}. Ask the site for a newer one.`,
+  );
 }
 
 const INSTEAD =
@@ -289,29 +267,51 @@ const INSTEAD =
   "or point --libtorch DIR at a PyTorch 2.10 or newer that is here.";
 
 function mustWork(folder: string, version: string, env: Env): Libtorch {
-  const result = checkLibtorch(join(folder, "lib"), "hpctrain libtorch install", env);
-  if (isLibtorch(result)) return result;
+  const lib = libraryFolder(folder) ?? join(folder, "lib");
+  const result = checkLibtorch(lib, "hpctrain libtorch install", env);
+  const reason = !isLibtorch(result) ? result.reason : whyNoCuda(lib, result, env);
+  if (isLibtorch(result) && reason === null) return result;
   throw new UserError(
     "environment",
-    `PyTorch ${version} was downloaded but can't be used here: ${result.reason}. ` +
+    `PyTorch ${version} was downloaded but can't be used here: ${reason}. ` +
       `If ${cacheFolder(env)}/libtorch was damaged, remove it to have it installed afresh.`,
   );
 }
 
-function releaseOf(version: string): Release {
-  const byArch = RELEASES[version];
+function whyNoCuda(lib: string, { cuda }: Libtorch, env: Env): string | null {
+  if (cuda || !exists(join(lib, "libtorch_cuda.so"))) return null;
+  return `libtorch_cuda.so needs ${missingOf(join(lib, "libtorch_cuda.so"), env).join(", ")}`;
+}
+
+function releaseOf(version: string, cuda: string | null): Release {
+  const known: Readonly<Record<string, Readonly<Record<string, Release>>>> = cuda ? CUDA_RELEASES : RELEASES;
+  const byArch = known[version];
   if (!byArch) {
-    const known = Object.keys(RELEASES).join(" and ");
+    const versions = Object.keys(known).join(" and ");
     throw new UserError(
       "usage",
-      `There is no pinned PyTorch ${version}: the versions that can be installed are ${known}.`,
+      `There is no pinned PyTorch ${version}: the versions that can be installed are ${versions}.`,
     );
   }
   const release = byArch[Deno.build.arch];
-  if (Deno.build.os === "linux" && release) return release;
+  if (Deno.build.os === "linux" && release) {
+    if (cuda) refuseDriver(version, release as CudaRelease, cuda);
+    return release;
+  }
+  const of = cuda ? `No CUDA build of PyTorch ${version}` : "No PyTorch library";
   throw new UserError(
     "environment",
-    `No PyTorch library is offered for ${Deno.build.os} on ${Deno.build.arch}: Linux on x86_64 or aarch64 is needed.`,
+    `${of} is offered for ${Deno.build.os} on ${Deno.build.arch}: ` +
+      `Linux on ${Object.keys(byArch).join(" or ")} is needed.`,
+  );
+}
+
+function refuseDriver(version: string, { driver }: CudaRelease, cuda: string): void {
+  if (Number.parseInt(cuda) >= driver) return;
+  throw new UserError(
+    "environment",
+    `PyTorch ${version} is built for CUDA ${driver}, and this machine's driver serves CUDA ${cuda}: ` +
+      "leave the version out, and the newest that fits is taken.",
   );
 }
 
@@ -322,6 +322,7 @@ import os, re, shutil, sys, zipfile
 wheels, out = sys.argv[1], os.path.join(sys.argv[2], "lib")
 wanted = re.compile(r"torch/version\\.py|torch/lib/lib[^/]*\\.so[.0-9]*|torch\\.libs/[^/]*\\.so[^/]*|nvidia/.*/lib(cudart|cupti)\\.so[.0-9]*")
 unwanted = re.compile(r"libtorch_cuda|libc10_cuda|libcaffe2|libtorch_nvshmem|libtorch_python|libtorch_global|libtorch\\.so|libshm|_test\\.so|custom_ops|backend_with")
+os.makedirs(out)
 for name in os.listdir(wheels):
     path = os.path.join(wheels, name)
     with zipfile.ZipFile(path) as wheel:
@@ -329,7 +330,22 @@ for name in os.listdir(wheels):
             if wanted.fullmatch(entry) and not unwanted.search(entry):
                 with wheel.open(entry) as source, open(os.path.join(out, os.path.basename(entry)), "wb") as to:
                     shutil.copyfileobj(source, to, 1 << 20)
-    os.remove(path)
+`;
+
+// The wheels' own folders, in which the libraries look for each other. Left out is what PyTorch never loads.
+const UNPACK_CUDA = `
+import os, re, shutil, sys, zipfile
+wheels, out = sys.argv[1:]
+wanted = re.compile(r"torch/version\\.py|torch/lib/lib[^/]*\\.so[.0-9]*|torch\\.libs/[^/]*\\.so[^/]*|nvidia/.*/[^/]*\\.so[.0-9]*")
+unwanted = re.compile(r"libtorch_python|libtorch_global|libshm|_test\\.so|custom_ops|backend_with|libnvperf|libpcsamplingutil|libnvblas|libcusolverMg|libcheckpoint")
+for name in os.listdir(wheels):
+    with zipfile.ZipFile(os.path.join(wheels, name)) as wheel:
+        for entry in wheel.namelist():
+            if wanted.fullmatch(entry) and not unwanted.search(entry) and ".." not in entry:
+                path = os.path.join(out, entry)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with wheel.open(entry) as source, open(path, "wb") as to:
+                    shutil.copyfileobj(source, to, 1 << 20)
 `;
 
 /** The folder has bin/mpiexec and lib/libmpi.so.12. */

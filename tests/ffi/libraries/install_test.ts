@@ -3,7 +3,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname, join } from "@std/path";
 import { UserError } from "../../../core/base/errors.ts";
-import { installLibtorch, installMpich, MPICH } from "../../../ffi/libraries/install.ts";
+import { installLibtorch, installMpich } from "../../../ffi/libraries/install.ts";
+import { CUDA_RELEASES, MPICH, NEWEST, RELEASES } from "../../../ffi/libraries/releases.ts";
 import type { Env } from "../../../ffi/libraries/find.ts";
 import { findMpi } from "../../../ffi/mpi/find.ts";
 import { fakeElf, fakeTorch, inTemp } from "./fake_libtorch.ts";
@@ -56,7 +57,37 @@ Deno.test("several at once download once, and a second time not at all", () =>
     const both = await Promise.all([installLibtorch({ env }), installLibtorch({ env })]);
     await installLibtorch({ env });
     assertEquals(both[0].dir, both[1].dir);
-    assertEquals(Deno.readTextFileSync(join(folder, "downloads")), "x\n");
+    const { wheels } = RELEASES[NEWEST][Deno.build.arch];
+    assertEquals(Deno.readTextFileSync(join(folder, "downloads")), "x\n".repeat(wheels.length));
+  }));
+
+Deno.test("CUDA's libraries keep the wheels' folders, and a driver gets the newest that it can serve", () =>
+  inTemp(async (folder) => {
+    const env = await withPip(folder, `cp ${folder}/torch.whl "$dest/"`);
+    const { dir, cuda } = await installLibtorch({ env, cuda: "13.0" });
+    assertEquals(dir, join(folder, "cache/libtorch/2.15.0-cuda/torch/lib"));
+    assertEquals(cuda, true);
+    assertEquals(names(dir), ["libc10.so", "libgomp.so.1", "libtorch_cpu.so", "libtorch_cuda.so"]);
+    const older = await installLibtorch({ env, cuda: "12.4" });
+    assertEquals(older.dir, join(folder, "cache/libtorch/2.10.0-cuda/torch/lib"));
+    await assertRejects(() => installLibtorch({ env, cuda: "11.8" }), UserError, "CUDA 11.8 is too old");
+    await assertRejects(
+      () => installLibtorch({ env, cuda: "12.4", version: "2.15.0" }),
+      UserError,
+      "is built for CUDA 13, and this machine's driver serves CUDA 12.4",
+    );
+  }));
+
+Deno.test("a second attempt downloads what the first did not get", () =>
+  inTemp(async (folder) => {
+    const count = CUDA_RELEASES[NEWEST][Deno.build.arch].wheels.length;
+    const third = `[[ $(wc -l <"${folder}/downloads") != 3 ]] || { echo 'ERROR: no route' >&2; exit 1; }`;
+    const env = await withPip(folder, `${third}\ncp ${folder}/torch.whl "$dest/"`);
+    await assertRejects(() => installLibtorch({ env, cuda: "13.2" }), UserError, "no route");
+    assertEquals(names(join(folder, "cache/libtorch")), [".lock", ".wheels-2.15.0-cuda"]);
+    await installLibtorch({ env, cuda: "13.2" });
+    assertEquals(Deno.readTextFileSync(join(folder, "downloads")), "x\n".repeat(count + 1));
+    assertEquals(names(join(folder, "cache/libtorch")), [".lock", "2.15.0-cuda"]);
   }));
 
 Deno.test("what a killed installation left is removed by the next", () =>
