@@ -6,7 +6,7 @@ import { messageOf, UserError } from "../../core/base/errors.ts";
 import { cacheFolder, checkLibtorch, type Env, isLibtorch, libraryFolder, type Libtorch } from "./find.ts";
 import { exists } from "./elf.ts";
 
-/** What stands beside the libraries in a bundle. */
+/** A bundle has this list beside the libraries. */
 interface Contents {
   readonly arch: string;
   /** The files by their paths in the folder. */

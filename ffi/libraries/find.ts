@@ -129,7 +129,7 @@ export function isLibtorch(result: Libtorch | Rejected): result is Libtorch {
   return "version" in result;
 }
 
-/** What a library needs and this machine does not have. */
+/** The libraries that this one needs and this machine does not have. */
 export function missingOf(path: string, env: Env): string[] {
   const elf = readElf(path);
   return typeof elf === "string" ? [elf] : missingNeeds(dirname(path), elf, searchFolders(env));

@@ -13,7 +13,16 @@ import {
   missingOf,
 } from "./find.ts";
 import { exists, readElf } from "./elf.ts";
-import { CUDA_RELEASES, type CudaRelease, NEWEST, type Pin, type Release, RELEASES } from "./releases.ts";
+import {
+  CUDA_RELEASES,
+  type CudaRelease,
+  MPICH,
+  MPICH_VERSION,
+  NEWEST,
+  type Pin,
+  type Release,
+  RELEASES,
+} from "./releases.ts";
 
 interface Installation {
   readonly called: string;
@@ -232,7 +241,7 @@ async function removeLeftovers(root: string): Promise<void> {
 
 interface InstallOptions {
   version?: string;
-  /** Which CUDA the machine's driver serves, "13.2", for PyTorch's CUDA libraries; without it the CPU's. */
+  /** PyTorch's CUDA libraries are installed for a driver that serves this CUDA, "13.2"; the CPU's by default. */
   cuda?: string | null;
   env?: Env;
   say?: (line: string) => void;
