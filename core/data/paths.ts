@@ -81,8 +81,11 @@ function split(path: string): string[] {
   return items.map((item) => item.trim()).filter((item) => item !== "");
 }
 
+/** A Zarr store is a folder and yet counts as one file. */
+const isStore = (path: string): boolean => /\.zarr\/?$/i.test(path);
+
 function filesOf(item: string, endings: readonly string[]): string[] {
-  if (isFolder(item)) {
+  if (isFolder(item) && !isStore(item)) {
     const found = filesBelow(item, endings);
     if (found.length > 0) return found;
     throw new UserError("data", `The folder ${item} has no file in it that ends in ${endings.join(", ")}.`);
@@ -143,7 +146,7 @@ function glob(pattern: string): string[] {
     if (!MAGIC.test(segment)) {
       const path = at === 0 && segment === "" ? "/" : inside(folder, segment);
       if (!isLast) visit(path, at + 1, new Set());
-      else if (isThere(path) && !isFolder(path)) found.push(path);
+      else if (isThere(path) && (isStore(path) || !isFolder(path))) found.push(path);
       return;
     }
     const named = patternOf(segment, pattern);
@@ -198,7 +201,7 @@ function entriesOf(folder: string, known: Set<string>, hidden = false): Entry[] 
     const entries = [...Deno.readDirSync(here)].filter(({ name }) => hidden || !name.startsWith("."));
     return entries.map(({ name, isDirectory, isSymlink }) => {
       const path = inside(folder, name);
-      return { name, path, isFolder: isDirectory || (isSymlink && isFolder(path)) };
+      return { name, path, isFolder: !isStore(name) && (isDirectory || (isSymlink && isFolder(path))) };
     }).sort((a, b) => byName(a.name, b.name));
   } catch (cause) {
     if (cause instanceof Deno.errors.PermissionDenied) {

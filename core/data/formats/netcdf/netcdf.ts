@@ -173,7 +173,7 @@ export const columnsOf = (
   withAuxiliary(variables).map((variable) => toColumn(variable, isNetcdf, fillsByDefault));
 
 /** Variables that others name as their coordinates or bounds describe those. */
-function withAuxiliary(variables: readonly Variable[]): Variable[] {
+export function withAuxiliary(variables: readonly Variable[]): Variable[] {
   const describing = described(variables);
   return variables.map((variable) => {
     const { name } = variable;

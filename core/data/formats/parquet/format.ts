@@ -1,10 +1,11 @@
 import type { Format } from "../../format.ts";
-import { hasTables, openParquet, withParquet } from "./parquet.ts";
+import { ENDINGS, hasTables, openParquet, withParquet } from "./parquet.ts";
 
 export const parquet: Format = {
-  endings: [".parquet", ".pq"],
+  endings: ENDINGS,
   folder: { has: ".parquet files", detect: hasTables },
-  path: "the file or folder to read",
+  path: "the file, folder or files to read",
+  many: true,
   open: openParquet,
   table: withParquet,
 };

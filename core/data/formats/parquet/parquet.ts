@@ -7,9 +7,11 @@ import type { FileBytes } from "../../../base/file_bytes.ts";
 import { type Column, fromColumns } from "../../columns/columns.ts";
 import type { DataRequest, Sources, TableFile } from "../../format.ts";
 import { isFolder, namesIn, withFiles } from "../../files.ts";
+import { filesNamed } from "../../paths.ts";
 import { type ParquetColumn, type ParquetFile, readFooter } from "./file.ts";
 import { Damaged, damaged, type Page, readPages } from "./pages.ts";
 
+export const ENDINGS = [".parquet", ".pq"];
 const ENDING = /\.(parquet|pq)$/i;
 
 export const hasTables = (path: string): boolean =>
@@ -26,7 +28,9 @@ export function withParquet<R>(path: string, use: (table: TableFile) => R): R {
 export const openParquet = (request: DataRequest): Sources =>
   withParquet(request.data.data_path, (table) => fromColumns(table, request));
 
-function pathsOf(path: string): string[] {
+function pathsOf(path: string): readonly string[] {
+  const many = filesNamed(path, ENDINGS);
+  if (many) return many;
   if (!isFolder(path)) return [path];
   const names = namesIn(path).filter((name) => ENDING.test(name));
   if (names.length > 0) return names.map((name) => join(path, name));

@@ -1,12 +1,12 @@
 import type { Format } from "../../format.ts";
 import { samplesOf } from "../netcdf/netcdf.ts";
-import { isStore } from "./store.ts";
-import { loadZarr, withZarr } from "./zarr.ts";
+import { ENDINGS, isStoreOrMany, loadZarr, withZarr } from "./zarr.ts";
 
 export const zarr: Format = {
-  endings: [".zarr"],
-  folder: { has: "Zarr's metadata (zarr.json, .zgroup)", detect: isStore },
-  path: "the store to read",
+  endings: ENDINGS,
+  folder: { has: "Zarr's metadata (zarr.json, .zgroup)", detect: isStoreOrMany },
+  path: "the store or stores to read",
+  many: true,
   selects: true,
   reader: loadZarr,
   open(request) {

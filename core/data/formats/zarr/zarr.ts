@@ -7,7 +7,9 @@ import { checkRoom } from "../../memory.ts";
 import { product } from "../../columns/rows.ts";
 import type { Variable } from "../../columns/variables.ts";
 import { isFolder, markOf, withFiles } from "../../files.ts";
-import { columnsOf, type Content } from "../netcdf/netcdf.ts";
+import { columnsOf, type Content, withAuxiliary } from "../netcdf/netcdf.ts";
+import { filesBelow, filesNamed, filesText, holds } from "../../paths.ts";
+import { joinFiles } from "../../columns/joined.ts";
 import { readStore, type StoreRows } from "./chunk_files.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { type ArrayFacts, arrayOfVersion2, arrayOfVersion3, Unusable } from "./metadata.ts";
@@ -15,22 +17,20 @@ import { type FoundArray, isStore, readStoreAt } from "./store.ts";
 
 export const loadZarr = (): Promise<void> => loadReader({ module: arraysReader });
 
+export const ENDINGS = [".zarr"];
+
+export const isStoreOrMany = (path: string): boolean =>
+  isStore(path) || isFolder(path) && holds(path, ENDINGS);
+
+/** Null means one store. */
+const manyStores = (path: string): readonly string[] | null =>
+  filesNamed(path, ENDINGS) ??
+    (isFolder(path) && !isStore(path) && holds(path, ENDINGS) ? filesBelow(path, ENDINGS) : null);
+
 export function withZarr<R>(path: string, use: (content: Content) => R): R {
-  if (!isFolder(path)) {
-    throw new UserError(
-      "data",
-      `${path} is no folder, and only Zarr stores in folders are read. A zip is unpacked by: ` +
-        `python -m zipfile -e ${path} STORE.zarr.`,
-    );
-  }
-  if (!isStore(path)) {
-    throw new UserError(
-      "data",
-      `${path} is no Zarr store: it has neither zarr.json nor .zgroup, .zarray or .zmetadata in it. ` +
-        "Check that it was copied as a whole, hidden files too.",
-    );
-  }
-  const { variables, isGrid } = zarrVariables(path);
+  const stores = manyStores(path);
+  if (stores) return use(joinedContent(path, stores));
+  const { variables, isGrid } = contentOf(path);
   return use({
     path,
     kind: "Zarr store",
@@ -38,6 +38,41 @@ export function withZarr<R>(path: string, use: (content: Content) => R): R {
     isNetcdf: isGrid,
     columns: columnsOf(variables, isGrid, false),
   });
+}
+
+function joinedContent(path: string, stores: readonly string[]): Content {
+  const found = stores.map((store) => {
+    const { variables, isGrid } = contentOf(store);
+    return { path: store, variables: withAuxiliary(variables), isGrid };
+  });
+  const isGrid = found.every(({ isGrid }) => isGrid), inOrder = path.includes(",");
+  const { variables, dimension, notes } = joinFiles(found, { named: isGrid, inOrder, noun: "array" });
+  const joined = `${path}: ${filesText(stores)}${dimension ? ` joined along ${dimension}` : " joined"}`;
+  return {
+    path,
+    kind: "Zarr stores",
+    noun: "array",
+    isNetcdf: isGrid,
+    dimension,
+    columns: columnsOf(variables, isGrid, false),
+    notes: stores.length > 1 ? [joined, ...notes] : notes,
+  };
+}
+
+function contentOf(path: string): ZarrContent {
+  if (!isFolder(path)) {
+    throw new UserError(
+      "data",
+      `${path} is no folder, and only Zarr stores in folders are read. A zip is unpacked by: ` +
+        `python -m zipfile -e ${path} STORE.zarr.`,
+    );
+  }
+  if (isStore(path)) return zarrVariables(path);
+  throw new UserError(
+    "data",
+    `${path} is no Zarr store: it has neither zarr.json nor .zgroup, .zarray or .zmetadata in it. ` +
+      "Check that it was copied as a whole, hidden files too.",
+  );
 }
 
 interface ZarrContent {

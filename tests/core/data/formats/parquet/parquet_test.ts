@@ -108,7 +108,7 @@ pq.write_table(pa.table({"l": [[1, 2]], "s": [{"u": 1}], "n": [1], "d": pa.array
     );
     assertEquals(detect(`${folder}/parts`), "parquet");
     assertEquals(detect(`${folder}/all.parquet`), "parquet");
-    for (const path of [`${folder}/all.parquet`, `${folder}/parts`]) {
+    for (const path of [`${folder}/all.parquet`, `${folder}/parts`, `${folder}/parts/*.parquet`]) {
       const { train } = open(path, { features: ["a", "b"], targets: ["kind"] });
       assertEquals([train.facts.task, train.facts.outputs], ["classification", 3]);
       assertEquals(all(train, "input").slice(0, 4), [0, 0, 1, 2]);

@@ -10,7 +10,7 @@ import { gzipSync } from "node:zlib";
 import { detect } from "../../../../../core/data/open.ts";
 import { useLibtorch } from "../../../../libtorch.ts";
 import { inFolder } from "../../../checkpoint/python.ts";
-import { alike, layouts } from "../hdf5/streamed_help.ts";
+import { alike, layouts, numbers } from "../hdf5/streamed_help.ts";
 import { writtenBy } from "../written.ts";
 
 useLibtorch();
@@ -270,7 +270,8 @@ Deno.test(
     Deno.writeTextFileSync(`${odd}/a/.zarray`, "{");
     assertStringIncludes(sentence(() => zarrVariables(odd)), "is no JSON");
     assertStringIncludes(sentence(() => withZarr(`${folder}/none.zarr`, () => 0)), "is no folder");
-    assertStringIncludes(sentence(() => withZarr(folder, () => 0)), "is no Zarr store");
+    Deno.mkdirSync(`${folder}/empty`);
+    assertStringIncludes(sentence(() => withZarr(`${folder}/empty`, () => 0)), "is no Zarr store");
   }),
 );
 
@@ -290,3 +291,29 @@ Deno.test("Blosc's and LZ4's streams survive any damage: a sentence or wrong num
     unpack(random, into);
   }
 });
+
+Deno.test(
+  "yearly stores are one data set by a folder, a glob or a list, in memory and a sample at a time",
+  inFolder(async (folder) => {
+    writtenBy(
+      folder,
+      `
+import xarray as x, pandas as pd, warnings
+warnings.simplefilter("ignore")
+t = pd.date_range("1999-12-29", periods=9); a = r.normal(size=(9, 3, 8, 8)).astype("f4")
+ds = x.Dataset({"x": (("time", "c", "lat", "lon"), a), "y": (("time", "k", "lat", "lon"), a[:, :1] * 2)}, {"time": t})
+ds.to_zarr("whole.zarr"); os.mkdir("years")
+for year, part in ds.groupby("time.year"): part.to_zarr(f"years/{year}.zarr", zarr_format=[2, 3][year % 2], encoding={"x": {"chunks": (2, 3, 8, 5)}})`,
+    );
+    const years = `${folder}/years`;
+    const of = (path: string) =>
+      alike(path, { data: { features: ["x"], targets: ["y"] }, model: { name: "unet" } });
+    const whole = numbers((await of(`${folder}/whole.zarr`)).train);
+    for (const path of [years, `${years}/*.zarr`, `${years}/1999.zarr,${years}/2000.zarr`]) {
+      assertEquals(detect(path), "zarr", path);
+      const { train, notes } = await of(path);
+      assertEquals(numbers(train), whole, path);
+      assert(notes.some((note) => note.includes("joined along time")), notes.join("\n"));
+    }
+  }),
+);
