@@ -83,6 +83,24 @@ Deno.test("maps with missing points: losses and metrics are numpy's of the point
     );
     assert(losses.every(Number.isFinite) && losses.at(-1)! < losses[0], String(losses));
 
+    const single = [
+      ...[
+        "--model=unet",
+        "--set",
+        "model.width=4",
+        "--data-path=ice.nc",
+        "--features=sst,wind",
+        "--targets=ice",
+      ],
+      ...["--batch-size=1", "--epochs=1", "--val-samples=0", "--no-wandb", "--fill=mean"],
+    ];
+    const alone = await train(cwd, "alone", 1, single, { mpi });
+    assertEquals(alone.code, 0, alone.stderr);
+    assertMatch(alone.stderr, /Step \d+ has no target that counts: all are missing or of the ignored class/);
+    assertMatch(alone.stdout, /Missing inputs are filled with .*, the mean over the training samples/);
+    const steps = eventsOf(cwd, "alone").filter(({ kind }) => kind === "step").map(({ loss }) => loss);
+    assertEquals(steps.filter((loss) => loss === 0).length, 3);
+
     await trained(cwd, "of-2", 2, FLAGS, { mpi });
     const [two] = eventsOf(cwd, "of-2").filter(({ kind }) => kind === "epoch").slice(-1);
     for (const name of ["loss", "val_loss", "metrics", "val_metrics"]) {

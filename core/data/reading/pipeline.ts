@@ -2,8 +2,8 @@
 // random numbers are functions of (seed, epoch, sample).
 import { key, uniform } from "../../base/random.ts";
 import { BadSample, type Draw, type Numbers, openReader, openWholeReader, type Threaded } from "./reader.ts";
-import { openGeometry } from "../transforms/geometry.ts";
-import { type DType, isFloating } from "../../../ffi/dtype.ts";
+import { type Geometry, openGeometry } from "../transforms/geometry.ts";
+import { type DType, dtypeBytes, isFloating } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
 
 const DRAWS = 16;
@@ -119,12 +119,14 @@ export function openPipeline(t: Threaded): Pipeline {
   const bytes = t.levels && new Uint8Array(t.input.shape.reduce((product, size) => product * size, 1));
   const spread = t.levels && openLevels(t.levels);
   const indexOf = (id: number) => t.indices === null ? id : t.indices[id];
+  const beside = t.geometry && t.targetMap ? openBeside(t, t.geometry, t.targetMap) : null;
   const write = (id: number, epoch: number, input: Uint8Array, target: Uint8Array) => {
     const index = indexOf(id);
     const place = bytes ?? input;
     const row = numbersOf(stored, place);
     if (geometry === null && reader.readInto) reader.readInto(index, place, target);
-    else arrange(reader.read(index, target), row, draws(id, epoch));
+    else arrange(reader.read(index, beside?.stored ?? target), row, draws(id, epoch));
+    beside?.arrange(target, draws(id, epoch));
     finite(row, reader.path);
     if (spread && bytes) spread(bytes, input);
   };
@@ -144,6 +146,18 @@ export function openPipeline(t: Threaded): Pipeline {
     },
     groupOf: reader.groupOf && ((id) => reader.groupOf!(indexOf(id))),
     close: () => reader.close(),
+  };
+}
+
+/** The target's map is cut and turned as its input is. */
+function openBeside({ target: { dtype, shape } }: Threaded, plan: Geometry, map: readonly number[]) {
+  const elements = map.reduce((product, size) => product * size, 1);
+  const stored = new Uint8Array(elements * dtypeBytes(dtype)), data = numbersOf(dtype, stored);
+  const arrange = openGeometry(plan, [map[0], ...shape.slice(-2)]);
+  return {
+    stored,
+    arrange: (into: Uint8Array, draw: Draw | null) =>
+      arrange({ data, shape: map }, numbersOf(dtype, into), draw),
   };
 }
 

@@ -100,6 +100,8 @@ export interface Threaded {
   readonly levels: Float32Array | null;
   /** Null means that the stored sample is the row. */
   readonly geometry: Geometry | null;
+  /** A target of this stored shape, [channels, height, width], goes through the geometry with its input. */
+  readonly targetMap?: readonly number[] | null;
   /** Null means no random choices: validation. */
   readonly seed: number | null;
   readonly bad: "fail" | "skip";

@@ -2,8 +2,8 @@
 // loader threads write floats while a row is in their cache; bytes go to a GPU as they are.
 import { borrowBytes, readBytes, tensor, uninitialised, zero_ } from "../../../ffi/make.ts";
 import { scope, type Tensor } from "../../../ffi/tensor.ts";
-import { type Batch, batchOf, type Part, plainPart, readRows, type Source } from "../source.ts";
-import { contiguous } from "../../../ffi/ops.ts";
+import { type Batch, batchOf, type Field, type Part, plainPart, readRows, type Source } from "../source.ts";
+import { contiguous, reshape } from "../../../ffi/ops.ts";
 import type { Config } from "../../settings/settings.ts";
 import { UserError } from "../../base/errors.ts";
 import { drawsOf, numbersOf } from "../reading/pipeline.ts";
@@ -142,14 +142,8 @@ function then(source: Source, more: (batch: Batch, part: Part) => Batch): Source
 
 function cropped(source: Source, plan: Geometry, seed: number | null): Source {
   const { threaded } = source;
-  const stored = threaded?.input ?? rawField(source);
+  const fields = storedFields(source), stored = fields.input;
   const shape = sampleShape(plan, stored.shape, source.name);
-  if (source.facts.task === "segmentation") {
-    throw new UserError(
-      "usage",
-      `${source.name}: images can't be cropped, resized or turned beside their masks yet.`,
-    );
-  }
   if (plan.resize > 0 && (stored.dtype === "f16" || stored.dtype === "bf16")) {
     throw new UserError(
       "usage",
@@ -158,16 +152,54 @@ function cropped(source: Source, plan: Geometry, seed: number | null): Source {
   }
   const input = { ...source.input, shape };
   const facts = { ...source.facts, input: { ...source.facts.input, shape } };
+  const map = targetMapOf(source, fields, plan);
+  const beside = map && sampleShape(plan, map, source.name);
+  const sized = <F extends Field>(field: F): F =>
+    beside ? { ...field, shape: [...field.shape.slice(0, -2), ...beside.slice(-2)] } : field;
+  const whole = { ...source, input, facts, target: sized(source.target) };
   if (threaded) {
-    const now = { ...threaded, geometry: plan, seed, input: { ...stored, shape } };
-    return { ...source, input, facts, threaded: now, ...readRows(now) };
+    const now = {
+      ...{ ...threaded, geometry: plan, seed, targetMap: map },
+      ...{ input: { ...stored, shape }, target: sized(threaded.target) },
+    };
+    return { ...whole, threaded: now, ...readRows(now) };
   }
   const arrange = openGeometry(plan, shape), draws = drawsOf(seed);
+  const arrangeTarget = beside && openGeometry(plan, beside);
   const raw = (part: Part): Batch => {
     const { input, target } = source.raw(part);
-    return { target, input: arranged(input, shape, part, draws, arrange) };
+    return {
+      input: arranged(input, shape, part, draws, arrange),
+      target: map && arrangeTarget
+        ? reshape(
+          arranged(reshape(target, [part.ids.length, ...map]), beside, part, draws, arrangeTarget),
+          [part.ids.length, ...sized(fields.target).shape],
+        )
+        : target,
+    };
   };
-  return { ...source, input, facts, raw };
+  return { ...whole, raw };
+}
+
+/** A target on the input's own pixels goes wherever they go; null for any other. */
+function targetMapOf(
+  { name, threaded, facts: { task } }: Source,
+  { input, target }: Pick<Threaded, "input" | "target">,
+  plan: Geometry,
+): readonly number[] | null {
+  const perPixel = task === "segmentation" && target.shape.length === 2;
+  if (!perPixel && (task !== "regression" || target.shape.length !== 3)) return null;
+  const refuse = (why: string) =>
+    new UserError("usage", `${name}: targets here are maps of [${target.shape.join(", ")}], and ${why}.`);
+  if (input.shape.slice(-2).join() !== target.shape.slice(-2).join()) {
+    throw refuse(`inputs of [${input.shape.join(", ")}] can't be cropped, resized or turned beside them`);
+  }
+  if (threaded?.reader.whole) {
+    throw refuse("your own reader's can't be cropped, resized or turned: do so there");
+  }
+  if (plan.resize > 0 && perPixel) throw refuse("classes of pixels can't be resized: leave --resize out");
+  if (plan.padding > 0) throw refuse("--crop-padding would make up targets of 0: leave it out");
+  return perPixel ? [1, ...target.shape] : target.shape;
 }
 
 function arranged(
@@ -189,11 +221,14 @@ function arranged(
   return made;
 }
 
-const rawField = (source: Source) =>
-  scope(() => {
-    const { input } = source.raw(plainPart([0]));
-    return { ...source.input, shape: input.shape.slice(1), dtype: input.dtype };
+function storedFields(source: Source): Pick<Threaded, "input" | "target"> {
+  if (source.threaded) return source.threaded;
+  return scope(() => {
+    const { input, target } = source.raw(plainPart([0]));
+    const field = (of: Field, { shape, dtype }: Tensor) => ({ ...of, shape: shape.slice(1), dtype });
+    return { input: field(source.input, input), target: field(source.target, target) };
   });
+}
 
 /** `data.mean` and `data.std` win over statistics, and those over the kind's default. */
 function normalisationOf(

@@ -40,6 +40,8 @@ with netCDF4.Dataset(sys.argv[1] + "/ice.nc") as d:
 np.savez(sys.argv[1] + "/ice.npz", **seen)
 np.savez(sys.argv[1] + "/infinite.npz", x=np.where(land, np.inf, sst).astype("f4"), y=ice.astype("f4"))
 np.savez(sys.argv[1] + "/nothing.npz", x=sst.astype("f4"), y=np.full_like(ice, np.nan).astype("f4"))
+whole = np.where(land, np.nan, sst).astype("f4")
+np.savez(sys.argv[1] + "/turned.npz", x=whole, y=2 * whole, k=np.where(land, -100, sst > 280).astype("i4"))
 np.savez(sys.argv[1] + "/table.npz", x=np.where(r.random((12, 3)) < 0.2, np.nan, 1).astype("f4"), y=np.ones(12, "f4"))
 x = np.stack([seen["sst"], seen["wind"]], 1).astype("f8")
 with np.errstate(all="ignore"):
@@ -230,6 +232,32 @@ Deno.test(
         })
       );
     }
+  }),
+);
+
+Deno.test(
+  "a target that is a map is cropped, mirrored and turned as its input is, and so are its missing points",
+  inIce(async (folder) => {
+    const path = `${folder}/turned.npz`, features = ["x"], fill = ["none"];
+    const turning = { random_crop: 4, flip: "both", rotate: true, features, fill } as const;
+    const inputs: number[][] = [];
+    for (const in_memory of ["yes", "no"] as const) {
+      const { train } = await open(path, { ...turning, features, fill, in_memory, targets: ["y"] });
+      assertEquals([train.input.shape, train.target.shape], [[1, 4, 4], [1, 4, 4]]);
+      const [input, target] = [all(train, "input"), all(train, "target")];
+      assertEquals(target, input.map((x) => 2 * x));
+      assert(input.some(Number.isNaN) && !input.every(Number.isNaN));
+      inputs.push(input);
+      const classes = await open(path, { ...turning, features, fill, in_memory, targets: ["k"] }, "auto");
+      assertEquals([classes.train.facts.task, classes.train.target.shape], ["segmentation", [4, 4]]);
+      assertEquals(all(classes.train, "input"), input);
+      assertEquals(all(classes.train, "target"), input.map((x) => Number.isNaN(x) ? -100 : Number(x > 280)));
+    }
+    assertEquals(inputs[0], inputs[1]);
+    const padded = open(path, { ...turning, features, fill, crop_padding: 1, targets: ["y"] });
+    assertMatch(await refusal(padded), /--crop-padding would make up targets/);
+    const resized = open(path, { resize: 4, features, fill, targets: ["k"] }, "auto");
+    assertMatch(await refusal(resized), /classes of pixels can't be resized/);
   }),
 );
 
