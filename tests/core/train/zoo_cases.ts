@@ -65,6 +65,13 @@ export const CASES: Case[] = [
     input: () => randn([2, 2, 16, 16]),
     target: () => randint(0, 3, [2, 16, 16], "i64"),
   },
+  {
+    title: "unet with a frame around its maps and dropout",
+    make: () => unet({ channels: 2, filters: 4, outputs: 3, depth: 2, padding: "longitude", dropout: 0.1 }),
+    facts: { task: "segmentation", input: { shape: [2, 13, 15], dtype: "f32" }, outputs: 3 },
+    input: () => randn([2, 2, 13, 15]),
+    target: () => randint(0, 3, [2, 13, 15], "i64"),
+  },
 ];
 
 /** An autoencoder whose encoder's result is rounded to bytes, as diffusers' AutoencoderTiny does: its decoder alone learns. */

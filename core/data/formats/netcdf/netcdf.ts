@@ -163,7 +163,7 @@ function formatOf(path: string): "classic" | "hdf5" | null {
 }
 
 /** A grid is one sample for these models; for others each of its points is one. */
-const TAKES_MAPS = /^(simple-convnet|cosmo-cnn|vit|unet|resnet\d+)$/;
+const TAKES_MAPS = /^(simple-convnet|cosmo-cnn|vit|unet|fno|resnet\d+)$/;
 
 export const columnsOf = (
   variables: readonly Variable[],

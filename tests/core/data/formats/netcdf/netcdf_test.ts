@@ -247,12 +247,10 @@ with nc.Dataset("a.nc", "w") as d:
     d.createVariable("omega", "f4", ("sim",))[:] = np.arange(5)`,
     );
     const path = `${folder}/a.nc`;
-    const maps = await open(path, { data: { targets: ["u"], features: ["t"] }, model: { name: "unet" } });
-    assertEquals([maps.train.length, maps.train.input.shape, maps.train.target.shape], [5, [1, 8, 6], [
-      1,
-      8,
-      6,
-    ]]);
+    for (const name of ["unet", "fno"]) {
+      const { train } = await open(path, { data: { targets: ["u"], features: ["t"] }, model: { name } });
+      assertEquals([train.length, train.input.shape, train.target.shape], [5, [1, 8, 6], [1, 8, 6]]);
+    }
     const points = await open(path, { data: { targets: ["u"], features: ["t"] } });
     assertEquals(points.train.length, 240);
     const omega = await open(path, { model: { name: "cosmo-cnn" } });
