@@ -113,14 +113,14 @@ const MOST_GAPS = 3;
 const MONTH_OF_DAYS = 27;
 
 /** It tells whether a step follows the one before it as most do; months and years are steps, too. */
-function regularStep({ values, times }: Coordinate): (i: number) => boolean {
+export function regularStep({ values, times }: Coordinate): (i: number) => boolean {
   const apart = (of: ArrayLike<number>) => Array.from({ length: of.length - 1 }, (_, i) => of[i + 1] - of[i]);
   const equal = (steps: readonly number[]) => {
-    const usual = median(steps);
+    const usual = medianOf(steps);
     return steps.map((step) => Math.abs(step - usual) <= 0.01 * usual);
   };
   const steps = apart(values), even = equal(steps);
-  if (!times || steps.length === 0 || median(steps) / unitsInDay(times) < MONTH_OF_DAYS) {
+  if (!times || steps.length === 0 || medianOf(steps) / unitsInDay(times) < MONTH_OF_DAYS) {
     return (i) => even[i - 1];
   }
   const months = equal(apart(Array.from(values, (value) => times.decode(value)!).map(monthOf)));
@@ -128,7 +128,7 @@ function regularStep({ values, times }: Coordinate): (i: number) => boolean {
   return count(months) > count(even) ? (i) => months[i - 1] : (i) => even[i - 1];
 }
 
-const monthOf = ({ year, month }: DateTime): number => year * 12 + month;
+export const monthOf = ({ year, month }: DateTime): number => year * 12 + month;
 
-const median = (values: readonly number[]): number =>
+export const medianOf = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;

@@ -86,7 +86,7 @@ Deno.test(
       "  column  type  shape  range",
       "  age     f32   [4]    20 to 41.5",
       "  colour  text  [4]",
-      "  y       f32   [4]    1 to 4      1 missing",
+      "  y       f32   [4]    1 to 4      1 missing (25%)",
       "  colour has 2 values: blue (1), red (3)",
       "  sample  0    1        2     3",
       "  age     20   30       41.5  20",
@@ -129,7 +129,7 @@ Deno.test(
       assertEquals([field.version.dtype, field.version.range?.max], ["i32", 3], "as it is stored");
       const shown = await lines(`${folder}/${name}`);
       const line = shown.find((line) => line.includes("thickness"))!;
-      assertMatch(line, /\[time=6, lat=8, lon=12\] +\S+ to \S+ m +\d+ missing$/);
+      assertMatch(line, /\[time=6, lat=8, lon=12\] +\S+ to \S+ m +\d+ missing \([\d.]+%\)$/);
       assertEquals(shown.at(-1), "  thickness of samples 0, 1, 2, 3");
     }
   }),
@@ -355,5 +355,44 @@ Deno.test(
       (await refusal(path, "--png", `${folder}/no/where.png`)).message,
       `${folder}/no/where.png can't be written: No such file or directory. Name another file with --png.`,
     );
+  }),
+);
+
+const GRID = `
+import sys, numpy as np, xarray as xr
+def grid(path, time, **encoding):
+    n = len(time)
+    ice = np.arange(n * 12.0).reshape(n, 3, 4)
+    ice[:, 0, 1] = np.nan
+    ds = xr.Dataset({"ice": (("time", "lat", "lon"), ice)}, coords={"time": time,
+        "lat": ("lat", [80.0, 75.0, 70.0], {"units": "degrees_north"}), "lon": ("lon", [0.0, 1.0, 3.0, 10.0])})
+    ds.time.encoding = encoding
+    ds.to_netcdf(f"{sys.argv[1]}/{path}.nc")
+months = xr.date_range("1990-01-01", periods=14, freq="MS", calendar="noleap", use_cftime=True)
+grid("months", months[[0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13]], units="days since 1900-01-01", calendar="noleap")
+grid("hours", np.arange("2000-01-01", "2000-01-03", dtype="M8[6h]").astype("M8[ns]"), units="hours since 2000-01-01")
+grid("back", np.array(["2000-01-01", "2000-01-03", "2000-01-02"], dtype="M8[ns]"), units="days since 2000-01-01")
+`;
+
+Deno.test(
+  "a grid: times with their calendar and gaps, the range and steps of each dimension, and the share that is missing",
+  inFolder(async (folder) => {
+    python(GRID, folder);
+    const [, ...shown] = await lines(`${folder}/months.nc`);
+    assertEquals(shown.slice(0, 6), [
+      "  dimension  size  range",
+      "  time       12    1990-01-01 to 1991-02-01 (noleap)  steps of 1 month; gap from 1990-04-01 to 1990-07-01 (index 3)",
+      "  lat        3     80 to 70 degrees_north             steps of -5",
+      "  lon        4     0 to 10                            uneven steps",
+      "  variable  type  shape                    range",
+      "  ice       f64   [time=12, lat=3, lon=4]  0 to 143                              12 missing (8.3%)",
+    ]);
+    const [time] = (await summary(`${folder}/hours.nc`)).dimensions;
+    assertEquals(time.range, {
+      ...{ from: "2000-01-01", to: "2000-01-02T18:00:00", step: "6 hours", gaps: [], backwards: null },
+    });
+    const back = (await summary(`${folder}/back.nc`)).dimensions[0].range!;
+    assertEquals([back.backwards, back.step], [2, null]);
+    assertStringIncludes((await lines(`${folder}/back.nc`))[2], "not in order at index 2");
   }),
 );

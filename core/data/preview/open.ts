@@ -7,6 +7,7 @@ import { FORMATS } from "../formats.ts";
 import { detect } from "../open.ts";
 import { filesNamed } from "../paths.ts";
 import { BadSample } from "../reading/reader.ts";
+import { dimensionsOf } from "./dimensions.ts";
 import { picturesOf, type Preview } from "./preview.ts";
 
 /** The data is open while `use` runs. auto looks at the path. */
@@ -39,7 +40,8 @@ function unseen(kind: string): UserError {
   );
 }
 
-function tablePreview({ path, kind, noun, columns, facts = {} }: TableFile): Preview {
+function tablePreview(table: TableFile): Preview {
+  const { path, kind, noun, columns, facts = {} } = table;
   const fields = columns.map(columnField);
   return {
     path,
@@ -48,6 +50,7 @@ function tablePreview({ path, kind, noun, columns, facts = {} }: TableFile): Pre
     samples: commonLength(columns),
     noun,
     facts,
+    dimensions: dimensionsOf(table),
     fields,
     classes: null,
     // Columns that only describe others are no pictures.

@@ -1,4 +1,5 @@
 // A preview shows data of any kind before settings choose what to train with.
+import type { DimensionSummary } from "./dimensions.ts";
 import { type Raster, rowMajor } from "./picture.ts";
 import { type DType, dtypeBytes } from "../../../ffi/dtype.ts";
 import { UserError } from "../../base/errors.ts";
@@ -38,6 +39,7 @@ export interface Preview {
   readonly row?: string;
   readonly noun: string;
   readonly facts: Readonly<Record<string, string>>;
+  readonly dimensions?: readonly DimensionSummary[];
   readonly fields: readonly PreviewField[];
   readonly classes: readonly { readonly name: string; readonly samples: number }[] | null;
   readonly pictures: Pictures | null;

@@ -1,4 +1,5 @@
 // A summary has ranges, missing values, counts and the first samples, in numbers and as lines.
+import { dimensionCells, type DimensionSummary } from "./dimensions.ts";
 import type { Preview, PreviewField, Values } from "./preview.ts";
 import { printable } from "../../base/file_bytes.ts";
 import { formatBytes, formatPlural } from "../../base/format.ts";
@@ -11,6 +12,8 @@ export interface Summary {
   readonly row: string;
   readonly noun: string;
   readonly facts: Readonly<Record<string, string>>;
+  /** Those that have names. */
+  readonly dimensions: readonly DimensionSummary[];
   readonly fields: readonly FieldSummary[];
   readonly classes: Preview["classes"];
   readonly examples: Examples;
@@ -50,7 +53,8 @@ const MOST_COUNTED = 20;
 const EXAMPLES = 5, EXAMPLE_VALUES = 6, EXAMPLE_FIELDS = 16;
 
 export function summarise(preview: Preview, sample: number | null): Summary {
-  const { path, kind, bytes, samples, row = "sample", noun, facts, fields, classes } = preview;
+  const { path, kind, bytes, samples, row = "sample", noun, facts, dimensions = [], fields, classes } =
+    preview;
   const readable = fields.filter(({ read }) => read !== null).length;
   const budget = Math.min(MOST_OF_FIELD, Math.floor(MOST_VALUES / Math.max(1, readable)));
   return {
@@ -61,6 +65,7 @@ export function summarise(preview: Preview, sample: number | null): Summary {
     row,
     noun,
     facts,
+    dimensions,
     classes,
     fields: fields.map((field) => {
       const { name, dtype, shape, dimensions, units, remark } = field;
@@ -70,7 +75,8 @@ export function summarise(preview: Preview, sample: number | null): Summary {
   };
 }
 
-const rowSize = ({ shape }: PreviewField) => shape.slice(1).reduce((product, size) => product * size, 1);
+const rowSize = ({ shape }: Pick<PreviewField, "shape">) =>
+  shape.slice(1).reduce((product, size) => product * size, 1);
 const rowsOf = ({ shape }: PreviewField) => shape.length === 0 ? 1 : shape[0];
 
 export function rangeOf(field: PreviewField, budget: number): Range | null {
@@ -149,13 +155,19 @@ function examplesOf(fields: readonly PreviewField[], sample: number | null): Exa
 const MOST_FIELDS = 60, MOST_CLASSES = 30;
 
 export function summaryLines(summary: Summary): string[] {
-  const { path, kind, bytes, samples, facts, fields, classes, noun } = summary;
+  const { path, kind, bytes, samples, facts, dimensions, fields, classes, noun } = summary;
   const rows = fields.slice(0, MOST_FIELDS).map((field) => fieldCells(field));
   const more = fields.length - rows.length;
   return [
     `${printable(path)}: ${kind}` + (bytes === null ? "" : `, ${formatBytes(bytes)}`) +
     (samples === null ? "" : `, ${formatPlural(samples, "sample")}`),
     ...Object.entries(facts).map(([name, value]) => `  ${name}: ${printable(value)}`),
+    ...(dimensions.length > 0
+      ? aligned([
+        ["dimension", "size", "range", ""],
+        ...dimensions.map((one) => dimensionCells(one).map(printable)),
+      ])
+      : []),
     ...(rows.length > 0 ? aligned([[noun, "type", "shape", "range", ""], ...rows]) : []),
     ...(more > 0 ? [`  ... and ${more} more (--json lists all)`] : []),
     ...rows.flatMap((_, i) => countLines(fields[i])),
@@ -166,16 +178,22 @@ export function summaryLines(summary: Summary): string[] {
 
 function fieldCells({ name, dtype, shape, dimensions, units, remark, range }: FieldSummary): string[] {
   const named = shape.map((size, i) => dimensions?.[i] ? `${dimensions[i]}=${size}` : String(size));
-  const [from, of] = range ? rangeCells(range, shape[0] ?? 1) : ["", ""];
+  const [from, of] = range ? rangeCells(range, shape[0] ?? 1, rowSize({ shape })) : ["", ""];
   const notes = [of, remark ?? ""].filter(Boolean).join("; ");
   const span = dtype === "text" || !from ? "" : `${from}${units ? ` ${units}` : ""}`;
   return [name, dtype, `[${named.join(", ")}]`, span, notes].map(printable);
 }
 
-function rangeCells({ min, max, missing, infinite, rows }: Range, total: number): [string, string] {
+function rangeCells(
+  { min, max, missing, infinite, rows }: Range,
+  total: number,
+  each: number,
+): [string, string] {
   const from = min === null || max === null ? "no number" : `${number(min)} to ${number(max)}`;
   const notes = [
-    ...(missing > 0 ? [`${missing} missing`] : []),
+    ...(missing > 0
+      ? [`${missing} missing (${Number((100 * missing / (rows * each)).toPrecision(2))}%)`]
+      : []),
     ...(infinite > 0 ? [`${infinite} infinite`] : []),
   ].join(", ");
   if (rows >= total) return [from, notes];
