@@ -25,10 +25,12 @@ export interface Forecast {
   /** Samples that are trained with, and those that are judged, by their own rows. */
   readonly trained: Int32Array;
   readonly judged: Int32Array;
+  /** Of each point of a map; null where all count alike. */
+  readonly weights: ArrayLike<number> | null;
 }
 
 export function baselinesOf(forecast: Forecast): Baselines {
-  const { values, dtype, shape: [, targets, ...map], leads, each, judged } = forecast;
+  const { values, dtype, shape: [, targets, ...map], leads, each, judged, weights } = forecast;
   const all = view(values, dtype) as ArrayLike<number>;
   const pixels = map.reduce((product, size) => product * size, 1), width = targets * pixels;
   const mean = climateOf(forecast, all, width);
@@ -37,18 +39,19 @@ export function baselinesOf(forecast: Forecast): Baselines {
     count: new Float64Array(leads.length * targets),
   });
   const persistence = squares(), climatology = squares();
-  const add = ({ sum, count }: typeof persistence, output: number, error: number) => {
+  const add = ({ sum, count }: typeof persistence, output: number, error: number, weight: number) => {
     if (error - error !== 0) return; // missing in one of them
-    sum[output] += error * error;
-    count[output]++;
+    sum[output] += error * error * weight;
+    count[output] += weight;
   };
   for (const row of judged) {
     leads.forEach((lead, l) => {
       const later = row + lead * each, season = mean?.of(later) ?? 0;
       for (let j = 0; j < width; j++) {
         const output = l * targets + Math.floor(j / pixels), value = Number(all[later * width + j]);
-        add(persistence, output, Number(all[row * width + j]) - value);
-        if (mean) add(climatology, output, mean.values[season + j] - value);
+        const weight = weights ? weights[j % pixels] : 1;
+        add(persistence, output, Number(all[row * width + j]) - value, weight);
+        if (mean) add(climatology, output, mean.values[season + j] - value, weight);
       }
     });
   }

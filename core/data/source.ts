@@ -86,8 +86,8 @@ export interface Source {
   readonly host?: Source;
   /** Fields that may have missing points (NaN); absent where none may. */
   readonly missing?: Missing;
-  /** A forecast is compared with these; they are computed when they are first asked for. */
-  readonly baselines?: () => Baselines;
+  /** A forecast is compared with these. They are computed once, with the weights of a map's points. */
+  readonly baselines?: (weights: Float64Array | null) => Baselines;
   /** It counts bad samples that raw() passed over; absent where there can be none. */
   passedOver?(): number;
   /** One line about the samples. */

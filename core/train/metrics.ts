@@ -1,6 +1,6 @@
 // The measures of a task beside its loss. A measure keeps sums that can be added up over batches, ranks and
 // attempts of a run.
-import { constant, sub, tensor, toDevice } from "../../ffi/make.ts";
+import { constant, sub, tensor, toDevice, toNumbers } from "../../ffi/make.ts";
 import {
   abs,
   argmax,
@@ -255,7 +255,8 @@ function numbers(source: Source, full: boolean, point: number, weights?: PointWe
         metrics[name] = seen.reduce((sum, one) => sum + one[name], 0) / seen.length;
       (["r2", "mae", "rmse", "bias"] as const).forEach(mean);
       if (units && count === 1) inUnits(metrics, "", each[0], units, 0);
-      const baselines = full ? source.baselines?.() : undefined;
+      const shares = weights ? toNumbers(weights.on("cpu")) : null;
+      const baselines = full ? source.baselines?.(shares) : undefined;
       if (baselines) withSkill(metrics, each, baselines, count > 1 && count <= MOST_NAMED ? named : null);
       if (count === 1) return { metrics, worst: null };
       if (full && count <= MOST_NAMED) {

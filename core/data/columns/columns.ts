@@ -168,8 +168,18 @@ export function fromColumns(all: Table, settings: DataRequest): Sources {
         held ? borrowBytes(answer.values) : (source.threaded!.reader as ArraysSpec).targets;
       let found: Baselines | null = null;
       const time = timeOf(table, samples); // the data is closed later
-      const baselines = () =>
-        found ??= baselinesOf({ values: values(), dtype, shape, leads, each, time, trained: train, judged });
+      const baselines = (weights: Float64Array | null) =>
+        found ??= baselinesOf({
+          values: values(),
+          dtype,
+          shape,
+          leads,
+          each,
+          time,
+          trained: train,
+          judged,
+          weights,
+        });
       return { ...source, baselines };
     };
     return {

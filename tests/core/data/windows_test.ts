@@ -23,8 +23,9 @@ interface Answer {
 
 const folder = await Deno.makeTempDir();
 globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
-const { windows: answers, baselines, holes } = await askPeer<
+const { windows: answers, baselines, holes, ice } = await askPeer<
   {
+    ice: number[][];
     holes: (number | null)[];
     windows: Answer[];
     baselines: Record<"maps" | "daily", { persistence: number[]; climatology: number[] }>;
@@ -341,11 +342,21 @@ Deno.test("persistence and climatology are numpy's, by month and by day, in memo
       [await open("daily.nc", { ...days, test_on: "2000,2003" }, "mlp"), baselines.daily],
     ] as const;
     for (const [{ test, train }, theirs] of cases) {
-      const ours = test!.baselines!(), what = `${train.name}, in memory: ${in_memory}`;
+      const ours = test!.baselines!(null), what = `${train.name}, in memory: ${in_memory}`;
       close(ours.persistence, theirs.persistence, what);
       close(ours.climatology, theirs.climatology, what);
     }
   }
+  const { test: weighed } = await open("maps.nc", {
+    ...MAPS,
+    ...{ history: 3, lead: "1..3", validate_on: "2002", test_on: "2003.." },
+  });
+  const one = Float64Array.from({ length: 5 * 6 }, (_, point) => Number(point === 7));
+  const expected = [1, 2, 3].map((lead) => {
+    const errors = [...weighed!.indices!].map((row) => (ice[row + lead][7] - ice[row][7]) ** 2);
+    return Math.sqrt(errors.reduce((sum, error) => sum + error, 0) / errors.length);
+  });
+  close(weighed!.baselines!(one).persistence, expected, "one point has all the weight");
   const { test } = await open("maps.nc", {
     features: ["wind"],
     targets: ["ice"],
@@ -354,5 +365,5 @@ Deno.test("persistence and climatology are numpy's, by month and by day, in memo
   });
   assertEquals(test!.baselines, undefined, "the past of the target is not known");
   const { val } = await open("arrays.npz", { ...MAPS, lead: "1" });
-  assertEquals(val!.baselines!().climatology, null, "no dates");
+  assertEquals(val!.baselines!(null).climatology, null, "no dates");
 });

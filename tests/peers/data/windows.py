@@ -122,4 +122,4 @@ def slices(values):
     return [None if np.isnan(value) else value for value in found.tolist()]
 
 
-print(json.dumps({"windows": answers, "baselines": expected, "holes": slices(holes)}))
+print(json.dumps({"windows": answers, "baselines": expected, "holes": slices(holes), "ice": ice.reshape(STEPS, -1).tolist()}))
