@@ -25,7 +25,7 @@ export interface Forecast {
   /** Samples that are trained with, and those that are judged, by their own rows. */
   readonly trained: Int32Array;
   readonly judged: Int32Array;
-  /** Of each point of a map; null where all count alike. */
+  /** Points of a map have these weights; null where all count alike. */
   readonly weights: ArrayLike<number> | null;
 }
 
